@@ -7,6 +7,7 @@
  * it finds its true caller; what it says is then not recorded. So it is with dlsym() without a handle.
  */
 #define STRATA_LIBC_DL
+#include "caller.h"
 #include "events.h"
 #include "next.h"
 
@@ -16,45 +17,10 @@ STRATA_LIBC_NEXT_IS(dlclose)
 
 #define IS_JUMP ((void *)-1l)
 
-/* Of the objects, with the lock of the loader. */
-struct search {
-	const void *caller;
-	int nr_seen;
-	int is_known;
-	int depends;
-};
-
-static int look_at(struct dl_phdr_info *info, size_t size, void *given)
-{
-	struct search *search = given;
-	const ElfW(Dyn) *entry = NULL;
-	int is_caller = 0, is_program = !search->nr_seen++, i;
-
-	(void)size;
-	for (i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-		uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
-
-		if (segment->p_type == PT_DYNAMIC)
-			entry = (const void *)begin;
-		if (segment->p_type == PT_LOAD &&
-		    (uintptr_t)search->caller - begin < segment->p_memsz)
-			is_caller = 1;
-	}
-	search->is_known |= is_caller;
-	/* DT_RPATH of the program counts for all; of others, for what they load, and what that loads. */
-	for (; entry && entry->d_tag != DT_NULL; entry++) {
-		if ((entry->d_tag == DT_RUNPATH && is_caller) ||
-		    (entry->d_tag == DT_RPATH && !is_program))
-			search->depends = 1;
-	}
-	return 0;
-}
-
 /* Is @path found by whose code @caller is? What is not known counts as yes. */
 static int depends_on_caller(const char *path, const void *caller)
 {
-	struct search search = { .caller = caller };
+	struct strata_libc_search search = { .caller = caller };
 
 	if (!path || !*path)
 		return 0;
@@ -62,8 +28,8 @@ static int depends_on_caller(const char *path, const void *caller)
 		return 1;
 	if (strchr(path, '/'))
 		return 0;
-	dl_iterate_phdr(look_at, &search);
-	return search.depends || !search.is_known;
+	dl_iterate_phdr(strata_libc_search_in, &search);
+	return search.has_runpath || search.has_rpath || !search.is_known;
 }
 
 /* Which list of objects: dlopen()'s is the caller's own. */
@@ -83,6 +49,7 @@ STRATA_LIBC_COLD static void *open_recorded(Lmid_t list, const char *path, int f
 	handle = list == LIST_OF_CALLER ? STRATA_LIBC_NEXT(dlopen)(path, flags) :
 					  STRATA_LIBC_NEXT(dlmopen)(list, path, flags);
 	saved = errno;
+	strata_user_look();
 	if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map))
 		map = NULL;
 	STRATA_TRACE_EVENT(dl, open_end, handle, map ? (const void *)map->l_addr : NULL,
@@ -183,6 +150,8 @@ STRATA_LIBC_COLD static int close_recorded(void *handle, const void *caller)
 
 STRATA_LIBC_EXPORT int dlclose(void *handle)
 {
+	/* As loading.c. */
+	strata_user_look();
 	if (__builtin_expect(STRATA_ENABLED(dl, close_begin) | STRATA_ENABLED(dl, close_end), 0))
 		return close_recorded(handle, STRATA_LIBC_CALLER);
 	return STRATA_LIBC_NEXT(dlclose)(handle);

@@ -7,5 +7,6 @@
 
 pub mod filter;
 pub mod kernel;
+pub mod loaded;
 pub mod ring;
 pub mod user;

@@ -212,8 +212,12 @@ pub struct Control {
     pub claimed_sessions: AtomicU32,
     /// Threads that may not read the counter and have told libstrata; `!0`: all.
     pub without_clock: AtomicU32,
+    /// The place of the [`Loaded`](crate::loaded::Loaded) that was noted last; 0: none.
+    pub objects: AtomicU32,
+    /// Objects that found no room.
+    pub objects_refused: AtomicU32,
     /// Not used.
-    pub reserved: [u32; 12],
+    pub reserved: [u32; 10],
     /// See [`ClockSlot`].
     pub clock: [ClockSlot; NR_CLOCK_SLOTS as usize],
 }
@@ -238,7 +242,9 @@ impl Default for Control {
             clock_index: AtomicU64::default(),
             claimed_sessions: AtomicU32::default(),
             without_clock: AtomicU32::default(),
-            reserved: [0; 12],
+            objects: AtomicU32::default(),
+            objects_refused: AtomicU32::default(),
+            reserved: [0; 10],
             clock: Default::default(),
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::mem::{align_of, size_of, size_of_val};
 
-use strata_abi::{filter, kernel, ring, user};
+use strata_abi::{filter, kernel, loaded, ring, user};
 
 /// Appends what the golden file says of a struct. Lists each field, as the C program does.
 macro_rules! layout {
@@ -81,14 +81,15 @@ fn user_mirror() -> String {
         SESSION_SETUP SESSION_ACTIVE SESSION_ENDING DEAD_NS SESSION_INHERIT SESSION_LARGE_HEADER
         SESSION_OVERWRITE SESSION_VTID CONTEXTS_MAX CTX_VPID CTX_PROCNAME CTX_THREADNAME CTX_PTHREAD_ID
         CTX_CPU_ID CTX_VUID CTX_VSGID CTX_IP CTX_CALLSTACK CTX_CGROUP_NS CTX_UTS_NS
-        CTX_PAGE_FAULT CTX_MINOR CTX_MAJOR CTX_SWITCHES CTX_TASK_CLOCK CALLSTACK_MAX COMM_BYTES STATE_PRESENT STATE_FLAG NO_ID SITE_DORMANT SITE_ON
-        INTEGER FLOAT STRING ARRAY SEQUENCE TEXT FIELD_SIGNED FIELD_NETWORK FIELD_BOOL FIELDS_MAX NAME_MAX
+        CTX_PAGE_FAULT CTX_MINOR CTX_MAJOR CTX_SWITCHES CTX_TASK_CLOCK CALLSTACK_MAX COMM_BYTES STATE_PRESENT STATE_FLAG NO_ID
+        SITE_DORMANT SITE_ON INTEGER FLOAT STRING ARRAY SEQUENCE TEXT FIELD_SIGNED FIELD_NETWORK FIELD_BOOL FIELDS_MAX NAME_MAX
         LEVEL_MAX);
     layout!(out, "strata_abi_user_clock_slot", user::ClockSlot, base_cycles multiplier base_ns
         index);
     layout!(out, "strata_abi_user_control", user::Control, magic version pid publish nr_cpus
         nr_states descriptions_bytes generation started_ns refused arm_errno clock_kind
-        parent_pid name clock_index claimed_sessions without_clock reserved clock);
+        parent_pid name clock_index claimed_sessions without_clock objects objects_refused
+        reserved clock);
     layout!(out, "strata_abi_user_session", user::Session, status flags generation heartbeat_ns
         channel_offset channel_bytes subbuf_bytes nr_subbufs next_id discarded_unmapped
         discarded_unstaged self_stopped rules_bytes create_errno discarded_no_clock
@@ -97,6 +98,14 @@ fn user_mirror() -> String {
         description_bytes sites nr_sites reserved ids);
     layout!(out, "strata_abi_user_site", user::Site, address displacement reserved);
     layout!(out, "strata_abi_user_announcement", user::Announcement, magic version pid);
+    out
+}
+
+fn loaded_mirror() -> String {
+    let mut out = String::new();
+    constants!(out, loaded, "STRATA_ABI_LOADED_", PIC PROGRAM NR_MAX PATH_MAX BUILD_ID_MAX);
+    layout!(out, "strata_abi_loaded", loaded::Loaded, address bytes loaded_ns unloaded_ns older
+        look path_bytes build_id_bytes flags text);
     out
 }
 
@@ -165,6 +174,11 @@ fn filter_layout_is_that_of_the_golden_file() {
 #[test]
 fn user_layout_is_that_of_the_golden_file() {
     compare("user", include_str!("../../../abi/golden/user.txt"), &user_mirror());
+}
+
+#[test]
+fn loaded_layout_is_that_of_the_golden_file() {
+    compare("loaded", include_str!("../../../abi/golden/loaded.txt"), &loaded_mirror());
 }
 
 #[test]

@@ -49,6 +49,7 @@ pub mod known;
 pub mod lowered;
 pub mod lttng;
 pub mod near;
+pub mod objects;
 pub mod pace;
 pub mod reports;
 pub mod source;

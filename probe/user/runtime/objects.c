@@ -599,6 +599,7 @@ static void begin(struct strata_object *object)
 		return;
 	}
 	describe_object(object);
+	strata_loaded_look(object);
 	if (requested)
 		slot = begin_requested_session(&request, &beginning);
 	strata_listeners_find(&listeners, begin_requested_session, &beginning);
@@ -703,10 +704,12 @@ void strata_object_register(struct strata_object *object)
 	if (object->version != STRATA_USER_OBJECT_VERSION || object->sites >= object->sites_end)
 		return;
 	lock_objects();
-	if (!begun)
+	if (!begun) {
 		begin(object);
-	else if (strata_runtime.memory && strata_memory_own())
+	} else if (strata_runtime.memory && strata_memory_own()) {
 		describe_object(object);
+		strata_loaded_look(object);
+	}
 	begun = 1;
 	if (strata_runtime.memory && strata_memory_own()) {
 		present_object(object);
@@ -715,6 +718,23 @@ void strata_object_register(struct strata_object *object)
 		change_generation();
 	}
 	unlock_objects();
+	errno = saved;
+}
+
+/* Somebody else at the objects looks by himself, or will; a handler that has interrupted him does not wait for ever. */
+void strata_user_look(void)
+{
+	int saved = errno, state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (!pthread_mutex_trylock(&lock)) {
+		if (strata_runtime.memory && strata_memory_own()) {
+			strata_loaded_look(NULL);
+			change_generation();
+		}
+		pthread_mutex_unlock(&lock);
+	}
+	pthread_setcancelstate(state, NULL);
 	errno = saved;
 }
 
@@ -735,6 +755,8 @@ void strata_object_unregister(struct strata_object *object)
 			/* The object may register again; a thread that is recording has its own copy. */
 			__atomic_store_n(&t->state, NULL, __ATOMIC_RELAXED);
 		}
+		/* At the end of the program, too: the last look at what has come without tracepoints. */
+		strata_loaded_look(NULL);
 		change_generation();
 	}
 #ifdef STRATA_RUNTIME_ARCHIVE

@@ -3,6 +3,7 @@
  * runtime.h - what the files of libstrata share. The way of the data:
  *
  *   objects.c      an object is loaded: its tracepoints are described in the process' memory
+ *   loaded.c       what is loaded besides is noted there, too
  *   memory.c       that memory: one sealed memfd, also after fork()
  *   environment.c  a tracer started this program: what it wants
  *   arm.c          opcodes of call sites, changed from inside
@@ -213,6 +214,9 @@ STRATA_INLINE int strata_without_clock(void)
 /* objects.c */
 STRATA_HIDDEN void strata_objects_by_flag(void);
 STRATA_HIDDEN int strata_objects_has_own(struct strata_tracepoint *t);
+
+/* loaded.c */
+STRATA_HIDDEN void strata_loaded_look(const void *self);
 
 /* interpose.c: libc's syscall(), which nobody has replaced. */
 #if defined(__x86_64__) && !defined(__ILP32__)

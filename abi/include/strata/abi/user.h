@@ -10,13 +10,14 @@
  *   0                   struct strata_abi_user_control                  one page
  *   SESSIONS_OFFSET     struct strata_abi_user_session [NR_SESSIONS]    one page each
  *   STATES_OFFSET       struct strata_abi_user_state   [NR_STATES]      one for each tracepoint
- *   DESCRIPTIONS_OFFSET what the tracepoints are called, their fields and sites; append-only
+ *   DESCRIPTIONS_OFFSET what the tracepoints are called, their fields and sites, and what is loaded; append-only
  *   FILTERS_OFFSET      filters (filter.h), one place of STRATA_ABI_FILTER_BYTES for each session
  *   RULES_OFFSET        the second place of each session's rules, one page each
  *   CHANNELS_OFFSET     channels (ring.h), each at a multiple of 4096; where, its session slot says
  *
  * Stability: one version number for the whole layout; a tracer refuses any other. Offsets are asserted
- * here and kept in abi/golden/user.txt. All values are in the byte order of the machine.
+ * here and kept in abi/golden/user.txt. What is new in the place of .reserved, and 0 where a process does not know it,
+ * takes no new number. All values are in the byte order of the machine.
  *
  * Trust: for a tracer every byte is hostile, at any time. A process trusts its tracers: whoever may
  * write here may also write to /proc/PID/mem.
@@ -112,8 +113,7 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_clock_slot) == 32, "clock slot s
  *     20     4  nr_cpus             CPU    process; streams that a channel of it needs
  *     24     4  nr_states                  process; atomic, release: states below it are described
  *     28     4  descriptions_bytes  byte   process; used so far
- *     32     8  generation                 process; atomic, release, last: changes with every (un)loaded
- *                                          object
+ *     32     8  generation                 process; atomic, release, last: changes with every (un)loaded object
  *     40     8  started_ns          ns     process; CLOCK_MONOTONIC
  *     48     4  refused                    process; tracepoints that found no room here
  *     52     4  arm_errno                  process; why it could not patch its own sites; 0: it could
@@ -121,13 +121,13 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_clock_slot) == 32, "clock slot s
  *     60     4  parent_pid                 process; whose fork it is, in its namespace; 0: nobody's
  *     64    64  name                       process; short name, NUL-terminated
  *    128     8  clock_index                see above; atomic
- *    136     4  claimed_sessions           whoever claims or frees a slot; atomic, sequentially
- *                                          consistent. Bit s: slot s may be in use; the pages
- *                                          of the others need not even be looked at
- *    140     4  without_clock              process; atomic: threads that have told libstrata that they may not
- *                                          read the counter; ~0: all. A thread in seccomp's strict
- *                                          mode beyond these would die of a record
- *    144    48  reserved
+ *    136     4  claimed_sessions           whoever claims or frees a slot; atomic, sequentially consistent. Bit s: slot
+ *                                          s may be in use; the pages of the others need not even be looked at
+ *    140     4  without_clock              process; atomic: threads that have told libstrata that they may not read the
+ *                                          counter; ~0: all. One in strict mode beyond these would die of a record
+ *    144     4  objects                    process; atomic, release: the last one that it has noted, see loaded.h;
+ *    148     4  objects_refused            and how many found no room
+ *    152    40  reserved
  *    192   256  clock                      see above
  */
 struct strata_abi_user_control {
@@ -148,7 +148,8 @@ struct strata_abi_user_control {
 	uint64_t clock_index;
 	uint32_t claimed_sessions;
 	uint32_t without_clock;
-	uint32_t reserved[12];
+	uint32_t objects, objects_refused;
+	uint32_t reserved[10];
 	struct strata_abi_user_clock_slot clock[STRATA_ABI_USER_NR_CLOCK_SLOTS];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_control) == 448, "control size");
@@ -238,9 +239,8 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
  *                                          could not make the channel
  *     88     8  discarded_no_clock  record process; atomic: the thread may not read the clock
  *     96     4  filter_bytes        byte   tracer or process; 0: all events are recorded
- *    100     4  rules_version              tracer; atomic. Even: .rules and .rules_bytes hold, odd: the second place and
- *                                          .other_rules_bytes
- *    104     4  other_rules_bytes   byte   tracer
+ *    100     4  rules_version              tracer; atomic. Even: .rules and .rules_bytes hold, odd: the second place
+ *    104     4  other_rules_bytes   byte   tracer; of the second place
  *    108     4  nr_contexts                tracer or process
  *    112     8  replaces                   tracer, before ACTIVE; the generation of the session in whose place this
  *                                          one is; 0: of none

@@ -175,6 +175,12 @@ impl StackScopes {
         for scope in self.user.into_iter().chain(second) {
             event.visit(scope, &mut stacks);
         }
+        // The outermost caller of a walk by frame pointers may be none.
+        for stack in [&mut stacks.user, &mut stacks.kernel] {
+            while stack.len() > 1 && stack.last() == Some(&0) {
+                stack.pop();
+            }
+        }
         (stacks.user, stacks.kernel)
     }
 }

@@ -8,6 +8,7 @@ use strata_timeline::{is_kernel, Call, Observer, ThreadId, World};
 
 use super::frames::{FrameId, Frames};
 use super::label::Label;
+use super::sums::{Fields, Sum, Sums};
 use crate::debug_info::SourceOptions;
 
 /// Allocations that are there at once; some 64 bytes each.
@@ -134,6 +135,8 @@ pub struct Memory {
     pub sites: Vec<Site>,
     /// By falling count.
     pub faults: Vec<FaultSite>,
+    /// What was counted in the program.
+    pub sums: Vec<Sum>,
     /// What the kernel has allocated by kmalloc and its caches.
     pub kernel: Allocated,
     /// Pages that it has given out, and taken back.
@@ -156,12 +159,17 @@ enum Kind {
     KernelAlloc { ptr: FieldRef, size: FieldRef, site: Option<FieldRef> },
     KernelFree { ptr: FieldRef },
     Pages { order: Option<FieldRef>, gives: bool },
+    Sum(Fields),
 }
 
 impl Kind {
     fn of(class: &EventClass, is_kernel: bool) -> Kind {
         let find = |name: &str| class.find_in(Scope::Payload, name);
-        let kind = if is_kernel { kernel(class.name(), &find) } else { libc(class.name(), &find) };
+        let sum = || Fields::of(class).map(Kind::Sum);
+        let kind = match is_kernel {
+            true => kernel(class.name(), &find),
+            false => libc(class.name(), &find).or_else(sum),
+        };
         kind.unwrap_or(Kind::Nothing)
     }
 }
@@ -321,6 +329,7 @@ pub struct MemoryCounter {
     /// What a thread is about to move.
     moving: HashMap<ThreadId, (u64, Live)>,
     asked: HashMap<ThreadId, Asked>,
+    sums: Sums,
     kernel: Allocated,
     pages: (u64, u64),
     left_out: u64,
@@ -343,6 +352,7 @@ impl MemoryCounter {
             counted: Vec::new(),
             moving: HashMap::new(),
             asked: HashMap::new(),
+            sums: Sums::default(),
             kernel: Allocated::default(),
             pages: (0, 0),
             left_out: 0,
@@ -493,6 +503,16 @@ impl MemoryCounter {
                     }
                 }
             }
+            (Kind::Sum(fields), Some((_, process))) if is_there => {
+                let pid = world.threads.get(process).map_or(0, |thread| thread.tid.into());
+                let counts = self.sums.add(event, fields, (process, pid), &mut self.frames);
+                let row = &mut self.processes.entry(process).or_default().row;
+                if let Some([count, bytes, failed]) = counts {
+                    row.allocated.count = row.allocated.count.saturating_add(count);
+                    row.allocated.bytes = row.allocated.bytes.saturating_add(bytes);
+                    row.failed = row.failed.saturating_add(failed);
+                }
+            }
             (Kind::Free { ptr }, Some((_, process))) => {
                 let Some(ptr) = number(ptr).filter(|&ptr| ptr != 0) else { return };
                 if self.free(Some(process), ptr).is_none() {
@@ -538,8 +558,9 @@ impl MemoryCounter {
         sites.sort_by_cached_key(|it| {
             (Reverse((it.allocated.live_bytes, it.allocated.bytes)), it.site.clone())
         });
+        let sums = std::mem::take(&mut self.sums).finish(world, &self.frames);
         let (kernel, pages, left_out) = (self.kernel, self.pages, self.left_out);
-        Memory { rows, sites, faults, kernel, pages, left_out }
+        Memory { rows, sites, faults, sums, kernel, pages, left_out }
     }
 }
 

@@ -20,6 +20,7 @@ mod programs_tests;
 mod recorded;
 mod roles;
 pub mod spans;
+pub mod sums;
 pub mod syscalls;
 #[cfg(test)]
 mod tests;

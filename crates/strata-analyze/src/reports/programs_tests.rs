@@ -10,7 +10,7 @@ use super::spans::{By, SpanCounter, Spans, Waiting};
 use super::wait::History;
 use super::{fields, idle_rules, pass_on, span_roles, Asked, Passed};
 use crate::debug_info::SourceOptions;
-use crate::hand_tests::V::{Text, I64, U32, U64};
+use crate::hand_tests::V::{Text, I64, U32, U64, U8};
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
 use crate::perfetto::PairRule;
 
@@ -223,7 +223,7 @@ fn flame_of_spans_has_the_time_of_each_once() {
 
 /// Of the kernel: samples, and switches with stacks.
 fn stacks(hand: &Hand) -> Reader {
-    let stacks = "u32 tid; u32 pid; u64 callstack_kernel[1]; u64 callstack_user[2];";
+    let stacks = "u32 tid; u32 pid; u64 callstack_kernel[1]; u64 callstack_user[3];";
     let events = [
         (
             "sched_switch",
@@ -232,7 +232,8 @@ fn stacks(hand: &Hand) -> Reader {
         ("sched_waking", "string comm; u32 tid;"),
         ("cpu_clock", "u64 ip;"),
     ];
-    let head = |tid, kernel, inner| [U32(tid), U32(5), U64(kernel), U64(inner), U64(0x200)];
+    // The walk has ended in no caller.
+    let head = |tid, kernel, inner| [U32(tid), U32(5), U64(kernel), U64(inner), U64(0x200), U64(0)];
     let switch = |prev: u32, state, next: u32| -> Vec<V> {
         let rest = [Text("app"), U32(prev), I64(state), Text("app"), U32(next)];
         head(prev, 0xf0, 0x100).into_iter().chain(rest).collect()
@@ -325,6 +326,46 @@ fn memory(reader: &Reader) -> Memory {
     let mut counter = MemoryCounter::new(TimeRange::ALL, &SourceOptions::default());
     let passed = run(reader, &[], &mut counter);
     counter.finish(passed.timeline.world())
+}
+
+#[test]
+fn memory_that_was_counted_in_the_program_is_added_up_by_site_function_and_size() {
+    let hand = Hand::new();
+    let fields =
+        "u64 caller; u8 function; u64 size_min; u64 size_max; u64 count; u64 bytes; u64 failed;";
+    let of = |caller, function, sizes: (u64, u64), counts: [u64; 3]| -> Vec<V> {
+        let head = [U32(5), U64(caller), U8(function), U64(sizes.0), U64(sizes.1)];
+        head.into_iter().chain(counts.map(U64)).collect()
+    };
+    let (small, large) = ((33, 64), (65, 128));
+    let steps = [
+        of(0xa, 0, small, [10, 400, 0]),
+        of(0xa, 0, large, [1, 100, 2]),
+        of(0xa, 0, small, [5, 200, 1]),
+        of(0xb, 3, small, [1, 700, 0]),
+        of(0xa, 4, (0, 0), [12, 0, 0]),
+        of(0xa, 9, small, [1, 1, 0]),
+    ];
+    let records: Vec<Record<'_>> =
+        (1_u64..).zip(&steps).map(|(time, values)| (0, time, &values[..])).collect();
+    let text = metadata(PROGRAM, "u32 vtid;", &[("libc_sum:calls", fields)]);
+    let reader = hand.trace("t", &text, &[Packets::new(0).packet(&records)]).reader();
+    let memory = memory(&reader);
+    let sums = memory.sums.iter();
+    let sums: Vec<_> = sums
+        .map(|it| (&*it.site, it.function, it.sizes.unwrap(), [it.count, it.bytes, it.failed]))
+        .collect();
+    let expected = [
+        ("0xb", "memalign", small, [1, 700, 0]),
+        ("0xa", "malloc", small, [15, 600, 1]),
+        ("0xa", "malloc", large, [1, 100, 2]),
+        ("0xa", "?", small, [1, 1, 0]),
+        ("0xa", "free", (0, 0), [12, 0, 0]),
+    ];
+    assert_eq!(sums, expected);
+    let row = &memory.rows[0];
+    assert_eq!((row.allocated.count, row.allocated.bytes, row.failed), (18, 1401, 3));
+    assert_eq!((row.allocated.live, row.allocated.peak_bytes), (0, 0));
 }
 
 #[test]

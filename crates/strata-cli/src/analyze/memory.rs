@@ -8,6 +8,7 @@ use clap::{Args, ValueHint};
 use serde_json::{json, Value};
 use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::reports::memory::{Allocated, FaultSite, Memory, MemoryCounter, Row, Site};
+use strata_analyze::reports::sums::Sum;
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, EXIT_STATUS};
@@ -25,7 +26,8 @@ What it is made of:
                 was not in RAM
   heap, mapped  the system calls brk, mmap, mremap, munmap
   allocations   of `strata record --libc malloc`, or of LTTng's
-                liblttng-ust-libc-wrapper.so: libc:malloc, libc:free…
+                liblttng-ust-libc-wrapper.so: libc:malloc, libc:free…;
+                counted ones of `--libc malloc:sum`: libc_sum:calls
   kernel        kmem_kmalloc, kmem_cache_alloc and their frees,
                 kmem_mm_page_alloc, kmem_mm_page_free
   What is not recorded is not in the report. What was there before the
@@ -134,6 +136,21 @@ fn json(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
         map.insert("count".into(), json!(fault.count));
         Value::Object(map)
     };
+    let sum = |sum: &Sum| {
+        let mut map = keys(&sum.label);
+        for (key, value) in [
+            ("site", json!(sum.site)),
+            ("function", json!(sum.function)),
+            ("size_min", json!(sum.sizes.map(|sizes| sizes.0))),
+            ("size_max", json!(sum.sizes.map(|sizes| sizes.1))),
+            ("count", json!(sum.count)),
+            ("bytes", json!(sum.bytes)),
+            ("failed", json!(sum.failed)),
+        ] {
+            map.insert(key.into(), value);
+        }
+        Value::Object(map)
+    };
     let rows = flags.common.rows();
     let mut object = made.object("memory");
     object.insert("kernel".into(), allocated(&memory.kernel));
@@ -145,6 +162,8 @@ fn json(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
     object.insert("sites_count".into(), json!(memory.sites.len()));
     object.insert("sites".into(), memory.sites.iter().take(rows).map(site).collect());
     object.insert("fault_sites".into(), memory.faults.iter().take(rows).map(fault).collect());
+    object.insert("sums_count".into(), json!(memory.sums.len()));
+    object.insert("sums".into(), memory.sums.iter().take(rows).map(sum).collect());
     document(object)
 }
 
@@ -189,6 +208,7 @@ fn text(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
     table.write(&mut out);
     more(&mut out, memory.rows.len(), rows);
     sites(&mut out, memory, rows);
+    sums(&mut out, memory, rows);
     faults(&mut out, memory, rows);
     if memory.kernel.count > 0 {
         let _ = writeln!(
@@ -241,6 +261,42 @@ fn sites(out: &mut String, memory: &Memory, rows: usize) {
     }
     section(out, "What is left at the end, by who asked for it", &table);
     more(out, memory.sites.len(), rows);
+}
+
+fn sums(out: &mut String, memory: &Memory, rows: usize) {
+    if memory.sums.is_empty() {
+        return;
+    }
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        ("calls", right),
+        ("bytes", right),
+        ("failed", right),
+        ("of", left),
+        ("sizes", right),
+        ("by", left),
+        ("at", left),
+    ]);
+    for sum in memory.sums.iter().take(rows) {
+        table.row([
+            count(sum.count).into(),
+            size(sum.bytes).into(),
+            count(sum.failed).into(),
+            sum.function.to_owned().into(),
+            match sum.sizes {
+                Some((from, to)) if sum.function == "free" && to == 0 && from == 0 => String::new(),
+                Some((from, to)) if from == to => count(from),
+                Some((from, u64::MAX)) => format!("{} and more", count(from)),
+                Some((from, to)) => format!("{} to {}", count(from), count(to)),
+                None => "others".to_owned(),
+            }
+            .into(),
+            name(&sum.label).into(),
+            clean(&sum.site).into(),
+        ]);
+    }
+    section(out, "Calls that were counted in the program", &table);
+    more(out, memory.sums.len(), rows);
 }
 
 fn faults(out: &mut String, memory: &Memory, rows: usize) {

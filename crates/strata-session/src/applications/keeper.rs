@@ -847,7 +847,8 @@ impl Keeper {
         if let Some(orders) = &self.orders {
             let traced = Arc::clone(&traced);
             let streams = channel.nr_streams();
-            let source = ProcessSource::new(&self.sources, traced, format, streams, memory);
+            let channel_of = (format, streams, memory);
+            let source = ProcessSource::new(&self.sources, traced, channel_of, self.begun_ns);
             match source {
                 // Without a pump the session is failing, and says why.
                 Ok(source) => drop(orders.send(Order::Take(Arrival { source, channel }))),

@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use strata_collect::{
-    Classes, Counts, Directory, Error, Finish, Identity, Monitor, Opened, Output, Producer, Sink,
-    Source, StreamLoss, Written,
+    Before, Classes, Collector, Counts, Directory, Error, Finish, Identity, Monitor, Opened,
+    Output, Producer, Sink, Source, StreamLoss, Written,
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::environment::Known;
 use strata_model::{StreamClass, Uuid};
-use strata_user::{AppSession, RecordFormat};
+use strata_user::{AppSession, Clock, RecordFormat};
 
 use crate::applications::book::RuleBook;
 use crate::applications::filtered::Filtered;
+use crate::applications::objects;
 use crate::applications::pace::Pace;
 use crate::applications::reports::Reports;
 use crate::applications::traced::Traced;
@@ -54,6 +55,8 @@ pub(crate) struct ProcessSource {
     uuid: Uuid,
     /// The trace with this number is complete.
     is_uuid_used: bool,
+    /// Of the last snapshot.
+    snapshot_uuid: Uuid,
     format: RecordFormat,
     streams: u32,
     /// Event record classes in the metadata; `None`: there is none yet.
@@ -61,21 +64,39 @@ pub(crate) struct ProcessSource {
     /// When they may be made anew.
     pace: Pace,
     losses: Vec<StreamLoss>,
+    objects: Objects,
     /// Of the session's memory, its channel's.
     _memory: Share,
 }
 
+/// What was said of the objects that it has loaded.
+#[derive(Debug, Default)]
+struct Objects {
+    /// Metadata describe it; of the trace that is written, and of the next snapshot.
+    is_described: bool,
+    in_snapshot: bool,
+    /// No record of the trace is earlier \[ns\].
+    from_ns: u64,
+    /// What it was when that was said last: its generation, and the begin.
+    said: Option<(u64, u64)>,
+    /// Of the trace that is written, and of all before.
+    counts: Counts,
+    behind: Counts,
+}
+
 impl ProcessSource {
+    /// `begun_ns`: nothing was recorded before.
+    ///
     /// # Errors
     /// What the system said when asked for a new number.
     pub(crate) fn new(
         of: &Arc<Sources>,
         traced: Arc<Traced>,
-        format: RecordFormat,
-        streams: u32,
-        memory: Share,
+        (format, streams, memory): (RecordFormat, u32, Share),
+        begun_ns: u64,
     ) -> io::Result<ProcessSource> {
         let uuid = new_uuid()?;
+        let from_ns = traced.application().started_ns().max(begun_ns);
         lock(&of.ended).live.push(Arc::clone(&traced));
         Ok(ProcessSource {
             of: Arc::clone(of),
@@ -83,11 +104,13 @@ impl ProcessSource {
             folder: None,
             uuid,
             is_uuid_used: false,
+            snapshot_uuid: uuid,
             format,
             streams,
             described: None,
             pace: Pace::new(),
             losses: Vec::new(),
+            objects: Objects { from_ns, ..Objects::default() },
             _memory: memory,
         })
     }
@@ -115,9 +138,35 @@ impl ProcessSource {
         }
     }
 
-    /// What describes a trace of this number.
-    fn metadata(&self, uuid: Uuid, session: &AppSession) -> String {
+    /// What describes a trace of this number, and whether objects are said in it.
+    fn metadata(&self, uuid: Uuid, session: &AppSession) -> (String, bool) {
         metadata(&self.of, &self.traced, self.format, uuid, session)
+    }
+
+    /// Says what it has loaded, unless that was said.
+    fn say_objects(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        if !self.objects.is_described {
+            return Ok(());
+        }
+        let first = collector.stats().iter().filter_map(|stream| stream.first_timestamp).min();
+        // Before all records: at one time, readers may have them in any order.
+        let begin = first.map_or(self.objects.from_ns, |first| first.saturating_sub(1));
+        let said = Some((self.traced.application().generation(), begin));
+        if self.objects.said == said {
+            return Ok(());
+        }
+        let written = write_objects(&self.of, &self.traced, self.uuid, collector.sink(), begin)?;
+        self.objects.counts = written;
+        self.objects.said = said;
+        Ok(())
+    }
+
+    /// The trace is complete. What it says of objects.
+    fn leave_objects(&mut self) -> Counts {
+        let counts = std::mem::take(&mut self.objects.counts);
+        self.objects.behind.add(&counts);
+        (self.objects.said, self.objects.is_described) = (None, false);
+        counts
     }
 
     /// Give the process' memory back.
@@ -231,15 +280,45 @@ pub(crate) fn elsewhere(session: &AppSession) -> Discarded {
     }
 }
 
-/// What describes a trace of this number.
+/// Says in a trace of this number what the process had loaded `begin` then, and what changed since. Who says what cannot
+/// be is given up.
+fn write_objects(
+    sources: &Sources,
+    traced: &Traced,
+    uuid: Uuid,
+    sink: &mut dyn Sink,
+    begin: u64,
+) -> Result<Counts, Error> {
+    let application = traced.application();
+    let found = match application.loaded() {
+        Ok(found) => found,
+        Err(error) => {
+            traced.give_up(&error, sources.voice.shared());
+            return Ok(Counts::default());
+        }
+    };
+    let refused = application.refused_objects();
+    if refused > 0 {
+        traced.warn(format!(
+            "{refused} of the objects that it has loaded found no room in its memory: addresses in \
+             them have no names"
+        ));
+    }
+    let place = objects::Place { uuid, vpid: application.vpid() };
+    objects::write(sink, place, &found, (begin, Clock::monotonic_ns()))
+}
+
+/// What describes a trace of this number, and whether objects are said in it.
 fn metadata(
     sources: &Sources,
     traced: &Traced,
     format: RecordFormat,
     uuid: Uuid,
     session: &AppSession,
-) -> String {
+) -> (String, bool) {
     let (application, context) = (traced.application(), &sources.context);
+    let has_code = objects::has_code(&format, session.events());
+    let besides: Vec<_> = has_code.then(objects::stream_class).into_iter().collect();
     let of = TraceOf {
         vpid: application.vpid(),
         name: application.name(),
@@ -247,8 +326,9 @@ fn metadata(
         uuid,
         created: &context.created,
         format,
+        besides: &besides,
     };
-    context.machine.metadata(&of, session.events())
+    (context.machine.metadata(&of, session.events()), has_code)
 }
 
 impl Source for ProcessSource {
@@ -278,14 +358,16 @@ impl Source for ProcessSource {
             (self.metadata(uuid, session), session.nr_selected())
         });
         drop(session);
-        let (text, mut events) = described.unwrap_or_default();
+        let ((text, has_code), mut events) = described.unwrap_or_default();
+        self.objects.in_snapshot = has_code;
+        self.snapshot_uuid = uuid;
         let (of, traced, format) = (Arc::clone(&self.of), Arc::clone(&self.traced), self.format);
         let grown = move || {
             let mut session = traced.session();
             let session = session.as_mut()?;
             traced.learn(session, &of.context.shared);
             let before = std::mem::replace(&mut events, session.nr_selected());
-            (before != events).then(|| metadata(&of, &traced, format, uuid, session))
+            (before != events).then(|| metadata(&of, &traced, format, uuid, session).0)
         };
         Ok(Opened { grown: Some(Box::new(grown)), ..self.opened_as(uuid, sink, text) })
     }
@@ -301,9 +383,39 @@ impl Source for ProcessSource {
         }
         self.described = Some(nr_events);
         let begin = Instant::now();
-        let text = self.metadata(self.uuid, session);
+        let (text, has_code) = self.metadata(self.uuid, session);
         self.pace.done(begin, begin.elapsed());
+        self.objects.is_described = has_code;
         Some(text)
+    }
+
+    /// Before the first packet: who reads it while it is written has names, too.
+    fn opened(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        self.say_objects(collector)
+    }
+
+    /// What has come and gone since, and from the begin of the first packet on.
+    fn besides(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        self.say_objects(collector)
+    }
+
+    /// The next trace begins behind this one.
+    fn finished(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        let last = collector.stats().iter().filter_map(|stream| stream.last_timestamp).max();
+        self.objects.from_ns = self.objects.from_ns.max(last.unwrap_or(0));
+        Ok(())
+    }
+
+    /// They are said when the first packet is known.
+    fn begin_snapshot(&mut self, _sink: &mut dyn Sink) -> Result<Option<Before>, Error> {
+        if !self.objects.in_snapshot {
+            return Ok(None);
+        }
+        let (of, traced, uuid) =
+            (Arc::clone(&self.of), Arc::clone(&self.traced), self.snapshot_uuid);
+        Ok(Some(Box::new(move |sink, from| {
+            write_objects(&of, &traced, uuid, sink, from.saturating_sub(1)).map(|_| ())
+        })))
     }
 
     /// It has new kinds of event records, and its metadata were made anew only just now.
@@ -337,6 +449,7 @@ impl Source for ProcessSource {
 
     fn cut(&mut self, trace: Written) -> Finish {
         (self.is_uuid_used, self.described) = (true, None);
+        let besides = self.leave_objects();
         let (of, traced, class) =
             (Arc::clone(&self.of), Arc::clone(&self.traced), self.classes()());
         Box::new(move || {
@@ -351,7 +464,7 @@ impl Source for ProcessSource {
             if let Err(error) = sink.end(Ending::Ended, Losses::default()) {
                 of.voice.fail(&error);
             }
-            lock(&of.context.output).ended(&*sink, &counts, &Counts::default());
+            lock(&of.context.output).ended(&*sink, &counts, &besides);
         })
     }
 
@@ -368,7 +481,7 @@ impl Source for ProcessSource {
     }
 
     /// Lets go of the process, and says what became of it. What was written stays as it is.
-    fn close(self, mut counts: Counts, mut trace: Option<Written>) -> Counts {
+    fn close(mut self, mut counts: Counts, mut trace: Option<Written>) -> Counts {
         let had_ended = self.traced.has_ended();
         if let Some(session) = self.traced.session().as_ref() {
             self.of.filtered.look(session.events());
@@ -377,6 +490,8 @@ impl Source for ProcessSource {
         look_at_records(&self.traced, directory, self.classes()());
         self.release(&mut counts);
         let unmarked = self.mark(trace.as_mut().map(|trace| &mut *trace.sink), &counts);
+        let besides = self.leave_objects();
+        counts.add(&self.objects.behind);
         let mut report = self.report(counts, unmarked);
         let mut ended = lock(&self.of.ended);
         ended.live.retain(|one| !Arc::ptr_eq(one, &self.traced));
@@ -386,8 +501,7 @@ impl Source for ProcessSource {
                 set_aside(&mut report, directory);
             }
             (false, Some(Written { sink, counts })) => {
-                let none = Counts::default();
-                lock(&self.of.context.output).ended(&**sink, counts, &none);
+                lock(&self.of.context.output).ended(&**sink, counts, &besides);
             }
             (false, None) => {}
         }

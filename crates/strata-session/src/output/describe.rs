@@ -164,7 +164,9 @@ impl Machine {
             byte_order: ByteOrder::NATIVE,
             environment: self.recorded(user_environment(&user), |by| by.is_alone),
             clock: self.clock.clone(),
-            streams: vec![stream_class(process.format, Vec::new())],
+            streams: std::iter::once(stream_class(process.format, Vec::new()))
+                .chain(process.besides.iter().cloned())
+                .collect(),
         }
     }
 
@@ -237,6 +239,8 @@ pub(crate) struct TraceOf<'a> {
     pub(crate) uuid: Uuid,
     pub(crate) created: &'a str,
     pub(crate) format: RecordFormat,
+    /// Streams besides the channel's.
+    pub(crate) besides: &'a [StreamClass],
 }
 
 /// What the kernel says of a process, beside what it says itself where the kernel does not bear that out.
@@ -324,6 +328,7 @@ mod tests {
             uuid: new_uuid().unwrap(),
             created: "20260131T235959+0100",
             format: RecordFormat { large_header: true, vtid: true, ..RecordFormat::default() },
+            besides: &[],
         };
         let machine = Machine::new(LossMode::Overwrite, Version::One);
         let mut trace = machine.trace(&process);

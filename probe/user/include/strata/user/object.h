@@ -118,6 +118,8 @@ struct strata_object {
 void strata_object_register(struct strata_object *object);
 /** strata_object_unregister() - forget them, before the object is unmapped. Context: destructor. */
 void strata_object_unregister(struct strata_object *object);
+/** strata_user_look() - objects have come, or will go: note what is loaded, for names of addresses. Context: any; errno stays. */
+void strata_user_look(void);
 
 /**
  * strata_user_record() - write one event record to each session in which @tracepoint is on.

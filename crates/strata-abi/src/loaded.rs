@@ -1,0 +1,40 @@
+//! `strata/abi/loaded.h`: what a process says that it has loaded.
+
+use core::sync::atomic::AtomicU64;
+
+/// [`Loaded::flags`]: addresses in its file count from [`Loaded::address`].
+pub const PIC: u8 = 1;
+/// [`Loaded::flags`]: the main program.
+pub const PROGRAM: u8 = 2;
+/// Notes of a process at most.
+pub const NR_MAX: u32 = 4096;
+/// Size of a path at most \[byte\].
+pub const PATH_MAX: u32 = 4096;
+/// Size of a build id at most \[byte\].
+pub const BUILD_ID_MAX: u32 = 32;
+
+/// `struct strata_abi_loaded`: an object that is or was loaded.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// Lowest address of its segments.
+    pub address: u64,
+    /// From there to the end of the last one \[byte\].
+    pub bytes: u64,
+    /// When it was seen \[ns\].
+    pub loaded_ns: u64,
+    /// When it was not there any more; 0: it is \[ns\].
+    pub unloaded_ns: AtomicU64,
+    /// The place of the one that was noted before: 8 * (place - 1) from the begin of the descriptions; 0: none.
+    pub older: u32,
+    /// The process' own.
+    pub look: u32,
+    /// Size of its path; 0: the process does not know \[byte\].
+    pub path_bytes: u16,
+    /// Size of its build id \[byte\].
+    pub build_id_bytes: u8,
+    /// [`PIC`], [`PROGRAM`].
+    pub flags: u8,
+    /// Where its path is, from the begin of the descriptions \[byte\].
+    pub text: u32,
+}

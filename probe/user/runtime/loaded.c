@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loaded.c - which objects are loaded, where, and of which file: noted in the process' memory, since a short program is
+ * gone before anybody could ask the kernel, and addresses of code in records mean nothing without it.
+ *
+ * No system call but where a path is not the loader's: of the main program, and where that has loaded another one by a
+ * path that depends on its folder.
+ */
+#include <link.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <strata/abi/loaded.h>
+
+#include "runtime.h"
+
+#define NT_BUILD_ID 3u
+
+/* One look at all of them. */
+struct look {
+	uint64_t now;
+	uint64_t last; /* the look before */
+	uint32_t number;
+	int is_program;	  /* the next one is */
+	const void *self; /* in the object that has just come */
+};
+
+/* What the loader says of one. */
+struct found {
+	uint64_t address;
+	uint64_t bytes;
+	const char *path;
+	size_t path_bytes;
+	const unsigned char *build_id;
+	size_t build_id_bytes;
+	uint8_t flags;
+};
+
+/* Of the loader, at the last look: objects that have come and gone since the process began. */
+static unsigned long long nr_come, nr_gone;
+static uint32_t nr_looks;
+static uint64_t last_look;
+static uint32_t nr_noted;
+static uint64_t noted_bytes;
+
+/* Places of the notes of what is there; more find no room. */
+#define LIVE_MAX 2048u
+static uint32_t live[LIVE_MAX];
+static uint32_t nr_live;
+
+/* The rest of the room is for descriptions. */
+#define NOTED_BYTES_MAX (STRATA_ABI_USER_DESCRIPTIONS_BYTES / 4)
+
+static struct strata_abi_loaded *object_at(uint32_t place)
+{
+	return (struct strata_abi_loaded *)(void *)(strata_runtime.memory +
+						    STRATA_ABI_USER_DESCRIPTIONS_OFFSET +
+						    (uint64_t)(place - 1) * 8);
+}
+
+static char *path_of(const struct strata_abi_loaded *object)
+{
+	return (char *)strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET + object->text;
+}
+
+static int holds(uint64_t address, uint64_t bytes, const void *place)
+{
+	return (uint64_t)(uintptr_t)place - address < bytes;
+}
+
+/* Is all of [begin, +bytes) in a segment of the object that can be read? Its file may say anything. */
+static int is_mapped(const struct dl_phdr_info *info, uint64_t begin, uint64_t bytes)
+{
+	int i;
+
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+		if (segment->p_type == PT_LOAD && segment->p_flags & PF_R &&
+		    begin >= segment->p_vaddr && begin - segment->p_vaddr <= segment->p_filesz &&
+		    bytes <= segment->p_filesz - (begin - segment->p_vaddr))
+			return 1;
+	}
+	return 0;
+}
+
+static void find_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * notes,
+			  struct found *found)
+{
+	const uint64_t align = notes->p_align == 8 ? 8 : 4;
+	const unsigned char *all = (const unsigned char *)(info->dlpi_addr + notes->p_vaddr);
+	uint64_t at = 0, size = notes->p_filesz;
+	ElfW(Nhdr) head;
+
+	if (!is_mapped(info, notes->p_vaddr, size))
+		return;
+	while (size - at >= sizeof(head)) {
+		uint64_t name, value, next;
+
+		memcpy(&head, all + at, sizeof(head));
+		name = at + sizeof(head);
+		value = name + ((head.n_namesz + align - 1) & ~(align - 1));
+		next = value + ((head.n_descsz + align - 1) & ~(align - 1));
+		if (value > size || head.n_descsz > size - value)
+			return;
+		if (head.n_type == NT_BUILD_ID && head.n_namesz == 4 &&
+		    !memcmp(all + name, "GNU", 4) &&
+		    head.n_descsz <= STRATA_ABI_LOADED_BUILD_ID_MAX) {
+			found->build_id = all + value;
+			found->build_id_bytes = head.n_descsz;
+			return;
+		}
+		if (next > size)
+			return;
+		at = next;
+	}
+}
+
+/* Returns 0 if it is none that has a file. */
+static int find(const struct dl_phdr_info *info, struct found *found)
+{
+	uint64_t low = UINT64_MAX, high = 0, end;
+	int i;
+
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+		if (segment->p_type != PT_LOAD)
+			continue;
+		end = segment->p_vaddr + segment->p_memsz;
+		low = segment->p_vaddr < low ? segment->p_vaddr : low;
+		high = end > high ? end : high;
+	}
+	if (low >= high)
+		return 0;
+	found->address = info->dlpi_addr + low;
+	found->bytes = high - low;
+	if (!low)
+		found->flags |= STRATA_ABI_LOADED_PIC;
+	found->path = info->dlpi_name ? info->dlpi_name : "";
+	found->path_bytes = strlen(found->path);
+	/* Of the kernel's own there is no file. */
+	if (!(found->flags & STRATA_ABI_LOADED_PROGRAM) && !strchr(found->path, '/'))
+		return 0;
+	return found->path_bytes <= STRATA_ABI_LOADED_PATH_MAX;
+}
+
+/* Where it begins in the path that was noted, if there is more of that: see path_of_relative(). */
+static int has_path(const struct strata_abi_loaded *object, const struct found *found)
+{
+	size_t more = object->path_bytes - found->path_bytes;
+
+	if (object->path_bytes < found->path_bytes || (more && *found->path == '/'))
+		return 0;
+	return !memcmp(path_of(object) + more, found->path, found->path_bytes);
+}
+
+/* The note of it, if there is one, of those that are there. */
+static struct strata_abi_loaded *noted(const struct found *found)
+{
+	struct strata_abi_loaded *object;
+	uint32_t i;
+
+	for (i = 0; i < nr_live; i++) {
+		object = object_at(live[i]);
+		/* The name of the main program is not the loader's. */
+		if (object->address == found->address && object->bytes == found->bytes &&
+		    (found->flags & STRATA_ABI_LOADED_PROGRAM || has_path(object, found)))
+			return object;
+	}
+	return NULL;
+}
+
+static void is_there(const struct strata_abi_loaded *object)
+{
+	const unsigned char *all = strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET;
+
+	live[nr_live++] = (uint32_t)(((const unsigned char *)object - all) / 8) + 1;
+}
+
+static int has_text(const struct strata_abi_loaded *object, const struct found *found)
+{
+	return object->path_bytes == found->path_bytes &&
+	       object->build_id_bytes == found->build_id_bytes &&
+	       !memcmp(path_of(object), found->path, found->path_bytes) &&
+	       (!found->build_id_bytes || !memcmp(path_of(object) + object->path_bytes,
+						  found->build_id, found->build_id_bytes));
+}
+
+/* What was noted of the same file before; @there: and of the same addresses. */
+static struct strata_abi_loaded *noted_before(const struct found *found, int there)
+{
+	uint32_t place = strata_runtime.control->objects;
+	struct strata_abi_loaded *object;
+
+	for (; place; place = object->older) {
+		object = object_at(place);
+		if (has_text(object, found) &&
+		    (!there || (object->address == found->address && object->unloaded_ns)))
+			return object;
+	}
+	return NULL;
+}
+
+/* Behind the descriptions that there are. Returns 0 if there is no room. */
+static int note(const struct found *found, const struct look *look)
+{
+	struct strata_abi_user_control *control = strata_runtime.control;
+	const struct strata_abi_loaded *before = noted_before(found, 0);
+	uint64_t begin = (control->descriptions_bytes + 7) & ~UINT64_C(7);
+	struct strata_abi_loaded *object;
+	uint64_t text = begin + sizeof(*object), end = text;
+
+	if (!before)
+		end += found->path_bytes + found->build_id_bytes;
+	if (nr_live == LIVE_MAX || nr_noted == STRATA_ABI_LOADED_NR_MAX ||
+	    noted_bytes + end - begin > NOTED_BYTES_MAX || end > STRATA_ABI_USER_DESCRIPTIONS_BYTES)
+		return 0;
+	nr_noted++;
+	noted_bytes += end - begin;
+	object = object_at((uint32_t)(begin / 8) + 1);
+	object->address = found->address;
+	object->bytes = found->bytes;
+	/* Nothing else was at its addresses since the last look, and it may have been there as long. */
+	object->loaded_ns = look->number == 1 || holds(found->address, found->bytes, look->self) ?
+				    look->now :
+				    look->last + 1;
+	object->look = look->number;
+	object->older = control->objects;
+	object->path_bytes = (uint16_t)found->path_bytes;
+	object->build_id_bytes = (uint8_t)found->build_id_bytes;
+	object->flags = found->flags;
+	object->text = before ? before->text : (uint32_t)text;
+	if (!before) {
+		memcpy(path_of(object), found->path, found->path_bytes);
+		if (found->build_id_bytes)
+			memcpy(path_of(object) + found->path_bytes, found->build_id,
+			       found->build_id_bytes);
+	}
+	control->descriptions_bytes = (uint32_t)end;
+	/* RELEASE: it is there. */
+	__atomic_store_n(&control->objects, (uint32_t)(begin / 8) + 1, __ATOMIC_RELEASE);
+	is_there(object);
+	return 1;
+}
+
+/* What the main program is called; nothing where the kernel does not say, or may not be asked. */
+static size_t path_of_program(char *path, size_t size)
+{
+	long n;
+
+	if (strata_sandboxed())
+		return 0;
+	n = strata_syscall(SYS_readlinkat, -1, "/proc/self/exe", path, (long)size, 0);
+	return n > 0 && (size_t)n < size ? (size_t)n : 0;
+}
+
+/* The whole path of an object whose path begins in the program's folder, which was the same a moment ago; or nothing. */
+static size_t path_of_relative(const char *given, size_t bytes, char *path, size_t size)
+{
+	long n;
+
+	if (strata_sandboxed())
+		return 0;
+	n = strata_syscall(SYS_getcwd, path, (long)size);
+	/* With its NUL. Of a folder that cannot be reached it is no path. */
+	if (n < 2 || *path != '/' || (size_t)n + bytes > size)
+		return 0;
+	path[n - 1] = '/';
+	memcpy(path + n, given, bytes);
+	return (size_t)n + bytes;
+}
+
+static void note_new(const struct dl_phdr_info *info, struct found *found, const struct look *look)
+{
+	static char path[STRATA_ABI_LOADED_PATH_MAX];
+	struct strata_abi_loaded *object;
+	size_t bytes = 0;
+	int i;
+
+	for (i = 0; i < info->dlpi_phnum && !found->build_id; i++)
+		if (info->dlpi_phdr[i].p_type == PT_NOTE)
+			find_build_id(info, &info->dlpi_phdr[i], found);
+	if (found->flags & STRATA_ABI_LOADED_PROGRAM)
+		bytes = path_of_program(path, sizeof(path));
+	else if (*found->path != '/')
+		bytes = path_of_relative(found->path, found->path_bytes, path, sizeof(path));
+	if (bytes || found->flags & STRATA_ABI_LOADED_PROGRAM) {
+		found->path = path;
+		found->path_bytes = bytes;
+	}
+	if (note(found, look))
+		return;
+	object = nr_live < LIVE_MAX ? noted_before(found, 1) : NULL;
+	if (object) {
+		object->look = look->number;
+		is_there(object);
+		__atomic_store_n(&object->unloaded_ns, 0, __ATOMIC_RELEASE);
+	} else {
+		strata_runtime.control->objects_refused++;
+	}
+}
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *given)
+{
+	struct look *look = given;
+	struct strata_abi_loaded *object;
+	struct found found = { .flags = 0 };
+
+	if (look->is_program) {
+		found.flags = STRATA_ABI_LOADED_PROGRAM;
+		look->is_program = 0;
+		if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs)) {
+			/* As at the last look. */
+			if (look->number > 1 && info->dlpi_adds == nr_come &&
+			    info->dlpi_subs == nr_gone)
+				return 1;
+			nr_come = info->dlpi_adds;
+			nr_gone = info->dlpi_subs;
+		}
+	}
+	if (!find(info, &found))
+		return 0;
+	object = noted(&found);
+	if (object)
+		object->look = look->number;
+	else
+		note_new(info, &found, look);
+	return 0;
+}
+
+/* Has something else come to its addresses by this look? */
+static int is_replaced(const struct strata_abi_loaded *object, const struct look *look)
+{
+	const struct strata_abi_loaded *other;
+	uint32_t i;
+
+	for (i = 0; i < nr_live; i++) {
+		other = object_at(live[i]);
+		if (other->look == look->number &&
+		    (other->address - object->address < object->bytes ||
+		     object->address - other->address < other->bytes))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * Look at what is loaded, since the object that @self is in has come, or, NULL, since one goes. Under the lock of the
+ * objects, in memory of this process' own.
+ */
+void strata_loaded_look(const void *self)
+{
+	struct look look = { .last = last_look, .number = ++nr_looks, .is_program = 1 };
+	uint32_t nr = 0, i;
+
+	look.self = self;
+	look.now = strata_now_ns();
+	last_look = look.now;
+	if (dl_iterate_phdr(look_at, &look))
+		return;
+	for (i = 0; i < nr_live; i++) {
+		struct strata_abi_loaded *object = object_at(live[i]);
+
+		if (object->look == look.number)
+			continue;
+		__atomic_store_n(&object->unloaded_ns,
+				 is_replaced(object, &look) ? look.last + 1 : look.now,
+				 __ATOMIC_RELEASE);
+	}
+	for (i = 0; i < nr_live; i++)
+		if (!object_at(live[i])->unloaded_ns)
+			live[nr++] = live[i];
+	nr_live = nr;
+}
