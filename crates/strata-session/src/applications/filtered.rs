@@ -115,7 +115,7 @@ impl Filtered {
             fields.push(Field {
                 root: Root::Context,
                 path: "vtid".to_owned(),
-                kind: Kind::Integer,
+                kind: Kind::INTEGER,
             });
         }
         for context in self.contexts.iter().filter(|context| context.is_asked_for()) {
@@ -152,7 +152,7 @@ const THREAD_NAME: &str = "strata:thread_name";
 
 fn kind(class: &FieldClass) -> Kind {
     match class {
-        FieldClass::Integer(_) => Kind::Integer,
+        FieldClass::Integer(_) => Kind::INTEGER,
         FieldClass::Enumeration(enumeration) => {
             Kind::Enumeration(enumeration.labels.iter().map(|label| label.label.clone()).collect())
         }
@@ -167,7 +167,7 @@ fn kind(class: &FieldClass) -> Kind {
 fn kind_of(element: &Element) -> Option<Kind> {
     match element {
         Element::Text => None,
-        Element::Integer(_) => Some(Kind::Integer),
+        Element::Integer(_) => Some(Kind::INTEGER),
         Element::Float(_) => Some(Kind::Real),
     }
 }
