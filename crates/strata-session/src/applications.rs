@@ -403,6 +403,7 @@ impl Layer for Applications {
                 all
             },
             figures: self.sources.voice.figures(),
+            fill: self.sources.voice.fill(),
             losses: self.losses(&ended.live),
             buffers: self.buffers(),
             late: lock(&self.found.late).clone(),

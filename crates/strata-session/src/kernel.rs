@@ -418,6 +418,7 @@ impl Layer for KernelLayer {
                 .map(|(name, reason)| NotReached { pid: 0, name, reason })
                 .collect(),
             figures: self.voice.as_ref().map(Voice::figures).unwrap_or_default(),
+            fill: self.voice.as_ref().map(Voice::fill).unwrap_or_default(),
             losses: self.voice.as_ref().map(Voice::losses).unwrap_or_default(),
             buffers: self.buffers(),
             late: Vec::new(),

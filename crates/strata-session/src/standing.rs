@@ -491,6 +491,7 @@ impl<'a> Standing<'a> {
                 subbuf_size: options.subbuf_bytes,
                 num_subbuf: options.nr_subbufs,
                 contexts: self.plan.contexts(channel),
+                fill: look.map(|look| look.fill),
                 discards: look
                     .map(|look| losses(&counted(look), &look.losses.streams, wall, most))
                     .unwrap_or_default(),

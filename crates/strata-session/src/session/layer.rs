@@ -189,6 +189,8 @@ pub(crate) struct Look {
     pub(crate) rules: Vec<RuleReport>,
     pub(crate) not_reached: Vec<NotReached>,
     pub(crate) figures: Figured,
+    /// How full its fullest buffer was when it was last looked at \[%\].
+    pub(crate) fill: u8,
     pub(crate) losses: Losses,
     pub(crate) buffers: Buffers,
     /// Programs that were reached late.

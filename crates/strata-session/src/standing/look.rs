@@ -105,6 +105,8 @@ pub struct ChannelLook {
     pub num_subbuf: u32,
     /// What each of its records has besides.
     pub contexts: Vec<String>,
+    /// How full the fullest of its buffers was before it was last read: of one CPU, of one program \[%\]. `None`: it has none.
+    pub fill: Option<u8>,
     /// What was discarded, by CPU and reason.
     pub discards: Vec<Loss>,
     /// What would have prevented it.
