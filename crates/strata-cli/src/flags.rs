@@ -453,8 +453,8 @@ pub struct RecordFlags {
     #[arg(long, hide = true, requires = "background")]
     pub of_session: bool,
 
-    /// Exit with 1 if anything is missing: a record was discarded or cannot be read, a rule matched nothing, a program
-    /// was not reached, or reached late
+    /// Exit with 1 if anything is missing: a record was discarded, overwritten before it was written, or cannot be read, a
+    /// rule matched nothing, nothing passed its filter, a program was not reached, or reached late
     #[arg(long)]
     pub strict: bool,
 

@@ -413,6 +413,8 @@ impl Layer for KernelLayer {
         let known = self.problems.iter().map(|one| (one.event.clone(), one.reason.clone()));
         Look {
             rules: self.rules.iter().map(rule).collect(),
+            // One that nothing passes is refused.
+            filters: Vec::new(),
             not_reached: problems
                 .chain(known)
                 .map(|(name, reason)| NotReached { pid: 0, name, reason })
@@ -492,6 +494,7 @@ impl Layer for KernelLayer {
                 layer: KERNEL,
                 channel: String::new(),
                 buffers,
+                is_filtered: false,
                 processes: vec![kernel],
             },
             remarks: std::mem::take(&mut self.remarks),

@@ -25,11 +25,11 @@ use crate::applications::Applications;
 use crate::kernel::{self, KernelLayer};
 use crate::options::Options;
 use crate::output::folder::below;
-use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, Settle, CHANNEL};
+use crate::plan::{Change, Channel, EventRule, LayerOf, Plan, PlanError, Settle, CHANNEL};
 use crate::record::MEMORY_MIN;
 use crate::report::advice::advise;
 use crate::report::gaps::{losses, Found, Late, Unreached};
-use crate::report::{Counts, EndReason, NotReached, Notice, RuleReport};
+use crate::report::{Counts, EndReason, FilterReport, NotReached, Notice, RuleReport};
 use crate::session::budget::Budget;
 use crate::session::control::{Asked, Orders};
 use crate::session::error::SessionError;
@@ -450,6 +450,7 @@ impl<'a> Standing<'a> {
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
         check_lacks(channel.layer, &*layer, &wanted)?;
+        layer.note_rules(&wanted.rules);
         // The kernel's begins with nothing; the options of applications have rules and contexts.
         if channel.layer == LayerOf::Kernel || !wanted.besides_rules().is_empty() {
             layer.change(&wanted).map_err(of_plan)?;
@@ -496,20 +497,7 @@ impl<'a> Standing<'a> {
                     .map(|look| losses(&counted(look), &look.losses.streams, wall, most))
                     .unwrap_or_default(),
                 advice: look.and_then(|look| advise(&counted(look), &look.buffers)),
-                events: channel
-                    .events
-                    .iter()
-                    .map(|event| EventLook {
-                        rule: event.rule.clone(),
-                        filter: event.filter.clone(),
-                        exclude: event.exclude.clone(),
-                        enabled: event.enabled,
-                        matched: report_of(look, &event.rule).map(|one| one.matched),
-                        similar: report_of(look, &event.rule)
-                            .map(|one| one.similar.clone())
-                            .unwrap_or_default(),
-                    })
-                    .collect(),
+                events: channel.events.iter().map(|event| event_look(event, look)).collect(),
             }
         };
         let channels: Vec<ChannelLook> = self.plan.channels.iter().map(channel_look).collect();
@@ -528,12 +516,17 @@ impl<'a> Standing<'a> {
                 }
             }
         }
-        let mut events = channels.iter().filter(|one| one.enabled).flat_map(|one| &one.events);
+        let on = channels.iter().filter(|one| one.enabled).flat_map(|one| &one.events);
+        let events: Vec<&EventLook> = on.filter(|event| event.enabled).collect();
+        let triggers = self.trigger_looks();
         let gaps = Found {
-            rules: events.any(|event| event.enabled && event.matched == Some(0)),
+            rules: events.iter().any(|event| event.matched == Some(0)),
+            filters: events.iter().any(|event| event.is_never),
+            triggers: triggers.iter().any(|one| one.report().is_some()),
             not_reached: !not_reached.is_empty(),
             late: !late.is_empty(),
             discarded: figures.discarded > 0 || channels.iter().any(|one| !one.discards.is_empty()),
+            overwritten: figures.overwritten > 0 && !self.plan.snapshot,
             damaged: false,
         };
         let (max_memory, memory) = self.ground.context.shared.memory().now();
@@ -558,7 +551,7 @@ impl<'a> Standing<'a> {
             figures,
             channels,
             tracked: self.plan.tracked.clone(),
-            triggers: self.triggers.looks(),
+            triggers,
             nr_not_reached: not_reached.len() as u64,
             not_reached: not_reached.iter().take(NOT_REACHED_SHOWN).map(Unreached::from).collect(),
             nr_late: late.len() as u64,
@@ -571,6 +564,8 @@ impl<'a> Standing<'a> {
 
     /// Ends it: traces are complete then.
     fn destroy(mut self, end: EndReason, stop: &Stop, notify: &mut dyn FnMut(Notice)) -> Recording {
+        let looks = self.trigger_looks();
+        let idle: Vec<_> = looks.iter().filter_map(TriggerLook::report).collect();
         let of_triggers = self.triggers.end();
         self.ground.context.shared.room().end();
         self.session.stop(end);
@@ -591,9 +586,26 @@ impl<'a> Standing<'a> {
         let mut watch = Watch::new(&shared, stop, since);
         watch.has_applications = has_applications;
         watch.elapsed = since.elapsed();
-        let Recording { report, detaching } =
+        let Recording { mut report, detaching } =
             self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None));
+        report.triggers = idle;
         Recording { report, detaching: detaching.or(of_triggers) }
+    }
+}
+
+fn event_look(event: &EventRule, look: Option<&LayerLook>) -> EventLook {
+    let report = report_of(look, &event.rule);
+    let is_of = |one: &&FilterReport| event.enabled && one.rules.contains(&event.rule);
+    let filter = look.and_then(|look| look.filters.iter().find(is_of)).map(FilterReport::cut);
+    EventLook {
+        rule: event.rule.clone(),
+        filter: event.filter.clone(),
+        exclude: event.exclude.clone(),
+        enabled: event.enabled,
+        matched: report.map(|one| one.matched),
+        similar: report.map(|one| one.similar.clone()).unwrap_or_default(),
+        is_never: filter.as_ref().is_some_and(|one| one.is_never),
+        slips: filter.map(|one| one.slips).unwrap_or_default(),
     }
 }
 

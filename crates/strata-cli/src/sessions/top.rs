@@ -280,7 +280,7 @@ mod tests {
         let mut seen = Seen::default();
         let begin = Instant::now();
         let none = Grown { session: None, channels: vec![None, None] };
-        assert_eq!(seen.rates(&[session("a", 1, 100, 0)], begin), [none.clone()]);
+        assert_eq!(seen.rates(&[session("a", 1, 100, 0)], begin)[0], none);
         let two = [session("a", 1, 300, 0), session("b", 2, 7, 0)];
         let rates = seen.rates(&two, begin + Duration::from_secs(2));
         let of = |rates: &Option<Rates>| rates.as_ref().map(|it| (it.records, it.bytes));
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(rates[1], none);
         // The same name, and another process: nothing is known of its past.
         let rates = seen.rates(&[session("a", 3, 400, 0)], begin + Duration::from_secs(3));
-        assert_eq!(rates, [none]);
+        assert_eq!(rates[0], none);
     }
 
     #[test]
