@@ -43,6 +43,7 @@ use crate::session::privileges::Work;
 use crate::session::shared::Voice;
 use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
+pub(crate) use change::check_new;
 use change::{rules_of, sampled, Begun, Chosen};
 use source::{KernelSource, KernelTrace, Recorded};
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use strata_collect::Keep;
+use strata_filter::Filter;
 use strata_kernel::selection::Selection;
 use strata_kernel::tracefs::Tracefs;
 use strata_user::Clock;
@@ -320,7 +321,7 @@ impl<'a> Standing<'a> {
                 Change::EnableEvent(asked)
                     if asked.layer == LayerOf::Kernel && asked.sample.is_none() =>
                 {
-                    check_kernel_rules(&asked.rules)?;
+                    check_kernel_rules(&asked.rules, asked.filter.as_deref())?;
                 }
                 _ => {}
             }
@@ -399,7 +400,8 @@ impl<'a> Standing<'a> {
         for (index, wanted) in changes {
             let made = &self.made[*index];
             let Some(layer) = self.session.layer(*index) else { continue };
-            check_lacks(made.layer, &**layer, wanted)?;
+            check_lacks(made.layer, &**layer, wanted)
+                .map_err(|error| error.of_channel(made.layer.name(), &made.channel))?;
         }
         for (number, (index, wanted)) in changes.iter().enumerate() {
             let Some(layer) = self.session.layer(*index) else { continue };
@@ -414,13 +416,24 @@ impl<'a> Standing<'a> {
                     self.ground.context.shared.fail(why);
                 }
             }
-            return Err(error);
+            let made = &self.made[*index];
+            return Err(error.of_channel(made.layer.name(), &made.channel));
         }
         Ok(())
     }
 
     /// The layer of a channel.
     fn make(
+        &self,
+        plan: &Plan,
+        channel: &Channel,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<(Made, Box<dyn Layer>), SessionError> {
+        self.make_layer(plan, channel, notify)
+            .map_err(|error| error.of_channel(channel.layer.name(), &channel.name))
+    }
+
+    fn make_layer(
         &self,
         plan: &Plan,
         channel: &Channel,
@@ -654,8 +667,9 @@ fn check_lacks(of: LayerOf, layer: &dyn Layer, wanted: &Wanted) -> Result<(), Se
 }
 
 /// # Errors
-/// One selects none of the events that this kernel has. Where it cannot be asked, that is said at the start.
-fn check_kernel_rules(rules: &[String]) -> Result<(), SessionError> {
+/// One selects none of the events that this kernel has, or none passes the filter. Where it cannot be asked, that is said
+/// at the start.
+fn check_kernel_rules(rules: &[String], filter: Option<&str>) -> Result<(), SessionError> {
     let selecting: Vec<&String> = rules.iter().filter(|rule| !rule.starts_with('!')).collect();
     let Ok(catalog) = kernel::catalog() else { return Ok(()) };
     if selecting.is_empty() {
@@ -664,9 +678,15 @@ fn check_kernel_rules(rules: &[String]) -> Result<(), SessionError> {
     let found = Selection::parse(&selecting)?.apply(&catalog);
     let reports = kernel::rule_reports(found.matched, &catalog);
     let without: Vec<_> = reports.into_iter().filter(|one| one.matched == 0).collect();
-    match without.is_empty() {
-        true => Ok(()),
-        false => Err(SessionError::NothingSelected(without)),
+    if !without.is_empty() {
+        return Err(SessionError::NothingSelected(without));
+    }
+    match filter {
+        Some(filter) => {
+            let filter = Filter::parse(filter).map_err(PlanError::from)?;
+            kernel::check_new(&selecting, &filter, &catalog)
+        }
+        None => Ok(()),
     }
 }
 
@@ -691,7 +711,7 @@ fn said(done: Result<(), SessionError>) -> Result<(), String> {
             }
         }
         // A message is a line: what else there is shows where in the text it is.
-        _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
+        _ => error.in_a_line(),
     })
 }
 

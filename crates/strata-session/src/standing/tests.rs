@@ -298,14 +298,14 @@ fn what_options_do_not_say_a_layer_is_told_before_it_starts() {
     bench.enable(LayerOf::Kernel, "poor_*").unwrap();
     bench.change(&track(&[7])).unwrap();
     let error = bench.start().unwrap_err().to_string();
-    assert_eq!(error, "kernel: processes by users cannot be recorded");
+    assert_eq!(error, "kernel: channel 'channel0': processes by users cannot be recorded");
     // So it is while it records, before any layer is told.
     bench.change(&Change::TrackAll(vec![crate::plan::Kind::Uids])).unwrap();
     bench.start().unwrap();
     bench.told();
     let pids = Tracked { pids: Some(vec![2]), ..Tracked::default() };
     let error = bench.change(&Change::Track(pids)).unwrap_err().to_string();
-    assert_eq!(error, "kernel: processes by numbers cannot be recorded");
+    assert_eq!(error, "kernel: channel 'channel0': processes by numbers cannot be recorded");
     assert!(bench.told().is_empty());
 }
 

@@ -308,11 +308,13 @@ impl<'a> Standing<'a> {
     ) -> Result<Armed<'a>, SessionError> {
         if let Some(selection) = trigger.when.selection() {
             if selection.layer == LayerOf::Kernel {
-                check_kernel_rules(std::slice::from_ref(&selection.rule))?;
+                let rules = std::slice::from_ref(&selection.rule);
+                check_kernel_rules(rules, selection.filter.as_deref())?;
             }
         }
         let memory = self.ground.context.shared.memory();
         Armed::new(plan, trigger, &self.maker, memory, self.signals, notify)
+            .map_err(SessionError::of_no_channel)
     }
 
     /// Of triggers, those of the plan stay; and whom it tracks, they track.
