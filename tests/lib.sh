@@ -182,7 +182,7 @@ record_for() {
 	local seconds
 	for seconds in "$1" 4 40; do
 		record --duration "$seconds" "${@:2}"
-		[[ $status == 1 ]] && grep -q 'came by none of them' "$talk" || return 0
+		[[ $status == 1 ]] && grep -qE 'came by none of them|that the filter selects' "$talk" || return 0
 	done
 }
 

@@ -12,6 +12,7 @@ use strata_session::options::{
     Contexts, GuestOptions, KernelOptions, Options, Place, PlaceProblem, Version, NR_SUBBUFS,
     SUBBUF_BYTES,
 };
+use strata_session::plan::LayerOf;
 use strata_session::preload::{self, Part};
 use strata_session::report::LossMode;
 use strata_session::{processes_of, ContextError, EventContexts, NameError, Rules};
@@ -326,7 +327,7 @@ pub struct RecordFlags {
     all_processes: bool,
 
     /// Let records of the kernel's events say more of the thread that they happened in, such as
-    /// 'pid,procname,callstack_kernel'; tid is always there
+    /// 'pid,procname,callstack_kernel'; tid is always there, and 'help' lists them
     #[arg(long, value_name = "LIST")]
     kernel_context: Vec<String>,
 
@@ -452,8 +453,8 @@ pub struct RecordFlags {
     #[arg(long, hide = true, requires = "background")]
     pub of_session: bool,
 
-    /// Exit with 1 if anything is missing: a record was discarded or cannot be read, a rule matched nothing, a program
-    /// was not reached, or reached late
+    /// Exit with 1 if anything is missing: a record was discarded, overwritten before it was written, or cannot be read, a
+    /// rule matched nothing, nothing passed its filter, a program was not reached, or reached late
     #[arg(long)]
     pub strict: bool,
 
@@ -649,9 +650,14 @@ impl RecordFlags {
         !self.command.is_empty()
     }
 
-    /// `--context help`: nothing is to be recorded.
-    pub fn asks_for_contexts(&self) -> bool {
-        self.context.iter().any(|text| text == CONTEXT_HELP)
+    /// `--context help`, `--kernel-context help`: nothing is to be recorded.
+    pub fn asks_for_contexts(&self) -> Option<LayerOf> {
+        let asks = |contexts: &[String]| contexts.iter().any(|text| text == CONTEXT_HELP);
+        match (asks(&self.context), asks(&self.kernel_context)) {
+            (true, _) => Some(LayerOf::User),
+            (false, true) => Some(LayerOf::Kernel),
+            (false, false) => None,
+        }
     }
 
     /// The processes that are asked for, with the name of those that were named, each once.

@@ -29,9 +29,11 @@ fn main() -> ExitCode {
         Err(error) => return ExitCode::from(usage(&error)),
     };
     let done = match flags.action {
-        Action::Record(flags) if flags.asks_for_contexts() => list::contexts(),
-        Action::Record(flags) if flags.keep => sessions::record(&flags),
-        Action::Record(flags) => record::run(&flags),
+        Action::Record(flags) => match flags.asks_for_contexts() {
+            Some(layer) => list::contexts(layer),
+            None if flags.keep => sessions::record(&flags),
+            None => record::run(&flags),
+        },
         Action::Create(flags) => sessions::create(&flags),
         Action::Start(flags) => sessions::start(&flags),
         Action::Stop(flags) => sessions::stop(&flags),

@@ -150,6 +150,7 @@ impl<'a, S: Source> Pump<'a, S> {
         let mut pause = PAUSE_MIN;
         while let Some(first) = self.arrive(pause) {
             self.cut_late();
+            self.look_at_fill();
             let packets = first.saturating_add(self.round());
             self.close_ended();
             self.count();
@@ -405,6 +406,14 @@ impl<'a, S: Source> Pump<'a, S> {
         // Of one that is not believed nothing counts.
         if counts.discarded.total() > 0 {
             losses.iter().for_each(|one| one.add_to(&mut self.closed_losses));
+        }
+    }
+
+    /// Before it is taken; as often as it is counted.
+    fn look_at_fill(&mut self) {
+        if Instant::now() >= self.next_count {
+            let fills = self.sources.iter_mut().filter_map(|one| Some(one.streams()?.fill()));
+            self.monitor.set_fill(fills.max().unwrap_or(0));
         }
     }
 

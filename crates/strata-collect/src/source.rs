@@ -163,6 +163,10 @@ pub trait Monitor: Send + Sync {
     /// Of that, what was discarded of each CPU's streams, and when.
     fn set_losses(&self, _losses: Vec<StreamLoss>) {}
 
+    /// So full was the fullest stream of all sources, when its packets were about to be taken \[%\]. Told as often as the
+    /// counts.
+    fn set_fill(&self, _percent: u8) {}
+
     /// So many events more have happened, recorded or not, of all sources that can be believed.
     fn add_events(&self, _events: u64) {}
 }

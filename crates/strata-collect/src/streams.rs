@@ -59,6 +59,15 @@ impl Streams {
         self.channel.stream(number).map_or(0, |s| s.backlog()).saturating_sub(track.cut_bytes())
     }
 
+    /// What is not read yet of the stream that holds the most of it \[% of its buffer\].
+    pub(crate) fn fill(&mut self) -> u8 {
+        let whole =
+            u64::from(self.channel.nr_subbufs()).saturating_mul(self.channel.subbuf_bytes());
+        let most = (0..self.channel.nr_streams()).map(|number| self.backlog(number)).max();
+        let percent = most.unwrap_or(0).min(whole).saturating_mul(100) / whole.max(1);
+        u8::try_from(percent).unwrap_or(100)
+    }
+
     /// Counts `n` records more that the kernel itself kept from being written: a program of theirs was
     /// running on that CPU already. The kernel knows how many for all CPUs together, so they are the first
     /// stream's.

@@ -3,55 +3,17 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
+use crate::class::{key, Class, Kind};
 use crate::excerpt::{column, excerpt, tame};
-use crate::expr::{Expr, Item, Literal, Op, Operand, Path, Root, Step, Subject, Term};
+use crate::expr::{Expr, Item, Literal, Op, Operand, Root, Subject, Term};
+use crate::lower::Span;
 use crate::number::Number;
 use crate::parse::Leaf;
 use crate::pattern::Pattern;
+use crate::ranges::{contradict, line};
 use crate::similar::similar;
 use crate::Filter;
-
-/// What is known of one kind of event records.
-#[derive(Clone, Debug, Default)]
-pub struct Class {
-    /// The event's name.
-    pub name: String,
-    /// Its log level.
-    pub loglevel: Option<i64>,
-    /// Whether packets say which CPU they are of.
-    pub cpu: bool,
-    /// All its fields, those of its contexts and headers, and what is in them, in the order of
-    /// [`Root::Any`].
-    pub fields: Vec<Field>,
-}
-
-/// A field of a [`Class`].
-#[derive(Clone, Debug)]
-pub struct Field {
-    /// Where it is; never [`Root::Any`].
-    pub root: Root,
-    /// Its name from there: members with `.` between them, `[]` for any element of an array.
-    pub path: String,
-    /// What it is.
-    pub kind: Kind,
-}
-
-/// What a field is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// An integer or a truth value.
-    Integer,
-    /// An integer with labels.
-    Enumeration(Arc<[String]>),
-    /// A floating-point number.
-    Real,
-    /// Text.
-    Text,
-    /// A structure, an array, bytes.
-    Other,
-}
 
 /// What is probably wrong with a filter. `Display` is one line; [`Hint::caret`] shows the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +63,17 @@ pub enum Slip {
         /// Labels that are similar.
         similar: Vec<String>,
     },
+    /// No value that a field can have, of any event, is one that the comparison is true of.
+    Range {
+        /// As in the filter.
+        field: String,
+        /// The least value that it can have.
+        from: i128,
+        /// The greatest.
+        to: i128,
+        /// The comparison.
+        condition: String,
+    },
     /// No packet says which CPU it is of.
     NoCpu,
     /// No event has a log level.
@@ -121,7 +94,7 @@ impl Filter {
         }
         let mut checker = Checker { filter: self, classes, hints: Vec::new() };
         let mut leaves = self.leaves.iter();
-        checker.walk(&self.expr, &mut leaves);
+        checker.walk(&self.expr, false, &mut leaves);
         if checker.hints.is_empty() {
             let selects = |class| possible(&self.expr, class) & TRUE != 0;
             if !classes.iter().any(selects) {
@@ -137,32 +110,6 @@ impl Filter {
     }
 }
 
-impl Class {
-    fn find(&self, path: &Path, key: &str) -> Option<&Kind> {
-        let field = self
-            .fields
-            .iter()
-            .find(|field| (path.root == Root::Any || path.root == field.root) && field.path == key);
-        field.map(|field| &field.kind)
-    }
-}
-
-/// The path as [`Field::path`] has it.
-fn key(path: &Path) -> String {
-    let mut key = String::new();
-    for step in &path.steps {
-        match step {
-            Step::Member(name) if key.is_empty() => key.push_str(name),
-            Step::Member(name) => {
-                key.push('.');
-                key.push_str(name);
-            }
-            Step::Index(_) => key.push_str("[]"),
-        }
-    }
-    key
-}
-
 /// Values that a condition can have, as bits.
 type Values = u8;
 const TRUE: Values = 1;
@@ -173,11 +120,19 @@ fn possible(expr: &Expr, class: &Class) -> Values {
     match expr {
         Expr::And(parts) => {
             let each = parts.iter().map(|part| possible(part, class));
-            each.fold(TRUE, |left, right| either(left, right, FALSE, TRUE))
+            let all = each.fold(TRUE, |left, right| either(left, right, FALSE, TRUE));
+            match all & TRUE != 0 && contradict(parts, false, class, &|term| is_text(term, class)) {
+                true => all & !TRUE | FALSE,
+                false => all,
+            }
         }
         Expr::Or(parts) => {
             let each = parts.iter().map(|part| possible(part, class));
-            each.fold(FALSE, |left, right| either(left, right, TRUE, FALSE))
+            let any = each.fold(FALSE, |left, right| either(left, right, TRUE, FALSE));
+            match any & FALSE != 0 && contradict(parts, true, class, &|term| is_text(term, class)) {
+                true => any & !FALSE | TRUE,
+                false => any,
+            }
         }
         Expr::Not(inner) => exchanged(possible(inner, class)),
         Expr::Compare(comparison) => {
@@ -264,9 +219,9 @@ fn known<'c>(term: &Term, class: &'c Class) -> Known<'c> {
     };
     match (kind, term.mask) {
         (None, _) => Known::Absent,
-        (Some(Kind::Integer | Kind::Enumeration(_)), Some(_)) => Known::Number,
+        (Some(Kind::Integer(_) | Kind::Enumeration(_)), Some(_)) => Known::Number,
         (Some(_), Some(_)) => Known::Other,
-        (Some(Kind::Integer | Kind::Real), None) => Known::Number,
+        (Some(Kind::Integer(_) | Kind::Real), None) => Known::Number,
         (Some(Kind::Enumeration(labels)), None) => Known::Enumeration(labels),
         (Some(Kind::Text), None) => Known::Text,
         (Some(Kind::Other), None) => Known::Other,
@@ -292,9 +247,20 @@ fn with_number(term: &Term, op: Op, number: Number, class: &Class) -> Values {
         return certain(op.holds(Number::Integer(level.into()).order(number)));
     }
     match known(term, class) {
-        Known::Number | Known::Enumeration(_) => TRUE | FALSE | UNKNOWN,
+        Known::Number | Known::Enumeration(_) => {
+            let Some(line) = line(term, class) else { return TRUE | FALSE | UNKNOWN };
+            let is = line.of(op, number);
+            let is_never = line.is_none(&is);
+            let is_always = line.is_none(&line.without(&is));
+            UNKNOWN | if is_never { 0 } else { TRUE } | if is_always { 0 } else { FALSE }
+        }
         Known::Absent | Known::Text | Known::Other => UNKNOWN,
     }
+}
+
+/// Is it one text there, and not any of a number's labels?
+fn is_text(term: &Term, class: &Class) -> bool {
+    matches!(known(term, class), Known::Text)
 }
 
 fn terms(left: &Term, right: &Term, class: &Class) -> Values {
@@ -321,19 +287,24 @@ impl Checker<'_> {
         }
     }
 
-    /// The leaves are in the order of the expression.
-    fn walk<'l>(&mut self, expr: &Expr, leaves: &mut impl Iterator<Item = &'l Leaf>) {
+    /// The leaves are in the order of the expression; `negated`: it is to be false.
+    fn walk<'l>(
+        &mut self,
+        expr: &Expr,
+        negated: bool,
+        leaves: &mut impl Iterator<Item = &'l Leaf>,
+    ) {
         if self.hints.len() >= MOST_HINTS {
             return; // a trace may have any number of names to be compared for each
         }
         match expr {
             Expr::And(parts) | Expr::Or(parts) => {
                 for part in parts {
-                    self.walk(part, leaves);
+                    self.walk(part, negated, leaves);
                 }
                 return;
             }
-            Expr::Not(inner) => return self.walk(inner, leaves),
+            Expr::Not(inner) => return self.walk(inner, !negated, leaves),
             Expr::Compare(_) | Expr::In(..) | Expr::Has(_) => (),
         }
         let Some(leaf) = leaves.next() else { return };
@@ -345,6 +316,10 @@ impl Checker<'_> {
                     Operand::Literal(literal) => {
                         if self.exists(left, &leaf.left, false) {
                             self.literal(left, literal, right(0), &leaf.left);
+                            if let Literal::Number(number) = literal {
+                                let between = [(comparison.op, *number)];
+                                self.range(left, &between, negated, &leaf.whole, comparison);
+                            }
                         }
                     }
                     Operand::Term(term) => {
@@ -366,6 +341,20 @@ impl Checker<'_> {
                         Item::Range(from, _) => Literal::Number(*from),
                     };
                     self.literal(term, &literal, right(index), &leaf.left);
+                    // That one of several is not there is what most are to be.
+                    if negated {
+                        continue;
+                    }
+                    let between = match item {
+                        Item::One(Literal::Number(number)) => vec![(Op::Equal, *number)],
+                        Item::Range(from, to) => {
+                            vec![(Op::GreaterOrEqual, *from), (Op::LessOrEqual, *to)]
+                        }
+                        Item::One(Literal::Text(_)) => continue,
+                    };
+                    let items = vec![item.clone()];
+                    let condition = Expr::In(term.clone(), items);
+                    self.range(term, &between, false, &right(index), &condition);
                 }
             }
             Expr::Has(path) => {
@@ -452,6 +441,38 @@ impl Checker<'_> {
         }
     }
 
+    /// All these comparisons of the term with numbers, or, negated, that they are false.
+    fn range(
+        &mut self,
+        term: &Term,
+        all: &[(Op, Number)],
+        negated: bool,
+        span: &Range<usize>,
+        condition: &dyn fmt::Display,
+    ) {
+        // What has no such level is said of all events together.
+        if term.subject == Subject::LogLevel {
+            return;
+        }
+        let mut hull: Option<Span> = None;
+        for class in self.classes {
+            match known(term, class) {
+                Known::Number | Known::Enumeration(_) => {}
+                Known::Absent | Known::Text | Known::Other => continue,
+            }
+            let Some(line) = line(term, class) else { return };
+            let wanted = if negated { FALSE } else { TRUE };
+            let each = all.iter().map(|(op, number)| with_number(term, *op, *number, class));
+            let values = each.fold(TRUE, |left, right| either(left, right, FALSE, TRUE));
+            let (false, Some((from, to))) = (values & wanted != 0, line.integers()) else { return };
+            hull = Some(hull.map_or((from, to), |known| (known.0.min(from), known.1.max(to))));
+        }
+        let Some((from, to)) = hull else { return };
+        let field = term.to_string();
+        let condition = if negated { format!("!({condition})") } else { condition.to_string() };
+        self.hint(span.clone(), Slip::Range { field, from, to, condition });
+    }
+
     fn pair(&mut self, left: &Term, right: &Term, span: &Range<usize>) {
         if self.classes.iter().any(|class| terms(left, right, class) != UNKNOWN) {
             return;
@@ -528,12 +549,24 @@ impl Hint {
 }
 
 impl Slip {
+    /// Names that were perhaps meant.
+    #[must_use]
+    pub fn similar(&self) -> &[String] {
+        match self {
+            Slip::NoEvent { similar, .. }
+            | Slip::NoField { similar, .. }
+            | Slip::NoLabel { similar, .. } => similar,
+            _ => &[],
+        }
+    }
+
     fn note(&self) -> String {
         let (what, similar) = match self {
             Slip::NoEvent { similar, .. } => ("no such event", similar.as_slice()),
             Slip::NoField { similar, .. } => ("no such field", similar.as_slice()),
             Slip::NoLabel { similar, .. } => ("no such label", similar.as_slice()),
             Slip::Kind { is, .. } => return format!("is {is}"),
+            Slip::Range { from, to, .. } => return format!("from {from} to {to}"),
             Slip::NoCpu => ("not known of any packet", &[][..]),
             Slip::NoLogLevel => ("not known of any event", &[][..]),
             Slip::Never => ("never true together", &[][..]),
@@ -586,6 +619,12 @@ impl fmt::Display for Slip {
                 write!(out, "'{field}' has no label '{label}' in these traces")?;
                 out.write_str(&list("; similar: ", similar))
             }
+            Slip::Range { field, from, to, condition } => write!(
+                out,
+                "'{}' is from {from} to {to} in these traces; '{}' is never true",
+                tame(field),
+                tame(condition)
+            ),
             Slip::NoCpu => out.write_str("no packet of these traces says which CPU it is of"),
             Slip::NoLogLevel => out.write_str("no event of these traces has a log level"),
             Slip::Never => out.write_str(

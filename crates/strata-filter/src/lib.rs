@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod class;
 mod error;
 pub mod evaluate;
 mod excerpt;
@@ -44,6 +45,7 @@ pub mod lower;
 mod number;
 mod parse;
 mod pattern;
+mod ranges;
 mod similar;
 #[cfg(test)]
 mod tests;
@@ -51,7 +53,8 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-pub use check::{Class, Field, Hint, Kind, Slip};
+pub use check::{Hint, Slip};
+pub use class::{Class, Field, Kind};
 pub use error::{ParseError, Problem};
 pub use evaluate::{Fields, Value};
 pub use expr::{Comparison, Expr, Item, Literal, Op, Operand, Path, Root, Step, Subject, Term};

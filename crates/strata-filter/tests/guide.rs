@@ -48,7 +48,7 @@ fn guide_shows_messages_as_they_are() {
     let shown: Vec<&&str> = blocks.iter().filter(|block| block.contains('^')).collect();
     let class = Class {
         name: "net:send".to_string(),
-        fields: vec![Field { root: Root::Payload, path: "len".to_string(), kind: Kind::Integer }],
+        fields: vec![Field { root: Root::Payload, path: "len".to_string(), kind: Kind::INTEGER }],
         ..Class::default()
     };
     assert_eq!(shown.len(), 2);

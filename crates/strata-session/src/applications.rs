@@ -36,7 +36,9 @@ use crate::plan::PlanError;
 use crate::record::command::Running;
 use crate::report::{Buffers, LayerReport, NotReached, USER};
 use crate::session::error::SessionError;
-use crate::session::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
+use crate::session::layer::{
+    Context, Ended, Inheritance, Layer, LayerEnd, Look, Rule, Tell, Wanted,
+};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
 use crate::session::shared::Losses;
@@ -349,6 +351,10 @@ impl Layer for Applications {
         })
     }
 
+    fn note_rules(&mut self, rules: &[Rule]) {
+        self.sources.filtered.change(rules, self.spec.contexts);
+    }
+
     fn lacks(&self, _: &Wanted) -> Vec<String> {
         Vec::new()
     }
@@ -363,7 +369,7 @@ impl Layer for Applications {
             Some(Compiled::Never) => return Err(SessionError::NothingPasses),
         };
         lock(&self.sources.book).change(&rules);
-        self.sources.filtered.change(filter);
+        self.sources.filtered.change(&wanted.rules, contexts);
         self.spec =
             Arc::new(SessionSpec { rules, filter: program, contexts, ..(*self.spec).clone() });
         self.tracked = Arc::new(wanted.tracked.clone());
@@ -395,15 +401,20 @@ impl Layer for Applications {
         for traced in &ended.live {
             // What cannot be read of one is said at its end.
             let _ = book.count(traced.application(), traced.changes());
+            if let Some(session) = traced.session().as_ref() {
+                self.sources.filtered.look(session.events());
+            }
         }
         Look {
             rules: book.reports(),
+            filters: self.sources.filtered.reports(),
             not_reached: {
                 let mut all = lock(&self.found.not_reached).so_far();
                 all.extend(self.found.crowded());
                 all
             },
             figures: self.sources.voice.figures(),
+            fill: self.sources.voice.fill(),
             losses: self.losses(&ended.live),
             buffers: self.buffers(),
             late: lock(&self.found.late).clone(),
@@ -428,17 +439,19 @@ impl Layer for Applications {
         let ended = std::mem::take(&mut *lock(&self.sources.ended));
         let taken = |list: &Mutex<Reasons>| lock(list).take();
         let mut remarks = std::mem::take(&mut *lock(&self.found.remarks));
-        remarks.extend(self.sources.filtered.remarks());
+        remarks.extend(self.sources.filtered.remark());
         remarks.extend(lock(&self.found.outdated).remark());
         LayerEnd {
             report: LayerReport {
                 layer: USER,
                 channel: String::new(),
                 buffers: self.buffers(),
+                is_filtered: self.sources.filtered.is_filtered(),
                 processes: ended.reports.into_all(),
             },
             remarks,
             rules: lock(&self.sources.book).reports(),
+            filters: self.sources.filtered.reports(),
             not_reached: {
                 let mut all = taken(&self.found.not_reached);
                 all.extend(self.found.crowded());

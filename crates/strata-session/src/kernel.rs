@@ -43,6 +43,7 @@ use crate::session::privileges::Work;
 use crate::session::shared::Voice;
 use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
+pub(crate) use change::check_new;
 use change::{rules_of, sampled, Begun, Chosen};
 use source::{KernelSource, KernelTrace, Recorded};
 
@@ -414,11 +415,14 @@ impl Layer for KernelLayer {
         let known = self.problems.iter().map(|one| (one.event.clone(), one.reason.clone()));
         Look {
             rules: self.rules.iter().map(rule).collect(),
+            // One that nothing passes is refused.
+            filters: Vec::new(),
             not_reached: problems
                 .chain(known)
                 .map(|(name, reason)| NotReached { pid: 0, name, reason })
                 .collect(),
             figures: self.voice.as_ref().map(Voice::figures).unwrap_or_default(),
+            fill: self.voice.as_ref().map(Voice::fill).unwrap_or_default(),
             losses: self.voice.as_ref().map(Voice::losses).unwrap_or_default(),
             buffers: self.buffers(),
             late: Vec::new(),
@@ -492,6 +496,7 @@ impl Layer for KernelLayer {
                 layer: KERNEL,
                 channel: String::new(),
                 buffers,
+                is_filtered: false,
                 processes: vec![kernel],
             },
             remarks: std::mem::take(&mut self.remarks),

@@ -117,6 +117,8 @@ pub struct LayerReport {
     pub channel: String,
     /// Its buffers.
     pub buffers: Buffers,
+    /// A filter has decided which records of applications are written, at some time at least.
+    pub is_filtered: bool,
     /// In the order in which they came. The kernel is one, with number 0.
     pub processes: Vec<ProcessReport>,
 }
@@ -140,6 +142,43 @@ pub struct RuleReport {
     pub matched: u64,
     /// Rules for tracepoints that were perhaps meant, if it matched none.
     pub similar: Vec<String>,
+}
+
+/// A filter of rules with something in it that no event passes, of all that these rules have selected.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FilterReport {
+    /// The rules, as they were written; none: it is of all.
+    pub rules: Vec<String>,
+    /// As it was written.
+    pub filter: String,
+    /// What is wrong with it.
+    pub slips: Vec<FilterSlip>,
+    /// No event passes the filter as a whole.
+    pub is_never: bool,
+}
+
+/// What is wrong with a filter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FilterSlip {
+    /// Where in it, from 1 on.
+    pub column: usize,
+    /// What it is, and what was perhaps meant.
+    pub text: String,
+}
+
+/// A trigger that could not fire, as far as is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct TriggerReport {
+    /// Its name.
+    pub name: String,
+    /// The rule of the events that it waits for; `None`: it waits for something else.
+    pub rule: Option<String>,
+    /// Rules for tracepoints that were perhaps meant, if this one has matched none.
+    pub similar: Vec<String>,
+    /// What is wrong with its filter, if nothing passes that.
+    pub filter: Option<FilterReport>,
+    /// What there must be for it to fire, and is not.
+    pub lacks: Option<&'static str>,
 }
 
 /// One rule for the kernel's events.
@@ -318,6 +357,10 @@ pub struct Report {
     pub layers: Vec<LayerReport>,
     /// The rules, in their order.
     pub rules: Vec<RuleReport>,
+    /// Filters with something in them that no event passes.
+    pub filters: Vec<FilterReport>,
+    /// Triggers that could not fire.
+    pub triggers: Vec<TriggerReport>,
     /// What of the kernel; `None`: it was not recorded.
     pub kernel: Option<KernelReport>,
     /// Why it was not, if it is by default.
@@ -372,6 +415,12 @@ impl Report {
     #[must_use]
     pub fn has_applications(&self) -> bool {
         self.layers.iter().any(|layer| layer.layer == USER)
+    }
+
+    /// Has a filter decided which of their records are written?
+    #[must_use]
+    pub fn has_filtered_applications(&self) -> bool {
+        self.layers.iter().any(|layer| layer.layer == USER && layer.is_filtered)
     }
 
     /// Was the kernel recorded without being asked for?

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use strata_collect::Keep;
+use strata_filter::Filter;
 use strata_kernel::selection::Selection;
 use strata_kernel::tracefs::Tracefs;
 use strata_user::Clock;
@@ -25,11 +26,11 @@ use crate::applications::Applications;
 use crate::kernel::{self, KernelLayer};
 use crate::options::Options;
 use crate::output::folder::below;
-use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, Settle, CHANNEL};
+use crate::plan::{Change, Channel, EventRule, LayerOf, Plan, PlanError, Settle, CHANNEL};
 use crate::record::MEMORY_MIN;
 use crate::report::advice::advise;
 use crate::report::gaps::{losses, Found, Late, Unreached};
-use crate::report::{Counts, EndReason, NotReached, Notice, RuleReport};
+use crate::report::{Counts, EndReason, FilterReport, NotReached, Notice, RuleReport};
 use crate::session::budget::Budget;
 use crate::session::control::{Asked, Orders};
 use crate::session::error::SessionError;
@@ -320,7 +321,7 @@ impl<'a> Standing<'a> {
                 Change::EnableEvent(asked)
                     if asked.layer == LayerOf::Kernel && asked.sample.is_none() =>
                 {
-                    check_kernel_rules(&asked.rules)?;
+                    check_kernel_rules(&asked.rules, asked.filter.as_deref())?;
                 }
                 _ => {}
             }
@@ -399,7 +400,8 @@ impl<'a> Standing<'a> {
         for (index, wanted) in changes {
             let made = &self.made[*index];
             let Some(layer) = self.session.layer(*index) else { continue };
-            check_lacks(made.layer, &**layer, wanted)?;
+            check_lacks(made.layer, &**layer, wanted)
+                .map_err(|error| error.of_channel(made.layer.name(), &made.channel))?;
         }
         for (number, (index, wanted)) in changes.iter().enumerate() {
             let Some(layer) = self.session.layer(*index) else { continue };
@@ -414,13 +416,24 @@ impl<'a> Standing<'a> {
                     self.ground.context.shared.fail(why);
                 }
             }
-            return Err(error);
+            let made = &self.made[*index];
+            return Err(error.of_channel(made.layer.name(), &made.channel));
         }
         Ok(())
     }
 
     /// The layer of a channel.
     fn make(
+        &self,
+        plan: &Plan,
+        channel: &Channel,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<(Made, Box<dyn Layer>), SessionError> {
+        self.make_layer(plan, channel, notify)
+            .map_err(|error| error.of_channel(channel.layer.name(), &channel.name))
+    }
+
+    fn make_layer(
         &self,
         plan: &Plan,
         channel: &Channel,
@@ -450,6 +463,7 @@ impl<'a> Standing<'a> {
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
         check_lacks(channel.layer, &*layer, &wanted)?;
+        layer.note_rules(&wanted.rules);
         // The kernel's begins with nothing; the options of applications have rules and contexts.
         if channel.layer == LayerOf::Kernel || !wanted.besides_rules().is_empty() {
             layer.change(&wanted).map_err(of_plan)?;
@@ -491,24 +505,12 @@ impl<'a> Standing<'a> {
                 subbuf_size: options.subbuf_bytes,
                 num_subbuf: options.nr_subbufs,
                 contexts: self.plan.contexts(channel),
+                fill: look.map(|look| look.fill),
                 discards: look
                     .map(|look| losses(&counted(look), &look.losses.streams, wall, most))
                     .unwrap_or_default(),
                 advice: look.and_then(|look| advise(&counted(look), &look.buffers)),
-                events: channel
-                    .events
-                    .iter()
-                    .map(|event| EventLook {
-                        rule: event.rule.clone(),
-                        filter: event.filter.clone(),
-                        exclude: event.exclude.clone(),
-                        enabled: event.enabled,
-                        matched: report_of(look, &event.rule).map(|one| one.matched),
-                        similar: report_of(look, &event.rule)
-                            .map(|one| one.similar.clone())
-                            .unwrap_or_default(),
-                    })
-                    .collect(),
+                events: channel.events.iter().map(|event| event_look(event, look)).collect(),
             }
         };
         let channels: Vec<ChannelLook> = self.plan.channels.iter().map(channel_look).collect();
@@ -527,12 +529,17 @@ impl<'a> Standing<'a> {
                 }
             }
         }
-        let mut events = channels.iter().filter(|one| one.enabled).flat_map(|one| &one.events);
+        let on = channels.iter().filter(|one| one.enabled).flat_map(|one| &one.events);
+        let events: Vec<&EventLook> = on.filter(|event| event.enabled).collect();
+        let triggers = self.trigger_looks();
         let gaps = Found {
-            rules: events.any(|event| event.enabled && event.matched == Some(0)),
+            rules: events.iter().any(|event| event.matched == Some(0)),
+            filters: events.iter().any(|event| event.is_never),
+            triggers: triggers.iter().any(|one| one.report().is_some()),
             not_reached: !not_reached.is_empty(),
             late: !late.is_empty(),
             discarded: figures.discarded > 0 || channels.iter().any(|one| !one.discards.is_empty()),
+            overwritten: figures.overwritten > 0 && !self.plan.snapshot,
             damaged: false,
         };
         let (max_memory, memory) = self.ground.context.shared.memory().now();
@@ -557,7 +564,7 @@ impl<'a> Standing<'a> {
             figures,
             channels,
             tracked: self.plan.tracked.clone(),
-            triggers: self.triggers.looks(),
+            triggers,
             nr_not_reached: not_reached.len() as u64,
             not_reached: not_reached.iter().take(NOT_REACHED_SHOWN).map(Unreached::from).collect(),
             nr_late: late.len() as u64,
@@ -570,6 +577,8 @@ impl<'a> Standing<'a> {
 
     /// Ends it: traces are complete then.
     fn destroy(mut self, end: EndReason, stop: &Stop, notify: &mut dyn FnMut(Notice)) -> Recording {
+        let looks = self.trigger_looks();
+        let idle: Vec<_> = looks.iter().filter_map(TriggerLook::report).collect();
         let of_triggers = self.triggers.end();
         self.ground.context.shared.room().end();
         self.session.stop(end);
@@ -590,9 +599,26 @@ impl<'a> Standing<'a> {
         let mut watch = Watch::new(&shared, stop, since);
         watch.has_applications = has_applications;
         watch.elapsed = since.elapsed();
-        let Recording { report, detaching } =
+        let Recording { mut report, detaching } =
             self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None));
+        report.triggers = idle;
         Recording { report, detaching: detaching.or(of_triggers) }
+    }
+}
+
+fn event_look(event: &EventRule, look: Option<&LayerLook>) -> EventLook {
+    let report = report_of(look, &event.rule);
+    let is_of = |one: &&FilterReport| event.enabled && one.rules.contains(&event.rule);
+    let filter = look.and_then(|look| look.filters.iter().find(is_of)).map(FilterReport::cut);
+    EventLook {
+        rule: event.rule.clone(),
+        filter: event.filter.clone(),
+        exclude: event.exclude.clone(),
+        enabled: event.enabled,
+        matched: report.map(|one| one.matched),
+        similar: report.map(|one| one.similar.clone()).unwrap_or_default(),
+        is_never: filter.as_ref().is_some_and(|one| one.is_never),
+        slips: filter.map(|one| one.slips).unwrap_or_default(),
     }
 }
 
@@ -641,8 +667,9 @@ fn check_lacks(of: LayerOf, layer: &dyn Layer, wanted: &Wanted) -> Result<(), Se
 }
 
 /// # Errors
-/// One selects none of the events that this kernel has. Where it cannot be asked, that is said at the start.
-fn check_kernel_rules(rules: &[String]) -> Result<(), SessionError> {
+/// One selects none of the events that this kernel has, or none passes the filter. Where it cannot be asked, that is said
+/// at the start.
+fn check_kernel_rules(rules: &[String], filter: Option<&str>) -> Result<(), SessionError> {
     let selecting: Vec<&String> = rules.iter().filter(|rule| !rule.starts_with('!')).collect();
     let Ok(catalog) = kernel::catalog() else { return Ok(()) };
     if selecting.is_empty() {
@@ -651,9 +678,15 @@ fn check_kernel_rules(rules: &[String]) -> Result<(), SessionError> {
     let found = Selection::parse(&selecting)?.apply(&catalog);
     let reports = kernel::rule_reports(found.matched, &catalog);
     let without: Vec<_> = reports.into_iter().filter(|one| one.matched == 0).collect();
-    match without.is_empty() {
-        true => Ok(()),
-        false => Err(SessionError::NothingSelected(without)),
+    if !without.is_empty() {
+        return Err(SessionError::NothingSelected(without));
+    }
+    match filter {
+        Some(filter) => {
+            let filter = Filter::parse(filter).map_err(PlanError::from)?;
+            kernel::check_new(&selecting, &filter, &catalog)
+        }
+        None => Ok(()),
     }
 }
 
@@ -678,7 +711,7 @@ fn said(done: Result<(), SessionError>) -> Result<(), String> {
             }
         }
         // A message is a line: what else there is shows where in the text it is.
-        _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
+        _ => error.in_a_line(),
     })
 }
 

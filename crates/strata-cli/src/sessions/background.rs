@@ -442,8 +442,12 @@ impl Desk {
         put("max_memory", status.max_memory.into());
         put("snapshots", status.snapshots.into());
         put("parts", serde_json::to_value(&status.parts).unwrap_or_default());
-        let gaps: &[Gap] = if status.discarded > 0 { &[Gap::Discarded] } else { &[] };
-        put("gaps", json!(gaps));
+        let missing = [
+            (status.discarded > 0, Gap::Discarded),
+            (status.overwritten > 0 && !holds, Gap::Overwritten),
+        ];
+        let gaps = missing.into_iter().filter(|(is_there, _)| *is_there).map(|(_, gap)| gap);
+        put("gaps", json!(gaps.collect::<Vec<Gap>>()));
         facts
     }
 }

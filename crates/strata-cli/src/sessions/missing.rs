@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::sessions::facts::{is, number, objects, text, Facts};
+use crate::sessions::facts::{is, names, number, objects, text, Facts};
 use crate::talk::messages::span_text;
 use crate::talk::units::{clean, count, counted, flag_size, size, time};
 
@@ -24,6 +24,25 @@ pub fn missing(facts: &Facts) -> Vec<String> {
             let rule = clean(text(event, "rule"));
             lines.push(format!("channel '{name}': event rule '{rule}' has matched nothing so far"));
         }
+        for event in objects(channel, "events").filter(|event| is(event, "enabled")) {
+            let (rule, filter) = (clean(text(event, "rule")), clean(text(event, "filter")));
+            let said = slips(event).into_iter();
+            lines.extend(
+                said.map(|slip| {
+                    format!("channel '{name}': event rule '{rule}' if {filter}: {slip}")
+                }),
+            );
+        }
+    }
+    // Where there are no such events, it is silent, and a trigger for that fires.
+    let fires = |one: &&Facts| {
+        let when = one.get("when").and_then(Value::as_object);
+        when.is_some_and(|when| text(when, "kind") == "silence")
+    };
+    for one in objects(facts, "triggers").filter(|one| !fires(one)) {
+        let name = clean(text(one, "name"));
+        let said = doubts(one).into_iter();
+        lines.extend(said.map(|why| format!("trigger '{name}' cannot fire so far: {why}")));
     }
     for one in objects(facts, "not_reached") {
         lines.push(format!("not reached: {}", unreached(one)));
@@ -31,6 +50,37 @@ pub fn missing(facts: &Facts) -> Vec<String> {
     lines.extend(beyond(facts, "nr_not_reached", "not_reached", "not reached"));
     lines.extend(lossy_and_late(facts));
     lines
+}
+
+/// What of a rule's filter no event passes, of those that were seen.
+pub fn slips(event: &Facts) -> Vec<String> {
+    let part = if is(event, "is_never") { "" } else { "a part of " };
+    let slips: Vec<String> = objects(event, "slips")
+        .map(|one| format!(": column {}: {}", number(one, "column"), clean(text(one, "text"))))
+        .collect();
+    match (is(event, "is_never"), slips.is_empty()) {
+        (false, true) => Vec::new(),
+        _ => vec![format!("no event passes {part}the filter{}", slips.concat())],
+    }
+}
+
+/// What keeps a trigger from firing, as far as is known.
+pub fn doubts(trigger: &Facts) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if trigger.get("matched").and_then(Value::as_u64) == Some(0) {
+        let near = match names(trigger, "similar") {
+            none if none.is_empty() => String::new(),
+            some => format!("; similar: {}", some.join(", ")),
+        };
+        doubts.push(format!("its rule matches nothing yet{near}"));
+    }
+    if is(trigger, "is_never") {
+        doubts.extend(slips(trigger));
+    }
+    if !text(trigger, "lacks").is_empty() {
+        doubts.push(clean(text(trigger, "lacks")));
+    }
+    doubts
 }
 
 /// Losses by channel and reason, with what would have prevented them, and who was reached late.
@@ -46,6 +96,13 @@ pub fn lossy_and_late(facts: &Facts) -> Vec<String> {
         }
         lines.extend(reasons.iter().map(|reason| format!("{of}: {}", discarded(channel, reason))));
         lines.extend(advice(channel).map(|advice| format!("{of}: {advice}")));
+        if let (overwritten @ 1.., "files") = (number(channel, "overwritten"), text(facts, "mode"))
+        {
+            lines.push(format!(
+                "{of}: {} overwritten before they were written to files. Larger buffers hold more",
+                counted(overwritten, "event record")
+            ));
+        }
     }
     for one in objects(facts, "late") {
         lines.push(format!(
@@ -122,10 +179,22 @@ mod tests {
     #[test]
     fn what_is_missing_is_a_line_each_by_reason_with_what_would_have_helped() {
         let odd = json!({
+            "mode": "files",
+            "triggers": [
+                { "name": "t", "matched": 0, "similar": ["a:b"] },
+                { "name": "f", "matched": 3, "is_never": true, "slips": [{ "column": 4, "text": "no" }] },
+                { "name": "s", "when": { "kind": "silence" }, "matched": 0 },
+                { "name": "e", "lacks": "no program" }, { "name": "fine", "matched": 1, "is_never": false },
+            ],
             "channels": [
                 {
                     "layer": "user", "channel": "big",
-                    "events": [{ "rule": "a:*", "enabled": true, "matched": 0 }, { "rule": "b:*", "enabled": false, "matched": 0 }],
+                    "events": [
+                        { "rule": "a:*", "enabled": true, "matched": 0 }, { "rule": "b:*", "enabled": false, "matched": 0 },
+                        { "rule": "d:*", "enabled": true, "matched": 1, "filter": "n > 3",
+                            "slips": [{ "column": 1, "text": "no field" }, { "column": 9, "text": "none" }] },
+                    ],
+                    "overwritten": 15_883_270,
                     "discards": [
                         { "cpu": 0, "reason": "full", "records": 1200, "first_ns": 5_000_000, "last_ns": 9_000_000 },
                         { "cpu": 3, "reason": "full", "records": 3, "first_ns": 1_000_000, "last_ns": 6_000_000 },
@@ -148,12 +217,18 @@ mod tests {
             lines,
             [
                 "channel 'big': event rule 'a:*' has matched nothing so far",
+                "channel 'big': event rule 'd:*' if n > 3: no event passes a part of the filter: column 1: no field: column 9: \
+                 none",
+                "trigger 't' cannot fire so far: its rule matches nothing yet; similar: a:b",
+                "trigger 'f' cannot fire so far: no event passes the filter: column 4: no",
+                "trigger 'e' cannot fire so far: no program",
                 "not reached: n (9): why",
                 "2 more were not reached",
                 &format!("user big: 1,203 event records discarded (full): 1,200 on CPU 0, 3 on CPU 3, {span}"),
                 "user big: 1 event record discarded (no clock)",
                 "user big: --subbuf-size=4M --num-subbuf=8 would have been enough, as an estimate: 20.0 MiB came for one CPU \
                  within 230.000 ms, in which not all was taken. `strata create --auto` uses these sizes",
+                "user big: 15,883,270 event records overwritten before they were written to files. Larger buffers hold more",
                 "kernel k: 1 event record discarded (full)",
                 "kernel k: select less; larger buffers would not have held it",
                 "l (8): reached 1.500 s after its start, or after it was asked for, and recorded from then on",

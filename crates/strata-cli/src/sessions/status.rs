@@ -10,7 +10,7 @@ use serde_json::{json, Value};
 use crate::flags::StatusFlags;
 use crate::sessions::facts::{is, names, number, objects, text, Facts};
 use crate::sessions::killed;
-use crate::sessions::missing::{lossy_and_late, unreached};
+use crate::sessions::missing::{lossy_and_late, slips, unreached};
 use crate::sessions::statuses;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -79,9 +79,9 @@ pub fn table(all: &[Facts]) -> String {
             number(facts, "pid"),
             clean(text(facts, "state")),
             time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
-            number(facts, "records"),
-            number(facts, "discarded"),
-            number(facts, "overwritten"),
+            count(number(facts, "records")),
+            count(number(facts, "discarded")),
+            count(number(facts, "overwritten")),
             clean(held),
         );
     }
@@ -102,8 +102,8 @@ fn details(facts: &Facts) -> String {
             number(channel, "num_subbuf"),
             size(number(channel, "subbuf_size")),
             counted(number(channel, "records"), "record"),
-            number(channel, "discarded"),
-            number(channel, "overwritten"),
+            count(number(channel, "discarded")),
+            count(number(channel, "overwritten")),
         );
         let contexts = names(channel, "contexts");
         if !contexts.is_empty() {
@@ -114,7 +114,7 @@ fn details(facts: &Facts) -> String {
                 _ if !is(event, "enabled") => "disabled".to_owned(),
                 None => "not yet looked for".to_owned(),
                 Some(0) => "matches nothing".to_owned(),
-                Some(number) => format!("matches {number}"),
+                Some(number) => format!("matches {}", count(number)),
             };
             let filter = match text(event, "filter") {
                 "" => String::new(),
@@ -130,6 +130,9 @@ fn details(facts: &Facts) -> String {
             };
             let _ =
                 writeln!(out, "  {:<32} {matched}{near}{but}{filter}", clean(text(event, "rule")));
+            for slip in slips(event) {
+                let _ = writeln!(out, "    {slip}");
+            }
         }
     }
     if let Some(tracked) = facts.get("tracked").and_then(Value::as_object) {
@@ -233,9 +236,10 @@ mod tests {
                 {
                     "layer": "user", "channel": "channel0", "enabled": true, "loss": "overwrite",
                     "num_subbuf": 8, "subbuf_size": 65536, "records": 12, "discarded": 0,
-                    "overwritten": 3, "contexts": ["vpid"],
+                    "overwritten": 15_883_270, "contexts": ["vpid"],
                     "events": [
-                        { "rule": "a:*", "filter": "n > 3", "exclude": ["a:x"], "enabled": true, "matched": 2 },
+                        { "rule": "a:*", "filter": "n > 3", "exclude": ["a:x"], "enabled": true, "matched": 2,
+                            "slips": [{ "column": 1, "text": "no field 'n'" }], "is_never": true },
                         { "rule": "b:\u{1b}", "filter": null, "exclude": [], "enabled": true, "matched": 0, "similar": ["bb:*"] },
                         { "rule": "c:*", "filter": null, "exclude": [], "enabled": true, "matched": null },
                         { "rule": "d:*", "filter": null, "exclude": [], "enabled": false, "matched": 4 },
@@ -259,9 +263,10 @@ mod tests {
     fn status_of_one_session_has_its_channels_rules_and_who_is_missing() {
         let text = details(&facts());
         for line in [
-            "user channel0: overwrite, 8 × 64.0 KiB for each CPU; 12 records, 0 discarded, 3 overwritten",
+            "user channel0: overwrite, 8 × 64.0 KiB for each CPU; 12 records, 0 discarded, 15,883,270 overwritten",
             "  contexts: vpid",
             "  a:*                              matches 2  but a:x  if n > 3",
+            "    no event passes the filter: column 1: no field 'n'",
             "  c:*                              not yet looked for",
             "  d:*                              disabled",
             "tracked pids: 1, 2",

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::{json, Map, Value};
 
+use crate::sessions::facts::{objects, text};
 use crate::sessions::statuses;
 use crate::talk::units::{clean, count, rate, size, time};
 
@@ -70,31 +71,55 @@ impl Figures {
     }
 }
 
-/// Sessions as they were at the last look.
+/// A session's, or a channel's: the session's name, its process, and of a channel its layer and name.
+type Key = (String, u64, String);
+
+/// Sessions and their channels as they were at the last look.
 #[derive(Default)]
 struct Seen {
     at: Option<Instant>,
-    sessions: BTreeMap<(String, u64), Figures>,
+    all: BTreeMap<Key, Figures>,
+}
+
+/// Of one session.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Grown {
+    session: Option<Rates>,
+    channels: Vec<Option<Rates>>,
 }
 
 impl Seen {
     /// The rates since the last look, which this one takes the place of; at the first look none.
-    fn rates(&mut self, all: &[Map<String, Value>], now: Instant) -> Vec<Option<Rates>> {
+    fn rates(&mut self, all: &[Map<String, Value>], now: Instant) -> Vec<Grown> {
         let elapsed = self.at.map(|before| now.saturating_duration_since(before));
-        let mut sessions = BTreeMap::new();
+        let mut seen = BTreeMap::new();
+        let mut since = |key: Key, facts: &Map<String, Value>| {
+            let figures = Figures::of(facts);
+            let before = elapsed.zip(self.all.get(&key));
+            let rates = before.map(|(elapsed, before)| figures.since(before, elapsed));
+            seen.insert(key, figures);
+            rates
+        };
         let mut rates = Vec::with_capacity(all.len());
         for facts in all {
             // Another session of the same name has another process.
             let pid = facts.get("pid").and_then(Value::as_u64).unwrap_or(0);
-            let key = (text(facts, "name").to_owned(), pid);
-            let figures = Figures::of(facts);
-            let before = self.sessions.get(&key);
-            rates.push(elapsed.zip(before).map(|(elapsed, before)| figures.since(before, elapsed)));
-            sessions.insert(key, figures);
+            let name = text(facts, "name");
+            let session = since((name.to_owned(), pid, String::new()), facts);
+            let of_channel = |one| since((name.to_owned(), pid, channel_name(one)), one);
+            rates.push(Grown {
+                session,
+                channels: objects(facts, "channels").map(of_channel).collect(),
+            });
         }
-        (self.at, self.sessions) = (Some(now), sessions);
+        (self.at, self.all) = (Some(now), seen);
         rates
     }
+}
+
+/// `user channel0`.
+fn channel_name(channel: &Map<String, Value>) -> String {
+    format!("{} {}", text(channel, "layer"), text(channel, "channel"))
 }
 
 /// `strata top`. Status 1: there was no session at the end.
@@ -136,46 +161,44 @@ fn show(text: &str, is_drawn: bool, is_first: bool) -> io::Result<()> {
     out.flush()
 }
 
-fn text<'f>(facts: &'f Map<String, Value>, key: &str) -> &'f str {
-    facts.get(key).and_then(Value::as_str).unwrap_or("")
-}
-
-fn table(all: &[Map<String, Value>], rates: &[Option<Rates>]) -> String {
+fn table(all: &[Map<String, Value>], grown: &[Grown]) -> String {
     let mut out = String::new();
     // Writing to a String does not fail.
     let _ = writeln!(
         out,
-        "{:<20} {:<10} {:>10} {:>9} {:>9} {:>10} {:>11} {:>12} {:>12}",
-        "session",
+        "{:<24} {:<10} {:>10} {:>9} {:>9} {:>10} {:>5} {:>11} {:>12} {:>12}",
+        "session, channel",
         "state",
         "for",
         "processes",
         "records/s",
         "bytes/s",
+        "fill",
         "discarded/s",
         "discarded",
         "overwritten"
     );
-    for (facts, rates) in all.iter().zip(rates) {
+    let none = || "-".to_owned();
+    for (facts, grown) in all.iter().zip(grown) {
         let seconds = facts.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
         let processes = facts.get("processes").and_then(Value::as_u64);
-        let per_second =
-            |of: fn(&Rates) -> f64| rates.as_ref().map_or("-".to_owned(), |it| rate(of(it)));
-        let bytes = rates.as_ref().map_or("-".to_owned(), |it| size(it.bytes as u64));
-        let figures = Figures::of(facts);
-        let _ = writeln!(
-            out,
-            "{:<20} {:<10} {:>10} {:>9} {:>9} {:>10} {:>11} {:>12} {:>12}",
-            clean(text(facts, "name")),
+        let about = [
             clean(text(facts, "state")),
             time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
-            processes.map_or("-".to_owned(), count),
-            per_second(|it| it.records),
-            bytes,
-            per_second(|it| it.discarded),
-            count(figures.discarded),
-            count(figures.overwritten),
-        );
+            processes.map_or_else(none, count),
+        ];
+        let fill = objects(facts, "channels").filter_map(fill_of).max();
+        row(&mut out, (&clean(text(facts, "name")), &about), facts, (fill, &grown.session));
+        for (channel, rates) in objects(facts, "channels").zip(&grown.channels) {
+            let state = match channel.get("enabled").and_then(Value::as_bool) {
+                Some(false) => "disabled",
+                _ if channel.get("is_made").and_then(Value::as_bool) == Some(false) => "planned",
+                _ => "",
+            };
+            let about = [state.to_owned(), String::new(), String::new()];
+            let name = format!("  {}", clean(&channel_name(channel)));
+            row(&mut out, (&name, &about), channel, (fill_of(channel), rates));
+        }
     }
     if all.is_empty() {
         out.push_str("no session runs. `strata create NAME` makes one\n");
@@ -183,16 +206,51 @@ fn table(all: &[Map<String, Value>], rates: &[Option<Rates>]) -> String {
     out
 }
 
-fn as_json(all: &[Map<String, Value>], rates: &[Option<Rates>]) -> Value {
-    let sessions = all.iter().zip(rates).map(|(facts, rates)| {
-        let mut facts = facts.clone();
-        let per_second = rates.as_ref().map(|it| {
+/// How full its fullest buffer is \[%\].
+fn fill_of(channel: &Map<String, Value>) -> Option<u64> {
+    channel.get("fill").and_then(Value::as_u64)
+}
+
+/// What is said of a session alone is blank of a channel.
+fn row(
+    out: &mut String,
+    (name, [state, seconds, processes]): (&str, &[String; 3]),
+    facts: &Map<String, Value>,
+    (fill, rates): (Option<u64>, &Option<Rates>),
+) {
+    let none = || "-".to_owned();
+    let per_second = |of: fn(&Rates) -> f64| rates.as_ref().map_or_else(none, |it| rate(of(it)));
+    let bytes = rates.as_ref().map_or_else(none, |it| size(it.bytes as u64));
+    let fill = fill.map_or_else(none, |percent| format!("{percent} %"));
+    let figures = Figures::of(facts);
+    let _ = writeln!(
+        out,
+        "{name:<24} {state:<10} {seconds:>10} {processes:>9} {:>9} {bytes:>10} {fill:>5} {:>11} {:>12} {:>12}",
+        per_second(|it| it.records),
+        per_second(|it| it.discarded),
+        count(figures.discarded),
+        count(figures.overwritten),
+    );
+}
+
+fn as_json(all: &[Map<String, Value>], grown: &[Grown]) -> Value {
+    let per_second = |rates: &Option<Rates>| {
+        let of = |it: &Rates| {
             json!({
                 "records": it.records, "bytes": it.bytes,
                 "discarded": it.discarded, "overwritten": it.overwritten,
             })
-        });
-        facts.insert("per_second".into(), per_second.unwrap_or(Value::Null));
+        };
+        rates.as_ref().map_or(Value::Null, of)
+    };
+    let sessions = all.iter().zip(grown).map(|(facts, grown)| {
+        let mut facts = facts.clone();
+        facts.insert("per_second".into(), per_second(&grown.session));
+        let channels = facts.get_mut("channels").and_then(Value::as_array_mut);
+        let objects = channels.into_iter().flatten().filter_map(Value::as_object_mut);
+        for (channel, rates) in objects.zip(&grown.channels) {
+            channel.insert("per_second".into(), per_second(rates));
+        }
         Value::Object(facts)
     });
     json!({ "sessions": sessions.collect::<Vec<_>>() })
@@ -206,6 +264,12 @@ mod tests {
         let facts = json!({
             "name": name, "pid": pid, "state": "recording", "seconds": 61.0, "processes": 2,
             "records": records, "bytes": records * 16, "discarded": 0, "overwritten": overwritten,
+            "channels": [
+                { "layer": "user", "channel": "channel0", "enabled": true, "is_made": true, "fill": 37,
+                    "records": records / 2, "bytes": records * 8, "discarded": 0, "overwritten": overwritten },
+                { "layer": "kernel", "channel": "big\u{1b}", "enabled": false, "is_made": false, "fill": null },
+                7,
+            ],
         });
         let Value::Object(facts) = facts else { unreachable!() };
         facts
@@ -215,14 +279,18 @@ mod tests {
     fn rates_are_of_the_time_between_two_looks_at_the_same_process() {
         let mut seen = Seen::default();
         let begin = Instant::now();
-        assert_eq!(seen.rates(&[session("a", 1, 100, 0)], begin), [None]);
+        let none = Grown { session: None, channels: vec![None, None] };
+        assert_eq!(seen.rates(&[session("a", 1, 100, 0)], begin)[0], none);
         let two = [session("a", 1, 300, 0), session("b", 2, 7, 0)];
         let rates = seen.rates(&two, begin + Duration::from_secs(2));
-        assert_eq!(rates[0].as_ref().map(|it| (it.records, it.bytes)), Some((100.0, 1600.0)));
-        assert_eq!(rates[1], None);
+        let of = |rates: &Option<Rates>| rates.as_ref().map(|it| (it.records, it.bytes));
+        assert_eq!(of(&rates[0].session), Some((100.0, 1600.0)));
+        let channels: Vec<_> = rates[0].channels.iter().map(of).collect();
+        assert_eq!(channels, [Some((50.0, 800.0)), Some((0.0, 0.0))]);
+        assert_eq!(rates[1], none);
         // The same name, and another process: nothing is known of its past.
         let rates = seen.rates(&[session("a", 3, 400, 0)], begin + Duration::from_secs(3));
-        assert_eq!(rates, [None]);
+        assert_eq!(rates[0], none);
     }
 
     #[test]
@@ -236,16 +304,30 @@ mod tests {
     #[test]
     fn table_has_a_row_for_each_session_and_json_its_facts_and_rates() {
         let all = [session("a\x1b[2J", 1, 1_234_567, 0)];
-        let rates = [Some(Rates { records: 12_345.0, ..Rates::default() })];
+        let rates = Some(Rates { records: 12_345.0, ..Rates::default() });
+        let rates = [Grown { session: rates.clone(), channels: vec![rates, None] }];
         let text = table(&all, &rates);
         assert!(
             text.contains("a\\u{1b}[2J") && text.contains("12.3 k") && text.contains("1 min 01 s"),
             "{text}"
         );
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        for (line, words) in [
+            (lines[1], ["recording", "37 %"]),
+            (lines[2], ["  user channel0", "37 %"]),
+            (lines[3], ["  kernel big\\u{1b}", "disabled"]),
+        ] {
+            assert!(words.iter().all(|word| line.contains(word)), "{line}");
+        }
         assert!(table(&[], &[]).contains("no session"));
         let json = as_json(&all, &rates);
         assert_eq!(json["sessions"][0]["per_second"]["records"], 12_345.0);
         assert_eq!(json["sessions"][0]["records"], 1_234_567);
-        assert_eq!(as_json(&all, &[None])["sessions"][0]["per_second"], Value::Null);
+        let channels = &json["sessions"][0]["channels"];
+        assert_eq!(channels[0]["per_second"]["records"], 12_345.0);
+        assert_eq!((&channels[1]["per_second"], &channels[2]), (&Value::Null, &json!(7)));
+        let none = as_json(&all, &[Grown::default()]);
+        assert_eq!(none["sessions"][0]["per_second"], Value::Null);
     }
 }

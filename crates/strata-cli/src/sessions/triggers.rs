@@ -11,9 +11,12 @@ use strata_session::plan::Change;
 
 use crate::flags::sessions::OfSession;
 use crate::flags::triggers::{AddTriggerFlags, RemoveTriggerFlags};
-use crate::sessions::facts::{number, objects, text, Facts};
+use crate::sessions::facts::{names, number, objects, text, Facts};
+use crate::sessions::missing::doubts;
 use crate::sessions::{done, one_of, request};
-use crate::talk::units::{clean, shell_word, time};
+use crate::talk;
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, count, shell_word, time};
 
 /// Ask the session for this, and say what was done to which trigger.
 fn change(
@@ -43,7 +46,22 @@ pub fn add(flags: &AddTriggerFlags) -> Result<u8> {
     };
     let trigger = flags.trigger(name.clone())?;
     let added = Change::AddTrigger(Box::new(trigger));
-    change(&flags.of, (&folder, &session), &added, &name, "is added to")
+    let status = change(&flags.of, (&folder, &session), &added, &name, "is added to")?;
+    // As far as it is known at once: what has no program yet may have one later.
+    let facts = ask(&folder, &session, &Request::Status)?;
+    let is_it = |one: &&Facts| text(one, "name") == name;
+    for one in objects(&facts, "triggers").filter(is_it) {
+        let may_come = names(one, "similar").is_empty() && number(one, "matched") == 0;
+        let has_rule = one.get("matched").is_some_and(Value::is_u64);
+        let is_quiet = flags.of.answer.is_json() || has_rule && may_come;
+        if !is_quiet {
+            doubts(one).into_iter().for_each(|doubt| {
+                let text = format!("trigger '{}': {doubt}", clean(&name));
+                talk::message(&Message { weight: Weight::Warning, text });
+            });
+        }
+    }
+    Ok(status)
 }
 
 /// `strata remove-trigger`.
@@ -88,17 +106,16 @@ pub fn lines(facts: &Facts) -> String {
             Some(times) => format!(" of {times}"),
             None => String::new(),
         };
-        let matched = match trigger.get("matched").and_then(Value::as_u64) {
-            Some(0) => ", its rule matches nothing yet",
-            _ => "",
-        };
         let _ = writeln!(
             out,
-            "  fired {}{times}, suppressed {}, not again within {}{matched}",
-            number(trigger, "fired"),
-            number(trigger, "suppressed"),
+            "  fired {}{times}, suppressed {}, not again within {}",
+            count(number(trigger, "fired")),
+            count(number(trigger, "suppressed")),
             time(Duration::from_millis(number(trigger, "pause_ms"))),
         );
+        for doubt in doubts(trigger) {
+            let _ = writeln!(out, "  {doubt}");
+        }
         if !text(trigger, "error").is_empty() {
             let _ = writeln!(out, "  last error: {}", clean(text(trigger, "error")));
         }
@@ -153,6 +170,7 @@ mod tests {
         let facts = json!({ "triggers": [
             {
                 "name": "dear", "fired": 1, "suppressed": 4, "pause_ms": 10000, "times": 3, "matched": 0,
+                "similar": ["b:c"], "is_never": true, "slips": [{ "column": 1, "text": "no \u{1b}" }],
                 "when": { "kind": "event",
                     "selection": { "layer": "user", "rule": "a:\u{1b}", "filter": "n > 3" } },
                 "actions": [
@@ -168,7 +186,9 @@ mod tests {
         let text = lines(facts.as_object().unwrap());
         for line in [
             "dear: event user a:\\u{1b} if n > 3: snapshot in '/a b', run sh -c 'x y'",
-            "  fired 1 of 3, suppressed 4, not again within 10.000 s, its rule matches nothing yet",
+            "  fired 1 of 3, suppressed 4, not again within 10.000 s",
+            "  its rule matches nothing yet; similar: b:c",
+            "  no event passes the filter: column 1: no \\u{1b}",
             "  last error: it\\nbroke",
             "e: a program ends by a signal: stop",
             "s: SIGUSR1: ",

@@ -4,6 +4,7 @@
 mod kernel;
 mod losses;
 mod message;
+mod selected;
 mod usage;
 
 pub use kernel::{no_such_event, nothing_selected, weight_of_no_kernel};
@@ -255,6 +256,8 @@ pub fn summary(report: &Report) -> Vec<Message> {
     messages.extend(some(report.processes().flat_map(warnings), "tracepoints"));
     messages.extend(some(report.processes().filter_map(late), "programs"));
     messages.extend(some(nothing_matched(report), "rules"));
+    messages.extend(some(selected::filters(report), "filters"));
+    messages.extend(some(selected::triggers(report), "triggers"));
     messages.extend(some(kernel::problems(report), "kernel events"));
     messages.extend(some(kernel::nothing_matched(report), "rules"));
     messages.extend(some(not_reached(report), "processes"));
@@ -596,9 +599,11 @@ fn idle(report: &Report) -> Vec<Message> {
         names.join(", ")
     };
     let mut messages = Vec::new();
-    for (processes, what) in
-        [(quiet, "came by no tracepoint that was on"), (unselected, "no rule selects a tracepoint")]
-    {
+    let none = match report.has_filtered_applications() {
+        true => "nothing happened in it that the filter selects",
+        false => "came by no tracepoint that was on",
+    };
+    for (processes, what) in [(quiet, none), (unselected, "no rule selects a tracepoint")] {
         if !processes.is_empty() {
             messages.push(talk(format!("not in the trace, {what}: {}.", names(&processes))));
         }
@@ -623,6 +628,11 @@ fn nothing_recorded(report: &Report) -> Option<Message> {
             "all event records were discarded; see above.".to_owned()
         }
         (_, number, 0) => format!("no rule selects one of {}.", counted(number, "tracepoint")),
+        (_, _, number) if report.has_filtered_applications() => {
+            let verb = if number == 1 { "was" } else { "were" };
+            let on = counted(number, "tracepoint");
+            format!("{on} {verb} on, and nothing happened that the filter selects.")
+        }
         (_, _, 1) => "1 tracepoint was on, and the program came by it not once.".to_owned(),
         (_, _, number) => {
             format!("{} tracepoints were on, and the program came by none of them.", count(number))

@@ -15,18 +15,18 @@ fn classes() -> Vec<Class> {
         fields: vec![
             field(Root::Payload, "next_comm", Kind::Text),
             field(Root::Payload, "state", Kind::Enumeration(states.into())),
-            field(Root::Context, "vpid", Kind::Integer),
+            field(Root::Context, "vpid", Kind::INTEGER),
         ],
     };
     let send = Class {
         name: "net:send".to_string(),
         fields: vec![
-            field(Root::Payload, "len", Kind::Integer),
+            field(Root::Payload, "len", Kind::integer(32, false)),
             field(Root::Payload, "load", Kind::Real),
             field(Root::Payload, "data", Kind::Other),
-            field(Root::Payload, "data[]", Kind::Integer),
+            field(Root::Payload, "data[]", Kind::INTEGER),
             field(Root::Payload, "head", Kind::Other),
-            field(Root::Payload, "head.port", Kind::Integer),
+            field(Root::Payload, "head.port", Kind::INTEGER),
         ],
         ..Class::default()
     };
@@ -173,6 +173,79 @@ fn parts_that_are_true_of_different_events_only() {
 }
 
 #[test]
+fn values_that_no_field_can_have_are_said_with_those_that_it_can() {
+    let carets = |from: usize, to: usize| {
+        format!("{}{} from 0 to 4294967295", " ".repeat(from), "^".repeat(to - from))
+    };
+    let len = "'len' is from 0 to 4294967295 in these traces";
+    for (text, from, to, condition) in [
+        ("len < 0", 0, 7, "len < 0"),
+        ("0 > len", 0, 7, "len < 0"),
+        ("len > 4294967295", 0, 16, "len > 4294967295"),
+        ("vpid == 1 || len == -1", 13, 22, "len == -1"),
+        ("len == 2.5", 0, 10, "len == 2.5"),
+        ("!(len >= 0)", 2, 10, "!(len >= 0)"),
+        ("len in {1, -1}", 11, 13, "len in {-1}"),
+        ("len in {-9 ... -3, 1}", 8, 17, "len in {-9 ... -3}"),
+    ] {
+        hint(text, &format!("{len}; '{condition}' is never true"), &carets(from, to));
+    }
+    hint(
+        "len & 4 == 1",
+        "'(len & 0x4)' is from 0 to 4 in these traces; '(len & 0x4) == 1' is never true",
+        "^^^^^^^^^^^^ from 0 to 4",
+    );
+    hint(
+        "cpu == -1",
+        "'cpu' is from 0 to 18446744073709551615 in these traces; 'cpu == -1' is never true",
+        "^^^^^^^^^ from 0 to 18446744073709551615",
+    );
+    // What is always true, or true of another one of its kinds, is none.
+    for text in ["len >= 0", "!(len < 0)", "!(len in {1, -1})", "len != -1", "vpid < 0", "load < 0"]
+    {
+        assert!(hints(text).is_empty(), "{text}: {:?}", hints(text));
+    }
+}
+
+#[test]
+fn parts_that_no_value_can_have_together() {
+    for text in [
+        "len > 5 && len < 3",
+        "len > 3 && len < 4",
+        "vpid > 5 && (len == 1 && vpid < 3 || vpid == 2) && vpid < 5",
+        "!(len <= 5 || len >= 3)",
+        "!(len > 1) && len in {2, 3 ... 7}",
+        "(len < 3 || len > 10) && len == 5",
+        "load > 5 && load < 3",
+        "load == 2.5 && load != 2.5",
+        "load > 9007199254740992 && load < 9007199254740994",
+        "next_comm == \"a\" && next_comm == \"b*\"",
+        "next_comm == \"a\" && !(next_comm == \"a*\")",
+        "len & 6 == 2 && len & 6 == 4",
+        "len & 6 > 4 && len & 6 < 6",
+    ] {
+        let found = hints(text);
+        assert!(found.len() == 1 && found[0].contains("can match"), "{text}: {found:?}");
+    }
+    for text in [
+        "len > 5 && len < 7",
+        "len > 5 && vpid < 3 || len == 1",
+        "load > 3 && load < 4",
+        "load > 9007199254740992 && load < 9007199254740996",
+        "!(load < 5) && !(load >= 5)",
+        "next_comm == \"a*\" && next_comm == \"*b\"",
+        "next_comm != \"a\" && next_comm != \"b\"",
+        "state == \"RUNNING\" && state == \"WAITING\"",
+        "len & 6 == 2 && len & 8 == 8",
+        "data[1] == 1 && data[2] == 2",
+    ] {
+        let found = hints(text);
+        let is_of_two = text.contains("vpid < 3");
+        assert!(found.is_empty() || is_of_two, "{text}: {found:?}");
+    }
+}
+
+#[test]
 fn traces_without_cpu_or_log_level() {
     let mut bare = classes();
     bare.remove(0);
@@ -198,7 +271,7 @@ fn traces_without_cpu_or_log_level() {
 fn malicious_names_of_a_trace_do_not_reach_the_terminal() {
     let class = Class {
         name: "a\u{1b}[2J".to_string(),
-        fields: vec![field(Root::Payload, "le\u{7}n", Kind::Integer)],
+        fields: vec![field(Root::Payload, "le\u{7}n", Kind::INTEGER)],
         ..Class::default()
     };
     let filter = Filter::parse("a_[2J == 1 || len == 1");

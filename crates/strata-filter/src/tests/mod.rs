@@ -3,6 +3,7 @@
 mod errors;
 mod grammar;
 mod hints;
+mod possible;
 pub(crate) mod random;
 mod robust;
 mod values;

@@ -187,7 +187,7 @@ impl Fields for Anything {
 fn exercise(text: &str) -> bool {
     let class = Class {
         name: "sched_switch".to_string(),
-        fields: vec![Field { root: Root::Payload, path: "a".to_string(), kind: Kind::Integer }],
+        fields: vec![Field { root: Root::Payload, path: "a".to_string(), kind: Kind::INTEGER }],
         ..Class::default()
     };
     match Filter::parse(text) {

@@ -48,11 +48,11 @@ fn class(candidate: &Candidate<'_>, groups: &Arc<[String]>) -> Class {
     }
     for (name, context) in CONTEXT {
         let kind = match context {
-            Context::Pid | Context::Tid | Context::Cpu => Kind::Integer,
+            Context::Pid | Context::Tid | Context::Cpu => Kind::integer(32, false),
             Context::Comm => Kind::Text,
             // Any path may be one; those that are none are found when it is looked up.
             Context::Cgroup if !groups.is_empty() => Kind::Enumeration(groups.clone()),
-            Context::Cgroup => Kind::Integer,
+            Context::Cgroup => Kind::integer(64, false),
         };
         push(Root::Context, name.to_string(), kind);
     }
@@ -60,11 +60,14 @@ fn class(candidate: &Candidate<'_>, groups: &Arc<[String]>) -> Class {
 }
 
 fn kind(field: &Field, candidate: &Candidate<'_>) -> Kind {
-    let labels = match &field.class {
-        FieldClass::Integer(_) => {
-            candidate.source(&field.name).map(|source| source.labels.as_slice()).unwrap_or_default()
+    let (labels, integer) = match &field.class {
+        FieldClass::Integer(integer) => {
+            let source = candidate.source(&field.name);
+            (source.map(|source| source.labels.as_slice()).unwrap_or_default(), integer)
         }
-        FieldClass::Enumeration(enumeration) => enumeration.labels.as_slice(),
+        FieldClass::Enumeration(enumeration) => {
+            (enumeration.labels.as_slice(), &enumeration.integer)
+        }
         FieldClass::Float(_) => return Kind::Real,
         FieldClass::String => return Kind::Text,
         FieldClass::Array(array) if array.element == Element::Text => return Kind::Text,
@@ -72,7 +75,11 @@ fn kind(field: &Field, candidate: &Candidate<'_>) -> Kind {
         FieldClass::Array(_) | FieldClass::Sequence(_) => return Kind::Other,
     };
     if labels.is_empty() {
-        return Kind::Integer;
+        // As the kernel has it, which is what is asked.
+        let source = candidate.source(&field.name);
+        let (bytes, signed) = source
+            .map_or((integer.bytes, integer.signed), |source| (source.bytes, source.is_signed));
+        return Kind::integer(8 * u32::from(bytes), signed);
     }
     Kind::Enumeration(labels.iter().map(|label| label.label.clone()).collect())
 }
@@ -85,7 +92,9 @@ fn element(class: &FieldClass) -> Option<Kind> {
     };
     match element {
         Element::Text => None,
-        Element::Integer(_) => Some(Kind::Integer),
+        Element::Integer(integer) => {
+            Some(Kind::integer(8 * u32::from(integer.bytes), integer.signed))
+        }
         Element::Float(_) => Some(Kind::Real),
     }
 }
@@ -148,6 +157,9 @@ fn what(slip: &Slip) -> String {
             format!("'{field}' is {is}; compared with {with} it is never true")
         }
         Slip::NoLabel { field, label, .. } => format!("'{field}' has no label '{label}'"),
+        Slip::Range { field, from, to, condition } => {
+            format!("'{field}' is from {from} to {to}; '{condition}' is never true")
+        }
         Slip::NoCpu | Slip::NoLogLevel => "the kernel's events have no log level".to_string(),
         Slip::Never => "no selected event can match: each part is true of some, all together of \
                         none"

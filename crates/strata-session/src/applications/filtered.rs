@@ -1,16 +1,19 @@
 //! Which filter applications get, and whether it could select anything of what they had.
 //!
 //! Which events there are is known only when they have been seen, those of a command and of libraries that are loaded
-//! later too: so a slip in a filter is said at the end.
+//! later too: so a slip in a filter is said while it records and at the end, and not at the begin.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 use strata_filter::{Class, Field, Filter, Hint, Kind, Root};
-use strata_model::{Element, EventClass, FieldClass};
-use strata_user::{Compiled, EventContexts, Program};
+use strata_model::{Element, EventClass, FieldClass, Integer};
+use strata_user::{Compiled, EventContexts, Program, Rules};
 
 use crate::options::Options;
+use crate::report::{FilterReport, FilterSlip};
 use crate::session::error::SessionError;
+use crate::session::layer::Rule;
 use crate::session::lock::lock;
 
 /// The filter as programs get it; `None`: all their events are recorded.
@@ -29,71 +32,127 @@ pub(crate) fn program(options: &Options) -> Result<Option<Program>, SessionError
     }
 }
 
-/// What is known of the filter and of the applications' events.
+/// What is known of the filters and of the applications' events.
 pub(crate) struct Filtered {
-    filter: Mutex<Option<Filter>>,
+    asked: Mutex<Vec<Asked>>,
+    /// There is, or was, a filter.
+    is_filtered: AtomicBool,
     /// The same filter is for the kernel's events, too.
     has_kernel: bool,
     /// Each record says its thread.
     vtid: bool,
     /// What it says besides, as far as filters are asked of it in programs.
-    contexts: EventContexts,
-    found: Mutex<Found>,
+    contexts: Mutex<EventContexts>,
+}
+
+/// What is asked of the events that some rules select.
+struct Asked {
+    /// As they were written; none: all.
+    texts: Vec<String>,
+    /// They, and those that exclude.
+    rules: Rules,
+    filter: Filter,
+    found: Found,
 }
 
 #[derive(Default)]
 struct Found {
-    /// Processes with events.
-    nr_processes: u64,
+    /// A process had such events.
+    is_asked: bool,
     /// All of the filter can be true of some process' events.
     is_fine: bool,
+    /// The filter as a whole can.
+    selects: bool,
     /// What is wrong with it in all of them.
     hints: Vec<Hint>,
 }
 
 impl Filtered {
     pub(crate) fn new(options: &Options) -> Filtered {
+        let filter = options.filter.clone().filter(|_| options.records_applications());
+        let rules = options.rules.clone().map_or_else(|| Rules::parse(&["*:*"]), Ok);
+        let asked = filter.zip(rules.ok()).map(|(filter, rules)| Asked {
+            texts: Vec::new(),
+            rules,
+            filter,
+            found: Found::default(),
+        });
         Filtered {
-            filter: Mutex::new(options.filter.clone().filter(|_| options.records_applications())),
+            is_filtered: asked.is_some().into(),
+            asked: Mutex::new(asked.into_iter().collect()),
             has_kernel: options.kernel.is_some(),
             vtid: options.vtid,
-            contexts: options.contexts,
-            found: Mutex::default(),
+            contexts: Mutex::new(options.contexts),
         }
     }
 
-    /// This one holds from now on; of the one before nothing more is said, where it is another one.
-    pub(crate) fn change(&self, filter: Option<Filter>) {
-        let mut held = lock(&self.filter);
-        if *held != filter {
-            *held = filter;
-            *lock(&self.found) = Found::default();
+    /// These hold from now on; of filters that are there no more nothing is said.
+    pub(crate) fn change(&self, rules: &[Rule], contexts: EventContexts) {
+        let mut asked: Vec<Asked> = Vec::new();
+        let is_exclusion = |rule: &&Rule| rule.text.starts_with('!');
+        for rule in rules.iter().filter(|rule| !is_exclusion(rule)) {
+            let Some(filter) = &rule.filter else { continue };
+            match asked.iter_mut().find(|one| one.filter.text() == filter.text()) {
+                Some(one) => one.texts.push(rule.text.clone()),
+                None => asked.push(Asked {
+                    texts: vec![rule.text.clone()],
+                    rules: Rules::none(),
+                    filter: filter.clone(),
+                    found: Found::default(),
+                }),
+            }
         }
+        let excluding = rules.iter().filter(is_exclusion).map(|rule| &rule.text);
+        let excluding: Vec<&String> = excluding.collect();
+        for one in &mut asked {
+            let texts: Vec<&String> = one.texts.iter().chain(excluding.iter().copied()).collect();
+            // Those that are none were refused before.
+            one.rules = Rules::parse(&texts).unwrap_or_else(|_| Rules::none());
+        }
+        self.is_filtered.fetch_or(!asked.is_empty(), Ordering::Relaxed);
+        let is_same = {
+            let mut held = lock(&self.contexts);
+            std::mem::replace(&mut *held, contexts) == contexts
+        };
+        let mut held = lock(&self.asked);
+        for one in asked.iter_mut().filter(|_| is_same) {
+            let same = held
+                .iter_mut()
+                .find(|known| known.rules == one.rules && known.filter.text() == one.filter.text());
+            if let Some(known) = same {
+                one.found = std::mem::take(&mut known.found);
+            }
+        }
+        *held = asked;
     }
 
-    /// These are the events of one process.
+    /// Has a filter decided, at any time, what is recorded?
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.is_filtered.load(Ordering::Relaxed)
+    }
+
+    /// These are the events of one process, so far; they may be looked at again.
     pub(crate) fn look(&self, events: impl Iterator<Item = EventClass>) {
-        let Some(filter) = lock(&self.filter).clone() else { return };
-        if lock(&self.found).is_fine {
+        let mut asked = lock(&self.asked);
+        if asked.iter().all(|one| one.found.is_fine) {
             return;
         }
-        let classes: Vec<Class> = events
+        let all: Vec<(EventClass, Class)> = events
             .filter(|event| event.full_name() != THREAD_NAME)
-            .map(|event| self.class(&event))
+            .map(|event| {
+                let class = self.class(&event);
+                (event, class)
+            })
             .collect();
-        if classes.is_empty() {
-            return;
-        }
-        let hints = filter.check(&classes);
-        let selects = || classes.iter().any(|class| filter.can_select(class));
-        let mut found = lock(&self.found);
-        found.nr_processes += 1;
-        // What is no event of theirs may be one of the kernel's.
-        found.is_fine |= hints.is_empty() || self.has_kernel && selects();
-        if found.nr_processes == 1 {
-            found.hints = hints;
-        } else {
-            found.hints.retain(|one| hints.iter().any(|other| other.span() == one.span()));
+        for one in asked.iter_mut() {
+            let selected = all.iter().filter(|(event, _)| {
+                let (provider, name) = (event.provider.as_bytes(), event.name.as_bytes());
+                one.rules.select(provider, name, event.loglevel.unwrap_or(0))
+            });
+            let classes: Vec<Class> = selected.map(|(_, class)| class.clone()).collect();
+            if !classes.is_empty() {
+                one.look(&classes, self.has_kernel);
+            }
         }
     }
 
@@ -115,10 +174,10 @@ impl Filtered {
             fields.push(Field {
                 root: Root::Context,
                 path: "vtid".to_owned(),
-                kind: Kind::Integer,
+                kind: Kind::integer(32, true),
             });
         }
-        for context in self.contexts.iter().filter(|context| context.is_asked_for()) {
+        for context in lock(&self.contexts).iter().filter(|context| context.is_asked_for()) {
             let field = context.field();
             fields.push(Field { root: Root::Context, path: field.name, kind: kind(&field.class) });
         }
@@ -126,25 +185,50 @@ impl Filtered {
         Class { name, loglevel, cpu: true, fields }
     }
 
-    /// What is to be said of it at the end.
-    pub(crate) fn remarks(&self) -> Vec<String> {
-        if lock(&self.filter).is_none() {
-            return Vec::new();
-        }
-        let found = std::mem::take(&mut *lock(&self.found));
-        let mut remarks = Vec::new();
-        if found.nr_processes > 0 {
-            remarks.push(
-                "applications recorded only the events that the filter selects; those that it does not are not \
-                 counted."
-                    .to_owned(),
-            );
-        }
-        if found.nr_processes > 0 && !found.is_fine {
-            remarks.extend(found.hints.iter().map(|hint| format!("applications: {hint}")));
-        }
-        remarks
+    /// That there was a filter, to be said at the end.
+    pub(crate) fn remark(&self) -> Option<String> {
+        let is_said = lock(&self.asked).iter().any(|one| one.found.is_asked);
+        is_said.then(|| {
+            "applications recorded only the events that the filter selects; those that it does not are not counted."
+                .to_owned()
+        })
     }
+
+    /// What is wrong with the filters, as far as events were seen that they are asked of.
+    pub(crate) fn reports(&self) -> Vec<FilterReport> {
+        let asked = lock(&self.asked);
+        let wrong = asked.iter().filter(|one| one.found.is_asked && !one.found.is_fine);
+        let report = |one: &Asked| FilterReport {
+            rules: one.texts.clone(),
+            filter: one.filter.text().to_owned(),
+            slips: one.found.hints.iter().map(slip).collect(),
+            is_never: !one.found.selects,
+        };
+        wrong.map(report).filter(|one| one.is_never || !one.slips.is_empty()).collect()
+    }
+}
+
+impl Asked {
+    fn look(&mut self, classes: &[Class], has_kernel: bool) {
+        let Asked { filter, found, .. } = self;
+        if found.is_fine {
+            return;
+        }
+        let hints = filter.check(classes);
+        let selects = classes.iter().any(|class| filter.can_select(class));
+        found.selects |= selects;
+        // What is no event of theirs may be one of the kernel's.
+        found.is_fine |= hints.is_empty() || has_kernel && selects;
+        if found.is_asked {
+            found.hints.retain(|one| hints.iter().any(|other| other.span() == one.span()));
+        } else {
+            (found.is_asked, found.hints) = (true, hints);
+        }
+    }
+}
+
+fn slip(hint: &Hint) -> FilterSlip {
+    FilterSlip { column: hint.column(), text: hint.what.to_string() }
 }
 
 /// Libstrata's own, which no filter is asked of.
@@ -152,7 +236,7 @@ const THREAD_NAME: &str = "strata:thread_name";
 
 fn kind(class: &FieldClass) -> Kind {
     match class {
-        FieldClass::Integer(_) => Kind::Integer,
+        FieldClass::Integer(integer) => of_integer(integer),
         FieldClass::Enumeration(enumeration) => {
             Kind::Enumeration(enumeration.labels.iter().map(|label| label.label.clone()).collect())
         }
@@ -164,10 +248,14 @@ fn kind(class: &FieldClass) -> Kind {
     }
 }
 
+fn of_integer(integer: &Integer) -> Kind {
+    Kind::integer(8 * u32::from(integer.bytes), integer.signed)
+}
+
 fn kind_of(element: &Element) -> Option<Kind> {
     match element {
         Element::Text => None,
-        Element::Integer(_) => Some(Kind::Integer),
+        Element::Integer(integer) => Some(of_integer(integer)),
         Element::Float(_) => Some(Kind::Real),
     }
 }

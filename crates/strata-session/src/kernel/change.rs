@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
+use strata_kernel::filter::Slips;
 use strata_kernel::selection::Selection;
 use strata_kernel::SelectedEvent;
 use strata_kernel::{sample, Contexts, KernelEvent};
@@ -276,7 +277,8 @@ impl KernelLayer {
                 let Some(filter) = &rule.filter else { continue };
                 let of_rule: Vec<SelectedEvent> = of(rule, &events, &catalog)?;
                 if !of_rule.is_empty() {
-                    check_filter(filter, &of_rule, false)?;
+                    check_filter(filter, &of_rule, false)
+                        .map_err(|slips| wrong_filter(&rule.text, slips))?;
                 }
             }
         }
@@ -288,7 +290,8 @@ impl KernelLayer {
             let mut sample = sampled(rate, rule.filter.clone());
             sample.contexts = contexts;
             if let Some(filter) = &sample.filter {
-                check_filter(filter, std::slice::from_ref(&sample), false)?;
+                check_filter(filter, std::slice::from_ref(&sample), false)
+                    .map_err(|slips| wrong_filter(&rule.text, slips))?;
             }
             events.push(sample);
             nr_selected += 1;
@@ -333,6 +336,45 @@ impl KernelLayer {
         (self.rules, self.problems) = (reports, problems);
         Ok(())
     }
+}
+
+fn wrong_filter(rule: &str, slips: Slips) -> SessionError {
+    SessionError::OfRule { rule: rule.to_owned(), cause: Box::new(slips.into()) }
+}
+
+/// Events whose descriptions are read to check a filter before it is needed; of more it is said at the start, since
+/// reading takes long.
+const CHECKED_MAX: usize = 256;
+
+/// # Errors
+/// A rule that is none, or one that selects events of which none passes the filter.
+pub(crate) fn check_new(
+    rules: &[&String],
+    filter: &Filter,
+    catalog: &Catalog,
+) -> Result<(), SessionError> {
+    for rule in rules {
+        let chosen = Selection::parse(&[rule])?.apply(catalog).events;
+        if chosen.len() > CHECKED_MAX {
+            continue;
+        }
+        let described = chosen.into_iter().filter_map(|one| {
+            let event = catalog.describe(&one.event).ok()?;
+            Some(SelectedEvent {
+                event,
+                entry: one.entry,
+                exit: one.exit,
+                filter: None,
+                exit_filter: None,
+                contexts: Contexts::default(),
+            })
+        });
+        let described: Vec<SelectedEvent> = described.collect();
+        if !described.is_empty() {
+            check_filter(filter, &described, false).map_err(|slips| wrong_filter(rule, slips))?;
+        }
+    }
+    Ok(())
 }
 
 /// What CPUs do, as an event.

@@ -264,7 +264,10 @@ fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
     let error = layer.change(&wanted(&[("sched_swich", None)])).unwrap_err();
     assert!(matches!(error, SessionError::NothingSelected(_)), "{error}");
     let error = layer.change(&wanted(&[("sched_switch", Some("nofield == 1"))])).unwrap_err();
-    assert!(matches!(error, SessionError::KernelFilter(_)), "{error}");
+    assert!(matches!(error, SessionError::OfRule { .. }), "{error}");
+    let never = "next_prio > 5 && next_prio < 3";
+    let error = layer.change(&wanted(&[("sched_switch", Some(never))])).unwrap_err().to_string();
+    assert!(error.contains("rule 'sched_switch': ") && error.contains("can match"), "{error}");
     let error = layer.change(&wanted(&[("sched_switch", Some("prev_tid == next_tid"))]));
     assert!(error.unwrap_err().to_string().contains("'sched_switch'"));
     assert_eq!(layer.events(), Some(0));

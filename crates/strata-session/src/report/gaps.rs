@@ -6,7 +6,10 @@ use std::cmp::Reverse;
 use serde::Serialize;
 
 use crate::report::advice::{advise, Advice, Sizes};
-use crate::report::{Counts, LayerReport, NotReached, Report, RuleReport, StreamLoss, KERNEL};
+use crate::report::{
+    Counts, FilterReport, FilterSlip, LayerReport, NotReached, Report, RuleReport, StreamLoss,
+    TriggerReport, KERNEL,
+};
 
 /// Losses and programs that are told one by one.
 const SHOWN_MAX: usize = 200;
@@ -19,12 +22,18 @@ const TEXT_CHARS: usize = 300;
 pub enum Gap {
     /// A rule has matched nothing.
     Rules,
+    /// No event passes a filter, of all that its rule has selected.
+    Filters,
+    /// A trigger could not fire: its rule has matched nothing, or there is nothing that it waits for.
+    Triggers,
     /// A program, or an event, could not be recorded.
     NotReached,
     /// A program was recorded from some time after its start on.
     Late,
     /// Records were discarded.
     Discarded,
+    /// Records were overwritten before they were written to files; what a flight recorder overwrites is none.
+    Overwritten,
     /// Records cannot be read, or are not believed.
     Damaged,
 }
@@ -33,9 +42,12 @@ pub enum Gap {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) rules: bool,
+    pub(crate) filters: bool,
+    pub(crate) triggers: bool,
     pub(crate) not_reached: bool,
     pub(crate) late: bool,
     pub(crate) discarded: bool,
+    pub(crate) overwritten: bool,
     pub(crate) damaged: bool,
 }
 
@@ -43,9 +55,12 @@ impl Found {
     pub(crate) fn gaps(self) -> Vec<Gap> {
         let all = [
             (self.rules, Gap::Rules),
+            (self.filters, Gap::Filters),
+            (self.triggers, Gap::Triggers),
             (self.not_reached, Gap::NotReached),
             (self.late, Gap::Late),
             (self.discarded, Gap::Discarded),
+            (self.overwritten, Gap::Overwritten),
             (self.damaged, Gap::Damaged),
         ];
         all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, gap)| gap).collect()
@@ -115,6 +130,10 @@ pub struct Verdict {
     pub overwritten: u64,
     /// Rules that have matched nothing.
     pub rules: Vec<String>,
+    /// Up to 200 filters with something in them that no event passes.
+    pub filters: Vec<FilterReport>,
+    /// Triggers that could not fire.
+    pub triggers: Vec<TriggerReport>,
     /// Up to 200 of those that were not reached.
     pub not_reached: Vec<Unreached>,
     /// Up to 200 of those that were late.
@@ -181,6 +200,35 @@ pub(crate) fn cut(text: &str) -> String {
     text.chars().take(TEXT_CHARS).collect()
 }
 
+/// Slips of a filter that are told.
+const SLIPS_SHOWN: usize = 3;
+/// Rules that a filter is told of.
+const RULES_SHOWN: usize = 16;
+
+impl FilterReport {
+    pub(crate) fn cut(&self) -> FilterReport {
+        let slip = |one: &FilterSlip| FilterSlip { column: one.column, text: cut(&one.text) };
+        FilterReport {
+            rules: self.rules.iter().map(|rule| cut(rule)).take(RULES_SHOWN).collect(),
+            filter: cut(&self.filter),
+            slips: self.slips.iter().map(slip).take(SLIPS_SHOWN).collect(),
+            is_never: self.is_never,
+        }
+    }
+}
+
+impl TriggerReport {
+    pub(crate) fn cut(&self) -> TriggerReport {
+        TriggerReport {
+            name: cut(&self.name),
+            rule: self.rule.as_deref().map(cut),
+            similar: self.similar.iter().map(|name| cut(name)).collect(),
+            filter: self.filter.as_ref().map(FilterReport::cut),
+            lacks: self.lacks,
+        }
+    }
+}
+
 impl From<&NotReached> for Unreached {
     fn from(one: &NotReached) -> Unreached {
         Unreached { pid: one.pid, name: cut(&one.name), reason: cut(&one.reason) }
@@ -196,9 +244,12 @@ impl Report {
         let is_refused = self.processes().any(|process| process.refused > 0);
         Found {
             rules: self.unmatched().next().is_some(),
+            filters: self.filters.iter().any(|one| one.is_never),
+            triggers: !self.triggers.is_empty(),
             not_reached: !self.not_reached.is_empty() || problems || is_refused,
             late: self.processes().any(|process| process.late_ns.is_some()),
             discarded: counts.discarded.total() > 0,
+            overwritten: counts.overwritten > 0 && self.snapshots.is_none(),
             damaged: counts.unread_records > 0
                 || counts.damaged_packets > 0
                 || self.processes().any(|process| process.problem.is_some()),
@@ -245,6 +296,8 @@ impl Report {
             discarded: counts.discarded.total(),
             overwritten: counts.overwritten,
             rules: self.unmatched().map(cut).take(SHOWN_MAX).collect(),
+            filters: self.filters.iter().map(FilterReport::cut).take(SHOWN_MAX).collect(),
+            triggers: self.triggers.iter().map(TriggerReport::cut).take(SHOWN_MAX).collect(),
             not_reached: self
                 .not_reached
                 .iter()
@@ -309,6 +362,21 @@ mod tests {
             changed(|one| one.layers[0].processes[0].counts.discarded.full = 1),
             [Gap::Discarded]
         );
+        assert_eq!(
+            changed(|one| one.layers[0].processes[0].counts.overwritten = 1),
+            [Gap::Overwritten]
+        );
+        // That is what a flight recorder is for.
+        let held = |one: &mut Report| {
+            one.layers[0].processes[0].counts.overwritten = 1;
+            one.snapshots = Some(0);
+        };
+        assert_eq!(changed(held), []);
+        let of_part = |one: &mut Report| one.filters.push(FilterReport::default());
+        assert_eq!(changed(of_part), []);
+        let never = FilterReport { is_never: true, ..FilterReport::default() };
+        assert_eq!(Report { filters: vec![never], ..report() }.gaps(), [Gap::Filters]);
+        assert_eq!(changed(|one| one.triggers.push(TriggerReport::default())), [Gap::Triggers]);
         assert_eq!(
             changed(|one| one.layers[0].processes[0].counts.unread_records = 1),
             [Gap::Damaged]
@@ -395,6 +463,16 @@ mod tests {
         let mut report = report();
         report.rules =
             vec![RuleReport { rule: long.clone(), matched: 0, similar: Vec::new() }; 300];
+        let filter = FilterReport {
+            rules: vec![long.clone(); 20],
+            filter: long.clone(),
+            slips: vec![FilterSlip { column: 1, text: long.clone() }; 9],
+            is_never: false,
+        };
+        let (rule, name, similar) = (Some(long.clone()), long.clone(), vec![long.clone()]);
+        report.filters = vec![filter.clone(); 300];
+        let filter = Some(filter);
+        report.triggers = vec![TriggerReport { name, rule, similar, filter, lacks: None }];
         let one = NotReached { pid: 1, name: long.clone(), reason: long.clone() };
         report.not_reached = vec![one; 150];
         let problem = crate::report::EventProblem { event: long.clone(), reason: long.clone() };
@@ -403,13 +481,18 @@ mod tests {
         let late = ProcessReport { late_ns: Some(1), name: long, ..ProcessReport::default() };
         report.layers[0].processes = vec![late; 300];
         let verdict = report.verdict();
-        assert_eq!(verdict.gaps, [Gap::Rules, Gap::NotReached, Gap::Late]);
+        assert_eq!(verdict.gaps, [Gap::Rules, Gap::Triggers, Gap::NotReached, Gap::Late]);
         assert_eq!(
             (verdict.rules.len(), verdict.not_reached.len(), verdict.late.len()),
             (SHOWN_MAX, SHOWN_MAX, SHOWN_MAX)
         );
         let (first, last) = (&verdict.not_reached[0], &verdict.not_reached[SHOWN_MAX - 1]);
         assert_eq!((first.pid, last.pid), (1, 0));
+        let (filter, trigger) = (&verdict.filters[0], &verdict.triggers[0]);
+        assert_eq!((filter.rules.len(), filter.slips.len()), (RULES_SHOWN, SLIPS_SHOWN));
+        let of_trigger = trigger.filter.as_ref().unwrap();
+        let texts = [&filter.rules[0], &filter.filter, &filter.slips[0].text, &of_trigger.filter];
+        assert!(texts.iter().all(|text| text.chars().count() == TEXT_CHARS), "{texts:?}");
         let texts = [&first.name, &last.reason, &verdict.rules[0], &verdict.late[0].name];
         assert!(texts.iter().all(|text| text.chars().count() == TEXT_CHARS), "{texts:?}");
     }

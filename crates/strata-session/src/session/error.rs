@@ -46,6 +46,26 @@ pub enum SessionError {
     /// No event that is recorded can pass the filter, or a part of it. Several lines.
     #[error(transparent)]
     KernelFilter(#[from] strata_kernel::filter::Slips),
+    /// What is wrong with the filter of a rule.
+    #[error("rule '{rule}': {cause}")]
+    OfRule {
+        /// As it was written.
+        rule: String,
+        /// What it is.
+        #[source]
+        cause: Box<SessionError>,
+    },
+    /// What is wrong with a channel of a session.
+    #[error("{layer} channel '{channel}': {cause}")]
+    OfChannel {
+        /// Its layer.
+        layer: &'static str,
+        /// Its name.
+        channel: String,
+        /// What it is.
+        #[source]
+        cause: Box<SessionError>,
+    },
     /// The filters of several rules cannot be one.
     #[error("the filters of the rules, together: {0}")]
     Filters(Box<strata_filter::ParseError>),
@@ -109,6 +129,57 @@ pub enum SessionError {
     },
 }
 
+impl SessionError {
+    /// What is wrong with the rules and filters of a channel names it; what else there is, is of no channel.
+    pub(crate) fn of_channel(self, layer: &'static str, channel: &str) -> SessionError {
+        match self {
+            SessionError::KernelFilter(_)
+            | SessionError::Filter(_)
+            | SessionError::Filters(_)
+            | SessionError::NothingPasses
+            | SessionError::OfRule { .. } => SessionError::OfChannel {
+                layer,
+                channel: channel.to_owned(),
+                cause: Box::new(self),
+            },
+            SessionError::Missing { layer, what } => {
+                SessionError::Missing { layer, what: format!("channel '{channel}': {what}") }
+            }
+            other => other,
+        }
+    }
+
+    /// The same, where the channel has no name that somebody has given.
+    pub(crate) fn of_no_channel(self) -> SessionError {
+        match self {
+            SessionError::OfChannel { cause, .. } => *cause,
+            other => other,
+        }
+    }
+
+    /// In one line: what is similar to a word of a filter stands below its place otherwise.
+    pub(crate) fn in_a_line(&self) -> String {
+        let text = self.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        let mut cause = self;
+        while let SessionError::OfRule { cause: inner, .. }
+        | SessionError::OfChannel { cause: inner, .. } = cause
+        {
+            cause = inner;
+        }
+        let first = match cause {
+            SessionError::KernelFilter(slips) => slips.0.first(),
+            _ => None,
+        };
+        let near = first.map(|hint| hint.what.similar()).unwrap_or_default();
+        let near: Vec<String> = near.iter().map(|name| format!("'{name}'")).collect();
+        match near.is_empty() {
+            true => line.to_owned(),
+            false => format!("{}. Did you mean {}?", line.trim_end_matches('.'), near.join(" or ")),
+        }
+    }
+}
+
 /// What still works without the kernel, where it is not what was asked for that is wrong.
 fn without(cause: &strata_kernel::Error, asked: &str) -> String {
     use strata_kernel::Error as E;
@@ -139,6 +210,26 @@ mod tests {
         assert!(text.ends_with("without it: leave out --probe and --lttng-env"), "{text}");
         let text = said(E::TooManyEvents { found: 2, limit: 1 });
         assert!(text.ends_with("Select fewer events"), "{text}");
+    }
+
+    #[test]
+    fn slip_in_a_filter_names_the_channel_and_the_rule_and_what_was_meant() {
+        use strata_filter::{Class, Field, Filter, Kind, Root};
+        let (root, path, kind) = (Root::Payload, "next_prio".to_owned(), Kind::INTEGER);
+        let fields = vec![Field { root, path, kind }];
+        let class = Class { name: "sched_switch".into(), fields, ..Class::default() };
+        let filter = Filter::parse("nxt_prio == 3").unwrap();
+        let slips = strata_kernel::filter::Slips(filter.check(&[class]));
+        let cause = Box::new(SessionError::KernelFilter(slips));
+        let error = SessionError::OfRule { rule: "sched_switch".into(), cause };
+        let error = error.of_channel("kernel", "big");
+        let line = error.in_a_line();
+        let begin = "kernel channel 'big': rule 'sched_switch': filter, column 1: ";
+        assert!(line.starts_with(begin) && line.ends_with("Did you mean 'next_prio'?"), "{line}");
+        assert!(!line.contains('\n'), "{line}");
+        assert!(error.of_no_channel().in_a_line().starts_with("rule 'sched_switch': filter"));
+        let other = SessionError::Stopped(None);
+        assert!(matches!(other.of_channel("kernel", "big"), SessionError::Stopped(None)));
     }
 
     #[test]

@@ -251,6 +251,7 @@ impl Ground {
             layers.push(one.report);
             all.remarks.extend(one.remarks);
             all.rules.extend(one.rules);
+            all.filters.extend(one.filters);
             all.not_reached.extend(one.not_reached);
             all.hidden.extend(one.hidden);
             all.holders.extend(one.holders);
@@ -265,6 +266,7 @@ impl Ground {
             hidden,
             holders,
             rules,
+            filters,
             kernel,
             of_lttng,
             detaching,
@@ -326,6 +328,8 @@ impl Ground {
                 false => end,
             },
             rules,
+            filters,
+            triggers: Vec::new(),
             kernel,
             no_kernel,
             layers,

@@ -14,7 +14,9 @@ use crate::output::describe::Machine;
 use crate::plan::tracked::Tracked;
 use crate::record::command::Running;
 use crate::report::gaps::Late;
-use crate::report::{Buffers, KernelReport, LayerReport, NotReached, Notice, RuleReport};
+use crate::report::{
+    Buffers, FilterReport, KernelReport, LayerReport, NotReached, Notice, RuleReport,
+};
 use crate::session::detach::Detaching;
 use crate::session::error::SessionError;
 use crate::session::privileges::Work;
@@ -140,6 +142,9 @@ pub(crate) trait Layer {
     /// What the system says, or what is wrong with a rule.
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError>;
 
+    /// These are the rules that it was made with, as they were written; what is said of their filters names them.
+    fn note_rules(&mut self, _rules: &[Rule]) {}
+
     /// What of this it has no way to record, in words for people: it is refused before anything is changed. A layer
     /// that can do more than rules says so here.
     fn lacks(&self, wanted: &Wanted) -> Vec<String> {
@@ -187,8 +192,12 @@ pub(crate) struct Ended {
 pub(crate) struct Look {
     /// What its rules have matched so far.
     pub(crate) rules: Vec<RuleReport>,
+    /// Their filters with something that no event has passed so far.
+    pub(crate) filters: Vec<FilterReport>,
     pub(crate) not_reached: Vec<NotReached>,
     pub(crate) figures: Figured,
+    /// How full its fullest buffer was when it was last looked at \[%\].
+    pub(crate) fill: u8,
     pub(crate) losses: Losses,
     pub(crate) buffers: Buffers,
     /// Programs that were reached late.
@@ -204,6 +213,8 @@ pub(crate) struct LayerEnd {
     pub(crate) remarks: Vec<String>,
     /// What became of its rules.
     pub(crate) rules: Vec<RuleReport>,
+    /// Their filters with something that no event has passed.
+    pub(crate) filters: Vec<FilterReport>,
     pub(crate) not_reached: Vec<NotReached>,
     /// Of those it cannot be said whether they belong to the recording.
     pub(crate) hidden: Vec<NotReached>,

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -50,6 +50,8 @@ struct Writing {
     /// It failed for want of room.
     is_full: AtomicBool,
     figures: Figures,
+    /// Of its fullest buffer \[%\].
+    fill: AtomicU8,
     losses: Mutex<Losses>,
 }
 
@@ -199,6 +201,7 @@ impl Shared {
             failed: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             figures: Figures::default(),
+            fill: AtomicU8::new(0),
             losses: Mutex::default(),
         });
         lock(&self.layers).push(Arc::clone(&writing));
@@ -325,6 +328,11 @@ impl Voice {
         Figured { records, bytes, discarded, overwritten }
     }
 
+    /// How full its fullest buffer was when it was last looked at \[%\].
+    pub(crate) fn fill(&self) -> u8 {
+        self.writing.fill.load(Ordering::Relaxed)
+    }
+
     /// What it has not recorded until now.
     pub(crate) fn losses(&self) -> Losses {
         lock(&self.writing.losses).clone()
@@ -378,6 +386,10 @@ impl Monitor for Voice {
 
     fn set_losses(&self, losses: Vec<StreamLoss>) {
         lock(&self.writing.losses).streams = losses;
+    }
+
+    fn set_fill(&self, percent: u8) {
+        self.writing.fill.store(percent, Ordering::Relaxed);
     }
 
     fn add_events(&self, events: u64) {

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use crate::plan::tracked::Tracked;
-use crate::plan::{LayerOf, Trigger};
+use crate::plan::{Condition, LayerOf, Trigger};
 use crate::report::advice::Advice;
 use crate::report::gaps::{Gap, Late, Loss, Unreached};
-use crate::report::PartsLook;
+use crate::report::{FilterReport, FilterSlip, PartsLook, TriggerReport};
 use crate::session::room::NoRoomLook;
 use crate::session::shared::Figured;
 
@@ -105,6 +105,8 @@ pub struct ChannelLook {
     pub num_subbuf: u32,
     /// What each of its records has besides.
     pub contexts: Vec<String>,
+    /// How full the fullest of its buffers was before it was last read: of one CPU, of one program \[%\]. `None`: it has none.
+    pub fill: Option<u8>,
     /// What was discarded, by CPU and reason.
     pub discards: Vec<Loss>,
     /// What would have prevented it.
@@ -128,6 +130,10 @@ pub struct EventLook {
     pub matched: Option<u64>,
     /// Rules that were perhaps meant, if it has matched none.
     pub similar: Vec<String>,
+    /// What in the filter no event passes, of those that were seen so far.
+    pub slips: Vec<FilterSlip>,
+    /// None passes the filter as a whole.
+    pub is_never: bool,
 }
 
 /// How a trigger is.
@@ -142,6 +148,41 @@ pub struct TriggerLook {
     pub suppressed: u64,
     /// Events that its rule has matched so far; `None`: it waits for none, or nobody has looked yet.
     pub matched: Option<u64>,
+    /// Rules that were perhaps meant, if it has matched none.
+    pub similar: Vec<String>,
+    /// What in the filter no event passes, of those that were seen so far.
+    pub slips: Vec<FilterSlip>,
+    /// None passes the filter as a whole.
+    pub is_never: bool,
+    /// What there must be for it to fire, and is not.
+    pub lacks: Option<&'static str>,
     /// The last thing that went wrong.
     pub error: Option<String>,
+}
+
+impl TriggerLook {
+    /// What keeps it from firing; `None`: nothing that is known.
+    pub(crate) fn report(&self) -> Option<TriggerReport> {
+        // Where there are no such events, it is silent, and a trigger for that fires.
+        let selection = match &self.trigger.when {
+            Condition::Event { selection } => Some(selection),
+            Condition::Silence { .. } | Condition::Ended { .. } | Condition::Signal => None,
+        };
+        let is_unmatched = selection.is_some() && self.matched == Some(0);
+        let filter = selection.and_then(|one| one.filter.clone()).filter(|_| self.is_never);
+        let rule = selection.map(|one| one.rule.clone());
+        let is_idle = is_unmatched || filter.is_some() || self.lacks.is_some();
+        is_idle.then(|| TriggerReport {
+            name: self.trigger.name.clone(),
+            rule,
+            similar: self.similar.clone(),
+            filter: filter.map(|filter| FilterReport {
+                rules: Vec::new(),
+                filter,
+                slips: self.slips.clone(),
+                is_never: true,
+            }),
+            lacks: self.lacks,
+        })
+    }
 }

@@ -7,6 +7,7 @@ use crate::plan::tracked::Tracked;
 use crate::plan::{
     Action, ChannelChange, ChannelOf, Condition, EnableEvents, How, Selection, Trigger,
 };
+use crate::report::gaps::Gap;
 use crate::scratch_tests::Scratch;
 use crate::session::control::controls;
 use crate::session::layer::LayerEnd;
@@ -297,14 +298,14 @@ fn what_options_do_not_say_a_layer_is_told_before_it_starts() {
     bench.enable(LayerOf::Kernel, "poor_*").unwrap();
     bench.change(&track(&[7])).unwrap();
     let error = bench.start().unwrap_err().to_string();
-    assert_eq!(error, "kernel: processes by users cannot be recorded");
+    assert_eq!(error, "kernel: channel 'channel0': processes by users cannot be recorded");
     // So it is while it records, before any layer is told.
     bench.change(&Change::TrackAll(vec![crate::plan::Kind::Uids])).unwrap();
     bench.start().unwrap();
     bench.told();
     let pids = Tracked { pids: Some(vec![2]), ..Tracked::default() };
     let error = bench.change(&Change::Track(pids)).unwrap_err().to_string();
-    assert_eq!(error, "kernel: processes by numbers cannot be recorded");
+    assert_eq!(error, "kernel: channel 'channel0': processes by numbers cannot be recorded");
     assert!(bench.told().is_empty());
 }
 
@@ -405,6 +406,22 @@ fn trigger_has_a_layer_of_its_own_which_neither_starts_nor_pauses_with_the_sessi
     bench.change(&Change::RemoveTrigger("t".into())).unwrap();
     assert_eq!(bench.told(), ["user stop", "user end"]);
     assert!(bench.standing.look().triggers.is_empty());
+}
+
+#[test]
+fn trigger_for_an_end_says_that_no_program_is_recorded_which_could_end() {
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::Kernel, "sched_switch").unwrap();
+    bench.change(&add("e", None, vec![Action::Stop])).unwrap();
+    let lacks = |bench: &Bench| {
+        let look = bench.standing.look();
+        (look.triggers[0].lacks.is_some(), look.gaps.contains(&Gap::Triggers))
+    };
+    assert_eq!(lacks(&bench), (false, false), "rules may come");
+    bench.start().unwrap();
+    assert_eq!(lacks(&bench), (true, true));
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    assert_eq!(lacks(&bench), (false, false));
 }
 
 #[test]

@@ -18,10 +18,10 @@ use std::time::Instant;
 
 use strata_model::Counts;
 
-use super::look::TriggerLook;
+use super::look::{SessionState, TriggerLook};
 use super::{check_kernel_rules, Maker, Standing};
 use crate::output::folder::time_name;
-use crate::plan::{Action, LayerOf, Plan, Trigger};
+use crate::plan::{Action, Condition, LayerOf, Plan, Trigger};
 use crate::report::gaps::cut;
 use crate::report::{EndReason, Notice};
 use crate::session::budget::Budget;
@@ -34,6 +34,8 @@ use crate::standing::trigger::{Facts, Progress};
 
 /// Ends that are remembered: each channel of the session tells of them.
 const ENDS_KNOWN: usize = 1024;
+/// Why no end of a program is heard of.
+const NO_PROGRAMS: &str = "no program is recorded: only rules for programs (strata enable-event -u) know them, and how they end";
 /// What a command is told of who started it.
 const OF_SESSION: &str = "STRATA_SESSION_NAME";
 const OF_TRIGGER: &str = "STRATA_TRIGGER";
@@ -207,24 +209,27 @@ impl<'a> Armed<'a> {
         }
     }
 
-    fn look(&self) -> TriggerLook {
+    /// `lacks_programs`: of none it is known how they end.
+    fn look(&self, lacks_programs: bool) -> TriggerLook {
         let look = self.watcher.as_ref().map(|watcher| watcher.look());
-        let matched = look.and_then(|look| look.channels.first()?.events.first()?.matched);
+        let event =
+            look.and_then(|look| look.channels.into_iter().next()?.events.into_iter().next());
+        let waits_for_ends = matches!(self.trigger.when, Condition::Ended { .. });
         TriggerLook {
             trigger: self.trigger.clone(),
             fired: self.progress.fired,
             suppressed: self.progress.suppressed,
-            matched,
+            matched: event.as_ref().and_then(|one| one.matched),
+            is_never: event.as_ref().is_some_and(|one| one.is_never),
+            lacks: (waits_for_ends && lacks_programs).then_some(NO_PROGRAMS),
+            similar: event.as_ref().map(|one| one.similar.clone()).unwrap_or_default(),
+            slips: event.map(|one| one.slips).unwrap_or_default(),
             error: self.error.as_deref().map(cut),
         }
     }
 }
 
 impl<'a> Triggers<'a> {
-    pub(super) fn looks(&self) -> Vec<TriggerLook> {
-        self.all.iter().map(Armed::look).collect()
-    }
-
     /// Those of ends that nobody has told of before.
     fn new_ends(&mut self, told: Vec<Ended>) -> Vec<Ended> {
         let mut new = Vec::new();
@@ -260,6 +265,13 @@ impl<'a> Triggers<'a> {
 }
 
 impl<'a> Standing<'a> {
+    /// How each of them is.
+    pub(super) fn trigger_looks(&self) -> Vec<TriggerLook> {
+        let has_programs = self.made.iter().any(|one| one.layer == LayerOf::User);
+        let lacks_programs = self.state != SessionState::Created && !has_programs;
+        self.triggers.all.iter().map(|one| one.look(lacks_programs)).collect()
+    }
+
     /// Makes triggers that this plan has more, and lets others know whom it tracks. What was there stays: it ends by
     /// [`Standing::keep_triggers`].
     ///
@@ -296,11 +308,13 @@ impl<'a> Standing<'a> {
     ) -> Result<Armed<'a>, SessionError> {
         if let Some(selection) = trigger.when.selection() {
             if selection.layer == LayerOf::Kernel {
-                check_kernel_rules(std::slice::from_ref(&selection.rule))?;
+                let rules = std::slice::from_ref(&selection.rule);
+                check_kernel_rules(rules, selection.filter.as_deref())?;
             }
         }
         let memory = self.ground.context.shared.memory();
         Armed::new(plan, trigger, &self.maker, memory, self.signals, notify)
+            .map_err(SessionError::of_no_channel)
     }
 
     /// Of triggers, those of the plan stay; and whom it tracks, they track.

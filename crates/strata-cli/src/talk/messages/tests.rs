@@ -323,7 +323,14 @@ fn nothing_recorded_says_why_and_is_1() {
     assert!(text_with(&unselected, "no rule selects").ends_with("one of 5 tracepoints."));
 
     empty.selected = 2;
-    assert!(text_with(&report(vec![empty]), "2 tracepoints were on").contains("came by none"));
+    let mut on = report(vec![empty]);
+    assert!(text_with(&on, "2 tracepoints were on").contains("came by none"));
+    // Whether they came by it is not known then.
+    on.layers[0].is_filtered = true;
+    let filtered = text_with(&on, "2 tracepoints were on");
+    assert!(filtered.ends_with("on, and nothing happened that the filter selects."), "{filtered}");
+    on.layers[0].processes[0].selected = 1;
+    assert!(text_with(&on, "the filter selects").contains("1 tracepoint was on, and nothing"));
 }
 
 #[test]
@@ -350,12 +357,15 @@ fn process_that_is_not_in_the_trace_is_said_with_why() {
     let quiet = |pid, selected| ProcessReport { folder: None, selected, ..process("q", pid, 0) };
     let mut processes = vec![process("demo", 1, 10), quiet(2, 0)];
     processes.extend((10..17).map(|pid| quiet(pid, 1)));
-    let report = report(processes);
+    let mut report = report(processes);
     assert_eq!(
         text_with(&report, "came by"),
         "not in the trace, came by no tracepoint that was on: q (10), q (11), q (12), q (13), \
          q (14), 2 more."
     );
+    report.layers[0].is_filtered = true;
+    let text = text_with(&report, "the filter selects: q (10)");
+    assert!(text.starts_with("not in the trace, nothing happened in it that the filter"), "{text}");
     assert_eq!(
         text_with(&report, "no rule selects"),
         "not in the trace, no rule selects a tracepoint: q (2)."

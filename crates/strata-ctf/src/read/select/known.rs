@@ -119,7 +119,10 @@ impl KnownClasses {
         match class {
             FieldClass::Integer(integer) => match &integer.labels {
                 Some(labels) => Kind::Enumeration(self.labels(labels)),
-                None => Kind::Integer,
+                None => match integer.width {
+                    schema::Width::Bits(bits) => Kind::integer(bits.into(), integer.signed),
+                    schema::Width::Variable => Kind::INTEGER,
+                },
             },
             FieldClass::Real(_) => Kind::Real,
             FieldClass::String | FieldClass::Text { .. } | FieldClass::Wide { .. } => Kind::Text,

@@ -331,6 +331,7 @@ fn check_names_what_no_event_has() {
         hints("net:send && lenn == 3"),
         ["no event of these traces has a field 'lenn'; similar: 'len'"]
     );
+    assert_eq!(hints("len > 3 && len < 2 && net:send").len(), 1);
     assert_eq!(
         hints("state == \"BUZY\""),
         ["'state' has no label 'BUZY' in these traces; similar: 'BUSY'"]

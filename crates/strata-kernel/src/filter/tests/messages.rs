@@ -28,6 +28,16 @@ fn slips(text: &str) -> String {
 }
 
 #[test]
+fn values_that_no_event_can_have_are_said() {
+    assert_eq!(slips("len > 5 && len < 7"), "");
+    let said = slips("len > 5 && len < 3");
+    assert!(said.contains("no selected event can match"), "{said}");
+    let said = slips("len in {1, 0x1ffffffff}");
+    let wanted = "column 12: 'len' is from 0 to 4294967295; 'len in {8589934591}' is never true";
+    assert!(said.contains(wanted), "{said}");
+}
+
+#[test]
 fn unsupported_part_is_named_with_its_reason() {
     use Unsupported::{
         ByteOrder, CgroupPattern, LongText, NotYet, Pattern, Place, Text, TwoFields,

@@ -40,13 +40,19 @@ fn program_is_refused_only_where_nothing_at_all_would_be_recorded() {
     assert!(program(&of_kernel).unwrap().is_none());
 }
 
+/// What is said of it, as the end has it.
+fn remarks(filtered: &Filtered) -> Vec<String> {
+    let slips = filtered.reports().into_iter().flat_map(|one| one.slips);
+    filtered.remark().into_iter().chain(slips.map(|slip| slip.text)).collect()
+}
+
 /// What is said of a filter after processes with these events.
 fn said(filter: &str, has_kernel: bool, processes: &[&[(&str, &str)]]) -> Vec<String> {
     let filtered = Filtered::new(&options(filter, has_kernel));
     for process in processes {
         filtered.look(process.iter().map(|(name, field)| event(name, field)));
     }
-    filtered.remarks()
+    remarks(&filtered)
 }
 
 #[test]
@@ -70,11 +76,11 @@ fn slips_are_said_if_they_are_slips_of_all_processes() {
 
 #[test]
 fn contexts_that_are_recorded_and_asked_for_are_no_slips() {
-    let contexts = strata_user::EventContexts::parse(&["procname,vuid,ip,cpu_id"]).unwrap();
+    let contexts = EventContexts::parse(&["procname,vuid,ip,cpu_id"]).unwrap();
     let said = |filter| {
         let filtered = Filtered::new(&Options { contexts, ..options(filter, false) });
         filtered.look([event("sent", "size")].into_iter());
-        filtered.remarks()
+        remarks(&filtered)
     };
     assert_eq!(said("procname == \"a*\" && vuid in {0, 1}").len(), 1, "that there was a filter");
     for (filter, name) in [("threadname == \"a\"", "'threadname'"), ("ip == 1", "'ip'")] {
@@ -83,21 +89,69 @@ fn contexts_that_are_recorded_and_asked_for_are_no_slips() {
     assert_eq!(said("vuid == \"root\"").len(), 2, "a number is no text");
 }
 
+fn rule(text: &str, filter: &str) -> Rule {
+    let filter = Some(Filter::parse(filter).unwrap());
+    Rule { text: text.to_owned(), filter, ..Rule::default() }
+}
+
+#[test]
+fn filters_of_several_rules_are_asked_of_what_each_of_them_selects() {
+    let filtered = Filtered::new(&Options::default());
+    assert!(!filtered.is_filtered());
+    let rules = [
+        rule("app:sent", "count > 1"),
+        rule("app:read", "count > 1"),
+        rule("app:read@=6", "count < 0 || name == \"*:read\""),
+        rule("app:s*", "size > 5 && size < 3"),
+        rule("app:gone", "nothing > 1"),
+        Rule { text: "!app:secret".into(), ..Rule::default() },
+    ];
+    filtered.change(&rules, EventContexts::default());
+    filtered.look([event("sent", "size"), event("secret", "nothing")].into_iter());
+    let only = |found: &[FilterReport], rule: &str| {
+        let of_rule = found.iter().filter(|one| one.rules.iter().any(|text| text == rule));
+        let of_rule: Vec<_> = of_rule.cloned().collect();
+        assert_eq!(of_rule.len(), 1, "{rule}: {found:?}");
+        of_rule[0].clone()
+    };
+    let found = filtered.reports();
+    assert_eq!(found.len(), 2, "{found:?}");
+    let counted = only(&found, "app:sent");
+    assert_eq!((counted.filter.as_str(), counted.is_never), ("count > 1", true));
+    assert_eq!(counted.slips[0].column, 1);
+    assert_eq!(counted.rules, ["app:sent", "app:read"], "two rules have it");
+    let never = only(&found, "app:s*");
+    assert!(never.is_never && never.slips[0].text.contains("can match"), "{never:?}");
+    // Another process has what one of them wants.
+    filtered.look([event("read", "count")].into_iter());
+    let found = filtered.reports();
+    assert_eq!(found.len(), 2, "{found:?}");
+    let part = only(&found, "app:read@=6");
+    assert!(!part.is_never && part.slips[0].text.contains("'count' is from 0 to"), "{part:?}");
+    only(&found, "app:s*");
+}
+
 #[test]
 fn another_filter_forgets_what_was_said_of_the_one_before_and_the_same_one_does_not() {
     let filtered = Filtered::new(&options("sise > 1", false));
     let look = || filtered.look([event("sent", "size")].into_iter());
     look();
-    filtered.change(Some(Filter::parse("sise > 1").unwrap()));
-    assert_eq!(filtered.remarks().len(), 2);
+    filtered.change(&[rule("app:*", "sise > 1")], EventContexts::default());
     look();
-    filtered.change(Some(Filter::parse("size > 1").unwrap()));
-    assert_eq!(filtered.remarks(), Vec::<String>::new(), "nobody has seen it");
+    let same = [rule("app:*", "sise > 1"), Rule { text: "!b:*".into(), ..Rule::default() }];
+    filtered.change(&same[..1], EventContexts::default());
+    assert_eq!(remarks(&filtered).len(), 2);
+    filtered.change(&same, EventContexts::default());
+    assert_eq!(remarks(&filtered), Vec::<String>::new(), "it is asked of others");
     look();
-    assert_eq!(filtered.remarks().len(), 1);
-    filtered.change(None);
+    filtered.change(&[rule("app:*", "size > 1")], EventContexts::default());
+    assert_eq!(remarks(&filtered), Vec::<String>::new(), "nobody has seen it");
     look();
-    assert_eq!(filtered.remarks(), Vec::<String>::new());
+    assert_eq!(remarks(&filtered).len(), 1);
+    filtered.change(&[], EventContexts::default());
+    look();
+    assert_eq!(remarks(&filtered), Vec::<String>::new());
+    assert!(filtered.is_filtered(), "it was");
 }
 
 #[test]
@@ -124,7 +178,7 @@ fn fields_of_each_kind_can_be_asked_for_what_they_are() {
         let filtered = Filtered::new(&options(filter, false));
         let class = EventClass { fields: fields.to_vec(), ..event("sent", "size") };
         filtered.look([class].into_iter());
-        filtered.remarks().len() - 1
+        remarks(&filtered).len() - 1
     };
     for (filter, wanted) in [
         ("text == \"a\" && letters == \"b\" && words == \"c*\"", 0),
@@ -144,5 +198,5 @@ fn process_that_has_libstrata_s_own_event_only_says_nothing_of_the_filter() {
     let own = EventClass { provider: "strata".into(), ..event("thread_name", "name") };
     let filtered = Filtered::new(&options("sise > 1", false));
     filtered.look([own].into_iter());
-    assert_eq!(filtered.remarks(), Vec::<String>::new());
+    assert_eq!(remarks(&filtered), Vec::<String>::new());
 }
