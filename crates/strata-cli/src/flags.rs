@@ -39,7 +39,7 @@ pub mod answer;
 pub mod boot;
 pub mod generate;
 mod guest;
-mod kept;
+pub mod kept;
 mod rules;
 pub mod sessions;
 pub mod triggers;
@@ -429,8 +429,8 @@ pub struct RecordFlags {
     #[arg(long, requires = "command")]
     wait_descendants: bool,
 
-    /// Record by a process of its own, named NAME, which outlives this command and the terminal; see `strata
-    /// status`, `strata stop`
+    /// Record by a process of its own, named NAME, which outlives this command and the terminal: a session as those of
+    /// `strata create`, started, until `strata stop`
     #[arg(long, value_name = "NAME")]
     pub background: Option<String>,
 
@@ -440,7 +440,7 @@ pub struct RecordFlags {
     pub snapshot: bool,
 
     /// Have the kernel go on recording when the session's process is killed, until `strata start NAME` makes the session
-    /// again: one that stays, as `strata create --keep` makes it, of all programs; root only
+    /// again, as `strata create --keep` does; root only
     #[arg(long, requires = "background")]
     pub keep: bool,
 

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     };
     let done = match flags.action {
         Action::Record(flags) if flags.asks_for_contexts() => list::contexts(),
-        Action::Record(flags) if flags.keep => sessions::record(&flags),
+        Action::Record(flags) if flags.background.is_some() => sessions::record(&flags),
         Action::Record(flags) => record::run(&flags),
         Action::Create(flags) => sessions::create(&flags),
         Action::Start(flags) => sessions::start(&flags),
