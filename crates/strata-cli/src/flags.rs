@@ -492,8 +492,12 @@ impl StatusFlags {
 /// `strata snapshot`.
 #[derive(Debug, Args)]
 pub struct SnapshotFlags {
-    /// The session
-    pub name: String,
+    /// The session [default: the only one there is]
+    pub name: Option<String>,
+
+    /// The same, as `lttng snapshot record -s SESSION` has it
+    #[arg(short, long, value_name = "SESSION", hide = true)]
+    pub session: Option<String>,
 
     /// Write the snapshot to DIR, which must be new or empty [default: strata-snapshot-NAME-DATE-TIME]; -: as a
     /// tar file to the standard output

@@ -5,7 +5,9 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context, Result};
 use serde_json::{json, Value};
+use strata_kernel::Contexts;
 use strata_session::listing::{list, ListedProcess, ListedTracepoint, Listing};
+use strata_session::plan::LayerOf;
 use strata_session::{level_name, EVENT_CONTEXTS};
 
 use crate::flags::ListFlags;
@@ -51,12 +53,16 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
     Ok(u8::from(is_empty && !flags.is_json()))
 }
 
-/// `strata record --context help`.
-pub fn contexts() -> Result<u8> {
-    let width = EVENT_CONTEXTS.iter().map(|one| one.name.len()).max().unwrap_or(0);
+/// `strata record --context help` and `strata add-context --list`.
+pub fn contexts_of(layer: LayerOf) -> Result<u8> {
+    let all: Vec<(&str, &str)> = match layer {
+        LayerOf::User => EVENT_CONTEXTS.iter().map(|one| (one.name, one.about)).collect(),
+        LayerOf::Kernel => Contexts::all().collect(),
+    };
+    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for context in EVENT_CONTEXTS {
-        let _ = writeln!(text, "{:width$}  {}", context.name, context.about);
+    for (name, about) in all {
+        let _ = writeln!(text, "{name:width$}  {about}");
     }
     io::stdout().write_all(text.as_bytes()).context("contexts: cannot write to stdout")?;
     Ok(0)

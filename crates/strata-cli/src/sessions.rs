@@ -30,7 +30,7 @@ use crate::flags::sessions::{
     sampling, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
     StopFlags, TrackFlags,
 };
-use crate::flags::RecordFlags;
+use crate::flags::{RecordFlags, SnapshotFlags};
 use crate::record;
 use crate::record::advised::{self, Key};
 use crate::sessions::background::{Desk, Until, LOOK_PERIOD};
@@ -414,6 +414,23 @@ pub fn rotate(flags: &OneFlags) -> Result<u8> {
         None => format!("nothing was recorded in the part before, which is gone; {goes_on}"),
     };
     Ok(done(&flags.answer, &name, facts, text))
+}
+
+/// `strata snapshot`.
+pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
+    let is_there = |name: &str| {
+        Folder::reaching(name)
+            .is_ok_and(|folder| folder.pid(name).is_some() || folder.is_killed(name))
+    };
+    // LTTng's verb has a second word.
+    let named = flags.name.as_deref().filter(|name| *name != "record" || is_there(name));
+    let (folder, name) = match (named, flags.session.as_deref()) {
+        (Some(one), Some(other)) => {
+            bail!("snapshot: of '{}' or of '{}'? Name one session", clean(one), clean(other))
+        }
+        (one, other) => one_of(one.or(other))?,
+    };
+    background::snapshot(flags, &folder, &name)
 }
 
 /// Until it has ended, with its own words. Returns whether anything is missing; what nobody has said may be.

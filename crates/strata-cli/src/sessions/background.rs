@@ -514,9 +514,9 @@ fn of_counts(output: &Path, counts: &Counts) -> Map<String, Value> {
     facts
 }
 
-/// `strata snapshot NAME`.
-pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
-    let (name, json) = (&flags.name, flags.answer.is_json());
+/// `strata snapshot`, of this session.
+pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<u8> {
+    let json = flags.answer.is_json();
     let stamp = strata_session::time_name()?;
     let folder = format!("strata-snapshot-{name}-{stamp}");
     let piped = flags.output.as_deref() == Some(Path::new("-"));
@@ -540,7 +540,7 @@ pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
     };
     let output = std::path::absolute(&output).context("find the working directory")?;
     let request = Request::Snapshot { output: output.clone(), last: flags.last };
-    let facts = ask(&Folder::reaching(name)?, name, &request)?;
+    let facts = ask(sessions, name, &request)?;
     if json {
         println!("{}", Value::Object(facts));
         return Ok(0);
