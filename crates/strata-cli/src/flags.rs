@@ -40,7 +40,7 @@ pub mod answer;
 pub mod boot;
 pub mod generate;
 mod guest;
-mod kept;
+pub mod kept;
 mod rules;
 pub mod sessions;
 pub mod triggers;
@@ -430,8 +430,8 @@ pub struct RecordFlags {
     #[arg(long, requires = "command")]
     wait_descendants: bool,
 
-    /// Record by a process of its own, named NAME, which outlives this command and the terminal; see `strata
-    /// status`, `strata stop`
+    /// Record by a process of its own, named NAME, which outlives this command and the terminal: a session as those of
+    /// `strata create`, started, until `strata stop`
     #[arg(long, value_name = "NAME")]
     pub background: Option<String>,
 
@@ -441,7 +441,7 @@ pub struct RecordFlags {
     pub snapshot: bool,
 
     /// Have the kernel go on recording when the session's process is killed, until `strata start NAME` makes the session
-    /// again: one that stays, as `strata create --keep` makes it, of all programs; root only
+    /// again, as `strata create --keep` does; root only
     #[arg(long, requires = "background")]
     pub keep: bool,
 
@@ -493,8 +493,12 @@ impl StatusFlags {
 /// `strata snapshot`.
 #[derive(Debug, Args)]
 pub struct SnapshotFlags {
-    /// The session
-    pub name: String,
+    /// The session [default: the only one there is]
+    pub name: Option<String>,
+
+    /// The same, as `lttng snapshot record -s SESSION` has it
+    #[arg(short, long, value_name = "SESSION", hide = true)]
+    pub session: Option<String>,
 
     /// Write the snapshot to DIR, which must be new or empty [default: strata-snapshot-NAME-DATE-TIME]; -: as a
     /// tar file to the standard output

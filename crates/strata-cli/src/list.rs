@@ -5,8 +5,8 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context, Result};
 use serde_json::{json, Value};
+use strata_kernel::Contexts;
 use strata_session::listing::{list, ListedProcess, ListedTracepoint, Listing};
-use strata_session::options::Contexts;
 use strata_session::plan::LayerOf;
 use strata_session::{level_name, EVENT_CONTEXTS};
 
@@ -53,8 +53,8 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
     Ok(u8::from(is_empty && !flags.is_json()))
 }
 
-/// `strata record --context help`.
-pub fn contexts(layer: LayerOf) -> Result<u8> {
+/// `strata record --context help`, `--kernel-context help` and `strata add-context --list`.
+pub fn contexts_of(layer: LayerOf) -> Result<u8> {
     let all: Vec<(&str, &str)> = match layer {
         LayerOf::User => EVENT_CONTEXTS.iter().map(|one| (one.name, one.about)).collect(),
         LayerOf::Kernel => Contexts::all().collect(),

@@ -30,8 +30,8 @@ fn main() -> ExitCode {
     };
     let done = match flags.action {
         Action::Record(flags) => match flags.asks_for_contexts() {
-            Some(layer) => list::contexts(layer),
-            None if flags.keep => sessions::record(&flags),
+            Some(layer) => list::contexts_of(layer),
+            None if flags.background.is_some() => sessions::record(&flags),
             None => record::run(&flags),
         },
         Action::Create(flags) => sessions::create(&flags),
@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         Action::DisableEvent(flags) => {
             flags.change().and_then(|change| sessions::change(&flags.of, vec![change]))
         }
+        Action::AddContext(flags) if flags.list => list::contexts_of(flags.layer()),
         Action::AddContext(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::Track(flags) => sessions::track(&flags),
         Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(&flags.cgroup, true)),
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
         Action::RemoveTrigger(flags) => sessions::triggers::remove(&flags),
         Action::Save(flags) => sessions::save(&flags),
         Action::Load(flags) => sessions::load(&flags),
-        Action::Snapshot(flags) => sessions::background::snapshot(&flags),
+        Action::Snapshot(flags) => sessions::snapshot(&flags),
         Action::Top(flags) => sessions::top::run(&sessions::top::Look {
             name: flags.name.as_deref(),
             period: flags.period,
@@ -153,6 +154,36 @@ mod tests {
             assert!(text.starts_with("strata: unexpected argument '--no-such-flag'"), "{text}");
             assert!(!text.contains("error:") && text.contains("--help"), "{text}");
             assert_eq!(error.exit_code(), 2);
+        }
+    }
+
+    #[test]
+    fn words_of_lttng_that_are_not_here_are_answered_with_what_is() {
+        for (words, instead) in [
+            (&["clear"][..], "strata rotate NAME"),
+            (&["regenerate", "metadata"], "strata rotate NAME"),
+            (&["set-session", "fr"], "-s NAME"),
+            (&["enable-rotation", "--timer=1h"], "--rotate-time 1h"),
+            (&["enable-channel", "-u", "big", "--switch-timer=100000"], "--flush 100ms"),
+            (&["enable-channel", "-u", "big", "--tracefile-size", "1M"], "--rotate-size SIZE"),
+            (&["track", "-u", "--pid", "1"], "leave it out"),
+            (&["untrack", "--kernel", "--pid", "1"], "leave it out"),
+            (&["track", "--vpid", "1"], "use --pid"),
+            (&["track", "--vuid=1"], "use --uid"),
+        ] {
+            let error = Flags::try_parse_from(["strata"].iter().chain(words)).unwrap_err();
+            let text = anstream::adapter::strip_str(&talk::messages::usage(&error)).to_string();
+            assert!(text.starts_with("strata: "), "{text}");
+            assert!(text.contains("is a word of LTTng's") && text.contains(instead), "{text}");
+            assert_eq!(error.exit_code(), 2);
+        }
+        // Elsewhere the same letter is another one's.
+        let error = Flags::try_parse_from(["strata", "save", "-u"]).unwrap_err();
+        assert!(!talk::messages::usage(&error).contains("LTTng"));
+        // These are known.
+        for words in [&["snapshot"][..], &["snapshot", "record"], &["add-context", "--list", "-u"]]
+        {
+            Flags::try_parse_from(["strata"].iter().chain(words)).unwrap();
         }
     }
 

@@ -26,9 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Record, and give the exit status.
 pub fn run(flags: &RecordFlags) -> Result<u8> {
-    if let (Some(name), false) = (&flags.background, flags.of_session) {
-        return background::start(name, flags.has_command());
-    }
     let processes = flags.processes()?;
     let named = messages::found_by_name(&processes);
     let mut options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect())?;

@@ -16,26 +16,28 @@ use std::thread;
 use anyhow::{bail, Context as _, Result};
 use rustix::fs::OFlags;
 use serde_json::{json, Map, Value};
-use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, SLOTS, VERDICT};
+use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, PLAN, SLOTS, VERDICT};
 use strata_kernel::filter::cgroup;
-use strata_session::plan::{Change, Plan, PLAN_BYTES_MAX};
+use strata_session::plan::{Change, ChannelOf, LayerOf, Plan, CHANNEL, PLAN_BYTES_MAX};
 use strata_session::report::Notice;
 use strata_session::standing::Left;
 use strata_session::stop::Stop;
-use strata_session::{controls, standing, KernelKept, Slots};
+use strata_session::{controls, standing, Controls, KernelKept, Slots};
 
 use crate::flags::answer::AnswerFlags;
+use crate::flags::kept::Planned;
 use crate::flags::sessions::{
     sampling, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
     StopFlags, TrackFlags,
 };
-use crate::flags::RecordFlags;
+use crate::flags::{RecordFlags, SnapshotFlags};
+use crate::record;
 use crate::record::advised::{self, Key};
-use crate::record::say;
-use crate::sessions::background::{Desk, LOOK_PERIOD};
+use crate::sessions::background::{Desk, Until, LOOK_PERIOD};
 use crate::sessions::facts::{names, number, text};
 use crate::sessions::killed::Kept;
 use crate::talk;
+use crate::talk::exit::FAILED;
 use crate::talk::messages::{self, Message, Weight};
 use crate::talk::units::{clean, counted, shell_word, size};
 
@@ -50,6 +52,8 @@ pub mod status;
 pub mod tar;
 pub mod top;
 pub mod triggers;
+
+const UNREAD: &str = "read what the session has said";
 
 fn tell(text: String) {
     talk::message(&Message { weight: Weight::Talk, text });
@@ -132,37 +136,50 @@ fn check_keep(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// `strata record --background NAME --keep`: a session that stays, of what the flags say, and started at once.
+/// `strata record --background NAME`: a session that stays, of what the flags say, and started at once. Where no plan
+/// holds that, it is a recording that ends with its process.
 pub fn record(flags: &RecordFlags) -> Result<u8> {
     let name = flags.background.as_deref().unwrap_or_default();
-    let mut plan = flags.plan()?;
+    let Planned { mut plan, may_lack_kernel, no_kernel } = match flags.planned()? {
+        Ok(planned) => planned,
+        Err(_) if flags.of_session => return record::run(flags),
+        Err(flag) => return background::start(name, flags.has_command(), flag),
+    };
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
+    let says = |text| (!flags.of_session && !flags.quiet).then(|| tell(text));
     if flags.auto {
         plan.advised = advised::of(Key::Session(name))?;
-        if !flags.of_session && !flags.quiet {
-            tell(advised::used(&plan.advised));
-        }
+        says(advised::used(&plan.advised));
     }
     check_keep(&plan)?;
     if flags.of_session {
         background::leave_terminal();
-        return stand(background::claim(name)?, Kept::new(plan, flags.group.clone()), None);
+        let kept = Kept { stop_ends: true, ..Kept::new(plan, flags.group.clone()) };
+        return serve(name, kept, may_lack_kernel);
     }
-    let pid = match background::spawn(name, false)? {
+    let pid = match background::spawn(name, false, Until::Records)? {
         Ok(pid) => pid,
         Err(status) => return Ok(status),
     };
-    let folder = Folder::open()?;
-    if let Err(why) = ask(&folder, name, &Request::Start) {
-        // It was to record, or not to be.
-        let _ = ask(&folder, name, &Request::Destroy);
-        return Err(why.into());
+    if let Some(why) = &no_kernel {
+        let weight = messages::weight_of_no_kernel(why);
+        let text = messages::notice(&Notice::NoKernel(why.clone())).unwrap_or_default();
+        if weight != Weight::Talk || !flags.quiet {
+            talk::message(&Message { weight, text });
+        }
     }
-    if !flags.quiet {
-        tell(format!(
-            "session '{name}' records, as process {pid}; the kernel goes on if that is killed, and `strata start {name}` \
-             takes it up again. `strata status {name}` says how it is, `strata stop {name}` has it pause, `strata destroy \
-             {name}` ends it"
+    // In time to stop and type it anew.
+    let said = background::said(&Folder::open()?, name).context(UNREAD)?;
+    io::stderr().write_all(&said.unwrap_or_default()).context("cannot write to stderr")?;
+    if flags.strict {
+        says(format!(
+            "--strict: what is missing is known at the end. `strata stop --strict {name}` exits with 1 then"
+        ));
+    }
+    says(background::began(name, pid));
+    if flags.keep {
+        says(format!(
+            "the kernel goes on if that is killed, and `strata start {name}` takes it up again"
         ));
     }
     Ok(0)
@@ -174,7 +191,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 
 /// Start the process of a session, and wait until it is there; `next`: what is to be typed before it is started.
 fn begin(name: &str, next: &str, answer: &AnswerFlags) -> Result<u8> {
-    match background::spawn(name, false)? {
+    match background::spawn(name, false, Until::IsThere)? {
         Ok(pid) => {
             let facts = [("pid".to_owned(), pid.into())].into_iter().collect();
             let text = format!(
@@ -186,35 +203,61 @@ fn begin(name: &str, next: &str, answer: &AnswerFlags) -> Result<u8> {
     }
 }
 
-/// The session in this process, for who looks after it: started at once.
-fn serve(name: &str, kept: Kept) -> Result<u8> {
+/// The session in this process, started at once. `may_lack_kernel`: also without the kernel, if that is what fails.
+fn serve(name: &str, kept: Kept, may_lack_kernel: bool) -> Result<u8> {
     let claim = background::claim(name)?;
-    let begun: OnceLock<Result<(), String>> = OnceLock::new();
-    let status = stand(claim, kept, Some(&begun))?;
-    match begun.into_inner() {
+    let begin = AtOnce { may_lack_kernel, begun: OnceLock::new() };
+    let status = stand(claim, kept, Some(&begin))?;
+    match begin.begun.into_inner() {
         Some(Err(why)) => bail!("session '{name}': {why}"),
         // What is missing from its traces was said, and does not make it a failure that another begin mends.
         _ => Ok(if status == 1 { 0 } else { status }),
     }
 }
 
-/// The session's own process. With `begun` it is started at once, and that says what became of it.
+/// A session that is started by itself.
+struct AtOnce {
+    may_lack_kernel: bool,
+    /// What became of it.
+    begun: OnceLock<Result<(), String>>,
+}
+
+impl AtOnce {
+    fn start(&self, controls: &Controls) -> Result<(), String> {
+        let Err(why) = controls.start() else { return Ok(()) };
+        if !self.may_lack_kernel {
+            return Err(why);
+        }
+        let (layer, channel) = (LayerOf::Kernel, CHANNEL.to_owned());
+        let without = controls.change(Change::DisableChannel(ChannelOf { layer, channel }));
+        if without.and_then(|()| controls.start()).is_err() {
+            return Err(why);
+        }
+        let text = format!("kernel not recorded: {}", clean(&why));
+        talk::message(&Message { weight: Weight::Warning, text });
+        Ok(())
+    }
+}
+
+/// The session's own process.
 fn stand(
     claim: Claim,
-    Kept { plan, group, goes_on }: Kept,
-    begun: Option<&OnceLock<Result<(), String>>>,
+    Kept { plan, group, stop_ends, goes_on }: Kept,
+    at_once: Option<&AtOnce>,
 ) -> Result<u8> {
     let name = claim.name().to_owned();
     if plan.keep {
         strata_session::prepare_pins()?;
     }
+    let is_new = claim.kept(PLAN).is_err();
     let before = claim.kept(SLOTS).unwrap_or_default();
     let slots = claim.begin(SLOTS).ok().map(|file| Slots::new(file, &before));
     let of_kernel = claim.kept(KERNEL).unwrap_or_default();
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let (controls, orders) = controls();
-    let desk = Desk::open(claim, background::Of::Plan, controls.clone(), &stop, group.as_deref())?;
+    let of = background::Of::Plan { stop_ends };
+    let desk = Desk::open(claim, of, controls.clone(), &stop, group.as_deref())?;
     let keeper = Arc::clone(&desk);
     let write = move |text: &str| keeper.keep(KERNEL, text);
     let kept = plan.keep.then(|| KernelKept::new(&name, &of_kernel, Box::new(write)));
@@ -238,10 +281,10 @@ fn stand(
             desk.serve();
         };
         thread::Builder::new().name("strata-control".to_owned()).spawn_scoped(scope, serve)?;
-        if let Some(begun) = begun {
+        if let Some(at_once) = at_once {
             let begin = || {
                 strata_session::give_up_rights();
-                match begun.get_or_init(|| controls.start()) {
+                match at_once.begun.get_or_init(|| at_once.start(&controls)) {
                     Ok(()) => service::is_ready(),
                     Err(_) => stop.request(0),
                 }
@@ -255,11 +298,19 @@ fn stand(
         desk.close();
         Ok::<_, anyhow::Error>(result)
     });
-    let report = result??.report;
-    desk.forget();
+    let result = result?;
+    if result.is_ok() || is_new {
+        // Else it is still to be made again.
+        desk.forget();
+    }
+    let report = result?.report;
+    if at_once.is_some_and(|one| matches!(one.begun.get(), Some(Err(_)))) {
+        // Nothing was recorded; who began it says why.
+        return Ok(FAILED);
+    }
     desk.keep_verdict(&report);
     advised::keep(Key::Session(&name), &report);
-    say(&report, false);
+    record::say(&report, false);
     Ok(messages::exit_status(&report, false))
 }
 
@@ -320,7 +371,7 @@ fn memory_text(facts: &Map<String, Value>) -> String {
 fn begin_again(folder: &Folder, name: &str) -> Result<Result<String, u8>> {
     let written = killed::written(folder, name)?;
     let arguments = ["start", background::OF_SESSION, name].map(Into::into);
-    Ok(background::spawn_with(name, false, &arguments)?.map(|pid| {
+    Ok(background::spawn_with(name, false, Until::IsThere, &arguments)?.map(|pid| {
         format!("session '{name}' was killed; {written}. It is made again from its plan, as process {pid}")
     }))
 }
@@ -365,6 +416,23 @@ pub fn rotate(flags: &OneFlags) -> Result<u8> {
     Ok(done(&flags.answer, &name, facts, text))
 }
 
+/// `strata snapshot`.
+pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
+    let is_there = |name: &str| {
+        Folder::reaching(name)
+            .is_ok_and(|folder| folder.pid(name).is_some() || folder.is_killed(name))
+    };
+    // LTTng's verb has a second word.
+    let named = flags.name.as_deref().filter(|name| *name != "record" || is_there(name));
+    let (folder, name) = match (named, flags.session.as_deref()) {
+        (Some(one), Some(other)) => {
+            bail!("snapshot: of '{}' or of '{}'? Name one session", clean(one), clean(other))
+        }
+        (one, other) => one_of(one.or(other))?,
+    };
+    background::snapshot(flags, &folder, &name)
+}
+
 /// Until it has ended, with its own words. Returns whether anything is missing; what nobody has said may be.
 fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
     while folder.entries()?.iter().any(|entry| entry.name == name) {
@@ -374,10 +442,14 @@ fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
     let verdict = verdict.and_then(|text| serde_json::from_str::<Map<String, Value>>(&text).ok());
     let is_missing = verdict.as_ref().is_none_or(|facts| !names(facts, "gaps").is_empty());
     if answer.is_json() {
-        println!("{}", json!({ "session": name, "state": "ended", "report": verdict }));
+        let said = background::said(folder, name).context(UNREAD)?;
+        let said = said.map(|said| String::from_utf8_lossy(&said).into_owned());
+        let all = json!({ "session": name, "state": "ended", "report": verdict, "said": said });
+        println!("{all}");
     } else {
-        background::print_log(folder, name).context("read what the session has said")?;
+        background::print_log(folder, name).context(UNREAD)?;
     }
+    folder.drop_said(name);
     Ok(is_missing)
 }
 
@@ -529,7 +601,7 @@ pub fn load(flags: &LoadFlags) -> Result<u8> {
         let plan = Plan { output: output.or(plan.output.clone()), ..plan };
         let kept = Kept::new(plan, None);
         if flags.foreground {
-            return serve(&flags.name, kept.beside());
+            return serve(&flags.name, kept.beside(), false);
         }
         background::leave_terminal();
         return stand(background::claim(&flags.name)?, kept, None);

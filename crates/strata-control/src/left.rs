@@ -130,6 +130,13 @@ impl Folder {
         Ok(text)
     }
 
+    /// What a session that has ended has said was shown: it is not needed any more. Of one that runs it stays.
+    pub fn drop_said(&self, name: &str) {
+        if check(name).is_ok() && self.is_left(name, LOG) {
+            let _ = fs::unlinkat(self.as_fd(), format!("{name}.{LOG}"), AtFlags::empty());
+        }
+    }
+
     /// Removes what is there of a session that does not run. Returns the kinds of files that were.
     ///
     /// # Errors

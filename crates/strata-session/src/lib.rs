@@ -35,7 +35,7 @@ mod scratch_tests;
 mod session;
 pub mod standing;
 
-pub use kernel::default::RULES as DEFAULT_KERNEL_RULES;
+pub use kernel::default::{of_plan as kernel_by_default, ByDefault, RULES as DEFAULT_KERNEL_RULES};
 pub use machine::{doctor, kernel_list, listing};
 pub use output::folder;
 pub use output::folder::{has_parts, time_name};

@@ -236,7 +236,7 @@ impl Setup<'_> {
                 Asked::Rotate(reply) => self.ground.rotate(reply),
                 Asked::Settle(_, reply) => self.ground.settle(PathBuf::new(), reply),
                 other => other.refuse(
-                    "it records what it was told at its begin: it was started by `strata record`",
+                    "it records what it was told at its begin: it was started by `strata record` with what no plan holds",
                 ),
             }
         }

@@ -1,20 +1,40 @@
-//! `strata record --background NAME --keep`: what it records as a plan, from which the session is made again.
+//! `strata record --background NAME`: what it records as a plan, which is changed, and from which the session is made
+//! again. Some flags ask for what no plan holds.
 
 use anyhow::bail;
 use strata_session::options::FLUSH;
 use strata_session::plan::{Change, ContextChange, EnableEvents, LayerOf, Loss, Plan};
-use strata_session::DEFAULT_KERNEL_RULES;
+use strata_session::report::NoKernel;
+use strata_session::{kernel_by_default, ByDefault, DEFAULT_KERNEL_RULES};
 
 use super::sessions::{sampling, split};
 use super::{CtfFlag, ModeFlag, RecordFlags};
 
+/// What a session that stays is asked for.
+#[derive(Debug)]
+pub struct Planned {
+    /// What it records.
+    pub plan: Plan,
+    /// Nobody asked for the kernel: without it the session is what it is to be.
+    pub may_lack_kernel: bool,
+    /// Why it is not recorded, if that is known.
+    pub no_kernel: Option<NoKernel>,
+}
+
 impl RecordFlags {
-    /// What a session that stays is asked for by these flags.
+    /// What a session that stays is asked for by these flags; or the first of them that no plan holds.
     ///
     /// # Errors
-    /// A flag asks for what ends with the session's process, or they make no sense together.
-    pub fn plan(&self) -> anyhow::Result<Plan> {
-        self.check_keep()?;
+    /// They make no sense together; with --keep, one is not of a plan.
+    pub fn planned(&self) -> anyhow::Result<Result<Planned, &'static str>> {
+        match self.not_of_plan() {
+            Some((flag, why)) if self.keep => bail!("--keep and {flag}: {why}"),
+            Some((flag, _)) => Ok(Err(flag)),
+            None => self.plan().map(Ok),
+        }
+    }
+
+    fn plan(&self) -> anyhow::Result<Planned> {
         let options = self.options(Vec::new())?;
         options.check()?;
         let user = match (options.records_applications(), self.user.is_empty()) {
@@ -22,11 +42,22 @@ impl RecordFlags {
             (true, true) => split(LayerOf::User, &["*:*".to_owned()])?,
             (true, false) => split(LayerOf::User, &self.user)?,
         };
-        let kernel = match &options.kernel {
-            Some(kernel) if kernel.is_default() => {
-                split(LayerOf::Kernel, &DEFAULT_KERNEL_RULES.map(str::to_owned))?
+        let by_default = options.kernel.as_ref().filter(|kernel| kernel.is_default());
+        let may_lack_kernel = by_default.is_some_and(|kernel| !kernel.is_required()) && !self.keep;
+        let (mut no_kernel, mut kernel_size) = (None, None);
+        let kernel = match (&options.kernel, by_default.map(|_| kernel_by_default(&options))) {
+            (_, Some(Ok(ByDefault { rules, subbuf_bytes }))) => {
+                kernel_size = subbuf_bytes;
+                rules
             }
-            Some(kernel) if !kernel.rules.is_empty() => split(LayerOf::Kernel, &kernel.rules)?,
+            (_, Some(Err(why))) if may_lack_kernel => {
+                no_kernel = Some(why);
+                Vec::new()
+            }
+            (_, Some(Err(_))) => split(LayerOf::Kernel, &DEFAULT_KERNEL_RULES.map(str::to_owned))?,
+            (Some(kernel), None) if !kernel.rules.is_empty() => {
+                split(LayerOf::Kernel, &kernel.rules)?
+            }
             _ => Vec::new(),
         };
         let filter = options.filter.as_ref().map(|filter| filter.text().to_owned());
@@ -55,7 +86,7 @@ impl RecordFlags {
             }
         }
         let mut plan = Plan::new(self.snapshot, self.output.clone());
-        (plan.keep, plan.stack) = (true, self.stack);
+        (plan.keep, plan.stack) = (self.keep, self.stack);
         (plan.subbuf_size, plan.num_subbuf) = (self.subbuf_size, self.num_subbuf);
         (plan.rotation, plan.max_memory) = (self.rotate.rotation(), self.max_memory);
         let mut plan = plan.changed(&Change::Several(changes))?;
@@ -64,19 +95,21 @@ impl RecordFlags {
             channel.mode = overwrites.then_some(Loss::Overwrite);
             let flush = u64::try_from(self.flush.as_millis()).unwrap_or(u64::MAX);
             channel.flush_ms = (self.flush != FLUSH).then_some(flush);
+            if channel.layer == LayerOf::Kernel {
+                channel.subbuf_size = kernel_size;
+            }
         }
         plan.check()?;
-        Ok(plan)
+        Ok(Planned { plan, may_lack_kernel, no_kernel })
     }
 
-    /// # Errors
-    /// The first flag that a session which is made again cannot keep.
-    fn check_keep(&self) -> anyhow::Result<()> {
+    /// The first flag that a session which is made again cannot keep, and why.
+    fn not_of_plan(&self) -> Option<(&'static str, &'static str)> {
         let of_plan =
             "the plan that the session is made again from does not have it. Leave one of them out";
         let its_end = "what is killed forgets its end. Use `strata destroy NAME`, or --rotate-size with --rotate-count";
         let no_other = "another machine's recorder does not wait for a session that was killed. Leave one of them out";
-        for (flag, is_given, why) in [
+        let all = [
             (
                 "a COMMAND",
                 !self.command.is_empty(),
@@ -102,17 +135,9 @@ impl RecordFlags {
             ("--ctf=2", matches!(self.ctf, CtfFlag::Two), of_plan),
             ("--no-vtid", self.no_vtid, of_plan),
             ("--lttng-env", self.lttng_env, of_plan),
-            (
-                "--strict",
-                self.strict,
-                "at its end it is asked for what is missing: `strata destroy --strict NAME`. Leave it out here",
-            ),
-        ] {
-            if is_given {
-                bail!("--keep and {flag}: {why}");
-            }
-        }
-        Ok(())
+        ];
+        let first = all.into_iter().find(|(_, is_given, _)| *is_given);
+        first.map(|(flag, _, why)| (flag, why))
     }
 }
 
@@ -124,10 +149,15 @@ mod tests {
     use crate::flags::{Action, Flags};
 
     fn plan(words: &[&str]) -> Result<Plan, String> {
-        let all = [&["strata", "record", "--background", "b", "--keep"], words].concat();
+        planned(&[&["--keep"], words].concat()).map(|planned| planned.plan)
+    }
+
+    fn planned(words: &[&str]) -> Result<Planned, String> {
+        let all = [&["strata", "record", "--background", "b"], words].concat();
         let flags = Flags::try_parse_from(all).map_err(|error| error.to_string())?;
         let Action::Record(flags) = flags.action else { return Err("another one".into()) };
-        flags.plan().map_err(|error| error.to_string())
+        let planned = flags.planned().map_err(|error| error.to_string())?;
+        planned.map_err(|flag| format!("no plan: {flag}"))
     }
 
     /// Each channel's layer, with its rules.
@@ -206,13 +236,42 @@ mod tests {
             (&["--ctf=2"], "--keep and --ctf=2"),
             (&["--no-vtid"], "--no-vtid"),
             (&["--lttng-env"], "--lttng-env"),
-            (&["--strict"], "destroy --strict"),
             (&["-k", "read", "--context", "ip"], "--context"),
         ] {
             let text = plan(words).unwrap_err();
             assert!(text.contains(said), "{words:?}: {text}");
         }
+        // Without --keep it is recorded all the same, by a session that has none.
+        for (words, flag) in [
+            (&["--no-kernel", "--", "true"][..], "a COMMAND"),
+            (&["-p", "1"], "--pid"),
+            (&["--probe", "usdt:a:b:c"], "--probe"),
+            (&["--duration=1s"], "--duration"),
+            (&["--ctf=2"], "--ctf=2"),
+        ] {
+            assert_eq!(planned(words).unwrap_err(), format!("no plan: {flag}"));
+        }
         let alone = Flags::try_parse_from(["strata", "record", "--keep"]).unwrap_err().to_string();
         assert!(alone.contains("--background"), "{alone}");
+    }
+
+    #[test]
+    fn kernel_that_nobody_asked_for_may_be_missing_and_one_that_is_named_may_not() {
+        for (words, may_lack) in [
+            (&[][..], true),
+            (&["-f", "ret < 0"], true),
+            (&["-k", "read"], false),
+            (&["--no-kernel"], false),
+            (&["-u", "a:*"], false),
+            (&["--sample=99"], false),
+            (&["--keep"], false),
+        ] {
+            let planned = planned(words).unwrap();
+            assert_eq!(planned.may_lack_kernel, may_lack, "{words:?}");
+            let has_kernel = planned.plan.channels.iter().any(|one| one.layer == LayerOf::Kernel);
+            // Either there is a channel of it, or it is said why not.
+            assert_eq!(planned.no_kernel.is_some(), may_lack && !has_kernel, "{words:?}");
+            assert_eq!(planned.plan.keep, words == ["--keep"]);
+        }
     }
 }

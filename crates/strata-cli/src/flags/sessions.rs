@@ -502,11 +502,26 @@ pub struct AddContextFlags {
     channel: Option<String>,
 
     /// What each record has besides, such as vpid or procname; may be repeated
-    #[arg(short, long = "type", value_name = "TYPE", required = true, value_delimiter = ',')]
+    #[arg(
+        short,
+        long = "type",
+        value_name = "TYPE",
+        required_unless_present = "list",
+        value_delimiter = ','
+    )]
     types: Vec<String>,
+
+    /// Show what TYPE may be
+    #[arg(short, long, conflicts_with_all = ["types", "channel", "session"])]
+    pub list: bool,
 }
 
 impl AddContextFlags {
+    /// Of which layer.
+    pub fn layer(&self) -> LayerOf {
+        self.layer.layer()
+    }
+
     /// What the session is asked for.
     pub fn change(&self) -> Change {
         Change::AddContext(ContextChange {

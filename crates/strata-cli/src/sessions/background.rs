@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! strata record --background NAME …    starts the session's process, waits until it records, ends
-//!   strata record … (the same, hidden)  leaves the terminal, listens at its socket, records
+//!   strata record … (the same, hidden)  leaves the terminal, listens at its socket, records: as a session of a plan
+//!                                       (sessions.rs), or, where no plan holds what is asked for, as `strata record`
 //! strata snapshot                      one request over that socket; sessions.rs has the others
 //! ```
 //!
@@ -73,7 +74,19 @@ pub enum Of {
         holds: bool,
     },
     /// A plan, which changes.
-    Plan,
+    Plan {
+        /// `strata stop` ends it.
+        stop_ends: bool,
+    },
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// It answers.
+    IsThere,
+    /// It records.
+    Records,
 }
 
 /// The session's own end of the line: told by whoever records, asked by others.
@@ -127,37 +140,43 @@ impl Drop for Answering {
 }
 
 /// Start a session of this name with this program's own arguments, and wait until it records. `has_command`: of a
-/// command, whose output is not ours.
-pub fn start(name: &str, has_command: bool) -> Result<u8> {
-    Ok(match spawn(name, has_command)? {
+/// command, whose output is not ours. `flag`: what it is asked for, and no plan holds.
+pub fn start(name: &str, has_command: bool, flag: &str) -> Result<u8> {
+    Ok(match spawn(name, has_command, Until::Records)? {
         Ok(pid) => {
-            talk::message(&Message {
-                weight: Weight::Talk,
-                text: format!(
-                    "session '{name}' records, as process {pid}. `strata status {name}` says how it is, \
-                     `strata stop {name}` ends it"
-                ),
-            });
+            let text = format!(
+                "{}. It has no plan, because of {flag}: it stays as it is, and is not made again if it is killed",
+                began(name, pid)
+            );
+            talk::message(&Message { weight: Weight::Talk, text });
             0
         }
         Err(status) => status,
     })
 }
 
+/// What is said of one that records now.
+pub fn began(name: &str, pid: u32) -> String {
+    format!(
+        "session '{name}' records, as process {pid}. `strata status {name}` says how it is, `strata stop {name}` ends it"
+    )
+}
+
 /// The same: its process, or the exit status of what did not begin, whose words were said.
-pub fn spawn(name: &str, has_command: bool) -> Result<Result<u32, u8>> {
+pub fn spawn(name: &str, has_command: bool, until: Until) -> Result<Result<u32, u8>> {
     if Folder::open()?.is_killed(name) {
         return Err(ControlError::Killed { name: name.to_owned() }.into());
     }
     let mut arguments: Vec<OsString> = env::args_os().skip(1).collect();
     arguments.insert(arguments.len().min(1), OF_SESSION.into());
-    spawn_with(name, has_command, &arguments)
+    spawn_with(name, has_command, until, &arguments)
 }
 
 /// The same, with these arguments.
 pub fn spawn_with(
     name: &str,
     has_command: bool,
+    until: Until,
     arguments: &[OsString],
 ) -> Result<Result<u32, u8>> {
     let folder = Folder::open()?;
@@ -174,25 +193,36 @@ pub fn spawn_with(
     let output = if keeps_output { Stdio::inherit() } else { Stdio::null() };
     command.stdin(Stdio::null()).stdout(output).stderr(log);
     let mut child = command.spawn().context("start the session's process")?;
-    match begun(&folder, name, &mut child)? {
+    match begun(&folder, name, until, &mut child)? {
         None => Ok(Ok(child.id())),
         // Its own words say why; what ended by itself, such as a short command, is no failure.
         Some(status) => {
             print_log(&folder, name)?;
+            folder.drop_said(name);
             let status = status.code().and_then(|code| u8::try_from(code).ok());
             Ok(Err(status.unwrap_or(FAILED)))
         }
     }
 }
 
-/// Until it records; or how it ended.
-fn begun(folder: &Folder, name: &str, child: &mut Child) -> Result<Option<ExitStatus>> {
+/// Until it is so far; or how it ended.
+fn begun(
+    folder: &Folder,
+    name: &str,
+    until: Until,
+    child: &mut Child,
+) -> Result<Option<ExitStatus>> {
+    let not_yet = |state: &str| match until {
+        Until::IsThere => state == "starting",
+        Until::Records => ["starting", "created"].contains(&state),
+    };
     loop {
         if let Some(status) = child.try_wait().context("wait for the session's process")? {
             return Ok(Some(status));
         }
         let state = ask(folder, name, &Request::Status);
-        if state.is_ok_and(|facts| facts.get("state").and_then(Value::as_str) != Some("starting")) {
+        if state.is_ok_and(|facts| !facts.get("state").and_then(Value::as_str).is_some_and(not_yet))
+        {
             return Ok(None);
         }
         thread::sleep(LOOK_PERIOD);
@@ -201,16 +231,24 @@ fn begun(folder: &Folder, name: &str, child: &mut Child) -> Result<Option<ExitSt
 
 /// The last of what the session has said, on stderr. A command may have said much there, too.
 pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
-    let Ok(mut log) = folder.said(name) else {
-        // In the place where the output of who has started it goes.
-        talk::line(&format!("session '{name}' has ended"));
-        return Ok(());
-    };
+    match said(folder, name)? {
+        Some(said) => io::stderr().write_all(&said),
+        None => {
+            // In the place where the output of who has started it goes.
+            talk::line(&format!("session '{name}' has ended"));
+            Ok(())
+        }
+    }
+}
+
+/// The last of what the session has said; `None`: that is not in a file.
+pub fn said(folder: &Folder, name: &str) -> io::Result<Option<Vec<u8>>> {
+    let Ok(mut log) = folder.said(name) else { return Ok(None) };
     let bytes = log.metadata()?.len();
     log.seek(SeekFrom::Start(bytes.saturating_sub(LOG_SHOWN)))?;
     let mut said = Vec::new();
     log.take(LOG_SHOWN).read_to_end(&mut said)?;
-    io::stderr().write_all(&said)
+    Ok(Some(said))
 }
 
 /// This process' name from now on.
@@ -261,7 +299,8 @@ impl Desk {
     fn keep_plan(&self) {
         let (Ok(mut plan), Ok(look)) = (self.controls.plan(), self.controls.look()) else { return };
         plan.output = look.output.map(PathBuf::from);
-        let text = Kept::new(plan, self.group.clone()).to_json();
+        let stop_ends = self.stop_ends();
+        let text = Kept { stop_ends, ..Kept::new(plan, self.group.clone()) }.to_json();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if *kept != text {
             match self.listener.claim().keep(PLAN, &text) {
@@ -272,6 +311,14 @@ impl Desk {
                 }),
             }
         }
+    }
+
+    fn has_plan(&self) -> bool {
+        matches!(self.of, Of::Plan { .. })
+    }
+
+    fn stop_ends(&self) -> bool {
+        !matches!(self.of, Of::Plan { stop_ends: false })
     }
 
     /// It has ended as it should: nothing is left to begin again from.
@@ -325,7 +372,7 @@ impl Desk {
 
     /// Answer, until [`Desk::close`]. A snapshot that is being written keeps nobody waiting but who asked for it.
     pub fn serve(self: &Arc<Desk>) {
-        if self.of == Of::Plan {
+        if self.has_plan() {
             self.keep_plan();
         }
         while !self.is_over.load(Ordering::Acquire) {
@@ -360,7 +407,7 @@ impl Desk {
     fn answer(&self, request: &Request) -> Reply {
         let reply = self.answered(request);
         let asks_only = matches!(request, Request::Status | Request::Plan | Request::Destroy);
-        if self.of == Of::Plan && !asks_only {
+        if self.has_plan() && !asks_only {
             self.keep_plan();
         }
         reply
@@ -371,9 +418,9 @@ impl Desk {
         match request {
             Request::Status => match self.of {
                 Of::Record { .. } => Ok(self.facts()),
-                Of::Plan => self.look(),
+                Of::Plan { .. } => self.look(),
             },
-            Request::Stop if self.of == Of::Plan => {
+            Request::Stop if !self.stop_ends() => {
                 self.controls.pause()?;
                 self.look()
             }
@@ -471,9 +518,9 @@ fn of_counts(output: &Path, counts: &Counts) -> Map<String, Value> {
     facts
 }
 
-/// `strata snapshot NAME`.
-pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
-    let (name, json) = (&flags.name, flags.answer.is_json());
+/// `strata snapshot`, of this session.
+pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<u8> {
+    let json = flags.answer.is_json();
     let stamp = strata_session::time_name()?;
     let folder = format!("strata-snapshot-{name}-{stamp}");
     let piped = flags.output.as_deref() == Some(Path::new("-"));
@@ -497,7 +544,7 @@ pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
     };
     let output = std::path::absolute(&output).context("find the working directory")?;
     let request = Request::Snapshot { output: output.clone(), last: flags.last };
-    let facts = ask(&Folder::reaching(name)?, name, &request)?;
+    let facts = ask(sessions, name, &request)?;
     if json {
         println!("{}", Value::Object(facts));
         return Ok(0);

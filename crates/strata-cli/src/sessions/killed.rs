@@ -20,6 +20,8 @@ use crate::talk::units::shell_word;
 const AGAIN: &str = "-again";
 /// To whom it is open, beside the plan.
 const GROUP: &str = "group";
+/// What began it, beside the plan.
+const STOP_ENDS: &str = "stop_ends";
 
 /// A plan as its session keeps it.
 #[derive(Debug, PartialEq)]
@@ -28,6 +30,8 @@ pub struct Kept {
     pub plan: Plan,
     /// Whose members may ask how it is.
     pub group: Option<String>,
+    /// `strata stop` ends it: `strata record --background` has begun it.
+    pub stop_ends: bool,
     /// The plan's folder has parts of its trace, and it adds further ones.
     pub goes_on: bool,
 }
@@ -35,18 +39,21 @@ pub struct Kept {
 impl Kept {
     /// Of a session that begins anew.
     pub fn new(plan: Plan, group: Option<String>) -> Kept {
-        Kept { plan, group, goes_on: false }
+        Kept { plan, group, stop_ends: false, goes_on: false }
     }
 
     /// As JSON: a plan, and what is not of it.
     pub fn to_json(&self) -> String {
-        match (&self.group, serde_json::to_value(&self.plan)) {
-            (Some(group), Ok(Value::Object(mut plan))) => {
-                plan.insert(GROUP.to_owned(), group.as_str().into());
-                format!("{:#}\n", Value::Object(plan))
-            }
-            _ => self.plan.to_json(),
+        let Ok(Value::Object(mut all)) = serde_json::to_value(&self.plan) else {
+            return self.plan.to_json();
+        };
+        if let Some(group) = &self.group {
+            all.insert(GROUP.to_owned(), group.as_str().into());
         }
+        if self.stop_ends {
+            all.insert(STOP_ENDS.to_owned(), true.into());
+        }
+        format!("{:#}\n", Value::Object(all))
     }
 
     fn from_json(text: &str) -> Result<Kept> {
@@ -55,7 +62,9 @@ impl Kept {
             Some(Value::String(group)) => Some(group),
             _ => None,
         };
-        Ok(Kept::new(Plan::from_json(&Value::Object(all).to_string())?, group))
+        let stop_ends = all.remove(STOP_ENDS) == Some(Value::Bool(true));
+        let plan = Plan::from_json(&Value::Object(all).to_string())?;
+        Ok(Kept { stop_ends, ..Kept::new(plan, group) })
     }
 
     /// Of the session whose name this is.
@@ -196,9 +205,9 @@ mod tests {
 
     #[test]
     fn plan_is_kept_with_its_group_and_without() {
-        for group in [None, Some("adm".to_owned())] {
+        for (group, stop_ends) in [(None, false), (Some("adm".to_owned()), false), (None, true)] {
             let plan = Plan::new(true, None);
-            let kept = Kept::new(plan, group);
+            let kept = Kept { stop_ends, ..Kept::new(plan, group) };
             assert_eq!(Kept::from_json(&kept.to_json()).unwrap(), kept);
         }
         let plain = Kept::new(Plan::new(false, Some("/tmp/x".into())), None);

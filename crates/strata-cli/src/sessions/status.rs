@@ -91,6 +91,11 @@ pub fn table(all: &[Facts]) -> String {
 /// Channels with their rules, whom it tracks, and who was not reached.
 fn details(facts: &Facts) -> String {
     let mut out = String::new();
+    if !facts.contains_key("channels") {
+        out.push_str(
+            "\nno plan: it records what it was told at its begin, and is not made again if it is killed\n",
+        );
+    }
     for channel in objects(facts, "channels") {
         let on = if is(channel, "enabled") { "" } else { " (disabled)" };
         let _ = writeln!(

@@ -3,6 +3,7 @@
 
 mod kernel;
 mod losses;
+mod lttng;
 mod message;
 mod selected;
 mod usage;

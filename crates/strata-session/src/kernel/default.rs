@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use strata_kernel::selection::Selection;
 use strata_kernel::session::check;
 use strata_kernel::Error as KernelError;
 use strata_ring::{stream_layout, Attr, LossMode, Publish};
@@ -33,6 +34,42 @@ const SUBBUF_BYTES_MIN: u64 = 64 << 10;
 /// What loading the programs takes besides the buffers, and what must be left behind it \[byte\].
 const MEMORY_BYTES: u64 = 128 << 20;
 
+/// What a session that stays records of the kernel where nobody said it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ByDefault {
+    /// Those of [`RULES`] that select an event of this kernel.
+    pub rules: Vec<String>,
+    /// The size of a sub-buffer, where that of the other channels is too large for this machine \[byte\].
+    pub subbuf_bytes: Option<u64>,
+}
+
+/// The same of this machine, or why there is nothing: what is known before programs are loaded.
+///
+/// # Errors
+/// [`NoKernel`]: the kernel cannot be recorded, or not by this user.
+pub fn of_plan(options: &Options) -> Result<ByDefault, NoKernel> {
+    check().map_err(|error| reason_of(&error))?;
+    let sized = sized(options, nr_cpus(options));
+    if !is_there_memory(&sized) {
+        return Err(no_memory());
+    }
+    let catalog = super::catalog().map_err(|error| reason_of(&error))?;
+    let selection = Selection::parse(&RULES).map_err(|error| reason(&error.into()))?;
+    let matched = selection.apply(&catalog).matched;
+    let rules: Vec<String> =
+        matched.into_iter().filter(|(_, number)| *number > 0).map(|(rule, _)| rule).collect();
+    let is_smaller = sized.subbuf_bytes != options.subbuf_bytes;
+    match rules.is_empty() {
+        true => Err(reason(&SessionError::NothingSelected(Vec::new()))),
+        false => Ok(ByDefault { rules, subbuf_bytes: is_smaller.then_some(sized.subbuf_bytes) }),
+    }
+}
+
+fn no_memory() -> NoKernel {
+    let why = "there is too little memory for it (ulimit -v)".to_owned();
+    NoKernel { why, is_failure: true }
+}
+
 /// The layer, or why there is none.
 ///
 /// # Errors
@@ -60,8 +97,7 @@ pub(crate) fn begin(
         return Ok(Err(reason_of(&error)));
     }
     if !is_there_memory(&sized) {
-        let why = "there is too little memory for it (ulimit -v)".to_owned();
-        return Ok(Err(NoKernel { why, is_failure: true }));
+        return Ok(Err(no_memory()));
     }
     Ok(match begin() {
         Ok(layer) => layer.by_default_or_not(),

@@ -5,6 +5,7 @@ use std::panic::PanicHookInfo;
 use anstyle::{AnsiColor, Style};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::lttng;
 use crate::export;
 
 const PREFIX: Style = AnsiColor::Red.on_default().bold();
@@ -13,6 +14,9 @@ const PREFIX: Style = AnsiColor::Red.on_default().bold();
 pub fn usage(error: &clap::Error) -> String {
     if is_without_format(error) {
         return format!("{PREFIX}strata:{PREFIX:#} {}", export::without_format());
+    }
+    if let Some(text) = lttng::hint(error) {
+        return format!("{PREFIX}strata:{PREFIX:#} {text}. `strata --help` shows all commands");
     }
     error.render().ansi().to_string().replacen("error:", "strata:", 1).trim_end().to_owned()
 }
