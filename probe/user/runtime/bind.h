@@ -324,6 +324,8 @@ STRATA_FILTER_FUNCTION void strata_filter_bind(struct strata_filter_program *pro
 	uint32_t kept = 0;
 	uint16_t i, at;
 
+	/* A filter without tests selects all. */
+	leads[0] = STRATA_ABI_FILTER_PASS;
 	for (i = nr; i-- > 0;) {
 		bound = &program->test[i];
 		strata_filter_bind_test(bound, event, i);
