@@ -29,7 +29,7 @@ use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, Settle, CHANNEL};
 use crate::record::MEMORY_MIN;
 use crate::report::advice::advise;
 use crate::report::gaps::{losses, Found, Late, Unreached};
-use crate::report::{Counts, EndReason, NotReached, Notice, RuleReport};
+use crate::report::{Counts, EndReason, NotReached, Notice, RuleReport, EVERY_TRACEPOINT};
 use crate::session::budget::Budget;
 use crate::session::control::{Asked, Orders};
 use crate::session::error::SessionError;
@@ -529,7 +529,9 @@ impl<'a> Standing<'a> {
         }
         let mut events = channels.iter().filter(|one| one.enabled).flat_map(|one| &one.events);
         let gaps = Found {
-            rules: events.any(|event| event.enabled && event.matched == Some(0)),
+            rules: events.any(|event| {
+                event.enabled && event.matched == Some(0) && event.rule != EVERY_TRACEPOINT
+            }),
             not_reached: !not_reached.is_empty(),
             late: !late.is_empty(),
             discarded: figures.discarded > 0 || channels.iter().any(|one| !one.discards.is_empty()),
