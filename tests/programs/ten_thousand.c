@@ -67,7 +67,8 @@ int main(int argc, char **argv)
 	test_must(!sigprocmask(SIG_BLOCK, &set, NULL));
 	puts("ready");
 	fflush(stdout);
-	test_must(argc < 3 || strcmp(argv[2], "when-asked") || (!sigwait(&set, &signal) && signal == SIGUSR1));
+	test_must(argc < 3 || strcmp(argv[2], "when-asked") ||
+		  (!sigwait(&set, &signal) && signal == SIGUSR1));
 	for (i = 0; i < rounds; i++) {
 		EACH_TEN(CALL)
 	}

@@ -133,6 +133,9 @@ impl LayerReport {
     }
 }
 
+/// Selects whatever there is: it names nothing that could be missing.
+pub const EVERY_TRACEPOINT: &str = "*:*";
+
 /// One rule, and how many tracepoints it matched in all processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleReport {

@@ -30,7 +30,7 @@ use crate::plan::{Change, Channel, EventRule, LayerOf, Plan, PlanError, Settle, 
 use crate::record::MEMORY_MIN;
 use crate::report::advice::advise;
 use crate::report::gaps::{losses, Found, Late, Unreached};
-use crate::report::{Counts, EndReason, FilterReport, NotReached, Notice, RuleReport};
+use crate::report::{Counts, EndReason, FilterReport, NotReached, Notice, RuleReport, EVERY_TRACEPOINT};
 use crate::session::budget::Budget;
 use crate::session::control::{Asked, Orders};
 use crate::session::error::SessionError;
@@ -533,7 +533,9 @@ impl<'a> Standing<'a> {
         let events: Vec<&EventLook> = on.filter(|event| event.enabled).collect();
         let triggers = self.trigger_looks();
         let gaps = Found {
-            rules: events.iter().any(|event| event.matched == Some(0)),
+            rules: events
+                .iter()
+                .any(|event| event.matched == Some(0) && event.rule != EVERY_TRACEPOINT),
             filters: events.iter().any(|event| event.is_never),
             triggers: triggers.iter().any(|one| one.report().is_some()),
             not_reached: !not_reached.is_empty(),

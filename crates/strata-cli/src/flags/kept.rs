@@ -4,7 +4,7 @@
 use anyhow::bail;
 use strata_session::options::FLUSH;
 use strata_session::plan::{Change, ContextChange, EnableEvents, LayerOf, Loss, Plan};
-use strata_session::report::NoKernel;
+use strata_session::report::{NoKernel, EVERY_TRACEPOINT};
 use strata_session::{kernel_by_default, ByDefault, DEFAULT_KERNEL_RULES};
 
 use super::sessions::{sampling, split};
@@ -39,7 +39,7 @@ impl RecordFlags {
         options.check()?;
         let user = match (options.records_applications(), self.user.is_empty()) {
             (false, _) => Vec::new(),
-            (true, true) => split(LayerOf::User, &["*:*".to_owned()])?,
+            (true, true) => split(LayerOf::User, &[EVERY_TRACEPOINT.to_owned()])?,
             (true, false) => split(LayerOf::User, &self.user)?,
         };
         let by_default = options.kernel.as_ref().filter(|kernel| kernel.is_default());

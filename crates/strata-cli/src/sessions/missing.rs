@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use strata_session::report::EVERY_TRACEPOINT;
 
 use crate::sessions::facts::{is, names, number, objects, text, Facts};
 use crate::talk::messages::span_text;
@@ -18,7 +19,9 @@ pub fn missing(facts: &Facts) -> Vec<String> {
     let is_on = |channel: &&Facts| channel.get("enabled").and_then(Value::as_bool) != Some(false);
     for channel in objects(facts, "channels").filter(is_on) {
         let name = clean(text(channel, "channel"));
-        let events = objects(channel, "events").filter(|event| is(event, "enabled"));
+        let is_named =
+            |event: &&Facts| is(event, "enabled") && text(event, "rule") != EVERY_TRACEPOINT;
+        let events = objects(channel, "events").filter(is_named);
         for event in events.filter(|event| event.get("matched").and_then(Value::as_u64) == Some(0))
         {
             let rule = clean(text(event, "rule"));
@@ -191,6 +194,7 @@ mod tests {
                     "layer": "user", "channel": "big",
                     "events": [
                         { "rule": "a:*", "enabled": true, "matched": 0 }, { "rule": "b:*", "enabled": false, "matched": 0 },
+                        { "rule": "*:*", "enabled": true, "matched": 0 },
                         { "rule": "d:*", "enabled": true, "matched": 1, "filter": "n > 3",
                             "slips": [{ "column": 1, "text": "no field" }, { "column": 9, "text": "none" }] },
                     ],

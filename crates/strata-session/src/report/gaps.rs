@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::report::advice::{advise, Advice, Sizes};
 use crate::report::{
     Counts, FilterReport, FilterSlip, LayerReport, NotReached, Report, RuleReport, StreamLoss,
-    TriggerReport, KERNEL,
+    TriggerReport, EVERY_TRACEPOINT, KERNEL,
 };
 
 /// Losses and programs that are told one by one.
@@ -261,8 +261,9 @@ impl Report {
     pub fn unmatched(&self) -> impl Iterator<Item = &str> {
         // Nobody named a tracepoint then.
         let by_default = self.has_kernel_by_default();
-        let user =
-            self.rules.iter().filter(move |rule: &&RuleReport| rule.matched == 0 && !by_default);
+        let user = self.rules.iter().filter(move |rule: &&RuleReport| {
+            rule.matched == 0 && rule.rule != EVERY_TRACEPOINT && !by_default
+        });
         let kernel = self.kernel.iter().filter(|kernel| !kernel.is_default);
         let kernel = kernel.flat_map(|kernel| &kernel.rules).filter(|rule| rule.matched == 0);
         user.map(|rule| &*rule.rule).chain(kernel.map(|rule| &*rule.rule))
@@ -385,6 +386,9 @@ mod tests {
             changed(|one| one.layers[0].processes[0].problem = Some("p".into())),
             [Gap::Damaged]
         );
+        let mut of_all = report();
+        (of_all.rules[0].rule, of_all.rules[0].matched) = (EVERY_TRACEPOINT.to_owned(), 0);
+        assert_eq!(of_all.gaps(), []);
         let rule = KernelRuleReport { rule: "sched_x".into(), ..KernelRuleReport::default() };
         let kernel = KernelReport { rules: vec![rule], ..KernelReport::default() };
         let mut of_kernel = Report { kernel: Some(kernel.clone()), ..report() };
