@@ -1,6 +1,6 @@
 """Are the packets of a trace as readers want them? python3 tests/packets.py TRACE
 
-Each file of a channel is of one CPU, or behind these of none, as that of a dump of what runs; each consists of packets only: their sizes add up, sequence numbers count
+Each file of a channel is of one CPU, or behind these of none, as those of dumps of what runs and of loaded objects; each consists of packets only: their sizes add up, sequence numbers count
 from 0, times never go back, and the number of discarded events never falls. Prints the number of packets.
 """
 import glob
@@ -9,7 +9,7 @@ import re
 import struct
 import sys
 
-DUMP = r"statedump_[02]"
+DUMP = r"statedump_[02]|objects_0"
 SYMBOLS = ".strata-kernel-symbols"
 CPUS = os.sysconf("SC_NPROCESSORS_CONF")
 HEADER = struct.Struct("<I16sIQ" "QQQQQQI")
@@ -25,7 +25,8 @@ def check(path, uuid):
         (magic, own_uuid, stream, instance, begin, end, content, size, sequence, discarded,
          own_cpu) = HEADER.unpack_from(data, at)
         where = f"packet {number} at byte {at}"
-        assert magic == 0xC1FC1FC1 and own_uuid == uuid and stream == 0, f"{where}: header"
+        of_class = int(os.path.basename(path) == "objects_0")
+        assert magic == 0xC1FC1FC1 and own_uuid == uuid and stream == of_class, f"{where}: header"
         is_dump = re.fullmatch(DUMP, os.path.basename(path))
         # Behind the streams of CPUs: that of no CPU, for which packets say 0.
         is_cpu = own_cpu == cpu or own_cpu == 0 and cpu >= CPUS

@@ -30,7 +30,9 @@ use crate::plan::{Change, Channel, EventRule, LayerOf, Plan, PlanError, Settle, 
 use crate::record::MEMORY_MIN;
 use crate::report::advice::advise;
 use crate::report::gaps::{losses, Found, Late, Unreached};
-use crate::report::{Counts, EndReason, FilterReport, NotReached, Notice, RuleReport, EVERY_TRACEPOINT};
+use crate::report::{
+    Counts, EndReason, FilterReport, NotReached, Notice, RuleReport, EVERY_TRACEPOINT,
+};
 use crate::session::budget::Budget;
 use crate::session::control::{Asked, Orders};
 use crate::session::error::SessionError;

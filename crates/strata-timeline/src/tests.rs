@@ -75,7 +75,7 @@ impl Observer for Told {
 
     fn timed_out(&mut self, world: &World, id: ThreadId, interval: &Interval) {
         let (from, to) = (interval.from, interval.to);
-        assert!(self.intervals.iter().any(|told| *told == (id, *interval)), "{interval:?}");
+        assert!(self.intervals.contains(&(id, *interval)), "{interval:?}");
         self.lines.push(format!("{}: timed out {from}..{to}", tid(world, id)));
     }
 
