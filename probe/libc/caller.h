@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* caller.h - which paths of who calls dlopen() count when an object is searched for. */
+/* caller.h - for dlopen() and dlclose(): which paths of who calls count when an object is searched for; a look behind it. */
 #ifndef STRATA_LIBC_CALLER_H
 #define STRATA_LIBC_CALLER_H
 
 #include <link.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-/* Whether an object's path ends so. */
-static inline int strata_libc_is_called(const struct dl_phdr_info *info, const char *name)
+#include <strata/user/object.h>
+
+#include "next.h"
+
+/* A program may bring an older libstrata. */
+extern __typeof__(strata_user_look) strata_user_look __attribute__((weak));
+
+static inline void strata_libc_look(void)
 {
-	size_t bytes = strlen(name), all = info->dlpi_name ? strlen(info->dlpi_name) : 0;
-
-	return all >= bytes && !memcmp(info->dlpi_name + all - bytes, name, bytes);
+	if (strata_user_look)
+		strata_user_look();
 }
 
 /* Of the objects, with the lock of the loader. */

@@ -49,7 +49,7 @@ STRATA_LIBC_COLD static void *open_recorded(Lmid_t list, const char *path, int f
 	handle = list == LIST_OF_CALLER ? STRATA_LIBC_NEXT(dlopen)(path, flags) :
 					  STRATA_LIBC_NEXT(dlmopen)(list, path, flags);
 	saved = errno;
-	strata_user_look();
+	strata_libc_look();
 	if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map))
 		map = NULL;
 	STRATA_TRACE_EVENT(dl, open_end, handle, map ? (const void *)map->l_addr : NULL,
@@ -151,7 +151,7 @@ STRATA_LIBC_COLD static int close_recorded(void *handle, const void *caller)
 STRATA_LIBC_EXPORT int dlclose(void *handle)
 {
 	/* As loading.c. */
-	strata_user_look();
+	strata_libc_look();
 	if (__builtin_expect(STRATA_ENABLED(dl, close_begin) | STRATA_ENABLED(dl, close_end), 0))
 		return close_recorded(handle, STRATA_LIBC_CALLER);
 	return STRATA_LIBC_NEXT(dlclose)(handle);

@@ -5,10 +5,7 @@
  *
  * Where a search depends on the caller (dl.c), libc's function is jumped to, and the next look is another one's.
  */
-#include <strata/user/object.h>
-
 #include "caller.h"
-#include "next.h"
 
 STRATA_LIBC_NEXT_IS(dlopen)
 STRATA_LIBC_NEXT_IS(dlclose)
@@ -28,7 +25,7 @@ STRATA_LIBC_COLD static void *open_and_look(const char *path, int flags)
 {
 	void *handle = STRATA_LIBC_NEXT(dlopen)(path, flags);
 
-	strata_user_look();
+	strata_libc_look();
 	return handle;
 }
 
@@ -42,6 +39,6 @@ STRATA_LIBC_EXPORT void *dlopen(const char *path, int flags)
 /* Jumps, too. */
 STRATA_LIBC_EXPORT int dlclose(void *handle)
 {
-	strata_user_look();
+	strata_libc_look();
 	return STRATA_LIBC_NEXT(dlclose)(handle);
 }

@@ -21,14 +21,21 @@
 /* The addresses of libstrata, whose own calls are nobody's events; 0: before they are known, all calls are its own. */
 static uintptr_t strata_libc_own_begin, strata_libc_own_end;
 
+/* Whether an object's path ends so. */
+static inline int strata_libc_is_called(const struct dl_phdr_info *info, const char *name)
+{
+	size_t bytes = strlen(name), all = info->dlpi_name ? strlen(info->dlpi_name) : 0;
+
+	return all >= bytes && !memcmp(info->dlpi_name + all - bytes, name, bytes);
+}
+
 static int strata_libc_look_at(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	static const char name[] = "/libstrata.so.0";
-	size_t bytes = strlen(info->dlpi_name), i;
+	size_t i;
 
 	(void)size;
 	(void)unused;
-	if (bytes < sizeof(name) - 1 || strcmp(info->dlpi_name + bytes - (sizeof(name) - 1), name))
+	if (!strata_libc_is_called(info, "/libstrata.so.0"))
 		return 0;
 	for (i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];

@@ -70,7 +70,10 @@ impl Application {
             let (path, build_id) = text.ok_or_else(outside)?.split_at(sizes[0]);
             let flags = head[offset_of!(loaded::Loaded, flags)];
             let is_program = flags & loaded::PROGRAM != 0;
-            let exe = self.identity().exe.as_deref().filter(|_| is_program);
+            // Where it is shown otherwise than it is, it opens nothing.
+            let is_exe =
+                |exe: &&str| is_program && !exe.contains(['?', char::REPLACEMENT_CHARACTER]);
+            let exe = self.identity().exe.as_deref().filter(is_exe);
             let unloaded = u64_in(head, offset_of!(loaded::Loaded, unloaded_ns));
             let object = LoadedObject {
                 address: u64_in(head, offset_of!(loaded::Loaded, address)),
@@ -100,9 +103,19 @@ impl Application {
     }
 
     /// Objects that found no room in its memory.
-    #[must_use]
-    pub fn refused_objects(&self) -> u32 {
-        self.memory().u32(offset_of!(user::Control, objects_refused)).load(Ordering::Relaxed)
+    ///
+    /// # Errors
+    /// [`Error::Value`]: more than any program has.
+    pub fn refused_objects(&self) -> Result<u32, Error> {
+        /// 100 times what its memory has room for.
+        const LIMIT: u32 = 100 * loaded::NR_MAX;
+        let found =
+            self.memory().u32(offset_of!(user::Control, objects_refused)).load(Ordering::Relaxed);
+        if found <= LIMIT {
+            return Ok(found);
+        }
+        let what = "its number of loaded objects without room";
+        Err(Error::Value { pid: self.pid(), what, found: found.into(), limit: LIMIT.into() })
     }
 }
 

@@ -13,6 +13,13 @@
 /* strata_filter_word_holds(), besides 0 and 1 */
 #define STRATA_FILTER_UNDECIDED 2u
 
+/* Is the value that begins @word one of those that are asked for? */
+STRATA_FILTER_INLINE uint32_t strata_filter_is_in(const struct strata_filter_bound *bound,
+						  uint64_t word)
+{
+	return ((word & bound->mask) << bound->shift) - bound->first <= bound->width;
+}
+
 /* Does the test hold, as far as one load tells? Behind a payload are STRATA_USER_TAILROOM bytes that may be read. */
 STRATA_FILTER_INLINE uint32_t strata_filter_word_holds(const struct strata_filter_bound *bound,
 						       const unsigned char *payload, uint64_t bytes)
@@ -27,7 +34,7 @@ STRATA_FILTER_INLINE uint32_t strata_filter_word_holds(const struct strata_filte
 	if (__builtin_expect(bound->offset + bound->bytes > bytes, 0))
 		return 0;
 	__builtin_memcpy(&word, payload + bound->offset, 8);
-	is_in = ((word & bound->mask) << bound->shift) - bound->first <= bound->width;
+	is_in = strata_filter_is_in(bound, word);
 	if (__builtin_expect(bound->kind & is_in, 0)) /* BEGINNING */
 		return STRATA_FILTER_UNDECIDED;
 	return is_in ^ bound->negated;
@@ -114,8 +121,7 @@ STRATA_FILTER_INLINE uint32_t strata_filter_ask_word(const struct strata_filter_
 		if (__builtin_expect(bound->kind != STRATA_FILTER_WORD, 0) ||
 		    __builtin_expect(bound->offset + bound->bytes > sizeof(word), 0))
 			return STRATA_FILTER_UNDECIDED;
-		holds = (((from & bound->mask) << bound->shift) - bound->first <= bound->width) ^
-			bound->negated;
+		holds = strata_filter_is_in(bound, from) ^ bound->negated;
 		at = holds ? bound->yes : bound->no;
 	} while (__builtin_expect(at < nr, 0));
 	return at == STRATA_ABI_FILTER_PASS;
@@ -166,7 +172,7 @@ STRATA_FILTER_INLINE uint32_t strata_filter_ask_parts(const struct strata_abi_fi
 		if (bound->part_kind >= STRATA_FILTER_SLOW ||
 		    !strata_filter_part_word(&parts[bound->field], &word))
 			return STRATA_FILTER_UNDECIDED;
-		is_in = ((word & bound->mask) << bound->shift) - bound->first <= bound->width;
+		is_in = strata_filter_is_in(bound, word);
 		holds = is_in ^ bound->negated;
 		if (bound->part_kind & is_in) /* BEGINNING */
 			holds = strata_filter_whole_text(

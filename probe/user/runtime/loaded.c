@@ -7,6 +7,7 @@
  * path that depends on its folder.
  */
 #include <link.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,12 +17,16 @@
 
 #define NT_BUILD_ID 3u
 
+/* strata_abi_loaded.look: it is about to go. What a later look finds in its place has come anew. */
+#define GOES UINT32_MAX
+
 /* One look at all of them. */
 struct look {
 	uint64_t now;
 	uint64_t last; /* the look before */
 	uint32_t number;
-	int is_program;	  /* the next one is */
+	uint32_t refused; /* objects without room */
+	int is_first;	  /* the next one is */
 	const void *self; /* in the object that has just come */
 };
 
@@ -155,8 +160,8 @@ static int has_path(const struct strata_abi_loaded *object, const struct found *
 	return !memcmp(path_of(object) + more, found->path, found->path_bytes);
 }
 
-/* The note of it, if there is one, of those that are there. */
-static struct strata_abi_loaded *noted(const struct found *found)
+/* The note of it, if there is one, of those that are there; or, @goes, were about to go. */
+static struct strata_abi_loaded *noted(const struct found *found, int goes)
 {
 	struct strata_abi_loaded *object;
 	uint32_t i;
@@ -164,7 +169,8 @@ static struct strata_abi_loaded *noted(const struct found *found)
 	for (i = 0; i < nr_live; i++) {
 		object = object_at(live[i]);
 		/* The name of the main program is not the loader's. */
-		if (object->address == found->address && object->bytes == found->bytes &&
+		if ((object->look == GOES) == goes && object->address == found->address &&
+		    object->bytes == found->bytes &&
 		    (found->flags & STRATA_ABI_LOADED_PROGRAM || has_path(object, found)))
 			return object;
 	}
@@ -221,6 +227,8 @@ static int note(const struct found *found, const struct look *look)
 	object = object_at((uint32_t)(begin / 8) + 1);
 	object->address = found->address;
 	object->bytes = found->bytes;
+	/* A description that was not needed may have been here. */
+	object->unloaded_ns = 0;
 	/* Nothing else was at its addresses since the last look, and it may have been there as long. */
 	object->loaded_ns = look->number == 1 || holds(found->address, found->bytes, look->self) ?
 				    look->now :
@@ -255,7 +263,10 @@ static size_t path_of_program(char *path, size_t size)
 	return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
-/* The whole path of an object whose path begins in the program's folder, which was the same a moment ago; or nothing. */
+/*
+ * The whole path of an object whose path begins in the program's folder, if that is still the same: whoever opens it
+ * compares the build id. Or nothing.
+ */
 static size_t path_of_relative(const char *given, size_t bytes, char *path, size_t size)
 {
 	long n;
@@ -271,7 +282,7 @@ static size_t path_of_relative(const char *given, size_t bytes, char *path, size
 	return (size_t)n + bytes;
 }
 
-static void note_new(const struct dl_phdr_info *info, struct found *found, const struct look *look)
+static void note_new(const struct dl_phdr_info *info, struct found *found, struct look *look)
 {
 	static char path[STRATA_ABI_LOADED_PATH_MAX];
 	struct strata_abi_loaded *object;
@@ -291,13 +302,18 @@ static void note_new(const struct dl_phdr_info *info, struct found *found, const
 	}
 	if (note(found, look))
 		return;
+	object = noted(found, 1);
+	if (object) {
+		object->look = look->number;
+		return;
+	}
 	object = nr_live < LIVE_MAX ? noted_before(found, 1) : NULL;
 	if (object) {
 		object->look = look->number;
 		is_there(object);
 		__atomic_store_n(&object->unloaded_ns, 0, __ATOMIC_RELEASE);
 	} else {
-		strata_runtime.control->objects_refused++;
+		look->refused++;
 	}
 }
 
@@ -307,9 +323,11 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *given)
 	struct strata_abi_loaded *object;
 	struct found found = { .flags = 0 };
 
-	if (look->is_program) {
+	/* Of a list of the loader's own (dlmopen()) the first one is no program. */
+	if ((uintptr_t)info->dlpi_phdr == getauxval(AT_PHDR))
 		found.flags = STRATA_ABI_LOADED_PROGRAM;
-		look->is_program = 0;
+	if (look->is_first) {
+		look->is_first = 0;
 		if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs)) {
 			/* As at the last look. */
 			if (look->number > 1 && info->dlpi_adds == nr_come &&
@@ -321,7 +339,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *given)
 	}
 	if (!find(info, &found))
 		return 0;
-	object = noted(&found);
+	object = noted(&found, 0);
 	if (object)
 		object->look = look->number;
 	else
@@ -345,20 +363,33 @@ static int is_replaced(const struct strata_abi_loaded *object, const struct look
 	return 0;
 }
 
+/* The object that @self is in is about to go. Its destructors run: it is there as yet. */
+void strata_loaded_goes(const void *self)
+{
+	struct strata_abi_loaded *object;
+	uint32_t i;
+
+	for (i = 0; i < nr_live; i++) {
+		object = object_at(live[i]);
+		if (holds(object->address, object->bytes, self))
+			object->look = GOES;
+	}
+}
+
 /*
  * Look at what is loaded, since the object that @self is in has come, or, NULL, since one goes. Under the lock of the
- * objects, in memory of this process' own.
+ * objects, in memory of this process' own. Returns 0: nothing has come or gone since the last look.
  */
-void strata_loaded_look(const void *self)
+int strata_loaded_look(const void *self)
 {
-	struct look look = { .last = last_look, .number = ++nr_looks, .is_program = 1 };
+	struct look look = { .last = last_look, .number = ++nr_looks, .is_first = 1 };
 	uint32_t nr = 0, i;
 
 	look.self = self;
 	look.now = strata_now_ns();
 	last_look = look.now;
 	if (dl_iterate_phdr(look_at, &look))
-		return;
+		return 0;
 	for (i = 0; i < nr_live; i++) {
 		struct strata_abi_loaded *object = object_at(live[i]);
 
@@ -372,4 +403,7 @@ void strata_loaded_look(const void *self)
 		if (!object_at(live[i])->unloaded_ns)
 			live[nr++] = live[i];
 	nr_live = nr;
+	if (look.refused > strata_runtime.control->objects_refused)
+		strata_runtime.control->objects_refused = look.refused;
+	return 1;
 }

@@ -521,6 +521,9 @@ void strata_memory_leave(void)
 	strata_runtime.fd = -1;
 	if (fd >= 0)
 		close(fd);
+	/* What comes later, if the runtime stays after all, is not traced, nor are forks. */
+	strata_runtime.without_memory = 1;
+	__atomic_store_n(&strata_mapped.alive, 2, __ATOMIC_RELEASE);
 }
 
 /* Is the memory this process' own? Makes it so after a fork, if that is possible. */
@@ -543,7 +546,7 @@ void strata_memory_after_fork(void)
 {
 	struct strata_abi_user_control *control;
 	struct strata_user_listeners listeners;
-	uint32_t inherited, i, bytes = strata_runtime.control->descriptions_bytes;
+	uint32_t inherited, i, bytes;
 	unsigned char *memory = NULL;
 	uint64_t inode, dead = 0;
 	int fd = -1;
@@ -566,6 +569,10 @@ void strata_memory_after_fork(void)
 	}
 	control = (struct strata_abi_user_control *)(void *)memory;
 	memcpy(control, strata_runtime.control, sizeof(*control));
+	/* ACQUIRE: its parent may go on meanwhile. Read last, it is behind all that the numbers copied before say. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	bytes = __atomic_load_n(&strata_runtime.control->descriptions_bytes, __ATOMIC_RELAXED);
+	control->descriptions_bytes = bytes;
 	control->magic = 0;
 	control->claimed_sessions = 0;
 	control->without_clock = strata_clock_for == STRATA_CLOCK_FOR_NOBODY ? UINT32_MAX : 0;

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <strata/abi/rule.h>
@@ -193,9 +194,6 @@ static struct strata_abi_user_state *make_state(struct strata_tracepoint *t)
 		control->refused++;
 		return NULL;
 	}
-	/* A new memory. */
-	if (!control->nr_states)
-		memset(last_of_hash, 0, sizeof(last_of_hash));
 	hash = hash_of(strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET +
 			       control->descriptions_bytes,
 		       bytes);
@@ -426,12 +424,15 @@ static int note_main_program(struct dl_phdr_info *info, size_t size, void *data)
 	int i;
 
 	(void)size;
+	/* Of a list of the loader's own (dlmopen()) it is a library. */
+	if ((uintptr_t)info->dlpi_phdr != getauxval(AT_PHDR))
+		return 1;
 	for (i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
 		    address - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr <
 			    info->dlpi_phdr[i].p_memsz)
 			*(const struct strata_object **)data = NULL;
-	return 1; /* the first one is the main program, and all that we want to see */
+	return 1; /* the first one, where it is the main program, is all that we want to see */
 }
 
 /*
@@ -721,19 +722,21 @@ void strata_object_register(struct strata_object *object)
 	errno = saved;
 }
 
-/* Somebody else at the objects looks by himself, or will; a handler that has interrupted him does not wait for ever. */
+/* Waits a while for somebody else at the objects: a handler that has interrupted him would do so for ever. */
 void strata_user_look(void)
 {
-	int saved = errno, state;
+	int saved = errno, tries = OWN_TRIES, state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	if (!pthread_mutex_trylock(&lock)) {
-		if (strata_runtime.memory && strata_memory_own()) {
-			strata_loaded_look(NULL);
-			change_generation();
-		}
-		pthread_mutex_unlock(&lock);
+	while (pthread_mutex_trylock(&lock)) {
+		if (!tries-- || __atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
+			goto out;
+		sched_yield();
 	}
+	if (strata_runtime.memory && strata_memory_own() && strata_loaded_look(NULL))
+		change_generation();
+	pthread_mutex_unlock(&lock);
+out:
 	pthread_setcancelstate(state, NULL);
 	errno = saved;
 }
@@ -755,8 +758,13 @@ void strata_object_unregister(struct strata_object *object)
 			/* The object may register again; a thread that is recording has its own copy. */
 			__atomic_store_n(&t->state, NULL, __ATOMIC_RELAXED);
 		}
-		/* At the end of the program, too: the last look at what has come without tracepoints. */
-		strata_loaded_look(NULL);
+		/*
+		 * At the end of the program, too: the last look at what has come without tracepoints. Not in the child
+		 * of a fork: who had the loader's lock then may not be there, and it is not made anew.
+		 */
+		if (!strata_runtime.control->parent_pid)
+			strata_loaded_look(NULL);
+		strata_loaded_goes(object);
 		change_generation();
 	}
 #ifdef STRATA_RUNTIME_ARCHIVE

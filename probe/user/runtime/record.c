@@ -304,6 +304,16 @@ STRATA_INLINE int strata_user_record_at_once(struct strata_user_channel *channel
 					   payload_bytes);
 }
 
+/* The same of a payload of 8 bytes in a register. */
+STRATA_INLINE int record_word_at_once(const struct strata_user_channel *channel,
+				      const struct strata_abi_user_state *state, uint64_t word)
+{
+	const uint64_t both = header_and_thread(channel, state);
+
+	return strata_ring_publish_word_at_once(&channel->at_once.once, (uint32_t)both,
+						(uint32_t)(both >> 32), conversion(), word);
+}
+
 /*
  * An event of the one session, whose @channel it is and whose records have contexts: they are put in front of the
  * payload, and all of it is written as one. @caller: as strata_user_record_otherwise().
@@ -505,17 +515,13 @@ strata_user_record_selected_word(struct strata_tracepoint *tracepoint, uint64_t 
 {
 	const struct strata_abi_user_state *state =
 		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	uint64_t both;
 
 	/* Nobody takes the short way where that is closed (modes.c). */
 	if (strata_likely(state && !channel->contexts.nr &&
 			  channel->ring.header.publish == STRATA_ABI_RING_BY_POSITION) &&
 	    strata_likely(__atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) !=
 			  &strata_no_channel)) {
-		both = header_and_thread(channel, state);
-		if (strata_likely(!strata_ring_publish_word_at_once(
-			    &channel->at_once.once, (uint32_t)both, (uint32_t)(both >> 32),
-			    conversion(), word)))
+		if (strata_likely(!record_word_at_once(channel, state, word)))
 			return;
 	}
 	strata_user_record_staged_word(tracepoint, word);
@@ -556,13 +562,9 @@ void strata_user_record_word(struct strata_tracepoint *tracepoint, uint64_t word
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 	struct strata_user_channel *channel = common_channel(state);
-	uint64_t both;
 
 	if (strata_likely(!!channel)) {
-		both = header_and_thread(channel, state);
-		if (strata_likely(!strata_ring_publish_word_at_once(
-			    &channel->at_once.once, (uint32_t)both, (uint32_t)(both >> 32),
-			    conversion(), word)))
+		if (strata_likely(!record_word_at_once(channel, state, word)))
 			return;
 		strata_user_record_staged_word(tracepoint, word);
 		return;

@@ -120,10 +120,10 @@ struct strata_runtime {
 	struct strata_user_channel *largest; /* atomic; who brought the last mapping */
 	int fd;				     /* may have been closed by the program: see .inode */
 	uint64_t inode;
-	int seccomp;	    /* the mode in which the process began, or -1 */
-	uint32_t moved;	    /* 1: a thread of it may be in other namespaces than it began in */
-	uint32_t shut_in;   /* seccomp filters that it has asked for since, as far as is known */
-	int without_memory; /* a fork that could not make its own, or a fork of that one */
+	int seccomp;	  /* the mode in which the process began, or -1 */
+	uint32_t moved;	  /* 1: a thread of it may be in other namespaces than it began in */
+	uint32_t shut_in; /* seccomp filters that it has asked for since, as far as is known */
+	int without_memory; /* a fork that could not make its own, one that has left it, or a fork of these */
 	uint32_t sites_by_flag; /* 1: all sites test .enabled: nobody may patch us later */
 	int socket;		/* the tracer's that started us, -1: none; see .socket_inode */
 	uint64_t socket_inode;
@@ -216,7 +216,8 @@ STRATA_HIDDEN void strata_objects_by_flag(void);
 STRATA_HIDDEN int strata_objects_has_own(struct strata_tracepoint *t);
 
 /* loaded.c */
-STRATA_HIDDEN void strata_loaded_look(const void *self);
+STRATA_HIDDEN int strata_loaded_look(const void *self);
+STRATA_HIDDEN void strata_loaded_goes(const void *self);
 
 /* interpose.c: libc's syscall(), which nobody has replaced. */
 #if defined(__x86_64__) && !defined(__ILP32__)

@@ -6,7 +6,7 @@
  * a NUL, with its build id behind it. strata_abi_user_control.objects has the place of the last one, and .older that of the
  * one that was noted before: 8 * (place - 1) is how far it is from STRATA_ABI_USER_DESCRIPTIONS_OFFSET [byte], 0: there is
  * none. A place is lower than that of any that was noted later. An object that comes again is noted again, unless there is
- * no more room: then it has been there all the time. All but .unloaded_ns stays as it is.
+ * no more room: then it has been there all the time. All but .unloaded_ns and .look stays as it is.
  *
  * The process looks before its first record, and when an object with tracepoints comes or goes. One without that was not
  * there at the last look is noted as loaded directly behind that; what is gone, as unloaded at the look that finds it, or
