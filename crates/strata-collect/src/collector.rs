@@ -519,6 +519,12 @@ impl Collector {
         self.streams.stats()
     }
 
+    /// From the begin of the first packet of the trace that is being written to the end of its last one so far \[ns\].
+    #[must_use]
+    pub fn span_of_trace(&self) -> Option<(u64, u64)> {
+        self.streams.counts_of_trace().span
+    }
+
     /// Whether the oldest packets are overwritten when all sub-buffers are full.
     #[must_use]
     pub fn overwrites(&self) -> bool {

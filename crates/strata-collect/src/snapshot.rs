@@ -18,6 +18,9 @@ use crate::source::{Before, Opened, Source};
 use crate::stats::counts_of;
 use crate::track::Track;
 
+/// So often a stream is walked through whose packets were all overwritten before they were copied.
+const WALKS: usize = 100;
+
 /// From when to when records are in a snapshot, by the traces' clock \[ns\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -122,7 +125,9 @@ impl Held {
 
 /// Writes the packets of one stream, the oldest first.
 ///
-/// Of a stream that is so quick that all of it was overwritten since the moment there is what came later.
+/// Of a stream that is so quick that all of it was overwritten since the moment there is what came later. All that a
+/// walk has found can be overwritten, too, before a byte of it is copied, if this thread has no CPU meanwhile: what is
+/// there then is walked through.
 fn walk(
     view: &mut View,
     number: u32,
@@ -130,20 +135,40 @@ fn walk(
     writer: &mut Writer<'_>,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Error> {
+    for _ in 0..WALKS {
+        let is_overwritten = walk_once(view, number, span, writer, buffer)?;
+        if !is_overwritten || writer.track.stats.packets > 0 {
+            break;
+        }
+        span.until = u64::MAX;
+    }
+    Ok(())
+}
+
+/// Returns whether more than it has found is overwritten.
+fn walk_once(
+    view: &mut View,
+    number: u32,
+    span: Span,
+    writer: &mut Writer<'_>,
+    buffer: &mut Vec<u8>,
+) -> Result<bool, Error> {
     let (mut walk, counters) = match view.walk(number, Order::OldestFirst) {
         Ok(begun) => begun,
         Err(error) => {
             writer.track.damaged(error.to_string());
-            return Ok(());
+            return Ok(false);
         }
     };
     let is_early = |info: &Info| info.timestamp_end.is_some_and(|end| end < span.from);
+    let mut has_early = false;
     loop {
         let is_done = match walk.look() {
             Some(seen) => {
                 let info = seen.packet().info();
                 let is_late = info.timestamp_end.is_none_or(|end| end > span.until);
                 let straight = !is_late && writer.sink.takes_back();
+                has_early |= is_early(info);
                 is_early(info) || (straight && writer.seen(&seen)?)
             }
             None => false,
@@ -153,13 +178,8 @@ fn walk(
             continue;
         }
         match walk.next(buffer) {
-            Ok(Some(info)) if is_early(&info) => {}
+            Ok(Some(info)) if is_early(&info) => has_early = true,
             Ok(Some(mut info)) => {
-                let is_first = writer.track.stats.packets == 0;
-                if is_first && info.timestamp_begin > span.until && counters.overwritten_packets > 0
-                {
-                    span.until = u64::MAX;
-                }
                 let is_last = cut(&mut info, buffer, span.until, writer);
                 let is_empty = is_last && info.content_bytes <= info.header_bytes;
                 // Its end may be known only now.
@@ -167,10 +187,10 @@ fn walk(
                     writer.copied(&info, buffer, true, || counters)?;
                 }
                 if is_last {
-                    return Ok(());
+                    break;
                 }
             }
-            Ok(None) => return Ok(()),
+            Ok(None) => break,
             Err(source @ strata_ring::Error::NoMemory(_)) => {
                 let path = writer.sink.path().to_owned();
                 return Err(Error::Ring { path, source });
@@ -178,6 +198,7 @@ fn walk(
             Err(error) => writer.track.damaged(error.to_string()),
         }
     }
+    Ok(!has_early && (walk.gone() > 0 || counters.overwritten_packets > 0))
 }
 
 /// Leaves out the records that are later than `until`. Returns whether there were any: later packets have only such.
@@ -219,7 +240,8 @@ pub(crate) fn has_any(view: &mut View, span: Span) -> bool {
         match walk.next(&mut buffer) {
             Ok(Some(info)) => info.timestamp_end.is_none_or(|end| end >= span.from),
             // Of what was discarded there is something to tell, unless it may be long ago.
-            Ok(None) => span.from == 0 && counters.discarded() > 0,
+            // What was overwritten just now has another one behind it.
+            Ok(None) => walk.gone() > 0 || (span.from == 0 && counters.discarded() > 0),
             // What is wrong with it is said where it is written.
             Err(_) => true,
         }
