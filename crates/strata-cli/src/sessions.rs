@@ -170,7 +170,8 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
     }
     // In time to stop and type it anew.
     let said = background::said(&Folder::open()?, name).context(UNREAD)?;
-    io::stderr().write_all(&said.unwrap_or_default()).context("cannot write to stderr")?;
+    let said = said.map(|(said, _)| said).unwrap_or_default();
+    io::stderr().write_all(&said).context("cannot write to stderr")?;
     if flags.strict {
         says(format!(
             "--strict: what is missing is known at the end. `strata stop --strict {name}` exits with 1 then"
@@ -285,7 +286,11 @@ fn stand(
             let begin = || {
                 strata_session::give_up_rights();
                 match at_once.begun.get_or_init(|| at_once.start(&controls)) {
-                    Ok(()) => service::is_ready(),
+                    Ok(()) => {
+                        // It may go without the kernel.
+                        desk.keep_plan();
+                        service::is_ready();
+                    }
                     Err(_) => stop.request(0),
                 }
             };
@@ -442,14 +447,16 @@ fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
     let verdict = verdict.and_then(|text| serde_json::from_str::<Map<String, Value>>(&text).ok());
     let is_missing = verdict.as_ref().is_none_or(|facts| !names(facts, "gaps").is_empty());
     if answer.is_json() {
-        let said = background::said(folder, name).context(UNREAD)?;
-        let said = said.map(|said| String::from_utf8_lossy(&said).into_owned());
+        let found = background::said(folder, name).context(UNREAD)?;
+        let said = found.as_ref().map(|(said, _)| String::from_utf8_lossy(said));
         let all = json!({ "session": name, "state": "ended", "report": verdict, "said": said });
         println!("{all}");
+        if let Some((_, log)) = found {
+            folder.drop_said(name, &log);
+        }
     } else {
         background::print_log(folder, name).context(UNREAD)?;
     }
-    folder.drop_said(name);
     Ok(is_missing)
 }
 

@@ -100,7 +100,7 @@ impl Folder {
     }
 
     /// A session takes its lock before it makes another file, and gives it back after it has removed them: what was there
-    /// before we looked at the lock, and is the same afterwards, is nobody's.
+    /// before we looked at the lock, and is the same afterwards, is nobody's; but for LOG, which its starter makes.
     fn is_left(&self, name: &str, kind: &str) -> bool {
         let file = format!("{name}.{kind}");
         let look = || fs::statat(self.as_fd(), &*file, AtFlags::SYMLINK_NOFOLLOW).ok();
@@ -130,10 +130,17 @@ impl Folder {
         Ok(text)
     }
 
-    /// What a session that has ended has said was shown: it is not needed any more. Of one that runs it stays.
-    pub fn drop_said(&self, name: &str) {
-        if check(name).is_ok() && self.is_left(name, LOG) {
-            let _ = fs::unlinkat(self.as_fd(), format!("{name}.{LOG}"), AtFlags::empty());
+    /// What a session that has ended has said was read from this file, and shown: it is not needed any more. Of one that
+    /// runs it stays, and of one that begins it is another file.
+    pub fn drop_said(&self, name: &str, shown: &File) {
+        let file = format!("{name}.{LOG}");
+        let number = |status: fs::Stat| (status.st_dev, status.st_ino);
+        let is_it = check(name).is_ok() && self.is_left(name, LOG) && {
+            let there = fs::statat(self.as_fd(), &*file, AtFlags::SYMLINK_NOFOLLOW).map(number);
+            there.is_ok() && there == fs::fstat(shown).map(number)
+        };
+        if is_it {
+            let _ = fs::unlinkat(self.as_fd(), file, AtFlags::empty());
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use crate::class::{key, Class, Kind};
+use crate::class::{hull, key, Class, Kind};
 use crate::excerpt::{column, excerpt, tame};
 use crate::expr::{Expr, Item, Literal, Op, Operand, Root, Subject, Term};
 use crate::lower::Span;
@@ -454,7 +454,7 @@ impl Checker<'_> {
         if term.subject == Subject::LogLevel {
             return;
         }
-        let mut hull: Option<Span> = None;
+        let mut all_values: Option<Span> = None;
         for class in self.classes {
             match known(term, class) {
                 Known::Number | Known::Enumeration(_) => {}
@@ -464,10 +464,10 @@ impl Checker<'_> {
             let wanted = if negated { FALSE } else { TRUE };
             let each = all.iter().map(|(op, number)| with_number(term, *op, *number, class));
             let values = each.fold(TRUE, |left, right| either(left, right, FALSE, TRUE));
-            let (false, Some((from, to))) = (values & wanted != 0, line.integers()) else { return };
-            hull = Some(hull.map_or((from, to), |known| (known.0.min(from), known.1.max(to))));
+            let (false, Some(span)) = (values & wanted != 0, line.integers()) else { return };
+            all_values = Some(hull(all_values, span));
         }
-        let Some((from, to)) = hull else { return };
+        let Some((from, to)) = all_values else { return };
         let field = term.to_string();
         let condition = if negated { format!("!({condition})") } else { condition.to_string() };
         self.hint(span.clone(), Slip::Range { field, from, to, condition });

@@ -63,7 +63,11 @@ impl Kind {
 
 impl Class {
     /// The fields that the path may be of a record, the first one first: one that is optional hides none.
-    fn all<'c>(&'c self, path: &'c Path, key: &'c str) -> impl Iterator<Item = &'c Kind> {
+    fn all<'c, 'k>(
+        &'c self,
+        path: &'k Path,
+        key: &'k str,
+    ) -> impl Iterator<Item = &'c Kind> + use<'c, 'k> {
         let is = move |field: &&Field| {
             (path.root == Root::Any || path.root == field.root) && field.path == key
         };
@@ -71,20 +75,17 @@ impl Class {
     }
 
     pub(crate) fn find(&self, path: &Path, key: &str) -> Option<&Kind> {
-        let is = |field: &&Field| {
-            (path.root == Root::Any || path.root == field.root) && field.path == key
-        };
-        self.fields.iter().find(is).map(|field| &field.kind)
+        self.all(path, key).next()
     }
 
     /// Between which integers it is, if it is an integer wherever it is; `None`: it is not, or not there.
     pub(crate) fn integers(&self, path: &Path, key: &str) -> Option<Span> {
-        let mut hull: Option<Span> = None;
+        let mut all = None;
         for kind in self.all(path, key) {
-            let Kind::Integer((from, to)) = kind else { return None };
-            hull = Some(hull.map_or((*from, *to), |known| (known.0.min(*from), known.1.max(*to))));
+            let Kind::Integer(one) = kind else { return None };
+            all = Some(hull(all, *one));
         }
-        hull
+        all
     }
 
     /// Is it a floating-point number wherever it is?
@@ -92,6 +93,11 @@ impl Class {
         let mut kinds = self.all(path, key).peekable();
         kinds.peek().is_some() && kinds.all(|kind| *kind == Kind::Real)
     }
+}
+
+/// From the least to the greatest of both.
+pub(crate) fn hull(known: Option<Span>, one: Span) -> Span {
+    known.map_or(one, |known| (known.0.min(one.0), known.1.max(one.1)))
 }
 
 /// The path as [`Field::path`] has it.

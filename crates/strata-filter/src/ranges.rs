@@ -40,7 +40,9 @@ pub(crate) fn line(term: &Term, class: &Class) -> Option<Line> {
     let integers = |whole| Some(Line { whole, what: What::Integers });
     match &term.subject {
         Subject::Name => None,
-        Subject::Cpu => class.cpu.then_some(Line { whole: CPUS, what: What::Integers }),
+        // As a trace has them, which may be of anybody.
+        Subject::Cpu if class.cpu => integers((0, GREATEST)),
+        Subject::Cpu => None,
         Subject::LogLevel => {
             let level = class.loglevel?.into();
             integers((level, level))
@@ -58,9 +60,6 @@ pub(crate) fn line(term: &Term, class: &Class) -> Option<Line> {
         }
     }
 }
-
-/// Numbers of CPUs: as a trace has them, which may be of anybody.
-const CPUS: Span = (0, GREATEST);
 
 /// Of a number that is not NaN: greater numbers have greater places, and no two that differ have one.
 fn place(real: f64) -> i128 {
@@ -200,13 +199,17 @@ fn admitted<'e>(expr: &'e Expr, negated: bool, class: &Class) -> Option<Admitted
         Expr::Not(inner) => return admitted(inner, !negated, class),
         Expr::And(parts) | Expr::Or(parts) => {
             let all = matches!(expr, Expr::And(_)) != negated;
-            let mut sum = admitted(parts.first()?, negated, class)?;
-            for part in &parts[1..] {
+            let (first, others) = parts.split_first()?;
+            let mut sum = admitted(first, negated, class)?;
+            for part in others {
                 let one = admitted(part, negated, class).filter(|one| one.term == sum.term)?;
-                sum.spans = match all {
-                    true => both(&sum.spans, &one.spans),
-                    false => apart([sum.spans, one.spans].concat()),
-                };
+                match all {
+                    true => sum.spans = both(&sum.spans, &one.spans),
+                    false => sum.spans.extend(one.spans),
+                }
+            }
+            if !all {
+                sum.spans = apart(sum.spans);
             }
             return Some(sum);
         }

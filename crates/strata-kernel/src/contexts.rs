@@ -77,9 +77,6 @@ fn names() -> String {
 pub struct Contexts(u32);
 
 impl Contexts {
-    /// The thread, and nothing else.
-    pub const NONE: Contexts = Contexts(0);
-
     /// Those of these names, of which each text may have several, separated by commas.
     ///
     /// # Errors
@@ -201,9 +198,7 @@ impl Contexts {
         }
         bytes
     }
-}
 
-impl Contexts {
     /// What records of another process have there of which the kernel has told no more than the number: all else is 0, or
     /// empty. Nobody's numbers stand for its.
     pub(crate) fn of_process(self, pid: u32) -> Vec<u8> {

@@ -540,7 +540,9 @@ impl Drop for Ring {
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place { first_id: 10, contexts: Contexts::NONE };
+    fn place() -> Place {
+        Place { first_id: 10, contexts: Contexts::default() }
+    }
 
     fn record(kind: u32, misc: u16, body: &[u8], time: u64) -> Vec<u8> {
         let size = (HEADER + body.len() + TRAILER) as u16;
@@ -615,7 +617,7 @@ mod tests {
     fn record_of_a_change_is_of_the_thread_and_process_that_did_it() {
         let contexts = Contexts::parse(&["pid", "vpid", "procname"]).unwrap();
         let of = |pid, tid, news| {
-            let record = Told { time: 3, pid, tid, news }.record(Place { contexts, ..PLACE });
+            let record = Told { time: 3, pid, tid, news }.record(Place { contexts, ..place() });
             // Behind the header of the extended kind: u16, u32 id, u64 time.
             let number = |at| u32_at(&record, at).unwrap();
             let others = record[14 + 8..14 + 12 + 16].iter().filter(|byte| **byte != 0).count();
@@ -647,8 +649,8 @@ mod tests {
             libc::mmap(std::ptr::null_mut(), 4096, rights, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
         };
         assert_ne!(at, libc::MAP_FAILED);
-        let so_far = mapped.so_far(PLACE);
-        let records = mapped.take(PLACE, true);
+        let so_far = mapped.so_far(place());
+        let records = mapped.take(place(), true);
         assert_eq!(records.get(..so_far.len()), Some(&so_far[..]), "it stays");
         let bytes = (at as u64).to_ne_bytes();
         let path = std::env::current_exe().unwrap();
@@ -691,7 +693,7 @@ mod tests {
 
     #[test]
     fn change_of_a_fork_is_a_new_process_or_a_thread_and_of_an_exec_the_whole_process() {
-        let told = |news| Told { time: 3, pid: 1, tid: 1, news }.change(PLACE).new;
+        let told = |news| Told { time: 3, pid: 1, tid: 1, news }.change(place()).new;
         assert_eq!(told(News::Fork { parent: [1, 1], child: [1, 2] }), New::Thread);
         assert_eq!(told(News::Fork { parent: [1, 1], child: [2, 2] }), New::Process { pid: 2 });
         assert_eq!(told(News::Exec { name: Vec::new() }), New::Process { pid: 1 });

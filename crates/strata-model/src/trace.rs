@@ -159,7 +159,7 @@ impl RecordHeader {
 }
 
 /// One kind of event records.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventClass {
     /// What a record's header says.
     pub id: u32,

@@ -46,8 +46,8 @@ impl fmt::Display for PacketProblem {
             PacketProblem::Stream(stream) => {
                 write!(
                     f,
-                    "a packet is no packet of stream {stream}, at most {} are possible",
-                    STREAMS_MAX - 1
+                    "a packet of stream {stream} says that it is of another one, or of a CPU that is not the stream's; \
+                     numbers of streams are below {STREAMS_MAX}"
                 )
             }
             PacketProblem::Size { said, came } => {

@@ -34,7 +34,7 @@ use crate::options::Options;
 use crate::plan::tracked::Tracked;
 use crate::plan::PlanError;
 use crate::record::command::Running;
-use crate::report::{Buffers, LayerReport, NotReached, USER};
+use crate::report::{Buffers, LayerReport, NotReached, EVERY_TRACEPOINT, USER};
 use crate::session::error::SessionError;
 use crate::session::layer::{
     Context, Ended, Inheritance, Layer, LayerEnd, Look, Rule, Tell, Wanted,
@@ -112,7 +112,7 @@ impl Applications {
     ) -> Result<Applications, SessionError> {
         let rules = match &options.rules {
             Some(rules) => rules.clone(),
-            None => Rules::parse(&["*:*"]).map_err(strata_user::Error::from)?,
+            None => Rules::parse(&[EVERY_TRACEPOINT]).map_err(strata_user::Error::from)?,
         };
         let mut remarks = Vec::new();
         if let ClockKind::Vdso(why) = clock.kind() {
@@ -141,6 +141,7 @@ impl Applications {
             let what = "make an eventfd";
             SessionError::System { what, source }
         })?;
+        let filtered = Filtered::new(options, &rules);
         let spec = spec(options, rules, filter);
         Ok(Applications {
             who: Some(who),
@@ -156,7 +157,7 @@ impl Applications {
                 context: Arc::clone(context),
                 voice: context.shared.add_layer(USER),
                 book,
-                filtered: Filtered::new(options),
+                filtered,
                 ended: Mutex::default(),
             }),
             found: Arc::new(Found { remarks: Mutex::new(remarks), ..Found::default() }),
@@ -396,12 +397,15 @@ impl Layer for Applications {
     }
 
     fn look(&self) -> Look {
-        let ended = lock(&self.sources.ended);
+        let live = lock(&self.sources.ended).live.clone();
         let mut book = lock(&self.sources.book).clone();
-        for traced in &ended.live {
+        let is_open = self.sources.filtered.is_open();
+        for traced in &live {
             // What cannot be read of one is said at its end.
             let _ = book.count(traced.application(), traced.changes());
-            if let Some(session) = traced.session().as_ref() {
+            if let Some(session) =
+                is_open.then(|| traced.session()).as_deref().and_then(Option::as_ref)
+            {
                 self.sources.filtered.look(session.events());
             }
         }
@@ -415,10 +419,10 @@ impl Layer for Applications {
             },
             figures: self.sources.voice.figures(),
             fill: self.sources.voice.fill(),
-            losses: self.losses(&ended.live),
+            losses: self.losses(&live),
             buffers: self.buffers(),
             late: lock(&self.found.late).clone(),
-            processes: ended.live.iter().filter(|one| !one.is_replaced()).count() as u64,
+            processes: live.iter().filter(|one| !one.is_replaced()).count() as u64,
         }
     }
 

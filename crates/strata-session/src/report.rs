@@ -30,6 +30,8 @@ pub struct ProcessReport {
     pub refused: u64,
     /// What was recorded.
     pub counts: Counts,
+    /// Of these records, those that say what it has loaded, which are no events of its own.
+    pub objects: u64,
     /// Of its streams, what was discarded and when; those of which nothing was are left out.
     pub losses: Vec<StreamLoss>,
     /// It began while others were recorded already, and was recorded only so long after its start, or after it was asked

@@ -403,7 +403,7 @@ impl<'a> Standing<'a> {
             let made = &self.made[*index];
             let Some(layer) = self.session.layer(*index) else { continue };
             check_lacks(made.layer, &**layer, wanted)
-                .map_err(|error| error.of_channel(made.layer.name(), &made.channel))?;
+                .map_err(|error| self.of_channel(made.layer, &made.channel, error))?;
         }
         for (number, (index, wanted)) in changes.iter().enumerate() {
             let Some(layer) = self.session.layer(*index) else { continue };
@@ -419,9 +419,17 @@ impl<'a> Standing<'a> {
                 }
             }
             let made = &self.made[*index];
-            return Err(error.of_channel(made.layer.name(), &made.channel));
+            return Err(self.of_channel(made.layer, &made.channel, error));
         }
         Ok(())
+    }
+
+    /// The error names the channel; not that of a trigger's watcher, to which nobody has given a name.
+    fn of_channel(&self, layer: LayerOf, channel: &str, error: SessionError) -> SessionError {
+        match self.name.is_empty() {
+            true => error,
+            false => error.of_channel(layer.name(), channel),
+        }
     }
 
     /// The layer of a channel.
@@ -432,7 +440,7 @@ impl<'a> Standing<'a> {
         notify: &mut dyn FnMut(Notice),
     ) -> Result<(Made, Box<dyn Layer>), SessionError> {
         self.make_layer(plan, channel, notify)
-            .map_err(|error| error.of_channel(channel.layer.name(), &channel.name))
+            .map_err(|error| self.of_channel(channel.layer, &channel.name, error))
     }
 
     fn make_layer(

@@ -2,7 +2,7 @@
 //!
 //! LTTng's names, which are Strata's, and the kernel's, which perf and trace-cmd keep.
 
-use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
+use strata_ctf::read::{Event, EventClass, FieldRef, Scope};
 
 use crate::calls::{CallId, CallKind, Calls};
 use crate::fact::{Brief, Fact, Fields, More, Part, Place, SpanMark, Text};
@@ -32,6 +32,12 @@ const OTHER_DESCRIPTORS: [&str; 8] =
     ["dfd", "dirfd", "olddfd", "newdfd", "newfd", "out_fd", "fd_out", "fdout"];
 /// Numbers of system calls that are kept.
 const NUMBERS_MAX: i64 = 4096;
+
+/// Whether an argument of this name is a path.
+#[must_use]
+pub fn is_path(argument: &str) -> bool {
+    PATHS.contains(&argument)
+}
 
 /// Whether an argument of this name is a descriptor.
 #[must_use]
@@ -193,10 +199,12 @@ impl Binding {
             None => by_suffix(class.name(), names).map(|role| span(class, &role, names)),
         };
         let whose = Whose::new(class, is_kernel);
+        // Records of mapped code of older traces have who wrote them down for the process.
+        let says_whose = whose.tid.is_some()
+            && whose.pid.is_some()
+            && !class.name().starts_with("lttng_statedump_vm_");
         let kind = match kind {
-            // Traces of before have who wrote it down for the process.
-            Kind::Nothing if class.name().starts_with("lttng_statedump_vm_") => Kind::Nothing,
-            Kind::Nothing if whose.tid.is_some() && whose.pid.is_some() => Kind::Whose,
+            Kind::Nothing if says_whose => Kind::Whose,
             kind => kind,
         };
         Binding { kind, span: span.filter(|span| span.name.is_some()), whose }
@@ -228,12 +236,7 @@ impl Binding {
     #[inline]
     pub(crate) fn span<'a>(&self, event: &Event<'a>) -> Option<SpanMark<'a>> {
         let span = self.span.as_ref()?;
-        let value = |field: &Option<FieldRef>| match event.value(field.as_ref()?)? {
-            Value::Signed(value) => Some(KeyRef::Number(value.into())),
-            Value::Unsigned(value) => Some(KeyRef::Number(value.into())),
-            Value::Text(text) => Some(KeyRef::Text(text)),
-            _ => None,
-        };
+        let value = |field: &Option<FieldRef>| KeyRef::of(event.value(field.as_ref()?)?);
         let number = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
         let SpanBinding { pair, name, event: of, begins, is_keyed, key, check, .. } = span;
         Some(SpanMark {

@@ -44,17 +44,17 @@ pub(crate) fn begin(
     wants_paths: bool,
 ) -> OpenCall {
     let kind = world.calls.kind(call);
+    // As memory has that is of no file: there is no such descriptor.
+    let object = match object {
+        Object::Descriptor(..0) => Object::None,
+        object => object,
+    };
     let descriptor = match object {
         Object::Descriptor(number) => Some(number),
         _ => None,
     };
     let target =
         more.descriptor(Part::Target).filter(|&target| target >= 0).map(Object::Descriptor);
-    // As memory has that is of no file: there is no such descriptor.
-    let object = match descriptor {
-        Some(..0) => Object::None,
-        _ => object,
-    };
     let mut open = OpenCall {
         object: world.object(who, object),
         descriptor,

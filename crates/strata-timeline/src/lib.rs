@@ -59,14 +59,14 @@ mod threads;
 mod timeline;
 mod world;
 
-pub use binding::is_descriptor;
+pub use binding::{is_descriptor, is_path};
 pub use calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
 pub use follow::{Follower, Step, StepPlan, Steps};
 pub use id::ThreadId;
 pub use names::{Name, NameKind, Names, NAMES_MAX};
 pub use observer::{Call, Interrupt, Observer, Request, RequestKind, Run, Unpaired};
 pub use source::{descriptor_calls, is_kernel, Source, Sources};
-pub use spans::{Alone, AloneSpan, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent};
+pub use spans::{check_of, Alone, AloneSpan, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent};
 pub use spelling::{begins_of, kernel_name, CallEnd, Whose};
 pub use state::{Interval, Object, Reason, Sleep, State, Waker};
 pub use threads::{Thread, Threads, THREADS_MAX};

@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
+use strata_ctf::read::Value;
+
 use crate::id::ThreadId;
 use crate::names::Name;
 
@@ -57,7 +59,23 @@ pub(crate) enum KeyRef<'a> {
     Text(&'a [u8]),
 }
 
-impl KeyRef<'_> {
+/// What is the same of two numbers, or texts, that are the same: to compare a field of a span's ends. Others have none.
+#[must_use]
+pub fn check_of(value: Value<'_>) -> Option<u64> {
+    KeyRef::of(value).map(KeyRef::hash)
+}
+
+impl<'a> KeyRef<'a> {
+    /// A number, signed or not, or a text.
+    pub(crate) fn of(value: Value<'a>) -> Option<KeyRef<'a>> {
+        match value {
+            Value::Signed(value) => Some(KeyRef::Number(value.into())),
+            Value::Unsigned(value) => Some(KeyRef::Number(value.into())),
+            Value::Text(text) => Some(KeyRef::Text(text)),
+            _ => None,
+        }
+    }
+
     fn keep(self) -> SpanKey {
         match self {
             KeyRef::Number(value) => SpanKey::Number(value),

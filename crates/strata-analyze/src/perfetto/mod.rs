@@ -110,6 +110,7 @@ impl Overlap {
     /// Whether that is more than what a recording that begins meanwhile has cut off.
     fn is_one(&self) -> bool {
         let both = self.ends_alone.min(self.begins_alone);
-        self.disagree > 0 || both > 0 && both >= self.slices / 10
+        // A thread that was cut at both ends has one of each.
+        self.disagree > 0 || both > 1 && both >= self.slices.div_ceil(10)
     }
 }

@@ -53,15 +53,12 @@ impl Stack {
         Begin { closed, begun }
     }
 
-    /// How many slices inside of it are closed before; none if it has no begin.
-    pub(super) fn end(&mut self, pair: Pair) -> Option<usize> {
+    /// How many slices inside of it are closed before, and what its begin has of the field that is the same at both ends;
+    /// none if it has no begin.
+    pub(super) fn end(&mut self, pair: Pair) -> Option<(usize, Option<u64>)> {
         let at = self.open.iter().rposition(|open| open.pair == pair)?;
-        Some(self.cut(at) - 1)
-    }
-
-    /// What the slice that an end of this pair would end has of the field that is the same at both ends.
-    pub(super) fn check(&self, pair: Pair) -> Option<u64> {
-        self.open.iter().rfind(|open| open.pair == pair)?.check
+        let check = self.open.get(at)?.check;
+        Some((self.cut(at) - 1, check))
     }
 
     /// Close everything: how many there were.
@@ -217,8 +214,8 @@ mod tests {
         let mut stack = Stack::default();
         assert_eq!(stack.begin(1, false, None), Begin { closed: 0, begun: true });
         assert_eq!(stack.begin(2, false, None), Begin { closed: 0, begun: true });
-        assert_eq!(stack.end(2), Some(0));
-        assert_eq!(stack.end(1), Some(0));
+        assert_eq!(stack.end(2), Some((0, None)));
+        assert_eq!(stack.end(1), Some((0, None)));
         assert!(stack.is_empty());
     }
 
@@ -228,7 +225,7 @@ mod tests {
         stack.begin(1, false, None);
         stack.begin(2, false, None);
         stack.begin(3, false, None);
-        assert_eq!(stack.end(1), Some(2));
+        assert_eq!(stack.end(1), Some((2, None)));
         assert_eq!(stack.end(3), None, "closed before");
         assert_eq!(stack.close(), 0);
     }
@@ -244,10 +241,10 @@ mod tests {
     #[test]
     fn stack_with_the_same_pair_twice_closes_the_inner_one() {
         let mut stack = Stack::default();
-        stack.begin(1, false, None);
-        stack.begin(1, false, None);
-        assert_eq!(stack.end(1), Some(0));
-        assert_eq!(stack.end(1), Some(0));
+        stack.begin(1, false, Some(7));
+        stack.begin(1, false, Some(8));
+        assert_eq!(stack.end(1), Some((0, Some(8))));
+        assert_eq!(stack.end(1), Some((0, Some(7))));
         assert_eq!(stack.end(1), None);
     }
 

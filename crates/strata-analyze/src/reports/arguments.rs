@@ -12,6 +12,8 @@ use crate::short::values::{is_working_directory, socket_address};
 const TEXT_MAX: usize = 64;
 /// Characters of all arguments.
 const ALL_MAX: usize = 400;
+/// Of an address of a socket, bytes: the kernel has no longer one.
+const ADDRESS_MAX: usize = 128;
 /// Records of one time that are looked at.
 const RECORDS_MAX: u32 = 10_000;
 
@@ -132,7 +134,10 @@ impl Text {
 impl Visit for Text {
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
         if let (Some(address), true) = (&mut self.address, field.is_element()) {
-            return address.push(value as u8);
+            if address.len() < ADDRESS_MAX {
+                address.push(value as u8);
+            }
+            return;
         }
         if field.name().ends_with("family") {
             self.family = Some(value);
@@ -174,7 +179,11 @@ impl Visit for Text {
     }
 
     fn begin_array(&mut self, field: &FieldInfo, _: u64) {
-        if self.family.is_some() && self.depth == 0 && field.name().ends_with("addr") {
+        if self.of_call
+            && self.family.is_some()
+            && self.depth == 0
+            && field.name().ends_with("addr")
+        {
             self.address = Some(Vec::new());
             return self.begin(field, "");
         }

@@ -2,7 +2,7 @@
 
 use strata_ctf::read::Reader;
 use strata_model::schema::EventClass;
-use strata_timeline::{begins_of, is_descriptor, kernel_name};
+use strata_timeline::{begins_of, is_descriptor, is_path, kernel_name};
 
 use super::flame::has_stacks;
 
@@ -11,7 +11,7 @@ use super::flame::has_stacks;
 pub struct Recorded {
     /// Call stacks.
     pub stacks: bool,
-    /// Allocations of programs.
+    /// Allocations of programs, each or counted.
     pub allocations: bool,
     /// Interrupts or softirqs.
     pub interrupts: bool,
@@ -21,8 +21,9 @@ impl Recorded {
     /// Of these traces.
     #[must_use]
     pub fn new(reader: &Reader) -> Recorded {
-        let is_allocation =
-            |class: &EventClass| ["libc:malloc", "lttng_ust_libc:malloc"].contains(&&*class.name);
+        let is_allocation = |class: &EventClass| {
+            ["libc:malloc", "lttng_ust_libc:malloc", "libc_sum:calls"].contains(&&*class.name)
+        };
         let is_interrupt = |class: &EventClass| {
             let name = kernel_name(&class.name);
             ["irq_softirq_entry", "softirq_entry", "irq_handler_entry"].contains(&name)
@@ -39,9 +40,7 @@ impl Recorded {
 #[must_use]
 pub fn is_of_files(reader: &Reader, call: &str) -> bool {
     let names = begins_of(call);
-    let is_one = |name: &str| {
-        is_descriptor(name) || ["filename", "pathname"].iter().any(|end| name.ends_with(end))
-    };
+    let is_one = |name: &str| is_descriptor(name) || is_path(name);
     classes(reader).any(|class| {
         names.iter().any(|name| name == kernel_name(&class.name))
             && class.payload.iter().flat_map(|it| &it.members).any(|member| is_one(&member.name))

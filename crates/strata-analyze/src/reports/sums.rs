@@ -84,7 +84,8 @@ impl Sums {
         };
         let [count, bytes, failed] = &fields.counts;
         let counts = [number(count)?, number(bytes)?, number(failed)?];
-        let function = number(&fields.function)?;
+        // Those that are not known are one.
+        let function = number(&fields.function)?.min(FUNCTIONS.len() as u64);
         let sizes = (number(&fields.sizes[0])?, number(&fields.sizes[1])?);
         let mut key = (process, frames.site(pid, number(&fields.caller)?), function, Some(sizes));
         if self.sums.len() >= SUMS_MAX && !self.sums.contains_key(&key) {

@@ -75,35 +75,45 @@ struct KeyNumber(u32);
 
 const UNBLOCKED: [Key; 4] = [Key::Running, Key::Runnable(false), Key::Runnable(true), Key::Unknown];
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Keys {
     blocked: Vec<(Reason, Waker)>,
     numbers: HashMap<(Reason, Waker), u32>,
+    /// Of blocked threads; as many again may be about nothing.
+    most: usize,
+}
+
+impl Default for Keys {
+    fn default() -> Keys {
+        Keys { blocked: Vec::new(), numbers: HashMap::new(), most: KEYS_MAX }
+    }
 }
 
 impl Keys {
-    /// `None`: there are too many.
-    fn number(&mut self, state: State, waker: Waker) -> Option<KeyNumber> {
+    fn number(&mut self, state: State, waker: Waker) -> KeyNumber {
         let key = match state {
             State::Running { .. } => Key::Running,
             State::Runnable { woken } => Key::Runnable(woken),
             State::Unknown | State::Gone => Key::Unknown,
             State::Blocked(reason) => {
                 let nothing = Reason { object: Object::None, ..reason };
-                let number = self.blocked(reason, waker);
-                return number.or_else(|| self.blocked(nothing, waker));
+                let number = self.blocked(reason, waker, self.most);
+                match number.or_else(|| self.blocked(nothing, waker, 2 * self.most)) {
+                    Some(number) => return number,
+                    None => Key::Unknown,
+                }
             }
         };
-        let at = UNBLOCKED.iter().position(|known| *known == key)?;
-        Some(KeyNumber(u32::try_from(at).ok()?))
+        let at = UNBLOCKED.iter().position(|known| *known == key);
+        KeyNumber(at.and_then(|at| u32::try_from(at).ok()).unwrap_or(0))
     }
 
-    fn blocked(&mut self, reason: Reason, waker: Waker) -> Option<KeyNumber> {
+    fn blocked(&mut self, reason: Reason, waker: Waker, most: usize) -> Option<KeyNumber> {
         let first = UNBLOCKED.len();
         if let Some(&number) = self.numbers.get(&(reason, waker)) {
             return Some(KeyNumber(number));
         }
-        if self.blocked.len() >= KEYS_MAX {
+        if self.blocked.len() >= most {
             return None;
         }
         let number = u32::try_from(first + self.blocked.len()).ok()?;
@@ -255,16 +265,13 @@ impl Observer for History {
             let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
             *known = Some((known.map_or(from, |(first, _)| first), to));
         }
-        let key = match self.left_out == 0 && self.kept < self.kept_max {
-            true => self.keys.number(interval.state, interval.waker),
-            false => None,
-        };
-        let Some(key) = key else {
+        if self.left_out > 0 || self.kept >= self.kept_max {
             // A part of them is of no use.
             self.left_out += 1;
             (self.threads, self.keys) = (Vec::new(), Keys::default());
             return;
-        };
+        }
+        let key = self.keys.number(interval.state, interval.waker);
         self.kept += 1;
         if self.threads.len() <= thread.index() {
             self.threads.resize_with(thread.index() + 1, Vec::new);
@@ -281,8 +288,8 @@ impl Observer for History {
             kept.iter_mut().rev().take_while(|it| it.from >= interval.from).last()
         });
         let wait = wait.filter(|wait| wait.from == interval.from);
-        if let (Some(wait), Some(key)) = (wait, self.keys.number(interval.state, Waker::Timer)) {
-            wait.key = key;
+        if let Some(wait) = wait {
+            wait.key = self.keys.number(interval.state, Waker::Timer);
         }
     }
 
@@ -419,5 +426,29 @@ fn what_of(world: &World, thread: ThreadId, key: Key) -> What {
         Key::Blocked(reason, waker) => {
             What::Blocked(Box::new(ended_wait(world, thread, Some(reason), (waker, 1))))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_timeline::Sleep;
+
+    #[test]
+    fn what_is_one_too_many_is_about_nothing_and_then_not_known() {
+        let mut keys = Keys { most: 1, ..Keys::default() };
+        let blocked =
+            |object| State::Blocked(Reason { sleep: Sleep::Interruptible, call: None, object });
+        let mut key = |object, waker| {
+            let number = keys.number(blocked(object), waker);
+            keys.get(number)
+        };
+        let first = key(Object::Descriptor(3), Waker::Timer);
+        assert!(matches!(first, Key::Blocked(Reason { object: Object::Descriptor(3), .. }, _)));
+        let second = key(Object::Descriptor(4), Waker::Timer);
+        assert!(matches!(second, Key::Blocked(Reason { object: Object::None, .. }, Waker::Timer)));
+        assert_eq!(key(Object::Descriptor(5), Waker::Timer), second);
+        assert_eq!(key(Object::Descriptor(4), Waker::Unknown), Key::Unknown);
+        assert_eq!(key(Object::Descriptor(3), Waker::Timer), first);
     }
 }

@@ -199,7 +199,7 @@ fn text(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
                 length(row.times.total).into(),
                 length(row.times.quantile(0.99)).into(),
                 length(row.times.max).into(),
-                spread(&row.times).into(),
+                spread(&row.times.spread).into(),
             ]);
         }
         out.push('\n');
@@ -248,7 +248,7 @@ fn disks(out: &mut String, report: &FilesReport) {
             length(disk.times.quantile(0.5)).into(),
             length(disk.times.quantile(0.99)).into(),
             length(disk.times.max).into(),
-            spread(&disk.times).into(),
+            spread(&disk.times.spread).into(),
         ]);
     }
     section(out, "Requests to disks, from asking to the answer", &table);

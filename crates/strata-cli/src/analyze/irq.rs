@@ -220,7 +220,7 @@ fn text(report: &IrqReport, made: &Made, flags: &IrqFlags) -> String {
             length(row.times.max).into(),
             late(0.99).into(),
             late(1.0).into(),
-            spread(&row.times).into(),
+            spread(&row.times.spread).into(),
         ]);
     }
     out.push('\n');

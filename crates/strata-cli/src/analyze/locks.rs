@@ -203,7 +203,7 @@ fn text(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
             length(row.waits.quantile(0.99)).into(),
             length(row.waits.max).into(),
             some_count(row.timeouts).into(),
-            spread(&row.waits).into(),
+            spread(&row.waits.spread).into(),
         ]);
     }
     out.push('\n');

@@ -187,8 +187,8 @@ pub fn decades(times: &Histogram) -> [u64; DECADES] {
 }
 
 /// A row's picture.
-pub fn spread(times: &Times) -> String {
-    bars(&decades(&times.spread), !is_utf8()).trim_end().to_owned()
+pub fn spread(times: &Histogram) -> String {
+    bars(&decades(times), !is_utf8()).trim_end().to_owned()
 }
 
 /// Of all, a line for each power of two, from the first that has some to the last.

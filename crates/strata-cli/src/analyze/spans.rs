@@ -14,7 +14,7 @@ use strata_timeline::{SpanRoles, Spent, Timeline};
 
 use super::common::{CommonFlags, Made, PairFlags, EXIT_STATUS};
 use super::rows::{
-    bars, buckets, by, decades, document, exactness, histogram, keys, length, more, name, put_rows,
+    buckets, by, document, exactness, histogram, keys, length, more, name, put_rows, spread,
 };
 use super::threads::{wait_json, wait_text};
 use crate::reading::selection::SYNTAX;
@@ -274,9 +274,8 @@ fn text(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) -> Str
         length(all.total),
     );
     if all.count > 0 {
-        let ascii = !is_utf8();
-        table(&mut out, report, flags, ascii);
-        histogram(&mut out, &all.times, "spans", ascii);
+        table(&mut out, report, flags);
+        histogram(&mut out, &all.times, "spans", !is_utf8());
         slowest(&mut out, report, reader, flags);
     }
     let alone = report.alone;
@@ -294,7 +293,7 @@ fn text(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) -> Str
     out
 }
 
-fn table(out: &mut String, report: &Spans, flags: &SpansFlags, ascii: bool) {
+fn table(out: &mut String, report: &Spans, flags: &SpansFlags) {
     let (left, right) = (Align::Left, Align::Right);
     let whose = match flags.by {
         ByFlag::Process => "process",
@@ -333,7 +332,7 @@ fn table(out: &mut String, report: &Spans, flags: &SpansFlags, ascii: bool) {
             length(row.quantile(0.9)).into(),
             length(row.quantile(0.99)).into(),
             length(row.max).into(),
-            bars(&decades(&row.times), ascii).trim_end().to_owned().into(),
+            spread(&row.times).into(),
             share(|spent| spent.running).into(),
             share(|spent| spent.runnable).into(),
             share(|spent| spent.blocked).into(),

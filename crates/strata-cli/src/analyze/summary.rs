@@ -1,5 +1,6 @@
 //! `strata analyze summary`: what a person wants to know first, and what to type next.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use anyhow::Result;
@@ -39,6 +40,8 @@ struct Found {
     calls: Syscalls,
     processes: ThreadsReport,
     spans: Spans,
+    /// How many system calls a process of a machine has made, and how many of these failed.
+    calls_of: HashMap<(Option<String>, i32), (u64, u64)>,
 }
 
 /// Do it, and give the exit status.
@@ -54,8 +57,16 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     };
     let world = made.passed.timeline.world();
     let ((calls, processes), spans) = all;
+    let calls = calls.finish(world, syscalls::By::Process);
+    let mut calls_of: HashMap<_, (u64, u64)> = HashMap::new();
+    for row in &calls.rows {
+        let Some(pid) = row.label.pid else { continue };
+        let its = calls_of.entry((row.label.machine.clone(), pid)).or_default();
+        *its = (its.0 + row.count, its.1 + row.errors);
+    }
     let found = Found {
-        calls: calls.finish(world, syscalls::By::Process),
+        calls,
+        calls_of,
         processes: processes.finish(world, true),
         spans: spans.finish(world, spans::By::Name),
     };
@@ -84,12 +95,8 @@ impl Found {
 
     /// How many system calls a process has made, and how many of these failed.
     fn calls_of(&self, row: &Row) -> (u64, u64) {
-        let is_its = |call: &&syscalls::Row| {
-            call.label.pid.is_some()
-                && (call.label.pid, &call.label.machine) == (row.label.pid, &row.label.machine)
-        };
-        let its = self.calls.rows.iter().filter(is_its);
-        its.fold((0, 0), |(count, errors), call| (count + call.count, errors + call.errors))
+        let process = row.label.pid.map(|pid| (row.label.machine.clone(), pid));
+        process.and_then(|process| self.calls_of.get(&process)).copied().unwrap_or_default()
     }
 
     /// What threads were blocked in, by falling time.
@@ -121,7 +128,8 @@ impl Found {
         if about.iter().any(|row| row.runnable() > made.nanos() / WANTED_PART) {
             add("analyze cpu");
         }
-        if self.calls.rows.iter().any(|row| is_of_files(reader, &row.name)) {
+        let names: BTreeSet<&str> = self.calls.rows.iter().map(|row| &*row.name).collect();
+        if names.iter().any(|name| is_of_files(reader, name)) {
             add("analyze files");
         }
         if self.spans.all.count > 0 {

@@ -14,8 +14,8 @@ use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, EXIT_STATUS};
 use super::rows::{
-    bars, buckets, by, decades, document, exactness, histogram, keys, length, more, name, put_rows,
-    section,
+    buckets, by, document, exactness, histogram, keys, length, more, name, put_rows, section,
+    spread,
 };
 use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
@@ -149,9 +149,8 @@ fn text(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) 
         length(all.total),
     );
     if all.count > 0 {
-        let ascii = !is_utf8();
-        table(&mut out, report, flags, ascii);
-        histogram(&mut out, &all.times, "calls", ascii);
+        table(&mut out, report, flags);
+        histogram(&mut out, &all.times, "calls", !is_utf8());
         slowest(&mut out, report, reader, flags);
     }
     let unpaired = report.unpaired;
@@ -168,7 +167,7 @@ fn text(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) 
     out
 }
 
-fn table(out: &mut String, report: &Syscalls, flags: &SyscallsFlags, ascii: bool) {
+fn table(out: &mut String, report: &Syscalls, flags: &SyscallsFlags) {
     let (left, right) = (Align::Left, Align::Right);
     let whose = match flags.by {
         ByFlag::Process => "process",
@@ -200,7 +199,7 @@ fn table(out: &mut String, report: &Syscalls, flags: &SyscallsFlags, ascii: bool
             length(row.quantile(0.5)).into(),
             length(row.quantile(0.99)).into(),
             length(row.max).into(),
-            bars(&decades(&row.times), ascii).trim_end().to_owned().into(),
+            spread(&row.times).into(),
         ]);
     }
     out.push('\n');

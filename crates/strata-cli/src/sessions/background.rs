@@ -198,7 +198,6 @@ pub fn spawn_with(
         // Its own words say why; what ended by itself, such as a short command, is no failure.
         Some(status) => {
             print_log(&folder, name)?;
-            folder.drop_said(name);
             let status = status.code().and_then(|code| u8::try_from(code).ok());
             Ok(Err(status.unwrap_or(FAILED)))
         }
@@ -229,10 +228,14 @@ fn begun(
     }
 }
 
-/// The last of what the session has said, on stderr. A command may have said much there, too.
+/// The last of what a session that has ended has said, on stderr; it is gone then. A command may have said much there, too.
 pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
     match said(folder, name)? {
-        Some(said) => io::stderr().write_all(&said),
+        Some((said, log)) => {
+            io::stderr().write_all(&said)?;
+            folder.drop_said(name, &log);
+            Ok(())
+        }
         None => {
             // In the place where the output of who has started it goes.
             talk::line(&format!("session '{name}' has ended"));
@@ -241,14 +244,14 @@ pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
     }
 }
 
-/// The last of what the session has said; `None`: that is not in a file.
-pub fn said(folder: &Folder, name: &str) -> io::Result<Option<Vec<u8>>> {
+/// The last of what the session has said, and the file that it is in; `None`: that is not in a file.
+pub fn said(folder: &Folder, name: &str) -> io::Result<Option<(Vec<u8>, File)>> {
     let Ok(mut log) = folder.said(name) else { return Ok(None) };
     let bytes = log.metadata()?.len();
     log.seek(SeekFrom::Start(bytes.saturating_sub(LOG_SHOWN)))?;
     let mut said = Vec::new();
-    log.take(LOG_SHOWN).read_to_end(&mut said)?;
-    Ok(Some(said))
+    (&log).take(LOG_SHOWN).read_to_end(&mut said)?;
+    Ok(Some((said, log)))
 }
 
 /// This process' name from now on.
@@ -296,7 +299,7 @@ impl Desk {
     }
 
     /// So that it can be made again, should it be killed. Until it has ended.
-    fn keep_plan(&self) {
+    pub fn keep_plan(&self) {
         let (Ok(mut plan), Ok(look)) = (self.controls.plan(), self.controls.look()) else { return };
         plan.output = look.output.map(PathBuf::from);
         let stop_ends = self.stop_ends();
@@ -406,7 +409,11 @@ impl Desk {
 
     fn answer(&self, request: &Request) -> Reply {
         let reply = self.answered(request);
-        let asks_only = matches!(request, Request::Status | Request::Plan | Request::Destroy);
+        let ends = match request {
+            Request::Stop => self.stop_ends(),
+            request => *request == Request::Destroy,
+        };
+        let asks_only = ends || matches!(request, Request::Status | Request::Plan);
         if self.has_plan() && !asks_only {
             self.keep_plan();
         }

@@ -18,17 +18,19 @@ use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, count, shell_word, time};
 
-/// Ask the session for this, and say what was done to which trigger.
+/// Ask the session for this, and say what was done to which trigger: the exit status, and how the session is then.
 fn change(
     of: &OfSession,
     (folder, session): (&Folder, &str),
     change: &Change,
     name: &str,
     what: &str,
-) -> Result<u8> {
-    let mut facts = ask(folder, session, &request(change)?)?;
-    facts.insert("trigger".into(), name.into());
-    Ok(done(&of.answer, session, facts, format!("trigger '{name}' {what} session '{session}'")))
+) -> Result<(u8, Facts)> {
+    let facts = ask(folder, session, &request(change)?)?;
+    let mut said = facts.clone();
+    said.insert("trigger".into(), name.into());
+    let text = format!("trigger '{name}' {what} session '{session}'");
+    Ok((done(&of.answer, session, said, text), facts))
 }
 
 /// `strata add-trigger`.
@@ -46,9 +48,8 @@ pub fn add(flags: &AddTriggerFlags) -> Result<u8> {
     };
     let trigger = flags.trigger(name.clone())?;
     let added = Change::AddTrigger(Box::new(trigger));
-    let status = change(&flags.of, (&folder, &session), &added, &name, "is added to")?;
+    let (status, facts) = change(&flags.of, (&folder, &session), &added, &name, "is added to")?;
     // As far as it is known at once: what has no program yet may have one later.
-    let facts = ask(&folder, &session, &Request::Status)?;
     let is_it = |one: &&Facts| text(one, "name") == name;
     for one in objects(&facts, "triggers").filter(is_it) {
         let may_come = names(one, "similar").is_empty() && number(one, "matched") == 0;
@@ -68,7 +69,7 @@ pub fn add(flags: &AddTriggerFlags) -> Result<u8> {
 pub fn remove(flags: &RemoveTriggerFlags) -> Result<u8> {
     let (folder, session) = one_of(flags.of.session.as_deref())?;
     let removed = Change::RemoveTrigger(flags.name.clone());
-    change(&flags.of, (&folder, &session), &removed, &flags.name, "is removed from")
+    Ok(change(&flags.of, (&folder, &session), &removed, &flags.name, "is removed from")?.0)
 }
 
 /// `strata list-triggers`; 1 if there is none.

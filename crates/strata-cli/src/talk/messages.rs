@@ -649,7 +649,11 @@ fn nothing_recorded(report: &Report) -> Option<Message> {
 /// Event records of one layer.
 fn records(report: &Report, name: &str) -> u64 {
     let layers = report.layers.iter().filter(|layer| layer.layer == name);
-    layers.fold(0, |sum, layer| sum.saturating_add(layer.counts().records))
+    let all = layers.fold(0u64, |sum, layer| sum.saturating_add(layer.counts().records));
+    // What programs have loaded is there besides their events.
+    let of_programs =
+        if name == USER { report.applications().map(|one| one.objects).sum() } else { 0 };
+    all.saturating_sub(of_programs)
 }
 
 /// Nobody asked for tracepoints: that there are none is no fault.

@@ -11,7 +11,7 @@ use strata_model::{Element, EventClass, FieldClass, Integer};
 use strata_user::{Compiled, EventContexts, Program, Rules};
 
 use crate::options::Options;
-use crate::report::{FilterReport, FilterSlip};
+use crate::report::{FilterReport, FilterSlip, EVERY_TRACEPOINT};
 use crate::session::error::SessionError;
 use crate::session::layer::Rule;
 use crate::session::lock::lock;
@@ -68,12 +68,12 @@ struct Found {
 }
 
 impl Filtered {
-    pub(crate) fn new(options: &Options) -> Filtered {
+    /// `rules`: those of the options, or, without, all.
+    pub(crate) fn new(options: &Options, rules: &Rules) -> Filtered {
         let filter = options.filter.clone().filter(|_| options.records_applications());
-        let rules = options.rules.clone().map_or_else(|| Rules::parse(&["*:*"]), Ok);
-        let asked = filter.zip(rules.ok()).map(|(filter, rules)| Asked {
+        let asked = filter.map(|filter| Asked {
             texts: Vec::new(),
-            rules,
+            rules: rules.clone(),
             filter,
             found: Found::default(),
         });
@@ -131,12 +131,17 @@ impl Filtered {
         self.is_filtered.load(Ordering::Relaxed)
     }
 
+    /// Is there a filter of which it is not known yet that all of it can be true?
+    pub(crate) fn is_open(&self) -> bool {
+        lock(&self.asked).iter().any(|one| !one.found.is_fine)
+    }
+
     /// These are the events of one process, so far; they may be looked at again.
     pub(crate) fn look(&self, events: impl Iterator<Item = EventClass>) {
-        let mut asked = lock(&self.asked);
-        if asked.iter().all(|one| one.found.is_fine) {
+        if !self.is_open() {
             return;
         }
+        let mut asked = lock(&self.asked);
         let all: Vec<(EventClass, Class)> = events
             .filter(|event| event.full_name() != THREAD_NAME)
             .map(|event| {
@@ -202,13 +207,19 @@ impl Filtered {
             rules: one.texts.clone(),
             filter: one.filter.text().to_owned(),
             slips: one.found.hints.iter().map(slip).collect(),
-            is_never: !one.found.selects,
+            // Where nobody has named events of applications, it may be meant for the kernel's.
+            is_never: !one.found.selects && (one.names_some() || !self.has_kernel),
         };
         wrong.map(report).filter(|one| one.is_never || !one.slips.is_empty()).collect()
     }
 }
 
 impl Asked {
+    /// Has somebody named events that it is asked of?
+    fn names_some(&self) -> bool {
+        self.texts.iter().any(|text| text != EVERY_TRACEPOINT)
+    }
+
     fn look(&mut self, classes: &[Class], has_kernel: bool) {
         let Asked { filter, found, .. } = self;
         if found.is_fine {

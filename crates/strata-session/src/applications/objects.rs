@@ -75,10 +75,8 @@ pub(crate) fn stream_class() -> StreamClass {
         id,
         provider: provider.to_owned(),
         name: name.to_owned(),
-        loglevel: None,
-        emf_uri: None,
-        context: Vec::new(),
         fields,
+        ..EventClass::default()
     };
     StreamClass {
         id: STREAM,
@@ -268,13 +266,10 @@ mod tests {
             ..RecordFormat::default()
         };
         let event = |field: Field| EventClass {
-            id: 0,
             provider: "p".into(),
             name: "e".into(),
-            loglevel: None,
-            emf_uri: None,
-            context: Vec::new(),
             fields: vec![field],
+            ..EventClass::default()
         };
         let none = || std::iter::empty();
         assert!(!has_code(&format(&["vpid"]), none()));

@@ -75,6 +75,7 @@ impl Rest {
     fn add(&mut self, report: &ProcessReport) {
         let sum = &mut self.sum;
         sum.counts.add(&report.counts);
+        sum.objects = sum.objects.saturating_add(report.objects);
         sum.tracepoints = sum.tracepoints.saturating_add(report.tracepoints);
         sum.selected = sum.selected.saturating_add(report.selected);
         sum.refused = sum.refused.saturating_add(report.refused);

@@ -148,7 +148,7 @@ impl ProcessSource {
         if !self.objects.is_described {
             return Ok(());
         }
-        let first = collector.stats().iter().filter_map(|stream| stream.first_timestamp).min();
+        let first = collector.span_of_trace().map(|(first, _)| first);
         // Before all records: at one time, readers may have them in any order.
         let begin = first.map_or(self.objects.from_ns, |first| first.saturating_sub(1));
         let said = Some((self.traced.application().generation(), begin));
@@ -237,6 +237,16 @@ impl ProcessSource {
             },
             u64::from,
         );
+        if self.objects.behind.records > 0 {
+            match application.refused_objects() {
+                Ok(0) => {}
+                Ok(refused) => traced.warn(format!(
+                    "{refused} of the objects that it has loaded found no room in its memory: addresses in them have no \
+                     names"
+                )),
+                Err(error) => traced.warn(error.to_string()),
+            }
+        }
         ProcessReport {
             pid: application.pid(),
             name: application.name().to_owned(),
@@ -245,6 +255,7 @@ impl ProcessSource {
             tracepoints,
             selected: traced.selected(),
             refused,
+            objects: self.objects.behind.records,
             counts,
             losses: self.losses.clone(),
             late_ns: traced.late_ns(),
@@ -297,13 +308,6 @@ fn write_objects(
             return Ok(Counts::default());
         }
     };
-    let refused = application.refused_objects();
-    if refused > 0 {
-        traced.warn(format!(
-            "{refused} of the objects that it has loaded found no room in its memory: addresses in \
-             them have no names"
-        ));
-    }
     let place = objects::Place { uuid, vpid: application.vpid() };
     objects::write(sink, place, &found, (begin, Clock::monotonic_ns()))
 }
@@ -401,7 +405,7 @@ impl Source for ProcessSource {
 
     /// The next trace begins behind this one.
     fn finished(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        let last = collector.stats().iter().filter_map(|stream| stream.last_timestamp).max();
+        let last = collector.span_of_trace().map(|(_, last)| last);
         self.objects.from_ns = self.objects.from_ns.max(last.unwrap_or(0));
         Ok(())
     }

@@ -89,10 +89,8 @@ mod tests {
             id: 1,
             provider: "p".into(),
             name: "e".into(),
-            loglevel: None,
-            emf_uri: None,
-            context: Vec::new(),
             fields: vec![field],
+            ..EventClass::default()
         };
         let (name, header) = ("channel0".into(), RecordHeader::Compact);
         StreamClass { id: 0, name, header, context: Vec::new(), events: vec![event] }

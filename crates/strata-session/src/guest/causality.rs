@@ -223,15 +223,7 @@ mod tests {
         let scratch = Scratch::new("guest-no-cpu");
         let path = scratch.0.join("kernel");
         let mut files = Files::new(Directory::create(&path).unwrap(), "channel0");
-        let event = EventClass {
-            id: 1,
-            provider: String::new(),
-            name: "there".into(),
-            loglevel: None,
-            emf_uri: None,
-            context: Vec::new(),
-            fields: Vec::new(),
-        };
+        let event = EventClass { id: 1, name: "there".into(), ..EventClass::default() };
         let machine = Machine::new(LossMode::Discard, Version::One);
         let class = stream_class(of_kernel(), vec![event]);
         let uuid = new_uuid().unwrap();

@@ -28,10 +28,14 @@ pub(crate) type Cpus = Vec<(u32, u32)>;
 /// # Errors
 /// What the system says, or that it is no QMP.
 pub(crate) fn by_qmp(path: &Path) -> io::Result<Cpus> {
+    ask(path, PATIENCE)
+}
+
+fn ask(path: &Path, patience: Duration) -> io::Result<Cpus> {
     let socket = UnixStream::from(strata_relay::connect(path)?);
     socket.set_nonblocking(false)?;
-    socket.set_write_timeout(Some(PATIENCE))?;
-    let until = Instant::now() + PATIENCE;
+    socket.set_write_timeout(Some(patience))?;
+    let until = Instant::now() + patience;
     let mut from = BufReader::new(Impatient { socket: socket.try_clone()?, until });
     let mut to = socket;
     let greeting = line(&mut from)?;
@@ -134,7 +138,7 @@ mod tests {
     }
 
     /// Somebody at a QMP socket who says these lines.
-    fn qmp(test: &str, lines: &'static [&'static str]) -> io::Result<Cpus> {
+    fn qmp(test: &str, patience: Duration, lines: &'static [&'static str]) -> io::Result<Cpus> {
         let path = std::env::temp_dir().join(format!("strata-qmp-{test}-{}", std::process::id()));
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
@@ -147,7 +151,7 @@ mod tests {
             // Until the other end is closed: closed before, it would break what is still being said here.
             while socket.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {}
         });
-        let found = by_qmp(&path);
+        let found = ask(&path, patience);
         peer.join().unwrap();
         fs::remove_file(&path).unwrap();
         found
@@ -157,6 +161,7 @@ mod tests {
     fn threads_of_virtual_cpus_are_what_qmp_says() {
         let found = qmp(
             "good",
+            PATIENCE,
             &[
                 "{\"QMP\":{\"version\":{}}}\r\n",
                 "{\"return\":{}}\r\n{\"event\":\"RESUME\"}\r\n",
@@ -169,7 +174,7 @@ mod tests {
     #[test]
     fn qmp_that_says_nothing_may_be_in_use() {
         for lines in [&[][..], &["{\"QMP\":{}}\n"]] {
-            let found = qmp("silent", lines).unwrap_err().to_string();
+            let found = qmp("silent", Duration::from_millis(20), lines).unwrap_err().to_string();
             assert!(found.contains("in use by somebody else"), "{found}");
         }
     }
@@ -181,7 +186,7 @@ mod tests {
             &["{\"QMP\":{}}\n{\"error\":{}}\n"],
             &["{\"QMP\":{}}\n{\"return\":{}}\n{\"return\":"],
         ] {
-            assert!(qmp("bad", lines).is_err(), "{lines:?}");
+            assert!(qmp("bad", PATIENCE, lines).is_err(), "{lines:?}");
         }
         let odd = "[{\"cpu-index\":-1,\"thread-id\":7},{\"cpu-index\":1},7,{\"cpu-index\":1,\"thread-id\":5e99}]";
         assert_eq!(cpus_of(&serde_json::from_str(odd).unwrap()), []);

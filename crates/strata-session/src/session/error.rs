@@ -149,14 +149,6 @@ impl SessionError {
         }
     }
 
-    /// The same, where the channel has no name that somebody has given.
-    pub(crate) fn of_no_channel(self) -> SessionError {
-        match self {
-            SessionError::OfChannel { cause, .. } => *cause,
-            other => other,
-        }
-    }
-
     /// In one line: what is similar to a word of a filter stands below its place otherwise.
     pub(crate) fn in_a_line(&self) -> String {
         let text = self.to_string();
@@ -227,7 +219,6 @@ mod tests {
         let begin = "kernel channel 'big': rule 'sched_switch': filter, column 1: ";
         assert!(line.starts_with(begin) && line.ends_with("Did you mean 'next_prio'?"), "{line}");
         assert!(!line.contains('\n'), "{line}");
-        assert!(error.of_no_channel().in_a_line().starts_with("rule 'sched_switch': filter"));
         let other = SessionError::Stopped(None);
         assert!(matches!(other.of_channel("kernel", "big"), SessionError::Stopped(None)));
     }

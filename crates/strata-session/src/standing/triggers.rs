@@ -314,7 +314,6 @@ impl<'a> Standing<'a> {
         }
         let memory = self.ground.context.shared.memory();
         Armed::new(plan, trigger, &self.maker, memory, self.signals, notify)
-            .map_err(SessionError::of_no_channel)
     }
 
     /// Of triggers, those of the plan stay; and whom it tracks, they track.

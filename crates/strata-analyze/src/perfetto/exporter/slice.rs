@@ -1,9 +1,9 @@
 //! Event records that begin or end slices.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Write};
 
 use strata_ctf::read::{Event, Value};
+use strata_timeline::check_of;
 
 use super::{Exporter, Extent, Shown, Spot, UNFINISHED};
 use crate::perfetto::classes::{Plan, Slice};
@@ -50,12 +50,11 @@ impl<W: Write> Exporter<W> {
             return self.instant(event, plan, spot, Some("too many slices are open here"));
         }
         let stack = self.tracks.stack(spot.place);
-        let begun = check.and_then(|_| stack.check(pair));
-        let inside = stack.end(pair);
+        let ended = stack.end(pair);
         if let Some(check) = check {
             let overlap = self.overlap(pair);
-            match inside {
-                Some(_) => {
+            match ended {
+                Some((_, begun)) => {
                     overlap.slices += 1;
                     overlap.disagree += u64::from(begun.is_some_and(|begun| begun != check));
                     overlap.begins_alone = overlap.begins_alone.saturating_sub(1);
@@ -63,8 +62,8 @@ impl<W: Write> Exporter<W> {
                 None => overlap.ends_alone += 1,
             }
         }
-        match inside {
-            Some(inside) => {
+        match ended {
+            Some((inside, _)) => {
                 self.close(spot.time, track, inside, UNFINISHED)?;
                 self.end(event, slice, (spot, track))
             }
@@ -210,18 +209,6 @@ impl<W: Write> Exporter<W> {
         }
         Ok(())
     }
-}
-
-/// A number or a text, to be compared.
-fn check_of(value: Value<'_>) -> Option<u64> {
-    let mut hasher = DefaultHasher::new();
-    match value {
-        Value::Unsigned(number) => i128::from(number).hash(&mut hasher),
-        Value::Signed(number) => i128::from(number).hash(&mut hasher),
-        Value::Text(bytes) => bytes.hash(&mut hasher),
-        _ => return None,
-    }
-    Some(hasher.finish())
 }
 
 fn key_of(value: Value<'_>) -> Key {

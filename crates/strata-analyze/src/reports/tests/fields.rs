@@ -63,6 +63,10 @@ fn arguments_are_named_as_the_short_format_names_them() {
         fields(&reader, "syscall_entry_openat", None, ORIGIN + 5).unwrap(),
         "dfd = -100, newfd = 4294967196, offset = -100"
     );
+    assert_eq!(
+        fields(&reader, "syscall_entry_connect", None, ORIGIN + 6).unwrap(),
+        "fd = 3, family = 2, uservaddr = [127, 0, 0, 1], z = 9"
+    );
 }
 
 #[test]

@@ -25,6 +25,11 @@ fn event(name: &str, field: &str) -> EventClass {
     }
 }
 
+/// With rules that select all.
+fn filtered(options: &Options) -> Filtered {
+    Filtered::new(options, &Rules::parse(&[EVERY_TRACEPOINT]).unwrap())
+}
+
 #[test]
 fn program_is_refused_only_where_nothing_at_all_would_be_recorded() {
     assert!(program(&options("a == 1", false)).unwrap().is_some());
@@ -48,7 +53,7 @@ fn remarks(filtered: &Filtered) -> Vec<String> {
 
 /// What is said of a filter after processes with these events.
 fn said(filter: &str, has_kernel: bool, processes: &[&[(&str, &str)]]) -> Vec<String> {
-    let filtered = Filtered::new(&options(filter, has_kernel));
+    let filtered = filtered(&options(filter, has_kernel));
     for process in processes {
         filtered.look(process.iter().map(|(name, field)| event(name, field)));
     }
@@ -78,7 +83,7 @@ fn slips_are_said_if_they_are_slips_of_all_processes() {
 fn contexts_that_are_recorded_and_asked_for_are_no_slips() {
     let contexts = EventContexts::parse(&["procname,vuid,ip,cpu_id"]).unwrap();
     let said = |filter| {
-        let filtered = Filtered::new(&Options { contexts, ..options(filter, false) });
+        let filtered = filtered(&Options { contexts, ..options(filter, false) });
         filtered.look([event("sent", "size")].into_iter());
         remarks(&filtered)
     };
@@ -96,7 +101,7 @@ fn rule(text: &str, filter: &str) -> Rule {
 
 #[test]
 fn filters_of_several_rules_are_asked_of_what_each_of_them_selects() {
-    let filtered = Filtered::new(&Options::default());
+    let filtered = filtered(&Options::default());
     assert!(!filtered.is_filtered());
     let rules = [
         rule("app:sent", "count > 1"),
@@ -133,7 +138,7 @@ fn filters_of_several_rules_are_asked_of_what_each_of_them_selects() {
 
 #[test]
 fn another_filter_forgets_what_was_said_of_the_one_before_and_the_same_one_does_not() {
-    let filtered = Filtered::new(&options("sise > 1", false));
+    let filtered = filtered(&options("sise > 1", false));
     let look = || filtered.look([event("sent", "size")].into_iter());
     look();
     filtered.change(&[rule("app:*", "sise > 1")], EventContexts::default());
@@ -175,7 +180,7 @@ fn fields_of_each_kind_can_be_asked_for_what_they_are() {
     ];
     let fields = classes.map(|(name, class)| ModelField::new(name, class));
     let slips = |filter: &str| {
-        let filtered = Filtered::new(&options(filter, false));
+        let filtered = filtered(&options(filter, false));
         let class = EventClass { fields: fields.to_vec(), ..event("sent", "size") };
         filtered.look([class].into_iter());
         remarks(&filtered).len() - 1
@@ -196,7 +201,7 @@ fn fields_of_each_kind_can_be_asked_for_what_they_are() {
 #[test]
 fn process_that_has_libstrata_s_own_event_only_says_nothing_of_the_filter() {
     let own = EventClass { provider: "strata".into(), ..event("thread_name", "name") };
-    let filtered = Filtered::new(&options("sise > 1", false));
+    let filtered = filtered(&options("sise > 1", false));
     filtered.look([own].into_iter());
     assert_eq!(remarks(&filtered), Vec::<String>::new());
 }

@@ -46,7 +46,7 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let rules = strata_user::Rules::parse(&["*:*"]).unwrap();
-        let filtered = Filtered::new(&Options::default());
+        let filtered = Filtered::new(&Options::default(), &strata_user::Rules::none());
         let book = Mutex::new(crate::applications::book::RuleBook::new(&rules));
         let context = context(Nowhere);
         let voice = context.shared.add_layer(USER);
