@@ -46,7 +46,7 @@ struct scenario {
 	enum strata_ring_loss_mode loss_mode;
 	enum strata_ring_writers writers;
 	int publish;	    /* STRATA_ABI_RING_BY_* */
-	int at_once;	    /* by position, in one section where it can be */
+	int at_once;	    /* by position, in one section where it can be; 2: words */
 	int clocked;	    /* records carry time, in 4 bits: whole timestamps happen */
 	unsigned cancels;   /* the first producer's record of this number, from 1, is cancelled */
 	unsigned producers; /* threads */
@@ -129,13 +129,22 @@ static void record(unsigned char tag, int cancel)
 
 	memset(payload, tag, 16);
 	known.tried++;
-	if (now->at_once) {
+	if (now->at_once == 2) {
+		const uint32_t context = tag * UINT32_C(0x01010101);
+		const struct strata_ring_conversion conversion = { 0, 0, 0, clock_step };
+		struct strata_ring_once once;
+
+		strata_ring_once_init(&once, &config, &streams, 4, &epoch_id, 7, &clock_id);
+		if (strata_ring_publish_word_at_once(&once, tag, context, &conversion,
+						     tag * UINT64_C(0x0101010101010101)) &&
+		    strata_ring_publish_long(&config, &once, &streams, &event, context, payload))
+			return;
+	} else if (now->at_once) {
 		const struct strata_ring_event short_event = { tag, 4, 0 };
 		const uint32_t context = tag * UINT32_C(0x01010101);
 		const struct strata_ring_conversion conversion = { 0, 0, 0, clock_step };
 		struct strata_ring_once once;
 
-		/* The reader takes context and payload for one. */
 		strata_ring_once_init(&once, &config, &streams, 4, &epoch_id, 7, &clock_id);
 		if (strata_ring_publish_at_once(&config, &once, tag, context, &conversion,
 						payload + 4, 4) &&
@@ -206,13 +215,15 @@ static void handler(void)
 static void check_records(const unsigned char *content, uint64_t offset, uint64_t end,
 			  uint64_t time, void (*fetch)(void *, const void *, size_t), int count)
 {
-	unsigned char head[16], payload[8], last[3] = { 0, 0, 0 };
+	/* The reader takes context and payload for one. */
+	const uint64_t payload_bytes = now->at_once == 2 ? 12 : 8;
+	unsigned char head[16], payload[12], last[3] = { 0, 0, 0 };
 	uint64_t whole, i, group;
 
 	while (offset < end) {
 		ORACLE(offset + 12 <= end);
 		fetch(head, content + offset, 4);
-		ORACLE((head[1] == 8 || !head[0]) && head[2] <= 1);
+		ORACLE((head[1] == payload_bytes || !head[0]) && head[2] <= 1);
 		offset += 4;
 		if (head[2]) {
 			fetch(&whole, content + offset, 8);
@@ -224,8 +235,8 @@ static void check_records(const unsigned char *content, uint64_t offset, uint64_
 		}
 		ORACLE(!now->clocked || time == known.timestamp[head[0]] || !head[0]);
 		if (head[0]) {
-			fetch(payload, content + offset, 8);
-			for (i = 0; i < 8; i++)
+			fetch(payload, content + offset, payload_bytes);
+			for (i = 0; i < payload_bytes; i++)
 				ORACLE(payload[i] == head[0]);
 			/* In order for each producer; handlers nest, so for them the order of time holds. */
 			group = head[0] >> 5 == 4 ? 2 : head[0] >> 5;

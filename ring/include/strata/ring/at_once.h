@@ -50,6 +50,7 @@ struct strata_ring_once {
 	uint64_t room_16;
 	uint32_t word_ids; /* ids below it, with a payload of 8 bytes, are records of 16 */
 #ifdef STRATA_RING_MODEL
+	const struct strata_ring_config *config;
 	const struct strata_ring_streams *streams;
 #endif
 };
@@ -90,6 +91,7 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 	once->room_16 = once->room - 8;
 	once->word_ids = !once->large && once->prefix_bytes == 8 ? once->short_ids : 0;
 #ifdef STRATA_RING_MODEL
+	once->config = config;
 	once->streams = streams;
 #endif
 }
@@ -162,14 +164,14 @@ STRATA_INLINE int strata_ring_publish_at_once(const struct strata_ring_config *c
  * Context: as strata_ring_publish().
  * Ordering: as strata_ring_publish_at_once().
  * Source:   Lockless §4.3.1; docs/decisions/0033.
- * Checked: step: abort; test: at_once at_once_bytes.
+ * Checked: model: once-word*; step: abort; test: at_once at_once_bytes.
  */
 STRATA_INLINE int strata_ring_publish_word_at_once(const struct strata_ring_once *once, uint32_t id,
 						   uint32_t context,
 						   const struct strata_ring_conversion *conversion,
 						   uint64_t word)
 {
-#if defined(STRATA_RSEQ_HAS_AT_ONCE) && !defined(STRATA_RING_MODEL)
+#ifdef STRATA_RSEQ_HAS_AT_ONCE
 	if (strata_likely(id < once->word_ids) &&
 	    strata_likely(
 		    strata_rseq_compact_16(once, id | (uint64_t)context << 32, conversion, word)))

@@ -15,7 +15,7 @@ struct strata_rseq_model_at_once {
 	const struct strata_ring_config *config;
 	const struct strata_ring_once *once;
 	const unsigned char *payload;
-	uint64_t payload_bytes, step;
+	uint64_t payload_bytes, bytes, step;
 	uint32_t id, context;
 	struct strata_ring_header_bytes header;
 };
@@ -53,7 +53,6 @@ STRATA_FUNC int strata_rseq_model_compute(void *data, uint32_t cpu, struct mc_rs
 {
 	struct strata_rseq_model_at_once *m = (struct strata_rseq_model_at_once *)data;
 	const struct strata_ring_once *once = m->once;
-	const uint64_t bytes = once->prefix_bytes + m->payload_bytes;
 	const uint32_t short_bytes = m->config->header.short_bytes;
 	const struct strata_abi_ring_stream *line;
 	uint64_t old, now = 0;
@@ -63,7 +62,7 @@ STRATA_FUNC int strata_rseq_model_compute(void *data, uint32_t cpu, struct mc_rs
 		return 0;
 	line = once->streams->stream[cpu].shared;
 	old = mc_rseq_read(line->write_count);
-	if ((int64_t)(mc_rseq_read(line->limit) - old) < (int64_t)bytes ||
+	if ((int64_t)(mc_rseq_read(line->limit) - old) < (int64_t)m->bytes ||
 	    mc_rseq_read(*once->epoch) != once->while_epoch)
 		return 0;
 	if (m->config->clock) {
@@ -84,8 +83,16 @@ STRATA_FUNC int strata_rseq_model_compute(void *data, uint32_t cpu, struct mc_rs
 	does->nr_writes = 3;
 	strata_rseq_model_store(does, line->records, mc_rseq_read(line->records) + 1,
 				__ATOMIC_RELAXED);
-	strata_rseq_model_store(does, line->write_count, old + bytes, STRATA_RSEQ_MODEL_ORDER);
+	strata_rseq_model_store(does, line->write_count, old + m->bytes, STRATA_RSEQ_MODEL_ORDER);
 	return 1;
+}
+
+STRATA_INLINE int strata_rseq_model_at_once(struct strata_rseq_model_at_once *m)
+{
+	const struct mc_rseq_section section = { strata_rseq_model_touches,
+						 strata_rseq_model_compute, m, *m->once->index };
+
+	return mc_rseq_section(&section);
 }
 
 STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *config,
@@ -94,12 +101,30 @@ STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *c
 					      const struct strata_ring_conversion *clock,
 					      const unsigned char *payload, uint64_t n)
 {
-	struct strata_rseq_model_at_once m = { config,	     once, payload, n,
-					       clock->index, id,   context, { 0, 0 } };
-	const struct mc_rseq_section section = { strata_rseq_model_touches,
-						 strata_rseq_model_compute, &m, *once->index };
+	struct strata_rseq_model_at_once m = {
+		config,	      once, payload, n,	      once->prefix_bytes + n,
+		clock->index, id,   context, { 0, 0 }
+	};
 
-	return mc_rseq_section(&section);
+	return strata_rseq_model_at_once(&m);
+}
+
+/* Its sizes are those of @once. */
+STRATA_INLINE int strata_rseq_compact_16(const struct strata_ring_once *once,
+					 uint64_t id_and_context,
+					 const struct strata_ring_conversion *clock, uint64_t word)
+{
+	struct strata_rseq_model_at_once m = { once->config,
+					       once,
+					       (const unsigned char *)&word,
+					       sizeof(word),
+					       once->bytes_16,
+					       clock->index,
+					       (uint32_t)id_and_context,
+					       (uint32_t)(id_and_context >> 32),
+					       { 0, 0 } };
+
+	return strata_rseq_model_at_once(&m);
 }
 
 #endif /* STRATA_RING_AT_ONCE_MODEL_H */
