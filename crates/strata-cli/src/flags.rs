@@ -314,7 +314,8 @@ pub struct RecordFlags {
     pub libc: Vec<Part>,
 
     /// Record no events of the kernel, but for those of --sample; -u '*:*' is the same
-    #[arg(long, conflicts_with_all = ["kernel", "probe", "hypervisor", "all_processes", "lttng_env", "kernel_context"])]
+    #[arg(long, conflicts_with_all = ["kernel", "probe", "hypervisor", "all_processes", "lttng_env", "kernel_context",
+                                      "kernel_subbuf_size", "kernel_num_subbuf"])]
     no_kernel: bool,
 
     /// Record only those events that EXPRESSION selects, such as 'myapp:request && size > 4096' or
@@ -365,9 +366,17 @@ pub struct RecordFlags {
     #[arg(long, value_name = "N", alias = "subbufs")]
     num_subbuf: Option<u32>,
 
+    /// The same of the kernel alone [default: as --subbuf-size]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    kernel_subbuf_size: Option<u64>,
+
+    /// Sub-buffers of the kernel for each CPU [default: as --num-subbuf]
+    #[arg(long, value_name = "N")]
+    kernel_num_subbuf: Option<u32>,
+
     /// Use the sizes that would have prevented the losses of the last recording of this COMMAND, or of this NAME
     /// (--background), as its report has estimated them
-    #[arg(long, conflicts_with_all = ["subbuf_size", "num_subbuf"])]
+    #[arg(long, conflicts_with_all = ["subbuf_size", "num_subbuf", "kernel_subbuf_size", "kernel_num_subbuf"])]
     pub auto: bool,
 
     /// Leave the thread (`vtid`) out of applications' records: 4 bytes less each, but nobody can tell threads
@@ -773,12 +782,16 @@ impl RecordFlags {
                 contexts: if self.stack { contexts.with_stacks() } else { contexts },
                 sample: self.sample,
                 samples_only,
+                subbuf_bytes: self.kernel_subbuf_size,
+                nr_subbufs: self.kernel_num_subbuf,
             }));
         }
         let flags = [
             ("--all-processes", self.all_processes),
             ("--lttng-env", self.lttng_env),
             ("--kernel-context", !self.kernel_context.is_empty()),
+            ("--kernel-subbuf-size", self.kernel_subbuf_size.is_some()),
+            ("--kernel-num-subbuf", self.kernel_num_subbuf.is_some()),
         ];
         if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
             bail!(
@@ -889,6 +902,13 @@ mod tests {
             assert_eq!((asked.subbuf_bytes, asked.nr_subbufs), (1 << 20, 8));
             assert_eq!(asked.is_size_given, is_given, "{flags:?}");
         }
+        let kernel = record(&["--kernel-subbuf-size=64K", "--kernel-num-subbuf=4"]).unwrap();
+        assert_eq!((kernel.subbuf_bytes, kernel.nr_subbufs), (1 << 20, 8));
+        let kernel = kernel.kernel.unwrap();
+        assert_eq!((kernel.subbuf_bytes, kernel.nr_subbufs), (Some(64 << 10), Some(4)));
+        assert!(kernel.is_default() && !kernel.is_required());
+        let none = record(&["-u", "a:*", "--kernel-num-subbuf=4"]).unwrap_err();
+        assert!(none.starts_with("--kernel-num-subbuf: no event of the kernel"), "{none}");
         assert_eq!(asked.flush, Duration::from_millis(250));
         assert_eq!(asked.duration, Some(Duration::from_secs(120)));
         assert_eq!(asked.command, ["cmd", "-p", "--mode"]);

@@ -8,6 +8,7 @@ use anyhow::{bail, Result};
 use strata_kernel::hypervisor;
 use strata_session::controls;
 use strata_session::options::Options;
+use strata_session::plan::LayerOf;
 use strata_session::preload;
 use strata_session::report::{Notice, Report};
 use strata_session::stop::Stop;
@@ -125,16 +126,24 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     Ok(messages::exit_status(&report, flags.strict))
 }
 
-/// Both layers have the same sizes: those of the one that needs more.
+/// Of each layer, those of its channel that needs most.
 fn use_advised(options: &mut Options, flags: &RecordFlags) -> Result<()> {
     let all = advised::of(flags.key())?;
-    let largest =
-        all.iter().max_by_key(|one| one.subbuf_size.saturating_mul(one.num_subbuf.into()));
-    if let Some(one) = largest {
+    let largest = |layer| {
+        let of_layer = all.iter().filter(|one| one.layer == layer);
+        of_layer.max_by_key(|one| one.subbuf_size.saturating_mul(one.num_subbuf.into()))
+    };
+    let user = largest(LayerOf::User).filter(|_| options.records_applications());
+    let kernel = largest(LayerOf::Kernel).filter(|_| options.kernel.is_some());
+    if let Some(one) = user {
         (options.subbuf_bytes, options.nr_subbufs) = (one.subbuf_size, one.num_subbuf);
     }
+    if let (Some(one), Some(kernel)) = (kernel, &mut options.kernel) {
+        (kernel.subbuf_bytes, kernel.nr_subbufs) = (Some(one.subbuf_size), Some(one.num_subbuf));
+    }
     if !flags.quiet {
-        talk::message(&Message { weight: Weight::Talk, text: advised::used(largest) });
+        let text = advised::used(user.into_iter().chain(kernel));
+        talk::message(&Message { weight: Weight::Talk, text });
     }
     Ok(())
 }

@@ -39,6 +39,10 @@ pub struct KernelOptions {
     pub sample: Option<u32>,
     /// No event is recorded by default: samples alone.
     pub samples_only: bool,
+    /// Size of one of its sub-buffers \[byte\]; `None`: as those of applications.
+    pub subbuf_bytes: Option<u64>,
+    /// Its sub-buffers for each CPU; `None`: as many as applications have.
+    pub nr_subbufs: Option<u32>,
 }
 
 impl KernelOptions {
@@ -56,6 +60,10 @@ impl KernelOptions {
             || self.as_lttng
             || self.contexts != Contexts::default()
             || self.sample.is_some()
+    }
+
+    fn has_sizes(&self) -> bool {
+        self.subbuf_bytes.is_some() || self.nr_subbufs.is_some()
     }
 
     /// The flags of `strata record` that ask for it: `--kernel and --filter`.
@@ -248,10 +256,12 @@ impl Default for Options {
 pub enum OptionsError {
     /// The size of a sub-buffer is outside its limits.
     #[error(
-        "--subbuf-size={bytes}: not a power of two from {PAGE} to {SUBBUF_BYTES_MAX} bytes. \
+        "--{of}subbuf-size={bytes}: not a power of two from {PAGE} to {SUBBUF_BYTES_MAX} bytes. \
          Use {suggestion}"
     )]
     SubbufSize {
+        /// `kernel-`, of its own buffers, or nothing.
+        of: &'static str,
         /// What was asked for.
         bytes: u64,
         /// The nearest size that is allowed \[byte\].
@@ -259,10 +269,12 @@ pub enum OptionsError {
     },
     /// The number of sub-buffers is outside its limits.
     #[error(
-        "--num-subbuf={number}: not a power of two from {NR_SUBBUFS_MIN} to {NR_SUBBUFS_MAX}. \
+        "--{of}num-subbuf={number}: not a power of two from {NR_SUBBUFS_MIN} to {NR_SUBBUFS_MAX}. \
          Use {suggestion}"
     )]
     Subbufs {
+        /// `kernel-`, of its own buffers, or nothing.
+        of: &'static str,
         /// What was asked for.
         number: u32,
         /// The nearest number that is allowed.
@@ -401,20 +413,9 @@ impl Options {
     /// # Errors
     /// The first thing that is not.
     pub fn check(&self) -> Result<(), OptionsError> {
-        let (bytes, number) = (self.subbuf_bytes, self.nr_subbufs);
-        if !bytes.is_power_of_two() || !(PAGE.into()..=SUBBUF_BYTES_MAX).contains(&bytes) {
-            let suggestion = nearest_power_of_two(bytes, PAGE.into(), SUBBUF_BYTES_MAX);
-            return Err(OptionsError::SubbufSize { bytes, suggestion });
-        }
-        if !number.is_power_of_two() || !(NR_SUBBUFS_MIN..=NR_SUBBUFS_MAX).contains(&number) {
-            let (low, high) = (NR_SUBBUFS_MIN.into(), NR_SUBBUFS_MAX.into());
-            let suggestion = nearest_power_of_two(number.into(), low, high);
-            let suggestion = u32::try_from(suggestion).unwrap_or(NR_SUBBUFS_MAX);
-            return Err(OptionsError::Subbufs { number, suggestion });
-        }
-        let together = bytes * u64::from(number);
-        if together > STREAM_BYTES_MAX {
-            return Err(OptionsError::StreamBytes { number, subbuf_bytes: bytes, bytes: together });
+        self.check_buffers("")?;
+        if self.kernel.as_ref().is_some_and(KernelOptions::has_sizes) {
+            self.for_kernel().check_buffers("kernel-")?;
         }
         for (which, time) in [("flush", Some(self.flush)), ("duration", self.duration)] {
             if let Some(time) = time.filter(|&time| time > TIME_MAX) {
@@ -464,6 +465,37 @@ impl Options {
 }
 
 impl Options {
+    /// The same with the sizes of the kernel's buffers.
+    pub(crate) fn for_kernel(&self) -> Options {
+        let mut options = self.clone();
+        if let Some(kernel) = &self.kernel {
+            options.subbuf_bytes = kernel.subbuf_bytes.unwrap_or(self.subbuf_bytes);
+            options.nr_subbufs = kernel.nr_subbufs.unwrap_or(self.nr_subbufs);
+            options.is_size_given |= kernel.has_sizes();
+        }
+        options
+    }
+
+    /// `of`: how the flags begin that said the sizes.
+    fn check_buffers(&self, of: &'static str) -> Result<(), OptionsError> {
+        let (bytes, number) = (self.subbuf_bytes, self.nr_subbufs);
+        if !bytes.is_power_of_two() || !(PAGE.into()..=SUBBUF_BYTES_MAX).contains(&bytes) {
+            let suggestion = nearest_power_of_two(bytes, PAGE.into(), SUBBUF_BYTES_MAX);
+            return Err(OptionsError::SubbufSize { of, bytes, suggestion });
+        }
+        if !number.is_power_of_two() || !(NR_SUBBUFS_MIN..=NR_SUBBUFS_MAX).contains(&number) {
+            let (low, high) = (NR_SUBBUFS_MIN.into(), NR_SUBBUFS_MAX.into());
+            let suggestion = nearest_power_of_two(number.into(), low, high);
+            let suggestion = u32::try_from(suggestion).unwrap_or(NR_SUBBUFS_MAX);
+            return Err(OptionsError::Subbufs { of, number, suggestion });
+        }
+        let together = bytes * u64::from(number);
+        if together > STREAM_BYTES_MAX {
+            return Err(OptionsError::StreamBytes { number, subbuf_bytes: bytes, bytes: together });
+        }
+        Ok(())
+    }
+
     fn check_guests(&self) -> Result<(), OptionsError> {
         let parts = ("--rotate-size, --rotate-time and --rotate-count", !self.rotation.is_none());
         let held = ("--snapshot", self.hold);
@@ -473,6 +505,10 @@ impl Options {
             ("--max-size", self.max_bytes.is_some()),
             ("--ctf=2", self.version == Version::Two),
             ("--subbuf-size of more than 16M", self.subbuf_bytes > RELAY_SUBBUF_MAX),
+            (
+                "--kernel-subbuf-size of more than 16M",
+                self.for_kernel().subbuf_bytes > RELAY_SUBBUF_MAX,
+            ),
             parts,
             held,
         ];
@@ -538,6 +574,9 @@ mod tests {
             let text = message(|options| options.subbuf_bytes = bytes);
             assert!(text.starts_with(&format!("--subbuf-size={bytes}: not a power")), "{text}");
             assert!(text.ends_with(&format!("Use {suggestion}")), "{text}");
+            let kernel = KernelOptions { subbuf_bytes: Some(bytes), ..KernelOptions::default() };
+            let text = message(|options| options.kernel = Some(kernel));
+            assert!(text.starts_with(&format!("--kernel-subbuf-size={bytes}: not")), "{text}");
         }
         for (number, suggestion) in [(0, 2), (1, 2), (6, 8), (u32::MAX, 32_768)] {
             let text = message(|options| options.nr_subbufs = number);

@@ -253,7 +253,7 @@ impl Setup<'_> {
         }
         let is_default = asked.is_default();
         let asked = kernel::Asked {
-            options: self.options,
+            options: &self.options.for_kernel(),
             kernel: asked,
             context: &self.ground.context,
             stop: self.stop,

@@ -96,7 +96,8 @@ impl RecordFlags {
             let flush = u64::try_from(self.flush.as_millis()).unwrap_or(u64::MAX);
             channel.flush_ms = (self.flush != FLUSH).then_some(flush);
             if channel.layer == LayerOf::Kernel {
-                channel.subbuf_size = kernel_size;
+                channel.subbuf_size = self.kernel_subbuf_size.or(kernel_size);
+                channel.num_subbuf = self.kernel_num_subbuf;
             }
         }
         plan.check()?;
@@ -202,6 +203,7 @@ mod tests {
             "--flush=100ms",
             "--subbuf-size=64K",
             "--num-subbuf=4",
+            "--kernel-subbuf-size=128K",
             "--max-memory=1G",
             "--rotate-size=1M",
             "--sample=99",
@@ -217,6 +219,8 @@ mod tests {
             assert_eq!(channel.events[0].filter.as_deref(), Some("ret < 0"));
         }
         let [user, kernel] = &asked.channels[..] else { panic!("{asked:?}") };
+        let sizes = [user, kernel].map(|channel| (channel.subbuf_size, channel.num_subbuf));
+        assert_eq!(sizes, [(None, None), (Some(128 << 10), None)]);
         assert_eq!(user.contexts, ["ip"]);
         assert_eq!(kernel.contexts[..2], ["pid", "procname"]);
         assert!(kernel.events.iter().any(|event| event.sample == Some(99)));

@@ -49,6 +49,7 @@ pub struct ByDefault {
 /// [`NoKernel`]: the kernel cannot be recorded, or not by this user.
 pub fn of_plan(options: &Options) -> Result<ByDefault, NoKernel> {
     check().map_err(|error| reason_of(&error))?;
+    let options = &options.for_kernel();
     let sized = sized(options, nr_cpus(options));
     if !is_there_memory(&sized) {
         return Err(no_memory());
