@@ -11,6 +11,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "count.h"
 
@@ -32,7 +34,10 @@ static void *work(void *argument)
 		void *object = dlopen(names[0], RTLD_NOW | RTLD_LOCAL);
 		int (*function)(int);
 
-		test_must(object);
+		if (!object) {
+			fprintf(stderr, "attack_loader: %s: %s\n", names[0], dlerror());
+			_exit(96);
+		}
 		function = (int (*)(int))(intptr_t)dlsym(object, names[1]);
 		test_must(function && function(3) == 9);
 		test_must(!dlclose(object));

@@ -143,7 +143,7 @@ struct said {
 	uint32_t ids[NR_IDS];
 };
 
-static __thread struct said said __attribute__((tls_model("initial-exec")));
+static STRATA_OF_THREAD struct said said;
 
 /* Neither NEVER nor ASKING. */
 static uint64_t moment(void)

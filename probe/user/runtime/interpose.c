@@ -91,6 +91,20 @@ __asm__(".pushsection .text\n"
 	".size syscall, . - syscall\n"
 	".popsection\n");
 
+/* Where strata_thread is, behind %fs; in RAX, too. */
+#ifdef STRATA_TLS_DESCRIPTORS
+#define THREAD_TO_RDX                                \
+	"subq $8, %rsp\n\t"                          \
+	".cfi_adjust_cfa_offset 8\n\t"               \
+	"leaq strata_thread@tlsdesc(%rip), %rax\n\t" \
+	"call *strata_thread@tlscall(%rax)\n\t"      \
+	"movq %rax, %rdx\n\t"                        \
+	"addq $8, %rsp\n\t"                          \
+	".cfi_adjust_cfa_offset -8\n\t"
+#else
+#define THREAD_TO_RDX "movq strata_thread@gottpoff(%rip), %rdx\n\t"
+#endif
+
 /*
  * The child returns first, and what it does with the stack its parent finds: the return address is in a register
  * meanwhile, as libc has it. So is what was noted of the thread, which is STRATA_THREAD_VFORKED while both could be
@@ -106,11 +120,9 @@ __asm__(".pushsection .text\n"
 	"strata_vfork:\n"
 	"vfork:\n\t"
 	".cfi_startproc\n\t"
-	"endbr64\n\t"
-	"popq %rdi\n\t"
+	"endbr64\n\t" THREAD_TO_RDX "popq %rdi\n\t"
 	".cfi_adjust_cfa_offset -8\n\t"
 	".cfi_register %rip, %rdi\n\t"
-	"movq strata_thread@gottpoff(%rip), %rdx\n\t"
 	"movq %fs:(%rdx), %rsi\n\t"
 	"movq %rsi, %rax\n\t"
 	"sarq $63, %rax\n\t"

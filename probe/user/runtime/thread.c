@@ -9,7 +9,7 @@
 
 #include "thread.h"
 
-__thread uint64_t strata_thread;
+STRATA_OF_THREAD uint64_t strata_thread;
 
 /* A mutex of libc's says its owner's id: compared with the kernel's word when the process began. */
 static int libc_knows;

@@ -6,6 +6,7 @@
 #ifndef STRATA_RUNTIME_THREAD_H
 #define STRATA_RUNTIME_THREAD_H
 
+#include "of_thread.h"
 #include "runtime.h"
 
 #define STRATA_USER_VTID_BYTES 4u
@@ -16,7 +17,7 @@
  * the child has the parent's memory, and only the kernel knows who is asking. Else the id less 1, and 2^32 -
  * STRATA_THREAD_CARRY below, so that the addition's carry makes it the id.
  */
-extern __thread uint64_t strata_thread STRATA_HIDDEN __attribute__((tls_model("initial-exec")));
+extern STRATA_OF_THREAD uint64_t strata_thread STRATA_HIDDEN;
 
 #define STRATA_THREAD_CARRY	    UINT64_C(0x40000000)
 #define STRATA_THREAD_VFORKED	    -1

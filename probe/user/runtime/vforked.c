@@ -10,12 +10,14 @@
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 
+#include "of_thread.h"
+
 /* What the kernel has of an area at least, and aligned so. */
 struct strata_vforked_area {
 	_Alignas(32) unsigned char bytes[32];
 };
 
-static __thread struct strata_vforked_area area __attribute__((tls_model("initial-exec")));
+static STRATA_OF_THREAD struct strata_vforked_area area;
 
 #define STRATA_RSEQ_OFFSET ((const char *)&area - (const char *)__builtin_thread_pointer())
 
