@@ -4,6 +4,7 @@ mod blocked;
 mod fields;
 mod flames;
 mod jobs;
+mod offcpu;
 mod paths;
 mod resources;
 mod spellings;

@@ -111,24 +111,9 @@ impl Row {
         self.rivals.extend(other.rivals);
     }
 
-    /// Waits of one kind, and times of one rival, of several threads are one. Of what ended most waits, that of the first
-    /// thread that says it most often stays.
+    /// Waits of one kind, and times of one rival, of several threads are one.
     fn join(&mut self) {
-        self.waits.sort_by(|one, other| one.kind().cmp(&other.kind()));
-        self.waits.dedup_by(|wait, known| {
-            let is_same = wait.kind() == known.kind();
-            if is_same {
-                known.count += wait.count;
-                known.total = known.total.saturating_add(wait.total);
-                known.max = known.max.max(wait.max);
-                let times = |woken_by: &Option<(Label, u64)>| woken_by.as_ref().map(|it| it.1);
-                if times(&wait.woken_by) > times(&known.woken_by) {
-                    (known.woken_by, known.is_sure) = (wait.woken_by.take(), wait.is_sure);
-                    (known.ended_by, known.device) = (wait.ended_by, wait.device.take());
-                }
-            }
-            is_same
-        });
+        join_waits(&mut self.waits);
         self.rivals.sort_by(|one, other| one.0.cmp(&other.0));
         self.rivals.dedup_by(|rival, known| {
             let is_same = rival.0 == known.0;
@@ -140,11 +125,36 @@ impl Row {
     }
 
     fn sort(&mut self) {
-        self.waits.sort_by(|one, other| {
-            other.total.cmp(&one.total).then_with(|| one.kind().cmp(&other.kind()))
-        });
+        sort_waits(&mut self.waits);
         self.rivals.sort_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
     }
+}
+
+/// Waits of one kind, of several threads, are one. Of what ended most waits, that of the first thread that says it most
+/// often stays.
+pub(super) fn join_waits(waits: &mut Vec<Wait>) {
+    waits.sort_by(|one, other| one.kind().cmp(&other.kind()));
+    waits.dedup_by(|wait, known| {
+        let is_same = wait.kind() == known.kind();
+        if is_same {
+            known.count += wait.count;
+            known.total = known.total.saturating_add(wait.total);
+            known.max = known.max.max(wait.max);
+            let times = |woken_by: &Option<(Label, u64)>| woken_by.as_ref().map(|it| it.1);
+            if times(&wait.woken_by) > times(&known.woken_by) {
+                (known.woken_by, known.is_sure) = (wait.woken_by.take(), wait.is_sure);
+                (known.ended_by, known.device) = (wait.ended_by, wait.device.take());
+            }
+        }
+        is_same
+    });
+}
+
+/// By falling time.
+pub(super) fn sort_waits(waits: &mut [Wait]) {
+    waits.sort_by(|one, other| {
+        other.total.cmp(&one.total).then_with(|| one.kind().cmp(&other.kind()))
+    });
 }
 
 /// A thread that wanted a CPU for long.
