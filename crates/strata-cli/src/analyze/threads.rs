@@ -8,12 +8,17 @@ use serde_json::{json, Value};
 use strata_analyze::reports::threads::{
     Delay, Device, Row, Stall, ThreadCounter, ThreadsReport, Wait, Why,
 };
+use strata_analyze::reports::Times;
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, NamesFlags, EXIT_STATUS};
-use super::rows::{by, document, keys, length, more, name, put_rows, put_sums, section, subject};
+use super::rows::{
+    by, document, figures, histogram_of, keys, length, more, name, put_rows, put_sums, section,
+    subject,
+};
 use crate::reading::selection::SYNTAX;
+use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, HEAD};
 use crate::talk::units::{clean, count, counted};
 
@@ -187,6 +192,14 @@ pub fn wait_json(wait: &Wait) -> Value {
     })
 }
 
+/// How its times without a CPU were spread; null: it had none, or there was no room for them.
+fn delay_json(delays: &Times) -> Value {
+    match delays.count {
+        0 => Value::Null,
+        _ => Value::Object(figures(delays)),
+    }
+}
+
 fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
     let row = |row: &Row| {
         let mut map = keys(&row.label);
@@ -205,6 +218,7 @@ fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
             ("unknown_ns", json!(row.unknown)),
             ("runs", json!(row.runs)),
             ("max_delay_ns", json!(row.delay)),
+            ("delay", delay_json(&row.delays)),
             ("waits", row.waits.iter().map(wait_json).collect()),
             ("had_cpu", rivals.collect()),
         ] {
@@ -304,6 +318,7 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
         (what, left),
         ("running", right),
         ("runnable", right),
+        ("p99", right),
         ("longest", right),
         ("blocked", right),
         ("unknown", right),
@@ -317,6 +332,7 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
             name(&row.label).into(),
             some(row.running).into(),
             some(row.runnable()).into(),
+            some(row.delays.quantile(0.99)).into(),
             some(row.delay).into(),
             some(row.blocked).into(),
             some(row.unknown).into(),
@@ -351,6 +367,12 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
     }
     section(&mut out, "What they were blocked in", &waits);
     section(&mut out, "Who had the CPU that they wanted", &rivals);
+    let mut delays = Times::default();
+    report.rows.iter().for_each(|row| delays.merge(&row.delays));
+    if delays.count > 0 {
+        let title = "How long they wanted a CPU";
+        histogram_of(&mut out, title, &delays.spread, "times", !is_utf8());
+    }
     put_stalls(&mut out, report, rows);
     if !report.delays.is_empty() {
         let mut delays =
