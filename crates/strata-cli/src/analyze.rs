@@ -7,6 +7,7 @@ mod flame;
 mod irq;
 mod locks;
 mod memory;
+mod offcpu;
 mod rows;
 mod spans;
 mod summary;
@@ -59,7 +60,10 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
     let stop = Stop::on_signals().context("analyze: cannot handle signals")?;
     match &flags.report {
         Report::Syscalls(flags) => syscalls::run(flags, &stop),
-        Report::Threads(flags) => threads::run(flags, &stop),
+        Report::Threads(flags) => match flags.by {
+            threads::ByFlag::Stack => offcpu::run(flags, &stop),
+            _ => threads::run(flags, &stop),
+        },
         Report::Wait(flags) => wait::run(flags, &stop),
         Report::Files(flags) => files::run(flags, &stop),
         Report::Locks(flags) => locks::run(flags, &stop),

@@ -42,7 +42,7 @@ impl State {
 }
 
 /// What a thread is blocked in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reason {
     /// How it sleeps.
     pub sleep: Sleep,
@@ -53,7 +53,7 @@ pub struct Reason {
 }
 
 /// How the kernel lets a thread sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sleep {
     /// A signal wakes it.
     Interruptible,

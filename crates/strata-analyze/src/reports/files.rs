@@ -15,6 +15,11 @@ use super::times::Times;
 /// Rows that are kept; some 1 KiB each.
 const ROWS_MAX: usize = 1 << 15;
 
+/// [`Row::kind`] of a disk, by what it was asked for.
+pub const DISK: &str = "disk";
+/// [`Row::kind`] of what may be on any disk or none, or is not known at all.
+pub const UNKNOWN: &str = "unknown";
+
 /// What rows are put together by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
@@ -25,6 +30,8 @@ pub enum By {
     Process,
     /// A file of all processes.
     Path,
+    /// All of a kind of things, of all processes; and what each disk was asked for.
+    Device,
 }
 
 /// What is done to a file, or to several.
@@ -34,7 +41,8 @@ pub struct Row {
     pub label: Label,
     /// The path, the socket's address; empty where rows are by process.
     pub name: String,
-    /// `file`, `socket`, `pipe`, `nameless`; `descriptor`: what it was opened for is not in the trace.
+    /// `file`, `socket`, `pipe`, `nameless`; `descriptor`: what it was opened for is not in the trace. Of devices: `disk`,
+    /// `socket`, `pipe`, `nameless`, `unknown`.
     pub kind: &'static str,
     /// Calls that returned an error.
     pub errors: u64,
@@ -170,6 +178,7 @@ impl FileCounter {
     #[must_use]
     pub fn finish(self, world: &World, by: By, is_wanted: &dyn Fn(&Label) -> bool) -> FilesReport {
         let mut rows: HashMap<(Option<ThreadId>, Option<Object>), Row> = HashMap::new();
+        let mut devices: HashMap<(Option<String>, &'static str, String), Row> = HashMap::new();
         let mut all = Row::default();
         for (thread, counted) in self.processes {
             let label = Label::process(world, thread);
@@ -188,6 +197,11 @@ impl FileCounter {
             if by == By::Process || !is_wanted(&label) {
                 continue;
             }
+            if by == By::Device {
+                let (kind, name) = device_of(world, object);
+                devices.entry((label.machine, kind, name)).or_default().merge(&counted);
+                continue;
+            }
             let process = Some(world.process_of(thread));
             let process = match (by, object) {
                 // Numbers of different processes have nothing to do with each other.
@@ -201,7 +215,27 @@ impl FileCounter {
                 row.label = label;
             }
         }
-        let mut rows: Vec<Row> = rows.into_values().collect();
+        let many = world.machines.len() > 1;
+        let machine_name =
+            |machine: u8| world.machines.get(usize::from(machine)).filter(|_| many).cloned();
+        if by == By::Device {
+            for (&(machine, device, kind), (times, bytes, errors)) in &self.disks {
+                let name = world.disk_name(machine, device);
+                let row = devices.entry((machine_name(machine), DISK, name)).or_default();
+                row.times.merge(times);
+                row.errors += errors;
+                match kind {
+                    RequestKind::Read => row.read = row.read.saturating_add(*bytes),
+                    RequestKind::Write => row.written = row.written.saturating_add(*bytes),
+                    RequestKind::Discard | RequestKind::Flush | RequestKind::Other => {}
+                }
+            }
+        }
+        let devices = devices.into_iter().map(|((machine, kind, name), row)| {
+            let label = Label { machine, ..Label::default() };
+            Row { label, kind, name, ..row }
+        });
+        let mut rows: Vec<Row> = rows.into_values().chain(devices).collect();
         rows.sort_by(|one, other| {
             let by_total = other.times.total.cmp(&one.times.total);
             let key = |row: &Row| (row.name.clone(), row.kind, row.label.clone());
@@ -216,10 +250,9 @@ impl FileCounter {
         let slowest = slowest.filter(|slow| is_wanted(&slow.label)).collect();
         let mut disks: Vec<_> = self.disks.into_iter().collect();
         disks.sort_by_key(|&(key, _)| key);
-        let disks = disks.into_iter().map(|((machine, device, kind), (times, bytes, errors))| {
-            let many = world.machines.len() > 1;
-            Disk {
-                machine: world.machines.get(usize::from(machine)).filter(|_| many).cloned(),
+        let disks =
+            disks.into_iter().map(|((machine, device, kind), (times, bytes, errors))| Disk {
+                machine: machine_name(machine),
                 name: world.disk_name(machine, device),
                 kind: match kind {
                     RequestKind::Read => "read",
@@ -231,8 +264,7 @@ impl FileCounter {
                 bytes,
                 errors,
                 times,
-            }
-        });
+            });
         FilesReport { rows, all, slowest, disks: disks.collect(), left_out: self.left_out }
     }
 }
@@ -267,6 +299,19 @@ fn name_of(world: &World, object: Object) -> (&'static str, String) {
         }
         Object::Descriptor(number) => ("descriptor", format!("descriptor {number}")),
         _ => ("", String::new()),
+    }
+}
+
+/// On what a file is, as far as a trace says so: of no path it says on which disk that is.
+fn device_of(world: &World, object: Object) -> (&'static str, String) {
+    let (kind, name) = name_of(world, object);
+    match kind {
+        // Without its address, or what else tells one from another.
+        "socket" | "pipe" | "nameless" => {
+            let end = name.find([' ', ':']).unwrap_or(name.len());
+            (kind, name.get(..end).unwrap_or(&name).to_owned())
+        }
+        _ => (UNKNOWN, UNKNOWN.to_owned()),
     }
 }
 

@@ -7,6 +7,7 @@ use strata_ctf::read::{Event, Reader, TimeRange};
 use strata_timeline::{Alone, AloneSpan, Interval, Observer, Paired, Span, State, ThreadId, World};
 
 use super::frames::{FrameId, Frames, StackScopes};
+use super::left::{is_switch, waits_since, Left};
 use crate::debug_info::SourceOptions;
 
 /// Stacks that are told apart; what is more is in one of its process.
@@ -90,8 +91,8 @@ pub struct FlameMaker {
     classes: Vec<Option<Class>>,
     /// By process, and whether of samples.
     stacks: HashMap<(bool, Stack), u64>,
-    /// Of a thread that has left its CPU: its stack, and when.
-    waiting: HashMap<ThreadId, (Stack, i64)>,
+    /// Of a thread that has left its CPU to wait.
+    left: Left<Stack>,
     /// Of each thread and depth, the time of the spans that have ended there since what is around them began.
     inner: HashMap<ThreadId, Vec<u64>>,
     has_samples: bool,
@@ -114,7 +115,7 @@ impl FlameMaker {
             frames,
             classes: Vec::new(),
             stacks: HashMap::new(),
-            waiting: HashMap::new(),
+            left: Left::default(),
             inner: HashMap::new(),
             has_samples: false,
             empty: [0; 2],
@@ -143,22 +144,8 @@ impl FlameMaker {
     ) -> (Stack, bool) {
         let process = who.map(|who| world.process_of(who));
         let pid = process.and_then(|process| world.threads.get(process)).map(|it| it.tid.into());
-        let (user, kernel) = scopes.read(event);
-        let mut frames = Vec::with_capacity(user.len() + kernel.len());
-        for (depth, &address) in user.iter().enumerate().rev() {
-            frames.push(match pid {
-                Some(pid) => self.frames.user(pid, address, depth > 0),
-                None => self.frames.of(&format!("{address:#x}")),
-            });
-        }
-        for (depth, &address) in kernel.iter().enumerate().rev() {
-            frames.push(self.frames.kernel(event, address, depth > 0));
-        }
-        let is_any = !frames.is_empty();
-        if !is_any {
-            frames.push(self.frames.of("[no stack]"));
-        }
-        ((process, frames.into()), is_any)
+        let (frames, is_any) = self.frames.stack(event, scopes, pid);
+        ((process, frames), is_any)
     }
 
     /// What was put together.
@@ -211,7 +198,7 @@ impl FlameMaker {
             let short = name.rsplit(':').next().unwrap_or(name);
             Class {
                 scopes: StackScopes::of(event.class()),
-                is_switch: short == "sched_switch",
+                is_switch: is_switch(name),
                 is_sample: SAMPLES.contains(&short),
                 is_description: short.starts_with("lttng_statedump_"),
                 name: name.to_owned(),
@@ -246,15 +233,11 @@ impl Observer for FlameMaker {
             }
             Weigh::OffCpu if selected && class.is_switch => {
                 let Some(who) = who else { return };
-                let Some(thread) = world.threads.get(who) else { return };
-                let since = thread.since;
-                if !matches!(thread.state, State::Blocked(_)) || Some(since) != event.time() {
-                    return;
-                }
+                let Some(since) = waits_since(world, event, who) else { return };
                 class.count += 1;
                 let (stack, is_any) = self.stack(world, event, scopes, Some(who));
                 self.empty[0] += u64::from(!is_any);
-                self.waiting.insert(who, (stack, since));
+                self.left.put(who, stack, since);
             }
             _ => {}
         }
@@ -264,9 +247,9 @@ impl Observer for FlameMaker {
         if self.weigh != Weigh::OffCpu || !matches!(interval.state, State::Blocked(_)) {
             return;
         }
-        let Some((stack, since)) = self.waiting.remove(&thread) else { return };
+        let Some(stack) = self.left.take(thread, interval.from) else { return };
         let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
-        if since == interval.from && from < to {
+        if from < to {
             self.add(false, stack, to.abs_diff(from));
         }
     }

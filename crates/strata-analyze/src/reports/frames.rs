@@ -13,6 +13,11 @@ const FRAMES_MAX: usize = 1 << 20;
 /// Addresses whose frames are remembered.
 const KNOWN_MAX: usize = 1 << 18;
 
+/// What the name of a frame of the kernel ends in.
+const OF_KERNEL: &str = "_[k]";
+/// Frames of a stack's short text: of a program, of the kernel in front of these, and of the kernel alone.
+const SHORT: [usize; 3] = [4, 1, 4];
+
 /// A frame, by its number in [`Frames`].
 pub type FrameId = u32;
 
@@ -130,8 +135,8 @@ impl Frames {
             return id;
         }
         let name = match self.source.kernel_function(event, at) {
-            Some((name, _)) => format!("{}_[k]", String::from_utf8_lossy(&name)),
-            None => format!("{address:#x}_[k]"),
+            Some((name, _)) => format!("{}{OF_KERNEL}", String::from_utf8_lossy(&name)),
+            None => format!("{address:#x}{OF_KERNEL}"),
         };
         let id = self.of(&name);
         if self.known.len() >= KNOWN_MAX {
@@ -140,6 +145,72 @@ impl Frames {
         self.known.insert(key, id);
         id
     }
+
+    /// The only frame of a stack without an address.
+    pub fn no_stack(&mut self) -> FrameId {
+        self.of("[no stack]")
+    }
+
+    /// The call stack of a record of this process, the outermost frame first, and whether an address is in it.
+    pub fn stack(
+        &mut self,
+        event: &Event<'_>,
+        scopes: StackScopes,
+        pid: Option<i64>,
+    ) -> (Box<[FrameId]>, bool) {
+        let (user, kernel) = scopes.read(event);
+        let mut frames = Vec::with_capacity(user.len() + kernel.len());
+        for (depth, &address) in user.iter().enumerate().rev() {
+            frames.push(match pid {
+                Some(pid) => self.user(pid, address, depth > 0),
+                None => self.of(&format!("{address:#x}")),
+            });
+        }
+        for (depth, &address) in kernel.iter().enumerate().rev() {
+            frames.push(self.kernel(event, address, depth > 0));
+        }
+        let is_any = !frames.is_empty();
+        if !is_any {
+            frames.push(self.no_stack());
+        }
+        (frames.into(), is_any)
+    }
+}
+
+/// Whether a frame of the kernel is how it switches from a thread to another, or how that is recorded: it is in each
+/// stack with which a thread left its CPU.
+fn is_switch(name: &str) -> bool {
+    const BEGINS: [&str; 8] = [
+        "bpf_",
+        "__bpf_",
+        "__traceiter_",
+        "perf_trace_",
+        "trace_event_raw_event_",
+        "__schedule",
+        "schedule",
+        "preempt_schedule",
+    ];
+    name.ends_with(OF_KERNEL) && BEGINS.iter().any(|begin| name.starts_with(begin))
+}
+
+/// A few frames of a stack, the innermost first, as a text: those of the program, and the kernel's in front of them.
+#[must_use]
+pub fn short(frames: &[String]) -> String {
+    let switches = frames.iter().take_while(|name| is_switch(name)).count();
+    // Of a stack in which there is nothing else, that.
+    let frames = frames.get(switches..).filter(|rest| !rest.is_empty()).unwrap_or(frames);
+    let kernel = frames.iter().take_while(|name| name.ends_with(OF_KERNEL)).count();
+    let (kernel, user) = frames.split_at(kernel);
+    let [of_user, before, alone] = SHORT;
+    let most = if user.is_empty() { alone } else { before };
+    let mut texts: Vec<&str> = Vec::new();
+    for (part, most) in [(kernel, most), (user, of_user)] {
+        texts.extend(part.iter().take(most).map(String::as_str));
+        if part.len() > most {
+            texts.push("…");
+        }
+    }
+    texts.join(" < ")
 }
 
 /// Where a class' records have call stacks.

@@ -9,11 +9,13 @@ mod frames;
 mod histogram;
 pub mod irq;
 mod label;
+mod left;
 pub mod locks;
 mod longest;
 pub mod memory;
 #[cfg(test)]
 mod more_tests;
+pub mod offcpu;
 mod pass;
 #[cfg(test)]
 mod programs_tests;

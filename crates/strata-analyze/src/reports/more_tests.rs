@@ -151,6 +151,22 @@ fn files_have_the_bytes_that_calls_return_on_both_sides_of_a_copy() {
 }
 
 #[test]
+fn devices_are_disks_by_their_requests_and_what_no_record_places_is_unknown() {
+    let report = files(files::By::Device, "");
+    let row = |kind| report.rows.iter().find(|row| row.kind == kind).unwrap();
+    assert_eq!(report.rows.len(), 2, "{:?}", report.rows);
+    let disk = row(files::DISK);
+    assert_eq!((disk.name.as_str(), disk.read, disk.written), ("254:0", 4 * 512, 0));
+    assert_eq!((disk.times.count, disk.times.total, disk.errors), (1, 420, 0));
+    // The file, of which nobody says where it is, and a descriptor; the call that copies is in both.
+    let unknown = row(files::UNKNOWN);
+    assert_eq!((unknown.read, unknown.written, unknown.opens, unknown.errors), (110, 50, 1, 1));
+    assert_eq!((unknown.times.count, report.all.times.count), (5, 4));
+    let is_same = |row: &files::Row| row.label == Default::default() && !row.name.is_empty();
+    assert!(report.rows.iter().all(is_same), "{:?}", report.rows);
+}
+
+#[test]
 fn locks_say_who_waited_and_who_or_what_ended_it() {
     let report = |by| {
         with(|reader| {

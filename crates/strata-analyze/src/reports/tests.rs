@@ -4,6 +4,7 @@ mod blocked;
 mod fields;
 mod flames;
 mod jobs;
+mod offcpu;
 mod paths;
 mod resources;
 mod spellings;
@@ -13,7 +14,7 @@ use strata_ctf::read::TimeRange;
 use strata_timeline::ThreadId;
 
 use super::syscalls::{By, Counter, Syscalls};
-use super::threads::{ThreadCounter, ThreadsReport};
+use super::threads::{Row, ThreadCounter, ThreadsReport};
 use super::wait::{History, Node, What};
 use super::{arguments, pass, Asked, Label, Passed};
 use crate::hand_tests::V::{self, Text, I64, U32, U64};
@@ -226,6 +227,12 @@ fn threads_have_all_their_time_in_some_state() {
     assert_eq!(row(7).label.process, "x");
     let delays: Vec<_> = report.delays.iter().map(|delay| (delay.label.tid, delay.nanos)).collect();
     assert_eq!(delays, [(Some(5), 190), (Some(6), 90)]);
+    // Those that have not ended are among them.
+    let spread = |row: &Row| (row.delays.count, row.delays.total, row.delays.min, row.delays.max);
+    assert_eq!((spread(row(5)), spread(row(6))), ((1, 190, 190, 190), (2, 290, 90, 200)));
+    let of_process = threads(TimeRange::ALL, true);
+    let five = of_process.rows.iter().find(|row| row.label.pid == Some(5)).unwrap();
+    assert_eq!(spread(five), (3, 480, 90, 200));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use strata_timeline::{
 };
 
 use super::label::Label;
+use super::times::Times;
 use super::virtual_cpus::VirtualCpus;
 pub use super::virtual_cpus::{Stall, Why};
 
@@ -20,6 +21,8 @@ const WAKERS_MAX: usize = 16;
 const RUNS_MAX: usize = 4096;
 /// Who had the CPU is kept of so many pairs of threads.
 const RIVALS_MAX: usize = 1 << 17;
+/// Of so many threads it is kept how their delays are spread; some 1 KiB each.
+const SPREADS_MAX: usize = 1 << 15;
 
 /// A kind of waits of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,6 +84,8 @@ pub struct Row {
     pub runs: u64,
     /// The longest time for which it wanted one \[ns\].
     pub delay: u64,
+    /// Each time for which it wanted one; of threads for which there was no room, nothing.
+    pub delays: Times,
     /// What it was blocked in, by falling time.
     pub waits: Vec<Wait>,
     /// Who had the CPU while it wanted it, by falling time; `None`: nobody, or the trace does not say \[ns\].
@@ -106,29 +111,15 @@ impl Row {
             *sum = sum.saturating_add(more);
         }
         self.delay = self.delay.max(other.delay);
+        self.delays.merge(&other.delays);
         // Those of one kind are put together when all are there: a process may have any number of them.
         self.waits.extend(other.waits);
         self.rivals.extend(other.rivals);
     }
 
-    /// Waits of one kind, and times of one rival, of several threads are one. Of what ended most waits, that of the first
-    /// thread that says it most often stays.
+    /// Waits of one kind, and times of one rival, of several threads are one.
     fn join(&mut self) {
-        self.waits.sort_by(|one, other| one.kind().cmp(&other.kind()));
-        self.waits.dedup_by(|wait, known| {
-            let is_same = wait.kind() == known.kind();
-            if is_same {
-                known.count += wait.count;
-                known.total = known.total.saturating_add(wait.total);
-                known.max = known.max.max(wait.max);
-                let times = |woken_by: &Option<(Label, u64)>| woken_by.as_ref().map(|it| it.1);
-                if times(&wait.woken_by) > times(&known.woken_by) {
-                    (known.woken_by, known.is_sure) = (wait.woken_by.take(), wait.is_sure);
-                    (known.ended_by, known.device) = (wait.ended_by, wait.device.take());
-                }
-            }
-            is_same
-        });
+        join_waits(&mut self.waits);
         self.rivals.sort_by(|one, other| one.0.cmp(&other.0));
         self.rivals.dedup_by(|rival, known| {
             let is_same = rival.0 == known.0;
@@ -140,11 +131,36 @@ impl Row {
     }
 
     fn sort(&mut self) {
-        self.waits.sort_by(|one, other| {
-            other.total.cmp(&one.total).then_with(|| one.kind().cmp(&other.kind()))
-        });
+        sort_waits(&mut self.waits);
         self.rivals.sort_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
     }
+}
+
+/// Waits of one kind, of several threads, are one. Of what ended most waits, that of the first thread that says it most
+/// often stays.
+pub(super) fn join_waits(waits: &mut Vec<Wait>) {
+    waits.sort_by(|one, other| one.kind().cmp(&other.kind()));
+    waits.dedup_by(|wait, known| {
+        let is_same = wait.kind() == known.kind();
+        if is_same {
+            known.count += wait.count;
+            known.total = known.total.saturating_add(wait.total);
+            known.max = known.max.max(wait.max);
+            let times = |woken_by: &Option<(Label, u64)>| woken_by.as_ref().map(|it| it.1);
+            if times(&wait.woken_by) > times(&known.woken_by) {
+                (known.woken_by, known.is_sure) = (wait.woken_by.take(), wait.is_sure);
+                (known.ended_by, known.device) = (wait.ended_by, wait.device.take());
+            }
+        }
+        is_same
+    });
+}
+
+/// By falling time.
+pub(super) fn sort_waits(waits: &mut [Wait]) {
+    waits.sort_by(|one, other| {
+        other.total.cmp(&one.total).then_with(|| one.kind().cmp(&other.kind()))
+    });
 }
 
 /// A thread that wanted a CPU for long.
@@ -174,7 +190,7 @@ pub struct ThreadsReport {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Times {
+struct Spent {
     running: u64,
     woken: u64,
     preempted: u64,
@@ -227,9 +243,10 @@ type Run = (i64, i64, ThreadId);
 pub struct ThreadCounter {
     range: TimeRange,
     /// By [`ThreadId::index`].
-    times: Vec<Times>,
+    times: Vec<Spent>,
     waits: HashMap<(ThreadId, Option<Reason>), Waited>,
     rivals: HashMap<(ThreadId, Option<ThreadId>), u64>,
+    spreads: HashMap<ThreadId, Times>,
     /// By CPU; machines are apart.
     runs: HashMap<(u8, u32), VecDeque<Run>>,
     delays: BinaryHeap<Reverse<(u64, i64, ThreadId, u32)>>,
@@ -246,6 +263,7 @@ impl ThreadCounter {
             times: Vec::new(),
             waits: HashMap::new(),
             rivals: HashMap::new(),
+            spreads: HashMap::new(),
             runs: HashMap::new(),
             delays: BinaryHeap::new(),
             kept: delays,
@@ -290,7 +308,7 @@ impl ThreadCounter {
 
     /// What was counted; by process, or by thread.
     #[must_use]
-    pub fn finish(self, world: &World, by_process: bool) -> ThreadsReport {
+    pub fn finish(mut self, world: &World, by_process: bool) -> ThreadsReport {
         let mut rows: HashMap<ThreadId, Row> = HashMap::new();
         for ((id, _), times) in world.threads.iter().zip(self.times.iter().skip(1)) {
             let row = Row {
@@ -302,6 +320,7 @@ impl ThreadCounter {
                 unknown: times.unknown,
                 runs: times.runs,
                 delay: times.delay,
+                delays: self.spreads.remove(&id).unwrap_or_default(),
                 ..Row::default()
             };
             // Of others nothing is known but that they were there.
@@ -507,7 +526,7 @@ impl Observer for ThreadCounter {
         }
         let nanos = to.abs_diff(from);
         if self.times.len() <= thread.index() {
-            self.times.resize_with(thread.index() + 1, Times::default);
+            self.times.resize_with(thread.index() + 1, Spent::default);
         }
         let Some(times) = self.times.get_mut(thread.index()) else { return };
         match interval.state {
@@ -520,6 +539,9 @@ impl Observer for ThreadCounter {
                 match woken {
                     true => times.woken += nanos,
                     false => times.preempted += nanos,
+                }
+                if self.spreads.len() < SPREADS_MAX || self.spreads.contains_key(&thread) {
+                    self.spreads.entry(thread).or_default().add(nanos);
                 }
                 let Some(cpu) = interval.cpu else {
                     return add(&mut self.rivals, (thread, None), nanos);

@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use anyhow::{bail, Context, Result};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{json, Value};
+use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::perfetto::PairRule;
 use strata_analyze::reports::{idle_rules, pass_on, span_roles, Asked, Label, Passed};
 use strata_ctf::read::{Reader, Selection, TimeRange};
@@ -100,6 +102,34 @@ impl PairFlags {
     pub fn words(&self) -> String {
         let word = |rule: &PairRule| format!(" --pair {}", shell_word(&clean(&rule.to_string())));
         self.pairs.iter().map(word).collect()
+    }
+}
+
+/// Where the names of functions come from.
+#[derive(Debug, Args)]
+pub struct NamesFlags {
+    /// Look for separate debug information in DIR [default: /usr/lib/debug]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    debug_info_dir: Option<PathBuf>,
+
+    /// The traced system's files are below DIR
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    debug_info_target_prefix: Option<PathBuf>,
+}
+
+impl NamesFlags {
+    /// Whether anything is said.
+    pub fn is_any(&self) -> bool {
+        self.options() != SourceOptions::default()
+    }
+
+    /// As what looks for them takes them.
+    pub fn options(&self) -> SourceOptions {
+        SourceOptions {
+            folder: self.debug_info_dir.clone(),
+            prefix: self.debug_info_target_prefix.clone(),
+            full_path: false,
+        }
     }
 }
 

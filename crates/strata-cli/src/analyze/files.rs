@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
-use strata_analyze::reports::files::{By, Disk, FileCounter, FilesReport, Row, Slow};
+use strata_analyze::reports::files::{
+    By, Disk, FileCounter, FilesReport, Row, Slow, DISK, UNKNOWN,
+};
 use strata_analyze::reports::QUANTILE_ERROR;
 use strata_analyze::short::result_text;
 use strata_analyze::stats::time_of_day;
@@ -35,6 +37,12 @@ What is counted:
   that is in the trace; of others the number is shown.
   Requests to disks are in the trace if block_rq_issue and
   block_rq_complete were recorded. They are of all: not with --of.
+
+Devices (--by device):
+  Each disk, with the requests to it; sockets by their protocol, pipes,
+  epoll and other descriptors without a path, with the system calls.
+  On which disk a path is, no record says: such calls are in the row
+  'unknown', as are those of descriptors that are not known.
 ";
 
 /// `strata analyze files`.
@@ -44,7 +52,7 @@ pub struct FilesFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// A row for each process and file, for each process, or for each file of all processes
+    /// A row for each process and file, for each process, for each file of all processes, or for each device
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
@@ -67,6 +75,8 @@ enum ByFlag {
     Process,
     /// A file of all processes
     Path,
+    /// Disks, kinds of sockets, pipes
+    Device,
 }
 
 /// Do it, and give the exit status.
@@ -81,6 +91,7 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
         ByFlag::File => By::File,
         ByFlag::Process => By::Process,
         ByFlag::Path => By::Path,
+        ByFlag::Device => By::Device,
     };
     let world = made.passed.timeline.world();
     let mut report = counter.finish(world, by, &|label| is_wanted(flags.of.as_deref(), label));
@@ -88,6 +99,7 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     // A disk is mostly asked by threads of the kernel, later, for whoever has written.
     if flags.of.is_some() {
         report.disks.clear();
+        report.rows.retain(|row| row.kind != DISK);
     }
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.all.times.count == 0 && report.disks.is_empty();
@@ -171,11 +183,17 @@ fn text(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
         length(all.times.total),
     );
     let (left, right) = (Align::Left, Align::Right);
-    if all.times.count > 0 {
+    if !report.rows.is_empty() {
+        let (first, second, calls) = match flags.by {
+            ByFlag::File => ("process", "file", "calls"),
+            ByFlag::Process => ("process", "", "calls"),
+            ByFlag::Path => ("", "file", "calls"),
+            ByFlag::Device => ("", "device", "count"),
+        };
         let mut table = Table::new(&[
-            (if flags.by == ByFlag::Path { "" } else { "process" }, left),
-            (if flags.by == ByFlag::Process { "" } else { "file" }, left),
-            ("calls", right),
+            (first, left),
+            (second, left),
+            (calls, right),
             ("read", right),
             ("written", right),
             ("errors", right),
@@ -188,9 +206,14 @@ fn text(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
         let rows = flags.common.rows();
         for row in report.rows.iter().take(rows) {
             let is_of_all = row.label == Default::default();
+            let (who, what) = match flags.by {
+                ByFlag::Device => (String::new(), device(row)),
+                _ if is_of_all => (String::new(), row.name.clone()),
+                _ => (name(&row.label), row.name.clone()),
+            };
             table.row([
-                if is_of_all { "".into() } else { name(&row.label).into() },
-                clean(&row.name).into(),
+                who.into(),
+                clean(&what).into(),
                 count(row.times.count).into(),
                 bytes(row.read).into(),
                 bytes(row.written).into(),
@@ -205,7 +228,12 @@ fn text(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
         out.push('\n');
         table.write(&mut out);
         more(&mut out, report.rows.len(), rows);
+    }
+    if all.times.count > 0 {
         histogram(&mut out, &all.times.spread, "calls", !is_utf8());
+    }
+    if flags.by == ByFlag::Device {
+        said_of_devices(&mut out, report, flags);
     }
     for (number, what) in [
         (all.unsaid, "whose bytes no record tells"),
@@ -218,6 +246,34 @@ fn text(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
     disks(&mut out, report);
     slowest(&mut out, report, flags);
     out
+}
+
+/// `vda`, `tcp socket`: a row's name where rows are by device.
+fn device(row: &Row) -> String {
+    let machine = row.label.machine.as_ref().map(|machine| format!("{machine}: "));
+    let what = if row.kind == "socket" && row.name != row.kind { " socket" } else { "" };
+    format!("{}{}{what}", machine.unwrap_or_default(), row.name)
+}
+
+/// What the rows are of, which nobody can see in them.
+fn said_of_devices(out: &mut String, report: &FilesReport, flags: &FilesFlags) {
+    let has = |kind| report.rows.iter().any(|row| row.kind == kind);
+    if has(UNKNOWN) {
+        let _ = writeln!(
+            out,
+            "{DIM}no record says on which disk a path is: calls with one, and with a descriptor that is not \
+             known, are 'unknown'{DIM:#}"
+        );
+    }
+    let _ = match (has(DISK), flags.of.is_some()) {
+        (true, _) => writeln!(out, "{DIM}of disks, requests are counted, of all else calls{DIM:#}"),
+        (false, true) => Ok(()),
+        (false, false) => writeln!(
+            out,
+            "{DIM}no disk: record what they are asked by strata record -k \
+             block_rq_issue,block_rq_complete{DIM:#}"
+        ),
+    };
 }
 
 fn disks(out: &mut String, report: &FilesReport) {

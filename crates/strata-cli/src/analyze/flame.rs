@@ -2,17 +2,15 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use anyhow::{bail, Result};
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
-use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::reports::flame::{has_stacks, Flame, FlameMaker, Weigh};
 use strata_session::stop::Stop;
 use strata_timeline::Timeline;
 
-use super::common::{self, nothing, PairFlags, TraceFlags, EXIT_STATUS};
+use super::common::{self, nothing, NamesFlags, PairFlags, TraceFlags, EXIT_STATUS};
 use crate::reading::selection::SYNTAX;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -58,13 +56,8 @@ pub struct FlameFlags {
     #[arg(long, value_enum, default_value_t)]
     format: FormatFlag,
 
-    /// Look for separate debug information in DIR [default: /usr/lib/debug]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    debug_info_dir: Option<PathBuf>,
-
-    /// The traced system's files are below DIR
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    debug_info_target_prefix: Option<PathBuf>,
+    #[command(flatten)]
+    names: NamesFlags,
 }
 
 /// `--by`.
@@ -101,12 +94,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
     if weigh == Weigh::Spans && flags.common.selection.filter().is_some() {
         bail!("analyze flame: --filter selects records with call stacks, and these are spans. Use --from and --until");
     }
-    let options = SourceOptions {
-        folder: flags.debug_info_dir.clone(),
-        prefix: flags.debug_info_target_prefix.clone(),
-        full_path: false,
-    };
-    let mut maker = FlameMaker::new(range, weigh, &options);
+    let mut maker = FlameMaker::new(range, weigh, &flags.names.options());
     let timeline = Timeline::with_spans(&reader, flags.pairs.roles(&reader));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut maker, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
@@ -123,15 +111,15 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
             (_, true) => "no call stack or span matches what was asked for",
             (Weigh::Spans, _) => {
                 "the traces have neither call stacks nor spans of programs. Record stacks: strata record \
-                 --kernel-context callstack_kernel,callstack_user -k sched_switch -- COMMAND"
+                 --stack -k sched_switch -- COMMAND"
             }
             (Weigh::Records, _) => {
-                "no record has a call stack. Record some: strata record --kernel-context \
-                 callstack_kernel,callstack_user -k sched_switch -- COMMAND"
+                "no record has a call stack. Record some: strata record --stack -k sched_switch -- \
+                 COMMAND"
             }
             (Weigh::OffCpu, _) => {
                 "no thread that was blocked left its CPU with a call stack. Record them: strata record \
-                 --kernel-context callstack_kernel,callstack_user -k sched_switch,sched_waking -- COMMAND"
+                 --stack -k sched_switch,sched_waking -- COMMAND"
             }
         });
     }

@@ -1,17 +1,15 @@
 //! `strata analyze memory`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use anyhow::{bail, Result};
-use clap::{Args, ValueHint};
+use clap::Args;
 use serde_json::{json, Value};
-use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::reports::memory::{Allocated, FaultSite, Memory, MemoryCounter, Row, Site};
 use strata_analyze::reports::sums::Sum;
 use strata_session::stop::Stop;
 
-use super::common::{CommonFlags, Made, EXIT_STATUS};
+use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::rows::{document, keys, length, more, name, put_sums, section, subject};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -42,13 +40,8 @@ pub struct MemoryFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// Look for separate debug information in DIR [default: /usr/lib/debug]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    debug_info_dir: Option<PathBuf>,
-
-    /// The traced system's files are below DIR
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    debug_info_target_prefix: Option<PathBuf>,
+    #[command(flatten)]
+    names: NamesFlags,
 }
 
 /// Do it, and give the exit status.
@@ -60,12 +53,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
         );
     }
     let (reader, range) = flags.common.open()?;
-    let options = SourceOptions {
-        folder: flags.debug_info_dir.clone(),
-        prefix: flags.debug_info_target_prefix.clone(),
-        full_path: false,
-    };
-    let mut counter = MemoryCounter::new(range, &options);
+    let mut counter = MemoryCounter::new(range, &flags.names.options());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };

@@ -193,6 +193,17 @@ pub fn spread(times: &Histogram) -> String {
 
 /// Of all, a line for each power of two, from the first that has some to the last.
 pub fn histogram(out: &mut String, times: &Histogram, what: &'static str, ascii: bool) {
+    histogram_of(out, "How long they took", times, what, ascii);
+}
+
+/// The same below another title.
+pub fn histogram_of(
+    out: &mut String,
+    title: &str,
+    times: &Histogram,
+    what: &'static str,
+    ascii: bool,
+) {
     let mut counts = [0_u64; 64];
     for (first, _, count) in times.buckets() {
         let at = first.checked_ilog2().unwrap_or(0) as usize;
@@ -209,6 +220,6 @@ pub fn histogram(out: &mut String, times: &Histogram, what: &'static str, ascii:
         let bar = if ascii { "#" } else { "█" }.repeat(bar);
         table.row([length(1 << power).into(), count(number).into(), bar.into()]);
     }
-    let _ = writeln!(out, "\n{HEAD}How long they took{HEAD:#}");
+    let _ = writeln!(out, "\n{HEAD}{title}{HEAD:#}");
     table.write(out);
 }

@@ -2,18 +2,23 @@
 
 use std::fmt::Write as _;
 
-use anyhow::Result;
+use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
 use strata_analyze::reports::threads::{
     Delay, Device, Row, Stall, ThreadCounter, ThreadsReport, Wait, Why,
 };
+use strata_analyze::reports::Times;
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
-use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
-use super::rows::{by, document, keys, length, more, name, put_rows, put_sums, section, subject};
+use super::common::{is_wanted, CommonFlags, Made, NamesFlags, EXIT_STATUS};
+use super::rows::{
+    by, document, figures, histogram_of, keys, length, more, name, put_rows, put_sums, section,
+    subject,
+};
 use crate::reading::selection::SYNTAX;
+use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, HEAD};
 use crate::talk::units::{clean, count, counted};
 
@@ -29,6 +34,12 @@ States:
   blocked     it waited for something else
   unknown     the trace does not say: before the first record that
               tells, and around discarded records
+
+Stacks (--by stack):
+  A row is a call stack with which threads left their CPUs to wait, as
+  in `strata analyze flame --by offcpu`: how often, for how long, who,
+  and in what. Record them: strata record --stack -k \
+  sched_switch,sched_waking, and -k syscalls for the calls.
 ";
 
 /// `strata analyze threads`.
@@ -36,39 +47,66 @@ States:
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{STATES}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct ThreadsFlags {
     #[command(flatten)]
-    common: CommonFlags,
+    pub common: CommonFlags,
 
-    /// A row for each thread, or for each process
+    /// A row for each thread, for each process, or for each call stack with which threads were blocked
     #[arg(long, value_enum, default_value_t)]
-    by: ByFlag,
+    pub by: ByFlag,
 
     /// Only threads of this name or number, and those of processes of this name or number
     #[arg(long, value_name = "NAME|NUMBER")]
-    of: Option<String>,
+    pub of: Option<String>,
 
-    /// Show the N longest times that a thread wanted a CPU
+    /// Show the N longest times that a thread wanted a CPU, with --by stack that it was blocked
     #[arg(long, value_name = "N", default_value_t = 5)]
     delays: usize,
+
+    #[command(flatten)]
+    pub names: NamesFlags,
+}
+
+impl ThreadsFlags {
+    /// How many of the longest times are kept: of all threads, if only those of some are shown.
+    pub fn kept(&self) -> usize {
+        if self.of.is_some() {
+            DELAYS_MAX
+        } else {
+            self.delays.min(DELAYS_MAX)
+        }
+    }
+
+    /// How many of them are shown.
+    pub fn shown(&self) -> usize {
+        self.delays
+    }
+
+    /// A report of states selects no records.
+    pub fn refuse_filter(&self) -> Result<()> {
+        let instead = "--of NAME|NUMBER, which selects threads";
+        self.common.refuse_filter("threads", "a thread's states are none", instead)
+    }
 }
 
 /// `--by`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum ByFlag {
+pub enum ByFlag {
     /// Each thread
     #[default]
     Thread,
     /// All threads of a process together
     Process,
+    /// The call stack with which threads were blocked
+    Stack,
 }
 
 /// Do it, and give the exit status.
 pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
-    let instead = "--of NAME|NUMBER, which selects threads";
-    flags.common.refuse_filter("threads", "a thread's states are none", instead)?;
+    flags.refuse_filter()?;
+    if flags.names.is_any() {
+        bail!("analyze threads: names of functions are asked for, and there is no stack. Use --by stack");
+    }
     let (reader, range) = flags.common.open()?;
-    // Of all threads, if only those of some are shown.
-    let kept = if flags.of.is_some() { DELAYS_MAX } else { flags.delays.min(DELAYS_MAX) };
-    let mut counter = ThreadCounter::with_guests(&reader, range, kept);
+    let mut counter = ThreadCounter::with_guests(&reader, range, flags.kept());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
@@ -154,6 +192,14 @@ pub fn wait_json(wait: &Wait) -> Value {
     })
 }
 
+/// How its times without a CPU were spread; null: it had none, or there was no room for them.
+fn delay_json(delays: &Times) -> Value {
+    match delays.count {
+        0 => Value::Null,
+        _ => Value::Object(figures(delays)),
+    }
+}
+
 fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
     let row = |row: &Row| {
         let mut map = keys(&row.label);
@@ -172,6 +218,7 @@ fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
             ("unknown_ns", json!(row.unknown)),
             ("runs", json!(row.runs)),
             ("max_delay_ns", json!(row.delay)),
+            ("delay", delay_json(&row.delays)),
             ("waits", row.waits.iter().map(wait_json).collect()),
             ("had_cpu", rivals.collect()),
         ] {
@@ -271,6 +318,7 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
         (what, left),
         ("running", right),
         ("runnable", right),
+        ("p99", right),
         ("longest", right),
         ("blocked", right),
         ("unknown", right),
@@ -284,6 +332,7 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
             name(&row.label).into(),
             some(row.running).into(),
             some(row.runnable()).into(),
+            some(row.delays.quantile(0.99)).into(),
             some(row.delay).into(),
             some(row.blocked).into(),
             some(row.unknown).into(),
@@ -318,6 +367,12 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
     }
     section(&mut out, "What they were blocked in", &waits);
     section(&mut out, "Who had the CPU that they wanted", &rivals);
+    let mut delays = Times::default();
+    report.rows.iter().for_each(|row| delays.merge(&row.delays));
+    if delays.count > 0 {
+        let title = "How long they wanted a CPU";
+        histogram_of(&mut out, title, &delays.spread, "times", !is_utf8());
+    }
     put_stalls(&mut out, report, rows);
     if !report.delays.is_empty() {
         let mut delays =

@@ -288,6 +288,22 @@ fn waits_whose_time_was_over_were_ended_by_a_timer_whoever_ran_then() {
 }
 
 #[test]
+fn delays_of_more_threads_than_there_is_room_for_are_sums_without_their_spread() {
+    const ROOM: u32 = 1 << 15;
+    let mut told = Told::new(&[]);
+    for tid in 1..=ROOM + 3 {
+        told.wake(100, 0, tid);
+    }
+    told.tell(150, 0, "kmem_kfree", &[U64(1)]);
+    let rows = threads_of(&told, TimeRange::ALL, 0, false).rows;
+    assert_eq!(rows.len() as u32, ROOM + 3);
+    assert!(rows.iter().all(|row| (row.delay, row.runnable()) == (50, 50)));
+    let known = rows.iter().filter(|row| (row.delays.count, row.delays.total) == (1, 50));
+    assert_eq!(known.count() as u32, ROOM);
+    assert_eq!(rows.iter().filter(|row| row.delays.count == 0).count(), 3);
+}
+
+#[test]
 fn delays_that_are_kept_are_the_longest_and_say_where_the_thread_ran_then() {
     let mut told = Told::new(&[(5, 5), (6, 6), (7, 7)]);
     told.on(0).switch(10, 0, 0, 7).wake(100, 7, 5).wake(110, 7, 6);

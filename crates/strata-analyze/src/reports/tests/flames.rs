@@ -102,7 +102,7 @@ fn spans_of_no_one_thread_are_counted_and_not_shown() {
 }
 
 /// Switches and samples with stacks of one address in the program, 0: none, on one CPU.
-fn stacks(records: &[(u8, u64, u32, u64, Vec<V>)]) -> (Hand, Reader) {
+pub(super) fn stacks(records: &[(u8, u64, u32, u64, Vec<V>)]) -> (Hand, Reader) {
     let context = "u32 tid; u32 depth; u64 callstack_user[depth];";
     let events = [
         ("sched_switch", "u32 prev_tid; i64 prev_state; u32 next_tid;"),
@@ -110,6 +110,8 @@ fn stacks(records: &[(u8, u64, u32, u64, Vec<V>)]) -> (Hand, Reader) {
         ("cycles", ""),
         ("lttng_statedump_process_state", "u32 tid; u32 pid; u32 ppid; string name;"),
         ("plain", ""),
+        ("syscall_entry_epoll_wait", "u32 epfd; i64 timeout;"),
+        ("syscall_exit_epoll_wait", "i64 ret;"),
     ];
     let all: Vec<(u8, u64, Vec<V>)> = records
         .iter()
@@ -127,7 +129,7 @@ fn stacks(records: &[(u8, u64, u32, u64, Vec<V>)]) -> (Hand, Reader) {
     (hand, reader)
 }
 
-fn switch(prev: u32, state: i64, next: u32) -> Vec<V> {
+pub(super) fn switch(prev: u32, state: i64, next: u32) -> Vec<V> {
     vec![U32(prev), I64(state), U32(next)]
 }
 
