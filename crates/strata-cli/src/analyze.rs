@@ -4,6 +4,7 @@ mod common;
 mod cpu;
 mod files;
 mod flame;
+mod hidden;
 mod irq;
 mod locks;
 mod memory;

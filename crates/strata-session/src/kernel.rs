@@ -25,7 +25,7 @@ use strata_kernel::selection;
 use strata_kernel::session::{check as check_kernel, Counts as Failures, KernelSession, Spec};
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
-use strata_kernel::{sample, syscalls, Follow, Problem, SelectedEvent, Whom};
+use strata_kernel::{sample, syscalls, Follow, Problem, SelectedEvent, Tracked, Whom};
 use strata_ring::Channel;
 
 use crate::options::{KernelOptions, Options};
@@ -49,9 +49,9 @@ use source::{KernelSource, KernelTrace, Recorded};
 
 mod change;
 pub mod default;
-mod descriptors;
 mod source;
 pub mod statedump;
+mod whole;
 
 /// The kernel's layer, from before anything runs to its end. Without an event that the rules select there
 /// is only something to report.
@@ -142,7 +142,7 @@ impl KernelLayer {
         if let (Some(filter), false) = (&asked.filter, described.is_empty()) {
             check_filter(filter, &described, options.records_applications())?;
         }
-        let calls = descriptors::of(&described);
+        let found = whole::of(&described, &Tracked::default());
         let spec = Spec {
             loss_mode: options.mode,
             subbuf_bytes: options.subbuf_bytes,
@@ -179,8 +179,8 @@ impl KernelLayer {
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
         let mut attached = Attached::new(session, asked, context, of_others)?;
-        let calls = descriptors::without(calls, &attached.session.problems());
-        attached.trace.descriptors.set(calls);
+        let found = whole::without(found, &attached.session.problems());
+        attached.trace.whole.set(found);
         if of_others {
             attached.look_around(&follow, has_stacks, &mut layer.remarks);
         }
@@ -332,9 +332,9 @@ impl Layer for KernelLayer {
             return;
         };
         // What it records may have been changed since it was described.
-        let said = attached.trace.descriptors.of_new();
+        let said = attached.trace.whole.of_new();
         let kinds = attached.trace.kinds(context, attached.trace.uuid, said).unwrap_or(kinds);
-        attached.trace.descriptors.begin();
+        attached.trace.whole.begin();
         let source = KernelSource {
             context: Arc::clone(context),
             voice: voice.clone(),
@@ -392,7 +392,7 @@ impl Layer for KernelLayer {
 
     fn pause(&mut self) {
         if let Some(attached) = &mut self.attached {
-            attached.trace.descriptors.pause(true);
+            attached.trace.whole.pause(true);
             attached.session.stop();
         }
     }
@@ -400,7 +400,7 @@ impl Layer for KernelLayer {
     fn resume(&mut self) {
         if let Some(attached) = &mut self.attached {
             attached.session.start();
-            attached.trace.descriptors.pause(false);
+            attached.trace.whole.pause(false);
         }
     }
 
@@ -530,10 +530,10 @@ impl Attached {
         let (classes, as_lttng) = (session.classes().clone(), asked.as_lttng);
         // A session that is taken up has those of its begin.
         let contexts = session.contexts();
-        let descriptors = descriptors::Recorded::default();
-        let trace = KernelTrace { uuid, classes, of_dump, contexts, as_lttng, descriptors };
+        let whole = whole::Recorded::default();
+        let trace = KernelTrace { uuid, classes, of_dump, contexts, as_lttng, whole };
         // Whether they can be described: what they say is known once all rules are.
-        let kinds = Some(trace.kinds(context, uuid, descriptors::Said::default())?);
+        let kinds = Some(trace.kinds(context, uuid, whole::Said::default())?);
         let channel = session.take_channel();
         let bytes = channel.as_ref().map_or(0, Channel::mapped_bytes);
         let budget = context.shared.memory();

@@ -1,10 +1,12 @@
 //! Facts to state: the rules by which one follows from the other.
 
+mod hidden;
 mod spans;
 
 use crate::calls::{CallId, CallKind};
 use crate::fact::{Brief, Fact, More, Spot, Text};
 use crate::files;
+use crate::hidden::{Given, Hidden, Switches};
 use crate::id::ThreadId;
 use crate::observer::{Call, Interrupt, Observer, Run, Unpaired};
 use crate::requests::{kind_of, Requests};
@@ -49,6 +51,8 @@ struct Cpu {
     since: i64,
     /// A switch was seen: who runs is known from there on.
     has_switches: bool,
+    /// To whom the last one was.
+    given: Option<Given>,
     /// What it had run, from when on, up to when records were discarded; not told yet.
     before_gap: Option<(Option<ThreadId>, i64, i64)>,
     /// With the time of the begin, and whether that was selected.
@@ -86,6 +90,7 @@ impl Engine {
     pub(crate) fn new(names: Vec<String>) -> Engine {
         let machines = names.iter().map(|_| Machine::default()).collect();
         let mut world = World::default();
+        world.hidden = Hidden::of(&vec![Switches::NotSaid; names.len()]);
         world.machines = names;
         Engine { world, machines, ..Engine::default() }
     }
@@ -239,7 +244,7 @@ impl Engine {
         self.world.told = told;
         let selected = told.selected;
         match brief {
-            Brief::Made => {}
+            Brief::Made => self.is_seen(who),
             Brief::Enter(call) => {
                 let open = OpenCall { begin: time, selected, ..OpenCall::of(call) };
                 self.enter(who, open, false, seen);
@@ -271,9 +276,10 @@ impl Engine {
                     }
                 }
             } else {
+                let is_hidden = other.hides(&mut self.world, machine, from);
                 if other.before_gap.is_none() {
                     let from = from.max(other.since);
-                    let ran = other.thread.filter(|_| other.has_switches);
+                    let ran = other.thread.filter(|_| other.has_switches && !is_hidden);
                     other.before_gap = Some((ran, other.since, from));
                     other.since = from;
                 }
@@ -293,7 +299,7 @@ impl Engine {
             self.world.told = Told { machine, selected: false };
             for cpu in 0..cpus {
                 let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
-                let runs = self.cpu(machine, cpu).and_then(|of| of.thread);
+                let runs = self.has_at_end(machine, cpu, now);
                 self.ran(machine, cpu, runs, (now, false), seen);
             }
         }
@@ -328,6 +334,7 @@ impl Engine {
                 who
             }
         };
+        self.is_seen(who);
         if let Some(pid) = spot.pid {
             if self.world.threads.get(who).is_some_and(|thread| thread.main.is_none()) {
                 self.belongs(who, spot.machine, pid, seen);
@@ -484,19 +491,34 @@ impl Engine {
             return;
         }
         let before = of.thread.replace(who);
+        let given = self.contradicts((machine, cpu), who, time);
         self.ran(machine, cpu, None, (time, false), seen);
-        self.replaced(cpu, before, who, time, seen);
+        self.replaced((cpu, given), before, who, time, seen);
+    }
+
+    /// A record was made by this thread.
+    #[inline]
+    fn is_seen(&mut self, who: ThreadId) {
+        if let Some(thread) = self.world.threads.get_mut(who) {
+            thread.is_seen = true;
+        }
     }
 
     #[cold]
     fn replaced<O: Observer>(
         &mut self,
-        cpu: u32,
+        (cpu, given): (u32, Option<i64>),
         before: Option<ThreadId>,
         who: ThreadId,
         time: i64,
         seen: &mut O,
     ) {
+        // It has wanted the CPU until the other one got it; when it got it itself, nobody knows.
+        if let (Some(given), Some(thread)) = (given, self.world.threads.get(who)) {
+            if matches!(thread.state, State::Runnable { .. }) && thread.since < given {
+                self.change(who, given, State::Unknown, (Waker::Unknown, None), seen);
+            }
+        }
         for (id, state) in [(before, State::Unknown), (Some(who), State::Running { cpu })] {
             let Some(id) = id else { continue };
             let Some(thread) = self.world.threads.get_mut(id) else { continue };
@@ -521,14 +543,17 @@ impl Engine {
         seen: &mut O,
     ) {
         let Some(prev) = self.thread(spot.machine, prev, seen) else {
+            self.follows(spot, cpu, None);
             if let Some(of) = self.cpu(spot.machine, cpu) {
                 of.thread = None;
             }
             return;
         };
         self.runs(spot.machine, cpu, prev, spot.time, seen);
+        self.follows(spot, cpu, Some(prev));
         self.name_if_new(prev, name);
         let Some(thread) = self.world.threads.get_mut(prev) else { return };
+        thread.is_seen = true;
         let in_fault = std::mem::replace(&mut thread.fault, NEVER) != NEVER;
         let (open, is_exiting) = (thread.open, thread.is_exiting);
         let state = match prev_state {
@@ -567,6 +592,8 @@ impl Engine {
         }
         let Some(of) = self.cpu(spot.machine, cpu) else { return };
         let before = std::mem::replace(&mut of.thread, id);
+        let (from, trace) = (spot.time, spot.home.trace);
+        of.given = id.map(|thread| Given { thread, from, until: None, trace });
         self.ran(spot.machine, cpu, before, (spot.time, true), seen);
         let Some(id) = id else { return };
         self.name_if_wanted(id, name);
@@ -660,6 +687,7 @@ impl Engine {
     fn enter<O: Observer>(&mut self, who: ThreadId, open: OpenCall, is_last: bool, seen: &mut O) {
         let Some(thread) = self.world.threads.get_mut(who) else { return };
         thread.has_calls = true;
+        thread.is_seen = true;
         thread.is_new = false;
         thread.fault = NEVER;
         thread.is_exiting |= is_last;
@@ -688,6 +716,7 @@ impl Engine {
         let Some(thread) = self.world.threads.get_mut(who) else { return };
         let is_new = std::mem::take(&mut thread.is_new);
         thread.has_calls = true;
+        thread.is_seen = true;
         thread.fault = NEVER;
         thread.wants_name |= matches!(kind, CallKind::Rename | CallKind::Exec);
         let done = thread.open.as_ref().map(|open| Call {

@@ -138,7 +138,7 @@ impl Follower {
     /// Of the traces of a reader.
     #[must_use]
     pub fn new(reader: &Reader) -> Follower {
-        let Sources { machines: names, unsure, streams } = Sources::new(reader);
+        let Sources { machines: names, unsure, streams, .. } = Sources::new(reader);
         let mut machines = vec![0; reader.traces().len()];
         for (stream, source) in reader.streams().iter().zip(&streams) {
             if let Some(machine) = machines.get_mut(stream.trace().index()) {

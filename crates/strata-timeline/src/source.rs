@@ -1,10 +1,11 @@
 //! What a trace says of all its records: the machine, the process, and how threads are numbered there.
 
-use strata_ctf::environment::{DescriptorCalls, DESCRIPTOR_CALLS};
+use strata_ctf::environment::{DescriptorCalls, DESCRIPTOR_CALLS, SWITCHES, SWITCHES_ALL};
 use strata_ctf::read::Reader;
-use strata_model::schema::Schema;
+use strata_model::schema::{EventClass, Schema};
 use strata_model::{EnvValue, Uuid};
 
+use crate::hidden::Switches;
 use crate::spelling::kernel_name;
 
 /// Machines that are told apart; what is of one more is of machine 255, of which nothing is known.
@@ -67,6 +68,8 @@ pub struct Sources {
     pub machines: Vec<String>,
     /// Those of which some traces have only some of the calls that give, copy and take away descriptors.
     pub unsure: Vec<u8>,
+    /// Of machines, whether all their switches are recorded.
+    pub switches: Vec<Switches>,
     /// By [`strata_ctf::read::Stream::index`].
     pub streams: Vec<Source>,
 }
@@ -92,6 +95,11 @@ impl Sources {
         let mut unsure: Vec<u8> = some.map(number).collect();
         unsure.sort_unstable();
         unsure.dedup();
+        let switches = (0..machines.len()).map(|machine| {
+            let traces = reader.traces().iter().map(|trace| &**trace.schema());
+            switches(traces.filter(|it| usize::from(number(it)) == machine))
+        });
+        let switches = switches.collect();
         let streams = reader.streams().iter().map(|stream| {
             let schema = stream.trace().schema();
             Source::new(schema, number(schema))
@@ -108,7 +116,8 @@ impl Sources {
                 others => format!("{} ({})", machine.name, others + 1),
             }
         };
-        Sources { machines: machines.iter().enumerate().map(name).collect(), unsure, streams }
+        let machines = machines.iter().enumerate().map(name).collect();
+        Sources { machines, unsure, switches, streams }
     }
 }
 
@@ -141,6 +150,24 @@ fn text<'s>(schema: &'s Schema, name: &str) -> Option<&'s str> {
 #[must_use]
 pub fn descriptor_calls(schema: &Schema) -> Option<DescriptorCalls> {
     text(schema, DESCRIPTOR_CALLS).and_then(DescriptorCalls::from_name)
+}
+
+/// Whether all switches of a machine are in its traces: of those that have any.
+fn switches<'s>(traces: impl Iterator<Item = &'s Schema>) -> Switches {
+    let is_switch = |event: &EventClass| kernel_name(&event.name) == "sched_switch";
+    let has = |schema: &&Schema| schema.streams.iter().flat_map(|it| &it.events).any(is_switch);
+    let said = traces.filter(|schema| is_kernel(schema)).filter(has).map(|schema| {
+        text(schema, SWITCHES).map_or(Switches::NotSaid, |text| match text {
+            SWITCHES_ALL => Switches::All,
+            _ => Switches::Some,
+        })
+    });
+    let of_two = |one, other| match (one, other) {
+        (Switches::Some, _) | (_, Switches::Some) => Switches::Some,
+        (Switches::All, Switches::All) => Switches::All,
+        _ => Switches::NotSaid,
+    };
+    said.reduce(of_two).unwrap_or_default()
 }
 
 /// Whether a kernel's records are in such a trace. Not every tracer says so: perf has no environment.
@@ -218,6 +245,31 @@ mod tests {
         assert!(!of(&[], &[]) && !of(&[], &["sched_wakeup", "shop:sold"]));
         // A number is no domain.
         assert!(of(&[("domain", 1.into())], &["sched_switch"]));
+    }
+
+    #[test]
+    fn switches_are_all_where_each_trace_that_has_any_says_so() {
+        use strata_model::schema::StreamClass;
+        let of = |said: Option<&str>, events: &[&str]| {
+            let event = |name: &&str| EventClass { name: (*name).into(), ..EventClass::default() };
+            let events = events.iter().map(event).collect();
+            let streams = vec![StreamClass { events, ..StreamClass::default() }];
+            let said = said.map(|said| ("strata_switches", said.into()));
+            let all: Vec<_> = [("domain", "kernel".into())].into_iter().chain(said).collect();
+            Schema { streams, ..schema(&all) }
+        };
+        let (all, some) = (Some("all"), Some("some"));
+        let of_machine = |traces: &[Schema]| switches(traces.iter());
+        let switch = ["irq_softirq_raise", "sched_switch"];
+        assert_eq!(of_machine(&[of(all, &switch), of(all, &switch)]), Switches::All);
+        assert_eq!(of_machine(&[of(all, &switch), of(some, &switch)]), Switches::Some);
+        assert_eq!(of_machine(&[of(all, &switch), of(None, &switch)]), Switches::NotSaid);
+        assert_eq!(of_machine(&[of(None, &switch), of(some, &switch)]), Switches::Some);
+        assert_eq!(of_machine(&[of(Some("most"), &switch)]), Switches::Some);
+        // A channel without switches, and perf's.
+        assert_eq!(of_machine(&[of(some, &switch[..1]), of(all, &switch)]), Switches::All);
+        assert_eq!(of_machine(&[of(None, &["sched:sched_switch"])]), Switches::NotSaid);
+        assert_eq!(of_machine(&[of(all, &[])]), Switches::NotSaid);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod edges;
 mod folders;
+mod hidden;
 
 use crate::calls::CallId;
 use crate::engine::Engine;

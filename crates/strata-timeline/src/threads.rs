@@ -92,6 +92,8 @@ pub struct Thread {
     pub(crate) may_time_out: Option<Interval>,
     /// One of its system calls was seen, so that all are.
     pub(crate) has_calls: bool,
+    /// One of its records was seen, made on a CPU that it had.
+    pub(crate) is_seen: bool,
     /// It began in the trace, and has not entered a system call.
     pub(crate) is_new: bool,
     /// When it touched memory that was not there; `NEVER`: it has entered a system call, left one or slept since.
@@ -130,6 +132,7 @@ impl Thread {
             wakes: None,
             may_time_out: None,
             has_calls: false,
+            is_seen: false,
             is_new: false,
             fault: NEVER,
             is_signalled: false,

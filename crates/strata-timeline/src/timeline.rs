@@ -6,6 +6,7 @@ use strata_model::EnvValue;
 use crate::binding::{Binding, Numbers};
 use crate::engine::Engine;
 use crate::fact::{Fact, Spot};
+use crate::hidden::Hidden;
 use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::source::{Source, Sources};
@@ -44,7 +45,7 @@ impl Timeline {
     /// Of all traces of a reader.
     #[must_use]
     pub fn new(reader: &Reader) -> Timeline {
-        let Sources { machines, unsure, streams } = Sources::new(reader);
+        let Sources { machines, unsure, switches, streams } = Sources::new(reader);
         let origin = |(at, source): (usize, &Source)| Origin {
             machine: source.machine,
             is_kernel: source.is_kernel,
@@ -60,6 +61,7 @@ impl Timeline {
         bindings.resize_with(reader.event_classes(), || None);
         let (mut engine, numbers) = (Engine::new(machines), Numbers::default());
         engine.world.know_no_files(unsure);
+        engine.world.hidden = Hidden::of(&switches);
         Timeline { engine, bindings, numbers, origins, spans: None }
     }
 
@@ -67,6 +69,11 @@ impl Timeline {
     #[must_use]
     pub fn with_spans(reader: &Reader, spans: SpanRoles) -> Timeline {
         Timeline { spans: Some(spans), ..Timeline::new(reader) }
+    }
+
+    /// [Hidden threads](World::hidden) are counted from then on.
+    pub fn count_hidden_from(&mut self, time: i64) {
+        self.engine.world.hidden.count_from(time);
     }
 
     /// What is known now.

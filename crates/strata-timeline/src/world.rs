@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::calls::Calls;
 use crate::descriptors::{Descriptors, Opened, TableId};
+use crate::hidden::{Hidden, HiddenThread};
 use crate::id::ThreadId;
 use crate::names::{Name, Names};
 use crate::state::{Object, State};
@@ -31,6 +32,7 @@ pub struct World {
     pub now: i64,
     /// Of the record that is being told.
     pub told: Told,
+    pub(crate) hidden: Hidden,
     descriptors: Descriptors,
     /// How often records were discarded.
     folder_gaps: u32,
@@ -76,6 +78,12 @@ impl World {
             return self.thread_name(thread);
         }
         name
+    }
+
+    /// Threads that are given CPUs, and of which the trace tells nothing else: by falling time.
+    #[must_use]
+    pub fn hidden(&self) -> Vec<HiddenThread> {
+        self.hidden.all(&self.threads)
     }
 
     /// What a descriptor of a thread was opened for.

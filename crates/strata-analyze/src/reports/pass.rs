@@ -59,6 +59,7 @@ pub fn pass_on<O: Observer>(
 ) -> Option<Passed> {
     let mut selection = asked.selection.clone();
     let mut passed = Passed { timeline, records: 0, discarded: 0, damage: 0 };
+    passed.timeline.count_hidden_from(asked.range.from);
     let mut events = reader.events(TimeRange { from: i64::MIN, to: asked.range.to });
     loop {
         let mut left = CHUNK;

@@ -350,7 +350,7 @@ fn tracer_of_a_kernel_trace_is_strata_whatever_it_says_to_other_readers() {
             created: "",
             overwrites: false,
             as_lttng,
-            descriptor_calls: strata_ctf::environment::DescriptorCalls::All,
+            whole: strata_ctf::environment::Whole::default(),
         };
         let mut schema = Schema { environment: kernel_environment(&host), ..Schema::default() };
         let version = schema.environment("strata_version").cloned();

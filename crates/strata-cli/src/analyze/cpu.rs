@@ -12,6 +12,7 @@ use strata_ctf::read::TimeRange;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::hidden;
 use super::rows::{
     bar, by, document, keys, length, more, name, put_rows, put_sums, some, some_count, subject,
 };
@@ -75,6 +76,7 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
+    hidden::say(&made);
     let world = made.passed.timeline.world();
     let by = match flags.by {
         ByFlag::Process => By::Process,
@@ -132,6 +134,7 @@ fn json(report: &CpuReport, made: &Made, flags: &CpuFlags) -> String {
         value
     };
     let mut object = made.object("cpu");
+    object.insert("hidden_threads".into(), hidden::json(made));
     object.insert("by".into(), by(&flags.by));
     object.insert("column_from_ns".into(), json!(report.columns.from));
     object.insert("column_ns".into(), json!(report.columns.width));

@@ -11,6 +11,7 @@ use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::hidden;
 use super::rows::{
     by, document, figures, histogram, keys, length, more, name, put_rows, section, spread,
 };
@@ -75,6 +76,7 @@ pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
+    hidden::say(&made);
     let by = match flags.by {
         ByFlag::Irq => By::Irq,
         ByFlag::Cpu => By::Cpu,
@@ -137,6 +139,7 @@ fn json(report: &IrqReport, made: &Made, flags: &IrqFlags) -> String {
         Value::Object(map)
     };
     let mut object = made.object("irq");
+    object.insert("hidden_threads".into(), hidden::json(made));
     object.insert("by".into(), by(&flags.by));
     object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
     object.insert("irqs".into(), Value::Object(figures(&report.irqs)));

@@ -15,6 +15,7 @@ use strata_session::stop::Stop;
 use strata_timeline::Timeline;
 
 use super::common::{self, nothing, CommonFlags, Format, Made, EXIT_STATUS};
+use super::hidden;
 use super::rows::{document, keys, length, name, put_sums, subject};
 use super::threads::{wait_json, wait_text, whole};
 use crate::reading::selection::SYNTAX;
@@ -55,6 +56,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut all, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
+    hidden::say(&made);
     let world = made.passed.timeline.world();
     let ((calls, processes), spans) = all;
     let calls = calls.finish(world, syscalls::By::Process);
@@ -159,6 +161,7 @@ impl Found {
     fn json(&self, made: &Made, next: &[String], flags: &SummaryFlags) -> String {
         let calls = &self.calls.all;
         let mut object = made.object("summary");
+        object.insert("hidden_threads".into(), hidden::json(made));
         object.insert("syscalls".into(), json!(calls.count));
         object.insert("syscall_errors".into(), json!(calls.errors));
         object.insert("syscall_total_ns".into(), json!(calls.total));

@@ -13,6 +13,7 @@ use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, NamesFlags, EXIT_STATUS};
+use super::hidden;
 use super::rows::{
     by, document, figures, histogram_of, keys, length, more, name, put_rows, put_sums, section,
     subject,
@@ -110,6 +111,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
+    hidden::say(&made);
     let world = made.passed.timeline.world();
     let mut report = counter.finish(world, flags.by == ByFlag::Process);
     if let Some(of) = &flags.of {
@@ -234,6 +236,7 @@ fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
         Value::Object(map)
     };
     let mut object = made.object("threads");
+    object.insert("hidden_threads".into(), hidden::json(made));
     object.insert("by".into(), by(&flags.by));
     put_rows(&mut object, &report.rows, &flags.common, row);
     object.insert("delays".into(), report.delays.iter().map(delay).collect());

@@ -12,6 +12,7 @@ use strata_session::stop::Stop;
 use strata_timeline::{SpanRoles, Timeline};
 
 use super::common::{self, is_wanted, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
+use super::hidden;
 use super::rows::{document, keys, length, name, put_sums, subject};
 use super::threads::{wait_json, wait_text};
 use crate::reading::selection::SYNTAX;
@@ -74,6 +75,7 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut history, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
+    hidden::say(&made);
     let world = made.passed.timeline.world();
     let chosen = match is_span {
         true => history.longest(number),
@@ -187,6 +189,7 @@ fn json(
     (made, flags): (&Made, &WaitFlags),
 ) -> String {
     let mut object = made.object("wait");
+    object.insert("hidden_threads".into(), hidden::json(made));
     object.insert("of".into(), json!(if is_span { "span" } else { "thread" }));
     object.insert("found".into(), json!(found));
     object.insert("begin_ns".into(), json!(span.from));

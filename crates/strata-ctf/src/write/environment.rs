@@ -24,6 +24,26 @@ pub const RECORDED: &str = "strata_recorded";
 /// last.
 pub const DESCRIPTOR_CALLS: &str = "strata_descriptor_calls";
 
+/// The entry that says whether each switch of a CPU from one thread to another is recorded, from the trace's begin to its
+/// end: [`SWITCHES_ALL`]. If not, or where there is no such entry, a switch that is not in the trace may have been left
+/// out. With all, a thread that gets a CPU and is never seen to have one is one that the kernel hides.
+pub const SWITCHES: &str = "strata_switches";
+
+/// Each is.
+pub const SWITCHES_ALL: &str = "all";
+
+/// None is, or a filter leaves some out, or only those of some processes are recorded, or not all the time.
+pub const SWITCHES_SOME: &str = "some";
+
+/// What a trace has without an exception, from its begin to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whole {
+    /// Of the system calls that give, copy and take away descriptors.
+    pub descriptor_calls: DescriptorCalls,
+    /// Each switch of a CPU from one thread to another.
+    pub switches: bool,
+}
+
 /// How many of the system calls that give, copy and take away descriptors a trace has, from its begin to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DescriptorCalls {
@@ -166,8 +186,8 @@ pub struct KernelHost<'a> {
     pub overwrites: bool,
     /// Say that LTTng's modules have recorded it, for readers that give their kernel analyses only then.
     pub as_lttng: bool,
-    /// Which system calls that give, copy and take away descriptors are recorded.
-    pub descriptor_calls: DescriptorCalls,
+    /// What is recorded without an exception.
+    pub whole: Whole,
 }
 
 /// The environment of the kernel's trace. `tracer_name` tells the truth unless `as_lttng` was asked for;
@@ -197,7 +217,9 @@ pub fn kernel_environment(host: &KernelHost<'_>) -> Vec<(String, EnvValue)> {
         entries.push(("trace_creation_datetime", text(host.created.as_bytes()).into()));
     }
     strata(&mut entries, host.overwrites);
-    entries.push((DESCRIPTOR_CALLS, host.descriptor_calls.name().into()));
+    entries.push((DESCRIPTOR_CALLS, host.whole.descriptor_calls.name().into()));
+    let switches = if host.whole.switches { SWITCHES_ALL } else { SWITCHES_SOME };
+    entries.push((SWITCHES, switches.into()));
     named(entries)
 }
 
@@ -332,7 +354,7 @@ mod tests {
         created: "2024-05-06T07:08:09+00:00",
         overwrites: false,
         as_lttng: false,
-        descriptor_calls: DescriptorCalls::Some,
+        whole: Whole { descriptor_calls: DescriptorCalls::Some, switches: false },
     };
 
     fn of_kernel(host: &KernelHost<'_>, name: &str) -> Option<EnvValue> {
@@ -389,12 +411,22 @@ mod tests {
     #[test]
     fn kernel_environment_says_which_calls_of_descriptors_are_recorded() {
         for calls in [DescriptorCalls::None, DescriptorCalls::Some, DescriptorCalls::All] {
-            let host = KernelHost { descriptor_calls: calls, ..HOST };
+            let whole = Whole { descriptor_calls: calls, ..HOST.whole };
+            let host = KernelHost { whole, ..HOST };
             assert_eq!(of_kernel(&host, DESCRIPTOR_CALLS), Some(calls.name().into()));
             assert_eq!(DescriptorCalls::from_name(calls.name()), Some(calls));
         }
         assert_eq!(DescriptorCalls::from_name("ALL"), None);
         assert_eq!(value(&PROCESS, DESCRIPTOR_CALLS), None);
+    }
+
+    #[test]
+    fn kernel_environment_says_whether_each_switch_is_recorded() {
+        for (switches, said) in [(false, "some"), (true, "all")] {
+            let host = KernelHost { whole: Whole { switches, ..HOST.whole }, ..HOST };
+            assert_eq!(of_kernel(&host, "strata_switches"), Some(said.into()));
+        }
+        assert_eq!(value(&PROCESS, SWITCHES), None);
     }
 
     #[test]

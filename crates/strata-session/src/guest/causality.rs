@@ -181,7 +181,7 @@ mod tests {
     use crate::output::describe::{new_uuid, of_kernel, stream_class, Machine};
     use crate::scratch_tests::Scratch;
     use strata_collect::{Body, Directory, Files, Sink};
-    use strata_ctf::environment::DescriptorCalls;
+    use strata_ctf::environment::Whole;
     use strata_ctf::metadata::{self, Version};
     use strata_ctf::packet::Header;
     use strata_model::{EventClass, LossMode};
@@ -227,7 +227,7 @@ mod tests {
         let machine = Machine::new(LossMode::Discard, Version::One);
         let class = stream_class(of_kernel(), vec![event]);
         let uuid = new_uuid().unwrap();
-        let trace = machine.kernel_trace(uuid, "", false, DescriptorCalls::None, class);
+        let trace = machine.kernel_trace(uuid, "", false, Whole::default(), class);
         files.set_metadata(&metadata::write(&trace)).unwrap();
         // The header of a record that has its whole time.
         let body = |at: u64| [&[255, 255, 1, 0, 0, 0][..], &at.to_ne_bytes()].concat();

@@ -11,7 +11,7 @@ use strata_kernel::selection::Selection;
 use strata_kernel::SelectedEvent;
 use strata_kernel::{sample, Contexts, KernelEvent};
 
-use super::{catalog, check_filter, descriptors, rule_reports, KernelLayer};
+use super::{catalog, check_filter, rule_reports, whole, KernelLayer};
 use crate::options::{KernelOptions, Options};
 use crate::plan::tracked::Tracked;
 use crate::plan::PlanError;
@@ -310,13 +310,13 @@ impl KernelLayer {
             true => ControlFlow::Break(()),
             false => stop.flow(),
         };
-        let calls = descriptors::of(&events);
-        let recorded = &attached.trace.descriptors;
+        let found = whole::of(&events, &wanted.tracked);
+        let recorded = &attached.trace.whole;
         recorded.change();
         let tracked = attached.session.track(&wanted.tracked);
         let changed = tracked.and_then(|()| attached.session.change(events, &mut progress));
-        let calls = descriptors::without(calls, &attached.session.problems());
-        recorded.changed(changed.is_ok().then_some(calls));
+        let found = whole::without(found, &attached.session.problems());
+        recorded.changed(changed.is_ok().then_some(found));
         if let Err(cause) = changed {
             // It was possible before; what has gone meanwhile is tracked no more.
             let _ = attached.session.track(&begun.tracked);

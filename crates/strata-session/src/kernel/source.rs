@@ -14,8 +14,8 @@ use strata_ctf::end_mark::{Ending, Losses};
 use strata_kernel::{Classes, Contexts};
 use strata_model::{StreamClass, Trace, TraceError, Uuid};
 
-use crate::kernel::descriptors::{self, Said};
 use crate::kernel::statedump::{self, Dump};
+use crate::kernel::whole::{self, Said};
 use crate::output::describe::{as_numbers, new_uuid};
 use crate::report::KERNEL;
 use crate::session::layer::Context;
@@ -36,8 +36,8 @@ pub(crate) struct KernelTrace {
     pub(crate) contexts: Contexts,
     /// Its environment is to be what analyses of LTTng's traces look for.
     pub(crate) as_lttng: bool,
-    /// Which calls that give, copy and take away descriptors are recorded.
-    pub(crate) descriptors: descriptors::Recorded,
+    /// What is recorded without an exception.
+    pub(crate) whole: whole::Recorded,
 }
 
 impl KernelTrace {
@@ -72,7 +72,7 @@ impl KernelTrace {
 
     fn trace(&self, context: &Context, uuid: Uuid, said: Said, class: StreamClass) -> Trace {
         let (machine, created) = (&context.machine, &context.created);
-        machine.kernel_trace(uuid, created, self.as_lttng, said.calls, class)
+        machine.kernel_trace(uuid, created, self.as_lttng, said.whole, class)
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct KernelSource {
     pub(crate) voice: Voice,
     pub(crate) trace: KernelTrace,
     pub(crate) kinds: Option<Kinds>,
-    /// What it says of the calls that give, copy and take away descriptors.
+    /// What it says that it has without an exception.
     pub(crate) said: Said,
     /// When recording began, if the streams are to begin then \[ns\].
     pub(crate) span_from: Option<u64>,
@@ -182,7 +182,7 @@ impl Source for KernelSource {
         let kinds = match self.kinds.take() {
             Some(kinds) => kinds,
             None => {
-                let said = self.trace.descriptors.of_new();
+                let said = self.trace.whole.of_new();
                 let (uuid, kinds) = self.described(&*sink, said)?;
                 (self.trace.uuid, self.said) = (uuid, said);
                 self.span_from = self.span_from.map(|_| strata_user::Clock::monotonic_ns());
@@ -196,7 +196,7 @@ impl Source for KernelSource {
     /// Each is a trace of its own.
     fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error> {
         let sink = output.trace(KERNEL, None)?;
-        let (uuid, kinds) = self.described(&*sink, self.trace.descriptors.of_all())?;
+        let (uuid, kinds) = self.described(&*sink, self.trace.whole.of_all())?;
         self.snapshot_uuid = uuid;
         Ok(Opened { kinds: Some(kinds), ..self.opened_as(uuid, sink) })
     }
@@ -214,7 +214,7 @@ impl Source for KernelSource {
 
     /// Code that was mapped meanwhile, and what the trace said of itself and is not so any more.
     fn besides(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        if let Some(said) = self.trace.descriptors.since(self.said) {
+        if let Some(said) = self.trace.whole.since(self.said) {
             collector.set_head(&self.trace.head(&self.context, said))?;
             self.said = said;
         }

@@ -396,7 +396,7 @@ mod tests {
     use super::*;
     use crate::output::describe::{new_uuid, of_kernel, stream_class, Machine};
     use strata_collect::{Directory, Files};
-    use strata_ctf::environment::DescriptorCalls;
+    use strata_ctf::environment::Whole;
     use strata_ctf::kernel_symbols;
     use strata_ctf::metadata::Version;
     use strata_ctf::read::{Message, Reader, TimeRange, Value};
@@ -414,7 +414,7 @@ mod tests {
             uuid,
             "",
             false,
-            DescriptorCalls::None,
+            Whole::default(),
             class,
         );
         files.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();

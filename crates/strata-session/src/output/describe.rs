@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::time::{clock_gettime, ClockId};
 use strata_collect::Kinds;
 use strata_ctf::environment::{
-    kernel_environment, recorded, user_environment, DescriptorCalls, KernelHost, Known, UserProcess,
+    kernel_environment, recorded, user_environment, KernelHost, Known, UserProcess, Whole,
 };
 use strata_ctf::metadata::{self, Version};
 use strata_kernel::Numbers;
@@ -188,7 +188,7 @@ impl Machine {
         uuid: Uuid,
         created: &str,
         as_lttng: bool,
-        descriptor_calls: DescriptorCalls,
+        whole: Whole,
         class: StreamClass,
     ) -> Trace {
         let system = rustix::system::uname();
@@ -200,7 +200,7 @@ impl Machine {
             created,
             overwrites: self.overwrites,
             as_lttng,
-            descriptor_calls,
+            whole,
         };
         Trace {
             uuid,
@@ -352,7 +352,7 @@ mod tests {
                 new_uuid().unwrap(),
                 "",
                 as_lttng,
-                DescriptorCalls::All,
+                Whole::default(),
                 stream_class(of_kernel(), Vec::new()),
             )
         };
@@ -387,13 +387,8 @@ mod tests {
         let machine = Machine::new(LossMode::Discard, Version::One);
         let fields = |as_lttng| {
             let class = stream_class(of_kernel(), vec![event.clone()]);
-            let trace = machine.kernel_trace(
-                new_uuid().unwrap(),
-                "",
-                as_lttng,
-                DescriptorCalls::None,
-                class,
-            );
+            let trace =
+                machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, Whole::default(), class);
             trace.streams[0].events[0].fields.clone()
         };
         let number = |name: &str| Field::new(name, FieldClass::Integer(Integer::signed(8)));
@@ -416,7 +411,7 @@ mod tests {
         let class =
             stream_class(of_kernel(), vec![event(0, "one"), event(1, "two"), event(2, "dump")]);
         let mut trace =
-            machine.kernel_trace(new_uuid().unwrap(), "", false, DescriptorCalls::None, class);
+            machine.kernel_trace(new_uuid().unwrap(), "", false, Whole::default(), class);
         let whole = machine.describe(&trace);
         let mut kinds = machine.kinds(trace.clone(), &(2..3), |_| Vec::new()).unwrap();
         trace.streams[0].events.drain(..2);

@@ -44,7 +44,7 @@ fn source(
             of_dump: 0..0,
             contexts: Contexts::default(),
             as_lttng: false,
-            descriptors: descriptors::Recorded::default(),
+            whole: whole::Recorded::default(),
         },
         said: Said::default(),
         span_from: None,

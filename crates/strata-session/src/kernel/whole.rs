@@ -1,23 +1,28 @@
-//! Which of the system calls that give, copy and take away descriptors are in the kernel's trace: all, for its whole
-//! time, or readers do not say what a descriptor was opened for.
+//! What is in the kernel's trace without an exception, for its whole time: the system calls that give, copy and take away
+//! descriptors, or readers do not say what one was opened for; and switches from one thread to another, or one that is
+//! not there was perhaps left out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use strata_ctf::environment::DescriptorCalls;
+use strata_ctf::environment::{DescriptorCalls, Whole};
 use strata_kernel::syscalls::{self, compat, Syscall};
 use strata_kernel::{Problem, SelectedEvent};
 use strata_timeline::is_of_descriptors;
 
+use crate::plan::tracked::Tracked;
 use crate::session::lock::lock;
 
-/// What is recorded of them now, and was; for who describes traces.
+/// The event by which who has a CPU is known.
+const SWITCH: &str = "sched_switch";
+
+/// What is recorded so now, and was; for who describes traces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorded(Arc<Mutex<State>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    now: DescriptorCalls,
+    now: Whole,
     is_paused: bool,
     is_changing: bool,
     has_begun: bool,
@@ -25,17 +30,17 @@ struct State {
     gaps: u64,
 }
 
-/// What a trace says of them, and since when.
+/// What a trace says of it, and since when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
-    pub(crate) calls: DescriptorCalls,
+    pub(crate) whole: Whole,
     gaps: u64,
 }
 
 impl Recorded {
     /// Before anything is.
-    pub(crate) fn set(&self, calls: DescriptorCalls) {
-        lock(&self.0).now = calls;
+    pub(crate) fn set(&self, whole: Whole) {
+        lock(&self.0).now = whole;
     }
 
     /// From now on a change of what is recorded is one within a trace.
@@ -52,10 +57,10 @@ impl Recorded {
     }
 
     /// It has.
-    pub(crate) fn changed(&self, calls: Option<DescriptorCalls>) {
+    pub(crate) fn changed(&self, whole: Option<Whole>) {
         let mut state = lock(&self.0);
         state.is_changing = false;
-        state.now = calls.unwrap_or(state.now);
+        state.now = whole.unwrap_or(state.now);
     }
 
     /// Nothing is recorded, or it is again.
@@ -68,11 +73,11 @@ impl Recorded {
     /// What a trace says that begins now.
     pub(crate) fn of_new(&self) -> Said {
         let state = *lock(&self.0);
-        let calls = match state.is_paused || state.is_changing {
+        let whole = match state.is_paused || state.is_changing {
             true => no_more_than_some(state.now),
             false => state.now,
         };
-        Said { calls, gaps: state.gaps }
+        Said { whole, gaps: state.gaps }
     }
 
     /// What a trace says that has what was recorded since it began.
@@ -80,27 +85,39 @@ impl Recorded {
         let said = self.of_new();
         match said.gaps {
             0 => said,
-            _ => Said { calls: DescriptorCalls::Some, ..said },
+            _ => Said { whole: SOME, ..said },
         }
     }
 
     /// What a trace is to say that has said this; `None`: it is still so.
     pub(crate) fn since(&self, said: Said) -> Option<Said> {
         let gaps = lock(&self.0).gaps;
-        let is_over = said.calls != DescriptorCalls::Some && said.gaps != gaps;
-        is_over.then_some(Said { calls: DescriptorCalls::Some, gaps })
+        let is_over = said.whole != SOME && said.gaps != gaps;
+        is_over.then_some(Said { whole: SOME, gaps })
     }
 }
 
-fn no_more_than_some(calls: DescriptorCalls) -> DescriptorCalls {
-    match calls {
-        DescriptorCalls::All => DescriptorCalls::Some,
-        other => other,
+/// What a trace has once something was left out, or may have been.
+const SOME: Whole = Whole { descriptor_calls: DescriptorCalls::Some, switches: false };
+
+fn no_more_than_some(whole: Whole) -> Whole {
+    match whole.descriptor_calls {
+        DescriptorCalls::All => SOME,
+        _ => Whole { switches: false, ..whole },
     }
 }
 
-/// What these events have of them.
-pub(crate) fn of(events: &[SelectedEvent]) -> DescriptorCalls {
+/// What these events of those who are tracked have of it.
+pub(crate) fn of(events: &[SelectedEvent], tracked: &Tracked) -> Whole {
+    let mut switches = events.iter().filter(|one| one.event.name == SWITCH);
+    let is_each = |one: &SelectedEvent| one.filter.is_none() && !one.event.is_followed;
+    Whole {
+        descriptor_calls: calls_of(events),
+        switches: tracked.is_everybody() && switches.any(is_each),
+    }
+}
+
+fn calls_of(events: &[SelectedEvent]) -> DescriptorCalls {
     let compat: &[Syscall] = match compat::are_there() {
         true => compat::table(),
         false => &[],
@@ -133,19 +150,61 @@ fn counted(
 }
 
 /// The same, without what is not recorded after all.
-pub(crate) fn without(calls: DescriptorCalls, problems: &[Problem]) -> DescriptorCalls {
-    let is_one = |problem: &Problem| {
+pub(crate) fn without(whole: Whole, problems: &[Problem]) -> Whole {
+    let is_call = |problem: &Problem| {
         syscalls::event_of(&problem.event).is_some_and(|call| is_of_descriptors(&call))
     };
-    match problems.iter().any(is_one) {
-        true => no_more_than_some(calls),
-        false => calls,
+    let fewer = no_more_than_some(whole);
+    Whole {
+        descriptor_calls: match problems.iter().any(is_call) {
+            true => fewer.descriptor_calls,
+            false => whole.descriptor_calls,
+        },
+        switches: whole.switches && !problems.iter().any(|problem| problem.event == SWITCH),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_filter::Filter;
+    use strata_kernel::{Contexts, KernelEvent, Probe};
+
+    const ALL: Whole = Whole { descriptor_calls: DescriptorCalls::All, switches: true };
+
+    #[test]
+    fn switches_are_all_if_they_are_recorded_of_everybody_and_without_a_filter() {
+        let switch = |filter: Option<&str>, is_followed| {
+            let event = KernelEvent {
+                name: SWITCH.to_owned(),
+                system: "sched".to_owned(),
+                kernel_name: SWITCH.to_owned(),
+                fields: Vec::new(),
+                exit_fields: Vec::new(),
+                probe: Probe::Sample { rate: 1 },
+                is_followed,
+                sources: Vec::new(),
+                exit_sources: Vec::new(),
+            };
+            let filter = filter.map(|text| Filter::parse(text).unwrap());
+            SelectedEvent {
+                event,
+                entry: true,
+                exit: true,
+                filter,
+                exit_filter: None,
+                contexts: Contexts::default(),
+            }
+        };
+        let everybody = Tracked::default();
+        let some = Tracked { uids: Some(vec![0]), ..Tracked::default() };
+        let is_each = |events: &[SelectedEvent], tracked| of(events, tracked).switches;
+        assert!(is_each(&[switch(None, false)], &everybody));
+        assert!(!is_each(&[switch(None, false)], &some));
+        assert!(!is_each(&[switch(Some("next_tid == 5"), false)], &everybody));
+        assert!(!is_each(&[switch(None, true)], &everybody));
+        assert!(!is_each(&[], &everybody));
+    }
 
     #[test]
     fn calls_of_descriptors_are_all_only_if_each_is_recorded_whole() {
@@ -171,61 +230,62 @@ mod tests {
     fn call_that_was_refused_is_not_recorded() {
         let all_but = |event: &str| {
             let problem = Problem { event: event.to_owned(), reason: String::new() };
-            without(DescriptorCalls::All, &[problem])
+            without(ALL, &[problem])
         };
         for event in ["syscall_entry_close", "syscall_exit_dup2", "compat_syscall_entry_openat"] {
-            assert_eq!(all_but(event), DescriptorCalls::Some, "{event}");
+            assert_eq!(all_but(event).descriptor_calls, DescriptorCalls::Some, "{event}");
         }
         for event in ["process 4711", "syscall_entry_getpid", "sched_switch", "close"] {
-            assert_eq!(all_but(event), DescriptorCalls::All, "{event}");
+            assert_eq!(all_but(event).descriptor_calls, DescriptorCalls::All, "{event}");
+            assert_eq!(all_but(event).switches, event != "sched_switch", "{event}");
         }
-        assert_eq!(without(DescriptorCalls::None, &[]), DescriptorCalls::None);
+        assert_eq!(without(Whole::default(), &[]), Whole::default());
     }
 
     #[test]
     fn trace_says_all_only_if_that_was_so_all_the_time() {
         let recorded = Recorded::default();
-        assert_eq!(recorded.of_new().calls, DescriptorCalls::None);
+        assert_eq!(recorded.of_new().whole, Whole::default());
         // The rules of a session come before it begins.
         recorded.change();
-        assert_eq!(recorded.of_new().calls, DescriptorCalls::None);
-        recorded.changed(Some(DescriptorCalls::All));
+        assert_eq!(recorded.of_new().whole, Whole::default());
+        recorded.changed(Some(ALL));
         recorded.begin();
         let first = recorded.of_new();
-        assert_eq!((first.calls, recorded.since(first)), (DescriptorCalls::All, None));
+        assert_eq!((first.whole, recorded.since(first)), (ALL, None));
         assert_eq!(recorded.of_all(), first);
 
         recorded.change();
-        assert_eq!(recorded.since(first).unwrap().calls, DescriptorCalls::Some);
-        assert_eq!(recorded.of_new().calls, DescriptorCalls::Some);
-        recorded.changed(Some(DescriptorCalls::All));
+        assert_eq!(recorded.since(first).unwrap().whole, SOME);
+        assert_eq!(recorded.of_new().whole, SOME);
+        recorded.changed(Some(ALL));
         // It is not whole any more; the next one is, but not what has all from the begin on.
         let said = recorded.since(first).unwrap();
-        assert_eq!((said.calls, recorded.since(said)), (DescriptorCalls::Some, None));
+        assert_eq!((said.whole, recorded.since(said)), (SOME, None));
         let second = recorded.of_new();
-        assert_eq!((second.calls, recorded.since(second)), (DescriptorCalls::All, None));
-        assert_eq!(recorded.of_all().calls, DescriptorCalls::Some);
+        assert_eq!((second.whole, recorded.since(second)), (ALL, None));
+        assert_eq!(recorded.of_all().whole, SOME);
 
         recorded.pause(true);
-        assert_eq!(recorded.since(second).unwrap().calls, DescriptorCalls::Some);
+        assert_eq!(recorded.since(second).unwrap().whole, SOME);
         let third = recorded.of_new();
         recorded.pause(false);
-        assert_eq!((third.calls, recorded.since(third)), (DescriptorCalls::Some, None));
-        assert_eq!(recorded.of_new().calls, DescriptorCalls::All);
+        assert_eq!((third.whole, recorded.since(third)), (SOME, None));
+        assert_eq!(recorded.of_new().whole, ALL);
     }
 
     #[test]
     fn trace_without_such_calls_says_some_once_there_may_be_some() {
         let recorded = Recorded::default();
-        recorded.set(DescriptorCalls::None);
+        recorded.set(Whole::default());
         recorded.begin();
         let said = recorded.of_new();
         recorded.change();
-        recorded.changed(Some(DescriptorCalls::All));
-        assert_eq!(recorded.since(said).unwrap().calls, DescriptorCalls::Some);
+        recorded.changed(Some(ALL));
+        assert_eq!(recorded.since(said).unwrap().whole, SOME);
         // What could not be changed is as it was.
         recorded.change();
         recorded.changed(None);
-        assert_eq!(recorded.of_new().calls, DescriptorCalls::All);
+        assert_eq!(recorded.of_new().whole, ALL);
     }
 }

@@ -1,0 +1,61 @@
+//! Switches that do not follow from each other: a thread was given a CPU, and none of its records is there.
+
+use super::{Cpu, Engine};
+use crate::fact::Spot;
+use crate::id::ThreadId;
+use crate::state::State;
+use crate::world::World;
+
+impl Engine {
+    /// A switch from this thread: was it to this one that the one before was?
+    #[inline]
+    pub(super) fn follows(&mut self, spot: Spot, cpu: u32, prev: Option<ThreadId>) {
+        let given = self.cpu(spot.machine, cpu).and_then(|of| of.given.take());
+        let Some(given) = given else { return };
+        match prev {
+            // Between two traces there may be time of which nobody has recorded anything.
+            _ if given.trace != spot.home.trace => {}
+            Some(prev) if prev == given.thread => self.world.hidden.is_followed(spot.machine),
+            _ => self.world.hidden.is_unfollowed(spot.machine, &given, spot.time),
+        }
+    }
+
+    /// A record says that this thread has the CPU, and it was given to another one: when that was.
+    pub(super) fn contradicts(
+        &mut self,
+        (machine, cpu): (u8, u32),
+        who: ThreadId,
+        time: i64,
+    ) -> Option<i64> {
+        let given = self.cpu(machine, cpu)?.given.as_mut().filter(|it| it.thread != who)?;
+        given.until.get_or_insert(time);
+        Some(given.from)
+    }
+
+    /// At the end.
+    pub(super) fn has_at_end(&mut self, machine: u8, cpu: u32, now: i64) -> Option<ThreadId> {
+        let Engine { machines, world, .. } = self;
+        let of = machines.get_mut(usize::from(machine))?;
+        let of = of.cpus.get_mut(usize::try_from(cpu).ok()?)?;
+        if of.hides(world, machine, now) {
+            of.thread = None;
+        }
+        of.thread
+    }
+}
+
+impl Cpu {
+    /// Whether it was given to a thread that the kernel hides, as far as is known: what that does up to then is unknown.
+    pub(super) fn hides(&mut self, world: &mut World, machine: u8, to: i64) -> bool {
+        let given = self.given.take().filter(|it| self.thread == Some(it.thread));
+        let given = given.filter(|it| world.hidden.is_hidden(&world.threads, it.thread));
+        let Some(given) = given else { return false };
+        world.hidden.is_unfollowed(machine, &given, to);
+        if let Some(thread) = world.threads.get_mut(given.thread) {
+            if matches!(thread.state, State::Running { .. }) {
+                thread.state = State::Unknown;
+            }
+        }
+        true
+    }
+}
