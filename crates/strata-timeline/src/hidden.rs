@@ -1,6 +1,6 @@
 //! Threads that are given CPUs and never seen to have one: how often, how long, and whether a trace lets one say so.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::id::ThreadId;
 use crate::threads::Threads;
@@ -110,6 +110,9 @@ impl Hidden {
 
     /// All of them, by falling time.
     pub(crate) fn all(&self, threads: &Threads) -> Vec<HiddenThread> {
+        // Where switches from threads are absent that are seen elsewhere, something else has left them out.
+        let seen = self.given.keys().filter_map(|&id| threads.get(id)).filter(|it| it.is_seen);
+        let torn: HashSet<u8> = seen.map(|thread| thread.machine).collect();
         let found = self.given.iter().filter_map(|(&id, &(count, nanos))| {
             let thread = threads.get(id).filter(|thread| !thread.is_seen)?;
             let of = self.machines.get(usize::from(thread.machine))?;
@@ -118,7 +121,10 @@ impl Hidden {
                 Switches::Some => false,
                 // A tracer's filter by thread leaves out switches of idle CPUs, and one by names most of all.
                 Switches::NotSaid => {
-                    of.idle_unfollowed == 0 && of.followed > of.unfollowed && count >= UNSURE_MIN
+                    of.idle_unfollowed == 0
+                        && of.followed > of.unfollowed
+                        && !torn.contains(&thread.machine)
+                        && count >= UNSURE_MIN
                 }
             };
             let is_sure = of.switches == Switches::All;

@@ -110,6 +110,10 @@ fn thread_that_is_seen_or_may_have_been_left_out_is_not_hidden() {
     let idle = |machine: &mut Machine| _ = machine.switch(60, 0, 5, 0, 0).switch(70, 0, 5, 0, 9);
     assert_eq!(calls(Switches::NotSaid, &idle), []);
     assert_eq!(calls(Switches::All, &idle).len(), 1);
+    // And if a switch from one that is seen elsewhere is absent.
+    let other = |machine: &mut Machine| _ = machine.switch(60, 0, 5, 0, 9).switch(70, 0, 5, 0, 9);
+    assert_eq!(calls(Switches::NotSaid, &other), []);
+    assert_eq!(calls(Switches::All, &other).len(), 1);
     // Once is not enough, and neither are more that are not followed than are.
     let mut once = machine(Switches::NotSaid);
     hide(&mut once, 10, 20);
