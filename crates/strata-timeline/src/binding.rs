@@ -53,6 +53,14 @@ pub(crate) struct Binding {
     pub whose: Whose,
 }
 
+/// What becomes of a request to a disk.
+#[derive(Clone, Copy, Debug)]
+enum RequestStep {
+    Queue,
+    Issue,
+    Complete,
+}
+
 #[derive(Debug)]
 enum Kind {
     Nothing,
@@ -105,7 +113,7 @@ enum Kind {
         place: [FieldRef; 3],
         kind: Option<FieldRef>,
         error: Option<FieldRef>,
-        begins: bool,
+        step: RequestStep,
     },
     NameOf {
         number: FieldRef,
@@ -349,15 +357,16 @@ impl Binding {
                 (false, false) => Fact::InterruptLeave,
             },
             Kind::Raise { number: field } => Fact::SoftirqRaise(number(field)?),
-            Kind::Request { place: [device, sector, sectors], kind, error, begins } => {
+            Kind::Request { place: [device, sector, sectors], kind, error, step } => {
                 let place = Place {
                     device: number(device)?,
                     sector: number(sector)?,
                     sectors: number(sectors)?,
                 };
-                match begins {
-                    true => Fact::Issue { place, kind: text(kind), bits: ask(kind) },
-                    false => Fact::Complete { place, error: ask(error) },
+                match step {
+                    RequestStep::Queue => Fact::Queue { place },
+                    RequestStep::Issue => Fact::Issue { place, kind: text(kind), bits: ask(kind) },
+                    RequestStep::Complete => Fact::Complete { place, error: ask(error) },
                 }
             }
             Kind::NameOf { number: field, name, is_disk } => {
@@ -475,11 +484,15 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<Kind> {
             begins: false,
         },
         "irq_softirq_raise" | "softirq_raise" => Kind::Raise { number: find("vec")? },
-        "block_rq_issue" | "block_rq_complete" => Kind::Request {
+        "block_rq_insert" | "block_rq_issue" | "block_rq_complete" => Kind::Request {
             place: [find("dev")?, find("sector")?, either("nr_sector", "nr_sectors")?],
             kind: find("rwbs"),
             error: either("error", "errors"),
-            begins: name == "block_rq_issue",
+            step: match name {
+                "block_rq_insert" => RequestStep::Queue,
+                "block_rq_issue" => RequestStep::Issue,
+                _ => RequestStep::Complete,
+            },
         },
         "lttng_statedump_block_device" => {
             Kind::NameOf { number: find("dev")?, name: find("diskname")?, is_disk: true }

@@ -1,6 +1,7 @@
 //! Facts to state: the rules by which one follows from the other.
 
 mod hidden;
+mod requests;
 mod spans;
 
 use crate::calls::{CallId, CallKind};
@@ -8,7 +9,7 @@ use crate::fact::{Brief, Fact, More, Spot, Text};
 use crate::files;
 use crate::hidden::{Given, Hidden, Switches};
 use crate::id::ThreadId;
-use crate::observer::{Call, Interrupt, Observer, Run, Unpaired};
+use crate::observer::{Call, Interrupt, Observer, Request, Run, Unpaired};
 use crate::requests::{kind_of, Requests};
 use crate::spans::OpenSpans;
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
@@ -57,6 +58,9 @@ struct Cpu {
     before_gap: Option<(Option<ThreadId>, i64, i64)>,
     /// With the time of the begin, and whether that was selected.
     open: Vec<(Interrupt, i64, bool)>,
+    /// The last request to a disk that was said to be done, and in how many interrupts in each other; until the innermost
+    /// of these is over.
+    done: Option<(Request, usize)>,
     /// Softirqs that are to be done, since when.
     raised: [Option<i64>; SOFTIRQS],
 }
@@ -201,13 +205,8 @@ impl Engine {
                 let (kind, when) = (kind_of(kind.short(), bits), (time, spot.selected));
                 self.requests.begin((spot.machine, place), kind, who, when);
             }
-            Fact::Complete { place, error } => {
-                let (machine, error) = (spot.machine, error.unwrap_or(0));
-                let done = self.requests.end(machine, place, error, time, spot.selected);
-                if let Some(done) = done {
-                    seen.request(&self.world, &done);
-                }
-            }
+            Fact::Queue { place } => self.requests.queue((spot.machine, place), time),
+            Fact::Complete { place, error } => self.done(spot, place, error, seen),
             Fact::Exec => {
                 if let Some(who) = who {
                     files::exec(&mut self.world, who);
@@ -285,6 +284,7 @@ impl Engine {
                 }
                 other.thread = None;
                 other.open.clear();
+                other.done = None;
                 other.raised = [None; SOFTIRQS];
             }
         }
@@ -622,6 +622,7 @@ impl Engine {
         let Some(thread) = self.world.threads.get_mut(id) else { return };
         match thread.state {
             State::Blocked(reason) => {
+                let is_now = thread.wakes.is_none();
                 let waker = thread.wakes.take().unwrap_or(waker);
                 let kind = reason.call.map(|call| self.world.calls.kind(call));
                 // Nothing but a signal ends it before, whoever the interrupt has found there.
@@ -634,6 +635,9 @@ impl Engine {
                 let interval = Interval { from, to, state: thread.state, waker, cpu: None };
                 thread.may_time_out = Some(interval).filter(|_| may_time_out && to > from);
                 self.change(id, spot.time, State::Runnable { woken: true }, (waker, None), seen);
+                if is_now && to > from {
+                    self.waited_for(spot, (id, &interval), seen);
+                }
             }
             State::Unknown => {
                 self.change(id, spot.time, State::Runnable { woken: true }, (waker, None), seen);
@@ -780,6 +784,8 @@ impl Engine {
             Some(_) => {}
             None => {
                 if let Some((which, from, selected)) = of.open.pop() {
+                    let depth = of.open.len();
+                    of.done = of.done.filter(|&(_, in_each_other)| in_each_other <= depth);
                     self.world.told.selected |= selected;
                     seen.interrupt(&self.world, cpu, thread, which, from, spot.time.max(from));
                 }

@@ -275,6 +275,10 @@ pub(crate) enum Fact<'a> {
     SoftirqRaise(i64),
     SoftirqEnter(i64),
     SoftirqLeave,
+    /// Something that a disk is to be asked for waits in its queue.
+    Queue {
+        place: Place,
+    },
     /// A disk is asked for something.
     Issue {
         place: Place,

@@ -106,12 +106,16 @@ pub enum RequestKind {
 pub struct Request {
     /// Which disk, as the kernel numbers it.
     pub device: u32,
+    /// Where on it, in sectors of 512 bytes; of what is about no place, as the kernel has it.
+    pub sector: u64,
     /// What it was asked for.
     pub kind: RequestKind,
     /// How much of that.
     pub bytes: u64,
     /// The thread that ran when the disk was asked; often the kernel's.
     pub thread: Option<ThreadId>,
+    /// Since when the request was in the disk's queue, if a record tells that.
+    pub queued: Option<i64>,
     /// When it was asked \[ns since 1970\].
     pub begin: i64,
     /// When it was done.
@@ -185,6 +189,9 @@ pub trait Observer {
 
     /// A request to a disk is done.
     fn request(&mut self, _world: &World, _request: &Request) {}
+
+    /// A thread's wait that was told last was ended in the interrupt that has just said that this request is done.
+    fn waited_for(&mut self, _world: &World, _thread: ThreadId, _: &Interval, _: &Request) {}
 
     /// A span.
     fn span(&mut self, _world: &World, _span: &Span) {}
@@ -269,6 +276,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn request(&mut self, world: &World, request: &Request) {
         self.0.request(world, request);
         self.1.request(world, request);
+    }
+
+    fn waited_for(&mut self, world: &World, thread: ThreadId, wait: &Interval, of: &Request) {
+        self.0.waited_for(world, thread, wait, of);
+        self.1.waited_for(world, thread, wait, of);
     }
 
     fn span(&mut self, world: &World, span: &Span) {

@@ -14,16 +14,26 @@ const SECTOR_BYTES: u64 = 512;
 struct Open {
     kind: RequestKind,
     thread: Option<ThreadId>,
+    queued: Option<i64>,
     begin: i64,
+    sector: i64,
     sectors: i64,
     /// Those that are done.
     done: i64,
     selected: bool,
 }
 
-/// Those that have begun, by machine, disk and first sector that is not done.
+/// Machine, disk and first sector that is not done.
+type Key = (u8, i64, i64);
+
+/// Those that are not done.
 #[derive(Debug, Default)]
-pub(crate) struct Requests(HashMap<(u8, i64, i64), Open>);
+pub(crate) struct Requests {
+    /// Those that have begun.
+    open: HashMap<Key, Open>,
+    /// Those that wait to be begun: since when, and how many sectors.
+    queued: HashMap<Key, (i64, i64)>,
+}
 
 /// LTTng's bits.
 fn kind_of_bits(bits: i64) -> RequestKind {
@@ -50,6 +60,15 @@ pub(crate) fn kind_of(text: Option<[u8; 16]>, bits: Option<i64>) -> RequestKind 
 }
 
 impl Requests {
+    /// It waits in the queue of its disk.
+    pub(crate) fn queue(&mut self, (machine, place): (u8, Place), time: i64) {
+        // Some become parts of others, and never begin.
+        if self.queued.len() >= OPEN_MAX {
+            self.queued.clear();
+        }
+        self.queued.insert((machine, place.device, place.sector), (time, place.sectors));
+    }
+
     pub(crate) fn begin(
         &mut self,
         (machine, place): (u8, Place),
@@ -58,9 +77,15 @@ impl Requests {
         (begin, selected): (i64, bool),
     ) {
         let key = (machine, place.device, place.sector);
-        if self.0.len() < OPEN_MAX || self.0.contains_key(&key) {
-            let sectors = place.sectors;
-            self.0.insert(key, Open { kind, thread, begin, sectors, done: 0, selected });
+        let queued = self.queued.remove(&key);
+        if self.open.len() < OPEN_MAX || self.open.contains_key(&key) {
+            let Place { sector, sectors, .. } = place;
+            // What was joined with another one meanwhile is not what was put there.
+            let queued = queued.filter(|&(time, whole)| whole == sectors && time <= begin);
+            let queued = queued.map(|(time, _)| time);
+            let done = 0;
+            self.open
+                .insert(key, Open { kind, thread, queued, begin, sector, sectors, done, selected });
         }
     }
 
@@ -73,20 +98,22 @@ impl Requests {
         end: i64,
         selected: bool,
     ) -> Option<Request> {
-        let mut open = self.0.remove(&(machine, place.device, place.sector))?;
+        let mut open = self.open.remove(&(machine, place.device, place.sector))?;
         let done = open.done.saturating_add(place.sectors.max(0));
         if done < open.sectors && place.sectors > 0 && error == 0 {
             open.done = done;
             open.selected |= selected;
             let next = place.sector.saturating_add(place.sectors);
-            self.0.insert((machine, place.device, next), open);
+            self.open.insert((machine, place.device, next), open);
             return None;
         }
         Some(Request {
             device: u32::try_from(place.device).ok()?,
+            sector: open.sector as u64,
             kind: open.kind,
             bytes: u64::try_from(open.sectors).unwrap_or(0).saturating_mul(SECTOR_BYTES),
             thread: open.thread,
+            queued: open.queued,
             begin: open.begin,
             end: end.max(open.begin),
             is_error: error != 0,
@@ -96,7 +123,8 @@ impl Requests {
 
     /// Records were discarded: what was done meanwhile, nobody knows.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.open.clear();
+        self.queued.clear();
     }
 }
 
@@ -154,7 +182,7 @@ mod tests {
                 (12_288, is_error, true),
                 "{place:?}"
             );
-            assert!(requests.0.is_empty(), "{place:?}");
+            assert!(requests.open.is_empty(), "{place:?}");
         }
     }
 
@@ -176,13 +204,38 @@ mod tests {
         for sector in 0..OPEN_MAX as i64 + 9 {
             requests.begin((0, at(sector, 1)), RequestKind::Read, None, (sector, false));
         }
-        assert_eq!(requests.0.len(), OPEN_MAX);
+        assert_eq!(requests.open.len(), OPEN_MAX);
         // One of a place that is known is another one there.
         requests.begin((0, at(5, 2)), RequestKind::Flush, None, (7, false));
         assert_eq!(requests.end(0, at(5, 2), 0, 8, false).unwrap().kind, RequestKind::Flush);
         assert_eq!(requests.end(0, at(OPEN_MAX as i64 + 5, 1), 0, 8, false), None);
         requests.clear();
         assert_eq!(requests.end(0, at(6, 1), 0, 8, false), None);
+    }
+
+    #[test]
+    fn time_in_the_queue_is_that_of_the_request_that_was_put_there() {
+        let mut requests = Requests::default();
+        let queued = |requests: &mut Requests, machine, place: Place, end| {
+            requests.begin((machine, place), RequestKind::Read, None, (20, false));
+            let done = requests.end(machine, place, 0, end, false).unwrap();
+            (done.queued, done.sector, done.begin, done.end)
+        };
+        requests.queue((0, at(100, 8)), 5);
+        assert_eq!(queued(&mut requests, 1, at(100, 8), 30), (None, 100, 20, 30));
+        assert_eq!(queued(&mut requests, 0, at(100, 8), 30), (Some(5), 100, 20, 30));
+        // Once; not of another length, and not from the time behind.
+        assert_eq!(queued(&mut requests, 0, at(100, 8), 30), (None, 100, 20, 30));
+        for (place, time) in [(at(100, 16), 5), (at(100, 8), 21)] {
+            requests.queue((0, place), time);
+            assert_eq!(queued(&mut requests, 0, at(100, 8), 30).0, None);
+        }
+        for sector in 0..OPEN_MAX as i64 + 9 {
+            requests.queue((0, at(sector, 1)), 5);
+        }
+        assert!(requests.queued.len() <= OPEN_MAX);
+        requests.clear();
+        assert!(requests.queued.is_empty());
     }
 
     #[test]

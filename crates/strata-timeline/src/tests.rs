@@ -3,6 +3,7 @@
 mod edges;
 mod folders;
 mod hidden;
+mod requests;
 
 use crate::calls::CallId;
 use crate::engine::Engine;
@@ -106,6 +107,11 @@ impl Observer for Told {
         let disk = world.disk_name(0, request.device);
         let Request { kind, bytes, begin, end, .. } = request;
         self.lines.push(format!("{disk}: {kind:?} {bytes} {begin}..{end}"));
+    }
+
+    fn waited_for(&mut self, world: &World, id: ThreadId, interval: &Interval, of: &Request) {
+        assert_eq!(self.intervals.last(), Some(&(id, *interval)));
+        self.lines.push(format!("{}: for {}", tid(world, id), of.sector));
     }
 
     fn span(&mut self, world: &World, span: &Span) {

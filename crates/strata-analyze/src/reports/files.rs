@@ -127,6 +127,18 @@ enum Side {
     Nothing,
 }
 
+/// What a disk is asked for, as a word.
+#[must_use]
+pub fn kind_name(kind: RequestKind) -> &'static str {
+    match kind {
+        RequestKind::Read => "read",
+        RequestKind::Write => "write",
+        RequestKind::Discard => "discard",
+        RequestKind::Flush => "flush",
+        RequestKind::Other => "other",
+    }
+}
+
 /// Counts them.
 #[derive(Debug)]
 pub struct FileCounter {
@@ -254,13 +266,7 @@ impl FileCounter {
             disks.into_iter().map(|((machine, device, kind), (times, bytes, errors))| Disk {
                 machine: machine_name(machine),
                 name: world.disk_name(machine, device),
-                kind: match kind {
-                    RequestKind::Read => "read",
-                    RequestKind::Write => "write",
-                    RequestKind::Discard => "discard",
-                    RequestKind::Flush => "flush",
-                    RequestKind::Other => "other",
-                },
+                kind: kind_name(kind),
                 bytes,
                 errors,
                 times,

@@ -1,14 +1,15 @@
 //! What a thread waited for, through those who woke it: the critical path, as a tree whose times add up to the whole.
 //!
 //! From the end back to the begin: where the thread ran, that is it. Where it was blocked and a thread ended that,
-//! what *that* thread did meanwhile is what was waited for, and so on.
+//! what *that* thread did meanwhile is what was waited for, and so on. Where a disk ended it, that is a request to it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use strata_ctf::read::TimeRange;
 use strata_timeline::{
-    Interval, Object, Observer, Reason, Span as Ended, State, ThreadId, Waker, World,
+    Interval, Object, Observer, Reason, Request, RequestKind, Span as Ended, State, ThreadId,
+    Waker, World,
 };
 
 use super::label::Label;
@@ -22,6 +23,8 @@ const KEYS_MAX: usize = 1 << 20;
 const DEPTH_MAX: usize = 32;
 /// Steps of one path: a trace with loops of wakers has no more.
 const STEPS_MAX: usize = 8 << 20;
+/// What a request takes of the room, in states.
+const REQUEST_STATES: usize = 6;
 /// Of the spans of a name, the longest that are kept.
 pub const SPANS_MAX: usize = 1 << 16;
 
@@ -39,8 +42,38 @@ pub enum What {
     },
     /// It was blocked.
     Blocked(Box<Wait>),
+    /// What it waited for was a request to a disk, or several of one kind.
+    Request(Box<AskedFor>),
+    /// A part of such a wait.
+    Phase(Phase),
     /// The trace does not say.
     Unknown,
+}
+
+/// What a disk was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedFor {
+    /// The disk's name, or number.
+    pub disk: String,
+    /// What for.
+    pub kind: RequestKind,
+    /// How much, all together.
+    pub bytes: u64,
+    /// Where, in sectors of 512 bytes, if that was one request that is about a place.
+    pub sector: Option<u64>,
+}
+
+/// What a request was in, while somebody waited for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Nothing: it was not there yet, as far as the trace says.
+    Before,
+    /// The disk's queue.
+    Queue,
+    /// The disk.
+    Device,
+    /// It was done, and who waited for it was about to be told.
+    After,
 }
 
 /// A part of the time; the parts in it add up to it exactly, if there are any.
@@ -66,6 +99,8 @@ enum Key {
     Running,
     Runnable(bool),
     Blocked(Reason, Waker),
+    Request(u8, u32, RequestKind),
+    Phase(Phase),
     Unknown,
 }
 
@@ -146,6 +181,9 @@ struct Part {
     key: Option<Key>,
     nanos: u64,
     count: u64,
+    /// Of requests: how much, and where the last one was.
+    bytes: u64,
+    sector: u64,
     parts: Vec<usize>,
     found: HashMap<(ThreadId, Key), usize>,
 }
@@ -170,6 +208,8 @@ pub struct History {
     /// The same: from when on up to when something is known of each.
     known: Vec<Option<(i64, i64)>>,
     keys: Keys,
+    /// By whom and since when that was waited for.
+    requests: HashMap<(ThreadId, i64), Request>,
     kept: usize,
     kept_max: usize,
     left_out: u64,
@@ -189,6 +229,7 @@ impl History {
             threads: Vec::new(),
             known: Vec::new(),
             keys: Keys::default(),
+            requests: HashMap::new(),
             kept: 0,
             kept_max: HISTORY_MAX,
             left_out: 0,
@@ -269,6 +310,7 @@ impl Observer for History {
             // A part of them is of no use.
             self.left_out += 1;
             (self.threads, self.keys) = (Vec::new(), Keys::default());
+            self.requests = HashMap::new();
             return;
         }
         let key = self.keys.number(interval.state, interval.waker);
@@ -290,6 +332,14 @@ impl Observer for History {
         let wait = wait.filter(|wait| wait.from == interval.from);
         if let Some(wait) = wait {
             wait.key = self.keys.number(interval.state, Waker::Timer);
+        }
+    }
+
+    fn waited_for(&mut self, _: &World, thread: ThreadId, interval: &Interval, of: &Request) {
+        let last = self.threads.get(thread.index()).and_then(|kept| kept.last());
+        if last.is_some_and(|last| last.from == interval.from) {
+            self.kept += REQUEST_STATES;
+            self.requests.insert((thread, interval.from), *of);
         }
     }
 
@@ -354,9 +404,6 @@ impl Path<'_> {
             let begin = found.from.max(from);
             let nanos = end.abs_diff(begin);
             match self.history.keys.get(found.key) {
-                key @ (Key::Running | Key::Runnable(_) | Key::Unknown) => {
-                    self.add(part, thread, key, nanos);
-                }
                 Key::Blocked(reason, waker) => {
                     // What is cut off was not over then.
                     let waker = if end == found.to { waker } else { Waker::Unknown };
@@ -366,9 +413,47 @@ impl Path<'_> {
                             self.walk(below, by, begin, end, depth + 1);
                         }
                     }
+                    let request = self.history.requests.get(&(thread, found.from));
+                    if let Some(request) = request.filter(|_| end == found.to) {
+                        self.request(below, thread, request, (begin, end));
+                    }
                 }
+                // What is kept is what threads did: neither requests nor their parts.
+                key => _ = self.add(part, thread, key, nanos),
             }
             end = begin;
+        }
+    }
+
+    /// What was waited for was this, from then to then.
+    fn request(
+        &mut self,
+        part: usize,
+        thread: ThreadId,
+        request: &Request,
+        (from, to): (i64, i64),
+    ) {
+        let machine = self.world.threads.get(thread).map_or(u8::MAX, |thread| thread.machine);
+        let key = Key::Request(machine, request.device, request.kind);
+        let part = self.add(part, thread, key, to.abs_diff(from));
+        if let Some(of) = self.parts.get_mut(part) {
+            of.bytes = of.bytes.saturating_add(request.bytes);
+            of.sector = request.sector;
+        }
+        // Each begins where the one before ends, within the wait.
+        let asked = request.queued.unwrap_or(request.begin);
+        let mut at = from;
+        for (phase, end) in [
+            (Phase::Before, asked),
+            (Phase::Queue, request.begin),
+            (Phase::Device, request.end),
+            (Phase::After, to),
+        ] {
+            let end = end.clamp(at, to);
+            if end > at {
+                self.add(part, thread, Key::Phase(phase), end.abs_diff(at));
+            }
+            at = end;
         }
     }
 
@@ -406,23 +491,41 @@ impl Path<'_> {
             .iter()
             .filter_map(|&below| {
                 let part = self.parts.get(below)?;
-                let what = what_of(world, part.thread?, part.key?);
+                let what = what_of(world, part.thread?, part.key?, part);
                 let mut node =
                     self.node(world, below, (part.thread?, is_sure_below), what, part.nanos);
                 node.count = part.count;
                 Some(node)
             })
             .collect();
+        // Of some of these waits the request is known, of the others not.
+        let of_requests = parts.iter().filter(|it| matches!(it.what, What::Request(_)));
+        let (known, requests) =
+            of_requests.fold((0, 0), |sum, it| (sum.0 + it.nanos, sum.1 + it.count));
+        if requests > 0 && known < nanos {
+            let waits = self.parts.get(at).map_or(0, |part| part.count);
+            let (label, count) = (Label::thread(world, thread), waits.saturating_sub(requests));
+            let (what, nanos) = (What::Unknown, nanos - known);
+            let is_sure = is_sure_below;
+            parts.push(Node { label, is_sure, what, nanos, count, parts: Vec::new() });
+        }
         parts.sort_by_key(|part| std::cmp::Reverse(part.nanos));
         Node { label: Label::thread(world, thread), is_sure, what, nanos, count: 1, parts }
     }
 }
 
-fn what_of(world: &World, thread: ThreadId, key: Key) -> What {
+fn what_of(world: &World, thread: ThreadId, key: Key, part: &Part) -> What {
     match key {
         Key::Running => What::Running,
         Key::Runnable(woken) => What::Runnable { woken },
         Key::Unknown => What::Unknown,
+        Key::Phase(phase) => What::Phase(phase),
+        Key::Request(machine, device, kind) => What::Request(Box::new(AskedFor {
+            disk: world.disk_name(machine, device),
+            kind,
+            bytes: part.bytes,
+            sector: Some(part.sector).filter(|_| part.count == 1 && part.bytes > 0),
+        })),
         Key::Blocked(reason, waker) => {
             What::Blocked(Box::new(ended_wait(world, thread, Some(reason), (waker, 1))))
         }

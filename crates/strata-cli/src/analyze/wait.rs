@@ -5,11 +5,14 @@ use std::fmt::Write as _;
 use anyhow::{bail, Result};
 use clap::Args;
 use serde_json::{json, Value};
-use strata_analyze::reports::wait::{History, Node, Span, What, HISTORY_MAX, SPANS_MAX};
+use strata_analyze::reports::files::kind_name;
+use strata_analyze::reports::wait::{
+    AskedFor, History, Node, Phase, Span, What, HISTORY_MAX, SPANS_MAX,
+};
 use strata_analyze::reports::Label;
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
-use strata_timeline::{SpanRoles, Timeline};
+use strata_timeline::{RequestKind, SpanRoles, Timeline};
 
 use super::common::{self, is_wanted, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
 use super::hidden;
@@ -17,7 +20,7 @@ use super::rows::{document, keys, length, name, put_sums, subject};
 use super::threads::{wait_json, wait_text};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{DIM, HEAD};
-use crate::talk::units::{count, counted};
+use crate::talk::units::{clean, count, counted, size};
 
 /// Parts of one part in a text, and parts in each other.
 const PARTS: usize = 12;
@@ -157,8 +160,29 @@ fn what(what: &What) -> &'static str {
         What::Runnable { woken: true } => "runnable",
         What::Runnable { woken: false } => "preempted",
         What::Blocked(_) => "blocked",
+        What::Request(_) => "request",
+        What::Phase(Phase::Before) => "not_asked_yet",
+        What::Phase(Phase::Queue) => "in_queue",
+        What::Phase(Phase::Device) => "at_device",
+        What::Phase(Phase::After) => "done",
         What::Unknown => "unknown",
     }
+}
+
+/// `for a write of 4.0 KiB at sector 2048 of vda`: what a disk was asked for.
+fn request_text(of: &AskedFor) -> String {
+    let mut text = match of.kind {
+        RequestKind::Other => "for something else".to_owned(),
+        kind => format!("for a {}", kind_name(kind)),
+    };
+    if of.bytes > 0 {
+        let _ = write!(text, " of {}", size(of.bytes));
+    }
+    if let Some(sector) = of.sector {
+        let _ = write!(text, " at sector {sector}");
+    }
+    let _ = write!(text, ", disk {}", of.disk);
+    clean(&text)
 }
 
 fn node_json(node: &Node, most: usize) -> Value {
@@ -172,6 +196,12 @@ fn node_json(node: &Node, most: usize) -> Value {
             ["count", "total_ns", "max_ns"].iter().for_each(|key| drop(wait.remove(*key)));
         }
         map.insert("wait".into(), wait);
+    }
+    if let What::Request(of) = &node.what {
+        let AskedFor { disk, kind, bytes, sector } = &**of;
+        let kind = kind_name(*kind);
+        let request = json!({ "disk": disk, "kind": kind, "bytes": bytes, "sector": sector });
+        map.insert("request".into(), request);
     }
     map.insert("parts_count".into(), json!(node.parts.len()));
     map.insert(
@@ -236,10 +266,16 @@ fn parts(out: &mut String, node: &Node, (whole, most): (u64, usize), depth: usiz
             What::Runnable { woken: true } => "wanted a CPU after a wait".to_owned(),
             What::Runnable { woken: false } => "wanted the CPU that another thread took".to_owned(),
             What::Blocked(wait) => format!("in {}", wait_text(wait)),
+            What::Request(of) => request_text(of),
+            What::Phase(Phase::Before) => "it was not asked for yet".to_owned(),
+            What::Phase(Phase::Queue) => "in the disk's queue".to_owned(),
+            What::Phase(Phase::Device) => "at the disk".to_owned(),
+            What::Phase(Phase::After) => "it was done".to_owned(),
             What::Unknown => "not known".to_owned(),
         };
         let who = match depth {
             0 => String::new(),
+            _ if matches!(part.what, What::Request(_) | What::Phase(_)) => String::new(),
             _ if part.is_sure => format!("{} ", name(&part.label)),
             _ => format!("perhaps {} ", name(&part.label)),
         };

@@ -5,7 +5,7 @@ use strata_ctf::read::TimeRange;
 use super::told::{range, Told};
 use crate::hand_tests::ORIGIN;
 use crate::hand_tests::V::{Text, I64, U32, U64};
-use crate::reports::wait::{History, Node, Span, What};
+use crate::reports::wait::{AskedFor, History, Node, Span, What};
 
 /// The path of a thread from then to then, as lines: `TID WHAT NANOS` with two blanks for each step down.
 fn path(told: &Told, of: TimeRange, tid: i64, (from, to): (u64, u64)) -> Vec<String> {
@@ -39,6 +39,12 @@ fn show(node: &Node, depth: usize, lines: &mut Vec<String>) {
         What::Blocked(wait) => {
             format!("blocked {} {}", wait.call, wait.ended_by).trim_end().to_owned()
         }
+        What::Request(of) => {
+            let AskedFor { disk, kind, bytes, sector } = &**of;
+            let sector = sector.map(|sector| format!(" at {sector}"));
+            format!("{kind:?} {bytes} {disk}{}", sector.unwrap_or_default())
+        }
+        What::Phase(phase) => format!("{phase:?}"),
         What::Unknown => "unknown".to_owned(),
     };
     let tid = node.label.tid.unwrap();
@@ -229,4 +235,68 @@ fn what_is_known_of_a_thread_is_from_its_first_state_to_its_last() {
     assert_eq!(known(TimeRange::ALL), [Some((100, 400)), Some((300, 400))]);
     assert_eq!(known(range(150, 350)), [Some((150, 350)), Some((300, 350))]);
     assert_eq!(known(range(150, 250)), [Some((150, 250)), None]);
+}
+
+/// From its begin in the queue, if it was there, up to when it is done and who is blocked in it is woken.
+fn request(told: &mut Told, queued: Option<u64>, [issue, done, woken]: [u64; 3], sector: u64) {
+    const VDA: u32 = 254 << 20;
+    let place = [U32(VDA), U64(sector), U32(8)];
+    let with = |more: &[crate::hand_tests::V]| [&place, more].concat();
+    told.on(1);
+    for (time, event) in [(queued, "block_rq_insert"), (Some(issue), "block_rq_issue")] {
+        if let Some(time) = time {
+            told.tell(time, 9, event, &with(&[Text("WS")]));
+        }
+    }
+    told.on(0).tell(done - 1, 0, "irq_softirq_entry", &[U32(4)]);
+    told.tell(done, 0, "block_rq_complete", &with(&[I64(0), Text("WS")]));
+    told.wake(woken, 0, 5).tell(woken + 1, 0, "irq_softirq_exit", &[U32(4)]);
+    told.switch(woken + 10, 0, 0, 5);
+}
+
+#[test]
+fn path_of_a_wait_for_a_disk_goes_on_in_its_request_from_the_queue_to_the_end() {
+    let mut told = Told::new(&[(5, 5), (9, 9)]);
+    told.tell(2, 1, "lttng_statedump_block_device", &[U32(254 << 20), Text("vda")]);
+    told.switch(100, 0, 0, 5).enter(110, 5, "write", &[U32(3), U64(1)]).switch(200, 5, 2, 0);
+    request(&mut told, Some(250), [300, 600, 605], 4000);
+    let wanted = [
+        "5 whole 515",
+        "  5 blocked write disk 405",
+        "    5 Write 4096 vda at 4000 405",
+        "      5 Device 300",
+        "      5 Before 50",
+        "      5 Queue 50",
+        "      5 After 5",
+        "  5 running 100",
+        "  5 woken 10",
+    ];
+    assert_eq!(path(&told, TimeRange::ALL, 5, (100, 615)), wanted);
+    // Asked for before it was waited for, and of which the queue is not told; what is cut off was not over.
+    told.on(0).switch(700, 5, 2, 0);
+    request(&mut told, None, [640, 900, 901], 5000);
+    let wanted = [
+        "5 whole 211",
+        "  5 blocked write disk 201",
+        "    5 Write 4096 vda at 5000 201",
+        "      5 Device 200",
+        "      5 After 1",
+        "  5 woken 10",
+    ];
+    assert_eq!(path(&told, TimeRange::ALL, 5, (700, 911)), wanted);
+    assert_eq!(path(&told, TimeRange::ALL, 5, (700, 850))[1..], ["  5 blocked write 150"]);
+    // Both, and one of which nobody knows which request it was.
+    told.on(0).switch(1000, 5, 2, 0).tell(1099, 0, "irq_softirq_entry", &[U32(4)]);
+    told.wake(1100, 0, 5).tell(1101, 0, "irq_softirq_exit", &[U32(4)]).switch(1110, 0, 0, 5);
+    let lines = path(&told, TimeRange::ALL, 5, (100, 1110));
+    let wanted = [
+        "  5 blocked write disk 706",
+        "    5 Write 8192 vda 606",
+        "      5 Device 500",
+        "      5 Before 50",
+        "      5 Queue 50",
+        "      5 After 6",
+        "    5 unknown 100",
+    ];
+    assert_eq!(lines[1..8], wanted, "{lines:?}");
 }

@@ -7,7 +7,7 @@ use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN, V};
 use crate::reports::{pass, Asked, Passed};
 
-const EVENTS: [(&str, &str); 43] = [
+const EVENTS: [(&str, &str); 47] = [
     (
         "sched_switch",
         "string prev_comm; u32 prev_tid; i64 prev_state; string next_comm; u32 next_tid;",
@@ -54,6 +54,10 @@ const EVENTS: [(&str, &str); 43] = [
     ("irq_softirq_exit", "u32 vec;"),
     ("syscall_entry_epoll_wait", "u32 epfd; i64 timeout;"),
     ("syscall_exit_epoll_wait", "i64 ret;"),
+    ("block_rq_insert", "u32 dev; u64 sector; u32 nr_sector; string rwbs;"),
+    ("block_rq_issue", "u32 dev; u64 sector; u32 nr_sector; string rwbs;"),
+    ("block_rq_complete", "u32 dev; u64 sector; u32 nr_sector; i64 error; string rwbs;"),
+    ("lttng_statedump_block_device", "u32 dev; string diskname;"),
 ];
 
 /// What one CPU has told, packet by packet.

@@ -1,0 +1,46 @@
+//! Requests to disks: from facts, and whose wait one has ended.
+
+use super::Engine;
+use crate::fact::{Place, Spot};
+use crate::id::ThreadId;
+use crate::observer::Observer;
+use crate::state::{Interval, Waker};
+
+impl Engine {
+    /// A request is done, or a part of it.
+    pub(super) fn done<O: Observer>(
+        &mut self,
+        spot: Spot,
+        place: Place,
+        error: Option<i64>,
+        seen: &mut O,
+    ) {
+        let (machine, error) = (spot.machine, error.unwrap_or(0));
+        let done = self.requests.end(machine, place, error, spot.time, spot.selected);
+        if let Some(of) = spot.cpu.and_then(|cpu| self.cpu(machine, cpu)) {
+            // Outside an interrupt nobody knows how far it reaches what follows from it.
+            let depth = of.open.len();
+            of.done = done.filter(|_| depth > 0).map(|done| (done, depth));
+        }
+        if let Some(done) = done {
+            seen.request(&self.world, &done);
+        }
+    }
+
+    /// A wait that was told last has ended: by the request that this very interrupt was the last to say is done?
+    pub(super) fn waited_for<O: Observer>(
+        &mut self,
+        spot: Spot,
+        (id, interval): (ThreadId, &Interval),
+        seen: &mut O,
+    ) {
+        if !matches!(interval.waker, Waker::Softirq(4 | 5) | Waker::Device(_)) {
+            return;
+        }
+        let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
+        let done = of.and_then(|of| of.done.filter(|&(_, depth)| depth == of.open.len()));
+        if let Some((request, _)) = done {
+            seen.waited_for(&self.world, id, interval, &request);
+        }
+    }
+}
