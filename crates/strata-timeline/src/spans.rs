@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
-use strata_ctf::read::Value;
+use strata_ctf::read::{Value, Wide};
 
 use crate::id::ThreadId;
 use crate::names::Name;
@@ -48,37 +48,54 @@ pub type SpanRoles = HashMap<String, SpanRole>;
 pub enum SpanKey {
     /// A number, signed or not.
     Number(i128),
-    /// A text: its beginning, and the hash of all of it.
+    /// A number with a fraction, by its bits.
+    Real(u64),
+    /// A text or bytes: the beginning, and the hash of all of it.
     Text(Box<[u8]>, u64),
+}
+
+impl SpanKey {
+    /// What is in the key's field; `None`: it has parts, and is no key.
+    #[must_use]
+    pub fn of(value: Value<'_>) -> Option<SpanKey> {
+        KeyRef::of(value).map(KeyRef::keep)
+    }
 }
 
 /// The same, in a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyRef<'a> {
     Number(i128),
+    Real(u64),
     Text(&'a [u8]),
+    Wide(Wide<'a>),
 }
 
-/// What is the same of two numbers, or texts, that are the same: to compare a field of a span's ends. Others have none.
+/// What is the same of two numbers, or texts, that are the same: to compare a field of a span's ends. What has parts has
+/// none.
 #[must_use]
 pub fn check_of(value: Value<'_>) -> Option<u64> {
     KeyRef::of(value).map(KeyRef::hash)
 }
 
 impl<'a> KeyRef<'a> {
-    /// A number, signed or not, or a text.
+    /// A number, a text, or bytes.
     pub(crate) fn of(value: Value<'a>) -> Option<KeyRef<'a>> {
         match value {
             Value::Signed(value) => Some(KeyRef::Number(value.into())),
             Value::Unsigned(value) => Some(KeyRef::Number(value.into())),
-            Value::Text(text) => Some(KeyRef::Text(text)),
-            _ => None,
+            Value::Real(value) => Some(KeyRef::Real(value.to_bits())),
+            Value::Text(bytes) | Value::Blob(bytes) => Some(KeyRef::Text(bytes)),
+            Value::Wide(text) => Some(KeyRef::Wide(text)),
+            Value::Compound => None,
         }
     }
 
     fn keep(self) -> SpanKey {
         match self {
             KeyRef::Number(value) => SpanKey::Number(value),
+            KeyRef::Real(bits) => SpanKey::Real(bits),
+            KeyRef::Wide(text) => KeyRef::Text(text.to_text().as_bytes()).keep(),
             KeyRef::Text(text) => {
                 let kept = text.get(..KEY_BYTES).unwrap_or(text);
                 SpanKey::Text(kept.into(), self.hash())
@@ -90,6 +107,8 @@ impl<'a> KeyRef<'a> {
         let mut hasher = std::collections::hash_map::DefaultHasher::new();
         match self {
             KeyRef::Number(value) => value.hash(&mut hasher),
+            KeyRef::Real(bits) => bits.hash(&mut hasher),
+            KeyRef::Wide(text) => text.to_text().as_bytes().hash(&mut hasher),
             KeyRef::Text(text) => text.hash(&mut hasher),
         }
         hasher.finish()

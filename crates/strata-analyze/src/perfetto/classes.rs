@@ -11,7 +11,7 @@ use strata_timeline::Whose;
 
 use super::encode;
 use super::kernel::{has_lttng_priorities, Kernel};
-use super::pairs::{PairRole, Pairs};
+use super::pairs::{address_of, PairRole, Pairs};
 use super::proto::{track_event, EventType};
 use super::writer::Writer;
 use crate::render::line::{Lines, Piece};
@@ -93,6 +93,8 @@ pub(super) struct Slice {
     pub key: Option<FieldRef>,
     /// What should be the same at both ends, if there is no key.
     pub check: Option<FieldRef>,
+    /// The address of what it is of.
+    pub address: Option<FieldRef>,
     /// Numbers of the names of fields that the begin has too, in order.
     pub shared: Vec<u64>,
 }
@@ -187,7 +189,8 @@ impl Plans<'_> {
         let begin = of_name(EventType::SliceBegin, writer.name(&role.name));
         let check =
             self.pairs.check(role.pair).and_then(|check| class.find_in(Scope::Payload, check));
-        Some(Slice { begin, role, key, check, shared })
+        let address = address_of(class.name()).and_then(|address| class.find(address));
+        Some(Slice { begin, role, key, check, address, shared })
     }
 
     fn counters(&self, class: &EventClass) -> Vec<Counter> {

@@ -33,7 +33,7 @@ mod writer;
 
 pub use classes::{CounterRule, CounterRuleError};
 pub use exporter::Exporter;
-pub(crate) use pairs::{checks, Pairs};
+pub(crate) use pairs::{address_of, checks, Pairs};
 pub use pairs::{PairRule, PairRuleError};
 pub use shares::{together, Part, Share};
 

@@ -266,6 +266,15 @@ pub(crate) fn checks<'r>(
     common.into_iter().filter_map(|(pair, fields)| Some((pair, first(fields)?))).collect()
 }
 
+/// Events of which each is of a function, and the field that says which one.
+const ADDRESSES: [(&str, &str); 2] =
+    [("functions:", "function"), ("lttng_ust_cyg_profile", "addr")];
+
+/// The field with the address of what a begin or an end is of: an end belongs to the begin of the same one.
+pub(crate) fn address_of(event: &str) -> Option<&'static str> {
+    ADDRESSES.iter().find(|(begin, _)| event.starts_with(begin)).map(|&(_, field)| field)
+}
+
 fn is_id(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name == "id" || name.ends_with("_id") || ["key", "cookie", "seq", "request"].contains(&&*name)

@@ -6,14 +6,13 @@
 //! are open at once.
 
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
+
+use strata_timeline::SpanKey;
 
 /// Slices that are open in each other on one track. Readers stop at 512.
 const DEPTH_MAX: usize = 256;
 /// Slices on lanes that are open at once, of the whole export.
 const ASYNC_MAX: usize = 1 << 16;
-/// Bytes of a text key that are kept; of the rest, a hash.
-const KEY_BYTES: usize = 128;
 
 /// Index of a pair: a begin and its end.
 pub(crate) type Pair = u32;
@@ -28,7 +27,16 @@ pub(super) struct Stack {
 struct Open {
     pair: Pair,
     syscall: bool,
-    check: Option<u64>,
+    of: Ends,
+}
+
+/// What a begin and its end may have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// A field that should be the same in both.
+    pub check: Option<u64>,
+    /// The address of what they are of: where both have one, those with another one are no ends of each other.
+    pub address: Option<u64>,
 }
 
 /// A slice that is to begin.
@@ -42,22 +50,25 @@ pub(super) struct Begin {
 
 impl Stack {
     /// A thread is in one system call at most: another one in it means that an exit is not there.
-    /// `check`: the value of a field that its end should have, too.
-    pub(super) fn begin(&mut self, pair: Pair, syscall: bool, check: Option<u64>) -> Begin {
+    pub(super) fn begin(&mut self, pair: Pair, syscall: bool, of: Ends) -> Begin {
         let outer = if syscall { self.open.iter().position(|open| open.syscall) } else { None };
         let closed = outer.map_or(0, |outer| self.cut(outer));
         let begun = self.open.len() < DEPTH_MAX;
         if begun {
-            self.open.push(Open { pair, syscall, check });
+            self.open.push(Open { pair, syscall, of });
         }
         Begin { closed, begun }
     }
 
     /// How many slices inside of it are closed before, and what its begin has of the field that is the same at both ends;
     /// none if it has no begin.
-    pub(super) fn end(&mut self, pair: Pair) -> Option<(usize, Option<u64>)> {
-        let at = self.open.iter().rposition(|open| open.pair == pair)?;
-        let check = self.open.get(at)?.check;
+    pub(super) fn end(&mut self, pair: Pair, of: Ends) -> Option<(usize, Option<u64>)> {
+        let is_same = |open: &Open| {
+            let addresses = open.of.address.zip(of.address);
+            open.pair == pair && addresses.is_none_or(|(begin, end)| begin == end)
+        };
+        let at = self.open.iter().rposition(is_same)?;
+        let check = self.open.get(at)?.of.check;
         Some((self.cut(at) - 1, check))
     }
 
@@ -77,26 +88,8 @@ impl Stack {
     }
 }
 
-/// What tells one overlapping slice from another.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Key {
-    /// Nothing does.
-    None,
-    /// A number, signed or not.
-    Number(i128),
-    /// Text: its beginning, and the hash of all of it.
-    Text(Box<[u8]>, u64),
-}
-
-impl Key {
-    /// Of any text.
-    pub(super) fn text(bytes: &[u8]) -> Key {
-        let mut hasher = std::collections::hash_map::DefaultHasher::new();
-        bytes.hash(&mut hasher);
-        let kept = bytes.get(..KEY_BYTES).unwrap_or(bytes);
-        Key::Text(kept.into(), hasher.finish())
-    }
-}
+/// What tells one overlapping slice from another; `None`: nothing does.
+pub(super) type Key = Option<SpanKey>;
 
 /// Where an overlapping slice begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +140,7 @@ impl Lanes {
     pub(super) fn begin(&mut self, pair: Pair, key: Key, origin: Origin) -> AsyncBegin {
         let closed = match key {
             // Threads that cannot be told apart may each have one.
-            Key::None => None,
+            None => None,
             _ => self.take(pair, &key, |open| open.origin.parent == origin.parent),
         };
         if self.count >= ASYNC_MAX {
@@ -173,7 +166,7 @@ impl Lanes {
         self.take(pair, key, |open| open.origin == origin)
             .or_else(|| self.take(pair, key, |open| open.origin.parent == origin.parent))
             .or_else(|| match key {
-                Key::None => None,
+                None => None,
                 _ => self.take(pair, key, |_| true),
             })
     }
@@ -206,62 +199,93 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_ctf::read::Value;
+
+    fn number(key: i128) -> Key {
+        Some(SpanKey::Number(key))
+    }
+
+    fn text(key: &[u8]) -> Key {
+        SpanKey::of(Value::Text(key))
+    }
+
+    const NONE: Ends = Ends { check: None, address: None };
+
+    fn check(value: u64) -> Ends {
+        Ends { check: Some(value), ..NONE }
+    }
 
     const HERE: Origin = Origin { parent: 7, cpu: Some(0) };
 
     #[test]
     fn stack_of_nested_slices_closes_them_in_turn() {
         let mut stack = Stack::default();
-        assert_eq!(stack.begin(1, false, None), Begin { closed: 0, begun: true });
-        assert_eq!(stack.begin(2, false, None), Begin { closed: 0, begun: true });
-        assert_eq!(stack.end(2), Some((0, None)));
-        assert_eq!(stack.end(1), Some((0, None)));
+        assert_eq!(stack.begin(1, false, NONE), Begin { closed: 0, begun: true });
+        assert_eq!(stack.begin(2, false, NONE), Begin { closed: 0, begun: true });
+        assert_eq!(stack.end(2, NONE), Some((0, None)));
+        assert_eq!(stack.end(1, NONE), Some((0, None)));
         assert!(stack.is_empty());
     }
 
     #[test]
     fn stack_with_an_end_that_is_absent_closes_what_is_inside() {
         let mut stack = Stack::default();
-        stack.begin(1, false, None);
-        stack.begin(2, false, None);
-        stack.begin(3, false, None);
-        assert_eq!(stack.end(1), Some((2, None)));
-        assert_eq!(stack.end(3), None, "closed before");
+        stack.begin(1, false, NONE);
+        stack.begin(2, false, NONE);
+        stack.begin(3, false, NONE);
+        assert_eq!(stack.end(1, NONE), Some((2, None)));
+        assert_eq!(stack.end(3, NONE), None, "closed before");
         assert_eq!(stack.close(), 0);
     }
 
     #[test]
     fn stack_with_an_end_without_begin_says_so() {
         let mut stack = Stack::default();
-        stack.begin(1, false, None);
-        assert_eq!(stack.end(2), None);
+        stack.begin(1, false, NONE);
+        assert_eq!(stack.end(2, NONE), None);
         assert_eq!(stack.close(), 1, "what was open is still open");
     }
 
     #[test]
     fn stack_with_the_same_pair_twice_closes_the_inner_one() {
         let mut stack = Stack::default();
-        stack.begin(1, false, Some(7));
-        stack.begin(1, false, Some(8));
-        assert_eq!(stack.end(1), Some((0, Some(8))));
-        assert_eq!(stack.end(1), Some((0, Some(7))));
-        assert_eq!(stack.end(1), None);
+        stack.begin(1, false, check(7));
+        stack.begin(1, false, check(8));
+        assert_eq!(stack.end(1, NONE), Some((0, Some(8))));
+        assert_eq!(stack.end(1, NONE), Some((0, Some(7))));
+        assert_eq!(stack.end(1, NONE), None);
+    }
+
+    #[test]
+    fn stack_of_functions_ends_that_of_the_same_address_and_what_is_left_in_it() {
+        let at = |address| Ends { address: Some(address), ..NONE };
+        let mut stack = Stack::default();
+        for address in [0x10, 0x20, 0x30] {
+            stack.begin(1, false, at(address));
+        }
+        // 0x20 and 0x30 were left by a jump.
+        assert_eq!(stack.end(1, at(0x40)), None);
+        assert_eq!(stack.end(1, at(0x10)), Some((2, None)));
+        assert!(stack.is_empty());
+        // One that does not say which ends the latest.
+        stack.begin(1, false, at(0x10));
+        assert_eq!(stack.end(1, NONE), Some((0, None)));
     }
 
     #[test]
     fn stack_with_a_system_call_in_another_closes_the_outer_one() {
         let mut stack = Stack::default();
-        stack.begin(1, false, None);
-        stack.begin(2, true, None);
-        stack.begin(3, false, None);
-        assert_eq!(stack.begin(4, true, None), Begin { closed: 2, begun: true });
+        stack.begin(1, false, NONE);
+        stack.begin(2, true, NONE);
+        stack.begin(3, false, NONE);
+        assert_eq!(stack.begin(4, true, NONE), Begin { closed: 2, begun: true });
         assert_eq!(stack.close(), 2, "pair 1 and system call 4");
     }
 
     #[test]
     fn malicious_stack_of_begins_only_stays_small() {
         let mut stack = Stack::default();
-        let begun = (0..100_000).filter(|_| stack.begin(1, false, None).begun).count();
+        let begun = (0..100_000).filter(|_| stack.begin(1, false, NONE).begun).count();
         assert_eq!(begun, DEPTH_MAX);
         assert_eq!(stack.close(), DEPTH_MAX);
     }
@@ -269,12 +293,12 @@ mod tests {
     #[test]
     fn lanes_of_overlapping_slices_are_used_again() {
         let mut lanes = Lanes::default();
-        let begin = |lanes: &mut Lanes, key| lanes.begin(1, Key::Number(key), HERE).lane.unwrap();
+        let begin = |lanes: &mut Lanes, key| lanes.begin(1, number(key), HERE).lane.unwrap();
         assert_eq!(begin(&mut lanes, 1), Lane { parent: 7, number: 0, new: true });
         assert_eq!(begin(&mut lanes, 2), Lane { parent: 7, number: 1, new: true });
-        assert_eq!(lanes.end(1, &Key::Number(1), HERE).unwrap().number, 0);
+        assert_eq!(lanes.end(1, &number(1), HERE).unwrap().number, 0);
         assert_eq!(begin(&mut lanes, 3), Lane { parent: 7, number: 0, new: false });
-        assert_eq!(lanes.end(1, &Key::Number(1), HERE), None, "ended before");
+        assert_eq!(lanes.end(1, &number(1), HERE), None, "ended before");
         assert_eq!(lanes.close().iter().map(|lane| lane.number).collect::<Vec<_>>(), [0, 1]);
     }
 
@@ -282,52 +306,51 @@ mod tests {
     fn lane_of_another_pair_or_process_is_not_used() {
         let mut lanes = Lanes::default();
         let there = Origin { parent: 8, cpu: None };
-        let first = lanes.begin(1, Key::Number(1), HERE).lane.unwrap();
-        lanes.end(1, &Key::Number(1), HERE).unwrap();
-        assert_ne!(lanes.begin(2, Key::Number(1), HERE).lane.unwrap().number, first.number);
-        assert_ne!(lanes.begin(1, Key::Number(1), there).lane.unwrap().number, first.number);
+        let first = lanes.begin(1, number(1), HERE).lane.unwrap();
+        lanes.end(1, &number(1), HERE).unwrap();
+        assert_ne!(lanes.begin(2, number(1), HERE).lane.unwrap().number, first.number);
+        assert_ne!(lanes.begin(1, number(1), there).lane.unwrap().number, first.number);
     }
 
     #[test]
     fn lanes_with_a_key_that_begins_twice_close_the_first() {
         let mut lanes = Lanes::default();
-        let first = lanes.begin(1, Key::text(b"a"), HERE).lane.unwrap();
-        let second = lanes.begin(1, Key::text(b"a"), HERE);
+        let first = lanes.begin(1, text(b"a"), HERE).lane.unwrap();
+        let second = lanes.begin(1, text(b"a"), HERE);
         assert_eq!(second.closed.unwrap().number, first.number);
-        assert!(lanes.end(1, &Key::text(b"a"), HERE).is_some());
-        assert!(lanes.end(1, &Key::text(b"a"), HERE).is_none());
+        assert!(lanes.end(1, &text(b"a"), HERE).is_some());
+        assert!(lanes.end(1, &text(b"a"), HERE).is_none());
     }
 
     #[test]
     fn lanes_with_a_key_in_two_processes_end_their_own_first() {
         let mut lanes = Lanes::default();
         let there = Origin { parent: 8, cpu: None };
-        let own = lanes.begin(1, Key::Number(5), HERE).lane.unwrap();
-        let other = lanes.begin(1, Key::Number(5), there).lane.unwrap();
-        assert_eq!(lanes.end(1, &Key::Number(5), HERE).unwrap().number, own.number);
+        let own = lanes.begin(1, number(5), HERE).lane.unwrap();
+        let other = lanes.begin(1, number(5), there).lane.unwrap();
+        assert_eq!(lanes.end(1, &number(5), HERE).unwrap().number, own.number);
         // A request that ends in another process than it began in.
-        assert_eq!(lanes.end(1, &Key::Number(5), HERE).unwrap().number, other.number);
+        assert_eq!(lanes.end(1, &number(5), HERE).unwrap().number, other.number);
     }
 
     #[test]
     fn lanes_without_a_key_end_that_of_the_same_cpu() {
         let mut lanes = Lanes::default();
         let other = Origin { cpu: Some(1), ..HERE };
-        let here = lanes.begin(1, Key::None, HERE).lane.unwrap();
-        let there = lanes.begin(1, Key::None, other).lane.unwrap();
-        assert_eq!(lanes.end(1, &Key::None, HERE).unwrap().number, here.number);
+        let here = lanes.begin(1, None, HERE).lane.unwrap();
+        let there = lanes.begin(1, None, other).lane.unwrap();
+        assert_eq!(lanes.end(1, &None, HERE).unwrap().number, here.number);
         // It has moved to another CPU.
-        assert_eq!(lanes.end(1, &Key::None, HERE).unwrap().number, there.number);
+        assert_eq!(lanes.end(1, &None, HERE).unwrap().number, there.number);
         let elsewhere = Origin { parent: 9, cpu: Some(0) };
-        lanes.begin(1, Key::None, HERE);
-        assert_eq!(lanes.end(1, &Key::None, elsewhere), None, "another process");
+        lanes.begin(1, None, HERE);
+        assert_eq!(lanes.end(1, &None, elsewhere), None, "another process");
     }
 
     #[test]
     fn malicious_lanes_of_begins_only_stay_few() {
         let mut lanes = Lanes::default();
-        let begun =
-            (0..200_000).filter(|&key| lanes.begin(1, Key::Number(key), HERE).lane.is_some());
+        let begun = (0..200_000).filter(|&key| lanes.begin(1, number(key), HERE).lane.is_some());
         assert_eq!(begun.count(), ASYNC_MAX);
         assert_eq!(lanes.close().len(), ASYNC_MAX);
     }
@@ -337,7 +360,7 @@ mod tests {
         let (mut a, mut b) = (vec![b'x'; 5000], vec![b'x'; 5000]);
         a.push(b'a');
         b.push(b'b');
-        assert_ne!(Key::text(&a), Key::text(&b));
-        assert_eq!(Key::text(&a), Key::text(&a));
+        assert_ne!(text(&a), text(&b));
+        assert_eq!(text(&a), text(&a));
     }
 }

@@ -285,6 +285,7 @@ fn cut(name: &str) -> &str {
 mod tests {
     use super::*;
     use crate::perfetto::proto::CLOCK_REALTIME;
+    use crate::perfetto::slices::Ends;
     use std::collections::HashSet;
 
     fn tracks(machines: &[&str]) -> Tracks {
@@ -393,7 +394,7 @@ mod tests {
         for tid in 1..300_000 {
             let place = Place::Thread { machine: 0, pid: 1, tid };
             let found = tracks.describe(&mut writer, place, None, 0).unwrap();
-            tracks.stack(found).begin(1, false, None);
+            tracks.stack(found).begin(1, false, Ends::default());
             elsewhere += u32::from(found == Place::Stream(0));
         }
         assert!(elsewhere > 100_000, "{elsewhere}");

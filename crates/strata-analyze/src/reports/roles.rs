@@ -6,11 +6,7 @@ use strata_ctf::read::Reader;
 use strata_model::schema::EventClass;
 use strata_timeline::{is_kernel, SpanRole, SpanRoles};
 
-use crate::perfetto::{checks, PairRule, Pairs};
-
-/// Events of which each is of a function, and the field that says which one.
-const ADDRESSES: [(&str, &str); 2] =
-    [("functions:", "function"), ("lttng_ust_cyg_profile", "addr")];
+use crate::perfetto::{address_of, checks, PairRule, Pairs};
 
 /// Pairs by rule have numbers below.
 const BY_NAME: u32 = 1 << 31;
@@ -46,10 +42,7 @@ pub fn span_roles(reader: &Reader, rules: &[PairRule]) -> SpanRoles {
             begins: role.begins,
             key: role.key.clone(),
             check: None,
-            address: ADDRESSES
-                .iter()
-                .find(|(begin, _)| name.starts_with(begin))
-                .map(|(_, it)| (*it).to_owned()),
+            address: address_of(name).map(str::to_owned),
             owner: None,
             result: None,
         };

@@ -274,6 +274,7 @@ impl SpanCounter {
 fn key_text(key: &SpanKey) -> String {
     match key {
         SpanKey::Number(number) => number.to_string(),
+        SpanKey::Real(bits) => f64::from_bits(*bits).to_string(),
         SpanKey::Text(text, _) => String::from_utf8_lossy(text).into_owned(),
     }
 }

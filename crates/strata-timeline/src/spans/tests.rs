@@ -70,6 +70,12 @@ fn keys_of_any_length_are_told_apart_by_all_of_their_bytes() {
     assert_eq!(text.len(), KEY_BYTES);
     // A number is no text of it; signed or not, it is the same one.
     assert_ne!(KeyRef::Number(7).keep(), keep(b"7"));
+    let of = |value| SpanKey::of(value).unwrap();
+    assert_eq!(of(Value::Blob(b"7")), of(Value::Text(b"7")));
+    assert_eq!(of(Value::Unsigned(7)), of(Value::Signed(7)));
+    assert_ne!(of(Value::Unsigned(7)), of(Value::Real(7.0)));
+    assert_ne!(of(Value::Real(7.0)), of(Value::Real(7.5)));
+    assert_eq!((SpanKey::of(Value::Compound), check_of(Value::Compound)), (None, None));
     assert_eq!(KeyRef::Number(i128::from(u64::MAX)).keep(), SpanKey::Number((1 << 64) - 1));
 }
 

@@ -2,15 +2,15 @@
 
 use std::io::{self, Write};
 
-use strata_ctf::read::{Event, Value};
-use strata_timeline::check_of;
+use strata_ctf::read::Event;
+use strata_timeline::{check_of, SpanKey};
 
 use super::{Exporter, Extent, Shown, Spot, UNFINISHED};
 use crate::perfetto::classes::{Plan, Slice};
 use crate::perfetto::encode;
 use crate::perfetto::fields::Annotations;
 use crate::perfetto::proto::{track_event, EventType};
-use crate::perfetto::slices::{Key, Lane, Origin, Pair};
+use crate::perfetto::slices::{Ends, Lane, Origin, Pair};
 use crate::perfetto::tracks::{extra_track, Place};
 use crate::perfetto::Overlap;
 
@@ -37,8 +37,10 @@ impl<W: Write> Exporter<W> {
         }
         let track = spot.place.uuid();
         let check = slice.check.as_ref().and_then(|check| event.value(check)).and_then(check_of);
+        let address = slice.address.as_ref().and_then(|address| event.integer(address));
+        let of = Ends { check, address: address.map(|address| address as u64) };
         if slice.role.begins {
-            let begin = self.tracks.stack(spot.place).begin(pair, slice.role.syscall, check);
+            let begin = self.tracks.stack(spot.place).begin(pair, slice.role.syscall, of);
             self.close(spot.time, track, begin.closed, UNFINISHED)?;
             if check.is_some() {
                 self.overlap(pair).begins_alone += 1;
@@ -50,7 +52,7 @@ impl<W: Write> Exporter<W> {
             return self.instant(event, plan, spot, Some("too many slices are open here"));
         }
         let stack = self.tracks.stack(spot.place);
-        let ended = stack.end(pair);
+        let ended = stack.end(pair, of);
         if let Some(check) = check {
             let overlap = self.overlap(pair);
             match ended {
@@ -91,7 +93,7 @@ impl<W: Write> Exporter<W> {
     ) -> io::Result<()> {
         let pair = slice.role.pair;
         let key = slice.key.as_ref().and_then(|key| event.value(key));
-        let key = key.map_or(Key::None, key_of);
+        let key = key.and_then(SpanKey::of);
         let parent = match spot.place {
             Place::Thread { machine, pid, .. }
             | Place::Inner { machine, pid, .. }
@@ -208,16 +210,5 @@ impl<W: Write> Exporter<W> {
             self.writer.end_event(begun, time)?;
         }
         Ok(())
-    }
-}
-
-fn key_of(value: Value<'_>) -> Key {
-    match value {
-        Value::Unsigned(number) => Key::Number(number.into()),
-        Value::Signed(number) => Key::Number(number.into()),
-        Value::Real(number) => Key::Number(number.to_bits().into()),
-        Value::Text(bytes) | Value::Blob(bytes) => Key::text(bytes),
-        Value::Wide(text) => Key::text(text.to_text().as_bytes()),
-        Value::Compound => Key::None,
     }
 }
