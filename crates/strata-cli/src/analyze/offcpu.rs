@@ -11,6 +11,7 @@ use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, Made};
+use super::hidden;
 use super::rows::{
     by, document, figures, histogram, keys, length, more, name, put_rows, section, spread,
 };
@@ -27,6 +28,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
+    hidden::say(&made);
     let world = made.passed.timeline.world();
     let mut report = counter.finish(world, &|label| is_wanted(flags.of.as_deref(), label));
     report.longest.truncate(flags.shown());
@@ -68,6 +70,7 @@ fn json(report: &OffCpuReport, made: &Made, flags: &ThreadsFlags) -> String {
         Value::Object(map)
     };
     let mut object = made.object("threads");
+    object.insert("hidden_threads".into(), hidden::json(made));
     object.insert("by".into(), by(&flags.by));
     object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
     object.insert("all".into(), Value::Object(figures(&report.all)));
