@@ -9,6 +9,7 @@ use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::perfetto::PairRule;
 use strata_analyze::reports::flame::{FlameMaker, Weigh};
 use strata_analyze::reports::memory::MemoryCounter;
+use strata_analyze::reports::offcpu::OffCpuCounter;
 use strata_analyze::reports::spans::{By, SpanCounter, Waiting};
 use strata_analyze::reports::threads::ThreadCounter;
 use strata_analyze::reports::wait::{History, Node};
@@ -169,13 +170,14 @@ fn check(reader: &Reader, flags: u8) {
     let memory = MemoryCounter::new(all, &SourceOptions::default());
     let flame = FlameMaker::new(all, weigh, &SourceOptions::default());
     let calls = syscalls::Counter::new(all, 3);
+    let stacks = OffCpuCounter::new(all, 3, &SourceOptions::default());
     let mut seen = (
-        (truth, ThreadCounter::new(all, 3)),
+        (truth, (ThreadCounter::new(all, 3), stacks)),
         ((SpanCounter::new(all, None, 5), memory), ((flame, calls), history)),
     );
     let passed = pass(reader, &roles, &mut seen);
     let world = passed.timeline.world();
-    let ((truth, threads), ((spans, memory), ((flame, calls), history))) = seen;
+    let ((truth, (threads, stacks)), ((spans, memory), ((flame, calls), history))) = seen;
 
     assert_eq!(truth.begins, truth.spans + truth.alone_begins, "each begin is told once");
     let calls = calls.finish(world, syscalls::By::Thread);
@@ -186,7 +188,12 @@ fn check(reader: &Reader, flags: u8) {
         assert_eq!(waits, row.blocked, "{row:?}");
         let rivals: u64 = row.rivals.iter().map(|(_, nanos)| *nanos).sum();
         assert_eq!(rivals, row.runnable(), "{row:?}");
+        assert_eq!((row.delays.total, row.delays.max), (row.runnable(), row.delay), "{row:?}");
     }
+    let stacks = stacks.finish(world, &|_| true);
+    let blocked: u64 = stacks.rows.iter().map(|row| row.times.total).sum();
+    let wanted = if stacks.has_stacks { truth.blocked } else { 0 };
+    assert_eq!((blocked, stacks.left_out.count), (wanted, 0), "each wait in one row");
 
     let mut spans = spans.finish(world, By::Thread);
     let counted: u64 = spans.rows.iter().map(|row| row.count).sum();

@@ -119,6 +119,8 @@ pub struct Syscalls {
     pub slowest: Vec<Slow>,
     /// Not counted in rows.
     pub unpaired: UnpairedCounts,
+    /// Calls of which nobody knows any more whose they are, where those of some are asked for: not counted.
+    pub of_nobody: u64,
 }
 
 /// A call that may be one of the slowest; by its time.
@@ -134,7 +136,7 @@ pub struct Counter {
     recent: Vec<(u64, usize)>,
     slowest: BinaryHeap<Reverse<Candidate>>,
     kept: usize,
-    unpaired: UnpairedCounts,
+    unpaired: HashMap<ThreadId, UnpairedCounts>,
 }
 
 impl Counter {
@@ -148,7 +150,7 @@ impl Counter {
             recent: vec![(u64::MAX, 0); RECENT],
             slowest: BinaryHeap::with_capacity(slowest + 1),
             kept: slowest,
-            unpaired: UnpairedCounts::default(),
+            unpaired: HashMap::new(),
         }
     }
 
@@ -184,9 +186,29 @@ impl Counter {
     /// What was counted.
     #[must_use]
     pub fn finish(self, world: &World, by: By) -> Syscalls {
+        self.finish_of(world, by, None)
+    }
+
+    /// The same of threads that are wanted; `None`: of all.
+    #[must_use]
+    pub fn finish_of(
+        self,
+        world: &World,
+        by: By,
+        is_wanted: Option<&dyn Fn(&Label) -> bool>,
+    ) -> Syscalls {
+        let is_of = |thread| is_wanted.is_none_or(|is| is(&Label::thread(world, thread)));
         let mut rows: HashMap<(Option<ThreadId>, CallId), Row> = HashMap::new();
-        let mut all = Row::default();
+        let (mut all, mut of_nobody) = (Row::default(), 0);
         for (thread, call, counted) in self.counted {
+            match thread {
+                Some(thread) if !is_of(thread) => continue,
+                None if is_wanted.is_some() => {
+                    of_nobody += counted.count;
+                    continue;
+                }
+                _ => {}
+            }
             let key = match by {
                 By::Process => thread.map(|thread| world.process_of(thread)),
                 By::Thread => thread,
@@ -214,7 +236,16 @@ impl Counter {
             let name = world.calls.name(call).to_owned();
             Slow { label: Label::thread(world, thread), name, begin, nanos, result }
         });
-        Syscalls { rows, all, slowest: slowest.collect(), unpaired: self.unpaired }
+        let slowest = slowest.filter(|slow| is_wanted.is_none_or(|is| is(&slow.label))).collect();
+        let mut unpaired = UnpairedCounts::default();
+        for (thread, counts) in self.unpaired {
+            if is_of(thread) {
+                unpaired.no_begin += counts.no_begin;
+                unpaired.no_end += counts.no_end;
+                unpaired.gap += counts.gap;
+            }
+        }
+        Syscalls { rows, all, slowest, unpaired, of_nobody }
     }
 }
 
@@ -241,14 +272,22 @@ impl Observer for Counter {
         }
     }
 
-    fn unpaired(&mut self, world: &World, _: ThreadId, _: CallId, why: Unpaired, selected: bool) {
+    fn unpaired(
+        &mut self,
+        world: &World,
+        thread: ThreadId,
+        _: CallId,
+        why: Unpaired,
+        selected: bool,
+    ) {
         if !selected || !self.range.contains(world.now) {
             return;
         }
+        let counts = self.unpaired.entry(thread).or_default();
         let count = match why {
-            Unpaired::NoBegin => &mut self.unpaired.no_begin,
-            Unpaired::NoEnd => &mut self.unpaired.no_end,
-            Unpaired::Gap => &mut self.unpaired.gap,
+            Unpaired::NoBegin => &mut counts.no_begin,
+            Unpaired::NoEnd => &mut counts.no_end,
+            Unpaired::Gap => &mut counts.gap,
         };
         *count += 1;
     }

@@ -104,6 +104,25 @@ fn syscalls(asked: &Asked, by: By, slowest: usize) -> Syscalls {
     })
 }
 
+#[test]
+fn syscalls_of_some_threads_are_theirs_in_rows_in_sum_and_among_the_slowest() {
+    let of = |tid| {
+        with(chain(), |reader| {
+            let mut counter = Counter::new(TimeRange::ALL, 10);
+            let passed = run(reader, &Asked::default(), &mut counter);
+            let is_wanted = |label: &Label| label.tid == Some(tid);
+            counter.finish_of(passed.timeline.world(), By::Name, Some(&is_wanted))
+        })
+    };
+    let six = of(6);
+    let rows: Vec<_> =
+        six.rows.iter().map(|row| (row.name.as_str(), row.count, row.errors)).collect();
+    assert_eq!(rows, [("read", 1, 1), ("write", 1, 0)]);
+    assert_eq!((six.all.count, six.slowest.len(), six.of_nobody), (2, 2, 0));
+    assert!(six.slowest.iter().all(|slow| slow.label.tid == Some(6)));
+    assert_eq!((of(7).all.count, of(8).all.count, of(8).slowest.len()), (1, 0, 0));
+}
+
 fn threads(range: TimeRange, by_process: bool) -> ThreadsReport {
     with(chain(), |reader| {
         let mut counter = ThreadCounter::new(range, 10);

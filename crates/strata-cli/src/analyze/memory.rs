@@ -7,9 +7,10 @@ use clap::Args;
 use serde_json::{json, Value};
 use strata_analyze::reports::memory::{Allocated, FaultSite, Memory, MemoryCounter, Row, Site};
 use strata_analyze::reports::sums::Sum;
+use strata_analyze::reports::Label;
 use strata_session::stop::Stop;
 
-use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
+use super::common::{is_wanted, CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::rows::{document, keys, length, more, name, put_sums, section, subject};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -40,6 +41,10 @@ pub struct MemoryFlags {
     #[command(flatten)]
     common: CommonFlags,
 
+    /// Only processes of this name or number
+    #[arg(long, value_name = "NAME|NUMBER")]
+    of: Option<String>,
+
     #[command(flatten)]
     names: NamesFlags,
 }
@@ -48,8 +53,8 @@ pub struct MemoryFlags {
 pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     if flags.common.selection.filter().is_some() {
         bail!(
-            "analyze memory: what is left depends on all records, so --filter selects none. Use --from \
-             and --until"
+            "analyze memory: what is left depends on all records, so --filter selects none. Use --of \
+             NAME|NUMBER, --from and --until"
         );
     }
     let (reader, range) = flags.common.open()?;
@@ -57,7 +62,10 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    let memory = counter.finish(made.passed.timeline.world());
+    let mut memory = counter.finish(made.passed.timeline.world());
+    if let Some(of) = &flags.of {
+        select(&mut memory, of);
+    }
     if memory.left_out > 0 {
         let text = format!(
             "{} not followed: too many were there at once",
@@ -67,14 +75,24 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     }
     flags.common.show(|| json(&memory, &made, flags), || text(&memory, &made, flags))?;
     let is_empty = memory.rows.is_empty() && memory.kernel.count == 0 && memory.pages == (0, 0);
-    let is_asked = flags.common.selection.is_any();
+    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,
-        "nothing about memory in this time",
+        "nothing about memory fits what was asked for",
         "the traces say nothing about memory. Record that: strata record -k \
                  page_fault_user,syscalls -- COMMAND",
     ))
+}
+
+/// What is of these processes; the kernel's own is nobody's.
+fn select(memory: &mut Memory, of: &str) {
+    let is_of = |label: &Label| is_wanted(Some(of), label);
+    memory.rows.retain(|row| is_of(&row.label));
+    memory.sites.retain(|site| site.label.as_ref().is_some_and(is_of));
+    memory.faults.retain(|fault| is_of(&fault.label));
+    memory.sums.retain(|sum| is_of(&sum.label));
+    (memory.kernel, memory.pages) = (Allocated::default(), (0, 0));
 }
 
 fn allocated(of: &Allocated) -> Value {

@@ -6,13 +6,13 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
 use strata_analyze::reports::syscalls::{By, Counter, Row, Slow, Syscalls};
-use strata_analyze::reports::{arguments, QUANTILE_ERROR};
+use strata_analyze::reports::{arguments, Label, QUANTILE_ERROR};
 use strata_analyze::short::result_text;
 use strata_analyze::stats::time_of_day;
 use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
 
-use super::common::{CommonFlags, Made, EXIT_STATUS};
+use super::common::{is_wanted, nothing, CommonFlags, Made, EXIT_STATUS};
 use super::rows::{
     buckets, by, document, exactness, histogram, keys, length, more, name, put_rows, section,
     spread,
@@ -21,6 +21,9 @@ use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{clean, count, counted};
+
+/// The slowest that are kept.
+const SLOWEST_MAX: usize = 10_000;
 
 const COUNTED: &str = "\
 What is counted:
@@ -42,6 +45,10 @@ pub struct SyscallsFlags {
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
+    /// Only threads of this name or number, and those of processes of this name or number
+    #[arg(long, value_name = "NAME|NUMBER")]
+    of: Option<String>,
+
     /// Show the N slowest one by one, with their arguments
     #[arg(long, value_name = "N", default_value_t = 10)]
     slowest: usize,
@@ -62,7 +69,9 @@ enum ByFlag {
 /// Do it, and give the exit status.
 pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
-    let mut counter = Counter::new(range, flags.slowest.min(10_000));
+    // Of all threads, if only those of some are shown.
+    let kept = if flags.of.is_some() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
+    let mut counter = Counter::new(range, kept);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
@@ -71,12 +80,21 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Thread => By::Thread,
         ByFlag::Name => By::Name,
     };
-    let report = counter.finish(made.passed.timeline.world(), by);
+    let wanted = |label: &Label| is_wanted(flags.of.as_deref(), label);
+    let of: Option<&dyn Fn(&Label) -> bool> = flags.of.as_ref().map(|_| &wanted as _);
+    let mut report = counter.finish_of(made.passed.timeline.world(), by, of);
+    report.slowest.truncate(flags.slowest.min(SLOWEST_MAX));
+    if report.of_nobody > 0 {
+        nothing(&format!(
+            "{} of more threads and calls than are told apart: nobody knows whose, and not in the report",
+            counted(report.of_nobody, "system call")
+        ));
+    }
     flags
         .common
         .show(|| json(&report, &made, &reader, flags), || text(&report, &made, &reader, flags))?;
     let is_empty = report.all.count == 0;
-    let is_asked = flags.common.selection.is_any();
+    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,

@@ -39,8 +39,8 @@ States:
 Stacks (--by stack):
   A row is a call stack with which threads left their CPUs to wait, as
   in `strata analyze flame --by offcpu`: how often, for how long, who,
-  and in what. Record them: strata record --stack -k \
-  sched_switch,sched_waking, and -k syscalls for the calls.
+  and in what. To record them, with the calls that they were in:
+  strata record --stack -k sched_switch,sched_waking,syscalls
 ";
 
 /// `strata analyze threads`.
