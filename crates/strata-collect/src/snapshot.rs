@@ -137,7 +137,9 @@ fn walk(
 ) -> Result<(), Error> {
     for _ in 0..WALKS {
         let is_overwritten = walk_once(view, number, span, writer, buffer)?;
-        if !is_overwritten || writer.track.stats.packets > 0 {
+        let stats = &writer.track.stats;
+        // What is damaged is counted once.
+        if !is_overwritten || stats.packets > 0 || stats.damaged > 0 {
             break;
         }
         span.until = u64::MAX;

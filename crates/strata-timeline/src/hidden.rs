@@ -24,7 +24,7 @@ pub enum Switches {
 /// one of that CPU is from another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HiddenThread {
-    /// Which.
+    /// Its place in [`Threads`].
     pub thread: ThreadId,
     /// How often it was given one.
     pub count: u64,
