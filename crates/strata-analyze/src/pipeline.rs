@@ -15,37 +15,30 @@
 //! The time since the event record before is not known at the first event record of a slice or block: it
 //! is put in where they meet.
 
+mod chunk;
 mod queue;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 
-use strata_ctf::read::{
-    Damage, Discarded, DiscardedKind, Event, Events, Message, Reader, Selection, Slice, Slices,
-    TimeRange,
-};
+use strata_ctf::read::{Event, Events, Message, Reader, Selection, Slice, Slices, TimeRange};
 
-use crate::render::{Format, Gap, Lines, Options, Renderer, Stamp};
-use crate::short::{Asked, Joiner, Mine, Seed, Short, Unit, Wanted};
-use queue::{Queue, Seen, Task};
+use crate::render::{Format, Lines, Options, Renderer, Stamp};
+use crate::short::{Asked, Joiner, Mine, Seed, Short, Wanted};
+use chunk::{Chunk, End, Seen, CHUNK, WAITING};
+use queue::{lock, Queue, Task};
 
-/// Text that is handed over at once \[byte\]: less than a CPU's cache holds.
-const CHUNK: usize = 256 << 10;
-/// The very first of it \[byte\], so that something is shown at once.
+pub use chunk::{Remark, Summary};
+
+/// Text of the very first chunk \[byte\], so that something is shown at once.
 const FIRST_CHUNK: usize = 16 << 10;
 /// A slice of the trace \[byte\].
 const SLICE: u64 = 256 << 10;
 /// The same where all are rendered by all workers together: packets on both sides of its ends are read
 /// for both.
 const LARGE_SLICE: u64 = 64 << 20;
-/// Text of a slice that may be rendered before it is its turn \[byte\].
-const WAITING: usize = 8 << 20;
-/// The same of a share: a CPU's cache has it until it is written.
-const SHARE_WAITING: usize = 1 << 20;
-/// Chunks of a slice or share that wait, however little text they have.
-const CHUNKS_WAITING: usize = 2 * WAITING / CHUNK;
 /// Event records of a block: about a chunk of text.
 const BLOCK: u64 = 2048;
 /// Slices that may be rendered before it is their turn, besides one for each thread.
@@ -54,8 +47,6 @@ const AHEAD: u64 = 2;
 const TEXT_PER_BYTE: u64 = 4;
 /// Event records that are looked at for ends of calls behind the last one that was asked for.
 const CLOSING: u64 = 1 << 16;
-/// Remarks of a slice that are kept; the others are counted.
-const REMARKS: usize = 20;
 
 /// Which event records, and how they are written.
 pub struct Job<'r> {
@@ -77,28 +68,6 @@ pub struct Job<'r> {
     pub stop: &'r (dyn Fn() -> bool + Sync),
 }
 
-/// What a trace says besides its event records.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Remark {
-    /// Something is damaged.
-    Damage(Damage),
-    /// Event records or packets were discarded.
-    Discarded {
-        /// The trace's folder.
-        trace: String,
-        /// The stream's file.
-        stream: String,
-        /// How many.
-        count: u64,
-        /// Of what.
-        kind: DiscardedKind,
-        /// The stream began with them: what they were counted from is not known.
-        at_begin: bool,
-        /// Between these times \[ns since 1970\].
-        between: (Option<i64>, Option<i64>),
-    },
-}
-
 /// What is handed over, in order.
 #[derive(Debug)]
 pub enum Output<'o> {
@@ -108,60 +77,6 @@ pub enum Output<'o> {
     Remark(&'o Remark),
     /// So many bytes of the trace were read, in all.
     Read(u64),
-}
-
-/// What was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Event records that were written.
-    pub events: u64,
-    /// Places that are damaged.
-    pub damage: u64,
-    /// Damage that was not handed over, because there was too much of it.
-    pub damage_untold: u64,
-    /// Discarded event records, over all remarks.
-    pub discarded: u64,
-    /// Lines that are not shown as they are of what was there when recording began.
-    pub hidden: u64,
-    /// Event records of which it is not known whether they were before one of another machine in front of them.
-    pub unsure: u64,
-    /// Somebody stopped it.
-    pub stopped: bool,
-}
-
-impl Summary {
-    fn add(&mut self, other: &Summary) {
-        self.events += other.events;
-        self.damage += other.damage;
-        self.damage_untold += other.damage_untold;
-        self.discarded = self.discarded.saturating_add(other.discarded);
-        self.unsure += other.unsure;
-        self.stopped |= other.stopped;
-    }
-}
-
-/// A part of a slice's text.
-#[derive(Default)]
-struct Chunk {
-    text: Lines,
-    gap: Option<Gap>,
-    last: Option<Stamp>,
-    /// Of the short format: what is not known in the text.
-    unit: Option<Unit>,
-    remarks: Vec<Remark>,
-    summary: Summary,
-    end: End,
-}
-
-/// What ends with a chunk.
-#[derive(Default)]
-enum End {
-    #[default]
-    Nothing,
-    /// A block: another share goes on.
-    Block { next: usize },
-    /// The share, and if it is its turn the slice.
-    Slice(Seen),
 }
 
 /// Render, and hand everything to `sink`, which may end it.
@@ -307,10 +222,6 @@ struct Shared<'r> {
     text: AtomicU64,
     /// Used text buffers.
     buffers: Mutex<Vec<Lines>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is to be rendered next.
@@ -603,54 +514,6 @@ impl<'w, 'r> Worker<'w, 'r> {
             self.shared.read.fetch_add(bytes.saturating_sub(*read), Ordering::Relaxed);
             *read = bytes;
         }
-    }
-}
-
-impl Seen {
-    fn damage(&mut self, damage: &Damage, is_mine: bool, chunk: &mut Chunk) {
-        if damage.is_note() {
-            // One of each stream is said; none may keep a damage from being told.
-            if is_mine && self.noted.insert(damage.note_key()) {
-                chunk.remarks.push(Remark::Damage(damage.clone()));
-            }
-            return;
-        }
-        self.damage += 1;
-        if !is_mine {
-            if self.elsewhere.len() < REMARKS {
-                self.elsewhere.push(damage.clone());
-            }
-            return;
-        }
-        chunk.summary.damage += u64::from(!damage.is_remark());
-        if self.damage <= REMARKS as u64 {
-            chunk.remarks.push(Remark::Damage(damage.clone()));
-        } else {
-            chunk.summary.damage_untold += 1;
-        }
-    }
-}
-
-impl Chunk {
-    fn discarded(&mut self, discarded: &Discarded<'_>) {
-        if discarded.kind == DiscardedKind::Records {
-            // A trace may say any number.
-            self.summary.discarded = self.summary.discarded.saturating_add(discarded.count);
-        }
-        if self.remarks.len() < 2 * REMARKS {
-            self.remarks.push(discarded_remark(discarded));
-        }
-    }
-}
-
-fn discarded_remark(discarded: &Discarded<'_>) -> Remark {
-    Remark::Discarded {
-        trace: discarded.stream.trace().path().display().to_string(),
-        stream: discarded.stream.name().to_owned(),
-        count: discarded.count,
-        kind: discarded.kind,
-        at_begin: discarded.at_begin,
-        between: (discarded.from, discarded.to),
     }
 }
 

@@ -26,8 +26,8 @@ use strata_relay::{
 use strata_ring::{Channel as Ring, Pin};
 
 use crate::collector::now_ns;
+use crate::directory::Directory;
 use crate::error::Error;
-use crate::files::Directory;
 use crate::memory::Memory;
 use crate::output::Output;
 use crate::sink::{Body, Sink};

@@ -23,6 +23,7 @@
 
 mod channel;
 mod collector;
+mod directory;
 mod error;
 mod files;
 mod kinds;
@@ -42,8 +43,9 @@ mod track_tests;
 
 pub use channel::{Guest, Listener, Relay};
 pub use collector::{Collector, Identity, Producer};
+pub use directory::Directory;
 pub use error::Error;
-pub use files::{Directory, Files};
+pub use files::Files;
 pub use kinds::Kinds;
 pub use mark::{begin_mark, end_mark, remove_mark};
 pub use output::Output;

@@ -10,8 +10,8 @@ use strata_ctf::packet::Header;
 use strata_model::Counts;
 use strata_ring::{Channel, Packet};
 
+use crate::directory::Directory;
 use crate::error::Error;
-use crate::files::Directory;
 
 /// The records of a packet.
 #[derive(Debug)]

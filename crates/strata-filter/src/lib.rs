@@ -49,6 +49,7 @@ mod ranges;
 mod similar;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::fmt;
 use std::str::FromStr;

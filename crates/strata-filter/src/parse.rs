@@ -20,12 +20,12 @@ use crate::expr::{Comparison, Expr, Item, Literal, Op, Operand, Subject, Term};
 use crate::limits::{MAX_DEPTH, MAX_LENGTH};
 use crate::number::Number;
 use crate::pattern::Pattern;
+use crate::words::is_path_only;
 
 use found::Result;
 pub(crate) use found::Span;
-pub(crate) use lexical::is_bare;
 use lexical::Cursor;
-use operand::{Piece, Side};
+use operand::{Located, Piece, Side};
 
 /// Where the parts of a comparison, of a set or of `has` stand in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +69,6 @@ struct Parser<'t> {
 /// Twice, because an expression of [`MAX_DEPTH`] levels that ends in `!(…)` on each is printed with as many
 /// parentheses as exclamation marks.
 const MAX_NESTING: usize = 2 * MAX_DEPTH;
-
-const CONDITION: &str = "an event's name, a field, '!' or '('";
 
 impl Parser<'_> {
     fn filter(&mut self) -> Result<Expr> {
@@ -152,7 +150,7 @@ impl Parser<'_> {
             self.nesting -= 1;
             return self.built(start, Expr::Not(Box::new(inner.expr)), inner.levels + 1);
         }
-        if self.cursor.peek() == Some('(') && self.operand_in_parentheses().is_none() {
+        if self.cursor.peek() == Some('(') && !operand::is_in_parentheses(&mut self.cursor) {
             return self.group();
         }
         let expr = match self.function()? {
@@ -222,9 +220,9 @@ impl Parser<'_> {
         let opening = self.cursor.at();
         self.cursor.take("(");
         self.cursor.skip_blanks();
-        let piece = self.piece(Side::Has)?;
+        let piece = operand::piece(&mut self.cursor, Side::Has)?;
         let left = piece.span.clone();
-        let path = match self.term(piece)?.subject {
+        let path = match operand::term(&self.cursor, piece)?.subject {
             Subject::Field(path) => path,
             Subject::Name => return Err((Problem::HasSpecial("name"), left)),
             Subject::Cpu => return Err((Problem::HasSpecial("cpu"), left)),
@@ -247,13 +245,13 @@ impl Parser<'_> {
 
     fn test(&mut self) -> Result<Expr> {
         let start = self.cursor.skip_blanks().at();
-        let left = self.operand(Side::Left)?;
+        let left = operand::operand(&mut self.cursor, Side::Left)?;
         let behind = self.cursor.at();
         self.cursor.skip_blanks();
         let op_start = self.cursor.at();
         if let Some(op) = self.cursor.take_comparison()? {
             let op_span = op_start..self.cursor.at();
-            let right = self.operand(Side::Right)?;
+            let right = operand::operand(&mut self.cursor, Side::Right)?;
             return self.comparison(start, left, (op, op_span), right);
         }
         if self.cursor.take_word("in") {
@@ -288,7 +286,7 @@ impl Parser<'_> {
                 if let Some((word, example)) = special {
                     return Err((Problem::SpecialAlone(word, example), span));
                 }
-                if lexical::is_path_only(text) {
+                if is_path_only(text) {
                     path::subject(text, span.start)?;
                     return Err((Problem::FieldAlone(quoted(text)), span));
                 }
@@ -317,11 +315,11 @@ impl Parser<'_> {
             op = op.exchanged();
         }
         let (left_span, right_span) = (left.span.clone(), right.span.clone());
-        let left = self.term(left)?;
+        let left = operand::term(&self.cursor, left)?;
         let right = match right.piece {
             Piece::Number(number) => Operand::Literal(Literal::Number(number)),
             Piece::Text(pattern) => Operand::Literal(Literal::Text(pattern)),
-            _ => Operand::Term(self.term(right)?),
+            _ => Operand::Term(operand::term(&self.cursor, right)?),
         };
         if let Operand::Literal(literal) = &right {
             operand::check_special(&left, literal, &right_span)?;
@@ -340,7 +338,7 @@ impl Parser<'_> {
         if left.piece.is_literal() {
             return Err((Problem::TwoConstants, left_span));
         }
-        let term = self.term(left)?;
+        let term = operand::term(&self.cursor, left)?;
         let opening = self.cursor.skip_blanks().at();
         if !self.cursor.take("{") {
             return Err(self.cursor.missing("'{'"));
@@ -376,7 +374,7 @@ impl Parser<'_> {
     }
 
     fn item(&mut self) -> Result<(Item, Span)> {
-        let first = self.constant()?;
+        let first = operand::constant(&mut self.cursor)?;
         let behind = self.cursor.at();
         self.cursor.skip_blanks();
         let dots = self.cursor.dots();
@@ -392,7 +390,7 @@ impl Parser<'_> {
             }
             "..." => {
                 self.cursor.skip_blanks();
-                let last = self.constant()?;
+                let last = operand::constant(&mut self.cursor)?;
                 let span = first.span.start..last.span.end;
                 let (Piece::Number(from), Piece::Number(to)) = (first.piece, last.piece) else {
                     return Err((Problem::RangeOfText, span));
@@ -408,10 +406,4 @@ impl Parser<'_> {
             }
         }
     }
-}
-
-/// A piece of text that was read, and where.
-struct Located {
-    piece: Piece,
-    span: Span,
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::words::is_bare;
+
 /// What text is compared with: bytes, any of which may stand for others.
 ///
 /// Two parts of [`Part::Text`] or of [`Part::Any`] are never neighbours, and no text part is empty, in a
@@ -130,7 +132,7 @@ impl Pattern {
                 Part::Any => word.push('*'),
             }
         }
-        crate::parse::is_bare(&word).then_some(word)
+        is_bare(&word).then_some(word)
     }
 }
 

@@ -1,23 +1,14 @@
 //! A channel: made in mapped memory for another process to write, or found there.
 
+use crate::description::{Description, Publish};
 use crate::error::Error;
 use crate::ffi;
 use crate::mapping::{Mapping, StreamLayout};
 use crate::stream::Stream;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use strata_abi::ring;
 use strata_model::LossMode;
-
-/// Which position says that a record is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Publish {
-    /// Each sub-buffer's commit count: any thread on any CPU writes, with atomic operations.
-    ByCommit,
-    /// The stream's write position: restartable sequences, one CPU for each stream.
-    ByPosition,
-}
 
 /// What is chosen when a channel is made.
 ///
@@ -95,8 +86,7 @@ pub fn stream_layout(attr: &Attr) -> Result<StreamLayout, Error> {
 /// The streams of one channel, and where their one consumer has got to.
 #[derive(Debug)]
 pub struct Channel {
-    shim: NonNull<ffi::Shim>,
-    header: ring::Channel,
+    description: Description,
     /// Which streams were looked at already.
     begun: Vec<bool>,
     /// Where the barrier of [`Channel::order_by`] is asked for.
@@ -104,9 +94,6 @@ pub struct Channel {
     /// Behind the others: unmapped last, when no view of it is left either.
     mapping: Arc<Mapping>,
 }
-
-// SAFETY: the C side has no thread of its own and keeps nothing that belongs to a thread.
-unsafe impl Send for Channel {}
 
 impl Channel {
     /// Makes an empty channel in memory that holds zeros, for another process to write.
@@ -150,7 +137,7 @@ impl Channel {
     pub(crate) fn again(&self) -> Result<Self, Error> {
         let (mut shim, mut text) = (std::ptr::null_mut(), ffi::Text::new());
         // SAFETY: the description lives, and the new one keeps the mapping that it is of.
-        let code = unsafe { ffi::strata_shim_again(self.shim.as_ptr(), &mut shim, &mut text) };
+        let code = unsafe { ffi::strata_shim_again(self.shim(), &mut shim, &mut text) };
         Self::new(Arc::clone(&self.mapping), shim, code, &text, Error::Header)
     }
 
@@ -161,17 +148,9 @@ impl Channel {
         text: &ffi::Text,
         refused: fn(String) -> Error,
     ) -> Result<Self, Error> {
-        let shim = match (NonNull::new(shim), -code) {
-            (Some(shim), 0) => shim,
-            (_, ENOSPC) => return Err(Error::NoRoom(text.get())),
-            (_, ENOMEM) => return Err(Error::NoMemory(text.get())),
-            _ => return Err(refused(text.get())),
-        };
-        let mut header = ring::Channel::default();
-        // SAFETY: a description that was just made, and a local variable.
-        unsafe { ffi::strata_shim_header(shim.as_ptr(), &mut header) };
-        let begun = vec![false; header.nr_streams as usize];
-        Ok(Self { shim, header, begun, barrier: None, mapping })
+        let description = Description::new(shim, code, text, refused)?;
+        let begun = vec![false; description.header().nr_streams as usize];
+        Ok(Self { description, begun, barrier: None, mapping })
     }
 
     /// For a channel whose producers order what they store for their own CPU only (`STRATA_RING_WRITERS_UNORDERED`):
@@ -183,7 +162,7 @@ impl Channel {
     pub fn order_by(&mut self, device: OwnedFd, request: u64) {
         // SAFETY: the descriptor is kept as long as the description that names it.
         unsafe {
-            ffi::strata_shim_set_barrier(self.shim.as_ptr(), device.as_raw_fd(), request);
+            ffi::strata_shim_set_barrier(self.shim(), device.as_raw_fd(), request);
         }
         self.barrier = Some(device);
         self.begun.fill(false);
@@ -192,25 +171,25 @@ impl Channel {
     /// Streams of the channel.
     #[must_use]
     pub fn nr_streams(&self) -> u32 {
-        self.header.nr_streams
+        self.description.header().nr_streams
     }
 
     /// Size of a sub-buffer \[byte\].
     #[must_use]
     pub fn subbuf_bytes(&self) -> u64 {
-        self.header.subbuf_bytes
+        self.description.header().subbuf_bytes
     }
 
     /// Sub-buffers of each stream.
     #[must_use]
     pub fn nr_subbufs(&self) -> u32 {
-        self.header.nr_subbufs
+        self.description.header().nr_subbufs
     }
 
     /// What happens when all of them are full.
     #[must_use]
     pub fn loss_mode(&self) -> LossMode {
-        match self.header.loss_mode {
+        match self.description.header().loss_mode {
             ring::DISCARD => LossMode::Discard,
             _ => LossMode::Overwrite,
         }
@@ -219,10 +198,7 @@ impl Channel {
     /// How its producers publish.
     #[must_use]
     pub fn publish(&self) -> Publish {
-        match self.header.publish {
-            ring::BY_COMMIT => Publish::ByCommit,
-            _ => Publish::ByPosition,
-        }
+        self.description.publish()
     }
 
     /// Size of the memory it lies in \[byte\].
@@ -257,23 +233,23 @@ impl Channel {
     /// # Errors
     /// [`Error::NoStream`]; [`Error::Table`]: its memory is damaged.
     pub fn stream(&mut self, stream: u32) -> Result<Stream<'_>, Error> {
-        let nr_streams = self.header.nr_streams;
+        let nr_streams = self.description.header().nr_streams;
         let begun = match self.begun.get_mut(stream as usize) {
             Some(begun) => begun,
             None => return Err(Error::NoStream { stream, nr_streams }),
         };
         if !*begun {
             // SAFETY: the stream is one of the channel's.
-            if unsafe { ffi::strata_shim_begin(self.shim.as_ptr(), stream) } != 0 {
+            if unsafe { ffi::strata_shim_begin(self.description.shim(), stream) } != 0 {
                 return Err(Error::Table { stream });
             }
             *begun = true;
         }
-        Ok(Stream::new(self, stream))
+        Ok(Stream::new(&mut self.description, stream))
     }
 
     pub(crate) fn shim(&self) -> *mut ffi::Shim {
-        self.shim.as_ptr()
+        self.description.shim()
     }
 
     /// For a test that damages the memory, or that produces in it.
@@ -282,18 +258,3 @@ impl Channel {
         self.mapping.as_ptr()
     }
 }
-
-impl Drop for Channel {
-    fn drop(&mut self) {
-        // SAFETY: made by strata_shim_format() or _open(), and freed here only.
-        unsafe { ffi::strata_shim_close(self.shim.as_ptr()) }
-    }
-}
-
-pub(crate) const ENOMEM: i32 = 12;
-pub(crate) const EAGAIN: i32 = 11;
-pub(crate) const EBUSY: i32 = 16;
-pub(crate) const ENOSPC: i32 = 28;
-pub(crate) const ENODATA: i32 = 61;
-pub(crate) const EINVAL: i32 = 22;
-pub(crate) const EPROTO: i32 = 71;

@@ -2,6 +2,15 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 
+// What calls return, negated.
+pub(crate) const ENOMEM: i32 = 12;
+pub(crate) const EAGAIN: i32 = 11;
+pub(crate) const EBUSY: i32 = 16;
+pub(crate) const ENOSPC: i32 = 28;
+pub(crate) const ENODATA: i32 = 61;
+pub(crate) const EINVAL: i32 = 22;
+pub(crate) const EPROTO: i32 = 71;
+
 /// `STRATA_SHIM_RECORDS`.
 pub(crate) const RECORDS: u64 = 1;
 /// `STRATA_SHIM_END`.

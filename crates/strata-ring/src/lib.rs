@@ -25,6 +25,7 @@
 #![cfg(target_os = "linux")]
 
 mod channel;
+mod description;
 mod error;
 mod ffi;
 #[cfg(test)]
@@ -40,7 +41,8 @@ mod walk;
 #[cfg(test)]
 mod walk_tests;
 
-pub use channel::{channel_bytes, stream_layout, Attr, Channel, Publish};
+pub use channel::{channel_bytes, stream_layout, Attr, Channel};
+pub use description::Publish;
 pub use error::Error;
 pub use mapping::{Mapping, StreamLayout};
 pub use pin::{Pin, Pins};

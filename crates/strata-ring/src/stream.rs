@@ -1,8 +1,8 @@
 //! One stream: packets, the prefix of the one being filled, and the counters.
 
-use crate::channel::{Channel, Publish, EAGAIN, EBUSY, EINVAL, ENODATA, EPROTO};
+use crate::description::{Description, Publish};
 use crate::error::Error;
-use crate::ffi;
+use crate::ffi::{self, EAGAIN, EBUSY, EINVAL, ENODATA, EPROTO};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -88,16 +88,17 @@ impl Info {
     }
 }
 
-/// One stream of a [`Channel`], for its one consumer.
+/// One stream of a [`Channel`](crate::Channel), for its one consumer.
 #[derive(Debug)]
 pub struct Stream<'c> {
-    channel: &'c mut Channel,
+    /// The channel's, of which this is a stream whose reader has begun.
+    description: &'c mut Description,
     stream: u32,
 }
 
 impl<'c> Stream<'c> {
-    pub(crate) fn new(channel: &'c mut Channel, stream: u32) -> Self {
-        Self { channel, stream }
+    pub(crate) fn new(description: &'c mut Description, stream: u32) -> Self {
+        Self { description, stream }
     }
 
     /// Its number in the channel.
@@ -107,11 +108,11 @@ impl<'c> Stream<'c> {
     }
 
     pub(crate) fn shim(&mut self) -> *mut ffi::Shim {
-        self.channel.shim()
+        self.description.shim()
     }
 
     pub(crate) fn subbuf_bytes(&self) -> u64 {
-        self.channel.subbuf_bytes()
+        self.description.header().subbuf_bytes
     }
 
     fn packet(&mut self, raw: &ffi::Packet, held: bool) -> Packet<'_> {
@@ -119,7 +120,7 @@ impl<'c> Stream<'c> {
             info: Info::new(raw),
             data: raw.data,
             held,
-            shim: self.channel.shim(),
+            shim: self.description.shim(),
             stream: self.stream,
             of: PhantomData,
         }
@@ -129,7 +130,7 @@ impl<'c> Stream<'c> {
     #[must_use]
     pub fn poll(&self) -> Poll {
         // SAFETY: a stream of the channel, whose reader has begun.
-        match unsafe { ffi::strata_shim_poll(self.channel.shim(), self.stream) } {
+        match unsafe { ffi::strata_shim_poll(self.description.shim(), self.stream) } {
             0 => Poll::Nothing,
             1 => Poll::Readable,
             2 => Poll::Urgent,
@@ -141,20 +142,20 @@ impl<'c> Stream<'c> {
     #[must_use]
     pub fn backlog(&self) -> u64 {
         // SAFETY: a stream of the channel, whose reader has begun.
-        unsafe { ffi::strata_shim_backlog(self.channel.shim(), self.stream) }
+        unsafe { ffi::strata_shim_backlog(self.description.shim(), self.stream) }
     }
 
     /// Takes the oldest unread packet; `None`: nothing is delivered.
     ///
     /// # Errors
     /// [`Error::Packet`]: its description is damaged. It is skipped, the next call goes on. [`Error::Barrier`]: that of
-    /// [`Channel::order_by`] was refused.
+    /// [`Channel::order_by`](crate::Channel::order_by) was refused.
     // An iterator's items could not borrow the stream.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, Error> {
         let mut raw = ffi::Packet::default();
         // SAFETY: a stream of the channel, whose reader has begun, and a local variable.
-        let code = unsafe { ffi::strata_shim_next(self.channel.shim(), self.stream, &mut raw) };
+        let code = unsafe { ffi::strata_shim_next(self.description.shim(), self.stream, &mut raw) };
         match -code {
             0 => Ok(Some(self.packet(&raw, true))),
             EAGAIN => Ok(None),
@@ -164,7 +165,7 @@ impl<'c> Stream<'c> {
             }
             _ => {
                 // SAFETY: the same stream; the damaged packet is held, and put so that it is skipped.
-                unsafe { ffi::strata_shim_put(self.channel.shim(), self.stream) };
+                unsafe { ffi::strata_shim_put(self.description.shim(), self.stream) };
                 Err(Error::Packet { stream: self.stream, position: raw.position })
             }
         }
@@ -179,12 +180,12 @@ impl<'c> Stream<'c> {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn partial(&mut self, buffer: &mut Vec<u8>) -> Result<Option<Info>, Error> {
-        let bytes = self.channel.subbuf_bytes();
+        let bytes = self.subbuf_bytes();
         make_room(self.stream, bytes, buffer)?;
         let (mut raw, dst) = (ffi::Packet::default(), buffer.as_mut_ptr());
         // SAFETY: the buffer has room for a sub-buffer, and no more is copied.
         let code = unsafe {
-            ffi::strata_shim_partial(self.channel.shim(), self.stream, dst, bytes, &mut raw)
+            ffi::strata_shim_partial(self.description.shim(), self.stream, dst, bytes, &mut raw)
         };
         if code != 0 {
             return Ok(None);
@@ -202,7 +203,7 @@ impl<'c> Stream<'c> {
     /// [`Error::NotFlushable`], [`Error::FlushBusy`].
     pub fn flush(&mut self) -> Result<(), Error> {
         // SAFETY: a stream of the channel, whose reader has begun.
-        match -unsafe { ffi::strata_shim_flush(self.channel.shim(), self.stream) } {
+        match -unsafe { ffi::strata_shim_flush(self.description.shim(), self.stream) } {
             0 => Ok(()),
             EINVAL => Err(Error::NotFlushable { stream: self.stream }),
             _ => Err(Error::FlushBusy { stream: self.stream }),
@@ -218,7 +219,7 @@ impl<'c> Stream<'c> {
     pub fn rest(&mut self) -> Result<Option<Packet<'_>>, Error> {
         let mut raw = ffi::Packet::default();
         // SAFETY: a stream of the channel, whose reader has begun, and a local variable.
-        let code = unsafe { ffi::strata_shim_rest(self.channel.shim(), self.stream, &mut raw) };
+        let code = unsafe { ffi::strata_shim_rest(self.description.shim(), self.stream, &mut raw) };
         match -code {
             0 => Ok(Some(self.packet(&raw, false))),
             ENODATA => Ok(None),
@@ -232,7 +233,7 @@ impl<'c> Stream<'c> {
     /// [`Error::Table`].
     pub fn rest_again(&mut self) -> Result<(), Error> {
         // SAFETY: a stream of the channel; no packet is held, since it would borrow this.
-        match unsafe { ffi::strata_shim_begin(self.channel.shim(), self.stream) } {
+        match unsafe { ffi::strata_shim_begin(self.description.shim(), self.stream) } {
             0 => Ok(()),
             _ => Err(Error::Table { stream: self.stream }),
         }
@@ -241,13 +242,13 @@ impl<'c> Stream<'c> {
     /// How many records went where.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        counters(self.channel.shim(), self.stream)
+        counters(self.description.shim(), self.stream)
     }
 
     /// How its producers publish.
     #[must_use]
     pub fn publish(&self) -> Publish {
-        self.channel.publish()
+        self.description.publish()
     }
 }
 
@@ -287,7 +288,7 @@ pub struct Packet<'s> {
     shim: *mut ffi::Shim,
     stream: u32,
     /// The mapping stays, and nobody else takes a packet, as long as this one lives.
-    of: PhantomData<&'s mut Channel>,
+    of: PhantomData<&'s mut Description>,
 }
 
 impl Packet<'_> {

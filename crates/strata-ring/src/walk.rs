@@ -1,8 +1,9 @@
 //! A walk: what a stream holds at one moment, copied without consuming it. For a flight recorder.
 
-use crate::channel::{Channel, Publish, EAGAIN, EBUSY, ENODATA};
+use crate::channel::Channel;
+use crate::description::Publish;
 use crate::error::Error;
-use crate::ffi;
+use crate::ffi::{self, EAGAIN, EBUSY, ENODATA};
 use crate::stream::{counters, make_room, Counters, Info, Packet, Stream};
 use std::marker::PhantomData;
 

@@ -17,13 +17,8 @@ use std::thread::JoinHandle;
 
 use strata_collect::{Arrival, Counts, Keep, Kinds, Order, Pump};
 use strata_ctf::kernel_symbols;
-use strata_filter::Filter;
-use strata_kernel::catalog::{Catalog, EventName};
-use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
 use strata_kernel::mapped::{Mapped, Place};
-use strata_kernel::selection;
 use strata_kernel::session::{check as check_kernel, Counts as Failures, KernelSession, Spec};
-use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
 use strata_kernel::{sample, syscalls, Follow, Problem, SelectedEvent, Tracked, Whom};
 use strata_ring::Channel;
@@ -44,10 +39,12 @@ use crate::session::shared::Voice;
 use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 pub(crate) use change::check_new;
-use change::{rules_of, sampled, Begun, Chosen};
+pub(crate) use chosen::{catalog, recorded_names, rule_reports};
+use chosen::{check_filter, rules_of, sampled, Begun, Chosen};
 use source::{KernelSource, KernelTrace, Recorded};
 
 mod change;
+mod chosen;
 pub mod default;
 mod source;
 pub mod statedump;
@@ -611,11 +608,6 @@ impl Attached {
     }
 }
 
-/// What the kernel has to offer.
-pub(crate) fn catalog() -> Result<Catalog, strata_kernel::Error> {
-    Catalog::load(&Tracefs::find()?)
-}
-
 fn failed(cause: strata_kernel::Error, options: &Options) -> SessionError {
     // What was asked for: the rules may be those of the default by now.
     let asked = options.kernel.as_ref().map_or_else(String::new, KernelOptions::flags);
@@ -657,50 +649,6 @@ fn is_of_others(spec: &Spec) -> bool {
     spec.events.is_empty()
         || spec.follow != Follow::Children
         || spec.events.iter().any(|chosen| !chosen.event.is_followed)
-}
-
-/// `has_others`: what is no event of the kernel's may be one of applications.
-///
-/// # Errors
-/// What of it none of the events can pass.
-fn check_filter(filter: &Filter, events: &[SelectedEvent], has_others: bool) -> Result<(), Slips> {
-    let mut candidates = Vec::with_capacity(events.len());
-    for chosen in events {
-        let ends: &[(bool, End)] = match chosen.event.exit_fields.is_empty() {
-            true => &[(true, End::Entry)],
-            false => &[(chosen.entry, End::Entry), (chosen.exit, End::Exit)],
-        };
-        for &(_, end) in ends.iter().filter(|(chosen, _)| *chosen) {
-            candidates.push(Candidate { event: &chosen.event, end });
-        }
-    }
-    match has_others && can_select(filter, &candidates) {
-        true => Ok(()),
-        false => check(filter, &candidates),
-    }
-}
-
-/// Each rule, with what may help if it matches nothing.
-pub(crate) fn rule_reports(
-    matched: Vec<(String, u64)>,
-    catalog: &Catalog,
-) -> Vec<KernelRuleReport> {
-    let report = |(rule, matched): (String, u64)| {
-        let is_empty = matched == 0;
-        let similar = if is_empty { selection::similar(&rule, catalog) } else { Vec::new() };
-        let excluded = catalog.excluded(&rule).filter(|_| is_empty).map(str::to_owned);
-        KernelRuleReport { rule, matched, similar, excluded }
-    };
-    matched.into_iter().map(report).collect()
-}
-
-/// All names by which rules and completions know an event.
-pub(crate) fn recorded_names(event: &EventName) -> Vec<String> {
-    let name = &event.name;
-    match event.is_syscall {
-        false => vec![name.clone()],
-        true => [name.clone()].into_iter().chain(syscalls::recorded_names(name)).collect(),
-    }
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@
 //! destroy   layers are stopped and joined, traces are complete, there is a report
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::mpsc::{RecvTimeoutError, Sender};
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,9 @@ use crate::applications::Applications;
 use crate::kernel::{self, KernelLayer};
 use crate::options::Options;
 use crate::output::folder::below;
-use crate::plan::{Change, Channel, EventRule, LayerOf, Plan, PlanError, Settle, CHANNEL};
+use crate::plan::{
+    Action, Change, Channel, EventRule, LayerOf, Plan, PlanError, Settle, Trigger, CHANNEL,
+};
 use crate::record::MEMORY_MIN;
 use crate::report::advice::advise;
 use crate::report::gaps::{losses, Found, Late, Unreached};
@@ -35,6 +37,7 @@ use crate::report::{
 };
 use crate::session::budget::Budget;
 use crate::session::control::{Asked, Orders};
+use crate::session::detach::Detaching;
 use crate::session::error::SessionError;
 use crate::session::ground::{wall_ns, Ground};
 use crate::session::layer::{Context, Layer, Look as LayerLook, Wanted};
@@ -48,7 +51,7 @@ use crate::session::watch::Watch;
 use crate::session::Session;
 use crate::standing::kept::{ChannelKept, KernelKept};
 use crate::standing::slots::{ChannelSlots, Slots};
-use triggers::Triggers;
+use triggers::{Triggers, Watcher};
 
 pub mod kept;
 mod look;
@@ -330,7 +333,7 @@ impl<'a> Standing<'a> {
         }
         self.arm(&plan, notify)?;
         let done = self.apply(plan, self.state == SessionState::Recording, notify);
-        self.keep_triggers(notify);
+        self.triggers.keep(&self.plan, notify);
         done
     }
 
@@ -587,6 +590,99 @@ impl<'a> Standing<'a> {
         }
     }
 
+    /// How each of its triggers is.
+    fn trigger_looks(&self) -> Vec<TriggerLook> {
+        let has_programs = self.made.iter().any(|one| one.layer == LayerOf::User);
+        self.triggers.looks(self.state != SessionState::Created && !has_programs)
+    }
+
+    /// Makes triggers that this plan has more. What was there stays, until the session has the plan: see
+    /// [`Triggers::keep`].
+    ///
+    /// # Errors
+    /// One cannot be made; none of them is.
+    fn arm(&mut self, plan: &Plan, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
+        let mut new = Vec::new();
+        for trigger in self.triggers.missing(plan) {
+            match self.watcher(plan, trigger, notify) {
+                Ok(watcher) => new.push((trigger, watcher)),
+                Err(error) => {
+                    new.into_iter().for_each(|(_, watcher)| self.triggers.let_go(watcher));
+                    return Err(error);
+                }
+            }
+        }
+        for (trigger, watcher) in new {
+            self.triggers.add(trigger, watcher, self.signals);
+        }
+        Ok(())
+    }
+
+    /// Looks for the events of a trigger of this plan; `None`: it waits for something else.
+    ///
+    /// # Errors
+    /// They cannot be looked for; nothing is left of it.
+    fn watcher(
+        &self,
+        plan: &Plan,
+        trigger: &Trigger,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Option<Box<dyn Watcher + 'a>>, SessionError> {
+        if let Some(selection) = trigger.when.selection() {
+            if selection.layer == LayerOf::Kernel {
+                let rules = std::slice::from_ref(&selection.rule);
+                check_kernel_rules(rules, selection.filter.as_deref())?;
+            }
+        }
+        let Some(watching) = plan.watching(trigger) else { return Ok(None) };
+        let empty = Plan { channels: Vec::new(), ..watching.clone() };
+        let memory = Arc::clone(self.ground.context.shared.memory());
+        let mut watcher = Standing::new("", empty, false, Rc::clone(&self.maker), memory)?;
+        watcher.apply(watching, true, notify)?;
+        Ok(Some(Box::new(watcher)))
+    }
+
+    /// What has happened meanwhile, and what triggers do then.
+    fn look_around(&mut self, signals: u64, notify: &mut dyn FnMut(Notice)) {
+        self.signals = signals;
+        let ends = self.triggers.new_ends(self.session.take_ends());
+        self.triggers.look_at_detaching();
+        let now = Instant::now();
+        for index in 0..self.triggers.all.len() {
+            self.triggers.all[index].look_around(now, signals, &ends);
+            self.act(index, notify);
+        }
+    }
+
+    /// Does what a trigger is to do, as far as it need not wait.
+    fn act(&mut self, index: usize, notify: &mut dyn FnMut(Notice)) {
+        while let Some(action) = self.triggers.all[index].next() {
+            let done = match action {
+                Action::Start => said(self.start(notify)),
+                Action::Stop => said(self.pause(notify)),
+                Action::Run { command } => {
+                    self.triggers.all[index].run(&self.name, &command);
+                    Ok(())
+                }
+                Action::Rotate => {
+                    self.ground.rotate(self.triggers.all[index].rotate());
+                    Ok(())
+                }
+                Action::Snapshot { folder } => self.save(index, folder.as_deref()),
+            };
+            if let Err(why) = done {
+                self.triggers.all[index].fail(why);
+            }
+        }
+    }
+
+    fn save(&mut self, index: usize, folder: Option<&Path>) -> Result<(), String> {
+        let (reply, done) = channel();
+        let path = self.triggers.all[index].save(folder, done)?;
+        self.snapshot(path, reply);
+        Ok(())
+    }
+
     /// Ends it: traces are complete then.
     fn destroy(mut self, end: EndReason, stop: &Stop, notify: &mut dyn FnMut(Notice)) -> Recording {
         let looks = self.trigger_looks();
@@ -615,6 +711,33 @@ impl<'a> Standing<'a> {
             self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None));
         report.triggers = idle;
         Recording { report, detaching: detaching.or(of_triggers) }
+    }
+}
+
+impl Watcher for Standing<'_> {
+    fn events(&self) -> u64 {
+        self.ground.context.shared.events()
+    }
+
+    fn failure(&self) -> Option<String> {
+        let shared = &self.ground.context.shared;
+        let has_failed = shared.has_failed() || self.session.is_broken();
+        has_failed.then(|| shared.failure().unwrap_or_else(|| "a thread has ended".to_owned()))
+    }
+
+    fn event_look(&self) -> Option<EventLook> {
+        self.look().channels.into_iter().next()?.events.into_iter().next()
+    }
+
+    fn follow(&mut self, plan: Plan, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
+        match self.plan == plan {
+            true => Ok(()),
+            false => self.apply(plan, true, notify),
+        }
+    }
+
+    fn end(self: Box<Self>) -> Detaching {
+        (*self).destroy(EndReason::Asked(None), &Stop::new(), &mut |_| ()).detaching
     }
 }
 

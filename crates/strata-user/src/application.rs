@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{fence, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use strata_abi::{ring, user};
@@ -14,14 +14,14 @@ use crate::asking::{ask_all, Door, PATIENCE};
 use crate::clock::Clock;
 use crate::code::ProcessCode;
 use crate::described::Described;
-use crate::description::DescriptionError;
 use crate::error::Error;
-use crate::find::refusal;
 use crate::identity::{shown, Identity};
-use crate::memory::{state, u16_in, u32_in, u64_in, Memory};
+use crate::link::refusal;
+use crate::memory::{u32_in, u64_in, Memory};
 use crate::outcome::{outcome, Outcome};
 use crate::process::{failed, Process, Status};
 use crate::rules::Rule;
+use crate::states::{nr_states, Snapshot, TracepointState};
 
 /// A process that can be traced. Clones refer to the same one.
 #[derive(Clone, Debug)]
@@ -80,96 +80,6 @@ impl Tracepoint {
     #[must_use]
     pub fn level(&self) -> u8 {
         self.event.loglevel.unwrap_or(0)
-    }
-}
-
-/// A copy of `struct strata_abi_user_state`.
-#[derive(Clone, Debug)]
-pub(crate) struct TracepointState {
-    pub enabled: u32,
-    pub flags: u32,
-    pub description: u32,
-    pub description_bytes: u32,
-    pub sites: u32,
-    pub nr_sites: u32,
-    pub ids: [u16; user::NR_SESSIONS as usize],
-}
-
-impl TracepointState {
-    fn parse(copy: &[u8]) -> TracepointState {
-        let mut ids = [user::NO_ID; user::NR_SESSIONS as usize];
-        for (slot, id) in ids.iter_mut().enumerate() {
-            *id = u16_in(copy, offset_of!(user::State, ids) + 2 * slot);
-        }
-        TracepointState {
-            enabled: u32_in(copy, offset_of!(user::State, enabled)),
-            flags: u32_in(copy, offset_of!(user::State, flags)),
-            description: u32_in(copy, offset_of!(user::State, description)),
-            description_bytes: u32_in(copy, offset_of!(user::State, description_bytes)),
-            sites: u32_in(copy, offset_of!(user::State, sites)),
-            nr_sites: u32_in(copy, offset_of!(user::State, nr_sites)),
-            ids,
-        }
-    }
-
-    pub fn is_present(&self) -> bool {
-        self.flags & user::STATE_PRESENT != 0
-    }
-
-    /// May, and must, the tracer write to its sites?
-    pub fn is_patched(&self) -> bool {
-        self.is_present() && self.flags & user::STATE_FLAG == 0 && self.nr_sites > 0
-    }
-}
-
-/// A copy of all states and all that they refer to, bounded.
-#[derive(Debug)]
-pub(crate) struct Snapshot {
-    pub states: Vec<TracepointState>,
-    descriptions: Vec<u8>,
-}
-
-impl Snapshot {
-    /// The bytes of a description.
-    pub fn text(&self, pid: u32, index: u32) -> Result<&[u8], Error> {
-        let error = |source| Error::Description { pid, index, source };
-        let state = match self.states.get(index as usize) {
-            Some(state) => state,
-            None => {
-                let limit = self.states.len() as u64;
-                return Err(Error::Value { pid, what: "a tracepoint", found: index.into(), limit });
-            }
-        };
-        let (begin, bytes) = (state.description as usize, state.description_bytes as usize);
-        let copy = begin.checked_add(bytes).and_then(|end| self.descriptions.get(begin..end));
-        copy.ok_or_else(|| {
-            let limit = self.descriptions.len() as u64;
-            let (begin, bytes) = (begin as u64, bytes as u64);
-            error(DescriptionError::Outside { begin, end: begin.saturating_add(bytes), limit })
-        })
-    }
-
-    /// Where the tracepoint is in the code.
-    pub fn sites(&self, pid: u32, state: &TracepointState) -> Result<Vec<user::Site>, Error> {
-        let size = size_of::<user::Site>();
-        let begin = state.sites as usize;
-        let copy = (state.nr_sites as usize)
-            .checked_mul(size)
-            .and_then(|bytes| begin.checked_add(bytes))
-            .and_then(|end| self.descriptions.get(begin..end))
-            .filter(|_| begin % 8 == 0);
-        let copy = copy.ok_or(Error::Value {
-            pid,
-            what: "the place of a tracepoint's sites",
-            found: begin as u64,
-            limit: self.descriptions.len() as u64,
-        })?;
-        let parse = |copy: &[u8]| user::Site {
-            address: u64_in(copy, offset_of!(user::Site, address)),
-            displacement: u32_in(copy, offset_of!(user::Site, displacement)) as i32,
-            reserved: 0,
-        };
-        Ok(copy.chunks_exact(size).map(parse).collect())
     }
 }
 
@@ -562,66 +472,23 @@ impl Application {
 
     /// Tracepoints so far.
     pub(crate) fn nr_states(&self) -> Result<u32, Error> {
-        // ACQUIRE pairs with the process' RELEASE: the states below it are described.
-        let found = self.memory().u32(offset_of!(user::Control, nr_states)).load(Ordering::Acquire);
-        let limit = user::NR_STATES;
-        if found > limit {
-            let (found, limit) = (found.into(), limit.into());
-            return Err(Error::Value {
-                pid: self.pid(),
-                what: "its number of tracepoints",
-                found,
-                limit,
-            });
-        }
-        Ok(found)
+        nr_states(self.memory(), self.pid())
     }
 
     /// Copies all states, their descriptions and their sites.
     ///
     /// # Errors
-    /// [`Error::Value`], also if they overlap, as no honest ones do: that bounds our work.
+    /// See [`Snapshot::read`].
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
-        let pid = self.pid();
-        let memory = self.memory();
-        let nr_states = self.nr_states()?;
-        let size = size_of::<user::State>();
-        // The flags first: a site table is there if they say that the object is.
-        let flags: Vec<u32> = (0..nr_states)
-            .map(|index| memory.u32(state(index) + offset_of!(user::State, flags)))
-            .map(|flags| flags.load(Ordering::SeqCst))
-            .collect();
-        fence(Ordering::SeqCst);
-        let copy = memory.read(user::STATES_OFFSET.into(), nr_states as usize * size)?;
-        let mut states: Vec<TracepointState> =
-            copy.chunks_exact(size).map(TracepointState::parse).collect();
-        for (state, flags) in states.iter_mut().zip(flags) {
-            state.flags &= flags | !user::STATE_PRESENT;
-            state.flags |= flags & user::STATE_FLAG;
-        }
-        let used =
-            memory.u32(offset_of!(user::Control, descriptions_bytes)).load(Ordering::Acquire);
-        let bounded = |what, found: u64, limit: u32| {
-            let limit = limit.into();
-            if found > limit {
-                return Err(Error::Value { pid, what, found, limit });
-            }
-            Ok(())
-        };
-        bounded("the size of its descriptions", used.into(), user::DESCRIPTIONS_BYTES)?;
-        let total = states.iter().map(|state| u64::from(state.description_bytes)).sum();
-        bounded("the sum of its descriptions' sizes", total, used)?;
-        let total = states.iter().map(|state| u64::from(state.nr_sites)).sum::<u64>();
-        bounded("the number of its sites", total, used / size_of::<user::Site>() as u32)?;
-        let descriptions = memory.read(user::DESCRIPTIONS_OFFSET.into(), used as usize)?;
-        Ok(Snapshot { states, descriptions })
+        Snapshot::read(self.memory(), self.pid())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::session;
+    use crate::description::DescriptionError;
+    use crate::memory::{session, state};
     use crate::testing::{Described, Fake};
     use std::fs::File;
 

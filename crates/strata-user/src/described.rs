@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use strata_abi::user;
 
-use crate::application::Snapshot;
 use crate::description::{Description, DescriptionError, Heading};
 use crate::error::Error;
 use crate::ledger::Share;
+use crate::states::Snapshot;
 
 /// What a tracepoint takes of us besides its text \[byte\].
 const OVERHEAD_BYTES: u64 = 64;

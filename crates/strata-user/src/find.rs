@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::{self, BufRead};
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::process::geteuid;
 use strata_abi::user;
-use strata_model::text_from_bytes;
 
 use crate::application::{is_own, Application};
-use crate::asking::{ask_all, Door, DISK_PATIENCE, PATIENCE};
+use crate::asking::{ask_all, ask_each_for, Door, DISK_PATIENCE, PATIENCE};
 use crate::error::{Denial, Error};
 use crate::identity::{shown, Identity};
-use crate::lttng::lttng_of_processes;
+use crate::link::{target, LinkTarget};
+use crate::lttng::{lttng_of_process, Lttng};
 use crate::maps::Maps;
 use crate::process::{failed, refused, Process, Status};
 
@@ -127,6 +127,12 @@ fn tell_lttng(errors: &mut [Error]) {
         let of_it = found.iter().find(|(of, _)| of == pid);
         *lttng = of_it.map(|(_, lttng)| lttng.clone());
     }
+}
+
+/// Which of these processes have LTTng's library, and by which of their files; by their mappings.
+#[must_use]
+pub fn lttng_of_processes(pids: &[u32]) -> Vec<(u32, Lttng)> {
+    ask_each_for(DISK_PATIENCE, pids, lttng_of_process)
 }
 
 /// Looks at one process.
@@ -239,33 +245,6 @@ pub fn pids(who: &Who) -> Result<Vec<u32>, Error> {
     }
     pids.sort_unstable();
     Ok(pids)
-}
-
-/// What a name in `/proc` refers to.
-#[derive(Debug, PartialEq, Eq)]
-enum LinkTarget {
-    Memory,
-    Refused(String),
-}
-
-/// What the kernel calls a memfd's file.
-fn target(link: &[u8]) -> Option<LinkTarget> {
-    let name = link.strip_prefix(b"/memfd:")?.strip_suffix(b" (deleted)")?;
-    if name == user::MEMFD.as_bytes() {
-        return Some(LinkTarget::Memory);
-    }
-    let reason = text_from_bytes(name.strip_prefix(user::MEMFD_REFUSED.as_bytes())?);
-    Some(LinkTarget::Refused(shown(&reason)))
-}
-
-/// The error of a process that hands over why it cannot be traced, instead of memory.
-pub(crate) fn refusal(fd: BorrowedFd<'_>, process: &Process) -> Option<Error> {
-    let pid = process.pid;
-    let link = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
-    let LinkTarget::Refused(reason) = target(link.as_os_str().as_bytes())? else { return None };
-    let status = Status::read(pid).ok().flatten().filter(|_| process.has_its_number());
-    let name = status.map_or_else(String::new, |status| shown(&status.name));
-    Some(Error::Refused { pid, name, reason })
 }
 
 /// Looks at one process. Gives the reason why it refuses, if it does.
@@ -515,12 +494,8 @@ mod tests {
     }
 
     #[test]
-    fn target_of_other_names_is_nothing() {
-        for link in ["/memfd:strata", "/memfd:stratum (deleted)", "/tmp/memfd:strata (deleted)", ""]
-        {
-            assert_eq!(target(link.as_bytes()), None, "{link}");
-        }
-        assert_eq!(target(b"/memfd:strata (deleted)"), Some(LinkTarget::Memory));
+    fn lttng_of_processes_without_it_is_nothing() {
+        assert_eq!(lttng_of_processes(&[std::process::id(), u32::MAX]), []);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use strata_abi::user;
 
-use crate::application::TracepointState;
 use crate::description::DescriptionError;
 use crate::error::Error;
+use crate::states::TracepointState;
 
 /// Ids of one tracepoint in a session: one, or a second where the process and its tracer gave one at the same
 /// moment.

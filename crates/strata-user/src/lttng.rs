@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use strata_model::text_from_bytes;
 
-use crate::asking::{ask_each_for, DISK_PATIENCE};
 use crate::maps::Maps;
 
 /// How the file names of LTTng's library begin; its versions 2.0 to 2.12 have the number 0, later ones 1.
@@ -52,14 +51,9 @@ impl std::fmt::Display for Lttng {
     }
 }
 
-/// Which of these processes have LTTng's library, and by which of their files; by their mappings.
-#[must_use]
-pub fn lttng_of_processes(pids: &[u32]) -> Vec<(u32, Lttng)> {
-    ask_each_for(DISK_PATIENCE, pids, lttng_here)
-}
-
-/// The same of one, asked here.
-fn lttng_here(pid: u32) -> Option<Lttng> {
+/// Whether a process has LTTng's library, and by which of its files; by its mappings. Its files may be anywhere: that
+/// may take any time.
+pub(crate) fn lttng_of_process(pid: u32) -> Option<Lttng> {
     let mut maps = Maps::of(File::open(format!("/proc/{pid}/maps")).ok()?);
     let mut library = None;
     let mut files = BTreeSet::new();
@@ -242,7 +236,7 @@ mod tests {
     fn needed_of_this_program_has_the_c_library() {
         let own = needed(Path::new("/proc/self/exe"));
         assert!(own.names.iter().any(|name| name.starts_with(b"libc.so")), "{:?}", own.names);
-        assert_eq!(lttng_of_processes(&[std::process::id(), u32::MAX]), []);
+        assert_eq!([std::process::id(), u32::MAX].map(lttng_of_process), [None, None]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use strata_abi::{ring, user};
 use strata_model::EventClass;
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 
-use crate::application::{possible_cpus, Application, Snapshot};
+use crate::application::{possible_cpus, Application};
 use crate::asking::{may_ask, Errand};
 use crate::clock::{Clock, Publisher};
 use crate::context::EventContexts;
@@ -20,6 +20,7 @@ use crate::memory::{session, state, to_pages, Lock, Memory};
 use crate::process::{failed, is_ending, named_threads, strict_threads, Writers};
 use crate::sites::{set_opcodes, Cause, Code, Failure, Patch};
 use crate::spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
+use crate::states::Snapshot;
 
 mod change;
 mod slots;

@@ -1,14 +1,12 @@
 //! Chunks on their way from those who render them to the one who writes them.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use strata_ctf::read::{Damage, NoteKey};
-
-use super::{lock, Chunk, End, CHUNKS_WAITING, REMARKS, SHARE_WAITING, WAITING};
+use super::chunk::{Chunk, End, Seen, CHUNKS_WAITING, REMARKS, SHARE_WAITING, WAITING};
 
 /// A slice, or a share of it: block by block, the shares take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,25 +14,6 @@ pub struct Task {
     pub slice: u64,
     pub share: usize,
     pub shares: usize,
-}
-
-/// What one who went through a slice found in it: the same as the others, unless files were changed.
-#[derive(Clone, Debug, Default)]
-pub struct Seen {
-    pub blocks: u64,
-    /// Event records that the last block was short of.
-    pub left: u64,
-    pub damage: u64,
-    /// Streams of which a note was handed over.
-    pub noted: HashSet<NoteKey>,
-    /// Damage in blocks of others, who have told it if they found it too.
-    pub elsewhere: Vec<Damage>,
-}
-
-impl Seen {
-    fn is_like(&self, other: &Seen) -> bool {
-        (self.blocks, self.left, self.damage) == (other.blocks, other.left, other.damage)
-    }
 }
 
 /// All that waits.
@@ -203,4 +182,9 @@ impl State {
             self.seen.remove(&task.slice);
         }
     }
+}
+
+/// Also where who held it has panicked.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

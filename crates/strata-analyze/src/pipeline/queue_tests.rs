@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use super::chunk::{REMARKS, SHARE_WAITING};
 use super::*;
 use crate::render::Sink as _;
 

@@ -1,7 +1,9 @@
+use super::chunk::{CHUNKS_WAITING, REMARKS};
 use super::*;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32};
+use strata_ctf::read::DiscardedKind;
 
 const EVENTS: u64 = 200;
 const PACKETS: u64 = 300;

@@ -1,7 +1,8 @@
 //! One stream, message by message.
 
+use super::at_hand::PacketAtHand;
 use super::damage::{Damage, DamageKind};
-use super::decode::{Bad, BadKind, DecodeState, Stop, StreamDecoder, Window};
+use super::decode::{Bad, BadKind, DecodeState, Shape, Stop, StreamDecoder, Window};
 use super::event::Event;
 use super::files::Files;
 use super::hop::{Gap, Hop, Item, Opened, PacketPlace};
@@ -10,7 +11,6 @@ use super::time::{Clock, TimeRange};
 use super::window::LONGEST;
 
 mod run;
-use run::Lane;
 pub(crate) use run::Pace;
 
 /// What a cursor is to show.
@@ -60,8 +60,17 @@ pub enum Message<'e> {
     Damage(&'e Damage),
 }
 
-/// Limits from here on are not used \[bit\]: no sum that is made with less is too great for a number.
-const FAR: u64 = 1 << 62;
+/// A record that [`Cursor::run`] came to and did not tell. Streams take turns every few records: to go on from
+/// here is quicker than from what [`Cursor::put`] leaves.
+#[derive(Clone, Copy, Debug)]
+struct Lane<'r> {
+    /// Bit of the packet.
+    begin: u64,
+    time: i64,
+    shape: &'r Shape,
+    /// What is at hand behind it \[byte of the window\].
+    rest: (usize, usize),
+}
 
 /// How a step ended.
 enum Step {
@@ -76,11 +85,6 @@ pub(crate) struct Cursor<'r> {
     next: u64,
     /// Where the last one ends; 0 while there is something else to say first.
     content: u64,
-    /// The first byte of the window that is the packet's, and which byte of the packet that is.
-    skip: usize,
-    origin: u64,
-    /// From a byte of the packet to one of the window, wrapping.
-    shift: usize,
     /// What is to be added to a cycle for its time, while `limit` is not 0.
     base: i64,
     /// Where the window ends, or the content \[bit of the packet\]. 0 unless the cursor is at a record and
@@ -94,10 +98,8 @@ pub(crate) struct Cursor<'r> {
     /// The cursor is at this record; all else here is as it was at one in front of it, but for `key`.
     lane: Option<Lane<'r>>,
     plan: Option<&'r StreamDecoder>,
-    clock: Option<Clock>,
-    hop: Hop<'r>,
+    at_hand: PacketAtHand<'r>,
     at: At,
-    packet: Packet,
     /// Time of the last record in front of the packet, if it overlaps the packet in front.
     last: Option<i64>,
     /// The packet has records.
@@ -114,12 +116,6 @@ pub(crate) struct Cursor<'r> {
 }
 
 impl<'r> Cursor<'r> {
-    /// Whether its times are dates.
-    #[inline]
-    pub(crate) fn is_dated(&self) -> bool {
-        self.clock.is_none_or(|clock| clock.is_dated())
-    }
-
     /// With a window of at most so many bytes.
     pub(crate) fn new(
         files: &'r Files,
@@ -132,20 +128,15 @@ impl<'r> Cursor<'r> {
         Cursor {
             next: 0,
             content: 0,
-            skip: 0,
-            shift: 0,
             base: 0,
             limit: 0,
-            origin: 0,
             key: i64::MIN,
             low: i64::MAX,
             high: i64::MIN,
             lane: None,
             plan: None,
-            clock: None,
-            hop: Hop::new(files, stream, place, most),
+            at_hand: PacketAtHand::new(Hop::new(files, stream, place, most)),
             at: At::End,
-            packet: Packet::default(),
             last: None,
             has_records: false,
             floor: i64::MIN,
@@ -166,7 +157,7 @@ impl<'r> Cursor<'r> {
 
     /// Bytes that were read of its files.
     pub(crate) fn read(&self) -> u64 {
-        self.hop.buffer.read()
+        self.at_hand.hop.buffer.read()
     }
 
     /// Goes to the next message, whatever it is; `false`: there is none.
@@ -175,13 +166,14 @@ impl<'r> Cursor<'r> {
         let Some(plan) = self.plan.filter(|_| self.next < self.content) else {
             return self.advance_slowly();
         };
-        let bytes = self.hop.buffer.from(self.skip);
-        let window = Window::new(bytes, self.origin, self.content);
-        let state = &mut self.hop.state;
+        let bytes = self.at_hand.hop.buffer.from(self.at_hand.skip);
+        let window = Window::new(bytes, self.at_hand.origin, self.content);
+        let state = &mut self.at_hand.hop.state;
         if plan.record(&window, self.next, state).is_err() {
             return self.advance_slowly();
         }
-        if let (At::Record, Some(clock), Some(cycles)) = (&self.at, &self.clock, state.record.time)
+        if let (At::Record, Some(clock), Some(cycles)) =
+            (&self.at, &self.at_hand.clock, state.record.time)
         {
             let time = clock.time(cycles);
             if self.low <= time && time <= self.high {
@@ -211,7 +203,7 @@ impl<'r> Cursor<'r> {
     /// The cursor is at a record, and if there is nothing to be said first, the next one is behind it.
     fn expect_record(&mut self) {
         self.limit = 0;
-        let simple = self.clock.as_ref().and_then(Clock::simple);
+        let simple = self.at_hand.clock.as_ref().and_then(Clock::simple);
         let (At::Record, Some(base), true) = (&self.at, simple, self.next < self.content) else {
             return;
         };
@@ -220,17 +212,52 @@ impl<'r> Cursor<'r> {
         }
         // A sum that is too great for a number is below the first time that there is.
         (self.base, self.low) = (base, self.low.max(base));
-        self.limit = self.at_hand(self.content);
+        self.limit = self.at_hand.end(self.content);
     }
 
-    /// Where the window ends, or the content that ends at this bit \[bit of the packet\]; 0 if it is far.
-    fn at_hand(&self, content: u64) -> u64 {
-        let end = Window::new(self.hop.buffer.from(self.skip), self.origin, content).end;
-        if end < FAR {
-            end
-        } else {
-            0
+    /// What is at hand from the next record on up to a limit, and the bit of the packet where that begins; nothing
+    /// where the limit is 0.
+    #[inline(always)]
+    fn rest_before(&self, limit: u64) -> (&[u8], u64) {
+        let begin = self.next.div_ceil(8);
+        let place = |byte: u64| self.at_hand.shift.wrapping_add(byte as usize);
+        let rest = self.at_hand.hop.buffer.all().get(place(begin)..place(limit / 8));
+        let rest = if limit > 0 { rest } else { None };
+        (rest.unwrap_or(&[]), begin.wrapping_mul(8))
+    }
+
+    /// Passes over usual records in front of what is to be shown, up to the last one at hand: those of the
+    /// slice before, or of a time that was not asked for. Whether there were any.
+    #[inline(never)]
+    fn pass_over(&mut self, plan: &StreamDecoder) -> bool {
+        let Bounds { first, last, range, .. } = self.bounds;
+        let until = if first == i64::MIN { range.from } else { first };
+        let simple = self.at_hand.clock.as_ref().and_then(Clock::simple);
+        let before = self.key.max(self.floor);
+        let Some(base) = simple.filter(|_| before < until && plan.has_alike()) else {
+            return false;
+        };
+        let (rest_at_first, begin) =
+            self.rest_before(self.at_hand.end(self.at_hand.packet.content_bits));
+        // A sum that is too great for a number is below `base`.
+        let (mut rest, mut key) = (rest_at_first, before.max(base));
+        let mut cycles = self.at_hand.hop.state.time;
+        let last = self.cap.min(last).min(until.saturating_sub(1));
+        while let Some(ahead) = plan.ahead(rest, cycles) {
+            let time = base.wrapping_add(ahead.time as i64);
+            if time < key || last < time {
+                break;
+            }
+            (rest, key, cycles) = (ahead.behind, time, ahead.time);
         }
+        let bytes = rest_at_first.len() - rest.len();
+        if bytes > 0 {
+            self.next = begin.wrapping_add((bytes as u64).wrapping_mul(8));
+            self.at_hand.hop.state.time = cycles;
+            self.key = key;
+            self.low = self.low.max(key);
+        }
+        bytes > 0
     }
 
     #[inline(never)]
@@ -253,11 +280,11 @@ impl<'r> Cursor<'r> {
         self.at = At::End;
         self.next = 0;
         self.content = 0;
-        self.packet.content_bits = 0;
+        self.at_hand.packet.content_bits = 0;
         self.truncated = None;
-        self.hop.items.clear();
-        self.hop.buffer.clear();
-        self.hop.place.file = usize::MAX;
+        self.at_hand.hop.items.clear();
+        self.at_hand.hop.buffer.clear();
+        self.at_hand.hop.place.file = usize::MAX;
         false
     }
 
@@ -265,35 +292,38 @@ impl<'r> Cursor<'r> {
         if let At::Record = self.at {
             self.begin();
         }
-        if let Some((key, item)) = self.hop.items.pop_front() {
+        if let Some((key, item)) = self.at_hand.hop.items.pop_front() {
             return self.item(key, item);
         }
-        if self.next < self.packet.content_bits {
+        if self.next < self.at_hand.packet.content_bits {
             return self.record();
         }
         if let Some(what) = self.truncated.take() {
-            self.say(self.packet.offset, what);
+            self.say(self.at_hand.packet.offset, what);
             return Step::Skipped;
         }
-        if self.hop.place.number >= self.bounds.packet {
+        if self.at_hand.hop.place.number >= self.bounds.packet {
             return Step::End;
         }
-        if self.plan.is_some() && self.packet.end.is_none() && self.packet.begin.is_none() {
+        if self.plan.is_some()
+            && self.at_hand.packet.end.is_none()
+            && self.at_hand.packet.begin.is_none()
+        {
             // Where packets have no times, the clock runs on.
-            self.hop.place.time = self.hop.state.time;
+            self.at_hand.hop.place.time = self.at_hand.hop.state.time;
         }
-        match self.hop.next() {
+        match self.at_hand.hop.next() {
             Some(opened) => self.open(opened),
-            None if self.hop.items.is_empty() => return Step::End,
+            None if self.at_hand.hop.items.is_empty() => return Step::End,
             None => {}
         }
         Step::Skipped
     }
 
     fn open(&mut self, opened: Opened) {
-        let stream: &'r Stream = self.hop.stream;
+        let stream: &'r Stream = self.at_hand.hop.stream;
         self.plan = stream.trace.decoder.stream(opened.class);
-        self.clock = stream.trace.clocks.get(opened.class).copied().flatten();
+        self.at_hand.clock = stream.trace.clocks.get(opened.class).copied().flatten();
         self.next = opened.records;
         self.content = 0;
         self.last = Some(self.key).filter(|_| opened.overlaps && self.has_records);
@@ -305,18 +335,8 @@ impl<'r> Cursor<'r> {
         self.said_behind = opened.out_of_order;
         self.said_no_date = opened.no_date;
         self.truncated = opened.truncated;
-        self.packet = opened.packet;
-        self.align();
-    }
-
-    /// Finds the packet in the window.
-    fn align(&mut self) {
-        let origin = self.hop.buffer.origin();
-        let skip = usize::try_from(self.packet.offset.saturating_sub(origin));
-        self.skip = skip.unwrap_or(usize::MAX);
-        self.origin = origin.saturating_sub(self.packet.offset);
-        // The window's first byte is the packet's byte `origin`, unless the packet begins in it.
-        self.shift = self.skip.wrapping_sub(self.origin as usize);
+        self.at_hand.packet = opened.packet;
+        self.at_hand.align();
     }
 
     /// An item is shown unless it is another cursor's.
@@ -334,7 +354,7 @@ impl<'r> Cursor<'r> {
             Step::Skipped => {}
             Step::End => return Step::End,
         }
-        if self.hop.items.is_empty() {
+        if self.at_hand.hop.items.is_empty() {
             self.resume();
         }
         step
@@ -355,7 +375,7 @@ impl<'r> Cursor<'r> {
         self.begin();
         let range = &self.bounds.range;
         let (from, to) = match item {
-            Item::Packet => (self.packet.begin, self.packet.end),
+            Item::Packet => (self.at_hand.packet.begin, self.at_hand.packet.end),
             Item::Discarded(gap) => (gap.from, gap.to),
             Item::Damage(_) => (None, None),
         };
@@ -369,7 +389,7 @@ impl<'r> Cursor<'r> {
 
     /// The packet's records are next.
     fn resume(&mut self) {
-        self.content = self.packet.content_bits;
+        self.content = self.at_hand.packet.content_bits;
         let floor = self.key.max(self.floor).max(self.last.unwrap_or(i64::MIN));
         // What is no time is at one of the ends, and never usual.
         self.low = floor.max(self.bounds.first).max(self.bounds.range.from).max(i64::MIN + 1);
@@ -379,15 +399,15 @@ impl<'r> Cursor<'r> {
     /// The next record, whatever that needs.
     fn record(&mut self) -> Step {
         let Some(plan) = self.plan else {
-            self.next = self.packet.content_bits;
+            self.next = self.at_hand.packet.content_bits;
             return Step::Skipped;
         };
         if self.pass_over(plan) {
             return Step::Skipped;
         }
-        let bytes = self.hop.buffer.from(self.skip);
-        let window = Window::new(bytes, self.origin, self.packet.content_bits);
-        let until = match plan.record(&window, self.next, &mut self.hop.state) {
+        let bytes = self.at_hand.hop.buffer.from(self.at_hand.skip);
+        let window = Window::new(bytes, self.at_hand.origin, self.at_hand.packet.content_bits);
+        let until = match plan.record(&window, self.next, &mut self.at_hand.hop.state) {
             Ok(()) => return self.unusual(),
             Err(Stop::Bad(bad)) => {
                 self.bad(&bad);
@@ -397,7 +417,7 @@ impl<'r> Cursor<'r> {
         };
         if let Some(what) = self.refill(until) {
             let offset = self.offset();
-            self.next = self.packet.content_bits;
+            self.next = self.at_hand.packet.content_bits;
             self.truncated = None;
             self.say(offset, what);
         }
@@ -409,14 +429,14 @@ impl<'r> Cursor<'r> {
         if let At::Record = self.at {
             self.begin();
         }
-        let state = &mut self.hop.state;
+        let state = &mut self.at_hand.hop.state;
         let previous = state.nanoseconds.or(self.last);
-        let clock = self.clock.as_ref();
+        let clock = self.at_hand.clock.as_ref();
         let time = clock.and_then(|clock| Some(clock.time(state.record.time?)));
         let no_date = time.is_some_and(Clock::is_end);
         state.nanoseconds = time.filter(|_| !no_date);
         let offset = self.offset();
-        self.next = self.hop.state.record.end;
+        self.next = self.at_hand.hop.state.record.end;
         let before = self.key.max(self.floor);
         let key = time.map_or(before, |time| time.max(before).min(self.cap.max(before)));
         if key > self.bounds.last {
@@ -450,7 +470,10 @@ impl<'r> Cursor<'r> {
                 self.say(offset, DamageKind::TimeBehindPacket { time, end: self.cap });
             }
             if is_undated {
-                self.say(offset, self.hop.stream.no_date(self.hop.state.record.time));
+                self.say(
+                    offset,
+                    self.at_hand.hop.stream.no_date(self.at_hand.hop.state.record.time),
+                );
             }
             if !self.bounds.range.contains(time) {
                 return Step::Skipped;
@@ -462,43 +485,46 @@ impl<'r> Cursor<'r> {
 
     /// Byte of the file where the next record begins.
     fn offset(&self) -> u64 {
-        self.packet.offset.saturating_add(self.next / 8)
+        self.at_hand.packet.offset.saturating_add(self.next / 8)
     }
 
     /// The rest of the packet is skipped, unless there is none: the file ends there.
     fn bad(&mut self, bad: &Bad) {
         let (offset, next) = (self.offset(), self.next);
-        self.next = self.packet.content_bits;
+        self.next = self.at_hand.packet.content_bits;
         let is_cut = matches!(bad.kind, BadKind::Outside { .. } | BadKind::TooManyElements { .. });
         if self.truncated.is_some() && is_cut {
             return;
         }
-        let bytes = (self.packet.content_bits - next).div_ceil(8);
+        let bytes = (self.at_hand.packet.content_bits - next).div_ceil(8);
         self.say(offset, DamageKind::Record { error: bad.to_string().into(), bytes });
     }
 
     /// Has the window begin with the record and reach this bit of the packet; else what keeps it from that.
     fn refill(&mut self, until: u64) -> Option<DamageKind> {
-        let (packet, content) = (self.packet.offset, self.packet.content_bits);
+        let (packet, content) = (self.at_hand.packet.offset, self.at_hand.packet.content_bits);
         let begin = self.offset();
         let end = packet.saturating_add(until.min(content).div_ceil(8));
         let need = end.saturating_sub(begin);
         if need > LONGEST {
             return Some(DamageKind::TooLong { bytes: need, limit: LONGEST });
         }
-        let file = self.hop.stream.files.get(self.packet.file).copied()?;
+        let file = self.at_hand.hop.stream.files.get(self.at_hand.packet.file).copied()?;
         // A text's end may be anywhere: twice as far each time.
-        let have =
-            if self.hop.buffer.origin() == begin { self.hop.buffer.bytes().len() } else { 0 };
+        let have = if self.at_hand.hop.buffer.origin() == begin {
+            self.at_hand.hop.buffer.bytes().len()
+        } else {
+            0
+        };
         let twice = (have as u64).saturating_mul(2).min(LONGEST);
         let most = packet.saturating_add(content.div_ceil(8)).max(end);
         let reach = begin.saturating_add(twice).min(most).max(end);
-        let filled = self.hop.buffer.fill(self.hop.files, file, begin, reach);
-        self.align();
+        let filled = self.at_hand.hop.buffer.fill(self.at_hand.hop.files, file, begin, reach);
+        self.at_hand.align();
         match filled {
-            Ok(_) if self.hop.buffer.has(file, begin, end) => None,
+            Ok(_) if self.at_hand.hop.buffer.has(file, begin, end) => None,
             Ok(_) => {
-                let read = self.hop.buffer.bytes().len() as u64;
+                let read = self.at_hand.hop.buffer.bytes().len() as u64;
                 let found = begin.saturating_add(read).saturating_sub(packet);
                 Some(DamageKind::Truncated { expected: content.div_ceil(8), found })
             }
@@ -508,8 +534,13 @@ impl<'r> Cursor<'r> {
 
     /// Damage in the packet, which is told next.
     fn say(&mut self, offset: u64, what: DamageKind) {
-        let damage = self.hop.described(self.packet.file, self.packet.number, offset, what);
-        self.hop.items.push_back((self.key, Item::Damage(damage)));
+        let damage = self.at_hand.hop.described(
+            self.at_hand.packet.file,
+            self.at_hand.packet.number,
+            offset,
+            what,
+        );
+        self.at_hand.hop.items.push_back((self.key, Item::Damage(damage)));
         self.content = 0;
     }
 
@@ -527,10 +558,12 @@ impl<'r> Cursor<'r> {
     fn other(&self) -> Option<Message<'_>> {
         match &self.at {
             At::Record => None,
-            At::Packet => Some(Message::Packet(&self.packet)),
-            At::Discarded(gap) => {
-                Some(Message::Discarded(discarded(self.hop.stream, &self.packet, gap)))
-            }
+            At::Packet => Some(Message::Packet(&self.at_hand.packet)),
+            At::Discarded(gap) => Some(Message::Discarded(discarded(
+                self.at_hand.hop.stream,
+                &self.at_hand.packet,
+                gap,
+            ))),
             At::Damage(damage) => Some(Message::Damage(damage)),
             At::End => None,
         }
@@ -538,37 +571,15 @@ impl<'r> Cursor<'r> {
 
     #[inline]
     fn event(&self) -> Option<Event<'_>> {
-        let DecodeState { record, nanoseconds, .. } = &self.hop.state;
+        let DecodeState { record, nanoseconds, .. } = &self.at_hand.hop.state;
         Some(Event {
             class: self.plan?.class(record.shape.class)?,
-            cursor: self,
+            at_hand: &self.at_hand,
             shape: &record.shape,
             begin: record.begin,
             end: record.end,
             time: nanoseconds.unwrap_or(0),
         })
-    }
-
-    /// What there is of the packet, and perhaps what is in front of it; and which byte of the packet that
-    /// begins with, wrapping.
-    #[inline(always)]
-    pub(crate) fn bytes(&self) -> (&[u8], u64) {
-        (self.hop.buffer.bytes(), (self.shift as u64).wrapping_neg())
-    }
-
-    #[inline]
-    pub(crate) fn state(&self) -> &DecodeState {
-        &self.hop.state
-    }
-
-    #[inline]
-    pub(crate) fn stream(&self) -> &'r Stream {
-        self.hop.stream
-    }
-
-    #[inline]
-    pub(crate) fn packet(&self) -> &Packet {
-        &self.packet
     }
 }
 

@@ -1,111 +1,22 @@
-//! An event record, and its class.
+//! An event record.
 
 use std::fmt;
 
-use super::cursor::Cursor;
-use super::decode::{DecodeState, Plans, Shape, View};
-use super::value::{FieldRef, Value};
-use super::visit::{FieldInfo, Visit};
-use super::{Packet, Stream};
-use crate::model::schema::{self, Scope};
-
-/// The order in which a name without a part is looked for.
-const SEARCHED: [Scope; 6] = [
-    Scope::Payload,
-    Scope::SpecificContext,
-    Scope::CommonContext,
-    Scope::PacketContext,
-    Scope::EventHeader,
-    Scope::PacketHeader,
-];
-
-/// A kind of event records, and how they are decoded.
-#[derive(Debug)]
-pub struct EventClass {
-    index: usize,
-    schema: schema::EventClass,
-    stream: usize,
-    plans: Plans,
-}
-
-impl EventClass {
-    pub(crate) fn new(
-        index: usize,
-        schema: &schema::EventClass,
-        stream: usize,
-        plans: Plans,
-    ) -> EventClass {
-        EventClass { index, schema: schema.clone(), stream, plans }
-    }
-
-    #[inline]
-    pub(crate) fn plans(&self) -> &Plans {
-        &self.plans
-    }
-
-    /// `provider:name`, as it is in the metadata; may be empty.
-    pub fn name(&self) -> &str {
-        &self.schema.name
-    }
-
-    /// What a record's header says.
-    pub fn id(&self) -> u64 {
-        self.schema.id
-    }
-
-    /// How severe it is, as it is in the metadata.
-    pub fn loglevel(&self) -> Option<i64> {
-        self.schema.loglevel
-    }
-
-    /// Its number among all classes of all traces that are read together, from 0 on: for tables.
-    #[inline]
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
-    /// Index of its stream class in the trace's schema.
-    pub fn stream_class(&self) -> usize {
-        self.stream
-    }
-
-    /// Its description.
-    pub fn schema(&self) -> &schema::EventClass {
-        &self.schema
-    }
-
-    /// Whether its records have such a part.
-    #[inline]
-    pub fn has(&self, scope: Scope) -> bool {
-        self.plans().has(scope)
-    }
-
-    /// The fields of a part, in order, without those that are in them.
-    pub fn fields(&self, scope: Scope) -> impl Iterator<Item = &FieldInfo> {
-        self.plans().fields(scope)
-    }
-
-    /// The field of this name in the first part that has it: payload, specific context, common context,
-    /// packet context, record header, packet header. Names are as for [`EventClass::find_in`].
-    pub fn find(&self, name: &str) -> Option<FieldRef> {
-        SEARCHED.into_iter().find_map(|scope| self.find_in(scope, name))
-    }
-
-    /// The field of this name in a part.
-    ///
-    /// `a.b` is member b of the structure a, or option b of the variant a; `a[3]` is an array's fourth
-    /// element; and so on: `a[3].b[0]`.
-    pub fn find_in(&self, scope: Scope, name: &str) -> Option<FieldRef> {
-        self.plans().find(self.index, scope, name).map(FieldRef::new)
-    }
-}
+use super::at_hand::PacketAtHand;
+use super::decode::{DecodeState, Shape, View};
+use super::event_class::EventClass;
+use super::field::FieldRef;
+use super::stream::{Packet, Stream};
+use super::value::Value;
+use super::visit::Visit;
+use crate::model::schema::Scope;
 
 /// An event record. It borrows what it was read with, so it is there until the next one is asked for.
 #[derive(Clone, Copy)]
 pub struct Event<'e> {
     pub(crate) class: &'e EventClass,
-    /// It is in the record's packet, and has all else.
-    pub(crate) cursor: &'e Cursor<'e>,
+    /// What it was read of.
+    pub(crate) at_hand: &'e PacketAtHand<'e>,
     pub(crate) shape: &'e Shape,
     /// Where it begins and ends \[bit of the packet\].
     pub(crate) begin: u64,
@@ -117,9 +28,9 @@ pub struct Event<'e> {
 impl<'e> Event<'e> {
     #[inline(always)]
     fn view(&self) -> View<'e> {
-        let Event { cursor, begin, shape, .. } = *self;
-        let (bytes, origin) = cursor.bytes();
-        View { state: cursor.state(), begin, shape, bytes, origin }
+        let Event { at_hand, begin, shape, .. } = *self;
+        let (bytes, origin) = at_hand.bytes();
+        View { state: &at_hand.hop.state, begin, shape, bytes, origin }
     }
 
     /// Its class.
@@ -131,20 +42,20 @@ impl<'e> Event<'e> {
     /// The stream that it is in.
     #[inline]
     pub fn stream(&self) -> &'e Stream {
-        self.cursor.stream()
+        self.at_hand.hop.stream
     }
 
     /// The packet that it is in.
     #[inline]
     pub fn packet(&self) -> &'e Packet {
-        self.cursor.packet()
+        &self.at_hand.packet
     }
 
     /// When it happened \[cycle of the stream's clock\]; `None`: the stream has no clock.
     #[inline]
     pub fn cycles(&self) -> Option<u64> {
         // Of the record that was decoded last; the difference is the same for those behind it.
-        let DecodeState { record, nanoseconds, .. } = self.cursor.state();
+        let DecodeState { record, nanoseconds, .. } = &self.at_hand.hop.state;
         let time = self.time.wrapping_sub(nanoseconds.unwrap_or(0));
         Some(record.time?.wrapping_add(time as u64))
     }
@@ -153,13 +64,13 @@ impl<'e> Event<'e> {
     /// 2262. Of a clock that has no dates, since its begin: see [`Event::date`].
     #[inline]
     pub fn time(&self) -> Option<i64> {
-        self.cursor.state().nanoseconds.map(|_| self.time)
+        self.at_hand.hop.state.nanoseconds.map(|_| self.time)
     }
 
     /// Its time, if that is a date; if there is none, there may be [`Event::cycles`].
     #[inline]
     pub fn date(&self) -> Option<i64> {
-        self.time().filter(|_| self.cursor.is_dated())
+        self.time().filter(|_| self.at_hand.is_dated())
     }
 
     /// Tells the fields of a part, in order. `false`: it has no such part.
@@ -176,7 +87,7 @@ impl<'e> Event<'e> {
     #[inline]
     pub fn value(&self, field: &FieldRef) -> Option<Value<'e>> {
         let path = &*field.path;
-        if path.class != self.class.index {
+        if path.class != self.class.index() {
             return None;
         }
         self.view().value(self.class.plans(), path)
@@ -186,7 +97,7 @@ impl<'e> Event<'e> {
     #[inline(always)]
     pub fn integer(&self, field: &FieldRef) -> Option<i64> {
         match field.fixed {
-            Some(fixed) if u64::from(fixed.class) == self.class.index as u64 => {
+            Some(fixed) if u64::from(fixed.class) == self.class.index() as u64 => {
                 self.view().integer(fixed).or_else(|| self.any_integer(field))
             }
             _ => self.any_integer(field),
@@ -215,7 +126,7 @@ impl<'e> Event<'e> {
 
     /// Bytes in which it is whole, and which byte of the packet they begin with; wrapping.
     pub(crate) fn bytes_at_hand(&self) -> (&'e [u8], u64) {
-        self.cursor.bytes()
+        self.at_hand.bytes()
     }
 
     /// Where it begins \[byte of the file\].

@@ -3,15 +3,12 @@
 use super::damage::{Damage, DamageKind, HeaderDamage};
 use super::decode::{BadKind, PacketContext, Stop, Window};
 use super::files::Files;
-use super::resync::{self, Found};
+use super::resync::{self, Found, MAGIC};
 use super::stream::{DiscardedKind, Packet, Stream};
 use super::time::{Clock, TimeRange};
 use super::window::{Buffer, LONGEST};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// The number that a packet begins with.
-pub(crate) const MAGIC: u64 = 0xc1fc_1fc1;
 
 /// A packet with a wrong size is looked through so far for the next one \[byte\].
 const FAR: u64 = 64 << 20;
@@ -262,7 +259,7 @@ impl<'r> Hop<'r> {
         if step & self.stream.sequence_mask < 2 || self.place.padding < resync::SIGN as u64 {
             return None;
         }
-        let next = resync::find(self, file, end.saturating_sub(self.place.padding), end).packet();
+        let next = self.search(file, end.saturating_sub(self.place.padding), end).packet();
         if next.is_none() {
             // The state has the head of what was looked at last: it must be this packet's.
             let left = self.files.bytes(file).saturating_sub(end);
@@ -275,7 +272,7 @@ impl<'r> Hop<'r> {
     fn skip(&mut self, file: usize, header: HeaderDamage) {
         let (begin, end) = (self.place.offset, self.files.bytes(file));
         let last = begin.saturating_add(self.scan).min(end);
-        let found = resync::find(self, file, begin.saturating_add(1), last);
+        let found = self.search(file, begin.saturating_add(1), last);
         let next = found.packet().unwrap_or(end);
         let bytes = next.saturating_sub(begin);
         let what = match found {
@@ -291,8 +288,15 @@ impl<'r> Hop<'r> {
         self.place.offset = next;
     }
 
-    /// Whether a packet of this trace begins there, whose header can be read.
-    pub(crate) fn is_packet(&mut self, file: usize, offset: u64) -> bool {
+    /// The first byte of the file in `from..to` where a packet of this trace begins, whose header can be read.
+    fn search(&mut self, file: usize, from: u64, to: u64) -> Found {
+        let (files, stream) = (self.files, self.stream);
+        let Some(sign) = &stream.trace.sign else { return Found::Nothing };
+        resync::find(files, file, sign, from..to, |offset| self.is_packet(file, offset))
+    }
+
+    /// Whether one begins there.
+    fn is_packet(&mut self, file: usize, offset: u64) -> bool {
         let left = self.files.bytes(file).saturating_sub(offset);
         left > 0 && self.head(file, offset, left).is_ok()
     }
@@ -453,7 +457,7 @@ impl<'r> Hop<'r> {
         // Either the size is wrong, or the file, or what follows is no packet: the next header says it.
         let first = offset.saturating_add(head.context.end_bit.div_ceil(8).max(1));
         let last = offset.saturating_add(bytes.min(left).min(self.scan).min(FAR));
-        let next = resync::find(self, file, first, last).packet();
+        let next = self.search(file, first, last).packet();
         // The state has the head of what was looked at last: it must be this packet's.
         let _ = self.head(file, offset, left);
         if let Some(next) = next {

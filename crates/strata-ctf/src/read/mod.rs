@@ -88,12 +88,15 @@
 //! # Ok::<(), strata_ctf::read::OpenError>(())
 //! ```
 
+mod at_hand;
 mod cursor;
 mod damage;
 mod decode;
 mod ended;
 mod event;
+mod event_class;
 mod events;
+mod field;
 mod files;
 mod find;
 mod hop;
@@ -119,8 +122,10 @@ pub use damage::{Damage, DamageKind, HeaderDamage, NoteKey, OpenError};
 pub(crate) use decode::{align_up, find_nul, later, leb128, low_bits, read_bits, Leb};
 pub use decode::{Bad, BadKind};
 pub use ended::{End, FolderEnd, Missing};
-pub use event::{Event, EventClass};
+pub use event::Event;
+pub use event_class::EventClass;
 pub use events::Events;
+pub use field::FieldRef;
 pub(crate) use files::Files;
 pub use find::find;
 pub use offset::ClockOffset;
@@ -130,5 +135,5 @@ pub use select::Selection;
 pub use slices::{Part, Parts, Slice, Slices};
 pub use stream::{Discarded, DiscardedKind, Packet, Stream, Trace};
 pub use time::{Clock, TimeRange};
-pub use value::{FieldRef, Value, Wide};
+pub use value::{Value, Wide};
 pub use visit::{FieldInfo, FieldKind, FlagsOf, Visit};

@@ -9,7 +9,6 @@ use super::hop::{Hop, PacketPlace};
 use super::lttng;
 use super::offset::{self, ClockOffset};
 use super::places::HEAD;
-use super::reader::Reader;
 use super::resync;
 use super::stream::{has, mask, Stream, Trace};
 use super::time::{Clock, TimeRange};
@@ -20,16 +19,29 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// If a file does not begin with a packet, one is looked for so far when the trace is opened \[byte\].
 const PROBED: u64 = 4 << 20;
 
-/// See [`Reader::open`].
+/// Traces that were opened, and their streams.
+pub(crate) struct OpenedTraces {
+    pub(crate) traces: Vec<Arc<Trace>>,
+    pub(crate) streams: Vec<Stream>,
+    /// Indexes into `streams`; of messages of one time, that of the first is shown first.
+    pub(crate) ranks: Vec<usize>,
+    pub(crate) files: Files,
+    pub(crate) damage: Vec<Damage>,
+    pub(crate) ends: Vec<FolderEnd>,
+    /// How many event record classes they have.
+    pub(crate) classes: usize,
+}
+
+/// See [`Reader::open`](super::Reader::open).
 pub(crate) fn open<'p>(
     paths: impl Iterator<Item = &'p Path>,
     options: OpenOptions,
-) -> Result<Reader, OpenError> {
+) -> Result<OpenedTraces, OpenError> {
     let mut opening = Opening { options, ..Opening::default() };
     let mut folders = Vec::new();
     for path in paths {
@@ -269,7 +281,7 @@ impl Opening {
         }
     }
 
-    fn finish(mut self) -> Reader {
+    fn finish(mut self) -> OpenedTraces {
         for found in std::mem::take(&mut self.found) {
             self.trace(found);
         }
@@ -277,9 +289,7 @@ impl Opening {
         self.compare_clocks();
         let mut ranks: Vec<usize> = (0..self.streams.len()).collect();
         ranks.sort_by_cached_key(|&index| self.streams.get(index).map(rank));
-        Reader {
-            indexes: self.streams.iter().map(|_| OnceLock::new()).collect(),
-            no_index: OnceLock::new(),
+        OpenedTraces {
             traces: self.traces,
             streams: self.streams,
             ranks,

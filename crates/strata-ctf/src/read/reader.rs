@@ -7,7 +7,7 @@ use super::events::Events;
 use super::files::Files;
 use super::hop::PacketPlace;
 use super::index::Index;
-use super::open::{self, OpenOptions};
+use super::open::{self, OpenOptions, OpenedTraces};
 use super::slices::{Part, Parts, Slice, Slices};
 use super::stream::{Stream, Trace};
 use super::time::TimeRange;
@@ -25,17 +25,17 @@ const WINDOW: (usize, usize) = (4 << 10, 256 << 10);
 /// asked for, so a trace of any size is open at once.
 #[derive(Debug)]
 pub struct Reader {
-    pub(crate) traces: Vec<Arc<Trace>>,
-    pub(crate) streams: Vec<Stream>,
+    traces: Vec<Arc<Trace>>,
+    streams: Vec<Stream>,
     /// Indexes into `streams`; of messages of one time, that of the first is shown first.
-    pub(crate) ranks: Vec<usize>,
-    pub(crate) indexes: Vec<OnceLock<Index>>,
+    ranks: Vec<usize>,
+    indexes: Vec<OnceLock<Index>>,
     /// In place of one that is not there: each stream has its own.
-    pub(crate) no_index: OnceLock<Index>,
-    pub(crate) files: Files,
-    pub(crate) damage: Vec<Damage>,
-    pub(crate) ends: Vec<FolderEnd>,
-    pub(crate) classes: usize,
+    no_index: OnceLock<Index>,
+    files: Files,
+    damage: Vec<Damage>,
+    ends: Vec<FolderEnd>,
+    classes: usize,
 }
 
 impl Reader {
@@ -57,15 +57,18 @@ impl Reader {
         options: OpenOptions,
     ) -> Result<Reader, OpenError> {
         let offsets = options.clock_offsets.clone();
-        let reader = open::open(paths.iter().map(AsRef::as_ref), options)?;
+        let OpenedTraces { traces, streams, ranks, files, damage, ends, classes } =
+            open::open(paths.iter().map(AsRef::as_ref), options)?;
         for offset in offsets {
             let is_for = |trace: &Arc<Trace>| offset.is_for(trace.path(), trace.name());
-            if !reader.traces.iter().any(is_for) {
+            if !traces.iter().any(is_for) {
                 let name = offset.trace.unwrap_or_default();
                 return Err(OpenError::NoTraceOf { name });
             }
         }
-        Ok(reader)
+        let indexes = streams.iter().map(|_| OnceLock::new()).collect();
+        let no_index = OnceLock::new();
+        Ok(Reader { traces, streams, ranks, indexes, no_index, files, damage, ends, classes })
     }
 
     /// From now on, of each trace only what is between the last of its streams' begins and the first of their
@@ -181,7 +184,8 @@ impl Reader {
     /// can read. Where packets do not say when they begin and end, there is only one slice.
     #[must_use]
     pub fn slices(&self, range: TimeRange, bytes: u64) -> Slices<'_> {
-        Slices::new(self, range, bytes)
+        let starts = self.streams.iter().map(|stream| (stream, self.place(stream, range.from)));
+        Slices::new(&self.files, starts, range, bytes)
     }
 
     /// The messages of a slice.
@@ -207,7 +211,7 @@ impl Reader {
     /// is never divided.
     #[must_use]
     pub fn parts(&self, bytes: u64) -> Parts<'_> {
-        Parts::new(self, bytes)
+        Parts::new(&self.files, &self.streams, bytes)
     }
 
     /// The messages of a part.
@@ -228,7 +232,7 @@ impl Reader {
     }
 
     /// Where to begin for messages from this time on.
-    pub(crate) fn place(&self, stream: &Stream, from: i64) -> PacketPlace {
+    fn place(&self, stream: &Stream, from: i64) -> PacketPlace {
         if from == i64::MIN {
             return PacketPlace::default();
         }

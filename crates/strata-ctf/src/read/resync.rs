@@ -1,9 +1,13 @@
 //! Where the next packet may begin in bytes that are none.
 
-use super::hop::Hop;
+use super::files::Files;
 use crate::model::schema::{FieldClass, Role, Schema, Structure, Width};
 use crate::model::ByteOrder;
 use memchr::memmem::Finder;
+use std::ops::Range;
+
+/// The number that a packet begins with.
+pub(crate) const MAGIC: u64 = 0xc1fc_1fc1;
 
 /// A sign has at most so many bytes: magic number and UUID.
 pub(crate) const SIGN: usize = 20;
@@ -46,7 +50,7 @@ pub(crate) fn sign(schema: &Schema, any_uuid: bool) -> Option<Vec<u8>> {
     if integer.role != Some(Role::PacketMagic) || integer.width != Width::Bits(32) {
         return None;
     }
-    let magic = super::hop::MAGIC as u32;
+    let magic = MAGIC as u32;
     let mut sign = match integer.byte_order {
         ByteOrder::Little => magic.to_le_bytes().to_vec(),
         ByteOrder::Big => magic.to_be_bytes().to_vec(),
@@ -70,25 +74,31 @@ fn has_uuid(header: &Structure) -> bool {
     is_byte && array.length == crate::model::schema::Length::Static(16) && array.align <= 32
 }
 
-/// The first byte of the file in `from..to` where a packet begins whose header can be read. Holes are passed
-/// over: in a file of terabytes there may be next to nothing else.
-pub(crate) fn find(hop: &mut Hop<'_>, file: usize, from: u64, to: u64) -> Found {
-    let Some(sign) = hop.stream.trace.sign.clone() else { return Found::Nothing };
-    let finder = Finder::new(&sign);
+/// The first byte of the file in this range where the sign is, and a packet. Holes are passed over: in a file of
+/// terabytes there may be next to nothing else.
+pub(crate) fn find(
+    files: &Files,
+    file: usize,
+    sign: &[u8],
+    within: Range<u64>,
+    mut is_packet: impl FnMut(u64) -> bool,
+) -> Found {
+    let Range { start: from, end: to } = within;
+    let finder = Finder::new(sign);
     let mut bytes = vec![0; STEP + SIGN];
-    let (mut at, mut tries) = (hop.files.data(file, from), 0);
+    let (mut at, mut tries) = (files.data(file, from), 0);
     let mut left = MOST;
     while at < to {
         // A sign that begins in front of `to` may end behind it.
         let want = usize::try_from(to - at).unwrap_or(usize::MAX).min(STEP);
         let reach = want.saturating_add(sign.len() - 1);
         let place = bytes.get_mut(..reach).unwrap_or(&mut []);
-        let read = hop.files.read(file, at, place).unwrap_or(0);
+        let read = files.read(file, at, place).unwrap_or(0);
         let mut part = place.get(..read).unwrap_or(&[]);
         let mut base = at;
         while let Some(found) = finder.find(part) {
             let offset = base.saturating_add(found as u64);
-            if hop.is_packet(file, offset) {
+            if is_packet(offset) {
                 return Found::Packet(offset);
             }
             tries += 1;
@@ -106,7 +116,7 @@ pub(crate) fn find(hop: &mut Hop<'_>, file: usize, from: u64, to: u64) -> Found 
         if left == 0 && at < to {
             return Found::GivenUp(at.saturating_sub(from));
         }
-        at = hop.files.data(file, at);
+        at = files.data(file, at);
     }
     Found::Nothing
 }

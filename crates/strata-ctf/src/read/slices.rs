@@ -1,8 +1,9 @@
 //! A trace cut into pieces that can be read apart from each other.
 
+use super::files::Files;
 use super::hop::{Hop, Opened, PacketPlace};
 use super::places::HEAD;
-use super::reader::Reader;
+use super::stream::Stream;
 use super::time::TimeRange;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -120,8 +121,14 @@ impl Known {
 }
 
 impl<'r> Slices<'r> {
-    pub(crate) fn new(reader: &'r Reader, range: TimeRange, bytes: u64) -> Slices<'r> {
-        let count = reader.streams().len();
+    /// Of all streams, each with the place to begin at for messages of this time.
+    pub(crate) fn new(
+        files: &'r Files,
+        starts: impl ExactSizeIterator<Item = (&'r Stream, PacketPlace)>,
+        range: TimeRange,
+        bytes: u64,
+    ) -> Slices<'r> {
+        let count = starts.len();
         let (least, most) = KEPT_EACH;
         let mut slices = Slices {
             streams: Vec::with_capacity(count),
@@ -132,9 +139,8 @@ impl<'r> Slices<'r> {
             state: SliceState::First,
             kept: (KEPT / count.max(1)).clamp(least, most),
         };
-        for (index, stream) in reader.streams().iter().enumerate() {
-            let start = reader.place(stream, range.from);
-            let hop = Hop::new(reader.files(), stream, start.clone(), HEAD);
+        for (index, (stream, start)) in starts.enumerate() {
+            let hop = Hop::new(files, stream, start.clone(), HEAD);
             slices.streams.push(Row { hop, next: None, packets: VecDeque::new(), start });
             slices.look(index);
         }
@@ -273,7 +279,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Its stream's place in [`Reader::streams`].
+    /// Its stream's place in [`Reader::streams`](super::Reader::streams).
     #[must_use]
     pub fn stream(&self) -> usize {
         self.stream
@@ -288,7 +294,8 @@ impl Part {
 
 /// One part behind the other, stream by stream.
 pub struct Parts<'r> {
-    reader: &'r Reader,
+    files: &'r Files,
+    streams: &'r [Stream],
     bytes: u64,
     stream: usize,
     hop: Option<Hop<'r>>,
@@ -297,8 +304,8 @@ pub struct Parts<'r> {
 }
 
 impl<'r> Parts<'r> {
-    pub(crate) fn new(reader: &'r Reader, bytes: u64) -> Parts<'r> {
-        Parts { reader, bytes: bytes.max(1), stream: 0, hop: None, begun: None }
+    pub(crate) fn new(files: &'r Files, streams: &'r [Stream], bytes: u64) -> Parts<'r> {
+        Parts { files, streams, bytes: bytes.max(1), stream: 0, hop: None, begun: None }
     }
 }
 
@@ -306,8 +313,7 @@ impl Iterator for Parts<'_> {
     type Item = Part;
 
     fn next(&mut self) -> Option<Part> {
-        let stream = self.reader.streams().get(self.stream)?;
-        let files = self.reader.files();
+        let (files, stream) = (self.files, self.streams.get(self.stream)?);
         let hop =
             self.hop.get_or_insert_with(|| Hop::new(files, stream, PacketPlace::default(), HEAD));
         let (place, mut bytes) = self.begun.take().unwrap_or_default();

@@ -1,9 +1,5 @@
-//! Fields on demand: which, and what is in it.
+//! What is in a field.
 
-use std::sync::Arc;
-
-use super::decode::{Fixed, Path};
-use super::visit::FieldInfo;
 use crate::model::schema::Encoding;
 use crate::model::ByteOrder;
 
@@ -24,25 +20,6 @@ pub enum Value<'e> {
     Blob(&'e [u8]),
     /// A structure, an array or a variant: visit it.
     Compound,
-}
-
-/// A field of an event record class, found by name once and looked up in each of its records.
-#[derive(Clone, Debug)]
-pub struct FieldRef {
-    pub(super) path: Arc<Path>,
-    /// Here, too, since nearly every record is asked for such a field.
-    pub(super) fixed: Option<Fixed>,
-}
-
-impl FieldRef {
-    pub(super) fn new(path: Path) -> FieldRef {
-        FieldRef { fixed: path.fixed(), path: Arc::new(path) }
-    }
-
-    /// What the field is.
-    pub fn info(&self) -> &FieldInfo {
-        self.path.info()
-    }
 }
 
 /// A text of UTF-16 or UTF-32, up to its NUL.

@@ -1,16 +1,18 @@
 //! Blocks to the schema.
 
 use super::blocks::{self, Block, Kind};
+use super::declare::Types;
 use super::error::{duplicate, unknown, Fault, Faults, Lines, MetadataError, MetadataProblem};
 use super::resolve::{self, Roots};
 use super::scope::{heap, Names, ENTRY};
-use super::syntax::{Attribute, Statement, Value, ValueKind};
-use super::types::{self, ranged, word, Type, Types};
+use super::syntax::{Attribute, Statement, ValueKind};
+use super::types::Type;
+use super::values::{self, attributes, number, ranged, text, uuid, Made, Seen};
 use super::{parser, Parsed};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use strata_model::schema::{EventClass, Schema, Scope, StreamClass, Structure};
-use strata_model::{ByteOrder, ClockClass, EnvValue, Uuid};
+use strata_model::{ByteOrder, ClockClass, EnvValue};
 
 mod clocks;
 mod roles;
@@ -93,8 +95,6 @@ struct Builder<'t> {
     faults: Faults,
 }
 
-type Made<T> = Result<T, Fault>;
-
 impl<'t> Builder<'t> {
     /// With the byte order of the trace block, that all types need.
     fn new(text: &'t [u8], blocks: &[Block]) -> Made<Builder<'t>> {
@@ -106,7 +106,7 @@ impl<'t> Builder<'t> {
         let order = orders.last();
         let order = order
             .ok_or_else(|| Fault::new(block.begin, missing("byte_order", "the trace block")))?;
-        let byte_order = types::byte_order(&order.value)?.ok_or_else(|| {
+        let byte_order = values::byte_order(&order.value)?.ok_or_else(|| {
             Fault::value(order.value.at, "the trace's byte order", "native".into(), "le or be")
         })?;
         Ok(Builder {
@@ -419,49 +419,4 @@ struct Contents<'s, 't> {
     attributes: Vec<&'s Attribute<'t>>,
     /// Position, and the type.
     parts: Vec<Option<(u32, Rc<Type>)>>,
-}
-
-/// Which names a block has.
-#[derive(Default)]
-struct Seen<'s>(HashSet<&'s str>);
-
-impl<'s> Seen<'s> {
-    /// Each once.
-    fn check(&mut self, statement: &'s Statement<'_>) -> Made<()> {
-        let (at, name) = match statement {
-            Statement::Attribute(Attribute { at, name, .. }) => (*at, name),
-            Statement::Definition { at, name, .. } => (*at, name),
-            Statement::Declaration(_) => return Ok(()),
-        };
-        match self.0.insert(name) {
-            true => Ok(()),
-            false => Err(duplicate(at, "attribute", name.as_ref())),
-        }
-    }
-}
-
-fn attributes<'s, 't>(statements: &'s [Statement<'t>]) -> impl Iterator<Item = &'s Attribute<'t>> {
-    statements.iter().filter_map(|statement| match statement {
-        Statement::Attribute(attribute) => Some(attribute),
-        _ => None,
-    })
-}
-
-fn number(value: &Value<'_>, of: &'static str) -> Made<u64> {
-    let expected = "0 to 18446744073709551615";
-    let number = ranged(value, of, 0, u64::MAX.into(), expected)?;
-    u64::try_from(number).map_err(|_| Fault::value(value.at, of, value.show(), expected))
-}
-
-fn text(value: &Value<'_>, of: &'static str) -> Made<String> {
-    let text = word(value).map(|text| text.into_owned());
-    text.ok_or_else(|| Fault::value(value.at, of, value.show(), "a string"))
-}
-
-fn uuid(value: &Value<'_>) -> Made<Uuid> {
-    let uuid = word(value).and_then(|text| text.parse().ok());
-    uuid.ok_or_else(|| {
-        let expected = "32 hexadecimal digits as 8-4-4-4-12";
-        Fault::value(value.at, "a UUID", value.show(), expected)
-    })
 }

@@ -1,7 +1,7 @@
 //! Metadata, as text or in packets, to a schema. That of CTF 2 is handed over to `json`.
 //!
 //! ```text
-//! bytes ─packets─> text ─blocks, lexer, parser─> syntax of one block ─types─> types with names
+//! bytes ─packets─> text ─blocks, lexer, parser─> syntax of one block ─declare─> types with names
 //!       ─resolve─> field classes with locations ─build─> schema
 //! ```
 //!
@@ -24,6 +24,7 @@
 
 mod blocks;
 mod build;
+mod declare;
 mod error;
 mod lexer;
 pub mod limits;
@@ -36,6 +37,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod types;
+mod values;
 
 pub(crate) use error::{Fault, Faults, Lines};
 pub use error::{MetadataError, MetadataProblem, ReferenceProblem};

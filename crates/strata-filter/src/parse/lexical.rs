@@ -4,43 +4,9 @@ use crate::error::{quoted, Problem};
 use crate::expr::Op;
 use crate::number::{Number, GREATEST, LEAST};
 use crate::pattern::{Part, Pattern};
+use crate::words::{begins_word, continues_word};
 
 use super::found::{Result, Span};
-
-/// Words with a meaning of their own, which no bare name and no field without a root has.
-const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
-const FUNCTIONS: [&str; 2] = ["has", "exists"];
-const SPECIALS: [&str; 3] = ["name", "cpu", "loglevel"];
-/// What a path may begin with, each with a point behind it.
-pub(crate) const ROOTS: [&str; 4] = ["payload", "context", "packet", "header"];
-
-pub(crate) fn is_keyword(word: &str) -> bool {
-    KEYWORDS.contains(&word)
-}
-
-/// Whether the word can be nothing but a field: it has a root in front, or an element.
-pub(crate) fn is_path_only(word: &str) -> bool {
-    let root = word.split_once('.').map(|(root, _)| root);
-    root.is_some_and(|root| ROOTS.contains(&root)) || word.contains('[') || word.starts_with('$')
-}
-
-/// Whether the word alone is read as the name of an event.
-pub(crate) fn is_bare(word: &str) -> bool {
-    let reserved = [&KEYWORDS[..], &FUNCTIONS, &SPECIALS].concat();
-    let first = word.chars().next();
-    first.is_some_and(|char| begins_word(char) && char != '$')
-        && word.chars().all(continues_word)
-        && !reserved.contains(&word)
-        && !is_path_only(word)
-}
-
-fn begins_word(char: char) -> bool {
-    char.is_alphabetic() || matches!(char, '_' | '*' | '?' | ':' | '$')
-}
-
-fn continues_word(char: char) -> bool {
-    char.is_alphanumeric() || matches!(char, '_' | '*' | '?' | ':' | '.')
-}
 
 /// A place in the text.
 pub(crate) struct Cursor<'t> {

@@ -1,7 +1,9 @@
 //! The keeper: finds processes, lets them in, and keeps their control pages alive. It never waits for a
 //! disk, so that no process takes its tracer for dead.
 
+mod asking;
 mod change;
+mod changing;
 mod found;
 mod heard;
 mod holders;
@@ -25,8 +27,9 @@ use strata_user::{
     Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
 };
 
-pub(crate) use change::{asking, Asking, Hearing, Now};
-use change::{Asked, Changing};
+use asking::Asked;
+pub(crate) use asking::{asking, Asking, Hearing, Now};
+use changing::Changing;
 pub(crate) use found::Found;
 use heard::Heard;
 use holders::holders_of;

@@ -1,6 +1,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use strata_filter::Filter;
+use strata_kernel::catalog::EventName;
+
 use super::*;
 use crate::output::folder::TraceFolder;
 use crate::scratch_tests::{context, Scratch};

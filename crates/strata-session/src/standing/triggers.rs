@@ -1,4 +1,5 @@
-//! What a session does by itself: `trigger.rs` says which trigger fires, here is what it looks at and what it does.
+//! What a session does by itself: `trigger.rs` says which trigger fires, here is what it looks at and what is to be done
+//! then, of which the session does what concerns it.
 //!
 //! ```text
 //! events    a session of its own for each trigger that waits for them: one layer with very small buffers, whose
@@ -11,25 +12,21 @@ use std::collections::VecDeque;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::rc::Rc;
-use std::sync::mpsc::{channel, Receiver, TryRecvError};
-use std::sync::Arc;
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::time::Instant;
 
 use strata_model::Counts;
+use strata_user::Outcome;
 
-use super::look::{SessionState, TriggerLook};
-use super::{check_kernel_rules, Maker, Standing};
+use super::look::{EventLook, TriggerLook};
 use crate::output::folder::time_name;
-use crate::plan::{Action, Condition, LayerOf, Plan, Trigger};
+use crate::plan::{Action, Condition, Plan, Trigger};
 use crate::report::gaps::cut;
-use crate::report::{EndReason, Notice};
-use crate::session::budget::Budget;
+use crate::report::Notice;
 use crate::session::detach::Detaching;
 use crate::session::error::SessionError;
 use crate::session::layer::Ended;
 use crate::session::rotation::Rotated;
-use crate::session::stop::Stop;
 use crate::standing::trigger::{Facts, Progress};
 
 /// Ends that are remembered: each channel of the session tells of them.
@@ -44,10 +41,31 @@ const OF_SNAPSHOT: &str = "STRATA_SNAPSHOT";
 /// The folder of the part of the trace that was completed before it.
 const OF_PART: &str = "STRATA_PART";
 
+/// A session that looks for the events of a trigger.
+pub(super) trait Watcher {
+    /// So many there have been; it wraps around.
+    fn events(&self) -> u64;
+
+    /// Why it sees none any more, if that is so.
+    fn failure(&self) -> Option<String>;
+
+    /// How its rule is.
+    fn event_look(&self) -> Option<EventLook>;
+
+    /// Looks by this plan from now on.
+    ///
+    /// # Errors
+    /// Why it looks by the one before.
+    fn follow(&mut self, plan: Plan, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError>;
+
+    /// Looks no more; what of the kernel is still to be let go of.
+    fn end(self: Box<Self>) -> Detaching;
+}
+
 /// All of a session.
 #[derive(Default)]
 pub(super) struct Triggers<'a> {
-    all: Vec<Armed<'a>>,
+    pub(super) all: Vec<Armed<'a>>,
     /// The last ones, each once.
     ends: VecDeque<(u32, u64)>,
     /// Of triggers for events of the kernel that are not there any more.
@@ -55,11 +73,11 @@ pub(super) struct Triggers<'a> {
 }
 
 /// One.
-struct Armed<'a> {
+pub(super) struct Armed<'a> {
     trigger: Trigger,
     progress: Progress,
     /// Who looks for its events.
-    watcher: Option<Box<Standing<'a>>>,
+    watcher: Option<Box<dyn Watcher + 'a>>,
     /// What is to be done, since it has fired.
     todo: VecDeque<Action>,
     /// A snapshot on its way: what comes after it waits.
@@ -79,50 +97,66 @@ struct Saving {
     done: Receiver<Result<Counts, String>>,
 }
 
-impl<'a> Armed<'a> {
-    /// # Errors
-    /// Its events cannot be looked for; nothing is left of it.
-    fn new(
-        plan: &Plan,
-        trigger: &Trigger,
-        maker: &Rc<dyn Maker + 'a>,
-        memory: &Arc<Budget>,
-        signals: u64,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<Armed<'a>, SessionError> {
-        let watcher = match plan.watching(trigger) {
-            None => None,
-            Some(watching) => {
-                let empty = Plan { channels: Vec::new(), ..watching.clone() };
-                let (maker, memory) = (Rc::clone(maker), Arc::clone(memory));
-                let mut watcher = Box::new(Standing::new("", empty, false, maker, memory)?);
-                watcher.apply(watching, true, notify)?;
-                Some(watcher)
-            }
-        };
-        Ok(Armed {
-            trigger: trigger.clone(),
-            progress: Progress::new(Instant::now(), signals),
-            watcher,
-            todo: VecDeque::new(),
-            saving: None,
-            saved: None,
-            rotating: None,
-            part: None,
-            child: None,
-            error: None,
-        })
-    }
-
+impl Armed<'_> {
     /// Events that it looks for, until now.
     fn events(&mut self) -> u64 {
         let Some(watcher) = &self.watcher else { return 0 };
-        let shared = &watcher.ground.context.shared;
-        if shared.has_failed() || watcher.session.is_broken() {
-            let why = shared.failure().unwrap_or_else(|| "a thread has ended".to_owned());
+        if let Some(why) = watcher.failure() {
             self.error = Some(format!("its events are not seen any more: {why}"));
         }
-        shared.events()
+        watcher.events()
+    }
+
+    /// What has happened meanwhile: `signals` of all times, and how the programs ended that have since.
+    pub(super) fn look_around(&mut self, now: Instant, signals: u64, ends: &[Option<Outcome>]) {
+        self.settle();
+        let is_busy = self.is_waiting() || !self.todo.is_empty();
+        let events = self.events();
+        let facts = Facts { now, events, signals, ends, is_busy };
+        if self.progress.look(&self.trigger, &facts) {
+            self.todo.extend(self.trigger.actions.iter().cloned());
+            (self.saved, self.part) = (None, None);
+            self.error = None;
+        }
+    }
+
+    /// What is to be done now.
+    pub(super) fn next(&mut self) -> Option<Action> {
+        self.settle();
+        match self.is_waiting() {
+            true => None,
+            false => self.todo.pop_front(),
+        }
+    }
+
+    /// What was to be done was not.
+    pub(super) fn fail(&mut self, why: String) {
+        self.error = Some(why);
+    }
+
+    /// A rotation is asked for, which answers there.
+    pub(super) fn rotate(&mut self) -> Sender<Result<Rotated, String>> {
+        let (reply, done) = channel();
+        self.rotating = Some(done);
+        reply
+    }
+
+    /// A snapshot is asked for, in this folder, or in the one where the program runs; it answers there. Where it goes.
+    ///
+    /// # Errors
+    /// Why none is to be.
+    pub(super) fn save(
+        &mut self,
+        folder: Option<&Path>,
+        done: Receiver<Result<Counts, String>>,
+    ) -> Result<PathBuf, String> {
+        let stamp = time_name().map_err(|error| format!("tell the time: {error}"))?;
+        // Its number makes two of one second differ.
+        let (name, number) = (&self.trigger.name, self.progress.fired);
+        let path = folder.unwrap_or(Path::new("")).join(format!("strata-{name}-{stamp}-{number}"));
+        let path = std::path::absolute(&path).map_err(|error| format!("its folder: {error}"))?;
+        self.saving = Some(Saving { folder: path.to_string_lossy().into_owned(), done });
+        Ok(path)
     }
 
     /// Is what is to be done next to wait?
@@ -173,7 +207,7 @@ impl<'a> Armed<'a> {
     }
 
     /// Starts the command, with the rights of this process and no more, and does not wait for it.
-    fn run(&mut self, session: &str, words: &[String]) {
+    pub(super) fn run(&mut self, session: &str, words: &[String]) {
         let Some((program, arguments)) = words.split_first() else { return };
         if let Some(child) = &self.child {
             self.error = Some(format!(
@@ -211,9 +245,7 @@ impl<'a> Armed<'a> {
 
     /// `lacks_programs`: of none it is known how they end.
     fn look(&self, lacks_programs: bool) -> TriggerLook {
-        let look = self.watcher.as_ref().map(|watcher| watcher.look());
-        let event =
-            look.and_then(|look| look.channels.into_iter().next()?.events.into_iter().next());
+        let event = self.watcher.as_ref().and_then(|watcher| watcher.event_look());
         let waits_for_ends = matches!(self.trigger.when, Condition::Ended { .. });
         TriggerLook {
             trigger: self.trigger.clone(),
@@ -230,14 +262,14 @@ impl<'a> Armed<'a> {
 }
 
 impl<'a> Triggers<'a> {
-    /// Those of ends that nobody has told of before.
-    fn new_ends(&mut self, told: Vec<Ended>) -> Vec<Ended> {
+    /// How those programs ended of which nobody has told before.
+    pub(super) fn new_ends(&mut self, told: Vec<Ended>) -> Vec<Option<Outcome>> {
         let mut new = Vec::new();
         for one in told {
             let key = (one.pid, one.started_ns);
             if !self.ends.contains(&key) {
                 self.ends.push_back(key);
-                new.push(one);
+                new.push(one.outcome);
             }
         }
         let more = self.ends.len().saturating_sub(ENDS_KNOWN);
@@ -245,162 +277,71 @@ impl<'a> Triggers<'a> {
         new
     }
 
-    /// Nobody looks for this one's events any more.
-    fn disarm(&mut self, armed: Armed<'a>) {
-        if let Some(watcher) = armed.watcher {
-            let end = EndReason::Asked(None);
-            let ended = watcher.destroy(end, &Stop::new(), &mut |_| ());
-            self.detaching.push(ended.detaching);
+    /// How each of them is. `lacks_programs`: of none it is known how they end.
+    pub(super) fn looks(&self, lacks_programs: bool) -> Vec<TriggerLook> {
+        self.all.iter().map(|one| one.look(lacks_programs)).collect()
+    }
+
+    /// Those that the plan has more.
+    pub(super) fn missing<'p>(&self, plan: &'p Plan) -> Vec<&'p Trigger> {
+        let is_there = |trigger: &Trigger| self.all.iter().any(|one| one.trigger == *trigger);
+        plan.triggers.iter().filter(|one| !is_there(one)).collect()
+    }
+
+    /// Adds one, whose events this session looks for; `signals` were there before.
+    pub(super) fn add(
+        &mut self,
+        trigger: &Trigger,
+        watcher: Option<Box<dyn Watcher + 'a>>,
+        signals: u64,
+    ) {
+        self.all.push(Armed {
+            trigger: trigger.clone(),
+            progress: Progress::new(Instant::now(), signals),
+            watcher,
+            todo: VecDeque::new(),
+            saving: None,
+            saved: None,
+            rotating: None,
+            part: None,
+            child: None,
+            error: None,
+        });
+    }
+
+    /// Those of the plan stay; and whom it tracks, they track.
+    pub(super) fn keep(&mut self, plan: &Plan, notify: &mut dyn FnMut(Notice)) {
+        for mut armed in std::mem::take(&mut self.all) {
+            if !plan.triggers.contains(&armed.trigger) {
+                self.let_go(armed.watcher);
+                continue;
+            }
+            let watching = plan.watching(&armed.trigger);
+            if let Some((watcher, watching)) = armed.watcher.as_mut().zip(watching) {
+                if let Err(error) = watcher.follow(watching, notify) {
+                    armed.error = Some(format!("whom it tracks is as before: {error}"));
+                }
+            }
+            self.all.push(armed);
         }
+    }
+
+    /// Nobody looks for these events any more.
+    pub(super) fn let_go(&mut self, watcher: Option<Box<dyn Watcher + 'a>>) {
+        self.detaching.extend(watcher.map(|watcher| watcher.end()));
+    }
+
+    /// Forgets what of the kernel is let go of by now.
+    pub(super) fn look_at_detaching(&mut self) {
+        self.detaching.retain_mut(Detaching::is_going_on);
     }
 
     /// All of them; what of the kernel is still to be let go of.
     pub(super) fn end(&mut self) -> Detaching {
         for armed in std::mem::take(&mut self.all) {
-            self.disarm(armed);
+            self.let_go(armed.watcher);
         }
         let all = std::mem::take(&mut self.detaching).into_iter();
         all.fold(Detaching::default(), Detaching::or)
-    }
-}
-
-impl<'a> Standing<'a> {
-    /// How each of them is.
-    pub(super) fn trigger_looks(&self) -> Vec<TriggerLook> {
-        let has_programs = self.made.iter().any(|one| one.layer == LayerOf::User);
-        let lacks_programs = self.state != SessionState::Created && !has_programs;
-        self.triggers.all.iter().map(|one| one.look(lacks_programs)).collect()
-    }
-
-    /// Makes triggers that this plan has more, and lets others know whom it tracks. What was there stays: it ends by
-    /// [`Standing::keep_triggers`].
-    ///
-    /// # Errors
-    /// One cannot be made; none of them is.
-    pub(super) fn arm(
-        &mut self,
-        plan: &Plan,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<(), SessionError> {
-        let before = self.triggers.all.len();
-        let is_there =
-            |trigger: &Trigger| self.triggers.all.iter().any(|one| one.trigger == *trigger);
-        let new: Vec<&Trigger> = plan.triggers.iter().filter(|one| !is_there(one)).collect();
-        for trigger in new {
-            match self.armed(plan, trigger, notify) {
-                Ok(armed) => self.triggers.all.push(armed),
-                Err(error) => {
-                    for armed in self.triggers.all.split_off(before) {
-                        self.triggers.disarm(armed);
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn armed(
-        &self,
-        plan: &Plan,
-        trigger: &Trigger,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<Armed<'a>, SessionError> {
-        if let Some(selection) = trigger.when.selection() {
-            if selection.layer == LayerOf::Kernel {
-                let rules = std::slice::from_ref(&selection.rule);
-                check_kernel_rules(rules, selection.filter.as_deref())?;
-            }
-        }
-        let memory = self.ground.context.shared.memory();
-        Armed::new(plan, trigger, &self.maker, memory, self.signals, notify)
-    }
-
-    /// Of triggers, those of the plan stay; and whom it tracks, they track.
-    pub(super) fn keep_triggers(&mut self, notify: &mut dyn FnMut(Notice)) {
-        let plan = &self.plan;
-        let all = std::mem::take(&mut self.triggers.all);
-        for mut armed in all {
-            if !plan.triggers.contains(&armed.trigger) {
-                self.triggers.disarm(armed);
-                continue;
-            }
-            let watching = plan.watching(&armed.trigger);
-            if let Some((watcher, watching)) = armed.watcher.as_mut().zip(watching) {
-                if watcher.plan != watching {
-                    if let Err(error) = watcher.apply(watching, true, notify) {
-                        armed.error = Some(format!("whom it tracks is as before: {error}"));
-                    }
-                }
-            }
-            self.triggers.all.push(armed);
-        }
-    }
-
-    /// What has happened meanwhile, and what is done then.
-    pub(super) fn look_around(&mut self, signals: u64, notify: &mut dyn FnMut(Notice)) {
-        self.signals = signals;
-        let told = self.session.take_ends();
-        let ends: Vec<_> =
-            self.triggers.new_ends(told).into_iter().map(|one| one.outcome).collect();
-        self.triggers.detaching.retain_mut(Detaching::is_going_on);
-        let now = Instant::now();
-        for index in 0..self.triggers.all.len() {
-            let armed = &mut self.triggers.all[index];
-            armed.settle();
-            let is_busy = armed.is_waiting() || !armed.todo.is_empty();
-            let events = armed.events();
-            let facts = Facts { now, events, signals, ends: &ends, is_busy };
-            if armed.progress.look(&armed.trigger, &facts) {
-                armed.todo.extend(armed.trigger.actions.iter().cloned());
-                (armed.saved, armed.part) = (None, None);
-                armed.error = None;
-            }
-            self.act(index, notify);
-        }
-    }
-
-    /// Does what a trigger is to do, as far as it need not wait.
-    fn act(&mut self, index: usize, notify: &mut dyn FnMut(Notice)) {
-        loop {
-            let armed = &mut self.triggers.all[index];
-            armed.settle();
-            if armed.is_waiting() {
-                return;
-            }
-            let Some(action) = armed.todo.pop_front() else { return };
-            let done = match action {
-                Action::Start => super::said(self.start(notify)),
-                Action::Stop => super::said(self.pause(notify)),
-                Action::Run { command } => {
-                    armed.run(&self.name, &command);
-                    Ok(())
-                }
-                Action::Rotate => {
-                    let (reply, done) = channel();
-                    armed.rotating = Some(done);
-                    self.ground.rotate(reply);
-                    Ok(())
-                }
-                Action::Snapshot { folder } => self.save(index, folder.as_deref()),
-            };
-            if let Err(why) = done {
-                self.triggers.all[index].error = Some(why);
-            }
-        }
-    }
-
-    fn save(&mut self, index: usize, folder: Option<&Path>) -> Result<(), String> {
-        let armed = &self.triggers.all[index];
-        let stamp = time_name().map_err(|error| format!("tell the time: {error}"))?;
-        // Its number makes two of one second differ.
-        let (name, number) = (&armed.trigger.name, armed.progress.fired);
-        let path = folder.unwrap_or(Path::new("")).join(format!("strata-{name}-{stamp}-{number}"));
-        let path = std::path::absolute(&path).map_err(|error| format!("its folder: {error}"))?;
-        let (reply, done) = channel();
-        self.snapshot(path.clone(), reply);
-        let folder = path.to_string_lossy().into_owned();
-        self.triggers.all[index].saving = Some(Saving { folder, done });
-        Ok(())
     }
 }

@@ -2,10 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use super::{At, Bounds, Cursor, Message};
-use crate::read::decode::{Record, Shape, StreamDecoder};
+use super::{At, Cursor, Lane, Message};
+use crate::read::decode::{Record, Shape};
 use crate::read::event::Event;
-use crate::read::time::Clock;
 
 /// Why [`Cursor::run`] came to its end.
 pub(crate) enum Pace {
@@ -13,18 +12,6 @@ pub(crate) enum Pace {
     Turn,
     /// All was told up to the record that the cursor is at; the next message is not a usual one.
     Slow,
-}
-
-/// A record that [`Cursor::run`] came to and did not tell. Streams take turns every few records: to go on from
-/// here is quicker than from what [`Cursor::put`] leaves.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lane<'r> {
-    /// Bit of the packet.
-    begin: u64,
-    time: i64,
-    shape: &'r Shape,
-    /// What is at hand behind it \[byte of the window\].
-    rest: (usize, usize),
 }
 
 /// The record that the cursor is at, and what is at hand behind it.
@@ -50,55 +37,12 @@ impl<'r> Cursor<'r> {
         self.rest_before(self.limit)
     }
 
-    /// The same, up to a limit.
-    #[inline(always)]
-    fn rest_before(&self, limit: u64) -> (&[u8], u64) {
-        let begin = self.next.div_ceil(8);
-        let place = |byte: u64| self.shift.wrapping_add(byte as usize);
-        let rest = self.hop.buffer.all().get(place(begin)..place(limit / 8));
-        let rest = if limit > 0 { rest } else { None };
-        (rest.unwrap_or(&[]), begin.wrapping_mul(8))
-    }
-
-    /// Passes over usual records in front of what is to be shown, up to the last one at hand: those of the
-    /// slice before, or of a time that was not asked for. Whether there were any.
-    #[inline(never)]
-    pub(super) fn pass_over(&mut self, plan: &StreamDecoder) -> bool {
-        let Bounds { first, last, range, .. } = self.bounds;
-        let until = if first == i64::MIN { range.from } else { first };
-        let simple = self.clock.as_ref().and_then(Clock::simple);
-        let before = self.key.max(self.floor);
-        let Some(base) = simple.filter(|_| before < until && plan.has_alike()) else {
-            return false;
-        };
-        let (rest_at_first, begin) = self.rest_before(self.at_hand(self.packet.content_bits));
-        // A sum that is too great for a number is below `base`.
-        let (mut rest, mut key) = (rest_at_first, before.max(base));
-        let mut cycles = self.hop.state.time;
-        let last = self.cap.min(last).min(until.saturating_sub(1));
-        while let Some(ahead) = plan.ahead(rest, cycles) {
-            let time = base.wrapping_add(ahead.time as i64);
-            if time < key || last < time {
-                break;
-            }
-            (rest, key, cycles) = (ahead.behind, time, ahead.time);
-        }
-        let bytes = rest_at_first.len() - rest.len();
-        if bytes > 0 {
-            self.next = begin.wrapping_add((bytes as u64).wrapping_mul(8));
-            self.hop.state.time = cycles;
-            self.key = key;
-            self.low = self.low.max(key);
-        }
-        bytes > 0
-    }
-
     /// Goes to the next message; `false`: there is none.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> bool {
         let Some(plan) = self.plan else { return self.advance_any() };
         let (rest, begin) = self.rest();
-        let Some(ahead) = plan.ahead(rest, self.hop.state.time) else {
+        let Some(ahead) = plan.ahead(rest, self.at_hand.hop.state.time) else {
             return self.advance_any();
         };
         let time = self.base.wrapping_add(ahead.time as i64);
@@ -114,7 +58,7 @@ impl<'r> Cursor<'r> {
     /// Goes to a record.
     #[inline(always)]
     fn put(&mut self, record: Record, time: i64) {
-        let state = &mut self.hop.state;
+        let state = &mut self.at_hand.hop.state;
         state.record = record;
         state.time = record.time.unwrap_or(state.time);
         state.nanoseconds = Some(time);
@@ -149,7 +93,7 @@ impl<'r> Cursor<'r> {
         let pace = loop {
             let message = if is_record {
                 let class = plan?.class(shape.class)?;
-                Message::Event(Event { class, cursor: self, shape, begin, end, time })
+                Message::Event(Event { class, at_hand: &self.at_hand, shape, begin, end, time })
             } else {
                 match self.other()? {
                     // All events are told from here.
@@ -172,7 +116,7 @@ impl<'r> Cursor<'r> {
             (begin, rest, time, shape) = (end, ahead.behind, at, ahead.shape);
             end = reach.wrapping_sub(rest.len() as u64).wrapping_mul(8);
             if at >= until {
-                let to = self.shift.wrapping_add(reach as usize);
+                let to = self.at_hand.shift.wrapping_add(reach as usize);
                 let rest = (to.wrapping_sub(rest.len()), to);
                 self.lane = Some(Lane { begin, time, shape: ahead.shape, rest });
                 self.key = time;
@@ -191,15 +135,15 @@ impl<'r> Cursor<'r> {
     #[inline(always)]
     fn here_in(&self, lane: &Lane<'r>) -> Here<'_> {
         let Lane { begin, time, shape, rest: (from, to) } = *lane;
-        let rest = self.hop.buffer.all().get(from..to).unwrap_or(&[]);
-        let reach = to.wrapping_sub(self.shift) as u64;
+        let rest = self.at_hand.hop.buffer.all().get(from..to).unwrap_or(&[]);
+        let reach = to.wrapping_sub(self.at_hand.shift) as u64;
         let end = reach.wrapping_sub(rest.len() as u64).wrapping_mul(8);
         Here { begin, end, time, shape, rest, reach, base: self.base }
     }
 
     #[inline(always)]
     fn here(&self, is_record: bool) -> Here<'_> {
-        let state = &self.hop.state;
+        let state = &self.at_hand.hop.state;
         let Record { begin, end, ref shape, .. } = state.record;
         let time = state.nanoseconds.unwrap_or(0);
         let base = time.wrapping_sub(state.record.time.unwrap_or(0) as i64);
@@ -215,7 +159,7 @@ impl<'r> Cursor<'r> {
     /// The cursor is where [`Cursor::run`] left it, for whoever goes on by other ways.
     pub(crate) fn settle(&mut self) {
         let Some(Lane { begin, time, shape, rest: (from, _) }) = self.lane.take() else { return };
-        let end = (from.wrapping_sub(self.shift) as u64).wrapping_mul(8);
+        let end = (from.wrapping_sub(self.at_hand.shift) as u64).wrapping_mul(8);
         let cycles = time.wrapping_sub(self.base) as u64;
         self.put(Record { begin, end, time: Some(cycles), shape: *shape }, time);
     }

@@ -15,7 +15,7 @@ use super::stop::{Bad, BadKind, Stop};
 use super::view::Plans;
 use super::window::{align_up, Window};
 use crate::model::schema::{self, Role, Schema, Scope, Structure};
-use crate::read::event::EventClass;
+use crate::read::event_class::EventClass;
 
 /// What a packet's context says. Times are in cycles of the stream's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

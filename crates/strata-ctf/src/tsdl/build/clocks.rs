@@ -1,9 +1,8 @@
 //! Clocks, and which fields count them.
 
-use super::{attributes, number, text, uuid, Made};
 use crate::tsdl::error::{Fault, MetadataProblem};
 use crate::tsdl::syntax::{Attribute, Statement};
-use crate::tsdl::types::{boolean, ranged};
+use crate::tsdl::values::{attributes, boolean, number, ranged, text, uuid, Made, Seen};
 use strata_model::schema::{FieldClass, Scope, Structure};
 use strata_model::ClockClass;
 
@@ -12,7 +11,7 @@ pub(super) fn clock(at: u32, statements: &[Statement<'_>]) -> Made<ClockClass> {
     let mut clock = default_clock();
     let mut name = None;
     let mut cycles = 0;
-    let mut seen = super::Seen::default();
+    let mut seen = Seen::default();
     for statement in statements {
         seen.check(statement)?;
     }

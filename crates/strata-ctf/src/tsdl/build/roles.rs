@@ -1,8 +1,8 @@
 //! What a reader needs of headers and packet contexts, found by name: by that of a member of the part
 //! itself, and of a record's header by that of any member in it, too. Other readers find them so.
 
-use super::Made;
 use crate::tsdl::error::Fault;
+use crate::tsdl::values::Made;
 use strata_model::schema::{FieldClass, Integer, Length, Role, Structure, Width};
 
 pub(super) fn packet_header(structure: &mut Structure, at: u32) -> Made<()> {

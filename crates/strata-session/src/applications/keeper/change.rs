@@ -1,23 +1,20 @@
 //! What is recorded is changed while it is: the keeper does it, since it is the one that knows all processes. Those
 //! that come meanwhile get what holds then.
 
-use std::collections::HashSet;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rustix::event::{eventfd, EventfdFlags};
 use strata_user::{AppSession, Application, Clock, Differs, Error, Received, Rules, SessionSpec};
 
+use super::asking::{Asked, Now, What};
+use super::changing::{Short, Waiting};
 use super::{
     Came, Comer, Keeper, ProcessTarget, ANNOUNCEMENTS_MAX, FORK_NS, FOUND_BY_SEARCH, LAST_ROUNDS,
     LET_GO_PATIENCE, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX,
 };
 use crate::applications::traced::Traced;
-use crate::plan::tracked::{admits, Process, Tracked};
+use crate::plan::tracked::{admits, Process};
 use crate::report::NotReached;
 use crate::session::budget::over_memory;
 use crate::session::lock::lock;
@@ -25,114 +22,8 @@ use crate::session::lock::lock;
 /// Sessions of one process that others have replaced, and that a flight recorder holds at most.
 const REPLACED_MAX: usize = 4;
 
-/// A keeper that searches /proc, or is starved, is not waited for longer.
-const ARRIVAL_PATIENCE: Duration = Duration::from_secs(1);
-
 /// Announcements that are taken out of the socket in one go: as many find room in it.
 const LISTENED_MAX: usize = 8192;
-
-/// What is recorded now, and of whom.
-#[derive(Clone, Debug)]
-pub(crate) struct Now {
-    pub(crate) spec: Arc<SessionSpec>,
-    pub(crate) tracked: Arc<Tracked>,
-}
-
-/// What a keeper that works in a thread of its own may be asked for.
-#[derive(Clone, Debug)]
-enum What {
-    Change(Now),
-    Arrivals,
-}
-
-#[derive(Debug)]
-pub(crate) struct Asked {
-    what: What,
-    /// Its end: it is done.
-    _done: Sender<()>,
-}
-
-/// Who asks a keeper.
-#[derive(Clone, Debug)]
-pub(crate) struct Asking {
-    asks: Sender<Asked>,
-    wake: Arc<OwnedFd>,
-}
-
-/// The keeper's end of it.
-#[derive(Debug)]
-pub(crate) struct Hearing {
-    asked: Receiver<Asked>,
-    wake: Arc<OwnedFd>,
-}
-
-/// Two ends.
-///
-/// # Errors
-/// What the system said.
-pub(crate) fn asking() -> io::Result<(Asking, Hearing)> {
-    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-    let (asks, asked) = channel();
-    Ok((Asking { asks, wake: Arc::clone(&wake) }, Hearing { asked, wake }))
-}
-
-impl Asking {
-    /// Has this recorded from now on; waits until it is so of all processes that are known. A keeper that has
-    /// ended, or ends, is not waited for.
-    pub(crate) fn change(&self, now: Now) {
-        if let Some(done) = self.ask(What::Change(now)) {
-            // The other end goes when it is done.
-            let _ = done.recv();
-        }
-    }
-
-    /// Waits until who has announced itself before is with the pump, or for [`ARRIVAL_PATIENCE`]: a program may have
-    /// recorded all that it has to say, and ended, before the keeper runs.
-    pub(crate) fn wait_for_arrivals(&self) {
-        if let Some(done) = self.ask(What::Arrivals) {
-            let _ = done.recv_timeout(ARRIVAL_PATIENCE);
-        }
-    }
-
-    /// `None`: the keeper has ended.
-    fn ask(&self, what: What) -> Option<Receiver<()>> {
-        let (done, heard) = channel();
-        self.asks.send(Asked { what, _done: done }).ok()?;
-        // It is full only if it was written to before.
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
-        Some(heard)
-    }
-}
-
-impl Hearing {
-    /// Readable when something is asked.
-    pub(super) fn wake(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
-    }
-
-    /// What was asked, in the order in which it was; who asked waits until that is let go of.
-    pub(crate) fn next(&self) -> Option<Asked> {
-        self.asked.try_recv().ok()
-    }
-}
-
-/// A process whose filter is still the one before.
-#[derive(Debug)]
-struct Waiting {
-    process: Arc<Traced>,
-    since: Instant,
-    /// It was said.
-    is_told: bool,
-    /// It has found no memory.
-    short: Option<Short>,
-}
-
-/// What a second set of buffers would need \[byte\], and what was said of it.
-#[derive(Debug)]
-struct Short {
-    bytes: u64,
-    said: NotReached,
-}
 
 /// Why the place of a session is not taken by another one.
 enum Refused {
@@ -145,41 +36,6 @@ enum Refused {
 impl From<Error> for Refused {
     fn from(error: Error) -> Refused {
         Refused::By(error)
-    }
-}
-
-/// What is under way.
-#[derive(Debug, Default)]
-pub(super) struct Changing {
-    /// What is recorded is not what it was at the begin.
-    was_changed: bool,
-    /// Generations of the session that was killed before this one.
-    before: HashSet<u64>,
-    tracked: Arc<Tracked>,
-    /// Who began before may have inherited a part of the change only, `CLOCK_MONOTONIC` \[ns\].
-    settled_ns: u64,
-    waiting: Vec<Waiting>,
-    /// Sessions whose place another one has taken, as long as threads may write to them.
-    leaving: Vec<Arc<Traced>>,
-    next: Option<Instant>,
-}
-
-impl Changing {
-    /// A session that was killed, perhaps in the midst of a change: these of its generations are in part as its rules say.
-    pub(super) fn after(left: HashSet<u64>) -> Changing {
-        let settled_ns = if left.is_empty() { 0 } else { Clock::monotonic_ns() };
-        Changing { was_changed: !left.is_empty(), settled_ns, before: left, ..Changing::default() }
-    }
-
-    /// Was it made by the session that was killed?
-    pub(super) fn is_of_before(&self, generation: u64) -> bool {
-        self.before.contains(&generation)
-    }
-
-    /// When to go on; `None`: nothing is under way.
-    pub(super) fn due(&self) -> Option<Instant> {
-        let is_idle = self.waiting.is_empty() && self.leaving.is_empty();
-        self.next.filter(|_| !is_idle)
     }
 }
 

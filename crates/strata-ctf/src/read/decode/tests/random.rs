@@ -268,7 +268,7 @@ fn parts(
     parts
 }
 
-type EventClass_ = crate::read::event::EventClass;
+type EventClass_ = crate::read::event_class::EventClass;
 
 fn check_names(
     class: &EventClass_,

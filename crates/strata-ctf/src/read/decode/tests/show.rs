@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::model::schema::Scope;
 use crate::read::decode::{DecodeState, Record, View};
-use crate::read::event::EventClass;
+use crate::read::event_class::EventClass;
 use crate::read::value::Value;
 use crate::read::visit::{FieldInfo, Visit};
 

@@ -1,0 +1,129 @@
+//! What the attributes of a block are, and what their values mean.
+
+use super::error::{duplicate, Fault};
+use super::syntax::{Attribute, Statement, Value, ValueKind};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use strata_model::{Base, ByteOrder, Uuid};
+
+/// What was made, or what is wrong with the text.
+pub(super) type Made<T> = Result<T, Fault>;
+
+/// Which names a block has.
+#[derive(Default)]
+pub(super) struct Seen<'s>(HashSet<&'s str>);
+
+impl<'s> Seen<'s> {
+    /// Each once.
+    pub fn check(&mut self, statement: &'s Statement<'_>) -> Made<()> {
+        let (at, name) = match statement {
+            Statement::Attribute(Attribute { at, name, .. }) => (*at, name),
+            Statement::Definition { at, name, .. } => (*at, name),
+            Statement::Declaration(_) => return Ok(()),
+        };
+        match self.0.insert(name) {
+            true => Ok(()),
+            false => Err(duplicate(at, "attribute", name.as_ref())),
+        }
+    }
+}
+
+pub(super) fn attributes<'s, 't>(
+    statements: &'s [Statement<'t>],
+) -> impl Iterator<Item = &'s Attribute<'t>> {
+    statements.iter().filter_map(|statement| match statement {
+        Statement::Attribute(attribute) => Some(attribute),
+        _ => None,
+    })
+}
+
+/// A string, or a name that stands for itself.
+fn word<'v>(value: &'v Value<'_>) -> Option<Cow<'v, str>> {
+    match &value.what {
+        ValueKind::Number(_) => None,
+        ValueKind::Text(text) => Some(Cow::Borrowed(text)),
+        ValueKind::Word(word) => Some(Cow::Borrowed(word)),
+        ValueKind::Path(path) => Some(Cow::Owned(path.show())),
+    }
+}
+
+pub(super) fn ranged(
+    value: &Value<'_>,
+    of: &'static str,
+    from: i128,
+    to: i128,
+    expected: &'static str,
+) -> Made<i128> {
+    match value.what {
+        ValueKind::Number(number) if from <= number && number <= to => Ok(number),
+        _ => Err(Fault::value(value.at, of, value.show(), expected)),
+    }
+}
+
+pub(super) fn alignment(value: &Value<'_>) -> Made<u32> {
+    let expected = "a power of two, at most 2147483648 bits";
+    let number = ranged(value, "an alignment", 1, 1 << 31, expected)?;
+    match u32::try_from(number) {
+        Ok(align) if align.is_power_of_two() => Ok(align),
+        _ => Err(Fault::value(value.at, "an alignment", value.show(), expected)),
+    }
+}
+
+pub(super) fn boolean(value: &Value<'_>) -> Made<bool> {
+    match (&value.what, word(value).as_deref()) {
+        (ValueKind::Number(number), _) => Ok(*number != 0),
+        (_, Some("true" | "TRUE")) => Ok(true),
+        (_, Some("false" | "FALSE")) => Ok(false),
+        _ => Err(Fault::value(value.at, "a truth value", value.show(), "true or false")),
+    }
+}
+
+pub(super) fn base(value: &Value<'_>) -> Made<Base> {
+    let base = match (&value.what, word(value).as_deref()) {
+        (ValueKind::Number(radix), _) => u8::try_from(*radix).ok().and_then(Base::from_radix),
+        (_, Some("decimal" | "dec" | "d" | "i" | "u")) => Some(Base::Ten),
+        (_, Some("hexadecimal" | "hex" | "x" | "X" | "p")) => Some(Base::Sixteen),
+        (_, Some("octal" | "oct" | "o")) => Some(Base::Eight),
+        (_, Some("binary" | "b")) => Some(Base::Two),
+        _ => None,
+    };
+    base.ok_or_else(|| Fault::value(value.at, "a base", value.show(), "2, 8, 10 or 16"))
+}
+
+/// None: the trace's.
+pub(super) fn byte_order(value: &Value<'_>) -> Made<Option<ByteOrder>> {
+    match word(value).as_deref() {
+        Some("le") => Ok(Some(ByteOrder::Little)),
+        Some("be" | "network") => Ok(Some(ByteOrder::Big)),
+        Some("native") => Ok(None),
+        _ => Err(Fault::value(value.at, "a byte order", value.show(), "le, be, network or native")),
+    }
+}
+
+/// Whether it is text.
+pub(super) fn encoding(value: &Value<'_>) -> Made<bool> {
+    match word(value).as_deref() {
+        Some("UTF8" | "utf8" | "UTF-8" | "utf-8" | "ASCII" | "ascii") => Ok(true),
+        Some("none") => Ok(false),
+        _ => Err(Fault::value(value.at, "an encoding", value.show(), "UTF8, ASCII or none")),
+    }
+}
+
+pub(super) fn number(value: &Value<'_>, of: &'static str) -> Made<u64> {
+    let expected = "0 to 18446744073709551615";
+    let number = ranged(value, of, 0, u64::MAX.into(), expected)?;
+    u64::try_from(number).map_err(|_| Fault::value(value.at, of, value.show(), expected))
+}
+
+pub(super) fn text(value: &Value<'_>, of: &'static str) -> Made<String> {
+    let text = word(value).map(|text| text.into_owned());
+    text.ok_or_else(|| Fault::value(value.at, of, value.show(), "a string"))
+}
+
+pub(super) fn uuid(value: &Value<'_>) -> Made<Uuid> {
+    let uuid = word(value).and_then(|text| text.parse().ok());
+    uuid.ok_or_else(|| {
+        let expected = "32 hexadecimal digits as 8-4-4-4-12";
+        Fault::value(value.at, "a UUID", value.show(), expected)
+    })
+}
