@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from perfetto_decode import BEGIN, BOOTTIME, COUNTER, INSTANT, MONOTONIC, REALTIME, Model, decode
+from perfetto_decode import BEGIN, BOOTTIME, COUNTER, INSTANT, MONOTONIC, REALTIME, UNKNOWN, Model, decode
 
 OFFSET = 1700000000 * 10 ** 9
 LINE = re.compile(r"\[(\d+)\] (?:\S+ )?(\S+): (\{.*\})$")
@@ -252,6 +252,8 @@ def clocks(model):
 
 
 NO_BEGIN, NO_END = "its begin is not in the trace", "its end is not in the trace"
+# Of a thread of which no record says why it has left a CPU.
+NO_STATE = 0x8001
 CPU0, CPU1 = ("CPUs", "CPU 0"), ("CPUs", "CPU 1")
 
 
@@ -278,9 +280,21 @@ def kernel(model, trace):
     assert [event["pid"] for event in model.sched if "irq_handler_entry" in event] == [100]
     assert model.system["utsname"] == {"sysname": "Linux", "release": "6.1.0-test", "version": "#1 SMP"}
     threads = {(one["tid"], one["tgid"], one["name"]) for tree in model.trees for one in tree["threads"]}
-    assert threads == {(100, 100, "web"), (101, 100, "worker"), (200, 200, "child")}
+    assert threads == {(100, 100, "web"), (101, 100, "worker"), (200, 200, "child"), (UNKNOWN + 2, UNKNOWN, "unknown")}
+    # From where records are discarded up to the switch that says who had the CPU.
+    assert model.unknown_of(1) == [(time, 100, NO_STATE, None), (2110, None, 1, 0)] and not model.unknown_of(0)
     assert {tuple(one.categories) for one in model.of(BEGIN, "openat")} == {("syscall",)}
     assert {tuple(one.categories) for one in model.of(INSTANT, "power_cpu_frequency")} == {("kernel",)}
+
+
+def hidden(model, trace):
+    compare(model, trace)
+    # The CPU is idle from 1130 on, and 101 has wanted the other one since 1225; at the end it is 300's again.
+    assert model.unknown_of(0) == [(1120, 300, NO_STATE, None), (1130, None, 1, 0), (1210, 300, NO_STATE, None),
+                                   (1225, None, 1, 101), (1225, 101, NO_STATE, None), (1230, None, 1, 101),
+                                   (1250, 300, NO_STATE, None)]
+    assert model.unknown_of(1) == []
+    assert [one["threads"] for one in model.trees] == [[{"tid": UNKNOWN + 1, "name": "unknown", "tgid": UNKNOWN}]]
 
 
 def kernel_options(model, trace):

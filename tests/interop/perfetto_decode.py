@@ -72,6 +72,8 @@ FIELDS = {
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 CLEARED, NEEDED = 1, 2
 REALTIME, MONOTONIC, BOOTTIME = 1, 3, 6
+# Threads that stand for those that nobody knows, one for each CPU; and their process.
+UNKNOWN = 1 << 22
 
 
 def varint(data, at):
@@ -152,6 +154,7 @@ class Model:
         self.tracks = {}
         self.shown = []
         self.sched = []
+        self.unknown = []
         self.samples = []
         self.gaps = []
         self.bundle_gaps = []
@@ -201,7 +204,8 @@ class Model:
                 if packet.get(GAP):
                     self.gaps.append((packet["timestamp"], event))
                 events.append((packet["timestamp"], len(events), event))
-        self.sched.sort(key=lambda event: event["timestamp"])
+        for events_of_cpus in (self.sched, self.unknown):
+            events_of_cpus.sort(key=lambda event: event["timestamp"])
         self.play(sorted(events, key=lambda event: event[:2]))
 
     def describe(self, track):
@@ -220,7 +224,11 @@ class Model:
             self.bundle_gaps.append(bundle)
         times = [event["timestamp"] for event in bundle.get("event", [])]
         assert times == sorted(times), "a bundle out of order"
-        self.sched += [dict(event, cpu=bundle["cpu"]) for event in bundle.get("event", [])]
+        for event in bundle.get("event", []):
+            ends = [event.get("sched_switch", {}).get(name) for name in ("prev_pid", "next_pid")]
+            # Those of which there is no record.
+            made = UNKNOWN + 1 + bundle["cpu"] in ends
+            (self.unknown if made else self.sched).append(dict(event, cpu=bundle["cpu"]))
 
     @staticmethod
     def sample(time, sample, names):
@@ -298,6 +306,12 @@ class Model:
     def of(self, kind, name=None):
         """All of a kind, and name."""
         return [one for one in self.shown if one.kind == kind and name in (None, one.name)]
+
+    def unknown_of(self, cpu):
+        """Switches that no record tells: time, from whom, its state, to whom; None: nobody knows."""
+        pid = lambda pid: None if pid == UNKNOWN + 1 + cpu else pid
+        events = [(event["timestamp"], event["sched_switch"]) for event in self.unknown if event["cpu"] == cpu]
+        return [(time, pid(one["prev_pid"]), one["prev_state"], pid(one["next_pid"])) for time, one in events]
 
     def names(self, kind):
         """How often each name is there."""

@@ -156,6 +156,36 @@ def kernel(folder, **more):
     trace.write(folder)
 
 
+def hidden(folder):
+    """A kernel that hides thread 300: others give it CPUs, and none of its records is there."""
+    kinds = kernel_kinds()
+    more = environment(**KERNEL, strata_switches="all") + clock()
+    trace = Trace("le", more=more, uuid="5" + UUID[1:])
+    first = trace.stream(kinds.events, header=header(), context=context(), common=Struct(("_tid", i32())))
+    ghost = ("ghost", 300)
+
+    def r(time, tid, name, /, **values): return kinds.record(time, name, {"_tid": tid}, **values)
+
+    def s(time, prev, following, state=0):
+        time, number, values, _ = switch(kinds, time, prev, following, state)
+        return time, number, values, {"_tid": prev[1]}
+    first.packet([
+        s(1100, IDLE[0], WEB),
+        s(1120, WEB, ghost, 1),
+        r(1130, 0, "irq_handler_entry", irq=24, name="eth0"), r(1140, 0, "irq_handler_exit", irq=24, ret=1),
+        s(1200, IDLE[0], WEB),
+        s(1210, WEB, ghost, 1),
+        r(1230, 101, "syscall_entry_read", fd=3, count=1),
+        s(1240, WORKER, WEB, 1),
+        s(1250, WEB, ghost, 1)], cpu_id=0)
+    second = trace.another(first, 1)
+    second.packet([
+        s(1105, IDLE[1], WORKER),
+        s(1110, WORKER, IDLE[1], 1),
+        r(1225, 0, "sched_waking", comm="worker", tid=101, prio=20, target_cpu=0)], cpu_id=1)
+    trace.write(folder)
+
+
 LEVEL = Enum(u8(), [("LOW", 0), ("HIGH", 1, 9)])
 
 

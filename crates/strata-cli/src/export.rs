@@ -621,6 +621,14 @@ fn remarks(summary: &Summary) -> Vec<String> {
         let what = counted(summary.unfinished, "slice");
         texts.push(format!("{what} without end in the trace: marked 'unfinished'"));
     }
+    if summary.unknown > 0 {
+        let what = counted(summary.unknown, "slice");
+        texts.push(format!(
+            "{what} of CPUs without end in the trace: 'unknown' up to the next record there, as is what the \
+             thread did. Records were discarded, a filter has left them out, or the kernel hides the thread: \
+             `strata analyze cpu` names those"
+        ));
+    }
     if summary.guessed > 0 {
         let what = counted(summary.guessed, "slice");
         texts.push(format!(

@@ -543,14 +543,14 @@ impl Engine {
         seen: &mut O,
     ) {
         let Some(prev) = self.thread(spot.machine, prev, seen) else {
-            self.follows(spot, cpu, None);
+            self.follows(spot, cpu, None, seen);
             if let Some(of) = self.cpu(spot.machine, cpu) {
                 of.thread = None;
             }
             return;
         };
         self.runs(spot.machine, cpu, prev, spot.time, seen);
-        self.follows(spot, cpu, Some(prev));
+        self.follows(spot, cpu, Some(prev), seen);
         self.name_if_new(prev, name);
         let Some(thread) = self.world.threads.get_mut(prev) else { return };
         thread.is_seen = true;
@@ -593,7 +593,7 @@ impl Engine {
         let Some(of) = self.cpu(spot.machine, cpu) else { return };
         let before = std::mem::replace(&mut of.thread, id);
         let (from, trace) = (spot.time, spot.home.trace);
-        of.given = id.map(|thread| Given { thread, from, until: None, trace });
+        of.given = id.map(|thread| Given { thread, from, found: None, trace });
         self.ran(spot.machine, cpu, before, (spot.time, true), seen);
         let Some(id) = id else { return };
         self.name_if_wanted(id, name);
@@ -616,6 +616,12 @@ impl Engine {
         let Some(id) = self.thread(spot.machine, tid, seen) else { return };
         self.name_if_wanted(id, name);
         if !O::STATES {
+            // Nobody wants to know by whom.
+            let state = self.world.threads.get(id).map(|thread| thread.state);
+            if matches!(state, Some(State::Blocked(_) | State::Unknown)) {
+                let woken = State::Runnable { woken: true };
+                self.change(id, spot.time, woken, (Waker::Unknown, None), seen);
+            }
             return;
         }
         let waker = self.waker(spot, by);

@@ -34,13 +34,38 @@ pub struct HiddenThread {
     pub is_sure: bool,
 }
 
+/// A CPU was given to a thread, and the next switch there is from another one: how the first one has left it is in no
+/// record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfollowed {
+    /// The CPU's number in its machine.
+    pub cpu: u32,
+    /// Who was given it; [`ThreadId::IDLE`] too.
+    pub thread: ThreadId,
+    /// When \[ns since 1970\].
+    pub from: i64,
+    /// Who has it at the next switch; `None`: no thread has such a number.
+    pub next: Option<Found>,
+}
+
+/// Who was found on a CPU that it was not given in any record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The thread; [`ThreadId::IDLE`] too.
+    pub thread: ThreadId,
+    /// Up to when what it did is known, if it was known before; else as `time` \[ns since 1970\].
+    pub since: i64,
+    /// When its first record there is.
+    pub time: i64,
+}
+
 /// A thread has a CPU by a switch that was recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given {
     pub thread: ThreadId,
     pub from: i64,
-    /// When a record of that CPU was first another thread's.
-    pub until: Option<i64>,
+    /// Of whom else that CPU's first record is that is not its own.
+    pub found: Option<Found>,
     /// By the number of the trace that has the switch.
     pub trace: u32,
 }
@@ -93,7 +118,7 @@ impl Hidden {
         }
         of.unfollowed += 1;
         let from = given.from.max(self.from.unwrap_or(given.from));
-        let to = given.until.unwrap_or(to);
+        let to = given.found.map_or(to, |found| found.time);
         if to < from {
             return;
         }

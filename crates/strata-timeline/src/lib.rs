@@ -63,7 +63,7 @@ mod world;
 pub use binding::{is_descriptor, is_path};
 pub use calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
 pub use follow::{Follower, Step, StepPlan, Steps};
-pub use hidden::{HiddenThread, Switches};
+pub use hidden::{Found, HiddenThread, Switches, Unfollowed};
 pub use id::ThreadId;
 pub use names::{Name, NameKind, Names, NAMES_MAX};
 pub use observer::{Call, Interrupt, Observer, Request, RequestKind, Run, Unpaired};

@@ -3,6 +3,7 @@
 use strata_ctf::read::Event;
 
 use crate::calls::CallId;
+use crate::hidden::Unfollowed;
 use crate::id::ThreadId;
 use crate::names::Name;
 use crate::spans::{AloneSpan, Span};
@@ -187,6 +188,9 @@ pub trait Observer {
     /// What a CPU did.
     fn ran(&mut self, _world: &World, _run: &Run) {}
 
+    /// A switch does not follow from the one before on its CPU, although no record is known to be discarded between them.
+    fn unfollowed(&mut self, _world: &World, _of: &Unfollowed) {}
+
     /// A request to a disk is done.
     fn request(&mut self, _world: &World, _request: &Request) {}
 
@@ -271,6 +275,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn ran(&mut self, world: &World, run: &Run) {
         self.0.ran(world, run);
         self.1.ran(world, run);
+    }
+
+    fn unfollowed(&mut self, world: &World, of: &Unfollowed) {
+        self.0.unfollowed(world, of);
+        self.1.unfollowed(world, of);
     }
 
     fn request(&mut self, world: &World, request: &Request) {

@@ -8,6 +8,7 @@ mod requests;
 use crate::calls::CallId;
 use crate::engine::Engine;
 use crate::fact::{Fact, More, Part, Place, SpanMark, Spot, Text};
+use crate::hidden::Unfollowed;
 use crate::id::ThreadId;
 use crate::observer::{Call, Interrupt, Observer, Request, Run, Unpaired};
 use crate::spans::{AloneSpan, Home, KeyRef, Paired, Span, Spent};
@@ -20,6 +21,7 @@ struct Told {
     lines: Vec<String>,
     intervals: Vec<(ThreadId, Interval)>,
     runs: Vec<Run>,
+    unfollowed: Vec<Unfollowed>,
     spent: Vec<Spent>,
 }
 
@@ -101,6 +103,10 @@ impl Observer for Told {
 
     fn ran(&mut self, _: &World, run: &Run) {
         self.runs.push(*run);
+    }
+
+    fn unfollowed(&mut self, _: &World, of: &Unfollowed) {
+        self.unfollowed.push(*of);
     }
 
     fn request(&mut self, world: &World, request: &Request) {

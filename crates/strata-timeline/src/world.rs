@@ -80,6 +80,13 @@ impl World {
         name
     }
 
+    /// Whether a thread, which has a CPU, was given one before and has not made any record there: the kernel hides it, as
+    /// far as is known.
+    #[must_use]
+    pub fn hides(&self, thread: ThreadId) -> bool {
+        self.hidden.is_hidden(&self.threads, thread)
+    }
+
     /// Threads that are given CPUs, and of which the trace tells nothing else: by falling time.
     #[must_use]
     pub fn hidden(&self) -> Vec<HiddenThread> {

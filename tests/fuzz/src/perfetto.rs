@@ -33,7 +33,11 @@ pub fn run(input: &[u8]) {
     assert!(open.is_empty(), "slices without end on tracks {open:?}");
     let found = (seen.begins, seen.ends, seen.counters, seen.kernel);
     let ends = summary.ends + summary.unfinished;
-    assert_eq!(found, (summary.begins, ends, summary.counters, summary.kernel));
+    let kernel = summary.kernel + summary.unknown_switches;
+    assert_eq!(found, (summary.begins, ends, summary.counters, kernel));
+    // To nobody knows whom, and back at most; once more for whoever is found.
+    assert!(summary.unknown <= summary.unknown_switches, "{summary:?}");
+    assert!(summary.unknown_switches <= 4 * summary.unknown, "{summary:?}");
 }
 
 fn exported(reader: &Reader, flags: u8) -> (Vec<u8>, Summary) {

@@ -3,6 +3,7 @@
 mod slice;
 #[cfg(test)]
 mod tests;
+mod unknown;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -14,7 +15,7 @@ use strata_ctf::read::{
 };
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
-use strata_timeline::{Observer, Source, Sources, ThreadId, Timeline, World};
+use strata_timeline::{Observer, Source, Sources, ThreadId, Timeline, Unfollowed, World};
 
 use super::classes::{counters_without_field, CounterRule, Plan, Plans, Slice};
 use super::clock::Timebase;
@@ -26,6 +27,7 @@ use super::proto::{
     track_event, AnnotationValue, Data, DebugAnnotation, EventType, ProcessTree, SystemInfo,
     TrackEvent, TreeProcess, TreeThread, Utsname,
 };
+use super::runs::Runs;
 use super::samples::{Of, Samples};
 use super::sched::Sched;
 use super::shares::Share;
@@ -67,6 +69,7 @@ pub struct Exporter<W> {
     timeline: Timeline,
     news: News,
     sched: Sched,
+    runs: Runs,
     /// Where there are call stacks.
     samples: Option<Box<Samples>>,
     /// Places of the kernel's records, by number of the thread.
@@ -167,6 +170,7 @@ impl<W: Write> Exporter<W> {
             timeline: Timeline::new(reader),
             news: News::default(),
             sched: Sched::default(),
+            runs: Runs::default(),
             samples: has_stacks(reader).then(|| Box::new(Samples::new())),
             recent: vec![None; RECENT],
             lanes: Lanes::default(),
@@ -222,6 +226,12 @@ impl<W: Write> Exporter<W> {
         self.step()?;
         let Some((index, plan, spot)) = self.look(event)? else { return Ok(()) };
         let done = self.learn(event, &plan, spot);
+        if let Some(kernel) = &plan.kernel {
+            let cpu = spot.cpu.and_then(|cpu| self.tracks.cpu(spot.machine, cpu));
+            if let Some(cpu) = cpu {
+                self.gives(event, kernel, (spot, cpu), false);
+            }
+        }
         if let Some(slot) = self.plans.get_mut(index) {
             *slot = Some(plan);
         }
@@ -288,6 +298,7 @@ impl<W: Write> Exporter<W> {
                 self.close(time, uuid, 1, UNFINISHED)?;
             }
         }
+        self.ends()?;
         self.sched.flush(&mut self.writer)?;
         let (out, bytes) = self.writer.finish()?;
         let world = self.timeline.world();
@@ -430,8 +441,9 @@ impl<W: Write> Exporter<W> {
     }
 
     fn export(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
-        let done = self.kernel(event, plan, spot)?;
+        // Where a switch does not follow from the one before, what is between them is written first.
         self.learn(event, plan, spot)?;
+        let done = self.kernel(event, plan, spot)?;
         if !done && !self.sample(event, spot)? {
             match &plan.slice {
                 Some(slice) => self.slice(event, plan, slice, spot)?,
@@ -457,6 +469,7 @@ impl<W: Write> Exporter<W> {
             false => self.sched.add(&mut self.writer, number, (spot.time, pid), put)?,
         };
         self.summary.kernel += u64::from(done);
+        self.gives(event, kernel, (spot, number), done);
         Ok(done)
     }
 
@@ -489,16 +502,19 @@ impl<W: Write> Exporter<W> {
                 self.name_thread(event.stream().index(), tid, &name)?;
             }
         }
-        match self.news.is_empty() {
-            true => Ok(()),
-            false => self.tell(spot),
+        if !self.news.is_empty() {
+            self.tell(spot)?;
+        }
+        match self.runs.has_unknown() {
+            true => self.finds(event, plan, spot),
+            false => Ok(()),
         }
     }
 
-    /// Export which thread is of which process, and close what those have open that end.
+    /// Export which thread is of which process, close what those have open that end, and what nobody knows of a CPU.
     #[cold]
     fn tell(&mut self, spot: Spot) -> io::Result<()> {
-        let News { known, exits } = std::mem::take(&mut self.news);
+        let News { known, exits, unfollowed } = std::mem::take(&mut self.news);
         for thread in known {
             if let Some(kin) = Kin::new(&self.tracks, self.timeline.world(), thread) {
                 self.writer.system(Some(spot.time), Data::ProcessTree(kin.tree()))?;
@@ -517,7 +533,7 @@ impl<W: Write> Exporter<W> {
             let open = self.tracks.close_one(place);
             self.close(spot.time, place.uuid(), open, "the thread ended")?;
         }
-        Ok(())
+        unfollowed.iter().try_for_each(|of| self.unfollowed(spot.machine, of))
     }
 
     /// A thread of the stream's process has this name.
@@ -715,17 +731,20 @@ impl<W: Write> Exporter<W> {
         let begun = std::mem::replace(&mut known.begun, true);
         known.cpu = cpu.or(known.cpu);
         let source = &known.source;
-        let machine = source.machine;
+        let (machine, is_kernel) = (source.machine, source.is_kernel);
         let whole = source.process.and_then(|pid| self.tracks.id(machine, pid));
         let (cpu, procname) = (known.cpu, source.process_name.clone());
+        if let (Some(cpu), true) = (cpu, is_kernel) {
+            self.loses((machine, cpu), time)?;
+        }
         // Who ran may have been among it.
         self.timeline.gap(stream.index(), cpu.map(u64::from), since);
         let place = match (whole, cpu) {
-            (Some(pid), _) if !source.is_kernel => Place::Process { machine, pid },
+            (Some(pid), _) if !is_kernel => Place::Process { machine, pid },
             (_, Some(cpu)) => Place::Cpu { machine, cpu },
             _ => Place::Stream(number),
         };
-        if let (Some(cpu), true) = (cpu, source.is_kernel) {
+        if let (Some(cpu), true) = (cpu, is_kernel) {
             if let Some(cpu) = self.tracks.cpu(machine, cpu) {
                 self.sched.gap(&mut self.writer, cpu)?;
             }
@@ -788,11 +807,12 @@ fn process(tracks: &Tracks, world: &World, thread: ThreadId) -> Option<i32> {
 struct News {
     known: Vec<ThreadId>,
     exits: Vec<ThreadId>,
+    unfollowed: Vec<Unfollowed>,
 }
 
 impl News {
     fn is_empty(&self) -> bool {
-        self.known.is_empty() && self.exits.is_empty()
+        self.known.is_empty() && self.exits.is_empty() && self.unfollowed.is_empty()
     }
 }
 
@@ -807,6 +827,10 @@ impl Observer for News {
 
     fn exits(&mut self, _: &World, thread: ThreadId) {
         self.exits.push(thread);
+    }
+
+    fn unfollowed(&mut self, _: &World, of: &Unfollowed) {
+        self.unfollowed.push(*of);
     }
 }
 

@@ -107,6 +107,14 @@ impl Kernel {
         }
     }
 
+    /// The thread that runs from now on.
+    pub(super) fn next(&self, event: &Event<'_>) -> Option<i64> {
+        match self {
+            Kernel::Switch(switch) => event.integer(&switch.next.tid),
+            _ => None,
+        }
+    }
+
     /// Put the message; `id` gives a thread's id as it is exported. False: it lacks what matters.
     #[inline]
     pub(super) fn put(&self, event: &Event<'_>, id: impl Fn(i64) -> i32, out: &mut Lines) -> bool {
@@ -183,6 +191,18 @@ impl Task {
         let prio = self.prio.as_ref().and_then(|prio| event.integer(prio));
         put_if(out, field + 2, prio.map(|prio| narrow(prio.saturating_add(self.prio_base))));
     }
+}
+
+/// Put a switch of which there is no record; an empty name is not told.
+pub(super) fn put_switch(out: &mut Lines, (prev, state): (i32, i64), (next, name): (i32, &str)) {
+    let message = encode::begin(out, SCHED_SWITCH);
+    encode::signed(out, 2, prev.into());
+    encode::signed(out, 4, state);
+    if !name.is_empty() {
+        encode::bytes(out, 5, name.as_bytes());
+    }
+    encode::signed(out, 6, next.into());
+    encode::end(out, message);
 }
 
 #[inline]

@@ -4,6 +4,7 @@
 //! Event ── classes: what to do with its kind ── place: thread, process, CPU ── tracks
 //!   ├─ samples    what a CPU did when a timer asked, with names of functions
 //!   ├─ kernel     scheduling, interrupts: messages of their own, by CPU
+//!   │    └─ runs: who has the CPUs, and where nobody knows
 //!   ├─ slices     system calls and pairs of begin and end
 //!   ├─ counters   numeric fields, on request
 //!   └─ instants   everything else
@@ -24,6 +25,7 @@ mod glob;
 mod kernel;
 mod pairs;
 mod proto;
+mod runs;
 mod samples;
 mod sched;
 mod shares;
@@ -75,6 +77,10 @@ pub struct Summary {
     pub guessed: u64,
     /// Slices of which the end is not in the trace.
     pub unfinished: u64,
+    /// How often nobody knows from then on who has a CPU: up to the next record that says it, that is shown as unknown.
+    pub unknown: u64,
+    /// Switches that were put between for that, of which there are no records.
+    pub unknown_switches: u64,
     /// Those that begin a slice where there are too many already; shown as instants, and counted there.
     pub too_many_open: u64,
     /// Values of counters.

@@ -33,6 +33,8 @@ pub(super) struct Sched {
 struct Bundle {
     events: Lines,
     count: usize,
+    /// The time of the latest of them.
+    latest: u64,
     /// Records were discarded in front of them.
     gap: bool,
 }
@@ -59,11 +61,28 @@ impl Sched {
         }
         encode::end(out, event);
         bundle.count += 1;
+        bundle.latest = bundle.latest.max(time);
         self.waiting += 1;
         if self.waiting >= WAITING_MAX || bundle.events.len() >= BYTES_MAX {
             self.flush(writer)?;
         }
         Ok(true)
+    }
+
+    /// The same of an event that may be from before those that were added last: then it is in another bundle than they are.
+    pub(super) fn insert<W: Write>(
+        &mut self,
+        writer: &mut Writer<W>,
+        cpu: u32,
+        of: (u64, i32),
+        put: impl FnOnce(&mut Lines) -> bool,
+    ) -> io::Result<bool> {
+        let bundle = self.bundles.entry(cpu).or_default();
+        if bundle.latest > of.0 {
+            self.waiting = self.waiting.saturating_sub(bundle.count);
+            bundle.write(cpu, writer)?;
+        }
+        self.add(writer, cpu, of, put)
     }
 
     /// Records of this CPU were discarded behind those that were added so far.
@@ -98,7 +117,7 @@ impl Bundle {
             ..BYTES_KEPT => self.events.clear(),
             _ => self.events = Lines::default(),
         }
-        (self.count, self.gap) = (0, false);
+        (self.count, self.latest, self.gap) = (0, 0, false);
         done
     }
 }
@@ -183,6 +202,32 @@ mod tests {
             .map(|bundle| (bundle.gap_before, bundle.event.first().unwrap().timestamp))
             .collect();
         assert_eq!(found, [(None, Some(1)), (Some(true), Some(2))]);
+    }
+
+    #[test]
+    fn event_from_before_those_that_wait_is_in_a_bundle_behind_theirs() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        let mut sched = Sched::default();
+        let put = |out: &mut Lines| {
+            out.extend_from_slice(&[0xd2, 1, 2, 8, 1]);
+            true
+        };
+        for time in [10, 20] {
+            add(&mut sched, &mut writer, 0, time);
+        }
+        for time in [20, 5, 7, 6] {
+            assert!(sched.insert(&mut writer, 0, (time, 5), put).unwrap());
+        }
+        add(&mut sched, &mut writer, 0, 30);
+        assert_eq!(sched.waiting, 2);
+        sched.flush(&mut writer).unwrap();
+        writer.finish().unwrap();
+        let times = |bundle: &FtraceEventBundle| {
+            bundle.event.iter().map(|event| event.timestamp.unwrap()).collect::<Vec<_>>()
+        };
+        let found: Vec<_> = bundles(&bytes).iter().map(times).collect();
+        assert_eq!(found, [vec![10, 20, 20], vec![5, 7], vec![6, 30]]);
     }
 
     #[test]

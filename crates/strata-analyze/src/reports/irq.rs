@@ -101,21 +101,24 @@ pub struct IrqCounter {
     longest: Longest<Place>,
 }
 
-fn number_of(which: Interrupt) -> (bool, i32) {
+/// Whether it is a softirq, and its number.
+pub(super) fn number_of(which: Interrupt) -> (bool, i32) {
     match which {
         Interrupt::Device(number) => (false, number),
         Interrupt::Softirq(number) => (true, number.into()),
     }
 }
 
-fn kind(is_softirq: bool) -> &'static str {
+/// As rows have it.
+pub(super) fn kind(is_softirq: bool) -> &'static str {
     match is_softirq {
         true => "softirq",
         false => "irq",
     }
 }
 
-fn name_of(world: &World, machine: u8, is_softirq: bool, number: i32) -> String {
+/// Who serves it, the softirq's name; empty: not known.
+pub(super) fn name_of(world: &World, machine: u8, is_softirq: bool, number: i32) -> String {
     match is_softirq {
         true => {
             let name = usize::try_from(number).ok().and_then(|at| SOFTIRQS.get(at));

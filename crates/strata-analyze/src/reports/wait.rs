@@ -1,21 +1,23 @@
 //! What a thread waited for, through those who woke it: the critical path, as a tree whose times add up to the whole.
 //!
-//! From the end back to the begin: where the thread ran, that is it. Where it was blocked and a thread ended that,
-//! what *that* thread did meanwhile is what was waited for, and so on. Where a disk ended it, that is a request to it.
+//! From the end back to the begin: where the thread ran, that is it, but for what interrupted it meanwhile. Where it was
+//! blocked and a thread ended that, what *that* thread did meanwhile is what was waited for, and so on. Where a disk ended
+//! it, that is a request to it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use strata_ctf::read::TimeRange;
 use strata_timeline::{
-    Interval, Object, Observer, Reason, Request, RequestKind, Span as Ended, State, ThreadId,
-    Waker, World,
+    Interrupt, Interval, Object, Observer, Reason, Request, RequestKind, Span as Ended, State,
+    ThreadId, Waker, World,
 };
 
+use super::irq::{kind, name_of, number_of};
 use super::label::Label;
 use super::threads::{ended_wait, Wait};
 
-/// States that are kept, if nobody says how many; 24 bytes each.
+/// States and interrupts that are kept, if nobody says how many; 24 bytes each.
 pub const HISTORY_MAX: usize = 12 << 20;
 /// What threads were blocked in and by whom that was ended, each kept once; what is beyond is about nothing.
 const KEYS_MAX: usize = 1 << 20;
@@ -25,6 +27,8 @@ const DEPTH_MAX: usize = 32;
 const STEPS_MAX: usize = 8 << 20;
 /// What a request takes of the room, in states.
 const REQUEST_STATES: usize = 6;
+/// Interrupts in one that are looked for, so that a trace whose times go back comes to an end.
+const INSIDE_MAX: usize = 1 << 10;
 /// Of the spans of a name, the longest that are kept.
 pub const SPANS_MAX: usize = 1 << 16;
 
@@ -35,6 +39,8 @@ pub enum What {
     Whole,
     /// It ran.
     Running,
+    /// It had its CPU, which was interrupted.
+    Interrupt(Box<Interrupted>),
     /// It wanted a CPU.
     Runnable {
         /// A wait was over; otherwise another thread took its CPU.
@@ -48,6 +54,17 @@ pub enum What {
     Phase(Phase),
     /// The trace does not say.
     Unknown,
+}
+
+/// What interrupted a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupted {
+    /// `irq`, `softirq`.
+    pub kind: &'static str,
+    /// Its number.
+    pub number: i32,
+    /// Who serves it, the softirq's name; empty: not known.
+    pub name: String,
 }
 
 /// What a disk was asked for.
@@ -97,6 +114,7 @@ pub struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Running,
+    Interrupt(u8, bool, i32),
     Runnable(bool),
     Blocked(Reason, Waker),
     Request(u8, u32, RequestKind),
@@ -175,6 +193,44 @@ struct Kept {
     key: KeyNumber,
 }
 
+/// An interrupt of a thread, or a part of one that was interrupted in turn: those of a thread are in the order of time, and
+/// none is in another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KeptInterrupt {
+    from: i64,
+    to: i64,
+    number: i32,
+    is_softirq: bool,
+    /// It has begun before what is in it.
+    goes_on: bool,
+}
+
+impl KeptInterrupt {
+    fn is_of(&self, other: &KeptInterrupt) -> bool {
+        (self.is_softirq, self.number) == (other.is_softirq, other.number)
+    }
+}
+
+/// Add one that has just ended, when those in it have. Of so many there are less than twice as many parts.
+fn keep(kept: &mut Vec<KeptInterrupt>, of: KeptInterrupt) {
+    let inside = kept.iter().rev().take(INSIDE_MAX).take_while(|it| it.from >= of.from).count();
+    let inside = kept.split_off(kept.len() - inside);
+    let mut at = kept.last().map_or(of.from, |last| last.to.max(of.from));
+    let mut goes_on = false;
+    for it in inside {
+        let to = it.from.min(of.to);
+        if to > at {
+            kept.push(KeptInterrupt { from: at, to, goes_on, ..of });
+            goes_on = true;
+        }
+        at = at.max(it.to);
+        kept.push(it);
+    }
+    if of.to > at {
+        kept.push(KeptInterrupt { from: at, goes_on, ..of });
+    }
+}
+
 #[derive(Debug, Default)]
 struct Part {
     thread: Option<ThreadId>,
@@ -205,6 +261,8 @@ pub struct History {
     range: TimeRange,
     /// By [`ThreadId::index`]; in the order of time.
     threads: Vec<Vec<Kept>>,
+    /// The same of interrupts.
+    interrupts: Vec<Vec<KeptInterrupt>>,
     /// The same: from when on up to when something is known of each.
     known: Vec<Option<(i64, i64)>>,
     keys: Keys,
@@ -227,6 +285,7 @@ impl History {
         History {
             range,
             threads: Vec::new(),
+            interrupts: Vec::new(),
             known: Vec::new(),
             keys: Keys::default(),
             requests: HashMap::new(),
@@ -246,7 +305,7 @@ impl History {
         History { longest_max: spans.clamp(1, SPANS_MAX), ..self }
     }
 
-    /// The same, with no more than so many states.
+    /// The same, with no more than so many states and interrupts.
     #[must_use]
     pub fn with_room(self, states: usize) -> History {
         History { kept_max: states, ..self }
@@ -258,7 +317,7 @@ impl History {
         History::new(TimeRange { from: span.from, to: span.to }, None)
     }
 
-    /// States for which there was no room: if there are any, none is kept, and there is no path.
+    /// States and interrupts for which there was no room: if there are any, none is kept, and there is no path.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
@@ -287,6 +346,20 @@ impl History {
         path.walk(0, thread, from, to, 0);
         path.node(world, 0, (thread, true), What::Whole, to.abs_diff(from))
     }
+
+    /// Whether there is room for one more.
+    #[inline]
+    fn has_room(&mut self) -> bool {
+        if self.left_out == 0 && self.kept < self.kept_max {
+            self.kept += 1;
+            return true;
+        }
+        // A part of them is of no use.
+        self.left_out += 1;
+        (self.threads, self.keys) = (Vec::new(), Keys::default());
+        (self.interrupts, self.requests) = (Vec::new(), HashMap::new());
+        false
+    }
 }
 
 impl Observer for History {
@@ -306,20 +379,38 @@ impl Observer for History {
             let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
             *known = Some((known.map_or(from, |(first, _)| first), to));
         }
-        if self.left_out > 0 || self.kept >= self.kept_max {
-            // A part of them is of no use.
-            self.left_out += 1;
-            (self.threads, self.keys) = (Vec::new(), Keys::default());
-            self.requests = HashMap::new();
+        if !self.has_room() {
             return;
         }
         let key = self.keys.number(interval.state, interval.waker);
-        self.kept += 1;
         if self.threads.len() <= thread.index() {
             self.threads.resize_with(thread.index() + 1, Vec::new);
         }
         if let Some(of) = self.threads.get_mut(thread.index()) {
             of.push(Kept { from: interval.from, to: interval.to, key });
+        }
+    }
+
+    fn interrupt(
+        &mut self,
+        _: &World,
+        _: u32,
+        thread: Option<ThreadId>,
+        which: Interrupt,
+        from: i64,
+        to: i64,
+    ) {
+        // Nobody waits for an idle CPU.
+        let Some(thread) = thread.filter(|&thread| thread != ThreadId::IDLE) else { return };
+        if to <= self.range.from || from >= self.range.to || from == to || !self.has_room() {
+            return;
+        }
+        if self.interrupts.len() <= thread.index() {
+            self.interrupts.resize_with(thread.index() + 1, Vec::new);
+        }
+        let (is_softirq, number) = number_of(which);
+        if let Some(of) = self.interrupts.get_mut(thread.index()) {
+            keep(of, KeptInterrupt { from, to, number, is_softirq, goes_on: false });
         }
     }
 
@@ -418,10 +509,38 @@ impl Path<'_> {
                         self.request(below, thread, request, (begin, end));
                     }
                 }
+                Key::Running => self.ran(part, thread, (begin, end)),
                 // What is kept is what threads did: neither requests nor their parts.
                 key => _ = self.add(part, thread, key, nanos),
             }
             end = begin;
+        }
+    }
+
+    /// The thread had a CPU from then to then: it ran but for what interrupted it.
+    fn ran(&mut self, part: usize, thread: ThreadId, (from, to): (i64, i64)) {
+        let mut running = to.abs_diff(from);
+        let machine = self.world.threads.get(thread).map_or(u8::MAX, |thread| thread.machine);
+        let kept = self.history.interrupts.get(thread.index()).map_or(&[][..], Vec::as_slice);
+        let first = kept.partition_point(|it| it.to <= from);
+        let kept = kept.get(first..).unwrap_or_default();
+        for (number, it) in kept.iter().enumerate().take_while(|(_, it)| it.from < to) {
+            self.steps += 1;
+            if self.steps >= STEPS_MAX {
+                break;
+            }
+            let nanos = it.to.min(to).abs_diff(it.from.max(from));
+            running = running.saturating_sub(nanos);
+            let key = Key::Interrupt(machine, it.is_softirq, it.number);
+            let at = self.add(part, thread, key, nanos);
+            // It is counted where its first part is, of those in this time.
+            let before = || kept.iter().take(number).rev().any(|other| other.is_of(it));
+            if let Some(of) = self.parts.get_mut(at).filter(|_| it.goes_on && before()) {
+                of.count -= 1;
+            }
+        }
+        if running > 0 {
+            self.add(part, thread, Key::Running, running);
         }
     }
 
@@ -517,6 +636,10 @@ impl Path<'_> {
 fn what_of(world: &World, thread: ThreadId, key: Key, part: &Part) -> What {
     match key {
         Key::Running => What::Running,
+        Key::Interrupt(machine, is_softirq, number) => {
+            let name = name_of(world, machine, is_softirq, number);
+            What::Interrupt(Box::new(Interrupted { kind: kind(is_softirq), number, name }))
+        }
         Key::Runnable(woken) => What::Runnable { woken },
         Key::Unknown => What::Unknown,
         Key::Phase(phase) => What::Phase(phase),
@@ -536,6 +659,42 @@ fn what_of(world: &World, thread: ThreadId, key: Key, part: &Part) -> What {
 mod tests {
     use super::*;
     use strata_timeline::Sleep;
+
+    #[test]
+    fn interrupts_in_each_other_are_kept_as_parts_that_follow_each_other() {
+        let kept = |all: &[(i64, i64)]| {
+            let mut kept = Vec::new();
+            for (number, &(from, to)) in (0..).zip(all) {
+                let (is_softirq, goes_on) = (false, false);
+                keep(&mut kept, KeptInterrupt { from, to, number, is_softirq, goes_on });
+            }
+            assert!(kept.len() < 2 * all.len());
+            assert!(kept.iter().all(|it| it.from < it.to), "{kept:?}");
+            assert!(kept.windows(2).all(|two| two[0].to <= two[1].from), "{kept:?}");
+            let line = |it: &KeptInterrupt| {
+                format!("{}{} {}..{}", it.number, if it.goes_on { "+" } else { "" }, it.from, it.to)
+            };
+            kept.iter().map(line).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(&[(10, 20), (20, 25), (30, 40)]), ["0 10..20", "1 20..25", "2 30..40"]);
+        assert_eq!(
+            kept(&[(5, 6), (12, 15), (10, 20)]),
+            ["0 5..6", "2 10..12", "1 12..15", "2+ 15..20"]
+        );
+        // Two of them, of which one has one in it; one that is all of what is around it; and at its ends.
+        let three = [(13, 14), (12, 15), (16, 18), (10, 20)];
+        let wanted =
+            ["3 10..12", "1 12..13", "0 13..14", "1+ 14..15", "3+ 15..16", "2 16..18", "3+ 18..20"];
+        assert_eq!(kept(&three), wanted);
+        assert_eq!(kept(&[(10, 20), (10, 20)]), ["0 10..20"]);
+        assert_eq!(kept(&[(10, 12), (18, 20), (10, 20)]), ["0 10..12", "2 12..18", "1 18..20"]);
+        // Times that go back.
+        assert_eq!(kept(&[(10, 20), (15, 30)]), ["0 10..20", "1 20..30"]);
+        assert_eq!(kept(&[(10, 20), (5, 8), (15, 18)]), ["1 5..8", "0 10..20"]);
+        assert_eq!(kept(&[(10, 20), (30, 40), (5, 15)]), ["2 5..10", "0 10..20", "1 30..40"]);
+        let back: Vec<(i64, i64)> = (0..20_000).rev().map(|at| (at * 10, at * 10 + 5)).collect();
+        assert!(kept(&back).len() <= INSIDE_MAX + 1);
+    }
 
     #[test]
     fn what_is_one_too_many_is_about_nothing_and_then_not_known() {

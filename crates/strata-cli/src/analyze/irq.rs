@@ -150,7 +150,7 @@ fn json(report: &IrqReport, made: &Made, flags: &IrqFlags) -> String {
 }
 
 /// `irq 36 virtio1-req.0`, `softirq RCU`.
-fn what(machine: Option<&String>, kind: &str, number: Option<i32>, name: &str) -> String {
+pub fn what(machine: Option<&String>, kind: &str, number: Option<i32>, name: &str) -> String {
     let mut text = machine.map(|machine| format!("{machine}: ")).unwrap_or_default();
     text.push_str(kind);
     if let Some(number) = number.filter(|_| kind == "irq" || name.is_empty()) {

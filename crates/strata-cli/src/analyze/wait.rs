@@ -7,17 +7,17 @@ use clap::Args;
 use serde_json::{json, Value};
 use strata_analyze::reports::files::kind_name;
 use strata_analyze::reports::wait::{
-    AskedFor, History, Node, Phase, Span, What, HISTORY_MAX, SPANS_MAX,
+    AskedFor, History, Interrupted, Node, Phase, Span, What, HISTORY_MAX, SPANS_MAX,
 };
-use strata_analyze::reports::Label;
+use strata_analyze::reports::{Label, Recorded};
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 use strata_timeline::{RequestKind, SpanRoles, Timeline};
 
 use super::common::{self, is_wanted, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
-use super::hidden;
 use super::rows::{document, keys, length, name, put_sums, subject};
 use super::threads::{wait_json, wait_text};
+use super::{hidden, irq};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{DIM, HEAD};
 use crate::talk::units::{clean, count, counted, size};
@@ -29,14 +29,16 @@ const DEPTH: usize = 12;
 const MEANING: &str = "\
 What it says:
   Where the time of a thread, or of a span of a program, went: it ran,
-  it wanted a CPU, or it was blocked. Where a thread ended that, what
-  this one did meanwhile stands below it, and so on. The times below a
-  line add up to it. Of a span, that is the longest of its name; NAME#2
-  is the next one, and so on; --from and --until choose the time. Of a
-  span that ends in another thread than it began in, the way back
-  begins where it ended. 'perhaps' stands before those who woke nobody
-  if that was an interrupt of which no record tells, and before those
-  for whom these waited. `strata analyze spans` shows which there are.
+  its CPU was interrupted, it wanted a CPU, or it was blocked. Where a
+  thread ended that, what this one did meanwhile stands below it, and
+  so on. The times below a line add up to it. Interrupts that are not
+  recorded are a part of what ran. Of a span, that is the longest of
+  its name; NAME#2 is the next one, and so on; --from and --until
+  choose the time. Of a span that ends in another thread than it began
+  in, the way back begins where it ended. 'perhaps' stands before
+  those who woke nobody if that was an interrupt of which no record
+  tells, and before those for whom these waited. `strata analyze
+  spans` shows which there are.
 ";
 
 /// `strata analyze wait`.
@@ -55,7 +57,7 @@ pub struct WaitFlags {
     #[command(flatten)]
     pairs: PairFlags,
 
-    /// Keep at most N states of threads, of 24 bytes each
+    /// Keep at most N states of threads and interrupts, of 24 bytes each
     #[arg(long, value_name = "N", default_value_t = HISTORY_MAX)]
     states: usize,
 }
@@ -107,16 +109,17 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     if history.left_out() > 0 {
         let (most, all) = (flags.states, flags.states as u64 + history.left_out());
         bail!(
-            "analyze wait: threads changed their states {} times between the begin and the end of that; \
-             {} are kept. Choose a shorter time: --from, --until, --last; or keep more: --states {all}",
+            "analyze wait: threads changed their states, or were interrupted, {} times between the begin and the \
+             end of that; {} are kept. Choose a shorter time: --from, --until, --last; or keep more: --states {all}",
             count(all),
             count(most as u64)
         );
     }
     let node = history.path(world, span.thread, span.from, span.to);
+    let kinds = (is_span, Recorded::new(&reader).interrupts);
     common::write(&match flags.common.format {
-        Format::Json => json(&node, span, found, is_span, (&made, flags)),
-        Format::Text => text(&node, span, (number, found), is_span, flags),
+        Format::Json => json(&node, span, found, kinds, (&made, flags)),
+        Format::Text => text(&node, span, (number, found), kinds, flags),
     })?;
     Ok(made.status(false))
 }
@@ -157,6 +160,7 @@ fn what(what: &What) -> &'static str {
     match what {
         What::Whole => "whole",
         What::Running => "running",
+        What::Interrupt(_) => "interrupt",
         What::Runnable { woken: true } => "runnable",
         What::Runnable { woken: false } => "preempted",
         What::Blocked(_) => "blocked",
@@ -203,6 +207,12 @@ fn node_json(node: &Node, most: usize) -> Value {
         let request = json!({ "disk": disk, "kind": kind, "bytes": bytes, "sector": sector });
         map.insert("request".into(), request);
     }
+    if let What::Interrupt(of) = &node.what {
+        let Interrupted { kind, number, name } = &**of;
+        let name = Some(name).filter(|name| !name.is_empty());
+        let interrupt = json!({ "kind": kind, "number": number, "name": name });
+        map.insert("interrupt".into(), interrupt);
+    }
     map.insert("parts_count".into(), json!(node.parts.len()));
     map.insert(
         "parts".into(),
@@ -215,13 +225,14 @@ fn json(
     node: &Node,
     span: Span,
     found: u64,
-    is_span: bool,
+    (is_span, interrupts_recorded): (bool, bool),
     (made, flags): (&Made, &WaitFlags),
 ) -> String {
     let mut object = made.object("wait");
     object.insert("hidden_threads".into(), hidden::json(made));
     object.insert("of".into(), json!(if is_span { "span" } else { "thread" }));
     object.insert("found".into(), json!(found));
+    object.insert("interrupts_recorded".into(), json!(interrupts_recorded));
     object.insert("begin_ns".into(), json!(span.from));
     object.insert("end_ns".into(), json!(span.to));
     object.insert("rows".into(), json!([node_json(node, flags.common.rows())]));
@@ -232,7 +243,7 @@ fn text(
     node: &Node,
     span: Span,
     (number, found): (usize, u64),
-    is_span: bool,
+    (is_span, interrupts_recorded): (bool, bool),
     flags: &WaitFlags,
 ) -> String {
     let mut out = String::new();
@@ -252,6 +263,9 @@ fn text(
         let which = if number > 1 { format!("number {number}") } else { "the longest".to_owned() };
         let _ = writeln!(out, "{DIM}{which} of {all}{DIM:#}");
     }
+    if !interrupts_recorded {
+        let _ = writeln!(out, "{DIM}interrupts are not recorded, and a part of what ran{DIM:#}");
+    }
     out.push('\n');
     let most = flags.common.top.map_or(PARTS, std::num::NonZeroUsize::get);
     parts(&mut out, node, (node.nanos, most), 0);
@@ -263,6 +277,9 @@ fn parts(out: &mut String, node: &Node, (whole, most): (u64, usize), depth: usiz
         let what = match &part.what {
             What::Whole => String::new(),
             What::Running => "ran".to_owned(),
+            What::Interrupt(of) => {
+                format!("interrupted by {}", irq::what(None, of.kind, Some(of.number), &of.name))
+            }
             What::Runnable { woken: true } => "wanted a CPU after a wait".to_owned(),
             What::Runnable { woken: false } => "wanted the CPU that another thread took".to_owned(),
             What::Blocked(wait) => format!("in {}", wait_text(wait)),

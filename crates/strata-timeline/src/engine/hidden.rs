@@ -2,21 +2,36 @@
 
 use super::{Cpu, Engine};
 use crate::fact::Spot;
+use crate::hidden::{Found, Given, Unfollowed};
 use crate::id::ThreadId;
+use crate::observer::Observer;
 use crate::state::State;
 use crate::world::World;
 
 impl Engine {
     /// A switch from this thread: was it to this one that the one before was?
     #[inline]
-    pub(super) fn follows(&mut self, spot: Spot, cpu: u32, prev: Option<ThreadId>) {
+    pub(super) fn follows<O: Observer>(
+        &mut self,
+        spot: Spot,
+        cpu: u32,
+        prev: Option<ThreadId>,
+        seen: &mut O,
+    ) {
         let given = self.cpu(spot.machine, cpu).and_then(|of| of.given.take());
         let Some(given) = given else { return };
         match prev {
             // Between two traces there may be time of which nobody has recorded anything.
             _ if given.trace != spot.home.trace => {}
             Some(prev) if prev == given.thread => self.world.hidden.is_followed(spot.machine),
-            _ => self.world.hidden.is_unfollowed(spot.machine, &given, spot.time),
+            _ => {
+                self.world.hidden.is_unfollowed(spot.machine, &given, spot.time);
+                let now = |thread| Found { thread, since: spot.time, time: spot.time };
+                let found = |prev| given.found.filter(|it| it.thread == prev);
+                let next = prev.map(|prev| found(prev).unwrap_or_else(|| now(prev)));
+                let Given { thread, from, .. } = given;
+                seen.unfollowed(&self.world, &Unfollowed { cpu, thread, from, next });
+            }
         }
     }
 
@@ -27,8 +42,12 @@ impl Engine {
         who: ThreadId,
         time: i64,
     ) -> Option<i64> {
+        // What was not known before stays so up to its first record.
+        let thread = self.world.threads.get(who).filter(|thread| thread.state != State::Unknown);
+        let since = thread.map_or(time, |thread| thread.since);
         let given = self.cpu(machine, cpu)?.given.as_mut().filter(|it| it.thread != who)?;
-        given.until.get_or_insert(time);
+        let since = since.max(given.from).min(time);
+        given.found.get_or_insert(Found { thread: who, since, time });
         Some(given.from)
     }
 

@@ -1,7 +1,7 @@
 //! Threads that the kernel hides: somebody switches to them, and they never to anybody.
 
 use super::*;
-use crate::hidden::{Hidden, HiddenThread, Switches};
+use crate::hidden::{Hidden, HiddenThread, Switches, Unfollowed};
 
 /// 5 gives its CPU to 70, of which there is no record, and then 9 has it: at these times.
 fn hide(machine: &mut Machine, given: i64, found: i64) {
@@ -165,4 +165,51 @@ fn hidden_threads_are_counted_in_the_time_that_is_asked_for_the_longest_first() 
     hide(&mut machine, 30, 40);
     machine.switch(50, 0, 5, S, 71).switch(90, 0, 9, S, 5);
     assert_eq!(hidden(&machine), [(71, 1, 40, true), (70, 2, 15, true)]);
+}
+
+#[test]
+fn switch_that_does_not_follow_is_told_with_who_was_found_there_and_since_when_that_is_not_known() {
+    let told = |tell: &dyn Fn(&mut Machine)| {
+        let mut machine = machine(Switches::NotSaid);
+        tell(&mut machine);
+        let of = |id| tid(&machine.engine.world, id);
+        let found = |it: &Unfollowed| {
+            let next = it.next.map(|next| (of(next.thread), next.since, next.time));
+            (it.cpu, of(it.thread), it.from, next)
+        };
+        machine.told.unfollowed.iter().map(found).collect::<Vec<_>>()
+    };
+    // Nobody looks at 9 up to 20; it was woken at 5, or at 15.
+    let hides = |woken: i64| {
+        told(&|machine| {
+            machine.switch(2, 1, 0, 0, 9).switch(3, 1, 9, S, 0).switch(10, 0, 5, S, 70);
+            machine.waking(woken, 2, 6, 9);
+            machine.tell(20, 0, 9, Fact::Made).switch(40, 0, 9, S, 5);
+        })
+    };
+    assert_eq!(hides(5), [(0, 70, 10, Some((9, 10, 20)))]);
+    assert_eq!(hides(15), [(0, 70, 10, Some((9, 15, 20)))]);
+    // What is not known of somebody at all is so up to the first record.
+    let new = told(&|machine| _ = machine.switch(10, 0, 5, S, 70).switch(40, 0, 9, S, 5));
+    assert_eq!(new, [(0, 70, 10, Some((9, 40, 40)))]);
+    // Another one was found there before.
+    let other = told(&|machine| {
+        machine.switch(10, 0, 5, S, 70).tell(20, 0, 8, Fact::Made).switch(40, 0, 9, S, 5);
+    });
+    assert_eq!(other, [(0, 70, 10, Some((9, 40, 40)))]);
+    // Idle CPUs; numbers that no thread has.
+    let idle = told(&|machine| _ = machine.switch(10, 0, 5, S, 0).switch(40, 0, 9, S, 5));
+    assert_eq!(idle, [(0, 0, 10, Some((9, 40, 40)))]);
+    let none = told(&|machine| _ = machine.switch(10, 0, 5, S, 70).switch(40, 0, -1, S, 5));
+    assert_eq!(none, [(0, 70, 10, None)]);
+    // It follows, whatever another record says between; or records were discarded.
+    let follows = told(&|machine| {
+        machine.switch(10, 0, 5, S, 70).tell(20, 0, 8, Fact::Made).switch(40, 0, 70, S, 5);
+    });
+    assert_eq!(follows, []);
+    let behind = told(&|machine| {
+        machine.switch(10, 0, 5, S, 70).engine.gap(0, Some(0), 15);
+        machine.switch(40, 0, 9, S, 5);
+    });
+    assert_eq!(behind, []);
 }

@@ -5,7 +5,7 @@ use strata_ctf::read::TimeRange;
 use super::told::{range, Told};
 use crate::hand_tests::ORIGIN;
 use crate::hand_tests::V::{Text, I64, U32, U64};
-use crate::reports::wait::{AskedFor, History, Node, Span, What};
+use crate::reports::wait::{AskedFor, History, Interrupted, Node, Span, What};
 
 /// The path of a thread from then to then, as lines: `TID WHAT NANOS` with two blanks for each step down.
 fn path(told: &Told, of: TimeRange, tid: i64, (from, to): (u64, u64)) -> Vec<String> {
@@ -34,6 +34,11 @@ fn show(node: &Node, depth: usize, lines: &mut Vec<String>) {
     let what = match &node.what {
         What::Whole => "whole".to_owned(),
         What::Running => "running".to_owned(),
+        What::Interrupt(of) => {
+            let Interrupted { kind, number, name } = &**of;
+            let times = if node.count > 1 { format!(" {}×", node.count) } else { String::new() };
+            format!("{kind} {number} {name}{times}")
+        }
         What::Runnable { woken: true } => "woken".to_owned(),
         What::Runnable { woken: false } => "preempted".to_owned(),
         What::Blocked(wait) => {
@@ -299,4 +304,99 @@ fn path_of_a_wait_for_a_disk_goes_on_in_its_request_from_the_queue_to_the_end() 
         "    5 unknown 100",
     ];
     assert_eq!(lines[1..8], wanted, "{lines:?}");
+}
+
+#[test]
+fn path_has_the_interrupts_of_whoever_ran_apart_and_all_of_it_adds_up() {
+    let mut told = Told::new(&[(5, 5), (6, 6)]);
+    let irq = |told: &mut Told, (from, to): (u64, u64), tid, number| {
+        told.tell(from, tid, "irq_handler_entry", &[U32(number), Text("eth0")]);
+        told.tell(to, tid, "irq_handler_exit", &[U32(number)]);
+    };
+    let softirq = |told: &mut Told, time, tid, vec, begins| {
+        let name = if begins { "irq_softirq_entry" } else { "irq_softirq_exit" };
+        told.tell(time, tid, name, &[U32(vec)]);
+    };
+    told.switch(100, 0, 0, 5);
+    irq(&mut told, (120, 130), 5, 36);
+    irq(&mut told, (140, 145), 5, 36);
+    told.enter(150, 5, "read", &[U32(3), U64(1)]).switch(200, 5, 1, 6);
+    // In a softirq, an interrupt; and in a call, a softirq.
+    softirq(&mut told, 220, 6, 3, true);
+    irq(&mut told, (230, 234), 6, 37);
+    softirq(&mut told, 250, 6, 3, false);
+    told.enter(300, 6, "write", &[U32(4), U64(1)]).wake(310, 6, 5);
+    softirq(&mut told, 320, 6, 9, true);
+    softirq(&mut told, 330, 6, 9, false);
+    told.leave(340, 6, "write", 1).switch(400, 6, 1, 0);
+    // Of nobody: the CPU is idle.
+    irq(&mut told, (410, 420), 0, 36);
+    told.switch(450, 0, 0, 5);
+    softirq(&mut told, 460, 5, 1, true);
+    told.leave(500, 5, "read", 1).switch(600, 5, 1, 0);
+    let all = path(&told, TimeRange::ALL, 5, (100, 600));
+    // One of which the end is not in the trace is none.
+    let wanted = [
+        "5 whole 500",
+        "  5 running 235",
+        "  5 woken 140",
+        "  5 blocked read thread 110",
+        "    6 running 80",
+        "    6 softirq 3 NET_RX 26",
+        "    6 irq 37 eth0 4",
+        "  5 irq 36 eth0 2× 15",
+    ];
+    assert_eq!(all, wanted);
+    // What is cut off in the midst of it, wherever that is.
+    for cut in [(122, 600), (144, 600), (150, 233), (235, 300), (240, 460), (100, 231)] {
+        path(&told, TimeRange::ALL, 5, cut);
+        path(&told, TimeRange::ALL, 6, cut);
+    }
+    let (history, passed) = told.seen(TimeRange::ALL, History::new(TimeRange::ALL, None));
+    let world = passed.timeline.world();
+    let [five, six] = [5, 6].map(|tid| world.threads.find(0, tid).unwrap());
+    let node = |thread, (from, to): (u64, u64)| {
+        history.path(world, thread, ORIGIN + from as i64, ORIGIN + to as i64)
+    };
+    for from in 100..600 {
+        for to in (from + 1..=600).step_by(9) {
+            show(&node(five, (from, to)), 0, &mut Vec::new());
+            show(&node(six, (from, to)), 0, &mut Vec::new());
+        }
+    }
+    let of_6 = |of| path(&told, TimeRange::ALL, 6, of)[1..].join("");
+    assert_eq!(of_6((222, 232)), "  6 softirq 3 NET_RX 8  6 irq 37 eth0 2");
+    assert_eq!(of_6((232, 260)), "  6 softirq 3 NET_RX 16  6 running 10  6 irq 37 eth0 2");
+    // Two parts of one are one.
+    let of = |range| {
+        let parts = node(six, range).parts;
+        parts.iter().map(|part| (part.nanos, part.count)).collect::<Vec<_>>()
+    };
+    assert_eq!(of((200, 300)), [(70, 1), (26, 1), (4, 1)]);
+    assert_eq!(of((240, 250)), [(10, 1)]);
+}
+
+#[test]
+fn path_without_records_of_interrupts_has_none() {
+    let mut told = Told::new(&[(5, 5)]);
+    told.switch(100, 0, 0, 5).switch(200, 5, 1, 0);
+    assert_eq!(path(&told, TimeRange::ALL, 5, (100, 200)), ["5 whole 100", "  5 running 100"]);
+    // They take as much room as states.
+    let with = |interrupts: u64| {
+        let mut told = Told::new(&[(5, 5)]);
+        told.switch(100, 0, 0, 5);
+        for at in 0..interrupts {
+            told.tell(110 + 2 * at, 5, "irq_softirq_entry", &[U32(1)]);
+            told.tell(111 + 2 * at, 5, "irq_softirq_exit", &[U32(1)]);
+        }
+        told.switch(200, 5, 1, 0);
+        told
+    };
+    let left_out = |interrupts, room| {
+        let history = History::new(TimeRange::ALL, None).with_room(room);
+        with(interrupts).seen(TimeRange::ALL, history).0.left_out()
+    };
+    let states = left_out(0, 0);
+    assert_eq!(left_out(20, 0), states + 20);
+    assert_eq!((left_out(20, states as usize + 20), left_out(20, states as usize + 19)), (0, 1));
 }
