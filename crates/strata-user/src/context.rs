@@ -63,6 +63,12 @@ pub const EVENT_CONTEXTS: &[EventContext] = &[
     context(user::CTX_CGROUP_NS + 6, "user_ns", Kind::Unsigned(8), "of its user namespace"),
     context(user::CTX_UTS_NS, "uts_ns", Kind::Unsigned(8), "of its UTS namespace"),
     context(
+        user::CTX_CGROUP,
+        "cgroup_id",
+        Kind::Unsigned(8),
+        "number of the process' control group of version 2",
+    ),
+    context(
         user::CTX_PAGE_FAULT,
         "perf:thread:page-fault",
         Kind::Unsigned(8),
@@ -151,7 +157,8 @@ impl EventContext {
             self.number,
             user::CTX_PTHREAD_ID | user::CTX_CPU_ID | user::CTX_IP | user::CTX_CALLSTACK
         );
-        !is_of_moment && self.number <= user::CTX_UTS_NS
+        let is_counter = (user::CTX_PAGE_FAULT..=user::CTX_TASK_CLOCK).contains(&self.number);
+        !is_of_moment && !is_counter
     }
 
     /// The field of an event record.
@@ -227,6 +234,11 @@ impl EventContexts {
         self.nr == 0
     }
 
+    /// Is the control group among them?
+    pub(crate) fn has_group(&self) -> bool {
+        self.bytes().iter().any(|number| u32::from(*number) == user::CTX_CGROUP)
+    }
+
     /// Them.
     pub fn iter(&self) -> impl Iterator<Item = &'static EventContext> + '_ {
         let of = |number: &u8| {
@@ -254,7 +266,7 @@ mod tests {
     fn table_has_each_context_of_the_shared_memory_once_and_room_for_all() {
         let mut numbers: Vec<u32> = EVENT_CONTEXTS.iter().map(|context| context.number).collect();
         numbers.sort_unstable();
-        let all: Vec<u32> = (user::CTX_VPID..=user::CTX_TASK_CLOCK).collect();
+        let all: Vec<u32> = (user::CTX_VPID..=user::CTX_CGROUP).collect();
         assert_eq!(numbers, all);
         assert!(EVENT_CONTEXTS.len() <= user::CONTEXTS_MAX as usize);
         for context in EVENT_CONTEXTS {
@@ -278,6 +290,22 @@ mod tests {
     }
 
     #[test]
+    fn contexts_that_filters_name_in_programs_are_what_holds_for_a_moment() {
+        let not: Vec<&str> = EVENT_CONTEXTS
+            .iter()
+            .filter(|context| !context.is_asked_for())
+            .map(|context| context.name)
+            .filter(|name| !name.starts_with("perf:"))
+            .collect();
+        assert_eq!(not, ["pthread_id", "cpu_id", "ip", "callstack_user"]);
+        assert!(EVENT_CONTEXTS
+            .iter()
+            .all(|one| !one.name.starts_with("perf:") || !one.is_asked_for()));
+        let group = EventContexts::parse(&["vpid,cgroup_id"]).unwrap();
+        assert!(group.has_group() && !EventContexts::parse(&["cgroup_ns"]).unwrap().has_group());
+    }
+
+    #[test]
     fn contexts_are_in_their_order_each_once_and_the_thread_is_there_anyway() {
         let contexts = EventContexts::parse(&["ip,vpid", "vtid, ip", "perf:thread:page-fault"]);
         let contexts = contexts.unwrap();
@@ -293,7 +321,7 @@ mod tests {
         for (name, advice) in [
             ("vpdi", "'vpid'"),
             ("uid", "'vuid'"),
-            ("cgroup", "'cgroup_ns'"),
+            ("cgroup", "'cgroup_id'"),
             ("pid", "environment"),
             ("nice", "kernel's events only"),
             ("perf:cpu:instructions", "perf:thread:context-switches"),
