@@ -109,6 +109,17 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("prio", "of the kernel's events only"),
 ];
 
+/// How counters of a thread begin.
+const COUNTERS_OF_THREAD: &str = "perf:thread:";
+
+/// What perf or LTTng calls them besides.
+const SAME_COUNTERS: &[(&str, &str)] = &[
+    ("faults", "perf:thread:page-fault"),
+    ("page-faults", "perf:thread:page-fault"),
+    ("cs", "perf:thread:context-switches"),
+    ("cpu-clock", "perf:thread:task-clock"),
+];
+
 /// Contexts that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
@@ -125,11 +136,7 @@ fn hint(name: &str) -> String {
         return format!("not of applications' records: {advice}");
     }
     if name.starts_with("perf:") {
-        let known: Vec<&str> = names().filter(|name| name.starts_with("perf:")).collect();
-        return format!(
-            "not counted in programs, which can say of their threads what the kernel counts for each: {}",
-            known.join(", ")
-        );
+        return counter_hint(name);
     }
     let limit = (name.chars().count() / 3).max(1);
     let mut near: Vec<(usize, &str)> = names()
@@ -143,6 +150,28 @@ fn hint(name: &str) -> String {
         }
         None => "there is none. `--context help` lists all".to_owned(),
     }
+}
+
+/// Of a counter that there is not.
+fn counter_hint(name: &str) -> String {
+    let counters = || names().filter(|name| name.starts_with(COUNTERS_OF_THREAD));
+    let Some(counter) = name.strip_prefix(COUNTERS_OF_THREAD) else {
+        return "a counter of a CPU is of all that runs there, and no record has it. `perf stat -a` counts it; \
+                `--sample 99` shows where CPUs spend their time"
+            .to_owned();
+    };
+    let same = SAME_COUNTERS.iter().find(|(other, _)| *other == counter);
+    let near = || counters().find(|known| distance_within(name, known, 2).is_some());
+    if let Some(known) = same.map(|(_, known)| *known).or_else(near) {
+        return format!("there is none. Do you mean '{known}'?");
+    }
+    let known: Vec<&str> = counters().collect();
+    format!(
+        "it is read through a descriptor in each thread (perf_event_open), and Strata opens none in a program. \
+         `perf stat -p PID` counts it; `--sample 99` shows where CPUs spend their time. Without a descriptor a \
+         thread has {}",
+        known.join(", ")
+    )
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -324,7 +353,15 @@ mod tests {
             ("cgroup", "'cgroup_id'"),
             ("pid", "environment"),
             ("nice", "kernel's events only"),
-            ("perf:cpu:instructions", "perf:thread:context-switches"),
+            ("perf:cpu:instructions", "of all that runs there"),
+            ("perf:", "of all that runs there"),
+            ("perf:thread:instructions", "perf_event_open"),
+            ("perf:thread:instructions", "perf:thread:context-switches"),
+            ("perf:thread:raw:r013c:x86unhalted", "`perf stat -p PID`"),
+            ("perf:thread:cpu-migrations", "perf_event_open"),
+            ("perf:thread:page-faults", "'perf:thread:page-fault'"),
+            ("perf:thread:cs", "'perf:thread:context-switches'"),
+            ("perf:thread:task-clok", "'perf:thread:task-clock'"),
             ("", "--context help"),
         ] {
             let error = EventContexts::parse(&["ip", name]).unwrap_err().to_string();
