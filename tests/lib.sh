@@ -251,6 +251,40 @@ wait_for() {
 
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
+# make_group: a new control group that can have a limit of memory; its folder is in $group, the file that says the limit
+# in $limit_file, and "${in_group[@]}" COMMAND... is in it.
+make_group() {
+	local place
+	group=
+	for place in $(findmnt -n -r -t cgroup -O memory -o TARGET) $(findmnt -n -r -t cgroup2 -o TARGET); do
+		group=$place/${scratch##*/}
+		if mkdir "$group" 2>/dev/null; then
+			# shellcheck disable=SC2016,SC2034
+			in_group=(bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group")
+			for limit_file in memory.limit_in_bytes memory.max; do
+				[[ ! -w $group/$limit_file ]] || return 0
+			done
+			rmdir "$group"
+		fi
+		group=
+	done
+	return 1
+}
+
+remove_group() {
+	[[ -z ${group-} ]] || wait_for 60 rmdir "$group" 2>/dev/null
+}
+
+# set_limit MIB: of that group.
+set_limit() {
+	# Nor more by swapping; that limit is never the smaller one.
+	local with_swap=$group/memory.memsw.limit_in_bytes
+	[[ ! -w $with_swap ]] || echo -1 >"$with_swap"
+	echo $(($1 << 20)) >"$group/$limit_file" || fail "a limit of $1 MiB cannot be set"
+	[[ ! -w $with_swap ]] || echo $(($1 << 20)) >"$with_swap"
+	[[ ! -w $group/memory.swap.max ]] || echo 0 >"$group/memory.swap.max"
+}
+
 # lines FILE NUMBER: has it so many lines?
 lines() { (($(wc -l <"$1") >= $2)); }
 

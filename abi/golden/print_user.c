@@ -56,6 +56,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_USER_CTX_MAJOR);
 	CONSTANT(STRATA_ABI_USER_CTX_SWITCHES);
 	CONSTANT(STRATA_ABI_USER_CTX_TASK_CLOCK);
+	CONSTANT(STRATA_ABI_USER_CTX_CGROUP);
 	CONSTANT(STRATA_ABI_USER_CALLSTACK_MAX);
 	CONSTANT(STRATA_ABI_USER_COMM_BYTES);
 	CONSTANT(STRATA_ABI_USER_STATE_PRESENT);
@@ -139,6 +140,7 @@ static void session(void)
 	FIELD(strata_abi_user_session, replaces);
 	FIELD(strata_abi_user_session, contexts);
 	FIELD(strata_abi_user_session, reserved);
+	FIELD(strata_abi_user_session, cgroup_id);
 	FIELD(strata_abi_user_session, rules);
 	END(strata_abi_user_session);
 }

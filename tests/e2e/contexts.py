@@ -1,12 +1,15 @@
 """What records say of their moment is what the program has asked the kernel for in the same moment. Prints how many
 records of which moments were right, and says what is wrong with the others.
 
-contexts.py TEXT NAME...: of babeltrace2's text of a trace; NAME: the contexts that the records have.
+contexts.py TEXT NAME...: of babeltrace2's text of a trace; NAME: the contexts that the records have. GROUPS_SEEN: numbers
+of the control groups that they may say.
 """
+import os
 import re
 import sys
 from collections import Counter
 
+GROUPS = [int(number) for number in os.environ["GROUPS_SEEN"].split(",")]
 IDS = ["vuid", "veuid", "vsuid", "vgid", "vegid", "vsgid"]
 SAID = {"vtid": "tid", "vpid": "pid", "uts_ns": "uts", "mnt_ns": "mnt", "procname": "process", "threadname": "thread"}
 
@@ -54,6 +57,8 @@ def wrong(context, said):
     for name, value in zip(IDS, said["ids"]):
         if context.get(name, value) != value:
             yield f"{name} is {context[name]}, not {value}"
+    if context.get("cgroup_id", GROUPS[0]) not in GROUPS:
+        yield f"cgroup_id is {context['cgroup_id']}, not one of {GROUPS}"
     if "ip" in context and not said["from"] <= context["ip"] < said["to"]:
         yield f"ip is {context['ip']:#x}, outside of the site"
     if "callstack_user" in context:

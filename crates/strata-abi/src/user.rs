@@ -116,6 +116,8 @@ pub const CTX_MAJOR: u32 = 24;
 pub const CTX_SWITCHES: u32 = 25;
 /// [`Session::contexts`]: the thread's CPU time \[ns\], 8 bytes.
 pub const CTX_TASK_CLOCK: u32 = 26;
+/// [`Session::contexts`]: number of the process' control group of version 2, 8 bytes.
+pub const CTX_CGROUP: u32 = 27;
 /// Addresses of a call stack at most.
 pub const CALLSTACK_MAX: u32 = 16;
 /// Size of a name \[byte\].
@@ -294,10 +296,12 @@ pub struct Session {
     pub nr_contexts: AtomicU32,
     /// The generation of the session in whose place this one is; 0: of none.
     pub replaces: AtomicU64,
-    /// [`CTX_VPID`] to [`CTX_TASK_CLOCK`], in the order in which records have them.
+    /// [`CTX_VPID`] to [`CTX_CGROUP`], in the order in which records have them.
     pub contexts: [u8; CONTEXTS_MAX as usize],
     /// Not used.
-    pub reserved: [u32; 27],
+    pub reserved: [u32; 25],
+    /// [`CTX_CGROUP`], as the tracer sees it; 0: it does not say.
+    pub cgroup_id: AtomicU64,
     /// Rule text, see `strata/abi/rule.h`.
     pub rules: [u8; RULES_BYTES as usize],
 }
@@ -326,7 +330,8 @@ impl Default for Session {
             nr_contexts: AtomicU32::default(),
             replaces: AtomicU64::default(),
             contexts: [0; CONTEXTS_MAX as usize],
-            reserved: [0; 27],
+            reserved: [0; 25],
+            cgroup_id: AtomicU64::default(),
             rules: [0; RULES_BYTES as usize],
         }
     }

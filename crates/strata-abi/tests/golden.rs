@@ -81,7 +81,7 @@ fn user_mirror() -> String {
         SESSION_SETUP SESSION_ACTIVE SESSION_ENDING DEAD_NS SESSION_INHERIT SESSION_LARGE_HEADER
         SESSION_OVERWRITE SESSION_VTID CONTEXTS_MAX CTX_VPID CTX_PROCNAME CTX_THREADNAME CTX_PTHREAD_ID
         CTX_CPU_ID CTX_VUID CTX_VSGID CTX_IP CTX_CALLSTACK CTX_CGROUP_NS CTX_UTS_NS
-        CTX_PAGE_FAULT CTX_MINOR CTX_MAJOR CTX_SWITCHES CTX_TASK_CLOCK CALLSTACK_MAX COMM_BYTES STATE_PRESENT STATE_FLAG NO_ID
+        CTX_PAGE_FAULT CTX_MINOR CTX_MAJOR CTX_SWITCHES CTX_TASK_CLOCK CTX_CGROUP CALLSTACK_MAX COMM_BYTES STATE_PRESENT STATE_FLAG NO_ID
         SITE_DORMANT SITE_ON INTEGER FLOAT STRING ARRAY SEQUENCE TEXT FIELD_SIGNED FIELD_NETWORK FIELD_BOOL FIELDS_MAX NAME_MAX
         LEVEL_MAX);
     layout!(out, "strata_abi_user_clock_slot", user::ClockSlot, base_cycles multiplier base_ns
@@ -93,7 +93,7 @@ fn user_mirror() -> String {
     layout!(out, "strata_abi_user_session", user::Session, status flags generation heartbeat_ns
         channel_offset channel_bytes subbuf_bytes nr_subbufs next_id discarded_unmapped
         discarded_unstaged self_stopped rules_bytes create_errno discarded_no_clock
-        filter_bytes rules_version other_rules_bytes nr_contexts replaces contexts reserved rules);
+        filter_bytes rules_version other_rules_bytes nr_contexts replaces contexts reserved cgroup_id rules);
     layout!(out, "strata_abi_user_state", user::State, enabled flags description
         description_bytes sites nr_sites reserved ids);
     layout!(out, "strata_abi_user_site", user::Site, address displacement reserved);

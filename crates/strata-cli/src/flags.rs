@@ -358,11 +358,11 @@ pub struct RecordFlags {
     #[arg(long, value_enum, default_value_t = ModeFlag::Discard)]
     mode: ModeFlag,
 
-    /// Size of a sub-buffer, a power of two such as 512K or 2M [default: 1M]
+    /// Size of a sub-buffer, a power of two such as 512K or 2M [default: 1M, less with many CPUs or little memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     subbuf_size: Option<u64>,
 
-    /// Sub-buffers for each CPU of each process, a power of two [default: 8]
+    /// Sub-buffers for each CPU of each process, a power of two [default: 8, fewer with very many CPUs]
     #[arg(long, value_name = "N", alias = "subbufs")]
     num_subbuf: Option<u32>,
 

@@ -135,11 +135,16 @@ fn use_advised(options: &mut Options, flags: &RecordFlags) -> Result<()> {
     };
     let user = largest(LayerOf::User).filter(|_| options.records_applications());
     let kernel = largest(LayerOf::Kernel).filter(|_| options.kernel.is_some());
+    // Each layer has its own.
+    let before = options.for_kernel();
+    let of_kernel = kernel
+        .map_or((before.subbuf_bytes, before.nr_subbufs), |one| (one.subbuf_size, one.num_subbuf));
+    if let (true, Some(kernel)) = (user.is_some() || kernel.is_some(), &mut options.kernel) {
+        (kernel.subbuf_bytes, kernel.nr_subbufs) = (Some(of_kernel.0), Some(of_kernel.1));
+    }
     if let Some(one) = user {
         (options.subbuf_bytes, options.nr_subbufs) = (one.subbuf_size, one.num_subbuf);
-    }
-    if let (Some(one), Some(kernel)) = (kernel, &mut options.kernel) {
-        (kernel.subbuf_bytes, kernel.nr_subbufs) = (Some(one.subbuf_size), Some(one.num_subbuf));
+        options.is_size_given = true;
     }
     if !flags.quiet {
         let text = advised::used(user.into_iter().chain(kernel));

@@ -59,17 +59,20 @@ const THREAD: &str = "tid";
 
 /// There is none of this name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "kernel context '{name}': there is none. There are tid, which each record has, {}",
-    names()
-)]
+#[error("kernel context '{name}': {}", hint(.name))]
 pub struct ContextError {
     /// As it was written.
     name: String,
 }
 
-fn names() -> String {
-    ALL.map(|(name, ..)| name).join(", ")
+fn hint(name: &str) -> String {
+    if name.starts_with("perf:") {
+        return "counters are not recorded with the kernel's events. `perf stat -a` counts them; `--sample 99` shows \
+                where CPUs spend their time"
+            .to_owned();
+    }
+    let names = ALL.map(|(name, ..)| name).join(", ");
+    format!("there is none. There are tid, which each record has, {names}")
 }
 
 /// Those of a session, besides the thread that each record has.
@@ -240,6 +243,8 @@ mod tests {
         assert_eq!(Contexts::parse::<&str>(&[]).unwrap(), Contexts::default());
         let error = Contexts::parse(&["pid,vipd"]).unwrap_err().to_string();
         assert!(error.starts_with("kernel context 'vipd'") && error.contains("ppid"), "{error}");
+        let error = Contexts::parse(&["perf:cpu:cycles"]).unwrap_err().to_string();
+        assert!(error.contains("`perf stat -a`") && !error.contains("ppid"), "{error}");
     }
 
     #[test]

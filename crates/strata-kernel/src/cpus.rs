@@ -13,7 +13,7 @@ const CPUS_MAX: u32 = 1 << 16;
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// `0-3,5`, as the kernel lists CPUs.
-pub(crate) fn cpus(list: &str) -> impl Iterator<Item = u32> + '_ {
+pub fn cpus(list: &str) -> impl Iterator<Item = u32> + '_ {
     let ranges = list.trim().split(',').filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let last: u32 = last.parse().ok()?;

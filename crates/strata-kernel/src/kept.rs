@@ -215,6 +215,12 @@ impl Kept {
         self.boot == boot()
     }
 
+    /// The size of its sub-buffers \[byte\], and how many each CPU has.
+    #[must_use]
+    pub fn sizes(&self) -> (u64, u64) {
+        (self.subbuf_bytes, self.nr_subbufs)
+    }
+
     /// What all its records have; what was added to it some have besides.
     pub(crate) fn contexts(&self) -> Contexts {
         Contexts::of_bits(self.contexts)

@@ -52,6 +52,7 @@ mod whom;
 
 pub use classes::Classes;
 pub use contexts::{ContextError, Contexts};
+pub use cpus::cpus as listed_cpus;
 pub use error::{Error, Reason};
 pub use event::{KernelEvent, Probe, Source};
 pub use follow::Follow;

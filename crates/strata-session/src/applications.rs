@@ -142,7 +142,7 @@ impl Applications {
             SessionError::System { what, source }
         })?;
         let filtered = Filtered::new(options, &rules);
-        let spec = spec(options, rules, filter);
+        let spec = spec(&options.for_programs(), rules, filter);
         Ok(Applications {
             who: Some(who),
             listener: listener.ok(),

@@ -140,10 +140,15 @@ impl KernelLayer {
             check_filter(filter, &described, options.records_applications())?;
         }
         let found = whole::of(&described, &Tracked::default());
+        let before = context.kept.as_ref().and_then(|kept| kept.before());
+        let sizes = (options.subbuf_bytes, u64::from(options.nr_subbufs));
+        // Sizes that were chosen for the machine, as it was then, stay.
+        let chosen = before.as_ref().filter(|_| !options.is_size_given);
+        let (subbuf_bytes, nr_subbufs) = chosen.map_or(sizes, |noted| noted.kernel.sizes());
         let spec = Spec {
             loss_mode: options.mode,
-            subbuf_bytes: options.subbuf_bytes,
-            nr_subbufs: u64::from(options.nr_subbufs),
+            subbuf_bytes,
+            nr_subbufs,
             events: described,
             follow: follow(options, asked),
             contexts: asked.contexts,
@@ -155,16 +160,12 @@ impl KernelLayer {
         };
         let has_stacks = asked.contexts.has_stack() || asked.sample.is_some();
         let (of_others, follow) = (is_of_others(&spec) || has_stacks, spec.follow.clone());
-        let mut before = None;
         let session = match &context.kept {
             None => KernelSession::begin(spec, None, &mut progress),
-            Some(kept) => {
-                before = kept.before();
-                kept.keeping().and_then(|keeping| match &before {
-                    Some(noted) => KernelSession::take_up(&spec, noted.kernel.clone(), keeping),
-                    None => KernelSession::begin(spec, Some(keeping), &mut progress),
-                })
-            }
+            Some(kept) => kept.keeping().and_then(|keeping| match &before {
+                Some(noted) => KernelSession::take_up(&spec, noted.kernel.clone(), keeping),
+                None => KernelSession::begin(spec, Some(keeping), &mut progress),
+            }),
         };
         let session = session.map_err(failed)?;
         if stop.flow().is_break() {

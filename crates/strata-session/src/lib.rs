@@ -1,7 +1,7 @@
 //! Sessions: what `strata record` and `strata list` do, without a word to the terminal.
 //!
 //! ```text
-//! options.rs         what a session is asked to do; plan.rs: the same of one that stays, as data
+//! options.rs         what a session is asked to do, sizes.rs: how large buffers are; plan.rs: of one that stays, as data
 //! record.rs          `strata record`: one session, and its command
 //! standing.rs        a session that stays, and is changed; what of it goes on when it is killed, and its triggers
 //! session.rs         create, start, run, stop, destroy over any layers
@@ -33,9 +33,10 @@ pub mod report;
 #[cfg(test)]
 mod scratch_tests;
 mod session;
+mod sizes;
 pub mod standing;
 
-pub use kernel::default::{of_plan as kernel_by_default, ByDefault, RULES as DEFAULT_KERNEL_RULES};
+pub use kernel::default::{of_plan as kernel_by_default, RULES as DEFAULT_KERNEL_RULES};
 pub use machine::{doctor, kernel_list, listing};
 pub use output::folder;
 pub use output::folder::{has_parts, time_name};

@@ -18,6 +18,8 @@ use strata_user::{EventContexts, Rules};
 
 use crate::record::preload::Part;
 use crate::report::{KERNEL, USER};
+use crate::sizes::{BuffersOf, Hardware};
+pub use crate::sizes::{NR_SUBBUFS, SUBBUF_BYTES};
 
 /// What is recorded of the kernel.
 #[derive(Debug, Clone, Default)]
@@ -165,7 +167,7 @@ pub struct Options {
     pub vtid: bool,
     /// What it says of its moment besides.
     pub contexts: EventContexts,
-    /// The user said one of these two, or both.
+    /// The user said one of these two, or both: they are kept to. Else they may be too large for this machine.
     pub is_size_given: bool,
     /// How often what is not yet a whole sub-buffer is written; zero: only at the end.
     pub flush: Duration,
@@ -195,10 +197,6 @@ pub struct Options {
     pub command: Vec<OsString>,
 }
 
-/// Size of a sub-buffer unless told otherwise \[byte\].
-pub const SUBBUF_BYTES: u64 = 1 << 20;
-/// Sub-buffers of a stream unless told otherwise.
-pub const NR_SUBBUFS: u32 = 8;
 /// Flush period unless told otherwise.
 pub const FLUSH: Duration = Duration::from_secs(1);
 /// Longest time that can be asked for: ten years.
@@ -465,15 +463,34 @@ impl Options {
 }
 
 impl Options {
-    /// The same with the sizes of the kernel's buffers.
-    pub(crate) fn for_kernel(&self) -> Options {
+    /// The same with the sizes of the kernel's buffers, on this machine.
+    #[must_use]
+    pub fn for_kernel(&self) -> Options {
         let mut options = self.clone();
         if let Some(kernel) = &self.kernel {
             options.subbuf_bytes = kernel.subbuf_bytes.unwrap_or(self.subbuf_bytes);
             options.nr_subbufs = kernel.nr_subbufs.unwrap_or(self.nr_subbufs);
             options.is_size_given |= kernel.has_sizes();
         }
-        options
+        options.fitted(BuffersOf::Kernel)
+    }
+
+    /// The same with the sizes of programs' buffers, on this machine.
+    pub(crate) fn for_programs(&self) -> Options {
+        let are_named = !self.pids.is_empty() || !self.command.is_empty();
+        self.clone().fitted(match are_named && !self.everyone {
+            true => BuffersOf::Program,
+            false => BuffersOf::EveryProgram,
+        })
+    }
+
+    /// With smaller buffers, where these would be a burden on this machine and nobody asked for them.
+    pub(crate) fn fitted(mut self, of: BuffersOf) -> Options {
+        if !self.is_size_given {
+            let usual = (self.subbuf_bytes, self.nr_subbufs);
+            (self.subbuf_bytes, self.nr_subbufs) = Hardware::here().fit(of, usual);
+        }
+        self
     }
 
     /// `of`: how the flags begin that said the sizes.
@@ -679,6 +696,33 @@ mod tests {
             assert_eq!(found.is_ok(), is_fine, "{flush:?} {duration:?}: {found:?}");
         }
         assert_eq!(check(&|options| options.max_bytes = Some(1)), Ok(()));
+    }
+
+    #[test]
+    fn sizes_that_were_asked_for_are_kept_to_and_others_are_no_burden() {
+        let asked = Options {
+            subbuf_bytes: SUBBUF_BYTES_MAX,
+            nr_subbufs: 16,
+            is_size_given: true,
+            ..Options::default()
+        };
+        let sizes = |options: Options| (options.subbuf_bytes, options.nr_subbufs);
+        assert_eq!(sizes(asked.for_programs()), (SUBBUF_BYTES_MAX, 16));
+        assert_eq!(sizes(asked.for_kernel()), (SUBBUF_BYTES_MAX, 16));
+        // 16 GiB for each CPU are one on any machine.
+        let chosen = Options { is_size_given: false, ..asked };
+        let every = chosen.for_programs().stream_bytes();
+        let pids = vec![1];
+        let named = Options { pids: pids.clone(), ..chosen.clone() }.for_programs().stream_bytes();
+        let command = vec!["x".into()];
+        let all = Options { command, everyone: true, ..chosen.clone() }.for_programs();
+        assert!(every <= named && named < chosen.stream_bytes(), "{every} {named}");
+        assert_eq!(all.stream_bytes(), every);
+        assert!(chosen.for_kernel().stream_bytes() < chosen.stream_bytes());
+        let own = KernelOptions { nr_subbufs: Some(32), ..KernelOptions::default() };
+        let own = Options { kernel: Some(own), pids, ..chosen };
+        assert_eq!(sizes(own.for_kernel()), (SUBBUF_BYTES_MAX, 32));
+        assert_eq!(own.for_programs().stream_bytes(), named);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use strata_user::{possible_cpus, EventContexts};
 use crate::options::{Options, OptionsError, Rotation, NR_SUBBUFS, RATE_MAX, SUBBUF_BYTES};
 use crate::plan::tracked::Tracked;
 use crate::report::{KERNEL, USER};
+use crate::sizes::BuffersOf;
 
 mod change;
 mod lower;
@@ -564,13 +565,17 @@ impl Plan {
             (size, number, _) => (size.or(self.subbuf_size), number.or(self.num_subbuf)),
         };
         let default = Options::default();
+        let of = match channel.layer {
+            LayerOf::User => BuffersOf::EveryProgram,
+            LayerOf::Kernel => BuffersOf::Kernel,
+        };
         Options {
             mode: match (self.snapshot, channel.mode) {
                 (true, _) | (false, Some(Loss::Overwrite)) => LossMode::Overwrite,
                 (false, Some(Loss::Discard) | None) => LossMode::Discard,
             },
             flush: channel.flush_ms.map_or(default.flush, Duration::from_millis),
-            ..self.buffers(size, number)
+            ..self.buffers(size, number).fitted(of)
         }
     }
 

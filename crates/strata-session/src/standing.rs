@@ -505,6 +505,11 @@ impl<'a> Standing<'a> {
                 .position(|one| one.layer == channel.layer && one.channel == channel.name);
             let look = index.and_then(|index| layers.get(index));
             let options = self.plan.fixed(channel);
+            // What was taken up, or was too large for this kernel, has others than are planned.
+            let made = look.map(|look| (look.buffers.subbuf_bytes, look.buffers.nr_subbufs));
+            let (subbuf_size, num_subbuf) = made
+                .filter(|(size, _)| *size > 0)
+                .unwrap_or((options.subbuf_bytes, options.nr_subbufs));
             ChannelLook {
                 figures: look.map(|look| look.figures).unwrap_or_default(),
                 layer: channel.layer,
@@ -515,8 +520,8 @@ impl<'a> Standing<'a> {
                     strata_model::LossMode::Discard => "discard",
                     strata_model::LossMode::Overwrite => "overwrite",
                 },
-                subbuf_size: options.subbuf_bytes,
-                num_subbuf: options.nr_subbufs,
+                subbuf_size,
+                num_subbuf,
                 contexts: self.plan.contexts(channel),
                 fill: look.map(|look| look.fill),
                 discards: look

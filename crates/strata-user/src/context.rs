@@ -63,6 +63,12 @@ pub const EVENT_CONTEXTS: &[EventContext] = &[
     context(user::CTX_CGROUP_NS + 6, "user_ns", Kind::Unsigned(8), "of its user namespace"),
     context(user::CTX_UTS_NS, "uts_ns", Kind::Unsigned(8), "of its UTS namespace"),
     context(
+        user::CTX_CGROUP,
+        "cgroup_id",
+        Kind::Unsigned(8),
+        "number of the process' control group of version 2",
+    ),
+    context(
         user::CTX_PAGE_FAULT,
         "perf:thread:page-fault",
         Kind::Unsigned(8),
@@ -103,6 +109,17 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("prio", "of the kernel's events only"),
 ];
 
+/// How counters of a thread begin.
+const COUNTERS_OF_THREAD: &str = "perf:thread:";
+
+/// What perf or LTTng calls them besides.
+const SAME_COUNTERS: &[(&str, &str)] = &[
+    ("faults", "perf:thread:page-fault"),
+    ("page-faults", "perf:thread:page-fault"),
+    ("cs", "perf:thread:context-switches"),
+    ("cpu-clock", "perf:thread:task-clock"),
+];
+
 /// Contexts that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
@@ -119,11 +136,7 @@ fn hint(name: &str) -> String {
         return format!("not of applications' records: {advice}");
     }
     if name.starts_with("perf:") {
-        let known: Vec<&str> = names().filter(|name| name.starts_with("perf:")).collect();
-        return format!(
-            "not counted in programs, which can say of their threads what the kernel counts for each: {}",
-            known.join(", ")
-        );
+        return counter_hint(name);
     }
     let limit = (name.chars().count() / 3).max(1);
     let mut near: Vec<(usize, &str)> = names()
@@ -139,6 +152,28 @@ fn hint(name: &str) -> String {
     }
 }
 
+/// Of a counter that there is not.
+fn counter_hint(name: &str) -> String {
+    let counters = || names().filter(|name| name.starts_with(COUNTERS_OF_THREAD));
+    let Some(counter) = name.strip_prefix(COUNTERS_OF_THREAD) else {
+        return "a counter of a CPU is of all that runs there, and no record has it. `perf stat -a` counts it; \
+                `--sample 99` shows where CPUs spend their time"
+            .to_owned();
+    };
+    let same = SAME_COUNTERS.iter().find(|(other, _)| *other == counter);
+    let near = || counters().find(|known| distance_within(name, known, 2).is_some());
+    if let Some(known) = same.map(|(_, known)| *known).or_else(near) {
+        return format!("there is none. Do you mean '{known}'?");
+    }
+    let known: Vec<&str> = counters().collect();
+    format!(
+        "it is read through a descriptor in each thread (perf_event_open), and Strata opens none in a program. \
+         `perf stat -p PID` counts it; `--sample 99` shows where CPUs spend their time. Without a descriptor a \
+         thread has {}",
+        known.join(", ")
+    )
+}
+
 fn names() -> impl Iterator<Item = &'static str> {
     EVENT_CONTEXTS.iter().map(|context| context.name)
 }
@@ -151,7 +186,8 @@ impl EventContext {
             self.number,
             user::CTX_PTHREAD_ID | user::CTX_CPU_ID | user::CTX_IP | user::CTX_CALLSTACK
         );
-        !is_of_moment && self.number <= user::CTX_UTS_NS
+        let is_counter = (user::CTX_PAGE_FAULT..=user::CTX_TASK_CLOCK).contains(&self.number);
+        !is_of_moment && !is_counter
     }
 
     /// The field of an event record.
@@ -227,6 +263,11 @@ impl EventContexts {
         self.nr == 0
     }
 
+    /// Is the control group among them?
+    pub(crate) fn has_group(&self) -> bool {
+        self.bytes().iter().any(|number| u32::from(*number) == user::CTX_CGROUP)
+    }
+
     /// Them.
     pub fn iter(&self) -> impl Iterator<Item = &'static EventContext> + '_ {
         let of = |number: &u8| {
@@ -254,7 +295,7 @@ mod tests {
     fn table_has_each_context_of_the_shared_memory_once_and_room_for_all() {
         let mut numbers: Vec<u32> = EVENT_CONTEXTS.iter().map(|context| context.number).collect();
         numbers.sort_unstable();
-        let all: Vec<u32> = (user::CTX_VPID..=user::CTX_TASK_CLOCK).collect();
+        let all: Vec<u32> = (user::CTX_VPID..=user::CTX_CGROUP).collect();
         assert_eq!(numbers, all);
         assert!(EVENT_CONTEXTS.len() <= user::CONTEXTS_MAX as usize);
         for context in EVENT_CONTEXTS {
@@ -278,6 +319,22 @@ mod tests {
     }
 
     #[test]
+    fn contexts_that_filters_name_in_programs_are_what_holds_for_a_moment() {
+        let not: Vec<&str> = EVENT_CONTEXTS
+            .iter()
+            .filter(|context| !context.is_asked_for())
+            .map(|context| context.name)
+            .filter(|name| !name.starts_with("perf:"))
+            .collect();
+        assert_eq!(not, ["pthread_id", "cpu_id", "ip", "callstack_user"]);
+        assert!(EVENT_CONTEXTS
+            .iter()
+            .all(|one| !one.name.starts_with("perf:") || !one.is_asked_for()));
+        let group = EventContexts::parse(&["vpid,cgroup_id"]).unwrap();
+        assert!(group.has_group() && !EventContexts::parse(&["cgroup_ns"]).unwrap().has_group());
+    }
+
+    #[test]
     fn contexts_are_in_their_order_each_once_and_the_thread_is_there_anyway() {
         let contexts = EventContexts::parse(&["ip,vpid", "vtid, ip", "perf:thread:page-fault"]);
         let contexts = contexts.unwrap();
@@ -293,10 +350,18 @@ mod tests {
         for (name, advice) in [
             ("vpdi", "'vpid'"),
             ("uid", "'vuid'"),
-            ("cgroup", "'cgroup_ns'"),
+            ("cgroup", "'cgroup_id'"),
             ("pid", "environment"),
             ("nice", "kernel's events only"),
-            ("perf:cpu:instructions", "perf:thread:context-switches"),
+            ("perf:cpu:instructions", "of all that runs there"),
+            ("perf:", "of all that runs there"),
+            ("perf:thread:instructions", "perf_event_open"),
+            ("perf:thread:instructions", "perf:thread:context-switches"),
+            ("perf:thread:raw:r013c:x86unhalted", "`perf stat -p PID`"),
+            ("perf:thread:cpu-migrations", "perf_event_open"),
+            ("perf:thread:page-faults", "'perf:thread:page-fault'"),
+            ("perf:thread:cs", "'perf:thread:context-switches'"),
+            ("perf:thread:task-clok", "'perf:thread:task-clock'"),
             ("", "--context help"),
         ] {
             let error = EventContexts::parse(&["ip", name]).unwrap_err().to_string();

@@ -22,6 +22,7 @@ mod description;
 mod error;
 mod filter;
 mod find;
+mod group;
 mod identity;
 mod ids;
 mod launch;

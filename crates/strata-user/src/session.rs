@@ -14,6 +14,7 @@ use crate::clock::{Clock, Publisher};
 use crate::context::EventContexts;
 use crate::error::Error;
 use crate::filter::Program;
+use crate::group;
 use crate::ids::Ids;
 use crate::ledger::Share;
 use crate::memory::{session, state, to_pages, Lock, Memory};
@@ -168,6 +169,7 @@ impl AppSession {
             HeaderChoice::Large => true,
         };
         session.write_slot(spec)?;
+        session.tell_group();
         session.u64(offset_of!(user::Session, replaces)).store(replaces, Ordering::Relaxed);
         session.make_channel(spec)?;
         session.clock_due = Instant::now() + session.publisher.publish(memory, clock);
@@ -410,8 +412,22 @@ impl AppSession {
         self.check_slot()?;
         let now = Clock::monotonic_ns();
         self.u64(offset_of!(user::Session, heartbeat_ns)).store(now, Ordering::Relaxed);
+        self.tell_group();
         self.heartbeat_due = Instant::now() + HEARTBEAT;
         Ok(())
+    }
+
+    /// Tells a process whose records have it in which control group it is now: nobody else follows where it is moved to.
+    /// One that is not seen from here says it itself, as it was when it began to record.
+    fn tell_group(&self) {
+        if !self.format.contexts.has_group() {
+            return;
+        }
+        let found = group::of(self.app.pid());
+        // The number was its own if it still is.
+        if let Some(found) = found.filter(|_| self.app.is_alive()) {
+            self.u64(offset_of!(user::Session, cgroup_id)).store(found, Ordering::Relaxed);
+        }
     }
 
     /// Which tracepoints that are there now the rules select.
@@ -474,6 +490,7 @@ impl AppSession {
             (offset_of!(user::Session, discarded_no_clock), 0),
             (offset_of!(user::Session, self_stopped), 0),
             (offset_of!(user::Session, replaces), 0),
+            (offset_of!(user::Session, cgroup_id), 0),
             (offset_of!(user::Session, heartbeat_ns), Clock::monotonic_ns()),
         ] {
             self.u64(field).store(value, Ordering::Relaxed);
@@ -656,7 +673,7 @@ impl AppSession {
         Ok(grown)
     }
 
-    /// Says that we live, and keeps the process' clock right. Returns when to call this again.
+    /// Says that we live, in which control group the process is, and keeps its clock right. Returns when to call this again.
     ///
     /// # Errors
     /// [`Error::SlotTaken`]: we had not moved for too long.

@@ -423,6 +423,29 @@ fn tick_keeps_the_heartbeat_and_the_clock_going() {
 }
 
 #[test]
+fn tick_tells_a_process_in_which_group_it_is_if_its_records_have_it() {
+    let (fake, clock) = (Fake::with_tracepoints(), clock());
+    let told = || fake.session_u64(0, offset_of!(user::Session, cgroup_id));
+    drop(AppSession::start(&fake.open(), &spec(&["*"]), &clock).unwrap());
+    assert_eq!(told(), 0);
+    let contexts = crate::EventContexts::parse(&["vpid,cgroup_id"]).unwrap();
+    let with = SessionSpec { contexts, ..spec(&["*"]) };
+    let mut session = AppSession::start(&fake.open(), &with, &clock).unwrap();
+    // 0: there are none of version 2.
+    let group = crate::group::of(std::process::id()).unwrap_or(0);
+    assert_eq!(told(), group);
+    // As if it had been moved meanwhile. What is not seen does not change what was said.
+    fake.put_u64(crate::memory::session(0) + offset_of!(user::Session, cgroup_id), 1);
+    session.heartbeat_due = Instant::now();
+    session.tick(&clock).unwrap();
+    assert_eq!(told(), group.max(1));
+    // The next one in this place does not have it.
+    drop(session);
+    let _session = AppSession::start(&fake.open(), &spec(&["*"]), &clock).unwrap();
+    assert_eq!(told(), 0);
+}
+
+#[test]
 fn start_in_a_process_that_has_ended_says_gone_and_adopt_reads_the_rest() {
     let mut fake = Fake::spawned_unseen().described();
     fake.kill();

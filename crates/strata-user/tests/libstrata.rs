@@ -205,12 +205,12 @@ fn application_refuses_contexts_that_it_cannot_write_and_counts_their_records() 
     let mut running = Running::start(&[], None);
     let app = running.find();
     let vpid = user::CTX_VPID as u8;
-    let every: Vec<u8> = (1..=user::CTX_TASK_CLOCK as u8).collect();
+    let every: Vec<u8> = (1..=user::CTX_CGROUP as u8).collect();
     for (nr, numbers, is_fine) in [
         (1, &[vpid][..], true),
         (every.len() as u32, &every[..], true),
         (1, &[0], false),
-        (1, &[user::CTX_TASK_CLOCK as u8 + 1], false),
+        (1, &[user::CTX_CGROUP as u8 + 1], false),
         (1, &[255], false),
         (2, &[vpid, vpid], false),
         (user::CONTEXTS_MAX + 1, &every[..], false),

@@ -4,11 +4,14 @@
  * records have what was so when its channel was mapped.
  */
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 
 #include "context.h"
@@ -30,6 +33,7 @@ static const uint8_t bytes_of[] = {
 	[STRATA_ABI_USER_CTX_IP] = 8,
 	[STRATA_ABI_USER_CTX_CALLSTACK] = 4 + 8 * STRATA_ABI_USER_CALLSTACK_MAX,
 	[STRATA_ABI_USER_CTX_CGROUP_NS... STRATA_ABI_USER_CTX_TASK_CLOCK] = 8,
+	[STRATA_ABI_USER_CTX_CGROUP] = 8,
 };
 
 _Static_assert(sizeof(bytes_of) <= 32, "a context is a bit of a word");
@@ -91,6 +95,74 @@ static void ask_process_name(char name[STRATA_ABI_USER_COMM_BYTES], uint32_t pid
 		name[n - 1] = '\0';
 }
 
+/* Where control groups of version 2 may be mounted: alone, or beside version 1. */
+static const char group_roots[][23] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+
+#define GROUPS_BYTES (16u << 10) /* of all that /proc says of them; a path is at most 4 KiB */
+
+/* Reads what is in the file at @path, at most @room bytes. Returns how many. */
+static uint64_t read_file(const char *path, char *to, uint64_t room)
+{
+	long fd = strata_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0), n;
+	uint64_t bytes = 0;
+
+	if (fd < 0)
+		return 0;
+	while ((n = strata_syscall(SYS_read, fd, (long)(to + bytes), room - bytes)) > 0)
+		bytes += (uint64_t)n;
+	strata_syscall(SYS_close, fd);
+	return bytes;
+}
+
+/*
+ * In the @bytes of /proc/self/cgroup at @text: the path of the group of version 2, made a text. NULL: there is none, or
+ * it is outside of what this process sees.
+ */
+static char *path_of_group(char *text, uint64_t bytes)
+{
+	char *line = text, *end;
+
+	for (; (end = (char *)memchr(line, '\n', bytes)); line = end + 1) {
+		bytes -= (uint64_t)(end + 1 - line);
+		*end = '\0';
+		if (strncmp(line, "0::/", 4) != 0)
+			continue;
+		line += 3;
+		return strcmp(line, "/..") != 0 && strncmp(line, "/../", 4) != 0 ? line : NULL;
+	}
+	return NULL;
+}
+
+/* What bpf_get_current_cgroup_id() gives in the process: the inode of its group's folder. 0: it does not see that. */
+static uint64_t ask_cgroup(void)
+{
+	const uint64_t front = sizeof(group_roots[0]);
+	struct statfs system;
+	struct stat status;
+	uint64_t found = 0;
+	size_t i, length;
+	char *text, *path;
+
+	text = (char *)strata_mmap(NULL, GROUPS_BYTES, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (text == MAP_FAILED)
+		return 0;
+	path = path_of_group(text + front,
+			     read_file("/proc/self/cgroup", text + front, GROUPS_BYTES - front));
+	for (i = 0; path && !found && i < sizeof(group_roots) / sizeof(*group_roots); i++) {
+		/* In front of the path, where nothing is needed any more. */
+		length = strlen(group_roots[i]);
+		memcpy(path - length, group_roots[i], length);
+		if (!strata_syscall(SYS_statfs, (long)(path - length), (long)&system) &&
+		    system.f_type == CGROUP2_SUPER_MAGIC &&
+		    !strata_syscall(SYS_newfstatat, AT_FDCWD, (long)(path - length), (long)&status,
+				    0))
+			found = status.st_ino;
+	}
+	strata_munmap(text, GROUPS_BYTES);
+	return found;
+}
+
 /*
  * The contexts of @session, checked. Returns 0, or -EINVAL: one of them is unknown, or there twice, and records that
  * its tracer can read cannot be written. errno may change.
@@ -116,6 +188,13 @@ int strata_contexts_map(const struct strata_abi_user_session *session,
 		if (kind >= STRATA_ABI_USER_CTX_CGROUP_NS && kind <= STRATA_ABI_USER_CTX_UTS_NS)
 			contexts->namespace[kind - STRATA_ABI_USER_CTX_CGROUP_NS] =
 				ask_namespace(kind - STRATA_ABI_USER_CTX_CGROUP_NS);
+		if (kind == STRATA_ABI_USER_CTX_CGROUP) {
+			contexts->cgroup_told = &session->cgroup_id;
+			contexts->cgroup = strata_load_relaxed(contexts->cgroup_told);
+			/* Made by this process itself, or by a tracer that does not see it. */
+			if (!contexts->cgroup)
+				contexts->cgroup = ask_cgroup();
+		}
 	}
 	contexts->nr = nr;
 	contexts->pid = ask_pid();
@@ -258,6 +337,14 @@ static uint32_t id_of(struct values *values, uint32_t nr)
 	return values->ids[nr];
 }
 
+/* The tracer follows where the process is moved to. */
+static uint64_t cgroup_of(const struct values *values)
+{
+	const uint64_t told = strata_load_relaxed(values->mapped->cgroup_told);
+
+	return told ? told : values->mapped->cgroup;
+}
+
 /* Between vfork() and exec the child has its parent's memory. */
 static uint32_t pid_of(const struct values *values)
 {
@@ -350,6 +437,8 @@ static unsigned char *put_one(struct values *values, uint32_t kind, unsigned cha
 		return put_eight(to, values->site);
 	case STRATA_ABI_USER_CTX_CALLSTACK:
 		return put_callstack(values, caller, to);
+	case STRATA_ABI_USER_CTX_CGROUP:
+		return put_eight(to, cgroup_of(values));
 	default:
 		break;
 	}

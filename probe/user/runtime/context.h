@@ -2,7 +2,8 @@
 /*
  * context.h - what records of a session say of their moment, besides their thread (STRATA_ABI_USER_CTX_*). Names, ids and
  * namespaces are asked of the kernel once, and again when libstrata is told that a program may have changed them;
- * counters and call stacks for each record. A session without contexts pays nothing.
+ * counters and call stacks for each record; of its control group a process hears from the tracer. A session without
+ * contexts pays nothing.
  */
 #ifndef STRATA_RUNTIME_CONTEXT_H
 #define STRATA_RUNTIME_CONTEXT_H

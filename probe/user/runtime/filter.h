@@ -152,6 +152,7 @@ STRATA_FILTER_INLINE const char *strata_filter_context_name(uint32_t nr)
 		"time_ns",
 		"user_ns",
 		"uts_ns",
+		[STRATA_ABI_USER_CTX_CGROUP] = "cgroup_id",
 	};
 
 	return nr < sizeof(names) / sizeof(*names) ? names[nr] : "";

@@ -355,6 +355,8 @@ static uint32_t copy_sessions(unsigned char *memory)
 		to[i].discarded_unmapped = 0;
 		to[i].discarded_unstaged = 0;
 		to[i].discarded_no_clock = 0;
+		/* It may begin in another one (CLONE_INTO_CGROUP). */
+		to[i].cgroup_id = 0;
 		copy_rules(memory, &to[i], i);
 		/* What is larger is refused when it is mapped. */
 		if (from[i].filter_bytes)

@@ -73,6 +73,8 @@ struct strata_user_contexts {
 	int told_of_ids;
 	uint32_t ids[STRATA_USER_CONTEXT_IDS];
 	uint64_t namespace[STRATA_USER_CONTEXT_NAMESPACES];
+	const uint64_t *cgroup_told; /* what the tracer says, while it does; 0: nothing */
+	uint64_t cgroup;
 	char process_name[STRATA_ABI_USER_COMM_BYTES];
 };
 

@@ -184,10 +184,9 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
 #define STRATA_ABI_USER_DEAD_NS UINT64_C(10000000000)
 
 /* strata_abi_user_session.flags */
-#define STRATA_ABI_USER_SESSION_INHERIT 1u /* children by fork() get it too */
-#define STRATA_ABI_USER_SESSION_LARGE_HEADER \
-	2u /* record headers are "large", else "compact" (ring/header.h) */
-#define STRATA_ABI_USER_SESSION_OVERWRITE 4u /* the channel's loss mode */
+#define STRATA_ABI_USER_SESSION_INHERIT	     1u /* children by fork() get it too */
+#define STRATA_ABI_USER_SESSION_LARGE_HEADER 2u /* headers are "large", else "compact" */
+#define STRATA_ABI_USER_SESSION_OVERWRITE    4u /* the channel's loss mode */
 #define STRATA_ABI_USER_SESSION_VTID \
 	8u /* a record's payload has its thread's id in front of it, in the process' namespace: 4 bytes */
 
@@ -202,12 +201,10 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
 #define STRATA_ABI_USER_CTX_THREADNAME 3u
 #define STRATA_ABI_USER_CTX_PTHREAD_ID 4u /* u64 */
 #define STRATA_ABI_USER_CTX_CPU_ID     5u /* i32 */
-#define STRATA_ABI_USER_CTX_VUID \
-	6u /* u32, as the five behind it: veuid, vsuid, vgid, vegid, vsgid */
-#define STRATA_ABI_USER_CTX_VSGID 11u
-#define STRATA_ABI_USER_CTX_IP	  12u /* u64: the site's address */
-#define STRATA_ABI_USER_CTX_CALLSTACK \
-	13u /* u32 frames, and as many u64; the first one is the site */
+#define STRATA_ABI_USER_CTX_VUID       6u /* u32, then veuid, vsuid, vgid, vegid, vsgid */
+#define STRATA_ABI_USER_CTX_VSGID      11u
+#define STRATA_ABI_USER_CTX_IP	       12u /* u64: the site's address */
+#define STRATA_ABI_USER_CTX_CALLSTACK  13u /* u32 frames, and as many u64, the site first */
 #define STRATA_ABI_USER_CTX_CGROUP_NS  14u /* u64, inodes: cgroup ipc mnt net pid time user uts */
 #define STRATA_ABI_USER_CTX_UTS_NS     21u
 #define STRATA_ABI_USER_CTX_PAGE_FAULT 22u /* u64, of the thread so far, as the four behind it: */
@@ -215,6 +212,7 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
 #define STRATA_ABI_USER_CTX_MAJOR      24u
 #define STRATA_ABI_USER_CTX_SWITCHES   25u /* context switches */
 #define STRATA_ABI_USER_CTX_TASK_CLOCK 26u /* CPU time [ns] */
+#define STRATA_ABI_USER_CTX_CGROUP     27u /* u64: number of the process' control group of version 2 */
 
 #define STRATA_ABI_USER_CALLSTACK_MAX 16u
 #define STRATA_ABI_USER_COMM_BYTES    17u
@@ -245,7 +243,8 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
  *    112     8  replaces                   tracer, before ACTIVE; the generation of the session in whose place this
  *                                          one is; 0: of none
  *    120    28  contexts                   tracer or process; STRATA_ABI_USER_CTX_*
- *    148   108  reserved
+ *    148   100  reserved
+ *    248     8  cgroup_id                  tracer, a few times a second; atomic. Of the context; 0: it does not say
  *    256  3840  rules                      tracer or process; see rule.h
  */
 struct strata_abi_user_session {
@@ -270,7 +269,8 @@ struct strata_abi_user_session {
 	uint32_t nr_contexts;
 	uint64_t replaces;
 	uint8_t contexts[STRATA_ABI_USER_CONTEXTS_MAX];
-	uint32_t reserved[27];
+	uint32_t reserved[25];
+	uint64_t cgroup_id;
 	char rules[STRATA_ABI_USER_RULES_BYTES];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_session) == 4096, "session size");

@@ -55,11 +55,11 @@ pub struct InstallBootFlags {
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/var/lib/strata/boot")]
     pub output: PathBuf,
 
-    /// Size of a sub-buffer, a power of two such as 512K or 2M [default: 1M]
+    /// Size of a sub-buffer, a power of two such as 512K or 2M [default: 1M, less with many CPUs or little memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     subbuf_size: Option<u64>,
 
-    /// Sub-buffers for each CPU, a power of two [default: 8]
+    /// Sub-buffers for each CPU, a power of two [default: 8, fewer with very many CPUs]
     #[arg(long, value_name = "N")]
     num_subbuf: Option<u32>,
 

@@ -5,7 +5,7 @@ use anyhow::bail;
 use strata_session::options::FLUSH;
 use strata_session::plan::{Change, ContextChange, EnableEvents, LayerOf, Loss, Plan};
 use strata_session::report::{NoKernel, EVERY_TRACEPOINT};
-use strata_session::{kernel_by_default, ByDefault, DEFAULT_KERNEL_RULES};
+use strata_session::{kernel_by_default, DEFAULT_KERNEL_RULES};
 
 use super::sessions::{sampling, split};
 use super::{CtfFlag, ModeFlag, RecordFlags};
@@ -44,12 +44,9 @@ impl RecordFlags {
         };
         let by_default = options.kernel.as_ref().filter(|kernel| kernel.is_default());
         let may_lack_kernel = by_default.is_some_and(|kernel| !kernel.is_required()) && !self.keep;
-        let (mut no_kernel, mut kernel_size) = (None, None);
+        let mut no_kernel = None;
         let kernel = match (&options.kernel, by_default.map(|_| kernel_by_default(&options))) {
-            (_, Some(Ok(ByDefault { rules, subbuf_bytes }))) => {
-                kernel_size = subbuf_bytes;
-                rules
-            }
+            (_, Some(Ok(rules))) => rules,
             (_, Some(Err(why))) if may_lack_kernel => {
                 no_kernel = Some(why);
                 Vec::new()
@@ -96,7 +93,7 @@ impl RecordFlags {
             let flush = u64::try_from(self.flush.as_millis()).unwrap_or(u64::MAX);
             channel.flush_ms = (self.flush != FLUSH).then_some(flush);
             if channel.layer == LayerOf::Kernel {
-                channel.subbuf_size = self.kernel_subbuf_size.or(kernel_size);
+                channel.subbuf_size = self.kernel_subbuf_size;
                 channel.num_subbuf = self.kernel_num_subbuf;
             }
         }

@@ -78,11 +78,12 @@ pub struct CreateFlags {
     #[arg(long)]
     pub keep: bool,
 
-    /// Size of a sub-buffer of channels that say nothing else, a power of two such as 512K or 2M [default: 1M]
+    /// Size of a sub-buffer of channels that say nothing else, a power of two such as 512K or 2M [default: 1M, less with
+    /// many CPUs or little memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub subbuf_size: Option<u64>,
 
-    /// Sub-buffers for each CPU of each process, a power of two [default: 8]
+    /// Sub-buffers for each CPU of each process, a power of two [default: 8, fewer with very many CPUs]
     #[arg(long, value_name = "N")]
     pub num_subbuf: Option<u32>,
 

@@ -189,7 +189,8 @@ fn flags_that_contradict_or_make_no_sense_are_refused_by_name() {
         (&["-u", "a:*", "--lttng-env"], "--lttng-env"),
         (&["-k", ""], "--kernel"),
         (&["--context", "ip,vpdi"], "'vpid'"),
-        (&["--context", "perf:cpu:cycles"], "perf:thread:page-fault"),
+        (&["--context", "perf:thread:cycles"], "perf:thread:page-fault"),
+        (&["--kernel-context", "perf:cpu:cycles"], "perf stat -a"),
     ] {
         let text = record(arguments).unwrap_err();
         assert!(text.contains(part), "{arguments:?}: {text}");

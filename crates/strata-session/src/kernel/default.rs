@@ -27,31 +27,17 @@ pub const RULES: [&str; 9] = [
     "irq_softirq_entry,irq_softirq_exit",
 ];
 
-/// All buffers together, of machines with many CPUs \[byte\].
-const BUFFER_BYTES_MAX: u64 = 256 << 20;
-/// Smallest sub-buffer that is made for that \[byte\].
-const SUBBUF_BYTES_MIN: u64 = 64 << 10;
 /// What loading the programs takes besides the buffers, and what must be left behind it \[byte\].
 const MEMORY_BYTES: u64 = 128 << 20;
 
-/// What a session that stays records of the kernel where nobody said it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ByDefault {
-    /// Those of [`RULES`] that select an event of this kernel.
-    pub rules: Vec<String>,
-    /// The size of a sub-buffer, where that of the other channels is too large for this machine \[byte\].
-    pub subbuf_bytes: Option<u64>,
-}
-
-/// The same of this machine, or why there is nothing: what is known before programs are loaded.
+/// What a session that stays records of the kernel where nobody said it: those of [`RULES`] that select an event of this
+/// kernel, or why there is nothing, as far as that is known before programs are loaded.
 ///
 /// # Errors
 /// [`NoKernel`]: the kernel cannot be recorded, or not by this user.
-pub fn of_plan(options: &Options) -> Result<ByDefault, NoKernel> {
+pub fn of_plan(options: &Options) -> Result<Vec<String>, NoKernel> {
     check().map_err(|error| reason_of(&error))?;
-    let options = &options.for_kernel();
-    let sized = sized(options, nr_cpus(options));
-    if !is_there_memory(&sized) {
+    if !is_there_memory(&options.for_kernel()) {
         return Err(no_memory());
     }
     let catalog = super::catalog().map_err(|error| reason_of(&error))?;
@@ -59,10 +45,9 @@ pub fn of_plan(options: &Options) -> Result<ByDefault, NoKernel> {
     let matched = selection.apply(&catalog).matched;
     let rules: Vec<String> =
         matched.into_iter().filter(|(_, number)| *number > 0).map(|(rule, _)| rule).collect();
-    let is_smaller = sized.subbuf_bytes != options.subbuf_bytes;
     match rules.is_empty() {
         true => Err(reason(&SessionError::NothingSelected(Vec::new()))),
-        false => Ok(ByDefault { rules, subbuf_bytes: is_smaller.then_some(sized.subbuf_bytes) }),
+        false => Ok(rules),
     }
 }
 
@@ -85,10 +70,10 @@ pub(crate) fn begin(
             notify(notice);
         }
     };
-    let mut sized = sized(asked.options, nr_cpus(asked.options));
-    sized.pids = still(&sized.pids, is_there);
+    let mut options = asked.options.clone();
+    options.pids = still(&options.pids, is_there);
     let kernel = KernelOptions { rules: RULES.map(str::to_owned).to_vec(), ..asked.kernel.clone() };
-    let asked_for = Asked { options: &sized, kernel: &kernel, ..*asked };
+    let asked_for = Asked { options: &options, kernel: &kernel, ..*asked };
     let mut begin = || KernelLayer::begin(&asked_for, &mut notify);
     if asked.kernel.is_required() {
         return begin().map(|layer| Ok(layer.by_default()));
@@ -97,7 +82,7 @@ pub(crate) fn begin(
     if let Err(error) = check() {
         return Ok(Err(reason_of(&error)));
     }
-    if !is_there_memory(&sized) {
+    if !is_there_memory(&options) {
         return Ok(Err(no_memory()));
     }
     Ok(match begin() {
@@ -159,19 +144,6 @@ fn reason_of(cause: &KernelError) -> NoKernel {
     NoKernel { why: cause.to_string(), is_failure }
 }
 
-/// With buffers that are no burden on a machine with many CPUs, unless their size was asked for.
-fn sized(options: &Options, nr_cpus: u64) -> Options {
-    let mut sized = options.clone();
-    if !options.is_size_given {
-        while sized.subbuf_bytes > SUBBUF_BYTES_MIN
-            && buffer_bytes(&sized, nr_cpus) > BUFFER_BYTES_MAX
-        {
-            sized.subbuf_bytes /= 2;
-        }
-    }
-    sized
-}
-
 /// Those that can be in the machine.
 fn nr_cpus(options: &Options) -> u64 {
     let attr = Attr {
@@ -226,21 +198,6 @@ mod tests {
     }
 
     #[test]
-    fn default_buffers_of_many_cpus_are_smaller_unless_their_size_was_asked_for() {
-        let options = Options::default();
-        for (nr_cpus, subbuf_bytes) in
-            [(2, 1 << 20), (32, 1 << 20), (33, 1 << 19), (8192, 64 << 10)]
-        {
-            assert_eq!(sized(&options, nr_cpus).subbuf_bytes, subbuf_bytes, "{nr_cpus}");
-        }
-        // That it is the same as without a word does not matter.
-        for subbuf_bytes in [1 << 20, 2 << 20] {
-            let asked = Options { subbuf_bytes, is_size_given: true, ..options.clone() };
-            assert_eq!(sized(&asked, 8192).subbuf_bytes, subbuf_bytes);
-        }
-    }
-
-    #[test]
     fn default_layer_is_wanted_where_one_of_the_processes_is_there() {
         let pids = |pids: &[u32]| Options { pids: pids.to_vec(), ..Options::default() };
         let own = std::process::id();
@@ -284,19 +241,5 @@ mod tests {
         let none = reason(&SessionError::NothingSelected(Vec::new()));
         let why = "it has none of the events".to_owned();
         assert_eq!(none, NoKernel { why, is_failure: true });
-    }
-
-    #[test]
-    fn malicious_number_of_cpus_ends_at_the_smallest_buffers() {
-        let options = Options::default();
-        for nr_cpus in [0, 1, u64::from(u32::MAX), u64::MAX] {
-            let sized = sized(&options, nr_cpus);
-            let smallest = [SUBBUF_BYTES_MIN, options.subbuf_bytes][usize::from(nr_cpus < 2)];
-            assert_eq!(sized.subbuf_bytes, smallest, "{nr_cpus}");
-            assert_eq!(sized.nr_subbufs, options.nr_subbufs);
-        }
-        // What is smaller already stays.
-        let small = Options { subbuf_bytes: 4096, ..options };
-        assert_eq!(sized(&small, u64::MAX).subbuf_bytes, 4096);
     }
 }

@@ -8,11 +8,12 @@ use std::fs;
 use rustix::process::{getrlimit, Resource};
 use strata_kernel::doctor::Finding;
 use strata_kernel::elf::{find, ElfError};
-use strata_ring::{stream_layout, Attr, LossMode, Publish};
-use strata_user::{holds_senders, listening_folder, Clock, ClockKind, WhyNot, COUNTER};
+use strata_user::{
+    holds_senders, listening_folder, possible_cpus, Clock, ClockKind, WhyNot, COUNTER,
+};
 
 use crate::machine::listing::{list, Listing};
-use crate::options::{NR_SUBBUFS, SUBBUF_BYTES};
+use crate::sizes::{kib, BuffersOf, Hardware, NR_SUBBUFS, SUBBUF_BYTES};
 
 /// Descriptors of a program that is recorded: its memory twice, itself, its trace's folder; a file on the way.
 const FDS_PER_PROGRAM: u64 = 5;
@@ -147,22 +148,8 @@ fn senders(are_held: bool) -> Finding {
 
 /// What one program's buffers take at most, as they are by default \[byte\].
 fn buffers() -> u64 {
-    let attr = Attr {
-        loss_mode: LossMode::Discard,
-        publish: Publish::ByCommit,
-        subbuf_bytes: SUBBUF_BYTES,
-        nr_subbufs: NR_SUBBUFS.into(),
-        nr_cpus: 0,
-        start_position: 0,
-    };
-    let streams = stream_layout(&attr).map_or(1, |layout| layout.nr_streams.into());
-    (SUBBUF_BYTES * u64::from(NR_SUBBUFS)).saturating_mul(streams)
-}
-
-/// A line of /proc/meminfo \[byte\].
-fn kib(meminfo: &str, name: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    let (size, number) = Hardware::here().fit(BuffersOf::Program, (SUBBUF_BYTES, NR_SUBBUFS));
+    (size * u64::from(number)).saturating_mul(possible_cpus().into())
 }
 
 /// What buffers there is room for.

@@ -465,8 +465,9 @@ fn rotation_is_of_sessions_that_write_and_within_its_limits() {
 #[test]
 fn channel_beyond_the_limit_of_memory_is_refused_with_the_figures() {
     let (mib, cpus) = (1u64 << 20, u64::from(possible_cpus()));
-    let plan = Plan { max_memory: Some(9 * cpus * mib), ..Plan::new(false, None) };
-    // Eight sub-buffers of 1 MiB for each CPU.
+    let (subbuf_size, num_subbuf) = (Some(mib), Some(8));
+    let max_memory = Some(9 * cpus * mib);
+    let plan = Plan { max_memory, subbuf_size, num_subbuf, ..Plan::new(false, None) };
     let one = plan.changed(&Change::EnableChannel(channel(LayerOf::User, "one"))).unwrap();
     let two = Change::EnableChannel(channel(LayerOf::Kernel, "two"));
     let text = refused(&one, &two);
