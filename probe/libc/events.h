@@ -9,6 +9,7 @@
  *   pthread   what was waited for: a lock that another thread had, a condition
  *   pthread_all  each call, with its result
  *   io        begin and end of calls that move bytes; .result as the function's, .error is errno where that failed
+ *   io_all    each character that is written to a stream, or read from it
  *   dl        objects that are loaded and given back
  *   functions code compiled with -finstrument-functions
  *
@@ -106,6 +107,13 @@ STRATA_EVENT(pthread_all, cond_signal, INFO, pthread_call);
 STRATA_EVENT(pthread_all, cond_broadcast, INFO, pthread_call);
 #endif
 
+#if defined(STRATA_LIBC_IO) || defined(STRATA_LIBC_STDIO)
+STRATA_CLASS(io_fd, (int fd, const void *caller), strata_int(fd, fd),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(io_end, (ssize_t result, int error), strata_int(result, result),
+	     strata_int(error, error));
+#endif
+
 #ifdef STRATA_LIBC_IO
 #include "address.h"
 
@@ -118,8 +126,6 @@ STRATA_CLASS(io_open, (int flags, const void *caller), strata_hex(flags, flags),
 	     strata_pointer(caller, caller));
 STRATA_CLASS(io_open_end, (const char *path, int result, int error), strata_string(path, path),
 	     strata_int(result, result), strata_int(error, error));
-STRATA_CLASS(io_fd, (int fd, const void *caller), strata_int(fd, fd),
-	     strata_pointer(caller, caller));
 STRATA_CLASS(io_bytes, (int fd, size_t size, const void *caller), strata_int(fd, fd),
 	     strata_int(size, size), strata_pointer(caller, caller));
 STRATA_CLASS(io_vector, (int fd, int iovcnt, const void *caller), strata_int(fd, fd),
@@ -128,8 +134,6 @@ STRATA_CLASS(io_packet, (int fd, size_t size, int flags, const void *caller), st
 	     strata_int(size, size), strata_hex(flags, flags), strata_pointer(caller, caller));
 STRATA_CLASS(io_message, (int fd, int flags, const void *caller), strata_int(fd, fd),
 	     strata_hex(flags, flags), strata_pointer(caller, caller));
-STRATA_CLASS(io_end, (ssize_t result, int error), strata_int(result, result),
-	     strata_int(error, error));
 STRATA_CLASS(io_addressed_end,
 	     (ssize_t result, int error, const struct strata_libc_address *address),
 	     strata_int(result, result), strata_int(error, error),
@@ -140,16 +144,6 @@ STRATA_CLASS(io_messages, (int fd, unsigned int vlen, int flags, const void *cal
 	     strata_pointer(caller, caller));
 STRATA_CLASS(io_messages_end, (int result, int error, size_t bytes), strata_int(result, result),
 	     strata_int(error, error), strata_int(bytes, bytes));
-STRATA_CLASS(io_fopen, (const void *caller), strata_pointer(caller, caller));
-STRATA_CLASS(io_fopen_end,
-	     (const char *path, const char *mode, const void *file, int fd, int error),
-	     strata_string(path, path), strata_text(mode, mode, 7), strata_pointer(file, file),
-	     strata_int(fd, fd), strata_int(error, error));
-STRATA_CLASS(io_file, (const void *file, const void *caller), strata_pointer(file, file),
-	     strata_pointer(caller, caller));
-STRATA_CLASS(io_file_bytes, (const void *file, size_t size, size_t nmemb, const void *caller),
-	     strata_pointer(file, file), strata_int(size, size), strata_int(nmemb, nmemb),
-	     strata_pointer(caller, caller));
 
 /* open() and its variants, also creat(); read, write: pread() and pwrite(), too. */
 STRATA_EVENT(io, open_begin, INFO, io_open);
@@ -181,6 +175,25 @@ STRATA_EVENT(io, accept_begin, INFO, io_fd);	      /* accept4(), too */
 STRATA_EVENT(io, accept_end, INFO, io_addressed_end); /* .result: the descriptor */
 STRATA_EVENT(io, close_begin, INFO, io_fd);
 STRATA_EVENT(io, close_end, INFO, io_end);
+#endif
+
+#ifdef STRATA_LIBC_STDIO
+STRATA_CLASS(io_fopen, (const void *caller), strata_pointer(caller, caller));
+STRATA_CLASS(io_fopen_end,
+	     (const char *path, const char *mode, const void *file, int fd, int error),
+	     strata_string(path, path), strata_text(mode, mode, 7), strata_pointer(file, file),
+	     strata_int(fd, fd), strata_int(error, error));
+STRATA_CLASS(io_file, (const void *file, const void *caller), strata_pointer(file, file),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(io_file_size, (const void *file, size_t size, const void *caller),
+	     strata_pointer(file, file), strata_int(size, size), strata_pointer(caller, caller));
+STRATA_CLASS(io_character, (const void *file, int result, int error, const void *caller),
+	     strata_pointer(file, file), strata_int(result, result), strata_int(error, error),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(io_file_bytes, (const void *file, size_t size, size_t nmemb, const void *caller),
+	     strata_pointer(file, file), strata_int(size, size), strata_int(nmemb, nmemb),
+	     strata_pointer(caller, caller));
+
 STRATA_EVENT(io, fopen_begin, INFO, io_fopen);
 STRATA_EVENT(io, fopen_end, INFO, io_fopen_end);
 STRATA_EVENT(io, fread_begin, INFO, io_file_bytes);
@@ -189,6 +202,22 @@ STRATA_EVENT(io, fwrite_begin, INFO, io_file_bytes);
 STRATA_EVENT(io, fwrite_end, INFO, io_end);
 STRATA_EVENT(io, fclose_begin, INFO, io_file);
 STRATA_EVENT(io, fclose_end, INFO, io_end);
+STRATA_EVENT(io, fflush_begin, INFO, io_file); /* .file 0: of all */
+STRATA_EVENT(io, fflush_end, INFO, io_end);
+STRATA_EVENT(io, printf_begin, INFO, io_file); /* fprintf(), vprintf(), ..., too */
+STRATA_EVENT(io, printf_end, INFO, io_end);    /* .result: bytes */
+STRATA_EVENT(io, dprintf_begin, INFO, io_fd);
+STRATA_EVENT(io, dprintf_end, INFO, io_end);
+STRATA_EVENT(io, fputs_begin, INFO, io_file_size); /* puts(), too, with its newline */
+STRATA_EVENT(io, fputs_end, INFO, io_end);
+STRATA_EVENT(io, fgets_begin, INFO, io_file_size);
+STRATA_EVENT(io, fgets_end, INFO, io_end); /* .result: bytes in front of the first zero; -1: none */
+STRATA_EVENT(io, getline_begin, INFO, io_file); /* getdelim(), too */
+STRATA_EVENT(io, getline_end, INFO, io_end);
+
+/* Each call, behind it; .result: 1, or -1 where it failed or there was none. */
+STRATA_EVENT(io_all, fputc, INFO, io_character); /* putc(), putchar(), too */
+STRATA_EVENT(io_all, fgetc, INFO, io_character);
 #endif
 
 #ifdef STRATA_LIBC_DL

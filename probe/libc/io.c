@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io.c - calls of libc that open, connect, read, write and close. What libc calls of itself is not seen: read() in fread().
+ * io.c - calls of libc that open, connect, read, write and close; streams are stdio.c's. What libc calls of itself is not
+ * seen: read() in fread().
  *
  * Cancellation points stay some: who is cancelled leaves the call without an end.
  */
@@ -10,44 +11,11 @@
 
 #include <fcntl.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "events.h"
-#include "next.h"
-
-#define WANTS(event)                                                                              \
-	__builtin_expect((STRATA_ENABLED(io, event##_begin) | STRATA_ENABLED(io, event##_end)) && \
-				 !strata_libc_is_own(STRATA_LIBC_CALLER),                         \
-			 0)
-
-/* errno of a result that is an error. */
-#define ERROR(result) ((result) < 0 ? errno : 0)
-
-/* Has the kernel read the path? Only then is it one. */
-static int is_read(int result, int error)
-{
-	switch (result < 0 ? error : 0) {
-	case 0:
-	case ENOENT:
-	case EACCES:
-	case ENOTDIR:
-	case ELOOP:
-	case EISDIR:
-	case EEXIST:
-	case EPERM:
-	case EROFS:
-	case ETXTBSY:
-	case ENXIO:
-	case ENODEV:
-	case EBUSY:
-		return 1;
-	default:
-		return 0;
-	}
-}
+#include "io.h"
 
 /* ---- open ---- */
 
@@ -124,28 +92,6 @@ CREATS(creat64)
 
 /* ---- read, write, close ---- */
 
-/*
- * @before is done first; the event's begin has @said and the caller, its end @ended; what the function gets is behind
- * these.
- */
-#define OPEN(...) __VA_ARGS__
-#define RECORDS(type, event, name, parameters, before, said, ended, ...)              \
-	STRATA_LIBC_EXPORT type name parameters;                                      \
-	STRATA_LIBC_NEXT_IS(name)                                                     \
-	STRATA_LIBC_EXPORT type name parameters                                       \
-	{                                                                             \
-		type result;                                                          \
-                                                                                      \
-		if (!WANTS(event))                                                    \
-			return STRATA_LIBC_NEXT(name)(__VA_ARGS__);                   \
-		before;                                                               \
-		STRATA_TRACE_EVENT(io, event##_begin, OPEN said, STRATA_LIBC_CALLER); \
-		result = STRATA_LIBC_NEXT(name)(__VA_ARGS__);                         \
-		STRATA_TRACE_EVENT(io, event##_end, OPEN ended);                      \
-		return result;                                                        \
-	}
-#define CALLS(type, event, name, parameters, said, ...) \
-	RECORDS(type, event, name, parameters, , said, (result, ERROR(result)), __VA_ARGS__)
 #define MOVES(event, name, parameters, ...) \
 	CALLS(ssize_t, event, name, parameters, (fd, size), __VA_ARGS__)
 #define VECTORS(event, name, parameters, ...) \
@@ -247,53 +193,6 @@ MANY(sendmmsg, sendmmsg, (int fd, struct mmsghdr *from, unsigned int n, int flag
 MANY(recvmmsg, recvmmsg,
      (int fd, struct mmsghdr *to, unsigned int n, int flags, struct timespec *until), to, fd, to, n,
      flags, until)
-
-/* ---- stdio ---- */
-
-#define FOPENS(name)                                                                           \
-	STRATA_LIBC_NEXT_IS(name)                                                              \
-	STRATA_LIBC_EXPORT FILE *name(const char *path, const char *mode)                      \
-	{                                                                                      \
-		FILE *file;                                                                    \
-		int saved;                                                                     \
-                                                                                               \
-		if (!WANTS(fopen))                                                             \
-			return STRATA_LIBC_NEXT(name)(path, mode);                             \
-		STRATA_TRACE_EVENT(io, fopen_begin, STRATA_LIBC_CALLER);                       \
-		file = STRATA_LIBC_NEXT(name)(path, mode);                                     \
-		saved = errno;                                                                 \
-		STRATA_TRACE_EVENT(io, fopen_end, is_read(file ? 0 : -1, saved) ? path : NULL, \
-				   is_read(file ? 0 : -1, saved) ? mode : NULL, file,          \
-				   file ? fileno(file) : -1, file ? 0 : saved);                \
-		errno = saved;                                                                 \
-		return file;                                                                   \
-	}
-
-FOPENS(fopen)
-FOPENS(fopen64)
-
-#define FMOVES(event, name, parameters, ...)                            \
-	RECORDS(size_t, event, name, parameters, , (file, size, nmemb), \
-		((ssize_t)result, result < nmemb && ferror(file) ? errno : 0), __VA_ARGS__)
-
-FMOVES(fread, fread, (void *to, size_t size, size_t nmemb, FILE *file), to, size, nmemb, file)
-FMOVES(fread, __fread_chk, (void *to, size_t room, size_t size, size_t nmemb, FILE *file), to, room,
-       size, nmemb, file)
-FMOVES(fwrite, fwrite, (const void *from, size_t size, size_t nmemb, FILE *file), from, size, nmemb,
-       file)
-
-/* Headers have macros of these names. */
-#undef fread_unlocked
-#undef fwrite_unlocked
-
-FMOVES(fread, fread_unlocked, (void *to, size_t size, size_t nmemb, FILE *file), to, size, nmemb,
-       file)
-FMOVES(fread, __fread_unlocked_chk, (void *to, size_t room, size_t size, size_t nmemb, FILE *file),
-       to, room, size, nmemb, file)
-FMOVES(fwrite, fwrite_unlocked, (const void *from, size_t size, size_t nmemb, FILE *file), from,
-       size, nmemb, file)
-
-CALLS(int, fclose, fclose, (FILE * file), (file), file)
 
 __attribute__((constructor)) static void begin(void)
 {

@@ -129,7 +129,7 @@ def elves():
     return made
 
 
-# Begin and end of slices, counters, and who runs, in the spellings that are known.
+# Begin and end of slices, counters, who runs, and call stacks, in the spellings that are known.
 SLICES = """/* CTF 1.8 */
 typealias integer { size = 8; align = 8; } := uint8_t;
 typealias integer { size = 32; align = 8; } := uint32_t;
@@ -147,7 +147,8 @@ EVENTS = [("work_begin", "uint32_t _id;"), ("work_end", "uint32_t _id;"), ("sysc
           ("syscall_exit_read", "int32_t _ret;"), ("x_open", "string _path;"), ("x_close", "string _path;"),
           ("sched_switch", "string _prev_comm; int32_t _prev_tid; int32_t _prev_prio; int32_t _prev_state; "
            "string _next_comm; int32_t _next_tid; int32_t _next_prio;"),
-          ("sched_process_exit", "string _comm; int32_t _tid;"), ("queue", "uint32_t _length;")]
+          ("sched_process_exit", "string _comm; int32_t _tid;"), ("queue", "uint32_t _length;"),
+          ("called", "uint32_t _callstack_user[1];"), ("cpu_clock", "uint32_t _callstack_kernel[1];")]
 
 
 def slices():
@@ -161,7 +162,7 @@ def slices():
                     7: b"a\0" + struct.pack("<i", 1)}
         records = b""
         for time, (number, tid) in enumerate([(0, 1), (2, 1), (4, 2), (8, 1), (6, 1), (3, 1), (1, 1), (5, 2), (1, 2), (0, 1),
-                                              (7, 1), (0, 1), (2, 1), (1, 1), (3, 1), (0, 2)]):
+                                              (7, 1), (0, 1), (2, 1), (1, 1), (3, 1), (0, 2), (9, 1), (10, 2)]):
             records += struct.pack("<BI2i", number, 10 * time, tid, 7) + payloads.get(number, struct.pack("<I", 5))
         for discarded in (0, 3):
             bits = 8 * (16 + len(records))

@@ -28,7 +28,8 @@ FIELDS = {
     "InternedData": {1: ("event_categories", "Interned", 1), 2: ("event_names", "Interned", 1),
                      3: ("debug_annotation_names", "Interned", 1), 5: ("function_names", "InternedString", 1),
                      6: ("frames", "Frame", 1), 7: ("callstacks", "Callstack", 1),
-                     17: ("mapping_paths", "InternedString", 1), 19: ("mappings", "Mapping", 1)},
+                     17: ("mapping_paths", "InternedString", 1), 19: ("mappings", "Mapping", 1),
+                     29: ("debug_annotation_string_values", "InternedString", 1)},
     "InternedString": {1: ("iid", "u", 0), 2: ("str", "s", 0)},
     "Frame": {1: ("iid", "u", 0), 2: ("function_name_id", "u", 0), 3: ("mapping_id", "u", 0), 4: ("rel_pc", "u", 0)},
     "Callstack": {1: ("iid", "u", 0), 2: ("frame_ids", "u", 1)},
@@ -50,7 +51,7 @@ FIELDS = {
                         4: ("int_value", "i", 0), 5: ("double_value", "d", 0), 6: ("string_value", "s", 0),
                         7: ("pointer_value", "u", 0), 10: ("name", "s", 0),
                         11: ("dict_entries", "DebugAnnotation", 1),
-                        12: ("array_values", "DebugAnnotation", 1)},
+                        12: ("array_values", "DebugAnnotation", 1), 17: ("string_value_iid", "u", 0)},
     "ProcessTree": {1: ("processes", "Process", 1), 2: ("threads", "Thread", 1)},
     "Process": {1: ("pid", "I", 0), 2: ("ppid", "I", 0), 3: ("cmdline", "s", 1)},
     "Thread": {1: ("tid", "I", 0), 2: ("name", "s", 0), 3: ("tgid", "I", 0)},
@@ -263,6 +264,8 @@ class Model:
             return self.entries(annotation["dict_entries"], names)
         if "array_values" in annotation:
             return [self.value(one, names) for one in annotation["array_values"]]
+        if "string_value_iid" in annotation:
+            return names["debug_annotation_string_values", annotation["string_value_iid"]]
         values = [value for name, value in annotation.items() if name.endswith("_value")]
         assert len(values) <= 1, annotation
         return values[0] if values else []

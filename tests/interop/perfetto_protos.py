@@ -17,6 +17,8 @@ def look(message, own, path):
     assert names == set(own), f"{path}: {sorted(names)} and {sorted(own)}"
     for field, value in message.ListFields():
         below = own[field.name]
+        if isinstance(value, bytes):
+            value = value.decode("utf-8")
         if field.message_type is None:
             assert value == below or list(value) == below, f"{path}.{field.name}: {value} and {below}"
         elif isinstance(below, list):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libc_calls.c - a program that locks, moves bytes and looks up symbols, and knows how often it has called what:
+ * libc_calls.c - a program that locks, moves bytes, prints and looks up symbols, and knows how often it has called what:
  *
  *   libc_calls N PLUGIN   in two threads and in a child, which loads PLUGIN
  *
@@ -10,10 +10,12 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -34,6 +36,18 @@
 	_(accept_begin)     \
 	_(close_begin)      \
 	_(open_begin)       \
+	_(fopen_begin)      \
+	_(fclose_begin)     \
+	_(fflush_begin)     \
+	_(fread_begin)      \
+	_(fwrite_begin)     \
+	_(printf_begin)     \
+	_(dprintf_begin)    \
+	_(fputs_begin)      \
+	_(fgets_begin)      \
+	_(getline_begin)    \
+	_(fputc)            \
+	_(fgetc)            \
 	_(sym_begin)        \
 	_(mutex_lock)       \
 	_(mutex_unlock)     \
@@ -60,14 +74,18 @@ static unsigned long counts[NR];
 
 extern const char __executable_start, etext;
 
-/* libc's own write() is nobody's event. */
+/* No call that is an event. */
 static void say(void)
 {
-	int i;
+	char line[200];
+	int i, bytes;
 
-	for (i = 0; i < NR; i++)
-		dprintf(1, "%d %p %p %s %lu\n", getpid(), (const void *)&__executable_start,
-			(const void *)&etext, names[i], counts[i]);
+	for (i = 0; i < NR; i++) {
+		bytes = snprintf(line, sizeof(line), "%d %p %p %s %lu\n", getpid(),
+				 (const void *)&__executable_start, (const void *)&etext, names[i],
+				 counts[i]);
+		CHECK(syscall(SYS_write, 1, line, (size_t)bytes) == bytes);
+	}
 }
 
 static struct timespec soon(void)
@@ -126,6 +144,67 @@ static void files(void)
 	CHECK(COUNTED(readv_begin, preadv2(fd, &one, 1, 20, 0)) == 4);
 	CHECK(!memcmp(bytes, "abc", 4));
 	CHECK(COUNTED(close_begin, close(fd)) == 0);
+}
+
+/* What fortified headers call instead. */
+extern int __printf_chk(int flag, const char *format, ...);
+extern int __fprintf_chk(FILE *file, int flag, const char *format, ...);
+extern int __dprintf_chk(int fd, int flag, const char *format, ...);
+
+static int print_list(FILE *file, const char *format, ...)
+{
+	va_list list;
+	int bytes;
+
+	va_start(list, format);
+	bytes = COUNTED(printf_begin, vfprintf(file, format, list));
+	va_end(list);
+	return bytes;
+}
+
+static void streams(unsigned rounds)
+{
+	char path[] = "/tmp/strata-libc-streams-XXXXXX", line[16], *own = NULL;
+	int fd = mkstemp(path);
+	FILE *file = COUNTED(fopen_begin, fopen(path, "w+"));
+	size_t room = 0;
+
+	CHECK(fd >= 0 && file && !unlink(path));
+	CHECK(COUNTED(dprintf_begin, dprintf(fd, "%d%s\n", 1, "2")) == 3);
+	CHECK(COUNTED(dprintf_begin, __dprintf_chk(fd, 1, "%.1f\n", 3.0)) == 4);
+	while (rounds--) {
+		rewind(file);
+		CHECK(COUNTED(printf_begin, fprintf(file, "%d %s %.1f\n", 12, "abc", 0.5)) == 11);
+		CHECK(COUNTED(printf_begin, __fprintf_chk(file, 1, "%c\n", 'x')) == 2);
+		CHECK(print_list(file, "%d%d%d%d%d%.0f%d\n", 1, 2, 3, 4, 5, 6.0, 7) == 8);
+		CHECK(COUNTED(fputs_begin, fputs("text\n", file)) >= 0);
+		CHECK(COUNTED(fputc, fputc('a', file)) == 'a');
+		CHECK(COUNTED(fputc, putc('\n', file)) == '\n');
+		CHECK(COUNTED(fwrite_begin, fwrite("0123\n", 1, 5, file)) == 5);
+		CHECK(COUNTED(fflush_begin, fflush(file)) == 0);
+		rewind(file);
+		CHECK(COUNTED(fgets_begin, fgets(line, sizeof(line), file)) == line);
+		CHECK(!strcmp(line, "12 abc 0.5\n"));
+		CHECK(COUNTED(getline_begin, getline(&own, &room, file)) == 2);
+		CHECK(COUNTED(getline_begin, getdelim(&own, &room, '\n', file)) == 8);
+		CHECK(!strcmp(own, "1234567\n"));
+		CHECK(COUNTED(fgetc, fgetc(file)) == 't' && COUNTED(fgetc, getc(file)) == 'e');
+		CHECK(COUNTED(fread_begin, fread(line, 1, 10, file)) == 10);
+		CHECK(COUNTED(fgetc, fgetc(file)) == EOF);
+		CHECK(!COUNTED(fgets_begin, fgets(line, sizeof(line), file)));
+		CHECK(COUNTED(getline_begin, getline(&own, &room, file)) < 0);
+	}
+	CHECK(COUNTED(fclose_begin, fclose(file)) == 0 && COUNTED(close_begin, close(fd)) == 0);
+	free(own);
+	/* No line of these is one of say()'s. */
+	CHECK(COUNTED(printf_begin, printf("# %d\n", 5)) == 4);
+	CHECK(COUNTED(printf_begin, __printf_chk(1, "# %s\n", "x")) == 4);
+	CHECK(COUNTED(fputs_begin, puts("# puts")) >= 0);
+	CHECK(COUNTED(fputc, putchar('#')) == '#' && COUNTED(fputc, putchar('\n')) == '\n');
+	file = COUNTED(fopen_begin, fopen("/dev/full", "w"));
+	CHECK(file && COUNTED(printf_begin, fprintf(file, "%d", 1)) == 1);
+	CHECK(COUNTED(fflush_begin, fflush(file)) == EOF);
+	COUNTED(fclose_begin, fclose(file));
 }
 
 /* One that calls another one, and is called. */
@@ -198,6 +277,7 @@ static void *in_a_thread(void *given)
 	sockets(rounds);
 	locks(rounds);
 	files();
+	streams(rounds);
 	return NULL;
 }
 

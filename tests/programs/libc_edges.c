@@ -238,6 +238,8 @@ static void files(void)
 {
 	char bytes[16], path[] = "/tmp/strata-edges-XXXXXX";
 	const char *volatile no_path = (const char *)8;
+	char *line = NULL, **volatile no_line = NULL;
+	size_t room = 0;
 	FILE *file;
 	int fd = mkstemp(path);
 
@@ -263,11 +265,46 @@ static void files(void)
 	rewind(file);
 	SAY("fread", fread(bytes, 3, 5, file));
 	SAY("fclose", fclose(file));
+	IS("fopen, once more", file = fopen(path, "w+"));
+	SAY("fprintf", fprintf(file, "%d %s %.2f %c %ld %x %.3Lf %d %d\n", 1, "two", 3.5, '4', 5L,
+			       6, 7.25L, 8, 9));
+	SAY("fputs", fputs("line\n", file));
+	SAY("fputc", fputc('c', file));
+	SAY("putc", putc('\n', file));
+	SAY("dprintf", dprintf(fileno(file), "%s", "") + dprintf(-1, "%d", 1));
+	SAY("fflush", fflush(file));
+	rewind(file);
+	IS("fgets", fgets(bytes, sizeof(bytes), file) == bytes);
+	printf("%s|\n", bytes);
+	SAY("getline", getline(&line, &room, file));
+	printf("%s|\n", line);
+	SAY("getdelim", getdelim(&line, &room, 'n', file));
+	SAY("fgetc", fgetc(file));
+	SAY("fread of the rest", fread(bytes, 1, 16, file));
+	SAY("fgetc at the end", fgetc(file));
+	SAY("getc at the end", getc(file));
+	SAY("fgets at the end", fgets(bytes, sizeof(bytes), file));
+	SAY("getline at the end", getline(&line, &room, file));
+	SAY("getline, no place", getline(no_line, &room, file));
+	SAY("fgets of nothing", fgets(bytes, 0, file));
+	free(line);
+	SAY("fclose", fclose(file));
+	/* What it was before is what it prints. */
+	SAY("printf of the error", printf("%m\n"));
+	SAY("puts", puts("puts"));
+	SAY("putchar", putchar('\n'));
+	IS("fopen of what is full", file = fopen("/dev/full", "w"));
+	SAY("fprintf to it", fprintf(file, "%d", 1));
+	SAY("fflush of it", fflush(file));
+	SAY("fclose of it", fclose(file));
 	SAY("fopen, not there", fopen("/nowhere/at all", "r"));
 	SAY("fopen, no mode", fopen(path, "x"));
 	SAY("fopen, no address", fopen(no_path, "r"));
 	IS("fopen to read", file = fopen(path, "r"));
 	SAY("fwrite to it", fwrite("abcd", 2, 2, file));
+	SAY("fprintf to it", fprintf(file, "%d", 1));
+	SAY("fputs to it", fputs("abc", file));
+	SAY("fputc to it", fputc('a', file));
 	SAY("fclose of it", fclose(file));
 	unlink(path);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libc_next.c - what stands in front of libc and asks for what is behind it, as people's own wrappers do: compiled as two
- * libraries (-DNR=1, 2), which each wrap next_of() and read(), and, with -DNR=0, as the program with both behind it.
+ * libraries (-DNR=1, 2), which each wrap next_of() and read(), the second one fprintf(), too, and, with -DNR=0, as the program
+ * with both behind it.
  *
  * RTLD_NEXT counts from the object that asks: a wrapper that is answered for another object calls itself for ever.
  */
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -35,6 +37,19 @@ ssize_t read(int fd, void *to, size_t size)
 	is_inside = 0;
 	return result;
 }
+
+#if NR == 2
+int fprintf(FILE *file, const char *format, ...)
+{
+	va_list list;
+	int bytes;
+
+	va_start(list, format);
+	bytes = vfprintf(file, format, list);
+	va_end(list);
+	return bytes + 100;
+}
+#endif
 #else
 int main(void)
 {
@@ -49,7 +64,8 @@ int main(void)
 		return 2;
 	printf("error %s", dlerror() ? "kept" : "gone");
 	printf(", read %zd", read(ends[0], bytes, 4));
-	printf(" %s, next %d\n", bytes, next_of(0));
+	printf(" %s, next %d", bytes, next_of(0));
+	printf(", fprintf %d\n", fprintf(stdout, "%s", ""));
 	return 0;
 }
 #endif

@@ -93,7 +93,8 @@ What a program does in libc (--libc):
   malloc:sum   the same counted, by call site and size: libc_sum:calls
   pthread      waits for locks and conditions: pthread:mutex_lock_begin
   pthread-all  and each call that takes or gives back a lock
-  io           open, read, write, close, also of stdio
+  io           open, read, write, close, also of stdio: printf ...
+  io-all       and each character: fputc, getc ...
   dl           dlopen, dlclose
   functions    code compiled with -finstrument-functions
     strata record --libc malloc,pthread -- ./server
@@ -308,8 +309,8 @@ pub struct RecordFlags {
     pub hypervisor: Option<String>,
 
     /// Record what the COMMAND does in libc, whoever made it: malloc, malloc:sum (counted by call site), pthread
-    /// (what is waited for), pthread-all (each call), io, dl, functions (-finstrument-functions); like
-    /// -u, nothing else
+    /// (what is waited for), pthread-all (each call), io, io-all (each character), dl, functions
+    /// (-finstrument-functions); like -u, nothing else
     #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "command", value_parser = Part::parse)]
     pub libc: Vec<Part>,
 

@@ -22,6 +22,7 @@ pub fn run(input: &[u8]) {
         summary.ends,
         summary.ends_without_begin,
         summary.kernel,
+        summary.samples,
     ];
     assert_eq!(kinds.iter().sum::<u64>(), summary.events, "{summary:?}");
     let mut seen = Seen::default();
@@ -31,10 +32,10 @@ pub fn run(input: &[u8]) {
     }
     let open: Vec<_> = seen.open.iter().filter(|(_, open)| **open != 0).collect();
     assert!(open.is_empty(), "slices without end on tracks {open:?}");
-    let found = (seen.begins, seen.ends, seen.counters, seen.kernel);
+    let found = (seen.begins, seen.ends, seen.counters, seen.kernel, seen.samples);
     let ends = summary.ends + summary.unfinished;
     let kernel = summary.kernel + summary.unknown_switches;
-    assert_eq!(found, (summary.begins, ends, summary.counters, kernel));
+    assert_eq!(found, (summary.begins, ends, summary.counters, kernel, summary.samples));
     // To nobody knows whom, and back at most; once more for whoever is found.
     assert!(summary.unknown <= summary.unknown_switches, "{summary:?}");
     assert!(summary.unknown_switches <= 4 * summary.unknown, "{summary:?}");
@@ -82,8 +83,8 @@ fn exported(reader: &Reader, flags: u8) -> (Vec<u8>, Summary) {
 /// What the packets so far have said. Numbers of fields: Perfetto's published `.proto` files.
 #[derive(Default)]
 struct Seen {
-    /// Categories, names of events, names of annotations.
-    interned: [HashSet<u64>; 3],
+    /// Categories, names of events, names of annotations, texts.
+    interned: [HashSet<u64>; 4],
     tracks: HashSet<u64>,
     /// Slices, by track.
     open: HashMap<u64, i64>,
@@ -93,6 +94,7 @@ struct Seen {
     ends: u64,
     counters: u64,
     kernel: u64,
+    samples: u64,
 }
 
 impl Seen {
@@ -100,9 +102,11 @@ impl Seen {
     fn packet(&mut self, packet: &[u8]) {
         let fields: Vec<_> = Fields(packet).collect();
         let only = |number| fields.iter().find(|(found, _)| *found == number).map(|(_, it)| *it);
-        // What is interned holds for the packet itself.
-        if let Some(data) = only(12) {
-            self.intern(data.bytes());
+        // What is interned holds for the packet itself; that of samples is of another sequence.
+        match (only(12), only(66)) {
+            (Some(data), None) => self.intern(data.bytes()),
+            (Some(data), Some(_)) => Fields(data.bytes()).for_each(drop),
+            (None, _) => {}
         }
         for (number, value) in &fields {
             match number {
@@ -112,6 +116,10 @@ impl Seen {
                 11 => self.event(value.bytes(), only(8).expect("its time").number()),
                 45 => texts(value.bytes(), &[(1, &[1, 2, 3])]),
                 60 => self.track(value.bytes()),
+                66 => {
+                    Fields(value.bytes()).for_each(drop);
+                    self.samples += 1;
+                }
                 8 | 10 | 13 | 42 | 58 => drop(value.number()),
                 12 | 59 => (),
                 other => panic!("TracePacket has no field {other}"),
@@ -129,7 +137,12 @@ impl Seen {
                     other => panic!("an interned name has no field {other}"),
                 }
             }
-            let new = self.interned[kind as usize - 1].insert(iid.expect("a number"));
+            let kind = match kind {
+                1..=3 => kind as usize - 1,
+                29 => 3,
+                other => panic!("InternedData has no field {other}"),
+            };
+            let new = self.interned[kind].insert(iid.expect("a number"));
             assert!(new, "a name's number is given twice");
         }
     }
@@ -199,6 +212,7 @@ impl Seen {
                 5 => assert!(matches!(value, Value::Fixed64(_))),
                 6 | 10 => drop(value.text()),
                 11 | 12 => self.annotation(value.bytes()),
+                17 => self.known(3, value),
                 other => panic!("DebugAnnotation has no field {other}"),
             }
         }

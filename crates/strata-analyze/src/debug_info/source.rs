@@ -131,6 +131,13 @@ impl Source {
         (offset < FUNCTION_BYTES_MAX).then(|| (name.to_vec(), offset))
     }
 
+    /// Whether an event that was learnt has a call stack with an address in it.
+    #[must_use]
+    pub fn has_calls(&self, event: &Event<'_>) -> bool {
+        let stacks = self.objects.stacks(event).map(|(stacks, _)| stacks);
+        stacks.iter().flatten().flatten().any(|stack| !stack.is_empty())
+    }
+
     /// The call stacks of an event that was learnt; `None`: it has none.
     pub fn stacks(&mut self, event: &Event<'_>) -> Option<Stacks> {
         let ([kernel, user], pid) = self.objects.stacks(event)?;

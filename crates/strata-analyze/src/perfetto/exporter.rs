@@ -149,7 +149,7 @@ impl<W: Write> Exporter<W> {
             writer.annotation(name);
         }
         if share.of > 1 {
-            writer.begin_share(share.number == 0)?;
+            writer.begin_share(share.number, share.of)?;
         }
         let begin = reader.span().map_or(0, |span| timebase.time(span.from));
         writer.system(None, Data::ClockSnapshot(timebase.snapshot(begin)))?;
@@ -444,7 +444,9 @@ impl<W: Write> Exporter<W> {
         // Where a switch does not follow from the one before, what is between them is written first.
         self.learn(event, plan, spot)?;
         let done = self.kernel(event, plan, spot)?;
-        if !done && !self.sample(event, spot)? {
+        if done {
+            self.calls(event, plan, spot)?;
+        } else if !self.sample(event, spot)? {
             match &plan.slice {
                 Some(slice) => self.slice(event, plan, slice, spot)?,
                 None => self.instant(event, plan, spot, None)?,
@@ -488,6 +490,15 @@ impl<W: Write> Exporter<W> {
         match made {
             Some(made) => self.writer.sample(self.share.number, spot.time, made).map(|()| true),
             None => Ok(true),
+        }
+    }
+
+    /// The format's kernel events have no room for a call stack: where there is one, an instant shows it, too.
+    fn calls(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
+        let Some(samples) = &mut self.samples else { return Ok(()) };
+        match !self.writer.is_muted() && samples.has_calls(event) {
+            true => self.show(event, plan, spot, None),
+            false => Ok(()),
         }
     }
 
@@ -634,7 +645,13 @@ impl<W: Write> Exporter<W> {
 
     #[inline]
     fn annotations(&mut self, event: &Event<'_>, spot: Spot, extent: Extent<'_>) {
-        let mut annotations = Annotations::new(&mut self.writer);
+        let Exporter { writer, samples, .. } = self;
+        let has_calls = samples.is_some();
+        let mut ask = || samples.as_mut()?.stacks(event);
+        let mut annotations = Annotations::new(writer);
+        if has_calls {
+            annotations.name_frames(&mut ask);
+        }
         // At an end it is what it was at the begin. In front of long arrays, behind which there is no room.
         match extent {
             Extent::All(_) => {

@@ -7,7 +7,9 @@ use strata_ctf::read::{FieldInfo, Visit};
 use strata_model::Base;
 
 use super::encode::{self, Mark};
+use super::frames::text_of;
 use super::writer::Writer;
+use crate::debug_info::{Frame, Stacks};
 use crate::render::line::{Lines, Sink};
 use crate::render::number;
 
@@ -33,9 +35,17 @@ const SIGNED: u32 = 4;
 const REAL: u32 = 5;
 const TEXT: u32 = 6;
 const POINTER: u32 = 7;
+const TEXT_NUMBER: u32 = 17;
 const INLINE_NAME: u32 = 10;
 const DICT_ENTRY: u32 = 11;
 const ARRAY_VALUE: u32 = 12;
+
+/// The frames of a call stack whose addresses are being told.
+struct Calls {
+    frames: std::vec::IntoIter<Frame>,
+    /// Fields that are open around each.
+    depth: usize,
+}
 
 /// Makes annotations of the fields that it is told, in the event that the writer has begun.
 pub(super) struct Annotations<'w, W> {
@@ -48,6 +58,10 @@ pub(super) struct Annotations<'w, W> {
     left: usize,
     /// Annotations that there was no room for.
     omitted: u64,
+    /// Asks, once, what the addresses of the record's call stacks are.
+    ask: Option<&'w mut dyn FnMut() -> Option<Stacks>>,
+    stacks: Stacks,
+    calls: Option<Calls>,
 }
 
 impl<'w, W: Write> Annotations<'w, W> {
@@ -60,7 +74,16 @@ impl<'w, W: Write> Annotations<'w, W> {
             ignored: 0,
             left: ANNOTATIONS_MAX,
             omitted: 0,
+            ask: None,
+            stacks: Stacks::default(),
+            calls: None,
         }
+    }
+
+    /// Addresses of call stacks become what this says that they are.
+    #[inline]
+    pub(super) fn name_frames(&mut self, ask: &'w mut dyn FnMut() -> Option<Stacks>) {
+        self.ask = Some(ask);
     }
 
     /// Fields of these names, by their numbers in order, are put apart from now on.
@@ -176,6 +199,44 @@ impl<'w, W: Write> Annotations<'w, W> {
         }
     }
 
+    /// A call stack begins, or another array does.
+    fn begin_calls(&mut self, field: &FieldInfo) {
+        let is_kernel = match field.name() {
+            "callstack_kernel" => true,
+            "callstack_user" => false,
+            _ => return,
+        };
+        if let Some(ask) = self.ask.take() {
+            self.stacks = ask().unwrap_or_default();
+        }
+        let stack = match is_kernel {
+            true => self.stacks.kernel.take(),
+            false => self.stacks.user.take(),
+        };
+        if self.ignored == 0 {
+            let depth = self.writer.open.len();
+            self.calls = stack.map(|frames| Calls { frames: frames.into_iter(), depth });
+        }
+    }
+
+    /// An address of a call stack as a text; false: it is none, or there is no room for it.
+    #[inline(never)]
+    fn frame(&mut self, field: &FieldInfo, address: u64) -> bool {
+        let Some(calls) = &mut self.calls else { return false };
+        if self.left == 0 || self.ignored > 0 || self.writer.open.len() != calls.depth {
+            return false;
+        }
+        let Some(frame) = calls.frames.next().filter(|frame| frame.address == address) else {
+            return false;
+        };
+        let text = text_of(&frame);
+        match self.writer.text(&text) {
+            Some(number) => self.leaf(field, |out| encode::number(out, TEXT_NUMBER, number)),
+            None => self.leaf(field, |out| encode::bytes(out, TEXT, text.as_bytes())),
+        }
+        true
+    }
+
     #[inline]
     fn integer(&mut self, field: &FieldInfo, value: i128, plain: impl FnOnce(&mut Lines)) {
         match field.labels {
@@ -233,6 +294,9 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
 impl<W: Write> Visit for Annotations<'_, W> {
     #[inline]
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        if self.calls.is_some() && self.frame(field, value) {
+            return;
+        }
         let kind = match field.base {
             _ if field.is_bool => BOOL,
             Base::Sixteen => POINTER,
@@ -283,10 +347,16 @@ impl<W: Write> Visit for Annotations<'_, W> {
 
     fn begin_array(&mut self, field: &FieldInfo, _: u64) {
         self.begin(field);
+        if self.ask.is_some() || self.stacks != Stacks::default() {
+            self.begin_calls(field);
+        }
     }
 
     fn end_array(&mut self, _: &FieldInfo) {
         self.end();
+        if self.calls.as_ref().is_some_and(|calls| calls.depth > self.writer.open.len()) {
+            self.calls = None;
+        }
     }
 
     fn begin_variant(&mut self, field: &FieldInfo, _: &str) {
@@ -437,6 +507,56 @@ mod tests {
         let all = annotations(|to| to.blob(&field("b", FieldKind::Blob), &[0xab; 5000]));
         let Some(AnnotationValue::Text(hex)) = &all[0].value else { panic!("{all:?}") };
         assert!(hex.starts_with("abab") && hex.ends_with("… (5000 bytes)"));
+    }
+
+    #[test]
+    fn addresses_of_call_stacks_are_texts_where_they_are_what_was_asked_for() {
+        let frame = |address| Frame { address, ..Frame::default() };
+        let (user, none) = (field("callstack_user", FieldKind::Array), field("", FieldKind::Array));
+        let (kernel, other) =
+            (field("callstack_kernel", FieldKind::Array), field("other", FieldKind::Array));
+        let element = field("", FieldKind::Integer);
+        let mut asked = 0;
+        let mut ask = || {
+            asked += 1;
+            let user = Some(vec![frame(1), frame(2), frame(3)]);
+            Some(Stacks { user, kernel: Some(vec![frame(9)]) })
+        };
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        let begun = writer.begin_event();
+        let mut to = Annotations::new(&mut writer);
+        to.name_frames(&mut ask);
+        // Not what was asked for; in another array; behind the last one; of another field.
+        for (array, values) in [(&user, &[1, 7, 3, 4][..]), (&kernel, &[9]), (&other, &[1])] {
+            to.begin_array(array, values.len() as u64);
+            to.begin_array(&none, 1);
+            to.unsigned(&element, 1);
+            to.end_array(&none);
+            values.iter().for_each(|&value| to.unsigned(&element, value));
+            to.end_array(array);
+        }
+        to.unsigned(&element, 2);
+        to.finish();
+        writer.end_event(begun, 0).unwrap();
+        writer.finish().unwrap();
+        let packet = TracePacket::decode_length_delimited(&bytes[1..]).unwrap();
+        let told = packet.interned_data.unwrap().debug_annotation_string_values;
+        let told: Vec<_> = told.into_iter().map(|it| (it.iid, it.str.unwrap())).collect();
+        let wanted = [(1, "0x1"), (2, "0x3"), (3, "0x9")];
+        assert_eq!(told, wanted.map(|(iid, text)| (Some(iid), text.as_bytes().to_vec())));
+        let Some(Data::TrackEvent(event)) = packet.data else { panic!("no event") };
+        let values = |one: &DebugAnnotation| {
+            let values = one.array_values.iter().map(|one| one.value.clone());
+            values.collect::<Vec<_>>()
+        };
+        let all: Vec<_> = event.debug_annotations.iter().map(values).collect();
+        let plain = |value| Some(AnnotationValue::Unsigned(value));
+        let text = |iid| Some(AnnotationValue::Interned(iid));
+        assert_eq!(all[0], [None, text(1), plain(7), text(2), plain(4)]);
+        assert_eq!((&all[1], &all[2]), (&vec![None, text(3)], &vec![None, plain(1)]));
+        assert_eq!(event.debug_annotations[3].value, plain(2));
+        assert_eq!(asked, 1);
     }
 
     #[test]

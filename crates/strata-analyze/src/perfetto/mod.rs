@@ -9,18 +9,20 @@
 //!   ├─ counters   numeric fields, on request
 //!   └─ instants   everything else
 //!        └─ fields: debug annotations ── encode: bytes ── writer: packets, one by one
+//!             └─ frames: call stacks as texts, each told once
 //! ```
 //!
 //! Several threads can export together: each goes through all records and keeps their state, which is the smaller part
 //! of the work, and writes every so many'th block of them.
 //!
-//! Memory is bounded: by the traces' metadata for names, by limits for threads and open slices.
+//! Memory is bounded: by the traces' metadata for names, by limits for threads, open slices and texts of frames.
 
 mod classes;
 mod clock;
 mod encode;
 mod exporter;
 mod fields;
+mod frames;
 mod glob;
 mod kernel;
 mod pairs;

@@ -126,6 +126,8 @@ pub(super) struct InternedData {
     pub mapping_paths: Vec<InternedString>,
     #[prost(message, repeated, tag = "19")]
     pub mappings: Vec<Mapping>,
+    #[prost(message, repeated, tag = "29")]
+    pub debug_annotation_string_values: Vec<InternedString>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -261,7 +263,7 @@ pub(super) struct TrackEvent {
 pub(super) struct DebugAnnotation {
     #[prost(uint64, optional, tag = "1")]
     pub name_iid: Option<u64>,
-    #[prost(oneof = "AnnotationValue", tags = "2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "AnnotationValue", tags = "2, 3, 4, 5, 6, 7, 17")]
     pub value: Option<AnnotationValue>,
     #[prost(string, optional, tag = "10")]
     pub name: Option<String>,
@@ -286,6 +288,9 @@ pub(super) enum AnnotationValue {
     /// Shown in base 16.
     #[prost(uint64, tag = "7")]
     Pointer(u64),
+    /// A text, by its number.
+    #[prost(uint64, tag = "17")]
+    Interned(u64),
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,4 +1,4 @@
-//! Samples: what a CPU did when a timer asked, as call stacks with names.
+//! Samples: what a CPU did when a timer asked, as call stacks with names; and the call stacks of other records.
 //!
 //! Each share of an export has a sequence of its own for them, so that it needs to know nothing of what others write.
 
@@ -11,7 +11,7 @@ use super::proto::{
     Callstack, Frame, InternedData, InternedString, Mapping, PerfSample, INCREMENTAL_STATE_CLEARED,
     NEEDS_INCREMENTAL_STATE,
 };
-use crate::debug_info::{Frame as Found, Source, SourceOptions};
+use crate::debug_info::{Frame as Found, Source, SourceOptions, Stacks};
 
 /// Events that are samples, by their names.
 const SAMPLES: [&str; 3] = ["cpu_clock", "cpu-clock", "cycles"];
@@ -86,6 +86,18 @@ impl Samples {
         self.source.learn(event);
     }
 
+    /// Whether a record that was learnt has a call stack.
+    pub(super) fn has_calls(&self, event: &Event<'_>) -> bool {
+        self.source.has_calls(event)
+    }
+
+    /// The call stacks of a record that was learnt; `None`: it has none, or nothing is in them.
+    pub(super) fn stacks(&mut self, event: &Event<'_>) -> Option<Stacks> {
+        let stacks = self.source.stacks(event)?;
+        let is_any = |stack: &Option<Vec<Found>>| stack.as_ref().is_some_and(|it| !it.is_empty());
+        (is_any(&stacks.kernel) || is_any(&stacks.user)).then_some(stacks)
+    }
+
     /// Whether a record is a sample.
     pub(super) fn is_one(&mut self, event: &Event<'_>) -> bool {
         let index = event.class().index();
@@ -106,11 +118,8 @@ impl Samples {
         of: Of,
         is_muted: bool,
     ) -> Option<Option<Made>> {
-        let stacks = self.source.stacks(event)?;
+        let stacks = self.stacks(event)?;
         let (kernel, user) = (stacks.kernel.unwrap_or_default(), stacks.user.unwrap_or_default());
-        if kernel.is_empty() && user.is_empty() {
-            return None;
-        }
         if is_muted {
             return Some(None);
         }
@@ -184,7 +193,7 @@ fn function(text: &[u8]) -> Vec<u8> {
 }
 
 /// `shop` and 0x1450 of `shop+0x1450`, or `shop@0x401450`.
-fn in_object(text: &[u8]) -> (&[u8], Option<u64>) {
+pub(super) fn in_object(text: &[u8]) -> (&[u8], Option<u64>) {
     let Some(at) = text.iter().rposition(|byte| b"+@".contains(byte)) else {
         return (if text.is_empty() { UNKNOWN } else { text }, None);
     };

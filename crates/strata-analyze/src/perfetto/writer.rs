@@ -8,6 +8,7 @@ use std::sync::Arc;
 use prost::Message;
 
 use super::encode::{self, Mark};
+use super::frames::Texts;
 use super::proto::{
     Data, InternedData, InternedName, PerfSample, TracePacket, TracePacketDefaults, TrackEvent,
     INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE,
@@ -111,6 +112,7 @@ pub(super) struct Writer<W> {
     names: Names,
     categories: Names,
     annotations: Names,
+    texts: Texts,
     begun: bool,
     /// Packets are another share's to write.
     is_muted: bool,
@@ -136,16 +138,18 @@ impl<W: Write> Writer<W> {
             names: Names::default(),
             categories: Names::default(),
             annotations: Names::default(),
+            texts: Texts::of_share(0, 1),
             begun: false,
             is_muted: false,
             bytes: 0,
         }
     }
 
-    /// One of several that write one sequence by turns: the first begins it.
-    pub(super) fn begin_share(&mut self, is_first: bool) -> io::Result<()> {
-        self.is_muted = !is_first;
-        if is_first {
+    /// One of several that write one sequence by turns: the first, of number 0, begins it.
+    pub(super) fn begin_share(&mut self, number: usize, of: usize) -> io::Result<()> {
+        self.is_muted = number > 0;
+        self.texts = Texts::of_share(number, of);
+        if !self.is_muted {
             let packet = self.on_events(None, None);
             self.packet(&packet)?;
         }
@@ -194,6 +198,11 @@ impl<W: Write> Writer<W> {
     #[inline]
     pub(super) fn annotation_of(&mut self, name: &Arc<str>) -> Option<u64> {
         self.annotations.of(name)
+    }
+
+    /// The number of a text; `None`: there are too many. Not of a share that is muted: nobody else tells it.
+    pub(super) fn text(&mut self, text: &str) -> Option<u64> {
+        self.texts.number(text)
     }
 
     /// Begin an event on a track. Its fields are put into the buffer.
@@ -352,7 +361,7 @@ impl<W: Write> Writer<W> {
     #[inline]
     fn has_fresh(&self) -> bool {
         let all = [&self.categories, &self.names, &self.annotations];
-        all.iter().any(|names| !names.fresh.is_empty())
+        all.iter().any(|names| !names.fresh.is_empty()) || !self.texts.fresh.is_empty()
     }
 
     /// The names that no packet has had so far.
@@ -361,6 +370,7 @@ impl<W: Write> Writer<W> {
             event_categories: std::mem::take(&mut self.categories.fresh),
             event_names: std::mem::take(&mut self.names.fresh),
             debug_annotation_names: std::mem::take(&mut self.annotations.fresh),
+            debug_annotation_string_values: std::mem::take(&mut self.texts.fresh),
             ..InternedData::default()
         };
         (data != InternedData::default()).then_some(data)

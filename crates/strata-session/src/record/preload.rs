@@ -35,8 +35,10 @@ pub enum Part {
     Pthread,
     /// And each call of them.
     PthreadAll,
-    /// Files: open, read, write, close.
+    /// Files and streams: open, read, write, close.
     Io,
+    /// And each character that a stream is given or gives.
+    IoAll,
     /// Objects that are loaded.
     Dl,
     /// What -finstrument-functions compiles in.
@@ -45,12 +47,13 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Part; 7] = [
+    pub const ALL: [Part; 8] = [
         Part::Malloc,
         Part::MallocSum,
         Part::Pthread,
         Part::PthreadAll,
         Part::Io,
+        Part::IoAll,
         Part::Dl,
         Part::Functions,
     ];
@@ -64,6 +67,7 @@ impl Part {
             Part::Pthread => "pthread",
             Part::PthreadAll => "pthread-all",
             Part::Io => "io",
+            Part::IoAll => "io-all",
             Part::Dl => "dl",
             Part::Functions => "functions",
         }
@@ -84,7 +88,7 @@ impl Part {
         match self {
             Part::Malloc | Part::MallocSum => "libstrata-libc-malloc.so",
             Part::Pthread | Part::PthreadAll => "libstrata-libc-pthread.so",
-            Part::Io => "libstrata-libc-io.so",
+            Part::Io | Part::IoAll => "libstrata-libc-io.so",
             Part::Dl => "libstrata-libc-dl.so",
             Part::Functions => "libstrata-functions.so",
         }
@@ -98,6 +102,7 @@ impl Part {
             Part::Pthread => &["pthread"],
             Part::PthreadAll => &["pthread", "pthread_all"],
             Part::Io => &["io"],
+            Part::IoAll => &["io", "io_all"],
             Part::Dl => &["dl"],
             Part::Functions => &["functions"],
         }
@@ -105,7 +110,8 @@ impl Part {
 }
 
 /// What there is of an object that was not asked for: each call, where they were to be counted.
-const SIBLINGS: [&[&str]; 2] = [&["libc", "libc_sum"], &["pthread", "pthread_all"]];
+const SIBLINGS: [&[&str]; 3] =
+    [&["libc", "libc_sum"], &["pthread", "pthread_all"], &["io", "io_all"]];
 
 /// The rules that record these parts, for those of the user. `user` may select everything: of the objects that are
 /// there, what it does not name itself is left out.
@@ -364,7 +370,8 @@ mod tests {
         let named = ["libc_sum:*".to_owned()];
         assert_eq!(rules(&[Part::Malloc], &named), ["libc:*"]);
         assert_eq!(rules(&[Part::MallocSum], &all), ["libc_sum:*", "!libc:*"]);
-        assert_eq!(rules(&[Part::Io], &all), ["io:*"]);
+        assert_eq!(rules(&[Part::Io], &all), ["io:*", "!io_all:*"]);
+        assert_eq!(rules(&[Part::IoAll], &all), ["io:*", "io_all:*"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is exported of traces by hand, read back packet by packet.
 
+mod calls;
 mod kernel;
 mod unknown;
 
@@ -9,8 +10,8 @@ use prost::Message as _;
 use strata_ctf::read::{Message, TimeRange};
 
 use super::super::proto::{
-    Ftrace, FtraceEvent, IrqHandlerEntry, IrqHandlerExit, SchedSwitch, Softirq, TracePacket,
-    TrackDescriptor, PACKET_TAG,
+    Ftrace, FtraceEvent, InternedString, IrqHandlerEntry, IrqHandlerExit, SchedSwitch, Softirq,
+    TracePacket, TrackDescriptor, PACKET_TAG,
 };
 use super::super::shares::together;
 use super::*;
@@ -92,14 +93,17 @@ fn all_of<W: Write>(mut exporter: Exporter<W>, reader: &Reader) -> io::Result<Su
 impl Exported {
     /// All events on tracks, in the order of the file: `TIME KIND NAME @TRACK {ANNOTATIONS}`.
     fn lines(&self) -> Vec<String> {
-        let (mut names, mut notes) = (HashMap::new(), HashMap::new());
+        let (mut names, mut known) = (HashMap::new(), Known::default());
         let mut tracks: HashMap<u64, String> = HashMap::new();
         let mut lines = Vec::new();
         for packet in &self.packets {
             if let Some(data) = &packet.interned_data {
                 names.extend(data.event_names.iter().map(|it| (it.iid, it.name.clone().unwrap())));
                 let all = data.debug_annotation_names.iter();
-                notes.extend(all.map(|it| (it.iid, it.name.clone().unwrap())));
+                known.names.extend(all.map(|it| (it.iid, it.name.clone().unwrap())));
+                let all = data.debug_annotation_string_values.iter();
+                let text = |it: &InternedString| String::from_utf8(it.str.clone().unwrap());
+                known.texts.extend(all.map(|it| (it.iid.unwrap(), text(it).unwrap())));
             }
             match &packet.data {
                 Some(Data::TrackDescriptor(track)) => {
@@ -118,7 +122,7 @@ impl Exported {
                     };
                     let interned = event.name_iid.map(|iid| names[&Some(iid)].clone());
                     let name = event.name.clone().or(interned).unwrap_or_default();
-                    let note = |note: &DebugAnnotation| annotation(note, &notes);
+                    let note = |note: &DebugAnnotation| known.annotation(note);
                     let all: Vec<String> = event.debug_annotations.iter().map(note).collect();
                     let (time, track) =
                         (packet.timestamp.unwrap(), &tracks[&event.track_uuid.unwrap()]);
@@ -162,19 +166,36 @@ fn track_name(track: &TrackDescriptor) -> String {
     }
 }
 
-fn annotation(note: &DebugAnnotation, names: &HashMap<Option<u64>, String>) -> String {
-    let name = note.name.clone().unwrap_or_else(|| names[&note.name_iid].clone());
-    let value = match &note.value {
-        Some(AnnotationValue::Unsigned(value)) => value.to_string(),
-        Some(AnnotationValue::Signed(value)) => value.to_string(),
-        Some(AnnotationValue::Text(value)) => format!("'{value}'"),
-        None => {
-            let inside = note.dict_entries.iter().map(|one| annotation(one, names));
-            format!("({})", inside.collect::<Vec<_>>().join(" "))
+/// Names of annotations and texts, by their numbers.
+#[derive(Default)]
+struct Known {
+    names: HashMap<Option<u64>, String>,
+    texts: HashMap<u64, String>,
+}
+
+impl Known {
+    fn annotation(&self, note: &DebugAnnotation) -> String {
+        let name = note.name.clone().unwrap_or_else(|| self.names[&note.name_iid].clone());
+        format!("{name}={}", self.value(note))
+    }
+
+    fn value(&self, note: &DebugAnnotation) -> String {
+        match &note.value {
+            Some(AnnotationValue::Unsigned(value)) => value.to_string(),
+            Some(AnnotationValue::Signed(value)) => value.to_string(),
+            Some(AnnotationValue::Text(value)) => format!("'{value}'"),
+            Some(AnnotationValue::Interned(iid)) => format!("'{}'", self.texts[iid]),
+            None if note.array_values.is_empty() => {
+                let inside = note.dict_entries.iter().map(|one| self.annotation(one));
+                format!("({})", inside.collect::<Vec<_>>().join(" "))
+            }
+            None => {
+                let inside = note.array_values.iter().map(|one| self.value(one));
+                format!("[{}]", inside.collect::<Vec<_>>().join(" "))
+            }
+            other => format!("{other:?}"),
         }
-        other => format!("{other:?}"),
-    };
-    format!("{name}={value}")
+    }
 }
 
 /// Of threads of process 7.
