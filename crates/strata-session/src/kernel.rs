@@ -43,12 +43,14 @@ use crate::session::privileges::Work;
 use crate::session::shared::Voice;
 use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
-pub(crate) use change::check_new;
+pub(crate) use change::{check_new, check_new_probes};
 use change::{rules_of, sampled, Begun, Chosen};
 use source::{KernelSource, KernelTrace, Recorded};
 
 mod change;
 pub mod default;
+mod probes;
+mod records;
 mod source;
 pub mod statedump;
 mod whole;
@@ -427,6 +429,7 @@ impl Layer for KernelLayer {
             buffers: self.buffers(),
             late: Vec::new(),
             processes: 0,
+            remarks: self.remarks.clone(),
         }
     }
 
