@@ -8,6 +8,7 @@ use anyhow::bail;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use strata_analyze::length::parse_duration;
 use strata_filter::Filter;
+use strata_kernel::hypervisor;
 use strata_session::options::{
     Contexts, GuestOptions, KernelOptions, Options, Place, PlaceProblem, Version, NR_SUBBUFS,
     SUBBUF_BYTES,
@@ -41,6 +42,7 @@ pub mod boot;
 pub mod generate;
 mod guest;
 pub mod kept;
+mod probes;
 mod rules;
 pub mod sessions;
 pub mod triggers;
@@ -285,6 +287,7 @@ pub enum Action {
 /// `strata record`.
 #[derive(Debug, Args)]
 #[command(override_usage = "strata record [OPTIONS] [-- COMMAND [ARGUMENT]...]")]
+#[command(group(clap::ArgGroup::new("programs").multiple(true).args(["command", "background"])))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{RULES}\n{SIGNALS}\n{EXIT_STATUS}"))]
 pub struct RecordFlags {
     /// Record the tracepoints of applications that RULE selects, such as 'myapp:*@warning', and of the
@@ -310,8 +313,9 @@ pub struct RecordFlags {
 
     /// Record what the COMMAND does in libc, whoever made it: malloc, malloc:sum (counted by call site), pthread
     /// (what is waited for), pthread-all (each call), io, io-all (each character), dl, functions
-    /// (-finstrument-functions); like -u, nothing else
-    #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "command", value_parser = Part::parse)]
+    /// (-finstrument-functions); like -u, nothing else. With --background and no COMMAND: programs that are started with the
+    /// objects that `strata list --libc PARTS` names
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "programs", value_parser = Part::parse)]
     pub libc: Vec<Part>,
 
     /// Record no events of the kernel, but for those of --sample; -u '*:*' is the same
@@ -556,6 +560,12 @@ pub struct ListFlags {
     #[arg(long, value_name = "FILE", conflicts_with = "kernel", value_hint = ValueHint::AnyPath)]
     pub probes: Option<String>,
 
+    /// Print the environment that a program is to be started with whose calls of libc a session records: env "$(strata
+    /// list --libc malloc)" ./server
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = Part::parse,
+        conflicts_with_all = ["sessions", "kernel", "probes", "names", "named"])]
+    pub libc: Vec<Part>,
+
     /// Print names only, of all that a rule may name
     #[arg(long, requires = "kernel", conflicts_with_all = ["json", "format", "named"])]
     pub names: bool,
@@ -743,6 +753,25 @@ impl RecordFlags {
             wait_descendants: self.wait_descendants,
             command: self.command.clone(),
         })
+    }
+
+    /// What `--hypervisor` stands for, in the place of it. Returns what of it is not recorded.
+    ///
+    /// # Errors
+    /// It cannot be looked up, or there is nothing of it.
+    pub fn add_hypervisor(&self, options: &mut Options) -> anyhow::Result<Option<String>> {
+        let (Some(qemu), Some(kernel)) = (&self.hypervisor, &mut options.kernel) else {
+            return Ok(None);
+        };
+        let rules = hypervisor::rules(qemu)?;
+        if rules.probes.is_empty() {
+            bail!("--hypervisor={qemu}: it has none of QEMU's functions. Name the file of QEMU that runs the guest");
+        }
+        kernel.rules.extend(rules.kernel);
+        kernel.probes.extend(rules.probes);
+        let missing = rules.missing.join(", ");
+        Ok((!missing.is_empty())
+            .then(|| format!("--hypervisor: {qemu} has no function {missing}: not recorded")))
     }
 
     fn names_kernel(&self) -> bool {

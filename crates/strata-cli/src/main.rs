@@ -45,9 +45,7 @@ fn main() -> ExitCode {
         Action::Status(flags) => sessions::status::run(&flags),
         Action::EnableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::DisableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),
-        Action::EnableEvent(flags) => {
-            flags.changes().and_then(|changes| sessions::change(&flags.of, changes))
-        }
+        Action::EnableEvent(flags) => sessions::enable_event(&flags),
         Action::DisableEvent(flags) => {
             flags.change().and_then(|change| sessions::change(&flags.of, vec![change]))
         }
@@ -69,6 +67,9 @@ fn main() -> ExitCode {
         }),
         Action::List(ref flags @ ListFlags { probes: Some(ref file), .. }) => {
             list::kernel_list::probes(file, flags.is_json())
+        }
+        Action::List(flags) if !flags.libc.is_empty() => {
+            sessions::preloaded::list(&flags.libc, flags.is_json())
         }
         Action::List(flags) if flags.kernel => list::kernel_list::run(&flags),
         Action::List(flags) if !flags.named.is_empty() => {
@@ -170,6 +171,7 @@ mod tests {
             (&["untrack", "--kernel", "--pid", "1"], "leave it out"),
             (&["track", "--vpid", "1"], "use --pid"),
             (&["track", "--vuid=1"], "use --uid"),
+            (&["record", "--userspace-probe=elf:a:b"], "--probe 'uprobe:PATH:SYMBOL'"),
         ] {
             let error = Flags::try_parse_from(["strata"].iter().chain(words)).unwrap_err();
             let text = anstream::adapter::strip_str(&talk::messages::usage(&error)).to_string();

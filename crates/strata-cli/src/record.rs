@@ -4,8 +4,7 @@ use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{bail, Result};
-use strata_kernel::hypervisor;
+use anyhow::Result;
 use strata_session::controls;
 use strata_session::options::Options;
 use strata_session::plan::LayerOf;
@@ -30,18 +29,8 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     let processes = flags.processes()?;
     let named = messages::found_by_name(&processes);
     let mut options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect())?;
-    if let (Some(qemu), Some(kernel)) = (&flags.hypervisor, &mut options.kernel) {
-        let rules = hypervisor::rules(qemu)?;
-        if rules.probes.is_empty() {
-            bail!("--hypervisor={qemu}: it has none of QEMU's functions. Name the file of QEMU that runs the guest");
-        }
-        kernel.rules.extend(rules.kernel);
-        kernel.probes.extend(rules.probes);
-        if !rules.missing.is_empty() && !flags.quiet {
-            let missing = rules.missing.join(", ");
-            let text = format!("--hypervisor: {qemu} has no function {missing}: not recorded");
-            talk::message(&Message { weight: Weight::Talk, text });
-        }
+    if let Some(text) = flags.add_hypervisor(&mut options)?.filter(|_| !flags.quiet) {
+        talk::message(&Message { weight: Weight::Talk, text });
     }
     if flags.auto {
         use_advised(&mut options, flags)?;

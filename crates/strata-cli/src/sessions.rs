@@ -27,8 +27,8 @@ use strata_session::{controls, standing, Controls, KernelKept, Slots};
 use crate::flags::answer::AnswerFlags;
 use crate::flags::kept::Planned;
 use crate::flags::sessions::{
-    sampling, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
-    StopFlags, TrackFlags,
+    sampling, CreateFlags, DestroyFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags,
+    SaveFlags, StartFlags, StopFlags, TrackFlags,
 };
 use crate::flags::{RecordFlags, SnapshotFlags};
 use crate::record;
@@ -46,6 +46,7 @@ pub mod background;
 pub mod facts;
 pub mod killed;
 pub mod missing;
+pub mod preloaded;
 pub mod service;
 pub mod session_trace;
 pub mod status;
@@ -140,10 +141,19 @@ fn check_keep(plan: &Plan) -> Result<()> {
 /// holds that, it is a recording that ends with its process.
 pub fn record(flags: &RecordFlags) -> Result<u8> {
     let name = flags.background.as_deref().unwrap_or_default();
-    let Planned { mut plan, may_lack_kernel, no_kernel } = match flags.planned()? {
+    // What nobody can be told of is not begun.
+    let programs = match flags.has_command() {
+        true => None,
+        false => preloaded::programs(&flags.libc)?,
+    };
+    let Planned { mut plan, may_lack_kernel, no_kernel, remarks } = match flags.planned()? {
         Ok(planned) => planned,
         Err(_) if flags.of_session => return record::run(flags),
-        Err(flag) => return background::start(name, flags.has_command(), flag),
+        Err(flag) => {
+            let status = background::start(name, flags.has_command(), flag)?;
+            programs.filter(|_| status == 0 && !flags.quiet).into_iter().for_each(tell);
+            return Ok(status);
+        }
     };
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
     let says = |text| (!flags.of_session && !flags.quiet).then(|| tell(text));
@@ -178,6 +188,9 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         ));
     }
     says(background::began(name, pid));
+    remarks.into_iter().chain(programs).for_each(|text| {
+        says(text);
+    });
     if flags.keep {
         says(format!(
             "the kernel goes on if that is killed, and `strata start {name}` takes it up again"
@@ -494,14 +507,32 @@ pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
 }
 
 /// Have a session record something else: all of it, or nothing.
-pub fn change(of: &OfSession, mut changes: Vec<Change>) -> Result<u8> {
+pub fn change(of: &OfSession, changes: Vec<Change>) -> Result<u8> {
+    let (name, facts) = changed(of, changes)?;
+    Ok(done(&of.answer, &name, facts, format!("session '{name}' is changed")))
+}
+
+/// The same: its name, and how it is then.
+fn changed(of: &OfSession, mut changes: Vec<Change>) -> Result<(String, Map<String, Value>)> {
     let (folder, name) = one_of(of.session.as_deref())?;
     let change = match changes.len() {
         1 => changes.remove(0),
         _ => Change::Several(changes),
     };
     let facts = ask(&folder, &name, &request(&change)?)?;
-    Ok(done(&of.answer, &name, facts, format!("session '{name}' is changed")))
+    Ok((name, facts))
+}
+
+/// `strata enable-event`: what programs do in libc is recorded of those that are started so.
+pub fn enable_event(flags: &EnableEventFlags) -> Result<u8> {
+    let programs = preloaded::programs(&flags.libc)?;
+    let (name, mut facts) = changed(&flags.of, flags.changes()?)?;
+    let mut text = format!("session '{name}' is changed");
+    if let Some(programs) = programs {
+        text = format!("{text}. {programs}");
+        facts.insert("environment".to_owned(), preloaded::environment(&flags.libc)?);
+    }
+    Ok(done(&flags.of.answer, &name, facts, text))
 }
 
 /// `strata track`: of cgroups that were named, a session knows the paths.

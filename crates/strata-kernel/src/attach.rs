@@ -11,6 +11,7 @@ use crate::pins::info;
 use crate::sample;
 use libbpf_rs::{Link, Object, ProgramMut, UprobeOpts};
 use libbpf_sys::{perf_event_attr, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_TRACEPOINT};
+use rustix::thread::{capabilities, set_capabilities, CapabilitySet, CapabilitySets};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
@@ -158,9 +159,33 @@ fn link(program: &ProgramMut<'_>, target: &AttachPoint) -> libbpf_rs::Result<Lin
             };
             // Not by its name, which whoever has the folder may have given to another file since the offset
             // was read.
-            program.attach_uprobe_with_opts(-1, binary.held_path(), *offset as usize, opts)
+            as_admin(|| {
+                program.attach_uprobe_with_opts(-1, binary.held_path(), *offset as usize, opts)
+            })
         }
     }
+}
+
+/// With CAP_SYS_ADMIN in effect, where this thread has it in reserve: from Linux 6.17 on the kernel asks for it before it
+/// writes a breakpoint into a program.
+fn as_admin<T>(work: impl FnOnce() -> T) -> T {
+    let admin = CapabilitySet::SYS_ADMIN;
+    let in_reserve =
+        |now: &CapabilitySets| now.permitted.contains(admin) && !now.effective.contains(admin);
+    let before = capabilities(None).ok().filter(in_reserve);
+    if let Some(before) = before {
+        // Without it the kernel says what is missing.
+        let _ = set_capabilities(
+            None,
+            CapabilitySets { effective: before.effective | admin, ..before },
+        );
+    }
+    let done = work();
+    if let Some(before) = before {
+        // To have less is always allowed.
+        let _ = set_capabilities(None, before);
+    }
+    done
 }
 
 /// The perf event that a program is attached to a tracepoint by; of all processes, whatever CPU it names.

@@ -11,6 +11,7 @@
 mod error;
 mod events;
 mod fit;
+mod known;
 mod probes;
 pub mod register;
 mod similar;
@@ -19,6 +20,7 @@ mod spec;
 mod tests;
 
 pub use error::{ProbeError, Problem};
+pub use known::Known;
 pub use probes::Probes;
 pub(crate) use similar::similar;
 
@@ -65,6 +67,71 @@ pub fn parse_all<S: AsRef<str>>(specs: &[S]) -> Result<Probes, ProbeError> {
         add(&spec, &mut probes, &mut names)?;
     }
     Ok(probes)
+}
+
+/// Is it written as one that a session that stays can have? No file is looked at.
+///
+/// # Errors
+/// It is no probe, the path of its file is not from `/` on, or it is at a place within a function.
+pub fn check(text: &str) -> Result<(), ProbeError> {
+    let spec = Spec::parse(text)?;
+    if is_relative(spec.binary) {
+        return Err(spec.error(spec.binary, Problem::Relative(spec.binary.to_owned())));
+    }
+    match place_within(&spec) {
+        Some(place) => Err(spec.error(place, Problem::Place(place.to_owned()))),
+        None => Ok(()),
+    }
+}
+
+/// Is it at an address, or behind the begin of a function? That is one of this file alone.
+#[must_use]
+pub fn is_within(text: &str) -> bool {
+    Spec::parse(text).is_ok_and(|spec| place_within(&spec).is_some())
+}
+
+fn place_within<'a>(spec: &Spec<'a>) -> Option<&'a str> {
+    match &spec.target {
+        ProbeTarget::Function { place: FunctionPlace { text, symbol, offset }, .. } => {
+            (symbol.is_none() || *offset > 0).then_some(*text)
+        }
+        ProbeTarget::Usdt(_) => None,
+    }
+}
+
+/// The same probe for who may be in another folder: where the path of its file is not from `/` on, it is made one, from
+/// this process' folder. Links stay, and no file is looked at.
+///
+/// # Errors
+/// It is no probe, or cannot be written so.
+pub fn absolute(text: &str) -> Result<String, ProbeError> {
+    let spec = Spec::parse(text)?;
+    if !is_relative(spec.binary) {
+        return Ok(text.to_owned());
+    }
+    let binary = spec.binary.trim();
+    let failed = |error| Problem::Elf(ElfError::Open { path: binary.into(), error });
+    let path =
+        std::path::absolute(binary).map_err(|error| spec.error(spec.binary, failed(error)))?;
+    let whole = path.to_str().filter(|path| !path.contains(':')).ok_or_else(|| {
+        spec.error(spec.binary, Problem::Colon(path.to_string_lossy().into_owned()))
+    })?;
+    // It is what is between the first two.
+    let mut parts = text.splitn(3, ':');
+    let (kind, behind) = (parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default());
+    Ok(format!("{kind}:{whole}:{behind}"))
+}
+
+/// The name that was chosen for its event.
+#[must_use]
+pub fn name_of(text: &str) -> Option<&str> {
+    Spec::parse(text).ok()?.name
+}
+
+/// A name without a `/` is looked for, and no path.
+fn is_relative(binary: &str) -> bool {
+    let binary = binary.trim();
+    binary.contains('/') && !binary.starts_with('/')
 }
 
 /// What can be probed in a program or library: a path, or a name as `--probe` has it.

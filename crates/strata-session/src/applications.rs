@@ -423,6 +423,7 @@ impl Layer for Applications {
             buffers: self.buffers(),
             late: lock(&self.found.late).clone(),
             processes: live.iter().filter(|one| !one.is_replaced()).count() as u64,
+            remarks: Vec::new(),
         }
     }
 

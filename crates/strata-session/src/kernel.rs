@@ -38,7 +38,7 @@ use crate::session::privileges::Work;
 use crate::session::shared::Voice;
 use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
-pub(crate) use change::check_new;
+pub(crate) use change::{check_new, check_new_probes};
 pub(crate) use chosen::{catalog, recorded_names, rule_reports};
 use chosen::{check_filter, rules_of, sampled, Begun, Chosen};
 use source::{KernelSource, KernelTrace, Recorded};
@@ -46,6 +46,8 @@ use source::{KernelSource, KernelTrace, Recorded};
 mod change;
 mod chosen;
 pub mod default;
+mod probes;
+mod records;
 mod source;
 pub mod statedump;
 mod whole;
@@ -425,6 +427,7 @@ impl Layer for KernelLayer {
             buffers: self.buffers(),
             late: Vec::new(),
             processes: 0,
+            remarks: self.remarks.clone(),
         }
     }
 

@@ -200,6 +200,10 @@ pub struct EventRule {
     /// It selects no event, but asks what CPUs do, so many times in a second; of the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<u32>,
+    /// It is a probe of a program or library, as `strata record --probe` takes it, with a path from `/` on; of the
+    /// kernel.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub probe: bool,
     /// Does it select anything?
     #[serde(default = "yes")]
     pub enabled: bool,
@@ -258,8 +262,24 @@ pub enum PlanError {
     #[error(transparent)]
     Options(OptionsError),
     /// What only the kernel's rules have.
-    #[error("event rule '{0}': --stack and --sample of one rule are the kernel's (-k). For programs, use `strata add-context -u -t callstack_user`")]
+    #[error("event rule '{0}': --stack and --sample of one rule, and probes, are the kernel's (-k). For programs, use `strata add-context -u -t callstack_user`")]
     OfKernel(String),
+    /// A probe that is none.
+    #[error("event rule '{}': {cause}", rule.escape_debug().take(100).collect::<String>())]
+    Probe {
+        /// As it was written.
+        rule: String,
+        /// What is wrong with it.
+        #[source]
+        cause: Box<strata_kernel::uprobe::ProbeError>,
+    },
+    /// What ends with the session's process does not go on.
+    #[error(
+        "event rule '{}': a probe of a program ends when the session is killed, and what is recorded with --keep goes on. Use a \
+         session without --keep",
+        .0.escape_debug().take(100).collect::<String>()
+    )]
+    ProbeEnds(String),
     /// What is to be held in memory cannot be.
     #[error("settle: {0}")]
     Settle(&'static str),
@@ -489,8 +509,12 @@ impl Plan {
             if let Some(filter) = &event.filter {
                 Filter::parse(filter)?;
             }
-            if channel.layer == LayerOf::User && (event.stack || event.sample.is_some()) {
+            let of_kernel = event.stack || event.sample.is_some() || event.probe;
+            if channel.layer == LayerOf::User && of_kernel {
                 return Err(PlanError::OfKernel(event.rule.clone()));
+            }
+            if self.keep && event.probe {
+                return Err(PlanError::ProbeEnds(event.rule.clone()));
             }
             if let Some(found) = event.sample.filter(|rate| !(1..=RATE_MAX).contains(rate)) {
                 return Err(PlanError::Options(OptionsError::Rate { found }));
@@ -612,9 +636,17 @@ impl EventRule {
         self.rule.starts_with('!')
     }
 
+    /// Does it select of what the layer has, by names?
+    fn is_selection(&self) -> bool {
+        !self.probe && self.sample.is_none()
+    }
+
     /// # Errors
     /// It is none, or several.
     fn parse(&self, layer: LayerOf) -> Result<(), PlanError> {
+        if self.probe {
+            return self.parse_probe();
+        }
         let texts: Vec<&str> =
             [&self.rule].into_iter().chain(&self.exclude).map(String::as_str).collect();
         let number = match layer {
@@ -631,6 +663,18 @@ impl EventRule {
             _ => return Ok(()),
         };
         Err(PlanError::NoRule { rule: self.rule.clone(), what, near: String::new() })
+    }
+
+    fn parse_probe(&self) -> Result<(), PlanError> {
+        let rule = || self.rule.clone();
+        let checked = strata_kernel::uprobe::check(&self.rule);
+        checked.map_err(|cause| PlanError::Probe { rule: rule(), cause: Box::new(cause) })?;
+        let what = match (self.exclude.is_empty(), self.sample) {
+            (false, _) => "a probe is one event, of which nothing is left out. Leave --exclude out",
+            (true, Some(_)) => "it is a probe, or it asks what CPUs do. Use a rule for each",
+            (true, None) => return Ok(()),
+        };
+        Err(PlanError::NoRule { rule: rule(), what, near: String::new() })
     }
 }
 

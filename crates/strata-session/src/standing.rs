@@ -42,7 +42,7 @@ use crate::session::error::SessionError;
 use crate::session::ground::{wall_ns, Ground};
 use crate::session::layer::{Context, Layer, Look as LayerLook, Wanted};
 use crate::session::memory;
-use crate::session::privileges::{keep_for, Work};
+use crate::session::privileges::{keep_for_later, Work};
 use crate::session::recording::Recording;
 use crate::session::shared::Figured;
 use crate::session::snapshot;
@@ -65,6 +65,10 @@ pub use look::{ChannelLook, EventLook, Look, SessionState, SettleLook, TriggerLo
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// Programs and events that were not reached, as told while it runs.
 const NOT_REACHED_SHOWN: usize = 20;
+
+/// Remarks that are told while it runs, and the letters of each.
+const REMARKS_SHOWN: usize = 8;
+const REMARK_LETTERS: usize = 400;
 
 /// Losses by CPU that are told while it runs.
 const LOSSES_SHOWN: usize = 96;
@@ -171,7 +175,7 @@ pub fn stand(
         source: std::io::ErrorKind::OutOfMemory.into(),
     })?;
     Tracefs::prepare();
-    keep_for(Work::Everything);
+    keep_for_later();
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
     let mut standing = Standing::new(name, plan, goes_on, Rc::new(maker), Arc::default())?;
     standing.slots = slots.map(Arc::new);
@@ -323,6 +327,7 @@ impl<'a> Standing<'a> {
         let plan = self.plan.changed(change)?;
         for one in change.each() {
             match one {
+                Change::EnableEvent(asked) if asked.probe => check_probes(&plan, &asked.rules)?,
                 Change::EnableEvent(asked)
                     if asked.layer == LayerOf::Kernel && asked.sample.is_none() =>
                 {
@@ -422,7 +427,7 @@ impl<'a> Standing<'a> {
                 }
             }
             let made = &self.made[*index];
-            return Err(self.of_channel(made.layer, &made.channel, error));
+            return Err(self.of_channel(made.layer, &made.channel, of_plan(error)));
         }
         Ok(())
     }
@@ -490,6 +495,7 @@ impl<'a> Standing<'a> {
         let mut figures = Figured::default();
         let mut not_reached: Vec<NotReached> = Vec::new();
         let mut late: Vec<Late> = Vec::new();
+        let mut remarks: Vec<String> = Vec::new();
         let (mut processes, wall) = (0, wall_ns());
         // All of it has to fit a message.
         let most = (LOSSES_SHOWN / self.plan.channels.len().max(1)).max(1);
@@ -538,6 +544,12 @@ impl<'a> Standing<'a> {
             for one in &look.not_reached {
                 if !not_reached.contains(one) {
                     not_reached.push(one.clone());
+                }
+            }
+            for one in &look.remarks {
+                let remark: String = one.chars().take(REMARK_LETTERS).collect();
+                if remarks.len() < REMARKS_SHOWN && !remarks.contains(&remark) {
+                    remarks.push(remark);
                 }
             }
             // One program may be in several channels.
@@ -589,6 +601,7 @@ impl<'a> Standing<'a> {
             not_reached: not_reached.iter().take(NOT_REACHED_SHOWN).map(Unreached::from).collect(),
             nr_late: late.len() as u64,
             late: late.into_iter().take(NOT_REACHED_SHOWN).collect(),
+            remarks,
             gaps: gaps.gaps(),
             memory,
             max_memory,
@@ -754,6 +767,7 @@ fn event_look(event: &EventRule, look: Option<&LayerLook>) -> EventLook {
         rule: event.rule.clone(),
         filter: event.filter.clone(),
         exclude: event.exclude.clone(),
+        probe: event.probe,
         enabled: event.enabled,
         matched: report.map(|one| one.matched),
         similar: report.map(|one| one.similar.clone()).unwrap_or_default(),
@@ -828,6 +842,19 @@ fn check_kernel_rules(rules: &[String], filter: Option<&str>) -> Result<(), Sess
         }
         None => Ok(()),
     }
+}
+
+/// # Errors
+/// One of these probes, which the plan has by now, cannot be made beside the others of its channel.
+fn check_probes(plan: &Plan, new: &[String]) -> Result<(), SessionError> {
+    for channel in plan.channels.iter().filter(|channel| channel.layer == LayerOf::Kernel) {
+        let mut probes = plan.wanted(channel)?.rules;
+        probes.retain(|rule| rule.probe);
+        if probes.iter().any(|rule| new.contains(&rule.text)) {
+            kernel::check_new_probes(&probes, new)?;
+        }
+    }
+    Ok(())
 }
 
 /// In a sentence, for who asked.

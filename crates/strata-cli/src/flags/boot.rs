@@ -121,6 +121,7 @@ impl InstallBootFlags {
                         exclude,
                         sample: None,
                         stack: false,
+                        probe: false,
                     };
                     plan = plan.changed(&Change::EnableEvent(change))?;
                 }

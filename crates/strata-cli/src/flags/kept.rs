@@ -2,11 +2,14 @@
 //! again. Some flags ask for what no plan holds.
 
 use anyhow::bail;
+use strata_kernel::uprobe;
 use strata_session::options::FLUSH;
 use strata_session::plan::{Change, ContextChange, EnableEvents, LayerOf, Loss, Plan};
+use strata_session::preload;
 use strata_session::report::{NoKernel, EVERY_TRACEPOINT};
 use strata_session::{kernel_by_default, DEFAULT_KERNEL_RULES};
 
+use super::probes::for_session;
 use super::sessions::{sampling, split};
 use super::{CtfFlag, ModeFlag, RecordFlags};
 
@@ -19,6 +22,8 @@ pub struct Planned {
     pub may_lack_kernel: bool,
     /// Why it is not recorded, if that is known.
     pub no_kernel: Option<NoKernel>,
+    /// What of it is less than was asked for: whole sentences.
+    pub remarks: Vec<String>,
 }
 
 impl RecordFlags {
@@ -29,19 +34,33 @@ impl RecordFlags {
     pub fn planned(&self) -> anyhow::Result<Result<Planned, &'static str>> {
         match self.not_of_plan() {
             Some((flag, why)) if self.keep => bail!("--keep and {flag}: {why}"),
-            Some((flag, _)) => Ok(Err(flag)),
+            Some((flag, _)) => return Ok(Err(flag)),
+            None => {}
+        }
+        let of_programs =
+            [("--probe", !self.probe.is_empty()), ("--hypervisor", self.hypervisor.is_some())];
+        match of_programs.into_iter().find(|(_, is_given)| self.keep && *is_given) {
+            Some((flag, _)) => {
+                bail!("--keep and {flag}: probes of programs end with the session's process. Leave one of them out")
+            }
             None => self.plan().map(Ok),
         }
     }
 
     fn plan(&self) -> anyhow::Result<Planned> {
-        let options = self.options(Vec::new())?;
+        let mut options = self.options(Vec::new())?;
+        let mut remarks: Vec<String> = self.add_hypervisor(&mut options)?.into_iter().collect();
         options.check()?;
-        let user = match (options.records_applications(), self.user.is_empty()) {
+        let named = [self.user.clone(), preload::rules(&self.libc, &self.user)].concat();
+        let user = match (options.records_applications(), named.is_empty()) {
             (false, _) => Vec::new(),
             (true, true) => split(LayerOf::User, &[EVERY_TRACEPOINT.to_owned()])?,
-            (true, false) => split(LayerOf::User, &self.user)?,
+            (true, false) => split(LayerOf::User, &named)?,
         };
+        let asked = options.kernel.as_ref().map(|kernel| &kernel.probes[..]).unwrap_or_default();
+        let probes = for_session(asked)?;
+        // One that cannot be made is said before there is a session.
+        remarks.extend(uprobe::parse_all(&probes)?.remarks);
         let by_default = options.kernel.as_ref().filter(|kernel| kernel.is_default());
         let may_lack_kernel = by_default.is_some_and(|kernel| !kernel.is_required()) && !self.keep;
         let mut no_kernel = None;
@@ -58,6 +77,19 @@ impl RecordFlags {
             _ => Vec::new(),
         };
         let filter = options.filter.as_ref().map(|filter| filter.text().to_owned());
+        let events = |layer, rules, filter, probe| {
+            let (channel, exclude, stack, sample) = (None, Vec::new(), false, None);
+            Change::EnableEvent(EnableEvents {
+                layer,
+                channel,
+                rules,
+                filter,
+                exclude,
+                stack,
+                sample,
+                probe,
+            })
+        };
         let mut changes = Vec::new();
         for (layer, rules, contexts) in
             [(LayerOf::User, user, &self.context), (LayerOf::Kernel, kernel, &self.kernel_context)]
@@ -66,12 +98,11 @@ impl RecordFlags {
                 rules.into_iter().partition(|rule| rule.starts_with('!'));
             for (rules, filter) in [(selecting, filter.clone()), (excluding, None)] {
                 if !rules.is_empty() {
-                    let exclude = Vec::new();
-                    let (channel, stack, sample) = (None, false, None);
-                    let events =
-                        EnableEvents { layer, channel, rules, filter, exclude, stack, sample };
-                    changes.push(Change::EnableEvent(events));
+                    changes.push(events(layer, rules, filter, false));
                 }
+            }
+            if layer == LayerOf::Kernel && !probes.is_empty() {
+                changes.push(events(layer, probes.clone(), filter.clone(), true));
             }
             if let (LayerOf::Kernel, Some(rate)) = (layer, self.sample) {
                 changes.push(sampling(rate, None));
@@ -98,7 +129,7 @@ impl RecordFlags {
             }
         }
         plan.check()?;
-        Ok(Planned { plan, may_lack_kernel, no_kernel })
+        Ok(Planned { plan, may_lack_kernel, no_kernel, remarks })
     }
 
     /// The first flag that a session which is made again cannot keep, and why.
@@ -120,11 +151,10 @@ impl RecordFlags {
                 "its number may be another process' by then. Leave it out, and choose whom with `strata track`: by name, \
                  user or cgroup",
             ),
-            ("--probe", !self.probe.is_empty(), "probes of programs end with it. Leave one of them out"),
             (
-                "--hypervisor",
-                self.hypervisor.is_some(),
-                "probes of programs end with it. Leave one of them out",
+                "--probe with an OFFSET or address",
+                self.probe.iter().any(|text| uprobe::is_within(text)),
+                "its file may be another one when the session is made again. Name a function",
             ),
             ("--guest", !self.guest.is_empty(), no_other),
             ("--relay", self.relay.is_some(), no_other),
@@ -237,6 +267,7 @@ mod tests {
             (&["--ctf=2"], "--keep and --ctf=2"),
             (&["--no-vtid"], "--no-vtid"),
             (&["--lttng-env"], "--lttng-env"),
+            (&["--probe", "uprobe:c:malloc+4"], "Name a function"),
             (&["-k", "read", "--context", "ip"], "--context"),
         ] {
             let text = plan(words).unwrap_err();
@@ -246,14 +277,44 @@ mod tests {
         for (words, flag) in [
             (&["--no-kernel", "--", "true"][..], "a COMMAND"),
             (&["-p", "1"], "--pid"),
-            (&["--probe", "usdt:a:b:c"], "--probe"),
             (&["--duration=1s"], "--duration"),
+            (&["--probe", "uprobe:c:malloc+4"], "--probe with an OFFSET or address"),
             (&["--ctf=2"], "--ctf=2"),
         ] {
             assert_eq!(planned(words).unwrap_err(), format!("no plan: {flag}"));
         }
         let alone = Flags::try_parse_from(["strata", "record", "--keep"]).unwrap_err().to_string();
         assert!(alone.contains("--background"), "{alone}");
+    }
+
+    #[test]
+    fn probes_and_what_programs_do_in_libc_are_of_the_plan() {
+        let of = |words: &[&str]| planned(words).unwrap().plan;
+        let rules = |plan: &Plan| {
+            let events = plan.channels.iter().flat_map(|one| {
+                one.events.iter().map(|event| (one.layer, event.rule.clone(), event.probe))
+            });
+            events.collect::<Vec<_>>()
+        };
+        let probe = "uprobe:c:malloc(size:u64, b:str)";
+        let plan = of(&["--probe", probe, "-k", "read", "-f", "size > 3", "--snapshot"]);
+        let wanted = [
+            (LayerOf::Kernel, "read".to_owned(), false),
+            (LayerOf::Kernel, probe.to_owned(), true),
+        ];
+        assert_eq!(rules(&plan), wanted);
+        assert_eq!(plan.channels[0].events[1].filter.as_deref(), Some("size > 3"));
+        let alone = of(&["--probe", probe]);
+        assert_eq!(rules(&alone), [(LayerOf::Kernel, probe.to_owned(), true)]);
+        let text = planned(&["--probe", "uprobe:./no-such-program:f"]).unwrap_err();
+        assert!(text.contains("/no-such-program: No such file"), "{text}");
+        let libc = of(&["--libc", "malloc:sum,io", "-u", "*:*"]);
+        let wanted = ["*:*", "libc_sum:*", "io:*", "!libc:*"].map(str::to_owned);
+        let found: Vec<String> = rules(&libc).into_iter().map(|(_, rule, _)| rule).collect();
+        assert_eq!(found, wanted);
+        let alone = of(&["--libc", "malloc"]);
+        assert_eq!(rules(&alone), [(LayerOf::User, "libc:*".to_owned(), false)]);
+        assert_eq!(planned(&["--libc", "malloc", "--", "true"]).unwrap_err(), "no plan: a COMMAND");
     }
 
     #[test]

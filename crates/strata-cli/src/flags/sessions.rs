@@ -12,10 +12,12 @@ use strata_session::plan::{
     Change, ChannelChange, ChannelOf, ContextChange, DisableEvents, EnableEvents, Kind, LayerOf,
     Loss,
 };
+use strata_session::preload::{self, Part};
 use strata_session::{Rules, Tracked};
 
 use super::accounts;
 use super::answer::AnswerFlags;
+use super::probes::{as_enabled, for_session, of_lttng};
 use crate::reading::selection::parse_filter;
 use crate::talk::units::parse_size;
 
@@ -286,7 +288,7 @@ impl DisableChannelFlags {
 #[derive(Debug, Args)]
 pub struct EnableEventFlags {
     /// Rules as `strata record -u` and `-k` take them, such as 'shop:*' or 'sched_*,openat'
-    #[arg(value_name = "RULE", required_unless_present_any = ["all", "sample"])]
+    #[arg(value_name = "RULE", required_unless_present_any = ["all", "sample", "probe", "userspace_probe", "libc"])]
     rules: Vec<String>,
 
     #[command(flatten)]
@@ -324,7 +326,7 @@ pub struct EnableEventFlags {
     filter: Option<String>,
 
     /// But not these, of the same provider where they name none; separated by ','
-    #[arg(short = 'x', long, value_name = "RULE", value_delimiter = ',')]
+    #[arg(short = 'x', long, value_name = "RULE", value_delimiter = ',', conflicts_with_all = ["probe", "userspace_probe"])]
     exclude: Vec<String>,
 
     /// Record with these events who called whom (-k); for programs, use `strata add-context -u -t callstack_user`
@@ -335,6 +337,20 @@ pub struct EnableEventFlags {
     /// an event it is cpu_clock
     #[arg(long, value_name = "RATE", conflicts_with = "user")]
     sample: Option<u32>,
+
+    /// Record a function or USDT probe of a program or library, as `strata record --probe` does (-k), such as
+    /// 'uprobe:./server:handle(request:u64)' or 'usdt:libc.so.6:libc:*'; may be repeated
+    #[arg(long, value_name = "PROBE", conflicts_with = "user")]
+    probe: Vec<String>,
+
+    /// The same as LTTng writes it: elf:PATH:SYMBOL or sdt:PATH:PROVIDER:NAME; RULE is the name of its event
+    #[arg(long, value_name = "LOCATION", conflicts_with_all = ["user", "probe", "all", "syscall"])]
+    userspace_probe: Option<String>,
+
+    /// Record what programs do in libc, by the objects of `strata record --libc` (-u): programs that are started with them,
+    /// as `strata list --libc PARTS` says
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', conflicts_with = "kernel", value_parser = Part::parse)]
+    pub libc: Vec<Part>,
 }
 
 /// What CPUs do is recorded, too.
@@ -347,6 +363,7 @@ pub fn sampling(rate: u32, channel: Option<String>) -> Change {
         exclude: Vec::new(),
         stack: false,
         sample: Some(rate),
+        probe: false,
     })
 }
 
@@ -380,8 +397,15 @@ impl EnableEventFlags {
             LayerOf::Kernel => "*",
         }
         .to_owned()];
-        let texts = if self.all { &all[..] } else { &self.rules[..] };
-        let mut rules = if texts.is_empty() { Vec::new() } else { split(layer, texts)? };
+        let (mut probes, mut texts) = (for_session(&self.probe)?, self.rules.clone());
+        if let Some(location) = &self.userspace_probe {
+            probes.push(of_lttng(location, &std::mem::take(&mut texts))?);
+        }
+        if self.all {
+            texts = all.to_vec();
+        }
+        texts.extend(preload::rules(&self.libc, &texts));
+        let mut rules = if texts.is_empty() { Vec::new() } else { split(layer, &texts)? };
         if self.syscall && !self.all {
             for rule in &mut rules {
                 let (sign, name) = match rule.strip_prefix('!') {
@@ -407,18 +431,12 @@ impl EnableEventFlags {
         let (excluding, selecting): (Vec<String>, Vec<String>) =
             rules.into_iter().partition(|rule| rule.starts_with('!'));
         let mut changes = Vec::new();
-        let change = |rules, filter, exclude| {
+        let events = |rules, filter, exclude| {
             let (channel, stack, sample) = (self.channel.clone(), self.stack, None);
-            Change::EnableEvent(EnableEvents {
-                layer,
-                channel,
-                rules,
-                filter,
-                exclude,
-                stack,
-                sample,
-            })
+            let probe = false;
+            EnableEvents { layer, channel, rules, filter, exclude, stack, sample, probe }
         };
+        let change = |rules, filter, exclude| Change::EnableEvent(events(rules, filter, exclude));
         if let Some(rate) = self.sample {
             changes.push(sampling(rate, self.channel.clone()));
         }
@@ -434,6 +452,10 @@ impl EnableEventFlags {
                     changes.push(change(vec![rule], self.filter.clone(), exclude));
                 }
             }
+        }
+        if !probes.is_empty() {
+            let probes = events(probes, self.filter.clone(), Vec::new());
+            changes.push(Change::EnableEvent(EnableEvents { probe: true, ..probes }));
         }
         Ok(changes)
     }
@@ -459,8 +481,12 @@ fn level_of(text: &str) -> String {
 #[derive(Debug, Args)]
 pub struct DisableEventFlags {
     /// Rules as they were enabled
-    #[arg(value_name = "RULE", required_unless_present = "all")]
+    #[arg(value_name = "RULE", required_unless_present_any = ["all", "probe"])]
     rules: Vec<String>,
+
+    /// Probes as they were enabled, or by the names of their events (-k); may be repeated
+    #[arg(long, value_name = "PROBE", conflicts_with_all = ["user", "all"])]
+    probe: Vec<String>,
 
     #[command(flatten)]
     layer: OfLayer,
@@ -484,7 +510,11 @@ impl DisableEventFlags {
     /// A rule is not well formed.
     pub fn change(&self) -> anyhow::Result<Change> {
         let layer = self.layer.layer();
-        let rules = if self.all { Vec::new() } else { split(layer, &self.rules)? };
+        let mut rules = match self.all || self.rules.is_empty() {
+            true => Vec::new(),
+            false => split(layer, &self.rules)?,
+        };
+        rules.extend(as_enabled(&self.probe));
         Ok(Change::DisableEvent(DisableEvents { layer, channel: self.channel.clone(), rules }))
     }
 }
@@ -710,6 +740,42 @@ mod tests {
     }
 
     #[test]
+    fn probes_are_rules_of_their_own_and_are_disabled_as_they_were_enabled() {
+        let probe = "uprobe:/a:f(x:u8, y:str)";
+        let changes =
+            enabled(&["-k", "sched_*,!sched_stat*", "--probe", probe, "-f", "x > 3"]).unwrap();
+        let found: Vec<_> = changes
+            .iter()
+            .map(|one| match one {
+                Change::EnableEvent(one) => (one.rules.join(" "), one.filter.is_some(), one.probe),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let wanted =
+            [("!sched_stat*", false, false), ("sched_*", true, false), (probe, true, true)];
+        assert_eq!(found, wanted.map(|(rule, has, is)| (rule.to_owned(), has, is)));
+        let lttng = ["-k", "--userspace-probe=sdt:/a:shop:sold", "sold"];
+        assert_eq!(of_one(&lttng).0, ["sold=usdt:/a:shop:sold"]);
+        let words =
+            ["strata", "disable-event", "-k", "--probe", probe, "--probe", "sold", "sched_*"];
+        let flags = Flags::try_parse_from(words).unwrap();
+        let Action::DisableEvent(flags) = flags.action else { panic!("another one") };
+        let Change::DisableEvent(change) = flags.change().unwrap() else { panic!("another one") };
+        assert_eq!(change.rules, ["sched_*", probe, "sold"]);
+    }
+
+    #[test]
+    fn what_programs_do_in_libc_is_a_rule_of_programs() {
+        assert_eq!(of_one(&["-u", "--libc", "malloc:sum,io"]).0, ["libc_sum:*", "io:*"]);
+        let changes = enabled(&["-u", "--all", "--libc", "malloc:sum"]).unwrap();
+        let rules = changes.iter().flat_map(|one| match one {
+            Change::EnableEvent(one) => one.rules.clone(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(rules.collect::<Vec<_>>(), ["!libc:*", "*:*", "libc_sum:*"]);
+    }
+
+    #[test]
     fn events_that_make_no_sense_are_refused() {
         for (words, said) in [
             (&["a:*"][..], "--kernel|--user"),
@@ -720,6 +786,13 @@ mod tests {
             (&["-u", "a:*@info", "--loglevel", "3"], "it says a log level"),
             (&["-u", "a:*", "-f", "n >"], "--filter"),
             (&["-u", "a:"], "no event behind"),
+            (&["-u", "--probe", "uprobe:/a:f"], "cannot be used with"),
+            (&["-k", "--probe", "uprobe:/a"], "the function is missing"),
+            (&["-k", "--probe", "uprobe:/a:f", "-x", "f"], "cannot be used with"),
+            (&["-k", "--userspace-probe=/a:f", "--all"], "cannot be used with"),
+            (&["-k", "--userspace-probe=/a"], "write elf:PATH:SYMBOL"),
+            (&["-k", "--libc", "malloc"], "cannot be used with"),
+            (&["-u", "--libc", "mallocs"], "'mallocs' is none of"),
         ] {
             let text = enabled(words).unwrap_err();
             assert!(text.contains(said), "{words:?}: {text}");

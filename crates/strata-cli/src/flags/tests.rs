@@ -163,7 +163,14 @@ fn flags_of_list_show_the_kernel_s_events_only_when_asked() {
     for arguments in [&["-k"][..], &["-k", "sched_switch", "irq_*"], &["-k", "--names"]] {
         parse(arguments).unwrap();
     }
-    for arguments in [&["--names"][..], &["-k", "--names", "--json"], &["--probes=x", "trace"]] {
+    parse(&["--libc", "malloc,io", "--json"]).unwrap();
+    for arguments in [
+        &["--names"][..],
+        &["-k", "--names", "--json"],
+        &["--probes=x", "trace"],
+        &["--libc", "malloc", "trace"],
+        &["--libc", "none"],
+    ] {
         assert!(parse(arguments).is_err(), "{arguments:?}");
     }
 }
@@ -180,6 +187,7 @@ fn flags_that_contradict_or_make_no_sense_are_refused_by_name() {
         (&["-p", ""], "'' is no number of a process"),
         (&["-a", "-p", "1"], "--pid"),
         (&["--wait-descendants"], "COMMAND"),
+        (&["--libc", "malloc"], "--background"),
         (&["--max-size", "big", "cmd"], "512K"),
         (&["-p", "17,0"], "'0' is no number of a process"),
         (&["-p", "99999999999"], "1 to 2147483647"),

@@ -185,6 +185,10 @@ fn details(facts: &Facts) -> String {
     if number(facts, "nr_not_reached") > nr_shown {
         let _ = writeln!(out, "  and {} more", number(facts, "nr_not_reached") - nr_shown);
     }
+    for (index, remark) in names(facts, "remarks").iter().enumerate() {
+        let start = if index == 0 { "\nremarks:\n" } else { "" };
+        let _ = writeln!(out, "{start}  {remark}");
+    }
     for (index, line) in lossy_and_late(facts).into_iter().enumerate() {
         let start = if index == 0 { "\nmissing:\n" } else { "" };
         let _ = writeln!(out, "{start}  {line}");
@@ -260,6 +264,7 @@ mod tests {
             },
             "not_reached": [{ "pid": 9, "name": "n", "reason": "why" }],
             "nr_not_reached": 3,
+            "remarks": ["probe \u{1b}: some are left out"],
         });
         facts.as_object().unwrap().clone()
     }
@@ -284,6 +289,8 @@ mod tests {
             "not reached:",
             "  n (9): why",
             "  and 2 more",
+            "remarks:",
+            "  probe \\u{1b}: some are left out",
         ] {
             assert!(text.lines().any(|one| one == line), "{line}: {text}");
         }

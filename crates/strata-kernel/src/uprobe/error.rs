@@ -35,6 +35,19 @@ pub enum Problem {
     /// Not a number.
     #[error("{} is no number. Write it as 12 or 0x1c", printable(.0))]
     Number(String),
+    /// A path that leads elsewhere from another folder.
+    #[error("{} is a path from a folder, and a session that stays is in none. Write it from '/'", printable(.0))]
+    Relative(String),
+    /// In another file of that name, another instruction or the middle of one.
+    #[error(
+        "{} is a place in the file as it is now, and a session that stays may be made again when it is another one: a \
+         breakpoint in the middle of an instruction damages the program. Name a function, or use `strata record --probe`",
+        printable(.0)
+    )]
+    Place(String),
+    /// A path that cannot be written.
+    #[error("the whole path, {}, has a ':' in it, which would end it. Use a link without one", printable(.0))]
+    Colon(String),
     /// No closing parenthesis, or something behind it.
     #[error("the list of arguments does not end with ')'")]
     Open,

@@ -17,11 +17,12 @@ use strata_model::{is_identifier, Field, FieldClass};
 const NAME_BYTES: usize = 200;
 
 /// Names that are taken, and what for.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     taken: HashMap<String, Use>,
 }
 
+#[derive(Clone, Debug)]
 struct Use {
     /// What is recorded there: of a function its place, of a USDT probe what it is called.
     what: String,
@@ -29,6 +30,11 @@ struct Use {
 }
 
 impl Names {
+    /// All others can be taken again.
+    pub(crate) fn retain(&mut self, is_used: impl Fn(&str) -> bool) {
+        self.taken.retain(|name, _| is_used(name));
+    }
+
     /// The event's name, with a number behind it if it is taken for something else.
     fn choose(&mut self, wanted: &str, what: &str, fields: &[Field]) -> String {
         let numbered = (2u32..).map(|number| format!("{wanted}_{number}"));

@@ -329,3 +329,67 @@ fn malicious_specs_are_errors_and_never_a_panic() {
         }
     }
 }
+
+#[test]
+fn probe_of_a_session_has_a_path_from_the_root_or_a_name() {
+    let here = std::env::current_dir().unwrap();
+    let here = here.display();
+    for (text, whole) in [
+        ("uprobe:c:malloc(size:u64, b:str)", "uprobe:c:malloc(size:u64, b:str)".to_owned()),
+        ("usdt:/no/such:a:b(c:u8)", "usdt:/no/such:a:b(c:u8)".to_owned()),
+        ("uprobe:./x:f(a:u8)", format!("uprobe:{here}/x:f(a:u8)")),
+        ("n=usdt: a/../x :p:*(a:u8)", format!("n=usdt:{here}/a/../x:p:*(a:u8)")),
+    ] {
+        assert_eq!(absolute(text).unwrap(), whole);
+        check(&whole).unwrap();
+        // No file is looked at: it need not be there.
+        assert_eq!(absolute(&whole).unwrap(), whole);
+    }
+    let error = check("uretprobe:./x:f").unwrap_err();
+    assert!(error.to_string().contains("'./x' is a path from a folder"), "{error}");
+    assert_eq!(error.span(), 10..13);
+    // An address is one of this file alone.
+    for (text, place) in [("uprobe:c:f+4", "'f+4'"), ("n=uprobe:/a:0x40(b:u8)", "'0x40'")] {
+        let error = check(text).unwrap_err().to_string();
+        assert!(error.contains(&format!("{place} is a place in the file")), "{error}");
+        assert!(is_within(text));
+    }
+    check("uprobe:c:f+0(b:u8)").unwrap();
+    assert!(!is_within("uprobe:c:f") && !is_within("usdt:c:a:b") && !is_within("f+4"));
+    for text in ["", "kprobe:./a:b", "uprobe:./a", "!uprobe:./a:b"] {
+        assert!(absolute(text).is_err() && check(text).is_err(), "{text}");
+    }
+    assert_eq!(name_of("slow=uprobe:/a:b"), Some("slow"));
+    assert_eq!((name_of("uprobe:/a:b=c"), name_of("slow")), (None, None));
+}
+
+#[test]
+fn known_probe_stays_what_it_was_until_nobody_asks_for_it() {
+    let Some((folder, path)) = target() else { return };
+    let one = format!("uprobe:{}:target_add", path.display());
+    let other = format!("{one}(a:u32)");
+    let named = |text: &str, known: &mut Known| {
+        let (probes, is_new) = known.ask(text).unwrap();
+        (probes.events[0].name.clone(), is_new)
+    };
+    let mut known = Known::default();
+    assert_eq!(named(&one, &mut known), ("uprobe_target_add".to_owned(), true));
+    assert_eq!(named(&other, &mut known), ("uprobe_target_add_2".to_owned(), true));
+    // One that fails changes nothing, of names neither.
+    let wrong = format!("x=uprobe:{}:target_ad", path.display());
+    assert!(known.ask(&wrong).is_err() && known.get(&wrong).is_none());
+    // The name leads to another file by now: the probe does not.
+    let before = known.get(&other).unwrap();
+    std::fs::rename(folder.file("none", b"no program"), &path).unwrap();
+    known.keep(&[&other]);
+    assert!(known.get(&one).is_none());
+    assert_eq!(named(&other, &mut known), ("uprobe_target_add_2".to_owned(), false));
+    assert_eq!(known.get(&other).unwrap().events, before.events);
+    // Who comes back is looked at anew.
+    assert!(known.ask(&one).unwrap_err().to_string().contains("no ELF file"));
+    known.keep(&[]);
+    assert!(known.ask(&other).is_err());
+    let again = folder.target(&["-O0"]).unwrap();
+    assert_eq!(again, path);
+    assert_eq!(named(&other, &mut known), ("uprobe_target_add".to_owned(), true));
+}

@@ -8,13 +8,15 @@ use strata_filter::Filter;
 use strata_kernel::catalog::Catalog;
 use strata_kernel::filter::Slips;
 use strata_kernel::selection::Selection;
+use strata_kernel::uprobe::{Known, ProbeError};
 use strata_kernel::SelectedEvent;
 use strata_kernel::{sample, Contexts};
 
 use super::chosen::{catalog, check_filter, key_of, sampled, Chosen};
+use super::probes::{of as of_probe, probed};
 use super::{whole, KernelLayer};
 use crate::plan::PlanError;
-use crate::report::{KernelRuleReport, KERNEL};
+use crate::report::{EventProblem, KernelRuleReport, KERNEL};
 use crate::session::error::SessionError;
 use crate::session::layer::{Rule, Wanted};
 
@@ -33,6 +35,8 @@ impl KernelLayer {
         begun.contexts = asked_contexts.map_err(|error| PlanError::NoContext(error.to_string()))?;
         let (samples, rules): (Vec<Rule>, Vec<Rule>) =
             wanted.rules.iter().cloned().partition(|rule| rule.sample.is_some());
+        let (probes, rules): (Vec<Rule>, Vec<Rule>) =
+            rules.into_iter().partition(|rule| rule.probe);
         let (mut reports, mut problems, mut events) = (Vec::new(), Vec::new(), Vec::new());
         let mut nr_selected = 0;
         if !rules.is_empty() {
@@ -63,6 +67,28 @@ impl KernelLayer {
             }
         }
         events.extend(begun.probes.iter().cloned());
+        let mut of_rules = begun.of_rules.clone();
+        let of_probes = probed(&probes, &mut of_rules, begun.contexts)?;
+        check_probes(&probes, &of_rules)?;
+        nr_selected += (of_probes.events.len() + of_probes.failed.len()) as u64;
+        // At the begin they come from elsewhere, or their files have gone while the session was not there.
+        let has_some = nr_selected > of_probes.failed.len() as u64 || !samples.is_empty();
+        let is_first = self.given.is_empty() && has_some;
+        for (text, error) in of_probes.failed {
+            if !is_first && !self.given.contains(&text) {
+                return Err(wrong_probe(&text, error));
+            }
+            let reason = error.to_string();
+            let excluded = Some(reason.clone());
+            reports.push(KernelRuleReport {
+                rule: text.clone(),
+                excluded,
+                ..KernelRuleReport::default()
+            });
+            problems.push(EventProblem { event: text, reason });
+        }
+        events.extend(of_probes.events);
+        reports.extend(of_probes.reports);
         for rule in &samples {
             let rate = rule.sample.unwrap_or(1);
             sample::check_rate(rate).map_err(|cause| begun.failed(cause))?;
@@ -104,6 +130,12 @@ impl KernelLayer {
             return Err(begun.failed(cause));
         }
         begun.tracked.clone_from(&wanted.tracked);
+        begun.of_rules = of_rules;
+        for remark in of_probes.remarks {
+            if !self.remarks.contains(&remark) {
+                self.remarks.push(remark);
+            }
+        }
         if has_stacks {
             attached.watch_code(&mut self.remarks);
             self.watch(true);
@@ -120,6 +152,42 @@ impl KernelLayer {
 
 fn wrong_filter(rule: &str, slips: Slips) -> SessionError {
     SessionError::OfRule { rule: rule.to_owned(), cause: Box::new(slips.into()) }
+}
+
+fn wrong_probe(rule: &str, error: ProbeError) -> SessionError {
+    let cause = Box::new(SessionError::Probe(Box::new(error)));
+    SessionError::OfRule { rule: rule.to_owned(), cause }
+}
+
+/// # Errors
+/// The filter of one that nothing of its probe passes.
+fn check_probes(rules: &[Rule], known: &Known) -> Result<(), SessionError> {
+    for rule in rules {
+        let Some(filter) = &rule.filter else { continue };
+        let events = of_probe(known, &rule.text);
+        if !events.is_empty() {
+            check_filter(filter, &events, false)
+                .map_err(|slips| wrong_filter(&rule.text, slips))?;
+        }
+    }
+    Ok(())
+}
+
+/// `all` are the probes of a channel, of which some are `new`.
+///
+/// # Errors
+/// A new one that cannot be made beside the others, or whose filter nothing of it passes.
+pub(crate) fn check_new_probes(all: &[Rule], new: &[String]) -> Result<(), SessionError> {
+    let is_new = |text: &String| new.contains(text);
+    let mut known = Known::default();
+    let found = probed(all, &mut known, Contexts::default())?;
+    match found.failed.into_iter().find(|(text, _)| is_new(text)) {
+        Some((text, error)) => Err(wrong_probe(&text, error)),
+        None => {
+            let new: Vec<Rule> = all.iter().filter(|rule| is_new(&rule.text)).cloned().collect();
+            check_probes(&new, &known)
+        }
+    }
 }
 
 /// Events whose descriptions are read to check a filter before it is needed; of more it is said at the start, since

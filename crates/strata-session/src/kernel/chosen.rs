@@ -7,8 +7,10 @@ use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
 use strata_kernel::selection::{self, Selection};
 use strata_kernel::tracefs::Tracefs;
+use strata_kernel::uprobe::Known;
 use strata_kernel::{sample, syscalls, Contexts, KernelEvent, SelectedEvent, Tracked};
 
+use super::records::Records;
 use crate::options::{KernelOptions, Options};
 use crate::report::{EventProblem, KernelRuleReport, Notice};
 use crate::session::error::SessionError;
@@ -29,6 +31,8 @@ pub(super) struct Begun {
     known: HashMap<(String, String), KernelEvent>,
     /// Recorded whatever the rules are.
     pub(super) probes: Vec<SelectedEvent>,
+    /// Those of rules.
+    pub(super) of_rules: Known,
     /// What the records of all have, also those that have begun with less.
     pub(super) contexts: Contexts,
     pub(super) tracked: Tracked,
@@ -48,16 +52,6 @@ pub(super) struct Chosen {
 struct Ends {
     records: [Records; 2],
     stack: bool,
-}
-
-/// Of one event, which records of an end are recorded.
-#[derive(Clone, Debug, Default, PartialEq)]
-enum Records {
-    #[default]
-    None,
-    /// Those that one of these selects.
-    Some(Vec<String>),
-    All,
 }
 
 impl Chosen {
@@ -99,6 +93,7 @@ impl Begun {
             stop: stop.clone(),
             known: HashMap::new(),
             probes: Vec::new(),
+            of_rules: Known::default(),
             contexts: Contexts::default(),
             tracked: Tracked::default(),
         }
@@ -164,31 +159,6 @@ impl Begun {
 
 pub(super) fn key_of(event: &KernelEvent) -> (String, String) {
     (event.system.clone(), event.name.clone())
-}
-
-impl Records {
-    fn add(&mut self, filter: Option<&Filter>) {
-        match (&mut *self, filter) {
-            (Records::All, _) => {}
-            (_, None) => *self = Records::All,
-            (Records::None, Some(filter)) => *self = Records::Some(vec![filter.text().to_owned()]),
-            (Records::Some(texts), Some(filter)) => {
-                if !texts.iter().any(|text| text == filter.text()) {
-                    texts.push(filter.text().to_owned());
-                }
-            }
-        }
-    }
-
-    /// `None`: all of them.
-    fn filter(&self) -> Result<Option<Filter>, SessionError> {
-        let Records::Some(texts) = self else { return Ok(None) };
-        let text = match &texts[..] {
-            [text] => text.clone(),
-            texts => texts.iter().map(|text| format!("({text})")).collect::<Vec<_>>().join(" || "),
-        };
-        Filter::parse(&text).map(Some).map_err(|error| SessionError::Filters(Box::new(error)))
-    }
 }
 
 /// What rules have in common that are asked together: a filter, and whether there are call stacks.

@@ -325,3 +325,32 @@ fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
     assert_eq!(told.lines().count() as u64, kernel.counts.records);
     ended.detaching.wait();
 }
+
+#[test]
+fn new_probes_are_looked_at_beside_the_others_and_those_are_not_to_blame() {
+    let rule = |text: &str, filter: Option<&str>| Rule {
+        text: text.to_owned(),
+        filter: filter.map(|text| Filter::parse(text).unwrap()),
+        probe: true,
+        ..Rule::default()
+    };
+    let one = rule("x=uprobe:c:malloc(size:u64)", None);
+    let taken = rule("x=uprobe:c:free(ptr:ptr)", None);
+    let gone = rule("uprobe:/no/such/file:f", None);
+    let refused = |all: &[&Rule], new: &Rule| {
+        let all: Vec<Rule> = all.iter().map(|one| (*one).clone()).collect();
+        check_new_probes(&all, std::slice::from_ref(&new.text)).err().map(|error| error.in_a_line())
+    };
+    assert_eq!(refused(&[&one], &one), None);
+    // That of before is not there any more.
+    assert_eq!(refused(&[&gone, &one], &one), None);
+    let text = refused(&[&one, &taken], &taken).unwrap();
+    assert!(text.starts_with("rule 'x=uprobe:c:free(ptr:ptr)': probe, column 1: "), "{text}");
+    assert!(text.contains("two events 'x' with different fields"), "{text}");
+    let text = refused(&[&gone], &gone).unwrap();
+    assert!(text.contains("/no/such/file: No such file"), "{text}");
+    let slip = rule("uprobe:c:malloc(size:u64)", Some("sise > 3"));
+    let text = refused(&[&one, &slip], &slip).unwrap();
+    assert!(text.contains("Did you mean 'size'?"), "{text}");
+    assert_eq!(refused(&[&one, &slip], &one), None);
+}

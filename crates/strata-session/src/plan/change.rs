@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use strata_kernel::filter::cgroup::likeness;
+use strata_kernel::uprobe::name_of;
 
 use super::names::near;
 use super::{Advised, Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL};
@@ -112,6 +113,9 @@ pub struct EnableEvents {
     /// See [`EventRule::sample`].
     #[serde(default)]
     pub sample: Option<u32>,
+    /// See [`EventRule::probe`].
+    #[serde(default)]
+    pub probe: bool,
 }
 
 /// Rules that select nothing any more.
@@ -123,7 +127,7 @@ pub struct DisableEvents {
     /// Of which; `None`: the layer's only one, or [`CHANNEL`].
     #[serde(default)]
     pub channel: Option<String>,
-    /// As they were written; empty: all of the channel.
+    /// As they were written, probes also by the names that were given to their events; empty: all of the channel.
     #[serde(default)]
     pub rules: Vec<String>,
 }
@@ -246,6 +250,7 @@ impl Plan {
                 exclude: asked.exclude.clone(),
                 stack: asked.stack,
                 sample: asked.sample,
+                probe: asked.probe,
                 enabled: true,
             };
             let is_same = |one: &EventRule| EventRule { enabled: true, ..one.clone() } == wanted;
@@ -276,6 +281,12 @@ impl Plan {
             let mut found = false;
             for one in channel.events.iter_mut().filter(|one| one.rule == *rule) {
                 (one.enabled, found) = (false, true);
+            }
+            let is_named = |one: &EventRule| one.probe && name_of(&one.rule) == Some(rule.as_str());
+            if !found {
+                for one in channel.events.iter_mut().filter(|one| is_named(one)) {
+                    (one.enabled, found) = (false, true);
+                }
             }
             if !found {
                 return Err(PlanError::NoRule {

@@ -66,8 +66,11 @@ impl Plan {
                 options
             }
             LayerOf::Kernel => {
-                let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
-                strata_kernel::selection::Selection::parse(&texts)?;
+                let selecting = rules.iter().filter(|rule| !rule.probe);
+                let texts: Vec<&str> = selecting.map(|rule| rule.text.as_str()).collect();
+                if !texts.is_empty() {
+                    strata_kernel::selection::Selection::parse(&texts)?;
+                }
                 let contexts =
                     Contexts::parse(&self.contexts(channel)).map_err(|error| no_context(&error))?;
                 // What is recorded of it comes by a change.
@@ -82,12 +85,18 @@ impl Plan {
 fn rules(channel: &Channel) -> Result<Vec<Rule>, PlanError> {
     let on = || channel.events.iter().filter(|event| event.enabled);
     let selecting = || on().filter(|event| !event.is_exclusion());
-    let Some(first) = selecting().next() else { return Ok(Vec::new()) };
-    // What all leave out, the channel does.
-    let is_of_all = selecting().all(|event| event.exclude == first.exclude);
+    if selecting().next().is_none() {
+        return Ok(Vec::new());
+    }
+    // What all leave out, the channel does. Of probes and samples nothing can be left out.
+    let mut named = selecting().filter(|event| event.is_selection());
+    let first = named.next();
+    let is_of_all = named.all(|event| first.is_some_and(|first| event.exclude == first.exclude));
     let mut all: Vec<Rule> = Vec::new();
     let mut excluded: Vec<&str> = Vec::new();
-    for event in on() {
+    // From nothing, exclusions would take nothing away: to layers, they alone mean all but those.
+    let is_of_use = |event: &&EventRule| first.is_some() || !event.is_exclusion();
+    for event in on().filter(is_of_use) {
         let filter = match is_of_all {
             true => event.filter.as_deref().map(Filter::parse).transpose()?,
             false => narrowed(channel.layer, event)?,
@@ -97,6 +106,7 @@ fn rules(channel: &Channel) -> Result<Vec<Rule>, PlanError> {
             filter,
             stack: event.stack,
             sample: event.sample,
+            probe: event.probe,
         });
         if is_of_all {
             excluded.extend(event.exclude.iter().map(String::as_str));

@@ -13,6 +13,7 @@ fn enable(layer: LayerOf, rules: &[&str]) -> EnableEvents {
         exclude: Vec::new(),
         stack: false,
         sample: None,
+        probe: false,
     }
 }
 

@@ -153,6 +153,7 @@ impl Plan {
             exclude: Vec::new(),
             stack: false,
             sample: None,
+            probe: false,
             enabled: true,
         }];
         let channel = Channel {

@@ -183,11 +183,12 @@ pub enum PreloadError {
     },
 }
 
-/// What the environment of a command gets that is recorded by these parts; what it preloads already stays, behind it.
+/// What the environment of a program gets that is recorded by these parts; what this one preloads already stays, behind it.
+/// `None`: there is no part.
 ///
 /// # Errors
 /// [`PreloadError`].
-pub(crate) fn environment(parts: &[Part]) -> Result<Option<(OsString, OsString)>, PreloadError> {
+pub fn environment(parts: &[Part]) -> Result<Option<(OsString, OsString)>, PreloadError> {
     if parts.is_empty() {
         return Ok(None);
     }

@@ -54,6 +54,8 @@ pub(crate) struct Rule {
     pub(crate) stack: bool,
     /// It asks what CPUs do, so many times in a second.
     pub(crate) sample: Option<u32>,
+    /// It is a probe of a program or library.
+    pub(crate) probe: bool,
 }
 
 /// What a layer is to record. An event that several rules select is recorded once, if one of their filters selects it.
@@ -204,6 +206,8 @@ pub(crate) struct Look {
     pub(crate) late: Vec<Late>,
     /// Programs that are recorded now.
     pub(crate) processes: u64,
+    /// What is less than was asked for, whole sentences.
+    pub(crate) remarks: Vec<String>,
 }
 
 /// What a layer has to say at its end.

@@ -62,6 +62,16 @@ fn is_paranoid() -> bool {
 /// This thread, and those that it makes from now on, give up for good what this work does not need. Does
 /// nothing where there is nothing to give up.
 pub(crate) fn keep_for(work: Work) {
+    keep(work, CapabilitySet::empty());
+}
+
+/// The same of a session that stays: it makes layers whenever it is asked to, and what probes of programs need is in
+/// reserve, in effect only while one is attached.
+pub(crate) fn keep_for_later() {
+    keep(Work::Everything, CapabilitySet::SYS_ADMIN);
+}
+
+fn keep(work: Work, in_reserve: CapabilitySet) {
     let Ok(before) = capabilities(None) else { return };
     let mut needed = work.needs(!knows_checkpoint_restore());
     if matches!(work, Work::Everything | Work::Code) && is_paranoid() {
@@ -69,7 +79,7 @@ pub(crate) fn keep_for(work: Work) {
     }
     let kept = CapabilitySets {
         effective: before.effective & needed,
-        permitted: before.permitted & needed,
+        permitted: before.permitted & (needed | in_reserve),
         inheritable: CapabilitySet::empty(),
     };
     // To have less is always allowed; who cannot, goes on as it was.
@@ -128,6 +138,27 @@ mod tests {
         assert_eq!(kept.permitted, before.permitted & needed);
         assert_eq!(kept.effective, before.effective & needed);
         assert_eq!(capabilities(None).unwrap(), before);
+    }
+
+    #[test]
+    fn what_is_in_reserve_is_not_in_effect_and_no_other_thread_s() {
+        let before = capabilities(None).unwrap();
+        let (own, other) = std::thread::spawn(|| {
+            keep_for_later();
+            let other = std::thread::spawn(|| {
+                keep_for(Work::Everything);
+                capabilities(None).unwrap()
+            });
+            (capabilities(None).unwrap(), other.join().unwrap())
+        })
+        .join()
+        .unwrap();
+        let admin = CapabilitySet::SYS_ADMIN;
+        assert_eq!(own.permitted.contains(admin), before.permitted.contains(admin));
+        assert_eq!(own.effective, other.effective);
+        if !is_paranoid() && knows_checkpoint_restore() {
+            assert!(!own.effective.contains(admin) && !other.permitted.contains(admin));
+        }
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub struct Look {
     pub late: Vec<Late>,
     /// How many there are.
     pub nr_late: u64,
+    /// Some of what is less than was asked for, whole sentences.
+    pub remarks: Vec<String>,
     /// What is missing, by its kind.
     pub gaps: Vec<Gap>,
     /// What the buffers take \[byte\].
@@ -124,6 +126,9 @@ pub struct EventLook {
     pub filter: Option<String>,
     /// What is left out of them.
     pub exclude: Vec<String>,
+    /// It is a probe of a program or library.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub probe: bool,
     /// Does it select anything?
     pub enabled: bool,
     /// Events that it has matched so far; `None`: nobody has looked yet.

@@ -168,6 +168,7 @@ impl Bench {
             exclude,
             stack: false,
             sample: None,
+            probe: false,
         });
         let plan = self.standing.plan.changed(&change)?;
         let records = self.standing.state == SessionState::Recording;
@@ -446,6 +447,7 @@ fn trigger_that_cannot_be_made_leaves_no_other_one_behind() {
         exclude: Vec::new(),
         stack: false,
         sample: None,
+        probe: false,
     });
     bench.change(&Change::Several(vec![one, disabled])).unwrap_err();
     assert_eq!(bench.told(), ["user make a:*", "user start", "user stop", "user end"]);

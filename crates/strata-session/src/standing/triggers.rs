@@ -26,6 +26,7 @@ use crate::report::Notice;
 use crate::session::detach::Detaching;
 use crate::session::error::SessionError;
 use crate::session::layer::Ended;
+use crate::session::privileges::{keep_for, Work};
 use crate::session::rotation::Rotated;
 use crate::standing::trigger::{Facts, Progress};
 
@@ -234,7 +235,17 @@ impl Armed<'_> {
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // Whose terminal or group is ended does not end it.
-        match command.process_group(0).spawn() {
+        let start = || {
+            // What the session has in reserve is not for a command.
+            keep_for(Work::Everything);
+            command.process_group(0).spawn()
+        };
+        let started = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("strata-run".to_owned());
+            let thread = thread.spawn_scoped(scope, start)?;
+            thread.join().unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()))
+        });
+        match started {
             Ok(child) => self.child = Some(child),
             Err(error) => {
                 let shown: String = program.escape_debug().take(100).collect();

@@ -119,8 +119,12 @@ pub(super) fn nothing_matched(report: &Report) -> Vec<Message> {
     if report.elapsed < OUT_OF_SIGHT {
         return Vec::new();
     }
-    let rules = report.kernel.iter().flat_map(|kernel| &kernel.rules);
-    rules.filter(|rule| rule.matched == 0).map(|rule| warning(no_such_event(rule))).collect()
+    let Some(kernel) = &report.kernel else { return Vec::new() };
+    // Of a probe that could not be made it is said as of an event.
+    let is_told =
+        |rule: &&KernelRuleReport| kernel.problems.iter().any(|one| one.event == rule.rule);
+    let rules = kernel.rules.iter().filter(|rule| rule.matched == 0 && !is_told(rule));
+    rules.map(|rule| warning(no_such_event(rule))).collect()
 }
 
 /// `Similar: 'a', 'b'.`

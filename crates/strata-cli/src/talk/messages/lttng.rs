@@ -26,7 +26,7 @@ const VERBS: [(&str, &str); 6] = [
     ("version", "`strata --version` says it"),
 ];
 
-const FLAGS: [(&str, &str); 14] = [
+const FLAGS: [(&str, &str); 15] = [
     ("--switch-timer", "use --flush with a unit: 100000 there is `--flush 100ms` here"),
     ("--read-timer", "leave it out: the session knows when to read. --flush says how late that may be"),
     ("--monitor-timer", "leave it out: `strata top` shows how full buffers are"),
@@ -38,6 +38,7 @@ const FLAGS: [(&str, &str); 14] = [
     ("--tracefile-count", "use `strata create NAME --rotate-count N`: parts of the whole session"),
     ("--shm-path", "leave it out: programs hold their buffers, and `strata start NAME` finds them if the session was killed"),
     ("--no-output", "use --snapshot"),
+    ("--userspace-probe", "use --probe 'uprobe:PATH:SYMBOL' or --probe 'usdt:PATH:PROVIDER:NAME'"),
     ("--vpid", "use --pid, with the number that the process has where strata runs"),
     ("--vuid", "use --uid"),
     ("--vgid", "use --gid"),

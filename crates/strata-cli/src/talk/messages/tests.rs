@@ -710,6 +710,15 @@ fn kernel_rule_that_matched_nothing_is_said_with_what_was_perhaps_meant_and_is_1
     );
     assert!(text_with(&report, "xyz").ends_with("`strata list -k` shows all."));
     assert!(text_with(&report, "ftrace").ends_with("matched no event. it is not an event."));
+    // Of a probe that cannot be made it is said once.
+    let reason = "probe, column 8: /x: No such file or directory".to_owned();
+    let kernel = report.kernel.as_mut().unwrap();
+    kernel.rules.push(rule("uprobe:/x:f", &[], Some(&reason)));
+    kernel.problems.push(EventProblem { event: "uprobe:/x:f".into(), reason });
+    let of_probe = texts(&report).into_iter().filter(|text| text.contains("uprobe:/x:f"));
+    let of_probe: Vec<String> = of_probe.collect();
+    assert_eq!(of_probe.len(), 1, "{of_probe:?}");
+    assert!(of_probe[0].starts_with("kernel event 'uprobe:/x:f': not recorded: "), "{of_probe:?}");
     assert_eq!(exit_status(&report, false), 1);
 }
 

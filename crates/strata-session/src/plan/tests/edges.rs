@@ -154,3 +154,83 @@ fn rotation_is_no_action_of_a_flight_recorder() {
     assert!(text.contains("nothing is rotated. Use --snapshot"), "{text}");
     assert!(Plan::new(false, None).changed(&change).is_ok());
 }
+
+fn probing(rules: &[&str], filter: Option<&str>) -> Change {
+    let filter = filter.map(str::to_owned);
+    let events = enable(LayerOf::Kernel, rules);
+    Change::EnableEvent(EnableEvents { probe: true, filter, ..events })
+}
+
+fn disabling(rules: &[&str]) -> Change {
+    let EnableEvents { layer, channel, rules, .. } = enable(LayerOf::Kernel, rules);
+    Change::DisableEvent(DisableEvents { layer, channel, rules })
+}
+
+#[test]
+fn probe_is_a_rule_of_the_kernel_by_its_text_or_by_the_name_of_its_event() {
+    let (named, plain) = ("slow=uprobe:/a:f(x:u8, y:str)", "usdt:c:libc:*");
+    let plan =
+        after(&[kernel(&["sched_*"]), probing(&[named], Some("x > 3")), probing(&[plain], None)]);
+    let rules = plan.wanted(&plan.channels[0]).unwrap().rules;
+    let found: Vec<_> = rules.iter().map(|rule| (&*rule.text, rule.probe)).collect();
+    assert_eq!(found, [("sched_*", false), (named, true), (plain, true)]);
+    assert_eq!(rules[1].filter.as_ref().unwrap().text(), "x > 3");
+    // A probe alone makes a layer.
+    let alone = after(&[probing(&[named], None)]);
+    assert!(alone.is_on(&alone.channels[0]) && alone.options_of(&alone.channels[0]).is_ok());
+    for words in [&[named][..], &["slow"]] {
+        let off = plan.changed(&disabling(words)).unwrap();
+        assert_eq!(lowered(&off), ["sched_*", plain]);
+    }
+    // A tracepoint of that name is meant first.
+    let both = plan.changed(&kernel(&["slow"])).unwrap();
+    let off = both.changed(&disabling(&["slow"])).unwrap();
+    assert_eq!(lowered(&off), ["sched_*", "slow=uprobe:/a:f(x:u8, y:str) if x > 3", plain]);
+    let text = refused(&plan, &disabling(&["uprobe:/a:f"]));
+    assert!(text.contains("no such rule"), "{text}");
+    let saved = Plan::from_json(&plan.to_json()).unwrap();
+    assert_eq!(saved, plan);
+    // Of rules that are none, a file says nothing new.
+    assert_eq!(plan.to_json().matches("\"probe\"").count(), 2);
+}
+
+#[test]
+fn probe_that_no_session_can_have_is_refused() {
+    let plan = after(&[kernel(&["sched_*"])]);
+    for (text, said) in [
+        ("uprobe:./a:f", "'./a' is a path from a folder"),
+        ("uprobe:/a:f(x)", "'x' has no type"),
+        ("uprobe:/a:f+4", "'f+4' is a place in the file as it is now"),
+        ("!uprobe:/a:f", "is no kind of probe"),
+        ("sched_switch", "is no kind of probe"),
+        ("\u{1b}", "event rule '\\u{1b}': probe, column 1"),
+    ] {
+        let refused = refused(&plan, &probing(&[text], None));
+        assert!(refused.contains(said) && !refused.contains('\u{1b}'), "{refused}");
+    }
+    let Change::EnableEvent(events) = probing(&["uprobe:/a:f"], None) else { panic!() };
+    for (events, said) in [
+        (EnableEvents { layer: LayerOf::User, ..events.clone() }, "are the kernel's (-k)"),
+        (EnableEvents { exclude: vec!["x".into()], ..events.clone() }, "Leave --exclude out"),
+        (EnableEvents { sample: Some(99), ..events.clone() }, "Use a rule for each"),
+    ] {
+        let text = refused(&plan, &Change::EnableEvent(events));
+        assert!(text.contains(said), "{text}");
+    }
+    let kept = Plan { keep: true, ..plan };
+    let text = refused(&kept, &Change::EnableEvent(events));
+    assert!(text.contains("without --keep"), "{text}");
+}
+
+#[test]
+fn what_rules_exclude_is_asked_of_no_probe_and_no_sample() {
+    let excludes = excluding(LayerOf::Kernel, "sched_*", "sched_stat*");
+    let all = [excludes, probing(&["uprobe:/a:f"], None), sampled("cpu_clock", 99)];
+    let plan = after(&all);
+    assert_eq!(lowered(&plan), ["sched_*", "uprobe:/a:f", "cpu_clock", "!sched_stat*"]);
+    // What is left out of nothing would be all but that.
+    let none = after(&[kernel(&["!sched_*"]), probing(&["uprobe:/a:f"], None)]);
+    assert_eq!(lowered(&none), ["uprobe:/a:f"]);
+    let none = after(&[kernel(&["!sched_*"]), sampled("cpu_clock", 99)]);
+    assert_eq!(lowered(&none), ["cpu_clock"]);
+}

@@ -1,0 +1,148 @@
+//! Probes of programs among the rules of a session that stays: what they come to, each with its filters.
+
+use std::collections::HashMap;
+
+use strata_filter::Filter;
+use strata_kernel::uprobe::{Known, ProbeError};
+use strata_kernel::{Contexts, KernelEvent, SelectedEvent};
+
+use super::records::Records;
+use crate::report::KernelRuleReport;
+use crate::session::error::SessionError;
+use crate::session::layer::Rule;
+
+/// What rules for probes come to.
+#[derive(Default)]
+pub(super) struct Probed {
+    pub(super) events: Vec<SelectedEvent>,
+    pub(super) reports: Vec<KernelRuleReport>,
+    /// What of a new one is not recorded: whole sentences.
+    pub(super) remarks: Vec<String>,
+    /// Rules whose probes cannot be made, and why.
+    pub(super) failed: Vec<(String, ProbeError)>,
+}
+
+/// An event that some of the rules ask for.
+struct Asked {
+    event: KernelEvent,
+    records: Records,
+    stack: bool,
+}
+
+/// All that these rules ask for, each event once. `known` has their probes then, and no others.
+///
+/// # Errors
+/// Filters that are too much together.
+pub(super) fn probed(
+    rules: &[Rule],
+    known: &mut Known,
+    contexts: Contexts,
+) -> Result<Probed, SessionError> {
+    let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+    known.keep(&texts);
+    let mut all: Vec<Asked> = Vec::new();
+    // Their places there, by their names.
+    let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut probed = Probed::default();
+    for rule in rules {
+        let probes = match known.ask(&rule.text) {
+            Ok((probes, is_new)) => {
+                if is_new {
+                    probed.remarks.extend(probes.remarks.iter().cloned());
+                }
+                probes
+            }
+            Err(error) => {
+                probed.failed.push((rule.text.clone(), error));
+                continue;
+            }
+        };
+        for event in &probes.events {
+            let of_name = places.entry(event.name.clone()).or_default();
+            let found = of_name.iter().copied().find(|place| all[*place].event == *event);
+            let place = found.unwrap_or_else(|| {
+                of_name.push(all.len());
+                all.push(Asked { event: event.clone(), records: Records::default(), stack: false });
+                all.len() - 1
+            });
+            all[place].records.add(rule.filter.as_ref());
+            all[place].stack |= rule.stack;
+        }
+        probed.reports.push(KernelRuleReport {
+            rule: rule.text.clone(),
+            matched: probes.events.len() as u64,
+            ..KernelRuleReport::default()
+        });
+    }
+    for Asked { event, records, stack } in all {
+        let contexts = if stack { contexts.with_stacks() } else { contexts };
+        probed.events.push(selected(event, records.filter()?, contexts));
+    }
+    Ok(probed)
+}
+
+/// What one of them comes to, whatever its filter is.
+pub(super) fn of(known: &Known, text: &str) -> Vec<SelectedEvent> {
+    let probes = known.get(text);
+    let events = probes.iter().flat_map(|probes| &probes.events);
+    events.map(|event| selected(event.clone(), None, Contexts::default())).collect()
+}
+
+/// It has one end.
+fn selected(event: KernelEvent, filter: Option<Filter>, contexts: Contexts) -> SelectedEvent {
+    SelectedEvent { event, entry: true, exit: true, filter, exit_filter: None, contexts }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(text: &str, filter: Option<&str>) -> Rule {
+        let filter = filter.map(|text| Filter::parse(text).unwrap());
+        Rule { text: text.to_owned(), filter, probe: true, ..Rule::default() }
+    }
+
+    #[test]
+    fn event_of_several_probes_is_recorded_once_if_one_of_them_selects_it() {
+        let (one, pattern) = ("uprobe:c:malloc(size:u64)", "uprobe:c:mallo?(size:u64)");
+        let many = "uprobe:c:mal*oc(size:u64)";
+        let rules = [
+            rule(one, Some("size > 4")),
+            Rule { stack: true, ..rule(one, Some("size < 2")) },
+            rule(many, Some("size == 3")),
+            rule(pattern, None),
+        ];
+        let mut known = Known::default();
+        let found = probed(&rules, &mut known, Contexts::default()).unwrap();
+        let is_it = |event: &&SelectedEvent| event.event.name == "uprobe_malloc";
+        assert_eq!(found.events.iter().filter(is_it).count(), 1);
+        let event = found.events.iter().find(is_it).unwrap();
+        let filter = event.filter.as_ref().unwrap();
+        assert_eq!(filter.text(), "(size > 4) || (size < 2) || (size == 3)");
+        assert!(event.contexts.has_stack());
+        let matched: Vec<_> = found.reports.iter().map(|one| (&*one.rule, one.matched)).collect();
+        assert_eq!(matched, [(one, 1), (one, 1), (many, found.events.len() as u64)]);
+        // '?' is a letter of a function's name, and no function has it.
+        let [(text, error)] = &found.failed[..] else { panic!("{:?}", found.failed) };
+        assert_eq!(text, pattern);
+        assert!(error.to_string().contains("has no function"), "{error}");
+        // One that asks nothing is enough.
+        let rules = [rule(one, Some("size > 4")), rule(many, None)];
+        let found = probed(&rules, &mut known, Contexts::default()).unwrap();
+        let event = found.events.iter().find(is_it).unwrap();
+        assert!(event.filter.is_none() && !event.contexts.has_stack());
+        assert_eq!(of(&known, one).len(), 1);
+        assert!(of(&known, pattern).is_empty());
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_pattern_is_said_when_it_comes() {
+        let rules = [rule("uprobe:c:mem*", None)];
+        let mut known = Known::default();
+        let first = probed(&rules, &mut known, Contexts::default()).unwrap();
+        assert_eq!((first.remarks.len(), first.reports[0].matched > 1), (1, true));
+        assert_eq!(first.reports[0].matched, first.events.len() as u64);
+        let again = probed(&rules, &mut known, Contexts::default()).unwrap();
+        assert!(again.remarks.is_empty() && again.events.len() == first.events.len());
+    }
+}
