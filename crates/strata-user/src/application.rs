@@ -54,6 +54,17 @@ pub struct Announced {
     pub sender: Sender,
 }
 
+/// A process that has ended, and whose memory somebody has held since.
+#[derive(Clone, Debug)]
+pub struct Entrusted {
+    /// The process' memory.
+    pub fd: Arc<OwnedFd>,
+    /// Its number, when it lived.
+    pub pid: u32,
+    /// What the kernel said of it then.
+    pub identity: Identity,
+}
+
 /// One tracepoint, as its process describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tracepoint {
@@ -156,6 +167,31 @@ impl Application {
         let look = |Announced { fd, sender }: Announced, door: &Door<'_>| {
             door.enter(sender.uid())?;
             Application::announced_here(fd.as_fd(), &sender)
+        };
+        let meanwhile = &mut |_| {
+            meanwhile();
+            ControlFlow::Continue(())
+        };
+        ask_all(questions, PATIENCE, look, meanwhile).all
+    }
+
+    /// Takes over the memory of each of these. Nothing is done by their numbers. `meanwhile` is called every few
+    /// milliseconds as long as it takes.
+    ///
+    /// # Errors
+    /// Of each, as of [`open`](Self::open).
+    pub fn all_entrusted(
+        all: Vec<Entrusted>,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Vec<Result<Application, Error>> {
+        let questions = all.into_iter().map(|one| (one.pid, one)).collect();
+        let look = |Entrusted { fd, pid, identity }: Entrusted, door: &Door<'_>| {
+            let owner = || rustix::fs::fstat(&fd).map(|status| status.st_uid);
+            let uid = identity.uid.map_or_else(owner, Ok);
+            door.enter(
+                uid.map_err(|code| failed(pid, "looking at its shared memory", code.into()))?,
+            )?;
+            Application::of_process(fd.as_fd(), Process::ended(pid), identity)
         };
         let meanwhile = &mut |_| {
             meanwhile();
@@ -439,6 +475,12 @@ impl Application {
         Ok(self.snapshot()?.states.iter().any(|state| state.flags & user::STATE_FLAG != 0))
     }
 
+    /// What it shares: for who holds it, should this process end.
+    #[must_use]
+    pub fn shared_memory(&self) -> BorrowedFd<'_> {
+        self.memory().fd()
+    }
+
     pub(crate) fn memory(&self) -> &Memory {
         &self.inner.memory
     }
@@ -579,6 +621,23 @@ mod tests {
         assert_eq!(app.tracepoints().unwrap().len(), 3);
         assert_eq!(*app.identity(), Identity::default());
         assert_eq!((app.name(), app.vpid()), ("fake?", fake.pid));
+    }
+
+    #[test]
+    fn entrusted_process_is_what_it_was_whoever_has_its_number_now() {
+        let fake = Fake::new();
+        let fd = Arc::new(fake.fd.try_clone().unwrap());
+        let identity = Identity { comm: Some("fake?".to_owned()), ..Identity::default() };
+        // This process has the number, and lives.
+        let one = Entrusted { fd, pid: fake.pid, identity: identity.clone() };
+        let other =
+            Entrusted { fd: Arc::new(File::open("/proc/self/exe").unwrap().into()), ..one.clone() };
+        let mut found = Application::all_entrusted(vec![one, other], &mut || ());
+        assert!(matches!(found.pop(), Some(Err(Error::NotMemory { .. }))));
+        let app = found.pop().unwrap().unwrap();
+        assert!(!app.is_alive() && app.outcome().is_none());
+        assert_eq!((app.pid(), app.name(), app.identity()), (fake.pid, "fake?", &identity));
+        assert_eq!(app.inode(), fake.open().inode());
     }
 
     #[test]
