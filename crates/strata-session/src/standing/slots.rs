@@ -108,10 +108,11 @@ impl ChannelSlots {
 
     /// This process has a session of this channel. Its memory is held until [`let_go`](Self::let_go).
     pub(crate) fn hold(&self, generation: u64, application: &Application) {
-        self.note(generation, application.pid(), application.inode());
         if let Some(trusted) = &self.all.trusted {
             trusted.hold(application);
         }
+        // What is noted is held.
+        self.note(generation, application.pid(), application.inode());
     }
 
     fn note(&self, generation: u64, pid: u32, inode: u64) {
