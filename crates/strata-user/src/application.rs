@@ -406,12 +406,22 @@ impl Application {
         outcome(&self.inner.process)
     }
 
-    /// Generations of its sessions that are active.
+    /// Generations of its sessions that are active; if it has ended, behind them of those that their tracer was about to
+    /// end.
     #[must_use]
     pub fn session_generations(&self) -> Vec<u64> {
-        let slots = self.memory().used_slots().unwrap_or_default().into_iter();
-        let active = slots.filter(|(_, slot)| status_in(slot) == user::SESSION_ACTIVE);
-        active.map(|(_, slot)| u64_in(&slot, offset_of!(user::Session, generation))).collect()
+        let mut slots = self.memory().used_slots().unwrap_or_default();
+        slots.retain(|(_, slot)| self.has_records(status_in(slot)));
+        slots.sort_by_key(|(_, slot)| status_in(slot) != user::SESSION_ACTIVE);
+        let generation =
+            |(_, slot): (u32, Vec<u8>)| u64_in(&slot, offset_of!(user::Session, generation));
+        slots.into_iter().map(generation).filter(|one| *one != 0).collect()
+    }
+
+    /// May there be records in a slot of this status that nobody has taken? Of one that lives its tracer takes those that it
+    /// ends; if that was killed meanwhile, and the process has ended, too, nobody else has them.
+    pub(crate) fn has_records(&self, status: u32) -> bool {
+        status == user::SESSION_ACTIVE || (status == user::SESSION_ENDING && !self.is_alive())
     }
 
     /// Generations of sessions that it was to have and could not make, and the `errno` that it left.
