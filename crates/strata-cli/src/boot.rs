@@ -92,8 +92,8 @@ Type=notify
 ExecStart={program} load {name} --foreground --input /{PLANS}/{name}.json
 # Whatever goes wrong, the boot goes on.
 TimeoutStartSec=20
-# SIGTERM completes the trace. The rest of it only detaches.
-KillMode=mixed
+# SIGTERM completes the trace. The rest of it only detaches, or holds the memory of programs where the session was killed.
+KillMode=process
 TimeoutStopSec=120
 LimitNOFILE=1048576
 LimitMEMLOCK=infinity

@@ -22,7 +22,7 @@ use strata_session::plan::{Change, ChannelOf, LayerOf, Plan, CHANNEL, PLAN_BYTES
 use strata_session::report::Notice;
 use strata_session::standing::Left;
 use strata_session::stop::Stop;
-use strata_session::{controls, standing, Controls, KernelKept, Slots};
+use strata_session::{controls, standing, Controls, KernelKept, Slots, Trusted};
 
 use crate::flags::answer::AnswerFlags;
 use crate::flags::kept::Planned;
@@ -272,6 +272,12 @@ fn stand(
     let (controls, orders) = controls();
     let of = background::Of::Plan { stop_ends };
     let desk = Desk::open(claim, of, controls.clone(), &stop, group.as_deref())?;
+    // As long as there are no other threads.
+    let trusted = slots.as_ref().and_then(|_| trusted(&name, &desk));
+    let slots = match &trusted {
+        Some(trusted) => slots.map(|slots| slots.entrusted(trusted)),
+        None => slots,
+    };
     let keeper = Arc::clone(&desk);
     let write = move |text: &str| keeper.keep(KERNEL, text);
     let kept = plan.keep.then(|| KernelKept::new(&name, &of_kernel, Box::new(write)));
@@ -319,6 +325,9 @@ fn stand(
     let result = result?;
     if result.is_ok() || is_new {
         // Else it is still to be made again.
+        if let Some(trusted) = trusted {
+            trusted.end();
+        }
         desk.forget();
     }
     let report = result?.report;
@@ -330,6 +339,21 @@ fn stand(
     advised::keep(Key::Session(&name), &report);
     record::say(&report, false);
     Ok(messages::exit_status(&report, false))
+}
+
+/// Who holds the memory of programs, should the session be killed.
+fn trusted(name: &str, desk: &Desk) -> Option<Arc<Trusted>> {
+    match strata_session::trustee(desk.claim()) {
+        Ok(trusted) => Some(Arc::new(trusted)),
+        Err(error) => {
+            let text = format!(
+                "session '{name}': no process can hold programs' memory: {error}. If the session is killed, what programs \
+                 that have ended had recorded, and nobody had written, is gone"
+            );
+            talk::message(&Message { weight: Weight::Warning, text });
+            None
+        }
+    }
 }
 
 /// `strata start`.

@@ -282,7 +282,12 @@ impl Claim {
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
-        through(self.folder.as_fd(), &self.name, "sock")
+        self.path("sock")
+    }
+
+    /// The path of its file of this kind, through the descriptor that is held.
+    pub(crate) fn path(&self, kind: &str) -> PathBuf {
+        through(self.folder.as_fd(), &self.name, kind)
     }
 
     /// Who may connect: this user; and a group, which then may enter the folder, but not see what is in it.
@@ -309,17 +314,24 @@ impl Drop for Claim {
     }
 }
 
+/// Is this the user who may: the one that this process runs as, or root?
+pub(crate) fn is_ours(uid: u32) -> bool {
+    uid == geteuid().as_raw() || uid == 0
+}
+
 /// Short enough for a socket's address, wherever the folder is, and of the folder that was checked.
 fn through(folder: BorrowedFd<'_>, name: &str, suffix: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}.{suffix}", folder.as_raw_fd()))
 }
 
 fn is_there(folder: BorrowedFd<'_>, file: &str, lock: &OwnedFd) -> bool {
+    fs::fstat(lock).is_ok_and(|ours| is_at(folder, file, (ours.st_dev, ours.st_ino)))
+}
+
+/// Is the file of this device and inode number the one that has this name?
+pub(crate) fn is_at(folder: BorrowedFd<'_>, file: &str, number: (u64, u64)) -> bool {
     let there = fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW);
-    match (there, fs::fstat(lock)) {
-        (Ok(there), Ok(ours)) => (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino),
-        _ => false,
-    }
+    there.is_ok_and(|there| (there.st_dev, there.st_ino) == number)
 }
 
 fn pid_in(lock: &OwnedFd) -> u32 {

@@ -13,6 +13,7 @@ use rustix::process::geteuid;
 use crate::error::ControlError;
 use crate::folder::{check, system, Claim, Folder};
 use crate::name::is_name;
+use crate::trust::TRUSTEE;
 
 /// What a session records, and is made again from.
 pub const PLAN: &str = "plan";
@@ -25,7 +26,7 @@ pub const VERDICT: &str = "verdict";
 /// One of these, before it is whole.
 const NEW: &str = "new";
 /// All kinds of files that a session has; the lock is the last that goes.
-const KINDS: [&str; 8] = [PLAN, SLOTS, KERNEL, NEW, "sock", VERDICT, LOG, LOCK];
+const KINDS: [&str; 9] = [PLAN, SLOTS, KERNEL, NEW, TRUSTEE, "sock", VERDICT, LOG, LOCK];
 const LOG: &str = "log";
 const LOCK: &str = "lock";
 /// Of one file \[byte\].
@@ -144,7 +145,7 @@ impl Folder {
         }
     }
 
-    /// Removes what is there of a session that does not run. Returns the kinds of files that were.
+    /// Removes what is there of a session that does not run, and has its trustee end. Returns the kinds of files that were.
     ///
     /// # Errors
     /// [`ControlError::Exists`]: it runs. What the system says.
@@ -152,6 +153,10 @@ impl Folder {
         let had_lock = is_file_of_ours(self.as_fd(), name, LOCK);
         // With the name nobody else makes any of them.
         let claim = self.claim(name)?;
+        if let Ok(Some((trust, held))) = claim.trustee() {
+            drop(held);
+            trust.end();
+        }
         let mut kinds = claim.forget(true);
         kinds.extend(had_lock.then_some(LOCK));
         Ok(kinds)

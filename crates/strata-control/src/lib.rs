@@ -6,6 +6,7 @@
 //! FOLDER/NAME.log    what it has said
 //! FOLDER/NAME.plan   what it records: of one that was killed it is left, and makes it again (left.rs)
 //! FOLDER/NAME.slots  where programs hold its records
+//! FOLDER/NAME.trustee  where the process listens that holds programs' memory, should it be killed (trust.rs)
 //! ```
 //!
 //! The folder is `$XDG_RUNTIME_DIR/strata-sessions`, of root `/run/strata-sessions`. It is this user's and nobody else's, which is
@@ -25,6 +26,7 @@ mod name;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 pub use error::ControlError;
 pub use folder::{Claim, Entry, Folder};
@@ -33,3 +35,4 @@ pub use left::{Left, KERNEL, PLAN, SLOTS, VERDICT};
 pub use message::{Reply, Request};
 pub use name::{is_name, NAME_BYTES_MAX};
 pub use socket::{ask, Connection, Listener, MESSAGE_BYTES_MAX};
+pub use trust::{Held, Trust, Trustee, FACTS_BYTES_MAX};

@@ -12,7 +12,7 @@ use rustix::net::{
 use rustix::process::geteuid;
 
 use crate::error::ControlError;
-use crate::folder::{system, Claim, Folder};
+use crate::folder::{is_ours, system, Claim, Folder};
 use crate::group::Group;
 use crate::message::{decode_reply, encode_reply, Reply, Request};
 
@@ -43,11 +43,6 @@ fn socket(name: &str) -> Result<OwnedFd, ControlError> {
     let failed = |errno: Errno| system(name, "make a socket", errno.into());
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(failed)
-}
-
-/// Is this the user who may: the one that this process runs as, or root?
-fn is_ours(uid: u32) -> bool {
-    uid == geteuid().as_raw() || uid == 0
 }
 
 impl Listener {

@@ -54,6 +54,8 @@ pub use session::shared::Figured;
 pub use session::stop;
 pub use standing::kept::{KernelKept, Write as WriteKept};
 pub use standing::slots::Slots;
+pub use standing::trust::Trusted;
+pub use standing::trustee::trustee;
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
 pub use strata_kernel::{pinned, prepare_pins, remove_pinned};
 pub use strata_user::{

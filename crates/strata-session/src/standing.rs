@@ -58,6 +58,8 @@ mod look;
 pub mod slots;
 pub mod trigger;
 mod triggers;
+pub mod trust;
+pub mod trustee;
 
 pub use look::{ChannelLook, EventLook, Look, SessionState, SettleLook, TriggerLook};
 

@@ -54,6 +54,17 @@ pub struct Announced {
     pub sender: Sender,
 }
 
+/// A process that has ended, and whose memory somebody has held since.
+#[derive(Clone, Debug)]
+pub struct Entrusted {
+    /// The process' memory.
+    pub fd: Arc<OwnedFd>,
+    /// Its number, when it lived.
+    pub pid: u32,
+    /// What the kernel said of it then.
+    pub identity: Identity,
+}
+
 /// One tracepoint, as its process describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tracepoint {
@@ -156,6 +167,31 @@ impl Application {
         let look = |Announced { fd, sender }: Announced, door: &Door<'_>| {
             door.enter(sender.uid())?;
             Application::announced_here(fd.as_fd(), &sender)
+        };
+        let meanwhile = &mut |_| {
+            meanwhile();
+            ControlFlow::Continue(())
+        };
+        ask_all(questions, PATIENCE, look, meanwhile).all
+    }
+
+    /// Takes over the memory of each of these. Nothing is done by their numbers. `meanwhile` is called every few
+    /// milliseconds as long as it takes.
+    ///
+    /// # Errors
+    /// Of each, as of [`open`](Self::open).
+    pub fn all_entrusted(
+        all: Vec<Entrusted>,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Vec<Result<Application, Error>> {
+        let questions = all.into_iter().map(|one| (one.pid, one)).collect();
+        let look = |Entrusted { fd, pid, identity }: Entrusted, door: &Door<'_>| {
+            let owner = || rustix::fs::fstat(&fd).map(|status| status.st_uid);
+            let uid = identity.uid.map_or_else(owner, Ok);
+            door.enter(
+                uid.map_err(|code| failed(pid, "looking at its shared memory", code.into()))?,
+            )?;
+            Application::of_process(fd.as_fd(), Process::ended(pid), identity)
         };
         let meanwhile = &mut |_| {
             meanwhile();
@@ -370,12 +406,22 @@ impl Application {
         outcome(&self.inner.process)
     }
 
-    /// Generations of its sessions that are active.
+    /// Generations of its sessions that are active; if it has ended, behind them of those that their tracer was about to
+    /// end.
     #[must_use]
     pub fn session_generations(&self) -> Vec<u64> {
-        let slots = self.memory().used_slots().unwrap_or_default().into_iter();
-        let active = slots.filter(|(_, slot)| status_in(slot) == user::SESSION_ACTIVE);
-        active.map(|(_, slot)| u64_in(&slot, offset_of!(user::Session, generation))).collect()
+        let mut slots = self.memory().used_slots().unwrap_or_default();
+        slots.retain(|(_, slot)| self.has_records(status_in(slot)));
+        slots.sort_by_key(|(_, slot)| status_in(slot) != user::SESSION_ACTIVE);
+        let generation =
+            |(_, slot): (u32, Vec<u8>)| u64_in(&slot, offset_of!(user::Session, generation));
+        slots.into_iter().map(generation).filter(|one| *one != 0).collect()
+    }
+
+    /// May there be records in a slot of this status that nobody has taken? Of one that lives its tracer takes those that it
+    /// ends; if that was killed meanwhile, and the process has ended, too, nobody else has them.
+    pub(crate) fn has_records(&self, status: u32) -> bool {
+        status == user::SESSION_ACTIVE || (status == user::SESSION_ENDING && !self.is_alive())
     }
 
     /// Generations of sessions that it was to have and could not make, and the `errno` that it left.
@@ -437,6 +483,12 @@ impl Application {
     /// As [`tracepoints`](Self::tracepoints).
     pub fn sites_by_flag(&self) -> Result<bool, Error> {
         Ok(self.snapshot()?.states.iter().any(|state| state.flags & user::STATE_FLAG != 0))
+    }
+
+    /// What it shares: for who holds it, should this process end.
+    #[must_use]
+    pub fn shared_memory(&self) -> BorrowedFd<'_> {
+        self.memory().fd()
     }
 
     pub(crate) fn memory(&self) -> &Memory {
@@ -579,6 +631,23 @@ mod tests {
         assert_eq!(app.tracepoints().unwrap().len(), 3);
         assert_eq!(*app.identity(), Identity::default());
         assert_eq!((app.name(), app.vpid()), ("fake?", fake.pid));
+    }
+
+    #[test]
+    fn entrusted_process_is_what_it_was_whoever_has_its_number_now() {
+        let fake = Fake::new();
+        let fd = Arc::new(fake.fd.try_clone().unwrap());
+        let identity = Identity { comm: Some("fake?".to_owned()), ..Identity::default() };
+        // This process has the number, and lives.
+        let one = Entrusted { fd, pid: fake.pid, identity: identity.clone() };
+        let other =
+            Entrusted { fd: Arc::new(File::open("/proc/self/exe").unwrap().into()), ..one.clone() };
+        let mut found = Application::all_entrusted(vec![one, other], &mut || ());
+        assert!(matches!(found.pop(), Some(Err(Error::NotMemory { .. }))));
+        let app = found.pop().unwrap().unwrap();
+        assert!(!app.is_alive() && app.outcome().is_none());
+        assert_eq!((app.pid(), app.name(), app.identity()), (fake.pid, "fake?", &identity));
+        assert_eq!(app.inode(), fake.open().inode());
     }
 
     #[test]

@@ -48,7 +48,7 @@ mod states;
 mod testing;
 
 pub use announce::{AnnouncementCounters, Received, Sender};
-pub use application::{possible_cpus, Announced, Application, Tracepoint};
+pub use application::{possible_cpus, Announced, Application, Entrusted, Tracepoint};
 pub use asking::{ask_each, ask_with_these_rights};
 pub use clock::{counter_pair, Clock, ClockKind, WhyNot, COUNTER};
 pub use context::{ContextError, EventContext, EventContexts, EVENT_CONTEXTS};

@@ -203,7 +203,7 @@ impl AppSession {
         let slots = SlotCopy::read_all(memory)?;
         let found = (0..)
             .zip(&slots)
-            .find(|(_, slot)| slot.generation == generation && slot.status == user::SESSION_ACTIVE);
+            .find(|(_, slot)| slot.generation == generation && app.has_records(slot.status));
         let Some((slot, copy)) = found else {
             let failed = |slot: &&SlotCopy| slot.generation == generation && slot.create_errno != 0;
             return Err(match slots.iter().find(failed) {

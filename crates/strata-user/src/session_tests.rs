@@ -460,6 +460,29 @@ fn start_in_a_process_that_has_ended_says_gone_and_adopt_reads_the_rest() {
 }
 
 #[test]
+fn adopt_of_what_a_killed_tracer_was_about_to_end_is_for_processes_that_have_ended() {
+    let mut fake = armed(9);
+    fake.put_u32(
+        crate::memory::session(0) + offset_of!(user::Session, status),
+        user::SESSION_ENDING,
+    );
+    assert!(fake.open().session_generations().is_empty());
+    let error = AppSession::adopt(&fake.open(), 9, &spec(&["*"]), &clock()).unwrap_err();
+    assert!(matches!(error, Error::NotArmed { .. }), "{error}");
+    fake.pid = u32::MAX;
+    // What is active is in front of it.
+    let slot = crate::memory::session(1);
+    fake.put_u64(slot + offset_of!(user::Session, generation), 10);
+    fake.put_u32(slot + offset_of!(user::Session, status), user::SESSION_ACTIVE);
+    assert_eq!(fake.open().session_generations(), [10, 9]);
+    let mut session = AppSession::adopt(&fake.open(), 9, &spec(&["*"]), &clock()).unwrap();
+    assert_eq!((session.nr_selected(), session.slot()), (2, 0));
+    session.stop().unwrap();
+    session.release().unwrap();
+    assert_eq!(status(&fake, 0), user::SESSION_FREE);
+}
+
+#[test]
 fn counters_are_those_of_the_slot() {
     let fake = Fake::with_tracepoints();
     let session = start(&fake, &["*"]);

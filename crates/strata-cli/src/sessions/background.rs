@@ -291,6 +291,11 @@ impl Desk {
         }))
     }
 
+    /// The name that it listens under.
+    pub fn claim(&self) -> &Claim {
+        self.listener.claim()
+    }
+
     /// Keeps this text, should it be killed.
     pub fn keep(&self, kind: &str, text: &str) -> io::Result<()> {
         // One at a time: they are made under one name.

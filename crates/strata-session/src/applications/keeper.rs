@@ -45,6 +45,7 @@ use crate::session::layer::Tell;
 use crate::session::lock::lock;
 use crate::session::shared::Shared;
 use crate::standing::slots::ChannelSlots;
+use crate::standing::trust::Estate;
 
 /// How often control pages are looked at for tracepoints that came or went.
 const UPDATE_PERIOD: Duration = Duration::from_millis(100);
@@ -152,6 +153,8 @@ pub(crate) struct Keeper {
     /// Who waits until all that have announced themselves are let in.
     await_arrivals: Vec<Asked>,
     changing: Changing,
+    /// Programs of the session that was killed before this one, as its trustee holds them.
+    estates: Vec<Estate>,
     short: Short,
     /// When those were let in who were to be, `CLOCK_MONOTONIC` \[ns\]; 0: not yet.
     ready_ns: u64,
@@ -218,6 +221,7 @@ impl Keeper {
         let left: HashSet<u64> = left.map(|slot| slot.generation).collect();
         left.iter().for_each(|one| generations.insert(*one, 0, |_| true));
         let changing = Changing::after(left);
+        let estates = slots.map(ChannelSlots::estates).unwrap_or_default();
         Keeper {
             target: parts.target,
             listener: parts.listener,
@@ -245,6 +249,7 @@ impl Keeper {
             hearing: parts.hearing,
             await_arrivals: Vec::new(),
             changing,
+            estates,
             short: Short::default(),
             ready_ns: 0,
             holds,
@@ -265,6 +270,7 @@ impl Keeper {
                 self.search(true, tell);
             }
         }
+        self.take_estates();
         self.tell_left();
         // For all together: what is recorded from the begin is told at the begin.
         let end = Instant::now() + LOCK_PATIENCE;
@@ -298,6 +304,7 @@ impl Keeper {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
                 });
+                self.take_estates();
             }
             if !self.held.is_empty() && Instant::now() >= self.next_held {
                 self.try_held();
@@ -327,6 +334,7 @@ impl Keeper {
         self.try_held();
         if !self.shared.has_failed() {
             self.search(false, &mut |_| ControlFlow::Continue(()));
+            self.take_estates();
         }
         self.try_locked(true);
         for process in self.processes.clone() {
@@ -423,9 +431,15 @@ impl Keeper {
         if update {
             self.next_update = done + UPDATE_PERIOD.max(taken);
         }
-        let known = &mut self.known;
+        let (known, slots) = (&mut self.known, self.sources.context.slots.as_ref());
+        if let Some(problem) = slots.and_then(ChannelSlots::look) {
+            lock(&self.found.remarks).push(problem);
+        }
         self.processes.retain(|process| {
             let is_finished = process.is_finished();
+            if let Some(slots) = slots.filter(|_| is_finished) {
+                slots.let_go(process.application().inode());
+            }
             // Of a process that goes on in another session nothing has ended.
             if is_finished && !process.is_replaced() {
                 known.end(process.application().inode());
@@ -840,8 +854,7 @@ impl Keeper {
         memory: Share,
     ) -> Arc<Traced> {
         if let Some(slots) = &self.sources.context.slots {
-            let application = session.application();
-            slots.note(session.generation(), application.pid(), application.inode());
+            slots.hold(session.generation(), session.application());
         }
         let format = session.format();
         let traced = Arc::new(Traced::new(session, changes));

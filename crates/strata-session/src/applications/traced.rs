@@ -129,6 +129,11 @@ impl Traced {
         })
     }
 
+    /// It ended before this session began: that is no news.
+    pub(crate) fn had_ended(&self) {
+        self.end_told.store(true, Ordering::Relaxed);
+    }
+
     /// Its process goes on in another session.
     pub(crate) fn replace(&self) {
         self.replaced.store(true, Ordering::Relaxed);

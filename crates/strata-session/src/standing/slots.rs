@@ -1,12 +1,16 @@
 //! Where programs hold what a session records: it is noted outside of the session, so that whoever makes a session again
 //! that was killed finds its slots, which are still in the programs' memory.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use strata_user::Application;
+
 use crate::session::lock::lock;
+use crate::standing::trust::{Estate, Trusted};
 
 /// Lines that are noted; beyond, those of processes that have ended are let go, then the oldest.
 const LINES_MAX: usize = 8192;
@@ -42,6 +46,7 @@ impl Slot {
 pub struct Slots {
     noted: Mutex<(File, Vec<Slot>)>,
     left: Vec<Slot>,
+    trusted: Option<Arc<Trusted>>,
 }
 
 /// Of one of its channels.
@@ -59,12 +64,23 @@ impl Slots {
         let whole = before.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let mut left: Vec<Slot> = whole.lines().filter_map(Slot::parse).collect();
         left.drain(..left.len().saturating_sub(LINES_MAX));
-        let slots = Slots { noted: Mutex::new((file, Vec::new())), left };
+        let slots = Slots { noted: Mutex::new((file, Vec::new())), left, trusted: None };
         // Should this one be killed before it has found them, the next one does.
         for slot in slots.left.clone() {
             slots.note(slot);
         }
         slots
+    }
+
+    /// The same; the memory of programs is held by this trustee, should the session be killed.
+    #[must_use]
+    pub fn entrusted(self, trusted: &Arc<Trusted>) -> Slots {
+        let channels: HashSet<(u64, &str)> =
+            self.left.iter().map(|slot| (slot.inode, &*slot.channel)).collect();
+        let mut needed: HashMap<u64, u32> = HashMap::new();
+        channels.iter().for_each(|(inode, _)| *needed.entry(*inode).or_default() += 1);
+        trusted.expect(&needed);
+        Slots { trusted: Some(Arc::clone(trusted)), ..self }
     }
 
     /// A line that cannot be written is missing after a kill only.
@@ -90,9 +106,41 @@ impl ChannelSlots {
         self.all.left.iter().filter(|slot| slot.channel == self.channel)
     }
 
-    /// This process has a session of this channel.
-    pub(crate) fn note(&self, generation: u64, pid: u32, inode: u64) {
+    /// This process has a session of this channel. Its memory is held until [`let_go`](Self::let_go).
+    pub(crate) fn hold(&self, generation: u64, application: &Application) {
+        if let Some(trusted) = &self.all.trusted {
+            trusted.hold(application);
+        }
+        // What is noted is held.
+        self.note(generation, application.pid(), application.inode());
+    }
+
+    fn note(&self, generation: u64, pid: u32, inode: u64) {
         self.all.note(Slot { channel: self.channel.clone(), generation, pid, inode });
+    }
+
+    /// What this channel had in a process of this memory is written, or nothing is to be had of it.
+    pub(crate) fn let_go(&self, inode: u64) {
+        if let Some(trusted) = &self.all.trusted {
+            trusted.let_go(inode);
+        }
+    }
+
+    /// Of the programs that the session has left that was killed, those whose memory its trustee holds.
+    pub(crate) fn estates(&self) -> Vec<Estate> {
+        let Some(trusted) = &self.all.trusted else { return Vec::new() };
+        let left: HashSet<u64> = self.left().map(|slot| slot.inode).collect();
+        trusted.estates().into_iter().filter(|one| left.contains(&one.inode)).collect()
+    }
+
+    /// Has the trustee of the session that was killed held this memory?
+    pub(crate) fn has_held(&self, inode: u64) -> bool {
+        self.all.trusted.as_ref().is_some_and(|trusted| trusted.has_held(inode))
+    }
+
+    /// Looks after the trustee. Returns, once, why there is none any more.
+    pub(crate) fn look(&self) -> Option<String> {
+        self.all.trusted.as_ref()?.look()
     }
 }
 

@@ -1,0 +1,274 @@
+//! What a session has its trustee hold: the memory of the programs that it records, until all that is in it is written.
+//! Should the session be killed, the next one finds there what programs had recorded that have ended.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{waitpid, Pid, WaitOptions};
+use serde::{Deserialize, Serialize};
+use strata_control::{Held, Trust};
+use strata_user::{Application, Entrusted, Identity};
+
+use crate::session::lock::lock;
+
+/// What a trustee that does not take anything may have to be told yet; beyond, it is given up.
+const WAITING_MAX: usize = 65_536;
+
+/// What the session knows of a program, and its memory does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Facts {
+    pid: u32,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    inner_pid: Option<u32>,
+    comm: Option<String>,
+    exe: Option<String>,
+}
+
+impl Facts {
+    fn of(application: &Application) -> Facts {
+        let Identity { uid, gid, inner_pid, comm, exe } = application.identity().clone();
+        Facts { pid: application.pid(), uid, gid, inner_pid, comm, exe }
+    }
+
+    fn identity(self) -> Identity {
+        let Facts { uid, gid, inner_pid, comm, exe, .. } = self;
+        Identity { uid, gid, inner_pid, comm, exe }
+    }
+}
+
+/// What a program of the session that was killed has left, as the trustee holds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Estate {
+    pub(crate) inode: u64,
+    pub(crate) entrusted: Entrusted,
+    /// `None`: the kernel has none.
+    pidfd: Option<Arc<OwnedFd>>,
+}
+
+impl Estate {
+    /// `None`: what is known of it is not in words of this version.
+    fn of(held: Held) -> Option<Estate> {
+        let facts: Facts = serde_json::from_slice(&held.facts).ok()?;
+        let mut fds = held.fds.into_iter();
+        let fd = Arc::new(fds.next()?);
+        let pidfd = fds.next().map(Arc::new);
+        let entrusted = Entrusted { fd, pid: facts.pid, identity: facts.identity() };
+        Some(Estate { inode: held.number, entrusted, pidfd })
+    }
+
+    /// Who lives is found as any program is.
+    pub(crate) fn has_ended(&self) -> bool {
+        match &self.pidfd {
+            Some(pidfd) => {
+                let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+                matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
+            }
+            None => !Path::new("/proc").join(self.entrusted.pid.to_string()).exists(),
+        }
+    }
+}
+
+/// What the trustee is to be told, in this order.
+#[derive(Debug)]
+enum Order {
+    Hold(Application),
+    LetGo(u64),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// `None`: there is none any more.
+    trust: Option<Trust>,
+    /// By inode number, who needs it: sessions in the program, of any channel.
+    needed: HashMap<u64, u32>,
+    /// What it held when this session began, until nobody needs it.
+    estates: Vec<Estate>,
+    waiting: VecDeque<Order>,
+    /// Why there is none any more, to be said once.
+    problem: Option<String>,
+}
+
+/// A session's trustee.
+#[derive(Debug)]
+pub struct Trusted {
+    state: Mutex<State>,
+    /// Where it is a child of this process.
+    child: Option<Pid>,
+    /// The inode numbers of what it held when this session began.
+    before: HashSet<u64>,
+}
+
+impl Trusted {
+    /// With what it holds of the session that was killed.
+    pub(crate) fn new(trust: Trust, held: Vec<Held>, child: Option<Pid>) -> Trusted {
+        let numbers: Vec<u64> = held.iter().map(|one| one.number).collect();
+        let estates: Vec<Estate> = held.into_iter().filter_map(Estate::of).collect();
+        let before: HashSet<u64> = estates.iter().map(|one| one.inode).collect();
+        let unknown = numbers.into_iter().filter(|number| !before.contains(number));
+        let waiting = unknown.map(Order::LetGo).collect();
+        let state = State { trust: Some(trust), estates, waiting, ..State::default() };
+        Trusted { state: Mutex::new(state), child, before }
+    }
+
+    /// So many channels need each of these, by inode number, until they let go of it; nobody needs the others.
+    pub(super) fn expect(&self, channels: &HashMap<u64, u32>) {
+        let mut state = lock(&self.state);
+        for inode in &self.before {
+            match channels.get(inode) {
+                Some(number) => drop(state.needed.insert(*inode, *number)),
+                None => state.waiting.push_back(Order::LetGo(*inode)),
+            }
+        }
+        state.estates.retain(|one| channels.contains_key(&one.inode));
+        state.tell();
+    }
+
+    /// What it held when this session began, of those that are still needed.
+    pub(super) fn estates(&self) -> Vec<Estate> {
+        lock(&self.state).estates.clone()
+    }
+
+    /// Did it hold this when this session began?
+    pub(super) fn has_held(&self, inode: u64) -> bool {
+        self.before.contains(&inode)
+    }
+
+    /// This program is recorded.
+    pub(super) fn hold(&self, application: &Application) {
+        let mut state = lock(&self.state);
+        let needed = state.needed.entry(application.inode()).or_default();
+        *needed += 1;
+        if *needed == 1 {
+            state.waiting.push_back(Order::Hold(application.clone()));
+        }
+        state.tell();
+    }
+
+    /// What [`hold`](Self::hold) was called for, or a channel was expected to need, is written.
+    pub(super) fn let_go(&self, inode: u64) {
+        let mut state = lock(&self.state);
+        let Some(needed) = state.needed.get_mut(&inode) else { return };
+        *needed -= 1;
+        if *needed == 0 {
+            state.needed.remove(&inode);
+            state.estates.retain(|one| one.inode != inode);
+            state.waiting.push_back(Order::LetGo(inode));
+        }
+        state.tell();
+    }
+
+    /// Tells it what it could not be told before. Returns, once, why there is none any more.
+    pub(super) fn look(&self) -> Option<String> {
+        let mut state = lock(&self.state);
+        state.tell();
+        state.problem.take()
+    }
+
+    /// The session has ended as it should, and so does its trustee.
+    pub fn end(&self) {
+        let trust = lock(&self.state).trust.take();
+        let Some(trust) = trust else { return };
+        let has_ended = trust.end();
+        if let Some(child) = self.child.filter(|_| has_ended) {
+            // It has closed all that it had.
+            let _ = waitpid(Some(child), WaitOptions::empty());
+        }
+    }
+}
+
+impl State {
+    fn tell(&mut self) {
+        while let (Some(trust), Some(order)) = (&self.trust, self.waiting.front()) {
+            let told = match order {
+                Order::LetGo(inode) => trust.let_go(*inode),
+                Order::Hold(application) => hold(trust, application),
+            };
+            match told {
+                Ok(()) => drop(self.waiting.pop_front()),
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::TOOMANYREFS | Errno::NOMEM)
+                    if self.waiting.len() < WAITING_MAX =>
+                {
+                    return
+                }
+                Err(errno) => self.give_up(errno),
+            }
+        }
+        if self.trust.is_none() {
+            self.waiting.clear();
+        }
+    }
+
+    fn give_up(&mut self, errno: Errno) {
+        let why = match errno {
+            Errno::PIPE | Errno::CONNRESET => "it was ended by somebody".to_owned(),
+            errno => std::io::Error::from(errno).to_string(),
+        };
+        self.trust = None;
+        self.problem = Some(format!(
+            "the process that holds programs' memory (strata-trustee) does so no longer: {why}. If the session is killed, what \
+             programs that have ended had recorded, and nobody had written, is gone; programs that live keep theirs"
+        ));
+    }
+}
+
+fn hold(trust: &Trust, application: &Application) -> Result<(), Errno> {
+    let facts = serde_json::to_vec(&Facts::of(application)).unwrap_or_default();
+    let mut fds = vec![application.shared_memory()];
+    fds.extend(application.pidfd());
+    trust.hold(application.inode(), &facts, &fds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_found_again_and_nonsense_is_nobody() {
+        let facts = Facts {
+            pid: 7,
+            uid: Some(1000),
+            inner_pid: Some(3),
+            comm: Some("a \"b\"".to_owned()),
+            exe: Some("/bin/ä".to_owned()),
+            ..Facts::default()
+        };
+        let fd = || OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
+        let of = |facts: &[u8], fds| Estate::of(Held { number: 9, facts: facts.to_vec(), fds });
+        let text = serde_json::to_vec(&facts).unwrap();
+        let estate = of(&text, vec![fd()]).unwrap();
+        assert_eq!((estate.inode, estate.entrusted.pid), (9, 7));
+        assert_eq!(estate.entrusted.identity, facts.identity());
+        assert!(of(&text, Vec::new()).is_none());
+        for text in [&b""[..], b"{}", b"[]", b"{\"pid\": -1}", b"{\"pid\": \"7\"}", &[0xff; 16]] {
+            assert!(of(text, vec![fd()]).is_none(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn program_without_a_descriptor_has_ended_when_its_number_is_nobody_s() {
+        let fd = OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
+        let of = |pid| {
+            let (fd, identity) = (Arc::new(fd.try_clone().unwrap()), Identity::default());
+            Estate { inode: 1, entrusted: Entrusted { fd, pid, identity }, pidfd: None }.has_ended()
+        };
+        assert!(!of(std::process::id()) && of(u32::MAX));
+    }
+
+    #[test]
+    fn needed_is_what_any_channel_needs() {
+        let trusted = Trusted { state: Mutex::default(), child: None, before: HashSet::new() };
+        lock(&trusted.state).needed.insert(5, 2);
+        trusted.let_go(5);
+        assert_eq!(lock(&trusted.state).needed.get(&5), Some(&1));
+        trusted.let_go(5);
+        // Of what nobody needs nothing is told twice.
+        trusted.let_go(5);
+        assert!(lock(&trusted.state).needed.is_empty());
+        assert_eq!(trusted.look(), None);
+    }
+}
