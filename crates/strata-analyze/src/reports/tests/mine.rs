@@ -9,7 +9,7 @@ use crate::mine::{has_command, Mine, MineError, Processes};
 use crate::reports::spans::{self, SpanCounter};
 use crate::reports::syscalls::{By, Counter};
 use crate::reports::threads::ThreadCounter;
-use crate::reports::{pass, pass_on, span_roles, Asked, Label};
+use crate::reports::{pass, pass_on, span_roles, Asked, Kept, Label};
 
 const SWITCH: u8 = 0;
 const FORK: u8 = 1;
@@ -177,4 +177,38 @@ fn label_of_a_thread_and_of_its_process_have_one_home() {
         assert_eq!(thread.home, process.home);
         assert_eq!(thread.home, Some(world.process_of(id)));
     }
+}
+
+#[test]
+fn slowest_of_the_command_are_there_however_many_slower_ones_others_have() {
+    let hand = Hand::new();
+    // 20 of the command has three short ones; 5 has hundreds that are longer.
+    let mut all: Vec<(u8, u64, Vec<V>)> = vec![(FORK, 10, fork(10, 20, 20))];
+    let mut time = 100;
+    for number in 0..300 {
+        let (tid, took) = if number % 100 == 50 { (20, 10 + number) } else { (5, 1000 + number) };
+        all.push((READ, time, vec![U32(tid), U32(3)]));
+        all.push((READ_END, time + took, vec![U32(tid), I64(1)]));
+        time += took + 1;
+    }
+    let records: Vec<Record<'_>> =
+        all.iter().map(|(id, time, values)| (*id, *time, &values[..])).collect();
+    let environment = format!("domain = \"kernel\"; hostname = \"box\"; {}", everyone());
+    let text = metadata(&environment, "u32 tid;", &events("sched_process_fork"));
+    hand.trace("k", &text, &[Packets::new(0).packet(&records)]);
+    let reader = hand.reader();
+    let slowest = |kept: Kept| {
+        let mut counter = Counter::new(TimeRange::ALL, kept);
+        let passed =
+            pass(&reader, &Asked::default(), &mut counter, &|_| true, &mut |_| {}).unwrap();
+        let world = passed.timeline.world();
+        let mine = read(&reader).unwrap().processes(world);
+        let is_wanted = |label: &Label| is_of(&mine, label);
+        let report = counter.finish_of(world, By::Process, Some(&is_wanted));
+        assert_eq!(report.all.count, 3);
+        report.slowest.iter().map(|slow| slow.nanos).collect::<Vec<_>>()
+    };
+    assert_eq!(slowest(Kept::of_each_thread(2, 50)), [260, 160]);
+    // Of all, there is none of the command among the slowest.
+    assert_eq!(slowest(Kept::of_all(50)), [0; 0]);
 }
