@@ -12,7 +12,7 @@ use super::left::{is_switch, waits_since, Left};
 use crate::debug_info::recorder::is_sample;
 use crate::debug_info::SourceOptions;
 
-/// Stacks that are told apart; what is more is in one of its process.
+/// Stacks that are told apart, and classes of records with processes; what is more is in one of its process, and of nobody.
 const STACKS_MAX: usize = 1 << 18;
 /// Threads whose spans are put together.
 const THREADS_MAX: usize = 1 << 16;
@@ -108,10 +108,12 @@ pub struct FlameMaker {
     /// Of each thread and depth, the time of the spans that have ended there since what is around them began.
     inner: HashMap<ThreadId, Vec<u64>>,
     has_samples: bool,
-    /// Records that were counted, and those without an address among them: by class and process.
+    /// Records that were counted, and those without an address among them: by class and process; of more, by class.
     counts: HashMap<(usize, Option<ThreadId>), (u64, u64)>,
     elsewhere: u64,
     left_out: u64,
+    /// [`STACKS_MAX`].
+    most: usize,
 }
 
 impl FlameMaker {
@@ -133,12 +135,19 @@ impl FlameMaker {
             counts: HashMap::new(),
             elsewhere: 0,
             left_out: 0,
+            most: STACKS_MAX,
         }
+    }
+
+    /// The same, which tells apart so many.
+    #[cfg(test)]
+    pub(super) fn with_most(self, most: usize) -> FlameMaker {
+        FlameMaker { most, ..self }
     }
 
     fn add(&mut self, is_sample: bool, stack: Stack, weight: u64) {
         let mut key = (is_sample, stack);
-        if self.stacks.len() >= STACKS_MAX && !self.stacks.contains_key(&key) {
+        if self.stacks.len() >= self.most && !self.stacks.contains_key(&key) {
             key.1 .1 = Box::new([0]);
             self.left_out += 1;
         }
@@ -147,7 +156,10 @@ impl FlameMaker {
     }
 
     fn count(&mut self, event: &Event<'_>, process: Option<ThreadId>, is_any: bool) {
-        let (count, empty) = self.counts.entry((event.class().index(), process)).or_default();
+        let class = event.class().index();
+        let is_full = self.counts.len() >= self.most;
+        let process = process.filter(|_| !is_full || self.counts.contains_key(&(class, process)));
+        let (count, empty) = self.counts.entry((class, process)).or_default();
         *count += 1;
         *empty += u64::from(!is_any);
     }

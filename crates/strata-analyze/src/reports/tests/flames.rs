@@ -7,18 +7,27 @@ use crate::debug_info::SourceOptions;
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
 use crate::reports::flame::{has_stacks, Flame, FlameMaker, Weigh};
-use crate::reports::{pass_on, span_roles, Asked};
+use crate::reports::{pass_on, span_roles, Asked, Label};
 use strata_timeline::Timeline;
 
 const PROGRAM: &str = "domain = \"ust\"; hostname = \"box\"; vpid = 5; procname = \"app\";";
 const KERNEL: &str = "domain = \"kernel\"; hostname = \"box\";";
 
 fn flame(reader: &Reader, weigh: Weigh, range: TimeRange) -> Flame {
-    let mut maker = FlameMaker::new(range, weigh, &SourceOptions::default());
+    let maker = FlameMaker::new(range, weigh, &SourceOptions::default());
+    flame_by(maker, reader, range, &|_| true)
+}
+
+fn flame_by(
+    mut maker: FlameMaker,
+    reader: &Reader,
+    range: TimeRange,
+    is_wanted: &dyn Fn(&Label) -> bool,
+) -> Flame {
     let timeline = Timeline::with_spans(reader, span_roles(reader, &[]));
     let asked = Asked { range, selection: None };
     let passed = pass_on(timeline, reader, &asked, &mut maker, &|_| true, &mut |_| {}).unwrap();
-    maker.finish(passed.timeline.world(), &|_| true)
+    maker.finish(passed.timeline.world(), is_wanted)
 }
 
 fn lines(flame: &Flame) -> Vec<String> {
@@ -189,4 +198,29 @@ fn blocked_time_is_of_the_time_asked_for_and_no_other_leaving_of_a_cpu_counts() 
         ["app;0x10 50", "app;[no stack] 30"]
     );
     assert_eq!(lines(&flame(&reader, Weigh::OffCpu, range(210, 290))), [""; 0]);
+}
+
+#[test]
+fn records_of_more_processes_than_are_told_apart_are_counted_and_are_nobody_s() {
+    let there = |pid, name| vec![U32(pid), U32(pid), U32(1), Text(name)];
+    let records = [
+        (3, 1, 1, 0x9, there(5, "first")),
+        (3, 2, 1, 0x9, there(8, "second")),
+        (4, 10, 5, 0x10, vec![]),
+        (4, 20, 8, 0x10, vec![]),
+        (4, 30, 8, 0, vec![]),
+        (4, 40, 5, 0, vec![]),
+    ];
+    let (_hand, reader) = stacks(&records);
+    let counts = |most, is_wanted: &dyn Fn(&Label) -> bool| {
+        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Records, &SourceOptions::default());
+        let found = flame_by(maker.with_most(most), &reader, TimeRange::ALL, is_wanted);
+        (found.events.first().map_or(0, |(_, count)| *count), found.empty)
+    };
+    for most in [1, 9] {
+        assert_eq!(counts(most, &|_| true), (4, 2));
+        assert_eq!(counts(most, &|label| label.process == "first"), (2, 1));
+    }
+    assert_eq!(counts(9, &|label| label.process == "second"), (2, 1));
+    assert_eq!(counts(1, &|label| label.process == "second"), (0, 0));
 }
