@@ -224,3 +224,55 @@ fn records_of_more_processes_than_are_told_apart_are_counted_and_are_nobody_s() 
     assert_eq!(counts(9, &|label| label.process == "second"), (2, 1));
     assert_eq!(counts(1, &|label| label.process == "second"), (0, 0));
 }
+
+#[test]
+fn spans_of_no_one_thread_and_stacks_too_many_are_said_of_those_who_are_wanted() {
+    let hand = Hand::new();
+    let events = [("a:x_begin", "u32 id;"), ("a:x_end", "u32 id;")];
+    // Two spans of one program go from thread to thread, and three of the other; those of a third are of no thread.
+    for (name, pid, number) in [("one", 5_u32, 2_u32), ("two", 7, 3)] {
+        let environment =
+            format!("domain = \"ust\"; hostname = \"box\"; vpid = {pid}; procname = \"{name}\";");
+        let of = |thread: u32, id| [U32(pid + thread), U32(id)];
+        let all: Vec<_> = (0..number).map(|id| (of(0, id), of(1, id))).collect();
+        let mut records: Vec<Record<'_>> = Vec::new();
+        for (number, (begin, end)) in all.iter().enumerate() {
+            let time = 10 * (1 + number as u64);
+            records.extend([(0, time, &begin[..]), (1, time + 5, &end[..])]);
+        }
+        let text = metadata(&environment, "u32 vtid;", &events);
+        hand.trace(name, &text, &[Packets::new(0).packet(&records)]);
+    }
+    let environment = "domain = \"ust\"; hostname = \"box\"; vpid = 20; procname = \"three\";";
+    let records: [Record<'_>; 2] = [(0, 1, &[U32(1)]), (1, 2, &[U32(1)])];
+    hand.trace("three", &metadata(environment, "", &events), &[Packets::new(0).packet(&records)]);
+    let reader = hand.reader();
+    let rules = ["a:x_begin=a:x_end:id".parse().unwrap()];
+    let elsewhere = |most, is_wanted: &dyn Fn(&Label) -> bool| {
+        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Spans, &SourceOptions::default());
+        let mut maker = maker.with_most(most);
+        let timeline = Timeline::with_spans(&reader, span_roles(&reader, &rules));
+        let asked = Asked::default();
+        let passed =
+            pass_on(timeline, &reader, &asked, &mut maker, &|_| true, &mut |_| {}).unwrap();
+        maker.finish(passed.timeline.world(), is_wanted).elsewhere
+    };
+    assert_eq!(elsewhere(9, &|_| true), 6);
+    assert_eq!(elsewhere(9, &|label| label.pid == Some(5)), 3);
+    assert_eq!(elsewhere(9, &|label| label.pid == Some(7)), 4);
+    assert_eq!(elsewhere(9, &|label| label.pid == Some(99)), 1);
+    // Of more than are told apart nobody knows whose they are.
+    assert_eq!(elsewhere(1, &|_| true), 6);
+    let stack = |time, tid, address| (4, time, tid, address, vec![]);
+    let there = |pid, name| (3, 1, 1, 0x9, vec![U32(pid), U32(pid), U32(1), Text(name)]);
+    let records = [there(5, "one"), there(7, "two"), stack(10, 5, 0x10), stack(20, 5, 0x20)];
+    let more = [stack(30, 7, 0x10), stack(40, 7, 0x20), stack(50, 7, 0x30)];
+    let (_hand, reader) = stacks(&[&records[..], &more[..]].concat());
+    let left_out = |is_wanted: &dyn Fn(&Label) -> bool| {
+        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Records, &SourceOptions::default());
+        flame_by(maker.with_most(2), &reader, TimeRange::ALL, is_wanted).left_out
+    };
+    assert_eq!(left_out(&|_| true), 3);
+    assert_eq!(left_out(&|label| label.process == "one"), 0);
+    assert_eq!(left_out(&|label| label.process == "two"), 3);
+}
