@@ -1,16 +1,17 @@
 //! The command that was recorded and what it started: of which threads, from when to when.
 //!
 //! A trace of Strata's says which process has recorded, and whether that was for a command. The process that this
-//! one has started is the command; its descendants are those that forks say. What is recorded only of the command's
-//! threads, as system calls are, tells threads of which no fork is there. A process' own trace is of one of them,
+//! one has started is the command; its descendants are those that forks say, and who was there when a trace began says
+//! who had started him: so that of a later part of a rotated trace is known, too, whose it is. What is recorded only of
+//! the command's threads, as system calls are, tells threads of which no fork is there. A process' own trace is of one of them,
 //! unless everybody was recorded. Asked by `view --mine` of records, and by `analyze --mine` of processes.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use strata_ctf::environment::{RECORDED, RECORDED_COMMAND, RECORDER};
-use strata_ctf::read::{Event, EventClass, FieldRef, Message, Part, Reader, Scope, Stream};
+use strata_ctf::read::{Event, EventClass, FieldRef, Message, Part, Reader, Scope, Stream, Trace};
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
 use strata_timeline::{kernel_name, CallEnd, Sources, ThreadId, World};
@@ -20,6 +21,9 @@ use thiserror::Error;
 const PART_BYTES: u64 = 4 << 20;
 /// Facts that are kept; some 40 bytes each.
 const FACTS_MAX: usize = 1 << 22;
+
+/// Parents of a process that are asked.
+const PARENTS_MAX: usize = 4096;
 
 /// The kernel's own record of a fork, and that which comes in its place where code is followed for call stacks.
 const FORKS: [&str; 2] = ["sched_process_fork", "lttng_statedump_vm_fork"];
@@ -35,8 +39,8 @@ pub enum MineError {
     NotSaid,
     /// The command was not found.
     #[error(
-        "--mine: the command's start is not in the trace, as no record of a fork says it: whoever recorded was process \
-         {0}. Record with -k sched_process_fork, too"
+        "--mine: the command's start is not in the trace: whoever recorded was process {0}, and no record says of whom it \
+         is the parent. Record with -k sched_process_fork, too; of a part of a rotated trace, show all parts together"
     )]
     NoStart(i64),
     /// There is too much to know.
@@ -49,6 +53,8 @@ pub enum MineError {
 enum Fact {
     /// A thread has made another one.
     Fork { parent: i64, parent_tid: i64, child: i64, child_tid: i64 },
+    /// It was there when the trace began, in a process with this parent.
+    There { tid: i64, process: i64, parent: i64 },
     /// It has ended.
     Exit { tid: i64 },
     /// It is one of those of whom calls are recorded.
@@ -60,6 +66,7 @@ enum Fact {
 enum Teller {
     Nothing,
     Fork([FieldRef; 4]),
+    There([FieldRef; 3]),
     Exit(FieldRef),
     Calls(FieldRef),
 }
@@ -89,8 +96,17 @@ enum Of {
     /// One of the command's processes.
     Whole,
     /// The kernel's: its threads, and from when on they are the command's, or are not any more.
-    Threads(HashMap<i64, Vec<(i64, bool)>>),
+    Threads(Arc<Threads>),
 }
+
+/// With their times.
+type Facts = Vec<(i64, Fact)>;
+
+/// Which recording a kernel's trace is of: the machine, who recorded, and when that began.
+type Recording = (u8, i64, Option<String>);
+
+/// By the number of a thread.
+type Threads = HashMap<i64, Vec<(i64, bool)>>;
 
 /// Which records are of the command.
 #[derive(Debug)]
@@ -125,6 +141,10 @@ fn teller(class: &EventClass, tells: Tells) -> Teller {
         || Some([find("parent_pid")?, find("parent_tid")?, find("child_pid")?, find("child_tid")?]);
     let found = match kernel_name(class.name()) {
         name if name == tells.fork => fork().map(Teller::Fork),
+        "lttng_statedump_process_state" => {
+            let there = || Some([find("tid")?, find("pid")?, find("ppid")?]);
+            there().map(Teller::There)
+        }
         "sched_process_exit" => find("tid").or_else(tid).map(Teller::Exit),
         name if tells.is_restricted && CallEnd::of(name).is_some() => tid().map(Teller::Calls),
         _ => None,
@@ -133,12 +153,7 @@ fn teller(class: &EventClass, tells: Tells) -> Teller {
 }
 
 /// What a part of a stream says.
-fn facts_of(
-    reader: &Reader,
-    part: &Part,
-    tells: Tells,
-    tellers: &mut [Option<Teller>],
-) -> Vec<(i64, Fact)> {
+fn facts_of(reader: &Reader, part: &Part, tells: Tells, tellers: &mut [Option<Teller>]) -> Facts {
     let mut facts = Vec::new();
     let mut last = None;
     let mut events = reader.events_of_part(part);
@@ -159,6 +174,13 @@ fn facts_of(
                 };
                 fork()
             }
+            Teller::There([tid, process, parent]) => {
+                let there = || {
+                    let (tid, process) = (ask(tid)?, ask(process)?);
+                    Some(Fact::There { tid, process, parent: ask(parent)? })
+                };
+                there()
+            }
             Teller::Exit(tid) => ask(tid).map(|tid| Fact::Exit { tid }),
             Teller::Calls(tid) => ask(tid).map(|tid| Fact::Calls { tid }),
         };
@@ -175,18 +197,59 @@ fn facts_of(
     facts
 }
 
-/// The threads of a kernel's trace that are the command's.
-fn threads_of(mut facts: Vec<(i64, Fact)>, recorder: i64) -> HashMap<i64, Vec<(i64, bool)>> {
-    facts.sort_by_key(|(time, _)| *time);
-    let mut all: HashMap<i64, Vec<(i64, bool)>> = HashMap::new();
-    let set = |all: &mut HashMap<i64, Vec<(i64, bool)>>, tid, from, is_mine| {
+/// Whether a process that was there when a trace began is the command's, by its parents, of whom each is known or was
+/// there, too.
+fn is_mine_by_parents(
+    all: &Threads,
+    parents: &HashMap<i64, i64>,
+    process: i64,
+    recorder: i64,
+) -> bool {
+    let mut now = process;
+    for _ in 0..PARENTS_MAX {
+        if now == recorder {
+            return process != recorder;
+        }
+        if let Some((_, is_mine)) = all.get(&now).and_then(|known| known.last()) {
+            return *is_mine;
+        }
+        match parents.get(&now) {
+            Some(parent) => now = *parent,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// The threads that are the command's, of what the kernel's traces of one machine say, each by itself.
+fn threads_of(traces: Vec<Facts>, recorder: i64) -> Threads {
+    let parents = |facts: &Facts| -> HashMap<i64, i64> {
+        let parents = facts.iter().filter_map(|(_, fact)| match fact {
+            Fact::There { process, parent, .. } => Some((*process, *parent)),
+            _ => None,
+        });
+        parents.collect()
+    };
+    let parents: Vec<HashMap<i64, i64>> = traces.iter().map(parents).collect();
+    let facts = traces.into_iter().zip(&parents);
+    let facts = facts.flat_map(|(of, parents)| of.into_iter().map(move |fact| (fact, parents)));
+    let mut facts: Vec<_> = facts.collect();
+    facts.sort_by_key(|((time, _), _)| *time);
+    let mut all = Threads::new();
+    let set = |all: &mut Threads, tid, from, is_mine| {
         let known = all.entry(tid).or_default();
         if known.last().map_or(is_mine, |(_, was)| *was != is_mine) {
             known.push((from, is_mine));
         }
     };
-    for (time, fact) in facts {
+    for ((time, fact), parents) in facts {
         match fact {
+            // It was its own before that record, too.
+            Fact::There { tid, process, .. } => {
+                if !all.contains_key(&tid) && is_mine_by_parents(&all, parents, process, recorder) {
+                    set(&mut all, tid, i64::MIN, true);
+                }
+            }
             Fact::Fork { parent, parent_tid, child, child_tid } => {
                 let of_mine = |tid: i64| {
                     all.get(&tid).and_then(|known| known.last()).is_some_and(|(_, is)| *is)
@@ -221,7 +284,7 @@ impl Mine {
         let forks: Vec<&str> =
             reader.traces().iter().map(|trace| fork_of(trace.schema())).collect();
         let parts = Mutex::new(reader.parts(PART_BYTES));
-        let found: Mutex<Vec<Vec<(i64, Fact)>>> = Mutex::new(vec![Vec::new(); count]);
+        let found: Mutex<Vec<Facts>> = Mutex::new(vec![Vec::new(); count]);
         let trace_of = |part: &Part| Some(reader.streams().get(part.stream())?.trace().index());
         let work = || {
             let mut tellers: Vec<Option<Teller>> = Vec::new();
@@ -258,15 +321,33 @@ impl Mine {
         let mut traces: Vec<Of> = Vec::new();
         let mut processes: Vec<i64> = Vec::new();
         let mut without_start = None;
-        for (facts, said) in found.into_iter().zip(&all) {
+        let homes = homes(reader);
+        // What one part of a rotated trace says of a thread is so in the next.
+        let mut by_recording: BTreeMap<Recording, Vec<Facts>> = BTreeMap::new();
+        let recording = |trace: &Trace, home: &(u8, _), recorder| -> Recording {
+            (home.0, recorder, created(trace.schema()))
+        };
+        for (((facts, said), trace), home) in
+            found.into_iter().zip(&all).zip(reader.traces()).zip(&homes)
+        {
+            if let Some((_, recorder, None)) = said {
+                by_recording.entry(recording(trace, home, *recorder)).or_default().push(facts);
+            }
+        }
+        let mut known: BTreeMap<Recording, Arc<Threads>> = BTreeMap::new();
+        for (of, facts) in by_recording {
+            let threads = threads_of(facts, of.1);
+            let is_any = threads.values().flatten().any(|(_, is_mine)| *is_mine);
+            without_start = Some(of.1).filter(|_| !is_any).or(without_start);
+            let mine = threads.iter().filter(|(_, known)| known.iter().any(|(_, is)| *is));
+            processes.extend(mine.map(|(tid, _)| *tid));
+            known.insert(of, Arc::new(threads));
+        }
+        for ((said, trace), home) in all.iter().zip(reader.traces()).zip(&homes) {
             traces.push(match said {
                 Some((_, recorder, None)) => {
-                    let threads = threads_of(facts, *recorder);
-                    let is_any = threads.values().flatten().any(|(_, is_mine)| *is_mine);
-                    without_start = Some(*recorder).filter(|_| !is_any).or(without_start);
-                    let mine = threads.iter().filter(|(_, known)| known.iter().any(|(_, is)| *is));
-                    processes.extend(mine.map(|(tid, _)| *tid));
-                    Of::Threads(threads)
+                    let threads = known.get(&recording(trace, home, *recorder));
+                    Of::Threads(threads.cloned().unwrap_or_default())
                 }
                 Some((true, _, Some(_))) => Of::Whole,
                 _ => Of::Others,
@@ -285,7 +366,7 @@ impl Mine {
             }
         }
         let unknown = all.iter().filter(|said| said.is_none()).count();
-        Ok(Mine { traces, homes: homes(reader), unknown })
+        Ok(Mine { traces, homes, unknown })
     }
 
     /// The command's processes, of a timeline that has been told all records of these traces.
@@ -370,6 +451,14 @@ fn said(schema: &Schema) -> Option<(bool, i64, Option<i64>)> {
         _ => None,
     };
     Some((is_command, number(RECORDER)?, number("pid").or_else(|| number("vpid"))))
+}
+
+/// When recording began, as a trace says it; parts of one say the same.
+fn created(schema: &Schema) -> Option<String> {
+    match schema.environment("trace_creation_datetime")? {
+        EnvValue::Text(text) => Some(text.clone()),
+        EnvValue::Integer(_) => None,
+    }
 }
 
 /// Whether any of the traces says that a command was recorded.
@@ -494,7 +583,7 @@ mod tests {
             fork(7, 5, 40, 40),
             (8, Fact::Calls { tid: 50 }),
         ];
-        let threads = threads_of(facts, 10);
+        let threads = threads_of(vec![facts], 10);
         let mut mine: Vec<_> =
             threads.iter().filter(|(_, known)| known.iter().any(|(_, is)| *is)).collect();
         mine.sort();
@@ -505,5 +594,53 @@ mod tests {
             (50, vec![(8, true)]),
         ];
         assert_eq!(mine, wanted.iter().map(|(tid, known)| (tid, known)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn threads_that_were_there_are_the_command_s_by_their_parents() {
+        let there = |time, tid, process, parent| (time, Fact::There { tid, process, parent });
+        let fork = |time, parent, child| {
+            (time, Fact::Fork { parent, parent_tid: parent, child, child_tid: child })
+        };
+        // In no order: the command 20 with its thread 21, its child 30 and its child 40; 10 records, in a shell 5.
+        let part = vec![
+            there(100, 40, 40, 30),
+            there(100, 21, 20, 10),
+            there(100, 20, 20, 10),
+            there(101, 30, 30, 20),
+            there(101, 10, 10, 5),
+            there(101, 11, 10, 5),
+            there(101, 5, 5, 1),
+            // Whose parent has ended is nobody's, and one that is its own parent comes to an end.
+            there(101, 50, 50, 1),
+            there(101, 60, 60, 60),
+            // The command's go on.
+            fork(110, 40, 41),
+            fork(120, 5, 6),
+        ];
+        let mine = |threads: &Threads| {
+            let mut mine: Vec<_> =
+                threads.iter().map(|(tid, known)| (*tid, known.clone())).collect();
+            mine.retain(|(_, known)| known.iter().any(|(_, is)| *is));
+            mine.sort();
+            mine
+        };
+        let from = |from: i64| vec![(from, true)];
+        let begin = i64::MIN;
+        let later = [(20, from(begin)), (21, from(begin)), (30, from(begin)), (40, from(begin))];
+        let wanted = [&later[..], &[(41, from(110))]].concat();
+        assert_eq!(mine(&threads_of(vec![part.clone()], 10)), wanted);
+        // Who is known from the part before is so from its fork on; 50 was made by the command, and its parent ended.
+        let before = vec![
+            fork(1, 10, 20),
+            fork(2, 20, 21),
+            fork(3, 20, 30),
+            fork(4, 30, 40),
+            fork(5, 30, 50),
+        ];
+        let wanted: Vec<_> = [(20, 1), (21, 2), (30, 3), (40, 4), (41, 110), (50, 5)]
+            .map(|(tid, time)| (tid, from(time)))
+            .into();
+        assert_eq!(mine(&threads_of(vec![part, before], 10)), wanted);
     }
 }

@@ -9,7 +9,7 @@ use strata_timeline::{
 };
 
 use super::label::Label;
-use super::longest::Longest;
+use super::longest::{Kept, Longest};
 use super::times::Times;
 
 /// Rows that are kept; some 1 KiB each.
@@ -165,12 +165,12 @@ fn object_of(world: &World, call: &Call) -> Object {
 impl FileCounter {
     /// Of calls that end in this time, with so many of the slowest.
     #[must_use]
-    pub fn new(range: TimeRange, slowest: usize) -> FileCounter {
+    pub fn new(range: TimeRange, slowest: impl Into<Kept>) -> FileCounter {
         FileCounter {
             range,
             rows: HashMap::new(),
             processes: HashMap::new(),
-            slowest: Longest::new(slowest),
+            slowest: Longest::new(slowest.into()),
             disks: HashMap::new(),
             left_out: 0,
         }
@@ -357,7 +357,7 @@ impl Observer for FileCounter {
             self.add(world, call, call.target, target);
         }
         let what = (call.thread, call.call, object, call.result);
-        self.slowest.add(call.nanos(), call.begin, what);
+        self.slowest.add(call.nanos(), call.begin, Some(call.thread), what);
     }
 
     fn request(&mut self, world: &World, request: &Request) {

@@ -12,7 +12,7 @@ use super::left::{is_switch, waits_since, Left};
 use crate::debug_info::recorder::is_sample;
 use crate::debug_info::SourceOptions;
 
-/// Stacks that are told apart; what is more is in one of its process.
+/// Stacks that are told apart, and classes of records with processes; what is more is in one of its process, and of nobody.
 const STACKS_MAX: usize = 1 << 18;
 /// Threads whose spans are put together.
 const THREADS_MAX: usize = 1 << 16;
@@ -50,7 +50,7 @@ pub struct Flame {
     pub events: Vec<(String, u64)>,
     /// Records without an address in their stacks, which are counted, too.
     pub empty: u64,
-    /// Spans that are not of one thread: not counted.
+    /// Spans that are not of one thread, with those of nobody knows whom: not counted.
     pub elsewhere: u64,
     /// Records whose stacks were put into one of their process, since there were too many.
     pub left_out: u64,
@@ -93,6 +93,13 @@ struct Class {
 
 type Stack = (Option<ThreadId>, Box<[FrameId]>);
 
+/// [`Flame::elsewhere`] and [`Flame::left_out`] of a process.
+#[derive(Clone, Copy, Debug, Default)]
+struct Aside {
+    elsewhere: u64,
+    left_out: u64,
+}
+
 /// Puts stacks together.
 #[derive(Debug)]
 pub struct FlameMaker {
@@ -108,10 +115,12 @@ pub struct FlameMaker {
     /// Of each thread and depth, the time of the spans that have ended there since what is around them began.
     inner: HashMap<ThreadId, Vec<u64>>,
     has_samples: bool,
-    /// Records that were counted, and those without an address among them: by class and process.
+    /// Records that were counted, and those without an address among them: by class and process; of more, by class.
     counts: HashMap<(usize, Option<ThreadId>), (u64, u64)>,
-    elsewhere: u64,
-    left_out: u64,
+    /// By process; of more than are told apart, and where it is not known, of nobody.
+    aside: HashMap<Option<ThreadId>, Aside>,
+    /// [`STACKS_MAX`].
+    most: usize,
 }
 
 impl FlameMaker {
@@ -131,23 +140,38 @@ impl FlameMaker {
             inner: HashMap::new(),
             has_samples: false,
             counts: HashMap::new(),
-            elsewhere: 0,
-            left_out: 0,
+            aside: HashMap::new(),
+            most: STACKS_MAX,
         }
+    }
+
+    /// The same, which tells apart so many.
+    #[cfg(test)]
+    pub(super) fn with_most(self, most: usize) -> FlameMaker {
+        FlameMaker { most, ..self }
     }
 
     fn add(&mut self, is_sample: bool, stack: Stack, weight: u64) {
         let mut key = (is_sample, stack);
-        if self.stacks.len() >= STACKS_MAX && !self.stacks.contains_key(&key) {
+        if self.stacks.len() >= self.most && !self.stacks.contains_key(&key) {
             key.1 .1 = Box::new([0]);
-            self.left_out += 1;
+            self.aside(key.1 .0).left_out += 1;
         }
         let known = self.stacks.entry(key).or_default();
         *known = known.saturating_add(weight);
     }
 
+    fn aside(&mut self, process: Option<ThreadId>) -> &mut Aside {
+        let is_full = self.aside.len() >= self.most;
+        let process = process.filter(|_| !is_full || self.aside.contains_key(&process));
+        self.aside.entry(process).or_default()
+    }
+
     fn count(&mut self, event: &Event<'_>, process: Option<ThreadId>, is_any: bool) {
-        let (count, empty) = self.counts.entry((event.class().index(), process)).or_default();
+        let class = event.class().index();
+        let is_full = self.counts.len() >= self.most;
+        let process = process.filter(|_| !is_full || self.counts.contains_key(&(class, process)));
+        let (count, empty) = self.counts.entry((class, process)).or_default();
         *count += 1;
         *empty += u64::from(!is_any);
     }
@@ -213,7 +237,14 @@ impl FlameMaker {
         let events = events.into_iter().map(|(name, count)| (name.to_owned(), count));
         let mut events: Vec<(String, u64)> = events.collect();
         events.sort();
-        let (elsewhere, left_out) = (self.elsewhere, self.left_out);
+        let (mut elsewhere, mut left_out) = (0, 0);
+        for (process, aside) in self.aside {
+            // What is nobody's may be of one who is wanted.
+            if process.is_none() || is_of(process) {
+                elsewhere += aside.elsewhere;
+                left_out += aside.left_out;
+            }
+        }
         Flame { profiles, total, events, empty, elsewhere, left_out }
     }
 
@@ -287,7 +318,9 @@ impl Observer for FlameMaker {
         let one = span.thread.filter(|_| span.thread == span.begun_by);
         let by_thread = matches!(span.paired, Paired::Thread | Paired::NoKey);
         let Some(who) = one.filter(|_| by_thread) else {
-            return self.elsewhere += u64::from(is_there);
+            // As in the report of spans, it is of the thread in which it ended.
+            let process = span.thread.or(span.begun_by).map(|who| world.process_of(who));
+            return self.aside(process).elsewhere += u64::from(is_there);
         };
         let Some(thread) = world.threads.get(who) else { return };
         let depth = thread.in_spans().len();
@@ -301,7 +334,7 @@ impl Observer for FlameMaker {
             });
         }
         if self.inner.len() >= THREADS_MAX && !self.inner.contains_key(&who) {
-            return self.left_out += u64::from(is_there);
+            return self.aside(Some(process)).left_out += u64::from(is_there);
         }
         let inner = self.inner.entry(who).or_default();
         // What has ended in it; also in those in it that were left without an end.

@@ -6,7 +6,7 @@ use strata_ctf::read::TimeRange;
 use strata_timeline::{Interrupt, Observer, ThreadId, World};
 
 use super::label::Label;
-use super::longest::Longest;
+use super::longest::{Kept, Longest};
 use super::times::Times;
 
 /// Kinds, by CPU and thread, that are kept; some 1 KiB each. Of more, nobody knows whom they interrupted.
@@ -131,12 +131,12 @@ pub(super) fn name_of(world: &World, machine: u8, is_softirq: bool, number: i32)
 impl IrqCounter {
     /// Of those that end in this time, with so many of the longest.
     #[must_use]
-    pub fn new(range: TimeRange, longest: usize) -> IrqCounter {
+    pub fn new(range: TimeRange, longest: impl Into<Kept>) -> IrqCounter {
         IrqCounter {
             range,
             counted: HashMap::new(),
             delays: HashMap::new(),
-            longest: Longest::new(longest),
+            longest: Longest::new(longest.into()),
         }
     }
 
@@ -245,7 +245,7 @@ impl Observer for IrqCounter {
         let nanos = to.abs_diff(from);
         self.counted.entry(key).or_default().add(nanos);
         let (is_softirq, number) = number_of(which);
-        self.longest.add(nanos, from, (machine, is_softirq, number, cpu, thread));
+        self.longest.add(nanos, from, thread, (machine, is_softirq, number, cpu, thread));
     }
 
     fn softirq_begins(&mut self, world: &World, cpu: u32, number: u8, delay: u64) {

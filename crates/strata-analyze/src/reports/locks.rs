@@ -15,7 +15,7 @@ use strata_timeline::{
 };
 
 use super::label::Label;
-use super::longest::Longest;
+use super::longest::{Kept, Longest};
 use super::threads::{device, ended_by, Device};
 use super::times::Times;
 
@@ -156,6 +156,8 @@ pub struct LocksReport {
     pub rows: Vec<Row>,
     /// By falling time.
     pub longest: Vec<Long>,
+    /// More waits of all threads were among the longest of their threads than are kept.
+    pub is_cut: bool,
     /// All waits.
     pub all: Times,
     /// Waits for whose row there was no room.
@@ -190,7 +192,7 @@ pub struct LockCounter {
     counted: HashMap<(ThreadId, Lock), Counted>,
     pending: HashMap<ThreadId, Pending>,
     longest: Longest<(ThreadId, Lock, Ended)>,
-    kept: usize,
+    asked: usize,
     kinds: HashMap<Name, Option<Kind>>,
     left_out: u64,
 }
@@ -209,14 +211,15 @@ fn ended(waker: Waker) -> Ended {
 impl LockCounter {
     /// In this time, with so many of the longest waits.
     #[must_use]
-    pub fn new(range: TimeRange, longest: usize) -> LockCounter {
+    pub fn new(range: TimeRange, longest: impl Into<Kept>) -> LockCounter {
+        let kept = longest.into();
         LockCounter {
             range,
             counted: HashMap::new(),
             pending: HashMap::new(),
             // Of some there are two: that of the program, and that of the kernel.
-            longest: Longest::new(longest.saturating_mul(2)),
-            kept: longest,
+            longest: Longest::new(kept.doubled()),
+            asked: kept.asked(),
             kinds: HashMap::new(),
             left_out: 0,
         }
@@ -233,7 +236,7 @@ impl LockCounter {
 
     fn waited(&mut self, thread: ThreadId, wait: Pending) {
         let Pending { lock, from, nanos, waker } = wait;
-        self.longest.add(nanos, from, (thread, lock, ended(waker)));
+        self.longest.add(nanos, from, Some(thread), (thread, lock, ended(waker)));
         let Some(counted) = self.counted(thread, lock) else { return };
         counted.waits.add(nanos);
         let is_full = counted.wakers.len() >= WAKERS_MAX && !counted.wakers.contains_key(&waker);
@@ -322,9 +325,9 @@ impl LockCounter {
                 (&one.label, one.address, one.kind).cmp(&(&other.label, other.address, other.kind))
             })
         });
-        let longest =
-            self.longest.finish().filter(|(_, _, (thread, lock, _))| !is_told(*thread, *lock));
-        let longest = longest.take(self.kept);
+        let (longest, is_cut) = self.longest.finish_and_tell();
+        report.is_cut = is_cut;
+        let longest = longest.filter(|(_, _, (thread, lock, _))| !is_told(*thread, *lock));
         let longest = longest.map(|(nanos, from, (thread, (kind, address), ended))| Long {
             label: Label::thread(world, thread),
             kind,
@@ -336,7 +339,7 @@ impl LockCounter {
             ended_by: ended.2,
             device: ended.3.and_then(|number| device(world, thread, Waker::Device(number))),
         });
-        report.longest = longest.filter(|long| is_wanted(&long.label)).collect();
+        report.longest = longest.filter(|long| is_wanted(&long.label)).take(self.asked).collect();
         report
     }
 }

@@ -1,34 +1,203 @@
 //! The longest of many, in bounded memory.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::HashMap;
+
+use strata_timeline::ThreadId;
+
+/// Of so few there is no need to look which are the longest.
+const FEW: usize = 64;
+
+/// How many of the longest are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    each: usize,
+    most: usize,
+    by_thread: bool,
+}
+
+impl Kept {
+    /// So many of all.
+    #[must_use]
+    pub fn of_all(number: usize) -> Kept {
+        Kept { each: number, most: number, by_thread: false }
+    }
+
+    /// So many of each thread, as it is known only at the end whose are asked for; but not more than `most` all together:
+    /// of these, the longest. Where that leaves few of who is asked for, these are the longest of his.
+    #[must_use]
+    pub fn of_each_thread(number: usize, most: usize) -> Kept {
+        Kept { each: number.min(most), most, by_thread: true }
+    }
+
+    /// How many are asked for.
+    pub(super) fn asked(self) -> usize {
+        self.each
+    }
+
+    /// Twice as many.
+    pub(super) fn doubled(self) -> Kept {
+        Kept { each: self.each.saturating_mul(2), most: self.most.saturating_mul(2), ..self }
+    }
+
+    fn place(self, thread: Option<ThreadId>) -> usize {
+        let thread = thread.filter(|_| self.by_thread);
+        thread.map_or(0, |thread| thread.index().saturating_add(1))
+    }
+}
+
+impl From<usize> for Kept {
+    fn from(number: usize) -> Kept {
+        Kept::of_all(number)
+    }
+}
 
 /// So many of the longest.
 #[derive(Debug)]
 pub(super) struct Longest<T> {
-    kept: usize,
-    heap: BinaryHeap<Reverse<(u64, i64, T)>>,
+    kept: Kept,
+    /// These and others; with the places of their threads.
+    found: Vec<(u64, i64, T, usize)>,
+    /// What is shorter is not one of them \[ns\].
+    least: u64,
+    /// The same of a thread, by its place.
+    least_of: Vec<u64>,
 }
 
 impl<T: Ord> Longest<T> {
-    pub(super) fn new(kept: usize) -> Longest<T> {
-        Longest { kept, heap: BinaryHeap::new() }
+    pub(super) fn new(kept: Kept) -> Longest<T> {
+        Longest { kept, found: Vec::new(), least: 0, least_of: Vec::new() }
     }
 
-    /// One that took so long, from then on.
-    pub(super) fn add(&mut self, nanos: u64, from: i64, what: T) {
-        let is_full = self.heap.len() >= self.kept;
-        if is_full && self.heap.peek().is_none_or(|Reverse((least, ..))| *least >= nanos) {
-            return;
+    /// Whether one of a thread that took so long may be one of them.
+    #[inline]
+    pub(super) fn takes(&self, nanos: u64, thread: Option<ThreadId>) -> bool {
+        self.takes_at(nanos, self.kept.place(thread))
+    }
+
+    #[inline]
+    fn takes_at(&self, nanos: u64, place: usize) -> bool {
+        let is_shorter = |least: &u64| nanos < *least;
+        self.kept.each > 0
+            && nanos >= self.least
+            && !self.least_of.get(place).is_some_and(is_shorter)
+    }
+
+    /// One of a thread that took so long, from then on.
+    #[inline]
+    pub(super) fn add(&mut self, nanos: u64, from: i64, thread: Option<ThreadId>, what: T) {
+        self.add_at(nanos, from, self.kept.place(thread), what);
+    }
+
+    #[inline]
+    fn add_at(&mut self, nanos: u64, from: i64, place: usize, what: T) {
+        if self.takes_at(nanos, place) {
+            self.found.push((nanos, from, what, place));
+            if self.found.len() >= self.kept.most.saturating_mul(2).max(FEW) {
+                self.cut();
+            }
         }
-        self.heap.push(Reverse((nanos, from, what)));
-        if is_full {
-            self.heap.pop();
+    }
+
+    /// Leave those that are kept.
+    fn cut(&mut self) {
+        self.found.sort_unstable_by(|one, other| other.cmp(one));
+        let (each, least_of) = (self.kept.each, &mut self.least_of);
+        let mut counts: HashMap<usize, usize> = HashMap::new();
+        self.found.retain(|&(nanos, _, _, place)| {
+            let count = counts.entry(place).or_default();
+            *count += 1;
+            if *count == each {
+                if least_of.len() <= place {
+                    least_of.resize(place + 1, 0);
+                }
+                if let Some(least) = least_of.get_mut(place) {
+                    *least = nanos.saturating_add(1);
+                }
+            }
+            *count <= each
+        });
+        if self.found.len() > self.kept.most {
+            self.found.truncate(self.kept.most);
+            self.least = self.found.last().map_or(0, |(nanos, ..)| nanos.saturating_add(1));
         }
     }
 
     /// By falling length.
     pub(super) fn finish(self) -> impl Iterator<Item = (u64, i64, T)> {
-        self.heap.into_sorted_vec().into_iter().map(|Reverse(it)| it)
+        self.finish_and_tell().0
+    }
+
+    /// The same, and whether there were more of all threads together than are kept.
+    pub(super) fn finish_and_tell(mut self) -> (impl Iterator<Item = (u64, i64, T)>, bool) {
+        self.cut();
+        let found = self.found.into_iter().map(|(nanos, from, what, _)| (nanos, from, what));
+        (found, self.least > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lengths and places that are left.
+    fn left(longest: Longest<usize>) -> Vec<(u64, usize)> {
+        longest.finish().map(|(nanos, _, place)| (nanos, place)).collect()
+    }
+
+    #[test]
+    fn longest_of_a_quiet_thread_are_kept_whatever_others_do() {
+        for (number, wanted) in [(0, 0), (1, 1), (3, 3), (200, 3)] {
+            let mut longest = Longest::new(Kept::of_each_thread(number, 200));
+            for nanos in 0..10_000 {
+                // Four of one thread, shorter than all of the other.
+                if nanos % 3_000 == 500 {
+                    longest.add_at(nanos / 1_000, 0, 7, 7);
+                }
+                longest.add_at(1_000 + nanos, 0, 2, 2);
+            }
+            let found: Vec<_> =
+                left(longest).into_iter().filter(|(_, place)| *place == 7).collect();
+            let all = [(9, 7), (6, 7), (3, 7)];
+            // With as many of each as of all, the longest of all are left.
+            let wanted = if number == 200 { 0 } else { wanted };
+            assert_eq!(found, all[..wanted], "{number}");
+        }
+    }
+
+    #[test]
+    fn longest_of_all_are_those_that_sorting_finds() {
+        for number in [1, 5, 64, 1000, 5000] {
+            let all = |seed: u64| (0..4000_u64).map(move |it| (it * 7_919 + seed) % 3_989);
+            let mut longest = Longest::new(Kept::of_all(number));
+            all(17).for_each(|nanos| longest.add_at(nanos, 0, 0, 0));
+            let mut wanted: Vec<u64> = all(17).collect();
+            wanted.sort_unstable_by(|one, other| other.cmp(one));
+            wanted.truncate(number);
+            assert_eq!(left(longest).into_iter().map(|it| it.0).collect::<Vec<_>>(), wanted);
+        }
+        let mut none = Longest::new(Kept::of_all(0));
+        none.add_at(1, 0, 0, 0);
+        assert_eq!(left(none), []);
+    }
+
+    #[test]
+    fn longest_of_a_thread_that_are_left_are_its_longest_where_there_are_too_many() {
+        let mut longest = Longest::new(Kept::of_each_thread(4, 100));
+        // The threads' lengths go up and down, at different times.
+        let length = |step: u64, place: u64| (step * 37 + place * 101) % 1_009;
+        for step in 0..50 {
+            for place in 0..90 {
+                longest.add_at(length(step, place), 0, place as usize, place as usize);
+            }
+        }
+        let found = left(longest);
+        assert_eq!(found.len(), 100);
+        for place in 0..90 {
+            let mut all: Vec<u64> = (0..50).map(|step| length(step, place)).collect();
+            all.sort_unstable_by(|one, other| other.cmp(one));
+            let of = found.iter().filter(|it| it.1 as u64 == place).map(|it| it.0);
+            let of: Vec<u64> = of.collect();
+            assert!(of.len() <= 4 && all.starts_with(&of), "{place}: {of:?} {all:?}");
+        }
     }
 }

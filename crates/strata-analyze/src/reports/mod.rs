@@ -36,6 +36,7 @@ pub mod wait;
 pub use arguments::{arguments, fields};
 pub use histogram::{Histogram, QUANTILE_ERROR};
 pub use label::Label;
+pub use longest::Kept;
 pub use pass::{pass, pass_on, Asked, Passed};
 pub use recorded::{is_of_files, Recorded};
 pub use roles::{idle_rules, span_roles};

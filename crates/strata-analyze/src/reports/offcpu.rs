@@ -9,7 +9,7 @@ use strata_timeline::{Interval, Observer, Reason, State, ThreadId, World};
 use super::frames::{short, FrameId, Frames, StackScopes};
 use super::label::Label;
 use super::left::{is_switch, waits_since, Left};
-use super::longest::Longest;
+use super::longest::{Kept, Longest};
 use super::threads::{join_waits, sort_waits, wait, wait_of, Wait, Waited};
 use super::times::Times;
 use crate::debug_info::SourceOptions;
@@ -97,7 +97,11 @@ pub struct OffCpuCounter {
 impl OffCpuCounter {
     /// In this time, with so many of the longest waits.
     #[must_use]
-    pub fn new(range: TimeRange, longest: usize, options: &SourceOptions) -> OffCpuCounter {
+    pub fn new(
+        range: TimeRange,
+        longest: impl Into<Kept>,
+        options: &SourceOptions,
+    ) -> OffCpuCounter {
         let mut frames = Frames::new(options);
         // What frames are called that are too many.
         frames.of("[others]");
@@ -110,7 +114,7 @@ impl OffCpuCounter {
             numbers: HashMap::from([(none, NO_STACK)]),
             left: Left::default(),
             counted: HashMap::new(),
-            longest: Longest::new(longest),
+            longest: Longest::new(longest.into()),
             left_out: Times::default(),
         }
     }
@@ -203,7 +207,7 @@ impl OffCpuCounter {
             let by_total = other.times.total.cmp(&one.times.total);
             by_total.then_with(|| one.frames.cmp(&other.frames))
         });
-        let longest = std::mem::replace(&mut self.longest, Longest::new(0)).finish();
+        let longest = std::mem::replace(&mut self.longest, Longest::new(0.into())).finish();
         for (nanos, from, (thread, stack, reason)) in longest {
             let label = Label::thread(world, thread);
             if is_wanted(&label) {
@@ -256,7 +260,7 @@ impl Observer for OffCpuCounter {
         let (times, waited) = self.counted.entry(key).or_default();
         times.add(nanos);
         waited.add(interval.waker, nanos);
-        self.longest.add(nanos, interval.from.max(self.range.from), key);
+        self.longest.add(nanos, interval.from.max(self.range.from), Some(thread), key);
     }
 
     fn timed_out(&mut self, _: &World, thread: ThreadId, interval: &Interval) {

@@ -1,7 +1,7 @@
 //! Spans: how many, how long; by name, process or thread; the slowest of all, and what they waited for.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 use strata_ctf::read::TimeRange;
 use strata_filter::Pattern;
@@ -12,6 +12,7 @@ use strata_timeline::{
 
 use super::histogram::Histogram;
 use super::label::Label;
+use super::longest::{Kept, Longest};
 use super::threads::{wait, Wait, Waited};
 
 /// Rows that are kept; some 2 KiB each. What is more is in rows that belong to nobody.
@@ -207,8 +208,7 @@ pub struct SpanCounter {
     /// Whether the name is one that is asked for.
     wanted: HashMap<Name, bool>,
     rows: HashMap<(Option<ThreadId>, Name), Row>,
-    slowest: BinaryHeap<Reverse<Candidate>>,
-    kept: usize,
+    slowest: Longest<Candidate>,
     /// By the thread that they are of, if that is known.
     left: HashMap<Option<ThreadId>, (AloneCounts, Guesses)>,
 }
@@ -216,14 +216,13 @@ pub struct SpanCounter {
 impl SpanCounter {
     /// Of those that end in this time and have such a name, with so many of the slowest.
     #[must_use]
-    pub fn new(range: TimeRange, of: Option<&str>, slowest: usize) -> SpanCounter {
+    pub fn new(range: TimeRange, of: Option<&str>, slowest: impl Into<Kept>) -> SpanCounter {
         SpanCounter {
             range,
             of: of.map(Pattern::glob),
             wanted: HashMap::new(),
             rows: HashMap::new(),
-            slowest: BinaryHeap::new(),
-            kept: slowest,
+            slowest: Longest::new(slowest.into()),
             left: HashMap::new(),
         }
     }
@@ -294,7 +293,7 @@ impl SpanCounter {
         let label = |thread: Option<ThreadId>| {
             thread.map(|thread| Label::thread(world, thread)).unwrap_or_default()
         };
-        let slowest = self.slowest.into_sorted_vec().into_iter().map(|Reverse(Candidate(span))| {
+        let slowest = self.slowest.finish().map(|(_, _, Candidate(span))| {
             let thread = span.thread.or(span.begun_by);
             let begun_by = span.begun_by.filter(|_| span.begun_by != thread);
             Slow {
@@ -345,14 +344,14 @@ impl Observer for SpanCounter {
         if guesses != Guesses::default() {
             self.left_of(key.0).1.add(guesses);
         }
+        if self.slowest.takes(span.nanos(), key.0) {
+            // Of one length, the earlier one is before the later one.
+            self.slowest.add(span.nanos(), 0, key.0, Candidate(span.clone()));
+        }
         if self.rows.len() >= ROWS_MAX && !self.rows.contains_key(&key) {
             key.0 = None;
         }
         self.rows.entry(key).or_default().add(span);
-        self.slowest.push(Reverse(Candidate(span.clone())));
-        if self.slowest.len() > self.kept {
-            self.slowest.pop();
-        }
     }
 
     fn alone(&mut self, world: &World, span: &AloneSpan) {

@@ -1,13 +1,13 @@
 //! System calls: how many, how long, which failed; by process, thread or name; and the slowest of all.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Call, CallId, Observer, ThreadId, Unpaired, World};
 
 use super::histogram::Histogram;
 use super::label::Label;
+use super::longest::{Kept, Longest};
 
 /// Rows that are kept; some 2 KiB each. What is more is in rows that belong to nobody.
 const ROWS_MAX: usize = 1 << 15;
@@ -123,9 +123,6 @@ pub struct Syscalls {
     pub of_nobody: u64,
 }
 
-/// A call that may be one of the slowest; by its time.
-type Candidate = (u64, i64, ThreadId, CallId, Option<i64>);
-
 /// Counts them.
 #[derive(Debug)]
 pub struct Counter {
@@ -134,22 +131,20 @@ pub struct Counter {
     counted: Vec<(Option<ThreadId>, CallId, Row)>,
     /// Rows that were counted in a moment ago, each at a place that follows from its key.
     recent: Vec<(u64, usize)>,
-    slowest: BinaryHeap<Reverse<Candidate>>,
-    kept: usize,
+    slowest: Longest<(ThreadId, CallId, Option<i64>)>,
     unpaired: HashMap<ThreadId, UnpairedCounts>,
 }
 
 impl Counter {
     /// Of those that end in this time, with so many of the slowest.
     #[must_use]
-    pub fn new(range: TimeRange, slowest: usize) -> Counter {
+    pub fn new(range: TimeRange, slowest: impl Into<Kept>) -> Counter {
         Counter {
             range,
             rows: HashMap::new(),
             counted: Vec::new(),
             recent: vec![(u64::MAX, 0); RECENT],
-            slowest: BinaryHeap::with_capacity(slowest + 1),
-            kept: slowest,
+            slowest: Longest::new(slowest.into()),
             unpaired: HashMap::new(),
         }
     }
@@ -231,8 +226,7 @@ impl Counter {
             let by_total = other.total.cmp(&one.total);
             by_total.then_with(|| (&one.name, &one.label).cmp(&(&other.name, &other.label)))
         });
-        let slowest = self.slowest.into_sorted_vec().into_iter().map(|Reverse(slow)| {
-            let (nanos, begin, thread, call, result) = slow;
+        let slowest = self.slowest.finish().map(|(nanos, begin, (thread, call, result))| {
             let name = world.calls.name(call).to_owned();
             Slow { label: Label::thread(world, thread), name, begin, nanos, result }
         });
@@ -262,14 +256,8 @@ impl Observer for Counter {
         let Some((_, _, row)) = self.counted.get_mut(at) else { return };
         row.add(call);
         let nanos = call.nanos();
-        let is_full = self.slowest.len() >= self.kept;
-        if is_full && self.slowest.peek().is_none_or(|Reverse(least)| least.0 >= nanos) {
-            return;
-        }
-        self.slowest.push(Reverse((nanos, call.begin, call.thread, call.call, call.result)));
-        if is_full {
-            self.slowest.pop();
-        }
+        let what = (call.thread, call.call, call.result);
+        self.slowest.add(nanos, call.begin, Some(call.thread), what);
     }
 
     fn unpaired(

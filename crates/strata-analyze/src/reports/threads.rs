@@ -1,7 +1,7 @@
 //! Threads: how long each ran, wanted a CPU and who had it, and was blocked in what.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use strata_ctf::read::{Reader, TimeRange};
 use strata_timeline::{
@@ -9,6 +9,7 @@ use strata_timeline::{
 };
 
 use super::label::Label;
+use super::longest::{Kept, Longest};
 use super::times::Times;
 use super::virtual_cpus::VirtualCpus;
 pub use super::virtual_cpus::{Stall, Why};
@@ -183,6 +184,8 @@ pub struct ThreadsReport {
     pub rows: Vec<Row>,
     /// By falling time.
     pub delays: Vec<Delay>,
+    /// More delays of all threads were among the longest of their threads than are kept.
+    pub is_cut: bool,
     /// Of guests, for what time their virtual CPUs did not run, by falling time.
     pub stalls: Vec<Stall>,
     /// How far off times of guests are at most \[ns\].
@@ -249,15 +252,14 @@ pub struct ThreadCounter {
     spreads: HashMap<ThreadId, Times>,
     /// By CPU; machines are apart.
     runs: HashMap<(u8, u32), VecDeque<Run>>,
-    delays: BinaryHeap<Reverse<(u64, i64, ThreadId, u32)>>,
-    kept: usize,
+    delays: Longest<(ThreadId, u32)>,
     virtual_cpus: Option<VirtualCpus>,
 }
 
 impl ThreadCounter {
     /// In this time, with so many of the longest delays.
     #[must_use]
-    pub fn new(range: TimeRange, delays: usize) -> ThreadCounter {
+    pub fn new(range: TimeRange, delays: impl Into<Kept>) -> ThreadCounter {
         ThreadCounter {
             range,
             times: Vec::new(),
@@ -265,15 +267,18 @@ impl ThreadCounter {
             rivals: HashMap::new(),
             spreads: HashMap::new(),
             runs: HashMap::new(),
-            delays: BinaryHeap::new(),
-            kept: delays,
+            delays: Longest::new(delays.into()),
             virtual_cpus: None,
         }
     }
 
     /// The same; where these traces are of a host and its guests, with what virtual CPUs waited for.
     #[must_use]
-    pub fn with_guests(reader: &Reader, range: TimeRange, delays: usize) -> ThreadCounter {
+    pub fn with_guests(
+        reader: &Reader,
+        range: TimeRange,
+        delays: impl Into<Kept>,
+    ) -> ThreadCounter {
         let virtual_cpus = Some(VirtualCpus::new(reader, range));
         ThreadCounter { virtual_cpus, ..ThreadCounter::new(range, delays) }
     }
@@ -365,8 +370,8 @@ impl ThreadCounter {
             let busy = |row: &Row| row.running.saturating_add(row.runnable());
             busy(other).cmp(&busy(one)).then_with(|| one.label.cmp(&other.label))
         });
-        let delays = self.delays.into_sorted_vec().into_iter();
-        let delays = delays.map(|Reverse((nanos, from, thread, cpu))| Delay {
+        let (delays, is_cut) = self.delays.finish_and_tell();
+        let delays = delays.map(|(nanos, from, (thread, cpu))| Delay {
             label: Label::thread(world, thread),
             from,
             nanos,
@@ -374,7 +379,7 @@ impl ThreadCounter {
         });
         let uncertainty = self.virtual_cpus.as_ref().map_or(0, VirtualCpus::uncertainty);
         let stalls = self.virtual_cpus.map(|all| all.finish(world)).unwrap_or_default();
-        ThreadsReport { rows: all, delays: delays.collect(), stalls, uncertainty }
+        ThreadsReport { rows: all, delays: delays.collect(), is_cut, stalls, uncertainty }
     }
 }
 
@@ -546,10 +551,7 @@ impl Observer for ThreadCounter {
                 let Some(cpu) = interval.cpu else {
                     return add(&mut self.rivals, (thread, None), nanos);
                 };
-                self.delays.push(Reverse((nanos, from, thread, cpu)));
-                if self.delays.len() > self.kept {
-                    self.delays.pop();
-                }
+                self.delays.add(nanos, from, Some(thread), (thread, cpu));
                 self.rivals(machine, thread, cpu, from, to);
             }
             State::Blocked(reason) => {

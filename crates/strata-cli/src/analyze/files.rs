@@ -24,7 +24,7 @@ use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{clean, count, counted, size};
 
-/// Of the slowest, if only those of some are shown.
+/// The slowest that are kept.
 const SLOWEST_MAX: usize = 100_000;
 
 const COUNTED: &str = "\
@@ -88,8 +88,7 @@ enum ByFlag {
 pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("files", BY_OF), stop)?;
-    let kept = if whose.is_any() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
-    let mut counter = FileCounter::new(range, kept);
+    let mut counter = FileCounter::new(range, whose.kept(flags.slowest, SLOWEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
@@ -103,6 +102,8 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     let wanted = whose.of(world);
     let mut report = counter.finish(world, by, &|label| wanted.has(label));
     report.slowest.truncate(flags.slowest);
+    let (found, all) = (report.slowest.len(), report.all.times.count);
+    whose.say_fewer(found, flags.slowest, SLOWEST_MAX, all, "slowest calls");
     // A disk is mostly asked by threads of the kernel, later, for whoever has written.
     if whose.is_any() {
         report.disks.clear();

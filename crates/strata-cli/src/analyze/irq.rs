@@ -76,8 +76,7 @@ enum ByFlag {
 pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("irq", BY_OF), stop)?;
-    let kept = if whose.is_any() { LONGEST_MAX } else { flags.longest.min(LONGEST_MAX) };
-    let mut counter = IrqCounter::new(range, kept);
+    let mut counter = IrqCounter::new(range, whose.kept(flags.longest, LONGEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
@@ -96,6 +95,8 @@ pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     };
     let mut report = counter.finish(world, by, &is_wanted);
     report.longest.truncate(flags.longest);
+    let (found, all) = (report.longest.len(), report.irqs.count + report.softirqs.count);
+    whose.say_fewer(found, flags.longest, LONGEST_MAX, all, "longest interrupts");
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
     let is_asked = whose.is_any() || flags.common.selection.is_any();

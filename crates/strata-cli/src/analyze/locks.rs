@@ -79,8 +79,7 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     flags.common.refuse_filter("locks", "a wait is none", instead)?;
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("locks", BY_OF), stop)?;
-    let kept = if whose.is_any() { LONGEST_MAX } else { flags.longest.min(LONGEST_MAX) };
-    let mut counter = LockCounter::new(range, kept);
+    let mut counter = LockCounter::new(range, whose.kept(flags.longest, LONGEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
@@ -91,8 +90,12 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     };
     let world = made.passed.timeline.world();
     let wanted = whose.of(world);
-    let mut report = counter.finish(world, by, &|label| wanted.has(label));
-    report.longest.truncate(flags.longest);
+    let report = counter.finish(world, by, &|label| wanted.has(label));
+    // Waits that are told by the program and by the kernel are shown once.
+    if report.is_cut {
+        let (found, all) = (report.longest.len(), report.all.count);
+        whose.say_fewer(found, flags.longest, LONGEST_MAX, all, "longest waits");
+    }
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
     let is_asked = whose.is_any() || flags.common.selection.is_any();

@@ -15,7 +15,7 @@ use super::hidden;
 use super::rows::{
     by, document, figures, histogram, keys, length, more, name, put_rows, section, spread,
 };
-use super::threads::{wait_json, wait_text, ThreadsFlags};
+use super::threads::{wait_json, wait_text, ThreadsFlags, DELAYS_MAX};
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{clean, count, counted};
@@ -25,7 +25,8 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     flags.refuse_filter()?;
     let (reader, range) = flags.common.open()?;
     let whose = flags.whose(&reader, stop)?;
-    let mut counter = OffCpuCounter::new(range, flags.kept(), &flags.names.options());
+    let kept = whose.kept(flags.shown(), DELAYS_MAX);
+    let mut counter = OffCpuCounter::new(range, kept, &flags.names.options());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
@@ -34,6 +35,8 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let wanted = whose.of(world);
     let mut report = counter.finish(world, &|label| wanted.has(label));
     report.longest.truncate(flags.shown());
+    let (found, all) = (report.longest.len(), report.all.count);
+    whose.say_fewer(found, flags.shown(), DELAYS_MAX, all, "longest waits");
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(

@@ -27,6 +27,7 @@ use crate::talk::units::{clean, count, counted, shell_word};
 
 /// Waits of one of the slowest in a text.
 const WAITS: usize = 3;
+/// The slowest that are kept.
 const SLOWEST_MAX: usize = 10_000;
 
 const COUNTED: &str = "\
@@ -93,9 +94,8 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(None, &flags.mine, &reader, ("spans", ELSEWHERE), stop)?;
     let roles = flags.pairs.roles(&reader);
-    // Of all threads, if only those of some are shown.
-    let slowest = if whose.is_any() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
-    let mut counter = SpanCounter::new(range, flags.of.as_deref(), slowest);
+    let kept = whose.kept(flags.slowest, SLOWEST_MAX);
+    let mut counter = SpanCounter::new(range, flags.of.as_deref(), kept);
     let timeline = Timeline::with_spans(&reader, roles.clone());
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
@@ -110,7 +110,9 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     let is_wanted = |label: &Label| wanted.has(label);
     let of: Option<&dyn Fn(&Label) -> bool> = whose.is_any().then_some(&is_wanted);
     let mut report = counter.finish_of(world, by, of);
-    report.slowest.truncate(flags.slowest.min(SLOWEST_MAX));
+    report.slowest.truncate(flags.slowest);
+    let (found, all) = (report.slowest.len(), report.all.count);
+    whose.say_fewer(found, flags.slowest, SLOWEST_MAX, all, "slowest spans");
     // Where the trace says what threads did: of a span in two threads, that is not known yet.
     let has_states = world.threads.iter().any(|(_, it)| it.has_states());
     if has_states && !report.slowest.is_empty() {

@@ -26,7 +26,7 @@ use crate::talk::units::{clean, count, counted};
 
 /// Of each kind, if nobody says how many.
 const FIRST: usize = 3;
-/// Of the slowest, if only those of some are shown.
+/// The slowest that are kept, if only those of some are shown.
 const SLOWEST_MAX: usize = 10_000;
 /// What wanted a CPU for such a part of the time has to be asked who had it.
 const WANTED_PART: u64 = 10;
@@ -58,7 +58,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     flags.common.refuse_filter("summary", "a summary is of all", instead)?;
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(None, &flags.mine, &reader, ("summary", ELSEWHERE), stop)?;
-    let kept = if whose.is_any() { SLOWEST_MAX } else { 1 };
+    let kept = whose.kept(1, SLOWEST_MAX);
     let both = (Counter::new(range, kept), ThreadCounter::new(range, 1));
     let mut all = (both, SpanCounter::new(range, None, kept));
     let timeline = Timeline::with_spans(&reader, span_roles(&reader, &[]));
@@ -81,6 +81,12 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     let mut processes = processes.finish(world, true);
     processes.rows.retain(|row| is_wanted(&row.label));
     let spans = spans.finish_of(world, spans::By::Name, of);
+    for (found, all, what) in [
+        (calls.slowest.len(), calls.all.count, "slowest system calls"),
+        (spans.slowest.len(), spans.all.count, "slowest spans"),
+    ] {
+        whose.say_fewer(found, 1, SLOWEST_MAX, all, what);
+    }
     let found = Found { calls, calls_of, processes, spans };
     let is_nobody = found.processes.rows.is_empty() && found.calls.all.count == 0;
     let is_nobody = whose.is_any() && is_nobody && found.spans.all.count == 0;

@@ -74,9 +74,7 @@ enum ByFlag {
 pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("syscalls", BY_OF), stop)?;
-    // Of all threads, if only those of some are shown.
-    let kept = if whose.is_any() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
-    let mut counter = Counter::new(range, kept);
+    let mut counter = Counter::new(range, whose.kept(flags.slowest, SLOWEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
@@ -90,7 +88,9 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let is_wanted = |label: &Label| wanted.has(label);
     let of: Option<&dyn Fn(&Label) -> bool> = whose.is_any().then_some(&is_wanted);
     let mut report = counter.finish_of(world, by, of);
-    report.slowest.truncate(flags.slowest.min(SLOWEST_MAX));
+    report.slowest.truncate(flags.slowest);
+    let (found, all) = (report.slowest.len(), report.all.count);
+    whose.say_fewer(found, flags.slowest, SLOWEST_MAX, all, "slowest system calls");
     if report.of_nobody > 0 {
         nothing(&format!(
             "{} of more threads and calls than are told apart: nobody knows whose, and not in the report",

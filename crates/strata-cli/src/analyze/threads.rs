@@ -27,7 +27,7 @@ use crate::talk::units::{clean, count, counted};
 
 /// Waits, and threads that had the CPU, of one row in a text.
 const BELOW: usize = 3;
-const DELAYS_MAX: usize = 100_000;
+pub const DELAYS_MAX: usize = 100_000;
 
 const STATES: &str = "\
 States:
@@ -72,20 +72,6 @@ pub struct ThreadsFlags {
 }
 
 impl ThreadsFlags {
-    /// How many of the longest times are kept: of all threads, if only those of some are shown.
-    pub fn kept(&self) -> usize {
-        if self.is_of_some() {
-            DELAYS_MAX
-        } else {
-            self.delays.min(DELAYS_MAX)
-        }
-    }
-
-    /// Whether only some threads are shown.
-    pub fn is_of_some(&self) -> bool {
-        self.of.is_some() || self.mine.is_asked()
-    }
-
     /// Whose are shown.
     pub fn whose(&self, reader: &Reader, stop: &Stop) -> Result<Whose<'_>> {
         Whose::read(self.of.as_deref(), &self.mine, reader, ("threads", BY_OF), stop)
@@ -123,7 +109,8 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     }
     let (reader, range) = flags.common.open()?;
     let whose = flags.whose(&reader, stop)?;
-    let mut counter = ThreadCounter::with_guests(&reader, range, flags.kept());
+    let mut counter =
+        ThreadCounter::with_guests(&reader, range, whose.kept(flags.delays, DELAYS_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
@@ -137,6 +124,11 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
         report.stalls.retain(|stall| wanted.has(&stall.label));
     }
     report.delays.truncate(flags.delays);
+    // Of some, nothing says which CPU they were for: those are not shown one by one.
+    if report.is_cut {
+        let all = report.rows.iter().map(|row| row.delays.count).fold(0, u64::saturating_add);
+        whose.say_fewer(report.delays.len(), flags.delays, DELAYS_MAX, all, "longest delays");
+    }
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
     let is_asked = whose.is_any() || flags.common.selection.is_any();

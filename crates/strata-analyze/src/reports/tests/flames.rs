@@ -7,18 +7,27 @@ use crate::debug_info::SourceOptions;
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
 use crate::reports::flame::{has_stacks, Flame, FlameMaker, Weigh};
-use crate::reports::{pass_on, span_roles, Asked};
+use crate::reports::{pass_on, span_roles, Asked, Label};
 use strata_timeline::Timeline;
 
 const PROGRAM: &str = "domain = \"ust\"; hostname = \"box\"; vpid = 5; procname = \"app\";";
 const KERNEL: &str = "domain = \"kernel\"; hostname = \"box\";";
 
 fn flame(reader: &Reader, weigh: Weigh, range: TimeRange) -> Flame {
-    let mut maker = FlameMaker::new(range, weigh, &SourceOptions::default());
+    let maker = FlameMaker::new(range, weigh, &SourceOptions::default());
+    flame_by(maker, reader, range, &|_| true)
+}
+
+fn flame_by(
+    mut maker: FlameMaker,
+    reader: &Reader,
+    range: TimeRange,
+    is_wanted: &dyn Fn(&Label) -> bool,
+) -> Flame {
     let timeline = Timeline::with_spans(reader, span_roles(reader, &[]));
     let asked = Asked { range, selection: None };
     let passed = pass_on(timeline, reader, &asked, &mut maker, &|_| true, &mut |_| {}).unwrap();
-    maker.finish(passed.timeline.world(), &|_| true)
+    maker.finish(passed.timeline.world(), is_wanted)
 }
 
 fn lines(flame: &Flame) -> Vec<String> {
@@ -189,4 +198,81 @@ fn blocked_time_is_of_the_time_asked_for_and_no_other_leaving_of_a_cpu_counts() 
         ["app;0x10 50", "app;[no stack] 30"]
     );
     assert_eq!(lines(&flame(&reader, Weigh::OffCpu, range(210, 290))), [""; 0]);
+}
+
+#[test]
+fn records_of_more_processes_than_are_told_apart_are_counted_and_are_nobody_s() {
+    let there = |pid, name| vec![U32(pid), U32(pid), U32(1), Text(name)];
+    let records = [
+        (3, 1, 1, 0x9, there(5, "first")),
+        (3, 2, 1, 0x9, there(8, "second")),
+        (4, 10, 5, 0x10, vec![]),
+        (4, 20, 8, 0x10, vec![]),
+        (4, 30, 8, 0, vec![]),
+        (4, 40, 5, 0, vec![]),
+    ];
+    let (_hand, reader) = stacks(&records);
+    let counts = |most, is_wanted: &dyn Fn(&Label) -> bool| {
+        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Records, &SourceOptions::default());
+        let found = flame_by(maker.with_most(most), &reader, TimeRange::ALL, is_wanted);
+        (found.events.first().map_or(0, |(_, count)| *count), found.empty)
+    };
+    for most in [1, 9] {
+        assert_eq!(counts(most, &|_| true), (4, 2));
+        assert_eq!(counts(most, &|label| label.process == "first"), (2, 1));
+    }
+    assert_eq!(counts(9, &|label| label.process == "second"), (2, 1));
+    assert_eq!(counts(1, &|label| label.process == "second"), (0, 0));
+}
+
+#[test]
+fn spans_of_no_one_thread_and_stacks_too_many_are_said_of_those_who_are_wanted() {
+    let hand = Hand::new();
+    let events = [("a:x_begin", "u32 id;"), ("a:x_end", "u32 id;")];
+    // Two spans of one program go from thread to thread, and three of the other; those of a third are of no thread.
+    for (name, pid, number) in [("one", 5_u32, 2_u32), ("two", 7, 3)] {
+        let environment =
+            format!("domain = \"ust\"; hostname = \"box\"; vpid = {pid}; procname = \"{name}\";");
+        let of = |thread: u32, id| [U32(pid + thread), U32(id)];
+        let all: Vec<_> = (0..number).map(|id| (of(0, id), of(1, id))).collect();
+        let mut records: Vec<Record<'_>> = Vec::new();
+        for (number, (begin, end)) in all.iter().enumerate() {
+            let time = 10 * (1 + number as u64);
+            records.extend([(0, time, &begin[..]), (1, time + 5, &end[..])]);
+        }
+        let text = metadata(&environment, "u32 vtid;", &events);
+        hand.trace(name, &text, &[Packets::new(0).packet(&records)]);
+    }
+    let environment = "domain = \"ust\"; hostname = \"box\"; vpid = 20; procname = \"three\";";
+    let records: [Record<'_>; 2] = [(0, 1, &[U32(1)]), (1, 2, &[U32(1)])];
+    hand.trace("three", &metadata(environment, "", &events), &[Packets::new(0).packet(&records)]);
+    let reader = hand.reader();
+    let rules = ["a:x_begin=a:x_end:id".parse().unwrap()];
+    let elsewhere = |most, is_wanted: &dyn Fn(&Label) -> bool| {
+        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Spans, &SourceOptions::default());
+        let mut maker = maker.with_most(most);
+        let timeline = Timeline::with_spans(&reader, span_roles(&reader, &rules));
+        let asked = Asked::default();
+        let passed =
+            pass_on(timeline, &reader, &asked, &mut maker, &|_| true, &mut |_| {}).unwrap();
+        maker.finish(passed.timeline.world(), is_wanted).elsewhere
+    };
+    assert_eq!(elsewhere(9, &|_| true), 6);
+    assert_eq!(elsewhere(9, &|label| label.pid == Some(5)), 3);
+    assert_eq!(elsewhere(9, &|label| label.pid == Some(7)), 4);
+    assert_eq!(elsewhere(9, &|label| label.pid == Some(99)), 1);
+    // Of more than are told apart nobody knows whose they are.
+    assert_eq!(elsewhere(1, &|_| true), 6);
+    let stack = |time, tid, address| (4, time, tid, address, vec![]);
+    let there = |pid, name| (3, 1, 1, 0x9, vec![U32(pid), U32(pid), U32(1), Text(name)]);
+    let records = [there(5, "one"), there(7, "two"), stack(10, 5, 0x10), stack(20, 5, 0x20)];
+    let more = [stack(30, 7, 0x10), stack(40, 7, 0x20), stack(50, 7, 0x30)];
+    let (_hand, reader) = stacks(&[&records[..], &more[..]].concat());
+    let left_out = |is_wanted: &dyn Fn(&Label) -> bool| {
+        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Records, &SourceOptions::default());
+        flame_by(maker.with_most(2), &reader, TimeRange::ALL, is_wanted).left_out
+    };
+    assert_eq!(left_out(&|_| true), 3);
+    assert_eq!(left_out(&|label| label.process == "one"), 0);
+    assert_eq!(left_out(&|label| label.process == "two"), 3);
 }

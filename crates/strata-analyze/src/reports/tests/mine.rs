@@ -9,7 +9,7 @@ use crate::mine::{has_command, Mine, MineError, Processes};
 use crate::reports::spans::{self, SpanCounter};
 use crate::reports::syscalls::{By, Counter};
 use crate::reports::threads::ThreadCounter;
-use crate::reports::{pass, pass_on, span_roles, Asked, Label};
+use crate::reports::{pass, pass_on, span_roles, Asked, Kept, Label};
 
 const SWITCH: u8 = 0;
 const FORK: u8 = 1;
@@ -177,4 +177,84 @@ fn label_of_a_thread_and_of_its_process_have_one_home() {
         assert_eq!(thread.home, process.home);
         assert_eq!(thread.home, Some(world.process_of(id)));
     }
+}
+
+#[test]
+fn slowest_of_the_command_are_there_however_many_slower_ones_others_have() {
+    let hand = Hand::new();
+    // 20 of the command has three short ones; 5 has hundreds that are longer.
+    let mut all: Vec<(u8, u64, Vec<V>)> = vec![(FORK, 10, fork(10, 20, 20))];
+    let mut time = 100;
+    for number in 0..300 {
+        let (tid, took) = if number % 100 == 50 { (20, 10 + number) } else { (5, 1000 + number) };
+        all.push((READ, time, vec![U32(tid), U32(3)]));
+        all.push((READ_END, time + took, vec![U32(tid), I64(1)]));
+        time += took + 1;
+    }
+    let records: Vec<Record<'_>> =
+        all.iter().map(|(id, time, values)| (*id, *time, &values[..])).collect();
+    let environment = format!("domain = \"kernel\"; hostname = \"box\"; {}", everyone());
+    let text = metadata(&environment, "u32 tid;", &events("sched_process_fork"));
+    hand.trace("k", &text, &[Packets::new(0).packet(&records)]);
+    let reader = hand.reader();
+    let slowest = |kept: Kept| {
+        let mut counter = Counter::new(TimeRange::ALL, kept);
+        let passed =
+            pass(&reader, &Asked::default(), &mut counter, &|_| true, &mut |_| {}).unwrap();
+        let world = passed.timeline.world();
+        let mine = read(&reader).unwrap().processes(world);
+        let is_wanted = |label: &Label| is_of(&mine, label);
+        let report = counter.finish_of(world, By::Process, Some(&is_wanted));
+        assert_eq!(report.all.count, 3);
+        report.slowest.iter().map(|slow| slow.nanos).collect::<Vec<_>>()
+    };
+    assert_eq!(slowest(Kept::of_each_thread(2, 50)), [260, 160]);
+    // Of all, there is none of the command among the slowest.
+    assert_eq!(slowest(Kept::of_all(50)), [0; 0]);
+}
+
+#[test]
+fn part_of_a_rotated_trace_is_the_command_s_by_who_was_there_or_by_the_part_before() {
+    let environment = format!("domain = \"kernel\"; hostname = \"box\"; {}", everyone());
+    let events = [
+        ("sched_switch", "u32 prev_tid; i64 prev_state; u32 next_tid;"),
+        ("sched_process_fork", "u32 parent_pid; u32 parent_tid; u32 child_pid; u32 child_tid;"),
+        ("lttng_statedump_process_state", "u32 tid; u32 pid; u32 ppid;"),
+    ];
+    let text = metadata(&environment, "u32 tid;", &events);
+    let there = |process, parent| vec![U32(10), U32(process), U32(process), U32(parent)];
+    let first: [(u8, u64, Vec<V>); 4] = [
+        (1, 10, fork(10, 20, 20)),
+        (0, 20, switch(0, 0, 20)),
+        (1, 30, fork(20, 21, 21)),
+        (0, 40, switch(20, 1, 21)),
+    ];
+    let dump = [(2, 101, there(20, 10)), (2, 102, there(21, 20)), (2, 103, there(5, 1))];
+    let second =
+        [(0, 100, switch(21, 1, 20)), (0, 110, switch(20, 1, 5)), (0, 150, switch(5, 1, 0))];
+    let whole: Vec<_> = second[..1].iter().chain(&dump).chain(&second[1..]).cloned().collect();
+    let found = |parts: &[&[(u8, u64, Vec<V>)]]| -> Result<Vec<(i32, u64)>, MineError> {
+        let hand = Hand::new();
+        for (number, part) in parts.iter().enumerate() {
+            let records: Vec<Record<'_>> =
+                part.iter().map(|(id, time, values)| (*id, *time, &values[..])).collect();
+            hand.trace(&format!("{number}"), &text, &[Packets::new(0).packet(&records)]);
+        }
+        let reader = hand.reader();
+        let mut counter = ThreadCounter::new(TimeRange::ALL, 9);
+        let passed =
+            pass(&reader, &Asked::default(), &mut counter, &|_| true, &mut |_| {}).unwrap();
+        let world = passed.timeline.world();
+        let mine = read(&reader)?.processes(world);
+        let report = counter.finish(world, false);
+        let rows = report.rows.iter().filter(|row| is_of(&mine, &row.label));
+        let mut rows: Vec<_> = rows.map(|row| (row.label.tid.unwrap(), row.running)).collect();
+        rows.sort_unstable();
+        Ok(rows)
+    };
+    assert_eq!(found(&[&whole]), Ok(vec![(20, 10), (21, 0)]));
+    assert_eq!(found(&[&second]), Err(MineError::NoStart(10)));
+    // Both together: 21 has the CPU from 40 to 100.
+    assert_eq!(found(&[&first, &whole]), Ok(vec![(20, 30), (21, 60)]));
+    assert_eq!(found(&[&first, &second]), Ok(vec![(20, 30), (21, 60)]));
 }
