@@ -6,12 +6,14 @@
  *
  * Each thread records NUMBER events fault:step (0: until SIGTERM comes), and sleeps PAUSE_US after every 64th (0: never). Record k of
  * thread t carries k and a checksum of its other fields; FILE says for each thread how many were complete.
- * At the end it prints "done THREADS NUMBER" and exits with STATUS.
+ * At the end it prints "done THREADS NUMBER" and exits with STATUS; "killed": it waits for that, or for its parent's end.
  */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <strata/tracepoint.h>
@@ -61,6 +63,8 @@ int main(int argc, char **argv)
 		return 99;
 	counts->pid = (uint64_t)getpid();
 	counts->threads = n;
+	if (!strcmp(argv[5], "killed") && prctl(PR_SET_PDEATHSIG, SIGKILL))
+		return 99;
 	signal(SIGTERM, on_term);
 	for (i = 1; i < n; i++)
 		if (pthread_create(&threads[i], NULL, work, (void *)i))
@@ -68,6 +72,8 @@ int main(int argc, char **argv)
 	work(NULL);
 	for (i = 1; i < n; i++)
 		pthread_join(threads[i], NULL);
+	while (!strcmp(argv[5], "killed"))
+		pause();
 	printf("done %lu %lu\n", n, (unsigned long)number);
 	return atoi(argv[5]);
 }

@@ -5,7 +5,8 @@
  *   fault_killer SEED NUMBER FOLDER FAULT_COUNT
  *
  * Starts FAULT_COUNT (the program) NUMBER times, four at once, every other one with three threads, each
- * with a file of its own in FOLDER; kills each with SIGKILL up to 1.5 ms after its first complete record.
+ * with a file of its own in FOLDER; kills each with SIGKILL up to 1.5 ms after its first complete record. Where the
+ * killer gets no CPU meanwhile, a thread stops at RECORDS: all of a process together are some 22 MiB, wherever it runs.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #define AT_ONCE	    4u
 #define DELAY_US    1500u
 #define PATIENCE_MS 20000u
+#define RECORDS	    "120000"
 
 static uint64_t state;
 
@@ -74,8 +76,8 @@ int main(int argc, char **argv)
 				return 99;
 			pids[k] = fork();
 			if (!pids[k]) {
-				execl(argv[4], argv[4], path, (begin + k) % 2 ? "3" : "1", "0", "0",
-				      "0", (char *)NULL);
+				execl(argv[4], argv[4], path, (begin + k) % 2 ? "3" : "1", RECORDS,
+				      "0", "killed", (char *)NULL);
 				_exit(99);
 			}
 		}

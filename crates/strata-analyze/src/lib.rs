@@ -5,6 +5,7 @@ pub mod debug_info;
 #[cfg(test)]
 mod hand_tests;
 pub mod length;
+pub mod mine;
 mod mix;
 pub mod perfetto;
 pub mod pipeline;

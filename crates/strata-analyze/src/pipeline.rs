@@ -25,8 +25,9 @@ use std::thread;
 
 use strata_ctf::read::{Event, Events, Message, Reader, Selection, Slice, Slices, TimeRange};
 
+use crate::mine::{Asked, Mine};
 use crate::render::{Format, Lines, Options, Renderer, Stamp};
-use crate::short::{Asked, Joiner, Mine, Seed, Short, Wanted};
+use crate::short::{Joiner, Seed, Short, Wanted};
 use chunk::{Chunk, End, Seen, CHUNK, WAITING};
 use queue::{lock, Queue, Task};
 

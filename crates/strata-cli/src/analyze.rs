@@ -15,6 +15,7 @@ mod summary;
 mod syscalls;
 mod threads;
 mod wait;
+mod whose;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};

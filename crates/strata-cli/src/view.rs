@@ -13,9 +13,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::debug_info::SourceOptions;
+use strata_analyze::mine::Mine;
 use strata_analyze::pipeline::{self, Job, Output, Remark};
 use strata_analyze::render::{ClockStyle, Clocks, FieldList, Format, Head, Options, ThreadNames};
-use strata_analyze::short::Mine;
 use strata_ctf::read::{Selection, TimeRange};
 use strata_session::stop::Stop;
 

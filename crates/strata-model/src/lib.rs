@@ -8,7 +8,8 @@
 //!             └─ Field ── FieldClass: integer, enumeration, float, string, array, sequence
 //! ```
 //!
-//! [`schema`] has the same for any trace, in the terms of CTF 2: what a reader finds.
+//! [`schema`] has the same for any trace, in the terms of CTF 2: what a reader finds. [`syscalls`] has the names of
+//! system calls, of which some traces have numbers only.
 //!
 //! The descriptions come from traced programs, and a program may lie. So the types can hold
 //! nonsense (an integer of 3 bytes, two fields of one name), and `validate()` says what is wrong
@@ -24,6 +25,7 @@ mod flags;
 mod loss;
 mod name;
 pub mod schema;
+pub mod syscalls;
 #[cfg(test)]
 mod tests;
 mod times;

@@ -3,6 +3,7 @@
 //! LTTng's names, which are Strata's, and the kernel's, which perf and trace-cmd keep.
 
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope};
+use strata_model::syscalls::Architecture;
 
 use crate::calls::{CallId, CallKind, Calls};
 use crate::fact::{Brief, Fact, Fields, More, Part, Place, SpanMark, Text};
@@ -169,19 +170,41 @@ struct SpanBinding {
     result: Option<FieldRef>,
 }
 
-/// Calls that have numbers and no names.
+/// Calls that have numbers and no names, of all architectures.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers(Vec<Option<CallId>>);
+pub(crate) struct Numbers(Vec<NumbersOf>);
+
+/// The same of one architecture; `None`: the trace says none, or one whose numbers are not known here.
+#[derive(Debug)]
+pub(crate) struct NumbersOf {
+    architecture: Option<Architecture>,
+    known: Vec<Option<CallId>>,
+}
 
 impl Numbers {
+    /// Those of an architecture.
+    pub(crate) fn by(&mut self, architecture: Option<Architecture>) -> &mut NumbersOf {
+        let found = self.0.iter().position(|of| of.architecture == architecture);
+        let at = found.unwrap_or(self.0.len());
+        if found.is_none() {
+            self.0.push(NumbersOf { architecture, known: Vec::new() });
+        }
+        &mut self.0[at]
+    }
+}
+
+impl NumbersOf {
     fn of(&mut self, number: i64, calls: &mut Calls) -> Option<CallId> {
         let at = usize::try_from(number).ok().filter(|_| number < NUMBERS_MAX)?;
-        if self.0.len() <= at {
-            self.0.resize(at + 1, None);
+        if self.known.len() <= at {
+            self.known.resize(at + 1, None);
         }
-        let slot = self.0.get_mut(at)?;
+        let slot = self.known.get_mut(at)?;
         if slot.is_none() {
-            *slot = calls.of(&format!("syscall_{number}"));
+            *slot = match self.architecture.and_then(|it| it.syscall(number)) {
+                Some(name) => calls.of(name),
+                None => calls.of(&format!("syscall_{number}")),
+            };
         }
         *slot
     }
@@ -298,7 +321,7 @@ impl Binding {
     pub(crate) fn fact<'a>(
         &'a self,
         event: &'a Event<'a>,
-        numbers: &mut Numbers,
+        numbers: &mut NumbersOf,
         calls: &mut Calls,
         wants: bool,
     ) -> Option<Fact<'a>> {

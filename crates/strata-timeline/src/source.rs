@@ -3,6 +3,7 @@
 use strata_ctf::environment::{DescriptorCalls, DESCRIPTOR_CALLS, SWITCHES, SWITCHES_ALL};
 use strata_ctf::read::Reader;
 use strata_model::schema::{EventClass, Schema};
+use strata_model::syscalls::Architecture;
 use strata_model::{EnvValue, Uuid};
 
 use crate::hidden::Switches;
@@ -27,6 +28,8 @@ pub struct Source {
     pub inner_process: Option<i64>,
     /// That process' name.
     pub process_name: Option<String>,
+    /// By which its kernel numbers system calls; `None`: the trace does not say, or no table is here.
+    pub architecture: Option<Architecture>,
 }
 
 impl Source {
@@ -44,6 +47,7 @@ impl Source {
             process,
             inner_process: vpid.filter(|_| vpid != process),
             process_name: text(schema, "procname").map(str::to_owned),
+            architecture: text(schema, "machine").and_then(Architecture::from_machine),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Messages of a reader to facts.
 
 use strata_ctf::read::{Discarded, Event, FieldRef, Reader};
+use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
 
 use crate::binding::{Binding, Numbers};
@@ -26,6 +27,8 @@ struct Origin {
     process: Option<i64>,
     /// Its name has been told.
     is_named: bool,
+    /// What its system calls are numbered by.
+    architecture: Option<Architecture>,
 }
 
 /// Makes state of event records.
@@ -55,6 +58,7 @@ impl Timeline {
             }),
             process: source.process,
             is_named: source.is_kernel || source.process.is_none(),
+            architecture: source.architecture,
         };
         let origins = streams.iter().enumerate().map(origin).collect();
         let mut bindings = Vec::new();
@@ -121,7 +125,10 @@ impl Timeline {
         // Of what this observer does not look at, only who made it.
         let fact = match binding.is_unwanted::<O>() {
             true => binding.whose.tid.is_some().then_some(Fact::Made),
-            false => binding.fact(event, &mut self.numbers, calls, O::STATES || O::FILES),
+            false => {
+                let numbers = self.numbers.by(origin.architecture);
+                binding.fact(event, numbers, calls, O::STATES || O::FILES)
+            }
         };
         // Of another PID namespace: its numbers are those of others here.
         let fact = fact.filter(|fact| origin.knows_threads || !matches!(fact, Fact::Named { .. }));

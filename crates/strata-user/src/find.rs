@@ -302,11 +302,12 @@ fn take(
         Err(Error::NotMemory { .. }) => return Ok(false),
         Err(error) => return Err(error),
     };
-    if !app.is_alive() {
-        return Err(Error::Gone { pid });
-    }
+    // First of all: of memory that it has inherited, it is younger than what that says.
     if app.inner_pid() != status.inner_pid || !is_own(app.memory().owner.uid, status) {
         return Ok(false);
+    }
+    if !app.is_alive() {
+        return Err(Error::Gone { pid });
     }
     if findings.applications.iter().all(|known| known.inode() != app.inode()) {
         findings.applications.push(app);
@@ -364,7 +365,15 @@ fn mapped_names(mut maps: Maps<impl BufRead>, folder: &Path) -> io::Result<Vec<P
 mod tests {
     use super::*;
     use crate::testing::{run_alone, Fake};
+    use std::mem::offset_of;
     use std::process::Command;
+
+    /// Where a thread gets no CPU for a second, it is as if the process did not answer.
+    fn answered(pid: u32) -> Findings {
+        let is_held = |error: &Error| matches!(error, Error::Held { .. } | Error::UserHeld { .. });
+        let mut all = (0..20).map(|_| found(&Who::Processes(vec![pid])));
+        all.find(|all| !all.errors.iter().any(is_held)).expect("an answer")
+    }
 
     fn found(who: &Who) -> Findings {
         find(who).unwrap()
@@ -406,11 +415,18 @@ mod tests {
     fn find_passes_by_who_runs_this_program_unless_asked_for_by_number() {
         let fake = Fake::forked_seen();
         assert!(!pids_of(&found(&Who::Everyone)).contains(&fake.pid));
-        // Where a thread gets no CPU for a second, it is as if the process did not answer.
-        let is_held = |error: &Error| matches!(error, Error::Held { .. } | Error::UserHeld { .. });
-        let all = (0..20).map(|_| found(&Who::Processes(vec![fake.pid])));
-        let all = all.into_iter().find(|all| !all.errors.iter().any(is_held)).expect("an answer");
+        let all = answered(fake.pid);
         assert_eq!(pids_of(&all), [fake.pid], "{:?}", all.errors);
+    }
+
+    #[test]
+    fn find_passes_by_inherited_memory_that_is_older_than_its_heir() {
+        let parents = Fake::named(user::MEMFD);
+        parents.put(offset_of!(user::Control, started_ns), &1u64.to_ne_bytes());
+        let heir = Fake::forked_seen();
+        let all = answered(heir.pid);
+        assert!(all.errors.is_empty(), "{:?}", all.errors);
+        assert_eq!(pids_of(&all), [heir.pid]);
     }
 
     #[test]

@@ -110,7 +110,8 @@ impl Fake {
         Fake::named("strata-test")
     }
 
-    fn named(name: &str) -> Fake {
+    /// The same under this name.
+    pub fn named(name: &str) -> Fake {
         let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&fd, user::CHANNELS_OFFSET.into()).unwrap();
         fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
@@ -168,6 +169,9 @@ impl Fake {
         fake.pid = u32::try_from(child).unwrap();
         fake.forked = true;
         fake.put(offset_of!(user::Control, pid), &fake.pid.to_ne_bytes());
+        // Who says that it began before the kernel says so is another one.
+        let started = crate::Clock::monotonic_ns();
+        fake.put(offset_of!(user::Control, started_ns), &started.to_ne_bytes());
         fake
     }
 

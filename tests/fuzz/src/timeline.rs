@@ -208,7 +208,7 @@ fn check(reader: &Reader, flags: u8) {
         assert_eq!(slow.waits.iter().map(|wait| wait.total).sum::<u64>(), spent.blocked);
     }
 
-    let flame = flame.finish(world);
+    let flame = flame.finish(world, &|_| true);
     let stacks = flame.profiles.iter().flat_map(|profile| &profile.stacks);
     assert_eq!(stacks.map(|(_, weight)| weight).sum::<u64>(), flame.total);
     match weigh {

@@ -4,6 +4,7 @@
 //! What is found is what babeltrace2's component `filter.lttng-utils.debug-info` finds, in the same words.
 
 mod objects;
+pub(crate) mod recorder;
 mod source;
 mod stacks;
 mod symbols;

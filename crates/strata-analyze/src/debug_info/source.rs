@@ -11,6 +11,7 @@ use strata_ctf::kernel_symbols::{self, KernelSymbols};
 use strata_ctf::read::Event;
 
 use super::objects::{Object, Objects};
+use super::recorder::{frames_of_recorder, is_sample};
 use super::symbols::{Known, Symbols};
 
 /// Files whose debug information is in memory at once.
@@ -72,10 +73,12 @@ impl Frame {
 /// The call stacks of an event, the innermost first; `None`: it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
-    /// In the kernel.
+    /// In the kernel, without the frames of who has recorded it.
     pub kernel: Option<Vec<Frame>>,
     /// In the program.
     pub user: Option<Vec<Frame>>,
+    /// How many frames of who has recorded it are left off `kernel`, in front of its first.
+    pub of_recorder: usize,
 }
 
 /// A program's or library's file, by all that is known of it.
@@ -157,8 +160,21 @@ impl Source {
             }
             Frame { address, place: Rc::new(place) }
         };
-        let kernel =
-            kernel.map(|stack| stack.into_iter().enumerate().map(&mut in_kernel).collect());
+        let mut of_recorder = 0;
+        let kernel = kernel.map(|stack| {
+            let mut frames: Vec<Frame> =
+                stack.into_iter().enumerate().map(&mut in_kernel).collect();
+            let mut name = |at: usize| {
+                let function = &frames.get(at)?.place.function;
+                let name = String::from_utf8_lossy(function);
+                name.rsplit_once('+').map(|(name, _)| name.to_owned())
+            };
+            if !is_sample(event.class().name()) {
+                of_recorder = frames_of_recorder(frames.len(), &mut name);
+                frames.drain(..of_recorder);
+            }
+            frames
+        });
         let in_program = |(at, address): (usize, u64)| {
             let inside = address.saturating_sub(u64::from(at > 0));
             let object = pid.and_then(|pid| self.objects.at(trace.index(), pid, inside)).cloned();
@@ -166,7 +182,7 @@ impl Source {
             Frame { address, place }
         };
         let user = user.map(|stack| stack.into_iter().enumerate().map(in_program).collect());
-        Some(Stacks { kernel, user })
+        Some(Stacks { kernel, user, of_recorder })
     }
 
     /// Functions of the kernel whose trace this is.

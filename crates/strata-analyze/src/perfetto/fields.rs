@@ -43,6 +43,8 @@ const ARRAY_VALUE: u32 = 12;
 /// The frames of a call stack whose addresses are being told.
 struct Calls {
     frames: std::vec::IntoIter<Frame>,
+    /// Addresses in front of these that are not shown.
+    passed_over: usize,
     /// Fields that are open around each.
     depth: usize,
 }
@@ -209,13 +211,15 @@ impl<'w, W: Write> Annotations<'w, W> {
         if let Some(ask) = self.ask.take() {
             self.stacks = ask().unwrap_or_default();
         }
-        let stack = match is_kernel {
-            true => self.stacks.kernel.take(),
-            false => self.stacks.user.take(),
+        let (stack, passed_over) = match is_kernel {
+            true => (self.stacks.kernel.take(), self.stacks.of_recorder),
+            false => (self.stacks.user.take(), 0),
         };
         if self.ignored == 0 {
             let depth = self.writer.open.len();
-            self.calls = stack.map(|frames| Calls { frames: frames.into_iter(), depth });
+            let calls =
+                |frames: Vec<Frame>| Calls { frames: frames.into_iter(), passed_over, depth };
+            self.calls = stack.map(calls);
         }
     }
 
@@ -225,6 +229,10 @@ impl<'w, W: Write> Annotations<'w, W> {
         let Some(calls) = &mut self.calls else { return false };
         if self.left == 0 || self.ignored > 0 || self.writer.open.len() != calls.depth {
             return false;
+        }
+        if calls.passed_over > 0 {
+            calls.passed_over -= 1;
+            return true;
         }
         let Some(frame) = calls.frames.next().filter(|frame| frame.address == address) else {
             return false;
@@ -520,15 +528,15 @@ mod tests {
         let mut ask = || {
             asked += 1;
             let user = Some(vec![frame(1), frame(2), frame(3)]);
-            Some(Stacks { user, kernel: Some(vec![frame(9)]) })
+            Some(Stacks { user, kernel: Some(vec![frame(9)]), of_recorder: 2 })
         };
         let mut bytes = Vec::new();
         let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
         let begun = writer.begin_event();
         let mut to = Annotations::new(&mut writer);
         to.name_frames(&mut ask);
-        // Not what was asked for; in another array; behind the last one; of another field.
-        for (array, values) in [(&user, &[1, 7, 3, 4][..]), (&kernel, &[9]), (&other, &[1])] {
+        // Not what was asked for; in another array; behind the last one; behind two of the recorder; of another field.
+        for (array, values) in [(&user, &[1, 7, 3, 4][..]), (&kernel, &[5, 6, 9]), (&other, &[1])] {
             to.begin_array(array, values.len() as u64);
             to.begin_array(&none, 1);
             to.unsigned(&element, 1);

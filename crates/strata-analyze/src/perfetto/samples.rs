@@ -11,10 +11,9 @@ use super::proto::{
     Callstack, Frame, InternedData, InternedString, Mapping, PerfSample, INCREMENTAL_STATE_CLEARED,
     NEEDS_INCREMENTAL_STATE,
 };
+use crate::debug_info::recorder::is_sample;
 use crate::debug_info::{Frame as Found, Source, SourceOptions, Stacks};
 
-/// Events that are samples, by their names.
-const SAMPLES: [&str; 3] = ["cpu_clock", "cpu-clock", "cycles"];
 /// Names, frames and stacks of each kind that have numbers at once.
 const KNOWN_MAX: usize = 1 << 18;
 /// What functions of the kernel are in, in perf's words.
@@ -104,10 +103,7 @@ impl Samples {
         if self.classes.len() <= index {
             self.classes.resize(index + 1, None);
         }
-        let is_one = || {
-            let name = event.class().name();
-            SAMPLES.contains(&name.rsplit(':').next().unwrap_or(name))
-        };
+        let is_one = || is_sample(event.class().name());
         self.classes.get_mut(index).is_some_and(|slot| *slot.get_or_insert_with(is_one))
     }
 

@@ -7,15 +7,15 @@ use strata_ctf::read::{Event, Reader, TimeRange};
 use strata_timeline::{Alone, AloneSpan, Interval, Observer, Paired, Span, State, ThreadId, World};
 
 use super::frames::{FrameId, Frames, StackScopes};
+use super::label::Label;
 use super::left::{is_switch, waits_since, Left};
+use crate::debug_info::recorder::is_sample;
 use crate::debug_info::SourceOptions;
 
 /// Stacks that are told apart; what is more is in one of its process.
 const STACKS_MAX: usize = 1 << 18;
 /// Threads whose spans are put together.
 const THREADS_MAX: usize = 1 << 16;
-/// Records of these events are samples: where there are some, nothing else is counted.
-const SAMPLES: [&str; 3] = ["cpu_clock", "cpu-clock", "cycles"];
 
 /// What stacks are weighed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +59,23 @@ pub struct Flame {
 /// Whether any record of the traces may have a call stack.
 #[must_use]
 pub fn has_stacks(reader: &Reader) -> bool {
+    has_stacks_of(reader, &|_| true)
+}
+
+/// The same of those with which threads left their CPUs.
+#[must_use]
+pub fn has_stacks_of_waits(reader: &Reader) -> bool {
+    has_stacks_of(reader, &is_switch)
+}
+
+fn has_stacks_of(reader: &Reader, is_of: &dyn Fn(&str) -> bool) -> bool {
     let is_stack = |name: &str| ["callstack_user", "callstack_kernel"].contains(&name);
     let streams = reader.traces().iter().flat_map(|trace| &trace.schema().streams);
     let mut parts = streams.flat_map(|stream| {
-        let of_events = stream.events.iter().flat_map(|it| [&it.specific_context, &it.payload]);
-        of_events.chain([&stream.event_common_context]).flatten()
+        let events = stream.events.iter().filter(|it| is_of(&it.name));
+        let is_any = events.clone().next().is_some();
+        let of_events = events.flat_map(|it| [&it.specific_context, &it.payload]);
+        of_events.chain(is_any.then_some(&stream.event_common_context)).flatten()
     });
     parts.any(|part| part.members.iter().any(|member| is_stack(&member.name)))
 }
@@ -72,11 +84,11 @@ pub fn has_stacks(reader: &Reader) -> bool {
 struct Class {
     scopes: StackScopes,
     is_switch: bool,
+    /// Where there are some, nothing else is counted.
     is_sample: bool,
     /// Not of something that happened then.
     is_description: bool,
     name: String,
-    count: u64,
 }
 
 type Stack = (Option<ThreadId>, Box<[FrameId]>);
@@ -96,8 +108,8 @@ pub struct FlameMaker {
     /// Of each thread and depth, the time of the spans that have ended there since what is around them began.
     inner: HashMap<ThreadId, Vec<u64>>,
     has_samples: bool,
-    /// Of samples, and of all else.
-    empty: [u64; 2],
+    /// Records that were counted, and those without an address among them: by class and process.
+    counts: HashMap<(usize, Option<ThreadId>), (u64, u64)>,
     elsewhere: u64,
     left_out: u64,
 }
@@ -118,7 +130,7 @@ impl FlameMaker {
             left: Left::default(),
             inner: HashMap::new(),
             has_samples: false,
-            empty: [0; 2],
+            counts: HashMap::new(),
             elsewhere: 0,
             left_out: 0,
         }
@@ -132,6 +144,12 @@ impl FlameMaker {
         }
         let known = self.stacks.entry(key).or_default();
         *known = known.saturating_add(weight);
+    }
+
+    fn count(&mut self, event: &Event<'_>, process: Option<ThreadId>, is_any: bool) {
+        let (count, empty) = self.counts.entry((event.class().index(), process)).or_default();
+        *count += 1;
+        *empty += u64::from(!is_any);
     }
 
     /// A stack of a record, the outermost first, and whether an address is in it.
@@ -148,14 +166,21 @@ impl FlameMaker {
         ((process, frames), is_any)
     }
 
-    /// What was put together.
+    /// What was put together, of processes that are wanted.
     #[must_use]
-    pub fn finish(self, world: &World) -> Flame {
+    pub fn finish(self, world: &World, is_wanted: &dyn Fn(&Label) -> bool) -> Flame {
+        let mut known: HashMap<Option<ThreadId>, bool> = HashMap::new();
+        let mut is_of = |process: Option<ThreadId>| {
+            *known.entry(process).or_insert_with(|| {
+                let label = process.map(|process| Label::process(world, process));
+                is_wanted(&label.unwrap_or_default())
+            })
+        };
         let by_samples = self.has_samples && self.weigh == Weigh::Records;
         let mut processes: HashMap<Option<ThreadId>, Profile> = HashMap::new();
         let mut total = 0_u64;
         for ((is_sample, (process, frames)), weight) in self.stacks {
-            if weight == 0 || by_samples && !is_sample {
+            if weight == 0 || by_samples && !is_sample || !is_of(process) {
                 continue;
             }
             total = total.saturating_add(weight);
@@ -177,13 +202,17 @@ impl FlameMaker {
             profile.stacks.iter().map(|(_, weight)| *weight).fold(0, u64::saturating_add)
         };
         profiles.sort_by_cached_key(|it| (std::cmp::Reverse(weight(it)), it.name.clone(), it.pid));
-        let counted = self.classes.into_iter().flatten();
-        let counted = counted.filter(|it| it.count > 0 && (!by_samples || it.is_sample));
-        let mut events: HashMap<String, u64> = HashMap::new();
-        counted.for_each(|class| *events.entry(class.name).or_default() += class.count);
-        let mut events: Vec<(String, u64)> = events.into_iter().collect();
+        let (mut events, mut empty): (HashMap<&str, u64>, u64) = (HashMap::new(), 0);
+        for ((class, process), (count, without)) in self.counts {
+            let class = self.classes.get(class).and_then(Option::as_ref);
+            let class = class.filter(|class| !by_samples || class.is_sample);
+            let Some(class) = class.filter(|_| is_of(process)) else { continue };
+            *events.entry(&class.name).or_default() += count;
+            empty += without;
+        }
+        let events = events.into_iter().map(|(name, count)| (name.to_owned(), count));
+        let mut events: Vec<(String, u64)> = events.collect();
         events.sort();
-        let empty = if by_samples { self.empty[1] } else { self.empty[0] + self.empty[1] };
         let (elsewhere, left_out) = (self.elsewhere, self.left_out);
         Flame { profiles, total, events, empty, elsewhere, left_out }
     }
@@ -199,10 +228,9 @@ impl FlameMaker {
             Class {
                 scopes: StackScopes::of(event.class()),
                 is_switch: is_switch(name),
-                is_sample: SAMPLES.contains(&short),
+                is_sample: is_sample(name),
                 is_description: short.starts_with("lttng_statedump_"),
                 name: name.to_owned(),
-                count: 0,
             }
         }))
     }
@@ -223,20 +251,16 @@ impl Observer for FlameMaker {
         let (scopes, is_sample) = (class.scopes, class.is_sample);
         match weigh {
             Weigh::Records if selected && is_there => {
-                class.count += 1;
                 let (stack, is_any) = self.stack(world, event, scopes, who);
-                if !is_any {
-                    self.empty[usize::from(is_sample)] += 1;
-                }
+                self.count(event, stack.0, is_any);
                 self.has_samples |= is_sample;
                 self.add(is_sample, stack, 1);
             }
             Weigh::OffCpu if selected && class.is_switch => {
                 let Some(who) = who else { return };
                 let Some(since) = waits_since(world, event, who) else { return };
-                class.count += 1;
                 let (stack, is_any) = self.stack(world, event, scopes, Some(who));
-                self.empty[0] += u64::from(!is_any);
+                self.count(event, stack.0, is_any);
                 self.left.put(who, stack, since);
             }
             _ => {}

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use strata_ctf::read::{Event, EventClass, FieldInfo, Scope, Visit};
 
+use crate::debug_info::recorder::{frames_of_recorder, is_sample};
 use crate::debug_info::{Source, SourceOptions};
 
 /// Addresses of one stack that are looked at.
@@ -166,7 +167,15 @@ impl Frames {
                 None => self.of(&format!("{address:#x}")),
             });
         }
-        for (depth, &address) in kernel.iter().enumerate().rev() {
+        let of_recorder = match is_sample(event.class().name()) {
+            true => 0,
+            false => frames_of_recorder(kernel.len(), &mut |depth| {
+                let frame = self.kernel(event, *kernel.get(depth)?, depth > 0);
+                let name = self.name(frame).strip_suffix(OF_KERNEL)?;
+                Some(name.to_owned()).filter(|name| !name.starts_with("0x"))
+            }),
+        };
+        for (depth, &address) in kernel.iter().enumerate().skip(of_recorder).rev() {
             frames.push(self.kernel(event, address, depth > 0));
         }
         let is_any = !frames.is_empty();
@@ -177,19 +186,10 @@ impl Frames {
     }
 }
 
-/// Whether a frame of the kernel is how it switches from a thread to another, or how that is recorded: it is in each
-/// stack with which a thread left its CPU.
+/// Whether a frame of the kernel is how it switches from a thread to another: it is in each stack with which a thread left
+/// its CPU.
 fn is_switch(name: &str) -> bool {
-    const BEGINS: [&str; 8] = [
-        "bpf_",
-        "__bpf_",
-        "__traceiter_",
-        "perf_trace_",
-        "trace_event_raw_event_",
-        "__schedule",
-        "schedule",
-        "preempt_schedule",
-    ];
+    const BEGINS: [&str; 3] = ["__schedule", "schedule", "preempt_schedule"];
     name.ends_with(OF_KERNEL) && BEGINS.iter().any(|begin| name.starts_with(begin))
 }
 

@@ -15,6 +15,8 @@ pub struct Label {
     pub tid: Option<i32>,
     /// The machine, where there are several.
     pub machine: Option<String>,
+    /// The process' first thread, by which it is told from others that had its number.
+    pub home: Option<ThreadId>,
 }
 
 impl Label {
@@ -40,6 +42,7 @@ impl Label {
             process: world.process_name(id),
             pid: main.map(|main| main.tid),
             machine,
+            home: Some(world.process_of(id)),
             ..Label::default()
         }
     }

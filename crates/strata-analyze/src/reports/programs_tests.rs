@@ -174,7 +174,7 @@ fn spans_of_a_name_are_numbered_by_their_length() {
 fn flame(reader: &Reader, weigh: Weigh) -> Flame {
     let mut maker = FlameMaker::new(TimeRange::ALL, weigh, &SourceOptions::default());
     let passed = run(reader, &[], &mut maker);
-    maker.finish(passed.timeline.world())
+    maker.finish(passed.timeline.world(), &|_| true)
 }
 
 fn lines(flame: &Flame) -> Vec<String> {

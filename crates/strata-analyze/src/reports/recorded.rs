@@ -4,13 +4,15 @@ use strata_ctf::read::Reader;
 use strata_model::schema::EventClass;
 use strata_timeline::{begins_of, is_descriptor, is_path, kernel_name};
 
-use super::flame::has_stacks;
+use super::flame::{has_stacks, has_stacks_of_waits};
 
 /// What there are records of, or may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// Call stacks.
     pub stacks: bool,
+    /// Those with which threads left their CPUs.
+    pub stacks_of_waits: bool,
     /// Allocations of programs, each or counted.
     pub allocations: bool,
     /// Interrupts or softirqs.
@@ -30,6 +32,7 @@ impl Recorded {
         };
         Recorded {
             stacks: has_stacks(reader),
+            stacks_of_waits: has_stacks_of_waits(reader),
             allocations: classes(reader).any(is_allocation),
             interrupts: classes(reader).any(is_interrupt),
         }

@@ -136,6 +136,24 @@ pub struct Guesses {
     pub disagree: u64,
 }
 
+impl AloneCounts {
+    fn add(&mut self, more: AloneCounts) {
+        self.no_begin += more.no_begin;
+        self.no_end += more.no_end;
+        self.gap += more.gap;
+        self.again += more.again;
+        self.too_many += more.too_many;
+    }
+}
+
+impl Guesses {
+    fn add(&mut self, more: Guesses) {
+        self.no_key += more.no_key;
+        self.no_thread += more.no_thread;
+        self.disagree += more.disagree;
+    }
+}
+
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
@@ -191,8 +209,8 @@ pub struct SpanCounter {
     rows: HashMap<(Option<ThreadId>, Name), Row>,
     slowest: BinaryHeap<Reverse<Candidate>>,
     kept: usize,
-    alone: AloneCounts,
-    guesses: Guesses,
+    /// By the thread that they are of, if that is known.
+    left: HashMap<Option<ThreadId>, (AloneCounts, Guesses)>,
 }
 
 impl SpanCounter {
@@ -206,9 +224,15 @@ impl SpanCounter {
             rows: HashMap::new(),
             slowest: BinaryHeap::new(),
             kept: slowest,
-            alone: AloneCounts::default(),
-            guesses: Guesses::default(),
+            left: HashMap::new(),
         }
+    }
+
+    /// Where it is counted what is in no row, or was guessed; of too many threads, that is nobody's.
+    fn left_of(&mut self, thread: Option<ThreadId>) -> &mut (AloneCounts, Guesses) {
+        let is_full = self.left.len() >= ROWS_MAX;
+        let thread = thread.filter(|_| !is_full || self.left.contains_key(&thread));
+        self.left.entry(thread).or_default()
     }
 
     fn is_wanted(&mut self, world: &World, name: Name) -> bool {
@@ -222,9 +246,29 @@ impl SpanCounter {
     /// What was counted.
     #[must_use]
     pub fn finish(self, world: &World, by: By) -> Spans {
+        self.finish_of(world, by, None)
+    }
+
+    /// The same of threads that are wanted; `None`: of all, and of what nobody knows whose it is.
+    #[must_use]
+    pub fn finish_of(
+        self,
+        world: &World,
+        by: By,
+        is_wanted: Option<&dyn Fn(&Label) -> bool>,
+    ) -> Spans {
+        let is_of = |thread: Option<ThreadId>| {
+            let is = |is: &dyn Fn(&Label) -> bool| {
+                thread.is_some_and(|thread| is(&Label::thread(world, thread)))
+            };
+            is_wanted.is_none_or(is)
+        };
         let mut rows: HashMap<(Option<ThreadId>, Name), Row> = HashMap::new();
         let mut all = Row::default();
         for ((thread, name), counted) in self.rows {
+            if !is_of(thread) {
+                continue;
+            }
             let key = match by {
                 By::Process => thread.map(|thread| world.process_of(thread)),
                 By::Thread => thread,
@@ -266,8 +310,15 @@ impl SpanCounter {
                 thread,
             }
         });
-        let slowest = slowest.collect();
-        Spans { rows, all, slowest, alone: self.alone, guesses: self.guesses }
+        let slowest = slowest.filter(|slow: &Slow| is_of(slow.thread)).collect();
+        let (mut alone, mut guesses) = (AloneCounts::default(), Guesses::default());
+        for (thread, (more, guessed)) in self.left {
+            if is_of(thread) {
+                alone.add(more);
+                guesses.add(guessed);
+            }
+        }
+        Spans { rows, all, slowest, alone, guesses }
     }
 }
 
@@ -285,13 +336,15 @@ impl Observer for SpanCounter {
         if !is_asked_for || !self.is_wanted(world, span.name) {
             return;
         }
-        match span.paired {
-            Paired::Thread | Paired::Key => {}
-            Paired::NoKey => self.guesses.no_key += 1,
-            Paired::Guess => self.guesses.no_thread += 1,
-        }
-        self.guesses.disagree += u64::from(span.disagrees);
+        let guesses = Guesses {
+            no_key: u64::from(span.paired == Paired::NoKey),
+            no_thread: u64::from(span.paired == Paired::Guess),
+            disagree: u64::from(span.disagrees),
+        };
         let mut key = (span.thread.or(span.begun_by), span.name);
+        if guesses != Guesses::default() {
+            self.left_of(key.0).1.add(guesses);
+        }
         if self.rows.len() >= ROWS_MAX && !self.rows.contains_key(&key) {
             key.0 = None;
         }
@@ -307,12 +360,13 @@ impl Observer for SpanCounter {
         if !is_asked_for || !self.is_wanted(world, span.name) {
             return;
         }
+        let alone = &mut self.left_of(span.thread).0;
         *match span.why {
-            Alone::NoBegin => &mut self.alone.no_begin,
-            Alone::NoEnd => &mut self.alone.no_end,
-            Alone::Gap => &mut self.alone.gap,
-            Alone::Again => &mut self.alone.again,
-            Alone::TooMany => &mut self.alone.too_many,
+            Alone::NoBegin => &mut alone.no_begin,
+            Alone::NoEnd => &mut alone.no_end,
+            Alone::Gap => &mut alone.gap,
+            Alone::Again => &mut alone.again,
+            Alone::TooMany => &mut alone.too_many,
         } += 1;
     }
 }

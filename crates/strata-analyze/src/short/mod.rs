@@ -15,7 +15,6 @@ mod join;
 mod key;
 mod late;
 mod lines;
-mod mine;
 mod result;
 mod seed;
 #[cfg(test)]
@@ -26,7 +25,6 @@ mod who;
 
 pub use join::Joiner;
 pub use lines::{Short, Wanted};
-pub use mine::{Asked, Mine, MineError};
 pub use result::result_text;
 pub use seed::Seed;
 pub use unit::Unit;

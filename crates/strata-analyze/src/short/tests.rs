@@ -8,9 +8,9 @@ use strata_ctf::read::{Selection, TimeRange};
 use strata_filter::Filter;
 
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
+use crate::mine::Mine;
 use crate::pipeline::{run, Job, Output};
 use crate::render::{ClockStyle, Format, Options};
-use crate::short::Mine;
 
 const KERNEL: &str = "domain = \"kernel\";";
 const ENTRY: u8 = 0;

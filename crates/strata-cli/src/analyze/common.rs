@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{json, Value};
 use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::perfetto::PairRule;
-use strata_analyze::reports::{idle_rules, pass_on, span_roles, Asked, Label, Passed};
+use strata_analyze::reports::{idle_rules, pass_on, span_roles, Asked, Passed};
 use strata_ctf::read::{Reader, Selection, TimeRange};
 use strata_session::stop::Stop;
 use strata_timeline::{Observer, SpanRoles, Timeline};
@@ -327,14 +327,4 @@ pub fn write(text: &str) -> Result<()> {
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .context("analyze: cannot write to stdout")
-}
-
-/// `--of`: whether the words name a thread or its process; nobody asked: all.
-pub fn is_wanted(of: Option<&str>, label: &Label) -> bool {
-    of.is_none_or(|of| {
-        let number = of.parse::<i32>().ok();
-        label.process == of
-            || label.thread.as_deref() == Some(of)
-            || number.is_some() && (label.pid == number || label.tid == number)
-    })
 }

@@ -11,11 +11,12 @@ use strata_analyze::stats::time_of_day;
 use strata_ctf::read::TimeRange;
 use strata_session::stop::Stop;
 
-use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::common::{CommonFlags, Made, EXIT_STATUS};
 use super::hidden;
 use super::rows::{
     bar, by, document, keys, length, more, name, put_rows, put_sums, some, some_count, subject,
 };
+use super::whose::{MineFlags, Whose, BY_OF};
 use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -48,6 +49,9 @@ pub struct CpuFlags {
     #[arg(long, value_name = "NAME|NUMBER")]
     of: Option<String>,
 
+    #[command(flatten)]
+    mine: MineFlags,
+
     /// Parts of the time
     #[arg(long, value_name = "N", default_value_t = COLUMNS,
           value_parser = clap::value_parser!(u16).range(1..=COLUMNS_MAX))]
@@ -69,6 +73,7 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let instead = "--of NAME|NUMBER, which selects threads";
     flags.common.refuse_filter("cpu", "what a CPU ran is none", instead)?;
     let (reader, range) = flags.common.open()?;
+    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("cpu", BY_OF), stop)?;
     let whole = span(&reader).unwrap_or(TimeRange { from: 0, to: 0 });
     let shown = TimeRange { from: range.from.max(whole.from), to: range.to.min(whole.to) };
     let shown = TimeRange { to: shown.to.max(shown.from), ..shown };
@@ -82,10 +87,11 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Process => By::Process,
         ByFlag::Thread => By::Thread,
     };
-    let report = counter.finish(world, by, &|label| is_wanted(flags.of.as_deref(), label));
+    let wanted = whose.of(world);
+    let report = counter.finish(world, by, &|label| wanted.has(label));
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty() && report.cpus.iter().all(|cpu| cpu.switches == 0);
-    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,

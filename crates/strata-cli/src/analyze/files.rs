@@ -13,11 +13,12 @@ use strata_analyze::short::result_text;
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
-use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::common::{CommonFlags, Made, EXIT_STATUS};
 use super::rows::{
     by, document, figures, histogram, keys, length, more, name, put_rows, section, some_count,
     spread,
 };
+use super::whose::{MineFlags, Whose, BY_OF};
 use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -36,7 +37,8 @@ What is counted:
   writes. What a descriptor was opened for is known if the record of
   that is in the trace; of others the number is shown.
   Requests to disks are in the trace if block_rq_issue and
-  block_rq_complete were recorded. They are of all: not with --of.
+  block_rq_complete were recorded. They are of all, and not shown with
+  --of or --mine.
 
 Devices (--by device):
   Each disk, with the requests to it; sockets by their protocol, pipes,
@@ -60,6 +62,9 @@ pub struct FilesFlags {
     #[arg(long, value_name = "NAME|NUMBER")]
     of: Option<String>,
 
+    #[command(flatten)]
+    mine: MineFlags,
+
     /// Show the N slowest calls one by one
     #[arg(long, value_name = "N", default_value_t = 10)]
     slowest: usize,
@@ -82,7 +87,8 @@ enum ByFlag {
 /// Do it, and give the exit status.
 pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
-    let kept = if flags.of.is_some() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
+    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("files", BY_OF), stop)?;
+    let kept = if whose.is_any() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
     let mut counter = FileCounter::new(range, kept);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
@@ -94,16 +100,17 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Device => By::Device,
     };
     let world = made.passed.timeline.world();
-    let mut report = counter.finish(world, by, &|label| is_wanted(flags.of.as_deref(), label));
+    let wanted = whose.of(world);
+    let mut report = counter.finish(world, by, &|label| wanted.has(label));
     report.slowest.truncate(flags.slowest);
     // A disk is mostly asked by threads of the kernel, later, for whoever has written.
-    if flags.of.is_some() {
+    if whose.is_any() {
         report.disks.clear();
         report.rows.retain(|row| row.kind != DISK);
     }
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.all.times.count == 0 && report.disks.is_empty();
-    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,

@@ -11,6 +11,7 @@ use strata_session::stop::Stop;
 use strata_timeline::Timeline;
 
 use super::common::{self, nothing, NamesFlags, PairFlags, TraceFlags, EXIT_STATUS};
+use super::whose::{MineFlags, Whose, ELSEWHERE};
 use crate::reading::selection::SYNTAX;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -51,6 +52,9 @@ pub struct FlameFlags {
     /// What a stack weighs [default: records where there are stacks, else spans]
     #[arg(long, value_enum)]
     by: Option<ByFlag>,
+
+    #[command(flatten)]
+    mine: MineFlags,
 
     /// The layout
     #[arg(long, value_enum, default_value_t)]
@@ -94,12 +98,15 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
     if weigh == Weigh::Spans && flags.common.selection.filter().is_some() {
         bail!("analyze flame: --filter selects records with call stacks, and these are spans. Use --from and --until");
     }
+    let whose = Whose::read(None, &flags.mine, &reader, ("flame", ELSEWHERE), stop)?;
     let mut maker = FlameMaker::new(range, weigh, &flags.names.options());
     let timeline = Timeline::with_spans(&reader, flags.pairs.roles(&reader));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut maker, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    let flame = maker.finish(made.passed.timeline.world());
+    let world = made.passed.timeline.world();
+    let wanted = whose.of(world);
+    let flame = maker.finish(world, &|label| wanted.has(label));
     say(&flame, weigh);
     let is_empty = flame.total == 0;
     common::write(&match flags.format {
@@ -107,7 +114,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
         FormatFlag::Speedscope => speedscope(&flame, weigh, &flags.common.traces.words()),
     })?;
     if is_empty {
-        nothing(match (weigh, flags.common.selection.is_any()) {
+        nothing(match (weigh, whose.is_any() || flags.common.selection.is_any()) {
             (_, true) => "no call stack or span matches what was asked for",
             (Weigh::Spans, _) => {
                 "the traces have neither call stacks nor spans of programs. Record stacks: strata record \

@@ -76,6 +76,7 @@ mod tests {
                 thread: Some("worker".into()),
                 tid: Some(tid),
                 machine: None,
+                home: None,
             };
             (label, HiddenThread { thread: ThreadId::IDLE, count, nanos, is_sure })
         };

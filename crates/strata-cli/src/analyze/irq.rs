@@ -10,11 +10,12 @@ use strata_analyze::reports::{Label, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
-use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::common::{CommonFlags, Made, EXIT_STATUS};
 use super::hidden;
 use super::rows::{
     by, document, figures, histogram, keys, length, more, name, put_rows, section, spread,
 };
+use super::whose::{MineFlags, Whose, BY_OF};
 use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, HEAD};
@@ -49,6 +50,9 @@ pub struct IrqFlags {
     #[arg(long, value_name = "NAME|NUMBER")]
     of: Option<String>,
 
+    #[command(flatten)]
+    mine: MineFlags,
+
     /// Show the N longest one by one
     #[arg(long, value_name = "N", default_value_t = 5)]
     longest: usize,
@@ -71,7 +75,8 @@ enum ByFlag {
 /// Do it, and give the exit status.
 pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
-    let kept = if flags.of.is_some() { LONGEST_MAX } else { flags.longest.min(LONGEST_MAX) };
+    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("irq", BY_OF), stop)?;
+    let kept = if whose.is_any() { LONGEST_MAX } else { flags.longest.min(LONGEST_MAX) };
     let mut counter = IrqCounter::new(range, kept);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
@@ -84,15 +89,16 @@ pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Process => By::Process,
     };
     let world = made.passed.timeline.world();
-    let wanted = |label: Option<&Label>| match label {
-        Some(label) => is_wanted(flags.of.as_deref(), label),
-        None => flags.of.is_none(),
+    let wanted = whose.of(world);
+    let is_wanted = |label: Option<&Label>| match label {
+        Some(label) => wanted.has(label),
+        None => !whose.is_any(),
     };
-    let mut report = counter.finish(world, by, &wanted);
+    let mut report = counter.finish(world, by, &is_wanted);
     report.longest.truncate(flags.longest);
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
-    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,

@@ -11,12 +11,13 @@ use strata_analyze::reports::{Label, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
-use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::common::{CommonFlags, Made, EXIT_STATUS};
 use super::rows::{
     by, document, figures, histogram, keys, length, more, name, put_rows, section, some_count,
     spread,
 };
 use super::threads::{device_json, what_text};
+use super::whose::{MineFlags, Whose, BY_OF};
 use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -52,6 +53,9 @@ pub struct LocksFlags {
     #[arg(long, value_name = "NAME|NUMBER")]
     of: Option<String>,
 
+    #[command(flatten)]
+    mine: MineFlags,
+
     /// Show the N longest waits one by one
     #[arg(long, value_name = "N", default_value_t = 10)]
     longest: usize,
@@ -74,7 +78,8 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     let instead = "--of NAME|NUMBER, which selects those who wait";
     flags.common.refuse_filter("locks", "a wait is none", instead)?;
     let (reader, range) = flags.common.open()?;
-    let kept = if flags.of.is_some() { LONGEST_MAX } else { flags.longest.min(LONGEST_MAX) };
+    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("locks", BY_OF), stop)?;
+    let kept = if whose.is_any() { LONGEST_MAX } else { flags.longest.min(LONGEST_MAX) };
     let mut counter = LockCounter::new(range, kept);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
@@ -85,11 +90,12 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Process => By::Process,
     };
     let world = made.passed.timeline.world();
-    let mut report = counter.finish(world, by, &|label| is_wanted(flags.of.as_deref(), label));
+    let wanted = whose.of(world);
+    let mut report = counter.finish(world, by, &|label| wanted.has(label));
     report.longest.truncate(flags.longest);
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
-    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,

@@ -10,8 +10,9 @@ use strata_analyze::reports::sums::Sum;
 use strata_analyze::reports::Label;
 use strata_session::stop::Stop;
 
-use super::common::{is_wanted, CommonFlags, Made, NamesFlags, EXIT_STATUS};
+use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::rows::{document, keys, length, more, name, put_sums, section, subject};
+use super::whose::{MineFlags, Wanted, Whose, BY_OF};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk;
@@ -46,6 +47,9 @@ pub struct MemoryFlags {
     of: Option<String>,
 
     #[command(flatten)]
+    mine: MineFlags,
+
+    #[command(flatten)]
     names: NamesFlags,
 }
 
@@ -58,13 +62,15 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
         );
     }
     let (reader, range) = flags.common.open()?;
+    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("memory", BY_OF), stop)?;
     let mut counter = MemoryCounter::new(range, &flags.names.options());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    let mut memory = counter.finish(made.passed.timeline.world());
-    if let Some(of) = &flags.of {
-        select(&mut memory, of);
+    let world = made.passed.timeline.world();
+    let mut memory = counter.finish(world);
+    if whose.is_any() {
+        select(&mut memory, &whose.of(world));
     }
     if memory.left_out > 0 {
         let text = format!(
@@ -75,7 +81,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     }
     flags.common.show(|| json(&memory, &made, flags), || text(&memory, &made, flags))?;
     let is_empty = memory.rows.is_empty() && memory.kernel.count == 0 && memory.pages == (0, 0);
-    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,
@@ -86,8 +92,8 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
 }
 
 /// What is of these processes; the kernel's own is nobody's.
-fn select(memory: &mut Memory, of: &str) {
-    let is_of = |label: &Label| is_wanted(Some(of), label);
+fn select(memory: &mut Memory, wanted: &Wanted<'_>) {
+    let is_of = |label: &Label| wanted.has(label);
     memory.rows.retain(|row| is_of(&row.label));
     memory.sites.retain(|site| site.label.as_ref().is_some_and(is_of));
     memory.faults.retain(|fault| is_of(&fault.label));

@@ -10,7 +10,7 @@ use strata_analyze::reports::{Label, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
-use super::common::{is_wanted, Made};
+use super::common::Made;
 use super::hidden;
 use super::rows::{
     by, document, figures, histogram, keys, length, more, name, put_rows, section, spread,
@@ -24,16 +24,18 @@ use crate::talk::units::{clean, count, counted};
 pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     flags.refuse_filter()?;
     let (reader, range) = flags.common.open()?;
+    let whose = flags.whose(&reader, stop)?;
     let mut counter = OffCpuCounter::new(range, flags.kept(), &flags.names.options());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
     hidden::say(&made);
     let world = made.passed.timeline.world();
-    let mut report = counter.finish(world, &|label| is_wanted(flags.of.as_deref(), label));
+    let wanted = whose.of(world);
+    let mut report = counter.finish(world, &|label| wanted.has(label));
     report.longest.truncate(flags.shown());
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
-    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         report.rows.is_empty(),
         is_asked && report.has_stacks,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
 use strata_analyze::reports::spans::{By, Row, Slow, SpanCounter, Spans, Waiting};
-use strata_analyze::reports::{fields, QUANTILE_ERROR};
+use strata_analyze::reports::{fields, Label, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
 use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
@@ -17,6 +17,7 @@ use super::rows::{
     buckets, by, document, exactness, histogram, keys, length, more, name, put_rows, spread,
 };
 use super::threads::{wait_json, wait_text};
+use super::whose::{MineFlags, Whose, ELSEWHERE};
 use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -63,6 +64,9 @@ pub struct SpansFlags {
     #[arg(long, value_name = "NAME")]
     of: Option<String>,
 
+    #[command(flatten)]
+    mine: MineFlags,
+
     /// A row for each name, or for each process or thread and name
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
@@ -87,8 +91,10 @@ enum ByFlag {
 /// Do it, and give the exit status.
 pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
+    let whose = Whose::read(None, &flags.mine, &reader, ("spans", ELSEWHERE), stop)?;
     let roles = flags.pairs.roles(&reader);
-    let slowest = flags.slowest.min(SLOWEST_MAX);
+    // Of all threads, if only those of some are shown.
+    let slowest = if whose.is_any() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
     let mut counter = SpanCounter::new(range, flags.of.as_deref(), slowest);
     let timeline = Timeline::with_spans(&reader, roles.clone());
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut counter, stop) else {
@@ -99,9 +105,14 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Process => By::Process,
         ByFlag::Thread => By::Thread,
     };
-    let mut report = counter.finish(made.passed.timeline.world(), by);
+    let world = made.passed.timeline.world();
+    let wanted = whose.of(world);
+    let is_wanted = |label: &Label| wanted.has(label);
+    let of: Option<&dyn Fn(&Label) -> bool> = whose.is_any().then_some(&is_wanted);
+    let mut report = counter.finish_of(world, by, of);
+    report.slowest.truncate(flags.slowest.min(SLOWEST_MAX));
     // Where the trace says what threads did: of a span in two threads, that is not known yet.
-    let has_states = made.passed.timeline.world().threads.iter().any(|(_, it)| it.has_states());
+    let has_states = world.threads.iter().any(|(_, it)| it.has_states());
     if has_states && !report.slowest.is_empty() {
         let mut waiting = Waiting::new(&report.slowest);
         let timeline = Timeline::with_spans(&reader, roles.clone());
@@ -115,7 +126,7 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
         .common
         .show(|| json(&report, &made, &reader, flags), || text(&report, &made, &reader, flags))?;
     let is_empty = report.all.count == 0;
-    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    let is_asked = flags.of.is_some() || whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{json, Value};
+use strata_analyze::mine::has_command;
 use strata_analyze::reports::spans::{self, SpanCounter, Spans};
 use strata_analyze::reports::syscalls::{self, Counter, Syscalls};
 use strata_analyze::reports::threads::{Row, ThreadCounter, ThreadsReport, Wait};
@@ -18,12 +19,15 @@ use super::common::{self, nothing, CommonFlags, Format, Made, EXIT_STATUS};
 use super::hidden;
 use super::rows::{document, keys, length, name, put_sums, subject};
 use super::threads::{wait_json, wait_text, whole};
+use super::whose::{MineFlags, Whose, ELSEWHERE};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{clean, count, counted};
 
 /// Of each kind, if nobody says how many.
 const FIRST: usize = 3;
+/// Of the slowest, if only those of some are shown.
+const SLOWEST_MAX: usize = 10_000;
 /// What wanted a CPU for such a part of the time has to be asked who had it.
 const WANTED_PART: u64 = 10;
 
@@ -34,6 +38,9 @@ const WANTED_PART: u64 = 10;
 pub struct SummaryFlags {
     #[command(flatten)]
     common: CommonFlags,
+
+    #[command(flatten)]
+    mine: MineFlags,
 }
 
 /// What there is to be told.
@@ -50,8 +57,10 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     let instead = "--from and --until, which select a time";
     flags.common.refuse_filter("summary", "a summary is of all", instead)?;
     let (reader, range) = flags.common.open()?;
-    let both = (Counter::new(range, 1), ThreadCounter::new(range, 1));
-    let mut all = (both, SpanCounter::new(range, None, 1));
+    let whose = Whose::read(None, &flags.mine, &reader, ("summary", ELSEWHERE), stop)?;
+    let kept = if whose.is_any() { SLOWEST_MAX } else { 1 };
+    let both = (Counter::new(range, kept), ThreadCounter::new(range, 1));
+    let mut all = (both, SpanCounter::new(range, None, kept));
     let timeline = Timeline::with_spans(&reader, span_roles(&reader, &[]));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut all, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
@@ -59,27 +68,33 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     hidden::say(&made);
     let world = made.passed.timeline.world();
     let ((calls, processes), spans) = all;
-    let calls = calls.finish(world, syscalls::By::Process);
+    let wanted = whose.of(world);
+    let is_wanted = |label: &Label| wanted.has(label);
+    let of: Option<&dyn Fn(&Label) -> bool> = whose.is_any().then_some(&is_wanted);
+    let calls = calls.finish_of(world, syscalls::By::Process, of);
     let mut calls_of: HashMap<_, (u64, u64)> = HashMap::new();
     for row in &calls.rows {
         let Some(pid) = row.label.pid else { continue };
         let its = calls_of.entry((row.label.machine.clone(), pid)).or_default();
         *its = (its.0 + row.count, its.1 + row.errors);
     }
-    let found = Found {
-        calls,
-        calls_of,
-        processes: processes.finish(world, true),
-        spans: spans.finish(world, spans::By::Name),
-    };
-    let is_empty = made.passed.records == 0;
+    let mut processes = processes.finish(world, true);
+    processes.rows.retain(|row| is_wanted(&row.label));
+    let spans = spans.finish_of(world, spans::By::Name, of);
+    let found = Found { calls, calls_of, processes, spans };
+    let is_nobody = found.processes.rows.is_empty() && found.calls.all.count == 0;
+    let is_nobody = whose.is_any() && is_nobody && found.spans.all.count == 0;
+    let is_empty = made.passed.records == 0 || is_nobody;
     let next = found.next(&reader, &made, &flags.common.traces.words());
     common::write(&match flags.common.format {
         Format::Json => found.json(&made, &next, flags),
         Format::Text => found.text(&made, &next, flags),
     })?;
     if is_empty {
-        nothing(flags.common.selection.nothing());
+        nothing(match is_nobody {
+            true => "the trace says nothing of what the command and what it started did",
+            false => flags.common.selection.nothing(),
+        });
     }
     Ok(made.status(is_empty))
 }
@@ -124,8 +139,15 @@ impl Found {
         if self.calls.all.count > 0 {
             add("analyze syscalls");
         }
+        let recorded = Recorded::new(reader);
         if !self.processes.rows.is_empty() {
             add("analyze threads");
+            // Else threads of the kernel that sleep all the time stand first.
+            match (recorded.stacks_of_waits, has_command(reader)) {
+                (true, true) => add("analyze threads --by stack --mine"),
+                (true, false) => add("analyze threads --by stack"),
+                (false, _) => {}
+            }
         }
         if about.iter().any(|row| row.runnable() > made.nanos() / WANTED_PART) {
             add("analyze cpu");
@@ -141,7 +163,6 @@ impl Found {
         if let Some(pid) = blocked.max_by_key(|row| row.blocked).and_then(|row| row.label.pid) {
             add(&format!("analyze wait {pid}"));
         }
-        let recorded = Recorded::new(reader);
         for (is_there, report) in [
             (recorded.stacks, "analyze flame"),
             (recorded.allocations, "analyze memory"),

@@ -12,11 +12,12 @@ use strata_analyze::stats::time_of_day;
 use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
 
-use super::common::{is_wanted, nothing, CommonFlags, Made, EXIT_STATUS};
+use super::common::{nothing, CommonFlags, Made, EXIT_STATUS};
 use super::rows::{
     buckets, by, document, exactness, histogram, keys, length, more, name, put_rows, section,
     spread,
 };
+use super::whose::{MineFlags, Whose, BY_OF};
 use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -49,6 +50,9 @@ pub struct SyscallsFlags {
     #[arg(long, value_name = "NAME|NUMBER")]
     of: Option<String>,
 
+    #[command(flatten)]
+    mine: MineFlags,
+
     /// Show the N slowest one by one, with their arguments
     #[arg(long, value_name = "N", default_value_t = 10)]
     slowest: usize,
@@ -69,8 +73,9 @@ enum ByFlag {
 /// Do it, and give the exit status.
 pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
+    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("syscalls", BY_OF), stop)?;
     // Of all threads, if only those of some are shown.
-    let kept = if flags.of.is_some() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
+    let kept = if whose.is_any() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
     let mut counter = Counter::new(range, kept);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
@@ -80,9 +85,11 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Thread => By::Thread,
         ByFlag::Name => By::Name,
     };
-    let wanted = |label: &Label| is_wanted(flags.of.as_deref(), label);
-    let of: Option<&dyn Fn(&Label) -> bool> = flags.of.as_ref().map(|_| &wanted as _);
-    let mut report = counter.finish_of(made.passed.timeline.world(), by, of);
+    let world = made.passed.timeline.world();
+    let wanted = whose.of(world);
+    let is_wanted = |label: &Label| wanted.has(label);
+    let of: Option<&dyn Fn(&Label) -> bool> = whose.is_any().then_some(&is_wanted);
+    let mut report = counter.finish_of(world, by, of);
     report.slowest.truncate(flags.slowest.min(SLOWEST_MAX));
     if report.of_nobody > 0 {
         nothing(&format!(
@@ -94,7 +101,7 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
         .common
         .show(|| json(&report, &made, &reader, flags), || text(&report, &made, &reader, flags))?;
     let is_empty = report.all.count == 0;
-    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,

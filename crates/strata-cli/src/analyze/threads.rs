@@ -10,14 +10,16 @@ use strata_analyze::reports::threads::{
 };
 use strata_analyze::reports::Times;
 use strata_analyze::stats::time_of_day;
+use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
 
-use super::common::{is_wanted, CommonFlags, Made, NamesFlags, EXIT_STATUS};
+use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::hidden;
 use super::rows::{
     by, document, figures, histogram_of, keys, length, more, name, put_rows, put_sums, section,
     subject,
 };
+use super::whose::{MineFlags, Whose, BY_OF};
 use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, HEAD};
@@ -56,7 +58,10 @@ pub struct ThreadsFlags {
 
     /// Only threads of this name or number, and those of processes of this name or number
     #[arg(long, value_name = "NAME|NUMBER")]
-    pub of: Option<String>,
+    of: Option<String>,
+
+    #[command(flatten)]
+    mine: MineFlags,
 
     /// Show the N longest times that a thread wanted a CPU, with --by stack that it was blocked
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -69,11 +74,21 @@ pub struct ThreadsFlags {
 impl ThreadsFlags {
     /// How many of the longest times are kept: of all threads, if only those of some are shown.
     pub fn kept(&self) -> usize {
-        if self.of.is_some() {
+        if self.is_of_some() {
             DELAYS_MAX
         } else {
             self.delays.min(DELAYS_MAX)
         }
+    }
+
+    /// Whether only some threads are shown.
+    pub fn is_of_some(&self) -> bool {
+        self.of.is_some() || self.mine.is_asked()
+    }
+
+    /// Whose are shown.
+    pub fn whose(&self, reader: &Reader, stop: &Stop) -> Result<Whose<'_>> {
+        Whose::read(self.of.as_deref(), &self.mine, reader, ("threads", BY_OF), stop)
     }
 
     /// How many of them are shown.
@@ -107,6 +122,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
         bail!("analyze threads: names of functions are asked for, and there is no stack. Use --by stack");
     }
     let (reader, range) = flags.common.open()?;
+    let whose = flags.whose(&reader, stop)?;
     let mut counter = ThreadCounter::with_guests(&reader, range, flags.kept());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
@@ -114,15 +130,16 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     hidden::say(&made);
     let world = made.passed.timeline.world();
     let mut report = counter.finish(world, flags.by == ByFlag::Process);
-    if let Some(of) = &flags.of {
-        report.rows.retain(|row| is_wanted(Some(of), &row.label));
-        report.delays.retain(|delay| is_wanted(Some(of), &delay.label));
-        report.stalls.retain(|stall| is_wanted(Some(of), &stall.label));
+    if whose.is_any() {
+        let wanted = whose.of(world);
+        report.rows.retain(|row| wanted.has(&row.label));
+        report.delays.retain(|delay| wanted.has(&delay.label));
+        report.stalls.retain(|stall| wanted.has(&stall.label));
     }
     report.delays.truncate(flags.delays);
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
-    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,

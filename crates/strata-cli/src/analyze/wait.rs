@@ -14,9 +14,10 @@ use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 use strata_timeline::{RequestKind, SpanRoles, Timeline};
 
-use super::common::{self, is_wanted, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
+use super::common::{self, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
 use super::rows::{document, keys, length, name, put_sums, subject};
 use super::threads::{wait_json, wait_text};
+use super::whose::is_wanted;
 use super::{hidden, irq};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{DIM, HEAD};

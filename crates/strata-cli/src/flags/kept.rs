@@ -309,7 +309,7 @@ mod tests {
         let text = planned(&["--probe", "uprobe:./no-such-program:f"]).unwrap_err();
         assert!(text.contains("/no-such-program: No such file"), "{text}");
         let libc = of(&["--libc", "malloc:sum,io", "-u", "*:*"]);
-        let wanted = ["*:*", "libc_sum:*", "io:*", "!libc:*"].map(str::to_owned);
+        let wanted = ["*:*", "libc_sum:*", "io:*", "!libc:*", "!io_all:*"].map(str::to_owned);
         let found: Vec<String> = rules(&libc).into_iter().map(|(_, rule, _)| rule).collect();
         assert_eq!(found, wanted);
         let alone = of(&["--libc", "malloc"]);

@@ -6,7 +6,7 @@ use super::{meaning, number, text};
 use std::sync::OnceLock;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) const TABLE: &str = include_str!("x86_64.txt");
+pub(super) const TABLE: &str = strata_model::syscalls::X86_64;
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const TABLE: &str = "";
 

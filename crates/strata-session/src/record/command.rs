@@ -347,7 +347,8 @@ mod tests {
     #[test]
     fn command_that_runs_on_says_so() {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        let script = format!("read line <&{}; exit 0", read.as_raw_fd());
+        // By its name: shells know numbers of one digit only.
+        let script = format!("read line </dev/fd/{}; exit 0", read.as_raw_fd());
         let command: Vec<OsString> = ["sh", "-c", &script].iter().map(Into::into).collect();
         let (fds, inherited) = ([std::os::fd::AsFd::as_fd(&read)], Inherited::prepare().unwrap());
         let mut running = Running::start(&command, &[], &fds, &inherited).unwrap();

@@ -18,7 +18,7 @@ fn flame(reader: &Reader, weigh: Weigh, range: TimeRange) -> Flame {
     let timeline = Timeline::with_spans(reader, span_roles(reader, &[]));
     let asked = Asked { range, selection: None };
     let passed = pass_on(timeline, reader, &asked, &mut maker, &|_| true, &mut |_| {}).unwrap();
-    maker.finish(passed.timeline.world())
+    maker.finish(passed.timeline.world(), &|_| true)
 }
 
 fn lines(flame: &Flame) -> Vec<String> {

@@ -167,7 +167,7 @@ fn short_text_of_a_stack_begins_behind_what_every_switch_has() {
     let text = |frames: &str| short(&frames.split(' ').map(str::to_owned).collect::<Vec<_>>());
     for (frames, wanted) in [
         (
-            "__bpf_get_stack_[k] bpf_trace_run4_[k] hrtimer_nanosleep_[k] do_syscall_64_[k] nanosleep work main",
+            "__schedule_[k] schedule_[k] hrtimer_nanosleep_[k] do_syscall_64_[k] nanosleep work main",
             "hrtimer_nanosleep_[k] < … < nanosleep < work < main",
         ),
         ("schedule_[k] worker_thread_[k] kthread_[k]", "worker_thread_[k] < kthread_[k]"),

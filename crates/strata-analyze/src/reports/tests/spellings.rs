@@ -67,6 +67,13 @@ const RAW: Tracer = Tracer {
     ..PERF
 };
 
+/// The same of machines that say what they are: 0 is another call on each.
+const RAW_X86: Tracer =
+    Tracer { environment: "domain = \"kernel\"; machine = \"x86_64\";", call: "read", ..RAW };
+const RAW_ARM: Tracer =
+    Tracer { environment: "domain = \"kernel\"; machine = \"aarch64\";", call: "io_setup", ..RAW };
+const RAW_OTHER: Tracer = Tracer { environment: "machine = \"s390x\";", ..RAW };
+
 impl Tracer {
     /// 5 reads from 20 to 100, and is blocked in that from 30 to 60, when 7 wakes it; a disk is asked meanwhile.
     fn tell<T>(&self, ask: impl FnOnce(&Reader) -> T) -> T {
@@ -112,7 +119,7 @@ impl Tracer {
 
 #[test]
 fn states_and_their_reasons_are_the_same_of_every_tracer() {
-    for tracer in [LTTNG, PERF, RAW] {
+    for tracer in [LTTNG, PERF, RAW, RAW_X86, RAW_ARM, RAW_OTHER] {
         let counter = ThreadCounter::new(TimeRange::ALL, 9);
         let report = tracer.seen(counter, |seen, world| seen.finish(world, false));
         let row = report.rows.iter().find(|row| row.label.tid == Some(5)).unwrap();
@@ -128,7 +135,7 @@ fn states_and_their_reasons_are_the_same_of_every_tracer() {
 
 #[test]
 fn calls_are_the_same_of_every_tracer_but_for_names_that_it_does_not_say() {
-    for tracer in [LTTNG, PERF, RAW] {
+    for tracer in [LTTNG, PERF, RAW, RAW_X86, RAW_ARM, RAW_OTHER] {
         let counter = Counter::new(TimeRange::ALL, 9);
         let report = tracer.seen(counter, |seen, world| seen.finish(world, syscalls::By::Name));
         let [row] = report.rows.as_slice() else { panic!("{report:?}") };

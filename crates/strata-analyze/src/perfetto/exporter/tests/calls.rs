@@ -57,11 +57,11 @@ fn message_of_the_kernel_with_a_call_stack_is_an_instant_too_and_counted_once() 
     let hand = Hand::new();
     let context = "i64 tid; u32 depth; u64 callstack_kernel[depth];";
     let text = metadata("domain = \"kernel\";", context, &[("sched_switch", task)]);
-    let with = |stack: &[crate::hand_tests::V]| {
-        let of = [I64(5), U32(stack.len() as u32)];
-        [&of[..], stack, &switch(5, 6)[..]].concat()
+    let with = |stack: &[crate::hand_tests::V], from, to| {
+        let of = [I64(from), U32(stack.len() as u32)];
+        [&of[..], stack, &switch(from, to)[..]].concat()
     };
-    let (some, none) = (with(&[U64(0x2004), U64(0x1010)]), with(&[]));
+    let (some, none) = (with(&[U64(0x2004), U64(0x1010)], 5, 6), with(&[], 6, 5));
     let stream = Packets::new(0).packet(&[(0, 10, &some), (0, 20, &none)]);
     hand.trace("k", &text, &[stream]);
     let symbols = kernel_symbols::of_kallsyms("1000 T do_exit\n2000 T schedule\n").unwrap();

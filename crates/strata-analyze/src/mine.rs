@@ -3,24 +3,26 @@
 //! A trace of Strata's says which process has recorded, and whether that was for a command. The process that this
 //! one has started is the command; its descendants are those that forks say. What is recorded only of the command's
 //! threads, as system calls are, tells threads of which no fork is there. A process' own trace is of one of them,
-//! unless everybody was recorded.
+//! unless everybody was recorded. Asked by `view --mine` of records, and by `analyze --mine` of processes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use strata_ctf::environment::{RECORDED, RECORDED_COMMAND, RECORDER};
 use strata_ctf::read::{Event, EventClass, FieldRef, Message, Part, Reader, Scope, Stream};
+use strata_model::schema::Schema;
 use strata_model::EnvValue;
-use strata_timeline::kernel_name;
+use strata_timeline::{kernel_name, CallEnd, Sources, ThreadId, World};
 use thiserror::Error;
-
-use super::call::call_of;
 
 /// Bytes of a stream that one worker reads at once.
 const PART_BYTES: u64 = 4 << 20;
 /// Facts that are kept; some 40 bytes each.
 const FACTS_MAX: usize = 1 << 22;
+
+/// The kernel's own record of a fork, and that which comes in its place where code is followed for call stacks.
+const FORKS: [&str; 2] = ["sched_process_fork", "lttng_statedump_vm_fork"];
 
 /// Why it is not known.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -69,6 +71,15 @@ struct Concerned {
     fields: Vec<FieldRef>,
 }
 
+/// What a trace tells of threads.
+#[derive(Clone, Copy, Debug)]
+struct Tells {
+    /// Only the command's calls are recorded.
+    is_restricted: bool,
+    /// The name of what tells forks: not both, which have two times for one.
+    fork: &'static str,
+}
+
 /// What a trace is.
 #[derive(Debug, Default)]
 enum Of {
@@ -86,9 +97,15 @@ enum Of {
 pub struct Mine {
     /// By [`strata_ctf::read::Trace::index`].
     traces: Vec<Of>,
+    /// The machine of each, as a timeline numbers them, and the process that all of it is of.
+    homes: Vec<(u8, Option<i64>)>,
     /// Traces that do not say whose they are.
     unknown: usize,
 }
+
+/// The command's processes in a timeline, by their first threads.
+#[derive(Clone, Debug, Default)]
+pub struct Processes(HashSet<ThreadId>);
 
 /// The same for one thread, which asks for many records.
 #[derive(Clone, Debug)]
@@ -101,15 +118,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn teller(class: &EventClass, is_restricted: bool) -> Teller {
+fn teller(class: &EventClass, tells: Tells) -> Teller {
     let find = |name| class.find_in(Scope::Payload, name);
     let tid = || class.find_in(Scope::CommonContext, "tid");
     let fork =
         || Some([find("parent_pid")?, find("parent_tid")?, find("child_pid")?, find("child_tid")?]);
     let found = match kernel_name(class.name()) {
-        "sched_process_fork" => fork().map(Teller::Fork),
+        name if name == tells.fork => fork().map(Teller::Fork),
         "sched_process_exit" => find("tid").or_else(tid).map(Teller::Exit),
-        name if is_restricted && call_of(name).is_some() => tid().map(Teller::Calls),
+        name if tells.is_restricted && CallEnd::of(name).is_some() => tid().map(Teller::Calls),
         _ => None,
     };
     found.unwrap_or(Teller::Nothing)
@@ -119,7 +136,7 @@ fn teller(class: &EventClass, is_restricted: bool) -> Teller {
 fn facts_of(
     reader: &Reader,
     part: &Part,
-    is_restricted: bool,
+    tells: Tells,
     tellers: &mut [Option<Teller>],
 ) -> Vec<(i64, Fact)> {
     let mut facts = Vec::new();
@@ -127,9 +144,9 @@ fn facts_of(
     let mut events = reader.events_of_part(part);
     while let Some(message) = events.next() {
         let Message::Event(event) = message else { continue };
-        let Some(teller) = tellers.get_mut(event.class().index()) else { continue };
+        let Some(known) = tellers.get_mut(event.class().index()) else { continue };
         let ask = |field: &FieldRef| event.integer(field);
-        let fact = match teller.get_or_insert_with(|| teller_of(&event, is_restricted)) {
+        let fact = match known.get_or_insert_with(|| teller(event.class(), tells)) {
             Teller::Nothing => None,
             Teller::Fork([parent, parent_tid, child, child_tid]) => {
                 let fork = || {
@@ -156,10 +173,6 @@ fn facts_of(
         }
     }
     facts
-}
-
-fn teller_of(event: &Event<'_>, is_restricted: bool) -> Teller {
-    teller(event.class(), is_restricted)
 }
 
 /// The threads of a kernel's trace that are the command's.
@@ -199,24 +212,14 @@ impl Mine {
         threads: usize,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Mine, MineError> {
-        let said = |index: usize| {
-            let schema = reader.traces().get(index)?.schema();
-            let is_command = match schema.environment(RECORDED)? {
-                EnvValue::Text(whom) => whom == RECORDED_COMMAND,
-                EnvValue::Integer(_) => false,
-            };
-            let number = |name| match schema.environment(name) {
-                Some(&EnvValue::Integer(number)) => Some(number),
-                _ => None,
-            };
-            Some((is_command, number(RECORDER)?, number("pid").or_else(|| number("vpid"))))
-        };
-        let count = reader.traces().len();
-        let all: Vec<_> = (0..count).map(said).collect();
+        let all: Vec<_> = reader.traces().iter().map(|trace| said(trace.schema())).collect();
+        let count = all.len();
         if all.iter().all(Option::is_none) {
             return Err(MineError::NotSaid);
         }
         let is_kernel = |index: usize| matches!(all.get(index), Some(Some((_, _, None))));
+        let forks: Vec<&str> =
+            reader.traces().iter().map(|trace| fork_of(trace.schema())).collect();
         let parts = Mutex::new(reader.parts(PART_BYTES));
         let found: Mutex<Vec<Vec<(i64, Fact)>>> = Mutex::new(vec![Vec::new(); count]);
         let trace_of = |part: &Part| Some(reader.streams().get(part.stream())?.trace().index());
@@ -233,7 +236,8 @@ impl Mine {
                     continue;
                 };
                 let is_restricted = matches!(all.get(trace), Some(Some((true, ..))));
-                let facts = facts_of(reader, &part, is_restricted, &mut tellers);
+                let fork = forks.get(trace).copied().unwrap_or(FORKS[0]);
+                let facts = facts_of(reader, &part, Tells { is_restricted, fork }, &mut tellers);
                 if let Some(of_trace) = lock(&found).get_mut(trace) {
                     if of_trace.len() <= FACTS_MAX {
                         of_trace.extend(facts);
@@ -281,7 +285,52 @@ impl Mine {
             }
         }
         let unknown = all.iter().filter(|said| said.is_none()).count();
-        Ok(Mine { traces, unknown })
+        Ok(Mine { traces, homes: homes(reader), unknown })
+    }
+
+    /// The command's processes, of a timeline that has been told all records of these traces.
+    #[must_use]
+    pub fn processes(&self, world: &World) -> Processes {
+        // A number's next owner ends what the one before had.
+        let mut births: HashMap<(u8, i32), Vec<i64>> = HashMap::new();
+        for (_, thread) in world.threads.iter() {
+            if let Some(born) = thread.born {
+                births.entry((thread.machine, thread.tid)).or_default().push(born);
+            }
+        }
+        births.values_mut().for_each(|births| births.sort_unstable());
+        let end_of = |machine: u8, tid: i32, born: Option<i64>| {
+            let births = births.get(&(machine, tid)).map_or(&[][..], |births| births);
+            let behind = born.map_or(0, |born| births.partition_point(|it| *it <= born));
+            births.get(behind).copied().unwrap_or(i64::MAX)
+        };
+        let mut found = HashSet::new();
+        for (id, thread) in world.threads.iter() {
+            let (machine, tid) = (thread.machine, thread.tid);
+            let is_mine = self.traces.iter().zip(&self.homes).any(|(of, home)| match of {
+                Of::Threads(threads) if home.0 == machine => {
+                    let known = threads.get(&tid.into()).map_or(&[][..], |known| known);
+                    is_mine_in(known, thread.born, end_of(machine, tid, thread.born))
+                }
+                // The first one of its number: whom the kernel knows to have begun later is another one.
+                Of::Whole => *home == (machine, Some(tid.into())) && !self.denies(machine, tid),
+                _ => false,
+            });
+            if is_mine {
+                found.insert(world.process_of(id));
+            }
+        }
+        Processes(found)
+    }
+
+    /// Whether a kernel's trace of a machine says that a number was another's, too.
+    fn denies(&self, machine: u8, tid: i32) -> bool {
+        self.traces.iter().zip(&self.homes).any(|(of, home)| match of {
+            Of::Threads(threads) if home.0 == machine => {
+                threads.get(&tid.into()).is_some_and(|known| known.iter().any(|(_, is)| !*is))
+            }
+            _ => false,
+        })
     }
 
     /// Traces that do not say whose they are: nothing of them is shown.
@@ -298,6 +347,63 @@ impl Mine {
 
     fn of(&self, stream: &Stream) -> Option<&Of> {
         self.traces.get(stream.trace().index())
+    }
+}
+
+/// Whether a thread that lived in this time was of the command, by what is known of its number.
+fn is_mine_in(known: &[(i64, bool)], born: Option<i64>, end: i64) -> bool {
+    let begin = born.map_or(0, |born| known.partition_point(|(from, _)| *from <= born));
+    let at_begin = begin.checked_sub(1).and_then(|at| known.get(at));
+    let later = known.get(begin..).unwrap_or_default();
+    let later = later.iter().take_while(|(from, _)| *from < end);
+    at_begin.into_iter().chain(later).any(|(_, is_mine)| *is_mine)
+}
+
+/// What a trace says: whether only the command was recorded, by which process, and of which one it is.
+fn said(schema: &Schema) -> Option<(bool, i64, Option<i64>)> {
+    let is_command = match schema.environment(RECORDED)? {
+        EnvValue::Text(whom) => whom == RECORDED_COMMAND,
+        EnvValue::Integer(_) => false,
+    };
+    let number = |name| match schema.environment(name) {
+        Some(&EnvValue::Integer(number)) => Some(number),
+        _ => None,
+    };
+    Some((is_command, number(RECORDER)?, number("pid").or_else(|| number("vpid"))))
+}
+
+/// Whether any of the traces says that a command was recorded.
+#[must_use]
+pub fn has_command(reader: &Reader) -> bool {
+    reader.traces().iter().any(|trace| said(trace.schema()).is_some())
+}
+
+/// What tells forks in a trace.
+fn fork_of(schema: &Schema) -> &'static str {
+    let mut events = schema.streams.iter().flat_map(|stream| &stream.events);
+    let [own, followed] = FORKS;
+    match events.any(|event| kernel_name(&event.name) == own) {
+        true => own,
+        false => followed,
+    }
+}
+
+/// The machine and the process of each trace.
+fn homes(reader: &Reader) -> Vec<(u8, Option<i64>)> {
+    let mut homes = vec![(u8::MAX, None); reader.traces().len()];
+    for (stream, source) in reader.streams().iter().zip(Sources::new(reader).streams) {
+        if let Some(home) = homes.get_mut(stream.trace().index()) {
+            *home = (source.machine, source.process);
+        }
+    }
+    homes
+}
+
+impl Processes {
+    /// Whether a process is one of them, by its first thread.
+    #[must_use]
+    pub fn has(&self, process: ThreadId) -> bool {
+        self.0.contains(&process)
     }
 }
 
@@ -351,6 +457,24 @@ fn concerned_of(class: &EventClass) -> Concerned {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thread_is_the_command_s_by_what_its_number_was_while_it_lived() {
+        let known = [(5, true), (7, false), (9, true)];
+        for (born, end, wanted) in [
+            // Whose number the command had later.
+            (None, 5, false),
+            (Some(5), 7, true),
+            (Some(7), 9, false),
+            (Some(9), i64::MAX, true),
+            // Nothing says when it began, and nobody else had the number.
+            (None, i64::MAX, true),
+            (Some(8), 9, false),
+        ] {
+            assert_eq!(is_mine_in(&known, born, end), wanted, "{born:?} {end}");
+        }
+        assert!(!is_mine_in(&[], None, i64::MAX));
+    }
 
     #[test]
     fn threads_of_a_command_are_those_that_forks_lead_to() {
