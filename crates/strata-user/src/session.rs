@@ -960,8 +960,8 @@ fn patches(
 /// Gives a slot and its channel back.
 fn free(app: &Application, slot: u32, place: Option<(u64, u64)>) -> Result<(), Error> {
     let memory = app.memory();
-    let forgotten = forget_ids(app, slot);
-    // First: a thread of the process that came late finds that what it has mapped is not valid.
+    // First: a thread of the process that came late finds that what it has mapped is not valid; and should we be killed now,
+    // nobody takes what is left, records whose ids are forgotten, for a session's.
     let generation = memory.u64(session(slot) + offset_of!(user::Session, generation));
     generation.store(0, Ordering::SeqCst);
     // Before the slot is free: then the place is another's.
@@ -976,3 +976,4 @@ fn free(app: &Application, slot: u32, place: Option<(u64, u64)>) -> Result<(), E
 #[cfg(test)]
 #[path = "session_tests.rs"]
 mod tests;
+    let forgotten = forget_ids(app, slot);
