@@ -141,24 +141,14 @@ impl Trusted {
     /// This program is recorded.
     pub(super) fn hold(&self, application: &Application) {
         let mut state = lock(&self.state);
-        let needed = state.needed.entry(application.inode()).or_default();
-        *needed += 1;
-        if *needed == 1 {
-            state.waiting.push_back(Order::Hold(application.clone()));
-        }
+        state.need(application);
         state.tell();
     }
 
     /// What [`hold`](Self::hold) was called for, or a channel was expected to need, is written.
     pub(super) fn let_go(&self, inode: u64) {
         let mut state = lock(&self.state);
-        let Some(needed) = state.needed.get_mut(&inode) else { return };
-        *needed -= 1;
-        if *needed == 0 {
-            state.needed.remove(&inode);
-            state.estates.retain(|one| one.inode != inode);
-            state.waiting.push_back(Order::LetGo(inode));
-        }
+        state.need_no_more(inode);
         state.tell();
     }
 
@@ -182,6 +172,30 @@ impl Trusted {
 }
 
 impl State {
+    fn need(&mut self, application: &Application) {
+        let needed = self.needed.entry(application.inode()).or_default();
+        *needed += 1;
+        if *needed == 1 {
+            self.waiting.push_back(Order::Hold(application.clone()));
+        }
+    }
+
+    fn need_no_more(&mut self, inode: u64) {
+        let Some(needed) = self.needed.get_mut(&inode) else { return };
+        *needed -= 1;
+        if *needed > 0 {
+            return;
+        }
+        self.needed.remove(&inode);
+        self.estates.retain(|one| one.inode != inode);
+        // What the trustee was not told yet it need not be told: the descriptors are given back now.
+        let is_it = |order: &Order| matches!(order, Order::Hold(one) if one.inode() == inode);
+        match self.waiting.iter().position(is_it) {
+            Some(at) => drop(self.waiting.remove(at)),
+            None => self.waiting.push_back(Order::LetGo(inode)),
+        }
+    }
+
     fn tell(&mut self) {
         while let (Some(trust), Some(order)) = (&self.trust, self.waiting.front()) {
             let told = match order {
@@ -257,6 +271,29 @@ mod tests {
             Estate { inode: 1, entrusted: Entrusted { fd, pid, identity }, pidfd: None }.has_ended()
         };
         assert!(!of(std::process::id()) && of(u32::MAX));
+    }
+
+    #[test]
+    fn what_was_not_told_yet_is_not_told_when_nobody_needs_it_and_its_descriptors_are_given_back() {
+        let (program, _) = crate::scratch_tests::program();
+        let (mut state, inode) = (State::default(), program.inode());
+        let told = |state: &State| -> Vec<bool> {
+            state.waiting.iter().map(|order| matches!(order, Order::Hold(_))).collect()
+        };
+        state.need(&program);
+        state.need(&program);
+        state.need_no_more(inode);
+        assert_eq!(told(&state), [true]);
+        state.need_no_more(inode);
+        assert_eq!(told(&state), [false; 0]);
+        // What it was told before stays as it is.
+        state.need(&program);
+        state.waiting.clear();
+        state.need_no_more(inode);
+        assert_eq!(told(&state), [false]);
+        state.need(&program);
+        state.need_no_more(inode);
+        assert_eq!(told(&state), [false]);
     }
 
     #[test]
