@@ -265,13 +265,15 @@ fn stand(
     }
     let is_new = claim.kept(PLAN).is_err();
     let before = claim.kept(SLOTS).unwrap_or_default();
-    let slots = claim.begin(SLOTS).ok().map(|file| Slots::new(file, &before));
     let of_kernel = claim.kept(KERNEL).unwrap_or_default();
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let (controls, orders) = controls();
     let of = background::Of::Plan { stop_ends };
     let desk = Desk::open(claim, of, controls.clone(), &stop, group.as_deref())?;
+    let noting = Arc::clone(&desk);
+    let write = move |text: &str| noting.keep_open(SLOTS, text);
+    let slots = Slots::new(Box::new(write), &before).ok();
     // As long as there are no other threads.
     let trusted = slots.as_ref().and_then(|_| trusted(&name, &desk));
     let slots = match &trusted {

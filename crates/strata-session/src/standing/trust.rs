@@ -128,6 +128,11 @@ impl Trusted {
         state.tell();
     }
 
+    /// Is this held, or will be as soon as it can be said?
+    pub(super) fn holds(&self, inode: u64) -> bool {
+        lock(&self.state).needed.contains_key(&inode)
+    }
+
     /// What it held when this session began, of those that are still needed.
     pub(super) fn estates(&self) -> Vec<Estate> {
         lock(&self.state).estates.clone()
@@ -238,6 +243,15 @@ fn hold(trust: &Trust, application: &Application) -> Result<(), Errno> {
 }
 
 #[cfg(test)]
+impl Trusted {
+    /// Of a trustee that is gone, and was to hold this.
+    pub(super) fn holding(inode: u64) -> Trusted {
+        let state = State { needed: HashMap::from([(inode, 1)]), ..State::default() };
+        Trusted { state: Mutex::new(state), child: None, before: HashSet::new() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -298,7 +312,7 @@ mod tests {
 
     #[test]
     fn needed_is_what_any_channel_needs() {
-        let trusted = Trusted { state: Mutex::default(), child: None, before: HashSet::new() };
+        let trusted = Trusted::holding(5);
         lock(&trusted.state).needed.insert(5, 2);
         trusted.let_go(5);
         assert_eq!(lock(&trusted.state).needed.get(&5), Some(&1));
