@@ -27,12 +27,16 @@ struct Facts {
     inner_pid: Option<u32>,
     comm: Option<String>,
     exe: Option<String>,
+    /// It had ended when it was given to be held, and there is no descriptor that says so.
+    #[serde(default)]
+    ended: bool,
 }
 
 impl Facts {
     fn of(application: &Application) -> Facts {
         let Identity { uid, gid, inner_pid, comm, exe } = application.identity().clone();
-        Facts { pid: application.pid(), uid, gid, inner_pid, comm, exe }
+        let ended = application.pidfd().is_none() && !application.is_alive();
+        Facts { pid: application.pid(), uid, gid, inner_pid, comm, exe, ended }
     }
 
     fn identity(self) -> Identity {
@@ -46,8 +50,10 @@ impl Facts {
 pub(crate) struct Estate {
     pub(crate) inode: u64,
     pub(crate) entrusted: Entrusted,
-    /// `None`: the kernel has none.
+    /// `None`: the kernel has none, or it had ended before anybody had one.
     pidfd: Option<Arc<OwnedFd>>,
+    /// It has ended, or does not have this memory any more.
+    is_left: bool,
 }
 
 impl Estate {
@@ -57,13 +63,20 @@ impl Estate {
         let mut fds = held.fds.into_iter();
         let fd = Arc::new(fds.next()?);
         let pidfd = fds.next().map(Arc::new);
+        let is_left = facts.ended;
         let entrusted = Entrusted { fd, pid: facts.pid, identity: facts.identity() };
-        Some(Estate { inode: held.number, entrusted, pidfd })
+        Some(Estate { inode: held.number, entrusted, pidfd, is_left })
     }
 
-    /// Who lives is found as any program is.
-    pub(crate) fn has_ended(&self) -> bool {
+    /// The program was seen to live without this memory: it has become another one.
+    pub(crate) fn leave(&mut self) {
+        self.is_left = true;
+    }
+
+    /// Has the program ended, or become another one? Who lives is found as any program is.
+    pub(crate) fn is_left(&self) -> bool {
         match &self.pidfd {
+            _ if self.is_left => true,
             Some(pidfd) => {
                 let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
                 matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
@@ -243,6 +256,17 @@ fn hold(trust: &Trust, application: &Application) -> Result<(), Errno> {
 }
 
 #[cfg(test)]
+impl Estate {
+    /// As the trustee has it of a program that was recorded.
+    pub(crate) fn of_program(application: &Application) -> Estate {
+        let facts = serde_json::to_vec(&Facts::of(application)).unwrap();
+        let fds = [Some(application.shared_memory()), application.pidfd()];
+        let fds = fds.into_iter().flatten().map(|fd| fd.try_clone_to_owned().unwrap());
+        Estate::of(Held { number: application.inode(), facts, fds: fds.collect() }).unwrap()
+    }
+}
+
+#[cfg(test)]
 impl Trusted {
     /// Of a trustee that is gone, and was to hold this.
     pub(super) fn holding(inode: u64) -> Trusted {
@@ -282,9 +306,29 @@ mod tests {
         let fd = OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
         let of = |pid| {
             let (fd, identity) = (Arc::new(fd.try_clone().unwrap()), Identity::default());
-            Estate { inode: 1, entrusted: Entrusted { fd, pid, identity }, pidfd: None }.has_ended()
+            let entrusted = Entrusted { fd, pid, identity };
+            Estate { inode: 1, entrusted, pidfd: None, is_left: false }
         };
-        assert!(!of(std::process::id()) && of(u32::MAX));
+        let own = std::process::id();
+        assert!(!of(own).is_left() && of(u32::MAX).is_left());
+        // It lives, and has become another program.
+        let mut estate = of(own);
+        estate.leave();
+        assert!(estate.is_left());
+    }
+
+    #[test]
+    fn program_that_had_ended_when_it_was_held_has_whoever_has_its_number_now() {
+        let fd = OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
+        let of = |text: String| {
+            let fds = vec![fd.try_clone().unwrap()];
+            Estate::of(Held { number: 9, facts: text.into_bytes(), fds }).unwrap()
+        };
+        let own = std::process::id();
+        // As another version says it.
+        assert!(!of(format!("{{\"pid\": {own}}}")).is_left());
+        let facts = Facts { pid: own, ended: true, ..Facts::default() };
+        assert!(of(serde_json::to_string(&facts).unwrap()).is_left());
     }
 
     #[test]
