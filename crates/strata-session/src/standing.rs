@@ -730,6 +730,7 @@ impl<'a> Standing<'a> {
         let Recording { mut report, detaching } =
             self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None));
         report.triggers = idle;
+        report.remarks.extend(self.slots.as_ref().and_then(|slots| slots.untaken()));
         Recording { report, detaching: detaching.or(of_triggers) }
     }
 }

@@ -107,6 +107,18 @@ impl Slots {
         Slots { trusted: Some(Arc::clone(trusted)), ..self }
     }
 
+    /// Of programs of the session before that have ended, and that the trustee still holds since no channel has taken
+    /// them: what there is to say.
+    pub(crate) fn untaken(&self) -> Option<String> {
+        let number = self.trusted.as_ref()?.untaken();
+        (number > 0).then(|| {
+            format!(
+                "the session before this one was killed: what {number} of its programs had recorded that have ended is in no \
+                 trace, or not all of it: no channel of this session has taken it over"
+            )
+        })
+    }
+
     /// A line that cannot be written is missing after a kill only.
     fn note(&self, slot: Slot) {
         let is_held = |inode: u64| self.trusted.as_ref().is_some_and(|one| one.holds(inode));
@@ -166,6 +178,13 @@ impl ChannelSlots {
     pub(crate) fn let_go(&self, inode: u64) {
         if let Some(trusted) = &self.all.trusted {
             trusted.let_go(inode);
+        }
+    }
+
+    /// What this channel had, by the session that was killed, in a process of this memory is taken over, or will not be.
+    pub(crate) fn took(&self, inode: u64) {
+        if let Some(trusted) = &self.all.trusted {
+            trusted.took(inode);
         }
     }
 

@@ -99,6 +99,8 @@ struct State {
     trust: Option<Trust>,
     /// By inode number, who needs it: sessions in the program, of any channel.
     needed: HashMap<u64, u32>,
+    /// Of these, channels that had something in the program when the session was killed, and have not taken it over yet.
+    untaken: HashMap<u64, u32>,
     /// What it held when this session began, until nobody needs it.
     estates: Vec<Estate>,
     waiting: VecDeque<Order>,
@@ -133,7 +135,10 @@ impl Trusted {
         let mut state = lock(&self.state);
         for inode in &self.before {
             match channels.get(inode) {
-                Some(number) => drop(state.needed.insert(*inode, *number)),
+                Some(number) => {
+                    state.needed.insert(*inode, *number);
+                    state.untaken.insert(*inode, *number);
+                }
                 None => state.waiting.push_back(Order::LetGo(*inode)),
             }
         }
@@ -163,7 +168,27 @@ impl Trusted {
         state.tell();
     }
 
-    /// What [`hold`](Self::hold) was called for, or a channel was expected to need, is written.
+    /// A channel that was [expected](Self::expect) to need this has taken it over, or will not.
+    pub(super) fn took(&self, inode: u64) {
+        let mut state = lock(&self.state);
+        if let Some(number) = state.untaken.get_mut(&inode) {
+            *number -= 1;
+            if *number == 0 {
+                state.untaken.remove(&inode);
+            }
+        }
+        state.need_no_more(inode);
+        state.tell();
+    }
+
+    /// Programs that have ended of which a channel that was [expected](Self::expect) to need them has taken nothing over.
+    pub(super) fn untaken(&self) -> usize {
+        let state = lock(&self.state);
+        let is_one = |one: &&Estate| state.untaken.contains_key(&one.inode) && one.is_left();
+        state.estates.iter().filter(is_one).count()
+    }
+
+    /// What [`hold`](Self::hold) was called for is written.
     pub(super) fn let_go(&self, inode: u64) {
         let mut state = lock(&self.state);
         state.need_no_more(inode);
@@ -365,5 +390,25 @@ mod tests {
         trusted.let_go(5);
         assert!(lock(&trusted.state).needed.is_empty());
         assert_eq!(trusted.look(), None);
+    }
+
+    #[test]
+    fn what_no_channel_takes_over_is_counted_if_the_program_has_ended() {
+        let estate = |inode, is_left| {
+            let mut estate = Estate::of_program(&crate::scratch_tests::program().0);
+            (estate.inode, estate.is_left) = (inode, is_left);
+            estate
+        };
+        let estates = vec![estate(5, true), estate(6, false), estate(7, true)];
+        let state = Mutex::new(State { estates, ..State::default() });
+        let trusted = Trusted { state, child: None, before: HashSet::from([5, 6, 7]) };
+        trusted.expect(&HashMap::from([(5, 2), (6, 1)]));
+        assert_eq!(trusted.untaken(), 1);
+        trusted.took(5);
+        // Of the other channel.
+        assert_eq!(trusted.untaken(), 1);
+        trusted.took(5);
+        assert_eq!(trusted.untaken(), 0);
+        assert!(!trusted.holds(5) && trusted.holds(6));
     }
 }

@@ -21,7 +21,7 @@ impl Keeper {
         let mut ended = Vec::new();
         for estate in std::mem::take(&mut self.estates) {
             match self.known.contains(estate.inode) {
-                true => slots.let_go(estate.inode),
+                true => slots.took(estate.inode),
                 false if last || estate.is_left() => ended.push(estate),
                 false => self.estates.push(estate),
             }
@@ -49,7 +49,7 @@ impl Keeper {
             for process in self.processes.iter().filter(|one| is_it(one.application().inode())) {
                 process.had_ended();
             }
-            slots.let_go(estate.inode);
+            slots.took(estate.inode);
         }
         self.finish_starts(0);
     }
