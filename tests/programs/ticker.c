@@ -8,7 +8,8 @@
  *   ticker idle            none at all
  *
  * behind these, "closed": it closes the descriptor of its shared memory first, as programs do that close all;
- * "hidden": its own user may not look into it any more; "fails": its exit status is 3.
+ * "hidden": its own user may not look into it any more; "fails": its exit status is 3; "becomes": instead of ending, it
+ * becomes `sleep 100`.
  *
  * It prints "ready" when it runs, and in the end how many events it emitted while somebody recorded it.
  */
@@ -106,5 +107,7 @@ int main(int argc, char **argv)
 		while (!told_to_end(100))
 			;
 	test_count("ticker", emitted);
+	if (argc > 3 && !strcmp(argv[3], "becomes"))
+		test_must(execlp("sleep", "sleep", "100", (char *)NULL) == 0);
 	return argc > 3 && !strcmp(argv[3], "fails") ? 3 : 0;
 }

@@ -15,9 +15,12 @@ use std::thread;
 
 use anyhow::{bail, Context as _, Result};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::{getrlimit, Resource};
 use serde_json::{json, Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, PLAN, SLOTS, VERDICT};
 use strata_kernel::filter::cgroup;
+use strata_session::command::Inherited;
 use strata_session::plan::{Change, ChannelOf, LayerOf, Plan, CHANNEL, PLAN_BYTES_MAX};
 use strata_session::report::Notice;
 use strata_session::standing::Left;
@@ -265,15 +268,22 @@ fn stand(
     }
     let is_new = claim.kept(PLAN).is_err();
     let before = claim.kept(SLOTS).unwrap_or_default();
-    let slots = claim.begin(SLOTS).ok().map(|file| Slots::new(file, &before));
     let of_kernel = claim.kept(KERNEL).unwrap_or_default();
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let (controls, orders) = controls();
     let of = background::Of::Plan { stop_ends };
     let desk = Desk::open(claim, of, controls.clone(), &stop, group.as_deref())?;
+    let noting = Arc::clone(&desk);
+    let write = move |text: &str| noting.keep_open(SLOTS, text);
+    let slots = Slots::new(Box::new(write), &before).ok();
+    // What the trustee holds is open here, too.
+    let inherited = Inherited::prepare().context("prepare this program")?;
     // As long as there are no other threads.
-    let trusted = slots.as_ref().and_then(|_| trusted(&name, &desk));
+    let trusted = match &slots {
+        Some(_) => trusted(&name, &desk)?,
+        None => None,
+    };
     let slots = match &trusted {
         Some(trusted) => slots.map(|slots| slots.entrusted(trusted)),
         None => slots,
@@ -315,7 +325,7 @@ fn stand(
             };
             thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
         }
-        let left = Left { slots, kept, goes_on };
+        let left = Left { slots, kept, inherited: Some(inherited), goes_on };
         let result = standing::stand(&name, plan, left, &stop, &orders, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);
@@ -325,10 +335,11 @@ fn stand(
     let result = result?;
     if result.is_ok() || is_new {
         // Else it is still to be made again.
+        // First: where the trustee cannot be told, it sees by it that nobody will come.
+        desk.forget();
         if let Some(trusted) = trusted {
             trusted.end();
         }
-        desk.forget();
     }
     let report = result?.report;
     if at_once.is_some_and(|one| matches!(one.begun.get(), Some(Err(_)))) {
@@ -342,16 +353,26 @@ fn stand(
 }
 
 /// Who holds the memory of programs, should the session be killed.
-fn trusted(name: &str, desk: &Desk) -> Option<Arc<Trusted>> {
+///
+/// # Errors
+/// There is one, and what it holds does not find room here: this session would leave it for good.
+fn trusted(name: &str, desk: &Desk) -> Result<Option<Arc<Trusted>>> {
     match strata_session::trustee(desk.claim()) {
-        Ok(trusted) => Some(Arc::new(trusted)),
+        Ok(trusted) => Ok(Some(Arc::new(trusted))),
+        Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+            let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+            bail!(
+                "session '{name}': its strata-trustee holds the memory of more programs than this process may have open \
+                 ({limit} files). Raise that limit (ulimit -H -n), or give them up: strata destroy {name}"
+            )
+        }
         Err(error) => {
             let text = format!(
                 "session '{name}': no process can hold programs' memory: {error}. If the session is killed, what programs \
                  that have ended had recorded, and nobody had written, is gone"
             );
             talk::message(&Message { weight: Weight::Warning, text });
-            None
+            Ok(None)
         }
     }
 }

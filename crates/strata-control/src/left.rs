@@ -169,23 +169,25 @@ impl Claim {
     /// # Errors
     /// What the system says; what is there stays.
     pub fn keep(&self, kind: &str, text: &str) -> io::Result<()> {
+        self.keep_open(kind, text).map(drop)
+    }
+
+    /// The same; what is written to the file is appended.
+    ///
+    /// # Errors
+    /// As [`keep`](Self::keep).
+    pub fn keep_open(&self, kind: &str, text: &str) -> io::Result<File> {
         let (folder, name) = (self.folder(), self.name());
         let new = format!("{name}.{NEW}");
-        let written = make(folder, &new).and_then(|mut file| file.write_all(text.as_bytes()));
-        let done = written
-            .and_then(|()| Ok(fs::renameat(folder, &*new, folder, format!("{name}.{kind}"))?));
+        let done = make(folder, &new).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            fs::renameat(folder, &*new, folder, format!("{name}.{kind}"))?;
+            Ok(file)
+        });
         if done.is_err() {
             let _ = fs::unlinkat(folder, &*new, AtFlags::empty());
         }
         done
-    }
-
-    /// An empty file of this kind, in the place of what is there.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn begin(&self, kind: &str) -> io::Result<File> {
-        make(self.folder(), &format!("{}.{kind}", self.name()))
     }
 
     /// Removes a file of this kind, if there is one.

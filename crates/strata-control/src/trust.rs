@@ -77,6 +77,8 @@ enum Message {
     End,
     /// That was all.
     All,
+    /// It did not come whole: it was longer, or this process may not have so many descriptors.
+    Cut,
     /// None of these: it changes nothing.
     Nonsense,
 }
@@ -89,8 +91,11 @@ impl Message {
             return Message::Nonsense;
         };
         let facts = &bytes[HEADER_BYTES..];
-        if is_cut || u64::from_le_bytes(magic) != MAGIC || facts.len() > FACTS_BYTES_MAX {
+        if u64::from_le_bytes(magic) != MAGIC || facts.len() > FACTS_BYTES_MAX {
             return Message::Nonsense;
+        }
+        if is_cut {
+            return Message::Cut;
         }
         let number = u64::from_le_bytes(number);
         let is_bare = facts.is_empty() && fds.is_empty();
@@ -194,7 +199,8 @@ impl Claim {
     /// The trustee that the session of this name has left that was killed, and what it holds; `None`: there is none.
     ///
     /// # Errors
-    /// What the system says; it is another user's, or does not answer.
+    /// What the system says; it is another user's, or does not answer. [`Errno::MFILE`]: it holds more than this process may
+    /// have open, and goes on doing so.
     pub fn trustee(&self) -> io::Result<Option<(Trust, Vec<Held>)>> {
         let socket = new_socket()?;
         for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
@@ -215,6 +221,7 @@ impl Claim {
             match hear(socket.as_fd()) {
                 Ok(Some(Message::Hold(held))) => all.push(held),
                 Ok(Some(Message::All)) => return Ok(Some((Trust(socket), all))),
+                Ok(Some(Message::Cut)) => return Err(Errno::MFILE.into()),
                 Ok(Some(_)) => {}
                 // It held nothing, and was just about to end.
                 Ok(None) | Err(Errno::CONNRESET) => return Ok(None),
@@ -310,7 +317,7 @@ fn attend(session: BorrowedFd<'_>, held: &mut BTreeMap<u64, Held>) -> Gone {
             Ok(Some(Message::Hold(one))) if held.len() < most => drop(held.insert(one.number, one)),
             Ok(Some(Message::Drop(number))) => drop(held.remove(&number)),
             Ok(Some(Message::End)) => return Gone::Ended,
-            Ok(Some(Message::Hold(_) | Message::All | Message::Nonsense)) => {}
+            Ok(Some(Message::Hold(_) | Message::All | Message::Cut | Message::Nonsense)) => {}
             Ok(None) | Err(_) => return Gone::Killed,
         }
     }

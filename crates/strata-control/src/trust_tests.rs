@@ -208,6 +208,33 @@ fn malicious_messages_change_nothing_and_leave_no_descriptor() {
 }
 
 #[test]
+fn what_does_not_find_room_here_is_said_and_stays_held() {
+    let bench = Bench::new("cut");
+    let claim = bench.folder.claim("one").unwrap();
+    let trustee = claim.new_trustee().unwrap();
+    let (fd, mut other) = pair();
+    thread::scope(|scope| {
+        let serving = scope.spawn(move || {
+            let session = accept_with(&trustee.listener, SocketFlags::CLOEXEC).unwrap();
+            // To the other end it is as if it could have fewer open: there is no room for the last ones.
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let fds = [fd.as_fd(); 8];
+            assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+            let text = bytes(MAGIC, HOLD.into(), 1, b"facts");
+            sendmsg(&session, &[IoSlice::new(&text)], &mut control, SendFlags::NOSIGNAL).unwrap();
+            let _ = say(session.as_fd(), (ALL, 0), &[], &[], SendFlags::empty());
+            fd
+        });
+        let error = claim.trustee().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::MFILE.raw_os_error()), "{error}");
+        // Nobody but the trustee has it.
+        drop(serving.join().unwrap());
+    });
+    assert_eq!(other.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
 fn bytes_that_are_anything_never_make_a_message_panic() {
     let mut seed = 0x9e37_79b9_7f4a_7c15u64;
     let whole: Vec<Vec<u8>> = [HOLD, DROP, END, ALL]
@@ -234,7 +261,7 @@ fn bytes_that_are_anything_never_make_a_message_panic() {
             _ => Vec::new(),
         };
         match Message::decode(&text, fds, number % 11 == 0) {
-            Message::Nonsense => others += 1,
+            Message::Nonsense | Message::Cut => others += 1,
             _ => understood += 1,
         }
     }

@@ -1,15 +1,18 @@
 //! What tests of several modules need: a folder, and a channel of records as a process or the kernel has one.
 
 use std::fs;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::fs::{ftruncate, memfd_create, MemfdFlags};
+use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
+use strata_abi::user;
 use strata_collect::{Error, Keep, Output, Sink};
 use strata_ctf::metadata::Version;
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
+use strata_user::Application;
 
 use crate::output::describe::Machine;
 use crate::session::layer::Context;
@@ -57,6 +60,25 @@ fn made(nr_cpus: u32, loss_mode: LossMode) -> (Channel, OwnedFd) {
     ftruncate(&memory, bytes).unwrap();
     let mapping = Mapping::new(memory.as_fd(), 0, bytes).unwrap();
     (Channel::format(mapping, &attr).unwrap(), memory)
+}
+
+/// This process as a program without tracepoints, which no tracer finds, and its memory.
+pub(crate) fn program() -> (Application, OwnedFd) {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = memfd_create("strata-test", flags).unwrap();
+    ftruncate(&memory, user::CHANNELS_OFFSET.into()).unwrap();
+    fcntl_add_seals(&memory, SealFlags::SHRINK).unwrap();
+    let put = |offset: usize, bytes: &[u8]| {
+        assert_eq!(rustix::io::pwrite(&memory, bytes, offset as u64), Ok(bytes.len()));
+    };
+    let pid = std::process::id();
+    put(offset_of!(user::Control, version), &user::VERSION.to_ne_bytes());
+    put(offset_of!(user::Control, pid), &pid.to_ne_bytes());
+    put(offset_of!(user::Control, nr_cpus), &1u32.to_ne_bytes());
+    let started = strata_user::Clock::monotonic_ns();
+    put(offset_of!(user::Control, started_ns), &started.to_ne_bytes());
+    put(offset_of!(user::Control, magic), &user::MAGIC.to_ne_bytes());
+    (Application::open(memory.try_clone().unwrap(), pid).unwrap(), memory)
 }
 
 /// What layers have in common, with this output.

@@ -29,6 +29,7 @@ use crate::output::folder::below;
 use crate::plan::{
     Action, Change, Channel, EventRule, LayerOf, Plan, PlanError, Settle, Trigger, CHANNEL,
 };
+use crate::record::command::Inherited;
 use crate::record::MEMORY_MIN;
 use crate::report::advice::advise;
 use crate::report::gaps::{losses, Found, Late, Unreached};
@@ -143,6 +144,7 @@ struct Standing<'a> {
     signals: u64,
     slots: Option<Arc<Slots>>,
     kept: Option<Arc<KernelKept>>,
+    inherited: Option<Inherited>,
 }
 
 /// What the session of this plan has left that was killed, and where this one notes what it would leave.
@@ -152,6 +154,8 @@ pub struct Left {
     pub slots: Option<Slots>,
     /// What is pinned in the kernel.
     pub kept: Option<KernelKept>,
+    /// What this process has changed of itself, and commands of triggers shall not have.
+    pub inherited: Option<Inherited>,
     /// The plan's folder has parts of its trace: this session adds further ones.
     pub goes_on: bool,
 }
@@ -170,7 +174,7 @@ pub fn stand(
     orders: &Orders,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Recording, SessionError> {
-    let Left { slots, kept, goes_on } = left;
+    let Left { slots, kept, inherited, goes_on } = left;
     plan.check()?;
     memory::reserve(MEMORY_MIN).map_err(|_| SessionError::System {
         what: "reserve 32 MiB of memory (ulimit -v)",
@@ -181,6 +185,7 @@ pub fn stand(
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
     let mut standing = Standing::new(name, plan, goes_on, Rc::new(maker), Arc::default())?;
     standing.slots = slots.map(Arc::new);
+    standing.inherited = inherited;
     standing.kept = kept.filter(|_| standing.plan.keep).map(Arc::new);
     // As long as there is no layer that needs more.
     standing.session.ask_with(Work::Kernel);
@@ -220,6 +225,7 @@ impl<'a> Standing<'a> {
             signals: 0,
             slots: None,
             kept: None,
+            inherited: None,
         })
     }
 
@@ -681,7 +687,7 @@ impl<'a> Standing<'a> {
                 Action::Start => said(self.start(notify)),
                 Action::Stop => said(self.pause(notify)),
                 Action::Run { command } => {
-                    self.triggers.all[index].run(&self.name, &command);
+                    self.triggers.all[index].run(&self.name, &command, self.inherited.as_ref());
                     Ok(())
                 }
                 Action::Rotate => {
@@ -730,6 +736,7 @@ impl<'a> Standing<'a> {
         let Recording { mut report, detaching } =
             self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None));
         report.triggers = idle;
+        report.remarks.extend(self.slots.as_ref().and_then(|slots| slots.untaken()));
         Recording { report, detaching: detaching.or(of_triggers) }
     }
 }

@@ -444,6 +444,22 @@ impl Error {
         matches!(self, Error::Held { .. } | Error::UserHeld { .. } | Error::AllHeld { .. })
     }
 
+    /// Nothing is wrong with the process or its memory: what was lacking may be there another time.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        use strata_ring::Error as Ring;
+        match self {
+            Error::Crowded { .. }
+            | Error::Descriptors { .. }
+            | Error::Locked { .. }
+            | Error::System { .. } => true,
+            Error::Channel { source, .. } => {
+                matches!(source, Ring::Map { .. } | Ring::NoMemory(_))
+            }
+            error => error.is_held(),
+        }
+    }
+
     /// The system does not let us.
     #[must_use]
     pub fn is_denied(&self) -> bool {

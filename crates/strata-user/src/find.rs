@@ -55,6 +55,9 @@ pub struct Findings {
     pub errors: Vec<Error>,
     /// Of those that were refused, or of which there is an error: who was started with the session asked for.
     pub of_session: HashSet<u32>,
+    /// Processes that were looked at to the end: memory that is not among that of [`applications`](Self::applications),
+    /// they do not have, nor any that is not their own.
+    pub looked: HashSet<u32>,
     /// How long nothing was done, for those of whom the kernel tells nothing.
     pub waited: Duration,
 }
@@ -107,6 +110,7 @@ pub fn find_of_session(
                 findings.refused.append(&mut found.refused);
                 findings.errors.append(&mut found.errors);
                 findings.of_session.extend(found.of_session);
+                findings.looked.extend(found.looked);
             }
             Err(error) => findings.errors.push(error),
         }
@@ -176,6 +180,9 @@ fn look_for(pid: u32, who: &Who, door: &Door<'_>, findings: &mut Findings) -> Re
         true => looked,
         false => Err(Error::Gone { pid }),
     };
+    if looked.is_ok() {
+        findings.looked.insert(pid);
+    }
     match looked {
         Err(error) if error.is_gone() && !by_number => (),
         Err(error) => findings.errors.push(error),
@@ -399,6 +406,8 @@ mod tests {
         let all = found(&Who::Everyone);
         let count = |pid| pids_of(&all).iter().filter(|found| **found == pid).count();
         assert_eq!((count(parent.pid), count(child.id())), (1, 0));
+        // That it has no memory of its own is known as well.
+        assert!(all.looked.contains(&parent.pid) && all.looked.contains(&child.id()));
         assert_eq!(count(std::process::id()), 0);
         let uid = geteuid().as_raw();
         assert!(pids_of(&found(&Who::User(uid))).contains(&parent.pid));

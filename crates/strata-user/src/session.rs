@@ -245,15 +245,25 @@ impl AppSession {
         session.format.large_header = copy.flags & user::SESSION_LARGE_HEADER != 0;
         // As we have asked for it: a process that writes otherwise makes its own records unreadable.
         session.format.vtid = spec.vtid;
-        // What was asked for when the slot was made: it may have been something else.
-        session.format.contexts = session.slot_contexts()?;
         session.place = place;
         session.channel = Some(channel);
-        session.beat()?;
-        session.clock_due = Instant::now() + session.publisher.publish(memory, clock);
-        session.update()?;
-        session.settle(true)?;
-        Ok(session)
+        match session.take_up(clock) {
+            // What it has recorded stays: it may be tried again.
+            Err(error) if !app.is_alive() => {
+                session.leave();
+                Err(error)
+            }
+            taken => taken.map(|()| session),
+        }
+    }
+
+    fn take_up(&mut self, clock: &Clock) -> Result<(), Error> {
+        // What was asked for when the slot was made: it may have been something else.
+        self.format.contexts = self.slot_contexts()?;
+        self.beat()?;
+        self.clock_due = Instant::now() + self.publisher.publish(self.app.memory(), clock);
+        self.update()?;
+        self.settle(true)
     }
 
     /// The contexts that the slot says its records have.
@@ -351,6 +361,12 @@ impl AppSession {
     /// The channel, once: for whoever reads it. It may be used until [`release`](Self::release).
     pub fn take_channel(&mut self) -> Option<Channel> {
         self.channel.take()
+    }
+
+    /// What its channel takes, until somebody has [taken](Self::take_channel) that \[byte\].
+    #[must_use]
+    pub fn channel_bytes(&self) -> u64 {
+        self.channel.as_ref().map_or(0, Channel::mapped_bytes)
     }
 
     /// The kinds of event records so far, in order of their ids; each is made when it is asked for.
@@ -762,6 +778,11 @@ impl AppSession {
         stopped.and(released).and(restored)
     }
 
+    /// Leaves it as it is in the process: whoever takes it over next finds all of it.
+    pub fn leave(mut self) {
+        (self.stopped, self.released) = (true, true);
+    }
+
     fn give_back(&mut self) -> Result<(), Error> {
         if std::mem::replace(&mut self.released, true) {
             return Ok(());
@@ -960,10 +981,11 @@ fn patches(
 /// Gives a slot and its channel back.
 fn free(app: &Application, slot: u32, place: Option<(u64, u64)>) -> Result<(), Error> {
     let memory = app.memory();
-    let forgotten = forget_ids(app, slot);
-    // First: a thread of the process that came late finds that what it has mapped is not valid.
+    // First: a thread of the process that came late finds that what it has mapped is not valid; and should we be killed now,
+    // nobody takes what is left, records whose ids are forgotten, for a session's.
     let generation = memory.u64(session(slot) + offset_of!(user::Session, generation));
     generation.store(0, Ordering::SeqCst);
+    let forgotten = forget_ids(app, slot);
     // Before the slot is free: then the place is another's.
     let punched = place.map_or(Ok(()), |(begin, end)| memory.punch(begin, end - begin));
     let status = memory.u32(session(slot) + offset_of!(user::Session, status));

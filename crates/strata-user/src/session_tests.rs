@@ -460,6 +460,30 @@ fn start_in_a_process_that_has_ended_says_gone_and_adopt_reads_the_rest() {
 }
 
 #[test]
+fn adopt_that_fails_leaves_what_a_process_has_recorded_that_has_ended() {
+    for (has_ended, left) in [(true, (user::SESSION_ACTIVE, 9)), (false, (user::SESSION_FREE, 0))] {
+        let mut fake = armed(9);
+        if has_ended {
+            fake.pid = u32::MAX;
+        }
+        let nr = crate::memory::session(0) + offset_of!(user::Session, nr_contexts);
+        fake.put_u32(nr, user::CONTEXTS_MAX + 1);
+        let app = fake.open();
+        let error = AppSession::adopt(&app, 9, &spec(&["*"]), &clock()).unwrap_err();
+        assert!(matches!(error, Error::Value { .. }) && !error.may_pass(), "{error}");
+        let found = (status(&fake, 0), fake.session_u64(0, offset_of!(user::Session, generation)));
+        assert_eq!(found, left);
+        fake.put_u32(nr, 0);
+        if has_ended {
+            let session = AppSession::adopt(&app, 9, &spec(&["*"]), &clock()).unwrap();
+            assert!(session.channel_bytes() > 0);
+            session.leave();
+            assert_eq!(app.session_generations(), [9]);
+        }
+    }
+}
+
+#[test]
 fn adopt_of_what_a_killed_tracer_was_about_to_end_is_for_processes_that_have_ended() {
     let mut fake = armed(9);
     fake.put_u32(

@@ -298,9 +298,14 @@ impl Desk {
 
     /// Keeps this text, should it be killed.
     pub fn keep(&self, kind: &str, text: &str) -> io::Result<()> {
+        self.keep_open(kind, text).map(drop)
+    }
+
+    /// The same; what is written to the file is appended.
+    pub fn keep_open(&self, kind: &str, text: &str) -> io::Result<File> {
         // One at a time: they are made under one name.
         let _kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        self.listener.claim().keep(kind, text)
+        self.listener.claim().keep_open(kind, text)
     }
 
     /// So that it can be made again, should it be killed. Until it has ended.

@@ -261,6 +261,8 @@ impl Keeper {
 
     /// Let in who is there already, unless `tell` breaks, which hears how far it is.
     pub(crate) fn begin(&mut self, tell: &mut Tell<'_>) {
+        // First: new programs shall not have the memory that is for them.
+        self.take_estates(false);
         match &self.target {
             ProcessTarget::Command { .. } => {}
             ProcessTarget::Processes(_) => self.search(true, tell),
@@ -270,7 +272,7 @@ impl Keeper {
                 self.search(true, tell);
             }
         }
-        self.take_estates();
+        self.take_estates(false);
         self.tell_left();
         // For all together: what is recorded from the begin is told at the begin.
         let end = Instant::now() + LOCK_PATIENCE;
@@ -304,7 +306,7 @@ impl Keeper {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
                 });
-                self.take_estates();
+                self.take_estates(false);
             }
             if !self.held.is_empty() && Instant::now() >= self.next_held {
                 self.try_held();
@@ -334,7 +336,7 @@ impl Keeper {
         self.try_held();
         if !self.shared.has_failed() {
             self.search(false, &mut |_| ControlFlow::Continue(()));
-            self.take_estates();
+            self.take_estates(true);
         }
         self.try_locked(true);
         for process in self.processes.clone() {
@@ -629,6 +631,7 @@ impl Keeper {
     fn found(&mut self, findings: Findings, first: bool, tell: &mut Tell<'_>) {
         let asked_for = first || matches!(self.target, ProcessTarget::Everyone);
         let came = if asked_for { Came::Invited } else { Came::ByItself };
+        self.look_who_has_left(&findings);
         let total = findings.applications.len() as u64;
         for (admitted, application) in findings.applications.iter().enumerate() {
             let inode = application.inode();
@@ -826,7 +829,7 @@ impl Keeper {
         let age = now.saturating_sub(begun);
         let is_outdated = self.catch_up(&mut session, age);
         let changes = lock(&self.sources.book).changes();
-        let traced = self.hand_to_pump(session, changes, channel, memory);
+        let traced = self.hand_to_pump(session, changes, (channel, memory), false);
         self.tell_name(traced.application());
         // Who has inherited a session has recorded since it began.
         if until.is_none() {
@@ -845,19 +848,22 @@ impl Keeper {
         self.finish_starts(STARTING_MAX);
     }
 
-    /// From now on its packets are taken; `changes`: see [`Traced::changes`].
+    /// From now on its packets are taken; `changes`: see [`Traced::changes`]. `is_part`: another one has its place.
     fn hand_to_pump(
         &mut self,
         session: AppSession,
         changes: u64,
-        channel: Channel,
-        memory: Share,
+        (channel, memory): (Channel, Share),
+        is_part: bool,
     ) -> Arc<Traced> {
         if let Some(slots) = &self.sources.context.slots {
             slots.hold(session.generation(), session.application());
         }
         let format = session.format();
         let traced = Arc::new(Traced::new(session, changes));
+        if is_part {
+            traced.replace();
+        }
         self.processes.push(Arc::clone(&traced));
         self.starting.push_back(Arc::clone(&traced));
         if let Some(orders) = &self.orders {

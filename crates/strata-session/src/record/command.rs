@@ -100,6 +100,13 @@ impl Inherited {
         Ok(Inherited { nofile, file_size_signal_ignored })
     }
 
+    /// What this command starts has all as it was before, and these descriptors, which stay open until then.
+    pub(crate) fn restore_for(&self, command: &mut Command, keep_open: Vec<RawFd>) {
+        let inherited = self.clone();
+        // SAFETY: restore() makes system calls only; it allocates nothing and takes no lock.
+        unsafe { command.pre_exec(move || inherited.restore(&keep_open)) };
+    }
+
     /// In the child, between fork and exec: only calls that a signal handler may make.
     fn restore(&self, keep_open: &[RawFd]) -> io::Result<()> {
         setrlimit(Resource::Nofile, self.nofile)?;
@@ -138,13 +145,11 @@ impl Running {
         let empty = OsString::new();
         let (program, arguments) = command.split_first().unwrap_or((&empty, &[]));
         let fds: Vec<RawFd> = keep_open.iter().map(AsRawFd::as_raw_fd).collect();
-        let inherited = inherited.clone();
         let mut prepared = Command::new(program);
 
         prepared.args(arguments);
         prepared.envs(environment.iter().map(|(name, value)| (name, value)));
-        // SAFETY: restore() makes system calls only; it allocates nothing and takes no lock.
-        unsafe { prepared.pre_exec(move || inherited.restore(&fds)) };
+        inherited.restore_for(&mut prepared, fds);
         let child = prepared.spawn().map_err(|error| start_error(program, error))?;
         // Without a pidfd (kernels before 5.3) wait() looks every few milliseconds.
         let pidfd = Pid::from_child(&child);

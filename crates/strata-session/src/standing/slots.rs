@@ -2,8 +2,9 @@
 //! that was killed finds its slots, which are still in the programs' memory.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -12,8 +13,12 @@ use strata_user::Application;
 use crate::session::lock::lock;
 use crate::standing::trust::{Estate, Trusted};
 
-/// Lines that are noted; beyond, those of processes that have ended are let go, then the oldest.
+/// Lines that are noted; beyond, those of processes that have ended are let go, then the oldest. But for those of programs
+/// that the trustee holds: it lets go of what nobody has noted.
 const LINES_MAX: usize = 8192;
+
+/// Keeps a text outside of the session, in the place of the one before, and gives the file that has it: lines are appended.
+pub type Write = Box<dyn Fn(&str) -> io::Result<File> + Send + Sync>;
 
 /// One session in one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +46,29 @@ impl Slot {
     }
 }
 
+/// What is noted, and where.
+struct Noted {
+    write: Write,
+    file: File,
+    all: Vec<Slot>,
+    /// With so many it is looked at who is still of interest.
+    limit: usize,
+}
+
+impl fmt::Debug for Noted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Noted").field("all", &self.all).finish_non_exhaustive()
+    }
+}
+
+fn text_of(all: &[Slot]) -> String {
+    all.iter().map(Slot::line).collect()
+}
+
 /// Of a session: those that it has, and those that the one before has left.
 #[derive(Debug)]
 pub struct Slots {
-    noted: Mutex<(File, Vec<Slot>)>,
+    noted: Mutex<Noted>,
     left: Vec<Slot>,
     trusted: Option<Arc<Trusted>>,
 }
@@ -57,19 +81,19 @@ pub(crate) struct ChannelSlots {
 }
 
 impl Slots {
-    /// Noted in this file, which is empty and open for appending. `before`: what the session has noted that was killed.
-    #[must_use]
-    pub fn new(file: File, before: &str) -> Slots {
+    /// Noted by this. `before`: what the session has noted that was killed.
+    ///
+    /// # Errors
+    /// Nothing can be noted; what is there stays.
+    pub fn new(write: Write, before: &str) -> io::Result<Slots> {
         // What follows the last end of a line was not written to its end.
         let whole = before.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        let mut left: Vec<Slot> = whole.lines().filter_map(Slot::parse).collect();
-        left.drain(..left.len().saturating_sub(LINES_MAX));
-        let slots = Slots { noted: Mutex::new((file, Vec::new())), left, trusted: None };
+        let left: Vec<Slot> = whole.lines().filter_map(Slot::parse).collect();
         // Should this one be killed before it has found them, the next one does.
-        for slot in slots.left.clone() {
-            slots.note(slot);
-        }
-        slots
+        let all = left.clone();
+        let file = write(&text_of(&all))?;
+        let noted = Noted { write, file, limit: LINES_MAX.max(2 * all.len()), all };
+        Ok(Slots { noted: Mutex::new(noted), left, trusted: None })
     }
 
     /// The same; the memory of programs is held by this trustee, should the session be killed.
@@ -83,20 +107,51 @@ impl Slots {
         Slots { trusted: Some(Arc::clone(trusted)), ..self }
     }
 
+    /// Of programs of the session before that have ended, and that the trustee still holds since no channel has taken
+    /// them: what there is to say.
+    pub(crate) fn untaken(&self) -> Option<String> {
+        let number = self.trusted.as_ref()?.untaken();
+        (number > 0).then(|| {
+            format!(
+                "the session before this one was killed: what {number} of its programs had recorded that have ended is in no \
+                 trace, or not all of it: no channel of this session has taken it over"
+            )
+        })
+    }
+
     /// A line that cannot be written is missing after a kill only.
     fn note(&self, slot: Slot) {
+        let is_held = |inode: u64| self.trusted.as_ref().is_some_and(|one| one.holds(inode));
         let mut noted = lock(&self.noted);
-        let (file, all) = &mut *noted;
-        if all.len() < LINES_MAX {
-            let _ = file.write_all(slot.line().as_bytes());
-            all.push(slot);
+        let noted = &mut *noted;
+        if noted.all.len() < noted.limit {
+            let written = noted.file.write_all(slot.line().as_bytes());
+            noted.all.push(slot);
+            if written.is_err() {
+                // A part of it may be there: next time, all of them are written.
+                noted.limit = 0;
+            }
             return;
         }
-        all.retain(|one| Path::new("/proc").join(one.pid.to_string()).exists());
-        all.drain(..all.len().saturating_sub(LINES_MAX / 2));
-        all.push(slot);
-        let text: String = all.iter().map(Slot::line).collect();
-        let _ = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
+        let kept = |one: &Slot| {
+            is_held(one.inode) || Path::new("/proc").join(one.pid.to_string()).exists()
+        };
+        noted.all.retain(kept);
+        let mut too_many = noted.all.len().saturating_sub(LINES_MAX / 2);
+        noted.all.retain(|one| {
+            let goes = too_many > 0 && !is_held(one.inode);
+            too_many -= usize::from(goes);
+            !goes
+        });
+        noted.all.push(slot);
+        match (noted.write)(&text_of(&noted.all)) {
+            Ok(file) => {
+                noted.file = file;
+                noted.limit = LINES_MAX.max(2 * noted.all.len());
+            }
+            // Those before are still there.
+            Err(_) => noted.limit = 0,
+        }
     }
 }
 
@@ -126,6 +181,13 @@ impl ChannelSlots {
         }
     }
 
+    /// What this channel had, by the session that was killed, in a process of this memory is taken over, or will not be.
+    pub(crate) fn took(&self, inode: u64) {
+        if let Some(trusted) = &self.all.trusted {
+            trusted.took(inode);
+        }
+    }
+
     /// Of the programs that the session has left that was killed, those whose memory its trustee holds.
     pub(crate) fn estates(&self) -> Vec<Estate> {
         let Some(trusted) = &self.all.trusted else { return Vec::new() };
@@ -151,27 +213,60 @@ mod tests {
     #[test]
     fn slots_that_were_noted_are_left_and_those_of_nobody_are_not() {
         let path = std::env::temp_dir().join(format!("strata-slots-{}", std::process::id()));
-        let open = || File::options().create(true).append(true).open(&path).unwrap();
+        let write = || -> Write {
+            let path = path.clone();
+            Box::new(move |text| {
+                let new = path.with_extension("new");
+                let mut file = File::create(&new)?;
+                file.write_all(text.as_bytes())?;
+                std::fs::rename(new, &path)?;
+                Ok(file)
+            })
+        };
+        let new = |before: &str| Slots::new(write(), before).unwrap();
         let of = |slots: Slots, channel: &str| ChannelSlots {
             all: Arc::new(slots),
             channel: channel.to_owned(),
         };
-        let big = of(Slots::new(open(), ""), "big");
+        let big = of(new(""), "big");
         big.note(u64::MAX, 7, 9);
         let text =
             std::fs::read_to_string(&path).unwrap() + "odd\nbig 1 2 3\nbig 0000000000000001 2";
-        let again = of(Slots::new(open(), &text), "big");
+        let again = of(new(&text), "big");
         let left: Vec<&Slot> = again.left().collect();
         assert_eq!(left.len(), 1);
         assert_eq!((left[0].generation, left[0].pid, left[0].inode), (u64::MAX, 7, 9));
-        assert_eq!(of(Slots::new(open(), &text), "small").left().count(), 0);
-        // No process has this number: only our own is kept.
+        // It is there at once.
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "big ffffffffffffffff 7 9\n");
+        assert_eq!(of(new(&text), "small").left().count(), 0);
+        // No process has this number: only our own is kept, and who is held.
+        let again = of(new(&text).entrusted(&Arc::new(Trusted::holding(0))), "big");
         let own = std::process::id();
         again.note(5, own, 5);
         (0..2 * LINES_MAX as u64).for_each(|number| again.note(number + 10, u32::MAX, number));
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.lines().count() <= LINES_MAX);
         assert!(text.lines().any(|line| line == format!("big 0000000000000005 {own} 5")));
+        let held = format!("big 000000000000000a {} 0", u32::MAX);
+        assert!(text.lines().any(|line| line == held));
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn line_that_found_no_room_is_there_when_there_is_room_again() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let texts = Arc::clone(&written);
+        let write: Write = Box::new(move |text: &str| {
+            lock(&texts).push(text.to_owned());
+            // Whatever is appended: there is no room.
+            File::options().write(true).open("/dev/full")
+        });
+        let slots = Slots::new(write, "").unwrap();
+        let slot = |pid| Slot { channel: "big".into(), generation: 1, pid, inode: 7 };
+        let own = std::process::id();
+        slots.note(slot(own));
+        slots.note(slot(own));
+        let line = slot(own).line();
+        assert_eq!(*lock(&written), [String::new(), line.clone() + &line]);
     }
 }

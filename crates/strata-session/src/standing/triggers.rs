@@ -21,6 +21,7 @@ use strata_user::Outcome;
 use super::look::{EventLook, TriggerLook};
 use crate::output::folder::time_name;
 use crate::plan::{Action, Condition, Plan, Trigger};
+use crate::record::command::Inherited;
 use crate::report::gaps::cut;
 use crate::report::Notice;
 use crate::session::detach::Detaching;
@@ -208,7 +209,7 @@ impl Armed<'_> {
     }
 
     /// Starts the command, with the rights of this process and no more, and does not wait for it.
-    pub(super) fn run(&mut self, session: &str, words: &[String]) {
+    pub(super) fn run(&mut self, session: &str, words: &[String], inherited: Option<&Inherited>) {
         let Some((program, arguments)) = words.split_first() else { return };
         if let Some(child) = &self.child {
             self.error = Some(format!(
@@ -234,6 +235,9 @@ impl Armed<'_> {
             None => command.env_remove(OF_PART),
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some(inherited) = inherited {
+            inherited.restore_for(&mut command, Vec::new());
+        }
         // Whose terminal or group is ended does not end it.
         let start = || {
             // What the session has in reserve is not for a command.

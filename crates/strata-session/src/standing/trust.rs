@@ -27,12 +27,16 @@ struct Facts {
     inner_pid: Option<u32>,
     comm: Option<String>,
     exe: Option<String>,
+    /// It had ended when it was given to be held, and there is no descriptor that says so.
+    #[serde(default)]
+    ended: bool,
 }
 
 impl Facts {
     fn of(application: &Application) -> Facts {
         let Identity { uid, gid, inner_pid, comm, exe } = application.identity().clone();
-        Facts { pid: application.pid(), uid, gid, inner_pid, comm, exe }
+        let ended = application.pidfd().is_none() && !application.is_alive();
+        Facts { pid: application.pid(), uid, gid, inner_pid, comm, exe, ended }
     }
 
     fn identity(self) -> Identity {
@@ -46,8 +50,10 @@ impl Facts {
 pub(crate) struct Estate {
     pub(crate) inode: u64,
     pub(crate) entrusted: Entrusted,
-    /// `None`: the kernel has none.
+    /// `None`: the kernel has none, or it had ended before anybody had one.
     pidfd: Option<Arc<OwnedFd>>,
+    /// It has ended, or does not have this memory any more.
+    is_left: bool,
 }
 
 impl Estate {
@@ -57,13 +63,20 @@ impl Estate {
         let mut fds = held.fds.into_iter();
         let fd = Arc::new(fds.next()?);
         let pidfd = fds.next().map(Arc::new);
+        let is_left = facts.ended;
         let entrusted = Entrusted { fd, pid: facts.pid, identity: facts.identity() };
-        Some(Estate { inode: held.number, entrusted, pidfd })
+        Some(Estate { inode: held.number, entrusted, pidfd, is_left })
     }
 
-    /// Who lives is found as any program is.
-    pub(crate) fn has_ended(&self) -> bool {
+    /// The program was seen to live without this memory: it has become another one.
+    pub(crate) fn leave(&mut self) {
+        self.is_left = true;
+    }
+
+    /// Has the program ended, or become another one? Who lives is found as any program is.
+    pub(crate) fn is_left(&self) -> bool {
         match &self.pidfd {
+            _ if self.is_left => true,
             Some(pidfd) => {
                 let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
                 matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
@@ -86,6 +99,8 @@ struct State {
     trust: Option<Trust>,
     /// By inode number, who needs it: sessions in the program, of any channel.
     needed: HashMap<u64, u32>,
+    /// Of these, channels that had something in the program when the session was killed, and have not taken it over yet.
+    untaken: HashMap<u64, u32>,
     /// What it held when this session began, until nobody needs it.
     estates: Vec<Estate>,
     waiting: VecDeque<Order>,
@@ -120,12 +135,20 @@ impl Trusted {
         let mut state = lock(&self.state);
         for inode in &self.before {
             match channels.get(inode) {
-                Some(number) => drop(state.needed.insert(*inode, *number)),
+                Some(number) => {
+                    state.needed.insert(*inode, *number);
+                    state.untaken.insert(*inode, *number);
+                }
                 None => state.waiting.push_back(Order::LetGo(*inode)),
             }
         }
         state.estates.retain(|one| channels.contains_key(&one.inode));
         state.tell();
+    }
+
+    /// Is this held, or will be as soon as it can be said?
+    pub(super) fn holds(&self, inode: u64) -> bool {
+        lock(&self.state).needed.contains_key(&inode)
     }
 
     /// What it held when this session began, of those that are still needed.
@@ -141,24 +164,34 @@ impl Trusted {
     /// This program is recorded.
     pub(super) fn hold(&self, application: &Application) {
         let mut state = lock(&self.state);
-        let needed = state.needed.entry(application.inode()).or_default();
-        *needed += 1;
-        if *needed == 1 {
-            state.waiting.push_back(Order::Hold(application.clone()));
-        }
+        state.need(application);
         state.tell();
     }
 
-    /// What [`hold`](Self::hold) was called for, or a channel was expected to need, is written.
+    /// A channel that was [expected](Self::expect) to need this has taken it over, or will not.
+    pub(super) fn took(&self, inode: u64) {
+        let mut state = lock(&self.state);
+        if let Some(number) = state.untaken.get_mut(&inode) {
+            *number -= 1;
+            if *number == 0 {
+                state.untaken.remove(&inode);
+            }
+        }
+        state.need_no_more(inode);
+        state.tell();
+    }
+
+    /// Programs that have ended of which a channel that was [expected](Self::expect) to need them has taken nothing over.
+    pub(super) fn untaken(&self) -> usize {
+        let state = lock(&self.state);
+        let is_one = |one: &&Estate| state.untaken.contains_key(&one.inode) && one.is_left();
+        state.estates.iter().filter(is_one).count()
+    }
+
+    /// What [`hold`](Self::hold) was called for is written.
     pub(super) fn let_go(&self, inode: u64) {
         let mut state = lock(&self.state);
-        let Some(needed) = state.needed.get_mut(&inode) else { return };
-        *needed -= 1;
-        if *needed == 0 {
-            state.needed.remove(&inode);
-            state.estates.retain(|one| one.inode != inode);
-            state.waiting.push_back(Order::LetGo(inode));
-        }
+        state.need_no_more(inode);
         state.tell();
     }
 
@@ -182,6 +215,30 @@ impl Trusted {
 }
 
 impl State {
+    fn need(&mut self, application: &Application) {
+        let needed = self.needed.entry(application.inode()).or_default();
+        *needed += 1;
+        if *needed == 1 {
+            self.waiting.push_back(Order::Hold(application.clone()));
+        }
+    }
+
+    fn need_no_more(&mut self, inode: u64) {
+        let Some(needed) = self.needed.get_mut(&inode) else { return };
+        *needed -= 1;
+        if *needed > 0 {
+            return;
+        }
+        self.needed.remove(&inode);
+        self.estates.retain(|one| one.inode != inode);
+        // What the trustee was not told yet it need not be told: the descriptors are given back now.
+        let is_it = |order: &Order| matches!(order, Order::Hold(one) if one.inode() == inode);
+        match self.waiting.iter().position(is_it) {
+            Some(at) => drop(self.waiting.remove(at)),
+            None => self.waiting.push_back(Order::LetGo(inode)),
+        }
+    }
+
     fn tell(&mut self) {
         while let (Some(trust), Some(order)) = (&self.trust, self.waiting.front()) {
             let told = match order {
@@ -224,6 +281,26 @@ fn hold(trust: &Trust, application: &Application) -> Result<(), Errno> {
 }
 
 #[cfg(test)]
+impl Estate {
+    /// As the trustee has it of a program that was recorded.
+    pub(crate) fn of_program(application: &Application) -> Estate {
+        let facts = serde_json::to_vec(&Facts::of(application)).unwrap();
+        let fds = [Some(application.shared_memory()), application.pidfd()];
+        let fds = fds.into_iter().flatten().map(|fd| fd.try_clone_to_owned().unwrap());
+        Estate::of(Held { number: application.inode(), facts, fds: fds.collect() }).unwrap()
+    }
+}
+
+#[cfg(test)]
+impl Trusted {
+    /// Of a trustee that is gone, and was to hold this.
+    pub(super) fn holding(inode: u64) -> Trusted {
+        let state = State { needed: HashMap::from([(inode, 1)]), ..State::default() };
+        Trusted { state: Mutex::new(state), child: None, before: HashSet::new() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -254,14 +331,57 @@ mod tests {
         let fd = OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
         let of = |pid| {
             let (fd, identity) = (Arc::new(fd.try_clone().unwrap()), Identity::default());
-            Estate { inode: 1, entrusted: Entrusted { fd, pid, identity }, pidfd: None }.has_ended()
+            let entrusted = Entrusted { fd, pid, identity };
+            Estate { inode: 1, entrusted, pidfd: None, is_left: false }
         };
-        assert!(!of(std::process::id()) && of(u32::MAX));
+        let own = std::process::id();
+        assert!(!of(own).is_left() && of(u32::MAX).is_left());
+        // It lives, and has become another program.
+        let mut estate = of(own);
+        estate.leave();
+        assert!(estate.is_left());
+    }
+
+    #[test]
+    fn program_that_had_ended_when_it_was_held_has_whoever_has_its_number_now() {
+        let fd = OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
+        let of = |text: String| {
+            let fds = vec![fd.try_clone().unwrap()];
+            Estate::of(Held { number: 9, facts: text.into_bytes(), fds }).unwrap()
+        };
+        let own = std::process::id();
+        // As another version says it.
+        assert!(!of(format!("{{\"pid\": {own}}}")).is_left());
+        let facts = Facts { pid: own, ended: true, ..Facts::default() };
+        assert!(of(serde_json::to_string(&facts).unwrap()).is_left());
+    }
+
+    #[test]
+    fn what_was_not_told_yet_is_not_told_when_nobody_needs_it_and_its_descriptors_are_given_back() {
+        let (program, _) = crate::scratch_tests::program();
+        let (mut state, inode) = (State::default(), program.inode());
+        let told = |state: &State| -> Vec<bool> {
+            state.waiting.iter().map(|order| matches!(order, Order::Hold(_))).collect()
+        };
+        state.need(&program);
+        state.need(&program);
+        state.need_no_more(inode);
+        assert_eq!(told(&state), [true]);
+        state.need_no_more(inode);
+        assert_eq!(told(&state), [false; 0]);
+        // What it was told before stays as it is.
+        state.need(&program);
+        state.waiting.clear();
+        state.need_no_more(inode);
+        assert_eq!(told(&state), [false]);
+        state.need(&program);
+        state.need_no_more(inode);
+        assert_eq!(told(&state), [false]);
     }
 
     #[test]
     fn needed_is_what_any_channel_needs() {
-        let trusted = Trusted { state: Mutex::default(), child: None, before: HashSet::new() };
+        let trusted = Trusted::holding(5);
         lock(&trusted.state).needed.insert(5, 2);
         trusted.let_go(5);
         assert_eq!(lock(&trusted.state).needed.get(&5), Some(&1));
@@ -270,5 +390,25 @@ mod tests {
         trusted.let_go(5);
         assert!(lock(&trusted.state).needed.is_empty());
         assert_eq!(trusted.look(), None);
+    }
+
+    #[test]
+    fn what_no_channel_takes_over_is_counted_if_the_program_has_ended() {
+        let estate = |inode, is_left| {
+            let mut estate = Estate::of_program(&crate::scratch_tests::program().0);
+            (estate.inode, estate.is_left) = (inode, is_left);
+            estate
+        };
+        let estates = vec![estate(5, true), estate(6, false), estate(7, true)];
+        let state = Mutex::new(State { estates, ..State::default() });
+        let trusted = Trusted { state, child: None, before: HashSet::from([5, 6, 7]) };
+        trusted.expect(&HashMap::from([(5, 2), (6, 1)]));
+        assert_eq!(trusted.untaken(), 1);
+        trusted.took(5);
+        // Of the other channel.
+        assert_eq!(trusted.untaken(), 1);
+        trusted.took(5);
+        assert_eq!(trusted.untaken(), 0);
+        assert!(!trusted.holds(5) && trusted.holds(6));
     }
 }

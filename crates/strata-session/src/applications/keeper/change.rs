@@ -347,7 +347,7 @@ impl Keeper {
         };
         process.replace();
         self.changing.leaving.push(Arc::clone(process));
-        self.hand_to_pump(next, process.changes(), channel, memory);
+        self.hand_to_pump(next, process.changes(), (channel, memory), false);
         Ok(())
     }
 

@@ -3,7 +3,8 @@ use super::*;
 use crate::applications::filtered::Filtered;
 use crate::options::Options;
 use crate::report::USER;
-use crate::scratch_tests::{context, Nowhere};
+use crate::scratch_tests::{context, program, Nowhere};
+use crate::standing::slots::Slots;
 use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Mutex;
@@ -45,10 +46,25 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::with(None)
+    }
+
+    /// After a session was killed that had made these in the program, one in each of its places.
+    fn after(program: &Application, generations: &[u64]) -> Bench {
+        let (pid, inode) = (program.pid(), program.inode());
+        let line = |one: &u64| format!("big {one:016x} {pid} {inode}\n");
+        let before: String = generations.iter().map(line).collect();
+        let write = |_: &str| std::fs::File::options().write(true).open("/dev/null");
+        let all = Arc::new(Slots::new(Box::new(write), &before).unwrap());
+        Bench::with(Some(ChannelSlots { all, channel: "big".to_owned() }))
+    }
+
+    fn with(slots: Option<ChannelSlots>) -> Bench {
         let rules = strata_user::Rules::parse(&["*:*"]).unwrap();
         let filtered = Filtered::new(&Options::default(), &strata_user::Rules::none());
         let book = Mutex::new(crate::applications::book::RuleBook::new(&rules));
-        let context = context(Nowhere);
+        let mut context = context(Nowhere);
+        Arc::get_mut(&mut context).unwrap().slots = slots;
         let voice = context.shared.add_layer(USER);
         Bench {
             spec: Arc::new(SessionSpec {
@@ -306,4 +322,78 @@ fn keeper_that_stood_still_for_long_says_so_and_one_that_was_a_little_late_does_
     keeper.look_after();
     assert!(bench.shared().has_lagged());
     assert!(keeper.next_tick > now && keeper.next_update > now);
+}
+
+/// A session in the program, of a tracer that was killed.
+fn left_in(program: &Application) -> u64 {
+    let bench = Bench::new();
+    let session = AppSession::start(program, &bench.spec, &bench.clock).unwrap();
+    let generation = session.generation();
+    session.leave();
+    generation
+}
+
+#[test]
+fn program_that_lives_is_waited_for_until_it_has_become_another_one_or_the_session_ends() {
+    for last in [false, true] {
+        let (program, _memory) = program();
+        let bench = Bench::after(&program, &[left_in(&program)]);
+        let (mut keeper, arriving) = bench.keeper(ProcessTarget::Everyone, false);
+        keeper.estates = vec![Estate::of_program(&program)];
+        let looked = HashSet::from([program.pid()]);
+        let applications = vec![program.clone()];
+        for findings in [
+            Findings::default(),
+            // It is about to be let in.
+            Findings { looked: looked.clone(), applications, ..Findings::default() },
+        ] {
+            keeper.look_who_has_left(&findings);
+            keeper.take_estates(false);
+            assert!(keeper.processes.is_empty() && keeper.estates.len() == 1);
+        }
+        if !last {
+            keeper.look_who_has_left(&Findings { looked, ..Findings::default() });
+        }
+        keeper.take_estates(last);
+        assert!(keeper.processes.len() == 1 && keeper.estates.is_empty(), "{last}");
+        assert!(matches!(arriving.try_recv(), Ok(Order::Take(_))), "{last}");
+        assert_eq!(bench.not_reached(), []);
+    }
+}
+
+#[test]
+fn program_whose_buffers_find_no_memory_stays_held_as_it_is_until_there_is_some() {
+    let (program, _memory) = program();
+    let generation = left_in(&program);
+    let bench = Bench::after(&program, &[generation]);
+    let (mut keeper, arriving) = bench.keeper(ProcessTarget::Everyone, false);
+    keeper.estates = vec![Estate::of_program(&program)];
+    keeper.estates[0].leave();
+    bench.shared().memory().limit(1);
+    keeper.take_estates(false);
+    assert!(keeper.processes.is_empty() && keeper.estates.len() == 1);
+    assert!(program.session_generations() == [generation] && arriving.try_recv().is_err());
+    assert_eq!(bench.not_reached(), []);
+    bench.shared().memory().limit(u64::MAX);
+    keeper.take_estates(false);
+    assert!(keeper.processes.len() == 1 && keeper.estates.is_empty());
+    assert!(matches!(arriving.try_recv(), Ok(Order::Take(_))));
+}
+
+#[test]
+fn program_whose_buffers_were_being_replaced_has_both_sets() {
+    let (program, memory) = program();
+    let (first, second) = (left_in(&program), left_in(&program));
+    let status = user::SESSIONS_OFFSET as usize + std::mem::offset_of!(user::Session, status);
+    let ending = user::SESSION_ENDING.to_ne_bytes();
+    assert_eq!(rustix::io::pwrite(&memory, &ending, status as u64), Ok(ending.len()));
+    let bench = Bench::after(&program, &[first, second]);
+    let (mut keeper, arriving) = bench.keeper(ProcessTarget::Everyone, false);
+    keeper.estates = vec![Estate::of_program(&program)];
+    keeper.take_estates(true);
+    let all: Vec<(u64, bool)> =
+        keeper.processes.iter().map(|one| (one.generation(), one.is_replaced())).collect();
+    assert_eq!(all, [(second, false), (first, true)]);
+    assert_eq!(arriving.try_iter().count(), 2);
+    assert_eq!(bench.not_reached(), []);
 }
