@@ -143,6 +143,8 @@ struct Standing<'a> {
     signals: u64,
     slots: Option<Arc<Slots>>,
     kept: Option<Arc<KernelKept>>,
+    /// See [`Context::is_again`].
+    is_again: bool,
 }
 
 /// What the session of this plan has left that was killed, and where this one notes what it would leave.
@@ -154,6 +156,8 @@ pub struct Left {
     pub kept: Option<KernelKept>,
     /// The plan's folder has parts of its trace: this session adds further ones.
     pub goes_on: bool,
+    /// There was one: what its rules select may have gone meanwhile, which keeps nothing else from being recorded.
+    pub is_again: bool,
 }
 
 /// A session of this name and plan, until `stop` is asked for; what it does meanwhile `orders` say.
@@ -170,7 +174,7 @@ pub fn stand(
     orders: &Orders,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Recording, SessionError> {
-    let Left { slots, kept, goes_on } = left;
+    let Left { slots, kept, goes_on, is_again } = left;
     plan.check()?;
     memory::reserve(MEMORY_MIN).map_err(|_| SessionError::System {
         what: "reserve 32 MiB of memory (ulimit -v)",
@@ -181,6 +185,7 @@ pub fn stand(
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
     let mut standing = Standing::new(name, plan, goes_on, Rc::new(maker), Arc::default())?;
     standing.slots = slots.map(Arc::new);
+    standing.is_again = is_again;
     standing.kept = kept.filter(|_| standing.plan.keep).map(Arc::new);
     // As long as there is no layer that needs more.
     standing.session.ask_with(Work::Kernel);
@@ -220,6 +225,7 @@ impl<'a> Standing<'a> {
             signals: 0,
             slots: None,
             kept: None,
+            is_again: false,
         })
     }
 
@@ -480,6 +486,7 @@ impl<'a> Standing<'a> {
                 .clone()
                 .filter(|_| channel.layer == LayerOf::Kernel)
                 .map(|all| ChannelKept { all, channel: channel.name.clone() }),
+            is_again: self.is_again,
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
         check_lacks(channel.layer, &*layer, &wanted)?;
