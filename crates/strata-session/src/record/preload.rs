@@ -213,19 +213,36 @@ pub enum PreloadError {
     },
 }
 
-/// What the environment of a program gets that is recorded by these parts; what this one preloads already stays, behind it.
-/// `None`: there is no part.
+/// Who starts what is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// This program, which gives its own environment away: what it preloads already stays, behind the objects.
+    Own,
+    /// Somebody else, perhaps with more rights, to whom nothing is named but what was checked.
+    Others,
+}
+
+impl Starter {
+    fn stays(self, before: Option<OsString>) -> Option<OsString> {
+        before.filter(|_| self == Starter::Own)
+    }
+}
+
+/// What the environment of a program gets that is recorded by these parts. `None`: there is no part.
 ///
 /// # Errors
 /// [`PreloadError`].
-pub fn environment(parts: &[Part]) -> Result<Option<(OsString, OsString)>, PreloadError> {
+pub fn environment(
+    parts: &[Part],
+    starter: Starter,
+) -> Result<Option<(OsString, OsString)>, PreloadError> {
     if parts.is_empty() {
         return Ok(None);
     }
     let program = std::env::current_exe()
         .map_err(|source| PreloadError::System { path: "/proc/self/exe".into(), source })?;
-    let value = value(parts, &program, std::env::var_os(VARIABLE).as_deref())?;
-    Ok(Some((VARIABLE.into(), value)))
+    let stays = starter.stays(std::env::var_os(VARIABLE));
+    Ok(Some((VARIABLE.into(), value(parts, &program, stays.as_deref())?)))
 }
 
 fn value(parts: &[Part], program: &Path, before: Option<&OsStr>) -> Result<OsString, PreloadError> {
@@ -433,6 +450,12 @@ mod tests {
         assert_eq!(value(&parts, &program, Some(OsStr::new(""))).unwrap(), *wanted);
         let both = value(&parts, &program, Some(OsStr::new("/a.so b.so"))).unwrap();
         assert_eq!(both, *format!("{wanted}:/a.so b.so"));
+        // To others nothing is named that was not checked.
+        let of = |starter: Starter| {
+            let stays = starter.stays(Some("/a.so b.so".into()));
+            value(&parts, &program, stays.as_deref()).unwrap()
+        };
+        assert_eq!((of(Starter::Own), of(Starter::Others)), (both, wanted.into()));
         fs::remove_file(program.parent().unwrap().join("../lib").join(RUNTIME)).unwrap();
         let text = value(&parts, &program, None).unwrap_err().to_string();
         assert!(
