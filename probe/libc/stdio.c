@@ -114,12 +114,16 @@ CALLS(int, dprintf, __vdprintf_chk, (int fd, int flag, const char *format, va_li
 /*
  * Those with `...` cannot be called with what they were called with, only their variants with a list, which are the same
  * in libc and nowhere else: what another object has put in their place is jumped to, and is not recorded. So the function
- * is a jump, to one of these two.
+ * is a jump, to one of these two. Where an indirect call may lead to, processors look for a landing pad: hint 34 is `bti c`,
+ * which not every assembler knows.
  */
 #if defined(__GLIBC__) && defined(__x86_64__)
-#define JUMP(name) "jmp *go_" #name "(%rip)\n\t"
+#define JUMP(name)    \
+	"endbr64\n\t" \
+	"jmp *go_" #name "(%rip)\n\t"
 #elif defined(__GLIBC__) && defined(__aarch64__)
 #define JUMP(name)                                \
+	"hint #34\n\t"                            \
 	"adrp x16, go_" #name "\n\t"              \
 	"ldr x16, [x16, #:lo12:go_" #name "]\n\t" \
 	"br x16\n\t"

@@ -325,7 +325,7 @@ fn stand(
             };
             thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
         }
-        let left = Left { slots, kept, inherited: Some(inherited), goes_on };
+        let left = Left { slots, kept, inherited: Some(inherited), goes_on, is_again: !is_new };
         let result = standing::stand(&name, plan, left, &stop, &orders, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);

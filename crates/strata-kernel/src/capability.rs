@@ -4,6 +4,8 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use rustix::thread::{capabilities, set_capabilities, CapabilitySets};
+
 /// The capabilities that recording asks for, with the kernel's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -84,6 +86,14 @@ impl Capabilities {
     }
 }
 
+/// This thread has for good no more than what is in effect: what who made it keeps in reserve, it has no use for.
+pub(crate) fn give_up_reserve() {
+    let Ok(before) = capabilities(None) else { return };
+    let kept = CapabilitySets { permitted: before.effective, ..before };
+    // To have less is always allowed.
+    let _ = set_capabilities(None, kept);
+}
+
 /// The line `CapEff:` of /proc/PID/status.
 fn effective(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
@@ -97,6 +107,8 @@ fn is_namespaced(uid_map: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rustix::thread::CapabilitySet;
+
     use super::*;
 
     const WHOLE: &str = "         0          0 4294967295\n";
@@ -135,6 +147,23 @@ mod tests {
         assert!(is_namespaced("         0       1000          1\n"));
         let here = Capabilities { effective: u64::MAX, namespaced: true };
         assert_eq!(here.missing_to_record().len(), 2);
+    }
+
+    #[test]
+    fn what_is_in_reserve_is_given_up_and_what_is_in_effect_stays() {
+        let (before, kept) = std::thread::spawn(|| {
+            let all = capabilities(None).unwrap();
+            // All but one is in reserve.
+            let one = all.effective & CapabilitySet::KILL;
+            set_capabilities(None, CapabilitySets { effective: one, ..all }).unwrap();
+            let before = capabilities(None).unwrap();
+            give_up_reserve();
+            (before, capabilities(None).unwrap())
+        })
+        .join()
+        .unwrap();
+        assert_eq!((kept.effective, kept.permitted), (before.effective, before.effective));
+        assert_eq!(kept.inheritable, before.inheritable);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::capability::give_up_reserve;
+
 /// More CPUs are not asked.
 const CPUS_MAX: u32 = 1 << 16;
 /// How often it is looked whether one has come: the kernel tells it to nobody who waits for it.
@@ -107,6 +109,7 @@ impl Watch {
         let is_over = Arc::new((Mutex::new(false), Condvar::new()));
         let told = Arc::clone(&is_over);
         let work = move || {
+            give_up_reserve();
             let (over, changed) = &*told;
             let mut over = over.lock().unwrap_or_else(PoisonError::into_inner);
             while !*over {
@@ -142,6 +145,25 @@ mod tests {
         assert_eq!(all("0\n"), [0]);
         assert_eq!(all("x,1-,3"), [3]);
         assert_eq!(all(""), [0u32; 0]);
+    }
+
+    #[test]
+    fn thread_that_looks_has_nothing_in_reserve() {
+        use rustix::thread::{capabilities, set_capabilities, CapabilitySet, CapabilitySets};
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let own = std::thread::spawn(move || {
+            let before = capabilities(None).unwrap();
+            let own = CapabilitySets { effective: CapabilitySet::empty(), ..before };
+            set_capabilities(None, own).unwrap();
+            let look = move || {
+                // Nobody listens any more.
+                let _ = sender.send(capabilities(None).unwrap());
+            };
+            let _watch = Watch::begin(look).unwrap();
+            (capabilities(None).unwrap(), receiver.recv().unwrap())
+        });
+        let (own, found) = own.join().unwrap();
+        assert_eq!((found.permitted, found.effective), (own.effective, own.effective));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Programs that are attached, and those that are being detached.
 
 use crate::attach::Attached;
+use crate::capability::give_up_reserve;
 use crate::control::{Calls, Shared, Switch, Table};
 use crate::key::Key;
 use crate::plan::Held;
@@ -72,6 +73,7 @@ impl Detacher {
             let (sender, receiver) = channel::<Gone>();
             let left = Arc::clone(&self.left);
             let work = move || {
+                give_up_reserve();
                 let mut next = receiver.recv().ok();
                 while let Some((all, turns)) = next {
                     for one in all {

@@ -287,7 +287,7 @@ impl Setup<'_> {
             Running::adopt_descendants().map_err(|source| SessionError::System { what, source })?;
         }
         let command = &self.options.command;
-        let preloaded = preload::environment(&self.options.libc)?;
+        let preloaded = preload::environment(&self.options.libc, preload::Starter::Own)?;
         let environment: Vec<_> = environment.iter().cloned().chain(preloaded).collect();
         let running = Running::start(command, &environment, keep_open, &self.inherited)?;
         Ok(running.with_descendants(with_descendants))

@@ -91,6 +91,7 @@ pub(crate) fn context_of(output: impl Output + 'static, keep: Keep) -> Arc<Conte
     Arc::new(Context {
         slots: None,
         kept: None,
+        is_again: false,
         shared: Shared::new().unwrap(),
         machine: Machine::new(LossMode::Discard, Version::One),
         created: String::new(),

@@ -20,8 +20,10 @@ const PROGRAMS: u64 = 16;
 const PROGRAMS_BYTES_MAX: u64 = 2 << 30;
 /// What the kernel takes at most \[byte\].
 const KERNEL_BYTES_MAX: u64 = 256 << 20;
-/// In which order a program's buffers become smaller: down to this size, then down to this number.
-const PROGRAM_STEPS: &[(u64, u32)] = &[(16 << 10, 4), (8 << 10, 4)];
+/// In which order a program's buffers become smaller: down to this size, then down to this number. A record has to fit in a
+/// sub-buffer, so that they become fewer before they are too small for most.
+const PROGRAM_STEPS: &[(u64, u32)] =
+    &[(64 << 10, NR_SUBBUFS), (64 << 10, 4), (16 << 10, 4), (8 << 10, 4)];
 /// Likewise of the kernel, of which there is one.
 const KERNEL_STEPS: &[(u64, u32)] = &[(64 << 10, NR_SUBBUFS)];
 /// Control groups in each other are looked at so deep.
@@ -177,7 +179,8 @@ mod tests {
             (256, 512 * GIB, Program, 64, 8),
             (32, 64 * GIB, EveryProgram, 256, 8),
             (64, 256 * GIB, EveryProgram, 64, 8),
-            (128, 512 * GIB, EveryProgram, 16, 8),
+            (100, 512 * GIB, EveryProgram, 32, 4),
+            (128, 512 * GIB, EveryProgram, 32, 4),
             (256, 512 * GIB, EveryProgram, 8, 4),
             (8192, u64::MAX, EveryProgram, 8, 4),
             (32, 64 * GIB, Kernel, 1024, 8),
@@ -188,7 +191,7 @@ mod tests {
             (2, GIB / 4, EveryProgram, 512, 8),
             (2, GIB / 4, Kernel, 512, 8),
             // A container with little memory on a large machine.
-            (64, GIB / 2, Program, 32, 8),
+            (64, GIB / 2, Program, 64, 4),
             (64, GIB / 2, EveryProgram, 16, 4),
             (2, GIB / 64, Kernel, 64, 8),
             (2, 0, Program, 8, 4),

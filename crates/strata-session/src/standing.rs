@@ -145,6 +145,8 @@ struct Standing<'a> {
     slots: Option<Arc<Slots>>,
     kept: Option<Arc<KernelKept>>,
     inherited: Option<Inherited>,
+    /// See [`Context::is_again`].
+    is_again: bool,
 }
 
 /// What the session of this plan has left that was killed, and where this one notes what it would leave.
@@ -158,6 +160,8 @@ pub struct Left {
     pub inherited: Option<Inherited>,
     /// The plan's folder has parts of its trace: this session adds further ones.
     pub goes_on: bool,
+    /// There was one: what its rules select may have gone meanwhile, which keeps nothing else from being recorded.
+    pub is_again: bool,
 }
 
 /// A session of this name and plan, until `stop` is asked for; what it does meanwhile `orders` say.
@@ -174,7 +178,7 @@ pub fn stand(
     orders: &Orders,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Recording, SessionError> {
-    let Left { slots, kept, inherited, goes_on } = left;
+    let Left { slots, kept, inherited, goes_on, is_again } = left;
     plan.check()?;
     memory::reserve(MEMORY_MIN).map_err(|_| SessionError::System {
         what: "reserve 32 MiB of memory (ulimit -v)",
@@ -186,6 +190,7 @@ pub fn stand(
     let mut standing = Standing::new(name, plan, goes_on, Rc::new(maker), Arc::default())?;
     standing.slots = slots.map(Arc::new);
     standing.inherited = inherited;
+    standing.is_again = is_again;
     standing.kept = kept.filter(|_| standing.plan.keep).map(Arc::new);
     // As long as there is no layer that needs more.
     standing.session.ask_with(Work::Kernel);
@@ -226,6 +231,7 @@ impl<'a> Standing<'a> {
             slots: None,
             kept: None,
             inherited: None,
+            is_again: false,
         })
     }
 
@@ -486,6 +492,7 @@ impl<'a> Standing<'a> {
                 .clone()
                 .filter(|_| channel.layer == LayerOf::Kernel)
                 .map(|all| ChannelKept { all, channel: channel.name.clone() }),
+            is_again: self.is_again,
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
         check_lacks(channel.layer, &*layer, &wanted)?;

@@ -51,7 +51,8 @@ impl RecordFlags {
         let mut options = self.options(Vec::new())?;
         let mut remarks: Vec<String> = self.add_hypervisor(&mut options)?.into_iter().collect();
         options.check()?;
-        let named = [self.user.clone(), preload::rules(&self.libc, &self.user)].concat();
+        let named = [self.user.clone(), preload::selecting(&self.libc)].concat();
+        let left_out = preload::left_out(&self.libc, &self.user);
         let user = match (options.records_applications(), named.is_empty()) {
             (false, _) => Vec::new(),
             (true, true) => split(LayerOf::User, &[EVERY_TRACEPOINT.to_owned()])?,
@@ -77,8 +78,8 @@ impl RecordFlags {
             _ => Vec::new(),
         };
         let filter = options.filter.as_ref().map(|filter| filter.text().to_owned());
-        let events = |layer, rules, filter, probe| {
-            let (channel, exclude, stack, sample) = (None, Vec::new(), false, None);
+        let events = |layer, rules, filter, exclude, probe| {
+            let (channel, stack, sample) = (None, false, None);
             Change::EnableEvent(EnableEvents {
                 layer,
                 channel,
@@ -96,13 +97,16 @@ impl RecordFlags {
         {
             let (excluding, selecting): (Vec<String>, Vec<String>) =
                 rules.into_iter().partition(|rule| rule.starts_with('!'));
-            for (rules, filter) in [(selecting, filter.clone()), (excluding, None)] {
+            let exclude = if layer == LayerOf::User { left_out.clone() } else { Vec::new() };
+            for (rules, filter, exclude) in
+                [(selecting, filter.clone(), exclude), (excluding, None, Vec::new())]
+            {
                 if !rules.is_empty() {
-                    changes.push(events(layer, rules, filter, false));
+                    changes.push(events(layer, rules, filter, exclude, false));
                 }
             }
             if layer == LayerOf::Kernel && !probes.is_empty() {
-                changes.push(events(layer, probes.clone(), filter.clone(), true));
+                changes.push(events(layer, probes.clone(), filter.clone(), Vec::new(), true));
             }
             if let (LayerOf::Kernel, Some(rate)) = (layer, self.sample) {
                 changes.push(sampling(rate, None));
@@ -309,9 +313,11 @@ mod tests {
         let text = planned(&["--probe", "uprobe:./no-such-program:f"]).unwrap_err();
         assert!(text.contains("/no-such-program: No such file"), "{text}");
         let libc = of(&["--libc", "malloc:sum,io", "-u", "*:*"]);
-        let wanted = ["*:*", "libc_sum:*", "io:*", "!libc:*", "!io_all:*"].map(str::to_owned);
+        let wanted = ["*:*", "libc_sum:*", "io:*"].map(str::to_owned);
         let found: Vec<String> = rules(&libc).into_iter().map(|(_, rule, _)| rule).collect();
         assert_eq!(found, wanted);
+        // What they leave out, rules that come later do not.
+        assert!(libc.channels[0].events.iter().all(|one| one.exclude == ["libc:*", "io_all:*"]));
         let alone = of(&["--libc", "malloc"]);
         assert_eq!(rules(&alone), [(LayerOf::User, "libc:*".to_owned(), false)]);
         assert_eq!(planned(&["--libc", "malloc", "--", "true"]).unwrap_err(), "no plan: a COMMAND");

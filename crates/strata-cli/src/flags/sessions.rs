@@ -404,7 +404,8 @@ impl EnableEventFlags {
         if self.all {
             texts = all.to_vec();
         }
-        texts.extend(preload::rules(&self.libc, &texts));
+        let left_out = preload::left_out(&self.libc, &texts);
+        texts.extend(preload::selecting(&self.libc));
         let mut rules = if texts.is_empty() { Vec::new() } else { split(layer, &texts)? };
         if self.syscall && !self.all {
             for rule in &mut rules {
@@ -445,10 +446,11 @@ impl EnableEventFlags {
         }
         match self.exclude.is_empty() {
             true if selecting.is_empty() => {}
-            true => changes.push(change(selecting, self.filter.clone(), Vec::new())),
+            // All of them leave out the same: where there are no others, no filter is needed for it.
+            true => changes.push(change(selecting, self.filter.clone(), left_out)),
             false => {
                 for rule in selecting {
-                    let exclude = self.excluded(&rule);
+                    let exclude = [self.excluded(&rule), left_out.clone()].concat();
                     changes.push(change(vec![rule], self.filter.clone(), exclude));
                 }
             }
@@ -695,6 +697,8 @@ pub struct LoadFlags {
 mod tests {
     use clap::Parser as _;
 
+    use strata_session::plan::{EventRule, Plan};
+
     use super::*;
     use crate::flags::{Action, Flags};
 
@@ -767,12 +771,48 @@ mod tests {
     #[test]
     fn what_programs_do_in_libc_is_a_rule_of_programs() {
         assert_eq!(of_one(&["-u", "--libc", "malloc:sum,io"]).0, ["libc_sum:*", "io:*"]);
-        let changes = enabled(&["-u", "--all", "--libc", "malloc:sum"]).unwrap();
-        let rules = changes.iter().flat_map(|one| match one {
-            Change::EnableEvent(one) => one.rules.clone(),
+        let (rules, exclude) = of_one(&["-u", "--all", "--libc", "malloc:sum"]);
+        assert_eq!(
+            (&rules[..], &exclude[..]),
+            (&["*:*".to_owned(), "libc_sum:*".to_owned()][..], &["libc:*".to_owned()][..])
+        );
+        let (rules, exclude) = of_one(&["-u", "shop:*", "--libc", "malloc:sum"]);
+        assert_eq!((rules.len(), exclude.len()), (2, 0));
+        let changes = enabled(&["-u", "*:*", "--libc", "io", "-x", "x"]).unwrap();
+        let excluded = changes.iter().flat_map(|one| match one {
+            Change::EnableEvent(one) => one.exclude.clone(),
             other => panic!("{other:?}"),
         });
-        assert_eq!(rules.collect::<Vec<_>>(), ["!libc:*", "*:*", "libc_sum:*"]);
+        assert_eq!(excluded.collect::<Vec<_>>(), ["*:x", "io_all:*", "io:x", "io_all:*"]);
+    }
+
+    /// What commands enable one after the other is what each of them has asked for: none excludes what another one enables.
+    #[test]
+    fn what_a_part_of_libc_leaves_out_is_left_out_of_the_rules_of_its_command_only() {
+        let after = |commands: &[&[&str]]| {
+            let mut plan = Plan::new(true, None);
+            for words in commands {
+                let all = enabled(&[&["-u"], *words].concat()).unwrap();
+                plan = plan.changed(&Change::Several(all)).unwrap();
+            }
+            let [channel] = &plan.channels[..] else { panic!("{plan:?}") };
+            channel.events.clone()
+        };
+        let everything = [&["*:*", "--libc", "malloc:sum"][..], &["--libc", "malloc"]];
+        let of_sum = [&["--libc", "malloc"][..], &["shop:*", "--libc", "malloc:sum"]];
+        let of_io = [&["--libc", "io-all"][..], &["*:*", "--libc", "io"]];
+        let of_pthread = [&["-a", "--libc", "pthread"][..], &["--libc", "pthread-all"]];
+        for (commands, rule) in [
+            (&everything[..], "libc:*"),
+            (&of_sum, "libc:*"),
+            (&of_io, "io_all:*"),
+            (&of_pthread, "pthread_all:*"),
+        ] {
+            let events = after(commands);
+            let is_it = |event: &&EventRule| event.rule == rule && event.exclude.is_empty();
+            assert_eq!(events.iter().filter(is_it).count(), 1, "{events:?}");
+            assert!(events.iter().all(|event| !event.rule.starts_with('!')), "{events:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use anyhow::{Context as _, Result};
 use serde_json::{json, Map, Value};
-use strata_session::preload::{self, Part};
+use strata_session::preload::{self, Part, Starter};
 
 use crate::talk::units::{clean, shell_word};
 
@@ -14,7 +14,9 @@ use crate::talk::units::{clean, shell_word};
 /// # Errors
 /// The objects are not there, or somebody else could replace them.
 pub fn programs(parts: &[Part]) -> Result<Option<String>> {
-    let Some((name, value)) = preload::environment(parts)? else { return Ok(None) };
+    let Some((name, value)) = preload::environment(parts, Starter::Others)? else {
+        return Ok(None);
+    };
     let named: Vec<&str> = parts.iter().map(|part| part.name()).collect();
     Ok(Some(format!(
         "What a program does in libc is recorded if it is started so: {}={} PROGRAM, or env \"$(strata list --libc {})\" PROGRAM",
@@ -29,7 +31,7 @@ pub fn programs(parts: &[Part]) -> Result<Option<String>> {
 /// # Errors
 /// As [`programs`].
 pub fn environment(parts: &[Part]) -> Result<Value> {
-    let variables = preload::environment(parts)?.into_iter();
+    let variables = preload::environment(parts, Starter::Others)?.into_iter();
     let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
     let all: Map<String, Value> =
         variables.map(|(name, value)| (text(&name), text(&value).into())).collect();
@@ -46,7 +48,7 @@ pub fn list(parts: &[Part], is_json: bool) -> Result<u8> {
         let all = json!({ "environment": environment(parts)? });
         out.extend_from_slice(format!("{all:#}\n").as_bytes());
     } else {
-        if let Some((name, value)) = preload::environment(parts)? {
+        if let Some((name, value)) = preload::environment(parts, Starter::Others)? {
             out.extend_from_slice(name.as_bytes());
             out.push(b'=');
             out.extend_from_slice(value.as_bytes());

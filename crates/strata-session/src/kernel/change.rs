@@ -37,21 +37,28 @@ impl KernelLayer {
             wanted.rules.iter().cloned().partition(|rule| rule.sample.is_some());
         let (probes, rules): (Vec<Rule>, Vec<Rule>) =
             rules.into_iter().partition(|rule| rule.probe);
+        let mut of_rules = begun.of_rules.clone();
+        let of_probes = probed(&probes, &mut of_rules, begun.contexts)?;
+        check_probes(&probes, &of_rules)?;
+        // One that is new and selects nothing is a mistake; what others select may have gone. At the begin they come from
+        // elsewhere, perhaps from another machine, and one of them is to select something; but what was killed is made again
+        // in any case.
+        let is_begin = self.given.is_empty();
+        let is_again = self.context.as_ref().is_some_and(|context| context.is_again);
+        let has_others = !of_probes.events.is_empty() || !samples.is_empty();
+        let may_lack = |nr_events: u64| is_begin && (is_again || has_others || nr_events > 0);
         let (mut reports, mut problems, mut events) = (Vec::new(), Vec::new(), Vec::new());
         let mut nr_selected = 0;
         if !rules.is_empty() {
             let catalog = catalog().map_err(|cause| SessionError::KernelEvents(Box::new(cause)))?;
             let mut chosen = Chosen::new(&rules, &catalog)?;
-            // One that is new and selects nothing is a mistake; what others select may have gone. At the begin they
-            // come from elsewhere, perhaps from another machine.
             let is_given = |rule: &str| {
                 self.given.iter().any(|text| text.split(',').any(|one| one.trim() == rule))
             };
-            let is_first = self.given.is_empty() && chosen.nr_events() > 0;
             let nothing =
                 chosen.reports.iter().filter(|one| one.matched == 0 && !is_given(&one.rule));
-            let nothing: Vec<_> = nothing.filter(|_| !is_first).cloned().collect();
-            if !nothing.is_empty() {
+            let nothing: Vec<_> = nothing.cloned().collect();
+            if !nothing.is_empty() && !may_lack(chosen.nr_events()) {
                 return Err(SessionError::NothingSelected(nothing));
             }
             nr_selected = chosen.nr_events();
@@ -67,15 +74,10 @@ impl KernelLayer {
             }
         }
         events.extend(begun.probes.iter().cloned());
-        let mut of_rules = begun.of_rules.clone();
-        let of_probes = probed(&probes, &mut of_rules, begun.contexts)?;
-        check_probes(&probes, &of_rules)?;
+        let nr_events = nr_selected;
         nr_selected += (of_probes.events.len() + of_probes.failed.len()) as u64;
-        // At the begin they come from elsewhere, or their files have gone while the session was not there.
-        let has_some = nr_selected > of_probes.failed.len() as u64 || !samples.is_empty();
-        let is_first = self.given.is_empty() && has_some;
         for (text, error) in of_probes.failed {
-            if !is_first && !self.given.contains(&text) {
+            if !may_lack(nr_events) && !self.given.contains(&text) {
                 return Err(wrong_probe(&text, error));
             }
             let reason = error.to_string();

@@ -354,3 +354,65 @@ fn new_probes_are_looked_at_beside_the_others_and_those_are_not_to_blame() {
     assert!(text.contains("Did you mean 'size'?"), "{text}");
     assert_eq!(refused(&[&one, &slip], &one), None);
 }
+
+/// A layer of a channel that is told its rules when it begins, with nothing recorded; `None`: there are no rights.
+fn begun_layer(scratch: &Scratch, name: &str, is_again: bool) -> Option<KernelLayer> {
+    let mut context = context(TraceFolder::create(&scratch.0.join(name)).unwrap());
+    Arc::get_mut(&mut context).unwrap().is_again = is_again;
+    let (options, kernel, stop) = (Options::default(), KernelOptions::default(), Stop::new());
+    let asked = Asked { options: &options, kernel: &kernel, context: &context, stop: &stop };
+    match KernelLayer::begin(&asked, &mut |_| ()) {
+        Ok(layer) => Some(layer),
+        Err(SessionError::Kernel { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn ended(layer: KernelLayer) {
+    Box::new(layer).end().detaching.wait();
+}
+
+#[test]
+fn what_has_gone_keeps_nothing_else_from_being_recorded_at_the_begin_and_all_may_where_it_was_killed(
+) {
+    let scratch = Scratch::new("kernel-gone");
+    let probe = |text: &str| Rule { text: text.to_owned(), probe: true, ..Rule::default() };
+    let rule = |text: &str| Rule { text: text.to_owned(), ..Rule::default() };
+    let (gone, there) = (probe("uprobe:/no/such/file:f"), probe("uprobe:c:malloc(size:u64)"));
+    let (none, some) = (rule("no_such_event_*"), rule("sched_process_exec"));
+    let sample = Rule { sample: Some(9), ..rule(sample::NAME) };
+    let of = |rules: &[&Rule]| Wanted {
+        rules: rules.iter().map(|one| (*one).clone()).collect(),
+        ..Wanted::default()
+    };
+    let not_reached = |layer: &KernelLayer| -> Vec<String> {
+        layer.look().not_reached.into_iter().map(|one| one.name).collect()
+    };
+    // One that selects something is enough, of whatever kind.
+    let all = [[&gone, &some], [&gone, &sample], [&none, &there], [&none, &some]];
+    for (number, rules) in all.iter().enumerate() {
+        let Some(mut layer) = begun_layer(&scratch, &format!("some{number}"), false) else {
+            return eprintln!("skip: no rights");
+        };
+        layer.change(&of(&rules[..])).unwrap_or_else(|error| panic!("{rules:?}: {error}"));
+        assert_eq!(not_reached(&layer).contains(&gone.text), rules[0].probe, "{rules:?}");
+        ended(layer);
+    }
+    for (number, rules) in [&[&gone, &gone][..], &[&none], &[&none, &gone]].iter().enumerate() {
+        let mut new = begun_layer(&scratch, &format!("new{number}"), false).unwrap();
+        assert!(new.change(&of(rules)).is_err(), "{rules:?}");
+        ended(new);
+        let mut again = begun_layer(&scratch, &format!("again{number}"), true).unwrap();
+        again.change(&of(rules)).unwrap_or_else(|error| panic!("{rules:?}: {error}"));
+        assert_eq!(again.events(), Some(0));
+        let has_probe = rules.iter().any(|one| one.probe);
+        assert_eq!(not_reached(&again).contains(&gone.text), has_probe, "{rules:?}");
+        // They stay beside what is new, and a new one is looked at.
+        again.change(&of(&[rules, &[&some][..]].concat())).unwrap();
+        assert_eq!(again.events(), Some(1));
+        let wrong = probe("uprobe:/no/such/other:f");
+        again.change(&of(&[rules, &[&wrong][..]].concat())).unwrap_err();
+        again.change(&of(&[rules, &[&rule("no_such_other")][..]].concat())).unwrap_err();
+        ended(again);
+    }
+}

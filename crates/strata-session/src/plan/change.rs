@@ -278,17 +278,19 @@ impl Plan {
             channel.events.iter_mut().for_each(|one| one.enabled = false);
         }
         for rule in &asked.rules {
-            let mut found = false;
-            for one in channel.events.iter_mut().filter(|one| one.rule == *rule) {
-                (one.enabled, found) = (false, true);
-            }
+            let is_written = |one: &EventRule| one.rule == *rule;
             let is_named = |one: &EventRule| one.probe && name_of(&one.rule) == Some(rule.as_str());
-            if !found {
-                for one in channel.events.iter_mut().filter(|one| is_named(one)) {
-                    (one.enabled, found) = (false, true);
-                }
-            }
-            if !found {
+            let ways: [&dyn Fn(&EventRule) -> bool; 2] = [&is_written, &is_named];
+            // What is off already may have the name of what is on, and is not meant.
+            let on = || channel.events.iter().filter(|one| one.enabled);
+            let meant = ways.into_iter().find(|is_it| on().any(is_it));
+            if let Some(is_it) = meant {
+                channel
+                    .events
+                    .iter_mut()
+                    .filter(|one| is_it(one))
+                    .for_each(|one| one.enabled = false);
+            } else if !channel.events.iter().any(|one| is_written(one) || is_named(one)) {
                 return Err(PlanError::NoRule {
                     rule: rule.escape_debug().take(100).collect(),
                     what: "the channel has no such rule. Rules are named as they were enabled",

@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{getegid, geteuid};
+use strata_user::Rules;
 
 use crate::record::command::{changes_user, resolved};
 
@@ -113,27 +114,56 @@ impl Part {
 const SIBLINGS: [&[&str]; 3] =
     [&["libc", "libc_sum"], &["pthread", "pthread_all"], &["io", "io_all"]];
 
-/// The rules that record these parts, for those of the user. `user` may select everything: of the objects that are
-/// there, what it does not name itself is left out.
-#[must_use]
-pub fn rules(parts: &[Part], user: &[String]) -> Vec<String> {
+fn providers(parts: &[Part]) -> Vec<&'static str> {
     let mut providers: Vec<&str> = Vec::new();
     for provider in parts.iter().flat_map(|part| part.providers()) {
         if !providers.contains(provider) {
             providers.push(provider);
         }
     }
+    providers
+}
+
+/// The rules that record these parts.
+#[must_use]
+pub fn selecting(parts: &[Part]) -> Vec<String> {
+    providers(parts).iter().map(|provider| format!("{provider}:*")).collect()
+}
+
+/// What rules of the user beside these parts leave out: of the objects that are there, what they select by a pattern, as
+/// `*:*` does, and do not name.
+#[must_use]
+pub fn left_out(parts: &[Part], user: &[String]) -> Vec<String> {
+    let providers = providers(parts);
     let is_named = |provider: &&&str| {
         let prefix = format!("{provider}:");
-        user.iter().any(|rule| rule.trim_start_matches('!').starts_with(&prefix))
+        let mut all = user.iter().flat_map(|rule| rule.split(','));
+        all.any(|rule| rule.trim().trim_start_matches('!').starts_with(&prefix))
     };
     let others = SIBLINGS.into_iter().filter(|all| all.iter().any(|one| providers.contains(one)));
     let others = others.flatten().filter(|one| !providers.contains(*one) && !is_named(one));
-    let excluded: Vec<String> = match user {
-        [] => Vec::new(),
-        _ => others.map(|provider| format!("!{provider}:*")).collect(),
-    };
-    providers.iter().map(|provider| format!("{provider}:*")).chain(excluded).collect()
+    let others = others.filter(|one| may_select(user, one));
+    others.map(|provider| format!("{provider}:*")).collect()
+}
+
+/// Can one of these rules select anything of this provider?
+fn may_select(user: &[String], provider: &str) -> bool {
+    // What is none is refused elsewhere.
+    let Ok(rules) = Rules::parse(user) else { return false };
+    let mut selecting = rules.rules().iter().filter(|rule| !rule.is_exclusion());
+    selecting.any(|rule| {
+        let pattern = rule.parts().0.split(':').next().unwrap_or_default();
+        Rules::parse(&[format!("{pattern}:*")]).map_or(true, |all| {
+            all.rules().iter().any(|one| one.matches(provider.as_bytes(), b"x", 0))
+        })
+    })
+}
+
+/// The rules that record these parts, for those of the user, as `strata record` has them for all that it records.
+#[must_use]
+pub fn rules(parts: &[Part], user: &[String]) -> Vec<String> {
+    let excluded = left_out(parts, user).into_iter().map(|rule| format!("!{rule}"));
+    selecting(parts).into_iter().chain(excluded).collect()
 }
 
 /// Why nothing can be preloaded.
@@ -183,19 +213,36 @@ pub enum PreloadError {
     },
 }
 
-/// What the environment of a program gets that is recorded by these parts; what this one preloads already stays, behind it.
-/// `None`: there is no part.
+/// Who starts what is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// This program, which gives its own environment away: what it preloads already stays, behind the objects.
+    Own,
+    /// Somebody else, perhaps with more rights, to whom nothing is named but what was checked.
+    Others,
+}
+
+impl Starter {
+    fn stays(self, before: Option<OsString>) -> Option<OsString> {
+        before.filter(|_| self == Starter::Own)
+    }
+}
+
+/// What the environment of a program gets that is recorded by these parts. `None`: there is no part.
 ///
 /// # Errors
 /// [`PreloadError`].
-pub fn environment(parts: &[Part]) -> Result<Option<(OsString, OsString)>, PreloadError> {
+pub fn environment(
+    parts: &[Part],
+    starter: Starter,
+) -> Result<Option<(OsString, OsString)>, PreloadError> {
     if parts.is_empty() {
         return Ok(None);
     }
     let program = std::env::current_exe()
         .map_err(|source| PreloadError::System { path: "/proc/self/exe".into(), source })?;
-    let value = value(parts, &program, std::env::var_os(VARIABLE).as_deref())?;
-    Ok(Some((VARIABLE.into(), value)))
+    let stays = starter.stays(std::env::var_os(VARIABLE));
+    Ok(Some((VARIABLE.into(), value(parts, &program, stays.as_deref())?)))
 }
 
 fn value(parts: &[Part], program: &Path, before: Option<&OsStr>) -> Result<OsString, PreloadError> {
@@ -373,6 +420,22 @@ mod tests {
         assert_eq!(rules(&[Part::MallocSum], &all), ["libc_sum:*", "!libc:*"]);
         assert_eq!(rules(&[Part::Io], &all), ["io:*", "!io_all:*"]);
         assert_eq!(rules(&[Part::IoAll], &all), ["io:*", "io_all:*"]);
+        // Only what one of them could select.
+        for (user, wanted) in [
+            (&[][..], false),
+            (&["shop:*"], false),
+            (&["shop:*,!*:*"], false),
+            (&["shop:*,lib?:f*"], true),
+            (&["l*"], true),
+            (&["*:*@warning"], true),
+            (&["*:*,libc:malloc"], false),
+            (&["*:*", "!libc:free"], false),
+        ] {
+            let user: Vec<String> = user.iter().map(|&rule| rule.to_owned()).collect();
+            let found = left_out(&[Part::MallocSum], &user);
+            assert_eq!(found == ["libc:*"], wanted, "{user:?}: {found:?}");
+            assert_eq!(found.is_empty(), !wanted, "{user:?}: {found:?}");
+        }
     }
 
     #[test]
@@ -387,6 +450,12 @@ mod tests {
         assert_eq!(value(&parts, &program, Some(OsStr::new(""))).unwrap(), *wanted);
         let both = value(&parts, &program, Some(OsStr::new("/a.so b.so"))).unwrap();
         assert_eq!(both, *format!("{wanted}:/a.so b.so"));
+        // To others nothing is named that was not checked.
+        let of = |starter: Starter| {
+            let stays = starter.stays(Some("/a.so b.so".into()));
+            value(&parts, &program, stays.as_deref()).unwrap()
+        };
+        assert_eq!((of(Starter::Own), of(Starter::Others)), (both, wanted.into()));
         fs::remove_file(program.parent().unwrap().join("../lib").join(RUNTIME)).unwrap();
         let text = value(&parts, &program, None).unwrap_err().to_string();
         assert!(

@@ -199,6 +199,7 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
     let context = Arc::new(Context {
         slots: None,
         kept: None,
+        is_again: false,
         shared: Shared::new().unwrap(),
         machine: Machine::new(options.mode, options.version),
         created: TimeStamp::now().unwrap().iso,

@@ -119,6 +119,7 @@ impl Ground {
             },
             slots: None,
             kept: None,
+            is_again: false,
         });
         let (snapshots, has_guests) = (RefCell::default(), !options.guests.is_empty());
         Ok(Ground { context, folder, snapshots, has_guests, rotations })

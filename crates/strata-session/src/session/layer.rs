@@ -38,6 +38,9 @@ pub(crate) struct Context {
     pub(crate) slots: Option<ChannelSlots>,
     /// What the kernel goes on recording when this session is killed; `None`: nothing.
     pub(crate) kept: Option<ChannelKept>,
+    /// The session was killed, and is made again from its plan: where all has gone that a layer is to record, the others
+    /// are recorded all the same.
+    pub(crate) is_again: bool,
 }
 
 /// Hears how far it is, and says whether to go on.

@@ -23,6 +23,7 @@ struct Noted {
     name: &'static str,
     told: Told,
     was_changed: bool,
+    is_again: bool,
 }
 
 impl Noted {
@@ -56,7 +57,7 @@ impl Layer for Noted {
 
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
         let rules: Vec<&str> = wanted.rules.iter().map(|rule| rule.text.as_str()).collect();
-        if rules.contains(&"absent") {
+        if rules.contains(&"absent") && !self.is_again {
             return Err(SessionError::NothingSelected(Vec::new()));
         }
         // The first one of the kernel's layer makes it what it is.
@@ -114,7 +115,8 @@ impl Maker for Noting {
             return Err(SessionError::NothingSelected(Vec::new()));
         }
         assert!(matches!(context.keep, Keep::Hold));
-        let layer = Noted { name: layer.name(), told: Arc::clone(&self.0), was_changed: false };
+        let (name, told, is_again) = (layer.name(), Arc::clone(&self.0), context.is_again);
+        let layer = Noted { name, told, was_changed: false, is_again };
         layer.note(format!("make {rules}").trim_end());
         Ok(Box::new(layer))
     }
@@ -284,6 +286,32 @@ fn start_that_fails_makes_nothing_and_can_be_tried_again() {
     bench.change(&Change::DisableEvent(all)).unwrap();
     bench.start().unwrap();
     assert_eq!(bench.told(), ["user make a:*", "user start"]);
+}
+
+#[test]
+fn session_that_is_made_again_says_so_to_its_layers() {
+    let mut bench = Bench::new();
+    bench.standing.is_again = true;
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.enable(LayerOf::Kernel, "absent").unwrap();
+    bench.start().unwrap();
+    let made =
+        ["user make a:*", "kernel make", "kernel change absent of ", "user start", "kernel start"];
+    assert_eq!(bench.told(), made);
+    // What is new is looked at all the same.
+    let change = Change::EnableEvent(EnableEvents {
+        layer: LayerOf::Kernel,
+        channel: None,
+        rules: vec!["uprobe:/no/such/file:f".into()],
+        filter: None,
+        exclude: Vec::new(),
+        stack: false,
+        sample: None,
+        probe: true,
+    });
+    let error = bench.change(&change).unwrap_err();
+    assert!(matches!(error, SessionError::OfRule { .. }), "{error}");
+    assert!(bench.told().is_empty());
 }
 
 #[test]

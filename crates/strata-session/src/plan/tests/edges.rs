@@ -186,6 +186,10 @@ fn probe_is_a_rule_of_the_kernel_by_its_text_or_by_the_name_of_its_event() {
     let both = plan.changed(&kernel(&["slow"])).unwrap();
     let off = both.changed(&disabling(&["slow"])).unwrap();
     assert_eq!(lowered(&off), ["sched_*", "slow=uprobe:/a:f(x:u8, y:str) if x > 3", plain]);
+    // It is off then, and the probe is what is left of that name; nothing of it is left to be disabled, which is no mistake.
+    let off = off.changed(&disabling(&["slow"])).unwrap();
+    assert_eq!(lowered(&off), ["sched_*", plain]);
+    assert_eq!(off.changed(&disabling(&["slow"])).unwrap(), off);
     let text = refused(&plan, &disabling(&["uprobe:/a:f"]));
     assert!(text.contains("no such rule"), "{text}");
     let saved = Plan::from_json(&plan.to_json()).unwrap();
