@@ -33,7 +33,12 @@ fn malicious_holders_of_the_socket_that_send_on_are_looked_at_so_often_and_no_mo
     // Nobody has said who it is.
     assert_eq!(holders_of(&mut ours), ["a descendant of the command"]);
     drop(theirs);
-    assert!(holders_of(&mut ours).is_empty());
+    // Children of other tests have it until they execute something.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !holders_of(&mut ours).is_empty() {
+        assert!(std::time::Instant::now() < until, "somebody has it still");
+        std::thread::yield_now();
+    }
 }
 
 /// What a keeper works with, and what it says.
