@@ -43,6 +43,11 @@ impl Hasher for Mixed {
         self.write_u64(number.into());
     }
 
+    #[inline]
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
     }

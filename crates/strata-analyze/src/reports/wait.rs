@@ -16,6 +16,7 @@ use strata_timeline::{
 use super::irq::{kind, name_of, number_of};
 use super::label::Label;
 use super::threads::{ended_wait, Wait};
+use crate::mix::Mix;
 
 /// States and interrupts that are kept, if nobody says how many; 24 bytes each.
 pub const HISTORY_MAX: usize = 12 << 20;
@@ -131,14 +132,14 @@ const UNBLOCKED: [Key; 4] = [Key::Running, Key::Runnable(false), Key::Runnable(t
 #[derive(Debug)]
 struct Keys {
     blocked: Vec<(Reason, Waker)>,
-    numbers: HashMap<(Reason, Waker), u32>,
+    numbers: HashMap<(Reason, Waker), u32, Mix>,
     /// Of blocked threads; as many again may be about nothing.
     most: usize,
 }
 
 impl Default for Keys {
     fn default() -> Keys {
-        Keys { blocked: Vec::new(), numbers: HashMap::new(), most: KEYS_MAX }
+        Keys { blocked: Vec::new(), numbers: HashMap::default(), most: KEYS_MAX }
     }
 }
 
@@ -241,7 +242,7 @@ struct Part {
     bytes: u64,
     sector: u64,
     parts: Vec<usize>,
-    found: HashMap<(ThreadId, Key), usize>,
+    found: HashMap<(ThreadId, Key), usize, Mix>,
 }
 
 /// A span of a program.
