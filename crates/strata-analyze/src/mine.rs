@@ -22,8 +22,8 @@ const PART_BYTES: u64 = 4 << 20;
 /// Facts that are kept; some 40 bytes each.
 const FACTS_MAX: usize = 1 << 22;
 
-/// Parents of a process that are asked.
-const PARENTS_MAX: usize = 4096;
+/// Parents of a process that are asked; in a trace that somebody has made up, for each of its facts.
+const PARENTS_MAX: usize = 256;
 
 /// The kernel's own record of a fork, and that which comes in its place where code is followed for call stacks.
 const FORKS: [&str; 2] = ["sched_process_fork", "lttng_statedump_vm_fork"];
@@ -44,7 +44,7 @@ pub enum MineError {
     )]
     NoStart(i64),
     /// There is too much to know.
-    #[error("--mine: there are more than {FACTS_MAX} starts and ends of threads, as many as are kept. Take less time, by --from and --until")]
+    #[error("--mine: there are more than {FACTS_MAX} starts of threads, as many as are kept. Take less time, by --from and --until")]
     TooMany,
 }
 
@@ -55,8 +55,6 @@ enum Fact {
     Fork { parent: i64, parent_tid: i64, child: i64, child_tid: i64 },
     /// It was there when the trace began, in a process with this parent.
     There { tid: i64, process: i64, parent: i64 },
-    /// It has ended.
-    Exit { tid: i64 },
     /// It is one of those of whom calls are recorded.
     Calls { tid: i64 },
 }
@@ -67,7 +65,6 @@ enum Teller {
     Nothing,
     Fork([FieldRef; 4]),
     There([FieldRef; 3]),
-    Exit(FieldRef),
     Calls(FieldRef),
 }
 
@@ -145,7 +142,6 @@ fn teller(class: &EventClass, tells: Tells) -> Teller {
             let there = || Some([find("tid")?, find("pid")?, find("ppid")?]);
             there().map(Teller::There)
         }
-        "sched_process_exit" => find("tid").or_else(tid).map(Teller::Exit),
         name if tells.is_restricted && CallEnd::of(name).is_some() => tid().map(Teller::Calls),
         _ => None,
     };
@@ -181,7 +177,6 @@ fn facts_of(reader: &Reader, part: &Part, tells: Tells, tellers: &mut [Option<Te
                 };
                 there()
             }
-            Teller::Exit(tid) => ask(tid).map(|tid| Fact::Exit { tid }),
             Teller::Calls(tid) => ask(tid).map(|tid| Fact::Calls { tid }),
         };
         // A thread's calls follow each other.
@@ -250,6 +245,7 @@ fn threads_of(traces: Vec<Facts>, recorder: i64) -> Threads {
                     set(&mut all, tid, i64::MIN, true);
                 }
             }
+            // That its number's last owner has ended changes nothing: his last records are still his own.
             Fact::Fork { parent, parent_tid, child, child_tid } => {
                 let of_mine = |tid: i64| {
                     all.get(&tid).and_then(|known| known.last()).is_some_and(|(_, is)| *is)
@@ -257,8 +253,6 @@ fn threads_of(traces: Vec<Facts>, recorder: i64) -> Threads {
                 let is_mine = of_mine(parent_tid) || parent == recorder && child != recorder;
                 set(&mut all, child_tid, time, is_mine);
             }
-            // Its last records are still its own: only another thread of its number is another's.
-            Fact::Exit { .. } => {}
             Fact::Calls { tid } => set(&mut all, tid, time, true),
         }
     }
@@ -579,7 +573,6 @@ mod tests {
             fork(5, 30, 40, 40),
             fork(4, 30, 30, 31),
             // The number of a child is another's later.
-            (6, Fact::Exit { tid: 40 }),
             fork(7, 5, 40, 40),
             (8, Fact::Calls { tid: 50 }),
         ];
