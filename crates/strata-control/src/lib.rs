@@ -17,6 +17,8 @@
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 
+#[cfg(test)]
+mod bench_tests;
 mod error;
 mod folder;
 mod group;

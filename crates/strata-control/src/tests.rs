@@ -9,23 +9,11 @@ use rustix::net::{
     SocketFlags, SocketType,
 };
 
+use crate::bench_tests::Bench;
 use crate::socket::ask_within;
-use crate::{ask, ControlError, Folder, Listener, Reply, Request, MESSAGE_BYTES_MAX, PLAN};
-
-struct Bench {
-    above: PathBuf,
-    folder: Folder,
-}
+use crate::{ask, ControlError, Listener, Reply, Request, MESSAGE_BYTES_MAX, PLAN};
 
 impl Bench {
-    fn new(name: &str) -> Bench {
-        let above =
-            std::env::temp_dir().join(format!("strata-control-{name}-{}", std::process::id()));
-        std::fs::create_dir(&above).unwrap();
-        let folder = Folder::open_in(&above).unwrap();
-        Bench { above, folder }
-    }
-
     fn listener(&self, name: &str) -> Listener {
         Listener::new(self.folder.claim(name).unwrap()).unwrap()
     }
@@ -41,12 +29,6 @@ impl Bench {
         let mut buffer = vec![0; MESSAGE_BYTES_MAX];
         let (read, _) = recv(&socket, &mut buffer[..], RecvFlags::empty()).unwrap();
         String::from_utf8(buffer[..read].to_vec()).unwrap()
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.above);
     }
 }
 

@@ -1,32 +1,10 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::thread;
 
 use super::*;
-use crate::Folder;
-
-struct Bench {
-    above: PathBuf,
-    folder: Folder,
-}
-
-impl Bench {
-    fn new(name: &str) -> Bench {
-        let above =
-            std::env::temp_dir().join(format!("strata-trust-{name}-{}", std::process::id()));
-        std::fs::create_dir(&above).unwrap();
-        let folder = Folder::open_in(&above).unwrap();
-        Bench { above, folder }
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.above);
-    }
-}
+use crate::bench_tests::Bench;
 
 /// One end, and what tells whether anybody still has it: the other one.
 fn pair() -> (OwnedFd, UnixStream) {
@@ -41,7 +19,7 @@ fn wait_until_let_go(mut other: UnixStream) {
 
 #[test]
 fn what_a_session_held_is_there_for_the_next_one_and_gone_with_its_end() {
-    let bench = Bench::new("next");
+    let bench = Bench::new("trust-next");
     let claim = bench.folder.claim("one").unwrap();
     assert!(claim.trustee().unwrap().is_none());
     let trustee = claim.new_trustee().unwrap();
@@ -75,7 +53,7 @@ fn what_a_session_held_is_there_for_the_next_one_and_gone_with_its_end() {
 
 #[test]
 fn many_are_held_and_all_of_them_are_told() {
-    let bench = Bench::new("many");
+    let bench = Bench::new("trust-many");
     let claim = bench.folder.claim("one").unwrap();
     let trustee = claim.new_trustee().unwrap();
     let (fd, _other) = pair();
@@ -106,7 +84,7 @@ fn many_are_held_and_all_of_them_are_told() {
 
 #[test]
 fn trustee_ends_when_it_holds_nothing_and_when_nobody_can_find_it() {
-    let bench = Bench::new("bound");
+    let bench = Bench::new("trust-bound");
     let claim = bench.folder.claim("one").unwrap();
     for is_empty in [true, false] {
         let trustee = claim.new_trustee().unwrap();
@@ -127,7 +105,7 @@ fn trustee_ends_when_it_holds_nothing_and_when_nobody_can_find_it() {
 
 #[test]
 fn trustee_of_a_session_that_was_killed_ends_when_what_is_left_is_removed() {
-    let bench = Bench::new("removed");
+    let bench = Bench::new("trust-removed");
     let claim = bench.folder.claim("one").unwrap();
     claim.keep(crate::PLAN, "{}").unwrap();
     let trustee = claim.new_trustee().unwrap();
@@ -178,7 +156,7 @@ fn nonsense() -> Vec<(Vec<u8>, usize)> {
 
 #[test]
 fn malicious_messages_change_nothing_and_leave_no_descriptor() {
-    let bench = Bench::new("nonsense");
+    let bench = Bench::new("trust-nonsense");
     let claim = bench.folder.claim("one").unwrap();
     let trustee = claim.new_trustee().unwrap();
     let (kept, _other) = pair();
@@ -209,7 +187,7 @@ fn malicious_messages_change_nothing_and_leave_no_descriptor() {
 
 #[test]
 fn what_does_not_find_room_here_is_said_and_stays_held() {
-    let bench = Bench::new("cut");
+    let bench = Bench::new("trust-cut");
     let claim = bench.folder.claim("one").unwrap();
     let trustee = claim.new_trustee().unwrap();
     let (fd, mut other) = pair();
