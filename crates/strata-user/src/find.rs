@@ -309,7 +309,7 @@ fn take(
         Err(Error::NotMemory { .. }) => return Ok(false),
         Err(error) => return Err(error),
     };
-    // First of all: of memory that it has inherited, it is younger than what that says.
+    // Before whether it lives: a process is younger than the memory that it has inherited says, and such a one counts as ended.
     if app.inner_pid() != status.inner_pid || !is_own(app.memory().owner.uid, status) {
         return Ok(false);
     }
