@@ -39,6 +39,7 @@ impl Kept {
         Kept { each: self.each.saturating_mul(2), most: self.most.saturating_mul(2), ..self }
     }
 
+    #[inline(always)]
     fn place(self, thread: Option<ThreadId>) -> usize {
         let thread = thread.filter(|_| self.by_thread);
         thread.map_or(0, |thread| thread.index().saturating_add(1))
@@ -83,18 +84,24 @@ impl<T: Ord> Longest<T> {
     }
 
     /// One of a thread that took so long, from then on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, nanos: u64, from: i64, thread: Option<ThreadId>, what: T) {
         self.add_at(nanos, from, self.kept.place(thread), what);
     }
 
-    #[inline]
+    #[inline(always)]
     fn add_at(&mut self, nanos: u64, from: i64, place: usize, what: T) {
         if self.takes_at(nanos, place) {
-            self.found.push((nanos, from, what, place));
-            if self.found.len() >= self.kept.most.saturating_mul(2).max(FEW) {
-                self.cut();
-            }
+            self.put(nanos, from, place, what);
+        }
+    }
+
+    /// Few are: it stays out of the way of the others.
+    #[inline(never)]
+    fn put(&mut self, nanos: u64, from: i64, place: usize, what: T) {
+        self.found.push((nanos, from, what, place));
+        if self.found.len() >= self.kept.most.saturating_mul(2).max(FEW) {
+            self.cut();
         }
     }
 
