@@ -12,7 +12,6 @@ pub const QUANTILE_ERROR: f64 = 0.5 / BUCKETS as f64;
 pub struct Histogram {
     /// The first has the values below [`BUCKETS`], each in a bucket of its own.
     octaves: Vec<Option<Box<[u64; BUCKETS]>>>,
-    count: u64,
 }
 
 fn place(value: u64) -> (usize, usize) {
@@ -43,7 +42,6 @@ impl Histogram {
         let buckets = slot.get_or_insert_with(|| Box::new([0; BUCKETS]));
         if let Some(count) = buckets.get_mut(bucket) {
             *count = count.saturating_add(1);
-            self.count = self.count.saturating_add(1);
         }
     }
 
@@ -59,19 +57,18 @@ impl Histogram {
                 *own = own.saturating_add(*other);
             }
         }
-        self.count = self.count.saturating_add(other.count);
     }
 
     /// How many values there are.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.count
+        self.buckets().map(|(_, _, count)| count).fold(0, u64::saturating_add)
     }
 
     /// The value below which such a part of all is, by [`QUANTILE_ERROR`]; `None`: there is no value.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Option<u64> {
-        let wanted = (self.count as f64 * part.clamp(0.0, 1.0)).ceil().max(1.0) as u64;
+        let wanted = (self.count() as f64 * part.clamp(0.0, 1.0)).ceil().max(1.0) as u64;
         let mut below = 0_u64;
         for (first, width, count) in self.buckets() {
             below = below.saturating_add(count);

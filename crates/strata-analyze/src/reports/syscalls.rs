@@ -49,7 +49,7 @@ pub struct Row {
 }
 
 impl Row {
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, call: &Call) {
         let nanos = call.nanos();
         self.min = if self.count == 0 { nanos } else { self.min.min(nanos) };
