@@ -49,9 +49,11 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_CONTEXT_TIME_NS);
 	CONSTANT(STRATA_ABI_KERNEL_CONTEXT_USER_NS);
 	CONSTANT(STRATA_ABI_KERNEL_CONTEXT_UTS_NS);
+	CONSTANT(STRATA_ABI_KERNEL_CONTEXT_COUNTER);
 	CONSTANT(STRATA_ABI_KERNEL_CONTEXT_STACK);
 	CONSTANT(STRATA_ABI_KERNEL_CONTEXT_USER_STACK);
 	CONSTANT(STRATA_ABI_KERNEL_CONTEXT_OWN);
+	CONSTANT(STRATA_ABI_KERNEL_COUNTERS);
 	CONSTANT(STRATA_ABI_KERNEL_STACK_FRAMES);
 	CONSTANT(STRATA_ABI_KERNEL_CONTEXT_MAX);
 	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_TASKS);
@@ -136,6 +138,7 @@ static void control(void)
 	FIELD(strata_abi_kernel_control, unreadable);
 	FIELD(strata_abi_kernel_control, cut);
 	FIELD(strata_abi_kernel_control, unread);
+	FIELD(strata_abi_kernel_control, uncounted);
 	FIELD(strata_abi_kernel_control, reserved);
 	FIELD(strata_abi_kernel_control, on);
 	END(strata_abi_kernel_control);

@@ -110,6 +110,7 @@ static void control(void)
 	FIELD(strata_abi_user_control, without_clock);
 	FIELD(strata_abi_user_control, objects);
 	FIELD(strata_abi_user_control, objects_refused);
+	FIELD(strata_abi_user_control, objects_unseen);
 	FIELD(strata_abi_user_control, reserved);
 	FIELD(strata_abi_user_control, clock);
 	END(strata_abi_user_control);

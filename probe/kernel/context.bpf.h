@@ -11,8 +11,8 @@
 #include "maps.bpf.h"
 #include "core.bpf.h"
 
-#define STRATA_CONTEXT_PLACES 8u  /* a power of two */
-#define STRATA_CONTEXT_FIXED  88u /* all but the stacks [byte] */
+#define STRATA_CONTEXT_PLACES 8u   /* a power of two */
+#define STRATA_CONTEXT_FIXED  152u /* all but the stacks [byte] */
 #define STRATA_CONTEXT_STACK  (STRATA_ABI_KERNEL_STACK_FRAMES * 8u)
 STRATA_ABI_ASSERT(STRATA_CONTEXT_FIXED + 2 * (4 + STRATA_CONTEXT_STACK) <=
 			  STRATA_ABI_KERNEL_CONTEXT_MAX,
@@ -41,6 +41,14 @@ struct {
 	__type(key, uint32_t);
 	__type(value, struct strata_context_places);
 } contexts SEC(".maps");
+
+/* Perf events: each CPU's, COUNTERS of them. The largest entry is set by the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(uint32_t));
+	__uint(value_size, sizeof(uint32_t));
+} counters SEC(".maps");
 
 #define STRATA_HAS_CONTEXT(what, name) ((what) >> STRATA_ABI_KERNEL_CONTEXT_##name & 1)
 
@@ -116,6 +124,32 @@ STRATA_INLINE void strata_context_inside(struct strata_context_place *place, uin
 		strata_context_more(place, all->uts_ns->ns.inum);
 }
 
+#define STRATA_CONTEXT_COUNTERS \
+	(((1u << STRATA_ABI_KERNEL_COUNTERS) - 1) << STRATA_ABI_KERNEL_CONTEXT_COUNTER)
+
+/* What a counter says in place of a number where it cannot be read: an errno, negative. */
+#define STRATA_COUNTER_IS_ERROR(value) ((value) >= (uint64_t)-4095)
+
+/* Counters that stand at 0 where they cannot be read, which is counted. */
+STRATA_INLINE void strata_context_counters(struct strata_context_place *place, uint32_t what)
+{
+	uint64_t first = bpf_get_smp_processor_id() * STRATA_ABI_KERNEL_COUNTERS, value;
+	uint32_t i;
+
+#pragma clang loop unroll(disable)
+	for (i = 0; i < STRATA_ABI_KERNEL_COUNTERS; i++) {
+		if (!(what >> (STRATA_ABI_KERNEL_CONTEXT_COUNTER + i) & 1))
+			continue;
+		value = bpf_perf_event_read(&counters, first + i);
+		if (STRATA_COUNTER_IS_ERROR(value)) {
+			__sync_fetch_and_add(&control.uncounted, 1);
+			value = 0;
+		}
+		strata_context_more(place, (uint32_t)value);
+		strata_context_more(place, (uint32_t)(value >> 32));
+	}
+}
+
 /* Returns where the next begins. What cannot be walked has no addresses. */
 STRATA_INLINE uint32_t strata_context_stack(unsigned char *to, uint32_t at, uint64_t flags)
 {
@@ -164,6 +198,8 @@ __attribute__((noinline)) int strata_context_put(uint32_t where, uint32_t what)
 	}
 	place->at = at;
 	strata_context_inside(place, what, task);
+	if (what & STRATA_CONTEXT_COUNTERS)
+		strata_context_counters(place, what);
 	at = *(volatile uint32_t *)&place->at & STRATA_CONTEXT_BOUND;
 	if (STRATA_HAS_CONTEXT(what, STACK))
 		at = strata_context_stack(to, at, 0);

@@ -310,7 +310,7 @@ def timelines():
 
 
 SEEDS = {"timeline": timelines, "control": controls, "guest": guests, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
-         "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports}
+         "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports, "sql": exports}
 
 
 def main():

@@ -102,8 +102,10 @@ pub struct Control {
     pub cut: AtomicU64,
     /// Fields that could not be read, of calls that have not returned yet.
     pub unread: AtomicU64,
+    /// Counters that could not be read.
+    pub uncounted: AtomicU64,
     /// Zero.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
     /// Whether who has this switch records: 0, [`ON`], or both of it and [`ON_TRACKED`].
     pub on: [AtomicU8; SWITCHES],
 }
@@ -119,7 +121,8 @@ impl Default for Control {
             unreadable: AtomicU64::new(0),
             cut: AtomicU64::new(0),
             unread: AtomicU64::new(0),
-            reserved: [0; 3],
+            uncounted: AtomicU64::new(0),
+            reserved: [0; 2],
             on: [const { AtomicU8::new(0) }; SWITCHES],
         }
     }
@@ -202,16 +205,20 @@ pub const CONTEXT_TIME_NS: u32 = 15;
 pub const CONTEXT_USER_NS: u32 = 16;
 /// Of the UTS namespace.
 pub const CONTEXT_UTS_NS: u32 = 17;
+/// The first of [`COUNTERS`].
+pub const CONTEXT_COUNTER: u32 = 18;
 /// Call stack in the kernel.
-pub const CONTEXT_STACK: u32 = 18;
+pub const CONTEXT_STACK: u32 = 26;
 /// Call stack of the program.
-pub const CONTEXT_USER_STACK: u32 = 19;
+pub const CONTEXT_USER_STACK: u32 = 27;
+/// Counters of one session; number i of a CPU is at CPU * COUNTERS + i of the map `counters`.
+pub const COUNTERS: u32 = 8;
 /// Of an event's contexts, the first bit of those of its records alone.
 pub const CONTEXT_OWN: u32 = 32;
 /// Addresses of a stack.
 pub const STACK_FRAMES: u32 = 64;
 /// All contexts of a record \[byte\].
-pub const CONTEXT_MAX: u32 = 1152;
+pub const CONTEXT_MAX: u32 = 1184;
 
 /// [`Test::operand`]: a field.
 pub const FIELD: u8 = 0;

@@ -218,8 +218,10 @@ pub struct Control {
     pub objects: AtomicU32,
     /// Objects that found no room.
     pub objects_refused: AtomicU32,
+    /// How often an object came and went between two looks.
+    pub objects_unseen: AtomicU32,
     /// Not used.
-    pub reserved: [u32; 10],
+    pub reserved: [u32; 9],
     /// See [`ClockSlot`].
     pub clock: [ClockSlot; NR_CLOCK_SLOTS as usize],
 }
@@ -246,7 +248,8 @@ impl Default for Control {
             without_clock: AtomicU32::default(),
             objects: AtomicU32::default(),
             objects_refused: AtomicU32::default(),
-            reserved: [0; 10],
+            objects_unseen: AtomicU32::default(),
+            reserved: [0; 9],
             clock: Default::default(),
         }
     }

@@ -89,7 +89,7 @@ fn user_mirror() -> String {
     layout!(out, "strata_abi_user_control", user::Control, magic version pid publish nr_cpus
         nr_states descriptions_bytes generation started_ns refused arm_errno clock_kind
         parent_pid name clock_index claimed_sessions without_clock objects objects_refused
-        reserved clock);
+        objects_unseen reserved clock);
     layout!(out, "strata_abi_user_session", user::Session, status flags generation heartbeat_ns
         channel_offset channel_bytes subbuf_bytes nr_subbufs next_id discarded_unmapped
         discarded_unstaged self_stopped rules_bytes create_errno discarded_no_clock
@@ -117,8 +117,8 @@ fn kernel_mirror() -> String {
         TRACK_UID TRACK_GID TRACK_NAME TRACK_CGROUP TRACK_PREFIXES TRACK_GENERATION TRACK_MAX TRACK_LEVELS
         CONTEXT_PID CONTEXT_PPID CONTEXT_PROCNAME CONTEXT_UID CONTEXT_GID CONTEXT_PRIO CONTEXT_CGROUP
         CONTEXT_VPID CONTEXT_VTID CONTEXT_VPPID CONTEXT_CGROUP_NS CONTEXT_IPC_NS CONTEXT_MNT_NS CONTEXT_NET_NS
-        CONTEXT_PID_NS CONTEXT_TIME_NS CONTEXT_USER_NS CONTEXT_UTS_NS CONTEXT_STACK CONTEXT_USER_STACK CONTEXT_OWN
-        STACK_FRAMES CONTEXT_MAX
+        CONTEXT_PID_NS CONTEXT_TIME_NS CONTEXT_USER_NS CONTEXT_UTS_NS CONTEXT_COUNTER CONTEXT_STACK CONTEXT_USER_STACK
+        CONTEXT_OWN COUNTERS STACK_FRAMES CONTEXT_MAX
         FOLLOW_TASKS FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
         BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT NO_REGISTER FIELD PID TID CPU CGROUP COMM CHARS
         EQUAL LESS LESS_OR_EQUAL LESS_SIGNED LESS_EQ_SIGNED PASS REJECT ARG_NONE ARG_U32 ARG_U64
@@ -129,7 +129,7 @@ fn kernel_mirror() -> String {
         CALL_EXIT CALL_MOVES NO_ID);
     layout!(out, "strata_abi_kernel_track", kernel::Track, kind generation bytes reserved value);
     layout!(out, "strata_abi_kernel_control", kernel::Control, tracked following tracer changing turn
-        unreadable cut unread reserved on);
+        unreadable cut unread uncounted reserved on);
     layout!(out, "strata_abi_kernel_part", kernel::Part, kind scale offset bytes index
         addend);
     layout!(out, "strata_abi_kernel_test", kernel::Test, operand comparison bytes is_signed

@@ -1,6 +1,8 @@
-//! Event records for people and other tools: as text, JSON, CSV, in Perfetto's format, and counted.
+//! Event records for people and other tools: as text, JSON, CSV, in Perfetto's format, as an SQLite database, and counted.
 #![forbid(unsafe_code)]
 
+mod ahead;
+pub mod counters;
 pub mod debug_info;
 #[cfg(test)]
 mod hand_tests;
@@ -12,4 +14,5 @@ pub mod pipeline;
 pub mod render;
 pub mod reports;
 pub mod short;
+pub mod sql;
 pub mod stats;

@@ -48,6 +48,8 @@ const AHEAD: u64 = 2;
 const TEXT_PER_BYTE: u64 = 4;
 /// Event records that are looked at for ends of calls behind the last one that was asked for.
 const CLOSING: u64 = 1 << 16;
+/// So much of the end of a trace is looked at first for its last record \[ns\].
+const LOOK_BACK: i64 = 10_000_000;
 
 /// Which event records, and how they are written.
 pub struct Job<'r> {
@@ -303,7 +305,7 @@ struct Worker<'w, 'r> {
 
 impl<'w, 'r> Worker<'w, 'r> {
     fn new(job: &'w Job<'r>, shared: &'w Shared<'r>) -> Worker<'w, 'r> {
-        let renderer = Renderer::new(&job.options);
+        let renderer = Renderer::with_places(&job.options, job.reader);
         let short = (job.options.format == Format::Short)
             .then(|| Short::new(&job.options, job.limit < u64::MAX));
         let mine = job.mine.map(Mine::ask);
@@ -531,6 +533,27 @@ pub fn span(reader: &Reader) -> Option<TimeRange> {
         }
         span
     })
+}
+
+/// From when to when there are records: as [`span`], but up to the last record. A recording goes on until it is stopped, and
+/// its packets, too. What is read to find the last one is at most as long as the time behind it.
+pub fn span_of_records(reader: &Reader) -> Option<TimeRange> {
+    let span = span(reader)?;
+    let mut length = LOOK_BACK;
+    loop {
+        let from = span.to.saturating_sub(length).max(span.from);
+        let mut events = reader.events(TimeRange { from, to: i64::MAX });
+        let mut last: Option<i64> = None;
+        while let Some(message) = events.next() {
+            if let Message::Event(event) = message {
+                last = last.max(event.time());
+            }
+        }
+        if last.is_some() || from == span.from {
+            return Some(TimeRange { to: last.unwrap_or(span.to), ..span });
+        }
+        length = length.saturating_mul(2);
+    }
 }
 
 /// As many threads as this machine has CPUs for this process.

@@ -77,3 +77,25 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
         Report::Summary(flags) => summary::run(flags, &stop),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_of_a_report_tells_of_filter_only_if_it_takes_one() {
+        let mut reports = AnalyzeFlags::augment_args(clap::Command::new("analyze"));
+        let mut without = Vec::new();
+        for report in reports.get_subcommands_mut() {
+            let help = report.render_long_help().to_string();
+            assert!(help.contains("--from <TIME>") && help.contains("Times (--from"), "{help}");
+            let is_there = help.contains("-f, --filter");
+            assert_eq!(is_there, help.contains("Filter (-f)"), "{help}");
+            if !is_there {
+                without.push(report.get_name().to_owned());
+            }
+        }
+        // Those that refuse it.
+        assert_eq!(without, ["threads", "wait", "locks", "cpu", "memory", "summary"]);
+    }
+}

@@ -95,7 +95,8 @@ TimeoutStartSec=20
 # SIGTERM completes the trace. The rest of it only detaches, or holds the memory of programs where the session was killed.
 KillMode=process
 TimeoutStopSec=120
-LimitNOFILE=1048576
+OOMPolicy=continue
+LimitNOFILE=1024:1048576
 LimitMEMLOCK=infinity
 "
     )

@@ -2,6 +2,8 @@
 
 mod folder;
 mod output;
+mod sink;
+mod sqlite;
 
 #[cfg(test)]
 mod tests;
@@ -17,9 +19,11 @@ use std::time::Instant;
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
-use strata_analyze::perfetto::{together, CounterRule, Exporter, Options, PairRule, Summary};
+use strata_analyze::counters::CounterRule;
+use strata_analyze::perfetto::{together, Exporter, Options, PairRule, Summary};
 use strata_analyze::pipeline;
 use strata_analyze::render::{self, Renderer, ThreadNames};
+use strata_analyze::sql;
 use strata_ctf::cut::Cutter;
 use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stream, TimeRange};
 use strata_session::stop::{survive_file_size_limit, Stop};
@@ -30,10 +34,12 @@ use crate::reading::{ending, limits};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
-use crate::talk::units::{clean, counted, shell_word, size, time};
+use crate::talk::units::{clean, counted, shell_word, size, time, typed};
 use crate::view::too_many_names;
 use folder::OutputFolder;
 use output::Output;
+use sink::{Sink, Written};
+use sqlite::Database;
 
 /// Damages that are said one by one.
 const DAMAGE_SHOWN: u64 = 20;
@@ -98,7 +104,11 @@ pub struct ExportFlags {
     #[arg(long)]
     thread_names: bool,
 
-    /// Perfetto: show what is between event BEGIN and event END as a slice; see --help
+    /// SQLite: leave out the event records, which are most of the file
+    #[arg(long)]
+    no_events: bool,
+
+    /// Perfetto: show what is between event BEGIN and event END as a slice; see --help. SQLite: as a span
     #[arg(long = "pair", value_name = "BEGIN=END[:KEYFIELD]")]
     pairs: Vec<PairRule>,
 
@@ -106,7 +116,7 @@ pub struct ExportFlags {
     #[arg(long)]
     no_pairs: bool,
 
-    /// Perfetto: show a numeric field as a counter, such as 'myapp:queue.length'; '*' is any text
+    /// Perfetto, SQLite: have a numeric field as a counter, such as 'myapp:queue.length'; '*' is any text
     #[arg(long = "counter", value_name = "[EVENT.]FIELD")]
     counters: Vec<CounterRule>,
 
@@ -122,6 +132,8 @@ enum Format {
     Json,
     /// A table with a header (RFC 4180), as `strata view --format csv`
     Csv,
+    /// A database of events, states, system calls and spans, for `sqlite3` and all that reads its files
+    Sqlite,
     /// A smaller trace of the same kind, which is a folder
     Ctf,
 }
@@ -132,6 +144,7 @@ impl Format {
             Format::Perfetto => "perfetto-trace",
             Format::Json => "json",
             Format::Csv => "csv",
+            Format::Sqlite => "sqlite",
             Format::Ctf => "ctf",
         }
     }
@@ -157,15 +170,29 @@ enum OutputName {
 enum Destination {
     Stdout,
     File(Output),
+    Database(Output),
     Folder(OutputFolder),
 }
 
 /// Do it, and give the exit status.
 pub fn run(flags: &ExportFlags) -> Result<u8> {
     let begin = Instant::now();
-    let wants_perfetto = flags.no_pairs || !flags.pairs.is_empty() || !flags.counters.is_empty();
-    if wants_perfetto && flags.to != Format::Perfetto {
-        bail!("--pair, --no-pairs and --counter are for --to perfetto. Leave them out");
+    if flags.no_pairs && flags.to != Format::Perfetto {
+        bail!("--no-pairs is for --to perfetto. Leave it out");
+    }
+    let is_of_timeline = matches!(flags.to, Format::Perfetto | Format::Sqlite);
+    for (flag, is_given) in
+        [("--pair", !flags.pairs.is_empty()), ("--counter", !flags.counters.is_empty())]
+    {
+        if is_given && !is_of_timeline {
+            bail!("{flag} is for --to perfetto and --to sqlite. Leave it out");
+        }
+    }
+    if flags.no_events && flags.to != Format::Sqlite {
+        bail!("--no-events is for --to sqlite. Leave it out");
+    }
+    if flags.thread_names && !matches!(flags.to, Format::Json | Format::Csv) {
+        bail!("--thread-names is for --to json and --to csv. Leave it out");
     }
     if flags.to == Format::Ctf && flags.selection.has_clock_offset() {
         bail!(
@@ -198,10 +225,14 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
             let sources: Vec<&Path> = sources.chain(traces.iter().map(PathBuf::as_path)).collect();
             Destination::Folder(OutputFolder::create(path, flags.force, &sources)?)
         }
+        OutputName::File(path) if flags.to == Format::Sqlite => {
+            Destination::Database(sqlite::create(path, flags.force)?)
+        }
         OutputName::File(path) => Destination::File(Output::create(path, flags.force)?),
     };
     let written = match &place {
         Destination::Stdout => job.write(Box::new(io::stdout().lock()), &mut talk),
+        Destination::Database(output) => job.database(output.path(), &mut talk),
         Destination::File(output) => job.write(Box::new(output.writer()?), &mut talk),
         Destination::Folder(folder) => job.cut(folder.path(), &mut talk),
     };
@@ -215,9 +246,9 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
         match place {
             Destination::Stdout => Ok(()),
             Destination::File(output) => output.finish(),
+            Destination::Database(output) => sqlite::finish(output),
             Destination::Folder(folder) => folder.finish(),
-        }
-        .with_context(|| format!("export: cannot write {what}"))?;
+        }?;
     } else {
         drop(place);
     }
@@ -253,7 +284,7 @@ impl std::fmt::Display for OutputName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             OutputName::Stdout => f.write_str("stdout"),
-            OutputName::File(path) => f.write_str(&shell_word(&clean(&path.display().to_string()))),
+            OutputName::File(path) => f.write_str(&typed(path)),
         }
     }
 }
@@ -263,6 +294,9 @@ fn target(flags: &ExportFlags) -> Result<OutputName> {
         Some(path) if path.as_os_str() == "-" => {
             if flags.to == Format::Ctf {
                 bail!("a CTF trace is a folder, which stdout is not. Use -o FOLDER");
+            }
+            if flags.to == Format::Sqlite {
+                bail!("a database is not written from front to back, as stdout is. Use -o FILE");
             }
             if flags.to == Format::Perfetto && io::stdout().is_terminal() {
                 bail!("a Perfetto trace is no text for a terminal. Use -o FILE");
@@ -290,14 +324,6 @@ fn default_name(trace: &Path, format: Format) -> std::ffi::OsString {
     name
 }
 
-/// What was written.
-#[derive(Debug, Clone, Default)]
-struct Written {
-    events: u64,
-    bytes: u64,
-    perfetto: Option<Summary>,
-}
-
 /// What is to be done.
 struct Job<'j> {
     flags: &'j ExportFlags,
@@ -315,6 +341,7 @@ impl Job<'_> {
             Format::Perfetto => self.perfetto(&mut out, talk),
             Format::Json => self.go(Text::new(out, self.layout(render::Format::Json)), Some(talk)),
             Format::Csv => self.go(Text::new(out, self.layout(render::Format::Csv)), Some(talk)),
+            Format::Sqlite => Err(io::Error::other("a database needs a file")),
             Format::Ctf => Err(io::Error::other("a CTF trace is a folder")),
         }
     }
@@ -332,13 +359,33 @@ impl Job<'_> {
             };
             Ok(self.go(exporter, talk)?.and_then(|written| written.perfetto))
         })?;
-        Ok(found.map(|it| Written { events: it.events, bytes: it.bytes, perfetto: Some(it) }))
+        Ok(found.map(|it| Written {
+            events: it.events,
+            bytes: it.bytes,
+            perfetto: Some(it),
+            ..Written::default()
+        }))
     }
 
     /// As a smaller trace. None: asked to stop.
     fn cut(&self, folder: &Path, talk: &mut Talk) -> io::Result<Option<Written>> {
         let cutter = Cutter::new(self.reader, folder, self.range)?;
         self.go(Cut { cutter, events: 0 }, Some(talk))
+    }
+
+    /// As a database. None: asked to stop.
+    fn database(&self, path: &Path, talk: &mut Talk) -> io::Result<Option<Written>> {
+        let options = sql::Options {
+            range: self.range,
+            events: !self.flags.no_events,
+            pairs: self.flags.pairs.clone(),
+            counters: self.flags.counters.clone(),
+        };
+        let database = Database::new(self.reader, path, &options, self.flags.limit, self.stop)?;
+        match self.go(database, Some(talk)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            done => done,
+        }
     }
 
     fn layout(&self, format: render::Format) -> render::Options {
@@ -367,21 +414,29 @@ impl Job<'_> {
         Exporter::<io::Sink>::idle_rules(self.reader, &self.options())
     }
 
-    fn go(&self, mut sink: impl Sink, mut talk: Option<&mut Talk>) -> io::Result<Option<Written>> {
+    fn go<S: Sink>(&self, mut sink: S, mut talk: Option<&mut Talk>) -> io::Result<Option<Written>> {
         let mut selection = self.flags.selection.filter().map(Selection::new);
-        let mut events = self.reader.events(self.range);
+        let range = self.range;
+        let mut events = self.reader.events(match S::BEFORE {
+            true => TimeRange { from: i64::MIN, ..range },
+            false => range,
+        });
         let mut wanted = self.flags.limit.map_or(u64::MAX, NonZeroU64::get);
         while wanted > 0 {
             let mut left = LOOK_INTERVAL;
             let end = events.run(|message| {
                 let done = match message {
                     Read::Event(event) => {
-                        match selection.as_mut().is_none_or(|selection| selection.accepts(&event)) {
+                        let is_selected =
+                            selection.as_mut().is_none_or(|selection| selection.accepts(&event));
+                        let is_before =
+                            S::BEFORE && event.time().is_some_and(|time| time < range.from);
+                        match is_selected && !is_before {
                             true => {
                                 wanted -= 1;
                                 sink.event(&event)
                             }
-                            false => sink.skip(&event),
+                            false => sink.skip(&event, is_selected),
                         }
                     }
                     Read::Packet(_) => Ok(()),
@@ -390,7 +445,7 @@ impl Job<'_> {
                         talk.iter_mut().for_each(|talk| talk.damage(damage));
                         match damage.is_note() {
                             true => Ok(()),
-                            false => sink.damage(damage, self.stream_of(damage)),
+                            false => sink.damage(damage, self.reader.stream_of(damage)),
                         }
                     }
                 };
@@ -419,29 +474,6 @@ impl Job<'_> {
             _ => Ok(None),
         }
     }
-
-    fn stream_of(&self, damage: &Damage) -> Option<&Stream> {
-        let name = damage.stream.as_deref()?;
-        self.reader
-            .streams()
-            .iter()
-            .find(|stream| stream.name() == name && stream.trace().path() == damage.trace.as_ref())
-    }
-}
-
-/// Where event records go.
-trait Sink {
-    fn event(&mut self, event: &strata_ctf::read::Event<'_>) -> io::Result<()>;
-    fn skip(&mut self, _event: &strata_ctf::read::Event<'_>) -> io::Result<()> {
-        Ok(())
-    }
-    fn discarded(&mut self, _discarded: &strata_ctf::read::Discarded<'_>) -> io::Result<()> {
-        Ok(())
-    }
-    fn damage(&mut self, _damage: &Damage, _stream: Option<&Stream>) -> io::Result<()> {
-        Ok(())
-    }
-    fn finish(self) -> io::Result<Written>;
 }
 
 impl<W: Write> Sink for Exporter<W> {
@@ -449,7 +481,7 @@ impl<W: Write> Sink for Exporter<W> {
         Exporter::event(self, event)
     }
 
-    fn skip(&mut self, event: &strata_ctf::read::Event<'_>) -> io::Result<()> {
+    fn skip(&mut self, event: &strata_ctf::read::Event<'_>, _: bool) -> io::Result<()> {
         Exporter::skip(self, event)
     }
 
@@ -463,7 +495,12 @@ impl<W: Write> Sink for Exporter<W> {
 
     fn finish(self) -> io::Result<Written> {
         let (_, summary) = Exporter::finish(self)?;
-        Ok(Written { events: summary.events, bytes: summary.bytes, perfetto: Some(summary) })
+        Ok(Written {
+            events: summary.events,
+            bytes: summary.bytes,
+            perfetto: Some(summary),
+            ..Written::default()
+        })
     }
 }
 
@@ -485,7 +522,7 @@ impl Sink for Cut<'_> {
 
     fn finish(self) -> io::Result<Written> {
         let bytes = self.cutter.finish()?;
-        Ok(Written { events: self.events, bytes, perfetto: None })
+        Ok(Written { events: self.events, bytes, ..Written::default() })
     }
 }
 
@@ -582,28 +619,45 @@ fn say(
             return;
         }
     }
-    for text in written.perfetto.iter().flat_map(remarks) {
+    let texts = written.perfetto.iter().flat_map(remarks);
+    for text in texts.chain(written.database.iter().flat_map(sqlite::remarks)) {
         warning(text);
     }
+    let of = match flags.no_events {
+        true => "states, calls and spans of ",
+        false => "",
+    };
     let text = format!(
-        "wrote {} to {target} ({}) in {}",
+        "wrote {of}{} to {target} ({}) in {}",
         counted(written.events, "event"),
         size(written.bytes),
         time(begin.elapsed())
     );
     talk::message(&Message { weight: Weight::Talk, text });
-    if flags.to != Format::Perfetto || matches!(target, OutputName::Stdout) {
+    let path = match target {
+        OutputName::File(path) => path,
+        OutputName::Stdout => return,
+    };
+    if flags.to == Format::Sqlite {
+        return talk::message(&Message { weight: Weight::Talk, text: sqlite::how_to_ask(path) });
+    }
+    if flags.to != Format::Perfetto {
         return;
     }
     let text = "open it at https://ui.perfetto.dev, which keeps it in your browser".to_owned();
     talk::message(&Message { weight: Weight::Talk, text });
-    if written.bytes > BROWSER_BYTES {
-        warning(format!(
+    too_large(written.bytes).into_iter().for_each(warning);
+}
+
+/// What to do with a file of so many bytes that a browser does not open it.
+fn too_large(bytes: u64) -> Option<String> {
+    (bytes > BROWSER_BYTES).then(|| {
+        format!(
             "{} is more than browsers hold (about {}). Export a part with --from, --until or --filter",
-            size(written.bytes),
+            size(bytes),
             size(BROWSER_BYTES)
-        ));
-    }
+        )
+    })
 }
 
 /// What in a Perfetto trace is not as one would expect.
@@ -661,5 +715,6 @@ fn remarks(summary: &Summary) -> Vec<String> {
         texts.push(format!("{what} would begin more slices than can be open: shown as instants"));
     }
     texts.extend(limits::texts(summary.threads_left_out, summary.names_left_out));
+    texts.extend(limits::counters(summary.counters_left_out));
     texts
 }

@@ -1,7 +1,7 @@
 //! The command line: one definition for parsing, help, completions and man pages.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
@@ -193,7 +193,7 @@ This machine:
   completions      Print a completion script for a shell
   help             Say more of a command";
 
-/// Records what applications do, at a cost so low that they behave as if they were not traced.
+/// Records applications, the kernel and guests, at a cost so low that they run as if not traced.
 #[derive(Debug, Parser)]
 #[command(name = "strata", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(help_template = format!(
@@ -333,7 +333,7 @@ pub struct RecordFlags {
     all_processes: bool,
 
     /// Let records of the kernel's events say more of the thread that they happened in, such as
-    /// 'pid,procname,callstack_kernel'; tid is always there, and 'help' lists them
+    /// 'pid,procname,callstack_kernel', or of its CPU, 'perf:cpu:instructions'; tid is always there, and 'help' lists them
     #[arg(long, value_name = "LIST")]
     kernel_context: Vec<String>,
 
@@ -411,10 +411,11 @@ pub struct RecordFlags {
     rotate: RotateFlags,
 
     /// Record a virtual machine, too, whose own recorder (--relay) is at CHANNEL: the unix socket that QEMU has made of a
-    /// virtio-serial port, tcp:HOST:PORT, or vsock:CID:PORT, where this one listens; its traces are in the folder NAME. qmp=PATH: QEMU's control socket, which
+    /// virtio-serial port, tcp:HOST:PORT, or vsock:CID:PORT, where this one listens; its traces are in the folder NAME. pid=PID: the process that
+    /// runs the machine, where it does not listen at CHANNEL itself, as with libvirt; qmp=PATH: QEMU's control socket, which
     /// says which thread runs which virtual CPU; memory=FILE: the guest's memory, of which its last records are read if its
     /// kernel panics; max-size=SIZE: what the traces may take [default: 4G]; may be repeated
-    #[arg(long, value_name = "NAME=CHANNEL[,qmp=PATH][,memory=FILE][,max-size=SIZE]", value_parser = parse_guest)]
+    #[arg(long, value_name = "NAME=CHANNEL[,pid=PID][,qmp=PATH][,memory=FILE][,max-size=SIZE]", value_parser = parse_guest)]
     guest: Vec<GuestOptions>,
 
     /// Let the host's recorder (--guest) write the trace, of the virtual machine that this is: CHANNEL is a device such as
@@ -514,6 +515,10 @@ pub struct SnapshotFlags {
     #[arg(short, long, value_name = "SESSION", hide = true)]
     pub session: Option<String>,
 
+    /// What LTTng has behind its second word
+    #[arg(hide = true)]
+    pub more: Vec<String>,
+
     /// Write the snapshot to DIR, which must be new or empty [default: strata-snapshot-NAME-DATE-TIME]; -: as a
     /// tar file to the standard output
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -556,6 +561,14 @@ pub struct ListFlags {
     #[arg(short, long)]
     pub kernel: bool,
 
+    /// Show running applications and their tracepoints only
+    #[arg(short, long, alias = "userspace", conflicts_with_all = ["sessions", "kernel", "probes", "libc", "names", "named"])]
+    pub user: bool,
+
+    /// Nothing: fields are always shown
+    #[arg(short, long, hide = true)]
+    fields: bool,
+
     /// Show the functions and USDT probes of the program or library FILE, for `record --probe`
     #[arg(long, value_name = "FILE", conflicts_with = "kernel", value_hint = ValueHint::AnyPath)]
     pub probes: Option<String>,
@@ -573,9 +586,9 @@ pub struct ListFlags {
     #[command(flatten)]
     answer: AnswerFlags,
 
-    /// Show what the metadata of TRACE describe: environment, clocks, streams, events and their fields; or,
-    /// with --kernel, EVENT of the kernel, as in `strata record -k`
-    #[arg(value_name = "TRACE|EVENT", value_hint = ValueHint::DirPath, conflicts_with = "probes")]
+    /// Show what the metadata of TRACE describe: environment, clocks, streams, events and their fields; the status of
+    /// SESSION, as `strata status` does; or, with --kernel, EVENT of the kernel, as in `strata record -k`
+    #[arg(value_name = "TRACE|EVENT|SESSION", value_hint = ValueHint::DirPath, conflicts_with = "probes")]
     pub named: Vec<OsString>,
 }
 
@@ -583,6 +596,16 @@ impl ListFlags {
     /// Whether JSON is wanted.
     pub fn is_json(&self) -> bool {
         self.answer.is_json()
+    }
+
+    /// The session that is named, if it may be one: it is a name, and nothing has this path.
+    pub fn session(&self) -> Option<&str> {
+        match &self.named[..] {
+            [name] => name.to_str().filter(|name| {
+                strata_control::is_name(name) && Path::new(name).symlink_metadata().is_err()
+            }),
+            _ => None,
+        }
     }
 
     /// The traces that are named.

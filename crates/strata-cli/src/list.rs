@@ -22,7 +22,7 @@ pub mod trace_list;
 
 /// List, and give the exit status: 1 if there is nothing to list for people.
 pub fn run(flags: &ListFlags) -> Result<u8> {
-    let sessions = statuses(None)?;
+    let sessions = if flags.user { Vec::new() } else { statuses(None)? };
     if flags.sessions {
         let is_empty = sessions.is_empty();
         let text = match flags.is_json() {
@@ -38,7 +38,9 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
     let text = match flags.is_json() {
         true => {
             let mut all = to_json(&listing);
-            all["sessions"] = status::to_json(sessions)["sessions"].take();
+            if !flags.user {
+                all["sessions"] = status::to_json(sessions)["sessions"].take();
+            }
             format!("{all:#}\n")
         }
         false if sessions.is_empty() => to_text(&listing),
@@ -53,16 +55,29 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
     Ok(u8::from(is_empty && !flags.is_json()))
 }
 
-/// `strata record --context help`, `--kernel-context help` and `strata add-context --list`.
-pub fn contexts_of(layer: LayerOf) -> Result<u8> {
-    let all: Vec<(&str, &str)> = match layer {
-        LayerOf::User => EVENT_CONTEXTS.iter().map(|one| (one.name, one.about)).collect(),
-        LayerOf::Kernel => Contexts::all().collect(),
-    };
-    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+/// `strata record --context help`, `--kernel-context help` and `strata add-context --list`: of one layer, or several.
+pub fn contexts_of(layers: &[LayerOf]) -> Result<u8> {
+    let owned = |(name, about): (&str, &str)| (name.to_owned(), about.to_owned());
     let mut text = String::new();
-    for (name, about) in all {
-        let _ = writeln!(text, "{name:width$}  {about}");
+    for layer in layers {
+        let (all, heading): (Vec<(String, String)>, _) = match layer {
+            LayerOf::User => (
+                EVENT_CONTEXTS.iter().map(|one| owned((one.name, one.about))).collect(),
+                "Of applications (-u):",
+            ),
+            LayerOf::Kernel => (
+                Contexts::all().map(owned).chain(Contexts::all_counters()).collect(),
+                "Of the kernel (-k):",
+            ),
+        };
+        if layers.len() > 1 {
+            let gap = if text.is_empty() { "" } else { "\n" };
+            let _ = writeln!(text, "{gap}{heading}");
+        }
+        let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, about) in all {
+            let _ = writeln!(text, "{name:width$}  {about}");
+        }
     }
     io::stdout().write_all(text.as_bytes()).context("contexts: cannot write to stdout")?;
     Ok(0)

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     };
     let done = match flags.action {
         Action::Record(flags) => match flags.asks_for_contexts() {
-            Some(layer) => list::contexts_of(layer),
+            Some(layer) => list::contexts_of(&[layer]),
             None if flags.background.is_some() => sessions::record(&flags),
             None => record::run(&flags),
         },
@@ -42,22 +42,24 @@ fn main() -> ExitCode {
         Action::InstallBoot(flags) => boot::install(&flags),
         Action::BootInit(flags) => boot::init(&flags),
         Action::Destroy(flags) => sessions::destroy(&flags),
-        Action::Status(flags) => sessions::status::run(&flags),
-        Action::EnableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),
-        Action::DisableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),
+        Action::Status(flags) => {
+            sessions::status::run(flags.name.as_deref(), flags.strict, flags.is_json())
+        }
+        Action::EnableChannel(flags) => sessions::change(&flags.of, flags.changes()),
+        Action::DisableChannel(flags) => sessions::change(&flags.of, flags.changes()),
         Action::EnableEvent(flags) => sessions::enable_event(&flags),
         Action::DisableEvent(flags) => {
             flags.change().and_then(|change| sessions::change(&flags.of, vec![change]))
         }
-        Action::AddContext(flags) if flags.list => list::contexts_of(flags.layer()),
+        Action::AddContext(flags) if flags.list => list::contexts_of(&flags.layers()),
         Action::AddContext(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::Track(flags) => sessions::track(&flags),
         Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(&flags.cgroup, true)),
         Action::AddTrigger(flags) => sessions::triggers::add(&flags),
         Action::ListTriggers(of) => sessions::triggers::list(&of),
         Action::RemoveTrigger(flags) => sessions::triggers::remove(&flags),
-        Action::Save(flags) => sessions::save(&flags),
-        Action::Load(flags) => sessions::load(&flags),
+        Action::Save(flags) => sessions::saved::save(&flags),
+        Action::Load(flags) => sessions::saved::load(&flags),
         Action::Snapshot(flags) => sessions::snapshot(&flags),
         Action::Top(flags) => sessions::top::run(&sessions::top::Look {
             name: flags.name.as_deref(),
@@ -73,7 +75,10 @@ fn main() -> ExitCode {
         }
         Action::List(flags) if flags.kernel => list::kernel_list::run(&flags),
         Action::List(flags) if !flags.named.is_empty() => {
-            list::trace_list::run(&flags.traces(), flags.is_json())
+            match flags.session().filter(|name| sessions::is_there(name)) {
+                Some(name) => sessions::status::run(Some(name), false, flags.is_json()),
+                None => list::trace_list::run(&flags.traces(), flags.is_json()),
+            }
         }
         Action::List(flags) => list::run(&flags),
         Action::Doctor(flags) => doctor::run(&flags),
@@ -172,6 +177,25 @@ mod tests {
             (&["track", "--vpid", "1"], "use --pid"),
             (&["track", "--vuid=1"], "use --uid"),
             (&["record", "--userspace-probe=elf:a:b"], "--probe 'uprobe:PATH:SYMBOL'"),
+            (&["metadata", "regenerate"], "strata list DIR"),
+            (&["create", "fr", "--live=1000000"], "strata view -s NAME"),
+            (&["create", "fr", "--set-url=net://host"], "-o DIR"),
+            (&["create", "fr", "-U", "file:///tmp"], "-o DIR"),
+            (&["create", "fr", "--trace-format=ctf-2"], "--ctf=2"),
+            (&["load", "fr", "--override-name", "other"], "strata load NAME --input FILE"),
+            (&["load", "fr", "--override-url=file:///tmp"], "-o DIR"),
+            (&["list", "--domain", "fr"], "strata status NAME"),
+            (&["list", "-c", "big", "fr"], "strata status NAME"),
+            (&["list", "-k", "--syscall"], "strata list -k 'syscalls:*'"),
+            (&["view", "-e", "babeltrace2"], "babeltrace2 DIR"),
+            (&["enable-event", "-k", "--function=f", "f"], "uprobe:PATH:SYMBOL"),
+            (&["enable-event", "-j", "a"], "Java and Python"),
+            (&["enable-event", "--log4j", "a"], "Java and Python"),
+            (&["enable-event", "-p", "a"], "Java and Python"),
+            (&["enable-channel", "-k", "big", "--output=mmap"], "leave it out"),
+            (&["add-trigger", "--condition=event-rule-matches", "--action=notify"], "--event -u"),
+            (&["add-trigger", "--action=snapshot-session", "fr"], "--snapshot"),
+            (&["add-trigger", "--rate-policy=every:2"], "--pause TIME"),
         ] {
             let error = Flags::try_parse_from(["strata"].iter().chain(words)).unwrap_err();
             let text = anstream::adapter::strip_str(&talk::messages::usage(&error)).to_string();
@@ -179,12 +203,37 @@ mod tests {
             assert!(text.contains("is a word of LTTng's") && text.contains(instead), "{text}");
             assert_eq!(error.exit_code(), 2);
         }
+        for word in ["add-output", "list-output", "del-output"] {
+            let text = talk::messages::lttng::of_snapshot(word).unwrap();
+            assert!(text.starts_with(&format!("snapshot {word} is a word of LTTng's")), "{text}");
+        }
+        assert_eq!(talk::messages::lttng::of_snapshot("record"), None);
         // Elsewhere the same letter is another one's.
         let error = Flags::try_parse_from(["strata", "save", "-u"]).unwrap_err();
         assert!(!talk::messages::usage(&error).contains("LTTng"));
         // These are known.
-        for words in [&["snapshot"][..], &["snapshot", "record"], &["add-context", "--list", "-u"]]
-        {
+        for words in [
+            &["snapshot"][..],
+            &["snapshot", "record"],
+            &["snapshot", "add-output", "-s", "fr", "file:///tmp"],
+            &["add-context", "--list", "-u"],
+            &["add-context", "--list"],
+            &["stop", "fr", "--no-wait"],
+            &["destroy", "--all", "-n"],
+            &["rotate", "fr", "-n"],
+            &["save", "-a"],
+            &["load", "-a", "-f"],
+            &["load", "fr", "--force", "--input-path", "x"],
+            &["view", "-t", "trace"],
+            &["view", "--trace-path=trace"],
+            &["list", "fr"],
+            &["list", "-u", "--fields"],
+            &["list", "--userspace"],
+            &["enable-channel", "-u", "a,b"],
+            &["disable-channel", "-k", "a,b"],
+            &["disable-event", "-k", "--syscall", "openat"],
+            &["disable-event", "-k", "--tracepoint", "sched_switch"],
+        ] {
             Flags::try_parse_from(["strata"].iter().chain(words)).unwrap();
         }
     }

@@ -52,7 +52,7 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
             let of = Of::Record { holds: options.hold };
             background::leave_terminal();
             let claim = background::claim(name)?;
-            Some(Desk::open(claim, of, controls, &stop, flags.group.as_deref())?)
+            Some(Desk::open(claim, of, controls, &stop, (flags.group.as_deref(), None))?)
         }
         None => None,
     };

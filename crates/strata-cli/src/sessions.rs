@@ -6,22 +6,19 @@
 //! strata enable-event … start …      changes of its plan, and what it does
 //! ```
 
-use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use anyhow::{bail, Context as _, Result};
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{getrlimit, Resource};
 use serde_json::{json, Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, PLAN, SLOTS, VERDICT};
 use strata_kernel::filter::cgroup;
 use strata_session::command::Inherited;
-use strata_session::plan::{Change, ChannelOf, LayerOf, Plan, CHANNEL, PLAN_BYTES_MAX};
+use strata_session::plan::{Change, ChannelOf, LayerOf, Plan, CHANNEL};
 use strata_session::report::Notice;
 use strata_session::standing::Left;
 use strata_session::stop::Stop;
@@ -30,8 +27,8 @@ use strata_session::{controls, standing, Controls, KernelKept, Slots, Trusted};
 use crate::flags::answer::AnswerFlags;
 use crate::flags::kept::Planned;
 use crate::flags::sessions::{
-    sampling, CreateFlags, DestroyFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags,
-    SaveFlags, StartFlags, StopFlags, TrackFlags,
+    sampling, CreateFlags, DestroyFlags, EnableEventFlags, OfSession, OneFlags, StartFlags,
+    StopFlags, TrackFlags,
 };
 use crate::flags::{RecordFlags, SnapshotFlags};
 use crate::record;
@@ -50,6 +47,7 @@ pub mod facts;
 pub mod killed;
 pub mod missing;
 pub mod preloaded;
+pub mod saved;
 pub mod service;
 pub mod session_trace;
 pub mod status;
@@ -77,7 +75,7 @@ pub fn one_of(name: Option<&str>) -> Result<(Folder, String)> {
 }
 
 /// Those that run, and those that were killed.
-fn names_of(folder: &Folder) -> Result<Vec<String>> {
+pub fn names_of(folder: &Folder) -> Result<Vec<String>> {
     let mut names: Vec<String> = folder.entries()?.into_iter().map(|entry| entry.name).collect();
     names.extend(folder.killed()?);
     names.sort();
@@ -168,7 +166,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
     if flags.of_session {
         background::leave_terminal();
         let kept = Kept { stop_ends: true, ..Kept::new(plan, flags.group.clone()) };
-        return serve(name, kept, may_lack_kernel);
+        return serve(background::claim(name)?, kept, may_lack_kernel);
     }
     let pid = match background::spawn(name, false, Until::Records)? {
         Ok(pid) => pid,
@@ -202,27 +200,28 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
     Ok(0)
 }
 
-fn absolute(path: &Path) -> Result<PathBuf> {
+/// As seen from any folder.
+pub fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).context("find the working directory")
 }
 
 /// Start the process of a session, and wait until it is there; `next`: what is to be typed before it is started.
 fn begin(name: &str, next: &str, answer: &AnswerFlags) -> Result<u8> {
-    match background::spawn(name, false, Until::IsThere)? {
-        Ok(pid) => {
-            let facts = [("pid".to_owned(), pid.into())].into_iter().collect();
-            let text = format!(
-                "session '{name}' is there, as process {pid}. Next: {next}strata start {name}"
-            );
-            Ok(done(answer, name, facts, text))
-        }
-        Err(status) => Ok(status),
-    }
+    let spawned = background::spawn(name, false, Until::IsThere)?;
+    Ok(spawned.map_or_else(|status| status, |pid| began(name, pid, next, answer)))
+}
+
+/// Say that the process of a session is there.
+pub fn began(name: &str, pid: u32, next: &str, answer: &AnswerFlags) -> u8 {
+    let facts = [("pid".to_owned(), pid.into())].into_iter().collect();
+    let text =
+        format!("session '{name}' is there, as process {pid}. Next: {next}strata start {name}");
+    done(answer, name, facts, text)
 }
 
 /// The session in this process, started at once. `may_lack_kernel`: also without the kernel, if that is what fails.
-fn serve(name: &str, kept: Kept, may_lack_kernel: bool) -> Result<u8> {
-    let claim = background::claim(name)?;
+pub fn serve(claim: Claim, kept: Kept, may_lack_kernel: bool) -> Result<u8> {
+    let name = claim.name().to_owned();
     let begin = AtOnce { may_lack_kernel, begun: OnceLock::new() };
     let status = stand(claim, kept, Some(&begin))?;
     match begin.begun.into_inner() {
@@ -233,13 +232,17 @@ fn serve(name: &str, kept: Kept, may_lack_kernel: bool) -> Result<u8> {
 }
 
 /// A session that is started by itself.
-struct AtOnce {
+pub struct AtOnce {
     may_lack_kernel: bool,
     /// What became of it.
     begun: OnceLock<Result<(), String>>,
 }
 
 impl AtOnce {
+    fn has_failed(&self) -> bool {
+        matches!(self.begun.get(), Some(Err(_)))
+    }
+
     fn start(&self, controls: &Controls) -> Result<(), String> {
         let Err(why) = controls.start() else { return Ok(()) };
         if !self.may_lack_kernel {
@@ -257,9 +260,9 @@ impl AtOnce {
 }
 
 /// The session's own process.
-fn stand(
+pub fn stand(
     claim: Claim,
-    Kept { plan, group, stop_ends, goes_on }: Kept,
+    Kept { plan, group, stop_ends, file, goes_on, before: written }: Kept,
     at_once: Option<&AtOnce>,
 ) -> Result<u8> {
     let name = claim.name().to_owned();
@@ -273,7 +276,7 @@ fn stand(
     stop.outlive_others()?;
     let (controls, orders) = controls();
     let of = background::Of::Plan { stop_ends };
-    let desk = Desk::open(claim, of, controls.clone(), &stop, group.as_deref())?;
+    let desk = Desk::open(claim, of, controls.clone(), &stop, (group.as_deref(), file))?;
     let noting = Arc::clone(&desk);
     let write = move |text: &str| noting.keep_open(SLOTS, text);
     let slots = Slots::new(Box::new(write), &before).ok();
@@ -325,7 +328,8 @@ fn stand(
             };
             thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
         }
-        let left = Left { slots, kept, inherited: Some(inherited), goes_on, is_again: !is_new };
+        let inherited = Some(inherited);
+        let left = Left { slots, kept, inherited, goes_on, is_again: !is_new, before: written };
         let result = standing::stand(&name, plan, left, &stop, &orders, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);
@@ -333,8 +337,9 @@ fn stand(
         Ok::<_, anyhow::Error>(result)
     });
     let result = result?;
-    if result.is_ok() || is_new {
-        // Else it is still to be made again.
+    let has_failed = at_once.is_some_and(AtOnce::has_failed);
+    if is_new || (result.is_ok() && !has_failed) {
+        // Else it is still to be made again: what the killed one has left is taken over by who can start.
         // First: where the trustee cannot be told, it sees by it that nobody will come.
         desk.forget();
         if let Some(trusted) = trusted {
@@ -342,7 +347,7 @@ fn stand(
         }
     }
     let report = result?.report;
-    if at_once.is_some_and(|one| matches!(one.begun.get(), Some(Err(_)))) {
+    if has_failed {
         // Nothing was recorded; who began it says why.
         return Ok(FAILED);
     }
@@ -479,12 +484,22 @@ pub fn rotate(flags: &OneFlags) -> Result<u8> {
     Ok(done(&flags.answer, &name, facts, text))
 }
 
+/// Whether a session of this name runs, or was killed.
+pub fn is_there(name: &str) -> bool {
+    Folder::reaching(name).is_ok_and(|folder| folder.pid(name).is_some() || folder.is_killed(name))
+}
+
 /// `strata snapshot`.
 pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
-    let is_there = |name: &str| {
-        Folder::reaching(name)
-            .is_ok_and(|folder| folder.pid(name).is_some() || folder.is_killed(name))
-    };
+    if let Some(word) = flags.name.as_deref().filter(|name| !is_there(name)) {
+        if let Some(text) = messages::lttng::of_snapshot(word) {
+            bail!("{text}");
+        }
+    }
+    if let Some(word) = flags.more.first() {
+        let word = clean(word);
+        bail!("snapshot: what is '{word}'? One session is named; where the snapshot is written is said by -o DIR");
+    }
     // LTTng's verb has a second word.
     let named = flags.name.as_deref().filter(|name| *name != "record" || is_there(name));
     let (folder, name) = match (named, flags.session.as_deref()) {
@@ -533,22 +548,33 @@ pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
     };
     let mut is_missing = false;
     for name in names {
-        match ask(&folder, &name, &Request::Destroy) {
-            Ok(_) => is_missing |= ended(&folder, &name, &flags.answer)?,
-            Err(ControlError::Killed { .. }) => {
-                let text = killed::remove(&folder, &name)?;
-                let facts = json!({ "state": "ended", "was_killed": true });
-                let facts = facts.as_object().cloned().unwrap_or_default();
-                done(&flags.answer, &name, facts, text);
-                // Nobody knows what it has not recorded.
-                is_missing = true;
-            }
+        match end(&folder, &name, &flags.answer) {
+            Ok(is_one) => is_missing |= is_one,
             // It has ended meanwhile.
-            Err(ControlError::Absent { .. }) if flags.all => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if flags.all && is_absent(&error) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(u8::from(is_missing && flags.strict))
+}
+
+fn is_absent(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(ControlError::Absent { .. }))
+}
+
+/// End a session, or remove what one that was killed has left. Returns whether anything is missing.
+pub fn end(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
+    match ask(folder, name, &Request::Destroy) {
+        Ok(_) => ended(folder, name, answer),
+        Err(ControlError::Killed { .. }) => {
+            let text = killed::remove(folder, name)?;
+            let facts = json!({ "state": "ended", "was_killed": true });
+            done(answer, name, facts.as_object().cloned().unwrap_or_default(), text);
+            // Nobody knows what it has not recorded.
+            Ok(true)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Have a session record something else: all of it, or nothing.
@@ -596,125 +622,6 @@ pub fn request(change: &Change) -> Result<Request> {
         Value::Object(change) => Ok(Request::Change { change }),
         _ => bail!("this change cannot be told"),
     }
-}
-
-/// Where plans are kept.
-fn file_of(name: &str) -> Result<PathBuf> {
-    let set = |key| std::env::var_os(key).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let config = match (set("XDG_CONFIG_HOME"), set("HOME")) {
-        (Some(config), _) if config.is_absolute() => config,
-        (_, Some(home)) => home.join(".config"),
-        _ => bail!("sessions' plans: neither XDG_CONFIG_HOME nor HOME is set. Name a file"),
-    };
-    Ok(config.join("strata/sessions").join(format!("{name}.json")))
-}
-
-/// `strata save`.
-pub fn save(flags: &SaveFlags) -> Result<u8> {
-    let (folder, name) = one_of(flags.name.as_deref())?;
-    let facts = ask(&folder, &name, &Request::Plan)?;
-    let plan: Plan = serde_json::from_value(Value::Object(facts))
-        .context("the session's plan: it is of another version of strata")?;
-    let path = match &flags.output {
-        Some(path) if path.as_os_str() == "-" => {
-            io::stdout().write_all(plan.to_json().as_bytes()).context("cannot write to stdout")?;
-            return Ok(0);
-        }
-        Some(path) => path.clone(),
-        None => {
-            let path = file_of(&name)?;
-            let above = path.parent().unwrap_or(Path::new("/"));
-            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(above);
-            made.with_context(|| format!("cannot make the folder '{}'", above.display()))?;
-            path
-        }
-    };
-    write_plan(&path, &plan, flags.force)?;
-    let shown = shell_word(&path.display().to_string());
-    let facts = [("file".to_owned(), path.to_string_lossy().into())].into_iter().collect();
-    Ok(done(&flags.answer, &name, facts, format!("session '{name}' is saved in {shown}")))
-}
-
-/// As a whole, or not at all.
-fn write_plan(path: &Path, plan: &Plan, force: bool) -> Result<()> {
-    let shown = path.display();
-    match path.symlink_metadata() {
-        Ok(_) if !force => {
-            bail!("file '{shown}': is there. Use --force to write over it, or another name")
-        }
-        // It would be replaced: a device such as /dev/null would be gone.
-        Ok(found) if !found.is_file() => {
-            bail!("file '{shown}': is there and is no regular file. Use another name")
-        }
-        _ => {}
-    }
-    let mut name = path.file_name().context("this is no name of a file")?.to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let beside = path.with_file_name(name);
-    let mut options = fs::OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(&beside);
-    let written = file.and_then(|mut file| file.write_all(plan.to_json().as_bytes()));
-    let written = written.and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written.with_context(|| format!("file '{shown}': cannot be written"))
-}
-
-/// `strata load`: a new session, with what the file says.
-pub fn load(flags: &LoadFlags) -> Result<u8> {
-    if !strata_control::is_name(&flags.name) {
-        let name = clean(&flags.name);
-        return Err(ControlError::Name { name }.into());
-    }
-    let path = match &flags.input {
-        Some(path) => path.clone(),
-        None => file_of(&flags.name)?,
-    };
-    let plan = read_plan(&path).with_context(|| {
-        let own = flags.input.is_none() && Path::new(&flags.name).is_file();
-        let hint = if own { " (to read a file by its path: --input FILE)" } else { "" };
-        format!("file '{}'{hint}", path.display())
-    })?;
-    if plan.snapshot && flags.output.is_some() {
-        bail!("file '{}': a flight recorder writes nothing. Leave out -o", path.display());
-    }
-    if flags.of_session || flags.foreground {
-        let output = flags.output.as_deref().map(absolute).transpose()?;
-        let plan = Plan { output: output.or(plan.output.clone()), ..plan };
-        let kept = Kept::new(plan, None);
-        if flags.foreground {
-            return serve(&flags.name, kept.beside(), false);
-        }
-        background::leave_terminal();
-        return stand(background::claim(&flags.name)?, kept, None);
-    }
-    begin(&flags.name, "", &flags.answer)
-}
-
-/// A plan names folders, and commands that triggers run: it is to be of who loads it, or root, and nobody else's to
-/// change.
-fn read_plan(path: &Path) -> Result<Plan> {
-    let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits() as i32;
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        bail!("is no regular file. Save the plan in one: what is loaded is read twice");
-    }
-    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        bail!("belongs to user {owner}, who could have you write and run what he likes. Copy it, and read the copy");
-    }
-    if mode & 0o022 != 0 {
-        bail!("others can write to it (mode {mode:o}), and have you write and run what they like. Use chmod go-w");
-    }
-    let (bytes, limit) = (found.len(), 8 * PLAN_BYTES_MAX as u64);
-    if bytes > limit {
-        bail!("has {bytes} bytes, and a plan at most {limit}. Is it another file?");
-    }
-    let mut text = String::new();
-    file.take(limit).read_to_string(&mut text)?;
-    Ok(Plan::from_json(&text)?)
 }
 
 /// How sessions are: of this name, or all; those that have ended meanwhile are none. One of all that gives no answer has

@@ -38,7 +38,7 @@ Exit status:
 
 /// `strata view`.
 #[derive(Debug, Args)]
-#[command(mut_arg("until", until_or_to))]
+#[command(mut_arg("until", until_or_to), mut_arg("trace_path", |one| one.short('t')))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct ViewFlags {
     #[command(flatten)]

@@ -18,7 +18,7 @@ use strata_ctf::packet::{Header, HEADER_BYTES, PACKET_BITS_OFFSET, TIMESTAMP_END
 const PAGE: u64 = 4096;
 
 /// Packets begin at multiples of this, so that no word of a packet's header lies in two pages.
-const ALIGN: u64 = 8;
+pub(crate) const ALIGN: u64 = 8;
 
 /// How many pages are added with one system call.
 const FILLERS: u64 = 16;

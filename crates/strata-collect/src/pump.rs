@@ -447,12 +447,19 @@ fn failed<S: Source>(monitor: &dyn Monitor, pumped: &mut Pumped<S>, error: &Erro
 }
 
 impl<S: Source> Pumped<S> {
-    fn new(Arrival { source, channel }: Arrival<S>) -> Pumped<S> {
-        let streams = channel.nr_streams();
+    fn new(Arrival { mut source, channel }: Arrival<S>) -> Pumped<S> {
+        let nr_streams = channel.nr_streams();
+        let streams = match source.left() {
+            Some(left) => Streams::left(channel, &left),
+            None => Streams::new(channel),
+        };
+        if streams.may_repeat() {
+            source.may_repeat();
+        }
         Pumped {
             source,
-            output: SourceOutput::Idle(Box::new(Streams::new(channel))),
-            streams,
+            output: SourceOutput::Idle(Box::new(streams)),
+            streams: nr_streams,
             begins: None,
             has_not_run: false,
             is_held: false,

@@ -117,7 +117,8 @@ pub trait Sink: Debug + Send {
     /// What the system says.
     fn set_stream(&mut self, name: &str, header: &[u8], body: &[u8]) -> Result<(), Error>;
 
-    /// Adds names of the kernel's functions, as [`strata_ctf::kernel_symbols`] has them: as a whole or not at all.
+    /// Adds the names of functions that addresses in records lie in, as bytes of the file that readers of the trace look
+    /// for: as a whole or not at all.
     ///
     /// # Errors
     /// What the system says.

@@ -5,6 +5,7 @@ use strata_model::{Counts, StreamClass, StreamLoss};
 use crate::collector::{Collector, Identity, Producer};
 use crate::error::Error;
 use crate::kinds::Kinds;
+use crate::left::Left;
 use crate::output::Output;
 use crate::sink::{Sink, Written};
 
@@ -40,6 +41,15 @@ pub struct Opened {
 
 /// One channel that a [`crate::Pump`] takes packets from. All of it is called by the pump's thread.
 pub trait Source: Send {
+    /// Where records of its channel may be already, if a recorder has read it that was killed. Asked once, before anything
+    /// is taken.
+    fn left(&mut self) -> Option<Left> {
+        None
+    }
+
+    /// What is in those files was more than is looked at: some of it may be written again.
+    fn may_repeat(&mut self) {}
+
     /// Whether its trace begins at once; else with its first record.
     fn begins_at_once(&self) -> bool {
         false

@@ -2,8 +2,9 @@
 //! traces that these are written to, one behind the other, where a recording is rotated.
 
 use strata_model::Counts;
-use strata_ring::{Channel, Publish};
+use strata_ring::{Channel, Info, Publish};
 
+use crate::left::Left;
 use crate::stats::{counts_of, discarded_of, StreamStats};
 use crate::track::Track;
 
@@ -16,6 +17,7 @@ pub struct Streams {
     not_run: u64,
     given_up: bool,
     has_traces: bool,
+    may_repeat: bool,
 }
 
 impl Streams {
@@ -25,7 +27,74 @@ impl Streams {
         let outside = channel.publish() == Publish::ByCommit;
         let track = |cpu| Track::new(cpu, channel.subbuf_bytes(), outside);
         let tracks = (0..channel.nr_streams()).map(track).collect();
-        Streams { channel, tracks, not_run: 0, given_up: false, has_traces: false }
+        Streams {
+            channel,
+            tracks,
+            not_run: 0,
+            given_up: false,
+            has_traces: false,
+            may_repeat: false,
+        }
+    }
+
+    /// Which a recorder has read that was killed: what is in its files is not read again.
+    #[must_use]
+    pub fn left(channel: Channel, left: &Left) -> Streams {
+        let mut streams = Streams::new(channel);
+        let Streams { channel, tracks, may_repeat, .. } = &mut streams;
+        let (publish, subbuf_bytes) = (channel.publish(), channel.subbuf_bytes());
+        let nr_subbufs = channel.nr_subbufs();
+        let Some(mut search) = left.search(subbuf_bytes) else { return streams };
+        for track in tracks {
+            let Ok(mut stream) = channel.stream(track.stats.cpu) else { continue };
+            let mut held = Vec::new();
+            // A packet that is not put stays unread.
+            let mut found = match stream.next() {
+                Ok(packet) => packet
+                    .and_then(|packet| packet.copy_to(0, &mut held).ok().map(|()| *packet.info())),
+                Err(error) => {
+                    track.damaged(error.to_string());
+                    continue;
+                }
+            };
+            // By commit, what is filled is delivered before it is written.
+            if found.is_none() && publish == Publish::ByPosition && stream.backlog() > 0 {
+                found = stream.partial(&mut held).ok().flatten();
+            }
+            let mut pass = |track: &mut Track, info: &Info, held: &[u8]| {
+                let records = held.get(info.header_bytes as usize..).unwrap_or_default();
+                let passed = search.passed(track.stats.cpu, (info.timestamp_begin, records));
+                if let Some(passed) = &passed {
+                    track.go_on_within(info.position, info.header_bytes, passed);
+                }
+                passed.is_some()
+            };
+            match found {
+                Some(info) => {
+                    pass(track, &info, &held);
+                }
+                // What dead producers have left stays there when it is written: all of it may be.
+                None if publish == Publish::ByCommit && stream.backlog() > 0 => {
+                    for _ in 0..=nr_subbufs {
+                        let Ok(Some(packet)) = stream.rest() else { break };
+                        let info = *packet.info();
+                        held.clear();
+                        if packet.copy_to(0, &mut held).is_ok() && pass(track, &info, &held) {
+                            break;
+                        }
+                    }
+                    let _ = stream.rest_again();
+                }
+                None => {}
+            }
+        }
+        *may_repeat = search.is_over();
+        streams
+    }
+
+    /// [`Streams::left`] has not looked at all that is in files: records that are in them may be read again.
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.may_repeat
     }
 
     /// The trace that was written to is complete.

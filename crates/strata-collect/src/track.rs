@@ -3,6 +3,7 @@
 //! Sizes come checked from the ring; times, counts and order are the producer's word. Nothing here does
 //! I/O: a [`Plan`] is made for a packet, and counts once it was written ([`Track::written`]).
 
+use crate::left::Passed;
 use crate::stats::{discarded_of, StreamStats};
 use strata_model::{Demand, Discarded};
 use strata_ring::{Counters, Info};
@@ -129,6 +130,15 @@ impl Track {
     pub(crate) fn go_on(&mut self, told: u64, counters: &Counters) {
         (self.before, self.discarded) = (told, told);
         (self.losses, self.told_losses) = (discarded_of(counters), told);
+    }
+
+    /// Goes on within the packet at `position`, whose records begin at `header_bytes`: so much of it is in another trace, as
+    /// are all packets before it.
+    pub(crate) fn go_on_within(&mut self, position: u64, header_bytes: u64, passed: &Passed) {
+        let bytes = header_bytes.saturating_add(passed.bytes);
+        self.part = Some(Part { position, bytes, records: passed.records });
+        self.next = Some(position);
+        (self.begin, self.end) = passed.times;
     }
 
     /// The packet of this plan is about to be written: what a snapshot's first one counts was before it.

@@ -3,6 +3,7 @@
 mod failures;
 mod hostile;
 mod killed;
+mod left;
 mod losses;
 mod metadata;
 mod read_back;

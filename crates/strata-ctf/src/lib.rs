@@ -16,6 +16,7 @@ mod flags;
 mod json;
 pub mod kernel_symbols;
 pub mod read;
+pub mod state_dump;
 pub mod tsdl;
 pub mod walk;
 pub mod write;

@@ -1,5 +1,8 @@
 //! Contexts of the kernel's records: what they say of the thread beside its number.
 
+use crate::counter::{self, Counter};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use strata_abi::kernel;
 use strata_model::{Array, Base, Element, Field, FieldClass, Integer, Sequence};
 use thiserror::Error;
@@ -13,7 +16,8 @@ enum Kind {
     Addresses,
 }
 
-/// LTTng's names where it has such a context; in the order of a record, which is that of the bits.
+/// LTTng's names where it has such a context; in the order of a record, which is that of the bits. The counters have those
+/// in front of the stacks'.
 const ALL: [(&str, Kind, &str, u32); 20] = [
     ("pid", Kind::Signed, "process", kernel::CONTEXT_PID),
     ("ppid", Kind::Signed, "its parent", kernel::CONTEXT_PPID),
@@ -57,124 +61,177 @@ const STACKS: u32 = 1 << kernel::CONTEXT_STACK | 1 << kernel::CONTEXT_USER_STACK
 /// Every record has it: it may be asked for all the same.
 const THREAD: &str = "tid";
 
-/// There is none of this name.
+/// Contexts that cannot be had.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("kernel context '{name}': {}", hint(.name))]
-pub struct ContextError {
-    /// As it was written.
-    name: String,
+pub enum ContextError {
+    /// There is none of this name.
+    #[error("kernel context '{name}': {}", hint(.name))]
+    Unknown {
+        /// As it was written.
+        name: String,
+    },
+    /// More than records have room for.
+    #[error("kernel context '{name}': it is one counter more than the {} that records have room for. Ask for fewer", kernel::COUNTERS)]
+    TooManyCounters {
+        /// As it was written.
+        name: String,
+    },
 }
 
 fn hint(name: &str) -> String {
     if name.starts_with("perf:") {
-        return "counters are not recorded with the kernel's events. `perf stat -a` counts them; `--sample 99` shows \
-                where CPUs spend their time"
-            .to_owned();
+        return counter::hint(name);
     }
     let names = ALL.map(|(name, ..)| name).join(", ");
-    format!("there is none. There are tid, which each record has, {names}")
+    format!("there is none. There are tid, which each record has, {names}, and counters, as perf:cpu:page-faults")
 }
 
 /// Those of a session, besides the thread that each record has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Contexts(u32);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contexts {
+    /// Of all but the counters.
+    bits: u32,
+    /// By their places, of which each is a bit of its own.
+    counters: BTreeMap<u32, Counter>,
+}
 
 impl Contexts {
     /// Those of these names, of which each text may have several, separated by commas.
     ///
     /// # Errors
-    /// There is none of a name.
+    /// There is none of a name, or there are too many counters.
     pub fn parse<T: AsRef<str>>(texts: &[T]) -> Result<Contexts, ContextError> {
         let mut contexts = Contexts::default();
         for name in texts.iter().flat_map(|text| text.as_ref().split(',')).map(str::trim) {
             match ALL.iter().find(|(known, ..)| *known == name) {
-                Some((.., bit)) => contexts.0 |= 1 << bit,
+                Some((.., bit)) => contexts.bits |= 1 << bit,
                 None if name == THREAD => {}
-                None => return Err(ContextError { name: name.to_owned() }),
+                None => contexts.add_counter(name)?,
             }
         }
         Ok(contexts)
     }
 
-    /// All that there are: names, and what they say.
+    fn add_counter(&mut self, name: &str) -> Result<(), ContextError> {
+        let name = || name.to_owned();
+        let counter =
+            Counter::parse(&name()).ok_or_else(|| ContextError::Unknown { name: name() })?;
+        if self.counters().any(|one| one.field() == counter.field()) {
+            return Ok(());
+        }
+        let place = self.counters.len() as u32;
+        if place >= kernel::COUNTERS {
+            return Err(ContextError::TooManyCounters { name: name() });
+        }
+        self.counters.insert(place, counter);
+        Ok(())
+    }
+
+    /// All that there are but for counters: names, and what they say.
     pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
         ALL.into_iter().map(|(name, _, about, _)| (name, about))
     }
 
+    /// All counters that have a name: it, and what it says.
+    pub fn all_counters() -> impl Iterator<Item = (String, String)> {
+        counter::names()
+    }
+
     /// Both call stacks, the process whose the program's addresses are, and these.
     #[must_use]
-    pub fn with_stacks(self) -> Contexts {
-        Contexts(self.0 | 1 << kernel::CONTEXT_PID | STACKS)
+    pub fn with_stacks(&self) -> Contexts {
+        Contexts { bits: self.bits | 1 << kernel::CONTEXT_PID | STACKS, ..self.clone() }
     }
 
-    /// These and those.
-    #[must_use]
-    pub fn with(self, others: Contexts) -> Contexts {
-        Contexts(self.0 | others.0)
+    /// These and those, of one session.
+    pub(crate) fn with(&self, others: &Contexts) -> Contexts {
+        let counters = self.counters.clone().into_iter().chain(others.counters.clone());
+        Contexts { bits: self.bits | others.bits, counters: counters.collect() }
     }
 
-    /// These but for those.
-    pub(crate) fn without(self, others: Contexts) -> Contexts {
-        Contexts(self.0 & !others.0)
+    /// These but for those, of one session.
+    pub(crate) fn without(&self, others: &Contexts) -> Contexts {
+        let mut counters = self.counters.clone();
+        counters.retain(|place, _| !others.counters.contains_key(place));
+        Contexts { bits: self.bits & !others.bits, counters }
     }
 
-    /// Those of a session, of which programs have these bits.
-    pub(crate) fn of_bits(bits: u32) -> Contexts {
-        Contexts(bits & ((1 << ALL.len()) - 1))
+    /// Those that are counters.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
+        self.counters.values()
     }
 
-    /// Those that records have behind the session's, of which programs have these bits.
-    pub(crate) fn own_of_bits(bits: u64) -> Contexts {
-        Contexts::of_bits((bits >> kernel::CONTEXT_OWN) as u32)
+    /// The same, with the counters at the places that they have there.
+    pub(crate) fn placed(&self, places: &[Counter]) -> Contexts {
+        let here = |(_, one): &(u32, &Counter)| self.counters().any(|own| own == *one);
+        let places = (0..).zip(places).filter(here).map(|(place, one)| (place, one.clone()));
+        Contexts { bits: self.bits, counters: places.collect() }
+    }
+
+    /// Those of a session with these counters, of which programs have these bits.
+    pub(crate) fn of_bits(bits: u32, places: &[Counter]) -> Contexts {
+        let known = ALL.iter().fold(0, |known, (.., bit)| known | 1 << bit);
+        let is_there = |place: u32| bits >> (kernel::CONTEXT_COUNTER + place) & 1 != 0;
+        let places = (0..kernel::COUNTERS).zip(places).filter(|(place, _)| is_there(*place));
+        let counters = places.map(|(place, one)| (place, one.clone())).collect();
+        Contexts { bits: bits & known, counters }
     }
 
     /// Call stacks that are not among these.
-    pub(crate) fn missing_stacks(self) -> Contexts {
-        Contexts(STACKS & !self.0)
+    pub(crate) fn missing_stacks(&self) -> Contexts {
+        Contexts { bits: STACKS & !self.bits, ..Contexts::default() }
     }
 
     /// Whether there is a call stack among them.
     #[must_use]
-    pub fn has_stack(self) -> bool {
-        self.0 & STACKS != 0
+    pub fn has_stack(&self) -> bool {
+        self.bits & STACKS != 0
     }
 
     /// As programs have it.
-    pub(crate) fn bits(self) -> u32 {
-        self.0
+    pub(crate) fn bits(&self) -> u32 {
+        let places = self.counters.keys().map(|place| 1 << (kernel::CONTEXT_COUNTER + place));
+        places.fold(self.bits, |bits, place| bits | place)
     }
 
     /// The same of a record that has `own` besides, behind these.
-    pub(crate) fn bits_with(self, own: Contexts) -> u64 {
-        u64::from(self.0) | u64::from(own.without(self).0) << kernel::CONTEXT_OWN
+    pub(crate) fn bits_with(&self, own: &Contexts) -> u64 {
+        u64::from(self.bits()) | u64::from(own.without(self).bits()) << kernel::CONTEXT_OWN
     }
 
-    fn chosen(self) -> impl Iterator<Item = (&'static str, Kind)> {
-        let is_chosen = move |&(.., bit): &(_, _, _, u32)| self.0 >> bit & 1 != 0;
-        ALL.into_iter().filter(is_chosen).map(|(name, kind, ..)| (name, kind))
+    fn chosen(&self) -> impl Iterator<Item = (Cow<'static, str>, Kind)> + '_ {
+        let of = |is_stack: bool| {
+            let is_chosen = move |&(.., bit): &(_, _, _, u32)| {
+                self.bits >> bit & 1 != 0 && (STACKS >> bit & 1 != 0) == is_stack
+            };
+            let all = ALL.into_iter().filter(is_chosen);
+            all.map(|(name, kind, ..)| (Cow::Borrowed(name), kind))
+        };
+        let counter = |one: &Counter| (Cow::Owned(one.field()), Kind::Unsigned(8));
+        of(false).chain(self.counters().map(counter)).chain(of(true))
     }
 
     /// Of what one event's records have alone: its context, and what begins its payload. The stacks are there, since
     /// babeltrace2 2.0 ends itself where a sequence is in an event's own context; they come last anyway.
-    pub(crate) fn own_fields(self) -> (Vec<Field>, Vec<Field>) {
-        let stacks = Contexts(self.0 & STACKS);
-        (self.without(stacks).fields().collect(), stacks.fields().collect())
+    pub(crate) fn own_fields(&self) -> (Vec<Field>, Vec<Field>) {
+        let stacks = Contexts { bits: self.bits & STACKS, ..Contexts::default() };
+        (self.without(&stacks).fields().collect(), stacks.fields().collect())
     }
 
     /// Behind the thread in the context of each record.
-    pub(crate) fn fields(self) -> impl Iterator<Item = Field> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = Field> + '_ {
         self.chosen().map(|(name, kind)| Field::new(name, class(kind)))
     }
 
     /// What this process' own records have there: those of what runs already. `number`: what the kernel calls a process.
     #[must_use]
-    pub fn of_this_process(self, number: &dyn Fn(u32) -> u32) -> Vec<u8> {
+    pub fn of_this_process(&self, number: &dyn Fn(u32) -> u32) -> Vec<u8> {
         let (pid, ppid) = (std::process::id(), std::os::unix::process::parent_id());
         let bytes_of = |here| number(here).to_ne_bytes();
-        let namespace = |name| rustix::fs::stat(format!("/proc/thread-self/ns/{name}"));
+        let namespace = |name: &str| rustix::fs::stat(format!("/proc/thread-self/ns/{name}"));
         let mut bytes = Vec::new();
         for (name, kind) in self.chosen() {
-            match (name, kind) {
+            match (&*name, kind) {
                 ("pid", _) => bytes.extend(bytes_of(pid)),
                 ("ppid", _) => bytes.extend(bytes_of(ppid)),
                 // Its first thread, as in `tid`.
@@ -190,11 +247,11 @@ impl Contexts {
                     bytes.extend(name);
                 }
                 (name, Kind::Unsigned(4)) => {
-                    let kind = name.strip_suffix("_ns").unwrap_or(name);
-                    let number = namespace(kind).map_or(0, |found| found.st_ino as u32);
+                    let number = namespace(name.strip_suffix("_ns").unwrap_or(name))
+                        .map_or(0, |found| found.st_ino as u32);
                     bytes.extend(number.to_ne_bytes());
                 }
-                // Nobody has called it: it is not an event. What is not known is 0.
+                // Nobody has called it: it is not an event. What is not known is 0, and so is what a CPU has counted.
                 (_, Kind::Addresses | Kind::Signed) => bytes.extend([0; 4]),
                 (_, Kind::Unsigned(size)) => bytes.extend(vec![0; usize::from(size)]),
             }
@@ -204,10 +261,10 @@ impl Contexts {
 
     /// What records of another process have there of which the kernel has told no more than the number: all else is 0, or
     /// empty. Nobody's numbers stand for its.
-    pub(crate) fn of_process(self, pid: u32) -> Vec<u8> {
+    pub(crate) fn of_process(&self, pid: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (name, kind) in self.chosen() {
-            match (name, kind) {
+            match (&*name, kind) {
                 ("pid", _) => bytes.extend(pid.to_ne_bytes()),
                 // Of a stack, how many addresses.
                 (_, Kind::Signed | Kind::Addresses) => bytes.extend([0; 4]),
@@ -243,20 +300,19 @@ mod tests {
         assert_eq!(Contexts::parse::<&str>(&[]).unwrap(), Contexts::default());
         let error = Contexts::parse(&["pid,vipd"]).unwrap_err().to_string();
         assert!(error.starts_with("kernel context 'vipd'") && error.contains("ppid"), "{error}");
-        let error = Contexts::parse(&["perf:cpu:cycles"]).unwrap_err().to_string();
-        assert!(error.contains("`perf stat -a`") && !error.contains("ppid"), "{error}");
+        let error = Contexts::parse(&["perf:cpu:cycels"]).unwrap_err().to_string();
+        assert!(error.contains("'perf:cpu:cycles'") && !error.contains("ppid"), "{error}");
     }
 
     #[test]
     fn own_contexts_are_behind_those_of_all_and_none_is_there_twice() {
         let all = Contexts::parse(&["pid", "callstack_user"]).unwrap();
         let own = Contexts::parse(&["pid", "uid", "callstack_kernel"]).unwrap();
-        let bits = all.bits_with(own);
+        let bits = all.bits_with(&own);
         let (user_stack, stack) = (kernel::CONTEXT_USER_STACK, kernel::CONTEXT_STACK);
         assert_eq!(bits as u32, 1 | 1 << user_stack);
         assert_eq!(bits >> kernel::CONTEXT_OWN, 1 << 3 | 1 << stack);
-        assert_eq!(Contexts::own_of_bits(all.bits_with(own)), own.without(all));
-        let (context, begin) = own.without(all).own_fields();
+        let (context, begin) = own.without(&all).own_fields();
         let names = |fields: Vec<Field>| fields.into_iter().map(|one| one.name).collect::<Vec<_>>();
         assert_eq!(
             (names(context), names(begin)),
@@ -266,7 +322,7 @@ mod tests {
 
     #[test]
     fn bits_are_in_the_order_of_a_record_and_all_of_this_process_has_their_sizes() {
-        assert!(ALL.iter().enumerate().all(|(at, (.., bit))| at == *bit as usize));
+        assert!(ALL.is_sorted_by(|(.., one), (.., next)| one < next));
         let names: Vec<&str> = Contexts::all().map(|(name, _)| name).collect();
         // Four bytes each, but for the name and the group; stacks without an address.
         assert_eq!(
@@ -282,5 +338,46 @@ mod tests {
             (&others[..4], others.iter().filter(|byte| **byte != 0).count()),
             (&77u32.to_ne_bytes()[..], 1)
         );
+    }
+    fn fields_of(contexts: &Contexts) -> Vec<String> {
+        contexts.fields().map(|field| field.name).collect()
+    }
+
+    #[test]
+    fn counters_are_in_front_of_the_stacks_each_once_and_no_more_than_there_is_room_for() {
+        let asked = [
+            "callstack_kernel,perf:cpu:cs,pid",
+            "perf:cpu:raw:r1:a-b,perf:cpu:cs,perf:cpu:raw:r1:a_b",
+        ];
+        let contexts = Contexts::parse(&asked).unwrap();
+        let wanted = ["pid", "perf_cpu_cs", "perf_cpu_raw_r1_a_b", "callstack_kernel"];
+        assert_eq!(fields_of(&contexts), wanted);
+        let first = kernel::CONTEXT_COUNTER;
+        assert_eq!(contexts.bits(), 1 | 0b11 << first | 1 << kernel::CONTEXT_STACK);
+        // What a CPU has counted is nothing of a process.
+        assert_eq!(contexts.of_this_process(&|pid| pid).len(), 4 + 2 * 8 + 4);
+        assert_eq!(contexts.of_process(77).len(), 4 + 2 * 8 + 4);
+        let many: Vec<String> = (0..9).map(|number| format!("perf:cpu:raw:r{number}:n")).collect();
+        assert!(Contexts::parse(&many[..8]).is_ok());
+        let error = Contexts::parse(&many).unwrap_err().to_string();
+        assert!(error.contains("'perf:cpu:raw:r8:n'") && error.contains("the 8 that"), "{error}");
+    }
+
+    #[test]
+    fn counters_of_a_session_are_at_its_places_whatever_their_order() {
+        let places: Vec<Counter> = ["perf:cpu:cs", "perf:cpu:faults", "perf:cpu:cycles"]
+            .map(|name| Counter::parse(name).unwrap())
+            .into();
+        let all = Contexts::parse(&["perf:cpu:faults"]).unwrap().placed(&places);
+        let own = Contexts::parse(&["perf:cpu:cycles,perf:cpu:faults,perf:cpu:cs"]).unwrap();
+        let own = own.placed(&places);
+        assert_eq!(fields_of(&own), ["perf_cpu_cs", "perf_cpu_faults", "perf_cpu_cycles"]);
+        assert_eq!(fields_of(&own.without(&all)), ["perf_cpu_cs", "perf_cpu_cycles"]);
+        assert_eq!(all.with(&own), own);
+        let bits = all.bits_with(&own) >> kernel::CONTEXT_COUNTER;
+        assert_eq!(bits, 0b010 | 0b101 << kernel::CONTEXT_OWN);
+        assert_eq!(Contexts::of_bits(own.bits(), &places), own);
+        // Of another file's bits only what there is.
+        assert_eq!(Contexts::of_bits(u32::MAX, &places[..1]).counters().count(), 1);
     }
 }

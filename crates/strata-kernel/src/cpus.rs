@@ -2,10 +2,12 @@
 //! has stopped does not begin again when its CPU comes back.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use libbpf_sys::{perf_event_attr, PERF_FLAG_FD_CLOEXEC};
 
 use crate::capability::give_up_reserve;
 
@@ -31,6 +33,29 @@ pub fn cpus(list: &str) -> impl Iterator<Item = u32> + '_ {
 pub(crate) fn online() -> io::Result<Vec<u32>> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     Ok(cpus(&list).collect())
+}
+
+/// A perf event of all that runs on a CPU.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn open_event(attr: &perf_event_attr, cpu: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the kernel reads the structure, which says how long it is, and gives a new descriptor or an error.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(attr),
+            -1,
+            cpu,
+            -1,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    match i32::try_from(fd) {
+        // SAFETY: nobody else has it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Something of perf's for each CPU. Of one that has gone, if only for a moment, it has stopped for good, and another one is
@@ -62,17 +87,27 @@ impl<T: AsFd> OfCpus<T> {
         self.all.iter().map(|one| &one.event)
     }
 
+    /// With the numbers of their CPUs.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.all.iter().map(|one| (one.cpu, &one.event))
+    }
+
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.all.iter_mut().map(|one| &mut one.event)
     }
 
     /// Makes those that are missing, if the last look is some time ago. Those that cannot be made are tried again.
-    pub(crate) fn look(&mut self, mut make: impl FnMut(u32) -> io::Result<T>) {
+    pub(crate) fn look(&mut self, make: impl FnMut(u32) -> io::Result<T>) {
+        self.look_and_ask(true, make);
+    }
+
+    /// The same; one that has stopped, whose CPU is there, is found only if it `asks`, by which each CPU is interrupted.
+    pub(crate) fn look_and_ask(&mut self, asks: bool, mut make: impl FnMut(u32) -> io::Result<T>) {
         let now = Instant::now();
         let online = if now < self.next_look { None } else { online().ok() };
         let Some(online) = online else { return };
         self.next_look = now + PERIOD;
-        self.all.retain_mut(|one| online.contains(&one.cpu) && one.runs());
+        self.all.retain_mut(|one| online.contains(&one.cpu) && (!asks || one.runs()));
         for cpu in online {
             if self.all.iter().all(|one| one.cpu != cpu) {
                 self.all.extend(make(cpu).map(|event| One { cpu, event, counted: 0 }));
@@ -182,9 +217,9 @@ mod tests {
         let mut all = OfCpus::make(&mut make).unwrap();
         let nr_online = online().unwrap().len();
         all.look(&mut make);
-        for _ in 0..2 {
+        for asks in [true, false, true] {
             all.next_look = Instant::now();
-            all.look(&mut make);
+            all.look_and_ask(asks, &mut make);
             assert_eq!(all.all().count(), nr_online);
         }
         assert_eq!(made.len(), 2 * nr_online, "{made:?}");

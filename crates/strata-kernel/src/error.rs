@@ -42,6 +42,23 @@ pub enum Error {
         /// Possible \[Hz\].
         limit: u32,
     },
+    /// A counter cannot be had.
+    #[error("kernel context '{name}': {reason}")]
+    Counter {
+        /// As it was asked for.
+        name: String,
+        /// Why, and what helps.
+        reason: Reason,
+    },
+    /// More than records have room for.
+    #[error(
+        "{found} counters in the kernel's records of a session, limit {}. Ask for fewer, or record with a second session",
+        strata_abi::kernel::COUNTERS
+    )]
+    TooManyCounters {
+        /// Asked for.
+        found: usize,
+    },
     /// The buffers do not fit into a map.
     #[error(
         "{found} bytes of buffers for each CPU, limit {limit}. Use less or smaller sub-buffers"

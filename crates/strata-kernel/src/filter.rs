@@ -120,7 +120,7 @@ pub enum FilterError {
     CgroupName {
         /// The condition, as the filter has it.
         part: String,
-        /// Why.
+        /// Why no group is meant by it.
         cause: group_error::GroupError,
     },
 }
@@ -168,9 +168,31 @@ pub fn compile(
     event: &KernelEvent,
     end: End,
 ) -> Result<Compiled, FilterError> {
+    compile_for(filter, event, end, Groups::AreThere)
+}
+
+/// Control groups that a filter names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Groups {
+    /// One that is not there is an error.
+    AreThere,
+    /// Nothing is in one that is not there: it was there before, and has gone.
+    MayBeGone,
+}
+
+/// [`compile()`], of groups that may have gone.
+///
+/// # Errors
+/// As there.
+pub fn compile_for(
+    filter: &strata_filter::Filter,
+    event: &KernelEvent,
+    end: End,
+    groups: Groups,
+) -> Result<Compiled, FilterError> {
     let candidate = Candidate { event, end };
     let name = candidate.recorded_name();
-    let node = lower::lower(filter.expr(), &candidate, &name)?;
+    let node = lower::lower(filter.expr(), (&candidate, &name), groups)?;
     let is_early = |test: &Test| candidate.can_test_early(test);
     emit::emit(node, is_early).map_err(|found| FilterError::TooManyTests { event: name, found })
 }

@@ -71,7 +71,7 @@ pub enum FormatError {
     /// The fields lie so far apart that they are too many parts.
     #[error("its fields lie in {found} places apart; the limit is {limit}")]
     TooManyParts {
-        /// How many.
+        /// Places that its fields lie in.
         found: usize,
         /// The most that are possible.
         limit: usize,
@@ -84,7 +84,7 @@ pub enum FormatError {
         "its fields have {found} bytes, without what dynamic arrays hold; the limit is {limit}"
     )]
     TooBig {
-        /// How many.
+        /// Size of its fields \[byte\].
         found: u64,
         /// The most that are possible.
         limit: u64,

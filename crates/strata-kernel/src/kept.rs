@@ -4,6 +4,8 @@
 
 use crate::attach::AttachPoint;
 use crate::contexts::Contexts;
+use crate::counter::Counter;
+use crate::counters::Counters;
 use crate::error::Error;
 use crate::filter::Compiled;
 use crate::key::Key;
@@ -19,8 +21,9 @@ use strata_abi::kernel::{Event, Filter};
 use strata_model::EventClass;
 use strata_ring::{Attr, LossMode};
 
-/// Of this description, and of everything that the programs and this program share.
-const VERSION: u32 = 2;
+/// Of this description, and of everything that the programs and this program share. What is added to it has a default: an
+/// older one is then refused as that, and not taken for none.
+const VERSION: u32 = 3;
 
 /// What is kept of a session outside of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,6 +36,9 @@ pub struct Kept {
     subbuf_bytes: u64,
     nr_subbufs: u64,
     contexts: u32,
+    /// The counters that its records have, by their places.
+    #[serde(default)]
+    counters: Vec<String>,
     /// The kernel's numbers of the maps that all share, in their order; 0: there is none.
     maps: Vec<u32>,
     pub(crate) classes: Vec<EventClass>,
@@ -185,6 +191,7 @@ impl KeptUnit {
 pub(crate) struct Whole<'s> {
     pub(crate) attr: &'s Attr,
     pub(crate) contexts: u32,
+    pub(crate) counters: &'s [Counter],
     pub(crate) nested: u64,
     pub(crate) classes: Vec<EventClass>,
 }
@@ -202,6 +209,7 @@ impl Kept {
             subbuf_bytes: whole.attr.subbuf_bytes,
             nr_subbufs: whole.attr.nr_subbufs,
             contexts: whole.contexts,
+            counters: whole.counters.iter().map(|one| one.name().to_owned()).collect(),
             maps: SHARED.iter().map(|name| shared(name).unwrap_or(0)).collect(),
             classes: whole.classes,
             units: running.filter_map(KeptUnit::of).collect(),
@@ -222,8 +230,18 @@ impl Kept {
     }
 
     /// What all its records have; what was added to it some have besides.
-    pub(crate) fn contexts(&self) -> Contexts {
-        Contexts::of_bits(self.contexts)
+    pub(crate) fn contexts(&self, counters: &Counters) -> Contexts {
+        Contexts::of_bits(self.contexts, counters.places())
+    }
+
+    /// # Errors
+    /// One of them is none, or there are too many.
+    pub(crate) fn counters(&self, pins: &Pins) -> Result<Counters, Error> {
+        let mut counters = Counters::default();
+        let known = Contexts::parse(&self.counters);
+        let known = known.map_err(|error| pins.failed("it cannot be taken up", error))?;
+        counters.place(&known)?;
+        Ok(counters)
     }
 
     /// # Errors

@@ -17,6 +17,8 @@ mod classes;
 mod container;
 mod contexts;
 mod control;
+mod counter;
+mod counters;
 mod cpus;
 pub mod doctor;
 pub mod elf;

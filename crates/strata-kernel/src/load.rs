@@ -175,6 +175,10 @@ impl Loader {
                         && info.value_size as usize == size_of::<kernel::Control>()
                         && info.map_flags & sys::BPF_F_MMAPABLE != 0
                 }
+                "counters" => {
+                    info.type_ == sys::BPF_MAP_TYPE_PERF_EVENT_ARRAY
+                        && info.max_entries == self.nr_cpus * kernel::COUNTERS
+                }
                 _ => true,
             };
             let Some(fd) = found(at, &is_right)? else { continue };
@@ -264,6 +268,13 @@ impl Loader {
                 map.set_max_entries(self.nr_cpus)?;
                 map.set_value_size(self.value_bytes)?;
             }
+            "counters" => {
+                map.set_max_entries(self.nr_cpus * kernel::COUNTERS)?;
+                // Else they go with this process.
+                if self.pins.is_some() {
+                    map.set_map_flags(sys::BPF_F_PRESERVE_ELEMS)?;
+                }
+            }
             // SAFETY: as it says.
             ".rodata.sizes" => map.set_initial_value(unsafe { bytes_of(&self.sizes) })?,
             _ => {}
@@ -296,8 +307,8 @@ impl Loader {
     }
 
     /// What the records of all programs have.
-    pub(crate) fn contexts(&self) -> Contexts {
-        self.contexts
+    pub(crate) fn contexts(&self) -> &Contexts {
+        &self.contexts
     }
 
     /// The map of who is tracked, once an object is loaded.

@@ -6,17 +6,17 @@
 
 use crate::build_id::hex;
 use crate::contexts::Contexts;
-use crate::cpus::OfCpus;
+use crate::cpus::{self, OfCpus};
 use crate::numbers::Numbers;
 use crate::statedump::{Kind, Mapping, Process, Record, Stamp};
 use crate::whom::Whom;
 use libbpf_sys::{
-    perf_event_attr, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_TOTAL_TIME_ENABLED,
-    PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
+    perf_event_attr, PERF_COUNT_SW_DUMMY, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_SAMPLE_TID,
+    PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
 };
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub struct Change {
 }
 
 /// Where records of changes are: in the kernel's stream class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Of [`crate::statedump::event_classes`].
     pub first_id: u32,
@@ -220,7 +220,7 @@ impl Mapped {
 
     /// What was said of those who are recorded, as records; in the order of time. Unless it is the `last` time, the newest
     /// is kept for the next one.
-    pub fn take(&mut self, place: Place, last: bool) -> Vec<Change> {
+    pub fn take(&mut self, place: &Place, last: bool) -> Vec<Change> {
         let now = now_ns();
         self.read();
         // To one that has stopped nothing comes any more.
@@ -232,7 +232,7 @@ impl Mapped {
     }
 
     /// What the next [`Mapped::take`] will hand over of what was said until now.
-    pub fn so_far(&mut self, place: Place) -> Vec<Change> {
+    pub fn so_far(&mut self, place: &Place) -> Vec<Change> {
         self.read();
         self.told.iter().map(|told| told.change(place)).collect()
     }
@@ -314,7 +314,7 @@ impl Told {
         Some(())
     }
 
-    fn change(&self, place: Place) -> Change {
+    fn change(&self, place: &Place) -> Change {
         let new = match &self.news {
             News::Map { pid, map } => New::Code { pid: *pid, start: map.start, end: map.end },
             News::Fork { parent, child } if parent[0] == child[0] => New::Thread,
@@ -325,7 +325,7 @@ impl Told {
     }
 
     /// Its thread and process are those that did it, not who writes it down.
-    fn record(&self, place: Place) -> Vec<u8> {
+    fn record(&self, place: &Place) -> Vec<u8> {
         let mut out = Vec::new();
         let contexts = &place.contexts.of_process(self.pid as u32);
         let (now_ns, tid, first_id) = (self.time, self.tid as u32, place.first_id);
@@ -430,22 +430,7 @@ impl Ring {
         attr.set_task(1);
         attr.set_sample_id_all(1);
         attr.set_use_clockid(1);
-        // SAFETY: the kernel reads the structure, which says how long it is, and gives a new descriptor or an error.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                std::ptr::from_ref(&attr),
-                -1,
-                cpu,
-                -1,
-                PERF_FLAG_FD_CLOEXEC,
-            )
-        };
-        let event = match i32::try_from(fd) {
-            // SAFETY: nobody else has it.
-            Ok(fd) if fd >= 0 => unsafe { OwnedFd::from_raw_fd(fd) },
-            _ => return Err(io::Error::last_os_error()),
-        };
+        let event = cpus::open_event(&attr, cpu)?;
         let page = rustix::param::page_size();
         let bytes = page + RING_BYTES;
         // SAFETY: a new mapping, of an object that is ours.
@@ -617,7 +602,8 @@ mod tests {
     fn record_of_a_change_is_of_the_thread_and_process_that_did_it() {
         let contexts = Contexts::parse(&["pid", "vpid", "procname"]).unwrap();
         let of = |pid, tid, news| {
-            let record = Told { time: 3, pid, tid, news }.record(Place { contexts, ..place() });
+            let record = Told { time: 3, pid, tid, news }
+                .record(&Place { contexts: contexts.clone(), ..place() });
             // Behind the header of the extended kind: u16, u32 id, u64 time.
             let number = |at| u32_at(&record, at).unwrap();
             let others = record[14 + 8..14 + 12 + 16].iter().filter(|byte| **byte != 0).count();
@@ -649,8 +635,8 @@ mod tests {
             libc::mmap(std::ptr::null_mut(), 4096, rights, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
         };
         assert_ne!(at, libc::MAP_FAILED);
-        let so_far = mapped.so_far(place());
-        let records = mapped.take(place(), true);
+        let so_far = mapped.so_far(&place());
+        let records = mapped.take(&place(), true);
         assert_eq!(records.get(..so_far.len()), Some(&so_far[..]), "it stays");
         let bytes = (at as u64).to_ne_bytes();
         let path = std::env::current_exe().unwrap();
@@ -693,7 +679,7 @@ mod tests {
 
     #[test]
     fn change_of_a_fork_is_a_new_process_or_a_thread_and_of_an_exec_the_whole_process() {
-        let told = |news| Told { time: 3, pid: 1, tid: 1, news }.change(place()).new;
+        let told = |news| Told { time: 3, pid: 1, tid: 1, news }.change(&place()).new;
         assert_eq!(told(News::Fork { parent: [1, 1], child: [1, 2] }), New::Thread);
         assert_eq!(told(News::Fork { parent: [1, 1], child: [2, 2] }), New::Process { pid: 2 });
         assert_eq!(told(News::Exec { name: Vec::new() }), New::Process { pid: 1 });

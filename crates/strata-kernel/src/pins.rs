@@ -27,7 +27,7 @@ const OURS: &str = "strata";
 const MAGIC: u32 = 0xcafe_4a11;
 
 /// Maps that are made once, by the first object that has them.
-pub(crate) const SHARED: [&str; 9] = [
+pub(crate) const SHARED: [&str; 10] = [
     "contexts",
     "rings",
     ".data.control",
@@ -37,6 +37,7 @@ pub(crate) const SHARED: [&str; 9] = [
     "scratches",
     "slots",
     "told",
+    "counters",
 ];
 
 /// The folder of one channel, held open.

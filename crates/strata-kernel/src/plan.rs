@@ -6,7 +6,7 @@ use crate::contexts::Contexts;
 use crate::control::Table;
 use crate::error::Error;
 use crate::event::{KernelEvent, Probe};
-use crate::filter::{compile, Compiled, End};
+use crate::filter::{compile_for, Compiled, End, Groups};
 use crate::key::Key;
 use crate::object::Object;
 use crate::sample;
@@ -81,6 +81,8 @@ pub(crate) struct Plan {
 struct Group {
     /// What its records have besides the thread; see [`Event::contexts`].
     contexts: u64,
+    /// Of these, what others have not; of one that runs it is not asked.
+    own: Contexts,
     entry: Compiled,
     exit: Compiled,
     table: Box<Table>,
@@ -100,10 +102,12 @@ struct Planner {
     problems: Vec<Problem>,
     /// What all records say.
     contexts: Contexts,
+    /// Of filters.
+    filter_groups: Groups,
 }
 
 /// A stream's class without an event.
-pub(crate) fn stream_class(contexts: Contexts) -> StreamClass {
+pub(crate) fn stream_class(contexts: &Contexts) -> StreamClass {
     let tid = Field { name: "tid".into(), class: FieldClass::Integer(Integer::signed(4)) };
     StreamClass {
         id: 0,
@@ -121,10 +125,11 @@ pub(crate) fn stream_class(contexts: Contexts) -> StreamClass {
 pub(crate) fn plan<'t>(
     events: Vec<SelectedEvent>,
     classes: Vec<EventClass>,
-    contexts: Contexts,
+    contexts: &Contexts,
     running: impl Iterator<Item = (&'t Table, &'t Held)>,
+    groups: Groups,
 ) -> Result<Plan, Error> {
-    let mut planner = Planner::new(classes, contexts);
+    let mut planner = Planner::new(classes, contexts.clone(), groups);
     for (table, held) in running {
         planner.add_running(table, held);
     }
@@ -135,7 +140,7 @@ pub(crate) fn plan<'t>(
     for mut group in std::mem::take(&mut planner.groups) {
         if group.running.is_none() {
             let again_id = match group.has_memory() {
-                true => planner.again_id(Contexts::own_of_bits(group.contexts)),
+                true => planner.again_id(&group.own),
                 false => 0,
             };
             planner.units.push(group.into_unit(again_id));
@@ -152,7 +157,12 @@ pub(crate) fn plan<'t>(
     Ok(Plan { units, tables, classes, problems })
 }
 
-fn compiled(selected: &SelectedEvent, end: End, wanted: bool) -> Result<Compiled, Error> {
+fn compiled(
+    selected: &SelectedEvent,
+    end: End,
+    wanted: bool,
+    groups: Groups,
+) -> Result<Compiled, Error> {
     let filter = match end {
         End::Entry => &selected.filter,
         End::Exit => &selected.exit_filter,
@@ -160,7 +170,7 @@ fn compiled(selected: &SelectedEvent, end: End, wanted: bool) -> Result<Compiled
     match filter {
         _ if !wanted => Ok(Compiled::Never),
         None => Ok(Compiled::Always),
-        Some(filter) => Ok(compile(filter, &selected.event, end)?),
+        Some(filter) => Ok(compile_for(filter, &selected.event, end, groups)?),
     }
 }
 
@@ -195,9 +205,17 @@ impl Unit {
 }
 
 impl Planner {
-    fn new(classes: Vec<EventClass>, contexts: Contexts) -> Planner {
+    fn new(classes: Vec<EventClass>, contexts: Contexts, filter_groups: Groups) -> Planner {
         let at = vec![None; SYSCALLS as usize];
-        Planner { units: vec![], groups: vec![], at, classes, problems: vec![], contexts }
+        Planner {
+            units: vec![],
+            groups: vec![],
+            at,
+            classes,
+            problems: vec![],
+            contexts,
+            filter_groups,
+        }
     }
 
     /// Nothing of it is wanted yet.
@@ -214,6 +232,7 @@ impl Planner {
         let running = Some(reads_again);
         self.groups.push(Group {
             contexts,
+            own: Contexts::default(),
             entry,
             exit,
             table,
@@ -227,17 +246,18 @@ impl Planner {
     fn add(&mut self, selected: SelectedEvent) -> Result<(), Error> {
         let is_syscall = matches!(selected.event.probe, Probe::Syscall { .. });
         let fallback = fallback_of(&selected);
-        let entry = compiled(&selected, End::Entry, selected.entry || !is_syscall)?;
-        let exit = compiled(&selected, End::Exit, selected.exit && is_syscall)?;
+        let entry =
+            compiled(&selected, End::Entry, selected.entry || !is_syscall, self.filter_groups)?;
+        let exit = compiled(&selected, End::Exit, selected.exit && is_syscall, self.filter_groups)?;
         let KernelEvent { name, mut fields, exit_fields, probe, is_followed, .. } = selected.event;
-        let own = selected.contexts.without(self.contexts);
-        let contexts = self.contexts.bits_with(own);
+        let own = selected.contexts.without(&self.contexts);
+        let contexts = self.contexts.bits_with(&own);
         if let Probe::Syscall { place, entry: call } = probe {
             let mut call = Syscall { entry_id: NO_ID, exit_id: NO_ID, ..call };
             let mut events = Vec::new();
             let [entry_name, exit_name] = syscalls::recorded_names(&name);
             if entry != Compiled::Never {
-                call.entry_id = self.class(&entry_name, own, fields);
+                call.entry_id = self.class(&entry_name, &own, fields);
                 call.flags |= CALL_ENTRY;
                 events.push(entry_name);
                 if call.kind.iter().any(|kind| syscalls::is_read_again(*kind)) {
@@ -245,11 +265,11 @@ impl Planner {
                 }
             }
             if exit != Compiled::Never {
-                call.exit_id = self.class(&exit_name, own, exit_fields);
+                call.exit_id = self.class(&exit_name, &own, exit_fields);
                 call.flags |= CALL_EXIT;
                 events.push(exit_name);
             }
-            self.add_syscall(place, call, contexts, (entry, exit), events);
+            self.add_syscall(place, call, (contexts, own), (entry, exit), events);
             return Ok(());
         }
         if entry == Compiled::Never {
@@ -273,13 +293,13 @@ impl Planner {
             }
             Probe::Sample { rate } => {
                 let target = AttachPoint::Timer { rate };
-                fields = sample::fields(self.contexts.with(own));
+                fields = sample::fields(&self.contexts.with(&own));
                 (Object::Sample, "strata_sample", Constant::None, target)
             }
             Probe::Hot { program, .. } => (Object::Hot, program, Constant::None, AttachPoint::Own),
             Probe::Syscall { .. } => return Ok(()),
         };
-        event.id = self.class(&name, own, fields);
+        event.id = self.class(&name, &own, fields);
         let events = vec![name];
         let programs = vec![program];
         let object = object.of(&event);
@@ -293,7 +313,7 @@ impl Planner {
     /// Of the unit that was added last: planned alone, with the id of that one's class. Without one if the
     /// filter names a field that it does not have.
     fn add_fallback(&mut self, selected: SelectedEvent, id: u32) {
-        let mut alone = Planner::new(Vec::new(), self.contexts);
+        let mut alone = Planner::new(Vec::new(), self.contexts.clone(), self.filter_groups);
         if alone.add(selected).is_err() {
             return;
         }
@@ -306,14 +326,14 @@ impl Planner {
         }
     }
 
-    fn class(&mut self, name: &str, own: Contexts, fields: Vec<Field>) -> u32 {
+    fn class(&mut self, name: &str, own: &Contexts, fields: Vec<Field>) -> u32 {
         let (context, begin) = own.own_fields();
         let fields = begin.into_iter().chain(fields).collect();
         id_of(&mut self.classes, name, context, fields)
     }
 
     /// Of the records of what system calls have read again: the first of three, one behind the other.
-    fn again_id(&mut self, own: Contexts) -> u32 {
+    fn again_id(&mut self, own: &Contexts) -> u32 {
         syscalls::again_classes().map(|(name, fields)| self.class(name, own, fields))[0]
     }
 
@@ -357,7 +377,7 @@ impl Planner {
         &mut self,
         place: u32,
         call: Syscall,
-        contexts: u64,
+        (contexts, own): (u64, Contexts),
         (entry, exit): (Compiled, Compiled),
         events: Vec<String>,
     ) {
@@ -373,7 +393,7 @@ impl Planner {
             .filter(|at| self.groups.get(*at).is_some_and(fits))
             .or_else(|| self.groups.iter().position(is_behind));
         let at = at.unwrap_or_else(|| {
-            self.groups.push(Group::new(contexts));
+            self.groups.push(Group::new(contexts, own));
             self.groups.len() - 1
         });
         let Some(group) = self.groups.get_mut(at) else { return };
@@ -424,10 +444,11 @@ fn fixed_bytes(part: &Part) -> u32 {
 }
 
 impl Group {
-    fn new(contexts: u64) -> Group {
+    fn new(contexts: u64, own: Contexts) -> Group {
         let none = Syscall { entry_id: NO_ID, exit_id: NO_ID, ..Syscall::default() };
         Group {
             contexts,
+            own,
             entry: Compiled::Never,
             exit: Compiled::Never,
             table: Box::new([none; SYSCALLS as usize]),

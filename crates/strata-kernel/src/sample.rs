@@ -5,13 +5,12 @@
 //! CPU, whatever runs there; what is not followed is not recorded.
 
 use crate::contexts::Contexts;
+use crate::cpus;
 use crate::error::Error;
 use crate::event::{KernelEvent, Probe, Source};
-use libbpf_sys::{
-    perf_event_attr, PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE,
-};
+use libbpf_sys::{perf_event_attr, PERF_COUNT_SW_CPU_CLOCK, PERF_TYPE_SOFTWARE};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use strata_model::{Base, Field, FieldClass, Integer};
 
 /// The recorded name: perf's, as a name that filters can have.
@@ -46,7 +45,7 @@ pub fn event(rate: u32) -> KernelEvent {
         name: NAME.to_owned(),
         system: SYSTEM.to_owned(),
         kernel_name: "cpu-clock".to_owned(),
-        fields: fields(Contexts::default()),
+        fields: fields(&Contexts::default()),
         exit_fields: Vec::new(),
         probe: Probe::Sample { rate },
         is_followed: true,
@@ -56,12 +55,13 @@ pub fn event(rate: u32) -> KernelEvent {
 }
 
 /// The payload, where all records have these contexts: what of the stacks is not among them is behind the rest.
-pub(crate) fn fields(contexts: Contexts) -> Vec<Field> {
+pub(crate) fn fields(contexts: &Contexts) -> Vec<Field> {
     let fixed = FIXED.iter().map(|&(name, bytes, signed, base)| {
         let class = Integer { signed, base, ..Integer::unsigned(bytes) };
         Field::new(name, FieldClass::Integer(class))
     });
-    fixed.chain(contexts.missing_stacks().fields()).collect()
+    let stacks: Vec<Field> = contexts.missing_stacks().fields().collect();
+    fixed.chain(stacks).collect()
 }
 
 /// # Errors
@@ -89,22 +89,7 @@ pub(crate) fn open(rate: u32, cpu: u32) -> io::Result<OwnedFd> {
     };
     // A period, not a rate: the kernel makes this of a rate, too.
     attr.__bindgen_anon_1.sample_period = 1_000_000_000 / u64::from(rate.clamp(1, RATE_MAX));
-    // SAFETY: the kernel reads the structure, which says how long it is, and gives a new descriptor or an error.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            std::ptr::from_ref(&attr),
-            -1,
-            cpu,
-            -1,
-            PERF_FLAG_FD_CLOEXEC,
-        )
-    };
-    match i32::try_from(fd) {
-        // SAFETY: nobody else has it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
+    cpus::open_event(&attr, cpu)
 }
 
 /// Has a timer run this program.
@@ -132,7 +117,7 @@ mod tests {
     #[test]
     fn payload_has_the_stacks_that_are_no_contexts() {
         let names = |contexts: &[&str]| {
-            let fields = fields(Contexts::parse(contexts).unwrap());
+            let fields = fields(&Contexts::parse(contexts).unwrap());
             fields.into_iter().skip(FIXED.len()).map(|field| field.name).collect::<Vec<_>>()
         };
         assert_eq!(names(&["pid"]), ["callstack_kernel", "callstack_user"]);

@@ -6,7 +6,9 @@ use crate::capability::{Capabilities, Capability};
 use crate::classes::Classes;
 use crate::contexts::Contexts;
 use crate::control::{Calls, Shared, Switch, Table, OF_ALL};
+use crate::counters::Counters;
 use crate::error::{Error, Reason};
+use crate::filter::Groups;
 use crate::follow::{self, Follow};
 use crate::kept::{Kept, KeptProgram, KeptUnit, Whole};
 use crate::limits::{fit_buffers, holds_twice, Limits};
@@ -66,11 +68,13 @@ impl std::fmt::Debug for Keeping {
     }
 }
 
-/// What is in the records but for a flaw.
+/// How many parts of the records are not as they should be. The records themselves are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Fields in user memory that could not be read: texts are their addresses, others zeroes.
     pub unreadable: u64,
+    /// Counters that could not be read, and are zeroes.
+    pub uncounted: u64,
     /// Texts that were longer than a record holds.
     pub cut: u64,
 }
@@ -82,7 +86,7 @@ pub struct Buffers {
     pub subbuf_bytes: u64,
     /// Sub-buffers of each CPU.
     pub nr_subbufs: u32,
-    /// The kernel's maps hold none that are twice as large together.
+    /// Twice the memory would not fit into one of the kernel's maps, so larger buffers are not possible.
     pub are_largest: bool,
 }
 
@@ -94,6 +98,7 @@ pub struct KernelSession {
     loaded: Vec<Object>,
     shared: Arc<Shared>,
     channel: Option<Channel>,
+    counters: Counters,
     classes: Classes,
     /// But for those that the kernel refuses.
     problems: Vec<Problem>,
@@ -137,7 +142,7 @@ impl KernelSession {
     /// # Errors
     /// What makes recording impossible altogether, or a filter that cannot be compiled.
     pub fn begin(
-        spec: Spec,
+        mut spec: Spec,
         keeping: Option<Keeping>,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<KernelSession, Error> {
@@ -145,11 +150,16 @@ impl KernelSession {
         quiet();
         let attr = spec.attr();
         // Before anything is loaded: what is wrong with what is asked for is said first.
-        let planned = plan(spec.events, Vec::new(), spec.contexts, std::iter::empty())?;
-        let limits = Limits::raise(planned.units.len());
+        let mut counters = Counters::default();
+        let contexts = counters.place(&spec.contexts)?;
+        place(&mut spec.events, &mut counters)?;
+        let planned =
+            plan(spec.events, Vec::new(), &contexts, std::iter::empty(), Groups::AreThere)?;
+        let limits = Limits::raise(planned.units.len() + counters.files());
+        counters.open(&limits)?;
         let (attr, remark) = fit_buffers(&attr)?;
         let layout = stream_layout(&attr)?;
-        let mut loader = Loader::new(&attr, &layout, spec.contexts)?;
+        let mut loader = Loader::new(&attr, &layout, contexts.clone())?;
         if let Some(Keeping { pins, .. }) = &keeping {
             // Of one that nobody can take up.
             pins.names().iter().for_each(|name| pins.unpin(name));
@@ -177,7 +187,8 @@ impl KernelSession {
             loaded: Vec::new(),
             shared,
             channel,
-            classes: Classes::new(stream_class(spec.contexts)),
+            classes: Classes::new(stream_class(&contexts)),
+            counters,
             problems: Vec::new(),
             absent: absent(&spec.follow),
             remark,
@@ -192,6 +203,7 @@ impl KernelSession {
             replaced: None,
         };
         let (change, _) = session.attach(planned, &limits, progress);
+        session.counters.put(session.loader.shared("counters"))?;
         session.note(&change.new)?;
         session.commit(change);
         session.note(&[])?;
@@ -207,21 +219,26 @@ impl KernelSession {
         check()?;
         quiet();
         let (attr, remark) = fit_buffers(&spec.attr())?;
-        let limits = Limits::raise(2 * kept.units.len());
         let pins = Arc::clone(&keeping.pins);
         kept.check(&pins, &attr)?;
-        let contexts = kept.contexts();
-        let Ground { mut loader, shared, channel } = Ground::found(&attr, contexts, &pins, &kept)?;
+        let mut counters = kept.counters(&pins)?;
+        let limits = Limits::raise(2 * kept.units.len() + counters.files());
+        let contexts = kept.contexts(&counters);
+        let Ground { mut loader, shared, channel } = Ground::found(&attr, &contexts, &pins, &kept)?;
         let explained = |error| match error {
             Error::Load { what, reason } => Error::Load { what, reason: limits.explain(reason) },
             other => other,
         };
-        let mut class = stream_class(contexts);
+        let mut class = stream_class(&contexts);
         class.events.clone_from(&kept.classes);
         class.validate().map_err(|error| pins.failed("it cannot be taken up", error))?;
         let mut running = Vec::with_capacity(kept.units.len());
         for unit in &kept.units {
             running.extend(found(unit, &pins, &shared)?);
+        }
+        if let Some(map) = loader.shared("counters") {
+            counters.open_instead(map, &limits)?;
+            counters.put(Some(map))?;
         }
         // By which number the kernel knows this process.
         let walker = follow::begin(&mut loader, &Follow::Everyone).map_err(explained)?;
@@ -235,6 +252,7 @@ impl KernelSession {
             shared,
             channel: Some(channel),
             classes: Classes::new(class),
+            counters,
             problems: Vec::new(),
             absent: Vec::new(),
             remark,
@@ -304,6 +322,7 @@ impl KernelSession {
         let whole = Whole {
             attr: &self.attr,
             contexts: self.loader.contexts().bits(),
+            counters: self.counters.places(),
             nested: self.nested,
             classes: self.classes.stream_class().events,
         };
@@ -328,31 +347,58 @@ impl KernelSession {
     /// that are wanted as before stay. Those of others are switched off, and detached behind one's back; those
     /// of new ones, or with another filter, are switched on in the same moment, when all are attached.
     ///
-    /// As at the begin, an event that the kernel refuses is one of [`KernelSession::problems`].
+    /// As at the begin, an event that the kernel refuses is one of [`KernelSession::problems`]; with `may_lack` also where
+    /// it takes none. Nothing is in a control group that a filter names and that is not there: whoever asks anew looks before.
     ///
     /// # Errors
     /// All is as it was: a filter cannot be compiled; [`Error::Refused`] if the kernel takes none of what
     /// is new; [`Error::GivenUp`] if `progress` breaks.
     pub fn change(
         &mut self,
+        mut events: Vec<SelectedEvent>,
+        may_lack: bool,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let counted = self.counters.places().len();
+        let done = place(&mut events, &mut self.counters)
+            .and_then(|()| self.change_events(events, may_lack, progress));
+        if done.is_err() {
+            self.counters.truncate(counted);
+        }
+        done
+    }
+
+    fn change_events(
+        &mut self,
         events: Vec<SelectedEvent>,
+        may_lack: bool,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         self.settle();
         let calls = self.running.iter().filter_map(|one| one.calls.as_ref());
         let calls = calls.map(|calls| (&*calls.table, &*calls.held));
         let mut class = self.classes.stream_class();
-        let planned =
-            plan(events, std::mem::take(&mut class.events), self.loader.contexts(), calls)?;
+        let planned = plan(
+            events,
+            std::mem::take(&mut class.events),
+            self.loader.contexts(),
+            calls,
+            Groups::MayBeGone,
+        )?;
         class.events.clone_from(&planned.classes);
         class.validate()?;
-        let limits = Limits::raise(self.programs() + planned.units.len());
+        let limits = Limits::raise(self.programs() + planned.units.len() + self.counters.files());
+        self.counters.open(&limits)?;
         let (change, flow) = self.attach(planned, &limits, progress);
         let refused: Vec<Problem> = Attaching::problems(&change.new).collect();
-        let is_refused = !refused.is_empty() && change.new.iter().all(|one| one.refused.is_some());
+        let takes_none = change.new.iter().all(|one| one.refused.is_some());
+        let is_refused = !may_lack && !refused.is_empty() && takes_none;
         let noted = match flow.is_break() || is_refused {
             true => Ok(()),
-            false => self.note(&change.new),
+            false => {
+                let put = self.counters.put(self.loader.shared("counters"));
+                put.and_then(|()| self.note(&change.new))
+            }
         };
         if flow.is_break() || is_refused || noted.is_err() {
             unpin(self.loader.pins(), change.new.iter());
@@ -611,7 +657,7 @@ impl KernelSession {
     }
 
     /// What all records have, those of what runs already included.
-    pub fn contexts(&self) -> Contexts {
+    pub fn contexts(&self) -> &Contexts {
         self.loader.contexts()
     }
 
@@ -666,8 +712,14 @@ impl KernelSession {
         let unread = if self.records { 0 } else { control.unread.load(Ordering::Relaxed) };
         Counts {
             unreadable: control.unreadable.load(Ordering::Relaxed).wrapping_add(unread),
+            uncounted: control.uncounted.load(Ordering::Relaxed),
             cut: control.cut.load(Ordering::Relaxed),
         }
+    }
+
+    /// Counts no more, where nothing is recorded any more and others are to detach the programs.
+    pub fn end_counting(&mut self) {
+        self.counters.end();
     }
 
     /// Detaches everything, and returns when that is done.
@@ -679,6 +731,7 @@ impl KernelSession {
     /// One by one: more threads are no faster, the kernel does it under one lock.
     fn detach(&mut self) {
         self.stop();
+        self.end_counting();
         if let Some(Keeping { pins, .. }) = self.keeping.take() {
             pins.remove();
         }
@@ -710,13 +763,13 @@ impl Ground {
     /// As another process has left it.
     fn found(
         attr: &Attr,
-        contexts: Contexts,
+        contexts: &Contexts,
         pins: &Arc<Pins>,
         kept: &Kept,
     ) -> Result<Ground, Error> {
         let what = "the session";
         let layout = stream_layout(attr)?;
-        let mut loader = Loader::new(attr, &layout, contexts)?;
+        let mut loader = Loader::new(attr, &layout, contexts.clone())?;
         loader.take_up(Arc::clone(pins), |at, is_right| kept.shared(pins, at, is_right))?;
         let control = loader.shared(".data.control").ok_or_else(|| no_map(".data.control"))?;
         let shared = Shared::new(control).map_err(|reason| Error::Load { what, reason })?;
@@ -807,6 +860,17 @@ struct Change {
     new: Vec<Running>,
     problems: Vec<Problem>,
     replacing: Option<Replacing>,
+}
+
+/// Has each event's counters at their places in the session.
+///
+/// # Errors
+/// [`Error::TooManyCounters`].
+fn place(events: &mut [SelectedEvent], counters: &mut Counters) -> Result<(), Error> {
+    for event in events {
+        event.contexts = counters.place(&event.contexts)?;
+    }
+    Ok(())
 }
 
 /// Processes to be followed that are not there.

@@ -295,7 +295,7 @@ fn change_while_recording_adds_and_removes_and_loses_nothing_of_the_others() {
     let Some(mut session) = begin(spec(Vec::new(), Follow::Children)) else { return };
     let mut channel = session.take_channel().unwrap();
     session.start();
-    session.change(vec![call("getppid")], go_on).unwrap();
+    session.change(vec![call("getppid")], false, go_on).unwrap();
     let mut command = Command::new("/proc/self/exe");
     command.args(["--exact", "steady_child", "--ignored", "--nocapture"]).env(CHILD, FILE);
     let mut process = command
@@ -312,7 +312,11 @@ fn change_while_recording_adds_and_removes_and_loses_nothing_of_the_others() {
     assert_eq!(names, ["syscall_entry_getppid", "syscall_exit_getppid"]);
     // A system call in the table that is there, and a tracepoint with a program of its own.
     session
-        .change(vec![call("getppid"), call("getuid"), tracepoint("sched", "sched_switch")], go_on)
+        .change(
+            vec![call("getppid"), call("getuid"), tracepoint("sched", "sched_switch")],
+            false,
+            go_on,
+        )
         .unwrap();
     let programs = session.programs();
     let second = take(&mut all, &mut channel, &session, "syscall_exit_getuid");
@@ -324,7 +328,7 @@ fn change_while_recording_adds_and_removes_and_loses_nothing_of_the_others() {
     let tid = all["syscall_entry_getppid"][0].0;
     let filter = format!("next_tid == {tid}");
     switch.filter = Some(strata_filter::Filter::parse(&filter).unwrap());
-    session.change(vec![call("getppid"), switch.clone()], go_on).unwrap();
+    session.change(vec![call("getppid"), switch.clone()], false, go_on).unwrap();
     let_programs_end();
     let class = session.classes().stream_class();
     let third = take(&mut all, &mut channel, &session, getppid);
@@ -335,10 +339,10 @@ fn change_while_recording_adds_and_removes_and_loses_nothing_of_the_others() {
     // A refused change is none: a filter that cannot be asked, and somebody who does not wait.
     let mut wrong = switch.clone();
     wrong.filter = Some(strata_filter::Filter::parse("prev_tid == next_tid").unwrap());
-    let error = session.change(vec![wrong], go_on).unwrap_err().to_string();
+    let error = session.change(vec![wrong], false, go_on).unwrap_err().to_string();
     assert!(error.contains("sched_switch"), "{error}");
     let other = vec![call("getppid"), tracepoint("sched", "sched_wakeup")];
-    let given_up = session.change(other, &mut |_| std::ops::ControlFlow::Break(()));
+    let given_up = session.change(other, false, &mut |_| std::ops::ControlFlow::Break(()));
     assert!(matches!(given_up, Err(Error::GivenUp)), "{given_up:?}");
     drop(process.stdin.take());
     let output = process.wait_with_output().unwrap();
@@ -447,7 +451,7 @@ fn filter_that_changes_while_events_happen_has_each_of_them_once() {
         (records, channel)
     });
     for round in 1..=12 {
-        session.change(events(round), &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+        session.change(events(round), false, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
     }
     drop(child.stdin.take());
     let said = child.wait_with_output().unwrap();
@@ -549,11 +553,13 @@ fn session_that_is_gone_records_on_and_is_taken_up_as_it_was_and_no_other_way() 
     let mut channel = session.take_channel().unwrap();
     // The same events are wanted: their programs stay.
     let programs = session.programs();
-    session.change(events(), &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    session.change(events(), false, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
     assert_eq!(session.programs(), programs);
     calls(&mut child_process().spawn().unwrap());
     // And no more.
-    session.change(vec![call("getppid")], &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    session
+        .change(vec![call("getppid")], false, &mut |_| std::ops::ControlFlow::Continue(()))
+        .unwrap();
     session.stop();
     let_programs_end();
     let records = read(&mut channel, &session.classes().stream_class());
@@ -667,6 +673,58 @@ fn only_who_is_tracked_is_recorded() {
         assert!(child.wait().unwrap().success());
     }
     session.stop();
+}
+
+/// Each event has its own, whatever their order; what is added later has them at once, and what there is not changes nothing.
+#[test]
+fn counters_are_those_of_each_event_and_one_that_there_is_not_changes_nothing() {
+    let _alone = alone();
+    let asked = |event: SelectedEvent, names: &str| SelectedEvent {
+        contexts: Contexts::parse(&[names]).unwrap(),
+        ..event
+    };
+    let first = || asked(call("getppid"), "perf:cpu:cpu-clock");
+    let exec = || {
+        let exec = tracepoint("sched", "sched_process_exec");
+        asked(exec, "perf:cpu:page-faults,perf:cpu:cpu-clock,perf:cpu:task-clock")
+    };
+    let Some(mut session) = begin(spec(vec![first()], Follow::Children)) else { return };
+    let mut channel = session.take_channel().unwrap();
+    session.start();
+    // No cache of instructions is written to.
+    let none = asked(tracepoint("sched", "sched_process_exit"), "pid,perf:cpu:L1-icache-stores");
+    for _ in 0..9 {
+        let events = vec![first(), none.clone()];
+        let changed = session.change(events, false, &mut |_| std::ops::ControlFlow::Continue(()));
+        let error = changed.unwrap_err();
+        assert!(matches!(error, Error::Counter { .. }), "{error}");
+        assert!(error.to_string().contains("'perf:cpu:L1-icache-stores': CPU 0 "), "{error}");
+    }
+    let events = vec![exec(), first()];
+    session.change(events, false, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    let mut process = child_process().spawn().unwrap();
+    assert!(process.wait().unwrap().success());
+    session.stop();
+    let_programs_end();
+    let class = session.classes().stream_class();
+    let names = |event: &str| {
+        let class = class.events.iter().rfind(|one| one.name == event).unwrap();
+        class.context.iter().map(|field| field.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("syscall_entry_getppid"), ["perf_cpu_cpu_clock"]);
+    let of_exec = ["perf_cpu_cpu_clock", "perf_cpu_page_faults", "perf_cpu_task_clock"];
+    assert_eq!(names("sched_process_exec"), of_exec);
+    assert_eq!(class.context.len(), 1);
+    assert_eq!(session.counts().uncounted, 0);
+    let records = read(&mut channel, &class);
+    let word = |bytes: &[u8], at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    assert!(records["sched_process_exec"]
+        .iter()
+        .all(|(_, bytes)| word(bytes, 0) > word(bytes, 16)));
+    assert!(records["sched_process_exec"].iter().all(|(_, bytes)| word(bytes, 16) > 0));
+    let clocks: Vec<u64> =
+        records["syscall_entry_getppid"].iter().map(|(_, bytes)| word(bytes, 0)).collect();
+    assert!(!clocks.is_empty() && clocks.iter().all(|clock| *clock > 0), "{clocks:?}");
 }
 
 /// Of all kinds of programs, in both ways in which each can write: what records say of the thread is what it is.

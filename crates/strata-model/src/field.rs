@@ -205,16 +205,16 @@ impl Float {
 /// Always the same number of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Array {
-    /// Of what.
+    /// The type of each element.
     pub element: Element,
-    /// How many; may be 0.
+    /// Elements; may be 0.
     pub count: u32,
 }
 
 /// A length, then that many elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sequence {
-    /// Of what.
+    /// The type of each element.
     pub element: Element,
     /// Bytes of the length, an unsigned integer in native byte order: 1, 2, 4 or 8.
     pub length_bytes: u8,

@@ -311,7 +311,7 @@ pub struct Member {
 pub struct Array {
     /// Where the first element begins, over and above what that asks for; a power of two \[bit\].
     pub align: u32,
-    /// How many.
+    /// Where the number of elements comes from.
     pub length: Length,
     /// What each is.
     pub element: Box<FieldClass>,

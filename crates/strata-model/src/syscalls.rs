@@ -1,11 +1,24 @@
 //! Names of system calls by their numbers, of the architectures that number them.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// Those of x86-64, with their arguments; its head says how. What records them reads it, too.
 pub const X86_64: &str = include_str!("syscalls/x86_64.txt");
 /// Those of AArch64.
 const AARCH64: &str = include_str!("syscalls/aarch64.txt");
+
+/// Numbers that kernels give to system calls, far more than there are.
+pub const NUMBERS: Range<i64> = 0..4096;
+/// Beside the number of an x86-64 kernel's call, if its program is one of x32: of 64 bits, with addresses of 32.
+const X32_BIT: i64 = 0x4000_0000;
+/// Those of x32 that no other program has, and the number of the first.
+const X32: &str = include_str!("syscalls/x32.txt");
+const X32_FROM: i64 = 512;
+/// Who returns from a signal's handler has no number any more at the call's end.
+const NONE: i64 = -1;
+const WITHOUT_NUMBER: &str = "rt_sigreturn";
 
 /// What a machine runs on, and numbers its system calls by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,16 +41,47 @@ impl Architecture {
     }
 
     /// The name of a system call, as unistd.h and strace have it; of a program that is as wide as the kernel.
-    #[must_use]
-    pub fn syscall(self, number: i64) -> Option<&'static str> {
+    fn syscall(self, number: i64) -> Option<&'static str> {
         static ALL: [OnceLock<Vec<&'static str>>; 2] = [OnceLock::new(), OnceLock::new()];
         let names = match self {
             Architecture::X86_64 => ALL[0].get_or_init(|| by_number(X86_64)),
             Architecture::Aarch64 => ALL[1].get_or_init(|| by_number(AARCH64)),
         };
-        let name = names.get(usize::try_from(number).ok()?)?;
-        Some(*name).filter(|name| !name.is_empty())
+        find(names, number)
     }
+
+    /// The same of any program that says by its number what it is.
+    fn named(self, number: i64) -> Option<&'static str> {
+        if self != Architecture::X86_64 || number & X32_BIT == 0 {
+            return self.syscall(number);
+        }
+        static OWN: OnceLock<Vec<&'static str>> = OnceLock::new();
+        match number & !X32_BIT {
+            number if number < X32_FROM => self.syscall(number),
+            number => find(OWN.get_or_init(|| by_number(X32)), number),
+        }
+    }
+}
+
+fn find(names: &[&'static str], number: i64) -> Option<&'static str> {
+    let name = names.get(usize::try_from(number).ok()?)?;
+    Some(*name).filter(|name| !name.is_empty())
+}
+
+/// What a system call is called of which a record has the number only: its name, or `syscall_N` where the architecture is not
+/// known or has none of this number. `begins`: the record is of its begin. `None`: no kernel gives a call such a number.
+#[must_use]
+pub fn name_of(
+    architecture: Option<Architecture>,
+    number: i64,
+    begins: bool,
+) -> Option<Cow<'static, str>> {
+    if number == NONE && !begins {
+        return architecture.map(|_| WITHOUT_NUMBER.into());
+    }
+    let name = architecture.and_then(|it| it.named(number));
+    name.map(Cow::from)
+        .or_else(|| NUMBERS.contains(&number).then(|| format!("syscall_{number}").into()))
 }
 
 /// Lines `0 read(ARGUMENTS)`, `4 stat=newstat(ARGUMENTS)` and `63 read`.
@@ -90,8 +134,41 @@ mod tests {
     }
 
     #[test]
+    fn call_by_its_number_has_a_name_or_its_number_and_what_is_no_call_has_none() {
+        let (x86, arm) = (Some(Architecture::X86_64), Some(Architecture::Aarch64));
+        for (of, number, begins, name) in [
+            (x86, 0, true, Some("read")),
+            (arm, 63, false, Some("read")),
+            (None, 0, true, Some("syscall_0")),
+            // clock_gettime64 of a program of 32 bits.
+            (x86, 403, true, Some("syscall_403")),
+            (x86, 4095, true, Some("syscall_4095")),
+            (x86, 4096, true, None),
+            // x32: those that it shares, and its own.
+            (x86, 0x4000_0000, true, Some("read")),
+            (x86, 0x4000_0000 + 39, false, Some("getpid")),
+            (x86, 0x4000_0000 + 512, true, Some("rt_sigaction")),
+            (x86, 0x4000_0000 + 520, true, Some("execve")),
+            (x86, 0x4000_0000 + 545, true, Some("execveat")),
+            (x86, 0x4000_0000 + 547, true, Some("pwritev2")),
+            (x86, 0x4000_0000 + 548, true, None),
+            (x86, 512, true, Some("syscall_512")),
+            (arm, 0x4000_0000, true, None),
+            (x86, 0xc000_0000, true, None),
+            (None, 0x4000_0000, true, None),
+            (x86, -1, false, Some("rt_sigreturn")),
+            (x86, -1, true, None),
+            (None, -1, false, None),
+            (x86, i64::MIN, false, None),
+            (x86, i64::MAX, true, None),
+        ] {
+            assert_eq!(name_of(of, number, begins).as_deref(), name, "{of:?} {number:#x}");
+        }
+    }
+
+    #[test]
     fn every_line_of_the_tables_is_a_call_of_its_own() {
-        for text in [X86_64, AARCH64] {
+        for text in [X86_64, AARCH64, X32] {
             let is_call = |line: &&str| !line.is_empty() && !line.starts_with('#');
             let lines = text.lines().filter(is_call).count();
             let mut names = by_number(text);

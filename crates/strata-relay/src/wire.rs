@@ -185,8 +185,13 @@ impl Wire {
                     return Err(io::Error::other("it is neither a socket nor a device"));
                 }
                 let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-                let fd = rustix::fs::open(path, flags, Mode::empty())?;
-                Ok(Wire { fd, is_device: true })
+                match rustix::fs::open(path, flags, Mode::empty()) {
+                    Ok(fd) => Ok(Wire { fd, is_device: true }),
+                    Err(Errno::BUSY) => Err(io::Error::other(
+                        "another program has it open, such as another recorder: each needs a channel of its own",
+                    )),
+                    Err(error) => Err(error.into()),
+                }
             }
         }
     }
@@ -252,7 +257,8 @@ impl Wire {
     #[must_use]
     pub fn peer(&self) -> Option<u32> {
         let found = sockopt::socket_peercred(&self.fd).ok()?;
-        u32::try_from(found.pid.as_raw_nonzero().get()).ok()
+        // Other sockets have nobody.
+        u32::try_from(found.pid.as_raw_nonzero().get()).ok().filter(|pid| *pid > 0)
     }
 
     fn wait(&self, flags: PollFlags, within: Duration) -> io::Result<bool> {

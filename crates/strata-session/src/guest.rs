@@ -11,7 +11,7 @@
 //! A guest decides itself what it records, and when it begins. It is told when the recording ends.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 use strata_collect::Monitor;
 use strata_ctf::end_mark::Ending;
 use strata_relay::{
-    CounterPair, Exchange, Frames, FromGuest, Line, ToGuest, Waiting, Wire, DRIFT_PPM, VERSION,
+    CounterPair, Exchange, Frames, FromGuest, Line, Place as Channel, ToGuest, Waiting, Wire,
+    DRIFT_PPM, VERSION,
 };
 
 use crate::guest::relayed::counter_pair;
@@ -34,11 +35,14 @@ use crate::session::privileges::Work;
 use crate::session::shared::Voice;
 use crate::session::threads::{joined, spawn, Ask, Cut};
 use exact::Exact;
+use machine::{Machines, Peer};
 use receive::{Place, Receiver};
 
 mod causality;
 mod cpus;
 mod exact;
+mod kvm;
+mod machine;
 mod memory;
 mod receive;
 pub mod relayed;
@@ -68,6 +72,8 @@ const READ_BYTES: usize = 64 << 10;
 pub(crate) struct GuestLayer {
     options: GuestOptions,
     context: Arc<Context>,
+    /// All guests of the recording.
+    machines: Arc<Machines>,
     voice: Option<Voice>,
     is_stopping: Arc<AtomicBool>,
     taking: Option<JoinHandle<Option<Outcome>>>,
@@ -85,10 +91,15 @@ struct Outcome {
 }
 
 impl GuestLayer {
-    pub(crate) fn new(options: &GuestOptions, context: &Arc<Context>) -> GuestLayer {
+    pub(crate) fn new(
+        options: &GuestOptions,
+        context: &Arc<Context>,
+        machines: &Arc<Machines>,
+    ) -> GuestLayer {
         GuestLayer {
             options: options.clone(),
             context: Arc::clone(context),
+            machines: Arc::clone(machines),
             voice: None,
             is_stopping: Arc::default(),
             taking: None,
@@ -109,10 +120,10 @@ impl Layer for GuestLayer {
     fn run(&mut self) {
         let Some(voice) = self.voice.clone() else { return };
         let (options, context) = (self.options.clone(), Arc::clone(&self.context));
-        let is_stopping = Arc::clone(&self.is_stopping);
+        let (is_stopping, machines) = (Arc::clone(&self.is_stopping), Arc::clone(&self.machines));
         let shared = Arc::clone(&self.context.shared);
         self.taking = spawn("strata-guest", Work::Files, &shared, move || {
-            Some(Talk::new(&options, &context, voice, is_stopping)?.run(&options))
+            Some(Talk::new(&options, &context, machines, voice, is_stopping)?.run(&options))
         });
     }
 
@@ -199,8 +210,11 @@ impl Layer for GuestLayer {
 /// What is said between the two recorders.
 struct Talk {
     receiver: Receiver,
+    machines: Arc<Machines>,
+    channel: Channel,
     voice: Voice,
     is_stopping: Arc<AtomicBool>,
+    /// The process that runs it: as the user says, or who listens at the channel.
     peer: Option<u32>,
     /// The question that is not answered yet: its number, when, by this machine's clock and to wait.
     asked: Option<(u64, u64, Instant)>,
@@ -227,6 +241,7 @@ impl Talk {
     fn new(
         options: &GuestOptions,
         context: &Arc<Context>,
+        machines: Arc<Machines>,
         voice: Voice,
         is_stopping: Arc<AtomicBool>,
     ) -> Option<Talk> {
@@ -241,6 +256,8 @@ impl Talk {
         };
         Some(Talk {
             receiver: Receiver::new(place),
+            machines,
+            channel: options.channel.clone(),
             voice,
             is_stopping,
             peer: None,
@@ -262,7 +279,7 @@ impl Talk {
     fn run(mut self, options: &GuestOptions) -> Outcome {
         let problem = match self.open(options) {
             Ok(Some(wire)) => {
-                let ended = self.talk(&wire, options.qmp.as_ref());
+                let ended = self.talk(&wire, options);
                 if ended.is_err() {
                     // Who does not listen is not told.
                     let _ = wire.write_all(&ToGuest::Refused.encode(), &mut || true);
@@ -314,7 +331,7 @@ impl Talk {
 
     /// What time it is there at most \[ns\].
     fn guest_now(&self) -> Option<u64> {
-        let line = Line::through(self.receiver.bounds.epochs().last()?, None)?;
+        let line = Line::through(self.receiver.clock().epochs().last()?, None)?;
         let passed = i128::from(strata_user::Clock::monotonic_ns()) - i128::from(line.offset_ns);
         // By a rate that is within 100 ppm of the host's.
         let now = passed + passed.abs() / 1_000_000 * i128::from(DRIFT_PPM);
@@ -325,15 +342,15 @@ impl Talk {
     fn remark(&self) -> Option<String> {
         let hello = self.receiver.hello.as_ref()?;
         let uncertainty = self.receiver.uncertainty_ns()?;
-        let bounds = &self.receiver.bounds;
-        let epochs = match bounds.epochs().len() {
+        let clock = self.receiver.clock();
+        let epochs = match clock.epochs().len() {
             0 | 1 => String::new(),
             many => format!(
                 "; it stood still {} times, each time behind that is a trace of its own",
                 many - 1
             ),
         };
-        let impossible = match bounds.impossible() {
+        let impossible = match clock.impossible() {
             0 => String::new(),
             number => format!("; {number} answers cannot be true"),
         };
@@ -358,9 +375,13 @@ impl Talk {
             true => String::new(),
             false => format!("; virtual CPU {}", cpus.join(", ")),
         };
+        let name = self.receiver.name();
+        let same = match clock.same_as(name) {
+            None => String::new(),
+            Some(other) => format!("; it is the machine of guest {other}, and has its clock"),
+        };
         Some(format!(
-            "guest {} ({}): its clock is known to {} us, by {} questions{exact}{refined}{epochs}{impossible}{cpus}",
-            self.receiver.name(),
+            "guest {name} ({}): its clock is known to {} us, by {} questions{exact}{refined}{epochs}{impossible}{cpus}{same}",
             hello.hostname,
             uncertainty.div_ceil(1000),
             self.answers,
@@ -382,8 +403,8 @@ impl Talk {
     }
 
     /// Until all has come, or nothing more will.
-    fn talk(&mut self, wire: &Wire, qmp: Option<&PathBuf>) -> Result<(), String> {
-        self.peer = wire.peer();
+    fn talk(&mut self, wire: &Wire, options: &GuestOptions) -> Result<(), String> {
+        self.peer = options.pid.or_else(|| wire.peer());
         self.exact = self.peer.and_then(|pid| Exact::of(pid, counter_pair()));
         let (mut frames, mut buffer) = (Frames::default(), vec![0; READ_BYTES]);
         loop {
@@ -423,7 +444,7 @@ impl Talk {
                     frames.push(buffer.get(..bytes).unwrap_or_default());
                 }
             }
-            while self.take(wire, &mut frames, now_ns, qmp)? {
+            while self.take(wire, &mut frames, now_ns, options)? {
                 if self.receiver.is_complete {
                     self.tell();
                     // It waits for this; whether it hears it is its affair.
@@ -440,7 +461,7 @@ impl Talk {
         wire: &Wire,
         frames: &mut Frames,
         now_ns: u64,
-        qmp: Option<&PathBuf>,
+        options: &GuestOptions,
     ) -> Result<bool, String> {
         let is_unknown = self.receiver.hello.is_none();
         let said = match frames.next_frame() {
@@ -463,24 +484,46 @@ impl Talk {
             Err(problem) => return Err(problem.to_string()),
         }
         if is_unknown && self.receiver.hello.is_some() {
-            self.find_cpus(qmp);
+            self.find_cpus(options);
+            let peer = match self.channel {
+                Channel::Vsock { cid, .. } => Some(Peer::Guest(cid)),
+                _ => self.peer.filter(|pid| self.is_machine(*pid)).map(Peer::Process),
+            };
+            self.receiver.meet(&self.machines, peer);
             self.next = Instant::now();
         }
         Ok(true)
     }
 
+    /// Does the process run one machine? One that only listens for others may be at the other end of several, and a guest's
+    /// word would put it in the place of another one.
+    fn is_machine(&self, pid: u32) -> bool {
+        self.receiver.has_cpus()
+            || cpus::has_names(pid)
+            || kvm::machine(Path::new(kvm::DEBUGFS), pid).is_some()
+    }
+
     /// A guest of which that is not known is recorded all the same.
-    fn find_cpus(&mut self, qmp: Option<&PathBuf>) {
-        let asked = qmp.map(|path| cpus::by_qmp(path).map_err(|error| (path, error)));
-        let by_names = |pid: Option<u32>| pid.map_or_else(Vec::new, cpus::by_names);
+    fn find_cpus(&mut self, options: &GuestOptions) {
+        let asked =
+            options.qmp.as_ref().map(|path| cpus::by_qmp(path).map_err(|error| (path, error)));
+        let unasked = |pid: Option<u32>| {
+            let Some(pid) = pid else { return Vec::new() };
+            let named = cpus::by_names(pid);
+            if named.is_empty() {
+                cpus::by_kvm(pid)
+            } else {
+                named
+            }
+        };
         let cpus = match asked {
-            None => by_names(self.peer),
+            None => unasked(self.peer),
             Some(Ok(cpus)) => cpus,
             Some(Err((path, error))) => {
-                let cpus = by_names(self.peer);
+                let cpus = unasked(self.peer);
                 let instead = match cpus.is_empty() {
                     true => "Which threads they are is not known",
-                    false => "They are known by their names",
+                    false => "They are known by their names, or by KVM",
                 };
                 let (name, path) = (self.receiver.name(), path.display());
                 self.without_cpus =
@@ -488,6 +531,10 @@ impl Talk {
                 cpus
             }
         };
+        if let (true, None, Some(pid)) = (cpus.is_empty(), &options.qmp, self.peer) {
+            self.without_cpus =
+                Some(format!("guest {}: its virtual CPUs: {}", self.receiver.name(), none_of(pid)));
+        }
         let of_cpus = cpus.iter().map(|(cpu, tid)| (format!("virtual_cpu_{cpu}"), i64::from(*tid)));
         self.receiver.entries = of_cpus.collect();
         let hypervisor = self.peer.map(|pid| ("hypervisor_pid".to_owned(), i64::from(pid)));
@@ -534,7 +581,7 @@ impl Talk {
         if self.is_welcome || self.answers < ASKED_FIRST {
             return Ok(());
         }
-        if self.receiver.bounds.epochs().is_empty() {
+        if self.receiver.clock().epochs().is_empty() {
             return Err("what it says of its clock cannot be true".to_owned());
         }
         self.is_welcome = true;
@@ -578,6 +625,22 @@ impl Talk {
     fn tell(&self) {
         self.voice.set_counts(&self.receiver.counts());
     }
+}
+
+/// Why nothing is known of virtual CPUs of this process.
+fn none_of(pid: u32) -> String {
+    let why = match std::fs::read_to_string(format!("/proc/{pid}/comm")) {
+        Err(error) => error.to_string(),
+        Ok(name) => format!(
+            "{}: none of its threads is called as QEMU calls them (CPU 0/KVM, with debug-threads=on), and {} says nothing of it",
+            name.trim_end(),
+            kvm::DEBUGFS,
+        ),
+    };
+    format!(
+        "process {pid}: {why}. Which threads they are is not known; behind the channel, pid=PID says which process runs the \
+         machine, and qmp=PATH whom to ask"
+    )
 }
 
 /// What a guest needs of a machine.

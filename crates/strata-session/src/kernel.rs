@@ -26,8 +26,8 @@ use strata_ring::Channel;
 use crate::options::{KernelOptions, Options};
 use crate::output::describe::new_uuid;
 use crate::report::{
-    Buffers, EventProblem, KernelReport, KernelRuleReport, LayerReport, LossMode, NoKernel,
-    NotReached, Notice, ProcessReport, RuleReport, KERNEL,
+    Buffers, EventProblem, FilterReport, KernelReport, KernelRuleReport, LayerReport, LossMode,
+    NoKernel, NotReached, Notice, ProcessReport, RuleReport, KERNEL,
 };
 use crate::session::budget::{over_memory, Share};
 use crate::session::detach::Detaching;
@@ -73,7 +73,13 @@ pub(crate) struct KernelLayer {
     watching: Option<JoinHandle<u64>>,
     begun: Option<Begun>,
     /// The rules, as they were written.
-    given: Vec<String>,
+    given: Vec<Rule>,
+    /// It records what it was asked for, be that nothing.
+    was_begun: bool,
+    /// With a part that no event passes any more; they were not refused, since they were there before.
+    filters: Vec<FilterReport>,
+    /// Control groups that are tracked and not there.
+    absent: Vec<NotReached>,
     mode: LossMode,
 }
 
@@ -95,7 +101,7 @@ struct Attached {
     /// What is said of those who are recorded.
     around: Arc<Mutex<statedump::Around>>,
     /// Who reads what changes of it takes this.
-    mapped: Option<Mapped>,
+    unread: Option<statedump::Watched>,
     /// Of the session's memory, the rings'.
     _memory: Share,
 }
@@ -153,7 +159,7 @@ impl KernelLayer {
             nr_subbufs,
             events: described,
             follow: follow(options, asked),
-            contexts: asked.contexts,
+            contexts: asked.contexts.clone(),
         };
         let mut progress = |now: strata_kernel::Progress| {
             let (attached, total) = (now.attached as u64, now.total as u64);
@@ -190,7 +196,8 @@ impl KernelLayer {
             attached.told = noted.pass_written(channel);
         }
         attached.session.note_classes().map_err(failed)?;
-        layer.given = rules.into_iter().map(|rule| rule.text).collect();
+        layer.was_begun = !rules.is_empty();
+        layer.given = rules;
         layer.attached = Some(attached);
         layer.context = Some(Arc::clone(context));
         Ok(layer)
@@ -261,7 +268,7 @@ impl KernelLayer {
             exit: true,
             filter: filter.clone(),
             exit_filter: filter.clone(),
-            contexts: asked.contexts,
+            contexts: asked.contexts.clone(),
         }));
         Ok(())
     }
@@ -293,13 +300,11 @@ impl KernelLayer {
         if self.orders.is_none() {
             return;
         }
-        let watched = lock(&attached.around).watched.clone();
-        if let (Some(watched), Some(mapped)) = (watched, attached.mapped.take()) {
-            let (first_id, contexts) = (attached.trace.of_dump.start, attached.trace.contexts);
-            let place = Place { first_id, contexts };
+        if let Some(watched) = attached.unread.take() {
+            let place = attached.of_changes();
             let holds = matches!(context.keep, Keep::Hold);
             self.watching = spawn("strata-mapped", Work::Code, &context.shared, move || {
-                watched.watch(mapped, place, holds)
+                watched.watch(&place, holds)
             });
             // What was mapped before: that dump does not have it.
             lock(&attached.around).is_new = goes_on;
@@ -316,10 +321,18 @@ impl Layer for KernelLayer {
         Work::Kernel
     }
 
+    /// What processes have open is in the state that was there before.
+    fn asks_with(&self) -> Work {
+        Work::Applications
+    }
+
     fn start(&mut self) {
         if let Some(attached) = &mut self.attached {
             // Analyses of LTTng's traces look at what all streams span.
             attached.span_from = attached.as_lttng.then(strata_user::Clock::monotonic_ns);
+            if let Some(watched) = &attached.unread {
+                watched.begin(strata_user::Clock::monotonic_ns());
+            }
             attached.session.start();
             self.voice = self.context.as_ref().map(|one| one.shared.add_layer(KERNEL));
         }
@@ -415,11 +428,11 @@ impl Layer for KernelLayer {
         let known = self.problems.iter().map(|one| (one.event.clone(), one.reason.clone()));
         Look {
             rules: self.rules.iter().map(rule).collect(),
-            // One that nothing passes is refused.
-            filters: Vec::new(),
+            filters: self.filters.clone(),
             not_reached: problems
                 .chain(known)
                 .map(|(name, reason)| NotReached { pid: 0, name, reason })
+                .chain(self.absent.iter().cloned())
                 .collect(),
             figures: self.voice.as_ref().map(Voice::figures).unwrap_or_default(),
             fill: self.voice.as_ref().map(Voice::fill).unwrap_or_default(),
@@ -490,6 +503,7 @@ impl Layer for KernelLayer {
             is_filtered: self.is_filtered,
             problems: std::mem::take(&mut self.problems),
             unreadable: failures.unreadable,
+            uncounted: failures.uncounted,
             cut: failures.cut,
         };
         LayerEnd {
@@ -501,6 +515,8 @@ impl Layer for KernelLayer {
                 processes: vec![kernel],
             },
             remarks: std::mem::take(&mut self.remarks),
+            filters: std::mem::take(&mut self.filters),
+            not_reached: std::mem::take(&mut self.absent),
             kernel: Some(report),
             detaching: self.detach(),
             ..LayerEnd::default()
@@ -530,7 +546,7 @@ impl Attached {
         };
         let (classes, as_lttng) = (session.classes().clone(), asked.as_lttng);
         // A session that is taken up has those of its begin.
-        let contexts = session.contexts();
+        let contexts = session.contexts().clone();
         let whole = whole::Recorded::default();
         let trace = KernelTrace { uuid, classes, of_dump, contexts, as_lttng, whole };
         // Whether they can be described: what they say is known once all rules are.
@@ -553,7 +569,7 @@ impl Attached {
             span_from: None,
             told: Vec::new(),
             around: Arc::default(),
-            mapped: None,
+            unread: None,
             _memory: memory,
         })
     }
@@ -576,6 +592,11 @@ impl Attached {
         if has_stacks {
             self.watch_code(remarks);
         }
+    }
+
+    /// Where what it says of changes is.
+    fn of_changes(&self) -> Place {
+        Place { first_id: self.trace.of_dump.start, contexts: self.trace.contexts.clone() }
     }
 
     /// From now on, what addresses of call stacks mean, too.
@@ -601,8 +622,9 @@ impl Attached {
         }
         match Mapped::open(around.wish.whom.clone(), around.wish.numbers.clone()) {
             Ok(mapped) => {
-                self.mapped = Some(mapped);
-                around.watched = Some(statedump::Watched::default());
+                let watched = statedump::Watched::new(mapped);
+                self.unread = Some(watched.clone());
+                around.watched = Some(watched);
             }
             Err(error) => remarks.push(format!(
                 "the kernel does not say what processes map while they are recorded ({error}): addresses of their call \

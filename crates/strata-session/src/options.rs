@@ -91,6 +91,8 @@ pub struct GuestOptions {
     pub name: String,
     /// Where its recorder is.
     pub channel: Place,
+    /// The process that runs it, where it is not the one that listens at the channel.
+    pub pid: Option<u32>,
     /// QEMU's control socket, which says which of its threads runs which virtual CPU.
     pub qmp: Option<PathBuf>,
     /// Its memory, as a file of the host.
@@ -143,11 +145,11 @@ impl Rotation {
 /// What `strata record` is asked to do.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which tracepoints of applications; `None`: all, or none if it was said what of the kernel is recorded.
+    /// Which tracepoints of applications are recorded. `None`: none if `kernel` names events, else all.
     pub rules: Option<Rules>,
-    /// Which of their events; `None`: all. The kernel has its own.
+    /// Which of their events are recorded; `None`: all. The kernel's filter is in `kernel`.
     pub filter: Option<Filter>,
-    /// What of the kernel; `None`: nothing.
+    /// What is recorded of the kernel; `None`: nothing.
     pub kernel: Option<KernelOptions>,
     /// The trace's folder; `None`: a new `strata-trace-YYYYMMDD-HHMMSS` in the current folder.
     pub output: Option<PathBuf>,
@@ -328,7 +330,7 @@ pub enum OptionsError {
         low: u64,
         /// At most.
         high: u64,
-        /// Of what.
+        /// In what the numbers are counted, such as bytes.
         unit: &'static str,
     },
     /// What is removed meanwhile has no size at the end.
@@ -360,6 +362,18 @@ pub enum OptionsError {
     GuestName {
         /// As it was written, in part.
         name: String,
+    },
+    /// Two guests at one channel.
+    #[error(
+        "--guest={name}: its channel, {channel}, is that of guest {other}. Each recorder in a guest needs a channel of its own"
+    )]
+    GuestChannel {
+        /// Its name.
+        name: String,
+        /// Where both are.
+        channel: String,
+        /// The other one's name.
+        other: String,
     },
     /// More than anybody has.
     #[error("--guest: {found} guests, at most {GUESTS_MAX}. Use fewer")]
@@ -548,6 +562,14 @@ impl Options {
             if !is_other || !is_guest_name(name) {
                 let name = name.escape_debug().take(100).collect();
                 return Err(OptionsError::GuestName { name });
+            }
+            let mut before = self.guests.iter().take(at);
+            if let Some(other) = before.find(|other| other.channel == guest.channel) {
+                return Err(OptionsError::GuestChannel {
+                    name: name.clone(),
+                    channel: guest.channel.to_string().escape_debug().take(200).collect(),
+                    other: other.name.clone(),
+                });
             }
         }
         Ok(())

@@ -251,7 +251,7 @@ pub enum PlanError {
     /// More than are possible.
     #[error("{what}: {found}, at most {limit}")]
     TooMany {
-        /// Of what.
+        /// What there are too many of, such as rules.
         what: &'static str,
         /// How many there are.
         found: usize,
@@ -357,7 +357,7 @@ pub enum PlanError {
     /// Nothing to do.
     #[error("{what}: {why}")]
     Nothing {
-        /// Of what.
+        /// The command that would change nothing.
         what: &'static str,
         /// Why not.
         why: &'static str,
@@ -722,5 +722,9 @@ fn check_contexts(channel: &Channel) -> Result<(), PlanError> {
             });
         }
     }
-    Ok(())
+    // Each is one; there may be too many of them.
+    match (channel.layer, Contexts::parse(&channel.contexts)) {
+        (LayerOf::Kernel, Err(error)) => Err(PlanError::NoContext(error.to_string())),
+        _ => Ok(()),
+    }
 }

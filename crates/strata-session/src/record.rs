@@ -151,8 +151,9 @@ impl Setup<'_> {
             layers.push(Box::new(Applications::new(options, context, clock, filter, plain_too)?));
         }
         layers.extend(kernel.map(|layer| Box::new(layer) as Box<dyn Layer>));
+        let machines = Arc::default();
         for guest in &options.guests {
-            layers.push(Box::new(GuestLayer::new(guest, context)));
+            layers.push(Box::new(GuestLayer::new(guest, context, &machines)));
         }
         let mut session = Session::create(Arc::clone(context), layers);
         let (mut watched, mut absent) = (None, Vec::new());

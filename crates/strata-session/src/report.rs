@@ -37,6 +37,8 @@ pub struct ProcessReport {
     /// It began while others were recorded already, and was recorded only so long after its start, or after it was asked
     /// for \[ns\].
     pub late_ns: Option<u64>,
+    /// When it was reached, if it was late \[ns of `CLOCK_MONOTONIC`\].
+    pub reached_ns: u64,
     /// Its memory's number, which its reports have in common: a process whose filter or contexts were changed has
     /// several, and so has one with several channels. 0: nobody knows.
     pub memory: u64,
@@ -183,7 +185,7 @@ pub struct TriggerReport {
     /// What is wrong with its filter, if nothing passes that.
     pub filter: Option<FilterReport>,
     /// What there must be for it to fire, and is not.
-    pub lacks: Option<&'static str>,
+    pub lacks: Option<String>,
 }
 
 /// One rule for the kernel's events.
@@ -230,6 +232,8 @@ pub struct KernelReport {
     pub problems: Vec<EventProblem>,
     /// Fields that are empty since memory of the process could not be read.
     pub unreadable: u64,
+    /// Counters that could not be read, and are zeroes.
+    pub uncounted: u64,
     /// Texts that were longer than a field holds, and were cut.
     pub cut: u64,
 }
@@ -246,6 +250,7 @@ impl KernelReport {
         sum.is_filtered |= other.is_filtered;
         sum.problems.extend(other.problems);
         sum.unreadable = sum.unreadable.saturating_add(other.unreadable);
+        sum.uncounted = sum.uncounted.saturating_add(other.uncounted);
         sum.cut = sum.cut.saturating_add(other.cut);
         Some(sum)
     }
@@ -509,7 +514,7 @@ pub enum Notice {
         /// Processes that are being recorded.
         processes: usize,
         /// Events of the kernel that are being recorded; `None`: it is not.
-        kernel_events: Option<u64>,
+        events: Option<u64>,
         /// What the buffers take now \[byte\].
         memory: u64,
         /// What they may take \[byte\]; `None`: whatever they need.

@@ -92,6 +92,7 @@ pub(crate) fn context_of(output: impl Output + 'static, keep: Keep) -> Arc<Conte
         slots: None,
         kept: None,
         is_again: false,
+        before: Vec::new(),
         shared: Shared::new().unwrap(),
         machine: Machine::new(LossMode::Discard, Version::One),
         created: String::new(),

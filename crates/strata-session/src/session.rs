@@ -25,6 +25,7 @@ use crate::session::privileges::{keep_for, Work};
 use crate::session::threads::{joined, spawn, Ask, Cut};
 
 pub mod budget;
+pub(crate) mod clock;
 pub mod control;
 pub mod detach;
 pub mod disk;
@@ -112,11 +113,7 @@ impl Session {
     pub(crate) fn run(&mut self, tell: &mut Tell<'_>) {
         // What only the begin needs is done.
         keep_for(Work::Everything);
-        // The kernel's layer asks what processes have open, too.
-        self.ask_with(match self.layers.first().map(|layer| layer.rights()) {
-            Some(Work::Kernel) => Work::Applications,
-            rights => rights.unwrap_or(Work::Watch),
-        });
+        self.ask_with(self.layers.first().map_or(Work::Watch, |layer| layer.asks_with()));
         self.layers.iter_mut().for_each(|layer| layer.run());
         self.layers.iter_mut().for_each(|layer| layer.admit(tell));
         keep_for(Work::Watch);

@@ -25,7 +25,7 @@ use crate::applications::filtered;
 use crate::applications::Applications;
 use crate::kernel::{self, KernelLayer};
 use crate::options::Options;
-use crate::output::folder::below;
+use crate::output::folder::{below as output_below, is_own, parts_of};
 use crate::plan::{
     Action, Change, Channel, EventRule, LayerOf, Plan, PlanError, Settle, Trigger, CHANNEL,
 };
@@ -37,10 +37,11 @@ use crate::report::{
     Counts, EndReason, FilterReport, NotReached, Notice, RuleReport, EVERY_TRACEPOINT,
 };
 use crate::session::budget::Budget;
+use crate::session::clock::wall_ns;
 use crate::session::control::{Asked, Orders};
 use crate::session::detach::Detaching;
 use crate::session::error::SessionError;
-use crate::session::ground::{wall_ns, Ground};
+use crate::session::ground::Ground;
 use crate::session::layer::{Context, Layer, Look as LayerLook, Wanted};
 use crate::session::memory;
 use crate::session::privileges::{keep_for_later, Work};
@@ -72,6 +73,9 @@ const NOT_REACHED_SHOWN: usize = 20;
 /// Remarks that are told while it runs, and the letters of each.
 const REMARKS_SHOWN: usize = 8;
 const REMARK_LETTERS: usize = 400;
+
+/// Parts of a trace that was written before, in which it is looked for what is still in buffers.
+const PARTS_LOOKED_AT: usize = 1024;
 
 /// Losses by CPU that are told while it runs.
 const LOSSES_SHOWN: usize = 96;
@@ -147,6 +151,8 @@ struct Standing<'a> {
     inherited: Option<Inherited>,
     /// See [`Context::is_again`].
     is_again: bool,
+    /// See [`Context::before`]; of all channels.
+    before: Vec<PathBuf>,
 }
 
 /// What the session of this plan has left that was killed, and where this one notes what it would leave.
@@ -162,6 +168,8 @@ pub struct Left {
     pub goes_on: bool,
     /// There was one: what its rules select may have gone meanwhile, which keeps nothing else from being recorded.
     pub is_again: bool,
+    /// Where it has written, and those that were killed before it, the last one first.
+    pub before: Vec<PathBuf>,
 }
 
 /// A session of this name and plan, until `stop` is asked for; what it does meanwhile `orders` say.
@@ -178,7 +186,7 @@ pub fn stand(
     orders: &Orders,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Recording, SessionError> {
-    let Left { slots, kept, inherited, goes_on, is_again } = left;
+    let Left { slots, kept, inherited, goes_on, is_again, before } = left;
     plan.check()?;
     memory::reserve(MEMORY_MIN).map_err(|_| SessionError::System {
         what: "reserve 32 MiB of memory (ulimit -v)",
@@ -187,14 +195,18 @@ pub fn stand(
     Tracefs::prepare();
     keep_for_later();
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
+    // As long as it has none of its own.
+    let own = before.iter().filter(|path| is_own(path));
+    let parts = own.flat_map(|path| parts_of(path)).take(PARTS_LOOKED_AT).collect();
     let mut standing = Standing::new(name, plan, goes_on, Rc::new(maker), Arc::default())?;
     standing.slots = slots.map(Arc::new);
     standing.inherited = inherited;
     standing.is_again = is_again;
+    standing.before = parts;
     standing.kept = kept.filter(|_| standing.plan.keep).map(Arc::new);
     // As long as there is no layer that needs more.
     standing.session.ask_with(Work::Kernel);
-    if let Err(error) = standing.arm(&standing.plan.clone(), notify) {
+    if let Err(error) = standing.arm(&standing.plan.clone(), is_again, notify) {
         standing.ground.leave();
         return Err(error);
     }
@@ -232,6 +244,7 @@ impl<'a> Standing<'a> {
             kept: None,
             inherited: None,
             is_again: false,
+            before: Vec::new(),
         })
     }
 
@@ -308,6 +321,7 @@ impl<'a> Standing<'a> {
 
     /// Records from now on, or again.
     fn start(&mut self, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
+        self.seek(notify);
         self.apply(self.plan.clone(), true, notify)?;
         self.state = SessionState::Recording;
         self.since.get_or_insert_with(Instant::now);
@@ -350,9 +364,10 @@ impl<'a> Standing<'a> {
                 _ => {}
             }
         }
-        self.arm(&plan, notify)?;
+        self.arm(&plan, false, notify)?;
         let done = self.apply(plan, self.state == SessionState::Recording, notify);
         self.triggers.keep(&self.plan, notify);
+        self.seek(notify);
         done
     }
 
@@ -473,12 +488,12 @@ impl<'a> Standing<'a> {
     ) -> Result<(Made, Box<dyn Layer>), SessionError> {
         let options = plan.options_of(channel)?;
         let wanted = plan.wanted(channel)?;
-        let ground = &self.ground.context;
+        let (ground, below) = (&self.ground.context, folder_of(&channel.name));
         let context = Arc::new(Context {
             shared: Arc::clone(&ground.shared),
             machine: ground.machine.of_mode(options.mode),
             created: ground.created.clone(),
-            output: below(folder_of(&channel.name).as_deref(), &ground.output),
+            output: output_below(below.as_deref(), &ground.output),
             keep: match options.hold {
                 true => Keep::Hold,
                 false => Keep::Write { flush: options.flush },
@@ -493,6 +508,11 @@ impl<'a> Standing<'a> {
                 .filter(|_| channel.layer == LayerOf::Kernel)
                 .map(|all| ChannelKept { all, channel: channel.name.clone() }),
             is_again: self.is_again,
+            before: self
+                .before
+                .iter()
+                .map(|one| one.join(below.as_deref().unwrap_or("")))
+                .collect(),
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
         check_lacks(channel.layer, &*layer, &wanted)?;
@@ -630,17 +650,26 @@ impl<'a> Standing<'a> {
     }
 
     /// Makes triggers that this plan has more. What was there stays, until the session has the plan: see
-    /// [`Triggers::keep`].
+    /// [`Triggers::keep`]. `may_lack`: all of it was possible once, and those whose events have gone stay, too.
     ///
     /// # Errors
     /// One cannot be made; none of them is.
-    fn arm(&mut self, plan: &Plan, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
+    fn arm(
+        &mut self,
+        plan: &Plan,
+        may_lack: bool,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<(), SessionError> {
         let mut new = Vec::new();
         for trigger in self.triggers.missing(plan) {
             match self.watcher(plan, trigger, notify) {
-                Ok(watcher) => new.push((trigger, watcher)),
+                Ok(watcher) => new.push((trigger, Ok(watcher))),
+                Err(error) if may_lack && error.is_of_what_is_there() => {
+                    new.push((trigger, Err(in_words(&error))));
+                }
                 Err(error) => {
-                    new.into_iter().for_each(|(_, watcher)| self.triggers.let_go(watcher));
+                    let made = new.into_iter().filter_map(|(_, watcher)| watcher.ok());
+                    made.for_each(|watcher| self.triggers.let_go(watcher));
                     return Err(error);
                 }
             }
@@ -649,6 +678,16 @@ impl<'a> Standing<'a> {
             self.triggers.add(trigger, watcher, self.signals);
         }
         Ok(())
+    }
+
+    /// Looks once more for events of triggers that were not there.
+    fn seek(&mut self, notify: &mut dyn FnMut(Notice)) {
+        for index in 0..self.triggers.all.len() {
+            let Some(trigger) = self.triggers.all[index].lacking() else { continue };
+            let found = self.watcher(&self.plan, &trigger, notify);
+            let found = found.map_err(|error| in_words(&error));
+            self.triggers.all[index].sought(found, self.signals);
+        }
     }
 
     /// Looks for the events of a trigger of this plan; `None`: it waits for something else.
@@ -875,7 +914,11 @@ fn check_probes(plan: &Plan, new: &[String]) -> Result<(), SessionError> {
 
 /// In a sentence, for who asked.
 fn said(done: Result<(), SessionError>) -> Result<(), String> {
-    done.map_err(|error| match &error {
+    done.map_err(|error| in_words(&error))
+}
+
+fn in_words(error: &SessionError) -> String {
+    match error {
         SessionError::NothingSelected(rules) => {
             let rules = rules.iter().filter(|rule| rule.matched == 0).map(|rule| {
                 let names: Vec<String> =
@@ -895,7 +938,7 @@ fn said(done: Result<(), SessionError>) -> Result<(), String> {
         }
         // A message is a line: what else there is shows where in the text it is.
         _ => error.in_a_line(),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -3,14 +3,15 @@
 //! LTTng's names, which are Strata's, and the kernel's, which perf and trace-cmd keep.
 
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope};
-use strata_model::syscalls::Architecture;
+use strata_model::syscalls::{name_of, Architecture, NUMBERS};
 
 use crate::calls::{CallId, CallKind, Calls};
+use crate::counters::{CounterBinding, CounterRoles};
 use crate::fact::{Brief, Fact, Fields, More, Part, Place, SpanMark, Text};
 use crate::names::{Name, Names};
 use crate::observer::Observer;
 use crate::spans::{KeyRef, SpanRole, SpanRoles};
-use crate::spelling::{kernel_name, CallEnd, Whose};
+use crate::spelling::{kernel_name, CallEnd, NumberedEnd, Whose};
 use crate::state::Object;
 
 /// Arguments that are descriptors, by their names.
@@ -31,8 +32,6 @@ const PARTS: [(Part, &[&str]); 8] = [
 /// Others, of which a call is not about.
 const OTHER_DESCRIPTORS: [&str; 8] =
     ["dfd", "dirfd", "olddfd", "newdfd", "newfd", "out_fd", "fd_out", "fdout"];
-/// Numbers of system calls that are kept.
-const NUMBERS_MAX: i64 = 4096;
 
 /// Whether an argument of this name is a path.
 #[must_use]
@@ -51,6 +50,7 @@ pub fn is_descriptor(argument: &str) -> bool {
 pub(crate) struct Binding {
     kind: Kind,
     span: Option<SpanBinding>,
+    pub counters: Box<[CounterBinding]>,
     pub whose: Whose,
 }
 
@@ -92,11 +92,7 @@ enum Kind {
         more: Option<Box<Fields>>,
     },
     /// Of a call that has a number and no name.
-    Number {
-        number: FieldRef,
-        result: Option<FieldRef>,
-        begins: bool,
-    },
+    Number(NumberedEnd),
     Fault,
     Signal {
         tid: FieldRef,
@@ -194,19 +190,22 @@ impl Numbers {
 }
 
 impl NumbersOf {
-    fn of(&mut self, number: i64, calls: &mut Calls) -> Option<CallId> {
-        let at = usize::try_from(number).ok().filter(|_| number < NUMBERS_MAX)?;
+    fn of(&mut self, number: i64, begins: bool, calls: &mut Calls) -> Option<CallId> {
+        let name = || name_of(self.architecture, number, begins);
+        let Some(at) = usize::try_from(number).ok().filter(|_| NUMBERS.contains(&number)) else {
+            return calls.of(&name()?);
+        };
+        if let Some(Some(known)) = self.known.get(at) {
+            return Some(*known);
+        }
+        let call = calls.of(&name()?)?;
         if self.known.len() <= at {
             self.known.resize(at + 1, None);
         }
-        let slot = self.known.get_mut(at)?;
-        if slot.is_none() {
-            *slot = match self.architecture.and_then(|it| it.syscall(number)) {
-                Some(name) => calls.of(name),
-                None => calls.of(&format!("syscall_{number}")),
-            };
+        if let Some(slot) = self.known.get_mut(at) {
+            *slot = Some(call);
         }
-        *slot
+        Some(call)
     }
 }
 
@@ -218,6 +217,7 @@ impl Binding {
         calls: &mut Calls,
         names: &mut Names,
         spans: Option<&SpanRoles>,
+        counters: &CounterRoles,
     ) -> Binding {
         let kind = match is_kernel {
             true => kernel(class, calls),
@@ -238,13 +238,14 @@ impl Binding {
             Kind::Nothing if says_whose => Kind::Whose,
             kind => kind,
         };
-        Binding { kind, span: span.filter(|span| span.name.is_some()), whose }
+        let counters = CounterBinding::all(class, counters, names);
+        Binding { kind, span: span.filter(|span| span.name.is_some()), counters, whose }
     }
 
     /// Whether its records say anything.
     #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self.kind, Kind::Nothing) && self.span.is_none()
+        matches!(self.kind, Kind::Nothing) && self.span.is_none() && self.counters.is_empty()
     }
 
     /// Whether a record says what descriptors are, or whose.
@@ -288,7 +289,7 @@ impl Binding {
     #[inline]
     pub(crate) fn is_unwanted<O: Observer>(&self) -> bool {
         match self.kind {
-            Kind::Enter { .. } | Kind::Leave { .. } | Kind::Number { .. } => {
+            Kind::Enter { .. } | Kind::Leave { .. } | Kind::Number(_) => {
                 !(O::CALLS || O::FILES || O::STATES)
             }
             Kind::Interrupt { .. } => !(O::INTERRUPTS || O::STATES),
@@ -300,7 +301,7 @@ impl Binding {
     /// What a record says, if that is all that this observer wants to know of it.
     #[inline(always)]
     pub(crate) fn brief<O: Observer>(&self, event: &Event<'_>) -> Option<Brief> {
-        if self.span.is_some() || O::RECORDS {
+        if self.span.is_some() || !self.counters.is_empty() || O::RECORDS {
             return None;
         }
         match &self.kind {
@@ -364,8 +365,8 @@ impl Binding {
                 Fact::Waking { tid: number(tid)?, name: text(name) }
             }
             Kind::Wake { tid, name, .. } => Fact::Wakeup { tid: number(tid)?, name: text(name) },
-            Kind::Number { number: field, result, begins } => {
-                let call = numbers.of(number(field)?, calls)?;
+            Kind::Number(NumberedEnd { number: field, result, begins }) => {
+                let call = numbers.of(number(field)?, *begins, calls)?;
                 match begins {
                     true => Fact::Enter { call, object: Object::None, more: More::None },
                     false => Fact::Leave { call, result: ask(result), more: More::None },
@@ -556,11 +557,7 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<Kind> {
             name: find("name"),
         },
         "strata:thread_name" => return named(class),
-        "sys_enter" | "sys_exit" => Kind::Number {
-            number: either("id", "nr")?,
-            result: find("ret"),
-            begins: name == "sys_enter",
-        },
+        _ if NumberedEnd::begins(name).is_some() => Kind::Number(NumberedEnd::of(class)?),
         _ if name.contains("page_fault_user") => Kind::Fault,
         _ => return None,
     })

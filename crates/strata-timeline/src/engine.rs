@@ -1,15 +1,19 @@
 //! Facts to state: the rules by which one follows from the other.
 
+mod before;
+mod counters;
 mod hidden;
 mod requests;
 mod spans;
 
+use crate::before::Before;
 use crate::calls::{CallId, CallKind};
+use crate::counters::Counters;
 use crate::fact::{Brief, Fact, More, Spot, Text};
 use crate::files;
 use crate::hidden::{Given, Hidden, Switches};
 use crate::id::ThreadId;
-use crate::observer::{Call, Interrupt, Observer, Request, Run, Unpaired};
+use crate::observer::{Call, Interrupt, Observer, Request, Run, Unpaired, UnpairedCall};
 use crate::requests::{kind_of, Requests};
 use crate::spans::OpenSpans;
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
@@ -25,8 +29,6 @@ const GAPS_MAX: usize = 1 << 20;
 /// For so long behind its record the kernel may still be at work on a page fault \[ns\]. Most take a microsecond; no
 /// record tells the end, and what interrupts the thread's own code later is not to be taken for it.
 const FAULT_MAX: u64 = 10_000;
-/// The thread whose children are the kernel's own threads.
-const KTHREADD: i32 = 2;
 
 /// Bits of a thread's state when it leaves a CPU, in all kernels.
 const INTERRUPTIBLE: i64 = 1;
@@ -87,6 +89,8 @@ pub(crate) struct Engine {
     spans: OpenSpans,
     /// By trace: how often records were discarded.
     span_gaps: Vec<u32>,
+    counters: Counters,
+    before: Before,
 }
 
 impl Engine {
@@ -222,6 +226,7 @@ impl Engine {
                         thread.is_exiting = true;
                         thread.open = None;
                     }
+                    self.counters_exit(id, time);
                     seen.exits(&self.world, id);
                 }
             }
@@ -263,6 +268,7 @@ impl Engine {
             *last = from;
         }
         let gap = of.gap();
+        self.before.forget(machine);
         self.world.forget_descriptors();
         self.requests.clear();
         for (number, other) in of.cpus.iter_mut().enumerate() {
@@ -308,13 +314,14 @@ impl Engine {
             self.refresh(id, seen);
             let open = self.world.threads.get_mut(id).and_then(|thread| thread.open.take());
             if let Some(open) = open {
-                seen.unpaired(&self.world, id, open.call, Unpaired::NoEnd, open.selected);
+                seen.unpaired(&self.world, &unpaired(id, &open, Unpaired::NoEnd));
             }
             if self.world.threads.get(id).is_some_and(|thread| thread.state != State::Gone) {
                 self.change(id, now, State::Gone, (Waker::Unknown, None), seen);
             }
         }
         self.finish_spans(seen);
+        self.finish_counters(seen);
     }
 
     /// Who made the record; what it says of who runs is taken.
@@ -392,6 +399,15 @@ impl Engine {
 
     #[cold]
     fn add(&mut self, machine: u8, tid: i64, since: i64) -> Option<ThreadId> {
+        let id = self.add_new(machine, tid, since)?;
+        if !self.before.is_empty() {
+            self.was_there(machine, tid, id);
+        }
+        Some(id)
+    }
+
+    /// The same of one that was not there before.
+    fn add_new(&mut self, machine: u8, tid: i64, since: i64) -> Option<ThreadId> {
         let gaps = self.machines.get(usize::from(machine))?.gap();
         let tid = i32::try_from(tid).ok()?;
         self.world.threads.add(Thread::new(machine, tid, since, gaps))
@@ -424,7 +440,7 @@ impl Engine {
         thread.is_new = false;
         thread.fault = NEVER;
         if let Some(open) = thread.open.take() {
-            seen.unpaired(&self.world, id, open.call, Unpaired::Gap, open.selected);
+            seen.unpaired(&self.world, &unpaired(id, &open, Unpaired::Gap));
         }
     }
 
@@ -555,6 +571,10 @@ impl Engine {
         let Some(thread) = self.world.threads.get_mut(prev) else { return };
         thread.is_seen = true;
         let in_fault = std::mem::replace(&mut thread.fault, NEVER) != NEVER;
+        // Where its calls are not in the trace, one of them may have stopped it since; those that wait for somebody can be
+        // interrupted.
+        let is_sure =
+            thread.has_calls || prev_state.is_some_and(|bits| bits & UNINTERRUPTIBLE != 0);
         let (open, is_exiting) = (thread.open, thread.is_exiting);
         let state = match prev_state {
             None => State::Unknown,
@@ -566,7 +586,7 @@ impl Engine {
                 object: match open {
                     Some(open) => open.object,
                     // A fault is not what stops a thread.
-                    None if in_fault && bits & STOPPED == 0 => Object::Fault,
+                    None if in_fault && is_sure && bits & STOPPED == 0 => Object::Fault,
                     None => Object::None,
                 },
             }),
@@ -582,7 +602,7 @@ impl Engine {
         let state = id.and_then(|id| self.world.threads.get(id)).map(|thread| thread.state);
         match state {
             // Its number was given to another thread, of which no record tells the begin.
-            Some(State::Gone) => id = self.add(spot.machine, next, spot.time),
+            Some(State::Gone) => id = self.add_new(spot.machine, next, spot.time),
             Some(State::Running { .. }) => {
                 if let Some(thread) = id.and_then(|id| self.world.threads.get_mut(id)) {
                     thread.state = State::Unknown;
@@ -676,7 +696,7 @@ impl Engine {
             };
         };
         let Some(thread) = self.world.threads.get(by) else { return Waker::Unknown };
-        let is_kernel = self.is_kernel(thread);
+        let is_kernel = self.world.is_of_kernel(thread);
         if thread.open.is_some() || thread.is_exiting || is_kernel {
             return Waker::Thread { thread: by, is_sure: true };
         }
@@ -688,11 +708,6 @@ impl Engine {
         }
     }
 
-    fn is_kernel(&self, thread: &Thread) -> bool {
-        let parent = thread.parent.and_then(|parent| self.world.threads.get(parent));
-        thread.tid == KTHREADD || parent.is_some_and(|parent| parent.tid == KTHREADD)
-    }
-
     #[inline(always)]
     fn enter<O: Observer>(&mut self, who: ThreadId, open: OpenCall, is_last: bool, seen: &mut O) {
         let Some(thread) = self.world.threads.get_mut(who) else { return };
@@ -702,13 +717,13 @@ impl Engine {
         thread.fault = NEVER;
         thread.is_exiting |= is_last;
         // Field by field: what has just been written in parts is slow to be copied as a whole.
-        let before = thread.open.as_ref().map(|before| (before.call, before.selected));
+        let before = thread.open.as_ref().map(|before| unpaired(who, before, Unpaired::NoEnd));
         thread.open = match is_last {
             true => None,
             false => Some(open),
         };
-        if let Some((call, selected)) = before {
-            seen.unpaired(&self.world, who, call, Unpaired::NoEnd, selected);
+        if let Some(before) = before {
+            seen.unpaired(&self.world, &before);
         }
     }
 
@@ -752,10 +767,13 @@ impl Engine {
                 }
                 return seen.call(&self.world, &done);
             }
-            seen.unpaired(&self.world, who, done.call, Unpaired::NoEnd, is_selected);
+            let Call { call, begin: time, .. } = done;
+            let (why, selected) = (Unpaired::NoEnd, is_selected);
+            seen.unpaired(&self.world, &UnpairedCall { thread: who, call, time, why, selected });
         }
         if !(is_new && kind == CallKind::Fork) {
-            seen.unpaired(&self.world, who, call, Unpaired::NoBegin, selected);
+            let why = Unpaired::NoBegin;
+            seen.unpaired(&self.world, &UnpairedCall { thread: who, call, time, why, selected });
         }
     }
 
@@ -808,7 +826,7 @@ impl Engine {
         name: Text<'_>,
         seen: &mut O,
     ) {
-        let Some(child_id) = self.add(spot.machine, child, spot.time) else { return };
+        let Some(child_id) = self.add_new(spot.machine, child, spot.time) else { return };
         self.name(child_id, name);
         if let Some(thread) = self.world.threads.get_mut(child_id) {
             thread.parent = parent;
@@ -818,15 +836,13 @@ impl Engine {
             thread.state = State::Runnable { woken: true };
         }
         match process {
-            Some(process) if process == child => {
-                self.belongs(child_id, spot.machine, process, seen);
-            }
             Some(process) => self.belongs(child_id, spot.machine, process, seen),
             None => return,
         }
         seen.known(&self.world, child_id);
         let is_process = process.map(|process| process == child);
         files::fork(&mut self.world, parent, child_id, is_process);
+        self.give(spot.machine, child, child_id, true);
     }
 
     fn there<O: Observer>(
@@ -900,6 +916,11 @@ impl Engine {
             thread.wants_name = false;
         }
     }
+}
+
+/// A call that has begun, and has no end or none that is known to be its.
+fn unpaired(thread: ThreadId, open: &OpenCall, why: Unpaired) -> UnpairedCall {
+    UnpairedCall { thread, call: open.call, time: open.begin, why, selected: open.selected }
 }
 
 fn sleep(bits: i64) -> Sleep {

@@ -1,8 +1,8 @@
 //! Event records to state: what each thread did and waited for, what each CPU ran, which system call took how long.
 //!
 //! A [`Timeline`] is told the messages of a [`Reader`](strata_ctf::read::Reader) in the order of time, once, and tells an
-//! [`Observer`] what has come to an end: a system call, a state of a thread, an interrupt. It keeps what is so now, not
-//! what was, so its memory does not grow with the trace.
+//! [`Observer`] what has come to an end: a system call, a state of a thread, an interrupt, a counter's value. It keeps
+//! what is so now, not what was, so its memory does not grow with the trace.
 //!
 //! ```text
 //! Event ── Binding (fields of its class, found once) ── Fact (numbers) ── Engine ── Observer
@@ -38,8 +38,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod before;
 mod binding;
 mod calls;
+mod counters;
 mod descriptors;
 mod engine;
 mod fact;
@@ -54,6 +56,7 @@ mod source;
 mod spans;
 mod spelling;
 mod state;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -62,15 +65,17 @@ mod world;
 
 pub use binding::{is_descriptor, is_path};
 pub use calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
-pub use follow::{Follower, Step, StepPlan, Steps};
+pub use counters::{CounterNumber, CounterPlace, CounterRoles, CounterValue, COUNTERS_MAX};
+pub use follow::Follower;
 pub use hidden::{Found, HiddenThread, Switches, Unfollowed};
 pub use id::ThreadId;
-pub use names::{Name, NameKind, Names, NAMES_MAX};
-pub use observer::{Call, Interrupt, Observer, Request, RequestKind, Run, Unpaired};
-pub use source::{descriptor_calls, is_kernel, Source, Sources};
+pub use names::{Name, NameKind, Names, NAMES_MAX, NAME_BYTES_MAX};
+pub use observer::{Call, Interrupt, Observer, Request, RequestKind, Run, Unpaired, UnpairedCall};
+pub use source::{architecture, descriptor_calls, is_kernel, Source, Sources};
 pub use spans::{check_of, Alone, AloneSpan, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent};
-pub use spelling::{begins_of, kernel_name, CallEnd, Whose};
+pub use spelling::{begins_of, kernel_name, CallEnd, NumberedEnd, Whose};
 pub use state::{Interval, Object, Reason, Sleep, State, Waker};
+pub use steps::{has_dump, Step, StepPlan, Steps};
 pub use threads::{Thread, Threads, THREADS_MAX};
 pub use timeline::Timeline;
 pub use world::{Told, World};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Names that are kept. A trace may have any number of them.
 pub const NAMES_MAX: usize = 1 << 18;
 /// Bytes of a name that are kept.
-const BYTES_MAX: usize = 512;
+pub const NAME_BYTES_MAX: usize = 512;
 
 /// A name, by its number in [`Names`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,7 +66,7 @@ impl Names {
 
     /// The same, of another kind.
     pub fn of_kind(&mut self, kind: NameKind, text: &[u8]) -> Name {
-        let text = text.get(..BYTES_MAX).unwrap_or(text);
+        let text = text.get(..NAME_BYTES_MAX).unwrap_or(text);
         if text.is_empty() {
             return Name::NONE;
         }

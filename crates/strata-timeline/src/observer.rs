@@ -3,6 +3,7 @@
 use strata_ctf::read::Event;
 
 use crate::calls::CallId;
+use crate::counters::CounterValue;
 use crate::hidden::Unfollowed;
 use crate::id::ThreadId;
 use crate::names::Name;
@@ -61,6 +62,21 @@ pub enum Unpaired {
     NoEnd,
     /// Records were discarded in between.
     Gap,
+}
+
+/// A system call of which nobody knows how long it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnpairedCall {
+    /// The thread that called.
+    pub thread: ThreadId,
+    /// The kind of call.
+    pub call: CallId,
+    /// When the record was that is alone, of its begin or of its end \[ns since 1970\].
+    pub time: i64,
+    /// Why it is alone.
+    pub why: Unpaired,
+    /// Whether that record was selected.
+    pub selected: bool,
 }
 
 /// What interrupts a CPU.
@@ -146,16 +162,8 @@ pub trait Observer {
     /// A system call.
     fn call(&mut self, _world: &World, _call: &Call) {}
 
-    /// A system call of which nobody knows how long it took. `selected` is as in [`Call::selected`].
-    fn unpaired(
-        &mut self,
-        _world: &World,
-        _thread: ThreadId,
-        _call: CallId,
-        _why: Unpaired,
-        _selected: bool,
-    ) {
-    }
+    /// A system call of which nobody knows how long it took.
+    fn unpaired(&mut self, _world: &World, _call: &UnpairedCall) {}
 
     /// A record has said of which process a thread is, by whom it was begun, and its name.
     fn known(&mut self, _world: &World, _thread: ThreadId) {}
@@ -202,6 +210,13 @@ pub trait Observer {
 
     /// A begin or an end of a span, of which nobody knows how long it took.
     fn alone(&mut self, _world: &World, _span: &AloneSpan) {}
+
+    /// A record has said what a counter is from then on.
+    fn counter(&mut self, _world: &World, _value: &CounterValue) {}
+
+    /// A counter was that up to then: another record has said its value, records that may have said one were discarded, or
+    /// the trace is over.
+    fn counter_over(&mut self, _world: &World, _value: &CounterValue, _to: i64) {}
 }
 
 /// Both are told.
@@ -222,16 +237,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.call(world, call);
     }
 
-    fn unpaired(
-        &mut self,
-        world: &World,
-        thread: ThreadId,
-        call: CallId,
-        why: Unpaired,
-        selected: bool,
-    ) {
-        self.0.unpaired(world, thread, call, why, selected);
-        self.1.unpaired(world, thread, call, why, selected);
+    fn unpaired(&mut self, world: &World, call: &UnpairedCall) {
+        self.0.unpaired(world, call);
+        self.1.unpaired(world, call);
     }
 
     fn known(&mut self, world: &World, thread: ThreadId) {
@@ -300,5 +308,15 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn alone(&mut self, world: &World, span: &AloneSpan) {
         self.0.alone(world, span);
         self.1.alone(world, span);
+    }
+
+    fn counter(&mut self, world: &World, value: &CounterValue) {
+        self.0.counter(world, value);
+        self.1.counter(world, value);
+    }
+
+    fn counter_over(&mut self, world: &World, value: &CounterValue, to: i64) {
+        self.0.counter_over(world, value, to);
+        self.1.counter_over(world, value, to);
     }
 }

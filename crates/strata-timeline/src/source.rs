@@ -47,7 +47,7 @@ impl Source {
             process,
             inner_process: vpid.filter(|_| vpid != process),
             process_name: text(schema, "procname").map(str::to_owned),
-            architecture: text(schema, "machine").and_then(Architecture::from_machine),
+            architecture: architecture(schema),
         }
     }
 
@@ -148,6 +148,12 @@ fn text<'s>(schema: &'s Schema, name: &str) -> Option<&'s str> {
         Some(EnvValue::Text(text)) if !text.is_empty() => Some(text.as_str()),
         _ => None,
     }
+}
+
+/// By which a trace's kernel numbers system calls; `None`: the trace does not say, or no table is here.
+#[must_use]
+pub fn architecture(schema: &Schema) -> Option<Architecture> {
+    text(schema, "machine").and_then(Architecture::from_machine)
 }
 
 /// How many of the calls that give, copy and take away descriptors a trace has; `None`: it does not say.

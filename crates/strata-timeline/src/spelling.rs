@@ -16,6 +16,12 @@ const CALLS: [(&str, &str, &str); 3] = [
 /// A call of a program of 32 bits begins so.
 const COMPAT: &str = "compat_";
 
+/// The same where the call is a number.
+const NUMBERED: (&str, &str) = ("sys_enter", "sys_exit");
+
+/// A sample, of which its own fields say the process.
+const SAMPLE: &str = "cpu_clock";
+
 /// A kernel event's name without its group.
 #[must_use]
 pub fn kernel_name(name: &str) -> &str {
@@ -51,6 +57,41 @@ impl<'n> CallEnd<'n> {
     #[must_use]
     pub fn full_name(&self) -> String {
         format!("{}{}", if self.is_compat { COMPAT } else { "" }, self.name)
+    }
+}
+
+/// An end of a system call whose record says the call's number, and not its name.
+#[derive(Clone, Debug)]
+pub struct NumberedEnd {
+    /// The number.
+    pub number: FieldRef,
+    /// At its end, what it has returned.
+    pub result: Option<FieldRef>,
+    /// Its begin.
+    pub begins: bool,
+}
+
+impl NumberedEnd {
+    /// Fields with the number, as kernels have called them.
+    pub const FIELDS: [&'static str; 2] = ["id", "nr"];
+
+    /// Whether events of this name are such ends: begins, or not.
+    #[must_use]
+    pub fn begins(event: &str) -> Option<bool> {
+        match kernel_name(event) {
+            name if name == NUMBERED.0 => Some(true),
+            name if name == NUMBERED.1 => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Of a class; `None`: its records are none, or do not say a number.
+    #[must_use]
+    pub fn of(class: &EventClass) -> Option<NumberedEnd> {
+        let begins = NumberedEnd::begins(class.name())?;
+        let find = |name: &&str| class.find_in(Scope::Payload, name);
+        let number = NumberedEnd::FIELDS.iter().find_map(find)?;
+        Some(NumberedEnd { number, result: find(&"ret").filter(|_| !begins), begins })
     }
 }
 
@@ -98,7 +139,10 @@ impl Whose {
         };
         Whose {
             tid: context(tid).or_else(|| field(&["perf_tid", "common_pid"])),
-            pid: context(pid).or_else(|| field(&["perf_pid"])),
+            pid: context(pid).or_else(|| field(&["perf_pid"])).or_else(|| match class.name() {
+                SAMPLE if is_kernel => field(&["pid"]),
+                _ => None,
+            }),
             process_name: context(&["procname"]),
             cpu: context(&["cpu_id"]),
         }
@@ -120,6 +164,19 @@ mod tests {
         let others = ["syscall_text", "sched_switch", "raw_syscalls:sys_enter", ""];
         for name in others.into_iter().chain(["my:syscall_entry_x", "syscall_entry_"]) {
             assert_eq!(of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn event_of_a_call_by_its_number_begins_or_ends_it() {
+        for (name, begins) in [
+            ("raw_syscalls:sys_enter", Some(true)),
+            ("sys_exit", Some(false)),
+            ("sys_enter_read", None),
+            ("my:sys_enter", None),
+            ("", None),
+        ] {
+            assert_eq!(NumberedEnd::begins(name), begins, "{name}");
         }
     }
 

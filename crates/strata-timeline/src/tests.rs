@@ -5,12 +5,11 @@ mod folders;
 mod hidden;
 mod requests;
 
-use crate::calls::CallId;
 use crate::engine::Engine;
 use crate::fact::{Fact, More, Part, Place, SpanMark, Spot, Text};
 use crate::hidden::Unfollowed;
 use crate::id::ThreadId;
-use crate::observer::{Call, Interrupt, Observer, Request, Run, Unpaired};
+use crate::observer::{Call, Interrupt, Observer, Request, Run, UnpairedCall};
 use crate::spans::{AloneSpan, Home, KeyRef, Paired, Span, Spent};
 use crate::state::{Interval, Object, State, Waker};
 use crate::world::World;
@@ -45,8 +44,9 @@ impl Observer for Told {
         self.lines.push(format!("{tid}: call {name} {begin}..{end} = {result}"));
     }
 
-    fn unpaired(&mut self, world: &World, id: ThreadId, call: CallId, why: Unpaired, _: bool) {
-        self.lines.push(format!("{}: {why:?} {}", tid(world, id), world.calls.name(call)));
+    fn unpaired(&mut self, world: &World, call: &UnpairedCall) {
+        let (tid, why, time) = (tid(world, call.thread), call.why, call.time);
+        self.lines.push(format!("{tid}: {why:?} {} {time}", world.calls.name(call.call)));
     }
 
     fn state(&mut self, world: &World, id: ThreadId, interval: &Interval) {
@@ -360,10 +360,10 @@ fn gap_makes_all_unknown_but_what_runs_on_another_cpu() {
     machine.leave(50, 1, 6, "write", 1).leave(60, 0, 5, "read", 1).switch(70, 0, 5, S, 9);
     let told = machine.finish();
     let of_5 =
-        ["running on 0 10..20", "blocked read by Unknown 20..30", "Gap read", "unknown 30..60"];
+        ["running on 0 10..20", "blocked read by Unknown 20..30", "Gap read 10", "unknown 30..60"];
     assert_eq!(told.of(5)[..4], of_5, "{:?}", told.lines);
     // Its end is there, and nobody knows to which begin it belongs.
-    assert_eq!(told.of(5)[4..], ["NoBegin read", "running on 0 60..70"]);
+    assert_eq!(told.of(5)[4..], ["NoBegin read 60", "running on 0 60..70"]);
     assert!(told.of(6).contains(&"call write 20..50 = 1"), "{:?}", told.lines);
 }
 
@@ -377,7 +377,7 @@ fn late_attach_has_no_begin_and_a_child_returns_from_no_call() {
     let calls = |tid| -> Vec<&str> {
         told.of(tid).into_iter().filter(|line| !line.contains("running")).collect()
     };
-    assert_eq!(calls(5), ["NoBegin read", "call clone 20..30 = 6", "NoEnd read"]);
+    assert_eq!(calls(5), ["NoBegin read 10", "call clone 20..30 = 6", "NoEnd read 60"]);
     assert_eq!(calls(6), ["unknown 25..40"]);
 }
 

@@ -1,10 +1,14 @@
 //! Messages of a reader to facts.
 
+use std::collections::HashMap;
+
 use strata_ctf::read::{Discarded, Event, FieldRef, Reader};
 use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
 
+use crate::before::Before;
 use crate::binding::{Binding, Numbers};
+use crate::counters::CounterRoles;
 use crate::engine::Engine;
 use crate::fact::{Fact, Spot};
 use crate::hidden::Hidden;
@@ -12,7 +16,7 @@ use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::source::{Source, Sources};
 use crate::spans::{Home, SpanRoles};
-
+use crate::steps::Step;
 use crate::world::{Told, World};
 
 /// What a stream's trace says of all its records.
@@ -42,6 +46,7 @@ pub struct Timeline {
     origins: Vec<Origin>,
     /// `None`: by the endings of names.
     spans: Option<SpanRoles>,
+    counters: CounterRoles,
 }
 
 impl Timeline {
@@ -66,13 +71,31 @@ impl Timeline {
         let (mut engine, numbers) = (Engine::new(machines), Numbers::default());
         engine.world.know_no_files(unsure);
         engine.world.hidden = Hidden::of(&switches);
-        Timeline { engine, bindings, numbers, origins, spans: None }
+        let counters = CounterRoles::new();
+        Timeline { engine, bindings, numbers, origins, spans: None, counters }
     }
 
     /// The same, with these spans instead of those of programs whose events end in `_begin` and `_end`.
     #[must_use]
     pub fn with_spans(reader: &Reader, spans: SpanRoles) -> Timeline {
         Timeline { spans: Some(spans), ..Timeline::new(reader) }
+    }
+
+    /// The same, with these counters. Without it there are none: which numbers hold until another record says another one
+    /// no trace tells.
+    #[must_use]
+    pub fn with_counters(self, counters: CounterRoles) -> Timeline {
+        Timeline { counters, ..self }
+    }
+
+    /// What the first records say, in the order of time, of descriptors that were there before them: told before the first
+    /// one is, each with its trace and its thread.
+    pub fn begin(&mut self, first: &[(usize, Option<i64>, Step)]) {
+        let of =
+            |origin: &Origin| (usize::try_from(origin.trace).unwrap_or(usize::MAX), origin.machine);
+        let machines: HashMap<usize, u8> = self.origins.iter().map(of).collect();
+        let machine = |trace| machines.get(&trace).copied().unwrap_or(u8::MAX);
+        self.engine.begin_with(Before::new(machine, first));
     }
 
     /// [Hidden threads](World::hidden) are counted from then on.
@@ -99,7 +122,7 @@ impl Timeline {
         let (calls, names) = (&mut self.engine.world.calls, &mut self.engine.world.names);
         let binding = slot.get_or_insert_with(|| {
             let spans = self.spans.as_ref();
-            Binding::new(event.class(), origin.is_kernel, calls, names, spans)
+            Binding::new(event.class(), origin.is_kernel, calls, names, spans, &self.counters)
         });
         if binding.is_nothing() && !O::RECORDS {
             return;
@@ -133,7 +156,8 @@ impl Timeline {
         // Of another PID namespace: its numbers are those of others here.
         let fact = fact.filter(|fact| origin.knows_threads || !matches!(fact, Fact::Named { .. }));
         let mark = binding.span(event);
-        if fact.is_none() && mark.is_none() && !O::RECORDS {
+        let has_counters = !binding.counters.is_empty();
+        if fact.is_none() && mark.is_none() && !has_counters && !O::RECORDS {
             return;
         }
         let pid = ask(&binding.whose.pid);
@@ -164,6 +188,15 @@ impl Timeline {
         if let Some(mark) = mark {
             self.engine.apply(spot, Fact::Span(mark), seen);
         }
+        if has_counters {
+            let stream = u32::try_from(event.stream().index()).unwrap_or(u32::MAX);
+            let place = self.engine.counter_place(spot, origin.is_kernel, stream, seen);
+            for counter in &binding.counters {
+                if let Some(number) = counter.number(event) {
+                    self.engine.count(spot, (counter.name, place, number), seen);
+                }
+            }
+        }
         if O::RECORDS {
             let who = self.engine.of(spot, seen);
             seen.record(&self.engine.world, event, who, selected);
@@ -172,17 +205,24 @@ impl Timeline {
 
     /// Records were discarded there.
     pub fn discarded(&mut self, discarded: &Discarded<'_>) {
-        let from = discarded.from.or(discarded.to);
-        self.gap(discarded.stream.index(), discarded.packet.cpu, from);
+        let from = discarded.from.or(discarded.to).unwrap_or(self.engine.world.now);
+        let to = discarded.to.unwrap_or(from);
+        self.absent(discarded.stream.index(), discarded.packet.cpu, (from, to));
     }
 
     /// Records of a stream are not there, from a time on; by what they say, if that is known, of this CPU.
     pub fn gap(&mut self, stream: usize, cpu: Option<u64>, from: Option<i64>) {
+        let from = from.unwrap_or(self.engine.world.now);
+        self.absent(stream, cpu, (from, from));
+    }
+
+    fn absent(&mut self, stream: usize, cpu: Option<u64>, (from, to): (i64, i64)) {
         let Some(origin) = self.origins.get(stream) else { return };
+        let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
         self.engine.span_gap(origin.trace);
+        self.engine.counter_gap(origin.trace, cpu, (from, to));
         if origin.is_kernel {
-            let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
-            self.engine.gap(origin.machine, cpu, from.unwrap_or(self.engine.world.now));
+            self.engine.gap(origin.machine, cpu, from);
         }
     }
 
@@ -191,6 +231,12 @@ impl Timeline {
     #[inline]
     pub fn runs_on(&self, machine: u8, cpu: u32) -> Option<ThreadId> {
         self.engine.runs_on(machine, cpu)
+    }
+
+    /// How often a counter was one more than are told apart, of which nothing is told.
+    #[must_use]
+    pub fn counters_left_out(&self) -> u64 {
+        self.engine.counters_left_out()
     }
 
     /// Up to then there is no other record.

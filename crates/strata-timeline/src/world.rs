@@ -8,10 +8,12 @@ use crate::hidden::{Hidden, HiddenThread};
 use crate::id::ThreadId;
 use crate::names::{Name, Names};
 use crate::state::{Object, State};
-use crate::threads::{Folder, Threads};
+use crate::threads::{Folder, Thread, Threads};
 
 /// Names of interrupts, and of disks, that are kept.
 const DEVICES_MAX: usize = 1 << 14;
+/// The thread whose children are the kernel's own threads.
+const KTHREADD: i32 = 2;
 /// How often the threads of a process are looked for among all of them.
 const SEARCHES_MAX: u32 = 1 << 10;
 
@@ -58,6 +60,13 @@ impl World {
     #[must_use]
     pub fn process_of(&self, thread: ThreadId) -> ThreadId {
         self.threads.get(thread).and_then(|thread| thread.main).unwrap_or(thread)
+    }
+
+    /// Whether a thread is one of the kernel's own.
+    #[must_use]
+    pub fn is_of_kernel(&self, thread: &Thread) -> bool {
+        let parent = thread.parent.and_then(|parent| self.threads.get(parent));
+        thread.tid == KTHREADD || parent.is_some_and(|parent| parent.tid == KTHREADD)
     }
 
     /// A thread's name; empty if none is known.

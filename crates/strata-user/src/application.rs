@@ -569,7 +569,11 @@ mod tests {
     #[test]
     fn open_of_memory_that_can_shrink_is_refused() {
         let fd = memfd_create("strata", MemfdFlags::ALLOW_SEALING).unwrap();
+        // A process that has only begun is as far.
+        assert!(matches!(open(fd.try_clone().unwrap()), Err(Error::NotReady { .. })));
         ftruncate(&fd, user::CHANNELS_OFFSET.into()).unwrap();
+        assert!(matches!(open(fd.try_clone().unwrap()), Err(Error::NotReady { .. })));
+        rustix::io::pwrite(&fd, &user::MAGIC.to_ne_bytes(), 0).unwrap();
         assert!(matches!(open(fd), Err(Error::NotSealed { found: 0, needed: 2, .. })));
     }
 

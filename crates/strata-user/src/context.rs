@@ -146,9 +146,9 @@ fn hint(name: &str) -> String {
     near.sort_unstable();
     match near.first() {
         Some((_, near)) => {
-            format!("there is none. Do you mean '{near}'? `--context help` lists all")
+            format!("there is none. Do you mean '{near}'? `strata add-context -u --list` shows all")
         }
-        None => "there is none. `--context help` lists all".to_owned(),
+        None => "there is none. `strata add-context -u --list` shows all".to_owned(),
     }
 }
 
@@ -156,8 +156,8 @@ fn hint(name: &str) -> String {
 fn counter_hint(name: &str) -> String {
     let counters = || names().filter(|name| name.starts_with(COUNTERS_OF_THREAD));
     let Some(counter) = name.strip_prefix(COUNTERS_OF_THREAD) else {
-        return "a counter of a CPU is of all that runs there, and no record has it. `perf stat -a` counts it; \
-                `--sample 99` shows where CPUs spend their time"
+        return "a counter of a CPU is of all that runs there: the kernel's events have it (--kernel-context), and no \
+                program's"
             .to_owned();
     };
     let same = SAME_COUNTERS.iter().find(|(other, _)| *other == counter);
@@ -362,7 +362,7 @@ mod tests {
             ("perf:thread:page-faults", "'perf:thread:page-fault'"),
             ("perf:thread:cs", "'perf:thread:context-switches'"),
             ("perf:thread:task-clok", "'perf:thread:task-clock'"),
-            ("", "--context help"),
+            ("", "strata add-context -u --list"),
         ] {
             let error = EventContexts::parse(&["ip", name]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("context '{name}': ")), "{error}");

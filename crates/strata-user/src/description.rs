@@ -53,7 +53,7 @@ pub enum DescriptionError {
     /// It does not end where it should.
     #[error("its description has {bytes} bytes behind its last field")]
     Long {
-        /// How many.
+        /// Bytes behind the last field.
         bytes: usize,
     },
     /// A NUL in a name, which is none then.
@@ -70,7 +70,7 @@ pub enum DescriptionError {
     /// Too many fields.
     #[error("it has {found} fields; the limit is {limit}")]
     TooManyFields {
-        /// How many.
+        /// Fields that the description says it has.
         found: u32,
         /// The most that are possible.
         limit: u32,

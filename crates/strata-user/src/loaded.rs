@@ -117,6 +117,11 @@ impl Application {
         let what = "its number of loaded objects without room";
         Err(Error::Value { pid: self.pid(), what, found: found.into(), limit: LIMIT.into() })
     }
+
+    /// How often an object came and went between two of its looks, so that nothing says what it was.
+    pub fn unseen_objects(&self) -> u32 {
+        self.memory().u32(offset_of!(user::Control, objects_unseen)).load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]

@@ -105,6 +105,12 @@ impl Memory {
         }
         let seals = fcntl_get_seals(&fd).map_err(|_| Error::NotMemory { pid })?;
         if !seals.contains(SealFlags::SHRINK) {
+            // A process that has only begun seals it before it fills it in.
+            let mut magic = [0; 8];
+            let is_empty = rustix::io::pread(&fd, &mut magic, 0).is_ok() && magic == [0; 8];
+            if is_empty && !seals.contains(SealFlags::SEAL) {
+                return Err(Error::NotReady { pid });
+            }
             let needed = SealFlags::SHRINK.bits();
             return Err(Error::NotSealed { pid, found: seals.bits(), needed });
         }

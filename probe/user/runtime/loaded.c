@@ -20,14 +20,20 @@
 /* strata_abi_loaded.look: it is about to go. What a later look finds in its place has come anew. */
 #define GOES UINT32_MAX
 
+/* Objects that are not noted, since they have no file. */
+#define WITHOUT_FILE_MAX 2
+
 /* One look at all of them. */
 struct look {
 	uint64_t now;
 	uint64_t last; /* the look before */
 	uint32_t number;
 	uint32_t refused; /* objects without room */
-	int is_first;	  /* the next one is */
-	const void *self; /* in the object that has just come */
+	/* By the loader since the last look, less those that this one finds; one too much of each came and went unseen. */
+	long long came, went;
+	long long went_max; /* what was there, and what came */
+	int is_first;	    /* the next one is */
+	const void *self;   /* in the object that has just come */
 };
 
 /* What the loader says of one. */
@@ -289,6 +295,7 @@ static void note_new(const struct dl_phdr_info *info, struct found *found, struc
 	size_t bytes = 0;
 	int i;
 
+	look->came--;
 	for (i = 0; i < info->dlpi_phnum && !found->build_id; i++)
 		if (info->dlpi_phdr[i].p_type == PT_NOTE)
 			find_build_id(info, &info->dlpi_phdr[i], found);
@@ -333,6 +340,11 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *given)
 			if (look->number > 1 && info->dlpi_adds == nr_come &&
 			    info->dlpi_subs == nr_gone)
 				return 1;
+			if (look->number > 1) {
+				look->came = (long long)(info->dlpi_adds - nr_come);
+				look->went = (long long)(info->dlpi_subs - nr_gone);
+				look->went_max = nr_live + WITHOUT_FILE_MAX + look->came;
+			}
 			nr_come = info->dlpi_adds;
 			nr_gone = info->dlpi_subs;
 		}
@@ -383,6 +395,7 @@ void strata_loaded_goes(const void *self)
 int strata_loaded_look(const void *self)
 {
 	struct look look = { .last = last_look, .number = ++nr_looks, .is_first = 1 };
+	struct strata_abi_user_control *control = strata_runtime.control;
 	uint32_t nr = 0, i;
 
 	look.self = self;
@@ -395,6 +408,7 @@ int strata_loaded_look(const void *self)
 
 		if (object->look == look.number)
 			continue;
+		look.went--;
 		__atomic_store_n(&object->unloaded_ns,
 				 is_replaced(object, &look) ? look.last + 1 : look.now,
 				 __ATOMIC_RELEASE);
@@ -403,7 +417,11 @@ int strata_loaded_look(const void *self)
 		if (!object_at(live[i])->unloaded_ns)
 			live[nr++] = live[i];
 	nr_live = nr;
-	if (look.refused > strata_runtime.control->objects_refused)
-		strata_runtime.control->objects_refused = look.refused;
+	if (look.refused > control->objects_refused)
+		control->objects_refused = look.refused;
+	/* Of lists of the loader's own (dlmopen()) its numbers do not agree: then less is said, and nothing wrong. */
+	if (look.came > 0 && look.went > 0 && look.went <= look.went_max)
+		control->objects_unseen +=
+			(uint32_t)(look.came < look.went ? look.came : look.went);
 	return 1;
 }

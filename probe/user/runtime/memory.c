@@ -577,6 +577,7 @@ void strata_memory_after_fork(void)
 	control->descriptions_bytes = bytes;
 	control->magic = 0;
 	control->claimed_sessions = 0;
+	control->objects_unseen = 0;
 	control->without_clock = strata_clock_for == STRATA_CLOCK_FOR_NOBODY ? UINT32_MAX : 0;
 	control->parent_pid = control->pid;
 	control->pid = (uint32_t)getpid();

@@ -22,6 +22,7 @@ mod seen;
 mod selects;
 mod shapes;
 mod shown;
+mod sql;
 mod tail;
 mod timeline;
 mod view;
@@ -40,7 +41,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 17] = [
+const TARGETS: [Target; 18] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -52,6 +53,7 @@ const TARGETS: [Target; 17] = [
     Target { name: "ring", run: ring::run, memory: 16 << 20 },
     Target { name: "view", run: view::run, memory: 100 << 20 },
     Target { name: "perfetto", run: perfetto::run, memory: 100 << 20 },
+    Target { name: "sql", run: sql::run, memory: 100 << 20 },
     Target { name: "timeline", run: timeline::run, memory: 100 << 20 },
     Target { name: "control", run: control::run, memory: 1 << 20 },
     Target { name: "selects", run: selects::run, memory: 1 << 20 },

@@ -71,9 +71,7 @@ fn exported(reader: &Reader, flags: u8) -> (Vec<u8>, Summary) {
             Message::Packet(_) => (),
             Message::Discarded(it) => exporter.discarded(&it).expect("memory"),
             Message::Damage(damage) => {
-                let name = damage.stream.as_deref();
-                let stream = reader.streams().iter().find(|it| Some(it.name()) == name);
-                exporter.damage(damage, stream).expect("memory");
+                exporter.damage(damage, reader.stream_of(damage)).expect("memory");
             }
         }
     }

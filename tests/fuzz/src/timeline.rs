@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::sync::OnceLock;
 
-use strata_analyze::debug_info::SourceOptions;
+use strata_analyze::debug_info::{Source, SourceOptions};
 use strata_analyze::perfetto::PairRule;
 use strata_analyze::reports::flame::{FlameMaker, Weigh};
 use strata_analyze::reports::memory::MemoryCounter;
@@ -24,7 +24,7 @@ use crate::files::{root, Files};
 /// Event ids have five bits: each is there, so that any bytes are records.
 const IDS: usize = 32;
 
-const KERNEL: [(&str, &str); 24] = [
+const KERNEL: [(&str, &str); 26] = [
     ("sched_switch", "u8 prev_tid; u8 prev_state; u8 next_tid;"),
     ("sched_waking", "u8 tid;"),
     ("sched_wakeup", "u8 tid;"),
@@ -37,6 +37,8 @@ const KERNEL: [(&str, &str); 24] = [
     ("irq_softirq_entry", "u8 vec;"),
     ("irq_softirq_exit", ""),
     ("lttng_statedump_process_state", "u8 tid; u8 pid; u8 ppid; short name;"),
+    ("lttng_statedump_file_descriptor", "u8 pid; u8 fd; u8 flags; short filename;"),
+    ("syscall_entry_close", "u8 fd;"),
     ("syscall_entry_openat", "short filename;"),
     ("syscall_exit_openat", "i8 ret;"),
     ("syscall_entry_read", "u8 fd;"),
@@ -167,10 +169,11 @@ fn check(reader: &Reader, flags: u8) {
     let all = TimeRange::ALL;
     let truth = Truth { roles: roles.clone(), ..Truth::default() };
     let history = History::new(all, Some("a:x")).with_longest(3);
-    let memory = MemoryCounter::new(all, &SourceOptions::default());
-    let flame = FlameMaker::new(all, weigh, &SourceOptions::default());
+    let source = || Source::new(reader, &SourceOptions::default());
+    let memory = MemoryCounter::new(all, source());
+    let flame = FlameMaker::new(all, weigh, source());
     let calls = syscalls::Counter::new(all, 3);
-    let stacks = OffCpuCounter::new(all, 3, &SourceOptions::default());
+    let stacks = OffCpuCounter::new(all, 3, source());
     let mut seen = (
         (truth, (ThreadCounter::new(all, 3), stacks)),
         ((SpanCounter::new(all, None, 5), memory), ((flame, calls), history)),

@@ -101,6 +101,7 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_track) == 24, "kernel track si
  *     24     8  cut          field    programs, atomic; text longer than STRATA_ABI_KERNEL_TEXT_MAX
  *     32     8  unread       field    programs, atomic; could not be read, of calls that have not returned yet:
  *                                          of those that never do, unreadable
+ *     40     8  uncounted    field    programs, atomic; counters that could not be read
  *     64  8128  on                    tracer; at `switch_at` of a program STRATA_ABI_KERNEL_ON_*. Looked at
  *                                          first, but for early tests
  */
@@ -113,7 +114,8 @@ struct strata_abi_kernel_control {
 	uint64_t unreadable;
 	uint64_t cut;
 	uint64_t unread;
-	uint64_t reserved[3];
+	uint64_t uncounted;
+	uint64_t reserved[2];
 	uint8_t on[STRATA_ABI_KERNEL_SWITCHES];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_control) == 8192, "kernel control size");
@@ -169,6 +171,7 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size
  *   CGROUP_NS to UTS_NS        4 bytes: numbers of its namespaces; 0: it has left them, at its end
  *   PROCNAME                   16 bytes, NULs behind it
  *   CGROUP                     8 bytes: number of its group of version 2
+ *   COUNTER to COUNTER + 7     8 bytes: what the CPU's perf event has counted; 0: it could not be read
  *   STACK, USER_STACK          u32 n, n times u64 address, the innermost first
  */
 #define STRATA_ABI_KERNEL_CONTEXT_PID	     0u
@@ -189,15 +192,19 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size
 #define STRATA_ABI_KERNEL_CONTEXT_TIME_NS    15u
 #define STRATA_ABI_KERNEL_CONTEXT_USER_NS    16u
 #define STRATA_ABI_KERNEL_CONTEXT_UTS_NS     17u
-#define STRATA_ABI_KERNEL_CONTEXT_STACK	     18u
-#define STRATA_ABI_KERNEL_CONTEXT_USER_STACK 19u
+#define STRATA_ABI_KERNEL_CONTEXT_COUNTER    18u /* the first of COUNTERS */
+#define STRATA_ABI_KERNEL_CONTEXT_STACK	     26u
+#define STRATA_ABI_KERNEL_CONTEXT_USER_STACK 27u
+
+/* Of one session. Which they are, it knows alone: at CPU * COUNTERS + i of the map `counters` is a perf event. */
+#define STRATA_ABI_KERNEL_COUNTERS 8u
 
 /* Of an event's `contexts`, the first bit of those behind these, in the same order: of its records alone. */
 #define STRATA_ABI_KERNEL_CONTEXT_OWN 32u
 
 #define STRATA_ABI_KERNEL_STACK_FRAMES 64u
 /* All of them together; behind SLACK where there are any [byte]. */
-#define STRATA_ABI_KERNEL_CONTEXT_MAX 1152u
+#define STRATA_ABI_KERNEL_CONTEXT_MAX 1184u
 
 /*
  * A test of a filter. Number i is made if none before it has led elsewhere; `yes` and `no` are the

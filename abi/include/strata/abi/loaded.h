@@ -10,7 +10,8 @@
  *
  * The process looks before its first record, and when an object with tracepoints comes or goes. One without that was not
  * there at the last look is noted as loaded directly behind that; what is gone, as unloaded at the look that finds it, or
- * directly behind the last one, if something else has come to its addresses.
+ * directly behind the last one, if something else has come to its addresses. What comes and goes between two looks is not
+ * noted, but counted in strata_abi_user_control.objects_unseen, where the loader says how often objects came and went.
  */
 #ifndef STRATA_ABI_LOADED_H
 #define STRATA_ABI_LOADED_H

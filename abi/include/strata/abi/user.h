@@ -125,9 +125,10 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_clock_slot) == 32, "clock slot s
  *                                          s may be in use; the pages of the others need not even be looked at
  *    140     4  without_clock              process; atomic: threads that have told libstrata that they may not read the
  *                                          counter; ~0: all. One in strict mode beyond these would die of a record
- *    144     4  objects                    process; atomic, release: the last one that it has noted, see loaded.h;
- *    148     4  objects_refused            and how many found no room
- *    152    40  reserved
+ *    144     4  objects                    process; atomic, release: the last that it has noted, see loaded.h
+ *    148     4  objects_refused            how many found no room
+ *    152     4  objects_unseen             how often one came and went between two looks
+ *    156    36  reserved
  *    192   256  clock                      see above
  */
 struct strata_abi_user_control {
@@ -140,16 +141,15 @@ struct strata_abi_user_control {
 	uint32_t descriptions_bytes;
 	uint64_t generation;
 	uint64_t started_ns;
-	uint32_t refused;
-	uint32_t arm_errno;
+	uint32_t refused, arm_errno;
 	uint32_t clock_kind;
 	uint32_t parent_pid;
 	char name[STRATA_ABI_USER_NAME_BYTES];
 	uint64_t clock_index;
 	uint32_t claimed_sessions;
 	uint32_t without_clock;
-	uint32_t objects, objects_refused;
-	uint32_t reserved[10];
+	uint32_t objects, objects_refused, objects_unseen;
+	uint32_t reserved[9];
 	struct strata_abi_user_clock_slot clock[STRATA_ABI_USER_NR_CLOCK_SLOTS];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_control) == 448, "control size");

@@ -3,6 +3,11 @@
 //!
 //! What is found is what babeltrace2's component `filter.lttng-utils.debug-info` finds, in the same words.
 
+mod before;
+#[cfg(test)]
+mod before_tests;
+mod classes;
+mod kernel;
 mod objects;
 pub(crate) mod recorder;
 mod source;

@@ -1,117 +1,16 @@
-//! What processes have loaded, as LTTng-UST's events tell it.
+//! What processes have loaded, as LTTng-UST's events tell it, and mapped, as the kernel's do.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use strata_ctf::read::{Event, EventClass, FieldRef, Value};
+use strata_ctf::read::{Event, FieldRef, Reader, Value};
 
+use super::before::Before;
+use super::classes::{number, Class, Fields, Kind, Object, Process};
+use super::kernel::{map, News, What, OBJECTS};
 use super::stacks;
 
-/// More processes, and more objects of each, are not remembered: a trace may say anything.
+/// More processes are not remembered: a trace may say anything.
 const PROCESSES: usize = 1 << 14;
-const OBJECTS: usize = 1 << 12;
-
-/// A program or a library in a process.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Object {
-    pub begin: u64,
-    pub bytes: u64,
-    pub path: Vec<u8>,
-    /// Addresses in its file count from its begin.
-    pub is_pic: bool,
-    pub build_id: Vec<u8>,
-    pub debug_link: Vec<u8>,
-    /// Where `begin` is in the file; `None`: addresses in the file are meant, and nothing is known of its parts.
-    pub offset: Option<u64>,
-}
-
-/// What an event of such a class says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Of this process, all is told anew.
-    Start,
-    Loaded,
-    Unloaded,
-    BuildId,
-    DebugLink,
-    /// Of the kernel's traces: code that a process has mapped, what it had is gone, it has what its parent had, a
-    /// thread of it.
-    Mapped,
-    Executed,
-    Forked,
-    Thread,
-}
-
-impl Kind {
-    fn of(name: &str) -> Option<Kind> {
-        Some(match name {
-            "lttng_ust_statedump:start" => Kind::Start,
-            "lttng_ust_statedump:bin_info" | "lttng_ust_dl:dlopen" | "lttng_ust_lib:load" => {
-                Kind::Loaded
-            }
-            "lttng_ust_lib:unload" => Kind::Unloaded,
-            "lttng_ust_statedump:build_id" | "lttng_ust_lib:build_id" => Kind::BuildId,
-            "lttng_ust_statedump:debug_link" | "lttng_ust_lib:debug_link" => Kind::DebugLink,
-            "lttng_statedump_vm_map" => Kind::Mapped,
-            "lttng_statedump_vm_exec" => Kind::Executed,
-            "lttng_statedump_vm_fork" | "sched_process_fork" => Kind::Forked,
-            "lttng_statedump_process_state" => Kind::Thread,
-            _ => return None,
-        })
-    }
-}
-
-/// What is wanted of a class's records.
-#[derive(Debug)]
-struct Class {
-    vpid: Option<FieldRef>,
-    ip: Option<FieldRef>,
-    kind: Option<(Kind, Fields)>,
-    stacks: Option<stacks::Place>,
-}
-
-#[derive(Debug)]
-struct Fields {
-    begin: Option<FieldRef>,
-    bytes: Option<FieldRef>,
-    path: Option<FieldRef>,
-    is_pic: Option<FieldRef>,
-    build_id: Vec<FieldRef>,
-    link: Option<FieldRef>,
-    /// Of the kernel's: process and thread; those of the parent; end, place in the file, and build id as text.
-    ids: [Option<FieldRef>; 2],
-    parents: [Option<FieldRef>; 2],
-    end: Option<FieldRef>,
-    offset: Option<FieldRef>,
-    text_id: Option<FieldRef>,
-}
-
-impl Class {
-    fn new(class: &EventClass, event: &Event<'_>) -> Class {
-        let common = |name: &str| class.find_in(strata_ctf::read::Scope::CommonContext, name);
-        let own = |name: &str| class.find_in(strata_ctf::read::Scope::Payload, name);
-        let fields = || Fields {
-            begin: own("baddr").or_else(|| own("start")),
-            bytes: own("memsz"),
-            path: own("path"),
-            is_pic: own("is_pic"),
-            build_id: (0..BUILD_ID).map_while(|n| own(&format!("build_id[{n}]"))).collect(),
-            link: own("filename"),
-            ids: [own("child_pid").or_else(|| own("pid")), own("child_tid").or_else(|| own("tid"))],
-            parents: [own("parent_pid"), own("parent_tid")],
-            end: own("end"),
-            offset: own("offset"),
-            text_id: own("build_id"),
-        };
-        let kind = Kind::of(class.name()).map(|kind| (kind, fields()));
-        let stacks = stacks::Place::of(class, event);
-        Class { vpid: common("vpid"), ip: common("ip"), kind, stacks }
-    }
-}
-
-/// Bytes of a build id that are read; the usual ones have 20.
-const BUILD_ID: usize = 32;
-
-type Process = BTreeMap<u64, Object>;
 
 /// All processes of all traces.
 #[derive(Debug, Default)]
@@ -121,6 +20,8 @@ pub(super) struct Objects {
     threads: stacks::Threads,
     /// Traces of kernels, in which the code of processes of other traces may be.
     kernels: Vec<usize>,
+    /// By trace, what its processes had before any event tells it, until there is an event of when it was so.
+    before: Vec<Option<Before>>,
     /// Records that have told something.
     version: u64,
 }
@@ -128,19 +29,40 @@ pub(super) struct Objects {
 /// The stacks of a record, and the process.
 pub(super) type Stacks = ([Option<Vec<u64>>; 2], Option<i64>);
 
-fn number(value: Option<Value<'_>>) -> Option<u64> {
-    match value? {
-        Value::Unsigned(value) => Some(value),
-        Value::Signed(value) => Some(value as u64),
-        _ => None,
-    }
-}
-
 impl Objects {
+    /// With what the processes of these traces had before any event tells it.
+    pub fn begin(reader: &Reader) -> Objects {
+        let before = reader.traces().iter().map(|trace| Some(Before::read(reader, trace)));
+        Objects { before: before.collect(), ..Objects::default() }
+    }
+
+    /// At an event of a trace: what its processes had, if that is of this time.
+    fn begin_trace(&mut self, trace: usize, time: Option<i64>) {
+        let Some(slot) = self.before.get_mut(trace) else { return };
+        let (Some(before), Some(time)) = (&*slot, time) else { return };
+        let Some(is_known) = before.is_known(time) else { return };
+        let Some(mut before) = slot.take().filter(|_| is_known) else { return };
+        before.threads().for_each(|(tid, pid)| self.threads.set(trace, tid, pid));
+        for (pid, had) in before.processes() {
+            let key = (trace, pid);
+            if self.processes.len() < PROCESSES || self.processes.contains_key(&key) {
+                self.processes.insert(key, had);
+                self.version += 1;
+            }
+            if !self.kernels.contains(&trace) {
+                self.kernels.push(trace);
+            }
+        }
+    }
+
     /// Learns what an event tells, and says in which object its instruction pointer is.
     ///
     /// `None`: the event has no such pointer. `Some(None)`: in none that is known.
     pub fn event(&mut self, event: &Event<'_>) -> Option<(u64, Option<&Object>)> {
+        let trace = event.stream().trace().index();
+        if self.before.get(trace).is_some_and(Option::is_some) {
+            self.begin_trace(trace, event.time());
+        }
         let index = event.class().index();
         if index >= self.classes.len() {
             self.classes.resize_with(index + 1, || None);
@@ -155,19 +77,14 @@ impl Objects {
             fields,
         )) = &class.kind
         {
-            let trace = event.stream().trace().index();
-            let mut kernel =
-                Kernel { processes: &mut self.processes, threads: &mut self.threads, trace };
-            kernel.learn(*kind, fields, event);
+            let news = News::of(*kind, fields, event);
             self.version += u64::from(*kind != Kind::Thread);
-            if !self.kernels.contains(&trace) {
-                self.kernels.push(trace);
-            }
+            self.learn(trace, news);
             return None;
         }
         let value = |field: &Option<FieldRef>| event.value(field.as_ref()?);
         let vpid = number(value(&class.vpid))? as i64;
-        let key = (event.stream().trace().index(), vpid);
+        let key = (trace, vpid);
         let ip = number(value(&class.ip));
         if let Some((kind, fields)) = &class.kind {
             self.version += 1;
@@ -182,12 +99,45 @@ impl Objects {
         Some((ip, self.processes.get(&key).and_then(|process| at(process, ip))))
     }
 
+    /// What a record of a kernel's trace says.
+    fn learn(&mut self, trace: usize, news: Option<News>) {
+        if !self.kernels.contains(&trace) {
+            self.kernels.push(trace);
+        }
+        let Some(News { pid, tid, what }) = news else { return };
+        if let Some(tid) = tid {
+            self.threads.set(trace, tid, pid);
+        }
+        let key = (trace, pid);
+        let has_room = self.processes.len() < PROCESSES;
+        match what {
+            What::Executed => drop(self.processes.remove(&key)),
+            What::Forked { parent } => {
+                let process = self.processes.get(&(trace, parent)).cloned();
+                // It may have the number of one that is gone.
+                let had = self.processes.remove(&key);
+                if let Some(process) = process.filter(|_| has_room || had.is_some()) {
+                    self.processes.insert(key, process);
+                }
+            }
+            What::Mapped(object) if has_room || self.processes.contains_key(&key) => {
+                map(self.processes.entry(key).or_default(), object);
+            }
+            _ => {}
+        }
+    }
+
     /// The object that an address of a process is in, by the trace that tells of it; of several, one in which it is.
     pub fn find(&self, pid: i64, address: u64) -> Option<&Object> {
         let of = self.processes.iter().filter(|((_, vpid), _)| *vpid == pid);
         of.filter_map(|(key, process)| Some((key.0, at(process, address)?)))
             .min_by_key(|(trace, _)| *trace)
             .map(|(_, object)| object)
+    }
+
+    /// The process of a thread.
+    pub fn process_of(&self, trace: usize, tid: i64) -> Option<i64> {
+        self.threads.process_of(trace, tid)
     }
 
     /// Another number than before when something was learned.
@@ -211,90 +161,12 @@ impl Objects {
 
     /// What a process of this trace has at an address; or what the kernel's trace says of it, if there is one.
     pub fn at(&self, trace: usize, pid: i64, address: u64) -> Option<&Object> {
-        let find = |trace| {
-            let process = self.processes.get(&(trace, pid))?;
-            let (_, object) = process.range(..=address).next_back()?;
-            Some(object).filter(|object| address - object.begin < object.bytes)
-        };
+        let find = |trace| at(self.processes.get(&(trace, pid))?, address);
         find(trace).or_else(|| match self.kernels[..] {
             [kernel] => find(kernel),
             _ => None,
         })
     }
-}
-
-/// What is known of the processes of a kernel's trace.
-struct Kernel<'o> {
-    processes: &'o mut HashMap<(usize, i64), Process>,
-    threads: &'o mut stacks::Threads,
-    trace: usize,
-}
-
-impl Kernel<'_> {
-    fn learn(&mut self, kind: Kind, fields: &Fields, event: &Event<'_>) {
-        let ask = |field: &Option<FieldRef>| number(event.value(field.as_ref()?));
-        let Some(pid) = ask(&fields.ids[0]).map(|pid| pid as i64) else { return };
-        if let Some(tid) = ask(&fields.ids[1]) {
-            self.threads.set(self.trace, tid as i64, pid);
-        }
-        let key = (self.trace, pid);
-        match kind {
-            Kind::Executed => drop(self.processes.remove(&key)),
-            Kind::Forked => {
-                // The kernel's own event has the parent's process, or only its thread.
-                let parent = ask(&fields.parents[0]).or_else(|| ask(&fields.parents[1]));
-                let parent = parent.map_or(pid, |parent| parent as i64);
-                if parent != pid && self.processes.len() < PROCESSES {
-                    if let Some(process) = self.processes.get(&(self.trace, parent)).cloned() {
-                        self.processes.insert(key, process);
-                    }
-                }
-            }
-            Kind::Mapped => {
-                let (Some(begin), Some(end)) = (ask(&fields.begin), ask(&fields.end)) else {
-                    return;
-                };
-                if end > begin
-                    && (self.processes.contains_key(&key) || self.processes.len() < PROCESSES)
-                {
-                    let text = |field: &Option<FieldRef>| match event.value(field.as_ref()?)? {
-                        Value::Text(bytes) => Some(bytes.to_vec()),
-                        _ => None,
-                    };
-                    let object = Object {
-                        begin,
-                        bytes: end - begin,
-                        path: text(&fields.path).unwrap_or_default(),
-                        is_pic: true,
-                        build_id: unhex(&text(&fields.text_id).unwrap_or_default()),
-                        offset: ask(&fields.offset),
-                        ..Object::default()
-                    };
-                    map(self.processes.entry(key).or_default(), object);
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// What was there at its addresses is there no more; of one that it covers in part, nothing is known any more.
-fn map(process: &mut Process, object: Object) {
-    let end = object.begin.saturating_add(object.bytes);
-    let is_under = |other: &Object| other.begin.saturating_add(other.bytes) > object.begin;
-    let before = process.range(..object.begin).next_back().filter(|(_, it)| is_under(it));
-    let first = before.map_or(object.begin, |(begin, _)| *begin);
-    let gone: Vec<u64> = process.range(first..end).map(|(begin, _)| *begin).collect();
-    gone.iter().for_each(|begin| drop(process.remove(begin)));
-    if process.len() < OBJECTS {
-        process.insert(object.begin, object);
-    }
-}
-
-fn unhex(text: &[u8]) -> Vec<u8> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    let pair = |pair: &[u8]| Some((digit(pair.first()?)? << 4 | digit(pair.get(1)?)?) as u8);
-    text.chunks(2).take(BUILD_ID).map_while(pair).collect()
 }
 
 fn learn(process: &mut Process, kind: Kind, fields: &Fields, event: &Event<'_>) {

@@ -8,9 +8,10 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 use strata_ctf::kernel_symbols::{self, KernelSymbols};
-use strata_ctf::read::Event;
+use strata_ctf::read::{Event, Reader};
 
-use super::objects::{Object, Objects};
+use super::classes::Object;
+use super::objects::Objects;
 use super::recorder::{frames_of_recorder, is_sample};
 use super::symbols::{Known, Symbols};
 
@@ -96,13 +97,14 @@ pub struct Source {
 }
 
 impl Source {
-    /// With nothing known yet.
+    /// For these traces, of which what was there before their first events is looked up.
     #[must_use]
-    pub fn new(options: &SourceOptions) -> Source {
-        Source { options: options.clone(), ..Source::default() }
+    pub fn new(reader: &Reader, options: &SourceOptions) -> Source {
+        let objects = Objects::begin(reader);
+        Source { options: options.clone(), objects, ..Source::default() }
     }
 
-    /// Learns what an event tells of objects. All events are to be told, in the order of time.
+    /// Learns what an event of the traces tells of objects. All are to be told, in the order of time.
     pub fn learn(&mut self, event: &Event<'_>) {
         let _ = self.objects.event(event);
     }
@@ -118,6 +120,12 @@ impl Source {
     pub fn place_of(&mut self, pid: i64, address: u64) -> Option<Rc<Place>> {
         let object = self.objects.find(pid, address)?.clone();
         Some(self.of_object(&object, address))
+    }
+
+    /// The process of a thread of an event's trace, as the trace says it; `None`: nothing does.
+    #[must_use]
+    pub fn process_of(&self, event: &Event<'_>, tid: i64) -> Option<i64> {
+        self.objects.process_of(event.stream().trace().index(), tid)
     }
 
     /// Another number than before when something was learned: an address may be at another place then.

@@ -125,7 +125,7 @@ impl Threads {
         }
     }
 
-    fn process_of(&self, trace: usize, tid: i64) -> Option<i64> {
+    pub fn process_of(&self, trace: usize, tid: i64) -> Option<i64> {
         self.0.get(&(trace, tid)).copied()
     }
 }

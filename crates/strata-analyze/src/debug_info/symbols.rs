@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gimli::{EndianArcSlice, RunTimeEndian};
 use object::read::ReadCache;
-use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol, SymbolKind};
 
 /// Sections of a file are read up to this size, all together \[byte\].
 const SECTIONS: u64 = 512 << 20;
@@ -36,6 +36,13 @@ pub(super) struct Known {
     pub line: Option<(Vec<u8>, u32)>,
 }
 
+fn functions<'f>(symbols: impl Iterator<Item: ObjectSymbol<'f>>) -> Vec<(u64, u64, Vec<u8>)> {
+    let all = symbols.take(SYMBOLS);
+    all.filter(|it| it.kind() == SymbolKind::Text && it.is_definition())
+        .filter_map(|it| Some((it.address(), it.size(), it.name_bytes().ok()?.to_vec())))
+        .collect()
+}
+
 impl Symbols {
     /// Of an ELF file; nothing else is opened.
     pub fn open(path: &Path) -> io::Result<Symbols> {
@@ -46,11 +53,12 @@ impl Symbols {
         let cache = ReadCache::new(File::open(path)?);
         let file = object::File::parse(&cache).map_err(io::Error::other)?;
         let build_id = file.build_id().ok().flatten().unwrap_or_default().to_vec();
-        let symbols = file.symbols().take(SYMBOLS);
-        let symbols = symbols.filter(|it| it.kind() == SymbolKind::Text && it.is_definition());
-        let mut functions: Vec<(u64, u64, Vec<u8>)> = symbols
-            .filter_map(|it| Some((it.address(), it.size(), it.name_bytes().ok()?.to_vec())))
-            .collect();
+        let mut functions = functions(file.symbols());
+        if functions.is_empty() {
+            // A file that was stripped has those that it exports. What has no size may be anything's begin.
+            functions = self::functions(file.dynamic_symbols());
+            functions.retain(|it| it.1 > 0);
+        }
         // Of several names of a function, the first one in the file is the last one here.
         functions.reverse();
         functions.sort_by_key(|it| it.0);

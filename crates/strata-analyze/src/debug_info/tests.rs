@@ -39,7 +39,7 @@ fn text() -> String {
 fn places(options: &SourceOptions, records: &[Record<'_>]) -> Vec<Place> {
     let hand = Hand::new();
     let reader = hand.trace("t", &text(), &[Packets::new(0).packet(records)]).reader();
-    let mut source = Source::new(options);
+    let mut source = Source::new(&reader, options);
     let mut places = Vec::new();
     let mut events = reader.events(TimeRange::ALL);
     while let Some(message) = events.next() {
@@ -143,7 +143,7 @@ fn event_without_an_instruction_pointer_has_no_place() {
     let text = metadata("", "i64 vpid;", &[("a:hit", "u64 ip;")]);
     let stream = Packets::new(0).packet(&[(0, 1, &[I64(7), U64(5)])]);
     let reader = hand.trace("t", &text, &[stream]).reader();
-    let mut source = Source::new(&SourceOptions::default());
+    let mut source = Source::new(&reader, &SourceOptions::default());
     let mut events = reader.events(TimeRange::ALL);
     let mut found = 0;
     while let Some(message) = events.next() {
@@ -197,6 +197,29 @@ fn place_in(
     records.extend(id.as_ref().map(|id| (BUILD_ID, 3, &id[..])));
     records.push((HIT, 4, &hit));
     places(options, &records).remove(0)
+}
+
+#[test]
+fn function_in_a_stripped_file_is_known_if_it_is_exported() {
+    let hand = Hand::new();
+    let source =
+        "int landmark(int x) { return x + 1; }\nstatic int hidden(int x) { return x + 2; }\n\
+                  int caller(int x) { return hidden(x); }\n";
+    std::fs::write(hand.0.join("lib.c"), source).unwrap();
+    let mut command = Command::new("cc");
+    command.args(["-O0", "-s", "-shared", "-fPIC", "-o", "lib.so", "lib.c"]);
+    assert!(command.current_dir(&hand.0).status().unwrap().success());
+    let bytes = std::fs::read(hand.0.join("lib.so")).unwrap();
+    let file = object::File::parse(&bytes[..]).unwrap();
+    assert_eq!(file.symbols().count(), 0);
+    let landmark = file.dynamic_symbols().find(|one| one.name() == Ok("landmark")).unwrap();
+    let (at, behind) = (landmark.address(), landmark.address() + landmark.size());
+    let options = SourceOptions { prefix: Some(hand.0.clone()), ..SourceOptions::default() };
+    for (at, name) in [(at, "landmark+0"), (behind - 1, "landmark+"), (behind, "")] {
+        let place = place_in(&options, "/lib.so", None, None, at);
+        let function = String::from_utf8_lossy(&place.function).into_owned();
+        assert!(function.starts_with(name) && function.is_empty() == name.is_empty(), "{function}");
+    }
 }
 
 #[test]

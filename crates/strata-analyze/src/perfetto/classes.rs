@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 use std::io::Write;
 
-use strata_ctf::read::{EventClass, FieldKind, FieldRef, Scope};
-use strata_filter::Pattern;
+use strata_ctf::read::{EventClass, FieldRef, Scope};
 use strata_model::schema::{FieldClass, Schema, Structure};
 use strata_model::LEVEL_NAMES;
-use strata_timeline::Whose;
+use strata_timeline::{NumberedEnd, Whose};
 
 use super::encode;
 use super::kernel::{has_lttng_priorities, Kernel};
@@ -16,50 +15,13 @@ use super::proto::{track_event, EventType};
 use super::writer::Writer;
 use crate::render::line::{Lines, Piece};
 
-/// Members that are looked at for counters, of one kind of records.
+/// Where a record was made, which is said of each besides its fields.
+pub(super) const CPU: &str = "cpu";
+
+/// Members that get numbers for their names, of one kind of records.
 const MEMBERS_MAX: usize = 4096;
-/// Structures in each other that are looked at for counters.
+/// Fields in each other that get them.
 const DEPTH_MAX: usize = 32;
-
-/// A numeric field that the user wants to see as a counter: `EVENT.FIELD`, or `FIELD` of any event, with
-/// `*` for any text and `?` for one character.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CounterRule {
-    text: String,
-    pattern: Pattern,
-}
-
-impl std::str::FromStr for CounterRule {
-    type Err = CounterRuleError;
-
-    fn from_str(text: &str) -> Result<CounterRule, CounterRuleError> {
-        if text.is_empty() {
-            return Err(CounterRuleError);
-        }
-        Ok(CounterRule { text: text.to_owned(), pattern: Pattern::glob(text) })
-    }
-}
-
-impl CounterRule {
-    /// `name` is the event's; `path` the field's, `a.b` in a structure.
-    fn matches(&self, name: &str, path: &str) -> bool {
-        let short = name.rsplit(':').next().unwrap_or(name);
-        self.pattern.matches(path.as_bytes())
-            || self.pattern.matches(format!("{name}.{path}").as_bytes())
-            || self.pattern.matches(format!("{short}.{path}").as_bytes())
-    }
-}
-
-impl std::fmt::Display for CounterRule {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-/// Text that is no counter.
-#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("'' is no counter; write EVENT.FIELD or FIELD, as in 'myapp:queue.length'")]
-pub struct CounterRuleError;
 
 /// The fields of a record that says what a thread of its process is called from now on.
 #[derive(Debug)]
@@ -76,14 +38,6 @@ impl Named {
     }
 }
 
-/// A field that is shown as a counter.
-#[derive(Debug)]
-pub(super) struct Counter {
-    pub field: FieldRef,
-    /// `event.field`.
-    pub name: String,
-}
-
 /// What an end has to know of its begin, and a begin of itself.
 #[derive(Debug)]
 pub(super) struct Slice {
@@ -95,6 +49,8 @@ pub(super) struct Slice {
     pub check: Option<FieldRef>,
     /// The address of what it is of.
     pub address: Option<FieldRef>,
+    /// The number of a system call that has no other name.
+    pub call: Option<FieldRef>,
     /// Numbers of the names of fields that the begin has too, in order.
     pub shared: Vec<u64>,
 }
@@ -109,14 +65,22 @@ pub(super) struct Plan {
     pub named: Option<Named>,
     pub kernel: Option<Kernel>,
     pub slice: Option<Slice>,
-    pub counters: Vec<Counter>,
+    pub twice: Twice,
+}
+
+/// What besides its fields is called as one of these.
+#[derive(Debug)]
+pub(super) struct Twice {
+    /// Contexts: the numbers of their names, in order.
+    pub contexts: Vec<u64>,
+    /// The CPU.
+    pub cpu: bool,
 }
 
 /// What plans are made of.
 #[derive(Debug)]
 pub(super) struct Plans<'p> {
     pub pairs: &'p Pairs,
-    pub counters: &'p [CounterRule],
 }
 
 impl Plans<'_> {
@@ -136,7 +100,7 @@ impl Plans<'_> {
             named: Named::new(class),
             slice: self.slice(class, schema, writer),
             kernel,
-            counters: self.counters(class),
+            twice: twice(class, schema, writer),
         }
     }
 
@@ -190,34 +154,25 @@ impl Plans<'_> {
         let check =
             self.pairs.check(role.pair).and_then(|check| class.find_in(Scope::Payload, check));
         let address = address_of(class.name()).and_then(|address| class.find(address));
-        Some(Slice { begin, role, key, check, address, shared })
+        let call = NumberedEnd::of(class).filter(|_| role.syscall).map(|end| end.number);
+        Some(Slice { begin, role, key, check, address, call, shared })
     }
+}
 
-    fn counters(&self, class: &EventClass) -> Vec<Counter> {
-        if self.counters.is_empty() {
-            return Vec::new();
-        }
-        let event = class.schema();
-        let mut found = Vec::new();
-        let scopes = [
-            (Scope::Payload, event.payload.as_ref()),
-            (Scope::SpecificContext, event.specific_context.as_ref()),
-        ];
-        for (scope, structure) in scopes {
-            let mut paths = Vec::new();
-            numbers(structure, "", 0, &mut paths);
-            for path in paths {
-                if !self.counters.iter().any(|rule| rule.matches(class.name(), &path)) {
-                    continue;
-                }
-                let Some(field) = class.find_in(scope, &path) else { continue };
-                if matches!(field.info().kind, FieldKind::Integer | FieldKind::Real) {
-                    found.push(Counter { field, name: format!("{}.{path}", class.name()) });
-                }
-            }
-        }
-        found
-    }
+fn twice<W: Write>(class: &EventClass, schema: &Schema, writer: &mut Writer<W>) -> Twice {
+    let (stream, event) = (schema.streams.get(class.stream_class()), class.schema());
+    let names = |part: &Structure| {
+        let members = part.members.iter().take(MEMBERS_MAX);
+        members.map(|member| member.name.clone()).collect::<Vec<String>>()
+    };
+    let payload: HashSet<String> = event.payload.iter().flat_map(names).collect();
+    let common = stream.and_then(|stream| stream.event_common_context.as_ref());
+    let contexts = common.into_iter().chain(&event.specific_context).flat_map(names);
+    let twice = contexts.filter(|name| payload.contains(name));
+    let mut contexts: Vec<u64> = twice.map(|name| writer.annotation(&name)).collect();
+    contexts.sort_unstable();
+    contexts.dedup();
+    Twice { contexts, cpu: payload.contains(CPU) }
 }
 
 /// Give numbers to the names of a class' fields, so that each share gives the same.
@@ -273,48 +228,11 @@ fn number_name<W: Write>(
 }
 
 /// The type of an event on a track, and the number of its name.
-fn of_name(kind: EventType, name: u64) -> Piece {
+pub(super) fn of_name(kind: EventType, name: u64) -> Piece {
     let mut fields = Lines::default();
     encode::number(&mut fields, track_event::TYPE, kind as u64);
     encode::number(&mut fields, track_event::NAME, name);
     Piece::new(fields.as_bytes())
-}
-
-/// Rules that select no field in any of the traces.
-pub(super) fn counters_without_field<'r>(
-    schemas: &[&Schema],
-    rules: &'r [CounterRule],
-) -> Vec<&'r CounterRule> {
-    let mut idle: Vec<&CounterRule> = rules.iter().collect();
-    let streams = schemas.iter().flat_map(|schema| &schema.streams);
-    for event in streams.flat_map(|stream| &stream.events) {
-        if idle.is_empty() {
-            break;
-        }
-        let mut paths = Vec::new();
-        numbers(event.payload.as_ref(), "", 0, &mut paths);
-        numbers(event.specific_context.as_ref(), "", 0, &mut paths);
-        idle.retain(|rule| !paths.iter().any(|path| rule.matches(&event.name, path)));
-    }
-    idle
-}
-
-/// The paths of all numbers in a structure, and in those in it.
-fn numbers(structure: Option<&Structure>, prefix: &str, depth: usize, paths: &mut Vec<String>) {
-    let members = structure.map_or(&[][..], |structure| &structure.members);
-    for member in members {
-        if paths.len() >= MEMBERS_MAX || depth >= DEPTH_MAX {
-            return;
-        }
-        let path = format!("{prefix}{}", member.name);
-        match &member.class {
-            FieldClass::Integer(_) | FieldClass::Real(_) => paths.push(path),
-            FieldClass::Structure(inner) => {
-                numbers(Some(inner), &format!("{path}."), depth + 1, paths);
-            }
-            _ => {}
-        }
-    }
 }
 
 /// LTTng's names of its log levels, which are those of syslog and eight kinds of debugging.
@@ -326,25 +244,6 @@ fn level_name(level: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counter_rule_names_a_field_of_one_event_or_of_any() {
-        for (rule, event, path, wanted) in [
-            ("len", "a:b", "len", true),
-            ("a:b.len", "a:b", "len", true),
-            ("b.len", "a:b", "len", true),
-            ("a:*.len", "a:b", "len", true),
-            ("*", "a:b", "x.y", true),
-            ("x.y", "a:b", "x.y", true),
-            ("c.len", "a:b", "len", false),
-            ("le", "a:b", "len", false),
-        ] {
-            let found = rule.parse::<CounterRule>().unwrap();
-            assert_eq!(found.matches(event, path), wanted, "{rule}");
-        }
-        let error = "".parse::<CounterRule>().unwrap_err();
-        assert!(error.to_string().contains("EVENT.FIELD"));
-    }
 
     #[test]
     fn level_without_a_name_is_its_number() {

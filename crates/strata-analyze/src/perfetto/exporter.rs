@@ -7,17 +7,20 @@ mod unknown;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use strata_ctf::environment::THREAD_NAME_OF;
-use strata_ctf::read::{
-    Damage, Discarded, DiscardedKind, Event, FieldRef, Reader, Scope, Stream, Value,
-};
+use strata_ctf::read::{Damage, Discarded, DiscardedKind, Event, FieldRef, Reader, Scope, Stream};
 use strata_model::schema::Schema;
+use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
-use strata_timeline::{Observer, Source, Sources, ThreadId, Timeline, Unfollowed, World};
+use strata_timeline::{
+    CounterNumber, CounterPlace, CounterValue, Name, Observer, Source, Sources, ThreadId, Timeline,
+    Unfollowed, World,
+};
 
-use super::classes::{counters_without_field, CounterRule, Plan, Plans, Slice};
+use super::classes::{Plan, Plans, Slice, Twice, CPU};
 use super::clock::Timebase;
 use super::encode;
 use super::fields::Annotations;
@@ -35,14 +38,15 @@ use super::slices::{Lanes, Pair};
 use super::tracks::{extra_track, extra_uuid, Machine, Place, Tracks};
 use super::writer::Writer;
 use super::{Options, Overlap, Summary};
+use crate::counters;
 use crate::mix::Mix;
 use crate::render::line::Piece;
 use crate::reports::flame::has_stacks;
 
 /// Names of what is said of events besides their fields.
-const FACTS: [&str; 5] = ["cpu", "note", "end", "unfinished", "values not exported"];
-/// Counters, each of an event's field in a process or on a CPU.
-const COUNTERS_MAX: usize = 1 << 16;
+const FACTS: [&str; 6] = [CPU, "note", CONTEXT, "end", "unfinished", "values not exported"];
+/// The contexts whose names a record's own fields have, too.
+const CONTEXT: &str = "context";
 /// Event records of a block.
 const BLOCK: u32 = if cfg!(test) { 2 } else { 4096 };
 /// Threads of which the place is found without a look at what is known of them.
@@ -56,7 +60,6 @@ pub struct Exporter<W> {
     writer: Writer<W>,
     timebase: Timebase,
     pairs: Pairs,
-    options: Options,
     share: Share,
     block: usize,
     /// Event records up to the end of the block.
@@ -77,10 +80,12 @@ pub struct Exporter<W> {
     lanes: Lanes,
     /// Of pairs whose slices may overlap.
     overlaps: HashMap<Pair, Overlap, Mix>,
-    counters: HashMap<(Place, String), u64>,
+    counters: HashMap<(Place, Name), u64>,
     /// Tracks of lanes and counters so far.
     extras: u64,
     lane_tracks: HashMap<u32, u64, Mix>,
+    /// Begins of system calls that have numbers: their types and names.
+    calls: HashMap<(Option<Architecture>, i64), Rc<Piece>>,
     /// When a slice began or ended last, by track.
     latest: HashMap<u64, u64, Mix>,
     now: Option<u64>,
@@ -156,31 +161,32 @@ impl<W: Write> Exporter<W> {
         if let Some(system) = schemas.iter().find_map(|schema| system_info(schema)) {
             writer.system(None, Data::SystemInfo(system))?;
         }
+        let (roles, counters_left_out) = counters::roles(reader, &options.counters);
         let mut exporter = Exporter {
             writer,
             timebase,
             pairs,
-            options,
             share,
             block: 0,
             left: BLOCK,
             streams,
             plans: Vec::new(),
             tracks: Tracks::new(machines, names),
-            timeline: Timeline::new(reader),
+            timeline: Timeline::new(reader).with_counters(roles),
             news: News::default(),
             sched: Sched::default(),
             runs: Runs::default(),
-            samples: has_stacks(reader).then(|| Box::new(Samples::new())),
+            samples: has_stacks(reader).then(|| Box::new(Samples::new(reader))),
             recent: vec![None; RECENT],
             lanes: Lanes::default(),
             overlaps: HashMap::default(),
             counters: HashMap::new(),
             extras: 0,
             lane_tracks: HashMap::default(),
+            calls: HashMap::new(),
             latest: HashMap::default(),
             now: None,
-            summary: Summary::default(),
+            summary: Summary { counters_left_out, ..Summary::default() },
         };
         exporter.name_threads(reader)?;
         Ok(exporter)
@@ -190,9 +196,8 @@ impl<W: Write> Exporter<W> {
     pub fn idle_rules(reader: &Reader, options: &Options) -> Vec<String> {
         let schemas: Vec<&Schema> =
             reader.traces().iter().map(|trace| trace.schema().as_ref()).collect();
-        let counters = counters_without_field(&schemas, &options.counters);
-        let mut idle: Vec<String> =
-            counters.into_iter().map(|rule: &CounterRule| format!("--counter '{rule}'")).collect();
+        let of_counters = counters::idle(reader, &options.counters).into_iter();
+        let mut idle: Vec<String> = of_counters.map(|rule| format!("--counter '{rule}'")).collect();
         for rule in &options.pairs {
             let events = schemas.iter().flat_map(|schema| &schema.streams);
             let names = events.flat_map(|stream| &stream.events).map(|event| event.name.as_str());
@@ -226,6 +231,7 @@ impl<W: Write> Exporter<W> {
         self.step()?;
         let Some((index, plan, spot)) = self.look(event)? else { return Ok(()) };
         let done = self.learn(event, &plan, spot);
+        self.news.counters.clear();
         if let Some(kernel) = &plan.kernel {
             let cpu = spot.cpu.and_then(|cpu| self.tracks.cpu(spot.machine, cpu));
             if let Some(cpu) = cpu {
@@ -304,10 +310,14 @@ impl<W: Write> Exporter<W> {
         let world = self.timeline.world();
         let threads_left_out = world.threads.left_out();
         let names_left_out = world.names.left_out();
+        let counters_left_out =
+            self.timeline.counters_left_out().saturating_add(self.summary.counters_left_out);
         let mut overlaps: Vec<Overlap> =
             self.overlaps.into_values().filter(Overlap::is_one).collect();
         overlaps.sort_by(|one, other| one.rule.cmp(&other.rule));
-        let found = Summary { threads_left_out, names_left_out, bytes, overlaps, ..self.summary };
+        let left_out =
+            Summary { threads_left_out, names_left_out, counters_left_out, ..self.summary };
+        let found = Summary { bytes, overlaps, ..left_out };
         Ok((out, found))
     }
 
@@ -341,7 +351,7 @@ impl<W: Write> Exporter<W> {
         let plan = match self.plans.get_mut(index).and_then(Option::take) {
             Some(plan) => plan,
             None => {
-                let plans = Plans { pairs: &self.pairs, counters: &self.options.counters };
+                let plans = Plans { pairs: &self.pairs };
                 let schema = event.stream().trace().schema();
                 Box::new(plans.plan(
                     event.class(),
@@ -452,7 +462,10 @@ impl<W: Write> Exporter<W> {
                 None => self.instant(event, plan, spot, None)?,
             }
         }
-        self.count(event, plan, spot)
+        match self.news.counters.is_empty() {
+            true => Ok(()),
+            false => self.count(event, spot),
+        }
     }
 
     /// Export as one of the format's kernel events; false: it cannot be.
@@ -513,7 +526,7 @@ impl<W: Write> Exporter<W> {
                 self.name_thread(event.stream().index(), tid, &name)?;
             }
         }
-        if !self.news.is_empty() {
+        if self.news.is_of_threads() {
             self.tell(spot)?;
         }
         match self.runs.has_unknown() {
@@ -525,7 +538,9 @@ impl<W: Write> Exporter<W> {
     /// Export which thread is of which process, close what those have open that end, and what nobody knows of a CPU.
     #[cold]
     fn tell(&mut self, spot: Spot) -> io::Result<()> {
-        let News { known, exits, unfollowed } = std::mem::take(&mut self.news);
+        let counters = std::mem::take(&mut self.news.counters);
+        let of_threads = News { counters, ..News::default() };
+        let News { known, exits, unfollowed, .. } = std::mem::replace(&mut self.news, of_threads);
         for thread in known {
             if let Some(kin) = Kin::new(&self.tracks, self.timeline.world(), thread) {
                 self.writer.system(Some(spot.time), Data::ProcessTree(kin.tree()))?;
@@ -618,7 +633,7 @@ impl<W: Write> Exporter<W> {
             track: spot.place.uuid(),
             categories: Some(&plan.categories),
             kind: Some(&plan.instant),
-            extent: Extent::All(note),
+            extent: Extent::All(&plan.twice, note),
         };
         self.put(event, spot, &shown)
     }
@@ -654,20 +669,26 @@ impl<W: Write> Exporter<W> {
         }
         // At an end it is what it was at the begin. In front of long arrays, behind which there is no room.
         match extent {
-            Extent::All(_) => {
+            Extent::All(twice, _) => {
+                annotations.put_apart(&twice.contexts);
                 event.visit(Scope::CommonContext, &mut annotations);
+                event.visit(Scope::SpecificContext, &mut annotations);
+                if let Some(cpu) = spot.cpu.filter(|_| twice.cpu) {
+                    annotations.add_apart(CPU, cpu.into());
+                }
+                annotations.wrap(CONTEXT);
                 event.visit(Scope::Payload, &mut annotations);
             }
             Extent::End(slice) => {
                 annotations.put_apart(&slice.shared);
                 event.visit(Scope::Payload, &mut annotations);
                 annotations.wrap("end");
+                event.visit(Scope::SpecificContext, &mut annotations);
             }
         }
-        event.visit(Scope::SpecificContext, &mut annotations);
-        if let Extent::All(note) = extent {
-            if let Some(cpu) = spot.cpu {
-                annotations.add("cpu", cpu.into());
+        if let Extent::All(twice, note) = extent {
+            if let Some(cpu) = spot.cpu.filter(|_| !twice.cpu) {
+                annotations.add(CPU, cpu.into());
             }
             if let Some(note) = note {
                 annotations.add_text("note", note);
@@ -676,62 +697,61 @@ impl<W: Write> Exporter<W> {
         annotations.finish();
     }
 
-    fn count(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
-        for counter in &plan.counters {
-            let value = match event.value(&counter.field) {
-                Some(Value::Signed(number)) => Ok(number),
-                Some(Value::Unsigned(number)) => i64::try_from(number).map_err(|_| number as f64),
-                Some(Value::Real(number)) => Err(number),
-                _ => continue,
+    /// What the record has said of counters.
+    #[cold]
+    fn count(&mut self, event: &Event<'_>, spot: Spot) -> io::Result<()> {
+        let mut values = std::mem::take(&mut self.news.counters);
+        for value in values.drain(..) {
+            let stream = u32::try_from(event.stream().index()).unwrap_or(u32::MAX);
+            let place = match value.place {
+                CounterPlace::Cpu { machine, cpu } => Place::Cpu { machine, cpu },
+                CounterPlace::Stream(stream) => Place::Stream(stream),
+                CounterPlace::Process(process) => {
+                    let world = self.timeline.world();
+                    let found = world.threads.get(process);
+                    let pid = found.and_then(|it| self.tracks.id(it.machine, it.tid.into()));
+                    match pid {
+                        Some(pid) => Place::Process { machine: spot.machine, pid },
+                        None => Place::Stream(stream),
+                    }
+                }
             };
-            let kernel = self.is_kernel(event);
-            let place = match (spot.place, spot.cpu) {
-                // Who happens to run has nothing to do with what the kernel counts.
-                (_, Some(cpu)) if kernel => Place::Cpu { machine: spot.machine, cpu },
-                (Place::Thread { machine, pid, .. } | Place::Inner { machine, pid, .. }, _) => {
-                    Place::Process { machine, pid }
-                }
-                (place, _) => place,
-            };
-            if let Some(track) = self.counter_track(place, &counter.name, event)? {
-                self.summary.counters += 1;
-                if self.writer.is_muted() {
-                    continue;
-                }
-                let begun = self.writer.begin_event();
-                let out = &mut self.writer.buffer;
-                encode::number(out, track_event::TYPE, EventType::Counter as u64);
-                encode::number(out, track_event::TRACK, track);
-                match value {
-                    Ok(value) => encode::signed(out, track_event::COUNTER, value),
-                    Err(value) => encode::real(out, track_event::DOUBLE_COUNTER, value),
-                }
-                self.writer.end_event(begun, spot.time)?;
+            let track = self.counter_track(place, value.name, stream)?;
+            self.summary.counters += 1;
+            if self.writer.is_muted() {
+                continue;
             }
+            let begun = self.writer.begin_event();
+            let out = &mut self.writer.buffer;
+            encode::number(out, track_event::TYPE, EventType::Counter as u64);
+            encode::number(out, track_event::TRACK, track);
+            let whole = match value.number {
+                CounterNumber::Signed(number) => Ok(number),
+                CounterNumber::Unsigned(number) => i64::try_from(number).map_err(|_| number as f64),
+                CounterNumber::Real(number) => Err(number),
+            };
+            match whole {
+                Ok(number) => encode::signed(out, track_event::COUNTER, number),
+                Err(number) => encode::real(out, track_event::DOUBLE_COUNTER, number),
+            }
+            self.writer.end_event(begun, spot.time)?;
         }
+        // With its memory: the next record has as many.
+        self.news.counters = values;
         Ok(())
     }
 
-    /// The track of a counter; None: there are too many.
-    fn counter_track(
-        &mut self,
-        place: Place,
-        name: &str,
-        event: &Event<'_>,
-    ) -> io::Result<Option<u64>> {
-        let stream = u32::try_from(event.stream().index()).unwrap_or(u32::MAX);
+    /// The track of a counter. There are as many as the timeline tells apart.
+    fn counter_track(&mut self, place: Place, name: Name, stream: u32) -> io::Result<u64> {
         let place = self.tracks.describe(&mut self.writer, place, None, stream)?;
-        let id = (place, name.to_owned());
-        if let Some(&track) = self.counters.get(&id) {
-            return Ok(Some(track));
-        }
-        if self.counters.len() >= COUNTERS_MAX {
-            return Ok(None);
+        if let Some(&track) = self.counters.get(&(place, name)) {
+            return Ok(track);
         }
         let track = self.extra();
-        self.counters.insert(id, track);
-        self.writer.track(extra_track(track, place.uuid(), name, true))?;
-        Ok(Some(track))
+        self.counters.insert((place, name), track);
+        let text = self.timeline.world().names.text(name);
+        self.writer.track(extra_track(track, place.uuid(), &text, true))?;
+        Ok(track)
     }
 
     /// Show that something of a stream is absent; of this CPU, or of the one that its last record was of.
@@ -801,8 +821,8 @@ struct Shown<'s> {
 /// Which of an event's fields are exported.
 #[derive(Clone, Copy)]
 enum Extent<'s> {
-    /// All, and a note.
-    All(Option<&'s str>),
+    /// All, with what is called as a field is, and a note.
+    All(&'s Twice, Option<&'s str>),
     /// Those that are new at the end of a slice.
     End(&'s Slice),
 }
@@ -819,17 +839,18 @@ fn process(tracks: &Tracks, world: &World, thread: ThreadId) -> Option<i32> {
     tracks.id(process.machine, process.tid.into())
 }
 
-/// What a record says of threads.
+/// What a record says of threads and counters.
 #[derive(Debug, Default)]
 struct News {
     known: Vec<ThreadId>,
     exits: Vec<ThreadId>,
     unfollowed: Vec<Unfollowed>,
+    counters: Vec<CounterValue>,
 }
 
 impl News {
-    fn is_empty(&self) -> bool {
-        self.known.is_empty() && self.exits.is_empty() && self.unfollowed.is_empty()
+    fn is_of_threads(&self) -> bool {
+        !(self.known.is_empty() && self.exits.is_empty() && self.unfollowed.is_empty())
     }
 }
 
@@ -848,6 +869,10 @@ impl Observer for News {
 
     fn unfollowed(&mut self, _: &World, of: &Unfollowed) {
         self.unfollowed.push(*of);
+    }
+
+    fn counter(&mut self, _: &World, value: &CounterValue) {
+        self.counters.push(*value);
     }
 }
 

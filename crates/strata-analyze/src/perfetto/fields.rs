@@ -111,6 +111,16 @@ impl<'w, W: Write> Annotations<'w, W> {
         apart.clear();
     }
 
+    /// A number that is no field, put apart.
+    pub(super) fn add_apart(&mut self, name: &str, value: u64) {
+        let number = self.writer.annotation(name);
+        let out = &mut self.writer.apart;
+        let mark = encode::begin(out, DICT_ENTRY);
+        encode::number(out, NAME, number);
+        encode::number(out, UNSIGNED, value);
+        encode::end(out, mark);
+    }
+
     /// A number that is no field.
     #[inline]
     pub(super) fn add(&mut self, name: &str, value: u64) {

@@ -6,7 +6,7 @@
 //!   ├─ kernel     scheduling, interrupts: messages of their own, by CPU
 //!   │    └─ runs: who has the CPUs, and where nobody knows
 //!   ├─ slices     system calls and pairs of begin and end
-//!   ├─ counters   numeric fields, on request
+//!   ├─ counters   numeric fields, on request, as the timeline tells them
 //!   └─ instants   everything else
 //!        └─ fields: debug annotations ── encode: bytes ── writer: packets, one by one
 //!             └─ frames: call stacks as texts, each told once
@@ -35,11 +35,12 @@ mod slices;
 mod tracks;
 mod writer;
 
-pub use classes::{CounterRule, CounterRuleError};
 pub use exporter::Exporter;
 pub(crate) use pairs::{address_of, checks, Pairs};
 pub use pairs::{PairRule, PairRuleError};
 pub use shares::{together, Part, Share};
+
+use crate::counters::CounterRule;
 
 /// What is exported, beyond all events.
 #[derive(Clone, Debug)]
@@ -87,6 +88,8 @@ pub struct Summary {
     pub too_many_open: u64,
     /// Values of counters.
     pub counters: u64,
+    /// How often a counter was one too many to be told apart.
+    pub counters_left_out: u64,
     /// Event records that the tracer discarded, as far as it says.
     pub discarded: u64,
     /// How often a thread was one too many to be told apart.

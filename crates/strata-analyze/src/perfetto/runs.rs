@@ -25,7 +25,7 @@ pub(super) struct Given {
     pub place: (Machine, u32),
     /// The thread's number as it is exported; 0: it is idle.
     pub pid: i32,
-    /// When.
+    /// Since when it has the CPU \[ns, as exported\].
     pub since: u64,
 }
 

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use strata_ctf::read::Event;
+use strata_ctf::read::{Event, Reader};
 
 use super::proto::{
     Callstack, Frame, InternedData, InternedString, Mapping, PerfSample, INCREMENTAL_STATE_CLEARED,
@@ -75,8 +75,8 @@ pub(super) struct Samples {
 pub(super) type Made = (PerfSample, InternedData, u32);
 
 impl Samples {
-    pub(super) fn new() -> Samples {
-        let source = Source::new(&SourceOptions::default());
+    pub(super) fn new(reader: &Reader) -> Samples {
+        let source = Source::new(reader, &SourceOptions::default());
         Samples { source, known: Known::default(), begun: false, classes: Vec::new() }
     }
 

@@ -35,7 +35,8 @@ struct Open {
 pub(super) struct Ends {
     /// A field that should be the same in both.
     pub check: Option<u64>,
-    /// The address of what they are of: where both have one, those with another one are no ends of each other.
+    /// The address of what they are of, or a system call's number: where both have one, those with another one are no ends
+    /// of each other.
     pub address: Option<u64>,
 }
 

@@ -29,9 +29,9 @@ pub enum Remark {
         trace: String,
         /// The stream's file.
         stream: String,
-        /// How many.
+        /// Event records or packets, as `kind` says.
         count: u64,
-        /// Of what.
+        /// Whether `count` is of records or of packets.
         kind: DiscardedKind,
         /// The stream began with them: what they were counted from is not known.
         at_begin: bool,

@@ -161,6 +161,36 @@ fn span_of_a_trace_is_that_of_its_packets() {
 }
 
 #[test]
+fn span_of_records_ends_with_the_last_one_however_long_its_packet_goes_on() {
+    let begin = 1_700_000_000_000_000_000;
+    let last = begin + 2 * 1_000_000 + 1 + 4 * 10;
+    for behind in [0, 1, 9_999_999, 10_000_000, 500_000_000, 86_400_000_000_000] {
+        let trace = Trace::of(3, 5);
+        for stream in [0, 1] {
+            let mut bytes = packets(stream, 3, 5);
+            let packet = bytes.len() / 3;
+            let end = (last - begin + behind) as u64;
+            bytes[2 * packet + 8..][..8].copy_from_slice(&end.to_le_bytes());
+            fs::write(trace.0.join(format!("s{stream}")), bytes).unwrap();
+        }
+        let reader = Reader::open(&[&trace.0]).unwrap();
+        assert_eq!(span(&reader), Some(TimeRange { from: begin, to: last + behind }));
+        assert_eq!(span_of_records(&reader), Some(TimeRange { from: begin, to: last }));
+    }
+    // Packets without a record say more than nothing.
+    let trace = Trace::of(1, 1);
+    for stream in [0, 1] {
+        let mut bytes = packets(stream, 1, 1);
+        bytes.truncate(5 * 8);
+        bytes[16..32].copy_from_slice(&[(5 * 64_u64).to_le_bytes(); 2].concat());
+        fs::write(trace.0.join(format!("s{stream}")), bytes).unwrap();
+    }
+    let reader = Reader::open(&[&trace.0]).unwrap();
+    assert_eq!(span_of_records(&reader), span(&reader));
+    assert!(span(&reader).is_some());
+}
+
+#[test]
 fn pipeline_with_packets_of_megabytes_gives_the_same_text() {
     // The text of these slices is more than may wait.
     let (packets, events) = (2, 60_000);

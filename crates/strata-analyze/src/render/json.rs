@@ -14,12 +14,19 @@ use super::number;
 pub struct JsonFields<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
+    /// A higher integer is a text of its digits.
+    max: u64,
 }
 
 impl<'a> JsonFields<'a> {
     /// In front of the first field.
     pub fn new(out: &'a mut Vec<u8>) -> JsonFields<'a> {
-        JsonFields { out, first: true }
+        JsonFields { out, first: true, max: u64::MAX }
+    }
+
+    /// For a reader that takes an integer above 2^63 - 1 for a floating-point number: such a one is a text.
+    pub fn of_i64(out: &'a mut Vec<u8>) -> JsonFields<'a> {
+        JsonFields { max: i64::MAX as u64, ..JsonFields::new(out) }
     }
 
     fn lead(&mut self, field: &FieldInfo) {
@@ -86,9 +93,15 @@ fn real(out: &mut Vec<u8>, value: f64) {
 
 impl Visit for JsonFields<'_> {
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        let max = self.max;
         self.integer(field, i128::from(value), |out| match (field.is_bool, value) {
             (true, 0) => out.extend_from_slice(b"false"),
             (true, _) => out.extend_from_slice(b"true"),
+            (false, value) if value > max => {
+                out.push(b'"');
+                number::unsigned(out, value);
+                out.push(b'"');
+            }
             (false, value) => number::unsigned(out, value),
         });
     }

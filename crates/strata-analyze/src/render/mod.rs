@@ -29,7 +29,7 @@ mod csv_tests;
 pub(crate) mod escape;
 mod format;
 mod head;
-mod json;
+pub(crate) mod json;
 pub(crate) mod line;
 mod mark;
 pub(crate) mod number;
@@ -57,7 +57,7 @@ pub use shown::{FieldList, Part};
 pub use threads::ThreadNames;
 pub use when::{When, WhenError};
 
-use strata_ctf::read::{Discarded, Event};
+use strata_ctf::read::{Discarded, Event, Reader};
 
 use crate::debug_info::{Frame, Place, Source, Stacks};
 
@@ -101,7 +101,7 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// For the event records of one reader.
+    /// For the event records of one reader. It says nothing of places in the source.
     pub fn new(options: &Options) -> Renderer {
         let style = options.clock.unwrap_or(match options.format {
             Format::Text | Format::Short => ClockStyle::Time,
@@ -119,7 +119,7 @@ impl Renderer {
             classes: Table::default(),
             packets: Table::default(),
             columns: Columns::new(options.fields.as_ref(), &options.head),
-            source: options.source.as_ref().map(Source::new),
+            source: None,
             order: options.clocks.as_ref().map(Order::new),
             elements: Vec::new(),
             lines: Lines::default(),
@@ -129,6 +129,12 @@ impl Renderer {
             gap: None,
             options: options.clone(),
         }
+    }
+
+    /// For those of this reader, with the places that are asked for.
+    pub fn with_places(options: &Options, reader: &Reader) -> Renderer {
+        let source = options.source.as_ref().map(|options| Source::new(reader, options));
+        Renderer { source, ..Renderer::new(options) }
     }
 
     /// What is in front of the first event record.

@@ -29,11 +29,6 @@ impl<T> Table<T> {
         }
         self.0[index].get_or_insert_with(make)
     }
-
-    /// The thing, if it was made.
-    pub fn find(&self, index: usize) -> Option<&T> {
-        self.0.get(index)?.as_ref()
-    }
 }
 
 fn colours(options: &Options) -> Colours {

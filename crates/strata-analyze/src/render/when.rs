@@ -21,7 +21,7 @@ pub enum When {
     Time(Time),
     /// `+1.5s`: since the trace begins \[ns\].
     Begin(i64),
-    /// `-1.5s`: before the trace ends \[ns\].
+    /// `-1.5s`: before the last event of the trace \[ns\].
     End(i64),
 }
 
@@ -31,7 +31,7 @@ pub enum WhenError {
     /// Nothing known.
     #[error(
         "'{0}' is no time; write 12:00:01.5, '2026-11-22 12:00:01.5', @1700000000.5 (seconds since \
-         1970), +1.5s (since the trace begins) or -1.5s (before it ends)"
+         1970), +1.5s (since the trace begins) or -1.5s (before its last event)"
     )]
     Unknown(String),
     /// Too far away.

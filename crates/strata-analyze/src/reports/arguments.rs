@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use strata_ctf::read::{Event, FieldInfo, Message, Reader, Scope, TimeRange, Visit};
-use strata_timeline::{begins_of, kernel_name};
+use strata_timeline::{begins_of, kernel_name, Source, Sources};
 
 use crate::render::line::Lines;
 use crate::short::values::{is_working_directory, socket_address};
@@ -37,12 +37,14 @@ fn look(
     is_name: impl Fn(&str) -> bool,
     (tid, of_call): (Option<i32>, bool),
 ) -> Option<String> {
+    let sources = Sources::new(reader).streams;
     let mut events = reader.events(TimeRange { from: time, to: time });
     let mut left = RECORDS_MAX;
     while let Some(message) = events.next() {
         let Message::Event(event) = message else { continue };
         left = left.checked_sub(1)?;
-        if is_name(event.class().name()) && tid.is_none_or(|tid| is_of(&event, tid)) {
+        let source = sources.get(event.stream().index());
+        if is_name(event.class().name()) && tid.is_none_or(|tid| is_of(&event, source, tid)) {
             let mut text = Text { of_call, ..Text::default() };
             event.visit(Scope::Payload, &mut text);
             return Some(text.finish());
@@ -51,11 +53,13 @@ fn look(
     None
 }
 
-/// Whether the record does not say that it is another thread's.
-fn is_of(event: &Event<'_>, tid: i32) -> bool {
+/// Whether the record does not say that it is another thread's. In a PID namespace of its own, a program knows its threads
+/// by other numbers: those say nothing.
+fn is_of(event: &Event<'_>, source: Option<&Source>, tid: i32) -> bool {
     let field = ["tid", "perf_tid", "vtid"].iter().find_map(|name| event.class().find(name));
     let found = field.and_then(|field| event.integer(&field));
-    found.is_none_or(|found| found == i64::from(tid))
+    let known = source.map_or(found, |source| source.thread(found).0);
+    known.is_none_or(|known| known == i64::from(tid))
 }
 
 /// Fields as a person reads them.

@@ -152,7 +152,7 @@ pub struct FileCounter {
 }
 
 /// What a call is about.
-fn object_of(world: &World, call: &Call) -> Object {
+pub(crate) fn object_of(world: &World, call: &Call) -> Object {
     let by_path = matches!(world.calls.kind(call.call), CallKind::Address | CallKind::Open);
     match call.object {
         Object::File(_) if !by_path || call.path == Name::NONE => call.object,
@@ -292,7 +292,8 @@ fn count(row: &mut Row, world: &World, call: &Call, sides: &[Side]) {
     }
 }
 
-fn name_of(world: &World, object: Object) -> (&'static str, String) {
+/// The kind of it, and its text; both empty: it is nothing that has a descriptor.
+pub(crate) fn name_of(world: &World, object: Object) -> (&'static str, String) {
     match object {
         Object::File(name) => {
             let kind = match world.names.kind(name) {

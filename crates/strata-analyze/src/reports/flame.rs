@@ -10,7 +10,7 @@ use super::frames::{FrameId, Frames, StackScopes};
 use super::label::Label;
 use super::left::{is_switch, waits_since, Left};
 use crate::debug_info::recorder::is_sample;
-use crate::debug_info::SourceOptions;
+use crate::debug_info::Source;
 
 /// Stacks that are told apart, and classes of records with processes; what is more is in one of its process, and of nobody.
 const STACKS_MAX: usize = 1 << 18;
@@ -126,8 +126,8 @@ pub struct FlameMaker {
 impl FlameMaker {
     /// Of this time, by these weights.
     #[must_use]
-    pub fn new(range: TimeRange, weigh: Weigh, options: &SourceOptions) -> FlameMaker {
-        let mut frames = Frames::new(options);
+    pub fn new(range: TimeRange, weigh: Weigh, source: Source) -> FlameMaker {
+        let mut frames = Frames::new(source);
         // What frames are called that are too many.
         frames.of("[others]");
         FlameMaker {
@@ -185,7 +185,7 @@ impl FlameMaker {
         who: Option<ThreadId>,
     ) -> (Stack, bool) {
         let process = who.map(|who| world.process_of(who));
-        let pid = process.and_then(|process| world.threads.get(process)).map(|it| it.tid.into());
+        let pid = who.and_then(|who| self.frames.process(world, event, who));
         let (frames, is_any) = self.frames.stack(event, scopes, pid);
         ((process, frames), is_any)
     }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use strata_ctf::read::{Event, EventClass, FieldInfo, Scope, Visit};
+use strata_timeline::{ThreadId, World};
 
 use crate::debug_info::recorder::{frames_of_recorder, is_sample};
-use crate::debug_info::{Source, SourceOptions};
+use crate::debug_info::Source;
 
 /// Addresses of one stack that are looked at.
 const DEPTH_MAX: usize = 512;
@@ -33,11 +34,11 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// By the files that these options find.
+    /// By what is found so.
     #[must_use]
-    pub fn new(options: &SourceOptions) -> Frames {
+    pub fn new(source: Source) -> Frames {
         let (names, numbers, known) = (Vec::new(), HashMap::new(), HashMap::new());
-        Frames { names, numbers, source: Source::new(options), version: 0, known }
+        Frames { names, numbers, source, version: 0, known }
     }
 
     /// All records are to be told: some say what a process has loaded.
@@ -46,6 +47,17 @@ impl Frames {
         if self.source.version() != self.version {
             self.version = self.source.version();
             self.known.clear();
+        }
+    }
+
+    /// The number of a thread's process, whose addresses those of its stacks are: also where that is said only behind the
+    /// event.
+    #[must_use]
+    pub fn process(&self, world: &World, event: &Event<'_>, who: ThreadId) -> Option<i64> {
+        let number = |id| world.threads.get(id).map(|thread| thread.tid.into());
+        match world.threads.get(who)?.main {
+            Some(main) => number(main),
+            None => number(who).map(|tid| self.source.process_of(event, tid).unwrap_or(tid)),
         }
     }
 

@@ -102,7 +102,7 @@ pub struct IrqCounter {
 }
 
 /// Whether it is a softirq, and its number.
-pub(super) fn number_of(which: Interrupt) -> (bool, i32) {
+pub(crate) fn number_of(which: Interrupt) -> (bool, i32) {
     match which {
         Interrupt::Device(number) => (false, number),
         Interrupt::Softirq(number) => (true, number.into()),
@@ -110,7 +110,7 @@ pub(super) fn number_of(which: Interrupt) -> (bool, i32) {
 }
 
 /// As rows have it.
-pub(super) fn kind(is_softirq: bool) -> &'static str {
+pub(crate) fn kind(is_softirq: bool) -> &'static str {
     match is_softirq {
         true => "softirq",
         false => "irq",
@@ -118,7 +118,7 @@ pub(super) fn kind(is_softirq: bool) -> &'static str {
 }
 
 /// Who serves it, the softirq's name; empty: not known.
-pub(super) fn name_of(world: &World, machine: u8, is_softirq: bool, number: i32) -> String {
+pub(crate) fn name_of(world: &World, machine: u8, is_softirq: bool, number: i32) -> String {
     match is_softirq {
         true => {
             let name = usize::try_from(number).ok().and_then(|at| SOFTIRQS.get(at));

@@ -95,7 +95,7 @@ pub struct Part {
     pub ended_by: &'static str,
     /// Which device, if it was one.
     pub device: Option<Device>,
-    /// How many.
+    /// Waits that ended so.
     pub count: u64,
     /// How long, all together \[ns\].
     pub total: u64,

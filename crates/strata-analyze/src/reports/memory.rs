@@ -9,7 +9,7 @@ use strata_timeline::{is_kernel, Call, Observer, ThreadId, World};
 use super::frames::{FrameId, Frames};
 use super::label::Label;
 use super::sums::{Fields, Sum, Sums};
-use crate::debug_info::SourceOptions;
+use crate::debug_info::Source;
 
 /// Allocations that are there at once; some 64 bytes each.
 const LIVE_MAX: usize = 1 << 21;
@@ -338,8 +338,8 @@ pub struct MemoryCounter {
 impl MemoryCounter {
     /// Of this time. All before it is looked at, too: what is left of it is left.
     #[must_use]
-    pub fn new(range: TimeRange, options: &SourceOptions) -> MemoryCounter {
-        let mut frames = Frames::new(options);
+    pub fn new(range: TimeRange, source: Source) -> MemoryCounter {
+        let mut frames = Frames::new(source);
         frames.of("[others]");
         MemoryCounter {
             range,

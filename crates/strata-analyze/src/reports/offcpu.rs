@@ -12,7 +12,7 @@ use super::left::{is_switch, waits_since, Left};
 use super::longest::{Kept, Longest};
 use super::threads::{join_waits, sort_waits, wait, wait_of, Wait, Waited};
 use super::times::Times;
-use crate::debug_info::SourceOptions;
+use crate::debug_info::Source;
 
 /// Stacks that are told apart.
 const STACKS_MAX: usize = 1 << 16;
@@ -97,12 +97,8 @@ pub struct OffCpuCounter {
 impl OffCpuCounter {
     /// In this time, with so many of the longest waits.
     #[must_use]
-    pub fn new(
-        range: TimeRange,
-        longest: impl Into<Kept>,
-        options: &SourceOptions,
-    ) -> OffCpuCounter {
-        let mut frames = Frames::new(options);
+    pub fn new(range: TimeRange, longest: impl Into<Kept>, source: Source) -> OffCpuCounter {
+        let mut frames = Frames::new(source);
         // What frames are called that are too many.
         frames.of("[others]");
         let none: Arc<[FrameId]> = Arc::new([frames.no_stack()]);
@@ -244,8 +240,7 @@ impl Observer for OffCpuCounter {
         let Some(scopes) = self.scopes(event) else { return };
         let Some(who) = who else { return };
         let Some(since) = waits_since(world, event, who) else { return };
-        let process = world.threads.get(world.process_of(who));
-        let pid = process.map(|process| process.tid.into());
+        let pid = self.frames.process(world, event, who);
         let (stack, is_any) = self.frames.stack(event, scopes, pid);
         let number = if is_any { self.number(&stack) } else { Some(NO_STACK) };
         self.left.put(who, number, since);
@@ -277,7 +272,7 @@ mod tests {
 
     #[test]
     fn stacks_have_numbers_up_to_the_limit() {
-        let mut counter = OffCpuCounter::new(TimeRange::ALL, 0, &SourceOptions::default());
+        let mut counter = OffCpuCounter::new(TimeRange::ALL, 0, Source::default());
         let last = STACKS_MAX as u32 - 1;
         for frame in 1..=last {
             assert_eq!(counter.number(&[frame, frame]), Some(frame));

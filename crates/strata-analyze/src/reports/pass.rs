@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use strata_ctf::read::{Damage, Message, Reader, Selection, TimeRange};
 use strata_timeline::{Observer, Timeline};
 
+use crate::ahead::first_steps;
+
 /// Messages between two looks whether to go on.
 const CHUNK: u32 = 1 << 16;
 
@@ -37,7 +39,7 @@ pub struct Passed {
 }
 
 /// Tell `seen` all of it. `go_on` is told how many bytes were read so far, and says whether to go on; if not, there is
-/// no result. `damage` is told what cannot be read.
+/// no result. `damage` is told what cannot be read, also what was found when the traces were opened.
 pub fn pass<O: Observer>(
     reader: &Reader,
     asked: &Asked,
@@ -60,6 +62,13 @@ pub fn pass_on<O: Observer>(
     let mut selection = asked.selection.clone();
     let mut passed = Passed { timeline, records: 0, discarded: 0, damage: 0 };
     passed.timeline.count_hidden_from(asked.range.from);
+    let first = first_steps(reader, TimeRange::ALL, &|| !go_on(0));
+    passed.timeline.begin(&first.unwrap_or_default());
+    let mut found = |found: &Damage, passed: &mut Passed| {
+        passed.damage += u64::from(!found.is_note() && !found.is_remark());
+        damage(found);
+    };
+    reader.damage().iter().for_each(|damage| found(damage, &mut passed));
     let mut events = reader.events(TimeRange { from: i64::MIN, to: asked.range.to });
     loop {
         let mut left = CHUNK;
@@ -77,9 +86,12 @@ pub fn pass_on<O: Observer>(
                     passed.discarded = passed.discarded.saturating_add(discarded.count);
                     passed.timeline.discarded(&discarded);
                 }
-                Message::Damage(found) => {
-                    passed.damage += u64::from(!found.is_note() && !found.is_remark());
-                    damage(found);
+                Message::Damage(damage) => {
+                    found(damage, &mut passed);
+                    // What threads did since then is not known.
+                    if let Some(stream) = reader.stream_of(damage).filter(|_| !damage.is_note()) {
+                        passed.timeline.gap(stream.index(), None, None);
+                    }
                 }
                 Message::Packet(_) => {}
             }

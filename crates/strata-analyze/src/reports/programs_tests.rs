@@ -9,7 +9,7 @@ use super::memory::{Memory, MemoryCounter};
 use super::spans::{By, SpanCounter, Spans, Waiting};
 use super::wait::History;
 use super::{fields, idle_rules, pass_on, span_roles, Asked, Passed};
-use crate::debug_info::SourceOptions;
+use crate::debug_info::Source;
 use crate::hand_tests::V::{Text, I64, U32, U64, U8};
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
 use crate::perfetto::PairRule;
@@ -172,7 +172,7 @@ fn spans_of_a_name_are_numbered_by_their_length() {
 }
 
 fn flame(reader: &Reader, weigh: Weigh) -> Flame {
-    let mut maker = FlameMaker::new(TimeRange::ALL, weigh, &SourceOptions::default());
+    let mut maker = FlameMaker::new(TimeRange::ALL, weigh, Source::default());
     let passed = run(reader, &[], &mut maker);
     maker.finish(passed.timeline.world(), &|_| true)
 }
@@ -323,7 +323,7 @@ fn memory_that_is_left_is_of_the_call_that_asked_for_it() {
 }
 
 fn memory(reader: &Reader) -> Memory {
-    let mut counter = MemoryCounter::new(TimeRange::ALL, &SourceOptions::default());
+    let mut counter = MemoryCounter::new(TimeRange::ALL, Source::default());
     let passed = run(reader, &[], &mut counter);
     counter.finish(passed.timeline.world())
 }

@@ -321,7 +321,8 @@ impl SpanCounter {
     }
 }
 
-fn key_text(key: &SpanKey) -> String {
+/// What tells a span from others, as text.
+pub(crate) fn key_text(key: &SpanKey) -> String {
     match key {
         SpanKey::Number(number) => number.to_string(),
         SpanKey::Real(bits) => f64::from_bits(*bits).to_string(),

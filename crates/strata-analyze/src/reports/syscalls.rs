@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use strata_ctf::read::TimeRange;
-use strata_timeline::{Call, CallId, Observer, ThreadId, Unpaired, World};
+use strata_timeline::{Call, CallId, Observer, ThreadId, Unpaired, UnpairedCall, World};
 
 use super::histogram::Histogram;
 use super::label::Label;
@@ -260,19 +260,12 @@ impl Observer for Counter {
         self.slowest.add(nanos, call.begin, Some(call.thread), what);
     }
 
-    fn unpaired(
-        &mut self,
-        world: &World,
-        thread: ThreadId,
-        _: CallId,
-        why: Unpaired,
-        selected: bool,
-    ) {
-        if !selected || !self.range.contains(world.now) {
+    fn unpaired(&mut self, world: &World, call: &UnpairedCall) {
+        if !call.selected || !self.range.contains(world.now) {
             return;
         }
-        let counts = self.unpaired.entry(thread).or_default();
-        let count = match why {
+        let counts = self.unpaired.entry(call.thread).or_default();
+        let count = match call.why {
             Unpaired::NoBegin => &mut counts.no_begin,
             Unpaired::NoEnd => &mut counts.no_end,
             Unpaired::Gap => &mut counts.gap,

@@ -1,5 +1,6 @@
 //! Reports of traces by hand: what they must say is known by construction.
 
+mod before;
 mod blocked;
 mod fields;
 mod flames;

@@ -429,15 +429,20 @@ pub(super) fn wait_of(world: &World, id: ThreadId, reason: Option<Reason>) -> Wa
             Object::File(name) => world.names.text(name),
             Object::Address(address) => format!("{address:#x}"),
         },
-        sleep: match (reason.object, reason.sleep) {
-            (Object::Fault, _) => "page fault",
-            (_, Sleep::Interruptible) => "sleep",
-            (_, Sleep::Uninterruptible) => "uninterruptible",
-            (_, Sleep::Stopped) => "stopped",
-            (_, Sleep::Idle) => "idle",
-            (_, Sleep::Other) => "",
-        },
+        sleep: sleep_of(reason),
         ..Wait::default()
+    }
+}
+
+/// How a thread slept, or what else is known; empty: nothing.
+pub(crate) fn sleep_of(reason: Reason) -> &'static str {
+    match (reason.object, reason.sleep) {
+        (Object::Fault, _) => "page fault",
+        (_, Sleep::Interruptible) => "sleep",
+        (_, Sleep::Uninterruptible) => "uninterruptible",
+        (_, Sleep::Stopped) => "stopped",
+        (_, Sleep::Idle) => "idle",
+        (_, Sleep::Other) => "",
     }
 }
 
@@ -457,7 +462,7 @@ pub(super) fn ended_wait(
 }
 
 /// Who ends waits, if it is no thread.
-pub(super) fn ended_by(waker: Waker) -> &'static str {
+pub(crate) fn ended_by(waker: Waker) -> &'static str {
     match waker {
         Waker::Unknown => "",
         Waker::Thread { .. } => "thread",

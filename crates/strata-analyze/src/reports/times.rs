@@ -5,7 +5,7 @@ use super::histogram::Histogram;
 /// Some lengths of time.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// How many.
+    /// Lengths of time that were added.
     pub count: u64,
     /// All together \[ns\].
     pub total: u64,

@@ -35,7 +35,7 @@ pub enum Why {
 pub struct Stall {
     /// The guest's.
     pub label: Label,
-    /// Why.
+    /// Why the virtual CPU did not run.
     pub why: Why,
     /// Of the thread of the host that is the virtual CPU.
     pub virtual_cpu: Label,

@@ -1,18 +1,22 @@
 //! What a class of event records is to this format: an end of a system call, news of threads, or any other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
+use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Trace, Value};
+use strata_model::syscalls::{name_of, Architecture};
 use strata_model::EnvValue;
-use strata_timeline::{is_kernel, kernel_name, CallEnd, StepPlan, Steps, Whose};
+use strata_timeline::{
+    architecture, is_kernel, kernel_name, CallEnd, NumberedEnd, StepPlan, Steps, Whose,
+};
 
 use super::key::Key;
+use crate::mix::Mix;
 use crate::render::escape;
 use crate::render::shown::{Part, Shown};
 use crate::render::FieldList;
 
 /// Calls that do not return.
-const WITHOUT_RETURN: [&str; 2] = ["exit", "exit_group"];
+const WITHOUT_RETURN: [&[u8]; 2] = [b"exit", b"exit_group"];
 
 /// Records of what was there when recording began begin so.
 const STATE_DUMPS: [&str; 2] = ["lttng_statedump_", "lttng_ust_statedump:"];
@@ -40,33 +44,88 @@ const COMMON: [&str; 9] = [
 /// A system call of a trace, by the order in which they come.
 pub(super) type CallId = usize;
 
+/// What is known of a call.
+#[derive(Debug, Default)]
+struct Known {
+    /// As it is shown.
+    name: Vec<u8>,
+    /// Whose ends are those of this call, by number: that says which can never be selected.
+    among: Option<CallId>,
+    never: [bool; 2],
+}
+
 /// Which calls there are, and of which an end can never be selected.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     ids: HashMap<(usize, String), CallId>,
-    never: Vec<[bool; 2]>,
+    /// By trace and number, and whether the record is of the begin; `None`: the trace has that call by its name.
+    numbered: HashMap<(usize, i64, bool), Option<CallId>, Mix>,
+    known: Vec<Known>,
 }
 
 impl Calls {
     fn id(&mut self, trace: usize, name: &str) -> CallId {
-        let next = self.never.len();
+        let next = self.known.len();
         let id = *self.ids.entry((trace, name.to_owned())).or_insert(next);
         if id == next {
-            self.never.push([false; 2]);
+            let mut shown = Vec::new();
+            escape::tame_text(&mut shown, name.as_bytes());
+            self.known.push(Known { name: shown, ..Known::default() });
         }
         id
     }
 
+    /// Its name, as it is shown.
+    pub(super) fn name(&self, id: CallId) -> &[u8] {
+        self.known.get(id).map_or(&[], |known| &known.name)
+    }
+
+    /// The call of a record that says its number; `None`: there is none of such a number, or it is shown by its name.
+    #[inline]
+    pub(super) fn numbered(&mut self, trace: usize, end: &Numbered, number: i64) -> Option<CallId> {
+        let key = (trace, number, end.begins);
+        if let Some(&id) = self.numbered.get(&key) {
+            return id;
+        }
+        let name = name_of(end.architecture, number, end.begins)?;
+        if end.named.contains(&*name) {
+            self.numbered.insert(key, None);
+            return None;
+        }
+        let id = self.id(trace, &name);
+        if let Some(known) = self.known.get_mut(id) {
+            known.among = Some(end.among);
+        }
+        self.numbered.insert(key, Some(id));
+        Some(id)
+    }
+
     /// No record of this end is ever selected.
     pub(super) fn rule_out(&mut self, id: CallId, is_exit: bool) {
-        if let Some(never) = self.never.get_mut(id) {
-            never[usize::from(is_exit)] = true;
+        if let Some(known) = self.known.get_mut(id) {
+            known.never[usize::from(is_exit)] = true;
         }
     }
 
     pub(super) fn is_ruled_out(&self, id: CallId, is_exit: bool) -> bool {
-        self.never.get(id).is_some_and(|never| never[usize::from(is_exit)])
+        let of = self.known.get(id).and_then(|known| known.among).unwrap_or(id);
+        self.known.get(of).is_some_and(|known| known.never[usize::from(is_exit)])
     }
+}
+
+/// An end of a call that has a number and no name.
+#[derive(Debug)]
+pub(super) struct Numbered {
+    pub(super) number: FieldRef,
+    pub(super) ret: Option<FieldRef>,
+    pub(super) begins: bool,
+    architecture: Option<Architecture>,
+    /// Calls that the trace has by their names, too.
+    named: HashSet<String>,
+    /// Stands for all calls of the trace that have numbers.
+    pub(super) among: CallId,
+    /// What the record has besides.
+    pub(super) rest: PartPlan,
 }
 
 /// What a record does.
@@ -76,6 +135,8 @@ pub(super) enum Role {
     Entry { id: CallId, returns: bool, program: Option<FieldRef> },
     /// It returns.
     Exit { id: CallId, ret: Option<FieldRef>, is_execve: bool },
+    /// Either of a call whose number it says.
+    Numbered(Numbered),
     /// The text of an argument, which could not be read at its call's entry.
     Late { argument: FieldRef, text: FieldRef },
     /// Another thread runs from now on.
@@ -108,7 +169,7 @@ pub(super) struct PartPlan {
 #[derive(Debug)]
 pub(super) struct Class {
     pub(super) role: Role,
-    /// The event's name, or the call's; as it is shown.
+    /// The event's name, as it is shown.
     pub(super) name: Vec<u8>,
     pub(super) trace: usize,
     /// The thread that has recorded it.
@@ -127,9 +188,53 @@ pub(super) struct Class {
     pub(super) contexts: Vec<PartPlan>,
 }
 
+/// Whether a call of this name returns.
+pub(super) fn returns(name: &[u8]) -> bool {
+    !WITHOUT_RETURN.contains(&name.strip_prefix(b"compat_").unwrap_or(name))
+}
+
+/// Whether a call of this name begins another program.
+pub(super) fn is_execve(name: &[u8]) -> bool {
+    name.ends_with(b"execve")
+}
+
 /// The name of a call, and whether this is its exit.
 pub(super) fn call_of(name: &str) -> Option<(String, bool)> {
     CallEnd::of(name).map(|end| (end.full_name(), !end.begins))
+}
+
+/// `None`: it says no number.
+fn numbered(
+    class: &EventClass,
+    trace: &Trace,
+    fields: Option<&FieldList>,
+    calls: &mut Calls,
+) -> Option<Numbered> {
+    let schema = trace.schema();
+    if !is_kernel(schema) {
+        return None;
+    }
+    let NumberedEnd { number, result, begins } = NumberedEnd::of(class)?;
+    let events = schema.streams.iter().flat_map(|stream| &stream.events);
+    let named = events.filter_map(|event| Some(call_of(&event.name)?.0)).collect();
+    let mut hidden: Vec<&str> = COMMON.to_vec();
+    hidden.extend(NumberedEnd::FIELDS);
+    if !begins {
+        hidden.push("ret");
+    }
+    let payload = class.schema().payload.as_ref();
+    Some(Numbered {
+        number,
+        ret: result,
+        begins,
+        architecture: architecture(schema),
+        named,
+        among: calls.id(trace.index(), ""),
+        rest: PartPlan {
+            part: Part::Payload,
+            shown: Shown::brief(payload, Part::Payload, fields, &hidden),
+        },
+    })
 }
 
 /// The fields that say what threads are called.
@@ -187,14 +292,17 @@ impl Class {
         let role = match &call {
             Some((name, false)) => Role::Entry {
                 id: calls.id(trace.index(), name),
-                returns: !WITHOUT_RETURN.contains(&name.trim_start_matches("compat_")),
-                program: find("filename").filter(|_| name.ends_with("execve")),
+                returns: returns(name.as_bytes()),
+                program: find("filename").filter(|_| is_execve(name.as_bytes())),
             },
             Some((name, true)) => Role::Exit {
                 id: calls.id(trace.index(), name),
                 ret: find("ret"),
-                is_execve: name.ends_with("execve"),
+                is_execve: is_execve(name.as_bytes()),
             },
+            None if NumberedEnd::begins(class.name()).is_some() => {
+                numbered(class, trace, fields, calls).map_or(Role::Other, Role::Numbered)
+            }
             None => match (find("argument"), find("text")) {
                 (Some(argument), Some(text)) if short == "syscall_text" => {
                     Role::Late { argument, text }

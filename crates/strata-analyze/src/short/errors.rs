@@ -147,14 +147,14 @@ const RESTARTED: [(i64, &str); 4] = [
 ];
 
 /// What a call that has failed returns: the name of its error.
-pub(super) fn name(ret: i64) -> Option<&'static str> {
+pub(crate) fn name(ret: i64) -> Option<&'static str> {
     let number = ret.checked_neg()?;
     let known = usize::try_from(number).ok().and_then(|number| NAMES.get(number));
     known.copied().filter(|name| !name.is_empty())
 }
 
 /// The same of one that the program does not see.
-pub(super) fn restarted(ret: i64) -> Option<&'static str> {
+pub(crate) fn restarted(ret: i64) -> Option<&'static str> {
     let number = ret.checked_neg()?;
     RESTARTED.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }

@@ -7,7 +7,7 @@ use strata_ctf::read::{Event, EventClass, FieldRef};
 use strata_model::Base;
 use strata_timeline::{StepPlan, Steps};
 
-use super::call::{text, CallId, Calls, Class, PartPlan, Role};
+use super::call::{is_execve, returns, text, CallId, Calls, Class, PartPlan, Role};
 use super::key::Key;
 use super::late::{self, Unread};
 use super::result;
@@ -44,7 +44,7 @@ enum Kind {
     /// A line, whole.
     Line,
     /// A call.
-    Call { key: Key, id: CallId, class: usize, time: Option<i64>, state: State },
+    Call { key: Key, id: CallId, time: Option<i64>, state: State },
     /// No text of this unit.
     Mark(What),
 }
@@ -209,10 +209,14 @@ impl Short {
         let class = classes.get(index, || {
             let (calls, steps) = (&mut self.calls, &mut self.steps);
             let class = Class::new(event, self.fields.as_ref(), self.names_stacks, calls, steps);
-            if let Role::Entry { id, .. } | Role::Exit { id, .. } = class.role {
-                if !may_accept(event.class()) {
-                    self.calls.rule_out(id, matches!(class.role, Role::Exit { .. }));
-                }
+            let end = match &class.role {
+                Role::Entry { id, .. } => Some((*id, false)),
+                Role::Exit { id, .. } => Some((*id, true)),
+                Role::Numbered(end) => Some((end.among, !end.begins)),
+                _ => None,
+            };
+            if let Some((id, is_exit)) = end.filter(|_| !may_accept(event.class())) {
+                self.calls.rule_out(id, is_exit);
             }
             class
         });
@@ -240,16 +244,26 @@ impl Short {
         let key = self.key(event, class);
         match &class.role {
             Role::Entry { id, returns, program } => {
-                let may_be = wanted == Wanted::WithItsCall && !self.calls.is_ruled_out(*id, true);
-                let is_wanted = is_selected || may_be;
-                let call =
-                    Call { id: *id, returns: *returns, program: program.as_ref(), is_wanted };
-                self.entry(event, at, key, is_selected, class, &call)
+                let (program, rest) = (program.as_ref(), &class.payload);
+                let call = Call { id: *id, returns: *returns, program, rest };
+                self.entry(event, at, key, wanted, class, &call)
             }
             Role::Exit { id, ret, is_execve } => {
-                let ret = ret.as_ref();
-                let returned = Return { id: *id, ret, is_execve: *is_execve, wanted };
+                let (ret, rest) = (ret.as_ref(), &class.payload);
+                let returned = Return { id: *id, ret, is_execve: *is_execve, wanted, rest };
                 self.exit(event, at, key, class, &returned)
+            }
+            Role::Numbered(end) => {
+                let number = event.integer(&end.number);
+                let id = number.and_then(|number| self.calls.numbered(class.trace, end, number));
+                let Some(id) = id else { return self.other(event, at, key, is_selected, class) };
+                let (name, rest) = (self.calls.name(id), &end.rest);
+                if end.begins {
+                    let call = Call { id, returns: returns(name), program: None, rest };
+                    return self.entry(event, at, key, wanted, class, &call);
+                }
+                let (ret, is_execve) = (end.ret.as_ref(), is_execve(name));
+                self.exit(event, at, key, class, &Return { id, ret, is_execve, wanted, rest })
             }
             Role::Late { argument, text: field } => {
                 let read = usize::try_from(event.integer(argument).unwrap_or(-1)).ok();
@@ -395,13 +409,11 @@ impl Short {
     }
 
     fn name(&mut self, class: &Class) {
-        if self.colours {
-            self.text.extend_from_slice(b"\x1b[1;35m");
-        }
-        self.text.extend_from_slice(&class.name);
-        if self.colours {
-            self.text.extend_from_slice(b"\x1b[0m");
-        }
+        name(&mut self.text, &class.name, self.colours);
+    }
+
+    fn call_name(&mut self, id: CallId) {
+        name(&mut self.text, self.calls.name(id), self.colours);
     }
 
     /// ` {callstack=[...]}`, if there is something in a record's contexts.
@@ -466,10 +478,12 @@ impl Short {
         event: &Event<'_>,
         at: u64,
         key: Option<Key>,
-        is_selected: bool,
+        wanted: Wanted,
         class: &Class,
         call: &Call<'_>,
     ) -> u64 {
+        let is_selected = wanted == Wanted::Yes;
+        let may_be = wanted == Wanted::WithItsCall && !self.calls.is_ruled_out(call.id, true);
         if let Some(key) = key {
             let number = self.number;
             let thread = self.threads.entry(key).or_default();
@@ -481,15 +495,16 @@ impl Short {
                 self.mark(at, What::Begun(key));
             }
         }
-        if !call.is_wanted || self.closing || (!is_selected && !call.returns) {
+        let is_wanted = is_selected || may_be;
+        if !is_wanted || self.closing || (!is_selected && !call.returns) {
             return 0;
         }
         let begin = self.text.len();
         let hole = self.head(event, key, class);
-        self.name(class);
+        self.call_name(call.id);
         self.text.push(b'(');
         let mut brief = Brief::new(&mut self.text, true);
-        part(event, &class.payload, &mut brief);
+        part(event, call.rest, &mut brief);
         let unread = std::mem::take(&mut brief.unread);
         let mut paths = std::mem::take(&mut brief.descriptors);
         if !class.has_paths {
@@ -498,7 +513,7 @@ impl Short {
         paths.iter_mut().for_each(|(place, _)| *place -= begin);
         self.text.push(b')');
         self.contexts(event, class);
-        let (time, id, index) = (event.time(), call.id, event.class().index());
+        let (time, id) = (event.time(), call.id);
         let Some(key) = key.filter(|_| call.returns) else {
             if call.returns {
                 result::unfinished(&mut self.text, self.colours);
@@ -508,7 +523,7 @@ impl Short {
             self.push(begin, hole, at, is_selected, Kind::Line);
             return u64::from(is_selected);
         };
-        let kind = Kind::Call { key, id, class: index, time, state: State::Open };
+        let kind = Kind::Call { key, id, time, state: State::Open };
         let row = self.push(begin, hole, at, is_selected, kind);
         self.open.push(row);
         let program = call.program.and_then(|field| text(event, field));
@@ -567,7 +582,7 @@ impl Short {
                 if let Some(program) = program.filter(|_| has_succeeded) {
                     self.learn(key, program);
                 }
-                return self.end(event, at_row, is_selected, class, (returned.ret, ret));
+                return self.end(event, at_row, class, returned, ret);
             }
         }
         self.abandon(open);
@@ -580,10 +595,10 @@ impl Short {
         let begin = self.text.len();
         let hole = self.head(event, key, class);
         self.text.extend_from_slice(b"<... ");
-        self.name(class);
+        self.call_name(returned.id);
         self.text.extend_from_slice(b" resumed>");
         let middle = self.text.len();
-        self.result(event, class, (returned.ret, ret));
+        self.result(event, class, returned, ret);
         let taken = self.taken(begin, middle, hole);
         let result = self.text.as_bytes().get(middle..).unwrap_or_default().to_vec();
         self.text.drop_last(self.text.len() - begin);
@@ -606,7 +621,7 @@ impl Short {
         }
         let close = Close {
             key,
-            call: class.name.clone(),
+            call: self.calls.name(returned.id).to_vec(),
             line: taken,
             result,
             time: event.time(),
@@ -624,13 +639,13 @@ impl Short {
     }
 
     /// ` = 3`, and what else the call has given back.
-    fn result(&mut self, event: &Event<'_>, class: &Class, ret: (Option<&FieldRef>, Option<i64>)) {
-        let base = ret.0.map_or(Base::Ten, |field| field.info().base);
-        result::write(&mut self.text, &class.name, ret.1, base, self.colours);
+    fn result(&mut self, event: &Event<'_>, class: &Class, of: &Return<'_>, ret: Option<i64>) {
+        let base = of.ret.map_or(Base::Ten, |field| field.info().base);
+        result::write(&mut self.text, self.calls.name(of.id), ret, base, self.colours);
         let begin = self.text.len();
         self.text.extend_from_slice(b" {");
         let mut brief = Brief::new(&mut self.text, false);
-        part(event, &class.payload, &mut brief);
+        part(event, of.rest, &mut brief);
         match brief.is_empty() {
             true => self.text.drop_last(self.text.len() - begin),
             false => self.text.push(b'}'),
@@ -643,12 +658,13 @@ impl Short {
         &mut self,
         event: &Event<'_>,
         at: u32,
-        is_selected: bool,
         class: &Class,
-        ret: (Option<&FieldRef>, Option<i64>),
+        returned: &Return<'_>,
+        ret: Option<i64>,
     ) -> u64 {
+        let is_selected = returned.wanted == Wanted::Yes;
         let begin = self.text.len();
-        self.result(event, class, ret);
+        self.result(event, class, returned, ret);
         let Some(row) = self.rows.get_mut(at as usize) else { return 0 };
         if let Kind::Call { time, state, .. } = &mut row.kind {
             result::duration(&mut self.text, *time, event.time());
@@ -769,18 +785,14 @@ impl Short {
                     continue;
                 }
                 Kind::Line => (State::Done, None),
-                Kind::Call { key, class, time, state: State::Open, .. } => {
+                Kind::Call { key, id, time, state: State::Open } => {
                     if let Some(thread) = self.threads.get_mut(&key) {
                         thread.open = None;
                     }
                     let extra = row.extra.map(|extra| *extra).unwrap_or_default();
                     let open = Open {
                         key,
-                        call: self
-                            .classes
-                            .find(class)
-                            .map(|class| class.name.clone())
-                            .unwrap_or_default(),
+                        call: self.calls.name(id).to_vec(),
                         line: Line {
                             bytes: bytes(&row.text).to_vec(),
                             hole: row.hole,
@@ -838,8 +850,8 @@ struct Call<'f> {
     id: CallId,
     returns: bool,
     program: Option<&'f FieldRef>,
-    /// Whether it may be shown.
-    is_wanted: bool,
+    /// Its arguments.
+    rest: &'f PartPlan,
 }
 
 /// The same of one that returns.
@@ -848,6 +860,19 @@ struct Return<'f> {
     ret: Option<&'f FieldRef>,
     is_execve: bool,
     wanted: Wanted,
+    /// What it has given back besides.
+    rest: &'f PartPlan,
+}
+
+/// The name of an event, or a call.
+fn name(out: &mut Lines, name: &[u8], colours: bool) {
+    if colours {
+        out.extend_from_slice(b"\x1b[1;35m");
+    }
+    out.extend_from_slice(name);
+    if colours {
+        out.extend_from_slice(b"\x1b[0m");
+    }
 }
 
 /// The fields of a part.

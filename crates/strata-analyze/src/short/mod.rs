@@ -10,7 +10,7 @@
 
 mod call;
 mod cut;
-mod errors;
+pub(crate) mod errors;
 mod join;
 mod key;
 mod late;

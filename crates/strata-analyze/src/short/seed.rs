@@ -4,27 +4,23 @@
 use std::collections::{HashMap, HashSet};
 
 use strata_ctf::read::{Event, FieldRef, Message, Reader, Scope, TimeRange};
-use strata_timeline::{is_kernel, Follower, Step, StepPlan, Steps, Whose};
+use strata_timeline::{Follower, Steps};
 
 use super::call::{call_of, text, told, Told};
 use super::key::Key;
 use super::who::Comm;
+use crate::ahead::{first_steps, Taker, AHEAD};
 
 /// Records that are looked at: what was there when recording began is said by the first ones. Of descriptors nothing is
 /// known where there are more before those that are shown.
 const BEFORE: usize = 1 << 21;
-
-/// Records of those that are shown that are looked at: what was there is said while recording begins.
-const AHEAD: usize = 1 << 14;
 
 /// What records of a class say.
 struct Says {
     told: Vec<Told>,
     /// The thread of an `execve` that returns: it has another name then.
     executed: Option<FieldRef>,
-    /// Whose they are.
-    tid: Option<FieldRef>,
-    step: Option<StepPlan>,
+    steps: Taker,
 }
 
 impl Says {
@@ -34,15 +30,7 @@ impl Says {
         let tid = || class.find_in(Scope::CommonContext, "tid");
         let executed =
             call_of(class.name()).filter(|call| is_execve(call.clone())).and_then(|_| tid());
-        let whose = Whose::new(class, is_kernel(trace.schema()));
-        Says { told: told(class), executed, tid: whose.tid, step: steps.plan(class, trace) }
-    }
-
-    /// What a record does to descriptors, and whose thread it is.
-    fn step(&self, event: &Event<'_>, steps: &mut Steps) -> Option<(usize, Option<i64>, Step)> {
-        let step = steps.step(self.step.as_ref()?, event)?;
-        let tid = self.tid.as_ref().and_then(|tid| event.integer(tid));
-        Some((event.stream().trace().index(), tid, step))
+        Says { told: told(class), executed, steps: Taker::new(class, trace, steps) }
     }
 }
 
@@ -60,20 +48,22 @@ impl Seed {
         let mut seed = Seed { names, descriptors };
         if let Some(to) = range.from.checked_sub(1) {
             let before = TimeRange { from: i64::MIN, to };
-            let is_begun = first_steps(reader, before, stop, &mut seed.descriptors);
+            let first = first_steps(reader, before, stop);
+            let is_begun = first.is_some();
+            seed.descriptors.begin(&first.unwrap_or_default());
             let is_all = each(reader, before, false, stop, &mut |event, says, steps| {
                 seed.before(event, says);
-                if let Some((trace, tid, step)) = says.step(event, steps) {
+                if let Some((trace, tid, step)) = says.steps.take(event, steps) {
                     seed.descriptors.follow(trace, tid, &step);
                 }
             });
             if !is_all {
                 seed.descriptors = Follower::new(reader);
             } else if !is_begun {
-                first_steps(reader, range, stop, &mut seed.descriptors);
+                seed.begin(reader, range, stop);
             }
         } else {
-            first_steps(reader, range, stop, &mut seed.descriptors);
+            seed.begin(reader, range, stop);
         }
         // Of these nobody knows what they were called first.
         let mut unknown = HashSet::new();
@@ -81,6 +71,11 @@ impl Seed {
             seed.ahead(event, says, &mut unknown);
         });
         seed
+    }
+
+    /// What was open when recording began is what the first records of those that are shown say.
+    fn begin(&mut self, reader: &Reader, range: TimeRange, stop: &(dyn Fn() -> bool + Sync)) {
+        self.descriptors.begin(&first_steps(reader, range, stop).unwrap_or_default());
     }
 
     /// A record in front of those that are shown.
@@ -122,22 +117,6 @@ fn name(event: &Event<'_>, told: &Told) -> Option<Comm> {
         true => Comm::of_program(name),
         false => Comm::new(name),
     }
-}
-
-/// What was open when recording began, as the first records of the trace say; whether there are any.
-fn first_steps(
-    reader: &Reader,
-    range: TimeRange,
-    stop: &(dyn Fn() -> bool + Sync),
-    descriptors: &mut Follower,
-) -> bool {
-    let (mut first, mut any) = (Vec::new(), false);
-    each(reader, range, true, stop, &mut |event, says, steps| {
-        any = true;
-        first.extend(says.step(event, steps));
-    });
-    descriptors.begin(&first);
-    any
 }
 
 /// Look at the first records of a time; ahead, up to where some are not there. Whether these were all.

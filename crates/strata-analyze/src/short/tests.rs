@@ -415,3 +415,78 @@ fn long_calls_are_the_same_by_any_number_of_threads() {
     assert_eq!(cut.lines().count(), times.len());
     assert!(cut.lines().all(|line| line.chars().count() <= 40));
 }
+
+/// Calls of perf's trace, which have numbers: of a machine, with other events, and records of thread 7.
+fn numbered(machine: &str, others: &[(&str, &str)], records: &[Record<'_>]) -> Hand {
+    let hand = Hand::new();
+    let mut events = vec![
+        ("raw_syscalls:sys_enter", "u32 common_pid; i64 id; u64 args[2];"),
+        ("raw_syscalls:sys_exit", "u32 common_pid; i64 id; i64 ret;"),
+    ];
+    events.extend(others);
+    let text = metadata(&format!("machine = \"{machine}\";"), "", &events);
+    hand.trace("p", &text, &[Packets::new(0).packet(records)]);
+    hand
+}
+
+#[test]
+fn calls_that_have_numbers_are_lines_with_their_names_as_the_machine_numbers_them() {
+    let seven = V::U32(7);
+    let enter = |number| [seven, V::I64(number), V::U64(3), V::U64(9)];
+    let leave = |number, ret| [seven, V::I64(number), V::I64(ret)];
+    let (read, exit) = (enter(0), enter(60));
+    let (done, failed, other) = (leave(0, 12), leave(0, -11), leave(1, 5));
+    // Of x32, of a signal's handler that returns, of a program of 32 bits, and none.
+    let (x32, x32_done) = (enter(0x4000_0027), leave(0x4000_0027, 7));
+    let (returns, returned) = (enter(15), leave(-1, 0));
+    let (narrow, narrow_done) = (enter(403), leave(403, 0));
+    let none = enter(99_999);
+    let records: [Record<'_>; 13] = [
+        (0, 1, &read),
+        (1, 2, &done),
+        (0, 3, &read),
+        (1, 4, &other),
+        (1, 5, &failed),
+        (0, 6, &x32),
+        (1, 7, &x32_done),
+        (0, 8, &returns),
+        (1, 9, &returned),
+        (0, 10, &narrow),
+        (1, 11, &narrow_done),
+        (0, 12, &none),
+        (0, 13, &exit),
+    ];
+    let found = lines(&numbered("x86_64", &[], &records), &Asked::default());
+    let wanted = [
+        "?/7 read(args=[3, 9]) = 12 <1ns>",
+        "?/7 read(args=[3, 9]) <unfinished ...>",
+        "?/7 <... write resumed> = 5",
+        "?/7 <... read resumed> = -1 EAGAIN",
+        "?/7 getpid(args=[3, 9]) = 7 <1ns>",
+        "?/7 rt_sigreturn(args=[3, 9]) = 0 <1ns>",
+        "?/7 syscall_403(args=[3, 9]) = 0 <1ns>",
+        "?/7 raw_syscalls:sys_enter{id=99999, args=[3, 9]}",
+        "?/7 exit(args=[3, 9]) = ?",
+    ];
+    assert_eq!(found, wanted);
+    let of = |machine| lines(&numbered(machine, &[], &records[..2]), &Asked::default());
+    assert_eq!(of("aarch64"), ["?/7 io_setup(args=[3, 9]) = 12 <1ns>"]);
+    assert_eq!(of("s390x"), ["?/7 syscall_0(args=[3, 9]) = 12 <1ns>"]);
+    // Where the same calls have names they are what is shown; others keep theirs.
+    let named = [("syscalls:sys_enter_read", "u32 common_pid; u64 fd;")];
+    let both = lines(&numbered("x86_64", &named, &records[..7]), &Asked::default());
+    assert_eq!(both[0], "?/7 raw_syscalls:sys_enter{id=0, args=[3, 9]}");
+    assert_eq!(both[1], "?/7 raw_syscalls:sys_exit{id=0, ret=12}");
+    assert_eq!(both.last().unwrap(), "?/7 getpid(args=[3, 9]) = 7 <1ns>");
+}
+
+#[test]
+fn end_that_a_filter_never_selects_is_not_waited_for_of_calls_that_have_numbers_either() {
+    let seven = V::U32(7);
+    let (enter, leave) = ([seven, V::I64(0), V::U64(3), V::U64(9)], [seven, V::I64(0), V::I64(-5)]);
+    let hand = numbered("x86_64", &[], &[(0, 1, &enter), (1, 2, &leave)]);
+    let of = |filter| lines(&hand, &Asked { filter: Some(filter), ..Asked::default() });
+    assert_eq!(of("ret < 0"), ["?/7 read(args=[3, 9]) = -1 EIO <1ns>"]);
+    assert_eq!(of("id == 0 && ret == 0"), [""; 0]);
+    assert_eq!(of("raw_syscalls:sys_enter"), ["?/7 read(args=[3, 9]) = -1 EIO <1ns>"]);
+}

@@ -16,7 +16,7 @@ pub enum AbsentKind {
 pub struct AbsentRange {
     /// Records or packets.
     pub kind: AbsentKind,
-    /// How many.
+    /// How many records or packets are absent.
     pub count: u64,
     /// When: between the ends of the packets around; `None`: these have no times.
     pub span: Option<Span>,

@@ -78,7 +78,7 @@ pub struct Span {
 /// How many records, and how large they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Records {
-    /// How many.
+    /// Event records.
     pub records: u64,
     /// All together, with their headers \[byte\].
     pub bytes: u64,
@@ -93,7 +93,7 @@ pub struct Records {
 pub struct EventStats {
     /// `provider:name`, as the metadata has it.
     pub name: String,
-    /// How many.
+    /// Its records, and their sizes.
     pub count: Records,
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{json, Value};
-use strata_analyze::debug_info::SourceOptions;
+use strata_analyze::debug_info::{Source, SourceOptions};
 use strata_analyze::perfetto::PairRule;
 use strata_analyze::reports::{idle_rules, pass_on, span_roles, Asked, Passed};
 use strata_ctf::read::{Reader, Selection, TimeRange};
@@ -123,8 +123,12 @@ impl NamesFlags {
         self.options() != SourceOptions::default()
     }
 
-    /// As what looks for them takes them.
-    pub fn options(&self) -> SourceOptions {
+    /// What looks for them, for these traces.
+    pub fn source(&self, reader: &Reader) -> Source {
+        Source::new(reader, &self.options())
+    }
+
+    fn options(&self) -> SourceOptions {
         SourceOptions {
             folder: self.debug_info_dir.clone(),
             prefix: self.debug_info_target_prefix.clone(),

@@ -17,7 +17,7 @@ use super::rows::{
     bar, by, document, keys, length, more, name, put_rows, put_sums, some, some_count, subject,
 };
 use super::whose::{MineFlags, Whose, BY_OF};
-use crate::reading::selection::SYNTAX;
+use crate::reading::selection::{refused, TIMES};
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{count, counted, rate};
@@ -36,7 +36,8 @@ What it says:
 
 /// `strata analyze cpu`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{SYNTAX}\n{EXIT_STATUS}"))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{TIMES}\n{EXIT_STATUS}"))]
+#[command(mut_arg("filter", refused))]
 pub struct CpuFlags {
     #[command(flatten)]
     common: CommonFlags,

@@ -99,7 +99,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
         bail!("analyze flame: --filter selects records with call stacks, and these are spans. Use --from and --until");
     }
     let whose = Whose::read(None, &flags.mine, &reader, ("flame", ELSEWHERE), stop)?;
-    let mut maker = FlameMaker::new(range, weigh, &flags.names.options());
+    let mut maker = FlameMaker::new(range, weigh, flags.names.source(&reader));
     let timeline = Timeline::with_spans(&reader, flags.pairs.roles(&reader));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut maker, stop) else {
         return Ok(crate::talk::exit::stopped(stop));

@@ -18,7 +18,7 @@ use super::rows::{
 };
 use super::threads::{device_json, what_text};
 use super::whose::{MineFlags, Whose, BY_OF};
-use crate::reading::selection::SYNTAX;
+use crate::reading::selection::{refused, TIMES};
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{count, counted};
@@ -40,7 +40,8 @@ What is counted:
 
 /// `strata analyze locks`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{SYNTAX}\n{EXIT_STATUS}"))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{TIMES}\n{EXIT_STATUS}"))]
+#[command(mut_arg("filter", refused))]
 pub struct LocksFlags {
     #[command(flatten)]
     common: CommonFlags,

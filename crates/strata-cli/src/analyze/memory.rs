@@ -13,7 +13,7 @@ use strata_session::stop::Stop;
 use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::rows::{document, keys, length, more, name, put_sums, section, subject};
 use super::whose::{MineFlags, Wanted, Whose, BY_OF};
-use crate::reading::selection::SYNTAX;
+use crate::reading::selection::{refused, TIMES};
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -37,7 +37,8 @@ What it is made of:
 
 /// `strata analyze memory`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{SOURCES}\n{SYNTAX}\n{EXIT_STATUS}"))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{SOURCES}\n{TIMES}\n{EXIT_STATUS}"))]
+#[command(mut_arg("filter", refused))]
 pub struct MemoryFlags {
     #[command(flatten)]
     common: CommonFlags,
@@ -63,7 +64,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     }
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("memory", BY_OF), stop)?;
-    let mut counter = MemoryCounter::new(range, &flags.names.options());
+    let mut counter = MemoryCounter::new(range, flags.names.source(&reader));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
@@ -173,6 +174,7 @@ fn json(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
     object.insert("rows".into(), memory.rows.iter().take(rows).map(row).collect());
     object.insert("sites_count".into(), json!(memory.sites.len()));
     object.insert("sites".into(), memory.sites.iter().take(rows).map(site).collect());
+    object.insert("fault_sites_count".into(), json!(memory.faults.len()));
     object.insert("fault_sites".into(), memory.faults.iter().take(rows).map(fault).collect());
     object.insert("sums_count".into(), json!(memory.sums.len()));
     object.insert("sums".into(), memory.sums.iter().take(rows).map(sum).collect());

@@ -26,7 +26,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = flags.whose(&reader, stop)?;
     let kept = whose.kept(flags.shown(), DELAYS_MAX);
-    let mut counter = OffCpuCounter::new(range, kept, &flags.names.options());
+    let mut counter = OffCpuCounter::new(range, kept, flags.names.source(&reader));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };

@@ -20,12 +20,14 @@ use super::hidden;
 use super::rows::{document, keys, length, name, put_sums, subject};
 use super::threads::{wait_json, wait_text, whole};
 use super::whose::{MineFlags, Whose, ELSEWHERE};
-use crate::reading::selection::SYNTAX;
+use crate::reading::selection::{refused, TIMES};
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{clean, count, counted};
 
 /// Of each kind, if nobody says how many.
 const FIRST: usize = 3;
+/// Of the slowest, and of what wanted a CPU.
+const FIRST_SLOWEST: usize = 1;
 /// The slowest that are kept, if only those of some are shown.
 const SLOWEST_MAX: usize = 10_000;
 /// What wanted a CPU for such a part of the time has to be asked who had it.
@@ -33,14 +35,23 @@ const WANTED_PART: u64 = 10;
 
 /// `strata analyze summary`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
-#[command(mut_arg("top", |top| top.help("Only the first N of each kind [default: 3]; in JSON, N rows [default: all]")))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{TIMES}\n{EXIT_STATUS}"))]
+#[command(mut_arg("filter", refused))]
+#[command(mut_arg("top", |top| top.help("Only the first N of each kind [default: 3, and 1 of the slowest and of what waited]; in JSON, N rows [default: all]")))]
 pub struct SummaryFlags {
     #[command(flatten)]
     common: CommonFlags,
 
     #[command(flatten)]
     mine: MineFlags,
+}
+
+impl SummaryFlags {
+    /// How many of each kind are shown, and of what is shown alone if nobody says how many.
+    fn first(&self) -> (usize, usize) {
+        let of = |default| self.common.top.map_or(default, std::num::NonZeroUsize::get);
+        (of(FIRST), of(FIRST_SLOWEST))
+    }
 }
 
 /// What there is to be told.
@@ -58,7 +69,12 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     flags.common.refuse_filter("summary", "a summary is of all", instead)?;
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(None, &flags.mine, &reader, ("summary", ELSEWHERE), stop)?;
-    let kept = whose.kept(1, SLOWEST_MAX);
+    // JSON shows none of the slowest.
+    let ones = match flags.common.format {
+        Format::Json => FIRST_SLOWEST,
+        Format::Text => flags.first().1,
+    };
+    let kept = whose.kept(ones, SLOWEST_MAX);
     let both = (Counter::new(range, kept), ThreadCounter::new(range, 1));
     let mut all = (both, SpanCounter::new(range, None, kept));
     let timeline = Timeline::with_spans(&reader, span_roles(&reader, &[]));
@@ -85,7 +101,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
         (calls.slowest.len(), calls.all.count, "slowest system calls"),
         (spans.slowest.len(), spans.all.count, "slowest spans"),
     ] {
-        whose.say_fewer(found, 1, SLOWEST_MAX, all, what);
+        whose.say_fewer(found, ones, SLOWEST_MAX, all, what);
     }
     let found = Found { calls, calls_of, processes, spans };
     let is_nobody = found.processes.rows.is_empty() && found.calls.all.count == 0;
@@ -194,7 +210,7 @@ impl Found {
         object.insert("syscall_total_ns".into(), json!(calls.total));
         object.insert("spans".into(), json!(self.spans.all.count));
         object.insert("span_total_ns".into(), json!(self.spans.all.total));
-        let first = flags.common.top.map_or(FIRST, std::num::NonZeroUsize::get);
+        let (first, _) = flags.first();
         let row = |row: &&Row| {
             let mut map = keys(&row.label);
             let (count, errors) = self.calls_of(row);
@@ -223,10 +239,9 @@ impl Found {
             counted(made.passed.records, "event record"),
             length(nanos)
         );
-        let first = flags.common.top.map_or(FIRST, std::num::NonZeroUsize::get);
         let mut table = Table::new(&[("", Align::Left), ("", Align::Right), ("", Align::Left)]);
-        self.states(&mut table, nanos, first);
-        self.lengths(&mut table, first);
+        self.states(&mut table, nanos, flags.first());
+        self.lengths(&mut table, flags.first());
         table.write(&mut out);
         if self.processes.rows.is_empty() {
             let _ = writeln!(
@@ -243,7 +258,7 @@ impl Found {
     }
 
     /// Who had a CPU, was blocked, and wanted a CPU.
-    fn states(&self, table: &mut Table, whole: u64, first: usize) {
+    fn states(&self, table: &mut Table, whole: u64, (first, ones): (usize, usize)) {
         let percent = |nanos: u64| format!("{:.1} %", nanos as f64 * 100.0 / whole.max(1) as f64);
         let mut title = "CPU time";
         let mut runs: Vec<&Row> =
@@ -261,16 +276,16 @@ impl Found {
         }
         let mut wants: Vec<&&Row> = about.iter().filter(|row| row.runnable() > 0).collect();
         wants.sort_by_key(|row| std::cmp::Reverse(row.runnable()));
-        if let Some(row) = wants.first() {
-            let rival = row.rivals.iter().find_map(|(label, _)| label.as_ref());
-            let rival = rival.map(|it| format!(", which {} had most of that time", name(it)));
-            let text = format!("{} for a CPU{}", name(&row.label), rival.unwrap_or_default());
-            table.row(["waited".into(), length(row.runnable()).into(), text.into()]);
+        let mut title = "waited";
+        for row in wants.into_iter().take(ones) {
+            let text = format!("{} for a CPU{}", name(&row.label), rival_text(row));
+            let nanos = length(row.runnable());
+            table.row([std::mem::take(&mut title).into(), nanos.into(), text.into()]);
         }
     }
 
     /// System calls and spans.
-    fn lengths(&self, table: &mut Table, first: usize) {
+    fn lengths(&self, table: &mut Table, (first, ones): (usize, usize)) {
         let all = &self.calls.all;
         if all.count > 0 {
             let calls = counted(all.count, "system call");
@@ -281,18 +296,49 @@ impl Found {
             let text = format!("{} {}, {}×", name(&row.label), clean(&row.name), count(row.count));
             table.row(["".into(), length(row.total).into(), text.into()]);
         }
-        if let Some(slow) = self.calls.slowest.first() {
+        let mut title = "slowest";
+        for slow in self.calls.slowest.iter().take(ones) {
             let text = format!("{} {}", name(&slow.label), clean(&slow.name));
-            table.row(["slowest".into(), length(slow.nanos).into(), text.into()]);
+            table.row([std::mem::take(&mut title).into(), length(slow.nanos).into(), text.into()]);
         }
         let mut title = "in spans";
         for row in self.spans.rows.iter().take(first) {
             let text = format!("{}, {}×", clean(&row.name), count(row.count));
             table.row([std::mem::take(&mut title).into(), length(row.total).into(), text.into()]);
         }
-        if let Some(slow) = self.spans.slowest.first() {
+        let mut title = "slowest";
+        for slow in self.spans.slowest.iter().take(ones) {
             let text = format!("{} {}", name(&slow.label), clean(&slow.name));
-            table.row(["slowest".into(), length(slow.nanos).into(), text.into()]);
+            table.row([std::mem::take(&mut title).into(), length(slow.nanos).into(), text.into()]);
         }
+    }
+}
+
+/// `, which rustc (12) had for 203.117 ms of that time`: of those who are known, who had the CPU longest that a row wanted.
+/// It may be little: the rest is of others, of nobody or not known.
+fn rival_text(row: &Row) -> String {
+    let known = row.rivals.iter().filter_map(|(label, nanos)| Some((label.as_ref()?, *nanos)));
+    known.max_by_key(|(_, nanos)| *nanos).map_or_else(String::new, |(label, nanos)| {
+        format!(", which {} had for {} of that time", name(label), length(nanos))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rivals(rivals: &[(Option<&str>, u64)]) -> String {
+        let label =
+            |process: &str| Label { process: process.into(), pid: Some(7), ..Label::default() };
+        let rivals = rivals.iter().map(|&(who, nanos)| (who.map(label), nanos)).collect();
+        rival_text(&Row { woken: 10_000_000, rivals, ..Row::default() })
+    }
+
+    #[test]
+    fn rival_when_most_of_the_time_is_of_nobody_has_no_more_than_its_part() {
+        let text = rivals(&[(None, 9_000_000), (Some("make"), 600_000), (Some("sh"), 400_000)]);
+        assert_eq!(text, ", which make (7) had for 600.000 µs of that time");
+        assert_eq!(rivals(&[(None, 10_000_000)]), "");
+        assert_eq!(rivals(&[]), "");
     }
 }

@@ -20,7 +20,7 @@ use super::rows::{
     subject,
 };
 use super::whose::{MineFlags, Whose, BY_OF};
-use crate::reading::selection::SYNTAX;
+use crate::reading::selection::{refused, TIMES};
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, HEAD};
 use crate::talk::units::{clean, count, counted};
@@ -47,7 +47,8 @@ Stacks (--by stack):
 
 /// `strata analyze threads`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{STATES}\n{SYNTAX}\n{EXIT_STATUS}"))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{STATES}\n{TIMES}\n{EXIT_STATUS}"))]
+#[command(mut_arg("filter", refused))]
 pub struct ThreadsFlags {
     #[command(flatten)]
     pub common: CommonFlags,

@@ -15,11 +15,11 @@ use strata_session::stop::Stop;
 use strata_timeline::{RequestKind, SpanRoles, Timeline};
 
 use super::common::{self, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
-use super::rows::{document, keys, length, name, put_sums, subject};
+use super::rows::{document, keys, length, name, put_rows, put_sums, subject};
 use super::threads::{wait_json, wait_text};
 use super::whose::is_wanted;
 use super::{hidden, irq};
-use crate::reading::selection::SYNTAX;
+use crate::reading::selection::{refused, TIMES};
 use crate::stats::table::{DIM, HEAD};
 use crate::talk::units::{clean, count, counted, size};
 
@@ -45,7 +45,8 @@ What it says:
 /// `strata analyze wait`.
 #[derive(Debug, Args)]
 #[command(mut_arg("top", |top| top.help("Only the N longest parts of each part [default: 12 in text, all in JSON]")))]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{SYNTAX}\n{EXIT_STATUS}"))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{TIMES}\n{EXIT_STATUS}"))]
+#[command(mut_arg("filter", refused))]
 pub struct WaitFlags {
     /// A thread's number or name, or a span's name: 'shop:checkout' of the events shop:checkout_begin and
     /// shop:checkout_end, which is the longest, or with #2 the next one
@@ -236,7 +237,7 @@ fn json(
     object.insert("interrupts_recorded".into(), json!(interrupts_recorded));
     object.insert("begin_ns".into(), json!(span.from));
     object.insert("end_ns".into(), json!(span.to));
-    object.insert("rows".into(), json!([node_json(node, flags.common.rows())]));
+    put_rows(&mut object, &[node], &flags.common, |node| node_json(node, flags.common.rows()));
     document(object)
 }
 

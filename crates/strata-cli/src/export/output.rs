@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
@@ -36,7 +37,12 @@ impl Output {
                 return Ok(Output { name: name.to_owned(), file, hidden: None, force });
             }
             Ok(_) if !force => bail!(exists(name)),
+            // A link that leads nowhere is there, too.
+            Err(_) if !force && fs::symlink_metadata(name).is_ok() => bail!(exists(name)),
             _ => {}
+        }
+        if name.as_os_str().as_bytes().ends_with(b"/") {
+            bail!("export: {shown} is a folder's name. Use -o with a file's name")
         }
         // A link stays, and what it leads to is replaced.
         let name = fs::canonicalize(name).unwrap_or_else(|_| name.to_owned());
@@ -60,6 +66,16 @@ impl Output {
     /// Where to write.
     pub(super) fn writer(&self) -> Result<File> {
         self.file.try_clone().context("export: cannot use the file")
+    }
+
+    /// The file's hidden name, for what is not written from front to back.
+    pub(super) fn path(&self) -> &Path {
+        self.hidden.as_ref().unwrap_or(&self.name)
+    }
+
+    /// The name that it gets.
+    pub(super) fn name(&self) -> &Path {
+        &self.name
     }
 
     /// It is complete: give it its name.

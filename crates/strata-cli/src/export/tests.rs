@@ -54,6 +54,81 @@ fn flags_for_perfetto_with_another_format_are_refused() {
         let flags = parse(&[&["--to", "json"], flag, &["trace"]].concat()).unwrap();
         assert!(run(&flags).unwrap_err().to_string().contains("--to perfetto"));
     }
+    let flags = parse(&["--to", "csv", "--no-events", "trace"]).unwrap();
+    assert!(run(&flags).unwrap_err().to_string().contains("--to sqlite"));
+    for format in ["perfetto", "sqlite", "ctf"] {
+        let flags = parse(&["--to", format, "--thread-names", "trace"]).unwrap();
+        assert!(run(&flags).unwrap_err().to_string().contains("--to json"));
+    }
+}
+
+#[test]
+fn database_goes_to_a_plain_file_only() {
+    let flags = parse(&["--to", "sqlite", "-o", "-", "trace"]).unwrap();
+    let said = run(&flags).unwrap_err().to_string();
+    assert!(said.contains("front to back") && said.contains("-o FILE"), "{said}");
+    let folder = folder("database");
+    let output = sqlite::create(&folder.join("x.sqlite"), false).unwrap();
+    assert_eq!(names(&folder), [output.path().file_name().unwrap().to_str().unwrap()]);
+    drop(output);
+    // Nobody opens the pipe's other end.
+    let pipe = folder.join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    for special in [pipe.as_path(), Path::new("/dev/null")] {
+        let said = sqlite::create(special, true).unwrap_err().to_string();
+        assert!(said.contains(&format!("{} is no plain file", special.display())), "{said}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// SQLite would do to the new database what the journal of an old one says.
+#[test]
+fn database_beside_the_journal_of_another_one_is_refused() {
+    let folder = folder("journal");
+    let (path, link) = (folder.join("x.sqlite"), folder.join("link"));
+    fs::write(&path, b"old").unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for suffix in ["-journal", "-wal"] {
+        let journal = folder.join(format!("x.sqlite{suffix}"));
+        let output = sqlite::create(&path, true).unwrap();
+        fs::write(&journal, b"").unwrap();
+        let open = |name| sqlite::create(name, true).unwrap_err().to_string();
+        for said in [sqlite::finish(output).unwrap_err().to_string(), open(&path), open(&link)] {
+            assert!(said.contains(&journal.display().to_string()), "{said}");
+        }
+        fs::remove_file(&journal).unwrap();
+    }
+    assert_eq!((fs::read(&path).unwrap(), names(&folder).len()), (b"old".to_vec(), 2));
+    sqlite::finish(sqlite::create(&link, true).unwrap()).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn remarks_of_a_database_say_what_it_lacks_and_where_that_is_told() {
+    let summary = sql::Summary { events: 5, bytes: 8192, ..sql::Summary::default() };
+    assert!(sqlite::remarks(&summary).is_empty());
+    let summary = sql::Summary { discarded: 1200, packets: 1, cut: 1, ..summary };
+    let said = sqlite::remarks(&summary);
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(said[0].contains("1,200 event records") && said[0].contains("'discarded'"), "{said:?}");
+    assert!(said[1].starts_with("1 packet discarded"), "{said:?}");
+    assert!(said[2].contains("16 MiB"), "{said:?}");
+}
+
+#[test]
+fn question_to_a_database_of_any_name_is_one_that_sqlite3_asks_this_file() {
+    for (name, typed) in [
+        ("x.sqlite", "x.sqlite"),
+        ("a b/x", "'a b/x'"),
+        (":memory:", "./:memory:"),
+        ("file:x", "./file:x"),
+        ("-x", "./-x"),
+    ] {
+        let said = sqlite::how_to_ask(Path::new(name));
+        assert!(said.starts_with(&format!("ask it: sqlite3 -box {typed} 'SELECT")), "{said}");
+    }
 }
 
 #[test]
@@ -62,6 +137,7 @@ fn default_name_is_that_of_the_traces_folder() {
     assert_eq!(name("a/my-trace", Format::Perfetto), "my-trace.perfetto-trace");
     assert_eq!(name("a/my-trace/", Format::Json), "my-trace.json");
     assert_eq!(name("/", Format::Csv), "trace.csv");
+    assert_eq!(name("a/my-trace", Format::Sqlite), "my-trace.sqlite");
     let here = std::env::current_dir().unwrap();
     let here = here.file_name().unwrap().to_str().unwrap();
     assert_eq!(name(".", Format::Csv), format!("{here}.csv"));
@@ -102,6 +178,10 @@ fn output_over_a_file_needs_force() {
     assert!(output.finish().unwrap_err().to_string().contains("--force"));
     assert!(Output::create(&path, false).unwrap_err().to_string().contains("--force"));
     assert_eq!(fs::read(&path).unwrap(), b"old");
+    let link = folder.join("link");
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    assert!(Output::create(&link, false).unwrap_err().to_string().contains("--force"));
+    fs::remove_file(&link).unwrap();
     let output = Output::create(&path, true).unwrap();
     output.writer().unwrap().write_all(b"new").unwrap();
     output.finish().unwrap();
@@ -165,6 +245,8 @@ fn output_to_a_device_is_written_as_it_is() {
 fn output_to_a_folder_or_into_none_is_refused() {
     let folder = folder("none");
     assert!(Output::create(&folder, true).unwrap_err().to_string().contains("folder"));
+    let slash = Output::create(&folder.join("x/"), true).unwrap_err().to_string();
+    assert!(slash.contains("x/ is a folder's name"), "{slash}");
     let none = Output::create(&folder.join("none/x"), true).unwrap_err().to_string();
     assert!(none.contains("no such folder"), "{none}");
     assert!(names(&folder).is_empty());
@@ -219,4 +301,16 @@ fn remarks_on_slices_that_overlap_name_the_rule_as_it_is_typed() {
     let texts = remarks(&Summary { overlaps, ..Summary::default() });
     assert_eq!(texts.len(), OVERLAPS_SHOWN + 1);
     assert!(texts[OVERLAPS_SHOWN].starts_with("6 other pairs"), "{texts:?}");
+}
+
+#[test]
+fn file_that_is_more_than_browsers_hold_is_said_to_be_and_no_smaller_one() {
+    for bytes in [0, 1, 2 << 30] {
+        assert_eq!(too_large(bytes), None, "{bytes}");
+    }
+    for (bytes, text) in [((2 << 30) + 1, "2.0 GiB is more"), (7 << 30, "7.0 GiB is more")] {
+        let said = too_large(bytes).unwrap();
+        assert!(said.starts_with(text) && said.contains("about 2.0 GiB"), "{said}");
+        assert!(said.contains("--from, --until or --filter"), "{said}");
+    }
 }

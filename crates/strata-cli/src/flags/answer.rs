@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 /// How the answer is printed.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct AnswerFlags {
     /// Print JSON
     #[arg(long)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use strata_analyze::length::parse_duration;
 use strata_kernel::selection::Selection;
 use strata_session::options::Rotation;
@@ -20,6 +20,9 @@ use super::answer::AnswerFlags;
 use super::probes::{as_enabled, for_session, of_lttng};
 use crate::reading::selection::parse_filter;
 use crate::talk::units::parse_size;
+
+/// The rule for all system calls.
+const SYSTEM_CALLS: &str = "syscalls";
 
 /// When a trace is cut into parts, of `create` and `record`.
 #[derive(Debug, Default, Args)]
@@ -132,11 +135,22 @@ pub struct StartFlags {
     pub answer: AnswerFlags,
 }
 
+/// LTTng's `--no-wait`: what a session has done is in its answer, which comes soon.
+#[derive(Debug, Args)]
+pub struct WaitFlags {
+    /// Nothing: the answer is waited for all the same
+    #[arg(short, long, hide = true)]
+    no_wait: bool,
+}
+
 /// `strata rotate`.
 #[derive(Debug, Args)]
 pub struct OneFlags {
     /// The session [default: the only one there is]
     pub name: Option<String>,
+
+    #[command(flatten)]
+    pub wait: WaitFlags,
 
     #[command(flatten)]
     pub answer: AnswerFlags,
@@ -151,6 +165,9 @@ pub struct StopFlags {
     /// Exit with 1 if anything is missing, as `strata status` says it
     #[arg(long)]
     pub strict: bool,
+
+    #[command(flatten)]
+    pub wait: WaitFlags,
 
     #[command(flatten)]
     pub answer: AnswerFlags,
@@ -169,6 +186,9 @@ pub struct DestroyFlags {
     /// Exit with 1 if anything is missing, as it says at its end
     #[arg(long)]
     pub strict: bool,
+
+    #[command(flatten)]
+    pub wait: WaitFlags,
 
     #[command(flatten)]
     pub answer: AnswerFlags,
@@ -210,9 +230,9 @@ impl OfLayer {
 /// `strata enable-channel`.
 #[derive(Debug, Args)]
 pub struct EnableChannelFlags {
-    /// The channel
-    #[arg(value_name = "NAME")]
-    channel: String,
+    /// The channel, or several: NAME,NAME
+    #[arg(value_name = "NAME", value_delimiter = ',', required = true, num_args = 1, action = ArgAction::Set)]
+    channels: Vec<String>,
 
     #[command(flatten)]
     layer: OfLayer,
@@ -244,28 +264,33 @@ pub struct EnableChannelFlags {
 
 impl EnableChannelFlags {
     /// What the session is asked for.
-    pub fn change(&self) -> Change {
-        Change::EnableChannel(ChannelChange {
-            layer: self.layer.layer(),
-            channel: self.channel.clone(),
-            mode: match (self.discard, self.overwrite) {
-                (true, _) => Some(Loss::Discard),
-                (_, true) => Some(Loss::Overwrite),
-                _ => None,
-            },
-            subbuf_size: self.subbuf_size,
-            num_subbuf: self.num_subbuf,
-            flush_ms: self.flush.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-        })
+    pub fn changes(&self) -> Vec<Change> {
+        let one = |channel: &String| {
+            Change::EnableChannel(ChannelChange {
+                layer: self.layer.layer(),
+                channel: channel.clone(),
+                mode: match (self.discard, self.overwrite) {
+                    (true, _) => Some(Loss::Discard),
+                    (_, true) => Some(Loss::Overwrite),
+                    _ => None,
+                },
+                subbuf_size: self.subbuf_size,
+                num_subbuf: self.num_subbuf,
+                flush_ms: self
+                    .flush
+                    .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            })
+        };
+        self.channels.iter().map(one).collect()
     }
 }
 
 /// `strata disable-channel`.
 #[derive(Debug, Args)]
 pub struct DisableChannelFlags {
-    /// The channel
-    #[arg(value_name = "NAME")]
-    channel: String,
+    /// The channel, or several: NAME,NAME
+    #[arg(value_name = "NAME", value_delimiter = ',', required = true, num_args = 1, action = ArgAction::Set)]
+    channels: Vec<String>,
 
     #[command(flatten)]
     layer: OfLayer,
@@ -276,11 +301,12 @@ pub struct DisableChannelFlags {
 
 impl DisableChannelFlags {
     /// What the session is asked for.
-    pub fn change(&self) -> Change {
-        Change::DisableChannel(ChannelOf {
-            layer: self.layer.layer(),
-            channel: self.channel.clone(),
-        })
+    pub fn changes(&self) -> Vec<Change> {
+        let layer = self.layer.layer();
+        let one = |channel: &String| {
+            Change::DisableChannel(ChannelOf { layer, channel: channel.clone() })
+        };
+        self.channels.iter().map(one).collect()
     }
 }
 
@@ -384,6 +410,15 @@ pub(super) fn split(layer: LayerOf, texts: &[String]) -> anyhow::Result<Vec<Stri
     })
 }
 
+/// A rule for a system call, by what `--syscall` has behind it.
+fn of_system_call(rule: &str) -> String {
+    let (sign, name) = match rule.strip_prefix('!') {
+        Some(name) => ("!", name),
+        None => ("", rule),
+    };
+    format!("{sign}syscalls:{name}")
+}
+
 impl EnableEventFlags {
     /// What the session is asked for: rules that exclude others are of their own.
     ///
@@ -393,7 +428,7 @@ impl EnableEventFlags {
         let layer = self.layer.layer();
         let all = [match layer {
             LayerOf::User => "*:*",
-            LayerOf::Kernel if self.syscall => "syscalls",
+            LayerOf::Kernel if self.syscall => SYSTEM_CALLS,
             LayerOf::Kernel => "*",
         }
         .to_owned()];
@@ -408,13 +443,7 @@ impl EnableEventFlags {
         texts.extend(preload::selecting(&self.libc));
         let mut rules = if texts.is_empty() { Vec::new() } else { split(layer, &texts)? };
         if self.syscall && !self.all {
-            for rule in &mut rules {
-                let (sign, name) = match rule.strip_prefix('!') {
-                    Some(name) => ("!", name),
-                    None => ("", rule.as_str()),
-                };
-                *rule = format!("{sign}syscalls:{name}");
-            }
+            rules.iter_mut().for_each(|rule| *rule = of_system_call(rule));
         }
         let level = match (&self.loglevel, &self.loglevel_only) {
             (Some(level), _) => Some(format!("@{}", level_of(level))),
@@ -473,6 +502,14 @@ impl EnableEventFlags {
     }
 }
 
+/// `callstack-user`, as LTTng has it, is `callstack_user`. Other names may have a '-'.
+fn context_of(text: &str) -> String {
+    match text.strip_prefix("callstack-") {
+        Some(whose) => format!("callstack_{whose}"),
+        None => text.to_owned(),
+    }
+}
+
 /// `TRACE_WARNING`, as LTTng has it, is `warning`.
 fn level_of(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
@@ -500,9 +537,17 @@ pub struct DisableEventFlags {
     #[arg(short, long, value_name = "CHANNEL")]
     channel: Option<String>,
 
-    /// All rules of the channel
+    /// All rules of the channel; with --syscall the one for all system calls
     #[arg(short, long, visible_alias = "all-events", conflicts_with = "rules")]
     all: bool,
+
+    /// RULE are system calls that were enabled with --syscall (-k)
+    #[arg(long, conflicts_with_all = ["user", "probe"])]
+    syscall: bool,
+
+    /// RULE are tracepoints, as they are without it
+    #[arg(long, hide = true)]
+    tracepoint: bool,
 }
 
 impl DisableEventFlags {
@@ -516,6 +561,11 @@ impl DisableEventFlags {
             true => Vec::new(),
             false => split(layer, &self.rules)?,
         };
+        match (self.syscall, self.all) {
+            (true, true) => rules.push(SYSTEM_CALLS.to_owned()),
+            (true, false) => rules.iter_mut().for_each(|rule| *rule = of_system_call(rule)),
+            (false, _) => {}
+        }
         rules.extend(as_enabled(&self.probe));
         Ok(Change::DisableEvent(DisableEvents { layer, channel: self.channel.clone(), rules }))
     }
@@ -523,9 +573,15 @@ impl DisableEventFlags {
 
 /// `strata add-context`.
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("whose").required(true).multiple(true).args(["kernel", "user", "list"])))]
 pub struct AddContextFlags {
-    #[command(flatten)]
-    layer: OfLayer,
+    /// Of the kernel
+    #[arg(short, long, conflicts_with = "user")]
+    kernel: bool,
+
+    /// Of applications
+    #[arg(short, long, alias = "userspace")]
+    user: bool,
 
     #[command(flatten)]
     pub of: OfSession,
@@ -544,23 +600,27 @@ pub struct AddContextFlags {
     )]
     types: Vec<String>,
 
-    /// Show what TYPE may be
+    /// Show what TYPE may be, of -u, -k or both
     #[arg(short, long, conflicts_with_all = ["types", "channel", "session"])]
     pub list: bool,
 }
 
 impl AddContextFlags {
-    /// Of which layer.
-    pub fn layer(&self) -> LayerOf {
-        self.layer.layer()
+    /// Of which layers, one or with --list both.
+    pub fn layers(&self) -> Vec<LayerOf> {
+        match (self.kernel, self.user) {
+            (true, _) => vec![LayerOf::Kernel],
+            (false, true) => vec![LayerOf::User],
+            (false, false) => vec![LayerOf::User, LayerOf::Kernel],
+        }
     }
 
     /// What the session is asked for.
     pub fn change(&self) -> Change {
         Change::AddContext(ContextChange {
-            layer: self.layer.layer(),
+            layer: if self.kernel { LayerOf::Kernel } else { LayerOf::User },
             channel: self.channel.clone(),
-            contexts: self.types.clone(),
+            contexts: self.types.iter().map(|name| context_of(name)).collect(),
         })
     }
 }
@@ -655,8 +715,12 @@ pub struct SaveFlags {
     /// The session [default: the only one there is]
     pub name: Option<String>,
 
+    /// Save all sessions of this user, each to its own file
+    #[arg(short, long, conflicts_with_all = ["name", "output"])]
+    pub all: bool,
+
     /// Write to FILE, '-' is stdout [default: $XDG_CONFIG_HOME/strata/sessions/NAME.json]
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(short, long, alias = "output-path", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
     /// Write over a file that is there
@@ -671,10 +735,19 @@ pub struct SaveFlags {
 #[derive(Debug, Args)]
 pub struct LoadFlags {
     /// What the session is called, which is made; and the file's name without --input
-    pub name: String,
+    #[arg(required_unless_present = "all")]
+    pub name: Option<String>,
+
+    /// Make all sessions that `strata save` has saved in $XDG_CONFIG_HOME/strata/sessions
+    #[arg(short, long, conflicts_with_all = ["name", "input", "output", "foreground"])]
+    pub all: bool,
+
+    /// Destroy a session of this name first, if there is one
+    #[arg(short, long, conflicts_with = "foreground")]
+    pub force: bool,
 
     /// Read FILE [default: $XDG_CONFIG_HOME/strata/sessions/NAME.json]
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(short, long, alias = "input-path", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub input: Option<PathBuf>,
 
     /// Write the traces to DIR, and not where the file says
@@ -694,171 +767,4 @@ pub struct LoadFlags {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser as _;
-
-    use strata_session::plan::{EventRule, Plan};
-
-    use super::*;
-    use crate::flags::{Action, Flags};
-
-    /// What `strata enable-event` with these words asks for.
-    fn enabled(words: &[&str]) -> Result<Vec<Change>, String> {
-        let words = ["strata", "enable-event"].iter().chain(words);
-        let flags = Flags::try_parse_from(words).map_err(|error| error.to_string())?;
-        let Action::EnableEvent(flags) = flags.action else { return Err("another one".into()) };
-        flags.changes().map_err(|error| error.to_string())
-    }
-
-    /// Of one change: rules, and what they leave out.
-    fn of_one(words: &[&str]) -> (Vec<String>, Vec<String>) {
-        let changes = enabled(words).unwrap();
-        let [Change::EnableEvent(one)] = &changes[..] else { panic!("{changes:?}") };
-        (one.rules.clone(), one.exclude.clone())
-    }
-
-    #[test]
-    fn events_are_named_as_lttng_names_them() {
-        for (words, rules) in [
-            (&["-u", "shop:*,bank:*"][..], &["shop:*", "bank:*"][..]),
-            (&["shop:*", "-u"], &["shop:*"]),
-            (&["--userspace", "--all", "-s", "fr"], &["*:*"]),
-            (&["-k", "--all"], &["*"]),
-            (&["-k", "--syscall", "--all"], &["syscalls"]),
-            (&["-k", "--syscall", "openat,close"], &["syscalls:openat", "syscalls:close"]),
-            (&["-k", "--tracepoint", "sched_switch"], &["sched_switch"]),
-            (&["-u", "a:*", "--loglevel", "TRACE_WARNING"], &["a:*@warning"]),
-            (&["-u", "a:*", "--loglevel-only=info"], &["a:*@=info"]),
-        ] {
-            assert_eq!(of_one(words).0, rules, "{words:?}");
-        }
-        let (rules, exclude) = of_one(&["-u", "a:*", "-x", "x,b:y"]);
-        assert_eq!((rules, exclude), (vec!["a:*".into()], vec!["a:x".into(), "b:y".into()]));
-        // What excludes from the whole channel has no filter.
-        let changes = enabled(&["-u", "a:*,!a:x", "-f", "n > 3"]).unwrap();
-        let filters: Vec<bool> = changes
-            .iter()
-            .map(|one| matches!(one, Change::EnableEvent(one) if one.filter.is_some()))
-            .collect();
-        assert_eq!(filters, [false, true]);
-    }
-
-    #[test]
-    fn probes_are_rules_of_their_own_and_are_disabled_as_they_were_enabled() {
-        let probe = "uprobe:/a:f(x:u8, y:str)";
-        let changes =
-            enabled(&["-k", "sched_*,!sched_stat*", "--probe", probe, "-f", "x > 3"]).unwrap();
-        let found: Vec<_> = changes
-            .iter()
-            .map(|one| match one {
-                Change::EnableEvent(one) => (one.rules.join(" "), one.filter.is_some(), one.probe),
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        let wanted =
-            [("!sched_stat*", false, false), ("sched_*", true, false), (probe, true, true)];
-        assert_eq!(found, wanted.map(|(rule, has, is)| (rule.to_owned(), has, is)));
-        let lttng = ["-k", "--userspace-probe=sdt:/a:shop:sold", "sold"];
-        assert_eq!(of_one(&lttng).0, ["sold=usdt:/a:shop:sold"]);
-        let words =
-            ["strata", "disable-event", "-k", "--probe", probe, "--probe", "sold", "sched_*"];
-        let flags = Flags::try_parse_from(words).unwrap();
-        let Action::DisableEvent(flags) = flags.action else { panic!("another one") };
-        let Change::DisableEvent(change) = flags.change().unwrap() else { panic!("another one") };
-        assert_eq!(change.rules, ["sched_*", probe, "sold"]);
-    }
-
-    #[test]
-    fn what_programs_do_in_libc_is_a_rule_of_programs() {
-        assert_eq!(of_one(&["-u", "--libc", "malloc:sum,io"]).0, ["libc_sum:*", "io:*"]);
-        let (rules, exclude) = of_one(&["-u", "--all", "--libc", "malloc:sum"]);
-        assert_eq!(
-            (&rules[..], &exclude[..]),
-            (&["*:*".to_owned(), "libc_sum:*".to_owned()][..], &["libc:*".to_owned()][..])
-        );
-        let (rules, exclude) = of_one(&["-u", "shop:*", "--libc", "malloc:sum"]);
-        assert_eq!((rules.len(), exclude.len()), (2, 0));
-        let changes = enabled(&["-u", "*:*", "--libc", "io", "-x", "x"]).unwrap();
-        let excluded = changes.iter().flat_map(|one| match one {
-            Change::EnableEvent(one) => one.exclude.clone(),
-            other => panic!("{other:?}"),
-        });
-        assert_eq!(excluded.collect::<Vec<_>>(), ["*:x", "io_all:*", "io:x", "io_all:*"]);
-    }
-
-    /// What commands enable one after the other is what each of them has asked for: none excludes what another one enables.
-    #[test]
-    fn what_a_part_of_libc_leaves_out_is_left_out_of_the_rules_of_its_command_only() {
-        let after = |commands: &[&[&str]]| {
-            let mut plan = Plan::new(true, None);
-            for words in commands {
-                let all = enabled(&[&["-u"], *words].concat()).unwrap();
-                plan = plan.changed(&Change::Several(all)).unwrap();
-            }
-            let [channel] = &plan.channels[..] else { panic!("{plan:?}") };
-            channel.events.clone()
-        };
-        let everything = [&["*:*", "--libc", "malloc:sum"][..], &["--libc", "malloc"]];
-        let of_sum = [&["--libc", "malloc"][..], &["shop:*", "--libc", "malloc:sum"]];
-        let of_io = [&["--libc", "io-all"][..], &["*:*", "--libc", "io"]];
-        let of_pthread = [&["-a", "--libc", "pthread"][..], &["--libc", "pthread-all"]];
-        for (commands, rule) in [
-            (&everything[..], "libc:*"),
-            (&of_sum, "libc:*"),
-            (&of_io, "io_all:*"),
-            (&of_pthread, "pthread_all:*"),
-        ] {
-            let events = after(commands);
-            let is_it = |event: &&EventRule| event.rule == rule && event.exclude.is_empty();
-            assert_eq!(events.iter().filter(is_it).count(), 1, "{events:?}");
-            assert!(events.iter().all(|event| !event.rule.starts_with('!')), "{events:?}");
-        }
-    }
-
-    #[test]
-    fn events_that_make_no_sense_are_refused() {
-        for (words, said) in [
-            (&["a:*"][..], "--kernel|--user"),
-            (&["-u", "-k", "a:*"], "cannot be used with"),
-            (&["-u"], "required"),
-            (&["-k", "a", "--loglevel", "3"], "cannot be used with"),
-            (&["-u", "a", "--syscall"], "cannot be used with"),
-            (&["-u", "a:*@info", "--loglevel", "3"], "it says a log level"),
-            (&["-u", "a:*", "-f", "n >"], "--filter"),
-            (&["-u", "a:"], "no event behind"),
-            (&["-u", "--probe", "uprobe:/a:f"], "cannot be used with"),
-            (&["-k", "--probe", "uprobe:/a"], "the function is missing"),
-            (&["-k", "--probe", "uprobe:/a:f", "-x", "f"], "cannot be used with"),
-            (&["-k", "--userspace-probe=/a:f", "--all"], "cannot be used with"),
-            (&["-k", "--userspace-probe=/a"], "write elf:PATH:SYMBOL"),
-            (&["-k", "--libc", "malloc"], "cannot be used with"),
-            (&["-u", "--libc", "mallocs"], "'mallocs' is none of"),
-        ] {
-            let text = enabled(words).unwrap_err();
-            assert!(text.contains(said), "{words:?}: {text}");
-        }
-    }
-
-    #[test]
-    fn tracked_are_of_several_kinds_and_all_of_one() {
-        let flags = |words: &[&str]| {
-            let words = ["strata", "track"].iter().chain(words);
-            match Flags::try_parse_from(words).map(|flags| flags.action) {
-                Ok(Action::Track(flags)) => Ok(flags),
-                Ok(_) => panic!("another one"),
-                Err(error) => Err(error.to_string()),
-            }
-        };
-        let changes = flags(&["--pid", "1,2", "--name", "sh*"]).unwrap().changes(&[], false);
-        let tracked = Tracked {
-            pids: Some(vec![1, 2]),
-            names: Some(vec!["sh*".into()]),
-            ..Tracked::default()
-        };
-        assert_eq!(changes, [Change::Track(tracked)]);
-        let changes = flags(&["--all", "pid,uid"]).unwrap().changes(&[], true);
-        assert_eq!(changes, [Change::UntrackAll(vec![Kind::Pids, Kind::Uids])]);
-        assert!(flags(&[]).unwrap_err().contains("--pid"));
-        assert!(flags(&["--pid", "x"]).is_err());
-    }
-}
+mod tests;

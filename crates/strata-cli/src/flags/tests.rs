@@ -198,7 +198,7 @@ fn flags_that_contradict_or_make_no_sense_are_refused_by_name() {
         (&["-k", ""], "--kernel"),
         (&["--context", "ip,vpdi"], "'vpid'"),
         (&["--context", "perf:thread:cycles"], "perf:thread:page-fault"),
-        (&["--kernel-context", "perf:cpu:cycles"], "perf stat -a"),
+        (&["--kernel-context", "perf:cpu:cycels"], "'perf:cpu:cycles'"),
     ] {
         let text = record(arguments).unwrap_err();
         assert!(text.contains(part), "{arguments:?}: {text}");

@@ -5,7 +5,7 @@ use strata_ctf::end_mark::{EndMark, Ending};
 use strata_ctf::read::{End, FolderEnd, Reader};
 
 use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, count, counted, shell_word, size};
+use crate::talk::units::{clean, count, counted, size, typed};
 
 /// Traces that are named in one line.
 const NAMES_SHOWN: usize = 3;
@@ -114,7 +114,7 @@ impl Kind {
 
 /// `trace 'a/kernel'`, `traces 'a', 'b', 'c' and 4 more`.
 fn names(group: &[&FolderEnd]) -> String {
-    let name = |end: &&FolderEnd| shell_word(&clean(&end.path.display().to_string()));
+    let name = |end: &&FolderEnd| typed(&end.path);
     let what = match group {
         [one] if one.trace.is_none() => "recording",
         [_] => "trace",

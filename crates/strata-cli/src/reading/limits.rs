@@ -1,6 +1,6 @@
-//! What is said where a trace has more threads, or more names, than a timeline tells apart.
+//! What is said where a trace has more threads, names or counters than a timeline tells apart.
 
-use strata_timeline::{NAMES_MAX, THREADS_MAX};
+use strata_timeline::{COUNTERS_MAX, NAMES_MAX, THREADS_MAX};
 
 use crate::talk::units::{count, counted};
 
@@ -26,6 +26,18 @@ pub fn texts(threads_left_out: u64, names_left_out: u64) -> Vec<String> {
     texts
 }
 
+/// What is said of counters that are left out; `None`: none are.
+pub fn counters(left_out: u64) -> Option<String> {
+    (left_out > 0).then(|| {
+        format!(
+            "more than {} counters in the traces, which is all that are told apart: {} a field, or a record, was of another \
+             one, of which no value is exported. Name fewer fields: --counter EVENT.FIELD",
+            count(COUNTERS_MAX as u64),
+            counted(left_out, "time"),
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +51,9 @@ mod tests {
             one[0].starts_with("more than 262,144 threads") && one[0].contains("1 time a"),
             "{one:?}"
         );
+        assert_eq!(counters(0), None);
+        let text = counters(2).unwrap();
+        assert!(text.contains("65,536 counters") && text.contains("2 times a"), "{text}");
         let both = texts(12_345, 2);
         assert!(both[0].contains("12,345 times a"), "{both:?}");
         assert!(

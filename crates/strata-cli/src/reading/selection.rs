@@ -10,24 +10,42 @@ use strata_analyze::render::{TimeZone, When, WhenError};
 use strata_ctf::read::{ClockOffset, OpenError, OpenOptions, Reader, Selection, TimeRange};
 use strata_filter::Filter;
 
-/// How times and filters are written, for the long help.
-pub const SYNTAX: &str = "\
-Filter (-f):
-  An event's name, or a comparison of a field, joined with '&&', '||',
-  '!' and parentheses:
-    -f 'sched_switch && next_comm == \"nginx\" || len > 4096'
-
+macro_rules! times {
+    () => {
+        "\
 Times (--from, --until):
   12:00:01.5                on the day of the trace, of --timezone
   '2026-11-22 12:00:01.5'   of --timezone
   @1700000000.5             seconds since 1970
   +1.5s                     since the trace begins
-  -1.5s                     before it ends
-";
+  -1.5s                     before the last event
+"
+    };
+}
+
+/// How times are written, for the long help of what has no filter.
+pub const TIMES: &str = times!();
+
+/// How times and filters are written, for the long help.
+pub const SYNTAX: &str = concat!(
+    "\
+Filter (-f):
+  An event's name, or a comparison of a field, joined with '&&', '||',
+  '!' and parentheses:
+    -f 'sched_switch && next_comm == \"nginx\" || len > 4096'
+
+",
+    times!()
+);
 
 /// `--until` where `--to` is free, and means the same. `strata export --to` is the format.
 pub fn until_or_to(until: Arg) -> Arg {
     until.alias("to").help("Only events up to TIME, as in --from; --to is the same")
+}
+
+/// `--filter` of what refuses it and says what to use instead: no help tells of it.
+pub fn refused(filter: Arg) -> Arg {
+    filter.hide(true)
 }
 
 /// Which event records are wanted.
@@ -38,7 +56,7 @@ pub struct SelectionFlags {
     filter: Option<Filter>,
 
     /// Only events from TIME on: 12:00:01.5, '2026-11-22 12:00', @SECONDS since 1970, +1.5s since
-    /// the trace begins, -1.5s before it ends
+    /// the trace begins, -1.5s before the last event
     #[arg(long, value_name = "TIME", value_parser = When::parse, allow_hyphen_values = true)]
     from: Option<When>,
 
@@ -46,7 +64,7 @@ pub struct SelectionFlags {
     #[arg(long, value_name = "TIME", value_parser = When::parse, allow_hyphen_values = true)]
     until: Option<When>,
 
-    /// Only events of the last LENGTH of time, such as 500ms, 10s, 2m
+    /// Only events of the last LENGTH of time up to the last event, such as 500ms, 10s, 2m
     #[arg(long, value_name = "LENGTH", value_parser = parse_length, conflicts_with = "from")]
     last: Option<i64>,
 
@@ -117,6 +135,10 @@ impl SelectionFlags {
     pub fn range(&self, reader: &Reader) -> Result<TimeRange> {
         if !self.has_range() {
             return Ok(TimeRange::ALL);
+        }
+        let is_from_end = |when: &Option<When>| matches!(when, Some(When::End(_)));
+        if self.last.is_some() || is_from_end(&self.from) || is_from_end(&self.until) {
+            return self.range_in(pipeline::span_of_records(reader));
         }
         self.range_in(pipeline::span(reader))
     }

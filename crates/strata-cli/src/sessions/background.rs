@@ -101,6 +101,8 @@ pub struct Desk {
     busy: Arc<Busy>,
     /// Its name, for who makes it again.
     group: Option<String>,
+    /// See [`Kept::file`].
+    file: Option<String>,
     /// The plan as it is kept.
     kept: Mutex<String>,
 }
@@ -274,7 +276,7 @@ impl Desk {
         of: Of,
         controls: Controls,
         stop: &Stop,
-        group: Option<&str>,
+        (group, file): (Option<&str>, Option<String>),
     ) -> Result<Arc<Desk>, ControlError> {
         let (kept, name) = (Mutex::default(), group.map(str::to_owned));
         let group = group.map(Group::find).transpose()?;
@@ -287,6 +289,7 @@ impl Desk {
             is_over: AtomicBool::new(false),
             busy: Arc::default(),
             group: name,
+            file,
             kept,
         }))
     }
@@ -312,8 +315,8 @@ impl Desk {
     pub fn keep_plan(&self) {
         let (Ok(mut plan), Ok(look)) = (self.controls.plan(), self.controls.look()) else { return };
         plan.output = look.output.map(PathBuf::from);
-        let stop_ends = self.stop_ends();
-        let text = Kept { stop_ends, ..Kept::new(plan, self.group.clone()) }.to_json();
+        let (stop_ends, file) = (self.stop_ends(), self.file.clone());
+        let text = Kept { stop_ends, file, ..Kept::new(plan, self.group.clone()) }.to_json();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if *kept != text {
             match self.listener.claim().keep(PLAN, &text) {
@@ -350,15 +353,7 @@ impl Desk {
     pub fn hear(&self, notice: &Notice) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         match notice {
-            Notice::Started {
-                output,
-                command,
-                kernel_events,
-                processes,
-                memory,
-                max_memory,
-                ..
-            } => {
+            Notice::Started { output, command, events, processes, memory, max_memory, .. } => {
                 (status.memory, status.max_memory) = (*memory, *max_memory);
                 status.state = "recording";
                 status.began = Some(Instant::now());
@@ -366,7 +361,7 @@ impl Desk {
                     .as_ref()
                     .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
                 status.command = *command;
-                status.kernel_events = *kernel_events;
+                status.kernel_events = *events;
                 status.processes = Some(*processes as u64);
             }
             Notice::Progress(progress) => {

@@ -14,14 +14,20 @@ use strata_control::{Claim, ControlError, Folder, PLAN};
 use strata_session::has_parts;
 use strata_session::plan::Plan;
 
+use crate::talk;
+use crate::talk::messages::{Message, Weight};
 use crate::talk::units::shell_word;
 
 /// What the folder of a session that was made again has behind its name, and in front of a number.
 const AGAIN: &str = "-again";
+/// So many of these are looked at for what is still in buffers.
+const FOLDERS_MAX: usize = 64;
 /// To whom it is open, beside the plan.
 const GROUP: &str = "group";
 /// What began it, beside the plan.
 const STOP_ENDS: &str = "stop_ends";
+/// Which file `strata load --foreground` has it from, beside the plan.
+const FILE: &str = "loaded_from";
 
 /// A plan as its session keeps it.
 #[derive(Debug, PartialEq)]
@@ -32,14 +38,18 @@ pub struct Kept {
     pub group: Option<String>,
     /// `strata stop` ends it: `strata record --background` has begun it.
     pub stop_ends: bool,
+    /// `strata load --foreground` has read it there: the same command makes it again.
+    pub file: Option<String>,
     /// The plan's folder has parts of its trace, and it adds further ones.
     pub goes_on: bool,
+    /// Where those of this name have written that were killed, the last one first.
+    pub before: Vec<PathBuf>,
 }
 
 impl Kept {
     /// Of a session that begins anew.
     pub fn new(plan: Plan, group: Option<String>) -> Kept {
-        Kept { plan, group, stop_ends: false, goes_on: false }
+        Kept { plan, group, stop_ends: false, file: None, goes_on: false, before: Vec::new() }
     }
 
     /// As JSON: a plan, and what is not of it.
@@ -53,18 +63,22 @@ impl Kept {
         if self.stop_ends {
             all.insert(STOP_ENDS.to_owned(), true.into());
         }
+        if let Some(file) = &self.file {
+            all.insert(FILE.to_owned(), file.as_str().into());
+        }
         format!("{:#}\n", Value::Object(all))
     }
 
     fn from_json(text: &str) -> Result<Kept> {
         let mut all: Map<String, Value> = serde_json::from_str(text)?;
-        let group = match all.remove(GROUP) {
-            Some(Value::String(group)) => Some(group),
+        let mut text = |key| match all.remove(key) {
+            Some(Value::String(text)) => Some(text),
             _ => None,
         };
+        let (group, file) = (text(GROUP), text(FILE));
         let stop_ends = all.remove(STOP_ENDS) == Some(Value::Bool(true));
         let plan = Plan::from_json(&Value::Object(all).to_string())?;
-        Ok(Kept { stop_ends, ..Kept::new(plan, group) })
+        Ok(Kept { stop_ends, file, ..Kept::new(plan, group) })
     }
 
     /// Of the session whose name this is.
@@ -74,21 +88,31 @@ impl Kept {
         kept.with_context(|| unusable(claim.name()))
     }
 
-    /// The same, with an output that can be written to: a folder that is there and not empty stays as it is.
-    pub fn beside(self) -> Kept {
+    /// The same, with an output that can be written to: a folder that is there and not empty stays as it is. One that is
+    /// empty, or not there, may be that of a session which was killed before it had written anything, and had gone on with
+    /// what others before it had left.
+    pub fn beside(mut self) -> Kept {
         let is_used = |path: &PathBuf| match std::fs::read_dir(path) {
             Ok(mut entries) => entries.next().is_some(),
             Err(_) => false,
         };
         match self.plan.output.as_ref().is_some_and(is_used) {
             true => self.anew(),
-            false => self,
+            false => {
+                self.before = self.folders();
+                self
+            }
         }
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        self.plan.output.as_deref().map(folders_until).unwrap_or_default()
     }
 
     /// The same, with an output that is not there: what the killed one has written stays as it is. Where that has parts,
     /// there are further ones.
     pub fn anew(mut self) -> Kept {
+        self.before = self.folders();
         self.goes_on = self.plan.output.as_deref().is_some_and(has_parts);
         if self.goes_on {
             return self;
@@ -96,6 +120,41 @@ impl Kept {
         self.plan.output = self.plan.output.as_deref().map(folder_again);
         self
     }
+}
+
+/// As the session of this name was that was killed, with what was changed while it recorded; `None`: as FILE says, since
+/// none was, or its plan cannot be used.
+///
+/// # Errors
+/// It was begun otherwise, or from another file: who began it does not expect that it goes on here.
+pub fn goes_on(claim: &Claim, file: &Path) -> Result<Option<Kept>> {
+    let name = claim.name();
+    if claim.kept(PLAN).is_err() {
+        return Ok(None);
+    }
+    let shown = shell_word(&file.display().to_string());
+    let (weight, text, kept) = match Kept::of(claim) {
+        Ok(kept) if kept.file != Some(name_of(file)) => {
+            return Err(ControlError::Killed { name: name.to_owned() }).with_context(|| {
+                format!("{shown} is not what it was loaded from, by --foreground")
+            })
+        }
+        Ok(kept) => {
+            let text = format!(
+                "session '{name}' was killed, and goes on as it was. What {shown} says holds again once it has ended: strata destroy {name}"
+            );
+            (Weight::Talk, text, Some(kept))
+        }
+        Err(error) => (Weight::Warning, format!("{error:#}. It begins as {shown} says"), None),
+    };
+    talk::message(&Message { weight, text });
+    Ok(kept)
+}
+
+/// What a plan's file is called, wherever it is asked for.
+pub fn name_of(file: &Path) -> String {
+    let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    path.to_string_lossy().into_owned()
 }
 
 fn unusable(name: &str) -> String {
@@ -107,16 +166,34 @@ fn of_left(folder: &Folder, name: &str) -> Result<Kept> {
     Kept::from_json(&text).with_context(|| unusable(name))
 }
 
+/// What is in front of `-again3`, and that number.
+fn again_of(path: &Path) -> (String, u64) {
+    let text = path.as_os_str().to_string_lossy();
+    let number = |text: &str| {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_| is_number)
+    };
+    let again = text.rsplit_once(AGAIN).and_then(|(base, text)| Some((base, number(text)?)));
+    match again {
+        Some((base, number)) => (base.to_owned(), number),
+        None => (text.trim_end_matches('/').to_owned(), 0),
+    }
+}
+
 /// The next folder after this one that is not there.
 fn folder_again(path: &Path) -> PathBuf {
-    let text = path.as_os_str().to_string_lossy();
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let base = match text.rsplit_once(AGAIN) {
-        Some((base, number)) if is_number(number) => base.to_owned(),
-        _ => text.trim_end_matches('/').to_owned(),
-    };
+    let (base, _) = again_of(path);
     let mut all = (1u64..).map(|number| PathBuf::from(format!("{base}{AGAIN}{number}")));
     all.find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| path.to_owned())
+}
+
+/// This one, and those before it.
+fn folders_until(path: &Path) -> Vec<PathBuf> {
+    let (base, number) = again_of(path);
+    let before = (1..number).rev().take(FOLDERS_MAX);
+    let before = before.map(|number| PathBuf::from(format!("{base}{AGAIN}{number}")));
+    let first = (number > 0).then(|| PathBuf::from(&base));
+    [path.to_owned()].into_iter().chain(before).chain(first).collect()
 }
 
 /// How it was, as `strata status` tells it.
@@ -205,9 +282,12 @@ mod tests {
 
     #[test]
     fn plan_is_kept_with_its_group_and_without() {
-        for (group, stop_ends) in [(None, false), (Some("adm".to_owned()), false), (None, true)] {
+        let text = |text: &str| Some(text.to_owned());
+        for (group, stop_ends, file) in
+            [(None, false, None), (text("adm"), false, text("/etc/web.json")), (None, true, None)]
+        {
             let plan = Plan::new(true, None);
-            let kept = Kept { stop_ends, ..Kept::new(plan, group) };
+            let kept = Kept { stop_ends, file, ..Kept::new(plan, group) };
             assert_eq!(Kept::from_json(&kept.to_json()).unwrap(), kept);
         }
         let plain = Kept::new(Plan::new(false, Some("/tmp/x".into())), None);
@@ -227,6 +307,26 @@ mod tests {
         assert_eq!(folder_again(&path("t")), path("t-again2"));
         assert_eq!(folder_again(&path("t-again1")), path("t-again2"));
         assert_eq!(folder_again(&path("t-again")), path("t-again-again1"));
+        for (last, all) in [
+            ("t", &["t"][..]),
+            ("t-again1", &["t-again1", "t"]),
+            ("t-again3", &["t-again3", "t-again2", "t-again1", "t"]),
+            ("t-again", &["t-again"]),
+        ] {
+            let all: Vec<PathBuf> = all.iter().map(|name| path(name)).collect();
+            assert_eq!(folders_until(&path(last)), all);
+            // Whether or not the last one was made, and written to.
+            let of = |name| Kept::new(Plan::new(false, Some(path(name))), None);
+            assert_eq!(of(last).beside().before, all);
+            assert_eq!(of(last).anew().before, all);
+        }
+        // It was killed before anything was in it.
+        let is_there = Kept::new(Plan::new(false, Some(path("t-again1"))), None).beside();
+        assert_eq!(is_there.plan.output, Some(path("t-again1")));
+        std::fs::create_dir(path("t-again1/user")).unwrap();
+        let is_used = Kept::new(Plan::new(false, Some(path("t-again1"))), None).beside();
+        assert_eq!(is_used.plan.output, Some(path("t-again2")));
+        assert_eq!(is_there.before, is_used.before);
         std::fs::remove_dir_all(&above).unwrap();
     }
 }

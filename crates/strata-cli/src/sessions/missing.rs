@@ -40,7 +40,7 @@ pub fn missing(facts: &Facts) -> Vec<String> {
     // Where there are no such events, it is silent, and a trigger for that fires.
     let fires = |one: &&Facts| {
         let when = one.get("when").and_then(Value::as_object);
-        when.is_some_and(|when| text(when, "kind") == "silence")
+        when.is_some_and(|when| text(when, "kind") == "silence") && text(one, "lacks").is_empty()
     };
     for one in objects(facts, "triggers").filter(|one| !fires(one)) {
         let name = clean(text(one, "name"));

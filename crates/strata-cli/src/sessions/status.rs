@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::{json, Value};
 
-use crate::flags::StatusFlags;
 use crate::sessions::facts::{is, names, number, objects, text, Facts};
 use crate::sessions::killed;
 use crate::sessions::missing::{lossy_and_late, slips, unreached};
@@ -17,14 +16,14 @@ use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, count, counted, size, time};
 
 /// Of one session, or of all; 1 if there is none.
-pub fn run(flags: &StatusFlags) -> Result<u8> {
-    let all = statuses(flags.name.as_deref())?;
+pub fn run(name: Option<&str>, strict: bool, is_json: bool) -> Result<u8> {
+    let all = statuses(name)?;
     // Nobody knows what one has not recorded that was killed, or does not answer.
     let is_missing = |facts: &Facts| {
         !names(facts, "gaps").is_empty() || ["killed", "silent"].contains(&text(facts, "state"))
     };
-    let status = u8::from(flags.strict && all.iter().any(is_missing));
-    if flags.is_json() {
+    let status = u8::from(strict && all.iter().any(is_missing));
+    if is_json {
         println!("{}", to_json(all));
         return Ok(status);
     }
@@ -36,7 +35,7 @@ pub fn run(flags: &StatusFlags) -> Result<u8> {
         return Ok(1);
     }
     let mut text = table(&all);
-    if let (Some(_), [one]) = (&flags.name, &all[..]) {
+    if let (Some(_), [one]) = (name, &all[..]) {
         text.push_str(&details(one));
     }
     io::stdout().write_all(text.as_bytes()).context("status: cannot write to stdout")?;

@@ -3,7 +3,7 @@
 
 mod kernel;
 mod losses;
-mod lttng;
+pub mod lttng;
 mod message;
 mod selected;
 mod usage;
@@ -45,7 +45,7 @@ pub fn notice(notice: &Notice) -> Option<String> {
             relay,
             command,
             processes,
-            kernel_events,
+            events,
             memory,
             max_memory,
         } => Some(format!(
@@ -60,7 +60,7 @@ pub fn notice(notice: &Notice) -> Option<String> {
                 },
                 *command,
                 *processes,
-                *kernel_events
+                *events
             ),
             max_memory.map_or_else(String::new, |max| format!(
                 ". Buffers take {}, and at most {}",
@@ -374,11 +374,20 @@ fn table(layers: &[LayerReport]) -> Option<String> {
         header.push("overwritten");
     }
     let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
-    layers.iter().for_each(|layer| add_rows(&mut rows, layer, overwrote));
+    for layer in layers {
+        let is_one_of_several = layers.iter().filter(|one| one.layer == layer.layer).count() > 1;
+        add_rows(&mut rows, layer, is_one_of_several, overwrote);
+    }
     (rows.len() > 1).then(|| aligned(&rows))
 }
 
-fn add_rows(rows: &mut Vec<Vec<String>>, layer: &LayerReport, overwrote: bool) {
+/// `is_one_of_several`: the layer has other channels, too.
+fn add_rows(
+    rows: &mut Vec<Vec<String>>,
+    layer: &LayerReport,
+    is_one_of_several: bool,
+    overwrote: bool,
+) {
     let mut processes: Vec<&ProcessReport> =
         layer.processes.iter().filter(|process| process.folder.is_some()).collect();
     processes.sort_by_key(|process| (std::cmp::Reverse(process.counts.records), process.pid));
@@ -386,6 +395,9 @@ fn add_rows(rows: &mut Vec<Vec<String>>, layer: &LayerReport, overwrote: bool) {
         let mut row = vec![
             match layer.layer {
                 GUEST => layer.channel.clone(),
+                other if is_one_of_several && !layer.channel.is_empty() => {
+                    format!("{other} {}", clean(&layer.channel))
+                }
                 other => other.to_owned(),
             },
             name,

@@ -111,6 +111,11 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
+/// A path, as it is typed in a shell.
+pub fn typed(path: &std::path::Path) -> String {
+    shell_word(&clean(&path.display().to_string()))
+}
+
 /// A path as one word of a shell's command line.
 pub fn shell_word(text: &str) -> String {
     let plain =

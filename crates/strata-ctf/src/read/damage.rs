@@ -264,7 +264,7 @@ pub enum DamageKind {
     },
     /// The tracer's index has packets of a file that is not there.
     NoFile {
-        /// How many.
+        /// Packets that the index has of it.
         packets: u64,
         /// Bytes of them.
         bytes: u64,

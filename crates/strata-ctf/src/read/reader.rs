@@ -122,6 +122,16 @@ impl Reader {
         &self.damage
     }
 
+    /// The stream that is damaged. `None`: it is of a whole trace, or of a file that is no stream.
+    #[must_use]
+    pub fn stream_of(&self, damage: &Damage) -> Option<&Stream> {
+        let name = damage.stream.as_deref()?;
+        let is_its = |stream: &&Stream| {
+            stream.name() == name && stream.trace().path() == damage.trace.as_ref()
+        };
+        self.streams.iter().find(is_its)
+    }
+
     /// How the recordings ended of those traces that have end marks, when they were opened.
     #[must_use]
     pub fn ends(&self) -> &[FolderEnd] {
@@ -170,9 +180,20 @@ impl Reader {
     /// in the file is not found.
     #[must_use]
     pub fn events(&self, range: TimeRange) -> Events<'_> {
+        self.events_of_streams(range, &|_| true)
+    }
+
+    /// The same of some streams. Of the others nothing is read.
+    #[must_use]
+    pub fn events_of_streams(
+        &self,
+        range: TimeRange,
+        is_wanted: &dyn Fn(&Stream) -> bool,
+    ) -> Events<'_> {
         let bounds = Bounds { last: range.to, range, ..Bounds::ALL };
         let most = window(self.streams.len());
         let streams = self.ranks.iter().filter_map(|&index| self.streams.get(index));
+        let streams = streams.filter(|stream| is_wanted(stream));
         let cursors = streams.map(|stream| {
             let place = self.place(stream, range.from);
             Cursor::new(&self.files, stream, place, bounds, most)

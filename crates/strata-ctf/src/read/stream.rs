@@ -225,9 +225,9 @@ pub struct Discarded<'e> {
     pub stream: &'e Stream,
     /// The packet that says it, which is behind it.
     pub packet: &'e Packet,
-    /// How many.
+    /// Event records or packets, as `kind` says.
     pub count: u64,
-    /// Of what.
+    /// Whether `count` is of records or of packets.
     pub kind: DiscardedKind,
     /// When it began \[ns since 1970\].
     pub from: Option<i64>,

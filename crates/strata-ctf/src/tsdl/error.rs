@@ -33,7 +33,7 @@ pub enum MetadataProblem {
     /// Beyond [`super::limits`].
     #[error("{what}: {found}, at most {limit} can be read")]
     TooMany {
-        /// Of what.
+        /// What there are too many of.
         what: &'static str,
         /// How many; where counting stopped.
         found: u64,

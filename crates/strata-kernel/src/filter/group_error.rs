@@ -33,7 +33,7 @@ pub enum GroupError {
     Several {
         /// As it was asked for.
         name: String,
-        /// How many.
+        /// Control groups of this name.
         found: usize,
         /// Some of them.
         which: String,

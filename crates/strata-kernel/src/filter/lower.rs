@@ -11,20 +11,21 @@ use strata_model::Flags;
 use super::emit::{self, Node};
 use super::ranges::Integer;
 use super::resolve::{self, Found, Labels};
-use super::{cgroup, Candidate, FilterError, Unsupported};
+use super::{cgroup, Candidate, FilterError, Groups, Unsupported};
 
 /// What is left of the expression. `name` is the event's recorded name.
 pub(super) fn lower(
     expr: &Expr,
-    candidate: &Candidate<'_>,
-    name: &str,
+    (candidate, name): (&Candidate<'_>, &str),
+    groups: Groups,
 ) -> Result<Node, FilterError> {
-    lower::lower(expr, &Lowering { candidate, name })
+    lower::lower(expr, &Lowering { candidate, name, groups })
 }
 
 struct Lowering<'e> {
     candidate: &'e Candidate<'e>,
     name: &'e str,
+    groups: Groups,
 }
 
 /// What is the same for all records of an event.
@@ -174,7 +175,12 @@ impl Lowering<'_> {
                 let Some(path) = pattern.exact() else {
                     return Err(self.unsupported(leaf, Unsupported::CgroupPattern));
                 };
-                let id = i128::from(cgroup::id_of_called(path, || part(leaf.expr))?);
+                let id = match cgroup::id_of_called(path, || part(leaf.expr)) {
+                    Err(_) if self.groups == Groups::MayBeGone => {
+                        return Ok(Node::certain(outside));
+                    }
+                    found => i128::from(found?),
+                };
                 self.among(integer, vec![(id, id)], outside)
             }
             (Literal::Text(pattern), Found::Chars { test, limit }) => {

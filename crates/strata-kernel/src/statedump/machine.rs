@@ -24,7 +24,7 @@ pub struct Cpu {
 /// What does not belong to a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Number, the device's name, and the chip that it comes by.
+    /// Number, the chip that it comes by, and who serves it; several, if devices share it.
     pub(super) interrupts: Vec<(u32, String, String)>,
     pub(super) cpus: Vec<Cpu>,
     /// Number as the kernel has it in events, name.
@@ -35,6 +35,17 @@ pub struct Machine {
     pub(super) mounts: Vec<(String, String, String)>,
     /// By number, what a socket is connected to.
     sockets: HashMap<u64, String>,
+}
+
+/// How an interrupt is told, behind its number at the chip: `18-fasteoi`; others have a word of their own.
+const TYPES: [&str; 5] = ["edge", "level", "fasteoi", "percpu", "event"];
+
+/// Whether a word says how an interrupt is told, and not who serves it.
+fn is_type(word: &str) -> bool {
+    let of_number = |(number, kind): (&str, &str)| {
+        number.bytes().all(|byte| byte.is_ascii_digit()) && TYPES.contains(&kind)
+    };
+    ["Level", "Edge"].contains(&word) || word.split_once('-').is_some_and(of_number)
 }
 
 fn read(root: &Path, path: &str) -> String {
@@ -66,17 +77,28 @@ impl Machine {
     }
 }
 
-/// ` 24:   0   12   PCI-MSI 65536-edge   virtio1-req.0`; those with names in the place of numbers are the CPUs' own.
+/// ` 24:   0   12   PCI-MSI 65536-edge   virtio1-req.0`, or ` 18:   7   0   IO-APIC 18-fasteoi   ehci_hcd:usb1, ahci`,
+/// which are two; those with names in the place of numbers are the CPUs' own.
 fn interrupts(text: &str) -> Vec<(u32, String, String)> {
     let line = |line: &str| {
         let (number, rest) = line.split_once(':')?;
-        let number = number.trim().parse().ok()?;
+        let number: u32 = number.trim().parse().ok()?;
         let words = rest.split_whitespace().skip_while(|word| word.parse::<u64>().is_ok());
         let words: Vec<&str> = words.collect();
-        let (action, chip) = words.split_last()?;
-        Some((number, chip.join(" "), (*action).to_owned()))
+        // Nobody serves it, and its type is the last word.
+        let others = words.iter().rev().skip(1).take_while(|word| word.ends_with(','));
+        let actions = match words.last() {
+            Some(last) if is_type(last) => 0,
+            Some(_) => 1 + others.count(),
+            None => return None,
+        };
+        let (chip, actions) = words.split_at(words.len() - actions);
+        let (chip, nobody) = (chip.join(" "), actions.is_empty().then_some(""));
+        let names = actions.iter().map(|name| name.trim_end_matches(',')).chain(nobody);
+        let all: Vec<_> = names.map(|name| (number, chip.clone(), name.to_owned())).collect();
+        Some(all)
     };
-    text.lines().skip(1).filter_map(line).take(MANY).collect()
+    text.lines().skip(1).filter_map(line).flatten().take(MANY).collect()
 }
 
 fn cpus(text: &str) -> Vec<Cpu> {
@@ -160,9 +182,25 @@ fn mounts(text: &str) -> Vec<(String, String, String)> {
         let (front, back) = line.split_once(" - ")?;
         let mut back = back.split(' ');
         let kind = back.next()?.to_owned();
-        Some((back.next()?.to_owned(), kind, front.split(' ').nth(4)?.to_owned()))
+        Some((unescaped(back.next()?), kind, unescaped(front.split(' ').nth(4)?)))
     };
     text.lines().filter_map(line).take(MANY).collect()
+}
+
+/// `/media/a\040disk`: the kernel writes spaces and the like as three octal digits.
+fn unescaped(word: &str) -> String {
+    let mut parts = word.split('\\');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let found = part.split_at_checked(3).and_then(|(digits, rest)| {
+            let byte = u8::from_str_radix(digits, 8).ok().filter(u8::is_ascii)?;
+            Some((char::from(byte), rest))
+        });
+        let (first, rest) = found.unwrap_or(('\\', part));
+        text.push(first);
+        text.push_str(rest);
+    }
+    text
 }
 
 /// By number, "tcp 127.0.0.1:80" and whom it is connected to.
@@ -179,15 +217,22 @@ fn sockets(root: &Path) -> HashMap<u64, String> {
         };
         all.extend(text.lines().skip(1).filter_map(line).take(MANY));
     }
-    // Its number is the seventh word, and the path is the last one, if it has a name.
-    let text = read(root, "proc/net/unix");
-    let line = |line: &str| {
-        let mut words = line.split_whitespace();
-        let number = words.nth(6)?.parse().ok()?;
-        Some((number, words.next().map_or("unix".to_owned(), |path| format!("unix {path}"))))
-    };
-    all.extend(text.lines().skip(1).filter_map(line).take(MANY));
+    all.extend(unix_sockets(&read(root, "proc/net/unix")).take(MANY));
     all
+}
+
+/// `00000000aa8fd2f2: 00000002 00000000 00010000 0001 01 17 /run/a socket`: the number is the seventh word, and the path is
+/// all behind it, if there is one.
+fn unix_sockets(text: &str) -> impl Iterator<Item = (u64, String)> + '_ {
+    let line = |line: &str| {
+        let (mut word, mut rest) = ("", line);
+        for _ in 0..7 {
+            (word, rest) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
+        }
+        let name = if rest.is_empty() { "unix".to_owned() } else { format!("unix {rest}") };
+        Some((word.parse().ok()?, name))
+    };
+    text.lines().skip(1).filter_map(line)
 }
 
 /// `0100007F:0050`: words as they are in memory, and the port.
@@ -216,6 +261,43 @@ mod tests {
         let found = interrupts(text);
         let wanted = [(1, "IO-APIC 1-edge", "i8042"), (24, "PCI-MSI 65536-edge", "virtio1-req.0")];
         assert_eq!(found, wanted.map(|(n, chip, name)| (n, chip.to_owned(), name.to_owned())));
+    }
+
+    #[test]
+    fn interrupt_that_devices_share_is_one_of_each_and_that_of_nobody_has_no_name() {
+        let text = "           CPU0       CPU1\n 18:          9          0   IO-APIC  18-fasteoi   ehci_hcd:usb1, ahci, i801_smbus\n \
+                    19:   3   0   IO-APIC  19-level\n 20:   3   0\n 21:   0   1   GPIO  7 Edge   battery-level\n";
+        let found = interrupts(text);
+        let shared = "IO-APIC 18-fasteoi";
+        let wanted = [
+            (18, shared, "ehci_hcd:usb1"),
+            (18, shared, "ahci"),
+            (18, shared, "i801_smbus"),
+            (19, "IO-APIC 19-level", ""),
+            (21, "GPIO 7 Edge", "battery-level"),
+        ];
+        assert_eq!(found, wanted.map(|(n, chip, name)| (n, chip.to_owned(), name.to_owned())));
+    }
+
+    #[test]
+    fn mount_has_its_path_as_it_is() {
+        let text = "29 1 254:1 / /media/a\\040b\\134c rw shared:1 - ext4 /dev/x\\011y rw\n\
+                    30 1 0:5 / /d\\9\\04 rw - tmpfs none rw\n";
+        let wanted = [("/dev/x\ty", "ext4", "/media/a b\\c"), ("none", "tmpfs", "/d\\9\\04")];
+        let wanted = wanted
+            .map(|(device, kind, path)| (device.to_owned(), kind.to_owned(), path.to_owned()));
+        assert_eq!(mounts(text), wanted);
+    }
+
+    #[test]
+    fn socket_has_all_of_its_path() {
+        let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+                    00000000aa8fd2f2: 00000002 00000000 00010000 0001 01    17 /run/a socket \n\
+                    0000000000000000: 00000003 00000000 00000000 0001 03 18\n\
+                    0000000000000000: 00000002 00000000 00010000 0001 01 19 @abstract\nshort\n";
+        let found: Vec<_> = unix_sockets(text).collect();
+        let wanted = [(17, "unix /run/a socket "), (18, "unix"), (19, "unix @abstract")];
+        assert_eq!(found, wanted.map(|(number, name)| (number, name.to_owned())));
     }
 
     #[test]

@@ -93,6 +93,11 @@ impl Process {
         (self.pid, &self.maps)
     }
 
+    /// Only this code of it is said.
+    pub fn retain_code(&mut self, is_said: &dyn Fn(&Mapping) -> bool) {
+        self.maps.retain(is_said);
+    }
+
     #[cfg(test)]
     pub(crate) fn with_code(pid: i32, maps: Vec<Mapping>) -> Process {
         Process { pid, maps, ..Process::default() }

@@ -64,16 +64,18 @@ pub(super) struct Layout {
     members: Members,
     /// Where the program has 32-bit pointers.
     narrow: Narrow,
-    /// That is so here: what has 8 bytes has 4.
+    /// Whether the calling program has 32-bit pointers.
     is_narrow: bool,
 }
 
-/// A 32-bit program's.
+/// How the structure is laid out in a 32-bit program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Narrow {
+    /// As in a 64-bit program.
     Same,
-    /// What has 8 bytes has 4.
+    /// The same members, where each of 8 bytes has 4 bytes instead.
     Halved,
+    /// Other members.
     Other(Members),
 }
 

@@ -129,7 +129,7 @@ pub enum Problem {
     /// One name for several probes.
     #[error("{found} probes match, and one name is for one. Leave NAME= out")]
     SeveralNamed {
-        /// How many.
+        /// Probes that match.
         found: usize,
     },
     /// A pattern for functions, and a place within one.
@@ -142,7 +142,7 @@ pub enum Problem {
         "{found} functions match, limit {limit}: each is a breakpoint. Write more of the name"
     )]
     Many {
-        /// How many.
+        /// Functions that match.
         found: usize,
         /// At most.
         limit: usize,

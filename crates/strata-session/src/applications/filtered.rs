@@ -238,7 +238,8 @@ impl Asked {
     }
 }
 
-fn slip(hint: &Hint) -> FilterSlip {
+/// As a report has it.
+pub(crate) fn slip(hint: &Hint) -> FilterSlip {
     FilterSlip { column: hint.column(), text: hint.what.to_string() }
 }
 

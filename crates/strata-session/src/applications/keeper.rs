@@ -860,6 +860,7 @@ impl Keeper {
             slots.hold(session.generation(), session.application());
         }
         let format = session.format();
+        let is_of_before = self.changing.is_of_before(session.generation());
         let traced = Arc::new(Traced::new(session, changes));
         if is_part {
             traced.replace();
@@ -873,7 +874,10 @@ impl Keeper {
             let source = ProcessSource::new(&self.sources, traced, channel_of, self.begun_ns);
             match source {
                 // Without a pump the session is failing, and says why.
-                Ok(source) => drop(orders.send(Order::Take(Arrival { source, channel }))),
+                Ok(source) => {
+                    let source = if is_of_before { source.of_before() } else { source };
+                    drop(orders.send(Order::Take(Arrival { source, channel })));
+                }
                 Err(error) => {
                     self.shared.fail(format!("getrandom(): a number for the trace: {error}"));
                 }

@@ -89,7 +89,9 @@ impl Rest {
             self.summed.in_trace += 1;
         }
         report.losses.iter().for_each(|one| one.add_to(&mut sum.losses));
-        sum.late_ns = sum.late_ns.max(report.late_ns);
+        if report.late_ns > sum.late_ns {
+            (sum.late_ns, sum.reached_ns) = (report.late_ns, report.reached_ns);
+        }
         if let Some(folder) = &report.folder {
             // The folder of all processes of the layer.
             let layer = || folder.parent().map_or_else(PathBuf::new, PathBuf::from);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use strata_collect::{
-    Before, Classes, Collector, Counts, Directory, Error, Finish, Identity, Monitor, Opened,
+    Before, Classes, Collector, Counts, Directory, Error, Finish, Identity, Left, Monitor, Opened,
     Output, Producer, Sink, Source, StreamLoss, Written,
 };
 use strata_ctf::end_mark::{Ending, Losses};
@@ -22,12 +22,16 @@ use crate::applications::reports::Reports;
 use crate::applications::traced::Traced;
 use crate::applications::verify::impossible_record;
 use crate::output::describe::{known, new_uuid, stream_class, TraceOf};
+use crate::output::folder::{traces_of, STREAMS};
 use crate::report::{Discarded, ProcessReport, USER};
 use crate::session::budget::Share;
 use crate::session::failure::failure_text;
 use crate::session::layer::Context;
 use crate::session::lock::lock;
 use crate::session::shared::Voice;
+
+/// So many traces of a process' number are looked at for what is still in its buffers.
+const TRACES_LOOKED_AT: usize = 256;
 
 /// What became of the processes.
 #[derive(Debug, Default)]
@@ -65,6 +69,10 @@ pub(crate) struct ProcessSource {
     pace: Pace,
     losses: Vec<StreamLoss>,
     objects: Objects,
+    /// How often an object had come and gone unseen when recording began.
+    unseen_before: u32,
+    /// A session has recorded into its channel that was killed.
+    is_of_before: bool,
     /// Of the session's memory, its channel's.
     _memory: Share,
 }
@@ -96,7 +104,13 @@ impl ProcessSource {
         begun_ns: u64,
     ) -> io::Result<ProcessSource> {
         let uuid = new_uuid()?;
-        let from_ns = traced.application().started_ns().max(begun_ns);
+        let application = traced.application();
+        let from_ns = application.started_ns().max(begun_ns);
+        // What was before it was recorded is nobody's loss.
+        let unseen_before = match application.started_ns() < begun_ns {
+            true => application.unseen_objects(),
+            false => 0,
+        };
         lock(&of.ended).live.push(Arc::clone(&traced));
         Ok(ProcessSource {
             of: Arc::clone(of),
@@ -111,8 +125,15 @@ impl ProcessSource {
             pace: Pace::new(),
             losses: Vec::new(),
             objects: Objects { from_ns, ..Objects::default() },
+            unseen_before,
+            is_of_before: false,
             _memory: memory,
         })
+    }
+
+    /// A session has recorded into its channel that was killed.
+    pub(crate) fn of_before(self) -> ProcessSource {
+        ProcessSource { is_of_before: true, ..self }
     }
 
     /// The classes of its event records, as far as they are known.
@@ -246,6 +267,11 @@ impl ProcessSource {
                 )),
                 Err(error) => traced.warn(error.to_string()),
             }
+            match application.unseen_objects().saturating_sub(self.unseen_before) {
+                0 => {}
+                1 => traced.warn(unseen("once an object", "that")),
+                times => traced.warn(unseen(&format!("{times} times an object"), "such")),
+            }
         }
         ProcessReport {
             pid: application.pid(),
@@ -259,6 +285,7 @@ impl ProcessSource {
             counts,
             losses: self.losses.clone(),
             late_ns: traced.late_ns(),
+            reached_ns: traced.reached_ns(),
             memory: application.inode(),
             is_part: traced.is_replaced(),
             problem: traced.problem(),
@@ -268,6 +295,14 @@ impl ProcessSource {
             summed: None,
         }
     }
+}
+
+/// Nobody saw an object that `came`, and went.
+fn unseen(came: &str, which: &str) -> String {
+    format!(
+        "{came} came and went while nobody looked: addresses in {which} may have no names. `--libc dl` sees each that \
+         is opened by a path"
+    )
 }
 
 /// Set the process aside if it has written over its records.
@@ -336,6 +371,30 @@ fn metadata(
 }
 
 impl Source for ProcessSource {
+    fn left(&mut self) -> Option<Left> {
+        let before = &self.of.context.before;
+        if !self.is_of_before || before.is_empty() {
+            return None;
+        }
+        let mut session = self.traced.session();
+        let session = session.as_mut()?;
+        // Of events that nobody has looked at yet, records may be there.
+        self.traced.learn(session, &self.of.context.shared);
+        let class = stream_class(self.format, session.events().collect());
+        let pid = self.traced.application().pid();
+        let traces = before.iter().flat_map(|one| traces_of(&one.join(USER), pid));
+        let folders = traces.take(TRACES_LOOKED_AT).collect();
+        Some(Left { folders, name: STREAMS, class })
+    }
+
+    fn may_repeat(&mut self) {
+        self.traced.warn(
+            "what the session that was killed had written of it is more than is looked at: some of its last records may be in \
+             two traces"
+                .to_owned(),
+        );
+    }
+
     fn open(&mut self) -> Result<Opened, Error> {
         let application = self.traced.application();
         let process = (application.name().as_bytes(), application.pid());

@@ -36,6 +36,7 @@ pub(crate) struct Traced {
     selected: AtomicU64,
     /// So late it was reached \[ns\]; 0: in time.
     late_ns: AtomicU64,
+    reached_ns: AtomicU64,
     problem: Mutex<Option<String>>,
     /// What it shares cannot be true: nothing that it wrote is believed.
     damaged: AtomicBool,
@@ -51,6 +52,7 @@ impl Traced {
             selected: AtomicU64::new(session.nr_selected() as u64),
             session: Mutex::new(Some(session)),
             late_ns: AtomicU64::new(0),
+            reached_ns: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             replaced: AtomicBool::new(false),
             end_told: AtomicBool::new(false),
@@ -166,9 +168,15 @@ impl Traced {
         self.selected.load(Ordering::Relaxed)
     }
 
-    /// It was reached only so long after its start, or after it was asked for.
-    pub(crate) fn was_late(&self, late_ns: u64) {
+    /// It was reached only so long after its start, or after it was asked for: at this time of `CLOCK_MONOTONIC`.
+    pub(crate) fn was_late(&self, late_ns: u64, reached_ns: u64) {
+        self.reached_ns.store(reached_ns, Ordering::Relaxed);
         self.late_ns.store(late_ns, Ordering::Relaxed);
+    }
+
+    /// When it was reached, if that was late; else 0.
+    pub(crate) fn reached_ns(&self) -> u64 {
+        self.reached_ns.load(Ordering::Relaxed)
     }
 
     /// How late, if it was.

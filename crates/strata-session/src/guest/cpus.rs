@@ -1,5 +1,5 @@
-//! Which virtual CPU of a guest is which thread of the host: as QEMU says it (QMP), or by the names that it gives its
-//! threads.
+//! Which virtual CPU of a guest is which thread of the host: as QEMU says it (QMP), by the names that it gives its
+//! threads, or as KVM says it.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -8,6 +8,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+use super::kvm;
 
 /// Virtual CPUs that are told.
 const CPUS_MAX: usize = 1024;
@@ -106,16 +108,48 @@ fn cpus_of(answer: &Value) -> Cpus {
 /// By the names of the threads of this process: `CPU 3/KVM`, `CPU 3/TCG`. Where one thread runs all CPUs, which
 /// there are is not known. QEMU names its threads with `-name NAME,debug-threads=on`.
 pub(crate) fn by_names(pid: u32) -> Cpus {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let of_cpus = threads(pid).filter_map(|(tid, name)| Some((cpu_of(&name)?, tid)));
+    let mut found: Cpus = of_cpus.take(CPUS_MAX).collect();
+    found.sort_unstable();
+    found
+}
+
+/// Do its threads' names say that it runs virtual CPUs, be it all of them by one thread (`ALL CPUs/TCG`)?
+pub(crate) fn has_names(pid: u32) -> bool {
+    threads(pid).any(|(_, name)| cpu_of(&name).is_some() || name.starts_with("ALL CPUs/"))
+}
+
+/// Numbers and names.
+fn threads(pid: u32) -> impl Iterator<Item = (u32, String)> {
     let thread = |task: fs::DirEntry| {
         let tid = task.file_name().to_str()?.parse().ok()?;
         let name = fs::read_to_string(task.path().join("comm")).ok()?;
-        Some((cpu_of(name.trim_end())?, tid))
+        Some((tid, name.trim_end().to_owned()))
     };
-    let tasks = tasks.flatten().take(THREADS_MAX);
-    let mut found: Cpus = tasks.filter_map(thread).take(CPUS_MAX).collect();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.take(THREADS_MAX).filter_map(thread)
+}
+
+/// As KVM says it, of kernels that tell the threads: it needs no name of them, and no hypervisor that is asked.
+pub(crate) fn by_kvm(pid: u32) -> Cpus {
+    in_debugfs(Path::new(kvm::DEBUGFS), pid).unwrap_or_default()
+}
+
+/// `None`: not of all of them.
+fn in_debugfs(debugfs: &Path, pid: u32) -> Option<Cpus> {
+    let mut found = Vec::new();
+    for (number, cpu) in kvm::virtual_cpus(&kvm::machine(debugfs, pid)?) {
+        let tid = u32::try_from(kvm::number(&cpu, "pid")?).ok()?;
+        // By the kernel's numbers, which are others in a namespace of processes.
+        if !Path::new(&format!("/proc/{pid}/task/{tid}")).exists() {
+            return None;
+        }
+        found.push((number, tid));
+    }
+    // KVM's numbers are those of interrupt controllers, which may have gaps. The guest's kernel counts its CPUs in that order.
     found.sort_unstable();
-    found
+    let counted = (0..).zip(found).map(|(at, (_, tid))| (at, tid));
+    Some(counted.take(CPUS_MAX).collect())
 }
 
 fn cpu_of(name: &str) -> Option<u32> {
@@ -135,6 +169,29 @@ mod tests {
             assert_eq!(cpu_of(other), None, "{other}");
         }
         assert_eq!(by_names(u32::MAX), []);
+    }
+
+    #[test]
+    fn threads_of_virtual_cpus_are_what_kvm_says_if_it_says_it_of_all() {
+        let scratch = crate::scratch_tests::Scratch::new("kvm");
+        let pid = std::process::id();
+        let cpu = |number: u32, pid_file: &str| {
+            let folder = scratch.0.join(format!("{pid}-11/vcpu{number}"));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("pid"), pid_file).unwrap();
+        };
+        assert_eq!(in_debugfs(&scratch.0, pid), None);
+        // The second core of the second socket: the number between is nobody's.
+        cpu(5, &format!("{pid}\n"));
+        cpu(0, &format!("{pid}\n"));
+        assert_eq!(in_debugfs(&scratch.0, pid), Some(vec![(0, pid), (1, pid)]));
+        // It has never run; what it says is no thread of this process; a kernel that does not say it.
+        for odd in ["0\n", "1\n", "-7\n", "x", ""] {
+            cpu(2, odd);
+            assert_eq!(in_debugfs(&scratch.0, pid), None, "{odd:?}");
+        }
+        fs::remove_file(scratch.0.join(format!("{pid}-11/vcpu2/pid"))).unwrap();
+        assert_eq!(in_debugfs(&scratch.0, pid), None);
     }
 
     /// Somebody at a QMP socket who says these lines.

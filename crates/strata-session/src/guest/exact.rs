@@ -5,16 +5,12 @@
 //! What is told may not be so, since a machine may be within another one, and a guest may say anything: an offset that
 //! is not within what question and answer allow is not taken.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use strata_relay::{CounterPair, Exchange};
 
-/// Where KVM says what it knows of its machines.
-const DEBUGFS: &str = "/sys/kernel/debug/kvm";
-/// Machines that are looked through, and virtual CPUs of one.
-const MACHINES_MAX: usize = 1 << 12;
-const CPUS_MAX: usize = 1 << 12;
+use super::kvm;
+
 /// Two pairs of the host so far apart say its counter's rate \[ns\].
 const RATE_NS: u64 = 100_000_000;
 /// By so much the rate may be another one in between than it is on average [parts per million].
@@ -36,34 +32,19 @@ pub(super) struct Exact {
 impl Exact {
     /// Of the machine that this process runs; `None`: KVM does not tell.
     pub(super) fn of(pid: u32, first: CounterPair) -> Option<Exact> {
-        Exact::below(Path::new(DEBUGFS), pid, first)
+        Exact::below(Path::new(kvm::DEBUGFS), pid, first)
     }
 
     fn below(debugfs: &Path, pid: u32, first: CounterPair) -> Option<Exact> {
-        // PID-DESCRIPTOR.
-        let prefix = format!("{pid}-");
-        let all = fs::read_dir(debugfs).ok()?.flatten().take(MACHINES_MAX);
-        let mut of =
-            all.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()));
-        let folder = of.next()?.path();
-        // One process may have several, and nobody says which one this is.
-        if of.next().is_some() {
-            return None;
-        }
-        let exact = Exact { folder, first, taken: 0 };
+        let exact = Exact { folder: kvm::machine(debugfs, pid)?, first, taken: 0 };
         exact.offset().is_some().then_some(exact)
     }
 
     /// The guest's counter minus the host's: the same of all virtual CPUs, and of the same rate.
     fn offset(&self) -> Option<i64> {
         let mut found = None;
-        for entry in fs::read_dir(&self.folder).ok()?.flatten().take(CPUS_MAX) {
-            if !entry.file_name().as_encoded_bytes().starts_with(b"vcpu") {
-                continue;
-            }
-            let number = |name: &str| -> Option<i64> {
-                fs::read_to_string(entry.path().join(name)).ok()?.trim().parse().ok()
-            };
+        for (_, cpu) in kvm::virtual_cpus(&self.folder) {
+            let number = |name| kvm::number(&cpu, name);
             let scaled = number("tsc-scaling-ratio").zip(number("tsc-scaling-ratio-frac-bits"));
             let is_plain = scaled.is_none_or(|(ratio, bits)| {
                 u32::try_from(bits).ok().and_then(|bits| 1_i64.checked_shl(bits)) == Some(ratio)
@@ -131,6 +112,8 @@ impl Exact {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::scratch_tests::Scratch;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use strata_collect::tail::{self, Found, Tail};
 use strata_collect::{Body, Output, Sink};
@@ -12,12 +12,12 @@ use strata_ctf::packet::HEADER_BYTES;
 use strata_ctf::read::{Message, Reader, TimeRange};
 use strata_model::{ClockClass, Counts, Discarded, Uuid};
 use strata_relay::{
-    in_host_time, uuid_of, Bounds, Entry, Epoch, Exchange, FromGuest, Hello, Known, Line,
-    PacketBytes, Streams, TraceOf, DRIFT_PPM, METADATA_BYTES_MAX, VERSION,
+    in_host_time, uuid_of, Entry, Exchange, FromGuest, Hello, Line, PacketBytes, Streams, TraceOf,
+    DRIFT_PPM, METADATA_BYTES_MAX, VERSION,
 };
 use strata_ring::Channel;
 
-use super::causality::Seen;
+use super::machine::{GuestClock, KernelTrace, Machines, Peer};
 use super::memory::{GuestMemory, Told};
 use crate::output::describe::new_uuid;
 use crate::output::folder::below;
@@ -38,12 +38,6 @@ const FILE_BYTES: u64 = 4096;
 /// No event record is smaller than its header \[byte\].
 const RECORD_BYTES_MIN: u64 = 4;
 
-/// Rounds in which a clock is refined at the end.
-const REFINED: usize = 3;
-
-/// By the number of an epoch \[ns\].
-type Spans = BTreeMap<usize, (u64, u64)>;
-
 /// Why nothing more is taken of a guest.
 pub(crate) type Problem = String;
 
@@ -52,7 +46,7 @@ pub(crate) struct Place {
     /// The guest's name, which is that of its folder.
     pub(crate) name: String,
     pub(crate) output: Arc<Mutex<dyn Output>>,
-    /// The clock of the host's traces.
+    /// The clock of the host's traces, but for its number, which is the guest's.
     pub(crate) clock: ClockClass,
     /// Since 1970, when that was 0 \[ns\].
     pub(crate) wall_ns: i64,
@@ -80,9 +74,7 @@ impl Place {
 pub(crate) struct Receiver {
     place: Place,
     pub(crate) hello: Option<Hello>,
-    pub(crate) bounds: Bounds,
-    /// From when to when something was recorded in each epoch, by the guest's clock: all traces of one have one clock.
-    spans: Spans,
+    clock: Arc<Mutex<GuestClock>>,
     /// What the host knows of it, for the environment of its traces.
     pub(crate) entries: Vec<Entry>,
     traces: BTreeMap<u32, GuestTrace>,
@@ -139,11 +131,11 @@ struct Part {
 
 impl Receiver {
     pub(crate) fn new(place: Place) -> Receiver {
+        let clock = Arc::new(Mutex::new(GuestClock::new(place.clock.uuid)));
         Receiver {
             place,
             hello: None,
-            bounds: Bounds::default(),
-            spans: Spans::new(),
+            clock,
             entries: Vec::new(),
             traces: BTreeMap::new(),
             bytes: 0,
@@ -162,6 +154,24 @@ impl Receiver {
     /// The guest's.
     pub(crate) fn name(&self) -> &str {
         &self.place.name
+    }
+
+    /// Its clock is that of the machine that it says it is, which may be recorded by another channel, too. Before it has said
+    /// anything else.
+    pub(crate) fn meet(&mut self, machines: &Machines, peer: Option<Peer>) {
+        let Some(hello) = &self.hello else { return };
+        self.clock = machines.clock(peer, hello.boot, &self.place.name, &self.clock);
+        self.place.clock.uuid = lock(&self.clock).uuid();
+    }
+
+    /// Is it known which threads its virtual CPUs are?
+    pub(crate) fn has_cpus(&self) -> bool {
+        self.entries.iter().any(|(name, _)| name.starts_with("virtual_cpu_"))
+    }
+
+    /// What is known of its clock.
+    pub(crate) fn clock(&self) -> MutexGuard<'_, GuestClock> {
+        lock(&self.clock)
     }
 
     /// Does what a guest says, but for what is about clocks.
@@ -265,7 +275,7 @@ impl Receiver {
     }
 
     fn describe(&mut self, id: u32, keep: u64, text: &str) -> Result<(), Problem> {
-        let Receiver { place, bounds, spans, entries, traces, text_bytes, described, .. } = self;
+        let Receiver { place, clock, entries, traces, text_bytes, described, .. } = self;
         let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
         let keep = usize::try_from(keep).ok().filter(|keep| trace.text.is_char_boundary(*keep));
         let keep = keep.ok_or("its metadata go on behind their end")?;
@@ -290,7 +300,7 @@ impl Receiver {
         if *described > DESCRIBED_MAX {
             return Err("it describes its traces again and again".to_owned());
         }
-        write_metadata(place, (bounds, spans), entries, trace)
+        write_metadata(place, clock, entries, trace)
     }
 
     /// They are in each folder of the trace, of which there may be none yet.
@@ -315,7 +325,7 @@ impl Receiver {
 
     fn packet(&mut self, id: u32, of: Of<'_>, packet: &PacketBytes<'_>) -> Result<(), Problem> {
         let streams: u64 = self.traces.values().map(|one| one.streams.count()).sum();
-        let Receiver { place, bounds, spans, entries, traces, bytes, .. } = self;
+        let Receiver { place, clock, entries, traces, bytes, .. } = self;
         let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
         let uuid = trace.uuid.ok_or("a packet came before the metadata of its trace")?;
         let (mut header, body) = (packet.header, packet.body);
@@ -331,7 +341,7 @@ impl Receiver {
         }
         let packet_bytes = (HEADER_BYTES + body.len()) as u64;
         let span = (header.timestamp_begin, header.timestamp_end);
-        let epoch = epoch_of(bounds.epochs(), span.0);
+        let epoch = lock(clock).epoch_of(span.0);
         let place_of = trace.parts.iter().position(|part| part.epoch == epoch);
         let symbols = trace.symbols.as_ref().filter(|_| place_of.is_none());
         let symbols = symbols.map_or(0, |symbols| symbols.len() as u64);
@@ -345,7 +355,7 @@ impl Receiver {
                     part.sink.set_symbols(symbols).map_err(|error| failure_text(&error))?;
                 }
                 trace.parts.push(part);
-                write_metadata(place, (bounds, spans), entries, trace)?;
+                write_metadata(place, clock, entries, trace)?;
                 trace.parts.len() - 1
             }
         };
@@ -356,8 +366,7 @@ impl Receiver {
             Of::File(name) => part.sink.set_stream(name, &header.encode(), body),
         };
         written.map_err(|error| failure_text(&error))?;
-        let known = spans.entry(epoch).or_insert(span);
-        *known = (known.0.min(span.0), known.1.max(span.1));
+        lock(clock).record(epoch, span);
         trace.packets += 1;
         trace.bytes = trace.bytes.saturating_add(packet_bytes);
         Ok(())
@@ -436,13 +445,13 @@ impl Receiver {
         };
         part.sink.set_end(stream, end_ns).map_err(|error| failure_text(&error))?;
         let epoch = part.epoch;
-        self.spans.entry(epoch).and_modify(|span| span.1 = span.1.max(end_ns));
+        lock(&self.clock).extend(epoch, end_ns);
         Ok(())
     }
 
     /// Takes note of an exchange. Returns whether the guest's clock has jumped.
     pub(crate) fn learn(&mut self, exchange: &Exchange) -> bool {
-        self.bounds.add(exchange)
+        lock(&self.clock).learn(exchange)
     }
 
     /// No file is held open for what comes later.
@@ -462,7 +471,8 @@ impl Receiver {
     /// How far off the times of its traces are, at most, of all times in which its clock did not jump \[ns\].
     pub(crate) fn uncertainty_ns(&self) -> Option<u64> {
         let parts = self.traces.values().flat_map(|trace| &trace.parts);
-        let lines = parts.filter_map(|part| line_of((&self.bounds, &self.spans), part));
+        let clock = self.clock();
+        let lines = parts.filter_map(|part| clock.line(part.epoch));
         lines.map(|line| line.uncertainty_ns).max()
     }
 
@@ -471,8 +481,7 @@ impl Receiver {
     pub(crate) fn finish(&mut self, ending: Ending) -> (Vec<ProcessReport>, Option<Problem>) {
         let (mut reports, mut problem) = (Vec::new(), None);
         for trace in self.traces.values_mut() {
-            let clock = (&self.bounds, &self.spans);
-            let written = write_metadata(&self.place, clock, &self.entries, trace);
+            let written = write_metadata(&self.place, &self.clock, &self.entries, trace);
             problem = problem.or(written.err());
             let (ending, losses) = trace.ended.unwrap_or((ending, Losses::default()));
             let ending = if ending == Ending::Recording { Ending::Failed } else { ending };
@@ -490,40 +499,35 @@ impl Receiver {
                 reports.push(trace.report());
             }
         }
+        self.tell_kernels();
         (reports, problem)
     }
-}
 
-impl Receiver {
-    /// What follows for its clock from when its virtual CPUs ran, once the host's trace is complete. Returns how much that was,
-    /// and what could not be written.
-    pub(crate) fn refine(&mut self) -> (usize, Option<Problem>) {
+    /// Traces of its kernel are as far as they will be: its clock may become better known by them.
+    fn tell_kernels(&self) {
         let number = |(name, tid): &Entry| {
             let cpu = name.strip_prefix("virtual_cpu_")?.parse().ok()?;
             Some((cpu, *tid))
         };
         let cpus: Vec<(u32, i64)> = self.entries.iter().filter_map(number).collect();
-        let mut taken = 0;
-        for trace in self.traces.values().filter(|trace| trace.of == TraceOf::Kernel) {
-            for part in &trace.parts {
-                let guest = part.sink.path();
-                let all = guest.parent().and_then(Path::parent);
-                let seen = all.and_then(|all| Seen::read(&all.join(KERNEL), guest, &cpus));
-                let Some(seen) = seen else { continue };
-                // What is known better says of more times on which side of them a record was.
-                for _ in 0..REFINED {
-                    let Some(epoch) = self.bounds.epochs().get(part.epoch) else { break };
-                    let found = seen.bounds(&Known::of(epoch));
-                    taken += self.bounds.refine(part.epoch, &found);
-                }
-            }
+        let kernels = self.traces.values().filter(|trace| trace.of == TraceOf::Kernel);
+        for part in kernels.flat_map(|trace| &trace.parts) {
+            let guest = part.sink.path().to_owned();
+            let host = guest.parent().and_then(Path::parent).map(|all| all.join(KERNEL));
+            let Some(host) = host else { continue };
+            let (epoch, cpus) = (part.epoch, cpus.clone());
+            self.clock().add_kernel(KernelTrace { epoch, guest, host, cpus });
         }
-        if taken == 0 {
-            return (0, None);
+    }
+    /// What follows for its clock from when its virtual CPUs ran, once the host's trace is complete. Returns how much that was,
+    /// and what could not be written.
+    pub(crate) fn refine(&mut self) -> (usize, Option<Problem>) {
+        let (taken, is_changed) = self.clock().refine();
+        if !is_changed {
+            return (taken, None);
         }
-        let clock = (&self.bounds, &self.spans);
-        let traces = self.traces.values_mut();
-        let written = traces.map(|trace| write_metadata(&self.place, clock, &self.entries, trace));
+        let Receiver { place, clock, entries, traces, .. } = self;
+        let written = traces.values_mut().map(|trace| write_metadata(place, clock, entries, trace));
         (taken, written.filter_map(Result::err).next())
     }
 }
@@ -579,18 +583,6 @@ fn unknown(id: u32) -> Problem {
     format!("it speaks of trace {id}, which there is not")
 }
 
-/// In which epoch a packet that begins then lies.
-fn epoch_of(epochs: &[Epoch], begin: u64) -> usize {
-    let later = epochs.iter().rposition(|epoch| epoch.span().0 <= begin);
-    // Between two, it is of the one that was begun last: what is known of the one before ends before it.
-    let between = epochs.iter().position(|epoch| epoch.span().1 >= begin);
-    match (later, between) {
-        (_, Some(at)) => at,
-        (Some(at), None) => at,
-        (None, None) => 0,
-    }
-}
-
 fn open(place: &Place, trace: &GuestTrace, epoch: usize) -> Result<Part, Problem> {
     let name = match epoch {
         0 => place.name.clone(),
@@ -606,22 +598,20 @@ fn open(place: &Place, trace: &GuestTrace, epoch: usize) -> Result<Part, Problem
     Ok(Part { epoch, uuid, sink })
 }
 
-fn line_of((bounds, spans): (&Bounds, &Spans), part: &Part) -> Option<Line> {
-    let span = spans.get(&part.epoch).copied();
-    bounds.epochs().get(part.epoch).and_then(|epoch| Line::through(epoch, span))
-}
-
 /// Describes all folders of a trace, in the host's time as it is known now.
 fn write_metadata(
     place: &Place,
-    (bounds, spans): (&Bounds, &Spans),
+    clock: &Mutex<GuestClock>,
     entries: &[Entry],
     trace: &mut GuestTrace,
 ) -> Result<(), Problem> {
     for part in &mut trace.parts {
-        let line = line_of((bounds, spans), part).ok_or("its clock is not known")?;
-        let epochs = bounds.epochs();
-        let exchanges = epochs.get(part.epoch).map_or(0, Epoch::exchanges);
+        // Others who have this clock do not wait for the disk.
+        let (line, exchanges) = {
+            let clock = lock(clock);
+            (clock.line(part.epoch), clock.exchanges(part.epoch))
+        };
+        let line: Line = line.ok_or("its clock is not known")?;
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let mut all = vec![
             ("clock_uncertainty".to_owned(), number(line.uncertainty_ns)),

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
-use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
+use strata_kernel::filter::{
+    can_select, check, compile_for, Candidate, Compiled, End, FilterError, Groups, Slips,
+};
 use strata_kernel::selection::{self, Selection};
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::Known;
@@ -127,7 +129,7 @@ impl Begun {
                     exit_filter: exit.filter()?,
                     contexts: match stack {
                         true => self.contexts.with_stacks(),
-                        false => self.contexts,
+                        false => self.contexts.clone(),
                     },
                 }),
                 Err(error) => chosen
@@ -229,6 +231,37 @@ pub(super) fn check_filter(
     events: &[SelectedEvent],
     has_others: bool,
 ) -> Result<(), Slips> {
+    let candidates = candidates(events);
+    match has_others && can_select(filter, &candidates) {
+        true => Ok(()),
+        false => check(filter, &candidates),
+    }
+}
+
+/// Can a record of one of the events pass it?
+pub(super) fn can_pass(filter: &Filter, events: &[SelectedEvent]) -> bool {
+    can_select(filter, &candidates(events))
+}
+
+/// Can a record of one of the events pass it, as the kernel asks it?
+///
+/// # Errors
+/// What of it the kernel cannot ask of one of the events.
+pub(super) fn check_compiled(
+    filter: &Filter,
+    events: &[SelectedEvent],
+    groups: Groups,
+) -> Result<bool, FilterError> {
+    let mut can_pass = false;
+    for one in candidates(events) {
+        let compiled = compile_for(filter, one.event, one.end, groups)?;
+        can_pass |= !matches!(compiled, Compiled::Never);
+    }
+    Ok(can_pass)
+}
+
+/// What of the events is selected.
+fn candidates(events: &[SelectedEvent]) -> Vec<Candidate<'_>> {
     let mut candidates = Vec::with_capacity(events.len());
     for chosen in events {
         let ends: &[(bool, End)] = match chosen.event.exit_fields.is_empty() {
@@ -239,10 +272,7 @@ pub(super) fn check_filter(
             candidates.push(Candidate { event: &chosen.event, end });
         }
     }
-    match has_others && can_select(filter, &candidates) {
-        true => Ok(()),
-        false => check(filter, &candidates),
-    }
+    candidates
 }
 
 /// Each rule, with what may help if it matches nothing.

@@ -36,7 +36,7 @@ struct Asked {
 pub(super) fn probed(
     rules: &[Rule],
     known: &mut Known,
-    contexts: Contexts,
+    contexts: &Contexts,
 ) -> Result<Probed, SessionError> {
     let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
     known.keep(&texts);
@@ -75,7 +75,7 @@ pub(super) fn probed(
         });
     }
     for Asked { event, records, stack } in all {
-        let contexts = if stack { contexts.with_stacks() } else { contexts };
+        let contexts = if stack { contexts.with_stacks() } else { contexts.clone() };
         probed.events.push(selected(event, records.filter()?, contexts));
     }
     Ok(probed)
@@ -113,7 +113,7 @@ mod tests {
             rule(pattern, None),
         ];
         let mut known = Known::default();
-        let found = probed(&rules, &mut known, Contexts::default()).unwrap();
+        let found = probed(&rules, &mut known, &Contexts::default()).unwrap();
         let is_it = |event: &&SelectedEvent| event.event.name == "uprobe_malloc";
         assert_eq!(found.events.iter().filter(is_it).count(), 1);
         let event = found.events.iter().find(is_it).unwrap();
@@ -128,7 +128,7 @@ mod tests {
         assert!(error.to_string().contains("has no function"), "{error}");
         // One that asks nothing is enough.
         let rules = [rule(one, Some("size > 4")), rule(many, None)];
-        let found = probed(&rules, &mut known, Contexts::default()).unwrap();
+        let found = probed(&rules, &mut known, &Contexts::default()).unwrap();
         let event = found.events.iter().find(is_it).unwrap();
         assert!(event.filter.is_none() && !event.contexts.has_stack());
         assert_eq!(of(&known, one).len(), 1);
@@ -139,10 +139,10 @@ mod tests {
     fn what_is_left_out_of_a_pattern_is_said_when_it_comes() {
         let rules = [rule("uprobe:c:mem*", None)];
         let mut known = Known::default();
-        let first = probed(&rules, &mut known, Contexts::default()).unwrap();
+        let first = probed(&rules, &mut known, &Contexts::default()).unwrap();
         assert_eq!((first.remarks.len(), first.reports[0].matched > 1), (1, true));
         assert_eq!(first.reports[0].matched, first.events.len() as u64);
-        let again = probed(&rules, &mut known, Contexts::default()).unwrap();
+        let again = probed(&rules, &mut known, &Contexts::default()).unwrap();
         assert!(again.remarks.is_empty() && again.events.len() == first.events.len());
     }
 }

@@ -150,7 +150,7 @@ impl KernelSource {
         if self.trace.of_dump.is_empty() {
             return Ok(Dump::default());
         }
-        statedump::write(sink, &self.place(uuid), &self.wish())
+        statedump::write(sink, &self.place(uuid), &self.wish(), self.watched().as_ref())
     }
 
     fn wish(&self) -> statedump::Wish {
@@ -167,7 +167,7 @@ impl KernelSource {
             stream_id: STREAM,
             stream_instance: self.dump_stream,
             first_id: self.trace.of_dump.start,
-            contexts: self.trace.contexts,
+            contexts: self.trace.contexts.clone(),
         }
     }
 }
@@ -206,8 +206,9 @@ impl Source for KernelSource {
             return Ok(None);
         }
         let (place, wish) = (self.place(self.snapshot_uuid), self.wish());
-        let (dump, found) = statedump::write_found(sink, &place, &wish)?;
-        let Some(watched) = self.watched() else { return Ok(None) };
+        let watched = self.watched();
+        let (dump, found) = statedump::write_found(sink, &place, &wish, watched.as_ref())?;
+        let Some(watched) = watched else { return Ok(None) };
         let before = watched.save(sink, &place, &found, &dump)?;
         Ok(Some(Box::new(move |sink, from| before.write(sink, from))))
     }
@@ -221,7 +222,7 @@ impl Source for KernelSource {
         let Some(watched) = self.watched() else { return Ok(()) };
         if std::mem::take(&mut lock(&self.around).is_new) {
             let (place, wish) = (self.place(self.trace.uuid), self.wish());
-            let counts = statedump::write_again(collector.sink(), &place, &wish)?;
+            let counts = statedump::write_again(collector.sink(), &place, &wish, &watched)?;
             self.dumped.counts.add(&counts);
         }
         let counts = watched.append(collector.sink(), &self.place(self.trace.uuid))?;

@@ -1,7 +1,7 @@
 //! What runs on the machine when the kernel's layer begins, as a stream of its own in its trace: readers name
 //! threads by it that did not begin while it was recorded. And, as another one, what of it changes: code that is mapped.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use strata_collect::{Body, Error, Sink};
 use strata_ctf::packet::{Header, HEADER_BYTES};
-use strata_kernel::mapped::{map_records, mapped_before, Change, Mapped, Place};
+use strata_ctf::state_dump::{AGAIN_BEHIND, AGAIN_FILE, CHANGES_BEHIND, CHANGES_FILE, FILE};
+use strata_kernel::mapped::{map_records, mapped_before, Change, Mapped, New, Place};
 use strata_kernel::statedump::{
     event_classes, numbers_of_processes, process, records, BuildIds, Machine, Mapping, Process,
     Stamp,
@@ -22,13 +23,6 @@ use strata_user::ask_each;
 use crate::report::Counts;
 use crate::session::lock::lock;
 
-/// The stream's file.
-pub(crate) const FILE: &str = "statedump_0";
-/// That of a second one in the same trace, where more is said than at its begin; in a snapshot, of what was before.
-const AGAIN_FILE: &str = "statedump_2";
-/// That of what changes, where it is written as a whole: in a snapshot.
-const CHANGES_FILE: &str = "statedump_1";
-
 /// Adds the kinds of records of the dump; their ids.
 pub(crate) fn describe(class: &mut StreamClass) -> Range<u32> {
     let first_id = class.events.iter().map(|event| event.id + 1).max().unwrap_or(0);
@@ -39,7 +33,7 @@ pub(crate) fn describe(class: &mut StreamClass) -> Range<u32> {
 }
 
 /// Which trace, and how its stream is told from others.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DumpPlace {
     pub(crate) uuid: Uuid,
     pub(crate) stream_id: u32,
@@ -88,8 +82,13 @@ const EARLIER_MAX: u64 = 1 << 31;
 ///
 /// # Errors
 /// What the system says of the file.
-pub(crate) fn write(sink: &mut dyn Sink, place: &DumpPlace, wish: &Wish) -> Result<Dump, Error> {
-    write_found(sink, place, wish).map(|(dump, _)| dump)
+pub(crate) fn write(
+    sink: &mut dyn Sink,
+    place: &DumpPlace,
+    wish: &Wish,
+    watched: Option<&Watched>,
+) -> Result<Dump, Error> {
+    write_found(sink, place, wish, watched).map(|(dump, _)| dump)
 }
 
 /// The same, with what was found.
@@ -100,8 +99,9 @@ pub(crate) fn write_found(
     sink: &mut dyn Sink,
     place: &DumpPlace,
     wish: &Wish,
+    watched: Option<&Watched>,
 ) -> Result<(Dump, Vec<Process>), Error> {
-    write_to(FILE, sink, place, wish)
+    write_to(FILE, sink, place, (wish, watched))
 }
 
 /// The same, in a trace that has one.
@@ -112,16 +112,17 @@ pub(crate) fn write_again(
     sink: &mut dyn Sink,
     place: &DumpPlace,
     wish: &Wish,
+    watched: &Watched,
 ) -> Result<Counts, Error> {
     // Behind what changes.
-    write_to(AGAIN_FILE, sink, &place.again(), wish).map(|(dump, _)| dump.counts)
+    write_to(AGAIN_FILE, sink, &place.again(), (wish, Some(watched))).map(|(dump, _)| dump.counts)
 }
 
 fn write_to(
     file: &str,
     sink: &mut dyn Sink,
     place: &DumpPlace,
-    wish: &Wish,
+    (wish, watched): (&Wish, Option<&Watched>),
 ) -> Result<(Dump, Vec<Process>), Error> {
     if let Some(symbols) = &wish.symbols {
         sink.set_symbols(symbols)?;
@@ -144,7 +145,10 @@ fn write_to(
             None => Some(found),
         }
     });
-    let found: Vec<_> = found.into_iter().map(|(_, found)| found).collect();
+    let mut found: Vec<_> = found.into_iter().map(|(_, found)| found).collect();
+    if let Some(watched) = watched {
+        retain_before(&mut found, &watched.since(now_ns, place));
+    }
     let contexts = &place.contexts.of_this_process(&|pid| number_of(numbers, pid));
     let tid = number_of(numbers, std::process::id());
     let stamp = Stamp { now_ns, tid, contexts, first_id: place.first_id, is_later: false };
@@ -169,10 +173,25 @@ fn write_to(
     Ok((Dump { header, body, counts }, found))
 }
 
+/// Of what they have mapped, what they had before these changes, which say the rest by themselves.
+fn retain_before(found: &mut [Process], changes: &[New]) {
+    let before = mapped_before(found, changes.iter().copied());
+    let before: HashSet<(i32, u64)> = before.iter().map(|(pid, map)| (*pid, map.start)).collect();
+    for process in found {
+        let (pid, _) = process.code();
+        process.retain_code(&|map| before.contains(&(pid, map.start)));
+    }
+}
+
 impl DumpPlace {
     /// That of a second dump.
     fn again(&self) -> DumpPlace {
-        DumpPlace { stream_instance: self.stream_instance + 2, ..*self }
+        DumpPlace { stream_instance: self.stream_instance + AGAIN_BEHIND, ..self.clone() }
+    }
+
+    /// Where what is said of changes is.
+    fn of_changes(&self) -> Place {
+        Place { first_id: self.first_id, contexts: self.contexts.clone() }
     }
 
     /// The header of a packet with records of these times.
@@ -180,7 +199,7 @@ impl DumpPlace {
         let header = Header {
             uuid: self.uuid,
             stream_id: self.stream_id,
-            stream_instance: self.stream_instance + 1,
+            stream_instance: self.stream_instance + CHANGES_BEHIND,
             timestamp_begin: times.0,
             timestamp_end: times.1,
             ..Header::default()
@@ -202,6 +221,13 @@ pub(crate) struct Changes {
     packets: u64,
     /// Since then all of them are there \[ns\].
     known_from: u64,
+    /// The next packet is of what was from then on \[ns\].
+    from: u64,
+    /// Changes that found no room until now, and when the trace began.
+    discarded: u64,
+    discarded_before: u64,
+    /// The same, as the last packet says.
+    told: u64,
 }
 
 /// Reads what changes, in a thread of its own.
@@ -214,31 +240,61 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
+    /// What this says from now on.
+    pub(crate) fn new(mapped: Mapped) -> Watched {
+        let known_from = mapped.known_from();
+        let changes = Changes { known_from, from: known_from, ..Changes::default() };
+        Watched {
+            changes: Arc::new(Mutex::new(changes)),
+            mapped: Arc::new(Mutex::new(Some(mapped))),
+            has_ended: Arc::default(),
+        }
+    }
+
+    /// Nothing is recorded before this time \[ns\].
+    pub(crate) fn begin(&self, time: u64) {
+        let mut changes = lock(&self.changes);
+        changes.from = changes.from.max(time);
+    }
+
     /// Until [`Watched::end`]. `holds`: nothing is written but snapshots. Returns how many changes found no room.
-    pub(crate) fn watch(&self, mapped: Mapped, place: Place, holds: bool) -> u64 {
-        let mut waiter = mapped.waiter();
-        *lock(&self.mapped) = Some(mapped);
+    pub(crate) fn watch(&self, place: &Place, holds: bool) -> u64 {
         loop {
             let last = self.has_ended.load(Ordering::Acquire);
-            if !last {
+            let waiter = lock(&self.mapped).as_ref().map(Mapped::waiter);
+            if let Some(waiter) = waiter.filter(|_| !last) {
                 waiter.wait(LOOK);
             }
-            let mut held = lock(&self.mapped);
-            let Some(mapped) = &mut *held else { return 0 };
-            let new = mapped.take(place, last);
-            let mut changes = lock(&self.changes);
-            changes.add(new, mapped);
-            while holds && changes.bytes > KEPT_BYTES {
-                let Some(gone) = changes.records.pop_front() else { break };
-                changes.bytes -= gone.record.len();
-                changes.known_from = changes.known_from.max(gone.time);
-            }
-            drop(changes);
+            self.look(place, holds, last);
             if last {
-                return held.take().map_or(0, |mapped| mapped.discarded());
+                return lock(&self.mapped).take().map_or(0, |mapped| mapped.discarded());
             }
-            waiter = mapped.waiter();
         }
+    }
+
+    /// Takes what was said until now. Not while somebody waits.
+    pub(crate) fn look(&self, place: &Place, holds: bool, last: bool) {
+        let mut held = lock(&self.mapped);
+        let Some(mapped) = &mut *held else { return };
+        let new = mapped.take(place, last);
+        let mut changes = lock(&self.changes);
+        changes.add(new, mapped);
+        while holds && changes.bytes > KEPT_BYTES {
+            let Some(gone) = changes.records.pop_front() else { break };
+            changes.bytes -= gone.record.len();
+            changes.known_from = changes.known_from.max(gone.time);
+            changes.from = changes.from.max(gone.time);
+        }
+    }
+
+    /// What has changed since a time \[ns\], of what was not written before.
+    fn since(&self, time: u64, place: &DumpPlace) -> Vec<New> {
+        let mut held = lock(&self.mapped);
+        let new = held.as_mut().map(|mapped| mapped.so_far(&place.of_changes()));
+        let new = new.unwrap_or_default();
+        let changes = lock(&self.changes);
+        let all = changes.records.iter().chain(&new);
+        all.filter(|change| change.time >= time).map(|change| change.new).collect()
     }
 
     /// Nothing more is recorded.
@@ -252,16 +308,26 @@ impl Watched {
     /// What the system says of the file.
     pub(crate) fn append(&self, sink: &mut dyn Sink, place: &DumpPlace) -> Result<Counts, Error> {
         let mut changes = lock(&self.changes);
-        let Some((times, body, count)) = changes.body() else { return Ok(Counts::default()) };
+        let (from, discarded) = (changes.from, changes.discarded - changes.discarded_before);
+        let (times, body, count) = match changes.body() {
+            Some(((first, last), body, count)) => ((from.min(first), last), body, count),
+            // That nothing has changed, or that something found no room, is said, too.
+            None if changes.packets == 0 || discarded > changes.told => {
+                ((from, from), Vec::new(), 0)
+            }
+            None => return Ok(Counts::default()),
+        };
         let bytes = body.len() as u64;
         let sequence = changes.packets;
-        let header = Header { sequence, ..place.header(times, bytes) };
+        let header = Header { sequence, discarded, ..place.header(times, bytes) };
         // Behind the streams of the CPUs and the dump's.
-        let stream = u32::try_from(place.stream_instance + 1).unwrap_or(u32::MAX);
+        let stream = u32::try_from(place.stream_instance + CHANGES_BEHIND).unwrap_or(u32::MAX);
         sink.append(stream, header, &Body::Bytes(&body))?;
         changes.records.clear();
         changes.bytes = 0;
         changes.known_from = changes.known_from.max(times.1);
+        changes.from = times.1;
+        changes.told = discarded;
         changes.packets += 1;
         let bytes = HEADER_BYTES as u64 + bytes;
         Ok(Counts { records: count, packets: 1, bytes, span: Some(times), ..Counts::default() })
@@ -269,7 +335,9 @@ impl Watched {
 
     /// The trace is complete: its next one has packets of its own.
     pub(crate) fn cut(&self) {
-        lock(&self.changes).packets = 0;
+        let mut changes = lock(&self.changes);
+        (changes.packets, changes.told) = (0, 0);
+        changes.discarded_before = changes.discarded;
     }
 
     /// All that is kept, for a snapshot in which there is this dump, of what was found then; and what was before.
@@ -287,9 +355,8 @@ impl Watched {
         let number = |pid| number_of(held.as_ref().and_then(Mapped::numbers), pid);
         let contexts = place.contexts.of_this_process(&number);
         let tid = number(std::process::id());
-        let of_changes = Place { first_id: place.first_id, contexts: place.contexts };
         // What the thread has not looked at yet, too: or a program that has just begun is taken for what was there before.
-        let new = held.as_mut().map(|mapped| (mapped.so_far(of_changes), &*mapped));
+        let new = held.as_mut().map(|mapped| (mapped.so_far(&place.of_changes()), &*mapped));
         let mut kept = lock(&self.changes).copy();
         if let Some((new, mapped)) = new {
             kept.add(new, mapped);
@@ -358,6 +425,7 @@ impl Before {
 impl Changes {
     fn add(&mut self, new: Vec<Change>, mapped: &Mapped) {
         self.known_from = self.known_from.max(mapped.known_from());
+        self.discarded = mapped.discarded();
         self.bytes += new.iter().map(|change| change.record.len()).sum::<usize>();
         self.records.extend(new);
     }
@@ -394,6 +462,8 @@ impl Dump {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
+
     use crate::output::describe::{new_uuid, of_kernel, stream_class, Machine};
     use strata_collect::{Directory, Files};
     use strata_ctf::environment::Whole;
@@ -402,9 +472,9 @@ mod tests {
     use strata_ctf::read::{Message, Reader, TimeRange, Value};
     use strata_model::{Field, FieldClass, Integer, LossMode};
 
-    #[test]
-    fn statedump_is_read_as_part_of_the_trace_and_has_this_process() {
-        let path = std::env::temp_dir().join(format!("strata-statedump-{}", std::process::id()));
+    /// A trace of this name with the kinds of the dump, and where the dump is in it.
+    fn trace(name: &str) -> (PathBuf, Files, DumpPlace) {
+        let path = std::env::temp_dir().join(format!("strata-{name}-{}", std::process::id()));
         let mut files = Files::new(Directory::create(&path).unwrap(), "channel0");
         let mut class = stream_class(of_kernel(), Vec::new());
         class.context = vec![Field::new("tid", FieldClass::Integer(Integer::unsigned(4)))];
@@ -425,10 +495,16 @@ mod tests {
             first_id: first_id.start,
             contexts: Contexts::default(),
         };
+        (path, files, place)
+    }
+
+    #[test]
+    fn statedump_is_read_as_part_of_the_trace_and_has_this_process() {
+        let (path, mut files, place) = trace("statedump");
         let ids = BuildIds::default();
         let symbols = Some(Arc::new(vec![1, 2, 3]));
         let wish = Wish { whom: Whom::Everyone, ids, symbols, has_code: true, ..Wish::default() };
-        let dump = write(&mut files, &place, &wish).unwrap();
+        let dump = write(&mut files, &place, &wish, None).unwrap();
         assert_eq!(std::fs::read(path.join(kernel_symbols::FILE)).unwrap(), [1, 2, 3]);
         let (at, counts) = (dump.header.timestamp_begin, &dump.counts);
         // As it is where its stream is as long as the others: times stay what they are.
@@ -450,6 +526,79 @@ mod tests {
         }
         std::fs::remove_dir_all(&path).unwrap();
         assert_eq!((found, me), (counts.records, true));
+    }
+
+    #[test]
+    fn dump_says_nothing_of_code_that_has_changed_since_it_began() {
+        let me = std::process::id();
+        let maps = |new: Option<New>| {
+            let (path, mut files, place) = trace("statedump-changed");
+            let watched = Watched::default();
+            // While /proc is read.
+            let change = new.map(|new| Change { time: u64::MAX, record: Vec::new(), new });
+            lock(&watched.changes).records.extend(change);
+            let wish = Wish { whom: Whom::Everyone, has_code: true, ..Wish::default() };
+            write(&mut files, &place, &wish, Some(&watched)).unwrap();
+            let reader = Reader::open(&[&path]).unwrap();
+            let mut events = reader.events(TimeRange::ALL);
+            let mut starts = Vec::new();
+            while let Some(message) = events.next() {
+                let Message::Event(event) = message else { continue };
+                let of = |name| event.integer(&event.class().find(name)?);
+                if event.class().name() == "lttng_statedump_vm_map" && of("pid") == Some(me.into())
+                {
+                    starts.extend(of("start").map(|start| start as u64));
+                }
+            }
+            std::fs::remove_dir_all(&path).unwrap();
+            starts
+        };
+        let pid = me as i32;
+        let all = maps(None);
+        let of_other = maps(Some(New::Process { pid: pid.wrapping_add(1) }));
+        assert!(all.len() > 1 && of_other == all, "{all:?} {of_other:?}");
+        assert_eq!(maps(Some(New::Process { pid })), [0; 0]);
+        let (start, end) = (all[0], all[0] + 1);
+        assert_eq!(maps(Some(New::Code { pid, start, end })), all[1..]);
+    }
+
+    #[test]
+    fn stream_of_changes_says_since_when_it_is_complete_and_what_found_no_room() {
+        let (path, mut files, place) = trace("statedump-watched");
+        let watched = Watched::default();
+        let add = |time, discarded| {
+            let mut changes = lock(&watched.changes);
+            let new = New::Process { pid: 7 };
+            let record = vec![0; 8];
+            changes.records.extend((time > 0).then_some(Change { time, record, new }));
+            changes.discarded = discarded;
+        };
+        lock(&watched.changes).from = 30;
+        // It is watched from before recording begins.
+        watched.begin(50);
+        let mut written = Vec::new();
+        for (time, discarded) in [(0, 0), (0, 0), (70, 0), (0, 0), (0, 2), (90, 2)] {
+            add(time, discarded);
+            written.push(watched.append(&mut files, &place).unwrap().packets);
+        }
+        assert_eq!(written, [1, 0, 1, 0, 1, 1]);
+        let bytes = std::fs::read(path.join("channel0_3")).unwrap();
+        let (mut at, mut packets) = (0, Vec::new());
+        while at < bytes.len() {
+            let word = |offset: usize| {
+                let word = bytes[at + offset..at + offset + 8].try_into();
+                u64::from_ne_bytes(word.unwrap())
+            };
+            // Begin, end, number and discarded ones.
+            packets.push([32, 40, 64, 72].map(word));
+            at += word(56) as usize / 8;
+        }
+        assert_eq!(packets, [[50, 50, 0, 0], [50, 70, 1, 0], [70, 70, 2, 2], [70, 90, 3, 2]]);
+        // The next part says by itself that nothing has changed, and what found no room in it.
+        watched.cut();
+        assert_eq!(watched.append(&mut files, &place).unwrap().span, Some((90, 90)));
+        assert_eq!(lock(&watched.changes).told, 0);
+        std::fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]
@@ -518,8 +667,15 @@ mod tests {
         ] {
             let [from, first, known_from, dumped] = times;
             let maps = vec![(7, map.clone())];
-            let before =
-                Before { maps, place, contexts: Vec::new(), tid: 1, known_from, first, dumped };
+            let before = Before {
+                maps,
+                place: place.clone(),
+                contexts: Vec::new(),
+                tid: 1,
+                known_from,
+                first,
+                dumped,
+            };
             before.write(&mut files, from).unwrap();
             let file = path.join(AGAIN_FILE);
             let found = std::fs::read(&file).ok();

@@ -416,3 +416,143 @@ fn what_has_gone_keeps_nothing_else_from_being_recorded_at_the_begin_and_all_may
         ended(again);
     }
 }
+
+#[test]
+fn filter_that_nothing_passes_any_more_keeps_nothing_else_from_being_recorded_where_it_was_killed()
+{
+    let scratch = Scratch::new("kernel-filter-gone");
+    let some = ("sched_process_exec", Some("pid > 1"));
+    let never = ("sched_switch", Some("nofield == 1"));
+    let reasons = |layer: &KernelLayer| -> Vec<(String, String)> {
+        layer.look().not_reached.into_iter().map(|one| (one.name, one.reason)).collect()
+    };
+    // A field that is gone, one of another type, a text that has no place, a group that is not there.
+    let all = [
+        (never.1, "has a field 'nofield'"),
+        (Some("next_comm > 3"), "it is never true"),
+        (Some("next_prio == \"high\""), "'next_prio'"),
+        (Some("prev_tid == next_tid"), "it compares two fields"),
+        (Some("cgroup == \"/no/such/group\""), "/no/such/group"),
+    ];
+    for (number, (filter, why)) in all.into_iter().enumerate() {
+        let wrong = ("sched_switch", filter);
+        let rules = wanted(&[wrong, ("!sched_process_fork", None), some]);
+        let Some(mut new) = begun_layer(&scratch, &format!("new{number}"), false) else {
+            return eprintln!("skip: no rights");
+        };
+        assert!(new.change(&rules).is_err(), "{filter:?}");
+        ended(new);
+        let mut again = begun_layer(&scratch, &format!("again{number}"), true).unwrap();
+        again.change(&rules).unwrap_or_else(|error| panic!("{filter:?}: {error}"));
+        let found = reasons(&again);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].0 == "sched_switch" && found[0].1.contains(why), "{found:?}");
+        assert_eq!(again.events(), Some(1));
+        let look = again.look();
+        let unmatched: Vec<_> = look.rules.iter().filter(|one| one.matched == 0).collect();
+        assert!(look.rules.len() == 3 && unmatched.len() == 1, "{:?}", look.rules);
+        assert_eq!(unmatched[0].rule, "sched_switch");
+        // It stays beside what is new; with another filter the rule is a new one.
+        again.change(&wanted(&[wrong, some, ("sched_wakeup", None)])).unwrap();
+        assert_eq!((again.events(), reasons(&again).len()), (Some(2), 1));
+        let slip = ("sched_switch", Some("noother == 1"));
+        again.change(&wanted(&[slip, some])).unwrap_err();
+        // Without it, nothing is absent.
+        again.change(&wanted(&[some])).unwrap();
+        assert_eq!((again.events(), reasons(&again).len()), (Some(1), 0));
+        ended(again);
+    }
+    // Alone, beside what only excludes: that is not all but those.
+    for (number, rules) in
+        [&[never][..], &[never, ("!sched_process_fork", None)]].iter().enumerate()
+    {
+        let mut alone = begun_layer(&scratch, &format!("alone{number}"), true).unwrap();
+        alone.change(&wanted(rules)).unwrap();
+        assert_eq!((alone.events(), reasons(&alone).len()), (Some(0), 1));
+        assert!(alone.look().filters.is_empty());
+        let end = Box::new(alone).end();
+        assert_eq!(end.kernel.unwrap().problems.len(), 1);
+        end.detaching.wait();
+    }
+    // What can still be true of it is recorded.
+    let mut partly = begun_layer(&scratch, "partly", true).unwrap();
+    partly.change(&wanted(&[("sched_switch", Some("nofield == 1 || next_prio > 3"))])).unwrap();
+    let look = partly.look();
+    assert_eq!((partly.events(), look.not_reached.len()), (Some(1), 0));
+    let [filter] = &look.filters[..] else { panic!("{:?}", look.filters) };
+    assert!(!filter.is_never && filter.slips[0].column == 1, "{filter:?}");
+    ended(partly);
+}
+
+#[test]
+fn rule_goes_on_without_a_control_group_of_its_filter_that_has_gone() {
+    let scratch = Scratch::new("kernel-group-gone");
+    let named = format!("strata-test-{}", std::process::id());
+    let Some(folder) = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
+        .map(|root| std::path::Path::new(root).join(&named))
+        .into_iter()
+        .find(|folder| std::fs::create_dir(folder).is_ok())
+    else {
+        return eprintln!("skip: no control group can be made");
+    };
+    let filter = format!("cgroup == \"/{named}\" || next_prio > 3");
+    let rule = ("sched_switch", Some(&*filter));
+    let Some(mut layer) = begun_layer(&scratch, "layer", false) else {
+        let _ = std::fs::remove_dir(&folder);
+        return eprintln!("skip: no rights");
+    };
+    let begun = layer.change(&wanted(&[rule]));
+    let _ = std::fs::remove_dir(&folder);
+    if let Err(error) = begun {
+        // It was made in a hierarchy of version 1.
+        return eprintln!("skip: {error}");
+    }
+    assert!(layer.look().filters.is_empty());
+    // Something else is changed: the rule is recorded all the same, and what is amiss is said.
+    layer.change(&wanted(&[rule, ("sched_process_exec", None)])).unwrap();
+    let look = layer.look();
+    assert_eq!((layer.events(), look.not_reached.len()), (Some(2), 0));
+    let [report] = &look.filters[..] else { panic!("{:?}", look.filters) };
+    assert!(!report.is_never && report.slips[0].text.contains(&named), "{report:?}");
+    // With nothing but that group, nothing of it is recorded; and a new rule is refused, be there others or not.
+    let alone = format!("cgroup == \"/{named}\"");
+    layer.change(&wanted(&[("sched_wakeup", Some(&*alone))])).unwrap_err();
+    layer.change(&wanted(&[])).unwrap();
+    layer.change(&wanted(&[("sched_wakeup", Some(&*filter))])).unwrap_err();
+    ended(layer);
+}
+
+#[test]
+fn rate_and_group_that_are_possible_no_more_keep_nothing_from_being_recorded_where_it_was_killed() {
+    let scratch = Scratch::new("kernel-rate-gone");
+    let mut rules = wanted(&[("sched_process_exec", None)]);
+    rules.rules.push(Rule {
+        text: sample::NAME.to_owned(),
+        sample: Some(u32::MAX),
+        ..Rule::default()
+    });
+    rules.tracked.cgroups = Some(vec!["/".into(), "/no/such/group".into()]);
+    let Some(mut new) = begun_layer(&scratch, "new", false) else {
+        return eprintln!("skip: no rights");
+    };
+    assert!(new.change(&rules).is_err());
+    ended(new);
+    let mut again = begun_layer(&scratch, "again", true).unwrap();
+    if let Err(error) = again.change(&rules) {
+        // The group of all is not there either.
+        return eprintln!("skip: {error}");
+    }
+    let names: Vec<String> = again.look().not_reached.into_iter().map(|one| one.name).collect();
+    assert_eq!(names, [sample::NAME, "control group /no/such/group"]);
+    assert_eq!(again.events(), Some(1));
+    // They keep no change from being made.
+    rules.rules.push(Rule { text: "sched_process_exit".into(), ..Rule::default() });
+    again.change(&rules).unwrap();
+    assert_eq!(again.events(), Some(2));
+    rules.tracked.cgroups.as_mut().unwrap().push("/no/such/other".into());
+    let error = again.change(&rules).unwrap_err().to_string();
+    assert!(error.contains("/no/such/other"), "{error}");
+    let end = Box::new(again).end();
+    assert_eq!(end.not_reached.len(), 1);
+    end.detaching.wait();
+}

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -28,8 +29,10 @@ pub use refused::FolderError;
 
 /// Longest part of a process' name that its folder has \[byte\].
 const NAME_BYTES_MAX: usize = 64;
+/// So many entries of a layer's folder are looked at.
+const ENTRIES_MAX: usize = 1 << 16;
 /// What stream files are called, before the number of their CPU.
-const STREAMS: &str = "channel0";
+pub(crate) const STREAMS: &str = "channel0";
 
 /// The file of a stream in a trace's folder.
 pub(crate) fn stream_file(number: u32) -> String {
@@ -459,6 +462,39 @@ pub fn has_parts(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let names = rustix::fs::open(path, flags, Mode::empty()).and_then(|fd| part_names(&fd));
     names.is_ok_and(|names| !names.is_empty())
+}
+
+/// Is it a folder of this user, which no link of others leads to? A name alone says nothing: others may have taken it.
+pub(crate) fn is_own(path: &Path) -> bool {
+    let of_user = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
+    let is_reached = path.symlink_metadata().is_ok_and(|found| is_trusted(found.uid()));
+    is_reached && path.metadata().is_ok_and(of_user)
+}
+
+/// Where a recording has written, the last one first: its parts, and the folder itself.
+pub(crate) fn parts_of(path: &Path) -> Vec<PathBuf> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let names = rustix::fs::open(path, flags, Mode::empty()).and_then(|fd| part_names(&fd));
+    let parts = names.unwrap_or_default().into_iter().rev().map(|name| path.join(name));
+    parts.chain([path.to_owned()]).collect()
+}
+
+/// The traces of processes of this number in the folder of a layer, whatever they are called; the last one first.
+pub(crate) fn traces_of(layer: &Path, pid: u32) -> Vec<PathBuf> {
+    let number = |name: &str| {
+        let end = |text: &str| text.strip_suffix(&format!("-{pid}")).map(str::len);
+        match (end(name), name.rsplit_once('-')) {
+            (Some(_), _) => Some(1),
+            (None, Some((base, again))) => end(base).and_then(|_| again.parse::<u64>().ok()),
+            (None, None) => None,
+        }
+    };
+    let entries = fs::read_dir(layer).into_iter().flatten().take(ENTRIES_MAX).flatten();
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| Some((number(&entry.file_name().to_string_lossy())?, entry.path())))
+        .collect();
+    found.sort();
+    found.into_iter().rev().map(|(_, path)| path).collect()
 }
 
 /// The folder of a channel, if the layer is one of a channel's.

@@ -251,6 +251,13 @@ fn contexts_are_those_of_the_layer() {
     assert!(
         refused(&plan, &add(LayerOf::User, &["perf:thread:"])).contains("context 'perf:thread:'")
     );
+    let counters: Vec<String> = (1..=8).map(|one| format!("perf:cpu:raw:r{one}:n")).collect();
+    let counters: Vec<&str> = counters.iter().map(String::as_str).collect();
+    let plan = after(&[add(LayerOf::Kernel, &counters)]);
+    assert_eq!(plan.channels[0].contexts, counters);
+    let text = refused(&plan, &add(LayerOf::Kernel, &["pid", "perf:cpu:faults"]));
+    assert!(text.contains("'perf:cpu:faults': it is one counter more than the 8"), "{text}");
+    assert!(refused(&plan, &add(LayerOf::Kernel, &["perf:thread:cycles"])).contains("of their CPU"));
 }
 
 #[test]

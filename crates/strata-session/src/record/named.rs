@@ -29,7 +29,7 @@ pub enum NameError {
     OfOthers {
         /// As it was asked for.
         name: String,
-        /// How many.
+        /// Processes of this name that belong to other users.
         others: usize,
     },
     /// They cannot be looked for.

@@ -200,6 +200,7 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
         slots: None,
         kept: None,
         is_again: false,
+        before: Vec::new(),
         shared: Shared::new().unwrap(),
         machine: Machine::new(options.mode, options.version),
         created: TimeStamp::now().unwrap().iso,

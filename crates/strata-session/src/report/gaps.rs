@@ -74,11 +74,11 @@ pub struct Loss {
     pub cpu: Option<u32>,
     /// Why they were discarded, as text.
     pub reason: &'static str,
-    /// How many.
+    /// Event records that were discarded.
     pub records: u64,
     /// From when \[ns since 1970\]; `None`: it is not known.
     pub first_ns: Option<i64>,
-    /// Until when.
+    /// Until when \[ns since 1970\]; `None`: it is not known.
     pub last_ns: Option<i64>,
 }
 
@@ -95,6 +95,11 @@ pub struct ChannelLoss {
     pub advice: Option<Advice>,
 }
 
+/// A time of `CLOCK_MONOTONIC`, since 1970 \[ns\]; `wall_ns`: see [`Report::wall_ns`].
+pub(crate) fn since_1970(ns: u64, wall_ns: i64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX).saturating_add(wall_ns)
+}
+
 /// A program that was recorded late.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Late {
@@ -104,6 +109,8 @@ pub struct Late {
     pub name: String,
     /// So long after its start, or after it was asked for \[ns\].
     pub late_ns: u64,
+    /// It is recorded since then \[ns since 1970\].
+    pub since_ns: i64,
 }
 
 /// A program or event that was not reached.
@@ -224,7 +231,7 @@ impl TriggerReport {
             rule: self.rule.as_deref().map(cut),
             similar: self.similar.iter().map(|name| cut(name)).collect(),
             filter: self.filter.as_ref().map(FilterReport::cut),
-            lacks: self.lacks,
+            lacks: self.lacks.as_deref().map(cut),
         }
     }
 }
@@ -288,7 +295,8 @@ impl Report {
         });
         let late = self.processes().filter_map(|process| {
             let late_ns = process.late_ns?;
-            Some(Late { pid: process.pid, name: cut(&process.name), late_ns })
+            let since_ns = since_1970(process.reached_ns, self.wall_ns);
+            Some(Late { pid: process.pid, name: cut(&process.name), late_ns, since_ns })
         });
         let lossy = self.layers.iter().filter(|layer| layer.counts().discarded.total() > 0);
         Verdict {
@@ -482,7 +490,13 @@ mod tests {
         let problem = crate::report::EventProblem { event: long.clone(), reason: long.clone() };
         let problems = vec![problem; 150];
         report.kernel = Some(KernelReport { problems, ..KernelReport::default() });
-        let late = ProcessReport { late_ns: Some(1), name: long, ..ProcessReport::default() };
+        let late = ProcessReport {
+            late_ns: Some(1),
+            reached_ns: 7,
+            name: long,
+            ..ProcessReport::default()
+        };
+        report.wall_ns = 1000;
         report.layers[0].processes = vec![late; 300];
         let verdict = report.verdict();
         assert_eq!(verdict.gaps, [Gap::Rules, Gap::Triggers, Gap::NotReached, Gap::Late]);
@@ -490,6 +504,7 @@ mod tests {
             (verdict.rules.len(), verdict.not_reached.len(), verdict.late.len()),
             (SHOWN_MAX, SHOWN_MAX, SHOWN_MAX)
         );
+        assert_eq!((verdict.late[0].late_ns, verdict.late[0].since_ns), (1, 1007));
         let (first, last) = (&verdict.not_reached[0], &verdict.not_reached[SHOWN_MAX - 1]);
         assert_eq!((first.pid, last.pid), (1, 0));
         let (filter, trigger) = (&verdict.filters[0], &verdict.triggers[0]);
@@ -509,6 +524,7 @@ mod tests {
             is_default: true,
             rules: vec![rule("a")],
             unreadable: u64::MAX,
+            uncounted: 4,
             cut: 2,
             ..KernelReport::default()
         };
@@ -516,6 +532,7 @@ mod tests {
             rules: vec![rule("b")],
             is_filtered: true,
             unreadable: 1,
+            uncounted: 2,
             cut: 3,
             ..KernelReport::default()
         };
@@ -526,6 +543,6 @@ mod tests {
         let both = KernelReport::both(Some(one), Some(other)).unwrap();
         let rules: Vec<_> = both.rules.iter().map(|rule| rule.rule.as_str()).collect();
         assert_eq!((rules, both.is_default, both.is_filtered), (vec!["a", "b"], false, true));
-        assert_eq!((both.unreadable, both.cut), (u64::MAX, 5));
+        assert_eq!((both.unreadable, both.uncounted, both.cut), (u64::MAX, 6, 5));
     }
 }

@@ -24,7 +24,10 @@ pub struct Detaching(Option<Pid>, usize);
 
 impl Detaching {
     /// Let go of the session's programs.
-    pub(crate) fn begin(session: KernelSession) -> Detaching {
+    pub(crate) fn begin(mut session: KernelSession) -> Detaching {
+        // Nothing that the child would keep.
+        session.stop();
+        session.end_counting();
         let programs = session.programs();
         match hand_over() {
             Ok((child, until)) => {

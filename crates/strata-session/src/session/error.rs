@@ -149,6 +149,23 @@ impl SessionError {
         }
     }
 
+    /// Is it of what there is to be recorded, which may go and come, and not of who records or how?
+    pub(crate) fn is_of_what_is_there(&self) -> bool {
+        use strata_kernel::Error as E;
+        match self {
+            SessionError::OfChannel { cause, .. } => cause.is_of_what_is_there(),
+            SessionError::NothingSelected(_)
+            | SessionError::OfRule { .. }
+            | SessionError::KernelFilter(_)
+            | SessionError::Probe(_) => true,
+            SessionError::Kernel { cause, .. } => matches!(
+                **cause,
+                E::Filter(_) | E::Refused { .. } | E::NoEvent { .. } | E::TrackedGroup { .. }
+            ),
+            _ => false,
+        }
+    }
+
     /// In one line: what is similar to a word of a filter stands below its place otherwise.
     pub(crate) fn in_a_line(&self) -> String {
         let text = self.to_string();
@@ -176,7 +193,11 @@ impl SessionError {
 fn without(cause: &strata_kernel::Error, asked: &str) -> String {
     use strata_kernel::Error as E;
     match cause {
-        E::Filter(_) | E::TooLarge { .. } | E::TooManyEvents { .. } => String::new(),
+        E::Filter(_)
+        | E::TooLarge { .. }
+        | E::TooManyEvents { .. }
+        | E::Counter { .. }
+        | E::TooManyCounters { .. } => String::new(),
         _ => format!(". Applications can be recorded without it: leave out {asked}"),
     }
 }
@@ -202,6 +223,8 @@ mod tests {
         assert!(text.ends_with("without it: leave out --probe and --lttng-env"), "{text}");
         let text = said(E::TooManyEvents { found: 2, limit: 1 });
         assert!(text.ends_with("Select fewer events"), "{text}");
+        let text = said(E::TooManyCounters { found: 9 });
+        assert!(text.contains("limit 8") && text.ends_with("a second session"), "{text}");
     }
 
     #[test]

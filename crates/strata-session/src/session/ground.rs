@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use rustix::time::{clock_gettime, ClockId};
 use strata_collect::{Keep, Output, Relay, Sink};
 use strata_ctf::end_mark::{EndMark, Losses};
 
@@ -19,6 +18,7 @@ use crate::report::{
     PartsLook, ProcessReport, Report, USER,
 };
 use crate::session::budget::Budget;
+use crate::session::clock::wall_ns;
 use crate::session::error::SessionError;
 use crate::session::layer::{Context, LayerEnd};
 use crate::session::lock::lock;
@@ -120,6 +120,7 @@ impl Ground {
             slots: None,
             kept: None,
             is_again: false,
+            before: Vec::new(),
         });
         let (snapshots, has_guests) = (RefCell::default(), !options.guests.is_empty());
         Ok(Ground { context, folder, snapshots, has_guests, rotations })
@@ -360,15 +361,6 @@ impl Ground {
             shared.fail_to_write(&error);
         }
     }
-}
-
-/// Since 1970, when `CLOCK_MONOTONIC` was 0 \[ns\].
-pub(crate) fn wall_ns() -> i64 {
-    let ns = |clock| {
-        let now = clock_gettime(clock);
-        now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
-    };
-    ns(ClockId::Realtime).saturating_sub(ns(ClockId::Monotonic))
 }
 
 /// Processes of the command that run on.

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use strata_collect::{Keep, Output};
@@ -41,6 +42,8 @@ pub(crate) struct Context {
     /// The session was killed, and is made again from its plan: where all has gone that a layer is to record, the others
     /// are recorded all the same.
     pub(crate) is_again: bool,
+    /// Folders where that has written this channel, and sessions of its name that were killed before it, the last one first.
+    pub(crate) before: Vec<PathBuf>,
 }
 
 /// Hears how far it is, and says whether to go on.
@@ -101,6 +104,11 @@ pub(crate) struct Inheritance<'l> {
 pub(crate) trait Layer {
     /// What it asks the system for while it runs.
     fn rights(&self) -> Work;
+
+    /// With which rights other processes are asked what they have open.
+    fn asks_with(&self) -> Work {
+        self.rights()
+    }
 
     /// Records from now on; on the thread that starts the command.
     fn start(&mut self);

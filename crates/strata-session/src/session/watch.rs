@@ -58,12 +58,13 @@ impl<'a> Watch<'a> {
             elapsed: Duration::ZERO,
         }
     }
-    /// It records; `events` of the kernel, if it does that.
+
+    /// It records; so many `events`, if the layers know that before they happen.
     pub(crate) fn started(
         &self,
         path: Option<&Path>,
         relay: Option<String>,
-        kernel_events: Option<u64>,
+        events: Option<u64>,
         notify: &mut dyn FnMut(Notice),
     ) {
         let (max_memory, memory) = self.shared.memory().now();
@@ -74,7 +75,7 @@ impl<'a> Watch<'a> {
             relay,
             command: self.running.as_ref().map(Running::pid),
             processes: usize::try_from(self.shared.processes()).unwrap_or(usize::MAX),
-            kernel_events,
+            events,
         });
     }
 

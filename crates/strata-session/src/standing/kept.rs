@@ -2,16 +2,12 @@
 //! and what the session had written when it was killed.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use strata_ctf::packet::{
-    CONTENT_BITS_OFFSET, DISCARDED_OFFSET, HEADER_BYTES, MAGIC, PACKET_BITS_OFFSET,
-};
+use strata_collect::LastPacket;
 use strata_kernel::session::Keeping;
 use strata_kernel::{Kept, Pins};
 use strata_ring::Channel;
@@ -114,10 +110,9 @@ impl Noted {
             let before = self.told.get(number as usize).copied().unwrap_or(0);
             let limit = channel.subbuf_bytes();
             let file = self.folder.as_ref().and_then(|folder| {
-                let file = File::open(folder.join(stream_file(number))).ok()?;
-                last_packet(&file, limit).ok().flatten()
+                LastPacket::read(&folder.join(stream_file(number)), limit).ok().flatten()
             });
-            let Some((discarded, written)) = file else {
+            let Some(LastPacket { records: written, discarded, .. }) = file else {
                 told.push(before);
                 continue;
             };
@@ -134,62 +129,9 @@ impl Noted {
     }
 }
 
-/// What the last packet of a stream's file says of discarded records, and its records; `None`: there is none. Packets in
-/// it are whole at any time.
-fn last_packet(file: &File, limit: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
-    let bytes = file.metadata()?.len();
-    let (mut at, mut last) = (0, None);
-    while at + HEADER_BYTES as u64 <= bytes {
-        let mut header = [0; HEADER_BYTES];
-        file.read_exact_at(&mut header, at)?;
-        let word = |offset: u64| {
-            let place = offset as usize;
-            let bytes = header.get(place..place + 8).and_then(|bytes| bytes.try_into().ok());
-            u64::from_ne_bytes(bytes.unwrap_or_default())
-        };
-        let (content, packet) = (word(CONTENT_BITS_OFFSET) / 8, word(PACKET_BITS_OFFSET) / 8);
-        let is_packet = header.starts_with(&MAGIC.to_ne_bytes())
-            && (HEADER_BYTES as u64..=packet).contains(&content)
-            && at.checked_add(packet).is_some_and(|end| end <= bytes);
-        if !is_packet {
-            break;
-        }
-        last = Some((at, content - HEADER_BYTES as u64, word(DISCARDED_OFFSET)));
-        at += packet;
-    }
-    let Some((at, body_bytes, discarded)) = last else { return Ok(None) };
-    let mut body = vec![0; body_bytes.min(limit) as usize];
-    file.read_exact_at(&mut body, at + HEADER_BYTES as u64)?;
-    Ok(Some((discarded, body)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_ctf::packet::Header;
-
-    #[test]
-    fn last_packet_is_found_behind_others_and_in_padding() {
-        let path = std::env::temp_dir().join(format!("strata-last-{}", std::process::id()));
-        let packet = |discarded, body: &[u8], padding: usize| {
-            let header = Header { discarded, ..Header::default() };
-            let mut header = header.with_content_bytes(body.len() as u64);
-            header.packet_bits += 8 * padding as u64;
-            [&header.encode()[..], body, &vec![0; padding]].concat()
-        };
-        let find = |bytes: &[u8]| {
-            std::fs::write(&path, bytes).unwrap();
-            last_packet(&File::open(&path).unwrap(), 4096).unwrap()
-        };
-        assert_eq!(find(b""), None);
-        let (one, two) = (packet(3, b"abc", 5), packet(7, b"defg", 100));
-        assert_eq!(find(&one), Some((3, b"abc".to_vec())));
-        assert_eq!(find(&[&one[..], &two].concat()), Some((7, b"defg".to_vec())));
-        // What is no packet, or not there to its end, is none.
-        assert_eq!(find(&[&one[..], &two[..150]].concat()), Some((3, b"abc".to_vec())));
-        assert_eq!(find(&[&one[..], &[0xff; 200]].concat()), Some((3, b"abc".to_vec())));
-        std::fs::remove_file(&path).unwrap();
-    }
 
     #[test]
     fn what_is_noted_is_found_again_and_nonsense_is_nothing() {
@@ -206,6 +148,16 @@ mod tests {
         for text in ["", "{", "[]", r#"{"c": 3}"#] {
             assert!(of(text).before().is_none(), "{text}");
         }
+        // Of an older version, without what was added since: it is there, and can be refused.
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let old = serde_json::json!({"c": {
+            "kernel": {
+                "version": 2, "boot": boot.trim(), "overwrites": false, "subbuf_bytes": 4096, "nr_subbufs": 2,
+                "contexts": 0, "maps": [], "classes": [], "units": [], "nested": 0,
+            },
+            "folder": null, "told": [],
+        }});
+        assert!(of(&old.to_string()).before().is_some());
         of("").note_folder(Some(Path::new("/t")), &[1]);
         assert_eq!(*lock(&written), "{}");
     }

@@ -160,7 +160,7 @@ pub struct TriggerLook {
     /// None passes the filter as a whole.
     pub is_never: bool,
     /// What there must be for it to fire, and is not.
-    pub lacks: Option<&'static str>,
+    pub lacks: Option<String>,
     /// The last thing that went wrong.
     pub error: Option<String>,
 }
@@ -187,7 +187,7 @@ impl TriggerLook {
                 slips: self.slips.clone(),
                 is_never: true,
             }),
-            lacks: self.lacks,
+            lacks: self.lacks.clone(),
         })
     }
 }

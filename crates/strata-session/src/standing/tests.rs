@@ -99,7 +99,17 @@ impl Layer for Noted {
     }
 }
 
-struct Noting(Told);
+struct Noting {
+    told: Told,
+    /// What is called absent is there.
+    has_all: Rc<std::cell::Cell<bool>>,
+}
+
+impl Noting {
+    fn new(told: &Told) -> Noting {
+        Noting { told: Arc::clone(told), has_all: Rc::default() }
+    }
+}
 
 impl Maker for Noting {
     fn make(
@@ -111,11 +121,11 @@ impl Maker for Noting {
     ) -> Result<Box<dyn Layer>, SessionError> {
         // Of the kernel, what is recorded comes by a change.
         let rules = options.rules.as_ref().map(|rules| rules.to_string()).unwrap_or_default();
-        if rules.contains("absent") {
+        if rules.contains("absent") && !self.has_all.get() {
             return Err(SessionError::NothingSelected(Vec::new()));
         }
         assert!(matches!(context.keep, Keep::Hold));
-        let (name, told, is_again) = (layer.name(), Arc::clone(&self.0), context.is_again);
+        let (name, told, is_again) = (layer.name(), Arc::clone(&self.told), context.is_again);
         let layer = Noted { name, told, was_changed: false, is_again };
         layer.note(format!("make {rules}").trim_end());
         Ok(Box::new(layer))
@@ -126,15 +136,17 @@ impl Maker for Noting {
 struct Bench {
     standing: Standing<'static>,
     told: Told,
+    has_all: Rc<std::cell::Cell<bool>>,
 }
 
 impl Bench {
     fn new() -> Bench {
         let told = Told::default();
-        let maker = Rc::new(Noting(Arc::clone(&told)));
+        let noting = Noting::new(&told);
+        let (has_all, maker) = (Rc::clone(&noting.has_all), Rc::new(noting));
         let standing =
             Standing::new("b", Plan::new(true, None), false, maker, Arc::default()).unwrap();
-        Bench { standing, told }
+        Bench { standing, told, has_all }
     }
 
     fn start(&mut self) -> Result<(), SessionError> {
@@ -377,8 +389,9 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
     let report = std::thread::scope(|scope| {
         // Where this fails, the session ends all the same.
         let ends = Ends(&stop);
-        let (stop, noting) = (&stop, Noting(Arc::clone(&told)));
+        let (stop, told) = (&stop, &told);
         let session = scope.spawn(move || {
+            let noting = Noting::new(told);
             let (plan, memory) = (Plan::new(true, None), Arc::default());
             let mut standing = Standing::new("b", plan, false, Rc::new(noting), memory).unwrap();
             let end = standing.serve(stop, &orders, &mut |_| ());
@@ -479,6 +492,53 @@ fn trigger_that_cannot_be_made_leaves_no_other_one_behind() {
     });
     bench.change(&Change::Several(vec![one, disabled])).unwrap_err();
     assert_eq!(bench.told(), ["user make a:*", "user start", "user stop", "user end"]);
+}
+
+#[test]
+fn trigger_whose_events_have_gone_stays_where_it_was_killed_and_fires_when_they_are_there_again() {
+    let mut plan = Plan::new(true, None);
+    let silence = Condition::Silence {
+        selection: Selection { layer: LayerOf::User, rule: "absent:*".into(), filter: None },
+        ms: 500,
+    };
+    let gone = trigger("gone", Some("absent:*"), vec![Action::Stop]);
+    let silent = Trigger { when: silence, ..trigger("silent", None, vec![Action::Stop]) };
+    plan.triggers = vec![gone, trigger("there", Some("b:*"), vec![Action::Start]), silent];
+    let mut new = Bench::new();
+    assert!(new.standing.arm(&plan, false, &mut |_| ()).is_err());
+    assert!(new.standing.look().triggers.is_empty());
+    let mut bench = Bench::new();
+    bench.standing.plan = plan;
+    bench.standing.arm(&bench.standing.plan.clone(), true, &mut |_| ()).unwrap();
+    assert_eq!(bench.told(), ["user make b:*", "user start"]);
+    let lacks = |bench: &Bench| -> Vec<(String, bool)> {
+        let triggers = bench.standing.look().triggers;
+        triggers.into_iter().map(|one| (one.trigger.name, one.lacks.is_some())).collect()
+    };
+    let of = |gone| [("gone", gone), ("there", false), ("silent", gone)];
+    let of = |gone| of(gone).map(|(name, lacks)| (name.to_owned(), lacks));
+    assert_eq!(lacks(&bench), of(true));
+    assert!(bench.standing.look().gaps.contains(&Gap::Triggers));
+    let reports: Vec<_> =
+        bench.standing.look().triggers.iter().filter_map(TriggerLook::report).collect();
+    assert_eq!(reports.iter().filter(|one| one.lacks.is_some()).count(), 2, "{reports:?}");
+    // Nobody looks for these events, which is no silence. Time: longer than that of the trigger.
+    std::thread::sleep(Duration::from_millis(600));
+    bench.standing.look_around(0, &mut |_| ());
+    assert!(bench.standing.look().triggers.iter().all(|one| one.fired == 0));
+    // They are looked for with each change, and at a start; one that is new is refused all the same.
+    bench.change(&track(&[7])).unwrap();
+    assert_eq!(lacks(&bench), of(true));
+    bench.change(&add("more", Some("absent:x"), vec![Action::Stop])).unwrap_err();
+    bench.has_all.set(true);
+    bench.told();
+    bench.start().unwrap();
+    assert_eq!(lacks(&bench), of(false));
+    let told = bench.told();
+    let made = told.iter().filter(|one| one.starts_with("user make absent:*")).count();
+    assert_eq!(made, 2, "{told:?}");
+    bench.change(&Change::RemoveTrigger("gone".into())).unwrap();
+    assert_eq!(bench.standing.look().triggers.len(), 2);
 }
 
 #[test]

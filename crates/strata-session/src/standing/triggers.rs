@@ -80,6 +80,8 @@ pub(super) struct Armed<'a> {
     progress: Progress,
     /// Who looks for its events.
     watcher: Option<Box<dyn Watcher + 'a>>,
+    /// Why nobody can.
+    lacks: Option<String>,
     /// What is to be done, since it has fired.
     todo: VecDeque<Action>,
     /// A snapshot on its way: what comes after it waits.
@@ -99,7 +101,7 @@ struct Saving {
     done: Receiver<Result<Counts, String>>,
 }
 
-impl Armed<'_> {
+impl<'a> Armed<'a> {
     /// Events that it looks for, until now.
     fn events(&mut self) -> u64 {
         let Some(watcher) = &self.watcher else { return 0 };
@@ -112,6 +114,9 @@ impl Armed<'_> {
     /// What has happened meanwhile: `signals` of all times, and how the programs ended that have since.
     pub(super) fn look_around(&mut self, now: Instant, signals: u64, ends: &[Option<Outcome>]) {
         self.settle();
+        if self.lacks.is_some() {
+            return;
+        }
         let is_busy = self.is_waiting() || !self.todo.is_empty();
         let events = self.events();
         let facts = Facts { now, events, signals, ends, is_busy };
@@ -119,6 +124,26 @@ impl Armed<'_> {
             self.todo.extend(self.trigger.actions.iter().cloned());
             (self.saved, self.part) = (None, None);
             self.error = None;
+        }
+    }
+
+    /// The trigger, if nobody can look for its events.
+    pub(super) fn lacking(&self) -> Option<Trigger> {
+        self.lacks.is_some().then(|| self.trigger.clone())
+    }
+
+    /// They were looked for again; `signals` were there before.
+    pub(super) fn sought(
+        &mut self,
+        found: Result<Option<Box<dyn Watcher + 'a>>, String>,
+        signals: u64,
+    ) {
+        match found {
+            Ok(watcher) => {
+                (self.watcher, self.lacks) = (watcher, None);
+                self.progress = Progress::new(Instant::now(), signals);
+            }
+            Err(why) => self.lacks = Some(why),
         }
     }
 
@@ -268,7 +293,10 @@ impl Armed<'_> {
             suppressed: self.progress.suppressed,
             matched: event.as_ref().and_then(|one| one.matched),
             is_never: event.as_ref().is_some_and(|one| one.is_never),
-            lacks: (waits_for_ends && lacks_programs).then_some(NO_PROGRAMS),
+            lacks: match &self.lacks {
+                Some(why) => Some(cut(why)),
+                None => (waits_for_ends && lacks_programs).then(|| NO_PROGRAMS.to_owned()),
+            },
             similar: event.as_ref().map(|one| one.similar.clone()).unwrap_or_default(),
             slips: event.map(|one| one.slips).unwrap_or_default(),
             error: self.error.as_deref().map(cut),
@@ -303,17 +331,22 @@ impl<'a> Triggers<'a> {
         plan.triggers.iter().filter(|one| !is_there(one)).collect()
     }
 
-    /// Adds one, whose events this session looks for; `signals` were there before.
+    /// Adds one, whose events this session looks for, unless nobody can; `signals` were there before.
     pub(super) fn add(
         &mut self,
         trigger: &Trigger,
-        watcher: Option<Box<dyn Watcher + 'a>>,
+        found: Result<Option<Box<dyn Watcher + 'a>>, String>,
         signals: u64,
     ) {
+        let (watcher, lacks) = match found {
+            Ok(watcher) => (watcher, None),
+            Err(why) => (None, Some(why)),
+        };
         self.all.push(Armed {
             trigger: trigger.clone(),
             progress: Progress::new(Instant::now(), signals),
             watcher,
+            lacks,
             todo: VecDeque::new(),
             saving: None,
             saved: None,

@@ -24,7 +24,7 @@ fn malicious_names_are_cut_made_text_and_not_kept_beyond_the_limit() {
     let mut names = Names::default();
     let long = vec![b'x'; 1 << 20];
     let name = names.of(&long);
-    assert_eq!((names.text(name).len(), names.of(&long[..BYTES_MAX])), (BYTES_MAX, name));
+    assert_eq!((names.text(name).len(), names.of(&long[..NAME_BYTES_MAX])), (NAME_BYTES_MAX, name));
     let odd = names.of(b"a\xff\x00b");
     assert_eq!(names.text(odd), "a\u{fffd}\0b");
     for number in 0_u32..1 << 18 {

@@ -58,7 +58,7 @@ fn thread_that_is_said_to_run_elsewhere_has_moved_and_what_was_between_is_unknow
 fn wakes_of_those_that_are_no_longer_blocked_change_nothing() {
     let mut machine = Machine::new();
     machine.enter(5, 1, 6, "write", Object::None).tell(10, 0, 5, Fact::Fault);
-    machine.switch(20, 0, 5, S, 0).waking(30, 1, 6, 5).wakeup(31, 1, 6, 5).waking(40, 1, 6, 5);
+    machine.switch(20, 0, 5, 2, 0).waking(30, 1, 6, 5).wakeup(31, 1, 6, 5).waking(40, 1, 6, 5);
     machine.switch(50, 0, 0, 0, 5).switch(60, 0, 5, 16, 0).waking(70, 1, 6, 5);
     let told = machine.finish();
     let wanted = [
@@ -104,7 +104,7 @@ fn thread_that_is_exiting_wakes_for_sure_and_its_last_call_has_no_end() {
     let told = machine.finish();
     assert_eq!(blocked(told, 9), ["blocked wait4 by 5 10..40"]);
     let alone: Vec<_> = told.lines.iter().filter(|line| line.contains("NoEnd")).collect();
-    assert_eq!(alone, ["9: NoEnd wait4"]);
+    assert_eq!(alone, ["9: NoEnd wait4 5"]);
 }
 
 #[test]
@@ -283,8 +283,8 @@ fn calls_are_selected_by_either_end_and_those_alone_by_the_one_that_is_there() {
         fn call(&mut self, _: &World, call: &Call) {
             self.0.push(call.selected);
         }
-        fn unpaired(&mut self, _: &World, _: ThreadId, _: CallId, _: Unpaired, selected: bool) {
-            self.1.push(selected);
+        fn unpaired(&mut self, _: &World, call: &UnpairedCall) {
+            self.1.push(call.selected);
         }
     }
     let mut engine = Engine::new(vec!["box".into()]);
@@ -425,4 +425,23 @@ fn call_that_returns_that_its_time_was_over_was_ended_by_a_timer() {
     machine.engine.gap(0, Some(0), 45);
     machine.enter(50, 0, 5, "poll", Object::None).leave(60, 0, 5, "poll", 0);
     assert!(!machine.finish().of(5).join("; ").contains("timed out"));
+}
+
+#[test]
+fn wait_behind_a_fault_is_of_it_unless_a_call_may_have_begun_that_is_not_in_the_trace() {
+    for (has_calls, bits, wanted) in [
+        (true, S, "blocked - Fault by 6 20..30"),
+        (true, 2, "blocked - Fault by 6 20..30"),
+        (false, 2, "blocked - Fault by 6 20..30"),
+        (false, S, "blocked - by 6 20..30"),
+    ] {
+        let mut machine = Machine::new();
+        machine.enter(5, 1, 6, "write", Object::None);
+        if has_calls {
+            machine.enter(6, 0, 5, "getpid", Object::None).leave(7, 0, 5, "getpid", 5);
+        }
+        machine.tell(10, 0, 5, Fact::Fault).switch(20, 0, 5, bits, 0).waking(30, 1, 6, 5);
+        let told = machine.finish();
+        assert!(told.of(5).contains(&wanted), "{has_calls} {bits}: {:?}", told.of(5));
+    }
 }

@@ -1,18 +1,21 @@
 //! Event records that begin or end slices.
 
 use std::io::{self, Write};
+use std::rc::Rc;
 
 use strata_ctf::read::Event;
+use strata_model::syscalls::name_of;
 use strata_timeline::{check_of, SpanKey};
 
 use super::{Exporter, Extent, Shown, Spot, UNFINISHED};
-use crate::perfetto::classes::{Plan, Slice};
+use crate::perfetto::classes::{of_name, Plan, Slice};
 use crate::perfetto::encode;
 use crate::perfetto::fields::Annotations;
 use crate::perfetto::proto::{track_event, EventType};
 use crate::perfetto::slices::{Ends, Lane, Origin, Pair};
 use crate::perfetto::tracks::{extra_track, Place};
 use crate::perfetto::Overlap;
+use crate::render::line::Piece;
 
 /// What is said of an end whose begin was not found.
 const UNBEGUN: &str = "its begin is not in the trace";
@@ -38,6 +41,9 @@ impl<W: Write> Exporter<W> {
         let track = spot.place.uuid();
         let check = slice.check.as_ref().and_then(|check| event.value(check)).and_then(check_of);
         let address = slice.address.as_ref().and_then(|address| event.integer(address));
+        let number = slice.call.as_ref().and_then(|call| event.integer(call));
+        // Of two calls, too, the number says that they are not the same; but not where the end has none any more.
+        let address = address.or(number.filter(|&number| number >= 0));
         let of = Ends { check, address: address.map(|address| address as u64) };
         if slice.role.begins {
             let begin = self.tracks.stack(spot.place).begin(pair, slice.role.syscall, of);
@@ -148,14 +154,28 @@ impl<W: Write> Exporter<W> {
         (spot, track): (Spot, u64),
     ) -> io::Result<()> {
         self.summary.begins += 1;
+        let call = self.call(event, slice);
         let shown = Shown {
             time: self.forward(track, spot.time),
             track,
             categories: Some(&plan.categories),
-            kind: Some(&slice.begin),
-            extent: Extent::All(None),
+            kind: Some(call.as_deref().unwrap_or(&slice.begin)),
+            extent: Extent::All(&plan.twice, None),
         };
         self.put(event, spot, &shown)
+    }
+
+    /// The begin of a system call by its number. Each share gives the names the same numbers, whoever writes them.
+    fn call(&mut self, event: &Event<'_>, slice: &Slice) -> Option<Rc<Piece>> {
+        let number = event.integer(slice.call.as_ref()?)?;
+        let architecture = self.streams.get(event.stream().index())?.source.architecture;
+        if let Some(known) = self.calls.get(&(architecture, number)) {
+            return Some(Rc::clone(known));
+        }
+        let name = name_of(architecture, number, true)?;
+        let piece = Rc::new(of_name(EventType::SliceBegin, self.writer.name(&name)));
+        self.calls.insert((architecture, number), Rc::clone(&piece));
+        Some(piece)
     }
 
     fn end(

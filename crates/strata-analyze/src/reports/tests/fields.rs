@@ -108,3 +108,18 @@ fn record_is_the_one_of_the_name_the_thread_and_the_time() {
     }
     assert_eq!(fields(&reader, "syscall_exit_read", None, ORIGIN + 6).as_deref(), Some("ret = 3"));
 }
+
+#[test]
+fn record_of_a_namespace_of_its_own_is_that_of_its_first_thread_or_of_any() {
+    let hand = Hand::new();
+    let environment = "domain = \"ust\"; pid = 400; vpid = 5;";
+    let text = metadata(environment, "u32 vtid;", &[("a:x", "u8 n;")]);
+    let (first, other) = ([U32(5), U8(1)], [U32(6), U8(2)]);
+    let records: [Record<'_>; 2] = [(0, 5, &first), (0, 6, &other)];
+    let reader = hand.trace("t", &text, &[Packets::new(0).packet(&records)]).reader();
+    let found = |tid, at| fields(&reader, "a:x", Some(tid), ORIGIN + at);
+    assert_eq!(found(400, 5).as_deref(), Some("n = 1"));
+    // The kernel's number of the first thread is known: it is nobody else's.
+    assert_eq!(found(401, 5), None);
+    assert_eq!(found(401, 6).as_deref(), Some("n = 2"));
+}

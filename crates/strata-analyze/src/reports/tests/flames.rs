@@ -3,7 +3,7 @@
 use strata_ctf::read::{Reader, TimeRange};
 
 use super::told::range;
-use crate::debug_info::SourceOptions;
+use crate::debug_info::Source;
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
 use crate::reports::flame::{has_stacks, Flame, FlameMaker, Weigh};
@@ -14,7 +14,7 @@ const PROGRAM: &str = "domain = \"ust\"; hostname = \"box\"; vpid = 5; procname 
 const KERNEL: &str = "domain = \"kernel\"; hostname = \"box\";";
 
 fn flame(reader: &Reader, weigh: Weigh, range: TimeRange) -> Flame {
-    let maker = FlameMaker::new(range, weigh, &SourceOptions::default());
+    let maker = FlameMaker::new(range, weigh, Source::default());
     flame_by(maker, reader, range, &|_| true)
 }
 
@@ -213,7 +213,7 @@ fn records_of_more_processes_than_are_told_apart_are_counted_and_are_nobody_s() 
     ];
     let (_hand, reader) = stacks(&records);
     let counts = |most, is_wanted: &dyn Fn(&Label) -> bool| {
-        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Records, &SourceOptions::default());
+        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Records, Source::default());
         let found = flame_by(maker.with_most(most), &reader, TimeRange::ALL, is_wanted);
         (found.events.first().map_or(0, |(_, count)| *count), found.empty)
     };
@@ -249,7 +249,7 @@ fn spans_of_no_one_thread_and_stacks_too_many_are_said_of_those_who_are_wanted()
     let reader = hand.reader();
     let rules = ["a:x_begin=a:x_end:id".parse().unwrap()];
     let elsewhere = |most, is_wanted: &dyn Fn(&Label) -> bool| {
-        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Spans, &SourceOptions::default());
+        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Spans, Source::default());
         let mut maker = maker.with_most(most);
         let timeline = Timeline::with_spans(&reader, span_roles(&reader, &rules));
         let asked = Asked::default();
@@ -269,7 +269,7 @@ fn spans_of_no_one_thread_and_stacks_too_many_are_said_of_those_who_are_wanted()
     let more = [stack(30, 7, 0x10), stack(40, 7, 0x20), stack(50, 7, 0x30)];
     let (_hand, reader) = stacks(&[&records[..], &more[..]].concat());
     let left_out = |is_wanted: &dyn Fn(&Label) -> bool| {
-        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Records, &SourceOptions::default());
+        let maker = FlameMaker::new(TimeRange::ALL, Weigh::Records, Source::default());
         flame_by(maker.with_most(2), &reader, TimeRange::ALL, is_wanted).left_out
     };
     assert_eq!(left_out(&|_| true), 3);

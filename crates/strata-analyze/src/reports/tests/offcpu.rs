@@ -4,7 +4,7 @@ use strata_ctf::read::{Reader, TimeRange};
 
 use super::flames::{stacks, switch};
 use super::told::{range, Told};
-use crate::debug_info::SourceOptions;
+use crate::debug_info::Source;
 use crate::hand_tests::V::{self, Text, I64, U32};
 use crate::reports::frames::short;
 use crate::reports::offcpu::{OffCpuCounter, OffCpuReport, Row};
@@ -19,7 +19,7 @@ const POLL_END: u8 = 6;
 
 /// The report; what its rows add up to is what threads were blocked.
 fn of(reader: &Reader, range: TimeRange, is_wanted: &dyn Fn(&Label) -> bool) -> OffCpuReport {
-    let counter = OffCpuCounter::new(range, 2, &SourceOptions::default());
+    let counter = OffCpuCounter::new(range, 2, Source::default());
     let mut both = (counter, ThreadCounter::new(range, 0));
     let asked = Asked { range, selection: None };
     let passed = pass(reader, &asked, &mut both, &|_| true, &mut |_| {}).unwrap();
@@ -131,7 +131,7 @@ fn waits_are_of_the_time_and_of_the_threads_that_are_asked_for() {
 fn trace_without_stacks_has_no_row_and_that_is_told_from_an_empty_one() {
     let mut told = Told::new(&[(5, 5)]);
     told.switch(100, 0, 0, 5).switch(200, 5, 1, 0).wake(300, 0, 5).switch(310, 0, 0, 5);
-    let counter = || OffCpuCounter::new(TimeRange::ALL, 2, &SourceOptions::default());
+    let counter = || OffCpuCounter::new(TimeRange::ALL, 2, Source::default());
     let (counter, passed) = told.seen(TimeRange::ALL, counter());
     let report = counter.finish(passed.timeline.world(), &|_| true);
     assert!(report.rows.is_empty() && report.longest.is_empty() && !report.has_stacks);

@@ -5,7 +5,7 @@ use std::fs;
 use strata_ctf::kernel_symbols;
 use strata_ctf::read::{Message, Reader, TimeRange};
 
-use crate::debug_info::{Source, SourceOptions};
+use crate::debug_info::Source;
 use crate::hand_tests::V::{self, Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record};
 use crate::reports::flame::{FlameMaker, Weigh};
@@ -69,7 +69,7 @@ fn trace(hand: &Hand) -> Reader {
 fn stacks_of_waits_begin_with_what_was_recorded() {
     let hand = Hand::new();
     let reader = trace(&hand);
-    let mut counter = OffCpuCounter::new(TimeRange::ALL, 1, &SourceOptions::default());
+    let mut counter = OffCpuCounter::new(TimeRange::ALL, 1, Source::default());
     let passed = pass(&reader, &Asked::default(), &mut counter, &|_| true, &mut |_| {}).unwrap();
     let report = counter.finish(passed.timeline.world(), &|label| label.pid == Some(5));
     let [row] = report.rows.as_slice() else { panic!("{:?}", report.rows) };
@@ -81,7 +81,7 @@ fn stacks_of_waits_begin_with_what_was_recorded() {
 fn stacks_of_samples_are_whole() {
     let hand = Hand::new();
     let reader = trace(&hand);
-    let mut maker = FlameMaker::new(TimeRange::ALL, Weigh::Records, &SourceOptions::default());
+    let mut maker = FlameMaker::new(TimeRange::ALL, Weigh::Records, Source::default());
     let passed = pass(&reader, &Asked::default(), &mut maker, &|_| true, &mut |_| {}).unwrap();
     let flame = maker.finish(passed.timeline.world(), &|_| true);
     let stacks: Vec<_> = flame.profiles.iter().flat_map(|it| &it.stacks).collect();
@@ -94,7 +94,7 @@ fn stacks_of_samples_are_whole() {
 fn places_in_stacks_that_are_shown_are_those_of_calls_behind_who_recorded_them() {
     let hand = Hand::new();
     let reader = trace(&hand);
-    let mut source = Source::new(&SourceOptions::default());
+    let mut source = Source::default();
     let mut found = Vec::new();
     let mut events = reader.events(TimeRange::ALL);
     while let Some(message) = events.next() {

@@ -3,7 +3,7 @@
 use strata_ctf::read::TimeRange;
 
 use super::told::{range, Told};
-use crate::debug_info::SourceOptions;
+use crate::debug_info::Source;
 use crate::hand_tests::ORIGIN;
 use crate::hand_tests::V::{self, I64, U32, U64};
 use crate::reports::cpu::{self, Columns, CpuCounter, CpuReport};
@@ -152,7 +152,7 @@ fn interrupts_are_put_together_by_whom_they_interrupted_and_where() {
 }
 
 fn memory(told: &Told, range: TimeRange) -> Memory {
-    let counter = MemoryCounter::new(range, &SourceOptions::default());
+    let counter = MemoryCounter::new(range, Source::default());
     let (counter, passed) = told.seen(range, counter);
     counter.finish(passed.timeline.world())
 }

@@ -7,7 +7,7 @@ use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN, V};
 use crate::reports::{pass, Asked, Passed};
 
-const EVENTS: [(&str, &str); 47] = [
+const EVENTS: [(&str, &str); 50] = [
     (
         "sched_switch",
         "string prev_comm; u32 prev_tid; i64 prev_state; string next_comm; u32 next_tid;",
@@ -58,6 +58,9 @@ const EVENTS: [(&str, &str); 47] = [
     ("block_rq_issue", "u32 dev; u64 sector; u32 nr_sector; string rwbs;"),
     ("block_rq_complete", "u32 dev; u64 sector; u32 nr_sector; i64 error; string rwbs;"),
     ("lttng_statedump_block_device", "u32 dev; string diskname;"),
+    ("lttng_statedump_file_descriptor", "u32 pid; u32 fd; u32 flags; string filename;"),
+    ("syscall_entry_close", "u32 fd;"),
+    ("syscall_exit_close", "i64 ret;"),
 ];
 
 /// What one CPU has told, packet by packet.

@@ -25,6 +25,12 @@ pub(super) fn losses(report: &Report) -> Vec<Message> {
             counted(of.unreadable, "field"),
         )));
     }
+    if of.uncounted > 0 {
+        messages.push(talk(format!(
+            "kernel: {} could not be read, and 0 written instead: of a CPU that had just come, or since others count on it, too.",
+            counted(of.uncounted, "counter"),
+        )));
+    }
     if of.cut > 0 {
         messages.push(talk(format!(
             "kernel: {} longer than a field holds: cut after {} bytes.",

@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const VERBS: [(&str, &str); 6] = [
+const VERBS: [(&str, &str); 7] = [
     (
         "clear",
         "snapshots take nothing away, and what is written stays: `strata rotate NAME` goes on in a new part, and parts \
@@ -12,6 +12,11 @@ const VERBS: [(&str, &str); 6] = [
         "regenerate",
         "each trace, each part of one and each snapshot has its metadata, and what was there before it began. \
          `strata rotate NAME` begins a new part",
+    ),
+    (
+        "metadata",
+        "each trace, each part of one and each snapshot has its metadata, and needs no other. `strata list DIR` shows what \
+         they describe",
     ),
     ("set-session", "there is no current session. Use -s NAME, or leave it out where there is only one"),
     (
@@ -44,8 +49,72 @@ const FLAGS: [(&str, &str); 15] = [
     ("--vgid", "use --gid"),
 ];
 
-/// Of `track` and `untrack`.
-const DOMAINS: [&str; 4] = ["-u", "--userspace", "-k", "--kernel"];
+const NO_AGENT: &str =
+    "there are no agents for Java and Python. What these call of C libraries is recorded by -u, and by -k --probe";
+const OF_EVENTS: &[&str] =
+    &["add-context", "disable-channel", "disable-event", "enable-channel", "enable-event", "list"];
+const OF_ANYBODY: &str = "leave it out: who is tracked is so for programs and the kernel";
+const TRACKING: &[&str] = &["track", "untrack"];
+const NOWHERE_ELSE: &str =
+    "use -o DIR: traces are written to a folder of this machine, and `strata snapshot NAME -o -` writes a tar file to a pipe";
+const ACTIONS: &str = "--snapshot, --rotate, --start, --stop and --run COMMAND are the actions";
+
+/// Words that are others of ours with other commands: of these commands only.
+const FLAGS_OF: [(&[&str], &[&str], &str); 19] = [
+    (TRACKING, &["-u", "--userspace", "-k", "--kernel"], OF_ANYBODY),
+    (OF_EVENTS, &["-j", "--jul", "-l", "--log4j", "--log4j2", "-p", "--python"], NO_AGENT),
+    (
+        &["create"],
+        &["--live"],
+        "leave it out: `strata view -s NAME` shows what has been written so far, while recording goes on",
+    ),
+    (
+        &["create", "load", "snapshot"],
+        &["-U", "--set-url", "-C", "--ctrl-url", "-D", "--data-url"],
+        NOWHERE_ELSE,
+    ),
+    (&["snapshot"], &["-m", "--max-size"], "use --last LENGTH, as in `--last 10s`"),
+    (&["snapshot"], &["-n", "--name"], "use -o DIR: the folder's name is the snapshot's"),
+    (&["create"], &["--trace-format"], "leave it out: sessions write CTF 1.8. `strata record --ctf=2` writes CTF 2"),
+    (&["load"], &["--override-url"], "use -o DIR"),
+    (&["load"], &["--override-name"], "use `strata load NAME --input FILE`"),
+    (&["list"], &["-d", "--domain", "-c", "--channel"], "use `strata status NAME`: it has channels and rules of both"),
+    (&["list"], &["--syscall"], "use `strata list -k 'syscalls:*'`"),
+    (&["view"], &["-e", "--viewer"], "start it with the trace's folder, as in `babeltrace2 DIR`"),
+    (
+        &["enable-event"],
+        &["--function"],
+        "the kernel's functions are no events here. `strata list -k` shows its tracepoints and system calls; functions of \
+         programs are recorded by --probe 'uprobe:PATH:SYMBOL'",
+    ),
+    (&["enable-channel"], &["--output"], "leave it out: the session knows how to read the buffers"),
+    (
+        &["add-trigger"],
+        &["--condition"],
+        "the conditions are --event -u 'shop:*' --filter 'price > 100', --silence, --ended and --signal",
+    ),
+    (&["add-trigger"], &["--action"], ACTIONS),
+    (&["add-trigger"], &["--type"], "-u 'shop:*' is a rule of programs, and -k openat one of the kernel"),
+    (&["add-trigger"], &["--id"], "use --name"),
+    (&["add-trigger"], &["--rate-policy"], "use --pause TIME and --times N"),
+];
+
+/// Second words of `snapshot`.
+const OF_SNAPSHOT: [(&str, &str); 3] = [
+    ("add-output", "no output is kept: `strata snapshot NAME -o DIR` says it each time, and `strata add-trigger --snapshot DIR` once"),
+    ("list-output", "no output is kept: `strata list-triggers` shows where triggers save"),
+    ("del-output", "no output is kept: `strata snapshot NAME -o DIR` says it each time"),
+];
+
+/// What is to be said of `strata snapshot WORD`, where no session is called so.
+pub fn of_snapshot(word: &str) -> Option<String> {
+    let found = OF_SNAPSHOT.iter().find(|(one, _)| *one == word);
+    found.map(|(word, instead)| told(&format!("snapshot {word}"), instead))
+}
+
+fn told(word: &str, instead: &str) -> String {
+    format!("{word} is a word of LTTng's: {instead}")
+}
 
 /// What is to be said of a command line that has such a word.
 pub fn hint(error: &clap::Error) -> Option<String> {
@@ -63,18 +132,20 @@ pub fn hint(error: &clap::Error) -> Option<String> {
         }
         ErrorKind::UnknownArgument => {
             let word = text(ContextKind::InvalidArg)?;
-            let tracks = || {
-                let usage = match error.get(ContextKind::Usage) {
-                    Some(ContextValue::StyledStr(usage)) => usage.to_string(),
-                    _ => String::new(),
-                };
-                let is_one = usage.contains("strata track") || usage.contains("strata untrack");
-                (is_one && DOMAINS.contains(&word))
-                    .then_some("leave it out: who is tracked is so for programs and the kernel")
+            let usage = match error.get(ContextKind::Usage) {
+                Some(ContextValue::StyledStr(usage)) => usage.to_string(),
+                _ => String::new(),
             };
-            (word, of(&FLAGS, word).or_else(tracks)?)
+            // `Usage: strata VERB [OPTIONS]`.
+            let mut words = usage.split_whitespace().skip_while(|word| *word != "strata").skip(1);
+            let verb = words.next().unwrap_or_default();
+            let is_it = |(verbs, words, _): &&(&[&str], &[&str], &str)| {
+                verbs.contains(&verb) && words.contains(&word)
+            };
+            let of_verb = || FLAGS_OF.iter().find(is_it).map(|(_, _, instead)| *instead);
+            (word, of(&FLAGS, word).or_else(of_verb)?)
         }
         _ => return None,
     };
-    Some(format!("{word} is a word of LTTng's: {instead}"))
+    Some(told(word, instead))
 }

@@ -49,7 +49,7 @@ pub(super) fn triggers(report: &Report) -> Vec<Message> {
 }
 
 fn trigger(one: &TriggerReport) -> Message {
-    let why = match (&one.filter, one.lacks, &one.rule) {
+    let why = match (&one.filter, &one.lacks, &one.rule) {
         (Some(filter), ..) => sentence(&never(filter, &format!("its filter '{}'", filter.filter))),
         (None, Some(lacks), _) => sentence(lacks),
         (None, None, rule) => {
@@ -122,8 +122,11 @@ mod tests {
             ..TriggerReport::default()
         };
         let by_filter = TriggerReport { filter: Some(filter(&[], true)), ..trigger.clone() };
-        let lacking =
-            TriggerReport { lacks: Some("no program"), rule: None, ..TriggerReport::default() };
+        let lacking = TriggerReport {
+            lacks: Some("no program".into()),
+            rule: None,
+            ..TriggerReport::default()
+        };
         let report = Report { triggers: vec![trigger, by_filter, lacking], ..Report::default() };
         assert_eq!(
             said(triggers(&report)),

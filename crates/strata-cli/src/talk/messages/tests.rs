@@ -512,7 +512,7 @@ fn progress_line_has_time_rate_size_and_losses() {
 #[test]
 fn notice_of_each_kind_is_said_or_drawn() {
     let output = PathBuf::from("out");
-    let started = |command, processes, kernel_events| {
+    let started = |command, processes, events| {
         let output = output.clone();
         let (memory, max_memory) = (3 << 20, None);
         notice(&Notice::Started {
@@ -520,7 +520,7 @@ fn notice_of_each_kind_is_said_or_drawn() {
             relay: None,
             command,
             processes,
-            kernel_events,
+            events,
             memory,
             max_memory,
         })
@@ -532,7 +532,7 @@ fn notice_of_each_kind_is_said_or_drawn() {
         relay: relay.map(str::to_owned),
         command: None,
         processes: 2,
-        kernel_events: None,
+        events: None,
         memory: 3 << 20,
         max_memory: Some(1 << 30),
     };
@@ -633,6 +633,32 @@ fn summary_of_both_layers_has_one_table() {
     let text = text_with(&both, "nothing recorded");
     assert!(text.starts_with("nothing recorded of applications: neither the command"), "{text}");
     assert_eq!(exit_status(&both, false), 1);
+}
+
+#[test]
+fn rows_of_several_channels_of_a_layer_have_their_names() {
+    let mut report = kernel_report(1_000);
+    let mut other = report.layers[0].clone();
+    report.layers[0].channel = "channel0".into();
+    other.channel = "fast".into();
+    let user = LayerReport {
+        channel: "channel0".into(),
+        ..layer(USER, 1 << 20, vec![process("demo", 4, 10)])
+    };
+    report.layers.extend([other, user]);
+    let texts = texts(&report);
+    let firsts: Vec<&str> =
+        texts[1].lines().map(|line| line.get(2..23).unwrap_or_default().trim_end()).collect();
+    assert_eq!(
+        firsts,
+        [
+            "layer            proc",
+            "kernel channel0  all",
+            "kernel fast      all",
+            "user             demo"
+        ],
+        "{texts:?}"
+    );
 }
 
 #[test]
@@ -757,7 +783,7 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
         Discarded { full: 5, nested: 1, not_run: 12, unwritten: 7, ..Discarded::default() };
     report.layers[0].processes[0].counts.streams_discarding = 1;
     let kernel = report.kernel.as_mut().unwrap();
-    (kernel.unreadable, kernel.cut) = (3, 1);
+    (kernel.unreadable, kernel.uncounted, kernel.cut) = (3, 2, 1);
     assert_eq!(
         text_with(&report, "(full)"),
         "kernel: 5 event records discarded (full) on 1 of 2 CPUs. Use --subbuf-size=512K (now 256K) or \
@@ -767,6 +793,7 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
     assert!(text_with(&report, "sub-buffer still being written").contains("Use --subbuf-size=512K"));
     assert!(text_with(&report, "not written").starts_with("kernel: 7 event records discarded"));
     assert!(text_with(&report, "3 fields could not be read").starts_with("kernel: "));
+    assert!(text_with(&report, "2 counters could not be read").contains("0 written instead"));
     assert!(text_with(&report, "1 text longer").ends_with("cut after 1,023 bytes."));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
 

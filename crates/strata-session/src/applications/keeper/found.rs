@@ -6,8 +6,9 @@ use std::sync::Mutex;
 use super::outdated::Outdated;
 use crate::applications::known::Reasons;
 use crate::applications::traced::Traced;
-use crate::report::gaps::{cut, Late};
+use crate::report::gaps::{cut, since_1970, Late};
 use crate::report::NotReached;
+use crate::session::clock::wall_ns;
 use crate::session::layer::Ended;
 use crate::session::lock::lock;
 
@@ -65,10 +66,11 @@ impl Found {
         if late_ns < LATE_NS || ready_ns == 0 {
             return;
         }
-        traced.was_late(late_ns);
+        traced.was_late(late_ns, now_ns);
         let mut late = lock(&self.late);
         if late.len() < LATE_MAX {
-            late.push(Late { pid: application.pid(), name: cut(application.name()), late_ns });
+            let (pid, name) = (application.pid(), cut(application.name()));
+            late.push(Late { pid, name, late_ns, since_ns: since_1970(now_ns, wall_ns()) });
         }
     }
 }

@@ -90,7 +90,7 @@ fn trace_to_which_nothing_happened_leaves_no_folder() {
         while !folder.join("metadata").exists() {
             std::thread::yield_now();
         }
-        std::fs::write(folder.join(statedump::FILE), "x").unwrap();
+        std::fs::write(folder.join(strata_ctf::state_dump::FILE), "x").unwrap();
         context.shared.stop(EndReason::Duration);
     });
     let recorded = lock(&recorded);

@@ -262,3 +262,46 @@ fn link_to_nothing_and_link_to_a_file_are_no_folders() {
     }
     assert_eq!(fs::read(scratch.0.join("file")).unwrap(), b"x");
 }
+
+#[test]
+fn folder_of_another_user_is_none_that_was_written_to() {
+    let scratch = Scratch::new("is-own");
+    let path = |name: &str| scratch.0.join(name);
+    std::fs::create_dir(path("own")).unwrap();
+    std::fs::write(path("file"), b"x").unwrap();
+    std::os::unix::fs::symlink("own", path("link")).unwrap();
+    assert!(is_own(&path("own")) && is_own(&path("link")));
+    assert!(!is_own(&path("file")) && !is_own(&path("absent")));
+    if !geteuid().is_root() {
+        assert!(!is_own(Path::new("/")));
+        return;
+    }
+    std::fs::create_dir(path("other")).unwrap();
+    std::os::unix::fs::chown(path("other"), Some(1), None).unwrap();
+    std::os::unix::fs::lchown(path("link"), Some(1), None).unwrap();
+    assert!(!is_own(&path("other")) && !is_own(&path("link")));
+}
+
+#[test]
+fn traces_of_a_process_are_found_by_its_number_in_the_parts_the_last_one_first() {
+    let scratch = Scratch::new("traces-of");
+    let names = |paths: Vec<PathBuf>| -> Vec<String> {
+        let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
+        paths.iter().map(name).collect()
+    };
+    let own = scratch.0.file_name().unwrap().to_string_lossy().into_owned();
+    // What is not there has nothing.
+    assert_eq!(names(parts_of(&scratch.0)), [own.as_str()]);
+    assert!(traces_of(&scratch.0, 7).is_empty());
+    for name in ["0001-20260131-120000", "0002-20260131-130000", "user", "0001-x"] {
+        std::fs::create_dir_all(scratch.0.join(name)).unwrap();
+    }
+    let parts = ["0002-20260131-130000", "0001-20260131-120000", own.as_str()];
+    assert_eq!(names(parts_of(&scratch.0)), parts);
+    let user = scratch.0.join("user");
+    for name in ["shop-7", "shop-7-2", "shop-7-10", "a-7-b-7", "shop-17", "shop-7-x", "7", "-7-2-3"]
+    {
+        std::fs::create_dir(user.join(name)).unwrap();
+    }
+    assert_eq!(names(traces_of(&user, 7)), ["shop-7-10", "shop-7-2", "shop-7", "a-7-b-7"]);
+}

@@ -164,3 +164,84 @@ fn loss_in_front_of_a_stream_s_first_record_is_of_its_cpu_alone() {
     let cuts: Vec<(u32, bool)> = found.ftrace().iter().map(|(cpu, cut, _)| (*cpu, *cut)).collect();
     assert!(cuts.contains(&(0, false)) && cuts.contains(&(1, true)), "{cuts:?}");
 }
+
+#[test]
+fn calls_that_have_numbers_are_slices_of_their_names_and_a_number_ends_no_other_call() {
+    let events = [
+        ("raw_syscalls:sys_enter", "u32 common_pid; i64 id;"),
+        ("raw_syscalls:sys_exit", "u32 common_pid; i64 id; i64 ret;"),
+    ];
+    let enter = |number| [U32(7), I64(number)];
+    let leave = |number, ret| [U32(7), I64(number), I64(ret)];
+    let (read, read_ends, write_ends) = (enter(0), leave(0, 5), leave(1, 6));
+    let (returns, returned) = (enter(15), leave(-1, 0));
+    let (narrow, none) = (enter(403), enter(99_999));
+    let records: [Record<'_>; 8] = [
+        (0, 10, &read),
+        (1, 11, &read_ends),
+        (0, 12, &read),
+        (1, 13, &write_ends),
+        (0, 14, &returns),
+        (1, 15, &returned),
+        (0, 16, &narrow),
+        (0, 17, &none),
+    ];
+    let names = |machine: &str| {
+        let hand = Hand::new();
+        let text = metadata(&format!("machine = \"{machine}\";"), "", &events);
+        hand.trace("p", &text, &[Packets::new(1).packet(&records)]);
+        let lines = exported(&hand, &Options::default()).lines().into_iter();
+        let of = |line: String| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        lines.map(of).collect::<Vec<_>>()
+    };
+    let begin_of = |time, name| format!("{time} begin {name}");
+    assert_eq!(
+        names("x86_64"),
+        [
+            &*begin_of(10, "read"),
+            "11 end @thread",
+            &*begin_of(12, "read"),
+            "13 instant raw_syscalls:sys_exit",
+            // Its thread's next call says that it is over.
+            "14 end @thread",
+            &*begin_of(14, "rt_sigreturn"),
+            "15 end @thread",
+            &*begin_of(16, "syscall_403"),
+            "17 end @thread",
+            &*begin_of(17, "syscall"),
+            "17 end @thread",
+        ]
+    );
+    assert_eq!(names("aarch64")[..1], [begin_of(10, "io_setup")]);
+    assert_eq!(names("")[..1], [begin_of(10, "syscall_0")]);
+}
+
+#[test]
+fn contexts_that_are_called_as_a_field_are_apart_from_it() {
+    let hand = Hand::new();
+    let events = [
+        ("lttng_statedump_process_state", "u32 tid; u32 pid; string name; u32 cpu;"),
+        ("x_begin", "u32 tid;"),
+        ("x_end", "u32 tid; u32 n;"),
+        ("other", "u32 n;"),
+    ];
+    let text = metadata("domain = \"kernel\";", "u32 tid; u32 prio;", &events);
+    let stream = Packets::new(1).packet(&[
+        (0, 10, &[U32(5), U32(20), U32(7), U32(6), Text("app"), U32(3)]),
+        (1, 11, &[U32(7), U32(20), U32(8)]),
+        (2, 12, &[U32(7), U32(20), U32(8), U32(1)]),
+        (3, 13, &[U32(7), U32(20), U32(1)]),
+    ]);
+    let lines = exported(hand.trace("k", &text, &[stream]), &Options::default()).lines();
+    let fields: Vec<&str> =
+        lines.iter().filter_map(|line| line.split_once('{')).map(|it| it.1).collect();
+    assert_eq!(
+        fields,
+        [
+            "prio=20 context=(tid=5 cpu=1) tid=7 pid=6 name='app' cpu=3}",
+            "prio=20 context=(tid=7) tid=8 cpu=1}",
+            "n=1 end=(tid=8)}",
+            "tid=7 prio=20 n=1 cpu=1}",
+        ]
+    );
+}

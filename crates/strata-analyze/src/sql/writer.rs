@@ -1,0 +1,182 @@
+//! The database: rows that others make, in one transaction.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::batch::{Batch, Cell};
+use super::schema::{Statement, INDEXES, TABLES, VERSION, VIEWS};
+
+/// Instructions of SQLite between two looks at whether to stop: some milliseconds.
+const LOOK_INTERVAL: i32 = 1 << 16;
+/// What SQLite may keep of the database in memory, and of an index that it sorts \[KiB\].
+const CACHE_KIB: u32 = 32 << 10;
+
+/// What SQLite opens has no longer path without links: it adds '-journal' to it \[byte\].
+const PATH_BYTES: usize = 504;
+/// Batches that are on their way.
+const WAITING: usize = 4;
+
+/// Whether to stop.
+pub(super) type Stopped = Box<dyn FnMut() -> bool + Send>;
+
+/// A thread that makes a database.
+#[derive(Debug)]
+pub(super) struct Writer {
+    batches: Option<SyncSender<Batch>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Writer {
+    /// Into a file that is empty, or not there.
+    ///
+    /// # Errors
+    /// Its folder cannot be found, or the system has no thread for it.
+    pub(super) fn new(path: &Path, stopped: Stopped) -> io::Result<Writer> {
+        let path = real(path)?;
+        let (batches, to_write) = sync_channel(WAITING);
+        let write =
+            move || make(&path, &to_write, stopped).map_err(|error| of_system(&path, error));
+        let thread = thread::Builder::new().name("database".to_owned()).spawn(write)?;
+        Ok(Writer { batches: Some(batches), thread: Some(thread) })
+    }
+
+    /// The next rows; when the last ones are written, the database is complete.
+    ///
+    /// # Errors
+    /// The file cannot be written, now or before: of the kind that the system has said. [`io::ErrorKind::Interrupted`]:
+    /// it was to stop.
+    pub(super) fn write(&mut self, batch: Batch) -> io::Result<()> {
+        let is_last = batch.is_last;
+        let is_taken = self.batches.as_ref().is_some_and(|batches| batches.send(batch).is_ok());
+        match is_taken && !is_last {
+            true => Ok(()),
+            false => self.end(),
+        }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.batches = None;
+        let failed = || Err(io::Error::other("the thread of the database has failed"));
+        self.thread.take().map_or_else(failed, |thread| thread.join().unwrap_or_else(|_| failed()))
+    }
+}
+
+/// Nobody writes to the file any more.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            let _ = self.end();
+        }
+    }
+}
+
+/// The path without links, which are not followed when the file is opened: what is there now is what was made for it.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = parent.unwrap_or(Path::new(".")).canonicalize()?;
+    let real = path.file_name().map_or_else(|| folder.clone(), |name| folder.join(name));
+    let bytes = real.as_os_str().len();
+    match bytes > PATH_BYTES {
+        true => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "the path of its folder is too long: with the name of the unfinished file {bytes} bytes, of which \
+                 SQLite takes {PATH_BYTES}. Use -o with another folder"
+            ),
+        )),
+        false => Ok(real),
+    }
+}
+
+/// Make the database of all that comes; where that ends before its end, it is not completed.
+fn make(path: &Path, batches: &Receiver<Batch>, stopped: Stopped) -> rusqlite::Result<()> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.progress_handler(LOOK_INTERVAL, Some(stopped))?;
+    // Nobody sees the file before it is complete, and what is not complete is removed.
+    connection.execute_batch(&format!(
+        "PRAGMA page_size = 8192; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; \
+         PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA user_version = {VERSION}; BEGIN"
+    ))?;
+    for table in &TABLES {
+        connection.execute_batch(&table.create())?;
+    }
+    let mut statements = Vec::new();
+    for statement in Statement::ALL {
+        statements.push(connection.prepare(&statement.sql())?);
+    }
+    let mut is_whole = false;
+    for batch in batches {
+        is_whole |= batch.is_last;
+        let mut cells = batch.cells.iter();
+        for &row in &batch.rows {
+            let Some(statement) = statements.get_mut(row as usize) else { continue };
+            for (column, &cell) in (1..=row.cells()).zip(&mut cells) {
+                statement.raw_bind_parameter(column, Bound { cell, text: &batch.text })?;
+            }
+            statement.raw_execute()?;
+        }
+    }
+    drop(statements);
+    if !is_whole {
+        return Ok(());
+    }
+    for (name, on) in INDEXES {
+        connection.execute_batch(&format!("CREATE INDEX {name} ON {on}"))?;
+    }
+    for (name, query) in VIEWS {
+        connection.execute_batch(&format!("CREATE VIEW {name} AS {query}"))?;
+    }
+    connection.execute_batch("COMMIT")?;
+    connection.close().map_err(|(_, error)| error)
+}
+
+/// A cell with what it is a part of.
+struct Bound<'b> {
+    cell: Cell,
+    text: &'b [u8],
+}
+
+impl ToSql for Bound<'_> {
+    #[inline]
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self.cell {
+            Cell::Null => ToSqlOutput::Owned(Value::Null),
+            Cell::Integer(value) => ToSqlOutput::Owned(Value::Integer(value)),
+            Cell::Real(value) => ToSqlOutput::Owned(Value::Real(value)),
+            Cell::Word(word) => ToSqlOutput::Borrowed(ValueRef::Text(word.as_bytes())),
+            Cell::Text { from, to } => {
+                ToSqlOutput::Borrowed(ValueRef::Text(self.text.get(from..to).unwrap_or_default()))
+            }
+        })
+    }
+}
+
+/// SQLite says of most errors of the system only that there was one.
+fn of_system(path: &Path, error: rusqlite::Error) -> io::Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => {
+            io::Error::new(io::ErrorKind::Interrupted, "asked to stop")
+        }
+        // It does not say which of them has no room.
+        Some(ErrorCode::DiskFull) => io::Error::new(
+            io::ErrorKind::StorageFull,
+            "no space left, for it or for the temporary files that sort its indexes ($SQLITE_TMPDIR, $TMPDIR, or /var/tmp)",
+        ),
+        Some(ErrorCode::SystemIoFailure) => {
+            let again = OpenOptions::new().append(true).open(path);
+            let again = again.and_then(|mut file| file.write_all(&[0]));
+            again.err().unwrap_or_else(|| io::Error::other(error))
+        }
+        _ => io::Error::other(error),
+    }
+}

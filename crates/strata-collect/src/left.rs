@@ -1,0 +1,545 @@
+//! What a recorder that was killed has written of a buffer that another one goes on with: records of a packet that is
+//! still in the buffer may be in its files. They are passed over, so that each record is in one of the traces.
+//!
+//! Nothing is noted for that: who is killed between a note and a file would make it wrong. The file says it: its last
+//! packet is a piece of the packet in the buffer, or it is of one before that, whose records are others and earlier.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
+use strata_ctf::packet::{Header, HEADER_BYTES};
+use strata_ctf::walk::Walker;
+use strata_model::{ByteOrder, StreamClass};
+
+use crate::files::ALIGN;
+
+/// What is read of files, and compared, for all streams of a channel together \[byte\]: nothing is taken from its buffers
+/// meanwhile, and files are as long, and records as alike, as whoever has recorded them likes.
+const READ_MAX: u64 = 1 << 29;
+const COMPARED_MAX: u64 = 1 << 26;
+/// Read at once where packets are short, and what a reading costs at least \[byte\].
+const BLOCK: u64 = 1 << 16;
+const READ_MIN: u64 = 4096;
+/// Around a packet, in a file: its header, and what it is rounded up to \[byte\].
+const AROUND: u64 = 2 * 4096;
+
+/// Files that may have records of a channel.
+#[derive(Clone, Debug)]
+pub struct Left {
+    /// Folders of traces, the last one first.
+    pub folders: Vec<PathBuf>,
+    /// What files are called, before the number of their CPU.
+    pub name: &'static str,
+    /// What the records are.
+    pub class: StreamClass,
+}
+
+/// The end of a stream's file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastPacket {
+    /// When the last packet with records begins, and ends \[ns\].
+    pub times: (u64, u64),
+    /// Its records; none has any: empty.
+    pub records: Vec<u8>,
+    /// What the file says of discarded records.
+    pub discarded: u64,
+    /// Packets before it, the last one first, as far as they were looked at: when they begin \[ns\], and their records.
+    before: Vec<(u64, Vec<u8>)>,
+}
+
+/// So much of a packet is in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Of its records \[byte\].
+    pub(crate) bytes: u64,
+    pub(crate) records: u64,
+    /// Of the piece that was written last \[ns\].
+    pub(crate) times: (u64, u64),
+}
+
+/// What may still be done to find out.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    read: u64,
+    compared: u64,
+    is_over: bool,
+}
+
+impl Budget {
+    const NEW: Budget = Budget { read: READ_MAX, compared: COMPARED_MAX, is_over: false };
+
+    fn may(&mut self, what: fn(&mut Budget) -> &mut u64, bytes: u64) -> bool {
+        let left = what(self).checked_sub(bytes);
+        match left {
+            Some(left) => *what(self) = left,
+            None => self.is_over = true,
+        }
+        left.is_some()
+    }
+
+    /// `None`: that is too much.
+    fn read(&mut self, file: &File, at: u64, bytes: u64) -> io::Result<Option<Vec<u8>>> {
+        if !self.may(|all| &mut all.read, bytes.max(READ_MIN)) {
+            return Ok(None);
+        }
+        let mut read = vec![0; bytes as usize];
+        file.read_exact_at(&mut read, at)?;
+        Ok(Some(read))
+    }
+
+    fn are_equal(&mut self, one: &[u8], other: &[u8]) -> bool {
+        one.len() == other.len()
+            && one.get(..16) == other.get(..16)
+            && self.may(|all| &mut all.compared, one.len() as u64)
+            && one == other
+    }
+}
+
+/// A packet in a file: where it is, and its header.
+type At = (u64, Header);
+
+/// Where its records are, and their size \[byte\].
+fn body((at, header): &At) -> (u64, u64) {
+    (at + HEADER_BYTES as u64, header.content_bits / 8 - HEADER_BYTES as u64)
+}
+
+fn end((at, header): &At) -> u64 {
+    at + header.packet_bits / 8
+}
+
+/// The header at the begin of these bytes, which are at this place of a file of so many, if it is one.
+fn header_at(bytes: &[u8], at: u64, of: u64) -> Option<At> {
+    let header = Header::decode(bytes.first_chunk()?)?;
+    let (content, packet) = (header.content_bits / 8, header.packet_bits / 8);
+    let is_packet = (HEADER_BYTES as u64..=packet).contains(&content)
+        && at.checked_add(packet).is_some_and(|end| end <= of);
+    is_packet.then_some((at, header))
+}
+
+impl LastPacket {
+    /// Of a file, which consists of whole packets at any time. `None`: there is none, or the file is so long that it was
+    /// not found.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(path: &Path, subbuf_bytes: u64) -> io::Result<Option<LastPacket>> {
+        LastPacket::read_within(path, subbuf_bytes, &mut { Budget::NEW })
+    }
+
+    fn read_within(
+        path: &Path,
+        subbuf_bytes: u64,
+        budget: &mut Budget,
+    ) -> io::Result<Option<LastPacket>> {
+        // Whatever is there by now: through no link, and nobody waits for the other end of a pipe.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::options().read(true).custom_flags(flags.bits() as i32).open(path)?;
+        let metadata = file.metadata()?;
+        let bytes = metadata.len();
+        // Of another user, who has been there first, it is none that was written.
+        let is_own = metadata.is_file() && metadata.uid() == geteuid().as_raw();
+        if !is_own || bytes < HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        match LastPacket::at_end(&file, bytes, subbuf_bytes, budget)? {
+            Some(last) => Ok(Some(last)),
+            None => LastPacket::from_begin(&file, bytes, subbuf_bytes, budget),
+        }
+    }
+
+    /// The packets that end where the file does: nothing before them is read.
+    fn at_end(
+        file: &File,
+        bytes: u64,
+        subbuf_bytes: u64,
+        budget: &mut Budget,
+    ) -> io::Result<Option<LastPacket>> {
+        let most = subbuf_bytes.saturating_add(AROUND).min(bytes);
+        let from = (bytes - most).next_multiple_of(ALIGN);
+        let Some(first) = budget.read(file, 0, HEADER_BYTES as u64)? else { return Ok(None) };
+        let Some(tail) = budget.read(file, from, bytes.saturating_sub(from))? else {
+            return Ok(None);
+        };
+        // What all packets of the file begin with: magic, the trace, the class, the stream.
+        let (mark, _) = first.split_at(32);
+        let mut by_end: HashMap<u64, At> = HashMap::new();
+        for at in (0..tail.len()).step_by(ALIGN as usize) {
+            let is_one = tail[at..].starts_with(mark);
+            let found = is_one.then(|| header_at(&tail[at..], from + at as u64, bytes));
+            if let Some(found) = found.flatten() {
+                // In the padding of a packet may be another one, which was not complete.
+                by_end.entry(end(&found)).or_insert(found);
+            }
+        }
+        let records = |found: &At| {
+            let (at, bytes) = body(found);
+            let at = (at - from) as usize;
+            tail.get(at..at + bytes.min(subbuf_bytes) as usize).map(<[u8]>::to_vec)
+        };
+        let (mut last, mut to, mut room) = (None, bytes, subbuf_bytes);
+        while let Some(found) = by_end.remove(&to) {
+            to = found.0;
+            let last = last.get_or_insert_with(|| LastPacket {
+                discarded: found.1.discarded,
+                ..LastPacket::default()
+            });
+            let Some(records) = records(&found).filter(|records| !records.is_empty()) else {
+                continue;
+            };
+            if last.records.is_empty() {
+                last.times = (found.1.timestamp_begin, found.1.timestamp_end);
+                last.records = records;
+                continue;
+            }
+            let Some(left) = room.checked_sub(records.len() as u64) else { break };
+            room = left;
+            last.before.push((found.1.timestamp_begin, records));
+        }
+        // Packets without records may be all that is there, or more than were looked at.
+        Ok(last.filter(|last| !last.records.is_empty() || to == 0))
+    }
+
+    /// From packet to packet, up to what is none.
+    fn from_begin(
+        file: &File,
+        bytes: u64,
+        subbuf_bytes: u64,
+        budget: &mut Budget,
+    ) -> io::Result<Option<LastPacket>> {
+        let (mut at, mut last, mut with_records) = (0, None, None);
+        let (mut block, mut from) = (Vec::new(), 0u64);
+        while at < bytes {
+            let mut found = header_at(block.get((at - from) as usize..).unwrap_or(&[]), at, bytes);
+            if found.is_none() {
+                // Of long packets nothing but the header.
+                let is_long = last.is_some_and(|last| end(&last) - last.0 > BLOCK / 4);
+                let most = if is_long { HEADER_BYTES as u64 } else { BLOCK };
+                from = at;
+                match budget.read(file, at, most.min(bytes - at))? {
+                    Some(read) => block = read,
+                    None => return Ok(None),
+                }
+                found = header_at(&block, at, bytes);
+            }
+            let Some(found) = found else { break };
+            if body(&found).1 > 0 {
+                with_records = Some(found);
+            }
+            at = end(&found);
+            last = Some(found);
+        }
+        let Some((_, header)) = last else { return Ok(None) };
+        let mut last = LastPacket { discarded: header.discarded, ..LastPacket::default() };
+        if let Some(found) = with_records {
+            let (at, bytes) = body(&found);
+            let Some(records) = budget.read(file, at, bytes.min(subbuf_bytes))? else {
+                return Ok(None);
+            };
+            last.times = (found.1.timestamp_begin, found.1.timestamp_end);
+            last.records = records;
+        }
+        Ok(Some(last))
+    }
+
+    /// Up to where it has the records of a packet that begins then \[ns\]; `None`: it has none of them.
+    fn passed(
+        &self,
+        walker: &Walker,
+        (begin, packet): (u64, &[u8]),
+        budget: &mut Budget,
+    ) -> Option<Passed> {
+        // Of a packet before it, all is earlier.
+        if self.records.is_empty() || self.is_before(begin) {
+            return None;
+        }
+        let passed = |bytes: usize, records| {
+            Some(Passed { bytes: bytes as u64, records, times: self.times })
+        };
+        if let Some(bytes) = self.pieces(begin, packet, budget) {
+            return passed(bytes, walker.count(&packet[..bytes]).ok()?);
+        }
+        // Its other pieces are elsewhere.
+        for (before, record) in (0..).zip(walker.records(packet, begin)) {
+            let record = record.ok()?;
+            let at = usize::try_from(record.offset).ok()?;
+            let end = at.checked_add(self.records.len()).filter(|end| *end <= packet.len())?;
+            if record.timestamp >= self.times.0 && budget.are_equal(&packet[at..end], &self.records)
+            {
+                return passed(end, before + walker.count(&self.records).ok()?);
+            }
+            if budget.is_over {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Where pieces of a packet end that are all here: one behind the other they are its begin, and the first one begins
+    /// when it does. Records that are alike, of a clock that had not gone on, are told apart so.
+    fn pieces(&self, begin: u64, packet: &[u8], budget: &mut Budget) -> Option<usize> {
+        let all = std::iter::once((self.times.0, &self.records))
+            .chain(self.before.iter().map(|(begin, records)| (*begin, records)));
+        let all: Vec<_> = all.take_while(|(at, _)| *at >= begin).collect();
+        let firsts = (0..all.len()).rev().filter(|first| all[*first].0 == begin);
+        for first in firsts {
+            let mut at = 0;
+            let is_begin = all[..=first].iter().rev().all(|(_, records)| {
+                let piece = packet.get(at..at + records.len());
+                at += records.len();
+                piece.is_some_and(|piece| budget.are_equal(piece, records))
+            });
+            if is_begin {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// All that it has was recorded before that time \[ns\].
+    fn is_before(&self, begin: u64) -> bool {
+        begin > self.times.1
+    }
+}
+
+/// Looks for packets of a channel in files.
+pub(crate) struct Search<'a> {
+    left: &'a Left,
+    walker: Walker,
+    subbuf_bytes: u64,
+    budget: Budget,
+}
+
+impl Left {
+    /// `None`: its classes cannot be.
+    pub(crate) fn search(&self, subbuf_bytes: u64) -> Option<Search<'_>> {
+        let walker = Walker::new(&self.class, ByteOrder::NATIVE).ok()?;
+        Some(Search { left: self, walker, subbuf_bytes, budget: Budget::NEW })
+    }
+}
+
+impl Search<'_> {
+    /// What is in a stream's files of a packet that begins then \[ns\] and has these records: that of its last piece.
+    pub(crate) fn passed(&mut self, stream: u32, packet: (u64, &[u8])) -> Option<Passed> {
+        let file = format!("{}_{stream}", self.left.name);
+        // Of traces of one name, what was written before what is too early already is earlier still.
+        let mut too_early = HashSet::new();
+        for folder in &self.left.folders {
+            if self.is_over() || too_early.contains(&folder.file_name()) {
+                continue;
+            }
+            let path = folder.join(&file);
+            let last = LastPacket::read_within(&path, self.subbuf_bytes, &mut self.budget);
+            let Some(last) = last.ok().flatten() else { continue };
+            let passed = last.passed(&self.walker, packet, &mut self.budget);
+            if passed.is_some() {
+                return passed;
+            }
+            if !last.records.is_empty() && last.is_before(packet.0) {
+                too_early.insert(folder.file_name());
+            }
+        }
+        None
+    }
+
+    /// It was too much to look at: what was not found may be there.
+    pub(crate) fn is_over(&self) -> bool {
+        self.budget.is_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use strata_model::{EventClass, Field, FieldClass, Integer, RecordHeader};
+
+    use super::*;
+
+    /// A folder that is removed again.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("strata-{name}-{}", std::process::id()));
+            std::fs::create_dir(&path).unwrap();
+            Scratch(path)
+        }
+
+        /// A stream's file in the trace of this name.
+        fn write(&self, trace: &str, bytes: &[u8]) -> PathBuf {
+            let folder = self.0.join(trace);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("channel0_0"), bytes).unwrap();
+            folder
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn packet(times: (u64, u64), discarded: u64, body: &[u8], padding: usize) -> Vec<u8> {
+        let (timestamp_begin, timestamp_end) = times;
+        let header = Header { discarded, timestamp_begin, timestamp_end, ..Header::default() };
+        let mut header = header.with_content_bytes(body.len() as u64);
+        header.packet_bits += 8 * padding as u64;
+        [&header.encode()[..], body, &vec![0; padding]].concat()
+    }
+
+    fn class() -> StreamClass {
+        let event = EventClass {
+            id: 0,
+            provider: "p".into(),
+            name: "number".into(),
+            loglevel: None,
+            emf_uri: None,
+            context: Vec::new(),
+            fields: vec![Field::new("n", FieldClass::Integer(Integer::unsigned(8)))],
+        };
+        StreamClass {
+            id: 0,
+            name: "channel0".into(),
+            header: RecordHeader::Compact,
+            context: Vec::new(),
+            events: vec![event],
+        }
+    }
+
+    /// Records of these times and numbers.
+    fn records(all: &[(u32, u64)]) -> Vec<u8> {
+        let record = |(time, n): &(u32, u64)| {
+            [&(time << 5).to_ne_bytes()[..], &n.to_ne_bytes()[..]].concat()
+        };
+        all.iter().flat_map(record).collect()
+    }
+
+    #[test]
+    fn last_packet_is_found_behind_others_and_in_padding_and_in_front_of_empty_ones() {
+        let scratch = Scratch::new("last");
+        let packet = |discarded: u64, body: &[u8], padding| {
+            packet((discarded * 10, discarded * 10 + 5), discarded, body, padding)
+        };
+        let find = |bytes: &[u8]| {
+            let path = scratch.write("t", bytes).join("channel0_0");
+            let found = LastPacket::read(&path, 4096).unwrap();
+            let file = File::open(&path).unwrap();
+            let from_begin =
+                LastPacket::from_begin(&file, bytes.len() as u64, 4096, &mut { Budget::NEW });
+            let is_whole = bytes.len() % ALIGN as usize == 0 && bytes.len() < 4096;
+            let at_end = LastPacket::at_end(&file, bytes.len() as u64, 4096, &mut { Budget::NEW });
+            assert_eq!(at_end.is_ok_and(|last| last.is_some()), is_whole && !bytes.is_empty());
+            let of = |last: LastPacket| (last.discarded, last.times.0, last.records);
+            let found = found.map(of);
+            assert_eq!(from_begin.unwrap().map(of), found);
+            found
+        };
+        assert_eq!(find(b""), None);
+        let (one, two) = (packet(3, b"abc", 1), packet(7, b"defg", 104));
+        assert_eq!(find(&one), Some((3, 30, b"abc".to_vec())));
+        assert_eq!(find(&[&one[..], &two].concat()), Some((7, 70, b"defg".to_vec())));
+        let empty = packet(9, b"", 4);
+        assert_eq!(find(&[&one[..], &empty].concat()), Some((9, 30, b"abc".to_vec())));
+        assert_eq!(find(&empty), Some((9, 0, Vec::new())));
+        // What is no packet, or not there to its end, is none.
+        assert_eq!(find(&[&one[..], &two[..150]].concat()), Some((3, 30, b"abc".to_vec())));
+        assert_eq!(find(&[&one[..], &[0xff; 201]].concat()), Some((3, 30, b"abc".to_vec())));
+        // One that was being written when the recorder was killed is padding of the one before it still.
+        let torn = [&packet(3, b"abc", 1 + two.len())[..88], &two].concat();
+        assert_eq!(find(&torn), Some((3, 30, b"abc".to_vec())));
+        // Far more than what is read at once, and short and long ones.
+        let long = packet(8, &[7; 3000], 20_004);
+        let many = [one.repeat(3000), long.repeat(10), two, empty.repeat(2000)].concat();
+        assert_eq!(find(&many), Some((9, 70, b"defg".to_vec())));
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(scratch.0.join("t/channel0_0"), Some(1), None).unwrap();
+            assert_eq!(LastPacket::read(&scratch.0.join("t/channel0_0"), 4096).unwrap(), None);
+        }
+        std::fs::remove_file(scratch.0.join("t/channel0_0")).unwrap();
+        assert!(LastPacket::read(&scratch.0.join("t/channel0_0"), 4096).is_err());
+        assert_eq!(LastPacket::read(Path::new("/dev/null"), 4096).unwrap(), None);
+    }
+
+    #[test]
+    fn of_a_long_file_the_end_is_read_and_no_more_than_may_be() {
+        let scratch = Scratch::new("long");
+        let body = records(&[(5, 1)]);
+        let bytes = packet((5, 5), 0, &body, 20_000).repeat(2000);
+        let path = scratch.write("t", &bytes).join("channel0_0");
+        let mut budget = Budget { read: 64 << 10, ..Budget::NEW };
+        let last = LastPacket::read_within(&path, 16 << 10, &mut budget).unwrap().unwrap();
+        assert_eq!((last.records, budget.is_over), (body, false));
+        // Its end is none that is known: from its begin it is too much.
+        let path = scratch.write("t", &[&bytes[..], &[1; 9]].concat()).join("channel0_0");
+        let mut budget = Budget { read: 1 << 20, ..Budget::NEW };
+        assert_eq!(LastPacket::read_within(&path, 16 << 10, &mut budget).unwrap(), None);
+        assert!(budget.is_over);
+        // So it is for all streams and folders together, and that is said.
+        let left = Left { folders: vec![scratch.0.join("t")], name: "channel0", class: class() };
+        let mut search = left.search(16 << 10).unwrap();
+        let sought = (5, &records(&[(5, 1), (6, 2)])[..]);
+        assert_eq!(search.passed(0, sought).map(|passed| passed.records), Some(1));
+        search.budget.read = 1 << 20;
+        assert_eq!((search.passed(0, sought), search.is_over()), (None, true));
+        search = left.search(16 << 10).unwrap();
+        search.budget.compared = 11;
+        assert_eq!((search.passed(0, sought), search.is_over()), (None, true));
+    }
+
+    #[test]
+    fn older_folders_are_looked_at_unless_a_trace_of_that_name_is_too_early_already() {
+        let scratch = Scratch::new("older");
+        let early = packet((1, 2), 0, &records(&[(2, 9)]), 0);
+        let body = records(&[(5, 1), (6, 2)]);
+        let piece = packet((5, 6), 0, &body, 0);
+        let find = |folders: &[(&str, &[u8])]| {
+            let folders = folders.iter().map(|(name, bytes)| scratch.write(name, bytes)).collect();
+            let left = Left { folders, name: "channel0", class: class() };
+            let packet = [&body[..], &records(&[(7, 3)])].concat();
+            left.search(4096).unwrap().passed(0, (5, &packet))
+        };
+        let passed = Some(Passed { bytes: 24, records: 2, times: (5, 6) });
+        assert_eq!(find(&[("b/shop-7", &piece)]), passed);
+        assert_eq!(find(&[("b/shop-7", &early), ("a/shop-7", &piece)]), None);
+        assert_eq!(find(&[("b/shop-7-2", &early), ("a/shop-7", &piece)]), passed);
+        // It has none.
+        let empty = packet((5, 6), 3, b"", 0);
+        assert_eq!(find(&[("b/shop-7", &empty), ("a/shop-7", &piece)]), passed);
+    }
+
+    #[test]
+    fn records_that_are_alike_are_told_apart_by_the_pieces_before_them() {
+        let scratch = Scratch::new("alike");
+        let alike = |number: usize| records(&vec![(5, 1); number]);
+        let find = |pieces: &[((u64, u64), Vec<u8>)], held: &[u8]| {
+            let piece = |(times, body): &((u64, u64), Vec<u8>)| {
+                let bytes = HEADER_BYTES + body.len();
+                packet(*times, 0, body, bytes.next_multiple_of(ALIGN as usize) - bytes)
+            };
+            let bytes: Vec<u8> = pieces.iter().flat_map(piece).collect();
+            let left = Left {
+                folders: vec![scratch.write("t", &bytes)],
+                name: "channel0",
+                class: class(),
+            };
+            let passed = left.search(4096).unwrap().passed(0, (5, held));
+            passed.map(|passed| (passed.bytes / 12, passed.records))
+        };
+        let (two, one) = (((5, 5), alike(2)), ((5, 5), alike(1)));
+        assert_eq!(find(&[two.clone(), one.clone()], &alike(4)), Some((3, 3)));
+        // Those of the packet before it are none of it.
+        let of_another = ((4, 5), alike(1));
+        assert_eq!(find(&[of_another, two, one], &alike(3)), Some((3, 3)));
+        // The first piece is in another trace: what is earlier than this one begins is none of it.
+        let held = records(&[(5, 1), (6, 1), (6, 2), (7, 1)]);
+        assert_eq!(find(&[((6, 6), records(&[(6, 1)]))], &held), Some((2, 2)));
+        assert_eq!(find(&[((6, 7), records(&[(7, 1)]))], &held), Some((4, 4)));
+        assert_eq!(find(&[((6, 7), records(&[(7, 2)]))], &held), None);
+    }
+}

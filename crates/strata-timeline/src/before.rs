@@ -1,0 +1,120 @@
+//! What was there when recording began, where that is told only later: a state dump is written while records are made
+//! already.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::calls::{kind, CallKind};
+use crate::fact::{More, Part};
+use crate::state::Object;
+use crate::steps::{Opened, Step, What};
+
+/// What the first records say of what was there before them.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    /// By machine and process, and whether it begins in one of these records: what it has is its own from then on.
+    opened: HashMap<(u8, i64, bool), Vec<Opened>>,
+    /// By machine and thread: its process.
+    processes: HashMap<(u8, i64), i64>,
+}
+
+impl Before {
+    /// Each descriptor that no record in front of the one that tells of it has given or taken away. The records are in the
+    /// order of time, each with its trace, of which `machine` knows the machine, and its thread.
+    pub(crate) fn new(
+        machine: impl Fn(usize) -> u8,
+        first: &[(usize, Option<i64>, Step)],
+    ) -> Before {
+        let mut before = Before::default();
+        let process = &mut before.processes;
+        for (trace, _, Step(what)) in first {
+            match *what {
+                What::There { tid, process: of, .. } => {
+                    process.insert((machine(*trace), tid), of);
+                }
+                What::Fork { child, process: Some(of), .. } => {
+                    process.insert((machine(*trace), child), of);
+                }
+                _ => {}
+            }
+        }
+        // By process; of `None` nobody knows which. All descriptors of it: `None`, too.
+        let mut touched: HashSet<(u8, Option<i64>, Option<i64>)> = HashSet::new();
+        // Processes that have begun: of one with the same number before it, other records tell.
+        let mut new: HashSet<(u8, i64)> = HashSet::new();
+        for (trace, tid, Step(what)) in first {
+            let machine = machine(*trace);
+            let of = tid.and_then(|tid| process.get(&(machine, tid)).copied());
+            let mut touch = |descriptor| touched.insert((machine, of, descriptor));
+            match what {
+                What::Enter { call, object, .. } => match (kind(call), object) {
+                    (CallKind::Close, Object::Descriptor(number)) => {
+                        touch(Some(i64::from(*number)));
+                    }
+                    (CallKind::Close | CallKind::CloseRange | CallKind::Unshare, _) => {
+                        touch(None);
+                    }
+                    _ => {}
+                },
+                What::Leave { call, result, more } => {
+                    const GIVES: [CallKind; 4] =
+                        [CallKind::Open, CallKind::Make, CallKind::Duplicate, CallKind::Control];
+                    let made = result.filter(|made| GIVES.contains(&kind(call)) && *made >= 0);
+                    let two = [Part::First, Part::Second].map(|part| More::Kept(more).number(part));
+                    for made in two.into_iter().flatten().chain(made) {
+                        touch(Some(made));
+                    }
+                }
+                What::Fork { child, process: Some(of), .. } if child == of => {
+                    new.insert((machine, *child));
+                }
+                What::Opened { process, opened } => {
+                    let (one, any) = (Some(opened.descriptor), Some(*process));
+                    let ways = [(any, one), (any, None), (None, one), (None, None)];
+                    let mut ways = ways.into_iter();
+                    if !ways.any(|(of, descriptor)| touched.contains(&(machine, of, descriptor))) {
+                        let is_new = new.contains(&(machine, *process));
+                        let of = before.opened.entry((machine, *process, is_new)).or_default();
+                        of.push(opened.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
+        // What is the process of other threads is its own process.
+        let firsts: HashSet<(u8, i64)> =
+            process.iter().map(|(&(machine, _), &process)| (machine, process)).collect();
+        process.retain(|of, process| of.1 == *process || !firsts.contains(of));
+        before
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.opened.is_empty() && self.processes.is_empty()
+    }
+
+    /// Processes that had descriptors before the first record.
+    pub(crate) fn there(&self) -> Vec<(u8, i64)> {
+        let of =
+            |&(machine, process, is_new): &(u8, i64, bool)| (!is_new).then_some((machine, process));
+        self.opened.keys().filter_map(of).collect()
+    }
+
+    /// The process of a thread that was there, which is asked for once.
+    pub(crate) fn take_process(&mut self, machine: u8, tid: i64) -> Option<i64> {
+        self.processes.remove(&(machine, tid))
+    }
+
+    /// What a process had, which is asked for once; `is_new`: of one that begins now.
+    pub(crate) fn take(&mut self, machine: u8, process: i64, is_new: bool) -> Vec<Opened> {
+        self.opened.remove(&(machine, process, is_new)).unwrap_or_default()
+    }
+
+    /// Records of a machine are not there: nothing is known any more.
+    pub(crate) fn forget(&mut self, machine: u8) {
+        self.opened.retain(|of, _| of.0 != machine);
+        self.processes.retain(|of, _| of.0 != machine);
+    }
+}
+
+#[cfg(test)]
+mod tests;
