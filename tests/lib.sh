@@ -7,6 +7,11 @@
 #   STRATA=PATH   the command to test; default: target/release/strata
 #   KEEP=1        leave the traces and logs where they are, and say where
 set -u
+# Who is started in the background without job control, or by nohup, ignores these, and so does all that it starts.
+if [[ -n $(trap -p INT QUIT) && -z ${STRATA_TEST_HEARS-} ]]; then
+	STRATA_TEST_HEARS=1 exec env --default-signal=INT,QUIT "$0" "$@"
+fi
+unset STRATA_TEST_HEARS
 # The same surroundings wherever a test runs. What is open besides is not its own, but takes of its limits.
 for open in "/proc/$$/fd"/*; do
 	[[ ${open##*/} == [012] || ! -e $open || $open -ef $0 ]] || eval "exec ${open##*/}>&-"
@@ -304,6 +309,7 @@ print(one["bytes_min"], one["bytes"] // one["records"])' "$1"
 # What strata says that it recorded, discarded, and overwrote.
 recorded() { sed -n 's/^strata: \([0-9,]*\) event records\? of .*/\1/p' "$talk" | tr -d ,; }
 discarded() { sum_said 's/^strata: \(.* ([0-9]*)\|kernel\): \([0-9,]*\) event records\? discarded .*/\2/p'; }
+discarded_of_programs() { sum_said 's/^strata: .* ([0-9]*): \([0-9,]*\) event records\? discarded .*/\1/p'; }
 overwritten() { sum_said 's/^strata: \(.* ([0-9]*)\|kernel\): \([0-9,]*\) event records\? overwritten .*/\2/p'; }
 sum_said() { sed -n "$1" "$talk" | tr -d , | awk '{ sum += $1 } END { printf "%d\n", sum }'; }
 

@@ -7,7 +7,8 @@ Others are with the construct in question, as it needs another trace to know wha
 - a number of 61 to 63 bits is always 0x0 in hexadecimal (it shifts by 64);
 - times of clocks other than 1 GHz are computed with 53 bits: some nanoseconds too few or too many; and offset and
   cycles are rounded down apart, so that a nanosecond is often missing in their sum;
-- between the cycles of different clocks it shows a delta that has turned around, or none;
+- between the cycles of different clocks it shows a delta that has turned around (LTTng's buffers of each process have
+  a clock each), or none;
 - times before 1970 are shown without their sign but for the first, unless in seconds;
 - an environment whose `hostname` or `procname` is a number ends it with a signal, and `vpid` that is a text is
   shown as an address.
@@ -20,6 +21,19 @@ LABEL = QUOTED.pattern
 # Of flags, Strata shows all that are set; babeltrace2 shows at most one that is called like the whole value.
 FLAGS = re.compile(rb"\( " + LABEL + rb"(?: \| (?:" + LABEL + rb"|0x[0-9A-F]+))+ : container = ([^ ]+) \)")
 ONE = rb"\( (?:<unknown>|" + LABEL + rb") : container = "
+
+# The time since the record before, in cycles. 2**64 stands for a clock that is behind the other one.
+SINCE = re.compile(rb"^(\[\d{20}\] )\(\+(\d{20})\) ")
+
+
+def not_turned_around(want):
+    """The line with a delta of cycles that has turned around as the negative number that it is."""
+
+    def right(since):
+        behind = 2**64 - int(since[2])
+        return since[1] + b"(-%012d) " % behind if behind <= 2**63 else since[0]
+
+    return SINCE.sub(right, want)
 
 
 def without_flags(want, have):
@@ -45,7 +59,7 @@ class Seen:
 
     def same(self, want, have):
         """Two lines."""
-        want, have = without_flags(want, have)
+        want, have = without_flags(not_turned_around(want), have)
         shown = QUOTED.findall(want)
         if want != have:
             found = QUOTED.findall(have)

@@ -29,6 +29,8 @@ static void *emit(void *argument)
 		uint16_t words[3] = { n, 0x0102, 0xfffe };
 		char text[32];
 
+		if (n % 8 == 0)
+			lttng_ust_tracepoint(interop, step_begin, n);
 		snprintf(text, sizeof(text), "thread %d, \"%u\"\n", thread, n);
 		lttng_ust_tracepoint(interop, small, thread, n);
 		if (n % 4 == 0)
@@ -37,6 +39,8 @@ static void *emit(void *argument)
 			lttng_ust_tracepoint(interop, network, (int)n, words);
 		if (n % 64 == 0)
 			lttng_ust_tracepoint(interop, nothing);
+		if (n % 8 == 6)
+			lttng_ust_tracepoint(interop, step_end, n);
 	}
 	return NULL;
 }

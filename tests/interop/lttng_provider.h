@@ -64,6 +64,14 @@ LTTNG_UST_TRACEPOINT_EVENT(interop, network,
 	)
 )
 
+LTTNG_UST_TRACEPOINT_EVENT(interop, step_begin, LTTNG_UST_TP_ARGS(unsigned int, n),
+	LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(unsigned int, n, n))
+)
+
+LTTNG_UST_TRACEPOINT_EVENT(interop, step_end, LTTNG_UST_TP_ARGS(unsigned int, n),
+	LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(unsigned int, n, n))
+)
+
 LTTNG_UST_TRACEPOINT_EVENT(interop, nothing, LTTNG_UST_TP_ARGS(), LTTNG_UST_TP_FIELDS())
 
 #endif /* INTEROP_LTTNG_PROVIDER_H */

@@ -217,7 +217,7 @@ def is_end(event, shown):
 
 def related(event, shown):
     """A slice has the name that is common to both; those of --pair have the begin's."""
-    return shown.name in event.name or shown.name == "syscall" or (shown.name, event.name) in NAMED
+    return shown.name in event.name or shown.name == f"syscall_{shown.args.get('id')}" or (shown.name, event.name) in NAMED
 
 
 def is_sched(event, found):
@@ -357,7 +357,7 @@ def process_options(model, trace):
 def perf(model, trace):
     compare(model, trace)
     thread = ("thread", 40, 41)
-    assert span(model, "syscall") == [(510, 520, thread)] and span(model, "openat") == [(530, 570, thread)]
+    assert span(model, "syscall_257") == [(510, 520, thread)] and span(model, "openat") == [(530, 570, thread)]
     assert len(model.sched) == 5 and not unfinished(model)
     assert clocks(model) == {REALTIME: 500, BOOTTIME: 500}
 

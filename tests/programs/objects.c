@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * objects.c - a program with tracepoints, linked with two libraries that have some, which loads a third and
- * a fourth one, unloads them, and loads them again, CYCLES times.
+ * a fourth one, unloads them, and loads them again, CYCLES times; and, if it is given, a fifth one that has none, which
+ * comes and goes while nobody looks.
  */
 #include <strata/tracepoint.h>
 
@@ -80,6 +81,8 @@ int main(int argc, char **argv)
 			close_object(fourth, four);
 		}
 		emitted += (unsigned long)two_work(1);
+		if (argc > 4)
+			close_object(argv[4], open_object(argv[4]));
 	}
 	__atomic_store_n(&done, 1, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);

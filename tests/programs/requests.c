@@ -21,6 +21,13 @@
 /* Behind what the guest brings out. */
 #define PLACE (128l << 20)
 
+/* With a frame, so that its caller is in call stacks of the kernel. */
+static __attribute__((noinline)) void ask(void)
+{
+	syscall(SYS_getppid);
+	__asm__ volatile("");
+}
+
 int main(int argc, char **argv)
 {
 	static char block[BLOCK] __attribute__((aligned(BLOCK)));
@@ -35,9 +42,9 @@ int main(int argc, char **argv)
 	for (i = 0; i < times; i++) {
 		long place = PLACE + i * (long)BLOCK;
 
-		syscall(SYS_getppid);
+		ask();
 		outb('a' + i % 26, PORT);
-		syscall(SYS_getppid);
+		ask();
 		STRATA_TRACE(requests, request, INFO, strata_int(place, place));
 		if (pwrite(disk, block, BLOCK, place) != BLOCK) {
 			perror(argv[2]);

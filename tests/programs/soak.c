@@ -6,8 +6,9 @@
  *
  * As many processes as that, each with so many threads, are kept alive; each thread emits soak:tick every PERIOD_MS
  * milliseconds, with a number of its own that no other thread ever has, in FILE, and its events counted from 0; and
- * soak:other, which sessions switch on and off. A process lives for up to LIFE_MS (6000); then it ends by itself, by
- * a signal, executes this program anew, by the name that it was started by, or leaves a child in its place.
+ * soak:other, which sessions switch on and off, and calls getppid(), for sessions that record the kernel. A process lives
+ * for up to LIFE_MS (6000); then it ends by itself, by a signal, executes this program anew, by the name that it was
+ * started by, or leaves a child in its place.
  */
 #include <strata/tracepoint.h>
 
@@ -60,6 +61,7 @@ static void *emit(void *unused)
 	for (number = 0;; number++) {
 		STRATA_TRACE_EVENT(soak, tick, who, number);
 		STRATA_TRACE_EVENT(soak, other, who, number);
+		(void)getppid();
 		test_sleep_ms((unsigned)period_ms);
 	}
 	return NULL;

@@ -17,8 +17,9 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 export LC_ALL=C
 cache=${STRATA_VM_CACHE:-$PWD/build/vm}
-# A disk, for what the guest brings out, and a port to the host. Some kernels have them built in.
-modules=(virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk virtio_console)
+# A disk, for what the guest brings out, a port to the host, and vsock to itself. Some kernels have them built in.
+modules=(virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk virtio_console
+	vsock vmw_vsock_virtio_transport_common vsock_loopback)
 
 check=false
 [[ ${1-} != --check ]] || { check=true && shift; }

@@ -1,6 +1,7 @@
 """The layers of a host and its guest on one timeline, and their order.
 
-    python3 tests/vm/guests.py TEXT GUEST    TEXT: what babeltrace2 says of the recording; GUEST: the folder of the guest
+    python3 tests/vm/guests.py TEXT GUEST SECOND    TEXT: what babeltrace2 says of the recording; GUEST: the folder of the
+                                                    guest; SECOND: of its second recorder
 """
 
 import bisect
@@ -15,11 +16,11 @@ DOWN = ["requests:request", "io:write_begin", "syscall_entry_pwrite64"]
 UP = ["syscall_exit_pwrite64", "io:write_end", "requests:reply"]
 
 
-def environment(guest):
+def environment(guest, second):
     """What is known of the guest's clock, the same in each of its traces, and its name."""
     numbers, clocks, names = {}, set(), set()
-    paths = [f"{guest}/kernel/metadata", *glob.glob(f"{guest}/user/*/metadata")]
-    assert len(paths) == 2, paths
+    paths = [f"{second}/kernel/metadata", f"{guest}/kernel/metadata", *glob.glob(f"{guest}/user/*/metadata")]
+    assert len(paths) == 3, paths
     for path in paths:
         with open(path, "rb") as file:
             text = file.read().decode("utf-8", "replace")
@@ -57,6 +58,8 @@ class Guest:
         self.calls = {"entry": [], "exit": []}
         self.requests = {}
         self.now = {}
+        # When its program ended, as the second recorder says.
+        self.ended = []
         # When something was recorded, by virtual CPU.
         self.cpus = {}
 
@@ -75,12 +78,15 @@ class Guest:
                 self.now = {}
         elif event.endswith("_getppid"):
             self.calls[event.split("_")[1]].append(at)
+        elif event == "sched_process_exit" and 'comm = "requests"' in fields:
+            self.ended.append(at)
 
     def check(self):
         """Each went down and up again, in order; by one clock, so that nothing is added."""
         assert len(self.requests) == REQUESTS, len(self.requests)
         for request in self.requests.values():
             assert list(request) == DOWN + UP, request
+        assert len(self.ended) == 1 and all(request[UP[-1]] < self.ended[0] for request in self.requests.values()), self.ended
 
     def brackets(self):
         """From the end of a call to the begin of the next."""
@@ -133,7 +139,7 @@ def impossible(times, off, uncertainty):
 
 def main():
     """See above."""
-    known, name = environment(sys.argv[2])
+    known, name = environment(*sys.argv[2:])
     uncertainty = known["clock_uncertainty"]
     assert uncertainty < 1_000_000_000, uncertainty
     guest, host = Guest(), Host()

@@ -61,6 +61,52 @@ until_said() {
 	return 1
 }
 
+# ---- a session that systemd keeps: its program and calls before, while and after it is killed ----
+
+# web_is FIELD VALUE: systemd says so, or will.
+web_is() {
+	for round in $(seq 300); do
+		[ "$(systemctl show --value -p "$1" strata-session@web)" = "$2" ] && return
+		sleep 0.2 # Time: between two looks.
+	done
+	echo "$1 is $(systemctl show --value -p "$1" strata-session@web), wanted $2" >&2
+	return 1
+}
+
+# web_says TEXT: its status has it, or will.
+web_says() {
+	for round in $(seq 300); do
+		strata status web --json 2>/dev/null | grep -q "$1" && return
+		sleep 0.2 # Time: between two looks.
+	done
+	echo "status without $1: $(strata status web --json 2>&1)" >&2
+	return 1
+}
+
+web() {
+	web_is ActiveState active && web_says '"state":"recording"' && strata status web --json >/out/web_status || return 1
+	# In no file of a plan.
+	strata enable-event -s web -u 'million:*' || return 1
+	/bin/served || return 1
+	STRATA_TEST_COUNTS=/out/ticker.counts ticker run 20 >/dev/null &
+	web_says '"processes":1' || return 1
+	main=$(systemctl show --value -p MainPID strata-session@web)
+	# What is recorded from here on is in the buffers when it is killed.
+	kill -STOP "$main" && /bin/served || return 1
+	kill -TERM $!
+	wait $! || return 1
+	kill -KILL "$main"
+	web_is NRestarts 1 && web_is ActiveState active && web_says '"state":"recording"' || return 1
+	/bin/served && million 10 || return 1
+	strata status web --json >/out/web_again
+	systemctl stop strata-session@web || return 1
+	web_is ActiveState inactive || return 1
+	systemctl show -p Result -p ExecMainStatus -p NRestarts strata-session@web >/out/web_show
+	grep -l strata-trustee /proc/[0-9]*/comm >/out/web_left
+	ls -A /run/strata-sessions >>/out/web_left
+	cp -r /var/lib/strata/strata-trace-* /out/web_traces
+}
+
 uname -r >/out/release
 # ---- the ring in a kernel module ----
 records=200000
@@ -137,6 +183,9 @@ if is boot; then
 		run status_off strata status boot --json &&
 		echo 1 >/sys/devices/system/cpu/cpu1/online && run on taskset 2 /bin/work
 	run destroy strata destroy boot --json
+	mkdir /out/web_traces
+	web >/out/web.out 2>/out/web.err
+	echo $? >/out/web.status
 	# Timers of CPUs that come: one that is offline at the begin, comes, goes, and comes again.
 	echo 0 >/sys/devices/system/cpu/cpu1/online
 	strata record -k getppid --sample 50 -o /out/trace_sample 2>/out/sample.err &
@@ -182,13 +231,21 @@ if is guests || is killed; then
 	mount -t tracefs nodev /sys/kernel/tracing
 	for port in /sys/class/virtio-ports/*; do
 		[ "$(cat "$port/name")" = strata ] && device=/dev/${port##*/}
+		[ "$(cat "$port/name")" = second ] && second=/dev/${port##*/}
 		[ "$(cat "$port/name")" = go ] && go=/dev/${port##*/}
 	done
 	# It is killed by its host.
 	is killed && run killed strata record -k getppid -u 'panic:*' --flush 200ms --relay "$device" \
 		-- /bin/panic "$go" 100 waits
-	run relay strata record -k getppid,pwrite64,sched_switch -u 'requests:*' --libc io --flush 200ms \
+	# Another recorder has a port of its own. What its own kernel calls its functions is known here only.
+	strata record -k sched_process_exit --relay "$second" >/out/second.out 2>/out/second.err &
+	until_said /out/second.err && run busy strata record -k getppid --relay "$second" -- true
+	grep -E ' [tT] (__x64_sys_clock_nanosleep|do_syscall_64|__x64_sys_pwrite64)$' /proc/kallsyms >/out/kallsyms
+	run relay strata record --stack -k getppid,pwrite64,sched_switch -u 'requests:*' --libc io --flush 200ms \
 		--relay "$device" -- /bin/requests 200 /dev/vda
+	kill -TERM %1
+	wait %1
+	echo $? >/out/second.status
 	tar cf /dev/vda -C / out
 	sync
 	# It does not come back.
@@ -215,7 +272,7 @@ for mode in discard overwrite; do
 	recording "record_$mode" -k 'sched_*,syscalls,irq_*' --mode "$mode" -- /bin/work
 	recording "others_$mode" -k "$others" \
 		--probe 'waits=uprobe:/lib/x86_64-linux-gnu/libc.so.6:waitpid(pid:s32)' \
-		--filter "$everybody" --mode "$mode" -- /bin/work
+		--kernel-context perf:cpu:page-faults,perf:cpu:cpu-clock --filter "$everybody" --mode "$mode" -- /bin/work
 done
 recording default -- /bin/work
 
@@ -227,14 +284,32 @@ cpu() { echo "$1" >/sys/devices/system/cpu/cpu1/online; }
 # Begins while there is one; then it comes, works, goes, and comes again.
 cpus() {
 	cpu 0 || return 1
-	strata record -k 'sched_switch,getppid' -o /out/trace_cpus &
+	strata record -k 'sched_switch,getppid' --kernel-context perf:cpu:context-switches -o /out/trace_cpus &
 	for round in $(seq 80); do
 		grep -qs '^strata: recording' /out/cpus.err && break
 		sleep 1 # Time: between two looks.
 	done
-	cpu 1 && taskset 2 /bin/work && cpu 0 && taskset 1 /bin/work && cpu 1 && taskset 2 /bin/work || return 1
+	# What comes is counted some time later.
+	cpu 1 && taskset 2 /bin/work && sleep 0.5 && # Time: longer than it is looked for CPUs that come.
+		cpu 0 && taskset 1 /bin/work && cpu 1 && taskset 2 /bin/work && sleep 0.5 || # Time: as above.
+		return 1
 	kill -TERM $!
 	wait $!
+}
+
+# ---- vsock: it is its own host and its own guest, with the number 1 ----
+
+# No other machine is let in where one is waited for.
+by_vsock() {
+	strata record --no-kernel -u 'none:*' -o /out/trace_vsock --guest inner=vsock:1:9000 --guest other=vsock:3:9001 \
+		>/out/vsock_host.out 2>/out/vsock_host.err &
+	until_said /out/vsock_host.err || return 1
+	# Time: it waits to be let in for as long as nobody ends it.
+	timeout 10 strata record --no-kernel --relay vsock:1:9001 -- /bin/million 10 >/out/vsock_other.out 2>&1
+	strata record -k getppid --relay vsock:1:9000 -- /bin/work || return 1
+	kill -TERM %1
+	wait %1
+	echo $? >/out/vsock_host.status
 }
 
 # ---- what an administrator may have restricted ----
@@ -280,6 +355,8 @@ restricted() {
 if is kernel; then
 	cpus >/out/cpus.out 2>/out/cpus.err
 	echo $? >/out/cpus.status
+	by_vsock >/out/vsock.out 2>/out/vsock.err
+	echo $? >/out/vsock.status
 	restricted
 fi
 bring_out
