@@ -92,12 +92,17 @@ fn waits_are_about_a_descriptor_a_path_an_address_or_a_fault() {
         told.enter(50, 5, "futex", &[U64(0xbeef), U32(0)]);
     };
     assert_eq!(of(&futex), owned("futex", "0xbeef", "sleep"));
-    assert_eq!(
-        of(&|told| {
-            told.fault(50, 5, 0x1000);
-        }),
-        owned("", "", "page fault")
-    );
+    let fault = |told: &mut Told| {
+        told.fault(50, 5, 0x1000);
+    };
+    let fault_behind_a_call = |told: &mut Told| {
+        told.call((20, 30), 5, "getpid", &[], 5);
+        fault(told);
+    };
+    assert_eq!(of(&fault_behind_a_call), owned("", "", "page fault"));
+    // Where no record tells a call, one that none tells may have begun since.
+    assert_eq!(of(&fault), owned("", "", "sleep"));
+    assert_eq!(one_wait(2, fault, by_seven).sleep, "page fault");
     // What a call of before was about is over.
     let done = |told: &mut Told| {
         told.call((20, 30), 5, "read", &[U32(3), U64(1)], 1);
