@@ -96,7 +96,7 @@ fn waits_are_about_a_descriptor_a_path_an_address_or_a_fault() {
         told.fault(50, 5, 0x1000);
     };
     let fault_behind_a_call = |told: &mut Told| {
-        told.call((20, 30), 5, "getpid", &[], 5);
+        told.call((20, 30), 5, "read", &[U32(3), U64(1)], 1);
         fault(told);
     };
     assert_eq!(of(&fault_behind_a_call), owned("", "", "page fault"));
