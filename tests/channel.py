@@ -2,17 +2,21 @@
 
     python3 tests/channel.py HOST GUEST...   listens at both paths, and at those of further channels of the same machine
     python3 tests/channel.py HOST --say HEX  there is no guest: says these bytes, over and over, to whoever comes
+    python3 tests/channel.py HOST GUEST --moves FILE    when FILE has the word "live", another process takes the guest over
+                                                        while it runs, and with "restored" a while after this one has ended
 
 tcp:FILE in the place of a path listens by TCP on this machine, at the port that FILE has then.
 
 Ends when either of them has gone, of each channel, and what it said has been handed on.
 """
 
+import contextlib
 import os
 import selectors
 import socket
 import sys
 import threading
+import time
 
 
 def listening(path):
@@ -30,13 +34,13 @@ def listening(path):
     return there
 
 
-def forward(one, other):
-    """Until one of them has gone."""
+def forward(one, other, is_over=lambda: False):
+    """Until one of them has gone, or it is over; then nothing is on its way here."""
     with selectors.DefaultSelector() as ready:
         ready.register(one, selectors.EVENT_READ, other)
         ready.register(other, selectors.EVENT_READ, one)
-        while True:
-            for key, _ in ready.select():
+        while not is_over():
+            for key, _ in ready.select(0.05):
                 try:
                     said = key.fileobj.recv(1 << 16)
                     if not said:
@@ -46,9 +50,47 @@ def forward(one, other):
                     return
 
 
+def moves(path, host, guest, order):
+    """As one process until there is the order, then as another one, which listens at the path in its place."""
+    one, other = host.accept()[0], guest.accept()[0]
+    word = []
+
+    def is_ordered():
+        with contextlib.suppress(OSError), open(order, encoding="ascii") as file:
+            word[:] = file.read().split()
+        return bool(word)
+
+    forward(one, other, is_ordered)
+    (here, there), (gone, stays) = os.pipe(), os.pipe()
+    if os.fork():
+        os.close(stays)
+        if word == ["live"]:
+            os.close(there)
+            # Until the recorder is at the other one.
+            os.read(here, 1)
+        os._exit(0)
+    one.close()
+    host.close()
+    os.close(gone)
+    if word != ["live"]:
+        # The first one has ended when nobody reads.
+        with contextlib.suppress(BrokenPipeError):
+            while True:
+                os.write(stays, b"x")
+                time.sleep(0.05)  # Time: between two looks.
+        time.sleep(0.3)  # Time: nobody is there meanwhile.
+    again = listening(path)
+    one = again.accept()[0]
+    os.close(there)
+    forward(one, other)
+
+
 def main():
     """See above."""
     host = listening(sys.argv[1])
+    if sys.argv[3:4] == ["--moves"]:
+        moves(sys.argv[1], host, listening(sys.argv[2]), sys.argv[4])
+        return
     if sys.argv[2] == "--say":
         peer = host.accept()[0]
         try:

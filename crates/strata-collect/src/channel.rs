@@ -36,6 +36,9 @@ use crate::sink::{Body, Sink};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How often it is looked meanwhile at least: a guest that its host does not run has not waited.
 const LOOKS: u32 = 100;
+/// How long nobody may be at the other end of a device: when a hypervisor takes a guest over from another one, the host's
+/// recorder is not there at once.
+const AWAY: Duration = Duration::from_secs(2);
 /// How long it may say nothing at the end.
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
 /// Names of functions go in one message \[byte\].
@@ -245,21 +248,29 @@ impl Listener {
     /// The host is gone, or what it says makes no sense.
     pub fn listen(mut self, stop: &mut dyn FnMut()) -> io::Result<()> {
         let (mut buffer, mut silent) = ([0; 4096], Instant::now());
+        let mut away: Option<Instant> = None;
         loop {
             let is_over = self.link.is_over.load(Ordering::Acquire);
             match self.link.wire.read(&mut buffer, LOOK_PERIOD)? {
                 // The host has all of it, or is gone.
                 Some(0) if is_over => return Ok(()),
+                Some(0)
+                    if self.link.wire.is_device()
+                        && away.get_or_insert_with(Instant::now).elapsed() < AWAY =>
+                {
+                    std::thread::sleep(LOOK_PERIOD); // Time: between two looks.
+                    continue;
+                }
                 Some(0) => {
                     self.link.is_broken.store(true, Ordering::Release);
                     return Err(ErrorKind::ConnectionAborted.into());
                 }
                 Some(bytes) => {
-                    silent = Instant::now();
+                    (silent, away) = (Instant::now(), None);
                     self.frames.push(buffer.get(..bytes).unwrap_or_default());
                 }
                 None if is_over && silent.elapsed() > PATIENCE_AT_END => return Ok(()),
-                None => {}
+                None => away = None,
             }
             while let Some((kind, payload)) = self.frames.next_frame().map_err(nonsense)? {
                 match ToGuest::decode(kind, payload).map_err(nonsense)? {

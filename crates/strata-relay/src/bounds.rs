@@ -133,9 +133,16 @@ pub struct Bounds {
     epochs: Vec<Epoch>,
     /// Exchanges that cannot have been.
     impossible: u64,
+    /// The next exchange is of another epoch.
+    is_cut: bool,
 }
 
 impl Bounds {
+    /// What comes from now on is of another epoch, whatever it says: another machine runs the guest.
+    pub fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
     /// One more exchange. Returns whether a new epoch has begun, behind others.
     pub fn add(&mut self, exchange: &Exchange) -> bool {
         let &Exchange { asked, received, sent, answered } = exchange;
@@ -152,7 +159,8 @@ impl Bounds {
         let low = asked as i64 - received as i64;
         let high = Point { at: sent, low: i64::MIN, high: answered as i64 - sent as i64 };
         let point = Point { at: received, low, high: high.moved(received).high };
-        if self.epochs.last_mut().is_some_and(|epoch| epoch.takes(point, sent)) {
+        let last = self.epochs.last_mut().filter(|_| !self.is_cut);
+        if last.is_some_and(|epoch| epoch.takes(point, sent)) {
             return false;
         }
         if self.epochs.len() == EPOCHS_MAX {
@@ -167,6 +175,7 @@ impl Bounds {
             return false;
         }
         self.epochs.push(epoch);
+        self.is_cut = false;
         is_behind
     }
 
@@ -252,6 +261,21 @@ mod tests {
         assert_eq!(bounds.epochs().len(), 2);
         let (first, second) = (bounds.epochs()[0].span(), bounds.epochs()[1].span());
         assert!(first.1 < second.0, "{first:?} {second:?}");
+    }
+
+    #[test]
+    fn epoch_begins_where_the_guest_was_moved_though_its_clock_is_as_before() {
+        let mut bounds = Bounds::default();
+        bounds.cut();
+        for number in 0..10 {
+            if number == 5 {
+                bounds.cut();
+            }
+            let is_behind = bounds.add(&exchange(1_000_000 + number * 50_000, 500, 20, 20));
+            assert_eq!(is_behind, number == 5, "{number}");
+        }
+        let counts: Vec<_> = bounds.epochs().iter().map(Epoch::exchanges).collect();
+        assert_eq!(counts, [5, 5]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -145,6 +145,32 @@ impl Waiting {
             },
         }
     }
+
+    /// The channel of who listens at the place of `wire` now, if that is another socket: a hypervisor that takes a machine
+    /// over from another one makes its own there. Other channels than unix sockets tell nothing of that.
+    #[must_use]
+    pub fn newer(&self, wire: &Wire) -> Option<Wire> {
+        let Waiting::Between(Place::Path(path)) = self else { return None };
+        let there = Socket::at(path)?;
+        (there != wire.socket?).then(|| Wire::open(&Place::Path(path.clone())).ok())?
+    }
+}
+
+/// A unix socket that is in the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Socket {
+    device: u64,
+    inode: u64,
+    /// A number that a file had may be given to the next one: when it was made \[s, ns\].
+    made: (i64, i64),
+}
+
+impl Socket {
+    fn at(path: &Path) -> Option<Socket> {
+        let about = std::fs::metadata(path).ok().filter(|about| about.file_type().is_socket())?;
+        let made = (about.mtime(), about.mtime_nsec());
+        Some(Socket { device: about.dev(), inode: about.ino(), made })
+    }
 }
 
 /// A channel that is open.
@@ -152,6 +178,8 @@ impl Waiting {
 pub struct Wire {
     fd: OwnedFd,
     is_device: bool,
+    /// Of a unix socket, what was connected to.
+    socket: Option<Socket>,
 }
 
 impl Wire {
@@ -179,14 +207,16 @@ impl Wire {
             Place::Path(path) => {
                 let kind = std::fs::metadata(path)?.file_type();
                 if kind.is_socket() {
-                    return Wire::of(connect(path)?);
+                    // Before: one that takes its place meanwhile is found to be newer.
+                    let socket = Socket::at(path);
+                    return Ok(Wire { socket, ..Wire::of(connect(path)?)? });
                 }
                 if !kind.is_char_device() {
                     return Err(io::Error::other("it is neither a socket nor a device"));
                 }
                 let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
                 match rustix::fs::open(path, flags, Mode::empty()) {
-                    Ok(fd) => Ok(Wire { fd, is_device: true }),
+                    Ok(fd) => Ok(Wire { fd, is_device: true, socket: None }),
                     Err(Errno::BUSY) => Err(io::Error::other(
                         "another program has it open, such as another recorder: each needs a channel of its own",
                     )),
@@ -202,7 +232,7 @@ impl Wire {
     /// What the system says.
     pub fn of(fd: OwnedFd) -> io::Result<Wire> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Wire { fd, is_device: false })
+        Ok(Wire { fd, is_device: false, socket: None })
     }
 
     /// Reads what there is, within so much time. `None`: nothing came; 0: nobody is there, which of a device may
@@ -253,12 +283,25 @@ impl Wire {
         self.is_device
     }
 
+    /// Whether it is of a unix socket in the file system, where another one may be later: [`Waiting::newer`].
+    #[must_use]
+    pub fn may_be_renewed(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// The process at the other end of a unix socket, as it was when it began to listen.
     #[must_use]
     pub fn peer(&self) -> Option<u32> {
         let found = sockopt::socket_peercred(&self.fd).ok()?;
         // Other sockets have nobody.
         u32::try_from(found.pid.as_raw_nonzero().get()).ok().filter(|pid| *pid > 0)
+    }
+
+    /// The user of the process at the other end of a unix socket, as it was when it began to listen.
+    #[must_use]
+    pub fn peer_user(&self) -> Option<u32> {
+        self.peer()?;
+        Some(sockopt::socket_peercred(&self.fd).ok()?.uid.as_raw())
     }
 
     fn wait(&self, flags: PollFlags, within: Duration) -> io::Result<bool> {
@@ -287,7 +330,8 @@ impl AsFd for Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::UnixStream;
+    use std::io::Write;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
     fn place_is_a_path_or_an_address() {
@@ -310,6 +354,38 @@ mod tests {
         for bad in ["", "tcp:", "tcp:host", "tcp::7", "tcp:host:0", "tcp:host:70000"] {
             assert!(Place::parse(bad).unwrap_err().to_string().contains("tcp:HOST:PORT"), "{bad}");
         }
+    }
+
+    #[test]
+    fn socket_that_takes_the_place_of_another_one_is_found_and_the_same_is_not() {
+        let folder = std::env::temp_dir().join(format!("strata-wire-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("port");
+        let first = UnixListener::bind(&path).unwrap();
+        let waiting = Waiting::at(&Place::Path(path.clone())).unwrap();
+        let wire = waiting.opened().unwrap().unwrap();
+        assert!(wire.may_be_renewed() && waiting.newer(&wire).is_none());
+        assert_eq!(wire.peer(), Some(std::process::id()));
+        assert_eq!(wire.peer_user(), Some(rustix::process::getuid().as_raw()));
+        std::fs::remove_file(&path).unwrap();
+        assert!(waiting.newer(&wire).is_none());
+        // The first one is there all the while, so that its number is not given again.
+        let second = UnixListener::bind(&path).unwrap();
+        let newer = waiting.newer(&wire).unwrap();
+        assert!(waiting.newer(&newer).is_none());
+        let (mut told, _) = second.accept().unwrap();
+        told.write_all(b"x").unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(newer.read(&mut buffer, Duration::from_secs(60)).unwrap(), Some(1));
+        assert_eq!(wire.read(&mut buffer, Duration::ZERO).unwrap(), None);
+        // Who has gone, and what is no socket.
+        drop((first, second));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, b"").unwrap();
+        assert!(waiting.newer(&newer).is_none());
+        std::fs::remove_dir_all(&folder).unwrap();
+        let (pair, _other) = UnixStream::pair().unwrap();
+        assert!(!Wire::of(pair.into()).unwrap().may_be_renewed());
     }
 
     #[test]

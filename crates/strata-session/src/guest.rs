@@ -8,7 +8,9 @@
 //!                 what a guest that has panicked had not said             guest/memory.rs, strata_collect::tail
 //! ```
 //!
-//! A guest decides itself what it records, and when it begins. It is told when the recording ends.
+//! A guest decides itself what it records, and when it begins. It is told when the recording ends. Another hypervisor may take
+//! its machine over meanwhile (a migration on this host, or a machine that is saved and restored): its recorder does not
+//! notice, and the bytes go on at the new one's socket where they ended at that of the old one.
 
 use std::io;
 use std::path::Path;
@@ -189,6 +191,7 @@ impl Layer for GuestLayer {
         if let Some((talk, problem)) = joined(refining, shared) {
             end.remarks.extend(talk.remark());
             end.remarks.extend(talk.without_cpus);
+            end.remarks.extend(talk.without_memory);
             problem.into_iter().for_each(|problem| shared.fail(problem));
         }
         let problem = outcome.problem.map(|reason| (format!("guest {name}"), reason));
@@ -229,6 +232,16 @@ struct Talk {
     heard: Instant,
     /// It ended without a word.
     is_silent: bool,
+    /// Where it goes on when this channel ends.
+    newer: Option<Wire>,
+    /// When it was last looked for.
+    looked: Instant,
+    /// Nothing has been heard yet at this channel, which is not the first one.
+    is_new: bool,
+    /// How often another process took its machine over.
+    moves: u64,
+    /// What of it is not known since then.
+    without_memory: Option<String>,
     /// What KVM tells of its clock.
     exact: Option<Exact>,
     /// So many bounds of its clock follow from when its virtual CPUs ran.
@@ -270,6 +283,11 @@ impl Talk {
             nothing: 0,
             heard: Instant::now(),
             is_silent: false,
+            newer: None,
+            looked: Instant::now(),
+            is_new: false,
+            moves: 0,
+            without_memory: None,
             exact: None,
             refined: 0,
             without_cpus: None,
@@ -277,9 +295,12 @@ impl Talk {
     }
 
     fn run(mut self, options: &GuestOptions) -> Outcome {
-        let problem = match self.open(options) {
-            Ok(Some(wire)) => {
-                let ended = self.talk(&wire, options);
+        let waiting = Waiting::at(&options.channel);
+        let opened =
+            waiting.and_then(|waiting| Ok(self.open(&waiting)?.map(|wire| (waiting, wire))));
+        let problem = match opened {
+            Ok(Some((waiting, mut wire))) => {
+                let ended = self.talk(&mut wire, &waiting, options);
                 if ended.is_err() {
                     // Who does not listen is not told.
                     let _ = wire.write_all(&ToGuest::Refused.encode(), &mut || true);
@@ -346,7 +367,7 @@ impl Talk {
         let epochs = match clock.epochs().len() {
             0 | 1 => String::new(),
             many => format!(
-                "; it stood still {} times, each time behind that is a trace of its own",
+                "; it stood still or was moved {} times, and what comes behind that is a trace of its own",
                 many - 1
             ),
         };
@@ -375,13 +396,17 @@ impl Talk {
             true => String::new(),
             false => format!("; virtual CPU {}", cpus.join(", ")),
         };
+        let moves = match self.moves {
+            0 => String::new(),
+            moves => format!("; {moves} times another process took its machine over"),
+        };
         let name = self.receiver.name();
         let same = match clock.same_as(name) {
             None => String::new(),
             Some(other) => format!("; it is the machine of guest {other}, and has its clock"),
         };
         Some(format!(
-            "guest {name} ({}): its clock is known to {} us, by {} questions{exact}{refined}{epochs}{impossible}{cpus}{same}",
+            "guest {name} ({}): its clock is known to {} us, by {} questions{exact}{refined}{epochs}{moves}{impossible}{cpus}{same}",
             hello.hostname,
             uncertainty.div_ceil(1000),
             self.answers,
@@ -389,8 +414,7 @@ impl Talk {
     }
 
     /// Until somebody is at the channel. `None`: nobody came.
-    fn open(&mut self, options: &GuestOptions) -> io::Result<Option<Wire>> {
-        let waiting = Waiting::at(&options.channel)?;
+    fn open(&mut self, waiting: &Waiting) -> io::Result<Option<Wire>> {
         loop {
             if let Some(wire) = waiting.opened()? {
                 return Ok(Some(wire));
@@ -403,13 +427,22 @@ impl Talk {
     }
 
     /// Until all has come, or nothing more will.
-    fn talk(&mut self, wire: &Wire, options: &GuestOptions) -> Result<(), String> {
+    fn talk(
+        &mut self,
+        wire: &mut Wire,
+        waiting: &Waiting,
+        options: &GuestOptions,
+    ) -> Result<(), String> {
         self.peer = options.pid.or_else(|| wire.peer());
         self.exact = self.peer.and_then(|pid| Exact::of(pid, counter_pair()));
         let (mut frames, mut buffer) = (Frames::default(), vec![0; READ_BYTES]);
         loop {
             if self.is_stopping.load(Ordering::Acquire) && self.is_over(wire)? {
                 return Ok(());
+            }
+            if self.newer.is_none() && self.looked.elapsed() > OPEN_PERIOD {
+                self.looked = Instant::now();
+                self.newer = waiting.newer(wire).filter(|newer| is_of_same_user(wire, newer));
             }
             self.ask(wire)?;
             let read = match wire.read(&mut buffer, LOOK_PERIOD) {
@@ -430,10 +463,20 @@ impl Talk {
                     return Err("it has ended before its recorder said anything".to_owned());
                 }
                 Some(0) => {
+                    if let Some(next) = self.next_wire(wire, waiting) {
+                        *wire = next;
+                        self.is_new = true;
+                        (self.asked, self.next, self.told_to_stop) = (None, Instant::now(), None);
+                        continue;
+                    }
                     self.is_silent = true;
                     return Err("it has ended, or its recorder has, before all came".to_owned());
                 }
                 Some(bytes) => {
+                    // Not before: one that ends may still let somebody in.
+                    if std::mem::take(&mut self.is_new) {
+                        self.go_on(wire, options);
+                    }
                     self.heard = Instant::now();
                     if self.receiver.hello.is_none() {
                         self.nothing += bytes;
@@ -452,6 +495,53 @@ impl Talk {
                     return Ok(());
                 }
             }
+        }
+    }
+
+    /// Where the guest goes on, now that this channel has ended. A hypervisor that takes a machine over while it runs is there
+    /// before; one that restores it comes later, and is waited for, where what the guest's memory says need not be read
+    /// before somebody else has it.
+    fn next_wire(&mut self, wire: &Wire, waiting: &Waiting) -> Option<Wire> {
+        if let Some(next) = self.newer.take() {
+            return Some(next);
+        }
+        if !self.is_welcome || !wire.may_be_renewed() || self.receiver.has_memory() {
+            return None;
+        }
+        self.tell();
+        self.receiver.pause();
+        while !self.is_stopping.load(Ordering::Acquire) {
+            // A socket that nobody listens at any more may be there still.
+            let opened = waiting.opened().ok().flatten();
+            if let Some(next) = opened.filter(|next| is_of_same_user(wire, next)) {
+                return Some(next);
+            }
+            std::thread::sleep(OPEN_PERIOD); // Time: between two looks.
+        }
+        None
+    }
+
+    /// Another process runs the machine: what is known of the one before holds no longer.
+    fn go_on(&mut self, wire: &Wire, options: &GuestOptions) {
+        self.moves += 1;
+        // The number that the user gave was the old one's.
+        self.peer = wire.peer();
+        self.exact = self.peer.and_then(|pid| Exact::of(pid, counter_pair()));
+        self.find_cpus(options);
+        let peer = self.machine_at();
+        if let Err(problem) = self.receiver.moves(&self.machines, peer) {
+            let name = self.receiver.name();
+            self.without_memory = Some(format!(
+                "guest {name}: its memory: {problem}. It was taken over by another process; what is in its memory at the end cannot be read"
+            ));
+        }
+    }
+
+    /// By whom its machine is known.
+    fn machine_at(&self) -> Option<Peer> {
+        match self.channel {
+            Channel::Vsock { cid, .. } => Some(Peer::Guest(cid)),
+            _ => self.peer.filter(|pid| self.is_machine(*pid)).map(Peer::Process),
         }
     }
 
@@ -485,11 +575,7 @@ impl Talk {
         }
         if is_unknown && self.receiver.hello.is_some() {
             self.find_cpus(options);
-            let peer = match self.channel {
-                Channel::Vsock { cid, .. } => Some(Peer::Guest(cid)),
-                _ => self.peer.filter(|pid| self.is_machine(*pid)).map(Peer::Process),
-            };
-            self.receiver.meet(&self.machines, peer);
+            self.receiver.meet(&self.machines, self.machine_at());
             self.next = Instant::now();
         }
         Ok(true)
@@ -595,6 +681,12 @@ impl Talk {
         let is_stopping = Arc::clone(&self.is_stopping);
         let mut is_over = || since.elapsed() > PATIENCE && is_stopping.load(Ordering::Acquire);
         let said = wire.write_all(message, &mut is_over);
+        if let Err(error) = &said {
+            // Reading finds what was said before the end, and that it has ended.
+            if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+                return Ok(());
+            }
+        }
         self.is_silent = said.is_err();
         said.map_err(|error| format!("its channel: {error}"))
     }
@@ -625,6 +717,11 @@ impl Talk {
     fn tell(&self) {
         self.voice.set_counts(&self.receiver.counts());
     }
+}
+
+/// Who has another user's place now is not taken for the machine that was there.
+fn is_of_same_user(wire: &Wire, next: &Wire) -> bool {
+    wire.peer_user() == next.peer_user()
 }
 
 /// Why nothing is known of virtual CPUs of this process.

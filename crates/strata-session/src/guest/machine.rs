@@ -83,9 +83,27 @@ impl Machines {
         lock(&clock).names.push(name.to_owned());
         clock
     }
+
+    /// The machine with this clock is at this process from now on, or somewhere that is not known.
+    pub(crate) fn moves(&self, clock: &Arc<Mutex<GuestClock>>, peer: Option<Peer>) {
+        let mut all = lock(&self.0);
+        let known = all.iter_mut().find(|one| Arc::ptr_eq(&one.clock, clock));
+        match (known, peer) {
+            // Another of its channels has said so already.
+            (Some(known), Some(peer)) if known.peer == peer => return,
+            (Some(known), Some(peer)) => known.peer = peer,
+            _ => {}
+        }
+        lock(clock).moves();
+    }
 }
 
 impl GuestClock {
+    /// Another process runs the machine from now on: what follows is of another epoch.
+    fn moves(&mut self) {
+        self.bounds.cut();
+    }
+
     pub(crate) fn new(uuid: Option<Uuid>) -> GuestClock {
         GuestClock { uuid, ..GuestClock::default() }
     }
@@ -180,6 +198,28 @@ impl GuestClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clock_of_a_machine_that_moves_has_one_more_epoch_however_many_channels_say_so() {
+        let machines = Machines::default();
+        let own = Arc::new(Mutex::new(GuestClock::new(None)));
+        let (from, to) = (Some(Peer::Process(7)), Some(Peer::Process(9)));
+        let clock = machines.clock(from, Uuid([1; 16]), "a", &own);
+        let exchange =
+            |at| Exchange { asked: at, received: at + 10, sent: at + 20, answered: at + 30 };
+        assert!(!lock(&clock).learn(&exchange(1000)));
+        machines.moves(&clock, to);
+        assert!(lock(&clock).learn(&exchange(2000)));
+        machines.moves(&clock, to);
+        assert!(!lock(&clock).learn(&exchange(3000)));
+        // Who comes later is of the machine where it is now.
+        assert!(Arc::ptr_eq(&clock, &machines.clock(to, Uuid([1; 16]), "ab", &own)));
+        let other = Arc::new(Mutex::new(GuestClock::new(None)));
+        assert!(Arc::ptr_eq(&other, &machines.clock(from, Uuid([1; 16]), "abc", &other)));
+        // Nobody knows where it is.
+        machines.moves(&clock, None);
+        assert!(lock(&clock).learn(&exchange(4000)));
+    }
 
     #[test]
     fn clock_is_shared_by_recorders_of_one_boot_behind_one_process_only() {

@@ -24,6 +24,8 @@ const PAGES_MAX: usize = 1 << 20;
 /// A guest's memory, found to be its.
 #[derive(Debug)]
 pub(crate) struct GuestMemory {
+    /// Where the page is that says whose memory it is.
+    pub(crate) marker: u64,
     file: File,
     bytes: u64,
     /// What is below [`ABOVE`] of a machine that has more, if that is known.
@@ -69,7 +71,7 @@ impl GuestMemory {
         if !about.is_file() {
             return Err(io::Error::other("it is no file"));
         }
-        let mut memory = GuestMemory { file, bytes: about.len(), below: None };
+        let mut memory = GuestMemory { marker, file, bytes: about.len(), below: None };
         let wanted = recording.0.repeat(PAGE_BYTES / recording.0.len());
         let is_there = |memory: &GuestMemory| {
             let mut page = [0; PAGE_BYTES];

@@ -75,7 +75,7 @@ pub(crate) struct Receiver {
     place: Place,
     pub(crate) hello: Option<Hello>,
     clock: Arc<Mutex<GuestClock>>,
-    /// What the host knows of it, for the environment of its traces.
+    /// What the host knows of it now, for the environment of its traces.
     pub(crate) entries: Vec<Entry>,
     traces: BTreeMap<u32, GuestTrace>,
     bytes: u64,
@@ -126,6 +126,8 @@ struct Counted {
 struct Part {
     epoch: usize,
     uuid: Uuid,
+    /// What the host knew of the guest when it began, for its environment.
+    entries: Vec<Entry>,
     sink: Box<dyn Sink>,
 }
 
@@ -162,6 +164,24 @@ impl Receiver {
         let Some(hello) = &self.hello else { return };
         self.clock = machines.clock(peer, hello.boot, &self.place.name, &self.clock);
         self.place.clock.uuid = lock(&self.clock).uuid();
+    }
+
+    /// Another process runs its machine from now on.
+    ///
+    /// # Errors
+    /// Why its memory cannot be read any more.
+    pub(crate) fn moves(&mut self, machines: &Machines, peer: Option<Peer>) -> Result<(), Problem> {
+        machines.moves(&self.clock, peer);
+        let (Some(known), Some(path)) = (self.memory.take(), &self.place.memory) else {
+            return Ok(());
+        };
+        let memory = GuestMemory::open(path, known.marker, self.recording());
+        self.memory = Some(memory.map_err(|error| format!("{}: {error}", path.display()))?);
+        Ok(())
+    }
+
+    fn recording(&self) -> Uuid {
+        self.hello.as_ref().map_or(Uuid([0; 16]), |hello| hello.recording)
     }
 
     /// Is it known which threads its virtual CPUs are?
@@ -226,7 +246,9 @@ impl Receiver {
         match &self.hello {
             // It says so again and again until it is answered.
             Some(known) if known.recording == hello.recording => return Ok(()),
-            Some(_) => return Err("another recorder has begun in it".to_owned()),
+            Some(_) => {
+                return Err("another recorder has begun in it, or it was started again".to_owned())
+            }
             None => {}
         }
         if hello.version != VERSION {
@@ -275,7 +297,7 @@ impl Receiver {
     }
 
     fn describe(&mut self, id: u32, keep: u64, text: &str) -> Result<(), Problem> {
-        let Receiver { place, clock, entries, traces, text_bytes, described, .. } = self;
+        let Receiver { place, clock, traces, text_bytes, described, .. } = self;
         let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
         let keep = usize::try_from(keep).ok().filter(|keep| trace.text.is_char_boundary(*keep));
         let keep = keep.ok_or("its metadata go on behind their end")?;
@@ -300,7 +322,7 @@ impl Receiver {
         if *described > DESCRIBED_MAX {
             return Err("it describes its traces again and again".to_owned());
         }
-        write_metadata(place, clock, entries, trace)
+        write_metadata(place, clock, trace)
     }
 
     /// They are in each folder of the trace, of which there may be none yet.
@@ -350,12 +372,12 @@ impl Receiver {
         let at = match place_of {
             Some(at) => at,
             None => {
-                let mut part = open(place, trace, epoch)?;
+                let mut part = open(place, trace, epoch, entries)?;
                 if let Some(symbols) = &trace.symbols {
                     part.sink.set_symbols(symbols).map_err(|error| failure_text(&error))?;
                 }
                 trace.parts.push(part);
-                write_metadata(place, clock, entries, trace)?;
+                write_metadata(place, clock, trace)?;
                 trace.parts.len() - 1
             }
         };
@@ -374,9 +396,8 @@ impl Receiver {
 
     fn lies_in(&mut self, id: u32, marker: u64, first: &[u8], pages: &[u8]) -> Result<(), Problem> {
         let Some(path) = &self.place.memory else { return self.trace(id).map(drop) };
-        let recording = self.hello.as_ref().map_or(Uuid([0; 16]), |hello| hello.recording);
         if self.memory.is_none() {
-            let memory = GuestMemory::open(path, marker, recording);
+            let memory = GuestMemory::open(path, marker, self.recording());
             let failed = |error| format!("its memory: {}: {error}", path.display());
             self.memory = Some(memory.map_err(failed)?);
         }
@@ -481,7 +502,7 @@ impl Receiver {
     pub(crate) fn finish(&mut self, ending: Ending) -> (Vec<ProcessReport>, Option<Problem>) {
         let (mut reports, mut problem) = (Vec::new(), None);
         for trace in self.traces.values_mut() {
-            let written = write_metadata(&self.place, &self.clock, &self.entries, trace);
+            let written = write_metadata(&self.place, &self.clock, trace);
             problem = problem.or(written.err());
             let (ending, losses) = trace.ended.unwrap_or((ending, Losses::default()));
             let ending = if ending == Ending::Recording { Ending::Failed } else { ending };
@@ -509,16 +530,16 @@ impl Receiver {
             let cpu = name.strip_prefix("virtual_cpu_")?.parse().ok()?;
             Some((cpu, *tid))
         };
-        let cpus: Vec<(u32, i64)> = self.entries.iter().filter_map(number).collect();
         let kernels = self.traces.values().filter(|trace| trace.of == TraceOf::Kernel);
         for part in kernels.flat_map(|trace| &trace.parts) {
             let guest = part.sink.path().to_owned();
             let host = guest.parent().and_then(Path::parent).map(|all| all.join(KERNEL));
             let Some(host) = host else { continue };
-            let (epoch, cpus) = (part.epoch, cpus.clone());
-            self.clock().add_kernel(KernelTrace { epoch, guest, host, cpus });
+            let cpus = part.entries.iter().filter_map(number).collect();
+            self.clock().add_kernel(KernelTrace { epoch: part.epoch, guest, host, cpus });
         }
     }
+
     /// What follows for its clock from when its virtual CPUs ran, once the host's trace is complete. Returns how much that was,
     /// and what could not be written.
     pub(crate) fn refine(&mut self) -> (usize, Option<Problem>) {
@@ -526,8 +547,8 @@ impl Receiver {
         if !is_changed {
             return (taken, None);
         }
-        let Receiver { place, clock, entries, traces, .. } = self;
-        let written = traces.values_mut().map(|trace| write_metadata(place, clock, entries, trace));
+        let Receiver { place, clock, traces, .. } = self;
+        let written = traces.values_mut().map(|trace| write_metadata(place, clock, trace));
         (taken, written.filter_map(Result::err).next())
     }
 }
@@ -583,7 +604,12 @@ fn unknown(id: u32) -> Problem {
     format!("it speaks of trace {id}, which there is not")
 }
 
-fn open(place: &Place, trace: &GuestTrace, epoch: usize) -> Result<Part, Problem> {
+fn open(
+    place: &Place,
+    trace: &GuestTrace,
+    epoch: usize,
+    entries: &[Entry],
+) -> Result<Part, Problem> {
     let name = match epoch {
         0 => place.name.clone(),
         _ => format!("{}-epoch{}", place.name, epoch + 1),
@@ -595,14 +621,13 @@ fn open(place: &Place, trace: &GuestTrace, epoch: usize) -> Result<Part, Problem
     };
     let sink = sink.map_err(|error| failure_text(&error))?;
     let uuid = new_uuid().map_err(|error| format!("a number for its trace: {error}"))?;
-    Ok(Part { epoch, uuid, sink })
+    Ok(Part { epoch, uuid, entries: entries.to_vec(), sink })
 }
 
 /// Describes all folders of a trace, in the host's time as it is known now.
 fn write_metadata(
     place: &Place,
     clock: &Mutex<GuestClock>,
-    entries: &[Entry],
     trace: &mut GuestTrace,
 ) -> Result<(), Problem> {
     for part in &mut trace.parts {
@@ -619,7 +644,7 @@ fn write_metadata(
             ("clock_exchanges".to_owned(), number(exchanges)),
             ("clock_epoch".to_owned(), number(part.epoch as u64 + 1)),
         ];
-        all.extend(entries.iter().cloned());
+        all.extend(part.entries.iter().cloned());
         let clock = line.clock(&place.clock, place.wall_ns);
         let text = in_host_time(&trace.text, part.uuid, &clock, &all);
         let text = text.map_err(|problem| problem.to_string())?;

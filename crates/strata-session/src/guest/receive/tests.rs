@@ -177,6 +177,26 @@ fn guest_that_stood_still_has_a_trace_for_each_time() {
     assert_eq!(second.offset_s - first.offset_s, 5);
 }
 
+#[test]
+fn guest_that_was_moved_has_a_trace_for_each_machine_with_its_own_virtual_cpus() {
+    let scratch = Scratch::new("guest-moved");
+    let mut receiver = receiver(&scratch, 1 << 20);
+    begin(&mut receiver);
+    receiver.entries = vec![("virtual_cpu_0".to_owned(), 42)];
+    receiver.take(packet(header(0, 0, 1_000_000_000))).unwrap();
+    receiver.moves(&Machines::default(), None).unwrap();
+    receiver.entries = vec![("virtual_cpu_0".to_owned(), 77)];
+    // Its clock is as it was.
+    assert!(receiver.learn(&exchange(1_100_000_000, 0)));
+    receiver.take(packet(header(0, 1, 1_100_000_500))).unwrap();
+    let (reports, problem) = receiver.finish(Ending::Ended);
+    assert_eq!((reports.len(), problem), (1, None));
+    for (folder, thread) in [("vm", 42), ("vm-epoch2", 77)] {
+        let schema = schema(&scratch.0.join("trace").join(folder).join("kernel"));
+        assert_eq!(schema.environment("virtual_cpu_0"), Some(&EnvValue::Integer(thread)));
+    }
+}
+
 const SYMBOLS: &[u8] = b"strata kernel symbols 1\n\x10\x01f";
 
 #[test]
