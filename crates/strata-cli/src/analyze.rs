@@ -4,6 +4,7 @@ mod common;
 mod cpu;
 mod files;
 mod flame;
+mod functions;
 mod hidden;
 mod irq;
 mod locks;
@@ -49,7 +50,7 @@ enum Report {
     Cpu(cpu::CpuFlags),
     /// Spans of programs, and between any two events: how many, how long, and the slowest with what they waited for
     Spans(spans::SpansFlags),
-    /// Call stacks, or spans in each other, with their weights: for flame graphs
+    /// Call stacks, or spans in each other, with their weights: functions, and flame graphs
     Flame(flame::FlameFlags),
     /// Memory: page faults, mappings, allocations and what is left of them by the calls that made them
     Memory(memory::MemoryFlags),

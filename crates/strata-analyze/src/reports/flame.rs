@@ -35,6 +35,8 @@ pub struct Profile {
     pub name: String,
     /// Its number.
     pub pid: Option<i32>,
+    /// Who it is, of all machines.
+    pub label: Label,
     /// Frames, the outermost first, and the weight; by the frames' names.
     pub stacks: Vec<(Vec<String>, u64)>,
 }
@@ -219,6 +221,7 @@ impl FlameMaker {
                 profile.name = "[unknown]".to_owned();
             }
             profile.pid = process.and_then(|id| world.threads.get(id)).map(|it| it.tid);
+            profile.label = process.map(|id| Label::process(world, id)).unwrap_or_default();
             profile.stacks.sort();
             profiles.push(profile);
         }

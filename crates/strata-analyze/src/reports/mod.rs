@@ -6,6 +6,7 @@ pub mod cpu;
 pub mod files;
 pub mod flame;
 mod frames;
+pub mod functions;
 mod histogram;
 pub mod irq;
 mod label;

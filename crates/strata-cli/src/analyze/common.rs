@@ -26,7 +26,7 @@ use crate::talk::units::{clean, counted, shell_word};
 /// Damages that are said one by one.
 const DAMAGE_SHOWN: u64 = 20;
 /// Rows of a text, if nobody says how many.
-const ROWS: usize = 20;
+pub const ROWS: usize = 20;
 
 /// The exit statuses of all reports.
 pub const EXIT_STATUS: &str = "\

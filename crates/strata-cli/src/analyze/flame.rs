@@ -1,7 +1,9 @@
-//! `strata analyze flame`: folded stacks, and speedscope's JSON.
+//! `strata analyze flame`: folded stacks, and speedscope's JSON; functions.rs has the other layouts.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::num::NonZeroUsize;
 
 use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
@@ -11,6 +13,7 @@ use strata_session::stop::Stop;
 use strata_timeline::Timeline;
 
 use super::common::{self, nothing, NamesFlags, PairFlags, TraceFlags, EXIT_STATUS};
+use super::functions;
 use super::whose::{MineFlags, Whose, ELSEWHERE};
 use crate::reading::selection::SYNTAX;
 use crate::talk;
@@ -31,12 +34,15 @@ Stacks:
             each that are in none within it
   Without --by: records where there are stacks, else spans.
 
-Formats:
+Formats (text on a terminal, else folded; with --top text):
+  text        a table: what each function weighs by itself, and with
+              all that it has called; and the heaviest stacks
   folded      'program;outer;inner 12' on a line for each stack, as
               flamegraph.pl and inferno take it; of the kernel:
               'name_[k]'
   speedscope  a JSON file for https://www.speedscope.app, which opens
               it in the browser and sends it nowhere
+  json        one object; see the guide
 ";
 
 /// `strata analyze flame`.
@@ -56,9 +62,13 @@ pub struct FlameFlags {
     #[command(flatten)]
     mine: MineFlags,
 
-    /// The layout
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatFlag,
+    /// Only the N heaviest functions and stacks, of text and JSON [default: 20 and 5 in text, all in JSON]
+    #[arg(long, value_name = "N")]
+    top: Option<NonZeroUsize>,
+
+    /// The layout [default: text on a terminal, else folded]
+    #[arg(long, value_enum)]
+    format: Option<FormatFlag>,
 
     #[command(flatten)]
     names: NamesFlags,
@@ -76,17 +86,33 @@ enum ByFlag {
 }
 
 /// `--format`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FormatFlag {
+    /// A table of functions, for people
+    Text,
     /// A line for each stack, with its weight
-    #[default]
     Folded,
     /// A JSON file for https://www.speedscope.app
     Speedscope,
+    /// One JSON object; see the guide
+    Json,
+}
+
+impl FlameFlags {
+    fn layout(&self) -> Result<FormatFlag> {
+        let is_for_people = self.top.is_some() || std::io::stdout().is_terminal();
+        let default = if is_for_people { FormatFlag::Text } else { FormatFlag::Folded };
+        let format = self.format.unwrap_or(default);
+        if self.top.is_some() && matches!(format, FormatFlag::Folded | FormatFlag::Speedscope) {
+            bail!("analyze flame: --top is of --format text and json; a flame graph is made of all stacks. Leave one of the two out");
+        }
+        Ok(format)
+    }
 }
 
 /// Do it, and give the exit status.
 pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
+    let format = flags.layout()?;
     let (reader, range) = flags.common.open()?;
     let weigh = match flags.by {
         Some(ByFlag::Records) => Weigh::Records,
@@ -109,7 +135,9 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
     let flame = maker.finish(world, &|label| wanted.has(label));
     say(&flame, weigh);
     let is_empty = flame.total == 0;
-    common::write(&match flags.format {
+    common::write(&match format {
+        FormatFlag::Text => functions::text(&flame, weigh, &made, flags.top),
+        FormatFlag::Json => functions::json(&flame, weigh, &made, flags.top),
         FormatFlag::Folded => folded(&flame),
         FormatFlag::Speedscope => speedscope(&flame, weigh, &flags.common.traces.words()),
     })?;
