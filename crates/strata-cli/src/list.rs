@@ -55,22 +55,45 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
     Ok(u8::from(is_empty && !flags.is_json()))
 }
 
+/// `strata add-context --list`: of these layers, for people or for programs.
+pub fn list_contexts(layers: &[LayerOf], is_json: bool) -> Result<u8> {
+    if !is_json {
+        return contexts_of(layers);
+    }
+    let of_layer = |layer: &LayerOf| {
+        let name = match layer {
+            LayerOf::User => "user",
+            LayerOf::Kernel => "kernel",
+        };
+        let object =
+            move |(context, about)| json!({ "layer": name, "name": context, "about": about });
+        names_of(layer).into_iter().map(object)
+    };
+    let all: Vec<Value> = layers.iter().flat_map(of_layer).collect();
+    let text = format!("{}\n", json!({ "contexts": all }));
+    io::stdout().write_all(text.as_bytes()).context("contexts: cannot write to stdout")?;
+    Ok(0)
+}
+
+/// Names of contexts, and what they are.
+fn names_of(layer: &LayerOf) -> Vec<(String, String)> {
+    let owned = |(name, about): (&str, &str)| (name.to_owned(), about.to_owned());
+    match layer {
+        LayerOf::User => EVENT_CONTEXTS.iter().map(|one| owned((one.name, one.about))).collect(),
+        LayerOf::Kernel => Contexts::all().map(owned).chain(Contexts::all_counters()).collect(),
+    }
+}
+
 /// `strata record --context help`, `--kernel-context help` and `strata add-context --list`: of one layer, or several.
 pub fn contexts_of(layers: &[LayerOf]) -> Result<u8> {
-    let owned = |(name, about): (&str, &str)| (name.to_owned(), about.to_owned());
     let mut text = String::new();
     for layer in layers {
-        let (all, heading): (Vec<(String, String)>, _) = match layer {
-            LayerOf::User => (
-                EVENT_CONTEXTS.iter().map(|one| owned((one.name, one.about))).collect(),
-                "Of applications (-u):",
-            ),
-            LayerOf::Kernel => (
-                Contexts::all().map(owned).chain(Contexts::all_counters()).collect(),
-                "Of the kernel (-k):",
-            ),
-        };
+        let all = names_of(layer);
         if layers.len() > 1 {
+            let heading = match layer {
+                LayerOf::User => "Of applications (-u):",
+                LayerOf::Kernel => "Of the kernel (-k):",
+            };
             let gap = if text.is_empty() { "" } else { "\n" };
             let _ = writeln!(text, "{gap}{heading}");
         }

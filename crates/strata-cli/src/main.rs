@@ -51,7 +51,9 @@ fn main() -> ExitCode {
         Action::DisableEvent(flags) => {
             flags.change().and_then(|change| sessions::change(&flags.of, vec![change]))
         }
-        Action::AddContext(flags) if flags.list => list::contexts_of(&flags.layers()),
+        Action::AddContext(flags) if flags.list => {
+            list::list_contexts(&flags.layers(), flags.of.answer.is_json())
+        }
         Action::AddContext(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::Track(flags) => sessions::track(&flags),
         Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(&flags.cgroup, true)),
