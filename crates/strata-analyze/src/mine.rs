@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use strata_ctf::environment::{RECORDED, RECORDED_COMMAND, RECORDER};
-use strata_ctf::read::{Event, EventClass, FieldRef, Message, Part, Reader, Scope, Stream, Trace};
+use strata_ctf::read::{
+    Event, EventClass, FieldRef, Message, Reader, Scope, Stream, StreamPart, Trace,
+};
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
 use strata_timeline::{kernel_name, CallEnd, Sources, ThreadId, World};
@@ -50,7 +52,7 @@ pub enum MineError {
 
 /// What a record says of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fact {
+enum ThreadFact {
     /// A thread has made another one.
     Fork { parent: i64, parent_tid: i64, child: i64, child_tid: i64 },
     /// It was there when the trace began, in a process with this parent.
@@ -86,30 +88,30 @@ struct Tells {
 
 /// What a trace is.
 #[derive(Debug, Default)]
-enum Of {
+enum TraceOwnership {
     /// Nobody's.
     #[default]
     Others,
     /// One of the command's processes.
     Whole,
     /// The kernel's: its threads, and from when on they are the command's, or are not any more.
-    Threads(Arc<Threads>),
+    Threads(Arc<ThreadOwnership>),
 }
 
 /// With their times.
-type Facts = Vec<(i64, Fact)>;
+type TimedFacts = Vec<(i64, ThreadFact)>;
 
 /// Which recording a kernel's trace is of: the machine, who recorded, and when that began.
-type Recording = (u8, i64, Option<String>);
+type RecordingId = (u8, i64, Option<String>);
 
 /// By the number of a thread.
-type Threads = HashMap<i64, Vec<(i64, bool)>>;
+type ThreadOwnership = HashMap<i64, Vec<(i64, bool)>>;
 
 /// Which records are of the command.
 #[derive(Debug)]
 pub struct Mine {
     /// By [`strata_ctf::read::Trace::index`].
-    traces: Vec<Of>,
+    traces: Vec<TraceOwnership>,
     /// The machine of each, as a timeline numbers them, and the process that all of it is of.
     homes: Vec<(u8, Option<i64>)>,
     /// Traces that do not say whose they are.
@@ -122,7 +124,7 @@ pub struct Processes(HashSet<ThreadId>);
 
 /// The same for one thread, which asks for many records.
 #[derive(Clone, Debug)]
-pub struct Asked<'m> {
+pub struct MineLookup<'m> {
     mine: &'m Mine,
     classes: Vec<Concerned>,
 }
@@ -149,7 +151,12 @@ fn teller(class: &EventClass, tells: Tells) -> Teller {
 }
 
 /// What a part of a stream says.
-fn facts_of(reader: &Reader, part: &Part, tells: Tells, tellers: &mut [Option<Teller>]) -> Facts {
+fn facts_of(
+    reader: &Reader,
+    part: &StreamPart,
+    tells: Tells,
+    tellers: &mut [Option<Teller>],
+) -> TimedFacts {
     let mut facts = Vec::new();
     let mut last = None;
     let mut events = reader.events_of_part(part);
@@ -161,7 +168,7 @@ fn facts_of(reader: &Reader, part: &Part, tells: Tells, tellers: &mut [Option<Te
             Teller::Nothing => None,
             Teller::Fork([parent, parent_tid, child, child_tid]) => {
                 let fork = || {
-                    Some(Fact::Fork {
+                    Some(ThreadFact::Fork {
                         parent: ask(parent)?,
                         parent_tid: ask(parent_tid)?,
                         child: ask(child)?,
@@ -173,15 +180,15 @@ fn facts_of(reader: &Reader, part: &Part, tells: Tells, tellers: &mut [Option<Te
             Teller::There([tid, process, parent]) => {
                 let there = || {
                     let (tid, process) = (ask(tid)?, ask(process)?);
-                    Some(Fact::There { tid, process, parent: ask(parent)? })
+                    Some(ThreadFact::There { tid, process, parent: ask(parent)? })
                 };
                 there()
             }
-            Teller::Calls(tid) => ask(tid).map(|tid| Fact::Calls { tid }),
+            Teller::Calls(tid) => ask(tid).map(|tid| ThreadFact::Calls { tid }),
         };
         // A thread's calls follow each other.
         if let Some(fact) =
-            fact.filter(|fact| last != Some(*fact) || !matches!(fact, Fact::Calls { .. }))
+            fact.filter(|fact| last != Some(*fact) || !matches!(fact, ThreadFact::Calls { .. }))
         {
             last = Some(fact);
             if facts.len() < FACTS_MAX {
@@ -195,7 +202,7 @@ fn facts_of(reader: &Reader, part: &Part, tells: Tells, tellers: &mut [Option<Te
 /// Whether a process that was there when a trace began is the command's, by its parents, of whom each is known or was
 /// there, too.
 fn is_mine_by_parents(
-    all: &Threads,
+    all: &ThreadOwnership,
     parents: &HashMap<i64, i64>,
     process: i64,
     recorder: i64,
@@ -217,10 +224,10 @@ fn is_mine_by_parents(
 }
 
 /// The threads that are the command's, of what the kernel's traces of one machine say, each by itself.
-fn threads_of(traces: Vec<Facts>, recorder: i64) -> Threads {
-    let parents = |facts: &Facts| -> HashMap<i64, i64> {
+fn threads_of(traces: Vec<TimedFacts>, recorder: i64) -> ThreadOwnership {
+    let parents = |facts: &TimedFacts| -> HashMap<i64, i64> {
         let parents = facts.iter().filter_map(|(_, fact)| match fact {
-            Fact::There { process, parent, .. } => Some((*process, *parent)),
+            ThreadFact::There { process, parent, .. } => Some((*process, *parent)),
             _ => None,
         });
         parents.collect()
@@ -230,8 +237,8 @@ fn threads_of(traces: Vec<Facts>, recorder: i64) -> Threads {
     let facts = facts.flat_map(|(of, parents)| of.into_iter().map(move |fact| (fact, parents)));
     let mut facts: Vec<_> = facts.collect();
     facts.sort_by_key(|((time, _), _)| *time);
-    let mut all = Threads::new();
-    let set = |all: &mut Threads, tid, from, is_mine| {
+    let mut all = ThreadOwnership::new();
+    let set = |all: &mut ThreadOwnership, tid, from, is_mine| {
         let known = all.entry(tid).or_default();
         if known.last().map_or(is_mine, |(_, was)| *was != is_mine) {
             known.push((from, is_mine));
@@ -240,20 +247,20 @@ fn threads_of(traces: Vec<Facts>, recorder: i64) -> Threads {
     for ((time, fact), parents) in facts {
         match fact {
             // It was its own before that record, too.
-            Fact::There { tid, process, .. } => {
+            ThreadFact::There { tid, process, .. } => {
                 if !all.contains_key(&tid) && is_mine_by_parents(&all, parents, process, recorder) {
                     set(&mut all, tid, i64::MIN, true);
                 }
             }
             // That its number's last owner has ended changes nothing: his last records are still his own.
-            Fact::Fork { parent, parent_tid, child, child_tid } => {
+            ThreadFact::Fork { parent, parent_tid, child, child_tid } => {
                 let of_mine = |tid: i64| {
                     all.get(&tid).and_then(|known| known.last()).is_some_and(|(_, is)| *is)
                 };
                 let is_mine = of_mine(parent_tid) || parent == recorder && child != recorder;
                 set(&mut all, child_tid, time, is_mine);
             }
-            Fact::Calls { tid } => set(&mut all, tid, time, true),
+            ThreadFact::Calls { tid } => set(&mut all, tid, time, true),
         }
     }
     all
@@ -278,8 +285,9 @@ impl Mine {
         let forks: Vec<&str> =
             reader.traces().iter().map(|trace| fork_of(trace.schema())).collect();
         let parts = Mutex::new(reader.parts(PART_BYTES));
-        let found: Mutex<Vec<Facts>> = Mutex::new(vec![Vec::new(); count]);
-        let trace_of = |part: &Part| Some(reader.streams().get(part.stream())?.trace().index());
+        let found: Mutex<Vec<TimedFacts>> = Mutex::new(vec![Vec::new(); count]);
+        let trace_of =
+            |part: &StreamPart| Some(reader.streams().get(part.stream())?.trace().index());
         let work = || {
             let mut tellers: Vec<Option<Teller>> = Vec::new();
             tellers.resize_with(reader.event_classes(), || None);
@@ -312,13 +320,13 @@ impl Mine {
         if found.iter().any(|facts| facts.len() > FACTS_MAX) {
             return Err(MineError::TooMany);
         }
-        let mut traces: Vec<Of> = Vec::new();
+        let mut traces: Vec<TraceOwnership> = Vec::new();
         let mut processes: Vec<i64> = Vec::new();
         let mut without_start = None;
         let homes = homes(reader);
         // What one part of a rotated trace says of a thread is so in the next.
-        let mut by_recording: BTreeMap<Recording, Vec<Facts>> = BTreeMap::new();
-        let recording = |trace: &Trace, home: &(u8, _), recorder| -> Recording {
+        let mut by_recording: BTreeMap<RecordingId, Vec<TimedFacts>> = BTreeMap::new();
+        let recording = |trace: &Trace, home: &(u8, _), recorder| -> RecordingId {
             (home.0, recorder, created(trace.schema()))
         };
         for (((facts, said), trace), home) in
@@ -328,7 +336,7 @@ impl Mine {
                 by_recording.entry(recording(trace, home, *recorder)).or_default().push(facts);
             }
         }
-        let mut known: BTreeMap<Recording, Arc<Threads>> = BTreeMap::new();
+        let mut known: BTreeMap<RecordingId, Arc<ThreadOwnership>> = BTreeMap::new();
         for (of, facts) in by_recording {
             let threads = threads_of(facts, of.1);
             let is_any = threads.values().flatten().any(|(_, is_mine)| *is_mine);
@@ -341,21 +349,21 @@ impl Mine {
             traces.push(match said {
                 Some((_, recorder, None)) => {
                     let threads = known.get(&recording(trace, home, *recorder));
-                    Of::Threads(threads.cloned().unwrap_or_default())
+                    TraceOwnership::Threads(threads.cloned().unwrap_or_default())
                 }
-                Some((true, _, Some(_))) => Of::Whole,
-                _ => Of::Others,
+                Some((true, _, Some(_))) => TraceOwnership::Whole,
+                _ => TraceOwnership::Others,
             });
         }
         for (of, said) in traces.iter_mut().zip(&all) {
             if let Some((false, _, Some(pid))) = said {
                 if processes.contains(pid) {
-                    *of = Of::Whole;
+                    *of = TraceOwnership::Whole;
                 }
             }
         }
         if let Some(recorder) = without_start {
-            if !traces.iter().any(|of| matches!(of, Of::Whole)) {
+            if !traces.iter().any(|of| matches!(of, TraceOwnership::Whole)) {
                 return Err(MineError::NoStart(recorder));
             }
         }
@@ -383,12 +391,14 @@ impl Mine {
         for (id, thread) in world.threads.iter() {
             let (machine, tid) = (thread.machine, thread.tid);
             let is_mine = self.traces.iter().zip(&self.homes).any(|(of, home)| match of {
-                Of::Threads(threads) if home.0 == machine => {
+                TraceOwnership::Threads(threads) if home.0 == machine => {
                     let known = threads.get(&tid.into()).map_or(&[][..], |known| known);
                     is_mine_in(known, thread.born, end_of(machine, tid, thread.born))
                 }
                 // The first one of its number: whom the kernel knows to have begun later is another one.
-                Of::Whole => *home == (machine, Some(tid.into())) && !self.denies(machine, tid),
+                TraceOwnership::Whole => {
+                    *home == (machine, Some(tid.into())) && !self.denies(machine, tid)
+                }
                 _ => false,
             });
             if is_mine {
@@ -401,7 +411,7 @@ impl Mine {
     /// Whether a kernel's trace of a machine says that a number was another's, too.
     fn denies(&self, machine: u8, tid: i32) -> bool {
         self.traces.iter().zip(&self.homes).any(|(of, home)| match of {
-            Of::Threads(threads) if home.0 == machine => {
+            TraceOwnership::Threads(threads) if home.0 == machine => {
                 threads.get(&tid.into()).is_some_and(|known| known.iter().any(|(_, is)| !*is))
             }
             _ => false,
@@ -416,11 +426,11 @@ impl Mine {
 
     /// For one thread.
     #[must_use]
-    pub fn ask(&self) -> Asked<'_> {
-        Asked { mine: self, classes: Vec::new() }
+    pub fn ask(&self) -> MineLookup<'_> {
+        MineLookup { mine: self, classes: Vec::new() }
     }
 
-    fn of(&self, stream: &Stream) -> Option<&Of> {
+    fn of(&self, stream: &Stream) -> Option<&TraceOwnership> {
         self.traces.get(stream.trace().index())
     }
 }
@@ -490,13 +500,13 @@ impl Processes {
     }
 }
 
-impl Asked<'_> {
+impl MineLookup<'_> {
     /// Whether it is of the command: recorded by one of its threads, or about one.
     pub fn accepts(&mut self, event: &Event<'_>) -> bool {
         let threads = match self.mine.of(event.stream()) {
-            None | Some(Of::Others) => return false,
-            Some(Of::Whole) => return true,
-            Some(Of::Threads(threads)) => threads,
+            None | Some(TraceOwnership::Others) => return false,
+            Some(TraceOwnership::Whole) => return true,
+            Some(TraceOwnership::Threads(threads)) => threads,
         };
         let index = event.class().index();
         if self.classes.len() <= index {
@@ -562,7 +572,7 @@ mod tests {
     #[test]
     fn threads_of_a_command_are_those_that_forks_lead_to() {
         let fork = |time, parent, child, child_tid| {
-            (time, Fact::Fork { parent, parent_tid: parent, child, child_tid })
+            (time, ThreadFact::Fork { parent, parent_tid: parent, child, child_tid })
         };
         let facts = vec![
             // Threads of who records, and a process of another one.
@@ -574,7 +584,7 @@ mod tests {
             fork(4, 30, 30, 31),
             // The number of a child is another's later.
             fork(7, 5, 40, 40),
-            (8, Fact::Calls { tid: 50 }),
+            (8, ThreadFact::Calls { tid: 50 }),
         ];
         let threads = threads_of(vec![facts], 10);
         let mut mine: Vec<_> =
@@ -591,9 +601,9 @@ mod tests {
 
     #[test]
     fn threads_that_were_there_are_the_command_s_by_their_parents() {
-        let there = |time, tid, process, parent| (time, Fact::There { tid, process, parent });
+        let there = |time, tid, process, parent| (time, ThreadFact::There { tid, process, parent });
         let fork = |time, parent, child| {
-            (time, Fact::Fork { parent, parent_tid: parent, child, child_tid: child })
+            (time, ThreadFact::Fork { parent, parent_tid: parent, child, child_tid: child })
         };
         // In no order: the command 20 with its thread 21, its child 30 and its child 40; 10 records, in a shell 5.
         let part = vec![
@@ -611,7 +621,7 @@ mod tests {
             fork(110, 40, 41),
             fork(120, 5, 6),
         ];
-        let mine = |threads: &Threads| {
+        let mine = |threads: &ThreadOwnership| {
             let mut mine: Vec<_> =
                 threads.iter().map(|(tid, known)| (*tid, known.clone())).collect();
             mine.retain(|(_, known)| known.iter().any(|(_, is)| *is));

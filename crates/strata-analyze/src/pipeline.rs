@@ -25,13 +25,13 @@ use std::thread;
 
 use strata_ctf::read::{Event, Events, Message, Reader, Selection, Slice, Slices, TimeRange};
 
-use crate::mine::{Asked, Mine};
+use crate::mine::{Mine, MineLookup};
 use crate::render::{Format, Lines, Options, Renderer, Stamp};
-use crate::short::{Joiner, Seed, Short, Wanted};
-use chunk::{Chunk, End, Seen, CHUNK, WAITING};
+use crate::short::{Joiner, Seed, Short, WantedRecord};
+use chunk::{Chunk, ChunkEnd, SliceFindings, CHUNK, WAITING};
 use queue::{lock, Queue, Task};
 
-pub use chunk::{Remark, Summary};
+pub use chunk::{PipelineSummary, Remark};
 
 /// Text of the very first chunk \[byte\], so that something is shown at once.
 const FIRST_CHUNK: usize = 16 << 10;
@@ -73,7 +73,7 @@ pub struct Job<'r> {
 
 /// What is handed over, in order.
 #[derive(Debug)]
-pub enum Output<'o> {
+pub enum PipelineOutput<'o> {
     /// Whole lines; now and then three parts of them.
     Text(&'o [u8]),
     /// A remark.
@@ -83,31 +83,39 @@ pub enum Output<'o> {
 }
 
 /// Render, and hand everything to `sink`, which may end it.
-pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -> Summary {
+pub fn run(
+    job: &Job<'_>,
+    sink: &mut dyn FnMut(PipelineOutput<'_>) -> ControlFlow<()>,
+) -> PipelineSummary {
     // What objects a process has loaded is known by all that is in front of an event, and so is what is close to it.
     let knows_before = job.options.source.is_some() || job.options.clocks.is_some();
     let is_one = job.limit < u64::MAX || knows_before;
     let threads = if is_one { 1 } else { job.threads.max(1) };
-    let shared = Shared::new(job, threads);
+    let shared = PipelineShared::new(job, threads);
     let joiner = (job.options.format == Format::Short)
         .then(|| Joiner::new(&job.options, Seed::read(job.reader, job.range, job.stop)));
     let renderer = Renderer::new(&job.options);
-    let mut writer =
-        Writer { renderer, joiner, has_ended: false, last: None, summary: Summary::default() };
+    let mut writer = ChunkWriter {
+        renderer,
+        joiner,
+        has_ended: false,
+        last: None,
+        summary: PipelineSummary::default(),
+    };
     let mut head = Vec::new();
     writer.renderer.head(&mut head);
-    if !head.is_empty() && sink(Output::Text(&head)).is_break() {
+    if !head.is_empty() && sink(PipelineOutput::Text(&head)).is_break() {
         return writer.summary;
     }
     if threads == 1 {
-        let mut worker = Worker::new(job, &shared);
+        let mut worker = RenderWorker::new(job, &shared);
         worker.alone(&mut |chunk| writer.write_unless(job.stop, chunk, &shared, sink));
     } else {
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
                     let _leave = shared.queue.leave_later();
-                    Worker::new(job, &shared).together();
+                    RenderWorker::new(job, &shared).together();
                 });
             }
             shared
@@ -122,21 +130,21 @@ pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -
 }
 
 /// Puts chunks together.
-struct Writer {
+struct ChunkWriter {
     renderer: Renderer,
     joiner: Option<Joiner>,
     /// Nobody wants more.
     has_ended: bool,
     last: Option<Stamp>,
-    summary: Summary,
+    summary: PipelineSummary,
 }
 
-impl Writer {
+impl ChunkWriter {
     /// What waits for what does not come any more.
     fn finish(
         &mut self,
         stop: &dyn Fn() -> bool,
-        sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>,
+        sink: &mut dyn FnMut(PipelineOutput<'_>) -> ControlFlow<()>,
     ) {
         let Some(joiner) = &mut self.joiner else { return };
         self.summary.hidden = joiner.hidden();
@@ -146,7 +154,7 @@ impl Writer {
         let text = joiner.end();
         if !text.is_empty() {
             // Nobody is asked whether there is to be more: there is not.
-            let _ = sink(Output::Text(text));
+            let _ = sink(PipelineOutput::Text(text));
         }
     }
 
@@ -155,8 +163,8 @@ impl Writer {
         &mut self,
         stop: &dyn Fn() -> bool,
         chunk: Chunk,
-        shared: &Shared<'_>,
-        sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>,
+        shared: &PipelineShared<'_>,
+        sink: &mut dyn FnMut(PipelineOutput<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         if stop() {
             return ControlFlow::Break(());
@@ -169,17 +177,17 @@ impl Writer {
     fn write(
         &mut self,
         mut chunk: Chunk,
-        shared: &Shared<'_>,
-        sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>,
+        shared: &PipelineShared<'_>,
+        sink: &mut dyn FnMut(PipelineOutput<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         self.summary.add(&chunk.summary);
         for remark in &chunk.remarks {
-            sink(Output::Remark(remark))?;
+            sink(PipelineOutput::Remark(remark))?;
         }
         if let (Some(joiner), Some(unit)) = (&mut self.joiner, chunk.unit.take()) {
             let text = joiner.add(chunk.text.as_bytes(), unit);
             if !text.is_empty() {
-                sink(Output::Text(text))?;
+                sink(PipelineOutput::Text(text))?;
             }
             chunk.text.clear();
         }
@@ -192,32 +200,36 @@ impl Writer {
             let mut joint = Vec::with_capacity(before.len() + 32);
             joint.extend_from_slice(before);
             self.renderer.fill(gap, self.last, &mut joint);
-            sink(Output::Text(&joint))?;
-            sink(Output::Text(behind))?;
+            sink(PipelineOutput::Text(&joint))?;
+            sink(PipelineOutput::Text(behind))?;
         } else if !before.is_empty() {
-            sink(Output::Text(before))?;
+            sink(PipelineOutput::Text(before))?;
         }
         self.last = chunk.last.or(self.last);
         chunk.text.clear();
         lock(&shared.buffers).push(chunk.text);
-        sink(Output::Read(shared.read.load(Ordering::Relaxed)))
+        sink(PipelineOutput::Read(shared.read.load(Ordering::Relaxed)))
     }
 
     /// Shares of a slice did not find the same in it: files were changed while they were read.
-    fn unlike(&mut self, found: &[Seen], sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) {
+    fn unlike(
+        &mut self,
+        found: &[SliceFindings],
+        sink: &mut dyn FnMut(PipelineOutput<'_>) -> ControlFlow<()>,
+    ) {
         for seen in found {
             self.summary.damage += (seen.elsewhere.len() as u64).max(1);
             self.summary.damage_untold += u64::from(seen.elsewhere.is_empty());
             for damage in &seen.elsewhere {
                 // Nobody is asked whether there is to be more: there is not.
-                let _ = sink(Output::Remark(&Remark::Damage(damage.clone())));
+                let _ = sink(PipelineOutput::Remark(&Remark::Damage(damage.clone())));
             }
         }
     }
 }
 
 /// What workers and writer have in common.
-struct Shared<'r> {
+struct PipelineShared<'r> {
     tasks: Mutex<Tasks<'r>>,
     queue: Queue,
     /// Bytes of the trace, and of text, so far.
@@ -241,9 +253,9 @@ impl<'r> Tasks<'r> {
     }
 }
 
-impl<'r> Shared<'r> {
-    fn new(job: &Job<'r>, threads: usize) -> Shared<'r> {
-        let mut shared = Shared {
+impl<'r> PipelineShared<'r> {
+    fn new(job: &Job<'r>, threads: usize) -> PipelineShared<'r> {
+        let mut shared = PipelineShared {
             tasks: Mutex::new(Tasks::new(job, SLICE)),
             queue: Queue::new(AHEAD + threads as u64),
             read: AtomicU64::new(0),
@@ -292,24 +304,24 @@ impl<'r> Shared<'r> {
 }
 
 /// Renders slices.
-struct Worker<'w, 'r> {
+struct RenderWorker<'w, 'r> {
     job: &'w Job<'r>,
-    shared: &'w Shared<'r>,
+    shared: &'w PipelineShared<'r>,
     renderer: Renderer,
     filter: Option<Selection>,
-    mine: Option<Asked<'r>>,
+    mine: Option<MineLookup<'r>>,
     short: Option<Short>,
     /// Event records behind the last one that was asked for.
     closing: u64,
 }
 
-impl<'w, 'r> Worker<'w, 'r> {
-    fn new(job: &'w Job<'r>, shared: &'w Shared<'r>) -> Worker<'w, 'r> {
+impl<'w, 'r> RenderWorker<'w, 'r> {
+    fn new(job: &'w Job<'r>, shared: &'w PipelineShared<'r>) -> RenderWorker<'w, 'r> {
         let renderer = Renderer::with_places(&job.options, job.reader);
         let short = (job.options.format == Format::Short)
             .then(|| Short::new(&job.options, job.limit < u64::MAX));
         let mine = job.mine.map(Mine::ask);
-        Worker { job, shared, renderer, filter: job.filter.cloned(), mine, short, closing: 0 }
+        RenderWorker { job, shared, renderer, filter: job.filter.cloned(), mine, short, closing: 0 }
     }
 
     /// Begin somewhere: what was before is not known.
@@ -335,10 +347,10 @@ impl<'w, 'r> Worker<'w, 'r> {
         };
         let filter = &mut self.filter;
         let wanted = match (is_asked, is_mine) {
-            (true, _) => Wanted::Yes,
-            (false, true) => Wanted::WithItsCall,
+            (true, _) => WantedRecord::Yes,
+            (false, true) => WantedRecord::WithItsCall,
             // So is the other end: it is of the same thread.
-            (false, false) => Wanted::No,
+            (false, false) => WantedRecord::No,
         };
         if self.renderer.wants_all() {
             self.renderer.skip(event);
@@ -408,7 +420,7 @@ impl<'w, 'r> Worker<'w, 'r> {
         }
         let mut limit = if is_first { FIRST_CHUNK } else { CHUNK };
         let mut chunk = Chunk::default();
-        let mut seen = Seen::default();
+        let mut seen = SliceFindings::default();
         let mut read = 0;
         let block = if task.shares > 1 { BLOCK } else { u64::MAX };
         let (mut left, mut turn) = (block, 0);
@@ -468,7 +480,7 @@ impl<'w, 'r> Worker<'w, 'r> {
                 let text = lock(&self.shared.buffers).pop().unwrap_or_default();
                 let mut full = std::mem::replace(&mut chunk, Chunk { text, ..Chunk::default() });
                 if left == 0 {
-                    full.end = End::Block { next: (turn + 1) % task.shares };
+                    full.end = ChunkEnd::Block { next: (turn + 1) % task.shares };
                 }
                 hand_over(full)?;
                 if (self.job.stop)() {
@@ -485,7 +497,7 @@ impl<'w, 'r> Worker<'w, 'r> {
         }
         seen.left = left;
         self.finish(&mut chunk, events, &mut read, task);
-        chunk.end = End::Slice(seen);
+        chunk.end = ChunkEnd::Slice(seen);
         hand_over(chunk)?;
         if (self.job.stop)() {
             return ControlFlow::Break(());

@@ -22,7 +22,7 @@ use crate::sessions::{done, one_of};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, counted, shell_word, size};
-use files::Root;
+use files::SystemRoot;
 
 mod files;
 mod init;
@@ -144,7 +144,7 @@ pub fn install(flags: &InstallBootFlags) -> Result<u8> {
     if flags.root.is_none() && !rustix::process::geteuid().is_root() {
         bail!("install-boot: what is begun at boot is root's. Run this as root, or name an image's root folder by --root");
     }
-    let root = Root::open(root_path)?;
+    let root = SystemRoot::open(root_path)?;
     if flags.remove {
         return remove(flags, &root);
     }
@@ -260,7 +260,7 @@ fn program(flags: &InstallBootFlags) -> Result<String> {
     Ok(text)
 }
 
-fn remove(flags: &InstallBootFlags, root: &Root) -> Result<u8> {
+fn remove(flags: &InstallBootFlags, root: &SystemRoot) -> Result<u8> {
     let name = &flags.name;
     let mut removed = Vec::new();
     // Whichever way it was installed.

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write as _};
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use serde_json::{json, Value};
-use strata_control::{ControlError, Folder, Left};
+use strata_control::{ControlError, Folder, LeftSession};
 use strata_kernel::doctor::{examine, Finding, Readiness};
 use strata_session::report::{KERNEL, USER};
 
@@ -59,8 +59,8 @@ fn finding(state: Readiness, detail: &str, remedy: Option<&str>) -> Finding {
     Finding { what, state, detail: detail.to_owned(), remedy: remedy.map(str::to_owned) }
 }
 
-fn of_left(left: &[Left]) -> Finding {
-    let names = |all: &[&Left]| {
+fn of_left(left: &[LeftSession]) -> Finding {
+    let names = |all: &[&LeftSession]| {
         let mut names: Vec<&str> =
             all.iter().take(NAMES_MAX).map(|one| one.name.as_str()).collect();
         if all.len() > NAMES_MAX {
@@ -68,10 +68,11 @@ fn of_left(left: &[Left]) -> Finding {
         }
         names.join(", ")
     };
-    let killed: Vec<&Left> = left.iter().filter(|one| one.is_killed()).collect();
-    let ended: Vec<&Left> = left.iter().filter(|one| one.is_ended()).collect();
-    let rest: Vec<&Left> = left.iter().filter(|one| !one.is_killed() && !one.is_ended()).collect();
-    let files = |one: &&Left| {
+    let killed: Vec<&LeftSession> = left.iter().filter(|one| one.is_killed()).collect();
+    let ended: Vec<&LeftSession> = left.iter().filter(|one| one.is_ended()).collect();
+    let rest: Vec<&LeftSession> =
+        left.iter().filter(|one| !one.is_killed() && !one.is_ended()).collect();
+    let files = |one: &&LeftSession| {
         let name = &one.name;
         one.kinds.iter().map(|kind| format!("{name}.{kind}")).collect::<Vec<_>>().join(", ")
     };
@@ -230,8 +231,10 @@ mod tests {
 
     #[test]
     fn what_sessions_have_left_is_a_fault_if_one_was_killed() {
-        let left =
-            |name: &str, kinds: &[&'static str]| Left { name: name.into(), kinds: kinds.to_vec() };
+        let left = |name: &str, kinds: &[&'static str]| LeftSession {
+            name: name.into(),
+            kinds: kinds.to_vec(),
+        };
         let good = of_left(&[]);
         assert!(good.state == Readiness::Good && good.remedy.is_none());
         let good = of_left(&[left("a", &["log"])]);
@@ -239,7 +242,7 @@ mod tests {
             good.state == Readiness::Good && good.detail.contains("1 session said"),
             "{good:?}"
         );
-        let many: Vec<Left> =
+        let many: Vec<LeftSession> =
             (0..11).map(|number| left(&format!("k{number}"), &["plan", "log"])).collect();
         let bad = of_left(&[&many[..], &[left("r", &["sock", "lock"])]].concat());
         assert_eq!(bad.state, Readiness::Limited);

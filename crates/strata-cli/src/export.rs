@@ -37,8 +37,8 @@ use crate::talk::progress::ReadingLine;
 use crate::talk::units::{clean, counted, shell_word, size, time, typed};
 use crate::view::too_many_names;
 use folder::OutputFolder;
-use output::Output;
-use sink::{Sink, Written};
+use output::OutputFile;
+use sink::{EventSink, WrittenExport};
 use sqlite::Database;
 
 /// Damages that are said one by one.
@@ -83,7 +83,7 @@ Slices:
 pub struct ExportFlags {
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]
-    to: Format,
+    to: ExportFormat,
 
     /// Write FILE (of ctf, a folder); '-' is stdout [default: the trace's name in the current folder]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -125,7 +125,7 @@ pub struct ExportFlags {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ExportFormat {
     /// A picture, for https://ui.perfetto.dev
     Perfetto,
     /// A JSON object on a line for each event, as `strata view --format json`
@@ -138,14 +138,14 @@ enum Format {
     Ctf,
 }
 
-impl Format {
+impl ExportFormat {
     fn extension(self) -> &'static str {
         match self {
-            Format::Perfetto => "perfetto-trace",
-            Format::Json => "json",
-            Format::Csv => "csv",
-            Format::Sqlite => "sqlite",
-            Format::Ctf => "ctf",
+            ExportFormat::Perfetto => "perfetto-trace",
+            ExportFormat::Json => "json",
+            ExportFormat::Csv => "csv",
+            ExportFormat::Sqlite => "sqlite",
+            ExportFormat::Ctf => "ctf",
         }
     }
 }
@@ -153,7 +153,7 @@ impl Format {
 /// What to say where no format is named: each, with what it is for.
 pub fn without_format() -> String {
     let mut text = "export: --to FORMAT is not given. The formats are:".to_owned();
-    for value in Format::value_variants().iter().filter_map(Format::to_possible_value) {
+    for value in ExportFormat::value_variants().iter().filter_map(ExportFormat::to_possible_value) {
         let help = value.get_help().map(ToString::to_string).unwrap_or_default();
         let _ = write!(text, "\n  --to {:9} {help}", value.get_name());
     }
@@ -169,18 +169,18 @@ enum OutputName {
 /// What is being written.
 enum Destination {
     Stdout,
-    File(Output),
-    Database(Output),
+    File(OutputFile),
+    Database(OutputFile),
     Folder(OutputFolder),
 }
 
 /// Do it, and give the exit status.
 pub fn run(flags: &ExportFlags) -> Result<u8> {
     let begin = Instant::now();
-    if flags.no_pairs && flags.to != Format::Perfetto {
+    if flags.no_pairs && flags.to != ExportFormat::Perfetto {
         bail!("--no-pairs is for --to perfetto. Leave it out");
     }
-    let is_of_timeline = matches!(flags.to, Format::Perfetto | Format::Sqlite);
+    let is_of_timeline = matches!(flags.to, ExportFormat::Perfetto | ExportFormat::Sqlite);
     for (flag, is_given) in
         [("--pair", !flags.pairs.is_empty()), ("--counter", !flags.counters.is_empty())]
     {
@@ -188,13 +188,13 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
             bail!("{flag} is for --to perfetto and --to sqlite. Leave it out");
         }
     }
-    if flags.no_events && flags.to != Format::Sqlite {
+    if flags.no_events && flags.to != ExportFormat::Sqlite {
         bail!("--no-events is for --to sqlite. Leave it out");
     }
-    if flags.thread_names && !matches!(flags.to, Format::Json | Format::Csv) {
+    if flags.thread_names && !matches!(flags.to, ExportFormat::Json | ExportFormat::Csv) {
         bail!("--thread-names is for --to json and --to csv. Leave it out");
     }
-    if flags.to == Format::Ctf && flags.selection.has_clock_offset() {
+    if flags.to == ExportFormat::Ctf && flags.selection.has_clock_offset() {
         bail!(
             "--to ctf leaves all times as they are in the trace. Leave out --clock-offset, and use it \
              when the new trace is read"
@@ -212,23 +212,23 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     let reader = flags.selection.open(&traces)?;
     let range = flags.selection.range(&reader)?;
     let line = ReadingLine::new("exporting", &reader, range == TimeRange::ALL);
-    let mut talk = Talk { line, damages: 0, noted: HashSet::new() };
+    let mut talk = ExportTalk { line, damages: 0, noted: HashSet::new() };
     reader.damage().iter().for_each(|damage| talk.damage(damage));
     ending::messages(&reader).iter().for_each(talk::message);
     flags.selection.hints(&reader).into_iter().for_each(warning);
     let tame = matches!(target, OutputName::Stdout) && io::stdout().is_terminal();
-    let job = Job { flags, reader: &reader, range, stop: &stop, tame };
+    let job = ExportJob { flags, reader: &reader, range, stop: &stop, tame };
     let place = match &target {
         OutputName::Stdout => Destination::Stdout,
-        OutputName::File(path) if flags.to == Format::Ctf => {
+        OutputName::File(path) if flags.to == ExportFormat::Ctf => {
             let sources = reader.traces().iter().map(|trace| trace.path());
             let sources: Vec<&Path> = sources.chain(traces.iter().map(PathBuf::as_path)).collect();
             Destination::Folder(OutputFolder::create(path, flags.force, &sources)?)
         }
-        OutputName::File(path) if flags.to == Format::Sqlite => {
+        OutputName::File(path) if flags.to == ExportFormat::Sqlite => {
             Destination::Database(sqlite::create(path, flags.force)?)
         }
-        OutputName::File(path) => Destination::File(Output::create(path, flags.force)?),
+        OutputName::File(path) => Destination::File(OutputFile::create(path, flags.force)?),
     };
     let written = match &place {
         Destination::Stdout => job.write(Box::new(io::stdout().lock()), &mut talk),
@@ -292,13 +292,13 @@ impl std::fmt::Display for OutputName {
 fn target(flags: &ExportFlags) -> Result<OutputName> {
     match &flags.output {
         Some(path) if path.as_os_str() == "-" => {
-            if flags.to == Format::Ctf {
+            if flags.to == ExportFormat::Ctf {
                 bail!("a CTF trace is a folder, which stdout is not. Use -o FOLDER");
             }
-            if flags.to == Format::Sqlite {
+            if flags.to == ExportFormat::Sqlite {
                 bail!("a database is not written from front to back, as stdout is. Use -o FILE");
             }
-            if flags.to == Format::Perfetto && io::stdout().is_terminal() {
+            if flags.to == ExportFormat::Perfetto && io::stdout().is_terminal() {
                 bail!("a Perfetto trace is no text for a terminal. Use -o FILE");
             }
             Ok(OutputName::Stdout)
@@ -312,7 +312,7 @@ fn target(flags: &ExportFlags) -> Result<OutputName> {
 }
 
 /// `some/where/my-trace/` as `my-trace.json`.
-fn default_name(trace: &Path, format: Format) -> std::ffi::OsString {
+fn default_name(trace: &Path, format: ExportFormat) -> std::ffi::OsString {
     let real = trace.canonicalize();
     let name = trace
         .file_name()
@@ -325,7 +325,7 @@ fn default_name(trace: &Path, format: Format) -> std::ffi::OsString {
 }
 
 /// What is to be done.
-struct Job<'j> {
+struct ExportJob<'j> {
     flags: &'j ExportFlags,
     reader: &'j Reader,
     range: TimeRange,
@@ -334,20 +334,32 @@ struct Job<'j> {
     tame: bool,
 }
 
-impl Job<'_> {
+impl ExportJob<'_> {
     /// None: asked to stop.
-    fn write(&self, mut out: Box<dyn Write + '_>, talk: &mut Talk) -> io::Result<Option<Written>> {
+    fn write(
+        &self,
+        mut out: Box<dyn Write + '_>,
+        talk: &mut ExportTalk,
+    ) -> io::Result<Option<WrittenExport>> {
         match self.flags.to {
-            Format::Perfetto => self.perfetto(&mut out, talk),
-            Format::Json => self.go(Text::new(out, self.layout(render::Format::Json)), Some(talk)),
-            Format::Csv => self.go(Text::new(out, self.layout(render::Format::Csv)), Some(talk)),
-            Format::Sqlite => Err(io::Error::other("a database needs a file")),
-            Format::Ctf => Err(io::Error::other("a CTF trace is a folder")),
+            ExportFormat::Perfetto => self.perfetto(&mut out, talk),
+            ExportFormat::Json => {
+                self.go(TextExport::new(out, self.layout(render::Format::Json)), Some(talk))
+            }
+            ExportFormat::Csv => {
+                self.go(TextExport::new(out, self.layout(render::Format::Csv)), Some(talk))
+            }
+            ExportFormat::Sqlite => Err(io::Error::other("a database needs a file")),
+            ExportFormat::Ctf => Err(io::Error::other("a CTF trace is a folder")),
         }
     }
 
     /// By all CPUs. None: asked to stop.
-    fn perfetto(&self, out: &mut impl Write, talk: &mut Talk) -> io::Result<Option<Written>> {
+    fn perfetto(
+        &self,
+        out: &mut impl Write,
+        talk: &mut ExportTalk,
+    ) -> io::Result<Option<WrittenExport>> {
         let shares = pipeline::threads().min(SHARES_MAX);
         // All of them find the same; one tells it.
         let talk = Mutex::new(Some(talk));
@@ -359,22 +371,22 @@ impl Job<'_> {
             };
             Ok(self.go(exporter, talk)?.and_then(|written| written.perfetto))
         })?;
-        Ok(found.map(|it| Written {
+        Ok(found.map(|it| WrittenExport {
             events: it.events,
             bytes: it.bytes,
             perfetto: Some(it),
-            ..Written::default()
+            ..WrittenExport::default()
         }))
     }
 
     /// As a smaller trace. None: asked to stop.
-    fn cut(&self, folder: &Path, talk: &mut Talk) -> io::Result<Option<Written>> {
+    fn cut(&self, folder: &Path, talk: &mut ExportTalk) -> io::Result<Option<WrittenExport>> {
         let cutter = Cutter::new(self.reader, folder, self.range)?;
-        self.go(Cut { cutter, events: 0 }, Some(talk))
+        self.go(CtfExport { cutter, events: 0 }, Some(talk))
     }
 
     /// As a database. None: asked to stop.
-    fn database(&self, path: &Path, talk: &mut Talk) -> io::Result<Option<Written>> {
+    fn database(&self, path: &Path, talk: &mut ExportTalk) -> io::Result<Option<WrittenExport>> {
         let options = sql::Options {
             range: self.range,
             events: !self.flags.no_events,
@@ -414,7 +426,11 @@ impl Job<'_> {
         Exporter::<io::Sink>::idle_rules(self.reader, &self.options())
     }
 
-    fn go<S: Sink>(&self, mut sink: S, mut talk: Option<&mut Talk>) -> io::Result<Option<Written>> {
+    fn go<S: EventSink>(
+        &self,
+        mut sink: S,
+        mut talk: Option<&mut ExportTalk>,
+    ) -> io::Result<Option<WrittenExport>> {
         let mut selection = self.flags.selection.filter().map(Selection::new);
         let range = self.range;
         let mut events = self.reader.events(match S::BEFORE {
@@ -476,7 +492,7 @@ impl Job<'_> {
     }
 }
 
-impl<W: Write> Sink for Exporter<W> {
+impl<W: Write> EventSink for Exporter<W> {
     fn event(&mut self, event: &strata_ctf::read::Event<'_>) -> io::Result<()> {
         Exporter::event(self, event)
     }
@@ -493,24 +509,24 @@ impl<W: Write> Sink for Exporter<W> {
         Exporter::damage(self, damage, stream)
     }
 
-    fn finish(self) -> io::Result<Written> {
+    fn finish(self) -> io::Result<WrittenExport> {
         let (_, summary) = Exporter::finish(self)?;
-        Ok(Written {
+        Ok(WrittenExport {
             events: summary.events,
             bytes: summary.bytes,
             perfetto: Some(summary),
-            ..Written::default()
+            ..WrittenExport::default()
         })
     }
 }
 
 /// CTF.
-struct Cut<'r> {
+struct CtfExport<'r> {
     cutter: Cutter<'r>,
     events: u64,
 }
 
-impl Sink for Cut<'_> {
+impl EventSink for CtfExport<'_> {
     fn event(&mut self, event: &strata_ctf::read::Event<'_>) -> io::Result<()> {
         self.events += 1;
         Ok(self.cutter.event(event)?)
@@ -520,26 +536,26 @@ impl Sink for Cut<'_> {
         Ok(self.cutter.discarded(discarded)?)
     }
 
-    fn finish(self) -> io::Result<Written> {
+    fn finish(self) -> io::Result<WrittenExport> {
         let bytes = self.cutter.finish()?;
-        Ok(Written { events: self.events, bytes, ..Written::default() })
+        Ok(WrittenExport { events: self.events, bytes, ..WrittenExport::default() })
     }
 }
 
 /// JSON or CSV.
-struct Text<W> {
+struct TextExport<W> {
     out: W,
     renderer: Renderer,
     text: Vec<u8>,
-    written: Written,
+    written: WrittenExport,
 }
 
-impl<W: Write> Text<W> {
-    fn new(out: W, layout: render::Options) -> Text<W> {
+impl<W: Write> TextExport<W> {
+    fn new(out: W, layout: render::Options) -> TextExport<W> {
         let renderer = Renderer::new(&layout);
         let mut text = Vec::with_capacity(TEXT_BYTES);
         renderer.head(&mut text);
-        Text { out, renderer, text, written: Written::default() }
+        TextExport { out, renderer, text, written: WrittenExport::default() }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -550,7 +566,7 @@ impl<W: Write> Text<W> {
     }
 }
 
-impl<W: Write> Sink for Text<W> {
+impl<W: Write> EventSink for TextExport<W> {
     fn event(&mut self, event: &strata_ctf::read::Event<'_>) -> io::Result<()> {
         self.renderer.event(event, &mut self.text);
         self.written.events += 1;
@@ -560,7 +576,7 @@ impl<W: Write> Sink for Text<W> {
         }
     }
 
-    fn finish(mut self) -> io::Result<Written> {
+    fn finish(mut self) -> io::Result<WrittenExport> {
         self.flush()?;
         self.out.flush()?;
         Ok(self.written)
@@ -568,14 +584,14 @@ impl<W: Write> Sink for Text<W> {
 }
 
 /// What is said on the way.
-struct Talk {
+struct ExportTalk {
     line: ReadingLine,
     damages: u64,
     /// Streams of which a note was said.
     noted: HashSet<NoteKey>,
 }
 
-impl Talk {
+impl ExportTalk {
     fn damage(&mut self, damage: &Damage) {
         // Two machines are exported as well as one; whoever looks at both must know.
         if damage.is_note() && !self.noted.insert(damage.note_key()) {
@@ -607,7 +623,7 @@ fn warning(text: String) {
 
 /// What was written, and what to do with it.
 fn say(
-    written: &Written,
+    written: &WrittenExport,
     is_damaged: bool,
     target: &OutputName,
     flags: &ExportFlags,
@@ -638,10 +654,10 @@ fn say(
         OutputName::File(path) => path,
         OutputName::Stdout => return,
     };
-    if flags.to == Format::Sqlite {
+    if flags.to == ExportFormat::Sqlite {
         return talk::message(&Message { weight: Weight::Talk, text: sqlite::how_to_ask(path) });
     }
-    if flags.to != Format::Perfetto {
+    if flags.to != ExportFormat::Perfetto {
         return;
     }
     let text = "open it at https://ui.perfetto.dev, which keeps it in your browser".to_owned();

@@ -14,14 +14,14 @@ use strata_session::options::{
     SUBBUF_BYTES,
 };
 use strata_session::plan::LayerOf;
-use strata_session::preload::{self, Part};
+use strata_session::preload::{self, PreloadPart};
 use strata_session::report::LossMode;
 use strata_session::{processes_of, ContextError, EventContexts, NameError, Rules};
 
 use crate::analyze::AnalyzeFlags;
 use crate::export::ExportFlags;
 use crate::reading::selection::parse_filter;
-use crate::record::advised::Key;
+use crate::record::advised::AdviceKey;
 use crate::stats::StatsFlags;
 use crate::talk::units::parse_size;
 use crate::view::ViewFlags;
@@ -315,8 +315,9 @@ pub struct RecordFlags {
     /// (what is waited for), pthread-all (each call), io, io-all (each character), dl, functions
     /// (-finstrument-functions); like -u, nothing else. With --background and no COMMAND: programs that are started with the
     /// objects that `strata list --libc PARTS` names
-    #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "programs", value_parser = Part::parse)]
-    pub libc: Vec<Part>,
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "programs",
+        value_parser = PreloadPart::parse)]
+    pub libc: Vec<PreloadPart>,
 
     /// Record no events of the kernel, but for those of --sample; -u '*:*' is the same
     #[arg(long, conflicts_with_all = ["kernel", "probe", "hypervisor", "all_processes", "lttng_env", "kernel_context",
@@ -575,9 +576,9 @@ pub struct ListFlags {
 
     /// Print the environment that a program is to be started with whose calls of libc a session records: env "$(strata
     /// list --libc malloc)" ./server
-    #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = Part::parse,
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = PreloadPart::parse,
         conflicts_with_all = ["sessions", "kernel", "probes", "names", "named"])]
-    pub libc: Vec<Part>,
+    pub libc: Vec<PreloadPart>,
 
     /// Print names only, of all that a rule may name
     #[arg(long, requires = "kernel", conflicts_with_all = ["json", "format", "named"])]
@@ -812,10 +813,10 @@ impl RecordFlags {
     }
 
     /// Of what its report is kept, for `--auto`.
-    pub fn key(&self) -> Key<'_> {
+    pub fn key(&self) -> AdviceKey<'_> {
         match (&self.background, self.command.first()) {
-            (Some(name), _) => Key::Session(name),
-            (None, command) => Key::Command(command.map_or(OsStr::new(""), |name| name)),
+            (Some(name), _) => AdviceKey::Session(name),
+            (None, command) => AdviceKey::Command(command.map_or(OsStr::new(""), |name| name)),
         }
     }
 

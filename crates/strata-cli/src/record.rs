@@ -14,7 +14,7 @@ use strata_session::stop::Stop;
 
 use crate::flags::RecordFlags;
 use crate::sessions::answer::Answer;
-use crate::sessions::background::{self, Desk, Of};
+use crate::sessions::background::{self, SessionDesk, SessionOf};
 use crate::talk;
 use crate::talk::messages::{self, Message, Weight};
 use crate::talk::progress::ProgressLine;
@@ -49,10 +49,10 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     let (controls, orders) = controls();
     let desk = match &flags.background {
         Some(name) => {
-            let of = Of::Record { holds: options.hold };
+            let of = SessionOf::Record { holds: options.hold };
             background::leave_terminal();
             let claim = background::claim(name)?;
-            Some(Desk::open(claim, of, controls, &stop, (flags.group.as_deref(), None))?)
+            Some(SessionDesk::open(claim, of, controls, &stop, (flags.group.as_deref(), None))?)
         }
         None => None,
     };

@@ -20,7 +20,7 @@ use strata_kernel::filter::cgroup;
 use strata_session::command::Inherited;
 use strata_session::plan::{Change, ChannelOf, LayerOf, Plan, CHANNEL};
 use strata_session::report::Notice;
-use strata_session::standing::Left;
+use strata_session::standing::LeftByKilled;
 use strata_session::stop::Stop;
 use strata_session::{controls, standing, Controls, KernelKept, Slots, Trusted};
 
@@ -32,10 +32,10 @@ use crate::flags::sessions::{
 };
 use crate::flags::{RecordFlags, SnapshotFlags};
 use crate::record;
-use crate::record::advised::{self, Key};
-use crate::sessions::background::{Desk, Until, LOOK_PERIOD};
+use crate::record::advised::{self, AdviceKey};
+use crate::sessions::background::{SessionDesk, Until, LOOK_PERIOD};
 use crate::sessions::facts::{names, number, text};
-use crate::sessions::killed::Kept;
+use crate::sessions::killed::KeptPlan;
 use crate::talk;
 use crate::talk::exit::FAILED;
 use crate::talk::messages::{self, Message, Weight};
@@ -107,7 +107,7 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
         plan = plan.changed(&sampling(rate, None))?;
     }
     if flags.auto {
-        plan.advised = advised::of(Key::Session(&flags.name))?;
+        plan.advised = advised::of(AdviceKey::Session(&flags.name))?;
         if !flags.of_session {
             tell(advised::used(&plan.advised));
         }
@@ -117,7 +117,7 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     match flags.of_session {
         true => {
             background::leave_terminal();
-            stand(background::claim(&flags.name)?, Kept::new(plan, flags.group.clone()), None)
+            stand(background::claim(&flags.name)?, KeptPlan::new(plan, flags.group.clone()), None)
         }
         false => {
             let next = format!("strata enable-event -s {} -u 'PROVIDER:*', then ", flags.name);
@@ -159,13 +159,13 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
     let says = |text| (!flags.of_session && !flags.quiet).then(|| tell(text));
     if flags.auto {
-        plan.advised = advised::of(Key::Session(name))?;
+        plan.advised = advised::of(AdviceKey::Session(name))?;
         says(advised::used(&plan.advised));
     }
     check_keep(&plan)?;
     if flags.of_session {
         background::leave_terminal();
-        let kept = Kept { stop_ends: true, ..Kept::new(plan, flags.group.clone()) };
+        let kept = KeptPlan { stop_ends: true, ..KeptPlan::new(plan, flags.group.clone()) };
         return serve(background::claim(name)?, kept, may_lack_kernel);
     }
     let pid = match background::spawn(name, false, Until::Records)? {
@@ -220,7 +220,7 @@ pub fn began(name: &str, pid: u32, next: &str, answer: &AnswerFlags) -> u8 {
 }
 
 /// The session in this process, started at once. `may_lack_kernel`: also without the kernel, if that is what fails.
-pub fn serve(claim: Claim, kept: Kept, may_lack_kernel: bool) -> Result<u8> {
+pub fn serve(claim: Claim, kept: KeptPlan, may_lack_kernel: bool) -> Result<u8> {
     let name = claim.name().to_owned();
     let begin = AtOnce { may_lack_kernel, begun: OnceLock::new() };
     let status = stand(claim, kept, Some(&begin))?;
@@ -262,7 +262,7 @@ impl AtOnce {
 /// The session's own process.
 pub fn stand(
     claim: Claim,
-    Kept { plan, group, stop_ends, file, goes_on, before: written }: Kept,
+    KeptPlan { plan, group, stop_ends, file, goes_on, before: written }: KeptPlan,
     at_once: Option<&AtOnce>,
 ) -> Result<u8> {
     let name = claim.name().to_owned();
@@ -275,8 +275,8 @@ pub fn stand(
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let (controls, orders) = controls();
-    let of = background::Of::Plan { stop_ends };
-    let desk = Desk::open(claim, of, controls.clone(), &stop, (group.as_deref(), file))?;
+    let of = background::SessionOf::Plan { stop_ends };
+    let desk = SessionDesk::open(claim, of, controls.clone(), &stop, (group.as_deref(), file))?;
     let noting = Arc::clone(&desk);
     let write = move |text: &str| noting.keep_open(SLOTS, text);
     let slots = Slots::new(Box::new(write), &before).ok();
@@ -329,7 +329,8 @@ pub fn stand(
             thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
         }
         let inherited = Some(inherited);
-        let left = Left { slots, kept, inherited, goes_on, is_again: !is_new, before: written };
+        let left =
+            LeftByKilled { slots, kept, inherited, goes_on, is_again: !is_new, before: written };
         let result = standing::stand(&name, plan, left, &stop, &orders, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);
@@ -352,7 +353,7 @@ pub fn stand(
         return Ok(FAILED);
     }
     desk.keep_verdict(&report);
-    advised::keep(Key::Session(&name), &report);
+    advised::keep(AdviceKey::Session(&name), &report);
     record::say(&report, false);
     Ok(messages::exit_status(&report, false))
 }
@@ -361,7 +362,7 @@ pub fn stand(
 ///
 /// # Errors
 /// There is one, and what it holds does not find room here: this session would leave it for good.
-fn trusted(name: &str, desk: &Desk) -> Result<Option<Arc<Trusted>>> {
+fn trusted(name: &str, desk: &SessionDesk) -> Result<Option<Arc<Trusted>>> {
     match strata_session::trustee(desk.claim()) {
         Ok(trusted) => Ok(Some(Arc::new(trusted))),
         Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
@@ -388,7 +389,7 @@ pub fn start(flags: &StartFlags) -> Result<u8> {
     if flags.of_session {
         background::leave_terminal();
         let claim = folder.claim(&name)?;
-        let kept = Kept::of(&claim)?;
+        let kept = KeptPlan::of(&claim)?;
         return stand(claim, kept.anew(), None);
     }
     let was_killed = folder.is_killed(&name);
@@ -399,7 +400,7 @@ pub fn start(flags: &StartFlags) -> Result<u8> {
         }
     }
     if flags.auto {
-        let sizes = advised::of(Key::Session(&name))?;
+        let sizes = advised::of(AdviceKey::Session(&name))?;
         ask(&folder, &name, &request(&Change::Advise(sizes.clone()))?)?;
         tell(advised::used(&sizes));
     }

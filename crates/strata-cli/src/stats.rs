@@ -24,7 +24,7 @@ use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
 use crate::talk::units::{self, clean, counted};
-use text::{Look, Sort};
+use text::{Sort, StatsLook};
 
 /// Damages that are said one by one.
 const DAMAGE_SHOWN: usize = 20;
@@ -115,7 +115,7 @@ fn write(stats: &Stats, flags: &StatsFlags) -> Result<()> {
     let text = if flags.json {
         format!("{:#}\n", json::document(stats))
     } else {
-        let look = Look {
+        let look = StatsLook {
             sort: flags.sort,
             details: flags.details,
             ascii: !is_utf8(),

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::mine::Mine;
-use strata_analyze::pipeline::{self, Job, Output, Remark};
+use strata_analyze::pipeline::{self, Job, PipelineOutput, Remark};
 use strata_analyze::render::{ClockStyle, Clocks, FieldList, Format, Head, Options, ThreadNames};
 use strata_ctf::read::{Selection, TimeRange};
 use strata_session::stop::Stop;
@@ -244,14 +244,14 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     let mut written = Ok(());
     let summary = pipeline::run(&job, &mut |output| {
         match output {
-            Output::Text(text) => {
+            PipelineOutput::Text(text) => {
                 if let Err(error) = target.write(text) {
                     written = Err(error);
                     return ControlFlow::Break(());
                 }
             }
-            Output::Remark(remark) => speaker.remark(remark),
-            Output::Read(bytes) => speaker.progress(bytes),
+            PipelineOutput::Remark(remark) => speaker.remark(remark),
+            PipelineOutput::Read(bytes) => speaker.progress(bytes),
         }
         ControlFlow::Continue(())
     });

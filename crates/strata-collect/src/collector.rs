@@ -2,20 +2,20 @@
 
 use crate::error::Error;
 use crate::kinds::Kinds;
-use crate::sink::{Body, Sink, Written};
+use crate::sink::{Body, Sink, WrittenTrace};
 use crate::stats::StreamStats;
 use crate::streams::Streams;
-use crate::track::{Plan, Track};
+use crate::track::{PacketWriting, StreamTrack};
 use std::time::Duration;
 use std::{fmt, thread};
 use strata_ctf::packet::Header;
 use strata_ctf::walk::Walker;
 use strata_model::{ByteOrder, LossMode, StreamClass, Uuid};
-use strata_ring::{Channel, Counters, Info, Packet, Poll, Publish, Seen, Stream};
+use strata_ring::{Channel, Counters, Info, Packet, Poll, Publish, SeenPacket, Stream};
 
 /// Which trace a channel's packets belong to.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct TraceIdentity {
     /// The trace's.
     pub uuid: Uuid,
     /// Id of the stream class in the metadata.
@@ -24,7 +24,7 @@ pub struct Identity {
 
 /// How it stands with who writes to the channel, at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Producer {
+pub enum ProducerState {
     /// It lives; its tracepoints were switched off.
     Alive,
     /// It is dead, and so is everybody else who wrote.
@@ -43,9 +43,9 @@ fn is_full(error: &Error) -> bool {
 }
 
 /// Who knows the event record classes; see [`Collector::set_classes`].
-pub(crate) struct Classes(pub(crate) Box<dyn FnMut() -> Option<StreamClass> + Send>);
+pub(crate) struct ClassTeller(pub(crate) Box<dyn FnMut() -> Option<StreamClass> + Send>);
 
-impl fmt::Debug for Classes {
+impl fmt::Debug for ClassTeller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Classes")
     }
@@ -58,12 +58,12 @@ impl fmt::Debug for Classes {
 #[derive(Debug)]
 pub struct Collector {
     sink: Box<dyn Sink>,
-    identity: Identity,
+    identity: TraceIdentity,
     streams: Streams,
     described: bool,
     /// Metadata that there was no room for.
     untold: Option<String>,
-    classes: Option<Classes>,
+    classes: Option<ClassTeller>,
     kinds: Option<Kinds>,
     /// See [`Collector::span_from`].
     span: Option<(u64, u64)>,
@@ -80,13 +80,13 @@ pub(crate) fn now_ns() -> u64 {
 impl Collector {
     /// A collector of `channel` into `sink`. Nothing is read or written yet.
     #[must_use]
-    pub fn new(sink: Box<dyn Sink>, channel: Channel, identity: Identity) -> Self {
+    pub fn new(sink: Box<dyn Sink>, channel: Channel, identity: TraceIdentity) -> Self {
         Self::of(sink, Streams::new(channel), identity)
     }
 
     /// The same, of streams that others may have read up to a place: it goes on there.
     #[must_use]
-    pub fn of(sink: Box<dyn Sink>, streams: Streams, identity: Identity) -> Self {
+    pub fn of(sink: Box<dyn Sink>, streams: Streams, identity: TraceIdentity) -> Self {
         Self {
             sink,
             identity,
@@ -107,12 +107,12 @@ impl Collector {
 
     /// The trace, to which nothing comes any more, and the streams, of which the rest may go to another one.
     #[must_use]
-    pub fn into_parts(self) -> (Written, Streams) {
+    pub fn into_parts(self) -> (WrittenTrace, Streams) {
         let Self { sink, mut streams, .. } = self;
         let mut counts = streams.counts_of_trace();
         counts.metadata_bytes = sink.metadata_bytes();
         streams.cut();
-        (Written { sink, counts }, streams)
+        (WrittenTrace { sink, counts }, streams)
     }
 
     /// Has every stream that gets a packet span the whole recording, from here to [`Collector::finish`], by an
@@ -200,7 +200,7 @@ impl Collector {
     /// may be in the packet. What is behind the first record that is of no class, or not all there, is
     /// left out of the file, and the packet counts as damaged.
     pub fn set_classes(&mut self, classes: impl FnMut() -> Option<StreamClass> + Send + 'static) {
-        self.classes = Some(Classes(Box::new(classes)));
+        self.classes = Some(ClassTeller(Box::new(classes)));
     }
 
     /// Tells the sink where the records lie.
@@ -259,7 +259,7 @@ impl Collector {
         &mut self,
         number: u32,
         describe: &mut dyn FnMut() -> Option<String>,
-        act: impl FnOnce(&mut Stream<'_>, &mut Writer<'_>) -> Result<(), Error>,
+        act: impl FnOnce(&mut Stream<'_>, &mut StreamWriting<'_>) -> Result<(), Error>,
     ) -> Result<u64, Error> {
         let track = &mut self.streams.tracks[number as usize];
         let mut stream = match self.streams.channel.stream(number) {
@@ -271,7 +271,7 @@ impl Collector {
                 return Ok(0);
             }
         };
-        let mut writer = Writer {
+        let mut writer = StreamWriting {
             sink: &mut *self.sink,
             identity: &self.identity,
             described: &mut self.described,
@@ -387,15 +387,15 @@ impl Collector {
     /// As [`Collector::poll`]; [`Error::Gone`]: the folder was removed.
     pub fn finish(
         &mut self,
-        producer: Producer,
+        producer: ProducerState,
         describe: &mut dyn FnMut() -> Option<String>,
     ) -> Result<(), Error> {
         self.poll(describe)?;
-        if producer == Producer::Alive {
+        if producer == ProducerState::Alive {
             self.finish_alive(describe)?;
         }
         for stream in 0..self.streams.channel.nr_streams() {
-            if producer == Producer::Dead || self.streams.backlog(stream) > 0 {
+            if producer == ProducerState::Dead || self.streams.backlog(stream) > 0 {
                 self.rest(stream, describe)?;
             }
             self.sign_off(stream, describe)?;
@@ -412,7 +412,7 @@ impl Collector {
     pub fn complete(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<(), Error> {
         self.flush(describe)?;
         // What says that the files end now has no record: of one that was begun before, the rest is still to come.
-        let times: Vec<_> = self.streams.tracks.iter().map(Track::last_times).collect();
+        let times: Vec<_> = self.streams.tracks.iter().map(StreamTrack::last_times).collect();
         let done = (0..self.streams.channel.nr_streams())
             .try_for_each(|stream| self.sign_off(stream, describe))
             .and_then(|()| self.span_to_end(describe));
@@ -424,7 +424,7 @@ impl Collector {
     /// Last packets end with the recording, if streams are to span it.
     fn span_to_end(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<(), Error> {
         let Some((begin, _)) = self.span else { return Ok(()) };
-        let end = self.streams.tracks.iter().map(Track::end).fold(now_ns(), u64::max);
+        let end = self.streams.tracks.iter().map(StreamTrack::end).fold(now_ns(), u64::max);
         self.span = Some((begin, end));
         for stream in 0..self.streams.channel.nr_streams() {
             self.on_stream(stream, describe, |_, writer| writer.end_at(end))?;
@@ -450,7 +450,7 @@ impl Collector {
         describe: &mut dyn FnMut() -> Option<String>,
     ) -> Result<(), Error> {
         let limit = self.streams.channel.nr_subbufs() + 1;
-        let rest = |stream: &mut Stream<'_>, writer: &mut Writer<'_>| {
+        let rest = |stream: &mut Stream<'_>, writer: &mut StreamWriting<'_>| {
             let mut unpublished_bytes = 0u64;
             for _ in 0..limit {
                 match stream.rest() {
@@ -547,19 +547,19 @@ fn tell(
 }
 
 /// What writing the packets of one stream needs.
-pub(crate) struct Writer<'w> {
+pub(crate) struct StreamWriting<'w> {
     pub(crate) sink: &'w mut dyn Sink,
-    pub(crate) identity: &'w Identity,
+    pub(crate) identity: &'w TraceIdentity,
     pub(crate) described: &'w mut bool,
     pub(crate) untold: &'w mut Option<String>,
     pub(crate) describe: &'w mut dyn FnMut() -> Option<String>,
-    pub(crate) classes: Option<&'w mut Classes>,
+    pub(crate) classes: Option<&'w mut ClassTeller>,
     pub(crate) kinds: Option<&'w mut Kinds>,
-    pub(crate) track: &'w mut Track,
+    pub(crate) track: &'w mut StreamTrack,
     pub(crate) packets: u64,
 }
 
-impl Writer<'_> {
+impl StreamWriting<'_> {
     /// Writes what is new of a packet that was copied: `bytes` is all of it. `whole`: no more of it will come.
     pub(crate) fn copied(
         &mut self,
@@ -589,7 +589,7 @@ impl Writer<'_> {
 
     /// Writes a packet that its producer may overwrite meanwhile, straight from shared memory. `false`: it must be
     /// copied, or is gone; nothing is written then.
-    pub(crate) fn seen(&mut self, seen: &Seen<'_>) -> Result<bool, Error> {
+    pub(crate) fn seen(&mut self, seen: &SeenPacket<'_>) -> Result<bool, Error> {
         let packet = seen.packet();
         let plan = self.track.plan(packet.info(), true, || packet.counters(), now_ns);
         // What is wrong with it is said of the copy.
@@ -682,7 +682,7 @@ impl Writer<'_> {
     }
 
     /// Asks for new metadata, if anything is to be written.
-    fn describe(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn describe(&mut self, plan: &PacketWriting) -> Result<(), Error> {
         if plan.body_bytes > 0 {
             if let Some(text) = (self.describe)() {
                 *self.untold = Some(text);
@@ -707,7 +707,7 @@ impl Writer<'_> {
     /// a copy: what was counted is what is written.
     fn count(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut PacketWriting,
         info: &Info,
         copy: impl FnOnce(&mut Vec<u8>) -> bool,
     ) -> Option<Vec<u8>> {
@@ -733,7 +733,7 @@ impl Writer<'_> {
     }
 
     /// Carries `plan` out, of which these are the records.
-    fn write(&mut self, plan: Plan, body: &Body<'_>) -> Result<(), Error> {
+    fn write(&mut self, plan: PacketWriting, body: &Body<'_>) -> Result<(), Error> {
         let cpu = self.track.stats.cpu;
         if plan.body_bytes == 0 {
             self.track.written(plan, false, self.sink.stream_bytes(cpu));

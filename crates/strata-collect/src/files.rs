@@ -47,16 +47,16 @@ pub(crate) struct StreamFile {
     /// Its size: whole packets \[byte\].
     bytes: u64,
     /// `None`: there is no file yet.
-    last: Option<Last>,
+    last: Option<LastInFile>,
     /// The one before it, of a file that is gathered.
-    before: Option<Last>,
+    before: Option<LastInFile>,
     /// See [`Files::gathered`].
     is_gathered: bool,
 }
 
 /// The last packet of a file.
 #[derive(Clone, Copy, Debug)]
-struct Last {
+struct LastInFile {
     /// Its sizes are not kept up to date.
     header: Header,
     /// Where it begins \[byte\].
@@ -127,7 +127,7 @@ impl StreamFile {
         match done {
             Ok(()) => {
                 self.bytes = bytes;
-                self.last = Some(Last { header, at: 0, next });
+                self.last = Some(LastInFile { header, at: 0, next });
             }
             Err(_) => {
                 // The error that matters is the one above.
@@ -148,7 +148,7 @@ impl StreamFile {
         let bytes = round_up(header.content_bits / 8, ALIGN);
         let header = Header { packet_bits: bytes * 8, ..header };
         write(fd.as_fd(), at, &header.encode())?;
-        self.before = self.last.replace(Last { header, at, next: at + bytes });
+        self.before = self.last.replace(LastInFile { header, at, next: at + bytes });
         self.bytes = at + bytes;
         Ok(())
     }
@@ -191,7 +191,7 @@ impl StreamFile {
     fn append_behind(
         &mut self,
         fd: &OwnedFd,
-        last: Last,
+        last: LastInFile,
         header: Header,
         write: impl FnOnce(BorrowedFd<'_>, u64, &[u8]) -> io::Result<u64>,
     ) -> io::Result<()> {
@@ -212,7 +212,7 @@ impl StreamFile {
         let header = Header { packet_bits: (self.bytes - at) * 8, ..header };
         write(fd.as_fd(), at, &header.encode())?;
         set_packet_bytes(fd, &last, at - last.at)?;
-        self.last = Some(Last { header, at, next });
+        self.last = Some(LastInFile { header, at, next });
         Ok(())
     }
 
@@ -366,7 +366,7 @@ fn keep_sigxfsz_away() {
 }
 
 /// One word in one page: before or after, for whoever reads it.
-fn set_packet_bytes(fd: &OwnedFd, last: &Last, bytes: u64) -> io::Result<()> {
+fn set_packet_bytes(fd: &OwnedFd, last: &LastInFile, bytes: u64) -> io::Result<()> {
     let at = last.at + PACKET_BITS_OFFSET;
     strata_ring::write_both(fd.as_fd(), at, &(bytes * 8).to_ne_bytes(), &[]).map(|_| ())
 }
@@ -493,7 +493,7 @@ mod tests {
 
     #[test]
     fn end_mark_of_a_folder_is_read_as_running_and_then_as_it_ended() {
-        use strata_ctf::read::{End, Reader};
+        use strata_ctf::read::{Reader, RecordingEnd};
         let directory = folder("mark");
         // As the environment says that there is one.
         let text = std::fs::read_to_string(directory.path().join("metadata")).unwrap();
@@ -505,15 +505,15 @@ mod tests {
             let [end] = reader.ends() else { panic!("{:?}", reader.ends()) };
             (end.end.clone(), end.is_complete())
         };
-        assert_eq!(end(), (End::Absent, false));
+        assert_eq!(end(), (RecordingEnd::Absent, false));
         directory.begin().unwrap();
         let mut file = StreamFile::new("s_0".into(), false);
         append(&mut file, &directory, 0, 3);
-        assert_eq!(end(), (End::Running, true));
+        assert_eq!(end(), (RecordingEnd::Running, true));
         let losses = Losses { unwritten: 7, ..Losses::default() };
         directory.end(Ending::NoSpace, losses).unwrap();
         let mark = EndMark { ending: Ending::NoSpace, losses, files: 1, bytes: 4096 };
-        assert_eq!(end(), (End::Marked(mark), false));
+        assert_eq!(end(), (RecordingEnd::Marked(mark), false));
         directory.end(Ending::Ended, Losses::default()).unwrap();
         assert!(end().1);
         check(&directory, 1, 3);

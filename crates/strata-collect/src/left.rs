@@ -30,7 +30,7 @@ const AROUND: u64 = 2 * 4096;
 
 /// Files that may have records of a channel.
 #[derive(Clone, Debug)]
-pub struct Left {
+pub struct LeftFiles {
     /// Folders of traces, the last one first.
     pub folders: Vec<PathBuf>,
     /// What files are called, before the number of their CPU.
@@ -54,7 +54,7 @@ pub struct LastPacket {
 
 /// So much of a packet is in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Passed {
+pub(crate) struct PassedBytes {
     /// Of its records \[byte\].
     pub(crate) bytes: u64,
     pub(crate) records: u64,
@@ -64,16 +64,17 @@ pub(crate) struct Passed {
 
 /// What may still be done to find out.
 #[derive(Clone, Copy, Debug)]
-struct Budget {
+struct SearchBudget {
     read: u64,
     compared: u64,
     is_over: bool,
 }
 
-impl Budget {
-    const NEW: Budget = Budget { read: READ_MAX, compared: COMPARED_MAX, is_over: false };
+impl SearchBudget {
+    const NEW: SearchBudget =
+        SearchBudget { read: READ_MAX, compared: COMPARED_MAX, is_over: false };
 
-    fn may(&mut self, what: fn(&mut Budget) -> &mut u64, bytes: u64) -> bool {
+    fn may(&mut self, what: fn(&mut SearchBudget) -> &mut u64, bytes: u64) -> bool {
         let left = what(self).checked_sub(bytes);
         match left {
             Some(left) => *what(self) = left,
@@ -101,19 +102,19 @@ impl Budget {
 }
 
 /// A packet in a file: where it is, and its header.
-type At = (u64, Header);
+type PacketInFile = (u64, Header);
 
 /// Where its records are, and their size \[byte\].
-fn body((at, header): &At) -> (u64, u64) {
+fn body((at, header): &PacketInFile) -> (u64, u64) {
     (at + HEADER_BYTES as u64, header.content_bits / 8 - HEADER_BYTES as u64)
 }
 
-fn end((at, header): &At) -> u64 {
+fn end((at, header): &PacketInFile) -> u64 {
     at + header.packet_bits / 8
 }
 
 /// The header at the begin of these bytes, which are at this place of a file of so many, if it is one.
-fn header_at(bytes: &[u8], at: u64, of: u64) -> Option<At> {
+fn header_at(bytes: &[u8], at: u64, of: u64) -> Option<PacketInFile> {
     let header = Header::decode(bytes.first_chunk()?)?;
     let (content, packet) = (header.content_bits / 8, header.packet_bits / 8);
     let is_packet = (HEADER_BYTES as u64..=packet).contains(&content)
@@ -128,13 +129,13 @@ impl LastPacket {
     /// # Errors
     /// What the system says.
     pub fn read(path: &Path, subbuf_bytes: u64) -> io::Result<Option<LastPacket>> {
-        LastPacket::read_within(path, subbuf_bytes, &mut { Budget::NEW })
+        LastPacket::read_within(path, subbuf_bytes, &mut { SearchBudget::NEW })
     }
 
     fn read_within(
         path: &Path,
         subbuf_bytes: u64,
-        budget: &mut Budget,
+        budget: &mut SearchBudget,
     ) -> io::Result<Option<LastPacket>> {
         // Whatever is there by now: through no link, and nobody waits for the other end of a pipe.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -157,7 +158,7 @@ impl LastPacket {
         file: &File,
         bytes: u64,
         subbuf_bytes: u64,
-        budget: &mut Budget,
+        budget: &mut SearchBudget,
     ) -> io::Result<Option<LastPacket>> {
         let most = subbuf_bytes.saturating_add(AROUND).min(bytes);
         let from = (bytes - most).next_multiple_of(ALIGN);
@@ -167,7 +168,7 @@ impl LastPacket {
         };
         // What all packets of the file begin with: magic, the trace, the class, the stream.
         let (mark, _) = first.split_at(32);
-        let mut by_end: HashMap<u64, At> = HashMap::new();
+        let mut by_end: HashMap<u64, PacketInFile> = HashMap::new();
         for at in (0..tail.len()).step_by(ALIGN as usize) {
             let is_one = tail[at..].starts_with(mark);
             let found = is_one.then(|| header_at(&tail[at..], from + at as u64, bytes));
@@ -176,7 +177,7 @@ impl LastPacket {
                 by_end.entry(end(&found)).or_insert(found);
             }
         }
-        let records = |found: &At| {
+        let records = |found: &PacketInFile| {
             let (at, bytes) = body(found);
             let at = (at - from) as usize;
             tail.get(at..at + bytes.min(subbuf_bytes) as usize).map(<[u8]>::to_vec)
@@ -209,7 +210,7 @@ impl LastPacket {
         file: &File,
         bytes: u64,
         subbuf_bytes: u64,
-        budget: &mut Budget,
+        budget: &mut SearchBudget,
     ) -> io::Result<Option<LastPacket>> {
         let (mut at, mut last, mut with_records) = (0, None, None);
         let (mut block, mut from) = (Vec::new(), 0u64);
@@ -251,14 +252,14 @@ impl LastPacket {
         &self,
         walker: &Walker,
         (begin, packet): (u64, &[u8]),
-        budget: &mut Budget,
-    ) -> Option<Passed> {
+        budget: &mut SearchBudget,
+    ) -> Option<PassedBytes> {
         // Of a packet before it, all is earlier.
         if self.records.is_empty() || self.is_before(begin) {
             return None;
         }
         let passed = |bytes: usize, records| {
-            Some(Passed { bytes: bytes as u64, records, times: self.times })
+            Some(PassedBytes { bytes: bytes as u64, records, times: self.times })
         };
         if let Some(bytes) = self.pieces(begin, packet, budget) {
             return passed(bytes, walker.count(&packet[..bytes]).ok()?);
@@ -281,7 +282,7 @@ impl LastPacket {
 
     /// Where pieces of a packet end that are all here: one behind the other they are its begin, and the first one begins
     /// when it does. Records that are alike, of a clock that had not gone on, are told apart so.
-    fn pieces(&self, begin: u64, packet: &[u8], budget: &mut Budget) -> Option<usize> {
+    fn pieces(&self, begin: u64, packet: &[u8], budget: &mut SearchBudget) -> Option<usize> {
         let all = std::iter::once((self.times.0, &self.records))
             .chain(self.before.iter().map(|(begin, records)| (*begin, records)));
         let all: Vec<_> = all.take_while(|(at, _)| *at >= begin).collect();
@@ -307,24 +308,24 @@ impl LastPacket {
 }
 
 /// Looks for packets of a channel in files.
-pub(crate) struct Search<'a> {
-    left: &'a Left,
+pub(crate) struct LeftSearch<'a> {
+    left: &'a LeftFiles,
     walker: Walker,
     subbuf_bytes: u64,
-    budget: Budget,
+    budget: SearchBudget,
 }
 
-impl Left {
+impl LeftFiles {
     /// `None`: its classes cannot be.
-    pub(crate) fn search(&self, subbuf_bytes: u64) -> Option<Search<'_>> {
+    pub(crate) fn search(&self, subbuf_bytes: u64) -> Option<LeftSearch<'_>> {
         let walker = Walker::new(&self.class, ByteOrder::NATIVE).ok()?;
-        Some(Search { left: self, walker, subbuf_bytes, budget: Budget::NEW })
+        Some(LeftSearch { left: self, walker, subbuf_bytes, budget: SearchBudget::NEW })
     }
 }
 
-impl Search<'_> {
+impl LeftSearch<'_> {
     /// What is in a stream's files of a packet that begins then \[ns\] and has these records: that of its last piece.
-    pub(crate) fn passed(&mut self, stream: u32, packet: (u64, &[u8])) -> Option<Passed> {
+    pub(crate) fn passed(&mut self, stream: u32, packet: (u64, &[u8])) -> Option<PassedBytes> {
         let file = format!("{}_{stream}", self.left.name);
         // Of traces of one name, what was written before what is too early already is earlier still.
         let mut too_early = HashSet::new();
@@ -431,9 +432,10 @@ mod tests {
             let found = LastPacket::read(&path, 4096).unwrap();
             let file = File::open(&path).unwrap();
             let from_begin =
-                LastPacket::from_begin(&file, bytes.len() as u64, 4096, &mut { Budget::NEW });
+                LastPacket::from_begin(&file, bytes.len() as u64, 4096, &mut { SearchBudget::NEW });
             let is_whole = bytes.len() % ALIGN as usize == 0 && bytes.len() < 4096;
-            let at_end = LastPacket::at_end(&file, bytes.len() as u64, 4096, &mut { Budget::NEW });
+            let at_end =
+                LastPacket::at_end(&file, bytes.len() as u64, 4096, &mut { SearchBudget::NEW });
             assert_eq!(at_end.is_ok_and(|last| last.is_some()), is_whole && !bytes.is_empty());
             let of = |last: LastPacket| (last.discarded, last.times.0, last.records);
             let found = found.map(of);
@@ -472,16 +474,17 @@ mod tests {
         let body = records(&[(5, 1)]);
         let bytes = packet((5, 5), 0, &body, 20_000).repeat(2000);
         let path = scratch.write("t", &bytes).join("channel0_0");
-        let mut budget = Budget { read: 64 << 10, ..Budget::NEW };
+        let mut budget = SearchBudget { read: 64 << 10, ..SearchBudget::NEW };
         let last = LastPacket::read_within(&path, 16 << 10, &mut budget).unwrap().unwrap();
         assert_eq!((last.records, budget.is_over), (body, false));
         // Its end is none that is known: from its begin it is too much.
         let path = scratch.write("t", &[&bytes[..], &[1; 9]].concat()).join("channel0_0");
-        let mut budget = Budget { read: 1 << 20, ..Budget::NEW };
+        let mut budget = SearchBudget { read: 1 << 20, ..SearchBudget::NEW };
         assert_eq!(LastPacket::read_within(&path, 16 << 10, &mut budget).unwrap(), None);
         assert!(budget.is_over);
         // So it is for all streams and folders together, and that is said.
-        let left = Left { folders: vec![scratch.0.join("t")], name: "channel0", class: class() };
+        let left =
+            LeftFiles { folders: vec![scratch.0.join("t")], name: "channel0", class: class() };
         let mut search = left.search(16 << 10).unwrap();
         let sought = (5, &records(&[(5, 1), (6, 2)])[..]);
         assert_eq!(search.passed(0, sought).map(|passed| passed.records), Some(1));
@@ -500,11 +503,11 @@ mod tests {
         let piece = packet((5, 6), 0, &body, 0);
         let find = |folders: &[(&str, &[u8])]| {
             let folders = folders.iter().map(|(name, bytes)| scratch.write(name, bytes)).collect();
-            let left = Left { folders, name: "channel0", class: class() };
+            let left = LeftFiles { folders, name: "channel0", class: class() };
             let packet = [&body[..], &records(&[(7, 3)])].concat();
             left.search(4096).unwrap().passed(0, (5, &packet))
         };
-        let passed = Some(Passed { bytes: 24, records: 2, times: (5, 6) });
+        let passed = Some(PassedBytes { bytes: 24, records: 2, times: (5, 6) });
         assert_eq!(find(&[("b/shop-7", &piece)]), passed);
         assert_eq!(find(&[("b/shop-7", &early), ("a/shop-7", &piece)]), None);
         assert_eq!(find(&[("b/shop-7-2", &early), ("a/shop-7", &piece)]), passed);
@@ -523,7 +526,7 @@ mod tests {
                 packet(*times, 0, body, bytes.next_multiple_of(ALIGN as usize) - bytes)
             };
             let bytes: Vec<u8> = pieces.iter().flat_map(piece).collect();
-            let left = Left {
+            let left = LeftFiles {
                 folders: vec![scratch.write("t", &bytes)],
                 name: "channel0",
                 class: class(),

@@ -13,9 +13,9 @@ use crate::collector::{now_ns, Collector};
 use crate::error::Error;
 use crate::kinds::Kinds;
 use crate::output::Output;
-use crate::sink::Written;
-use crate::snapshot::{self, Held, Span};
-use crate::source::{Finish, Monitor, Opened, Source};
+use crate::sink::WrittenTrace;
+use crate::snapshot::{self, HeldTrace, SnapshotSpan};
+use crate::source::{Finish, Monitor, OpenedTrace, Source};
 use crate::stats::{counts_of, held_of, StreamStats};
 use crate::streams::Streams;
 
@@ -28,11 +28,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(20);
 const COUNT_PERIOD: Duration = Duration::from_millis(100);
 
 /// What a pump is told.
-pub enum Order<S> {
+pub enum PumpOrder<S> {
     /// Take packets of this source, too.
     Take(Arrival<S>),
     /// Make traces in this output for what is held, and hand over what is to be written to them.
-    Snapshot(Arc<Mutex<dyn Output>>, Span, Sender<Result<Vec<Held>, Error>>),
+    Snapshot(Arc<Mutex<dyn Output>>, SnapshotSpan, Sender<Result<Vec<HeldTrace>, Error>>),
     /// Write what is published. Complete the traces that this output does not write to any more, and go on in others;
     /// hand over what is still to be done with them.
     Rotate(Arc<Mutex<dyn Output>>, Sender<Vec<Finish>>),
@@ -109,7 +109,7 @@ struct Pumped<S> {
 /// The pump's state.
 pub struct Pump<'a, S> {
     monitor: &'a dyn Monitor,
-    orders: Receiver<Order<S>>,
+    orders: Receiver<PumpOrder<S>>,
     sources: Vec<Pumped<S>>,
     keep: Keep,
     next_flush: Option<Instant>,
@@ -125,7 +125,11 @@ pub struct Pump<'a, S> {
 impl<'a, S: Source> Pump<'a, S> {
     /// A pump that does what comes by `orders`.
     #[must_use]
-    pub fn new(orders: Receiver<Order<S>>, monitor: &'a dyn Monitor, keep: Keep) -> Pump<'a, S> {
+    pub fn new(
+        orders: Receiver<PumpOrder<S>>,
+        monitor: &'a dyn Monitor,
+        keep: Keep,
+    ) -> Pump<'a, S> {
         let now = Instant::now();
         let next_flush = match keep {
             Keep::Write { flush } if !flush.is_zero() => Some(now + flush),
@@ -200,16 +204,16 @@ impl<'a, S: Source> Pump<'a, S> {
         }
     }
 
-    fn obey(&mut self, order: Order<S>) {
+    fn obey(&mut self, order: PumpOrder<S>) {
         match order {
-            Order::Take(arrival) => self.add(arrival),
-            Order::Snapshot(output, span, reply) => {
+            PumpOrder::Take(arrival) => self.add(arrival),
+            PumpOrder::Snapshot(output, span, reply) => {
                 let sources = self.sources.iter_mut();
                 let held = sources.filter_map(|one| one.snapshot(&output, span).transpose());
                 // Who asked may have gone.
                 let _ = reply.send(held.collect());
             }
-            Order::Rotate(output, reply) => {
+            PumpOrder::Rotate(output, reply) => {
                 // Who asked may have gone: what is to be done with a trace is done all the same.
                 if let Err(left) = reply.send(self.rotate(&output)) {
                     left.0.into_iter().for_each(|finish| finish());
@@ -527,7 +531,7 @@ impl<S: Source> Pumped<S> {
     }
 
     /// Lets go of the trace, if there is one. The streams stay.
-    fn leave(&mut self) -> Option<Written> {
+    fn leave(&mut self) -> Option<WrittenTrace> {
         match std::mem::replace(&mut self.output, SourceOutput::Closed) {
             SourceOutput::Open(collector) => {
                 self.begins = None;
@@ -566,7 +570,11 @@ impl<S: Source> Pumped<S> {
     }
 
     /// Makes a trace of its own for what it holds; `None`: that is nothing.
-    fn snapshot(&mut self, output: &Mutex<dyn Output>, span: Span) -> Result<Option<Held>, Error> {
+    fn snapshot(
+        &mut self,
+        output: &Mutex<dyn Output>,
+        span: SnapshotSpan,
+    ) -> Result<Option<HeldTrace>, Error> {
         let SourceOutput::Idle(streams) = &mut self.output else { return Ok(None) };
         if !self.is_held || !streams.has_something() {
             return Ok(None);
@@ -605,7 +613,7 @@ impl<S: Source> Pumped<S> {
         else {
             return Ok(());
         };
-        let Opened { sink, identity, classes, kinds, span_from, .. } = opened;
+        let OpenedTrace { sink, identity, classes, kinds, span_from, .. } = opened;
         let mut collector = Box::new(Collector::of(sink, *streams, identity));
         collector.set_classes(classes);
         if let Some(begin) = span_from {

@@ -38,7 +38,7 @@ impl Body<'_> {
 
 /// A trace to which nothing comes any more, and what is in it.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenTrace {
     /// To be ended.
     pub sink: Box<dyn Sink>,
     /// What was discarded is not in it: that is told of a source's traces together.

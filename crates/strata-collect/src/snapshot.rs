@@ -12,41 +12,41 @@ use strata_ctf::walk::Walker;
 use strata_model::{ByteOrder, Counts};
 use strata_ring::{Info, Order, Publish, View};
 
-use crate::collector::{now_ns, Classes as Kept, Writer};
+use crate::collector::{now_ns, ClassTeller, StreamWriting};
 use crate::error::Error;
-use crate::source::{Before, Opened, Source};
+use crate::source::{OpenedTrace, Source, WriteBefore};
 use crate::stats::counts_of;
-use crate::track::Track;
+use crate::track::StreamTrack;
 
 /// So often a stream is walked through whose packets were all overwritten before they were copied.
 const WALKS: usize = 100;
 
 /// From when to when records are in a snapshot, by the traces' clock \[ns\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct SnapshotSpan {
     /// Packets that end before this are left out.
     pub from: u64,
     /// Records that are later than this are left out.
     pub until: u64,
 }
 
-impl Span {
+impl SnapshotSpan {
     /// Up to now; `last`: so much of it \[ns\].
     #[must_use]
-    pub fn until_now(last: Option<u64>) -> Span {
+    pub fn until_now(last: Option<u64>) -> SnapshotSpan {
         let until = now_ns();
-        Span { from: last.map_or(0, |last| until.saturating_sub(last)), until }
+        SnapshotSpan { from: last.map_or(0, |last| until.saturating_sub(last)), until }
     }
 }
 
-/// What one source holds, and its trace, which is described: to be written by [`Held::write`].
-pub struct Held {
-    opened: Opened,
+/// What one source holds, and its trace, which is described: to be written by [`HeldTrace::write`].
+pub struct HeldTrace {
+    opened: OpenedTrace,
     view: View,
-    before: Option<Before>,
+    before: Option<WriteBefore>,
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for HeldTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").field("path", &self.opened.sink.path()).finish_non_exhaustive()
     }
@@ -56,33 +56,33 @@ impl fmt::Debug for Held {
 pub(crate) fn begin<S: Source>(
     source: &mut S,
     view: View,
-    mut opened: Opened,
-) -> Result<Held, Error> {
-    let Opened { sink, kinds, metadata, .. } = &mut opened;
+    mut opened: OpenedTrace,
+) -> Result<HeldTrace, Error> {
+    let OpenedTrace { sink, kinds, metadata, .. } = &mut opened;
     sink.set_metadata(kinds.as_ref().map_or(metadata, |kinds| kinds.text()))?;
     if let Some(kinds) = kinds {
         kinds.set_written();
     }
     let before = source.begin_snapshot(&mut **sink)?;
-    Ok(Held { opened, view, before })
+    Ok(HeldTrace { opened, view, before })
 }
 
-impl Held {
+impl HeldTrace {
     /// Writes it, while its producers go on. Returns the counts of that trace.
     ///
     /// # Errors
     /// What the system says; a part is written then, and can be read.
-    pub fn write(self, span: Span) -> Result<Counts, Error> {
-        let Held { opened, mut view, before } = self;
-        let Opened { mut sink, identity, classes, mut kinds, mut grown, .. } = opened;
+    pub fn write(self, span: SnapshotSpan) -> Result<Counts, Error> {
+        let HeldTrace { opened, mut view, before } = self;
+        let OpenedTrace { mut sink, identity, classes, mut kinds, mut grown, .. } = opened;
         let (streams, subbuf_bytes) = (view.nr_streams(), view.subbuf_bytes());
         let outside = view.publish() == Publish::ByCommit;
-        let (mut classes, mut stats, mut buffer) = (Kept(classes), Vec::new(), Vec::new());
+        let (mut classes, mut stats, mut buffer) = (ClassTeller(classes), Vec::new(), Vec::new());
         let mut failed = None;
         for number in 0..streams {
-            let mut track = Track::of_snapshot(number, subbuf_bytes, outside);
+            let mut track = StreamTrack::of_snapshot(number, subbuf_bytes, outside);
             let mut described = true;
-            let mut writer = Writer {
+            let mut writer = StreamWriting {
                 sink: &mut *sink,
                 identity: &identity,
                 described: &mut described,
@@ -131,8 +131,8 @@ impl Held {
 fn walk(
     view: &mut View,
     number: u32,
-    mut span: Span,
-    writer: &mut Writer<'_>,
+    mut span: SnapshotSpan,
+    writer: &mut StreamWriting<'_>,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Error> {
     for _ in 0..WALKS {
@@ -151,8 +151,8 @@ fn walk(
 fn walk_once(
     view: &mut View,
     number: u32,
-    span: Span,
-    writer: &mut Writer<'_>,
+    span: SnapshotSpan,
+    writer: &mut StreamWriting<'_>,
     buffer: &mut Vec<u8>,
 ) -> Result<bool, Error> {
     let (mut walk, counters) = match view.walk(number, Order::OldestFirst) {
@@ -204,7 +204,7 @@ fn walk_once(
 }
 
 /// Leaves out the records that are later than `until`. Returns whether there were any: later packets have only such.
-fn cut(info: &mut Info, buffer: &mut Vec<u8>, until: u64, writer: &mut Writer<'_>) -> bool {
+fn cut(info: &mut Info, buffer: &mut Vec<u8>, until: u64, writer: &mut StreamWriting<'_>) -> bool {
     if info.timestamp_end.is_some_and(|end| end <= until) {
         return false;
     }
@@ -235,7 +235,7 @@ fn cut(info: &mut Info, buffer: &mut Vec<u8>, until: u64, writer: &mut Writer<'_
 }
 
 /// Whether the channel holds anything that would be in the snapshot.
-pub(crate) fn has_any(view: &mut View, span: Span) -> bool {
+pub(crate) fn has_any(view: &mut View, span: SnapshotSpan) -> bool {
     let mut buffer = Vec::new();
     (0..view.nr_streams()).any(|number| {
         let Ok((mut walk, counters)) = view.walk(number, Order::NewestFirst) else { return true };

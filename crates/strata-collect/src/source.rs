@@ -2,33 +2,33 @@
 
 use strata_model::{Counts, StreamClass, StreamLoss};
 
-use crate::collector::{Collector, Identity, Producer};
+use crate::collector::{Collector, ProducerState, TraceIdentity};
 use crate::error::Error;
 use crate::kinds::Kinds;
-use crate::left::Left;
+use crate::left::LeftFiles;
 use crate::output::Output;
-use crate::sink::{Sink, Written};
+use crate::sink::{Sink, WrittenTrace};
 
 /// Tells the event record classes of a stream; see [`Collector::set_classes`].
-pub type Classes = Box<dyn FnMut() -> Option<StreamClass> + Send>;
+pub type TellClasses = Box<dyn FnMut() -> Option<StreamClass> + Send>;
 
 /// Tells new metadata, if they are not what they were; from any thread.
 pub type Grown = Box<dyn FnMut() -> Option<String> + Send>;
 
 /// Adds to a snapshot whose packets are written what was before the first of them, of this time \[ns\].
-pub type Before = Box<dyn FnOnce(&mut dyn Sink, u64) -> Result<(), Error> + Send>;
+pub type WriteBefore = Box<dyn FnOnce(&mut dyn Sink, u64) -> Result<(), Error> + Send>;
 
 /// What is still to be done with a trace that is complete, by whoever has the time.
 pub type Finish = Box<dyn FnOnce() + Send>;
 
 /// A trace that can be written to.
-pub struct Opened {
+pub struct OpenedTrace {
     /// Where it goes.
     pub sink: Box<dyn Sink>,
     /// Which trace it is.
-    pub identity: Identity,
+    pub identity: TraceIdentity,
     /// See [`Collector::set_classes`].
-    pub classes: Classes,
+    pub classes: TellClasses,
     /// What describes it; of a recording that has no `kinds`, empty: [`Source::describe`] is asked.
     pub metadata: String,
     /// Metadata that grow with the kinds that happen ([`Collector::describe_kinds`]), instead.
@@ -43,7 +43,7 @@ pub struct Opened {
 pub trait Source: Send {
     /// Where records of its channel may be already, if a recorder has read it that was killed. Asked once, before anything
     /// is taken.
-    fn left(&mut self) -> Option<Left> {
+    fn left(&mut self) -> Option<LeftFiles> {
         None
     }
 
@@ -60,19 +60,19 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// What the system says.
-    fn open(&mut self) -> Result<Opened, Error>;
+    fn open(&mut self) -> Result<OpenedTrace, Error>;
 
     /// Makes a trace in `output` for what its channel holds now; one of its own, and described.
     ///
     /// # Errors
     /// What the system says.
-    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error>;
+    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<OpenedTrace, Error>;
 
     /// That trace is described, and no packet is written yet. What it returns is asked when there are packets.
     ///
     /// # Errors
     /// What the system says.
-    fn begin_snapshot(&mut self, _sink: &mut dyn Sink) -> Result<Option<Before>, Error> {
+    fn begin_snapshot(&mut self, _sink: &mut dyn Sink) -> Result<Option<WriteBefore>, Error> {
         Ok(None)
     }
 
@@ -109,7 +109,7 @@ pub trait Source: Send {
     }
 
     /// How it stands with who wrote, at its end.
-    fn producer(&self) -> Producer;
+    fn producer(&self) -> ProducerState;
 
     /// Records that the kernel kept from being written, known at the end; see [`Collector::add_discarded`].
     fn not_run(&self) -> u64 {
@@ -128,7 +128,7 @@ pub trait Source: Send {
     fn give_up(&mut self, error: &Error);
 
     /// This trace is complete, and the source goes on: what is recorded next is of another one.
-    fn cut(&mut self, trace: Written) -> Finish;
+    fn cut(&mut self, trace: WrittenTrace) -> Finish;
 
     /// Of its streams, before its end: what was discarded, in all traces, and when.
     fn losses(&mut self, _losses: Vec<StreamLoss>) {}
@@ -140,7 +140,7 @@ pub trait Source: Send {
 
     /// The end: `counts` were recorded in all, the last of it into `trace` if there was anything since the last
     /// [`Source::cut`]. The channel is unmapped. Returns the counts as they are to be reported.
-    fn close(self, counts: Counts, trace: Option<Written>) -> Counts;
+    fn close(self, counts: Counts, trace: Option<WrittenTrace>) -> Counts;
 }
 
 /// Whom a pump works for.

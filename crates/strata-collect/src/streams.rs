@@ -4,15 +4,15 @@
 use strata_model::Counts;
 use strata_ring::{Channel, Info, Publish};
 
-use crate::left::Left;
+use crate::left::LeftFiles;
 use crate::stats::{counts_of, discarded_of, StreamStats};
-use crate::track::Track;
+use crate::track::StreamTrack;
 
 /// The streams of a channel.
 #[derive(Debug)]
 pub struct Streams {
     pub(crate) channel: Channel,
-    pub(crate) tracks: Vec<Track>,
+    pub(crate) tracks: Vec<StreamTrack>,
     /// See [`Streams::add_discarded`].
     not_run: u64,
     given_up: bool,
@@ -25,7 +25,7 @@ impl Streams {
     #[must_use]
     pub fn new(channel: Channel) -> Streams {
         let outside = channel.publish() == Publish::ByCommit;
-        let track = |cpu| Track::new(cpu, channel.subbuf_bytes(), outside);
+        let track = |cpu| StreamTrack::new(cpu, channel.subbuf_bytes(), outside);
         let tracks = (0..channel.nr_streams()).map(track).collect();
         Streams {
             channel,
@@ -39,7 +39,7 @@ impl Streams {
 
     /// Which a recorder has read that was killed: what is in its files is not read again.
     #[must_use]
-    pub fn left(channel: Channel, left: &Left) -> Streams {
+    pub fn left(channel: Channel, left: &LeftFiles) -> Streams {
         let mut streams = Streams::new(channel);
         let Streams { channel, tracks, may_repeat, .. } = &mut streams;
         let (publish, subbuf_bytes) = (channel.publish(), channel.subbuf_bytes());
@@ -61,7 +61,7 @@ impl Streams {
             if found.is_none() && publish == Publish::ByPosition && stream.backlog() > 0 {
                 found = stream.partial(&mut held).ok().flatten();
             }
-            let mut pass = |track: &mut Track, info: &Info, held: &[u8]| {
+            let mut pass = |track: &mut StreamTrack, info: &Info, held: &[u8]| {
                 let records = held.get(info.header_bytes as usize..).unwrap_or_default();
                 let passed = search.passed(track.stats.cpu, (info.timestamp_begin, records));
                 if let Some(passed) = &passed {
@@ -99,7 +99,7 @@ impl Streams {
 
     /// The trace that was written to is complete.
     pub(crate) fn cut(&mut self) {
-        self.tracks.iter_mut().for_each(Track::cut);
+        self.tracks.iter_mut().for_each(StreamTrack::cut);
         self.has_traces = true;
     }
 

@@ -102,11 +102,11 @@ pub fn packets(channel: &mut Channel, of: &Of<'_>) -> (Vec<Found>, Tail) {
     (all, tail)
 }
 
-type Left = Result<(Info, Vec<u8>), String>;
+type LeftInRing = Result<(Info, Vec<u8>), String>;
 
 /// What is in a ring: whole packets, and the begin of the one that was being filled.
-fn left(channel: &mut Channel, cpu: u32) -> Vec<Left> {
-    let mut all: Vec<Left> = Vec::new();
+fn left(channel: &mut Channel, cpu: u32) -> Vec<LeftInRing> {
+    let mut all: Vec<LeftInRing> = Vec::new();
     let most = (channel.nr_subbufs() as usize + 1).min(PACKETS_MAX);
     let mut stream = match channel.stream(cpu) {
         Ok(stream) => stream,

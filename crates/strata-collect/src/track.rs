@@ -1,9 +1,9 @@
 //! Where one stream's file has got to, and what the next packet in it must say.
 //!
 //! Sizes come checked from the ring; times, counts and order are the producer's word. Nothing here does
-//! I/O: a [`Plan`] is made for a packet, and counts once it was written ([`Track::written`]).
+//! I/O: a [`PacketWriting`] is made for a packet, and counts once it was written ([`StreamTrack::written`]).
 
-use crate::left::Passed;
+use crate::left::PassedBytes;
 use crate::stats::{discarded_of, StreamStats};
 use strata_model::{Demand, Discarded};
 use strata_ring::{Counters, Info};
@@ -16,7 +16,7 @@ const RECORD_BYTES_MIN: u64 = 4;
 
 /// Part of a packet that was written while the packet was being filled.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct WrittenPart {
     position: u64,
     bytes: u64,
     records: u64,
@@ -24,7 +24,7 @@ struct Part {
 
 /// How one packet, or a part of one, is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct PacketWriting {
     /// First byte to write, from the begin of the sub-buffer.
     pub from: u64,
     /// Bytes of records; 0: nothing new.
@@ -50,7 +50,7 @@ pub(crate) struct Plan {
     pub damage: Option<String>,
 }
 
-impl Plan {
+impl PacketWriting {
     /// There is something to write, and the producer has not said of how many records.
     pub(crate) fn is_uncounted(&self) -> bool {
         self.body_bytes > 0 && self.records.is_none()
@@ -83,7 +83,7 @@ impl Plan {
 
 /// One stream.
 #[derive(Debug, Default)]
-pub(crate) struct Track {
+pub(crate) struct StreamTrack {
     pub stats: StreamStats,
     subbuf_bytes: u64,
     /// By commit, a packet's end may be later than the next one's begin: a flush from outside stamps it.
@@ -93,17 +93,17 @@ pub(crate) struct Track {
     discarded: u64,
     overwritten: u64,
     kept: u64,
-    part: Option<Part>,
+    part: Option<WrittenPart>,
     /// Position behind the last whole packet.
     next: Option<u64>,
     /// When the stream is to begin, if not with its first record.
     from: Option<u64>,
-    /// See [`Track::of_snapshot`].
+    /// See [`StreamTrack::of_snapshot`].
     is_of_snapshot: bool,
     /// What was discarded before a snapshot's first packet, or is told by traces that are behind, of this session or of
     /// the one before.
     before: u64,
-    /// What is in traces that are behind: see [`Track::cut`].
+    /// What is in traces that are behind: see [`StreamTrack::cut`].
     behind: StreamStats,
     /// Discarded records whose time is known, and what packets have counted of them.
     losses: Discarded,
@@ -114,7 +114,7 @@ pub(crate) struct Track {
     piled_ns: u64,
 }
 
-impl Track {
+impl StreamTrack {
     pub(crate) fn new(cpu: u32, subbuf_bytes: u64, flushed_outside: bool) -> Self {
         let stats = StreamStats { cpu, ..StreamStats::default() };
         Self { stats, subbuf_bytes, flushed_outside, ..Self::default() }
@@ -134,15 +134,15 @@ impl Track {
 
     /// Goes on within the packet at `position`, whose records begin at `header_bytes`: so much of it is in another trace, as
     /// are all packets before it.
-    pub(crate) fn go_on_within(&mut self, position: u64, header_bytes: u64, passed: &Passed) {
+    pub(crate) fn go_on_within(&mut self, position: u64, header_bytes: u64, passed: &PassedBytes) {
         let bytes = header_bytes.saturating_add(passed.bytes);
-        self.part = Some(Part { position, bytes, records: passed.records });
+        self.part = Some(WrittenPart { position, bytes, records: passed.records });
         self.next = Some(position);
         (self.begin, self.end) = passed.times;
     }
 
     /// The packet of this plan is about to be written: what a snapshot's first one counts was before it.
-    pub(crate) fn begin(&mut self, plan: &Plan) {
+    pub(crate) fn begin(&mut self, plan: &PacketWriting) {
         if self.is_of_snapshot && self.stats.packets == 0 {
             self.before = plan.discarded;
         }
@@ -271,7 +271,7 @@ impl Track {
         whole: bool,
         counters: impl FnOnce() -> Counters,
         now: impl Fn() -> u64,
-    ) -> Result<Plan, String> {
+    ) -> Result<PacketWriting, String> {
         let named = |what: &str| {
             format!("stream {}, packet at position {}: {what}", self.stats.cpu, info.position)
         };
@@ -286,7 +286,7 @@ impl Track {
                 info.content_bytes
             )));
         }
-        let mut plan = Plan {
+        let mut plan = PacketWriting {
             from,
             body_bytes: info.content_bytes - from,
             begin: 0,
@@ -334,7 +334,7 @@ impl Track {
     /// Begin and end: never back, never far ahead of now, each record between them.
     fn times(
         &self,
-        plan: &mut Plan,
+        plan: &mut PacketWriting,
         info: &Info,
         continued: bool,
         now: &impl Fn() -> u64,
@@ -377,7 +377,7 @@ impl Track {
     }
 
     /// The plan was carried out; `packet`: a packet was written for it.
-    pub(crate) fn written(&mut self, plan: Plan, packet: bool, file_bytes: u64) {
+    pub(crate) fn written(&mut self, plan: PacketWriting, packet: bool, file_bytes: u64) {
         if let Some(what) = plan.damage {
             self.damaged(what);
         }
@@ -387,7 +387,7 @@ impl Track {
             self.next = Some(plan.position.wrapping_add(self.subbuf_bytes));
             None
         } else {
-            Some(Part {
+            Some(WrittenPart {
                 position: plan.position,
                 bytes: plan.upto,
                 records: before.map_or(0, |part| part.records) + plan.records.unwrap_or(0),

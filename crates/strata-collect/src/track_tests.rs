@@ -1,7 +1,7 @@
 //! What a packet must say, whatever its producer says.
 
-use crate::track::{Plan, Track};
-use strata_model::{Demand, Reason};
+use crate::track::{PacketWriting, StreamTrack};
+use strata_model::{Demand, DiscardReason};
 use strata_ring::{Counters, Info};
 
 const NOW: u64 = 1_000_000_000_000;
@@ -24,22 +24,27 @@ fn overwritten(overwritten_records: u64) -> Counters {
 }
 
 /// Plans, and carries out.
-fn take(track: &mut Track, info: &Info, whole: bool, counters: Counters) -> Result<Plan, String> {
+fn take(
+    track: &mut StreamTrack,
+    info: &Info,
+    whole: bool,
+    counters: Counters,
+) -> Result<PacketWriting, String> {
     let plan = track.plan(info, whole, || counters, || NOW)?;
     track.written(plan.clone(), plan.body_bytes > 0, 0);
     Ok(plan)
 }
 
-fn whole(track: &mut Track, info: &Info) -> Plan {
+fn whole(track: &mut StreamTrack, info: &Info) -> PacketWriting {
     take(track, info, true, Counters::default()).unwrap()
 }
 
-fn part(track: &mut Track, info: &Info) -> Plan {
+fn part(track: &mut StreamTrack, info: &Info) -> PacketWriting {
     take(track, info, false, Counters::default()).unwrap()
 }
 
-fn track() -> Track {
-    Track::new(3, 4096, false)
+fn track() -> StreamTrack {
+    StreamTrack::new(3, 4096, false)
 }
 
 #[test]
@@ -154,7 +159,7 @@ fn malicious_discarded_count_never_goes_down() {
 
 #[test]
 fn plan_by_commit_mends_the_end_that_a_flush_from_outside_has_stamped() {
-    let mut t = Track::new(0, 4096, true);
+    let mut t = StreamTrack::new(0, 4096, true);
     whole(&mut t, &info(0, 12, 100, 2000));
     let plan = whole(&mut t, &info(4096, 12, 150, 300));
     assert_eq!((plan.mend, plan.begin, plan.end, t.stats.damaged), (Some(150), 150, 300, 0));
@@ -217,7 +222,7 @@ fn cut_of_a_stream_goes_on_where_it_was_and_counts_from_there() {
 }
 
 /// So many were discarded until the packet was closed, and so many, for two reasons, until it was looked at.
-fn lossy(track: &mut Track, info: Info, closed: u64, full: u64, nested: u64) {
+fn lossy(track: &mut StreamTrack, info: Info, closed: u64, full: u64, nested: u64) {
     let counters =
         Counters { discarded_full: full, discarded_nested: nested, ..Counters::default() };
     take(track, &Info { discarded: closed, ..info }, true, counters).unwrap();
@@ -227,24 +232,24 @@ fn lossy(track: &mut Track, info: Info, closed: u64, full: u64, nested: u64) {
 fn times_of_losses_are_between_the_ends_of_packets_or_up_to_the_look() {
     let mut t = track();
     whole(&mut t, &info(0, 1200, 100, 200));
-    assert_eq!(t.stats.times.of(Reason::Full), None);
+    assert_eq!(t.stats.times.of(DiscardReason::Full), None);
     // All that was counted when the packet was closed is between both ends.
     lossy(&mut t, info(4096, 1200, 300, 400), 5, 5, 0);
-    assert_eq!(t.stats.times.of(Reason::Full), Some((200, 400)));
+    assert_eq!(t.stats.times.of(DiscardReason::Full), Some((200, 400)));
     whole(&mut t, &Info { discarded: 5, ..info(8192, 1200, 500, 600) });
     // More came since: until it was looked at.
     lossy(&mut t, info(12_288, 1200, 700, 800), 6, 6, 2);
-    let times = (t.stats.times.of(Reason::Full), t.stats.times.of(Reason::Nested));
+    let times = (t.stats.times.of(DiscardReason::Full), t.stats.times.of(DiscardReason::Nested));
     assert_eq!(times, (Some((200, NOW)), Some((600, NOW))));
-    assert_eq!(t.stats.times.of(Reason::TooBig), None);
+    assert_eq!(t.stats.times.of(DiscardReason::TooBig), None);
     // What no packet tells of is known at the end.
     let at_end = Counters { discarded_too_big: 1, ..Counters::default() };
     t.losses_until(&at_end, NOW + 5);
-    assert_eq!(t.stats.times.of(Reason::TooBig), Some((800, NOW + 5)));
+    assert_eq!(t.stats.times.of(DiscardReason::TooBig), Some((800, NOW + 5)));
     // Without a packet nobody knows since when.
     let mut empty = track();
     empty.losses_until(&at_end, NOW);
-    assert_eq!(empty.stats.times.of(Reason::TooBig), None);
+    assert_eq!(empty.stats.times.of(DiscardReason::TooBig), None);
 }
 
 #[test]
@@ -260,7 +265,9 @@ fn losses_of_a_stream_that_was_cut_are_told_once_with_the_times_of_all_traces() 
     let at_cut = Counters { discarded_full: 7, ..Counters::default() };
     t.losses_until(&at_cut, NOW - 10);
     t.cut();
-    let full = |t: &Track| (t.stats.times.of(Reason::Full), t.all().times.of(Reason::Full));
+    let full = |t: &StreamTrack| {
+        (t.stats.times.of(DiscardReason::Full), t.all().times.of(DiscardReason::Full))
+    };
     assert_eq!(full(&t), (None, Some((200, NOW - 10))));
     assert_eq!((t.stats.demand, t.all().demand), (Demand::default(), demand));
     // The next packet counts it, and it is no news; what comes then was not before the last packet's end.
@@ -286,9 +293,9 @@ fn stream_that_goes_on_says_nothing_of_when_was_discarded_what_is_counted_alread
     let mut t = track();
     t.go_on(5, &Counters { discarded_full: 7, ..Counters::default() });
     lossy(&mut t, info(0, 1200, 100, 200), 7, 7, 0);
-    assert_eq!(t.stats.times.of(Reason::Full), None);
+    assert_eq!(t.stats.times.of(DiscardReason::Full), None);
     lossy(&mut t, info(4096, 1200, 300, 400), 8, 8, 0);
-    assert_eq!((t.counted(8), t.stats.times.of(Reason::Full)), (3, Some((200, 400))));
+    assert_eq!((t.counted(8), t.stats.times.of(DiscardReason::Full)), (3, Some((200, 400))));
 }
 
 #[test]

@@ -5,9 +5,9 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
-use strata_collect::Producer::{Alive, Dead};
+use strata_collect::ProducerState::{Alive, Dead};
 use strata_collect::{Directory, Error};
-use strata_ring::producer::Header;
+use strata_ring::producer::HeaderFormat;
 use strata_ring::{Attr, LossMode, Publish};
 
 /// Runs an ignored test of this file in a process of its own, behind `prelude`, a shell command that
@@ -46,7 +46,7 @@ fn given_folder() -> PathBuf {
 
 /// Records until `file` cannot take more; what is there is whole, and the rest comes when `room` was made.
 fn fill_up(folder: &Folder, publish: Publish, check: fn(&Error), room: impl FnOnce()) {
-    let mut t = Traced::new(folder, "t", attr(publish, LossMode::Discard), Header::Compact);
+    let mut t = Traced::new(folder, "t", attr(publish, LossMode::Discard), HeaderFormat::Compact);
     let (mut written, mut failed) = (0u64, None);
     while failed.is_none() {
         for _ in 0..100 {
@@ -96,7 +96,8 @@ fn child_file_size_limit() {
         // The channel's memory is a file, too.
         let inner = Folder::below(folder.path());
         let mut once = Some(limit);
-        let mut t = Traced::new(&inner, "warm", attr(publish, LossMode::Discard), Header::Compact);
+        let mut t =
+            Traced::new(&inner, "warm", attr(publish, LossMode::Discard), HeaderFormat::Compact);
         assert!(t.record(0));
         t.finish(Alive);
         drop(t);
@@ -111,7 +112,7 @@ fn child_file_size_limit() {
 
 /// [`fill_up`], with the limit set only once the channel is there.
 fn fill_up_limited(folder: &Folder, publish: Publish, limit: impl FnOnce(), room: impl FnOnce()) {
-    let mut t = Traced::new(folder, "t", attr(publish, LossMode::Discard), Header::Compact);
+    let mut t = Traced::new(folder, "t", attr(publish, LossMode::Discard), HeaderFormat::Compact);
     limit();
     let (mut written, mut failed) = (0u64, None);
     while failed.is_none() {
@@ -165,7 +166,7 @@ fn child_full_disk_dead() {
         for records in [1000, 4000] {
             let folder = Folder::below(&given_folder());
             let attr = Attr { subbuf_bytes: 16384, ..attr(publish, LossMode::Discard) };
-            let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+            let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Compact);
             assert!((0..records).all(|n| t.record(n)));
             let holes = u64::from(publish == Publish::ByCommit && t.producer.abandon(8));
             let ballast = given_folder().join("ballast");
@@ -215,8 +216,12 @@ fn metadata_on_a_full_disk_is_no_space_and_keeps_the_old_one() {
 #[ignore = "run by write_to_a_read_only_file_system_is_read_only"]
 fn child_read_only() {
     let folder = Folder::below(&given_folder());
-    let mut t =
-        Traced::new(&folder, "t", attr(Publish::ByCommit, LossMode::Discard), Header::Compact);
+    let mut t = Traced::new(
+        &folder,
+        "t",
+        attr(Publish::ByCommit, LossMode::Discard),
+        HeaderFormat::Compact,
+    );
     assert!(t.record(0));
     t.flush();
     let remount =
@@ -244,7 +249,7 @@ fn folder_that_was_removed_is_gone() {
         for created in [false, true] {
             let name = format!("{publish:?}-{created}");
             let attr = attr(publish, LossMode::Discard);
-            let mut t = Traced::new(&folder, &name, attr, Header::Compact);
+            let mut t = Traced::new(&folder, &name, attr, HeaderFormat::Compact);
             if created {
                 assert!(t.record(0));
                 t.flush();
@@ -263,7 +268,7 @@ fn folder_that_was_removed_is_gone() {
 fn finish_when_the_folder_was_removed_and_nothing_is_left_to_write_is_gone() {
     let folder = Folder::new();
     let attr = attr(Publish::ByCommit, LossMode::Discard);
-    let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+    let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Compact);
     fs::remove_dir_all(&t.path).unwrap();
     let error = t.collector.finish(Alive, &mut || None).unwrap_err();
     assert!(matches!(error, Error::Gone { .. }), "{error}");
@@ -273,7 +278,7 @@ fn finish_when_the_folder_was_removed_and_nothing_is_left_to_write_is_gone() {
 fn file_of_the_same_name_is_not_written_to() {
     let folder = Folder::new();
     let attr = attr(Publish::ByCommit, LossMode::Discard);
-    let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+    let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Compact);
     let error = Directory::create(&t.path).unwrap_err();
     assert!(matches!(error, Error::Exists { .. }), "{error}");
     let other = folder.path().join("other");
@@ -293,7 +298,7 @@ fn file_of_the_same_name_is_not_written_to() {
 fn file_that_became_a_folder_cannot_be_written() {
     let folder = Folder::new();
     let attr = attr(Publish::ByCommit, LossMode::Discard);
-    let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+    let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Compact);
     assert!(t.record(0));
     t.flush();
     fs::remove_file(t.file()).unwrap();
@@ -309,12 +314,12 @@ fn packet_before_any_metadata_is_not_written_and_stays() {
     for publish in ways() {
         let name = format!("{publish:?}");
         let attr = attr(publish, LossMode::Discard);
-        let mut t = Traced::bare(&folder, &name, attr, Header::Compact);
+        let mut t = Traced::bare(&folder, &name, attr, HeaderFormat::Compact);
         assert!(t.record(0));
         let error = t.collector.flush(&mut || None).unwrap_err();
         assert!(matches!(error, Error::NoMetadata { .. }), "{error}");
         assert!(!t.file().exists());
-        let text = strata_ctf::metadata::write(&crate::support::trace(Header::Compact));
+        let text = strata_ctf::metadata::write(&crate::support::trace(HeaderFormat::Compact));
         t.collector.set_metadata(&text).unwrap();
         t.finish(Alive);
         assert_eq!(t.stats().records, 1);
@@ -331,7 +336,7 @@ fn child_without_memory() {
         nr_cpus: 1,
         ..attr(Publish::ByPosition, LossMode::Discard)
     };
-    let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+    let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Compact);
     if t.cpu == 0 {
         assert!(t.record(0));
         let error = t.collector.flush(&mut || None).unwrap_err();

@@ -3,8 +3,8 @@
 use crate::support::{attr, babeltrace, packets, parse, ways, Folder, Traced};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use strata_collect::Producer::{Alive, Dead};
-use strata_ring::producer::Header;
+use strata_collect::ProducerState::{Alive, Dead};
+use strata_ring::producer::HeaderFormat;
 use strata_ring::{channel_bytes, LossMode, Publish};
 
 struct Random(u64);
@@ -52,7 +52,7 @@ fn malicious_bytes_anywhere_leave_whole_packets_in_order_and_bounded() {
         for loss in [LossMode::Discard, LossMode::Overwrite] {
             for round in 0..150 {
                 let folder = Folder::new();
-                let mut t = Traced::new(&folder, "t", attr(publish, loss), Header::Compact);
+                let mut t = Traced::new(&folder, "t", attr(publish, loss), HeaderFormat::Compact);
                 // What one call may write: twice the buffer, and a header for each packet.
                 let most = 2 * t.attr.nr_subbufs * (t.attr.subbuf_bytes + 84)
                     + 2 * 84
@@ -92,7 +92,7 @@ fn malicious_producer_that_scribbles_all_the_time_is_survived() {
     for publish in ways() {
         for loss in [LossMode::Discard, LossMode::Overwrite] {
             let folder = Folder::new();
-            let mut t = Traced::new(&folder, "t", attr(publish, loss), Header::Compact);
+            let mut t = Traced::new(&folder, "t", attr(publish, loss), HeaderFormat::Compact);
             let damage: Vec<_> = (0..1000).map(|_| random.damage(&t)).collect();
             let Traced { producer, collector, .. } = &mut t;
             let stop = AtomicBool::new(false);
@@ -126,7 +126,7 @@ fn malicious_packet_is_named_and_the_others_are_kept() {
     for publish in ways() {
         let name = format!("{publish:?}");
         let attr = attr(publish, LossMode::Discard);
-        let mut t = Traced::new(&folder, &name, attr, Header::Compact);
+        let mut t = Traced::new(&folder, &name, attr, HeaderFormat::Compact);
         for n in 0..1000 {
             assert!(t.record(n));
         }
@@ -154,7 +154,7 @@ fn killed_producer_is_in_the_trace_up_to_its_last_published_record() {
         for loss in [LossMode::Discard, LossMode::Overwrite] {
             for _ in 0..12 {
                 let folder = Folder::new();
-                let mut t = Traced::new(&folder, "t", attr(publish, loss), Header::Compact);
+                let mut t = Traced::new(&folder, "t", attr(publish, loss), HeaderFormat::Compact);
                 let child = t.producer.spawn(u64::MAX).unwrap();
                 let until = 1 + random.below(4000);
                 while child.published() < until {
@@ -188,7 +188,8 @@ fn killed_producer_is_in_the_trace_up_to_its_last_published_record() {
 fn two_processes_on_all_cpus_have_every_record_once() {
     for publish in ways() {
         let folder = Folder::new();
-        let mut t = Traced::new(&folder, "t", attr(publish, LossMode::Discard), Header::Large);
+        let mut t =
+            Traced::new(&folder, "t", attr(publish, LossMode::Discard), HeaderFormat::Large);
         unpin();
         let children = [t.producer.spawn(20_000).unwrap(), t.producer.spawn(20_000).unwrap()];
         while children.iter().any(|child| child.published() < 20_000) {

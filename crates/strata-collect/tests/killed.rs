@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
-use strata_ring::producer::Header;
+use strata_ring::producer::HeaderFormat;
 use strata_ring::{Attr, LossMode};
 
 const KILLS: u64 = 100;
@@ -43,7 +43,7 @@ fn child_collects_until_it_is_killed() {
     let ways = ways();
     let publish = ways[random.below(ways.len() as u64) as usize];
     let attr = Attr { subbuf_bytes: 65536, ..attr(publish, LossMode::Discard) };
-    let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+    let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Compact);
     let mut n = 0;
     loop {
         for _ in 0..random.below(5000) {

@@ -5,13 +5,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::support::{attr, events, memfd, now, pin, trace, ways, Event, Folder, UUID};
-use strata_collect::Producer::{Alive, Dead};
-use strata_collect::{Collector, Directory, Files, Identity, Left, Streams};
+use strata_collect::ProducerState::{Alive, Dead};
+use strata_collect::{Collector, Directory, Files, LeftFiles, Streams, TraceIdentity};
 use strata_model::StreamClass;
-use strata_ring::producer::{stamp, Header, Producer};
+use strata_ring::producer::{stamp, HeaderFormat, Producer};
 use strata_ring::{channel_bytes, Channel, LossMode, Mapping, Publish};
 
-fn class(header: Header) -> StreamClass {
+fn class(header: HeaderFormat) -> StreamClass {
     trace(header).streams[0].clone()
 }
 
@@ -35,11 +35,16 @@ const ROUNDS: [Round; 11] = [
 ];
 
 /// One that writes to this folder, behind those that have written to others.
-fn collector(channel: Channel, header: Header, path: &Path, folders: Vec<PathBuf>) -> Collector {
+fn collector(
+    channel: Channel,
+    header: HeaderFormat,
+    path: &Path,
+    folders: Vec<PathBuf>,
+) -> Collector {
     let class = class(header);
-    let left = Left { folders, name: "channel0", class: class.clone() };
+    let left = LeftFiles { folders, name: "channel0", class: class.clone() };
     let sink = Files::new(Directory::create(path).unwrap(), "channel0");
-    let identity = Identity { uuid: UUID, stream_id: 0 };
+    let identity = TraceIdentity { uuid: UUID, stream_id: 0 };
     let streams = Streams::left(channel, &left);
     let mut collector = Collector::of(Box::new(sink), streams, identity);
     collector.set_metadata(&strata_ctf::metadata::write(&trace(header))).unwrap();
@@ -47,7 +52,7 @@ fn collector(channel: Channel, header: Header, path: &Path, folders: Vec<PathBuf
     collector
 }
 
-fn collect(publish: Publish, header: Header) {
+fn collect(publish: Publish, header: HeaderFormat) {
     let folder = Folder::new();
     let attr = attr(publish, LossMode::Discard);
     let bytes = channel_bytes(&attr).unwrap();
@@ -118,7 +123,7 @@ fn collect(publish: Publish, header: Header) {
 #[test]
 fn records_of_recorders_that_were_killed_are_each_in_one_of_the_traces() {
     for publish in ways() {
-        for header in [Header::Compact, Header::Large] {
+        for header in [HeaderFormat::Compact, HeaderFormat::Large] {
             collect(publish, header);
         }
     }
@@ -134,7 +139,7 @@ fn what_programs_that_have_ended_have_left_is_written_once() {
         let memory = memfd(bytes);
         let map = || Mapping::new(memory.as_fd(), 0, bytes).unwrap();
         let of_producer = Channel::format(map(), &attr).unwrap();
-        let producer = Producer::new(&of_producer, Header::Compact).unwrap();
+        let producer = Producer::new(&of_producer, HeaderFormat::Compact).unwrap();
         let cpu = pin();
         let mut folders = Vec::new();
         let mut found = Vec::new();
@@ -145,7 +150,7 @@ fn what_programs_that_have_ended_have_left_is_written_once() {
             }
             let path = folder.path().join(number.to_string());
             let channel = Channel::adopt(map(), &attr).unwrap();
-            let mut one = collector(channel, Header::Compact, &path, folders.clone());
+            let mut one = collector(channel, HeaderFormat::Compact, &path, folders.clone());
             one.finish(Dead, &mut || None).unwrap();
             drop(one);
             let has_written = path.join(format!("channel0_{cpu}")).exists();

@@ -1,10 +1,10 @@
 //! Discarded and overwritten records: what the files say, and what babeltrace2 makes of it.
 
 use crate::support::{attr, babeltrace, packets, parse, ways, Folder, Traced};
-use strata_collect::Producer::Alive;
+use strata_collect::ProducerState::Alive;
 use strata_collect::StreamStats;
 use strata_ctf::read::{DiscardedKind, Message, Reader, TimeRange};
-use strata_ring::producer::Header;
+use strata_ring::producer::HeaderFormat;
 use strata_ring::{LossMode, Publish};
 
 /// How many discarded events babeltrace2 warns of.
@@ -24,7 +24,7 @@ fn loss_in_discard_mode_is_in_the_trace_to_the_last_record() {
     for publish in ways() {
         let name = format!("{publish:?}");
         let attr = attr(publish, LossMode::Discard);
-        let mut t = Traced::new(&folder, &name, attr, Header::Compact);
+        let mut t = Traced::new(&folder, &name, attr, HeaderFormat::Compact);
         let mut written = Vec::new();
         for n in 0..10_000 {
             if t.record(n) {
@@ -53,7 +53,7 @@ fn loss_of_every_record_still_makes_a_trace_that_says_so() {
     for publish in ways() {
         let name = format!("{publish:?}");
         let attr = attr(publish, LossMode::Discard);
-        let mut t = Traced::new(&folder, &name, attr, Header::Compact);
+        let mut t = Traced::new(&folder, &name, attr, HeaderFormat::Compact);
         for _ in 0..5 {
             assert!(!t.producer.record(0, &[0; 5000]));
         }
@@ -71,7 +71,7 @@ fn nothing_recorded_makes_no_files_but_metadata() {
     for publish in ways() {
         let name = format!("{publish:?}");
         let attr = attr(publish, LossMode::Discard);
-        let mut t = Traced::new(&folder, &name, attr, Header::Compact);
+        let mut t = Traced::new(&folder, &name, attr, HeaderFormat::Compact);
         t.flush();
         t.finish(Alive);
         assert_eq!(std::fs::read_dir(&t.path).unwrap().count(), 1);
@@ -84,7 +84,7 @@ fn nothing_recorded_makes_no_files_but_metadata() {
 fn overwrite(publish: Publish, every: u64, cut: bool) {
     let folder = Folder::new();
     let attr = attr(publish, LossMode::Overwrite);
-    let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+    let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Compact);
     for n in 0..20_000 {
         assert!(t.record(n));
         if n % every == every - 1 {
@@ -141,7 +141,7 @@ fn loss_that_the_kernel_counted_is_the_first_streams_beside_its_own() {
     let folder = Folder::new();
     for loss_mode in [LossMode::Discard, LossMode::Overwrite] {
         let attr = attr(Publish::ByCommit, loss_mode);
-        let mut t = Traced::new(&folder, &format!("{loss_mode:?}"), attr, Header::Large);
+        let mut t = Traced::new(&folder, &format!("{loss_mode:?}"), attr, HeaderFormat::Large);
         for n in 0..100 {
             assert!(t.record(n));
         }
@@ -171,7 +171,7 @@ fn loss_that_the_kernel_counted_is_the_first_streams_beside_its_own() {
 fn loss_that_the_kernel_counted_makes_a_file_of_the_first_stream() {
     let folder = Folder::new();
     let attr = attr(Publish::ByCommit, LossMode::Discard);
-    let mut t = Traced::new(&folder, "t", attr, Header::Large);
+    let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Large);
     t.collector.add_discarded(u64::MAX - 1);
     t.collector.add_discarded(5);
     assert_eq!(t.stats().discarded.not_run, u64::MAX);

@@ -4,8 +4,8 @@ use crate::support::{attr, ways, Folder, Traced};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use strata_collect::Directory;
-use strata_collect::Producer::Alive;
-use strata_ring::producer::Header;
+use strata_collect::ProducerState::Alive;
+use strata_ring::producer::HeaderFormat;
 use strata_ring::LossMode;
 
 #[test]
@@ -40,13 +40,13 @@ fn describe_is_asked_between_taking_a_packet_and_writing_it() {
     for publish in ways() {
         let name = format!("{publish:?}");
         let attr = attr(publish, LossMode::Discard);
-        let mut t = Traced::bare(&folder, &name, attr, Header::Compact);
+        let mut t = Traced::bare(&folder, &name, attr, HeaderFormat::Compact);
         let (file, metadata) = (t.file(), t.path.join("metadata"));
         for n in 0..1000 {
             assert!(t.record(n));
         }
         let (mut asked, mut sizes) = (0, Vec::new());
-        let text = strata_ctf::metadata::write(&crate::support::trace(Header::Compact));
+        let text = strata_ctf::metadata::write(&crate::support::trace(HeaderFormat::Compact));
         let mut describe = || {
             asked += 1;
             sizes.push(fs::metadata(&file).map_or(0, |m| m.len()));

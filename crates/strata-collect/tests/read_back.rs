@@ -1,8 +1,8 @@
 //! What was recorded is what babeltrace2 reads.
 
 use crate::support::{attr, now, packets, pin, ways, Event, Folder, Traced};
-use strata_collect::Producer::{Alive, Dead};
-use strata_ring::producer::{stamp, Header};
+use strata_collect::ProducerState::{Alive, Dead};
+use strata_ring::producer::{stamp, HeaderFormat};
 use strata_ring::{LossMode, Publish};
 
 /// Longer than the 27 bits of a short timestamp of a compact header [ns].
@@ -17,7 +17,7 @@ fn long_ago() -> u64 {
 fn poll_and_finish_of_many_packets_has_every_record_with_its_time() {
     let folder = Folder::new();
     for publish in ways() {
-        for header in [Header::Compact, Header::Large] {
+        for header in [HeaderFormat::Compact, HeaderFormat::Large] {
             let name = format!("{publish:?}-{header:?}");
             let mut t = Traced::new(&folder, &name, attr(publish, LossMode::Discard), header);
             let start = long_ago();
@@ -45,7 +45,7 @@ fn poll_and_finish_of_many_packets_has_every_record_with_its_time() {
 }
 
 /// Cuts after every record, pauses, whole and short timestamps, ids that need the long header.
-fn cut_again_and_again(publish: Publish, header: Header, pauses: &[u64]) {
+fn cut_again_and_again(publish: Publish, header: HeaderFormat, pauses: &[u64]) {
     let folder = Folder::new();
     let mut t = Traced::new(&folder, "t", attr(publish, LossMode::Discard), header);
     let (mut time, mut expected) = (long_ago(), Vec::new());
@@ -80,7 +80,7 @@ fn cut_again_and_again(publish: Publish, header: Header, pauses: &[u64]) {
 fn flush_by_position_with_pauses_cuts_packets_whose_short_times_can_be_decoded() {
     for publish in ways() {
         if publish == Publish::ByPosition {
-            for header in [Header::Compact, Header::Large] {
+            for header in [HeaderFormat::Compact, HeaderFormat::Large] {
                 cut_again_and_again(publish, header, &[1000, PAUSE, 10, 70_000_000, 70_000_000]);
                 cut_again_and_again(publish, header, &[(1 << 27) - 1, 1 << 27, (1 << 27) + 1]);
                 cut_again_and_again(publish, header, &[1, 1 << 26, 1 << 32, (1 << 32) - 1]);
@@ -98,7 +98,7 @@ fn flush_in_real_time_with_pauses_has_every_record_once() {
             &folder,
             &format!("{publish:?}"),
             attr(publish, LossMode::Discard),
-            Header::Compact,
+            HeaderFormat::Compact,
         );
         let mut times = Vec::new();
         for n in 0..12 {
@@ -127,7 +127,7 @@ fn flush_in_real_time_with_pauses_has_every_record_once() {
 fn flush_by_commit_of_a_producer_whose_clock_is_ahead_has_every_record_in_its_packet() {
     let folder = Folder::new();
     let attr = attr(Publish::ByCommit, LossMode::Discard);
-    let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+    let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Compact);
     let (mut time, mut expected) = (0, Vec::new());
     for n in 0..200u64 {
         // Half a millisecond, and a record in two nanoseconds.
@@ -156,7 +156,7 @@ fn finish_of_dead_producer_has_what_was_published() {
     for publish in ways() {
         for loss in [LossMode::Discard, LossMode::Overwrite] {
             let name = format!("{publish:?}-{loss:?}");
-            let mut t = Traced::new(&folder, &name, attr(publish, loss), Header::Compact);
+            let mut t = Traced::new(&folder, &name, attr(publish, loss), HeaderFormat::Compact);
             for n in 0..100 {
                 assert!(t.record(n));
                 if n == 50 && publish == Publish::ByPosition {

@@ -1,18 +1,18 @@
 //! A channel that goes to one trace after the other: each is one by itself, and together they have what was recorded.
 
 use crate::support::{attr, events, now, packets, trace, ways, Event, Folder, Traced, UUID};
-use strata_collect::Producer::Alive;
-use strata_collect::{Collector, Directory, Files, Identity, Streams};
-use strata_model::Reason;
-use strata_ring::producer::{stamp, Header};
+use strata_collect::ProducerState::Alive;
+use strata_collect::{Collector, Directory, Files, Streams, TraceIdentity};
+use strata_model::DiscardReason;
+use strata_ring::producer::{stamp, HeaderFormat};
 use strata_ring::LossMode;
 
 fn next(folder: &Folder, name: &str, streams: Streams) -> Collector {
     let directory = Directory::create(&folder.path().join(name)).unwrap();
-    let identity = Identity { uuid: UUID, stream_id: 0 };
+    let identity = TraceIdentity { uuid: UUID, stream_id: 0 };
     let sink = Box::new(Files::new(directory, "channel0"));
     let mut collector = Collector::of(sink, streams, identity);
-    collector.set_metadata(&strata_ctf::metadata::write(&trace(Header::Compact))).unwrap();
+    collector.set_metadata(&strata_ctf::metadata::write(&trace(HeaderFormat::Compact))).unwrap();
     collector
 }
 
@@ -22,7 +22,7 @@ fn next(folder: &Folder, name: &str, streams: Streams) -> Collector {
 fn traces_of_one_channel_have_each_record_once_and_say_what_was_discarded_in_their_time() {
     for publish in ways() {
         let folder = Folder::new();
-        let t = Traced::new(&folder, "0", attr(publish, LossMode::Discard), Header::Compact);
+        let t = Traced::new(&folder, "0", attr(publish, LossMode::Discard), HeaderFormat::Compact);
         let Traced { producer, mut collector, cpu, .. } = t;
         let start = now().saturating_sub(3_600_000_000_000).max(1);
         let (mut n, mut written, mut absent) = (0u64, Vec::new(), Vec::new());
@@ -55,7 +55,7 @@ fn traces_of_one_channel_have_each_record_once_and_say_what_was_discarded_in_the
         let all = collector.stats();
         let found = (all[0].records, all[0].discarded.full, all[0].told, all[0].damaged);
         // Within the first and the last trace that had too many.
-        let (first, last) = all[0].times.of(Reason::Full).unwrap();
+        let (first, last) = all[0].times.of(DiscardReason::Full).unwrap();
         assert!((start..now()).contains(&first) && (first..=now()).contains(&last), "{publish:?}");
         assert!(all[0].demand.bytes > 0, "{publish:?}");
         let sums = (written.iter().flatten().count() as u64, absent.iter().sum());

@@ -4,12 +4,12 @@
 use crate::support::{attr, babeltrace, packets, parse, trace, Folder, Traced};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use strata_collect::Producer::{Alive, Dead};
-use strata_ring::producer::Header;
+use strata_collect::ProducerState::{Alive, Dead};
+use strata_ring::producer::HeaderFormat;
 use strata_ring::{LossMode, Publish};
 
 /// Five records, a slot that is never committed, and one behind it.
-fn with_a_hole(folder: &Folder, name: &str, header: Header) -> Traced {
+fn with_a_hole(folder: &Folder, name: &str, header: HeaderFormat) -> Traced {
     let t = Traced::new(folder, name, attr(Publish::ByCommit, LossMode::Discard), header);
     assert!((0..5).all(|n| t.record(n)));
     assert!(t.producer.abandon(8));
@@ -20,14 +20,14 @@ fn with_a_hole(folder: &Folder, name: &str, header: Header) -> Traced {
 #[test]
 fn finish_of_dead_producer_counts_the_records_before_a_hole_and_says_how_much_is_behind() {
     let folder = Folder::new();
-    for header in [Header::Compact, Header::Large] {
+    for header in [HeaderFormat::Compact, HeaderFormat::Large] {
         let mut t = with_a_hole(&folder, &format!("{header:?}"), header);
         t.finish(Dead);
         let stats = t.stats();
         assert_eq!((stats.records, stats.uncounted_packets, stats.damaged), (5, 0, 0));
         assert_eq!(stats.unread_records, 1);
         // The hole and the record behind it, whose timestamps are short if nothing came in between.
-        let short = if header == Header::Compact { 12 } else { 14 };
+        let short = if header == HeaderFormat::Compact { 12 } else { 14 };
         assert!((2 * short..2 * short + 20).contains(&stats.unpublished_bytes), "{stats:?}");
         if let Some(events) = t.events() {
             assert!(events.iter().map(|e| e.n).eq(0..5));
@@ -38,7 +38,7 @@ fn finish_of_dead_producer_counts_the_records_before_a_hole_and_says_how_much_is
 #[test]
 fn finish_of_living_producer_with_a_hole_has_what_is_before_it() {
     let folder = Folder::new();
-    let mut t = with_a_hole(&folder, "t", Header::Compact);
+    let mut t = with_a_hole(&folder, "t", HeaderFormat::Compact);
     t.finish(Alive);
     let stats = t.stats();
     assert_eq!((stats.records, stats.uncounted_packets, stats.damaged), (5, 0, 0));
@@ -54,7 +54,7 @@ fn finish_of_living_producer_with_a_hole_has_what_is_before_it() {
 fn finish_with_a_hole_in_front_of_a_packet_says_so_and_writes_nothing() {
     let folder = Folder::new();
     let attr = attr(Publish::ByCommit, LossMode::Discard);
-    let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+    let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Compact);
     assert!(t.producer.abandon(8));
     t.finish(Dead);
     let all = t.collector.stats();
@@ -67,7 +67,7 @@ fn finish_with_a_hole_in_front_of_a_packet_says_so_and_writes_nothing() {
 #[test]
 fn finish_without_classes_leaves_records_before_a_hole_uncounted() {
     let folder = Folder::new();
-    let mut t = with_a_hole(&folder, "t", Header::Compact);
+    let mut t = with_a_hole(&folder, "t", HeaderFormat::Compact);
     t.collector.set_classes(|| None);
     t.finish(Dead);
     assert_eq!((t.stats().records, t.stats().uncounted_packets, t.stats().packets), (0, 1, 1));
@@ -82,11 +82,11 @@ fn classes_are_asked_only_for_packets_that_nobody_counted() {
     let asked = Arc::new(AtomicU64::new(0));
     for (hole, expected) in [(false, 0), (true, 1)] {
         let attr = attr(Publish::ByCommit, LossMode::Discard);
-        let mut t = Traced::new(&folder, &format!("{hole}"), attr, Header::Compact);
+        let mut t = Traced::new(&folder, &format!("{hole}"), attr, HeaderFormat::Compact);
         let count = Arc::clone(&asked);
         t.collector.set_classes(move || {
             count.fetch_add(1, Ordering::Relaxed);
-            trace(Header::Compact).streams.pop()
+            trace(HeaderFormat::Compact).streams.pop()
         });
         assert!((0..1000).all(|n| t.record(n)));
         assert!(!hole || t.producer.abandon(8));
@@ -101,7 +101,7 @@ fn record_of_no_class_before_a_hole_is_left_out_and_the_packet_counts_as_damaged
     let folder = Folder::new();
     for known in [0, 3] {
         let attr = attr(Publish::ByCommit, LossMode::Discard);
-        let mut t = Traced::new(&folder, &format!("{known}"), attr, Header::Compact);
+        let mut t = Traced::new(&folder, &format!("{known}"), attr, HeaderFormat::Compact);
         assert!((0..known).all(|n| t.record(n)));
         assert!(t.producer.record(7, b"nonsense"));
         assert!(t.record(3));
@@ -122,7 +122,7 @@ fn record_of_no_class_before_a_hole_is_left_out_and_the_packet_counts_as_damaged
 fn records_of_two_threads_around_a_hole_in_overwrite_mode_are_all_accounted_for() {
     let folder = Folder::new();
     let attr = attr(Publish::ByCommit, LossMode::Overwrite);
-    let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+    let mut t = Traced::new(&folder, "t", attr, HeaderFormat::Compact);
     assert!((0..5000).all(|n| t.record(n)));
     assert!(t.producer.abandon(8));
     // Not so many that the sub-buffer comes round again.

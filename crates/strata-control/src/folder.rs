@@ -39,7 +39,7 @@ pub struct Claim {
 
 /// A session that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct RunningSession {
     /// Its name.
     pub name: String,
     /// Its process; 0: it has not said it yet.
@@ -203,7 +203,7 @@ impl Folder {
     ///
     /// # Errors
     /// What the system says.
-    pub fn entries(&self) -> Result<Vec<Entry>, ControlError> {
+    pub fn entries(&self) -> Result<Vec<RunningSession>, ControlError> {
         let what = "look at the folder for sockets";
         let failed = |errno: Errno| {
             let (path, source) = (self.path.clone(), errno.into());
@@ -218,7 +218,7 @@ impl Folder {
                 continue;
             };
             if let Some(pid) = self.pid(name) {
-                entries.push(Entry { name: name.to_owned(), pid });
+                entries.push(RunningSession { name: name.to_owned(), pid });
             }
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));

@@ -34,14 +34,14 @@ const TEXT_BYTES_MAX: u64 = 32 << 20;
 
 /// What is there of a session that does not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct LeftSession {
     /// Its name.
     pub name: String,
     /// What its files end in.
     pub kinds: Vec<&'static str>,
 }
 
-impl Left {
+impl LeftSession {
     /// It did not end, but was killed: it can be made again.
     #[must_use]
     pub fn is_killed(&self) -> bool {
@@ -60,7 +60,7 @@ impl Folder {
     ///
     /// # Errors
     /// What the system says.
-    pub fn left(&self) -> Result<Vec<Left>, ControlError> {
+    pub fn left(&self) -> Result<Vec<LeftSession>, ControlError> {
         let what = "look at the folder for sockets";
         let failed = |errno: Errno| {
             let (path, source) = (self.path().to_owned(), errno.into());
@@ -82,7 +82,7 @@ impl Folder {
             kinds.sort_by_key(|kind| KINDS.iter().position(|one| one == kind));
             !kinds.is_empty()
         });
-        Ok(found.into_iter().map(|(name, kinds)| Left { name, kinds }).collect())
+        Ok(found.into_iter().map(|(name, kinds)| LeftSession { name, kinds }).collect())
     }
 
     /// Was the session of this name killed, and left its plan?
@@ -96,7 +96,7 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn killed(&self) -> Result<Vec<String>, ControlError> {
-        let left = self.left()?.into_iter().filter(Left::is_killed);
+        let left = self.left()?.into_iter().filter(LeftSession::is_killed);
         Ok(left.map(|left| left.name).collect())
     }
 

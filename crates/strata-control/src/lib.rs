@@ -31,10 +31,10 @@ mod tests;
 mod trust;
 
 pub use error::ControlError;
-pub use folder::{Claim, Entry, Folder};
+pub use folder::{Claim, Folder, RunningSession};
 pub use group::Group;
-pub use left::{Left, KERNEL, PLAN, SLOTS, VERDICT};
+pub use left::{LeftSession, KERNEL, PLAN, SLOTS, VERDICT};
 pub use message::{Reply, Request};
 pub use name::{is_name, NAME_BYTES_MAX};
-pub use socket::{ask, Connection, Listener, MESSAGE_BYTES_MAX};
-pub use trust::{Held, Trust, Trustee, FACTS_BYTES_MAX};
+pub use socket::{ask, Connection, SessionListener, MESSAGE_BYTES_MAX};
+pub use trust::{HeldMemory, Trust, Trustee, FACTS_BYTES_MAX};

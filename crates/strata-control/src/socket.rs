@@ -32,7 +32,7 @@ const BACKLOG: i32 = 16;
 
 /// Where a session listens.
 #[derive(Debug)]
-pub struct Listener {
+pub struct SessionListener {
     socket: OwnedFd,
     claim: Claim,
     /// Whose members may ask how it is.
@@ -45,20 +45,20 @@ fn socket(name: &str) -> Result<OwnedFd, ControlError> {
         .map_err(failed)
 }
 
-impl Listener {
+impl SessionListener {
     /// Listens under the name that was claimed.
     ///
     /// # Errors
     /// What the system says.
-    pub fn new(claim: Claim) -> Result<Listener, ControlError> {
-        Listener::open_to(None, claim)
+    pub fn new(claim: Claim) -> Result<SessionListener, ControlError> {
+        SessionListener::open_to(None, claim)
     }
 
     /// The same; members of a group may ask how the session is.
     ///
     /// # Errors
     /// What the system says; [`ControlError::Group`]: this is not root.
-    pub fn open_to(group: Option<Group>, claim: Claim) -> Result<Listener, ControlError> {
+    pub fn open_to(group: Option<Group>, claim: Claim) -> Result<SessionListener, ControlError> {
         if let Some(group) = group.as_ref().filter(|_| !geteuid().is_root()) {
             let (group, why) = (group.name().to_owned(), "only root's sessions are".to_owned());
             return Err(ControlError::Group { group, why });
@@ -73,7 +73,7 @@ impl Listener {
         // Nobody can connect before it listens.
         claim.give(group.as_ref()).map_err(failed("give its socket its rights"))?;
         listen(&socket, BACKLOG).map_err(failed("listen"))?;
-        Ok(Listener { socket, claim, group })
+        Ok(SessionListener { socket, claim, group })
     }
 
     /// The session's name.
@@ -88,7 +88,8 @@ impl Listener {
         &self.claim
     }
 
-    /// Has [`Listener::serve`] hear somebody who says nothing, if nobody else is there to be heard. Waits for nobody.
+    /// Has [`SessionListener::serve`] hear somebody who says nothing, if nobody else is there to be heard. Waits for
+    /// nobody.
     pub fn wake(&self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);

@@ -11,11 +11,11 @@ use rustix::net::{
 
 use crate::bench_tests::Bench;
 use crate::socket::ask_within;
-use crate::{ask, ControlError, Listener, Reply, Request, MESSAGE_BYTES_MAX, PLAN};
+use crate::{ask, ControlError, Reply, Request, SessionListener, MESSAGE_BYTES_MAX, PLAN};
 
 impl Bench {
-    fn listener(&self, name: &str) -> Listener {
-        Listener::new(self.folder.claim(name).unwrap()).unwrap()
+    fn listener(&self, name: &str) -> SessionListener {
+        SessionListener::new(self.folder.claim(name).unwrap()).unwrap()
     }
 
     /// Sends these bytes; what comes back.

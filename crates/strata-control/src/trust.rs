@@ -60,7 +60,7 @@ const ALL: u32 = 4;
 
 /// What is held, as it was given.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldMemory {
     /// Unlike that of any other.
     pub number: u64,
     /// What is known of it; the trustee does not look at it.
@@ -71,8 +71,8 @@ pub struct Held {
 
 /// What one end says to the other.
 #[derive(Debug)]
-enum Message {
-    Hold(Held),
+enum TrustMessage {
+    Hold(HeldMemory),
     Drop(u64),
     End,
     /// That was all.
@@ -83,30 +83,30 @@ enum Message {
     Nonsense,
 }
 
-impl Message {
+impl TrustMessage {
     /// From bytes that may be anything; `is_cut`: it was longer, or had more descriptors than there was room for.
-    fn decode(bytes: &[u8], fds: Vec<OwnedFd>, is_cut: bool) -> Message {
+    fn decode(bytes: &[u8], fds: Vec<OwnedFd>, is_cut: bool) -> TrustMessage {
         let word = |at: usize| bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
         let (Some(magic), Some(kind), Some(number)) = (word(0), word(8), word(16)) else {
-            return Message::Nonsense;
+            return TrustMessage::Nonsense;
         };
         let facts = &bytes[HEADER_BYTES..];
         if u64::from_le_bytes(magic) != MAGIC || facts.len() > FACTS_BYTES_MAX {
-            return Message::Nonsense;
+            return TrustMessage::Nonsense;
         }
         if is_cut {
-            return Message::Cut;
+            return TrustMessage::Cut;
         }
         let number = u64::from_le_bytes(number);
         let is_bare = facts.is_empty() && fds.is_empty();
         match u32::try_from(u64::from_le_bytes(kind)) {
             Ok(HOLD) if !fds.is_empty() && fds.len() <= FDS_MAX => {
-                Message::Hold(Held { number, facts: facts.to_vec(), fds })
+                TrustMessage::Hold(HeldMemory { number, facts: facts.to_vec(), fds })
             }
-            Ok(DROP) if is_bare => Message::Drop(number),
-            Ok(END) if is_bare => Message::End,
-            Ok(ALL) if is_bare => Message::All,
-            _ => Message::Nonsense,
+            Ok(DROP) if is_bare => TrustMessage::Drop(number),
+            Ok(END) if is_bare => TrustMessage::End,
+            Ok(ALL) if is_bare => TrustMessage::All,
+            _ => TrustMessage::Nonsense,
         }
     }
 }
@@ -133,7 +133,7 @@ fn say(
 }
 
 /// The next one; `None`: the other end is gone.
-fn hear(socket: BorrowedFd<'_>) -> Result<Option<Message>, Errno> {
+fn hear(socket: BorrowedFd<'_>) -> Result<Option<TrustMessage>, Errno> {
     let mut bytes = [0; HEADER_BYTES + FACTS_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -152,7 +152,7 @@ fn hear(socket: BorrowedFd<'_>) -> Result<Option<Message>, Errno> {
     }
     let is_cut = got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
     let bytes = bytes.get(..got.bytes).unwrap_or_default();
-    Ok(Some(Message::decode(bytes, fds, is_cut)))
+    Ok(Some(TrustMessage::decode(bytes, fds, is_cut)))
 }
 
 /// A session's end of the line.
@@ -201,7 +201,7 @@ impl Claim {
     /// # Errors
     /// What the system says; it is another user's, or does not answer. [`Errno::MFILE`]: it holds more than this process may
     /// have open, and goes on doing so.
-    pub fn trustee(&self) -> io::Result<Option<(Trust, Vec<Held>)>> {
+    pub fn trustee(&self) -> io::Result<Option<(Trust, Vec<HeldMemory>)>> {
         let socket = new_socket()?;
         for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
             sockopt::set_socket_timeout(&socket, which, Some(PATIENCE))?;
@@ -219,9 +219,9 @@ impl Claim {
         let mut all = Vec::new();
         loop {
             match hear(socket.as_fd()) {
-                Ok(Some(Message::Hold(held))) => all.push(held),
-                Ok(Some(Message::All)) => return Ok(Some((Trust(socket), all))),
-                Ok(Some(Message::Cut)) => return Err(Errno::MFILE.into()),
+                Ok(Some(TrustMessage::Hold(held))) => all.push(held),
+                Ok(Some(TrustMessage::All)) => return Ok(Some((Trust(socket), all))),
+                Ok(Some(TrustMessage::Cut)) => return Err(Errno::MFILE.into()),
                 Ok(Some(_)) => {}
                 // It held nothing, and was just about to end.
                 Ok(None) | Err(Errno::CONNRESET) => return Ok(None),
@@ -263,7 +263,7 @@ pub struct Trustee {
 
 /// What became of a session.
 #[derive(Debug, PartialEq, Eq)]
-enum Gone {
+enum SessionFate {
     /// It has ended as it should.
     Ended,
     /// It was killed, or is no session.
@@ -283,7 +283,7 @@ impl Trustee {
         loop {
             match accept_with(&self.listener, SocketFlags::CLOEXEC) {
                 Ok(session) if is_of_user(&session) => {
-                    if attend(session.as_fd(), &mut held) == Gone::Ended {
+                    if attend(session.as_fd(), &mut held) == SessionFate::Ended {
                         return;
                     }
                 }
@@ -304,26 +304,33 @@ fn is_of_user(session: &OwnedFd) -> bool {
 }
 
 /// Says what it holds, and does what it is told, as long as the session is there.
-fn attend(session: BorrowedFd<'_>, held: &mut BTreeMap<u64, Held>) -> Gone {
+fn attend(session: BorrowedFd<'_>, held: &mut BTreeMap<u64, HeldMemory>) -> SessionFate {
     let timeout = sockopt::set_socket_timeout(session, sockopt::Timeout::Send, Some(PATIENCE));
     if timeout.and_then(|()| tell(session, held)).is_err() {
-        return Gone::Killed;
+        return SessionFate::Killed;
     }
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let most = usize::try_from(files.saturating_sub(FDS_OWN)).unwrap_or(usize::MAX) / FDS_MAX;
     loop {
         match hear(session) {
             // Beyond, it could not hear the next session.
-            Ok(Some(Message::Hold(one))) if held.len() < most => drop(held.insert(one.number, one)),
-            Ok(Some(Message::Drop(number))) => drop(held.remove(&number)),
-            Ok(Some(Message::End)) => return Gone::Ended,
-            Ok(Some(Message::Hold(_) | Message::All | Message::Cut | Message::Nonsense)) => {}
-            Ok(None) | Err(_) => return Gone::Killed,
+            Ok(Some(TrustMessage::Hold(one))) if held.len() < most => {
+                drop(held.insert(one.number, one))
+            }
+            Ok(Some(TrustMessage::Drop(number))) => drop(held.remove(&number)),
+            Ok(Some(TrustMessage::End)) => return SessionFate::Ended,
+            Ok(Some(
+                TrustMessage::Hold(_)
+                | TrustMessage::All
+                | TrustMessage::Cut
+                | TrustMessage::Nonsense,
+            )) => {}
+            Ok(None) | Err(_) => return SessionFate::Killed,
         }
     }
 }
 
-fn tell(session: BorrowedFd<'_>, held: &BTreeMap<u64, Held>) -> Result<(), Errno> {
+fn tell(session: BorrowedFd<'_>, held: &BTreeMap<u64, HeldMemory>) -> Result<(), Errno> {
     for one in held.values() {
         let fds: Vec<BorrowedFd<'_>> = one.fds.iter().map(AsFd::as_fd).collect();
         let mut tries = 0;

@@ -17,7 +17,7 @@ const SLICE_BYTES: u64 = 64 << 20;
 
 /// Something that depends on every field, so that none is left out.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+struct DecodedSum {
     // What changes together is not side by side: as one vector of two numbers, it would be slower.
     events: u64,
     fields: u64,
@@ -28,14 +28,14 @@ struct Sum {
     sum: u64,
 }
 
-impl Sum {
+impl DecodedSum {
     #[inline(always)]
     fn take(&mut self, value: u64) {
         self.fields = self.fields.wrapping_add(1);
         self.sum = self.sum.wrapping_add(value);
     }
 
-    fn add(&mut self, other: Sum) {
+    fn add(&mut self, other: DecodedSum) {
         self.events += other.events;
         self.times = self.times.wrapping_add(other.times);
         self.fields += other.fields;
@@ -67,7 +67,7 @@ impl Sum {
     }
 }
 
-impl Visit for Sum {
+impl Visit for DecodedSum {
     #[inline(always)]
     fn unsigned(&mut self, _: &FieldInfo, value: u64) {
         self.take(value);
@@ -94,16 +94,16 @@ impl Visit for Sum {
     }
 }
 
-fn decode(path: &str, threads: usize) -> Result<Sum, Box<dyn error::Error>> {
+fn decode(path: &str, threads: usize) -> Result<DecodedSum, Box<dyn error::Error>> {
     let reader = Reader::open(&[path])?;
-    let mut sum = Sum::default();
+    let mut sum = DecodedSum::default();
     if threads < 2 {
         sum.all(reader.events(TimeRange::ALL));
         return Ok(sum);
     }
     let slices = Mutex::new(reader.slices(TimeRange::ALL, SLICE_BYTES));
     let work = || {
-        let mut sum = Sum::default();
+        let mut sum = DecodedSum::default();
         loop {
             let slice = slices.lock().ok().and_then(|mut slices| slices.next());
             match slice {

@@ -16,7 +16,7 @@ use strata_model::{ByteOrder, Field, FieldClass, RecordHeader, StreamClass, Trac
 
 /// A step through a context or a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum WalkStep {
     /// So many bytes.
     Bytes(u64),
     /// Up to a NUL, and that.
@@ -26,23 +26,23 @@ enum Step {
 }
 
 /// Steps of neighbouring fields of fixed size are one.
-fn steps(fields: &[Field]) -> Vec<Step> {
+fn steps(fields: &[Field]) -> Vec<WalkStep> {
     let mut steps = Vec::new();
     for field in fields {
         let step = match &field.class {
-            FieldClass::String => Step::String,
-            FieldClass::Sequence(sequence) => Step::Sequence {
+            FieldClass::String => WalkStep::String,
+            FieldClass::Sequence(sequence) => WalkStep::Sequence {
                 length_bytes: sequence.length_bytes,
                 element_bytes: sequence.element.bytes(),
             },
             FieldClass::Integer(_)
             | FieldClass::Enumeration(_)
             | FieldClass::Float(_)
-            | FieldClass::Array(_) => Step::Bytes(field.min_bytes()),
+            | FieldClass::Array(_) => WalkStep::Bytes(field.min_bytes()),
         };
         match (steps.last_mut(), step) {
             // At most FIELDS times ARRAY_BYTES.
-            (Some(Step::Bytes(sum)), Step::Bytes(bytes)) => *sum += bytes,
+            (Some(WalkStep::Bytes(sum)), WalkStep::Bytes(bytes)) => *sum += bytes,
             _ => steps.push(step),
         }
     }
@@ -127,7 +127,7 @@ pub struct Record<'p> {
 
 /// What a record's header says.
 #[derive(Clone, Copy)]
-struct Head {
+struct RecordHead {
     id: u32,
     bytes: usize,
     /// All of it, or the lowest bits.
@@ -136,8 +136,8 @@ struct Head {
 }
 
 /// Where a record and its parts are.
-struct Found {
-    head: Head,
+struct FoundRecord {
+    head: RecordHead,
     class: usize,
     /// Behind its header and context.
     payload: usize,
@@ -149,10 +149,10 @@ struct Found {
 pub struct Walker {
     header: RecordHeader,
     order: ByteOrder,
-    context: Vec<Step>,
+    context: Vec<WalkStep>,
     /// For each event record class, the end of its part of `steps`; it begins where the last one ends.
     ends: Vec<usize>,
-    steps: Vec<Step>,
+    steps: Vec<WalkStep>,
     /// Index of the class with this id, plus 1; 0: none.
     low: Vec<u32>,
     /// The same for all other ids, without the 1.
@@ -220,7 +220,7 @@ impl Walker {
     }
 
     /// The record at `at`.
-    fn next(&self, packet: &[u8], at: usize) -> Result<Found, WalkError> {
+    fn next(&self, packet: &[u8], at: usize) -> Result<FoundRecord, WalkError> {
         let offset = at as u64;
         let left = packet.get(at..).unwrap_or(&[]);
         let head = self.head(left).map_err(|bytes| WalkError::Outside {
@@ -234,21 +234,21 @@ impl Walker {
         let class = self.class(id).ok_or(WalkError::UnknownId { offset, id })?;
         let ends = || {
             let payload = self.follow(&self.context, packet, at + head.bytes)?;
-            Ok(Found {
+            Ok(FoundRecord {
                 head,
                 class,
                 payload,
                 end: self.follow(self.program(class), packet, payload)?,
             })
         };
-        ends().map_err(|Short { at, bytes }| {
+        ends().map_err(|CutPayload { at, bytes }| {
             let left = packet.len().saturating_sub(at) as u64;
             WalkError::Outside { offset, id: Some(id), at: at as u64, bytes, left }
         })
     }
 
     /// The header at the begin of `left`; an error: how many bytes it needs.
-    fn head(&self, left: &[u8]) -> Result<Head, usize> {
+    fn head(&self, left: &[u8]) -> Result<RecordHead, usize> {
         let (id, time) = match self.header {
             RecordHeader::Compact => {
                 let word = u64::from(left.first().copied().ok_or(4usize)?);
@@ -267,31 +267,36 @@ impl Walker {
             },
         };
         let bytes = self.header.bytes(0, false);
-        Ok(Head { id: id as u32, bytes, time, whole: false })
+        Ok(RecordHead { id: id as u32, bytes, time, whole: false })
     }
 
     /// A header whose id and timestamp begin at `at`.
-    fn extended(&self, left: &[u8], at: usize) -> Result<Head, usize> {
+    fn extended(&self, left: &[u8], at: usize) -> Result<RecordHead, usize> {
         let bytes = at + 12;
         let id = self.number(left, at, 4).ok_or(bytes)?;
         let time = self.number(left, at + 4, 8).ok_or(bytes)?;
-        Ok(Head { id: id as u32, bytes, time, whole: true })
+        Ok(RecordHead { id: id as u32, bytes, time, whole: true })
     }
 
     /// Where the fields end that begin at `at`.
-    fn follow(&self, steps: &[Step], packet: &[u8], mut at: usize) -> Result<usize, Short> {
+    fn follow(
+        &self,
+        steps: &[WalkStep],
+        packet: &[u8],
+        mut at: usize,
+    ) -> Result<usize, CutPayload> {
         for step in steps {
             at = match *step {
-                Step::Bytes(bytes) => ahead(packet, at, bytes)?,
-                Step::String => {
+                WalkStep::Bytes(bytes) => ahead(packet, at, bytes)?,
+                WalkStep::String => {
                     let text = packet.get(at..).unwrap_or(&[]);
                     let nul = text.iter().position(|&byte| byte == 0);
-                    at + nul.ok_or(Short { at, bytes: None })? + 1
+                    at + nul.ok_or(CutPayload { at, bytes: None })? + 1
                 }
-                Step::Sequence { length_bytes, element_bytes } => {
+                WalkStep::Sequence { length_bytes, element_bytes } => {
                     let bytes = u64::from(length_bytes);
                     let count = self.number(packet, at, usize::from(length_bytes));
-                    let count = count.ok_or(Short { at, bytes: Some(bytes) })?;
+                    let count = count.ok_or(CutPayload { at, bytes: Some(bytes) })?;
                     let at = at + usize::from(length_bytes);
                     ahead(packet, at, count.saturating_mul(u64::from(element_bytes)))?
                 }
@@ -300,7 +305,7 @@ impl Walker {
         Ok(at)
     }
 
-    fn program(&self, class: usize) -> &[Step] {
+    fn program(&self, class: usize) -> &[WalkStep] {
         let begin = class.checked_sub(1).and_then(|before| self.ends.get(before));
         let end = self.ends.get(class).copied().unwrap_or(0);
         self.steps.get(begin.copied().unwrap_or(0)..end).unwrap_or(&[])
@@ -325,15 +330,15 @@ impl Walker {
 }
 
 /// What of a payload is not all there.
-struct Short {
+struct CutPayload {
     at: usize,
     bytes: Option<u64>,
 }
 
-fn ahead(packet: &[u8], at: usize, bytes: u64) -> Result<usize, Short> {
+fn ahead(packet: &[u8], at: usize, bytes: u64) -> Result<usize, CutPayload> {
     match usize::try_from(bytes).ok().and_then(|bytes| at.checked_add(bytes)) {
         Some(end) if end <= packet.len() => Ok(end),
-        _ => Err(Short { at, bytes: Some(bytes) }),
+        _ => Err(CutPayload { at, bytes: Some(bytes) }),
     }
 }
 
@@ -349,7 +354,7 @@ pub struct Records<'w, 'p> {
 
 impl Records<'_, '_> {
     /// The next time that ends in the bits of a header, or the whole one that it has.
-    fn time(&self, head: &Head) -> u64 {
+    fn time(&self, head: &RecordHead) -> u64 {
         if head.whole {
             return head.time;
         }
@@ -366,7 +371,7 @@ impl<'p> Iterator for Records<'_, 'p> {
             return None;
         }
         let begin = self.at;
-        let Found { head, class, payload, end } = match self.walker.next(self.packet, begin) {
+        let FoundRecord { head, class, payload, end } = match self.walker.next(self.packet, begin) {
             Ok(found) => found,
             Err(error) => {
                 self.at = self.packet.len();

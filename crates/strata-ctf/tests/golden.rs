@@ -4,7 +4,7 @@
 use crate::support::*;
 use std::fs;
 use std::path::Path;
-use strata_ctf::environment::{user_environment, Known, UserProcess};
+use strata_ctf::environment::{user_environment, ProcessKnowledge, UserProcess};
 use strata_ctf::metadata;
 use strata_model::{
     Array, Base, ByteOrder, ClockClass, Element, Enumeration, EventClass, Field, FieldClass,
@@ -65,7 +65,7 @@ fn metadata_of_a_process_is_the_golden_text() {
         hostname: b"box",
         vpid: 42,
         procname: b"my \"app\"",
-        known: Known::default(),
+        known: ProcessKnowledge::default(),
         created: "2024-05-06T07:08:09+00:00",
         overwrites: true,
     });

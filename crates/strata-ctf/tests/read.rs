@@ -432,7 +432,7 @@ fn reader_is_shared_by_threads() {
     fn sent<T: Send>() {}
     shared::<Reader>();
     shared::<strata_ctf::read::Slice>();
-    shared::<strata_ctf::read::Part>();
+    shared::<strata_ctf::read::StreamPart>();
     sent::<strata_ctf::read::Events<'_>>();
     sent::<strata_ctf::read::Slices<'_>>();
 }

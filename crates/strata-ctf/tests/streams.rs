@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use std::fs;
-use strata_ctf::environment::{user_environment, Known, UserProcess};
+use strata_ctf::environment::{user_environment, ProcessKnowledge, UserProcess};
 use strata_ctf::{metadata, packet};
 use strata_model::{
     ClockClass, EnvValue, EventClass, Integer, RecordHeader, StreamClass, Trace, Uuid,
@@ -439,7 +439,7 @@ fn environment_of_a_process_is_read() {
         hostname: b"box",
         vpid: 4242,
         procname: b"my \"app\"\xff",
-        known: Known::default(),
+        known: ProcessKnowledge::default(),
         created: "2024-05-06T07:08:09+00:00",
         overwrites: false,
     };

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use crate::class::{hull, key, Class, Kind};
+use crate::class::{hull, key, Class, ClassFieldKind};
 use crate::excerpt::{column, excerpt, tame};
 use crate::expr::{Expr, Item, Literal, Op, Operand, Root, Subject, Term};
-use crate::lower::Span;
+use crate::lower::IntegerSpan;
 use crate::number::Number;
-use crate::parse::Leaf;
+use crate::parse::LeafSpans;
 use crate::pattern::Pattern;
 use crate::ranges::{contradict, line};
 use crate::similar::similar;
@@ -111,12 +111,12 @@ impl Filter {
 }
 
 /// Values that a condition can have, as bits.
-type Values = u8;
-const TRUE: Values = 1;
-const UNKNOWN: Values = 2;
-const FALSE: Values = 4;
+type TruthValues = u8;
+const TRUE: TruthValues = 1;
+const UNKNOWN: TruthValues = 2;
+const FALSE: TruthValues = 4;
 
-fn possible(expr: &Expr, class: &Class) -> Values {
+fn possible(expr: &Expr, class: &Class) -> TruthValues {
     match expr {
         Expr::And(parts) => {
             let each = parts.iter().map(|part| possible(part, class));
@@ -172,7 +172,12 @@ fn possible(expr: &Expr, class: &Class) -> Values {
 }
 
 /// Values of two conditions together: `strong` of one decides, `weak` must both have.
-fn either(left: Values, right: Values, strong: Values, weak: Values) -> Values {
+fn either(
+    left: TruthValues,
+    right: TruthValues,
+    strong: TruthValues,
+    weak: TruthValues,
+) -> TruthValues {
     let mut values = (left | right) & strong;
     if left & right & weak != 0 {
         values |= weak;
@@ -186,13 +191,13 @@ fn either(left: Values, right: Values, strong: Values, weak: Values) -> Values {
     values
 }
 
-fn exchanged(values: Values) -> Values {
+fn exchanged(values: TruthValues) -> TruthValues {
     let mut exchanged = values & UNKNOWN;
     exchanged |= if values & TRUE != 0 { FALSE } else { 0 };
     exchanged | if values & FALSE != 0 { TRUE } else { 0 }
 }
 
-fn certain(value: bool) -> Values {
+fn certain(value: bool) -> TruthValues {
     if value {
         TRUE
     } else {
@@ -201,7 +206,7 @@ fn certain(value: bool) -> Values {
 }
 
 /// What is known of a term's kind in a class.
-enum Known<'c> {
+enum KnownKind<'c> {
     Absent,
     Text,
     Number,
@@ -209,66 +214,69 @@ enum Known<'c> {
     Other,
 }
 
-fn known<'c>(term: &Term, class: &'c Class) -> Known<'c> {
+fn known<'c>(term: &Term, class: &'c Class) -> KnownKind<'c> {
     let kind = match &term.subject {
-        Subject::Name => return Known::Text,
-        Subject::Cpu if class.cpu => return Known::Number,
-        Subject::LogLevel if class.loglevel.is_some() => return Known::Number,
-        Subject::Cpu | Subject::LogLevel => return Known::Absent,
+        Subject::Name => return KnownKind::Text,
+        Subject::Cpu if class.cpu => return KnownKind::Number,
+        Subject::LogLevel if class.loglevel.is_some() => return KnownKind::Number,
+        Subject::Cpu | Subject::LogLevel => return KnownKind::Absent,
         Subject::Field(path) => class.find(path, &key(path)),
     };
     match (kind, term.mask) {
-        (None, _) => Known::Absent,
-        (Some(Kind::Integer(_) | Kind::Enumeration(_)), Some(_)) => Known::Number,
-        (Some(_), Some(_)) => Known::Other,
-        (Some(Kind::Integer(_) | Kind::Real), None) => Known::Number,
-        (Some(Kind::Enumeration(labels)), None) => Known::Enumeration(labels),
-        (Some(Kind::Text), None) => Known::Text,
-        (Some(Kind::Other), None) => Known::Other,
+        (None, _) => KnownKind::Absent,
+        (Some(ClassFieldKind::Integer(_) | ClassFieldKind::Enumeration(_)), Some(_)) => {
+            KnownKind::Number
+        }
+        (Some(_), Some(_)) => KnownKind::Other,
+        (Some(ClassFieldKind::Integer(_) | ClassFieldKind::Real), None) => KnownKind::Number,
+        (Some(ClassFieldKind::Enumeration(labels)), None) => KnownKind::Enumeration(labels),
+        (Some(ClassFieldKind::Text), None) => KnownKind::Text,
+        (Some(ClassFieldKind::Other), None) => KnownKind::Other,
     }
 }
 
-fn with_text(term: &Term, pattern: &Pattern, class: &Class) -> Values {
+fn with_text(term: &Term, pattern: &Pattern, class: &Class) -> TruthValues {
     if term.subject == Subject::Name {
         return certain(pattern.matches(class.name.as_bytes()));
     }
     match known(term, class) {
-        Known::Text => TRUE | FALSE | UNKNOWN,
-        Known::Enumeration(labels) => {
+        KnownKind::Text => TRUE | FALSE | UNKNOWN,
+        KnownKind::Enumeration(labels) => {
             let some = labels.iter().any(|label| pattern.matches(label.as_bytes()));
             FALSE | UNKNOWN | if some { TRUE } else { 0 }
         }
-        Known::Absent | Known::Number | Known::Other => UNKNOWN,
+        KnownKind::Absent | KnownKind::Number | KnownKind::Other => UNKNOWN,
     }
 }
 
-fn with_number(term: &Term, op: Op, number: Number, class: &Class) -> Values {
+fn with_number(term: &Term, op: Op, number: Number, class: &Class) -> TruthValues {
     if let (Subject::LogLevel, None, Some(level)) = (&term.subject, term.mask, class.loglevel) {
         return certain(op.holds(Number::Integer(level.into()).order(number)));
     }
     match known(term, class) {
-        Known::Number | Known::Enumeration(_) => {
+        KnownKind::Number | KnownKind::Enumeration(_) => {
             let Some(line) = line(term, class) else { return TRUE | FALSE | UNKNOWN };
             let is = line.of(op, number);
             let is_never = line.is_none(&is);
             let is_always = line.is_none(&line.without(&is));
             UNKNOWN | if is_never { 0 } else { TRUE } | if is_always { 0 } else { FALSE }
         }
-        Known::Absent | Known::Text | Known::Other => UNKNOWN,
+        KnownKind::Absent | KnownKind::Text | KnownKind::Other => UNKNOWN,
     }
 }
 
 /// Is it one text there, and not any of a number's labels?
 fn is_text(term: &Term, class: &Class) -> bool {
-    matches!(known(term, class), Known::Text)
+    matches!(known(term, class), KnownKind::Text)
 }
 
-fn terms(left: &Term, right: &Term, class: &Class) -> Values {
+fn terms(left: &Term, right: &Term, class: &Class) -> TruthValues {
     match (known(left, class), known(right, class)) {
-        (Known::Text, Known::Text) => TRUE | FALSE | UNKNOWN,
-        (Known::Number | Known::Enumeration(_), Known::Number | Known::Enumeration(_)) => {
-            TRUE | FALSE | UNKNOWN
-        }
+        (KnownKind::Text, KnownKind::Text) => TRUE | FALSE | UNKNOWN,
+        (
+            KnownKind::Number | KnownKind::Enumeration(_),
+            KnownKind::Number | KnownKind::Enumeration(_),
+        ) => TRUE | FALSE | UNKNOWN,
         _ => UNKNOWN,
     }
 }
@@ -292,7 +300,7 @@ impl Checker<'_> {
         &mut self,
         expr: &Expr,
         negated: bool,
-        leaves: &mut impl Iterator<Item = &'l Leaf>,
+        leaves: &mut impl Iterator<Item = &'l LeafSpans>,
     ) {
         if self.hints.len() >= MOST_HINTS {
             return; // a trace may have any number of names to be compared for each
@@ -368,7 +376,7 @@ impl Checker<'_> {
     /// Whether some event has the term; if none has, says so.
     fn exists(&mut self, term: &Term, span: &Range<usize>, text: bool) -> bool {
         let bare = Term { subject: term.subject.clone(), mask: None };
-        if self.classes.iter().any(|class| !matches!(known(&bare, class), Known::Absent)) {
+        if self.classes.iter().any(|class| !matches!(known(&bare, class), KnownKind::Absent)) {
             return true;
         }
         let what = match &term.subject {
@@ -403,7 +411,7 @@ impl Checker<'_> {
     fn has_text(&self, term: &Term) -> bool {
         self.classes
             .iter()
-            .any(|class| matches!(known(term, class), Known::Text | Known::Enumeration(_)))
+            .any(|class| matches!(known(term, class), KnownKind::Text | KnownKind::Enumeration(_)))
     }
 
     /// The term, which some events have, compared with a constant.
@@ -417,7 +425,7 @@ impl Checker<'_> {
                 }
             }
             (Literal::Text(pattern), _) => {
-                let of_kind = |class| matches!(known(term, class), Known::Text);
+                let of_kind = |class| matches!(known(term, class), KnownKind::Text);
                 if self.classes.iter().any(of_kind) {
                     return;
                 }
@@ -432,8 +440,9 @@ impl Checker<'_> {
                 }
             }
             (Literal::Number(_), _) => {
-                let of_kind =
-                    |class| matches!(known(term, class), Known::Number | Known::Enumeration(_));
+                let of_kind = |class| {
+                    matches!(known(term, class), KnownKind::Number | KnownKind::Enumeration(_))
+                };
                 if !self.classes.iter().any(of_kind) {
                     self.kind(term, "a number", left);
                 }
@@ -454,11 +463,11 @@ impl Checker<'_> {
         if term.subject == Subject::LogLevel {
             return;
         }
-        let mut all_values: Option<Span> = None;
+        let mut all_values: Option<IntegerSpan> = None;
         for class in self.classes {
             match known(term, class) {
-                Known::Number | Known::Enumeration(_) => {}
-                Known::Absent | Known::Text | Known::Other => continue,
+                KnownKind::Number | KnownKind::Enumeration(_) => {}
+                KnownKind::Absent | KnownKind::Text | KnownKind::Other => continue,
             }
             let Some(line) = line(term, class) else { return };
             let wanted = if negated { FALSE } else { TRUE };
@@ -486,7 +495,7 @@ impl Checker<'_> {
 
     fn labels(&self, term: &Term) -> BTreeSet<String> {
         let labels = self.classes.iter().flat_map(|class| match known(term, class) {
-            Known::Enumeration(labels) => labels.to_vec(),
+            KnownKind::Enumeration(labels) => labels.to_vec(),
             _ => Vec::new(),
         });
         labels.collect()
@@ -500,10 +509,10 @@ impl Checker<'_> {
 
     fn kind_of(&self, term: &Term) -> &'static str {
         let kinds = self.classes.iter().filter_map(|class| match known(term, class) {
-            Known::Absent => None,
-            Known::Text => Some("text"),
-            Known::Number | Known::Enumeration(_) => Some("a number"),
-            Known::Other => Some("neither text nor a number"),
+            KnownKind::Absent => None,
+            KnownKind::Text => Some("text"),
+            KnownKind::Number | KnownKind::Enumeration(_) => Some("a number"),
+            KnownKind::Other => Some("neither text nor a number"),
         });
         kinds.min().unwrap_or("absent")
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::expr::{Path, Root, Step};
-use crate::lower::Span;
+use crate::expr::{Path, PathStep, Root};
+use crate::lower::IntegerSpan;
 use crate::number::{GREATEST, LEAST};
 
 /// What is known of one kind of event records.
@@ -17,25 +17,25 @@ pub struct Class {
     pub cpu: bool,
     /// All its fields, those of its contexts and headers, and what is in them, in the order of
     /// [`Root::Any`].
-    pub fields: Vec<Field>,
+    pub fields: Vec<ClassField>,
 }
 
 /// A field of a [`Class`].
 #[derive(Clone, Debug)]
-pub struct Field {
+pub struct ClassField {
     /// Where it is; never [`Root::Any`].
     pub root: Root,
     /// Its name from there: members with `.` between them, `[]` for any element of an array.
     pub path: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ClassFieldKind,
 }
 
 /// What a field is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ClassFieldKind {
     /// An integer or a truth value, no less than the first and no greater than the last.
-    Integer(Span),
+    Integer(IntegerSpan),
     /// An integer with labels.
     Enumeration(Arc<[String]>),
     /// A floating-point number.
@@ -46,15 +46,15 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl ClassFieldKind {
     /// An integer of which nothing more is known.
-    pub const INTEGER: Kind = Kind::Integer((LEAST, GREATEST));
+    pub const INTEGER: ClassFieldKind = ClassFieldKind::Integer((LEAST, GREATEST));
 
     /// An integer of so many bits, in two's complement if it is signed.
     #[must_use]
-    pub fn integer(bits: u32, signed: bool) -> Kind {
+    pub fn integer(bits: u32, signed: bool) -> ClassFieldKind {
         let bits = bits.clamp(1, 64);
-        Kind::Integer(match signed {
+        ClassFieldKind::Integer(match signed {
             true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
             false => (0, (1 << bits) - 1),
         })
@@ -67,22 +67,22 @@ impl Class {
         &'c self,
         path: &'k Path,
         key: &'k str,
-    ) -> impl Iterator<Item = &'c Kind> + use<'c, 'k> {
-        let is = move |field: &&Field| {
+    ) -> impl Iterator<Item = &'c ClassFieldKind> + use<'c, 'k> {
+        let is = move |field: &&ClassField| {
             (path.root == Root::Any || path.root == field.root) && field.path == key
         };
         self.fields.iter().filter(is).map(|field| &field.kind)
     }
 
-    pub(crate) fn find(&self, path: &Path, key: &str) -> Option<&Kind> {
+    pub(crate) fn find(&self, path: &Path, key: &str) -> Option<&ClassFieldKind> {
         self.all(path, key).next()
     }
 
     /// Between which integers it is, if it is an integer wherever it is; `None`: it is not, or not there.
-    pub(crate) fn integers(&self, path: &Path, key: &str) -> Option<Span> {
+    pub(crate) fn integers(&self, path: &Path, key: &str) -> Option<IntegerSpan> {
         let mut all = None;
         for kind in self.all(path, key) {
-            let Kind::Integer(one) = kind else { return None };
+            let ClassFieldKind::Integer(one) = kind else { return None };
             all = Some(hull(all, *one));
         }
         all
@@ -91,26 +91,26 @@ impl Class {
     /// Is it a floating-point number wherever it is?
     pub(crate) fn is_real(&self, path: &Path, key: &str) -> bool {
         let mut kinds = self.all(path, key).peekable();
-        kinds.peek().is_some() && kinds.all(|kind| *kind == Kind::Real)
+        kinds.peek().is_some() && kinds.all(|kind| *kind == ClassFieldKind::Real)
     }
 }
 
 /// From the least to the greatest of both.
-pub(crate) fn hull(known: Option<Span>, one: Span) -> Span {
+pub(crate) fn hull(known: Option<IntegerSpan>, one: IntegerSpan) -> IntegerSpan {
     known.map_or(one, |known| (known.0.min(one.0), known.1.max(one.1)))
 }
 
-/// The path as [`Field::path`] has it.
+/// The path as [`ClassField::path`] has it.
 pub(crate) fn key(path: &Path) -> String {
     let mut key = String::new();
     for step in &path.steps {
         match step {
-            Step::Member(name) if key.is_empty() => key.push_str(name),
-            Step::Member(name) => {
+            PathStep::Member(name) if key.is_empty() => key.push_str(name),
+            PathStep::Member(name) => {
                 key.push('.');
                 key.push_str(name);
             }
-            Step::Index(_) => key.push_str("[]"),
+            PathStep::Index(_) => key.push_str("[]"),
         }
     }
     key

@@ -82,7 +82,7 @@ pub struct Path {
     pub root: Root,
     /// From there downwards; begins with a member. With [`Root::Any`], that member alone is never called
     /// `name`, `cpu` or `loglevel`, nor, with members below it, as a root.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PathStep>,
 }
 
 /// Where a field is looked for.
@@ -103,7 +103,7 @@ pub enum Root {
 
 /// One step down.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum PathStep {
     /// A structure's member, or a variant's option.
     Member(String),
     /// An array's element, counted from 0.
@@ -275,9 +275,9 @@ impl fmt::Display for Path {
         })?;
         for (index, step) in self.steps.iter().enumerate() {
             match step {
-                Step::Member(name) if index == 0 => write!(out, "{name}")?,
-                Step::Member(name) => write!(out, ".{name}")?,
-                Step::Index(index) => write!(out, "[{index}]")?,
+                PathStep::Member(name) if index == 0 => write!(out, "{name}")?,
+                PathStep::Member(name) => write!(out, ".{name}")?,
+                PathStep::Index(index) => write!(out, "[{index}]")?,
             }
         }
         Ok(())

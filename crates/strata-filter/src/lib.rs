@@ -55,13 +55,13 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use check::{Hint, Slip};
-pub use class::{Class, Field, Kind};
+pub use class::{Class, ClassField, ClassFieldKind};
 pub use error::{ParseError, Problem};
 pub use evaluate::{Fields, Value};
-pub use expr::{Comparison, Expr, Item, Literal, Op, Operand, Path, Root, Step, Subject, Term};
+pub use expr::{Comparison, Expr, Item, Literal, Op, Operand, Path, PathStep, Root, Subject, Term};
 pub use limits::{MAX_DEPTH, MAX_LENGTH};
 pub use number::{Number, GREATEST, LEAST};
-pub use pattern::{Part, Pattern};
+pub use pattern::{Pattern, PatternPart};
 pub use similar::{distance, distance_within};
 
 /// A filter: its text, and what that means.
@@ -70,7 +70,7 @@ pub struct Filter {
     text: String,
     expr: Expr,
     /// In the order of the expression.
-    leaves: Vec<parse::Leaf>,
+    leaves: Vec<parse::LeafSpans>,
 }
 
 impl Filter {

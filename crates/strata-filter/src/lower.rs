@@ -184,10 +184,10 @@ impl<L> Grapher<L> {
 }
 
 /// First and last integer.
-pub type Span = (i128, i128);
+pub type IntegerSpan = (i128, i128);
 
 /// The integers of which `op number` is true; of `!=`, those of which it is not.
-pub fn span(op: Op, number: Number) -> Span {
+pub fn span(op: Op, number: Number) -> IntegerSpan {
     // The greatest integer that is not above the number, and the least that is not below. The casts
     // saturate, beyond all integers of 64 bits.
     let (floor, ceiling) = match number {
@@ -205,10 +205,10 @@ pub fn span(op: Op, number: Number) -> Span {
 }
 
 /// The same integers: spans in order, apart from each other, none of them empty.
-pub fn apart(mut spans: Vec<Span>) -> Vec<Span> {
+pub fn apart(mut spans: Vec<IntegerSpan>) -> Vec<IntegerSpan> {
     spans.retain(|(from, to)| from <= to);
     spans.sort_unstable();
-    let mut apart: Vec<Span> = Vec::new();
+    let mut apart: Vec<IntegerSpan> = Vec::new();
     for (from, to) in spans {
         match apart.last_mut() {
             Some(last) if from <= last.1.saturating_add(1) => last.1 = last.1.max(to),
@@ -229,7 +229,7 @@ pub trait Set {
     fn is_integer(&self) -> bool;
 
     /// The values that a literal other than a number stands for, if what is compared has an integer for it.
-    fn labelled(&self, literal: &Literal) -> Option<Vec<Span>> {
+    fn labelled(&self, literal: &Literal) -> Option<Vec<IntegerSpan>> {
         let _ = literal;
         None
     }
@@ -244,7 +244,7 @@ pub trait Set {
     ///
     /// # Errors
     /// It cannot be told there.
-    fn among(&self, spans: Vec<Span>) -> Result<Node<Self::Leaf>, Self::Error>;
+    fn among(&self, spans: Vec<IntegerSpan>) -> Result<Node<Self::Leaf>, Self::Error>;
 }
 
 /// As the comparisons with each item would be, but all integers at once.

@@ -23,30 +23,30 @@ use crate::pattern::Pattern;
 use crate::words::is_path_only;
 
 use found::Result;
-pub(crate) use found::Span;
-use lexical::Cursor;
-use operand::{Located, Piece, Side};
+pub(crate) use found::TextSpan;
+use lexical::TextCursor;
+use operand::{Located, OperandPiece, OperandSide};
 
 /// Where the parts of a comparison, of a set or of `has` stand in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Leaf {
+pub(crate) struct LeafSpans {
     /// All of it.
-    pub whole: Span,
+    pub whole: TextSpan,
     /// [`Comparison::left`], the term, the path.
-    pub left: Span,
+    pub left: TextSpan,
     /// [`Comparison::right`], or the items.
-    pub right: Vec<Span>,
+    pub right: Vec<TextSpan>,
 }
 
-/// The expression, and a [`Leaf`] for each node without conditions in it, in the order of the expression.
-pub(crate) fn parse(text: &str) -> std::result::Result<(Expr, Vec<Leaf>), ParseError> {
+/// The expression, and a [`LeafSpans`] for each node without conditions in it, in the order of the expression.
+pub(crate) fn parse(text: &str) -> std::result::Result<(Expr, Vec<LeafSpans>), ParseError> {
     if text.len() > MAX_LENGTH {
         let end = (0..=MAX_LENGTH).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         let text_length = text.len();
         let text = text[..end].to_string();
         return Err(ParseError { text, span: end..end, problem: Problem::TooLong(text_length) });
     }
-    let mut parser = Parser { cursor: Cursor::new(text), nesting: 0, leaves: Vec::new() };
+    let mut parser = FilterParser { cursor: TextCursor::new(text), nesting: 0, leaves: Vec::new() };
     match parser.filter() {
         Ok(expr) => Ok((expr, parser.leaves)),
         Err((problem, span)) => Err(ParseError { text: text.to_string(), span, problem }),
@@ -59,18 +59,18 @@ struct Built {
     levels: usize,
 }
 
-struct Parser<'t> {
-    cursor: Cursor<'t>,
+struct FilterParser<'t> {
+    cursor: TextCursor<'t>,
     /// Parentheses and `!` around what is read.
     nesting: usize,
-    leaves: Vec<Leaf>,
+    leaves: Vec<LeafSpans>,
 }
 
 /// Twice, because an expression of [`MAX_DEPTH`] levels that ends in `!(…)` on each is printed with as many
 /// parentheses as exclamation marks.
 const MAX_NESTING: usize = 2 * MAX_DEPTH;
 
-impl Parser<'_> {
+impl FilterParser<'_> {
     fn filter(&mut self) -> Result<Expr> {
         if self.cursor.skip_blanks().at_end() {
             return Err((Problem::Empty, 0..0));
@@ -184,7 +184,7 @@ impl Parser<'_> {
     }
 
     /// What stands where an expression is complete, and cannot stand there.
-    fn leftover(&mut self, expected: &'static str) -> (Problem, Span) {
+    fn leftover(&mut self, expected: &'static str) -> (Problem, TextSpan) {
         if let Some((problem, span)) = self.cursor.not_an_operator() {
             return (problem, span);
         }
@@ -220,7 +220,7 @@ impl Parser<'_> {
         let opening = self.cursor.at();
         self.cursor.take("(");
         self.cursor.skip_blanks();
-        let piece = operand::piece(&mut self.cursor, Side::Has)?;
+        let piece = operand::piece(&mut self.cursor, OperandSide::Has)?;
         let left = piece.span.clone();
         let path = match operand::term(&self.cursor, piece)?.subject {
             Subject::Field(path) => path,
@@ -239,19 +239,19 @@ impl Parser<'_> {
         Ok(Some(Expr::Has(path)))
     }
 
-    fn leaf(&mut self, start: usize, left: Span, right: Vec<Span>) {
-        self.leaves.push(Leaf { whole: start..self.cursor.at(), left, right });
+    fn leaf(&mut self, start: usize, left: TextSpan, right: Vec<TextSpan>) {
+        self.leaves.push(LeafSpans { whole: start..self.cursor.at(), left, right });
     }
 
     fn test(&mut self) -> Result<Expr> {
         let start = self.cursor.skip_blanks().at();
-        let left = operand::operand(&mut self.cursor, Side::Left)?;
+        let left = operand::operand(&mut self.cursor, OperandSide::Left)?;
         let behind = self.cursor.at();
         self.cursor.skip_blanks();
         let op_start = self.cursor.at();
         if let Some(op) = self.cursor.take_comparison()? {
             let op_span = op_start..self.cursor.at();
-            let right = operand::operand(&mut self.cursor, Side::Right)?;
+            let right = operand::operand(&mut self.cursor, OperandSide::Right)?;
             return self.comparison(start, left, (op, op_span), right);
         }
         if self.cursor.take_word("in") {
@@ -269,14 +269,14 @@ impl Parser<'_> {
         let span = piece.span.clone();
         let text = self.cursor.text(&span);
         match piece.piece {
-            Piece::Number(_) => Err((Problem::ConstantAlone(quoted(text)), span)),
-            Piece::Text(_) => Err((Problem::TextAlone(quoted(text)), span)),
-            Piece::Masked(term) => {
+            OperandPiece::Number(_) => Err((Problem::ConstantAlone(quoted(text)), span)),
+            OperandPiece::Text(_) => Err((Problem::TextAlone(quoted(text)), span)),
+            OperandPiece::Masked(term) => {
                 self.leaf(start, span, Vec::new());
                 let right = Operand::Literal(Literal::Number(Number::Integer(0)));
                 Ok(Expr::Compare(Comparison { left: term, op: Op::NotEqual, right }))
             }
-            Piece::Word => {
+            OperandPiece::Word => {
                 let special = match text {
                     "name" => Some(("name", "\"sched_*\"")),
                     "cpu" => Some(("cpu", "0")),
@@ -303,7 +303,7 @@ impl Parser<'_> {
         &mut self,
         start: usize,
         left: Located,
-        (mut op, op_span): (Op, Span),
+        (mut op, op_span): (Op, TextSpan),
         right: Located,
     ) -> Result<Expr> {
         let (mut left, mut right) = (left, right);
@@ -317,8 +317,8 @@ impl Parser<'_> {
         let (left_span, right_span) = (left.span.clone(), right.span.clone());
         let left = operand::term(&self.cursor, left)?;
         let right = match right.piece {
-            Piece::Number(number) => Operand::Literal(Literal::Number(number)),
-            Piece::Text(pattern) => Operand::Literal(Literal::Text(pattern)),
+            OperandPiece::Number(number) => Operand::Literal(Literal::Number(number)),
+            OperandPiece::Text(pattern) => Operand::Literal(Literal::Text(pattern)),
             _ => Operand::Term(operand::term(&self.cursor, right)?),
         };
         if let Operand::Literal(literal) = &right {
@@ -373,7 +373,7 @@ impl Parser<'_> {
         Ok(Expr::In(term, items))
     }
 
-    fn item(&mut self) -> Result<(Item, Span)> {
+    fn item(&mut self) -> Result<(Item, TextSpan)> {
         let first = operand::constant(&mut self.cursor)?;
         let behind = self.cursor.at();
         self.cursor.skip_blanks();
@@ -382,8 +382,8 @@ impl Parser<'_> {
             "" => {
                 self.cursor.back(behind);
                 let literal = match first.piece {
-                    Piece::Number(number) => Literal::Number(number),
-                    Piece::Text(pattern) => Literal::Text(pattern),
+                    OperandPiece::Number(number) => Literal::Number(number),
+                    OperandPiece::Text(pattern) => Literal::Text(pattern),
                     _ => return Err((Problem::TwoConstants, first.span)),
                 };
                 Ok((Item::One(literal), first.span))
@@ -392,7 +392,9 @@ impl Parser<'_> {
                 self.cursor.skip_blanks();
                 let last = operand::constant(&mut self.cursor)?;
                 let span = first.span.start..last.span.end;
-                let (Piece::Number(from), Piece::Number(to)) = (first.piece, last.piece) else {
+                let (OperandPiece::Number(from), OperandPiece::Number(to)) =
+                    (first.piece, last.piece)
+                else {
                     return Err((Problem::RangeOfText, span));
                 };
                 if from.order(to).is_none_or(std::cmp::Ordering::is_gt) {

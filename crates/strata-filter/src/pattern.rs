@@ -6,17 +6,17 @@ use crate::words::is_bare;
 
 /// What text is compared with: bytes, any of which may stand for others.
 ///
-/// Two parts of [`Part::Text`] or of [`Part::Any`] are never neighbours, and no text part is empty, in a
+/// Two parts of [`PatternPart::Text`] or of [`PatternPart::Any`] are never neighbours, and no text part is empty, in a
 /// parsed filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// One behind the other; none: only the empty text matches.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PatternPart>,
 }
 
 /// A part of a [`Pattern`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum PatternPart {
     /// These bytes.
     Text(Vec<u8>),
     /// `?`: one character, that is a byte and all bytes `10xxxxxx` directly behind it, whether or not the
@@ -30,7 +30,7 @@ impl Pattern {
     /// Nothing but these bytes.
     pub fn literal(bytes: impl Into<Vec<u8>>) -> Pattern {
         let mut pattern = Pattern::default();
-        pattern.push(Part::Text(bytes.into()));
+        pattern.push(PatternPart::Text(bytes.into()));
         pattern
     }
 
@@ -39,20 +39,21 @@ impl Pattern {
         let mut pattern = Pattern::default();
         for char in word.chars() {
             match char {
-                '*' => pattern.push(Part::Any),
-                '?' => pattern.push(Part::One),
-                _ => pattern.push(Part::Text(char.encode_utf8(&mut [0; 4]).as_bytes().to_vec())),
+                '*' => pattern.push(PatternPart::Any),
+                '?' => pattern.push(PatternPart::One),
+                _ => pattern
+                    .push(PatternPart::Text(char.encode_utf8(&mut [0; 4]).as_bytes().to_vec())),
             }
         }
         pattern
     }
 
     /// A part more. Keeps the promise about neighbours.
-    pub fn push(&mut self, part: Part) {
+    pub fn push(&mut self, part: PatternPart) {
         match (self.parts.last_mut(), part) {
-            (_, Part::Text(more)) if more.is_empty() => (),
-            (Some(Part::Text(bytes)), Part::Text(more)) => bytes.extend(more),
-            (Some(Part::Any), Part::Any) => (),
+            (_, PatternPart::Text(more)) if more.is_empty() => (),
+            (Some(PatternPart::Text(bytes)), PatternPart::Text(more)) => bytes.extend(more),
+            (Some(PatternPart::Any), PatternPart::Any) => (),
             (_, part) => self.parts.push(part),
         }
     }
@@ -61,7 +62,7 @@ impl Pattern {
     pub fn exact(&self) -> Option<&[u8]> {
         match self.parts.as_slice() {
             [] => Some(&[]),
-            [Part::Text(bytes)] => Some(bytes),
+            [PatternPart::Text(bytes)] => Some(bytes),
             _ => None,
         }
     }
@@ -77,7 +78,7 @@ impl Pattern {
     }
 
     fn matches_parts(&self, text: &[u8]) -> bool {
-        if matches!(self.parts.last(), Some(Part::Text(bytes)) if !text.ends_with(bytes)) {
+        if matches!(self.parts.last(), Some(PatternPart::Text(bytes)) if !text.ends_with(bytes)) {
             return false;
         }
         let (mut part, mut at) = (0, 0);
@@ -88,7 +89,7 @@ impl Pattern {
             let rest = text.get(at..).unwrap_or_default();
             match self.parts.get(part) {
                 None if rest.is_empty() => return true,
-                Some(Part::Any) => {
+                Some(PatternPart::Any) => {
                     part += 1;
                     if part == self.parts.len() {
                         return true;
@@ -96,11 +97,11 @@ impl Pattern {
                     again = Some((part, at));
                     continue;
                 }
-                Some(Part::Text(bytes)) if rest.starts_with(bytes) => {
+                Some(PatternPart::Text(bytes)) if rest.starts_with(bytes) => {
                     (part, at) = (part + 1, at + bytes.len());
                     continue;
                 }
-                Some(Part::One) if !rest.is_empty() => {
+                Some(PatternPart::One) if !rest.is_empty() => {
                     (part, at) = (part + 1, at + character(rest));
                     continue;
                 }
@@ -121,15 +122,15 @@ impl Pattern {
         let mut word = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(bytes) => {
+                PatternPart::Text(bytes) => {
                     let text = std::str::from_utf8(bytes).ok()?;
                     word.push_str(text);
                     if text.contains(['*', '?']) {
                         return None;
                     }
                 }
-                Part::One => word.push('?'),
-                Part::Any => word.push('*'),
+                PatternPart::One => word.push('?'),
+                PatternPart::Any => word.push('*'),
             }
         }
         is_bare(&word).then_some(word)
@@ -148,9 +149,9 @@ impl fmt::Display for Pattern {
         out.write_str("\"")?;
         for part in &self.parts {
             match part {
-                Part::One => out.write_str("?")?,
-                Part::Any => out.write_str("*")?,
-                Part::Text(bytes) => escape(out, bytes)?,
+                PatternPart::One => out.write_str("?")?,
+                PatternPart::Any => out.write_str("*")?,
+                PatternPart::Text(bytes) => escape(out, bytes)?,
             }
         }
         out.write_str("\"")
@@ -223,16 +224,16 @@ mod tests {
     }
 
     /// The same by definition: tries every place for every `*`.
-    fn matches_slowly(parts: &[Part], text: &[u8]) -> bool {
+    fn matches_slowly(parts: &[PatternPart], text: &[u8]) -> bool {
         match parts.split_first() {
             None => text.is_empty(),
-            Some((Part::Any, rest)) => {
+            Some((PatternPart::Any, rest)) => {
                 (0..=text.len()).any(|skip| matches_slowly(rest, &text[skip..]))
             }
-            Some((Part::One, rest)) => {
+            Some((PatternPart::One, rest)) => {
                 !text.is_empty() && matches_slowly(rest, &text[character(text)..])
             }
-            Some((Part::Text(bytes), rest)) => {
+            Some((PatternPart::Text(bytes), rest)) => {
                 text.strip_prefix(bytes.as_slice()).is_some_and(|text| matches_slowly(rest, text))
             }
         }
@@ -246,9 +247,9 @@ mod tests {
             let mut pattern = Pattern::default();
             for _ in 0..random.below(7) {
                 pattern.push(match random.below(4) {
-                    0 => Part::Any,
-                    1 => Part::One,
-                    _ => Part::Text(vec![*random.pick(&[b'a', b'b', 0xc3, 0xa9])]),
+                    0 => PatternPart::Any,
+                    1 => PatternPart::One,
+                    _ => PatternPart::Text(vec![*random.pick(&[b'a', b'b', 0xc3, 0xa9])]),
                 });
             }
             let text: Vec<u8> =
@@ -263,7 +264,7 @@ mod tests {
     #[test]
     fn display_escapes_what_would_be_read_otherwise() {
         let mut pattern = Pattern::literal(&b"a\"\\*?\n\x01\xff"[..]);
-        pattern.push(Part::Any);
+        pattern.push(PatternPart::Any);
         assert_eq!(pattern.to_string(), r#""a\"\\\*\?\n\x01\xff*""#);
     }
 }

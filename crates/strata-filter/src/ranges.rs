@@ -6,7 +6,7 @@
 
 use crate::class::{key, Class};
 use crate::expr::{Comparison, Expr, Item, Literal, Op, Operand, Subject, Term};
-use crate::lower::{apart, span, Span};
+use crate::lower::{apart, span, IntegerSpan};
 use crate::number::{Number, GREATEST};
 use crate::pattern::Pattern;
 
@@ -15,13 +15,13 @@ const MOST_CONDITIONS: usize = 256;
 
 /// Where a term's values can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    whole: Span,
-    what: What,
+pub(crate) struct ValueLine {
+    whole: IntegerSpan,
+    what: ValueLineKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum ValueLineKind {
     Integers,
     /// With none but these bits.
     Bits(u64),
@@ -32,12 +32,12 @@ enum What {
 const NAN: i128 = i128::MAX;
 
 /// The term's; `None`: it is no number in these event records, or its values have labels.
-pub(crate) fn line(term: &Term, class: &Class) -> Option<Line> {
+pub(crate) fn line(term: &Term, class: &Class) -> Option<ValueLine> {
     if let Some(mask) = term.mask {
         // Whatever it is of: no integer has more.
-        return Some(Line { whole: (0, mask.into()), what: What::Bits(mask) });
+        return Some(ValueLine { whole: (0, mask.into()), what: ValueLineKind::Bits(mask) });
     }
-    let integers = |whole| Some(Line { whole, what: What::Integers });
+    let integers = |whole| Some(ValueLine { whole, what: ValueLineKind::Integers });
     match &term.subject {
         Subject::Name => None,
         // As a trace has them, which may be of anybody.
@@ -53,7 +53,7 @@ pub(crate) fn line(term: &Term, class: &Class) -> Option<Line> {
                 Some(whole) => integers(whole),
                 None if class.is_real(path, &key) => {
                     let whole = (place(f64::NEG_INFINITY), place(f64::INFINITY));
-                    Some(Line { whole, what: What::Reals })
+                    Some(ValueLine { whole, what: ValueLineKind::Reals })
                 }
                 None => None,
             }
@@ -72,7 +72,7 @@ fn place(real: f64) -> i128 {
 }
 
 /// The places of which `op number` is true; of `!=`, those of which it is not.
-fn places(op: Op, number: Number) -> Span {
+fn places(op: Op, number: Number) -> IntegerSpan {
     let nearest = match number {
         Number::Integer(value) => value as f64,
         Number::Real(value) => value,
@@ -91,17 +91,17 @@ fn places(op: Op, number: Number) -> Span {
     }
 }
 
-impl Line {
+impl ValueLine {
     /// Between which numbers it is; `None` of floating-point numbers.
-    pub(crate) fn integers(&self) -> Option<Span> {
-        (self.what != What::Reals).then_some(self.whole)
+    pub(crate) fn integers(&self) -> Option<IntegerSpan> {
+        (self.what != ValueLineKind::Reals).then_some(self.whole)
     }
 
     /// Where the comparison is true.
-    pub(crate) fn of(&self, op: Op, number: Number) -> Vec<Span> {
+    pub(crate) fn of(&self, op: Op, number: Number) -> Vec<IntegerSpan> {
         let one = match self.what {
-            What::Reals => places(op, number),
-            What::Integers | What::Bits(_) => span(op, number),
+            ValueLineKind::Reals => places(op, number),
+            ValueLineKind::Integers | ValueLineKind::Bits(_) => span(op, number),
         };
         let found = vec![(one.0.max(self.whole.0), one.1.min(self.whole.1))];
         match op {
@@ -111,7 +111,7 @@ impl Line {
     }
 
     /// All places but these, which are in order and apart from each other.
-    pub(crate) fn without(&self, spans: &[Span]) -> Vec<Span> {
+    pub(crate) fn without(&self, spans: &[IntegerSpan]) -> Vec<IntegerSpan> {
         let mut left = Vec::new();
         let mut from = self.whole.0;
         for (first, last) in spans {
@@ -122,23 +122,23 @@ impl Line {
             from = last.saturating_add(1);
         }
         left.push((from, self.whole.1));
-        if self.what == What::Reals && spans.iter().all(|(_, last)| *last != NAN) {
+        if self.what == ValueLineKind::Reals && spans.iter().all(|(_, last)| *last != NAN) {
             left.push((NAN, NAN));
         }
         apart(left)
     }
 
     /// Is there no value at these places?
-    pub(crate) fn is_none(&self, spans: &[Span]) -> bool {
+    pub(crate) fn is_none(&self, spans: &[IntegerSpan]) -> bool {
         match self.what {
-            What::Bits(mask) => !spans.iter().any(|span| has_bits(*span, mask)),
-            What::Integers | What::Reals => spans.is_empty(),
+            ValueLineKind::Bits(mask) => !spans.iter().any(|span| has_bits(*span, mask)),
+            ValueLineKind::Integers | ValueLineKind::Reals => spans.is_empty(),
         }
     }
 }
 
 /// Is there a number in the span, which is not negative, with none but these bits?
-fn has_bits((from, to): Span, mask: u64) -> bool {
+fn has_bits((from, to): IntegerSpan, mask: u64) -> bool {
     let (Ok(from), to) = (u64::try_from(from), to.max(0) as u128) else { return false };
     let wrong = from & !mask;
     let least = match wrong.checked_ilog2() {
@@ -152,7 +152,7 @@ fn has_bits((from, to): Span, mask: u64) -> bool {
     least.is_some_and(|least| u128::from(least) <= to)
 }
 
-fn both(left: &[Span], right: &[Span]) -> Vec<Span> {
+fn both(left: &[IntegerSpan], right: &[IntegerSpan]) -> Vec<IntegerSpan> {
     let mut found = Vec::new();
     let (mut one, mut other) = (left.iter().peekable(), right.iter().peekable());
     while let (Some(a), Some(b)) = (one.peek(), other.peek()) {
@@ -169,8 +169,8 @@ fn both(left: &[Span], right: &[Span]) -> Vec<Span> {
 /// What a condition admits of one term.
 struct Admitted<'e> {
     term: &'e Term,
-    line: Line,
-    spans: Vec<Span>,
+    line: ValueLine,
+    spans: Vec<IntegerSpan>,
 }
 
 /// Of a condition that is of the numbers of one term; `negated`: that it is false.
@@ -316,8 +316,10 @@ mod tests {
             Number::Real(-2.5),
             Number::Real(1e300),
         ];
-        let line =
-            Line { whole: (place(f64::NEG_INFINITY), place(f64::INFINITY)), what: What::Reals };
+        let line = ValueLine {
+            whole: (place(f64::NEG_INFINITY), place(f64::INFINITY)),
+            what: ValueLineKind::Reals,
+        };
         use Op::*;
         for op in [Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual] {
             for number in numbers {
@@ -325,7 +327,8 @@ mod tests {
                 let without = line.without(&spans);
                 for value in values {
                     let at = if value.is_nan() { NAN } else { place(value) };
-                    let is_in = |spans: &[Span]| spans.iter().any(|one| one.0 <= at && at <= one.1);
+                    let is_in =
+                        |spans: &[IntegerSpan]| spans.iter().any(|one| one.0 <= at && at <= one.1);
                     let wanted = op.holds(Number::Real(value).order(number));
                     assert_eq!(is_in(&spans), wanted, "{value} {op} {number}");
                     assert_eq!(is_in(&without), !wanted, "not {value} {op} {number}");

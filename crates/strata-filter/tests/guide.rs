@@ -1,6 +1,6 @@
 //! What the guide says is what is.
 
-use strata_filter::{Class, Field, Filter, Kind, Root, MAX_DEPTH, MAX_LENGTH};
+use strata_filter::{Class, ClassField, ClassFieldKind, Filter, Root, MAX_DEPTH, MAX_LENGTH};
 
 const GUIDE: &str = include_str!("../../../docs/guide/filter.md");
 
@@ -48,7 +48,11 @@ fn guide_shows_messages_as_they_are() {
     let shown: Vec<&&str> = blocks.iter().filter(|block| block.contains('^')).collect();
     let class = Class {
         name: "net:send".to_string(),
-        fields: vec![Field { root: Root::Payload, path: "len".to_string(), kind: Kind::INTEGER }],
+        fields: vec![ClassField {
+            root: Root::Payload,
+            path: "len".to_string(),
+            kind: ClassFieldKind::INTEGER,
+        }],
         ..Class::default()
     };
     assert_eq!(shown.len(), 2);

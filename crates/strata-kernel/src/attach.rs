@@ -3,9 +3,9 @@
 //! A program is attached as long as a file descriptor of this process says so: a process that is killed leaves nothing
 //! behind, unless it was asked to (pins.rs).
 
-use crate::cpus::{OfCpus, Watch};
+use crate::cpus::{CpuWatch, OfCpus};
 use crate::elf::Binary;
-use crate::error::Reason;
+use crate::error::Refusal;
 use crate::load::{begin_listening, reason};
 use crate::pins::info;
 use crate::sample;
@@ -46,16 +46,16 @@ pub(crate) enum AttachPoint {
 /// One attached program.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    link: Held,
+    link: AttachedBy,
     program: OwnedFd,
     is_iterator: bool,
     /// Attaches it to CPUs that come.
-    _later: Option<Watch>,
+    _later: Option<CpuWatch>,
 }
 
 /// What attaches a program, until it is let go of; unless it is pinned, too.
 #[derive(Debug)]
-enum Held {
+enum AttachedBy {
     Made(Link),
     /// Found where another process had pinned it.
     Found(OwnedFd),
@@ -64,21 +64,21 @@ enum Held {
 impl Attached {
     /// One that another process has attached.
     pub(crate) fn found(program: OwnedFd, link: OwnedFd) -> Attached {
-        Attached { link: Held::Found(link), program, is_iterator: false, _later: None }
+        Attached { link: AttachedBy::Found(link), program, is_iterator: false, _later: None }
     }
 
     /// Its link, if it was made here.
     pub(crate) fn link(&self) -> Option<&Link> {
         match &self.link {
-            Held::Made(link) => Some(link),
-            Held::Found(_) => None,
+            AttachedBy::Made(link) => Some(link),
+            AttachedBy::Found(_) => None,
         }
     }
 
     pub(crate) fn link_fd(&self) -> BorrowedFd<'_> {
         match &self.link {
-            Held::Made(link) => link.as_fd(),
-            Held::Found(fd) => fd.as_fd(),
+            AttachedBy::Made(link) => link.as_fd(),
+            AttachedBy::Found(fd) => fd.as_fd(),
         }
     }
 
@@ -102,7 +102,7 @@ impl Attached {
 ///
 /// # Errors
 /// What libbpf and the kernel say; then none of them is attached.
-pub(crate) fn attach(object: &Object, target: &AttachPoint) -> Result<Vec<Attached>, Reason> {
+pub(crate) fn attach(object: &Object, target: &AttachPoint) -> Result<Vec<Attached>, Refusal> {
     begin_listening();
     let mut all = Vec::new();
     for program in object.progs_mut().filter(|program| program.autoload()) {
@@ -113,7 +113,7 @@ pub(crate) fn attach(object: &Object, target: &AttachPoint) -> Result<Vec<Attach
         let link = link(&program, target).map_err(|error| reason(&error))?;
         let is_iterator = program.section().to_string_lossy().starts_with("iter/");
         let program = program.as_fd().try_clone_to_owned().map_err(|error| reason(&error))?;
-        all.push(Attached { link: Held::Made(link), program, is_iterator, _later: None });
+        all.push(Attached { link: AttachedBy::Made(link), program, is_iterator, _later: None });
     }
     Ok(all)
 }
@@ -127,7 +127,12 @@ fn attach_timers(program: &ProgramMut<'_>, rate: u32) -> libbpf_rs::Result<Vec<A
             .attach_perf_event(timer.try_clone()?.into_raw_fd())
             .map_err(io::Error::other)?;
         let program = program.as_fd().try_clone_to_owned()?;
-        all.push(Attached { link: Held::Made(link), program, is_iterator: false, _later: None });
+        all.push(Attached {
+            link: AttachedBy::Made(link),
+            program,
+            is_iterator: false,
+            _later: None,
+        });
         Ok(timer)
     })?;
     if let Some(first) = all.first_mut() {
@@ -136,7 +141,7 @@ fn attach_timers(program: &ProgramMut<'_>, rate: u32) -> libbpf_rs::Result<Vec<A
             let timer = sample::open(rate, cpu)?;
             sample::run(&timer, &program).map(|()| timer)
         };
-        first._later = Some(Watch::begin(move || timers.look(&make))?);
+        first._later = Some(CpuWatch::begin(move || timers.look(&make))?);
     }
     Ok(all)
 }

@@ -2,16 +2,16 @@
 
 use crate::attach::{attach, AttachPoint, Attached};
 use crate::classes::{id_of, Classes};
-use crate::control::{Calls, Shared, Switch, OF_ALL};
-use crate::error::Reason;
-use crate::key::Key;
+use crate::control::{LiveTable, SharedControl, Switch, OF_ALL};
+use crate::error::Refusal;
+use crate::key::ProgramKey;
 use crate::limits::Limits;
 use crate::load::{bytes_of, Loader};
 use crate::object::Object;
-use crate::pins::Pins;
-use crate::plan::{Constant, Fallback, Unit};
-use crate::running::{Running, RunningCalls};
-use crate::selected::{Problem, Progress};
+use crate::pins::ChannelPins;
+use crate::plan::{Constant, Fallback, LoadUnit};
+use crate::running::{RunningCalls, RunningPrograms};
+use crate::selected::{AttachProgress, UnrecordedEvent};
 use crate::syscalls;
 use libbpf_rs::MapCore;
 use std::io;
@@ -23,37 +23,37 @@ use strata_abi::kernel::Event;
 
 /// What loading needs, and what has become of the units so far.
 pub(crate) struct Attaching<'p> {
-    pub(crate) shared: &'p Arc<Shared>,
+    pub(crate) shared: &'p Arc<SharedControl>,
     pub(crate) classes: &'p Classes,
     pub(crate) limits: &'p Limits,
-    pub(crate) progress: &'p mut dyn FnMut(Progress) -> ControlFlow<()>,
-    pub(crate) running: Vec<Running>,
+    pub(crate) progress: &'p mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
+    pub(crate) running: Vec<RunningPrograms>,
     pub(crate) flow: ControlFlow<()>,
     /// Does it take another one's place?
-    asks: &'p dyn Fn(&Unit) -> bool,
+    asks: &'p dyn Fn(&LoadUnit) -> bool,
     done: usize,
     total: usize,
-    refused: Vec<(Fallback, Key)>,
+    refused: Vec<(Fallback, ProgramKey)>,
 }
 
 /// A unit on its way.
-struct Job {
-    unit: Unit,
+struct AttachJob {
+    unit: LoadUnit,
     /// That of the unit that was wanted.
-    key: Key,
+    key: ProgramKey,
     switch: Switch,
 }
 
 /// Its programs, and the table that they look at.
-struct Loaded(Vec<Attached>, Option<Calls>);
+struct LoadedPrograms(Vec<Attached>, Option<LiveTable>);
 
 impl<'p> Attaching<'p> {
     pub(crate) fn new(
-        shared: &'p Arc<Shared>,
+        shared: &'p Arc<SharedControl>,
         classes: &'p Classes,
         limits: &'p Limits,
-        progress: &'p mut dyn FnMut(Progress) -> ControlFlow<()>,
-        asks: &'p dyn Fn(&Unit) -> bool,
+        progress: &'p mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
+        asks: &'p dyn Fn(&LoadUnit) -> bool,
     ) -> Attaching<'p> {
         Attaching {
             shared,
@@ -71,9 +71,14 @@ impl<'p> Attaching<'p> {
 
     /// All of them, switched off; those that the kernel refuses have nothing attached. `loaded`: objects that
     /// have made the maps that others share.
-    pub(crate) fn run(&mut self, loader: &mut Loader, loaded: &mut Vec<Object>, units: Vec<Unit>) {
+    pub(crate) fn run(
+        &mut self,
+        loader: &mut Loader,
+        loaded: &mut Vec<Object>,
+        units: Vec<LoadUnit>,
+    ) {
         self.total = units.len();
-        let mut jobs: Vec<Job> = units.into_iter().map(|unit| self.job(unit, None)).collect();
+        let mut jobs: Vec<AttachJob> = units.into_iter().map(|unit| self.job(unit, None)).collect();
         while !jobs.is_empty() && self.flow.is_continue() {
             let mut others = Vec::new();
             for job in jobs {
@@ -93,19 +98,19 @@ impl<'p> Attaching<'p> {
         }
     }
 
-    fn job(&self, unit: Unit, key: Option<Key>) -> Job {
+    fn job(&self, unit: LoadUnit, key: Option<ProgramKey>) -> AttachJob {
         let key = key.unwrap_or_else(|| unit.key());
         let switch = Switch::take(self.shared);
         if (self.asks)(&unit) {
             switch.wait_to_ask();
         }
-        Job { unit, key, switch }
+        AttachJob { unit, key, switch }
     }
 
-    fn add(&mut self, job: Job, outcome: Result<Loaded, Reason>) {
-        let Job { mut unit, key, switch } = job;
+    fn add(&mut self, job: AttachJob, outcome: Result<LoadedPrograms, Refusal>) {
+        let AttachJob { mut unit, key, switch } = job;
         match (outcome, unit.fallback.take()) {
-            (Ok(Loaded(attached, memory)), _) => {
+            (Ok(LoadedPrograms(attached, memory)), _) => {
                 let calls = match (memory, unit.constant) {
                     (Some(memory), Constant::Syscalls(table, held)) => {
                         Some(RunningCalls { memory, table, held })
@@ -114,7 +119,15 @@ impl<'p> Attaching<'p> {
                 };
                 let (refused, not_run_before) = (None, 0);
                 let events = unit.events;
-                let one = Running { attached, switch, key, events, calls, refused, not_run_before };
+                let one = RunningPrograms {
+                    attached,
+                    switch,
+                    key,
+                    events,
+                    calls,
+                    refused,
+                    not_run_before,
+                };
                 self.running.push(one);
             }
             (Err(_), Some(fallback)) => {
@@ -123,7 +136,7 @@ impl<'p> Attaching<'p> {
             }
             (Err(reason), None) => {
                 let refused = Some(self.limits.explain(reason).to_string());
-                self.running.push(Running {
+                self.running.push(RunningPrograms {
                     attached: Vec::new(),
                     switch,
                     key,
@@ -136,12 +149,12 @@ impl<'p> Attaching<'p> {
         }
         self.done += 1;
         if self.flow.is_continue() {
-            self.flow = (self.progress)(Progress { attached: self.done, total: self.total });
+            self.flow = (self.progress)(AttachProgress { attached: self.done, total: self.total });
         }
     }
 
     /// For events whose own programs were refused; their records are other ones then.
-    fn fall_back(&mut self) -> Vec<Job> {
+    fn fall_back(&mut self) -> Vec<AttachJob> {
         let mut jobs = Vec::new();
         for (Fallback { mut unit, context, fields }, key) in std::mem::take(&mut self.refused) {
             let name = unit.events.first().cloned().unwrap_or_default();
@@ -153,7 +166,7 @@ impl<'p> Attaching<'p> {
     }
 
     /// One thread for each CPU.
-    fn attach_others(&mut self, loader: &Loader, mut others: Vec<Job>) {
+    fn attach_others(&mut self, loader: &Loader, mut others: Vec<AttachJob>) {
         if self.flow.is_break() {
             return;
         }
@@ -200,9 +213,11 @@ impl<'p> Attaching<'p> {
     }
 
     /// Events of those that are refused.
-    pub(crate) fn problems(running: &[Running]) -> impl Iterator<Item = Problem> + '_ {
+    pub(crate) fn problems(
+        running: &[RunningPrograms],
+    ) -> impl Iterator<Item = UnrecordedEvent> + '_ {
         running.iter().flat_map(|one| {
-            let problem = |reason: &String, event: &String| Problem {
+            let problem = |reason: &String, event: &String| UnrecordedEvent {
                 event: event.clone(),
                 reason: reason.clone(),
             };
@@ -214,29 +229,29 @@ impl<'p> Attaching<'p> {
 
 fn settle(
     object: &libbpf_rs::Object,
-    job: &Job,
-    pins: Option<&Arc<Pins>>,
-) -> Result<Loaded, Reason> {
+    job: &AttachJob,
+    pins: Option<&Arc<ChannelPins>>,
+) -> Result<LoadedPrograms, Refusal> {
     let mut calls = None;
     if matches!(job.unit.constant, Constant::Syscalls(..)) {
         let map = object.maps().find(|map| map.name() == ".data.syscalls");
-        let map = map.ok_or_else(|| Reason("they have no table of system calls".into()))?;
-        calls = Some(Calls::new(map.as_fd())?);
+        let map = map.ok_or_else(|| Refusal("they have no table of system calls".into()))?;
+        calls = Some(LiveTable::new(map.as_fd())?);
     }
     let attached = attach(object, &job.unit.target)?;
     if let Some(pins) = pins {
         let pinned = pin(object, &attached, job, pins);
-        pinned.map_err(|error| Reason(format!("it cannot be pinned (--keep): {error}")))?;
+        pinned.map_err(|error| Refusal(format!("it cannot be pinned (--keep): {error}")))?;
     }
-    Ok(Loaded(attached, calls))
+    Ok(LoadedPrograms(attached, calls))
 }
 
 /// What another process needs to go on with these programs. Who fails leaves names that nobody has noted.
 fn pin(
     object: &libbpf_rs::Object,
     attached: &[Attached],
-    job: &Job,
-    pins: &Pins,
+    job: &AttachJob,
+    pins: &ChannelPins,
 ) -> io::Result<()> {
     let at = job.switch.at();
     if at == OF_ALL || matches!(job.unit.target, AttachPoint::Uprobe { .. }) {
@@ -259,14 +274,17 @@ fn pin(
 }
 
 /// These are kept no more: they go when nobody here has them.
-pub(crate) fn unpin<'r>(pins: Option<&Arc<Pins>>, gone: impl Iterator<Item = &'r Running>) {
+pub(crate) fn unpin<'r>(
+    pins: Option<&Arc<ChannelPins>>,
+    gone: impl Iterator<Item = &'r RunningPrograms>,
+) {
     let Some(pins) = pins else { return };
     for one in gone.filter(|one| one.switch.at() != OF_ALL) {
         unpin_one(pins, one.switch.at(), one.attached.len());
     }
 }
 
-fn unpin_one(pins: &Pins, at: u32, nr_programs: usize) {
+fn unpin_one(pins: &ChannelPins, at: u32, nr_programs: usize) {
     for number in 0..nr_programs {
         pins.unpin(&format!("l{at}-{number}"));
         pins.unpin(&format!("p{at}-{number}"));
@@ -275,8 +293,8 @@ fn unpin_one(pins: &Pins, at: u32, nr_programs: usize) {
     pins.unpin(&format!("t{at}"));
 }
 
-fn prepare(loader: &Loader, job: &Job) -> Result<libbpf_rs::OpenObject, Reason> {
-    let Job { unit, switch, .. } = job;
+fn prepare(loader: &Loader, job: &AttachJob) -> Result<libbpf_rs::OpenObject, Refusal> {
+    let AttachJob { unit, switch, .. } = job;
     let event = Event { switch_at: switch.at(), ..unit.event };
     let layouts = syscalls::layouts();
     // SAFETY: integers only, without padding.

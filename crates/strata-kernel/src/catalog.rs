@@ -2,7 +2,7 @@
 
 mod enumerators;
 
-use crate::format::Format;
+use crate::format::EventFormat;
 use crate::syscalls::{self, compat, Syscall};
 use crate::tracefs::Tracefs;
 use crate::{names, Error, KernelEvent, Probe};
@@ -78,7 +78,7 @@ impl Catalog {
     }
 
     /// Why no event of a system is in the catalog, if that is on purpose. `rule` is one of a
-    /// [`crate::selection::Selection`].
+    /// [`crate::selection::EventSelection`].
     pub fn excluded(&self, rule: &str) -> Option<&'static str> {
         let rule = rule.trim_start_matches('!').trim_start();
         let (system, name) = rule.split_once(':').unwrap_or(("", rule));
@@ -144,7 +144,7 @@ fn describe(event: &EventName, text: &str) -> Result<KernelEvent, Error> {
         name: event.kernel_name.clone(),
         error,
     };
-    let format = Format::parse_with(text, &enumerators::value).map_err(refused)?;
+    let format = EventFormat::parse_with(text, &enumerators::value).map_err(refused)?;
     if let Some(mut found) = hot(event, &format) {
         found.name.clone_from(&event.name);
         found.is_followed = is_followed(&event.system);
@@ -157,7 +157,7 @@ fn describe(event: &EventName, text: &str) -> Result<KernelEvent, Error> {
 }
 
 /// As the program for any tracepoint records it.
-fn generic(event: &EventName, format: &Format) -> Result<KernelEvent, Error> {
+fn generic(event: &EventName, format: &EventFormat) -> Result<KernelEvent, Error> {
     let refused = |error| Error::Format {
         system: event.system.clone(),
         name: event.kernel_name.clone(),
@@ -198,7 +198,7 @@ fn generic(event: &EventName, format: &Format) -> Result<KernelEvent, Error> {
     })
 }
 
-fn hot(event: &EventName, format: &Format) -> Option<KernelEvent> {
+fn hot(event: &EventName, format: &EventFormat) -> Option<KernelEvent> {
     crate::hot::find(&event.system, &event.kernel_name, Some(format))
 }
 

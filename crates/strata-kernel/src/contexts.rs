@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// What a context is in a record.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ContextKind {
     Signed,
     Unsigned(u8),
     Name,
@@ -18,39 +18,44 @@ enum Kind {
 
 /// LTTng's names where it has such a context; in the order of a record, which is that of the bits. The counters have those
 /// in front of the stacks'.
-const ALL: [(&str, Kind, &str, u32); 20] = [
-    ("pid", Kind::Signed, "process", kernel::CONTEXT_PID),
-    ("ppid", Kind::Signed, "its parent", kernel::CONTEXT_PPID),
-    ("procname", Kind::Name, "name of the thread", kernel::CONTEXT_PROCNAME),
-    ("uid", Kind::Unsigned(4), "real user", kernel::CONTEXT_UID),
-    ("gid", Kind::Unsigned(4), "real group", kernel::CONTEXT_GID),
-    ("prio", Kind::Signed, "priority; 20 is nice 0", kernel::CONTEXT_PRIO),
-    ("cgroup_id", Kind::Unsigned(8), "number of its control group", kernel::CONTEXT_CGROUP),
-    ("vpid", Kind::Signed, "process, in its own PID namespace", kernel::CONTEXT_VPID),
-    ("vtid", Kind::Signed, "thread, likewise", kernel::CONTEXT_VTID),
-    ("vppid", Kind::Signed, "parent, likewise; 0: it is outside of it", kernel::CONTEXT_VPPID),
+const ALL: [(&str, ContextKind, &str, u32); 20] = [
+    ("pid", ContextKind::Signed, "process", kernel::CONTEXT_PID),
+    ("ppid", ContextKind::Signed, "its parent", kernel::CONTEXT_PPID),
+    ("procname", ContextKind::Name, "name of the thread", kernel::CONTEXT_PROCNAME),
+    ("uid", ContextKind::Unsigned(4), "real user", kernel::CONTEXT_UID),
+    ("gid", ContextKind::Unsigned(4), "real group", kernel::CONTEXT_GID),
+    ("prio", ContextKind::Signed, "priority; 20 is nice 0", kernel::CONTEXT_PRIO),
+    ("cgroup_id", ContextKind::Unsigned(8), "number of its control group", kernel::CONTEXT_CGROUP),
+    ("vpid", ContextKind::Signed, "process, in its own PID namespace", kernel::CONTEXT_VPID),
+    ("vtid", ContextKind::Signed, "thread, likewise", kernel::CONTEXT_VTID),
+    (
+        "vppid",
+        ContextKind::Signed,
+        "parent, likewise; 0: it is outside of it",
+        kernel::CONTEXT_VPPID,
+    ),
     (
         "cgroup_ns",
-        Kind::Unsigned(4),
+        ContextKind::Unsigned(4),
         "number of the control group namespace",
         kernel::CONTEXT_CGROUP_NS,
     ),
-    ("ipc_ns", Kind::Unsigned(4), "of the IPC namespace", kernel::CONTEXT_IPC_NS),
-    ("mnt_ns", Kind::Unsigned(4), "of the mount namespace", kernel::CONTEXT_MNT_NS),
-    ("net_ns", Kind::Unsigned(4), "of the network namespace", kernel::CONTEXT_NET_NS),
-    ("pid_ns", Kind::Unsigned(4), "of the PID namespace", kernel::CONTEXT_PID_NS),
-    ("time_ns", Kind::Unsigned(4), "of the time namespace", kernel::CONTEXT_TIME_NS),
-    ("user_ns", Kind::Unsigned(4), "of the user namespace", kernel::CONTEXT_USER_NS),
-    ("uts_ns", Kind::Unsigned(4), "of the UTS namespace", kernel::CONTEXT_UTS_NS),
+    ("ipc_ns", ContextKind::Unsigned(4), "of the IPC namespace", kernel::CONTEXT_IPC_NS),
+    ("mnt_ns", ContextKind::Unsigned(4), "of the mount namespace", kernel::CONTEXT_MNT_NS),
+    ("net_ns", ContextKind::Unsigned(4), "of the network namespace", kernel::CONTEXT_NET_NS),
+    ("pid_ns", ContextKind::Unsigned(4), "of the PID namespace", kernel::CONTEXT_PID_NS),
+    ("time_ns", ContextKind::Unsigned(4), "of the time namespace", kernel::CONTEXT_TIME_NS),
+    ("user_ns", ContextKind::Unsigned(4), "of the user namespace", kernel::CONTEXT_USER_NS),
+    ("uts_ns", ContextKind::Unsigned(4), "of the UTS namespace", kernel::CONTEXT_UTS_NS),
     (
         "callstack_kernel",
-        Kind::Addresses,
+        ContextKind::Addresses,
         "who called whom in the kernel, up to 64",
         kernel::CONTEXT_STACK,
     ),
     (
         "callstack_user",
-        Kind::Addresses,
+        ContextKind::Addresses,
         "the program's site and callers, up to 64",
         kernel::CONTEXT_USER_STACK,
     ),
@@ -199,7 +204,7 @@ impl Contexts {
         u64::from(self.bits()) | u64::from(own.without(self).bits()) << kernel::CONTEXT_OWN
     }
 
-    fn chosen(&self) -> impl Iterator<Item = (Cow<'static, str>, Kind)> + '_ {
+    fn chosen(&self) -> impl Iterator<Item = (Cow<'static, str>, ContextKind)> + '_ {
         let of = |is_stack: bool| {
             let is_chosen = move |&(.., bit): &(_, _, _, u32)| {
                 self.bits >> bit & 1 != 0 && (STACKS >> bit & 1 != 0) == is_stack
@@ -207,7 +212,7 @@ impl Contexts {
             let all = ALL.into_iter().filter(is_chosen);
             all.map(|(name, kind, ..)| (Cow::Borrowed(name), kind))
         };
-        let counter = |one: &Counter| (Cow::Owned(one.field()), Kind::Unsigned(8));
+        let counter = |one: &Counter| (Cow::Owned(one.field()), ContextKind::Unsigned(8));
         of(false).chain(self.counters().map(counter)).chain(of(true))
     }
 
@@ -239,21 +244,21 @@ impl Contexts {
                 ("vppid", _) => bytes.extend(ppid.to_ne_bytes()),
                 ("uid", _) => bytes.extend(rustix::process::getuid().as_raw().to_ne_bytes()),
                 ("gid", _) => bytes.extend(rustix::process::getgid().as_raw().to_ne_bytes()),
-                (_, Kind::Name) => {
+                (_, ContextKind::Name) => {
                     let mut name = std::fs::read("/proc/thread-self/comm").unwrap_or_default();
                     name.truncate(15);
                     name.retain(|byte| *byte != b'\n');
                     name.resize(16, 0);
                     bytes.extend(name);
                 }
-                (name, Kind::Unsigned(4)) => {
+                (name, ContextKind::Unsigned(4)) => {
                     let number = namespace(name.strip_suffix("_ns").unwrap_or(name))
                         .map_or(0, |found| found.st_ino as u32);
                     bytes.extend(number.to_ne_bytes());
                 }
                 // Nobody has called it: it is not an event. What is not known is 0, and so is what a CPU has counted.
-                (_, Kind::Addresses | Kind::Signed) => bytes.extend([0; 4]),
-                (_, Kind::Unsigned(size)) => bytes.extend(vec![0; usize::from(size)]),
+                (_, ContextKind::Addresses | ContextKind::Signed) => bytes.extend([0; 4]),
+                (_, ContextKind::Unsigned(size)) => bytes.extend(vec![0; usize::from(size)]),
             }
         }
         bytes
@@ -267,22 +272,24 @@ impl Contexts {
             match (&*name, kind) {
                 ("pid", _) => bytes.extend(pid.to_ne_bytes()),
                 // Of a stack, how many addresses.
-                (_, Kind::Signed | Kind::Addresses) => bytes.extend([0; 4]),
-                (_, Kind::Unsigned(size)) => bytes.resize(bytes.len() + usize::from(size), 0),
-                (_, Kind::Name) => bytes.resize(bytes.len() + 16, 0),
+                (_, ContextKind::Signed | ContextKind::Addresses) => bytes.extend([0; 4]),
+                (_, ContextKind::Unsigned(size)) => {
+                    bytes.resize(bytes.len() + usize::from(size), 0)
+                }
+                (_, ContextKind::Name) => bytes.resize(bytes.len() + 16, 0),
             }
         }
         bytes
     }
 }
 
-fn class(kind: Kind) -> FieldClass {
+fn class(kind: ContextKind) -> FieldClass {
     let address = Integer { base: Base::Sixteen, ..Integer::unsigned(8) };
     match kind {
-        Kind::Signed => FieldClass::Integer(Integer::signed(4)),
-        Kind::Unsigned(bytes) => FieldClass::Integer(Integer::unsigned(bytes)),
-        Kind::Name => FieldClass::Array(Array { element: Element::Text, count: 16 }),
-        Kind::Addresses => {
+        ContextKind::Signed => FieldClass::Integer(Integer::signed(4)),
+        ContextKind::Unsigned(bytes) => FieldClass::Integer(Integer::unsigned(bytes)),
+        ContextKind::Name => FieldClass::Array(Array { element: Element::Text, count: 16 }),
+        ContextKind::Addresses => {
             FieldClass::Sequence(Sequence { element: Element::Integer(address), length_bytes: 4 })
         }
     }

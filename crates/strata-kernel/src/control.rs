@@ -1,6 +1,6 @@
 //! Memory that the tracer and its programs have in common: switches and counters of a session, tables of system calls.
 
-use crate::error::Reason;
+use crate::error::Refusal;
 use crate::load::bytes_of;
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 use std::os::fd::BorrowedFd;
@@ -14,30 +14,30 @@ use strata_abi::kernel::{
 
 /// A map's value, mapped.
 #[derive(Debug)]
-pub(crate) struct Mapped<T>(NonNull<T>);
+pub(crate) struct MappedValue<T>(NonNull<T>);
 
 // SAFETY: the mapping belongs to the process; what is behind it is plain memory.
-unsafe impl<T: Send> Send for Mapped<T> {}
+unsafe impl<T: Send> Send for MappedValue<T> {}
 // SAFETY: references give what T gives.
-unsafe impl<T: Sync> Sync for Mapped<T> {}
+unsafe impl<T: Sync> Sync for MappedValue<T> {}
 
-impl<T> Mapped<T> {
+impl<T> MappedValue<T> {
     /// # Safety
     /// The map's value has a T, valid whatever its bytes are, and who changes it meanwhile does so only in what is
     /// atomic of it.
-    unsafe fn new(fd: BorrowedFd<'_>, name: &str) -> Result<Mapped<T>, Reason> {
+    unsafe fn new(fd: BorrowedFd<'_>, name: &str) -> Result<MappedValue<T>, Refusal> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: at a free address; the map has so many bytes, and cannot be truncated.
         let memory =
             unsafe { mmap(ptr::null_mut(), size_of::<T>(), prot, MapFlags::SHARED, fd, 0) };
         let memory =
-            memory.map_err(|error| Reason(format!("the map {name} cannot be mapped: {error}")))?;
-        let memory = NonNull::new(memory.cast()).map(Mapped);
-        memory.ok_or_else(|| Reason(format!("the map {name} was mapped at address 0")))
+            memory.map_err(|error| Refusal(format!("the map {name} cannot be mapped: {error}")))?;
+        let memory = NonNull::new(memory.cast()).map(MappedValue);
+        memory.ok_or_else(|| Refusal(format!("the map {name} was mapped at address 0")))
     }
 }
 
-impl<T> Drop for Mapped<T> {
+impl<T> Drop for MappedValue<T> {
     fn drop(&mut self) {
         // SAFETY: what was mapped in new(), and nobody has a reference any more.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), size_of::<T>()) };
@@ -46,8 +46,8 @@ impl<T> Drop for Mapped<T> {
 
 /// The map `control`, and who has which of its switches.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    memory: Mapped<Control>,
+pub(crate) struct SharedControl {
+    memory: MappedValue<Control>,
     taken: Mutex<Vec<bool>>,
     /// What is stored to switch something on.
     on: AtomicU8,
@@ -58,15 +58,15 @@ pub(crate) struct Shared {
 /// The switch of those that none was left for.
 pub(crate) const OF_ALL: u32 = 0;
 
-impl Shared {
+impl SharedControl {
     /// # Errors
     /// What the system says.
-    pub(crate) fn new(fd: BorrowedFd<'_>) -> Result<Arc<Shared>, Reason> {
+    pub(crate) fn new(fd: BorrowedFd<'_>) -> Result<Arc<SharedControl>, Refusal> {
         // SAFETY: it is what .data.control is declared as, of integers; all that changes is atomic.
-        let memory = unsafe { Mapped::new(fd, "control") }?;
+        let memory = unsafe { MappedValue::new(fd, "control") }?;
         let mut taken = vec![false; SWITCHES];
         taken[OF_ALL as usize] = true;
-        let shared = Shared {
+        let shared = SharedControl {
             memory,
             taken: Mutex::new(taken),
             on: AtomicU8::new(ON),
@@ -150,13 +150,13 @@ impl Shared {
 /// A switch of one program or one pair of them. It is another one's when this one goes: after the programs.
 #[derive(Debug)]
 pub(crate) struct Switch {
-    shared: Arc<Shared>,
+    shared: Arc<SharedControl>,
     at: u32,
 }
 
 impl Switch {
     /// One that is off; that of all others if there are no more.
-    pub(crate) fn take(shared: &Arc<Shared>) -> Switch {
+    pub(crate) fn take(shared: &Arc<SharedControl>) -> Switch {
         let mut taken = shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let at = taken.iter().position(|taken| !taken).unwrap_or(OF_ALL as usize);
         taken[at] = true;
@@ -164,7 +164,7 @@ impl Switch {
     }
 
     /// That of a program which another process has attached, as it is; `None`: somebody has it.
-    pub(crate) fn retake(shared: &Arc<Shared>, at: u32) -> Option<Switch> {
+    pub(crate) fn retake(shared: &Arc<SharedControl>, at: u32) -> Option<Switch> {
         let mut taken = shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_taken = taken.get_mut(at as usize).filter(|taken| !**taken)?;
         *is_taken = true;
@@ -219,25 +219,25 @@ impl Drop for Switch {
 }
 
 /// All places of system calls.
-pub(crate) type Table = [Syscall; SYSCALLS as usize];
+pub(crate) type SyscallTable = [Syscall; SYSCALLS as usize];
 
 /// A call's words; the last one has its flags.
 const WORDS: usize = size_of::<Syscall>() / 4;
 
 /// The table of a pair of programs that runs.
 #[derive(Debug)]
-pub(crate) struct Calls(Mapped<[[AtomicU32; WORDS]; SYSCALLS as usize]>);
+pub(crate) struct LiveTable(MappedValue<[[AtomicU32; WORDS]; SYSCALLS as usize]>);
 
-impl Calls {
+impl LiveTable {
     /// # Errors
     /// What the system says.
-    pub(crate) fn new(fd: BorrowedFd<'_>) -> Result<Calls, Reason> {
+    pub(crate) fn new(fd: BorrowedFd<'_>) -> Result<LiveTable, Refusal> {
         // SAFETY: .data.syscalls is a table of structures of so many words.
-        unsafe { Mapped::new(fd, "syscalls") }.map(Calls)
+        unsafe { MappedValue::new(fd, "syscalls") }.map(LiveTable)
     }
 
     /// What is in it.
-    pub(crate) fn table(&self) -> Box<Table> {
+    pub(crate) fn table(&self) -> Box<SyscallTable> {
         let mut table = Box::new([Syscall::default(); SYSCALLS as usize]);
         // SAFETY: mapped, aligned to a page, and as long as self; all of it is atomic.
         let memory = unsafe { self.0 .0.as_ref() };
@@ -275,7 +275,7 @@ impl Calls {
 
     /// Makes what differs between the two what `to` says. What is known of a call is there before its flags say
     /// that it is recorded, and stays: programs that run look at it.
-    pub(crate) fn change(&mut self, from: &Table, to: &Table) {
+    pub(crate) fn change(&mut self, from: &SyscallTable, to: &SyscallTable) {
         // SAFETY: mapped, aligned to a page, and as long as self; all of it is atomic.
         let memory = unsafe { self.0 .0.as_ref() };
         let differs = from.iter().zip(to).map(|(from, to)| from != to);

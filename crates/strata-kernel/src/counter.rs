@@ -14,10 +14,10 @@ const RAW_PREFIX: &str = "raw:r";
 const RAW_NAME_MAX: usize = 64;
 
 /// Names of LTTng and perf for the same, its number (PERF_COUNT_SW_*, PERF_COUNT_HW_*), and what it says.
-type Known = (&'static [&'static str], u64, &'static str);
+type KnownCounter = (&'static [&'static str], u64, &'static str);
 
 /// The kernel's own, which each machine has.
-const OF_KERNEL: [Known; 10] = [
+const OF_KERNEL: [KnownCounter; 10] = [
     (&["page-faults", "page-fault", "faults"], 2, "page faults"),
     (&["minor-faults"], 5, "those without input"),
     (&["major-faults"], 6, "those with input"),
@@ -31,7 +31,7 @@ const OF_KERNEL: [Known; 10] = [
 ];
 
 /// The processor's, of which a machine has all, some or none.
-const OF_PROCESSOR: [Known; 10] = [
+const OF_PROCESSOR: [KnownCounter; 10] = [
     (&["cycles", "cpu-cycles"], 0, "cycles"),
     (&["ref-cycles"], 9, "cycles of a clock that keeps its pace"),
     (&["bus-cycles"], 6, "cycles of the bus"),
@@ -114,17 +114,17 @@ fn raw_config(text: &str) -> Option<u64> {
 }
 
 /// One that has a name.
-struct Named {
+struct NamedCounter {
     name: String,
     kind: u32,
     config: u64,
     about: String,
 }
 
-fn all() -> impl Iterator<Item = Named> {
+fn all() -> impl Iterator<Item = NamedCounter> {
     let of = |kind| {
-        move |(names, config, about): Known| {
-            names.iter().enumerate().map(move |(number, name)| Named {
+        move |(names, config, about): KnownCounter| {
+            names.iter().enumerate().map(move |(number, name)| NamedCounter {
                 name: (*name).to_owned(),
                 kind,
                 config,
@@ -137,7 +137,7 @@ fn all() -> impl Iterator<Item = Named> {
     };
     let caches = CACHES.into_iter().flat_map(|(cache, number, is_loaded_only)| {
         let uses = if is_loaded_only { 2 } else { CACHE_USES.len() };
-        CACHE_USES.into_iter().take(uses).map(move |(usage, config, about)| Named {
+        CACHE_USES.into_iter().take(uses).map(move |(usage, config, about)| NamedCounter {
             name: format!("{cache}-{usage}"),
             kind: CACHE,
             config: config | number,
@@ -169,7 +169,7 @@ pub(crate) fn hint(name: &str) -> String {
              letters, digits, '_' and '-', {RAW_NAME_MAX} at most"
         );
     }
-    let is_near = |one: &Named| distance_within(&one.name, short, 2).is_some();
+    let is_near = |one: &NamedCounter| distance_within(&one.name, short, 2).is_some();
     let near = all().find(|one| one.name == short).or_else(|| all().find(is_near));
     match (scope, near) {
         ("thread", Some(near)) => format!(

@@ -6,8 +6,8 @@
 
 use crate::contexts::Contexts;
 use crate::counter::{everywhere, Counter};
-use crate::cpus::{self, online, OfCpus, Watch};
-use crate::error::{Error, Reason};
+use crate::cpus::{self, online, CpuWatch, OfCpus};
+use crate::error::{Error, Refusal};
 use crate::limits::Limits;
 use crate::pins::info;
 use libbpf_sys::{self as sys, perf_event_attr, PERF_FORMAT_TOTAL_TIME_ENABLED};
@@ -18,30 +18,30 @@ use strata_abi::kernel::COUNTERS;
 
 /// Those of a session, each at its place.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct PlacedCounters {
     places: Vec<Counter>,
-    counting: Arc<Mutex<Counting>>,
+    counting: Arc<Mutex<OpenedCounters>>,
     /// Has CPUs counted that come.
-    watch: Option<Watch>,
+    watch: Option<CpuWatch>,
 }
 
 #[derive(Debug, Default)]
-struct Counting {
+struct OpenedCounters {
     map: Option<OwnedFd>,
     /// Each at its place; of the last ones there may be none yet.
-    all: Vec<One>,
+    all: Vec<OpenedCounter>,
     /// Whose events are asked next whether they have stopped.
     asked: usize,
 }
 
 #[derive(Debug)]
-struct One {
+struct OpenedCounter {
     counter: Counter,
     of_cpus: OfCpus<OwnedFd>,
     is_put: bool,
 }
 
-impl Counters {
+impl PlacedCounters {
     /// The same contexts, with their counters at the places that they have, or get, here.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Counters {
                 name: counter.name().to_owned(),
                 reason: limits.explain(why(last, &error)),
             })?;
-            counting.all.push(One { counter: counter.clone(), of_cpus, is_put: false });
+            counting.all.push(OpenedCounter { counter: counter.clone(), of_cpus, is_put: false });
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ impl Counters {
         if self.watch.is_none() {
             let counting = Arc::clone(&self.counting);
             let look = move || lock(&counting).look();
-            self.watch = Some(Watch::begin(look).map_err(|error| failed(&error))?);
+            self.watch = Some(CpuWatch::begin(look).map_err(|error| failed(&error))?);
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Counters {
     pub(crate) fn truncate(&mut self, left: usize) {
         self.places.truncate(left);
         let mut counting = lock(&self.counting);
-        let Counting { map, all, .. } = &mut *counting;
+        let OpenedCounters { map, all, .. } = &mut *counting;
         for (place, one) in (left..).zip(all.drain(left.min(all.len())..)) {
             // Also of one that was not put: a look may have put those of CPUs that have come.
             let Some(map) = map.as_ref() else { continue };
@@ -157,7 +157,7 @@ impl Counters {
     }
 }
 
-impl Counting {
+impl OpenedCounters {
     /// Of CPUs that have come; those that have gone count no more, and are read no more. One after the other is asked whether it
     /// has stopped, so that a CPU is interrupted once for all of them.
     fn look(&mut self) {
@@ -173,7 +173,7 @@ impl Counting {
     }
 }
 
-fn lock(counting: &Mutex<Counting>) -> MutexGuard<'_, Counting> {
+fn lock(counting: &Mutex<OpenedCounters>) -> MutexGuard<'_, OpenedCounters> {
     counting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -183,7 +183,7 @@ fn at(cpu: u32, place: usize) -> u32 {
 }
 
 fn failed(error: &io::Error) -> Error {
-    Error::Load { what: "the session's counters", reason: Reason(error.to_string()) }
+    Error::Load { what: "the session's counters", reason: Refusal(error.to_string()) }
 }
 
 fn put(map: BorrowedFd<'_>, at: u32, event: &OwnedFd) -> io::Result<()> {
@@ -229,8 +229,8 @@ fn counts(event: &OwnedFd) -> io::Result<bool> {
 }
 
 /// Why a CPU does not count it, and what helps.
-fn why(cpu: u32, error: &io::Error) -> Reason {
-    Reason(match error.raw_os_error() {
+fn why(cpu: u32, error: &io::Error) -> Refusal {
+    Refusal(match error.raw_os_error() {
         Some(libc::EBUSY) => format!(
             "CPU {cpu} counts as much as it can. Ask for fewer of the processor's counters, or end what else uses them, such \
              as `perf stat`"
@@ -253,8 +253,8 @@ mod tests {
     use crate::session::check;
     use std::os::fd::FromRawFd;
 
-    fn placed(names: &[&str]) -> Counters {
-        let mut counters = Counters::default();
+    fn placed(names: &[&str]) -> PlacedCounters {
+        let mut counters = PlacedCounters::default();
         counters.place(&Contexts::parse(names).unwrap()).unwrap();
         counters
     }

@@ -62,12 +62,12 @@ pub(crate) fn open_event(attr: &perf_event_attr, cpu: u32) -> io::Result<OwnedFd
 /// made once the CPU is there.
 #[derive(Debug)]
 pub(crate) struct OfCpus<T> {
-    all: Vec<One<T>>,
+    all: Vec<CpuEvent<T>>,
     next_look: Instant,
 }
 
 #[derive(Debug)]
-struct One<T> {
+struct CpuEvent<T> {
     cpu: u32,
     event: T,
     /// What it had counted at the last look, which is more each time as long as it runs.
@@ -78,7 +78,7 @@ impl<T: AsFd> OfCpus<T> {
     /// # Errors
     /// One cannot be made.
     pub(crate) fn make(mut make: impl FnMut(u32) -> io::Result<T>) -> io::Result<OfCpus<T>> {
-        let one = |cpu| Ok(One { cpu, event: make(cpu)?, counted: 0 });
+        let one = |cpu| Ok(CpuEvent { cpu, event: make(cpu)?, counted: 0 });
         let all = online()?.into_iter().map(one).collect::<io::Result<_>>()?;
         Ok(OfCpus { all, next_look: Instant::now() + PERIOD })
     }
@@ -110,13 +110,13 @@ impl<T: AsFd> OfCpus<T> {
         self.all.retain_mut(|one| online.contains(&one.cpu) && (!asks || one.runs()));
         for cpu in online {
             if self.all.iter().all(|one| one.cpu != cpu) {
-                self.all.extend(make(cpu).map(|event| One { cpu, event, counted: 0 }));
+                self.all.extend(make(cpu).map(|event| CpuEvent { cpu, event, counted: 0 }));
             }
         }
     }
 }
 
-impl<T: AsFd> One<T> {
+impl<T: AsFd> CpuEvent<T> {
     /// Has it counted anything since the last look? What was made counts from its begin on.
     fn runs(&mut self) -> bool {
         let mut words = [0u8; 16];
@@ -132,15 +132,15 @@ impl<T: AsFd> One<T> {
 
 /// A thread that looks again and again, until this goes.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct CpuWatch {
     is_over: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watch {
+impl CpuWatch {
     /// # Errors
     /// There is no thread for it.
-    pub(crate) fn begin(mut look: impl FnMut() + Send + 'static) -> io::Result<Watch> {
+    pub(crate) fn begin(mut look: impl FnMut() + Send + 'static) -> io::Result<CpuWatch> {
         let is_over = Arc::new((Mutex::new(false), Condvar::new()));
         let told = Arc::clone(&is_over);
         let work = move || {
@@ -154,11 +154,11 @@ impl Watch {
             }
         };
         let thread = std::thread::Builder::new().name("strata-cpus".into()).spawn(work)?;
-        Ok(Watch { is_over, thread: Some(thread) })
+        Ok(CpuWatch { is_over, thread: Some(thread) })
     }
 }
 
-impl Drop for Watch {
+impl Drop for CpuWatch {
     fn drop(&mut self) {
         *self.is_over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.is_over.1.notify_all();
@@ -194,7 +194,7 @@ mod tests {
                 // Nobody listens any more.
                 let _ = sender.send(capabilities(None).unwrap());
             };
-            let _watch = Watch::begin(look).unwrap();
+            let _watch = CpuWatch::begin(look).unwrap();
             (capabilities(None).unwrap(), receiver.recv().unwrap())
         });
         let (own, found) = own.join().unwrap();

@@ -14,7 +14,7 @@ mod tests;
 use std::path::Path;
 
 use crate::capability::Capabilities;
-use finding::Machine;
+use finding::ExaminedMachine;
 
 pub use finding::{Finding, Readiness};
 
@@ -22,7 +22,7 @@ pub use finding::{Finding, Readiness};
 pub fn examine() -> Vec<Finding> {
     let names = rustix::system::uname();
     let root = Path::new("/");
-    let machine = Machine {
+    let machine = ExaminedMachine {
         root,
         release: names.release().to_string_lossy().into_owned(),
         machine: names.machine().to_string_lossy().into_owned(),

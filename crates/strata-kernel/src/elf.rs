@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 
 const LITTLE: LittleEndian = LittleEndian;
 
-type Header = FileHeader64<LittleEndian>;
-type Data<'data> = &'data Bounded;
+type ElfHeader = FileHeader64<LittleEndian>;
+type ElfData<'data> = &'data Bounded;
 
 /// Symbols with a name that are looked at: a browser with all of its symbols has some 2 million.
 const SYMBOLS_MAX: usize = 8 << 20;
@@ -68,7 +68,7 @@ struct Symbol<'data> {
 }
 
 /// What a symbol table holds.
-struct Symbols<'data> {
+struct ElfSymbols<'data> {
     defined: Vec<Symbol<'data>>,
     /// Names that another file defines.
     imported: Vec<&'data [u8]>,
@@ -177,15 +177,15 @@ impl Elf {
         ElfError::Damaged { path, what: what.to_string() }
     }
 
-    fn header(&self) -> Result<&Header, ElfError> {
-        Header::parse(&self.data).map_err(|error| self.damaged(error))
+    fn header(&self) -> Result<&ElfHeader, ElfError> {
+        ElfHeader::parse(&self.data).map_err(|error| self.damaged(error))
     }
 
     fn segments(&self) -> Result<&[ProgramHeader64<LittleEndian>], ElfError> {
         self.header()?.program_headers(LITTLE, &self.data).map_err(|error| self.damaged(error))
     }
 
-    fn sections(&self) -> Result<SectionTable<'_, Header, Data<'_>>, ElfError> {
+    fn sections(&self) -> Result<SectionTable<'_, ElfHeader, ElfData<'_>>, ElfError> {
         self.header()?.sections(LITTLE, &self.data).map_err(|error| self.damaged(error))
     }
 
@@ -300,8 +300,9 @@ impl Elf {
         Ok(Matching { elf: self, symbols, names })
     }
 
-    fn symbols(&self) -> Result<Symbols<'_>, ElfError> {
-        let mut all = Symbols { defined: vec![], imported: vec![], name_bytes: 0, is_full: false };
+    fn symbols(&self) -> Result<ElfSymbols<'_>, ElfError> {
+        let mut all =
+            ElfSymbols { defined: vec![], imported: vec![], name_bytes: 0, is_full: false };
         self.add_symbols(&mut all)?;
         if let Some(debug) = &self.debug {
             // It is none of the program: what is wrong with it takes no more away than its names.
@@ -310,7 +311,7 @@ impl Elf {
         Ok(all)
     }
 
-    fn add_symbols<'data>(&'data self, all: &mut Symbols<'data>) -> Result<(), ElfError> {
+    fn add_symbols<'data>(&'data self, all: &mut ElfSymbols<'data>) -> Result<(), ElfError> {
         let damaged = |error| self.damaged(error);
         let sections = self.sections()?;
         let versions = sections.versions(LITTLE, &self.data).map_err(damaged)?;
@@ -338,7 +339,7 @@ impl Elf {
 pub(crate) struct Matching<'data> {
     elf: &'data Elf,
     /// These and no others.
-    symbols: Symbols<'data>,
+    symbols: ElfSymbols<'data>,
     names: BTreeSet<String>,
 }
 
@@ -359,10 +360,10 @@ impl Matching<'_> {
 }
 
 fn add_table<'data>(
-    all: &mut Symbols<'data>,
+    all: &mut ElfSymbols<'data>,
     symbols: &'data [Sym64<LittleEndian>],
     strings: &'data [u8],
-    versions: Option<&VersionTable<'data, Header>>,
+    versions: Option<&VersionTable<'data, ElfHeader>>,
 ) -> Result<(), (&'static str, usize)> {
     for (index, symbol) in symbols.iter().enumerate() {
         let Some(text) = strings.get(symbol.st_name(LITTLE) as usize..) else {
@@ -418,7 +419,7 @@ fn split_version(text: &[u8]) -> (&[u8], Option<&[u8]>, bool) {
     }
 }
 
-impl<'data> Symbols<'data> {
+impl<'data> ElfSymbols<'data> {
     /// Names of functions, in no order.
     fn functions(&self) -> impl Iterator<Item = &'data str> + '_ {
         let functions = self.defined.iter().filter(|symbol| symbol.kind == elf::STT_FUNC);

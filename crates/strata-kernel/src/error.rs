@@ -48,7 +48,7 @@ pub enum Error {
         /// As it was asked for.
         name: String,
         /// Why, and what helps.
-        reason: Reason,
+        reason: Refusal,
     },
     /// More than records have room for.
     #[error(
@@ -75,7 +75,7 @@ pub enum Error {
         /// Whose programs: "the session" and such.
         what: &'static str,
         /// The kernel's reason, and libbpf's.
-        reason: Reason,
+        reason: Refusal,
     },
     /// No memory for the buffers, or no buffers that fit.
     #[error("kernel buffers: {0}")]
@@ -137,7 +137,7 @@ pub enum Error {
         /// Where, in the file system of BPF.
         path: String,
         /// What cannot be done with it, and why.
-        reason: Reason,
+        reason: Refusal,
     },
     /// Somebody did not want to wait for it.
     #[error("the change of kernel events was given up. What is recorded is as it was")]
@@ -208,9 +208,9 @@ pub enum Error {
 
 /// Why the kernel does not take something: its error, and what libbpf or the verifier said last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason(pub(crate) String);
+pub struct Refusal(pub(crate) String);
 
-impl std::fmt::Display for Reason {
+impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }

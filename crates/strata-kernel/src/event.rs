@@ -23,9 +23,9 @@ pub struct KernelEvent {
     /// Recorded only of the processes being followed, if any are.
     pub is_followed: bool,
     /// What filters can look at.
-    pub sources: Vec<Source>,
+    pub sources: Vec<FieldSource>,
     /// The same, at the exit of a system call.
-    pub exit_sources: Vec<Source>,
+    pub exit_sources: Vec<FieldSource>,
 }
 
 /// How an event is recorded.
@@ -75,7 +75,7 @@ pub enum Probe {
 
 /// Where a field's value lies for a filter, see `strata/abi/kernel.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct FieldSource {
     /// The field's name.
     pub field: String,
     /// Where in the source \[byte\].

@@ -25,7 +25,7 @@ use strata_abi::kernel::{Test, CHARS, FIELD, TESTS_MAX};
 use strata_model::Field;
 use thiserror::Error;
 
-use crate::event::{KernelEvent, Probe, Source};
+use crate::event::{FieldSource, KernelEvent, Probe};
 use crate::syscalls;
 
 pub(crate) use cgroup::id as cgroup_id;
@@ -34,7 +34,7 @@ pub use emit::Compiled;
 
 /// Which end of a system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum End {
+pub enum SyscallEnd {
     /// Its entry; of any other event, the only one.
     #[default]
     Entry,
@@ -48,7 +48,7 @@ pub struct Candidate<'e> {
     /// The event.
     pub event: &'e KernelEvent,
     /// Which end.
-    pub end: End,
+    pub end: SyscallEnd,
 }
 
 /// Why a filter cannot be compiled for an event.
@@ -166,7 +166,7 @@ pub enum Unsupported {
 pub fn compile(
     filter: &strata_filter::Filter,
     event: &KernelEvent,
-    end: End,
+    end: SyscallEnd,
 ) -> Result<Compiled, FilterError> {
     compile_for(filter, event, end, Groups::AreThere)
 }
@@ -187,7 +187,7 @@ pub enum Groups {
 pub fn compile_for(
     filter: &strata_filter::Filter,
     event: &KernelEvent,
-    end: End,
+    end: SyscallEnd,
     groups: Groups,
 ) -> Result<Compiled, FilterError> {
     let candidate = Candidate { event, end };
@@ -203,8 +203,8 @@ impl Candidate<'_> {
         let Probe::Syscall { .. } = self.event.probe else { return self.event.name.clone() };
         let [entry, exit] = syscalls::recorded_names(&self.event.name);
         match self.end {
-            End::Entry => entry,
-            End::Exit => exit,
+            SyscallEnd::Entry => entry,
+            SyscallEnd::Exit => exit,
         }
     }
 
@@ -213,8 +213,8 @@ impl Candidate<'_> {
         let nr_arguments = match (&self.event.probe, self.end) {
             // The trap costs a hundred times as much.
             (Probe::Uprobe { .. } | Probe::Sample { .. }, _) => return false,
-            (Probe::Syscall { .. }, End::Entry) => 6,
-            (Probe::Syscall { .. }, End::Exit) => 1,
+            (Probe::Syscall { .. }, SyscallEnd::Entry) => 6,
+            (Probe::Syscall { .. }, SyscallEnd::Exit) => 1,
             _ => 0,
         };
         match test.operand {
@@ -225,7 +225,7 @@ impl Candidate<'_> {
     }
 
     fn has_exit(&self) -> bool {
-        matches!((&self.event.probe, self.end), (Probe::Syscall { .. }, End::Exit))
+        matches!((&self.event.probe, self.end), (Probe::Syscall { .. }, SyscallEnd::Exit))
     }
 
     fn fields(&self) -> &[Field] {
@@ -236,7 +236,7 @@ impl Candidate<'_> {
         }
     }
 
-    fn source(&self, field: &str) -> Option<&Source> {
+    fn source(&self, field: &str) -> Option<&FieldSource> {
         let sources = if self.has_exit() { &self.event.exit_sources } else { &self.event.sources };
         sources.iter().find(|source| source.field == field)
     }

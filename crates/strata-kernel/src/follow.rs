@@ -1,7 +1,7 @@
 //! Which processes' events are recorded.
 
 use crate::attach::{attach, AttachPoint, Attached};
-use crate::error::{Error, Reason};
+use crate::error::{Error, Refusal};
 use crate::load::{begin_listening, reason, Loader};
 use crate::object::Object;
 use libbpf_rs::{Iter, MapCore, MapFlags};
@@ -85,7 +85,7 @@ pub(crate) fn attach_and_walk(object: &libbpf_rs::Object) -> Result<Vec<Attached
 ///
 /// # Errors
 /// What the kernel says.
-pub(crate) fn once(walk: &Attached) -> Result<(), Reason> {
+pub(crate) fn once(walk: &Attached) -> Result<(), Refusal> {
     begin_listening();
     let Some(link) = walk.link() else { return Ok(()) };
     let mut iterator = Iter::new(link).map_err(|error| reason(&error))?;

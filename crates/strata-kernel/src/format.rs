@@ -30,7 +30,7 @@ mod print;
 #[cfg(test)]
 mod tests;
 
-use crate::Source;
+use crate::FieldSource;
 use std::collections::HashSet;
 use strata_abi::kernel::{self, Part};
 use strata_model::{
@@ -39,7 +39,7 @@ use strata_model::{
 };
 use thiserror::Error;
 
-pub use field::{Enumerators, FormatField, Shape};
+pub use field::{Enumerators, FieldShape, FormatField};
 
 /// Bytes in front of an event's own fields in the context of a program; it may not read them.
 const COMMON_BYTES: u16 = 8;
@@ -93,7 +93,7 @@ pub enum FormatError {
 
 /// What a `format` file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Format {
+pub struct EventFormat {
     /// The kernel's name.
     pub name: String,
     /// `common_type`, as `PERF_TYPE_TRACEPOINT` wants it.
@@ -104,29 +104,29 @@ pub struct Format {
 
 /// How an event is recorded by the program for any tracepoint.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Layout {
+pub struct EventLayout {
     /// The payload.
     pub fields: Vec<Field>,
     /// How a program makes it.
     pub parts: Vec<Part>,
     /// What filters can look at.
-    pub sources: Vec<Source>,
+    pub sources: Vec<FieldSource>,
 }
 
-impl Format {
+impl EventFormat {
     /// Reads the text of a `format` file.
     ///
     /// # Errors
     /// What in it is not understood.
-    pub fn parse(text: &str) -> Result<Format, FormatError> {
-        Format::parse_with(text, &|_| None)
+    pub fn parse(text: &str) -> Result<EventFormat, FormatError> {
+        EventFormat::parse_with(text, &|_| None)
     }
 
-    /// As [`Format::parse`]; `enumerator` gives the value of a name that the text has instead of it.
+    /// As [`EventFormat::parse`]; `enumerator` gives the value of a name that the text has instead of it.
     ///
     /// # Errors
     /// What in it is not understood.
-    pub fn parse_with(text: &str, enumerator: Enumerators<'_>) -> Result<Format, FormatError> {
+    pub fn parse_with(text: &str, enumerator: Enumerators<'_>) -> Result<EventFormat, FormatError> {
         let (head, print) = match text.split_once("\nprint fmt:") {
             Some((head, print)) => (head, print),
             None => (text, ""),
@@ -158,7 +158,7 @@ impl Format {
         for field in &mut fields {
             shown.apply(field);
         }
-        Ok(Format { name, id, fields })
+        Ok(EventFormat { name, id, fields })
     }
 
     /// The field with this name.
@@ -170,9 +170,12 @@ impl Format {
     ///
     /// # Errors
     /// [`FormatError::Unreadable`], [`FormatError::TooManyParts`], [`FormatError::TooBig`].
-    pub fn layout(&self, name: impl Fn(&FormatField) -> String) -> Result<Layout, FormatError> {
+    pub fn layout(
+        &self,
+        name: impl Fn(&FormatField) -> String,
+    ) -> Result<EventLayout, FormatError> {
         let end = self.fields.iter().map(FormatField::end).max().unwrap_or(0);
-        let mut layout = Layout::default();
+        let mut layout = EventLayout::default();
         for field in self.fields.iter().filter(|field| field.bytes > 0) {
             if field.offset < COMMON_BYTES {
                 let (field, offset) = (field.name.clone(), field.offset);
@@ -228,7 +231,7 @@ impl FormatField {
             swapped if swapped.starts_with("__le") => FieldOrder::Little,
             _ => FieldOrder::Native,
         };
-        let is_bool = self.shape == Shape::Bool;
+        let is_bool = self.shape == FieldShape::Bool;
         Integer { bytes, signed: self.is_signed, base: self.base, byte_order, is_bool }
     }
 
@@ -237,23 +240,23 @@ impl FormatField {
         // The shape was made for the size: an integer has 1, 2, 4 or 8 bytes.
         let bytes = u8::try_from(self.bytes).unwrap_or(u8::MAX);
         match self.shape {
-            Shape::Integer | Shape::Bool if self.labels.is_empty() => {
+            FieldShape::Integer | FieldShape::Bool if self.labels.is_empty() => {
                 FieldClass::Integer(self.integer(bytes))
             }
-            Shape::Integer | Shape::Bool => FieldClass::Enumeration(Enumeration {
+            FieldShape::Integer | FieldShape::Bool => FieldClass::Enumeration(Enumeration {
                 integer: self.integer(bytes),
                 name: String::new(),
                 labels: self.labels.clone(),
                 flags: self.flags,
             }),
-            Shape::Text => {
+            FieldShape::Text => {
                 FieldClass::Array(Array { element: Element::Text, count: self.bytes.into() })
             }
-            Shape::Array { element_bytes } => FieldClass::Array(Array {
+            FieldShape::Array { element_bytes } => FieldClass::Array(Array {
                 element: Element::Integer(self.integer(element_bytes)),
                 count: u32::from(self.bytes) / u32::from(element_bytes.max(1)),
             }),
-            Shape::Dynamic { is_text, .. } => FieldClass::Sequence(Sequence {
+            FieldShape::Dynamic { is_text, .. } => FieldClass::Sequence(Sequence {
                 element: match is_text {
                     true => Element::Text,
                     false => {
@@ -268,26 +271,26 @@ impl FormatField {
     /// What a program does to record it.
     fn part(&self) -> Part {
         let kind = match self.shape {
-            Shape::Dynamic { is_relative: false, is_text: true } => kernel::TEXT,
-            Shape::Dynamic { is_relative: true, is_text: true } => kernel::TEXT_REL,
-            Shape::Dynamic { is_relative: false, is_text: false } => kernel::BYTES,
-            Shape::Dynamic { is_relative: true, is_text: false } => kernel::BYTES_REL,
+            FieldShape::Dynamic { is_relative: false, is_text: true } => kernel::TEXT,
+            FieldShape::Dynamic { is_relative: true, is_text: true } => kernel::TEXT_REL,
+            FieldShape::Dynamic { is_relative: false, is_text: false } => kernel::BYTES,
+            FieldShape::Dynamic { is_relative: true, is_text: false } => kernel::BYTES_REL,
             _ => kernel::COPY,
         };
         Part { kind, offset: self.offset, bytes: self.bytes, ..Part::default() }
     }
 
     /// Where a filter finds its value. The event ends at `end`: a filter reads 16 bytes of a text.
-    fn source(&self, field: String, end: u32) -> Option<Source> {
+    fn source(&self, field: String, end: u32) -> Option<FieldSource> {
         let bytes = match self.shape {
-            Shape::Integer | Shape::Bool => {
+            FieldShape::Integer | FieldShape::Bool => {
                 let integer = self.integer(u8::try_from(self.bytes).ok()?);
                 (integer.byte_order == FieldOrder::Native).then_some(integer.bytes)?
             }
-            Shape::Text => (u32::from(self.offset) + 16 <= end).then_some(16)?,
-            Shape::Array { .. } | Shape::Dynamic { .. } => return None,
+            FieldShape::Text => (u32::from(self.offset) + 16 <= end).then_some(16)?,
+            FieldShape::Array { .. } | FieldShape::Dynamic { .. } => return None,
         };
         let (offset, is_signed) = (self.offset, self.is_signed && bytes != 16);
-        Some(Source { field, offset, bytes, is_signed, labels: self.labels.clone() })
+        Some(FieldSource { field, offset, bytes, is_signed, labels: self.labels.clone() })
     }
 }

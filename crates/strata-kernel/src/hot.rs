@@ -1,8 +1,8 @@
 //! Events that have programs of their own (`probe/kernel/hot.bpf.c`): those that come most often, and those
 //! of interrupts, which must be run inside any other program.
 
-use crate::event::{KernelEvent, Probe, Source};
-use crate::format::Format;
+use crate::event::{FieldSource, KernelEvent, Probe};
+use crate::format::EventFormat;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
 use libbpf_rs::btf::{Btf, BtfType, ReferencesType};
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use strata_model::{Array, Base, Element, Enumeration, Field, FieldClass, Integer
 
 /// What a field of a payload is, and so how large; payloads have no padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum HotFieldKind {
     /// A task's name, 16 bytes.
     Comm,
     I32,
@@ -24,7 +24,7 @@ enum Kind {
     /// Length and text; only at the end.
     Text,
 }
-use Kind::{Comm, Hex, Text, I32, I64, U32, U64};
+use HotFieldKind::{Comm, Hex, Text, I32, I64, U32, U64};
 
 /// One event: its program has the kernel's name.
 struct Hot {
@@ -33,26 +33,27 @@ struct Hot {
     /// Arguments of the tracepoints for which the program does.
     nr_args: RangeInclusive<usize>,
     /// Recorded name of each field.
-    fields: &'static [(&'static str, Kind)],
+    fields: &'static [(&'static str, HotFieldKind)],
 }
 
-const WAKING: &[(&str, Kind)] = &[("comm", Comm), ("tid", I32), ("prio", I32), ("target_cpu", I32)];
-const FAULT: &[(&str, Kind)] = &[("address", Hex), ("ip", Hex), ("error_code", Hex)];
-const VEC: &[(&str, Kind)] = &[("vec", U32)];
-const HRTIMER: &[(&str, Kind)] = &[("hrtimer", Hex)];
+const WAKING: &[(&str, HotFieldKind)] =
+    &[("comm", Comm), ("tid", I32), ("prio", I32), ("target_cpu", I32)];
+const FAULT: &[(&str, HotFieldKind)] = &[("address", Hex), ("ip", Hex), ("error_code", Hex)];
+const VEC: &[(&str, HotFieldKind)] = &[("vec", U32)];
+const HRTIMER: &[(&str, HotFieldKind)] = &[("hrtimer", Hex)];
 
 const fn hot(
     system: &'static str,
     name: &'static str,
     nr_args: usize,
-    fields: &'static [(&'static str, Kind)],
+    fields: &'static [(&'static str, HotFieldKind)],
 ) -> Hot {
     Hot { system, name, nr_args: RangeInclusive::new(nr_args, usize::MAX), fields }
 }
 
-const TASK: &[(&str, Kind)] = &[("comm", Comm), ("tid", I32), ("prio", I32)];
+const TASK: &[(&str, HotFieldKind)] = &[("comm", Comm), ("tid", I32), ("prio", I32)];
 
-const TASKLET: &[(&str, Kind)] = &[("tasklet", Hex), ("func", Hex)];
+const TASKLET: &[(&str, HotFieldKind)] = &[("tasklet", Hex), ("func", Hex)];
 
 const ALL: [Hot; 26] = [
     hot(
@@ -142,7 +143,7 @@ const ALL: [Hot; 26] = [
     hot("kmem", "kfree", 2, &[("call_site", Hex), ("ptr", Hex)]),
 ];
 
-impl Kind {
+impl HotFieldKind {
     fn bytes(self) -> u8 {
         match self {
             Comm => 16,
@@ -193,7 +194,7 @@ fn nr_args(btf: &Btf<'_>, name: &str) -> Option<usize> {
 ///
 /// Its recorded name and whether it is followed are the catalog's to say. What the kernel calls a field's
 /// values comes from its `format`.
-pub fn find(system: &str, kernel_name: &str, format: Option<&Format>) -> Option<KernelEvent> {
+pub fn find(system: &str, kernel_name: &str, format: Option<&EventFormat>) -> Option<KernelEvent> {
     let hot = ALL.iter().find(|hot| hot.system == system && hot.name == kernel_name)?;
     if !hot.nr_args.contains(arguments().get(hot.name)?) {
         return None;
@@ -216,7 +217,7 @@ pub fn find(system: &str, kernel_name: &str, format: Option<&Format>) -> Option<
         let field = (*name).to_owned();
         if *kind != Text {
             let is_signed = matches!(kind, I32 | I64);
-            sources.push(Source { field, offset, bytes: kind.bytes(), is_signed, labels });
+            sources.push(FieldSource { field, offset, bytes: kind.bytes(), is_signed, labels });
         }
         fields.push(Field::new(*name, class));
         offset += u16::from(kind.bytes());

@@ -38,7 +38,7 @@ const KVM: &str = "kvm";
 
 /// What there is to record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct HypervisorRules {
     /// Tracepoints of the kernel, as `-k` has them.
     pub kernel: Vec<String>,
     /// Functions of QEMU, as `--probe` has them.
@@ -51,7 +51,7 @@ pub struct Rules {
 ///
 /// # Errors
 /// There is no such file, or it is none of ELF for x86-64.
-pub fn rules(qemu: &str) -> Result<Rules, ElfError> {
+pub fn rules(qemu: &str) -> Result<HypervisorRules, ElfError> {
     let listing = uprobe::list(qemu)?;
     let mut rules = of(qemu, &listing.functions);
     // Who may not look gets what can be had; what cannot is said where it is asked for.
@@ -63,8 +63,8 @@ pub fn rules(qemu: &str) -> Result<Rules, ElfError> {
 }
 
 /// `functions`, which are sorted, are what the file has.
-fn of(qemu: &str, functions: &[String]) -> Rules {
-    let mut rules = Rules::default();
+fn of(qemu: &str, functions: &[String]) -> HypervisorRules {
+    let mut rules = HypervisorRules::default();
     for (name, kind, function, arguments) in PROBES {
         match functions.binary_search_by(|known| known.as_str().cmp(function)) {
             Ok(_) => rules.probes.push(format!("{name}={kind}:{qemu}:{function}{arguments}")),

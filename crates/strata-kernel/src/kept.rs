@@ -5,14 +5,14 @@
 use crate::attach::AttachPoint;
 use crate::contexts::Contexts;
 use crate::counter::Counter;
-use crate::counters::Counters;
+use crate::counters::PlacedCounters;
 use crate::error::Error;
 use crate::filter::Compiled;
-use crate::key::Key;
+use crate::key::ProgramKey;
 use crate::object::Object;
-use crate::pins::{info, Pins, SHARED};
-use crate::plan::Held;
-use crate::running::Running;
+use crate::pins::{info, ChannelPins, SHARED};
+use crate::plan::PairAbilities;
+use crate::running::RunningPrograms;
 use libbpf_sys as sys;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -76,7 +76,7 @@ pub(crate) struct KeptProgram {
     link: u32,
 }
 
-/// See [`Held`]; of tests only that there are some: the program's constants have them.
+/// See [`PairAbilities`]; of tests only that there are some: the program's constants have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeptCalls {
@@ -124,8 +124,8 @@ fn compiled(code: u8, tests: &Filter) -> Compiled {
 }
 
 impl KeptCalls {
-    pub(crate) fn held(self, event: &Event) -> Held {
-        Held {
+    pub(crate) fn held(self, event: &Event) -> PairAbilities {
+        PairAbilities {
             contexts: event.contexts,
             entry: compiled(self.entry, &event.filter[0]),
             exit: compiled(self.exit, &event.filter[1]),
@@ -138,7 +138,7 @@ impl KeptCalls {
 
 impl KeptUnit {
     /// `None`: nothing is attached of it, or it cannot be taken up.
-    fn of(running: &Running) -> Option<KeptUnit> {
+    fn of(running: &RunningPrograms) -> Option<KeptUnit> {
         let (tracepoint, rate) = match running.key.target {
             AttachPoint::Own => (None, None),
             AttachPoint::Tracepoint { id } => (Some(id), None),
@@ -172,8 +172,8 @@ impl KeptUnit {
     }
 
     /// What it was wanted as; `event` are its program's constants.
-    pub(crate) fn key(&self, event: &Event) -> Key {
-        Key {
+    pub(crate) fn key(&self, event: &Event) -> ProgramKey {
+        ProgramKey {
             object: self.object,
             programs: self.programs.clone(),
             event: Event { switch_at: 0, ..*event },
@@ -188,7 +188,7 @@ impl KeptUnit {
 }
 
 /// What is the same for the whole session.
-pub(crate) struct Whole<'s> {
+pub(crate) struct KeptSession<'s> {
     pub(crate) attr: &'s Attr,
     pub(crate) contexts: u32,
     pub(crate) counters: &'s [Counter],
@@ -198,9 +198,9 @@ pub(crate) struct Whole<'s> {
 
 impl Kept {
     pub(crate) fn of<'r>(
-        whole: Whole<'_>,
+        whole: KeptSession<'_>,
         shared: impl Fn(&str) -> Option<u32>,
-        running: impl Iterator<Item = &'r Running>,
+        running: impl Iterator<Item = &'r RunningPrograms>,
     ) -> Kept {
         Kept {
             version: VERSION,
@@ -230,14 +230,14 @@ impl Kept {
     }
 
     /// What all its records have; what was added to it some have besides.
-    pub(crate) fn contexts(&self, counters: &Counters) -> Contexts {
+    pub(crate) fn contexts(&self, counters: &PlacedCounters) -> Contexts {
         Contexts::of_bits(self.contexts, counters.places())
     }
 
     /// # Errors
     /// One of them is none, or there are too many.
-    pub(crate) fn counters(&self, pins: &Pins) -> Result<Counters, Error> {
-        let mut counters = Counters::default();
+    pub(crate) fn counters(&self, pins: &ChannelPins) -> Result<PlacedCounters, Error> {
+        let mut counters = PlacedCounters::default();
         let known = Contexts::parse(&self.counters);
         let known = known.map_err(|error| pins.failed("it cannot be taken up", error))?;
         counters.place(&known)?;
@@ -246,7 +246,7 @@ impl Kept {
 
     /// # Errors
     /// It is not what is to be made again.
-    pub(crate) fn check(&self, pins: &Pins, attr: &Attr) -> Result<(), Error> {
+    pub(crate) fn check(&self, pins: &ChannelPins, attr: &Attr) -> Result<(), Error> {
         let found = (self.overwrites, self.subbuf_bytes, self.nr_subbufs);
         let overwrites = attr.loss_mode == LossMode::Overwrite;
         let wanted = (overwrites, attr.subbuf_bytes, attr.nr_subbufs);
@@ -268,7 +268,7 @@ impl Kept {
     /// It is not there, or another one.
     pub(crate) fn shared(
         &self,
-        pins: &Pins,
+        pins: &ChannelPins,
         at: usize,
         is_right: &dyn Fn(&sys::bpf_map_info) -> bool,
     ) -> Result<Option<OwnedFd>, Error> {

@@ -6,7 +6,7 @@ use strata_abi::kernel::Event;
 
 /// What makes programs the same: who wants such a thing needs no new one.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Key {
+pub(crate) struct ProgramKey {
     pub(crate) object: Object,
     pub(crate) programs: Vec<String>,
     /// Without its switch.

@@ -1,7 +1,7 @@
 //! Limits. Those of this process are raised while programs are loaded, and put back: what it starts afterwards
 //! inherits them. To those of the kernel's maps the buffers are fitted.
 
-use crate::error::{Error, Reason};
+use crate::error::{Error, Refusal};
 use crate::load::value_bytes;
 use libbpf_sys as sys;
 use rustix::fs::{open, Mode, OFlags};
@@ -57,7 +57,7 @@ impl Limits {
     }
 
     /// The reason, or which limit it is and what helps.
-    pub(crate) fn explain(&self, reason: Reason) -> Reason {
+    pub(crate) fn explain(&self, reason: Refusal) -> Refusal {
         // Whoever says the error's name or number; an object that cannot be opened says neither.
         let is_said = ["EMFILE", "(os error 24)"].iter().any(|name| reason.0.contains(name));
         let is_opening = reason.0.contains("failed to open object");
@@ -68,7 +68,7 @@ impl Limits {
             Some(limit) => limit.to_string(),
             None => "unlimited".to_owned(),
         };
-        Reason(format!(
+        Refusal(format!(
             "no file descriptor was free, and this program may have {limit}. Record fewer events, or raise \
              the limit: `ulimit -n {}`, or LimitNOFILE= of a service",
             self.needed
@@ -245,14 +245,14 @@ mod tests {
     #[test]
     fn explain_names_the_limit_where_files_are_what_is_missing() {
         let limits = Limits { before: vec![], low: vec![], needed: 733 };
-        let other = Reason("no room".into());
+        let other = Refusal("no room".into());
         assert_eq!(limits.explain(other.clone()), other);
         // There are enough of them.
         let plenty = Limits { before: vec![], low: vec![], needed: 0 };
-        let opening = Reason("failed to open object from memory".into());
+        let opening = Refusal("failed to open object from memory".into());
         assert_eq!(plenty.explain(opening.clone()), opening);
         for text in ["x: failed to create: -EMFILE", "Too many open files (os error 24)"] {
-            let found = limits.explain(Reason(text.into())).0;
+            let found = limits.explain(Refusal(text.into())).0;
             assert!(found.contains("may have ") && found.contains("`ulimit -n 733`"), "{found}");
         }
     }

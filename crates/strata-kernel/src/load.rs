@@ -1,9 +1,9 @@
 //! Objects opened, given their constants, and loaded; the maps that they share.
 
 use crate::contexts::Contexts;
-use crate::error::{Error, Reason};
+use crate::error::{Error, Refusal};
 use crate::object::Object;
-use crate::pins::{info, Pins, SHARED};
+use crate::pins::{info, ChannelPins, SHARED};
 use crate::types::Types;
 use libbpf_rs::{MapCore, MapHandle, MapMut, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
 use libbpf_sys as sys;
@@ -44,7 +44,7 @@ pub(crate) fn begin_listening() {
 }
 
 /// The error, and what libbpf and the kernel said about it last.
-pub(crate) fn reason(error: &dyn std::fmt::Display) -> Reason {
+pub(crate) fn reason(error: &dyn std::fmt::Display) -> Refusal {
     let text = MESSAGES.with_borrow(|all| {
         let lines = || all.lines().map(|line| line.trim().trim_start_matches("libbpf: "));
         // The verifier's objection is the last line in front of its statistics.
@@ -61,15 +61,15 @@ pub(crate) fn reason(error: &dyn std::fmt::Display) -> Reason {
         said.map(str::to_owned)
     });
     match text {
-        Some(text) => Reason(format!("{error}: {text}")),
-        None => Reason(error.to_string()),
+        Some(text) => Refusal(format!("{error}: {text}")),
+        None => Refusal(error.to_string()),
     }
 }
 
 /// Where a record goes, as the programs know it (`struct strata_sizes`).
 #[repr(C)]
 #[derive(Debug)]
-struct Sizes {
+struct BufferSizes {
     buffer_bytes: u64,
     subbuf_bytes: u64,
     frames_offset: u64,
@@ -87,7 +87,7 @@ pub(crate) fn value_bytes(layout: &StreamLayout) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Loader {
     mode: LossMode,
-    sizes: Sizes,
+    sizes: BufferSizes,
     nr_cpus: u32,
     value_bytes: u32,
     shared: HashMap<&'static str, OwnedFd>,
@@ -95,7 +95,7 @@ pub(crate) struct Loader {
     contexts: Contexts,
     types: Option<Types>,
     /// Where what is loaded is pinned.
-    pins: Option<Arc<Pins>>,
+    pins: Option<Arc<ChannelPins>>,
 }
 
 /// The bytes of a plain structure without padding that matters.
@@ -127,7 +127,7 @@ impl Loader {
         }
         Ok(Loader {
             mode: attr.loss_mode,
-            sizes: Sizes {
+            sizes: BufferSizes {
                 buffer_bytes: attr.subbuf_bytes * attr.nr_subbufs,
                 subbuf_bytes: attr.subbuf_bytes,
                 frames_offset: layout.frames_offset,
@@ -146,11 +146,11 @@ impl Loader {
     }
 
     /// What is loaded from now on is pinned there.
-    pub(crate) fn pin_in(&mut self, pins: Arc<Pins>) {
+    pub(crate) fn pin_in(&mut self, pins: Arc<ChannelPins>) {
         self.pins = Some(pins);
     }
 
-    pub(crate) fn pins(&self) -> Option<&Arc<Pins>> {
+    pub(crate) fn pins(&self) -> Option<&Arc<ChannelPins>> {
         self.pins.as_ref()
     }
 
@@ -160,7 +160,7 @@ impl Loader {
     /// [`Error::Pins`].
     pub(crate) fn take_up(
         &mut self,
-        pins: Arc<Pins>,
+        pins: Arc<ChannelPins>,
         found: impl Fn(usize, &dyn Fn(&sys::bpf_map_info) -> bool) -> Result<Option<OwnedFd>, Error>,
     ) -> Result<(), Error> {
         for (at, name) in SHARED.into_iter().enumerate() {
@@ -230,7 +230,7 @@ impl Loader {
         object: Object,
         wanted: &[&str],
         constants: &Constants<'_>,
-    ) -> Result<OpenObject, Reason> {
+    ) -> Result<OpenObject, Refusal> {
         begin_listening();
         let mut builder = ObjectBuilder::default();
         if let Some(types) = &self.types {
@@ -246,7 +246,10 @@ impl Loader {
             found += usize::from(is_wanted);
         }
         if found < wanted.len() {
-            return Err(Reason(format!("not all of the programs {} are there", wanted.join(", "))));
+            return Err(Refusal(format!(
+                "not all of the programs {} are there",
+                wanted.join(", ")
+            )));
         }
         for mut map in open.maps_mut() {
             self.configure(&mut map, constants).map_err(|error| reason(&error))?;
@@ -289,7 +292,7 @@ impl Loader {
     ///
     /// # Errors
     /// What libbpf and the verifier say.
-    pub(crate) fn load(&self, open: OpenObject) -> Result<libbpf_rs::Object, Reason> {
+    pub(crate) fn load(&self, open: OpenObject) -> Result<libbpf_rs::Object, Refusal> {
         begin_listening();
         open.load().map_err(|error| reason(&error))
     }
@@ -298,7 +301,7 @@ impl Loader {
     ///
     /// # Errors
     /// What libbpf and the verifier say.
-    pub(crate) fn load_first(&mut self, open: OpenObject) -> Result<libbpf_rs::Object, Reason> {
+    pub(crate) fn load_first(&mut self, open: OpenObject) -> Result<libbpf_rs::Object, Refusal> {
         let mut object = self.load(open)?;
         for map in object.maps_mut() {
             self.keep(&map).map_err(|error| reason(&error))?;

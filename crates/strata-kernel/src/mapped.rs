@@ -8,7 +8,7 @@ use crate::build_id::hex;
 use crate::contexts::Contexts;
 use crate::cpus::{self, OfCpus};
 use crate::numbers::Numbers;
-use crate::statedump::{Kind, Mapping, Process, Record, Stamp};
+use crate::statedump::{CodeMapping, DumpRecord, DumpRecordKind, DumpStamp, DumpedProcess};
 use crate::whom::Whom;
 use libbpf_sys::{
     perf_event_attr, PERF_COUNT_SW_DUMMY, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_SAMPLE_TID,
@@ -46,18 +46,18 @@ const TRAILER: usize = 16;
 
 /// What happened to whose code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum News {
-    Map { pid: i32, map: Mapping },
+enum CodeNews {
+    Map { pid: i32, map: CodeMapping },
     Fork { parent: [i32; 2], child: [i32; 2] },
     Exec { name: Vec<u8> },
 }
 
 /// What was said, as a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct MappedChange {
     /// When it happened \[ns\].
     pub time: u64,
-    /// With the ids and contexts of [`Place`].
+    /// With the ids and contexts of [`ChangePlace`].
     pub record: Vec<u8>,
     /// What was not there before.
     pub new: New,
@@ -65,7 +65,7 @@ pub struct Change {
 
 /// Where records of changes are: in the kernel's stream class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ChangePlace {
     /// Of [`crate::statedump::event_classes`].
     pub first_id: u32,
     /// What its records have behind their thread. Of these records it is what the kernel tells: the process; all else is 0
@@ -100,9 +100,9 @@ const CHANGES_MAX: usize = 1024;
 /// Of what these processes have mapped, what they had mapped before the first of the changes; all changes since then are
 /// there.
 pub fn mapped_before<'p>(
-    processes: &'p [Process],
+    processes: &'p [DumpedProcess],
     changes: impl Iterator<Item = New>,
-) -> Vec<(i32, &'p Mapping)> {
+) -> Vec<(i32, &'p CodeMapping)> {
     // Nothing is known of a process without a list.
     let mut of: HashMap<i32, Option<Vec<(u64, u64)>>> = HashMap::new();
     for new in changes {
@@ -118,10 +118,10 @@ pub fn mapped_before<'p>(
             }
         }
     }
-    let held = |process: &'p Process| {
+    let held = |process: &'p DumpedProcess| {
         let (pid, maps) = process.code();
         let changed = of.get(&pid);
-        let was_there = move |map: &&Mapping| match changed {
+        let was_there = move |map: &&CodeMapping| match changed {
             None => true,
             Some(None) => false,
             Some(Some(list)) => {
@@ -134,10 +134,10 @@ pub fn mapped_before<'p>(
 }
 
 /// Records that say so, of one time, that of the stamp; and how many.
-pub fn map_records(maps: &[(i32, &Mapping)], stamp: &Stamp<'_>) -> (Vec<u8>, u64) {
+pub fn map_records(maps: &[(i32, &CodeMapping)], stamp: &DumpStamp<'_>) -> (Vec<u8>, u64) {
     let mut out = Vec::new();
     for (pid, map) in maps {
-        Record::begin(&mut out, stamp, Kind::VmMap).map(*pid, map);
+        DumpRecord::begin(&mut out, stamp, DumpRecordKind::VmMap).map(*pid, map);
     }
     (out, maps.len() as u64)
 }
@@ -157,11 +157,11 @@ impl Waiter {
 
 /// At a time \[ns\], of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Told {
+struct TimedNews {
     time: u64,
     pid: i32,
     tid: i32,
-    news: News,
+    news: CodeNews,
 }
 
 /// One CPU's records.
@@ -183,7 +183,7 @@ pub struct Mapped {
     whom: Whom,
     numbers: Option<Arc<Numbers>>,
     /// Read, and not handed over yet.
-    told: Vec<Told>,
+    told: Vec<TimedNews>,
     /// Up to when it was handed over \[ns\].
     handed: u64,
     discarded: u64,
@@ -220,7 +220,7 @@ impl Mapped {
 
     /// What was said of those who are recorded, as records; in the order of time. Unless it is the `last` time, the newest
     /// is kept for the next one.
-    pub fn take(&mut self, place: &Place, last: bool) -> Vec<Change> {
+    pub fn take(&mut self, place: &ChangePlace, last: bool) -> Vec<MappedChange> {
         let now = now_ns();
         self.read();
         // To one that has stopped nothing comes any more.
@@ -232,7 +232,7 @@ impl Mapped {
     }
 
     /// What the next [`Mapped::take`] will hand over of what was said until now.
-    pub fn so_far(&mut self, place: &Place) -> Vec<Change> {
+    pub fn so_far(&mut self, place: &ChangePlace) -> Vec<MappedChange> {
         self.read();
         self.told.iter().map(|told| told.change(place)).collect()
     }
@@ -247,7 +247,8 @@ impl Mapped {
             self.known_from = now_ns();
         }
         if let Some(numbers) = self.numbers.as_deref().filter(|_| !new.is_empty()) {
-            let is_known = |told: &Told| told.clone().renumber(&|here| numbers.of(here)).is_some();
+            let is_known =
+                |told: &TimedNews| told.clone().renumber(&|here| numbers.of(here)).is_some();
             if !new.iter().all(is_known) {
                 numbers.walk();
             }
@@ -277,7 +278,7 @@ impl Mapped {
 
 /// In the order of time, none before what was handed over: a virtual CPU that its host did not run may have kept one
 /// back for longer than [`LATE_NS`].
-fn in_order(told: &mut [Told], handed: u64) {
+fn in_order(told: &mut [TimedNews], handed: u64) {
     told.iter_mut().for_each(|told| told.time = told.time.max(handed));
     told.sort_by_key(|told| told.time);
 }
@@ -289,11 +290,11 @@ fn now_ns() -> u64 {
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
-impl Told {
+impl TimedNews {
     /// Whose recording decides.
     fn task(&self) -> u32 {
         match &self.news {
-            News::Fork { child, .. } => child[1] as u32,
+            CodeNews::Fork { child, .. } => child[1] as u32,
             _ => self.tid as u32,
         }
     }
@@ -307,47 +308,49 @@ impl Told {
         number(&mut self.pid)?;
         number(&mut self.tid)?;
         match &mut self.news {
-            News::Map { pid, .. } => number(pid)?,
-            News::Fork { parent, child } => parent.iter_mut().chain(child).try_for_each(number)?,
-            News::Exec { .. } => {}
+            CodeNews::Map { pid, .. } => number(pid)?,
+            CodeNews::Fork { parent, child } => {
+                parent.iter_mut().chain(child).try_for_each(number)?
+            }
+            CodeNews::Exec { .. } => {}
         }
         Some(())
     }
 
-    fn change(&self, place: &Place) -> Change {
+    fn change(&self, place: &ChangePlace) -> MappedChange {
         let new = match &self.news {
-            News::Map { pid, map } => New::Code { pid: *pid, start: map.start, end: map.end },
-            News::Fork { parent, child } if parent[0] == child[0] => New::Thread,
-            News::Fork { child, .. } => New::Process { pid: child[0] },
-            News::Exec { .. } => New::Process { pid: self.pid },
+            CodeNews::Map { pid, map } => New::Code { pid: *pid, start: map.start, end: map.end },
+            CodeNews::Fork { parent, child } if parent[0] == child[0] => New::Thread,
+            CodeNews::Fork { child, .. } => New::Process { pid: child[0] },
+            CodeNews::Exec { .. } => New::Process { pid: self.pid },
         };
-        Change { time: self.time, record: self.record(place), new }
+        MappedChange { time: self.time, record: self.record(place), new }
     }
 
     /// Its thread and process are those that did it, not who writes it down.
-    fn record(&self, place: &Place) -> Vec<u8> {
+    fn record(&self, place: &ChangePlace) -> Vec<u8> {
         let mut out = Vec::new();
         let contexts = &place.contexts.of_process(self.pid as u32);
         let (now_ns, tid, first_id) = (self.time, self.tid as u32, place.first_id);
-        let stamp = Stamp { now_ns, tid, contexts, first_id, is_later: true };
+        let stamp = DumpStamp { now_ns, tid, contexts, first_id, is_later: true };
         match &self.news {
-            News::Map { pid, map } => {
-                Record::begin(&mut out, &stamp, Kind::VmMap).map(*pid, map);
+            CodeNews::Map { pid, map } => {
+                DumpRecord::begin(&mut out, &stamp, DumpRecordKind::VmMap).map(*pid, map);
             }
-            News::Fork { parent, child } => {
+            CodeNews::Fork { parent, child } => {
                 let numbers = [parent[0], parent[1], child[0], child[1]].map(|id| id as u32);
-                Record::begin(&mut out, &stamp, Kind::VmFork).u32s(&numbers);
+                DumpRecord::begin(&mut out, &stamp, DumpRecordKind::VmFork).u32s(&numbers);
             }
-            News::Exec { name } => {
+            CodeNews::Exec { name } => {
                 let ids = [self.pid as u32, self.tid as u32];
-                Record::begin(&mut out, &stamp, Kind::VmExec).u32s(&ids).text(name);
+                DumpRecord::begin(&mut out, &stamp, DumpRecordKind::VmExec).u32s(&ids).text(name);
             }
         }
         out
     }
 
     /// What a perf record says, header and all; `None`: nothing that matters.
-    fn parse(record: &[u8]) -> Option<Told> {
+    fn parse(record: &[u8]) -> Option<TimedNews> {
         let (kind, misc) = (u32_at(record, 0)?, u16_at(record, 4)?);
         let end = record.len().checked_sub(TRAILER)?;
         let body = record.get(HEADER..end)?;
@@ -369,26 +372,32 @@ impl Told {
                 if path.starts_with(b"//") {
                     return None;
                 }
-                News::Map { pid, map: Mapping { start, end, offset, inode, path, build_id } }
+                CodeNews::Map {
+                    pid,
+                    map: CodeMapping { start, end, offset, inode, path, build_id },
+                }
             }
             COMM if misc & COMM_EXEC != 0 => {
-                News::Exec { name: until_nul(body.get(8..)?).to_vec() }
+                CodeNews::Exec { name: until_nul(body.get(8..)?).to_vec() }
             }
             FORK => {
                 // pid, ppid, tid, ptid
                 let [child, parent] = [pid, tid];
                 let [child_tid, parent_tid] = ids(8)?;
                 let time = u64_at(record, end + 8)?;
-                return Some(Told {
+                return Some(TimedNews {
                     time,
                     pid: parent,
                     tid: parent_tid,
-                    news: News::Fork { parent: [parent, parent_tid], child: [child, child_tid] },
+                    news: CodeNews::Fork {
+                        parent: [parent, parent_tid],
+                        child: [child, child_tid],
+                    },
                 });
             }
             _ => return None,
         };
-        Some(Told { time: u64_at(record, end + 8)?, pid, tid, news })
+        Some(TimedNews { time: u64_at(record, end + 8)?, pid, tid, news })
     }
 }
 
@@ -465,7 +474,7 @@ impl Ring {
     }
 
     /// All that is in it. Returns how many records found no room.
-    fn read(&mut self, out: &mut Vec<Told>) -> u64 {
+    fn read(&mut self, out: &mut Vec<TimedNews>) -> u64 {
         // Acquire pairs with the kernel's barrier in front of its store: what is before `head` is written.
         let head = self.word(HEAD_AT).load(Ordering::Acquire);
         let mut tail = self.word(TAIL_AT).load(Ordering::Relaxed);
@@ -485,7 +494,7 @@ impl Ring {
             if u32_at(&record, 0) == Some(DISCARDED) {
                 discarded += u64_at(&record, HEADER + 8).unwrap_or(0);
             }
-            out.extend(Told::parse(&record));
+            out.extend(TimedNews::parse(&record));
             tail = tail.wrapping_add(size as u64);
         }
         // Release: the kernel writes there only when all was read.
@@ -525,8 +534,8 @@ impl Drop for Ring {
 mod tests {
     use super::*;
 
-    fn place() -> Place {
-        Place { first_id: 10, contexts: Contexts::default() }
+    fn place() -> ChangePlace {
+        ChangePlace { first_id: 10, contexts: Contexts::default() }
     }
 
     fn record(kind: u32, misc: u16, body: &[u8], time: u64) -> Vec<u8> {
@@ -553,8 +562,8 @@ mod tests {
     #[test]
     fn records_of_maps_forks_and_execs_say_whose_and_what() {
         let body = map_body(b"/bin/a\0\0");
-        let found = Told::parse(&record(MMAP2, MMAP_BUILD_ID, &body, 9)).unwrap();
-        let map = Mapping {
+        let found = TimedNews::parse(&record(MMAP2, MMAP_BUILD_ID, &body, 9)).unwrap();
+        let map = CodeMapping {
             start: 0x1000,
             end: 0x3000,
             offset: 0x3000,
@@ -562,18 +571,18 @@ mod tests {
             path: b"/bin/a".to_vec(),
             build_id: "deadbeef".into(),
         };
-        let wanted = Told { time: 9, pid: 7, tid: 8, news: News::Map { pid: 7, map } };
+        let wanted = TimedNews { time: 9, pid: 7, tid: 8, news: CodeNews::Map { pid: 7, map } };
         assert_eq!(found, wanted);
         let body: Vec<u8> =
             [20u32, 10, 21, 11, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
-        let fork = Told::parse(&record(FORK, 0, &body, 5)).unwrap();
-        assert_eq!(fork.news, News::Fork { parent: [10, 11], child: [20, 21] });
+        let fork = TimedNews::parse(&record(FORK, 0, &body, 5)).unwrap();
+        assert_eq!(fork.news, CodeNews::Fork { parent: [10, 11], child: [20, 21] });
         let body = [&7u32.to_ne_bytes()[..], &7u32.to_ne_bytes(), b"name\0\0\0\0"].concat();
-        let exec = Told::parse(&record(COMM, COMM_EXEC, &body, 5)).unwrap();
-        assert_eq!(exec.news, News::Exec { name: b"name".to_vec() });
+        let exec = TimedNews::parse(&record(COMM, COMM_EXEC, &body, 5)).unwrap();
+        assert_eq!(exec.news, CodeNews::Exec { name: b"name".to_vec() });
         // Another name only.
-        assert_eq!(Told::parse(&record(COMM, 0, &body, 5)), None);
-        assert_eq!(Told::parse(&record(MMAP2, 0, &map_body(b"//anon\0\0"), 5)), None);
+        assert_eq!(TimedNews::parse(&record(COMM, 0, &body, 5)), None);
+        assert_eq!(TimedNews::parse(&record(MMAP2, 0, &map_body(b"//anon\0\0"), 5)), None);
     }
 
     #[test]
@@ -581,42 +590,43 @@ mod tests {
         for (kind, misc) in [(MMAP2, MMAP_BUILD_ID), (MMAP2, 0), (COMM, COMM_EXEC), (FORK, 0)] {
             let whole = record(kind, misc, &map_body(b"/a\0"), 1);
             for end in 0..whole.len() {
-                let _ = Told::parse(&whole[..end]);
+                let _ = TimedNews::parse(&whole[..end]);
             }
         }
     }
 
     #[test]
     fn news_of_a_fork_are_of_the_child_and_all_its_numbers_are_the_kernel_s() {
-        let news = News::Fork { parent: [1, 4], child: [5, 5] };
-        let mut told = Told { time: 0, pid: 1, tid: 4, news };
+        let news = CodeNews::Fork { parent: [1, 4], child: [5, 5] };
+        let mut told = TimedNews { time: 0, pid: 1, tid: 4, news };
         assert_eq!(told.task(), 5);
         // In another namespace: all of them, or it is nobody's.
         assert_eq!(told.clone().renumber(&|here| (here != 4).then_some(here + 10)), None);
         told.renumber(&|here| Some(here + 10)).unwrap();
-        let news = News::Fork { parent: [11, 14], child: [15, 15] };
-        assert_eq!(told, Told { time: 0, pid: 11, tid: 14, news });
+        let news = CodeNews::Fork { parent: [11, 14], child: [15, 15] };
+        assert_eq!(told, TimedNews { time: 0, pid: 11, tid: 14, news });
     }
 
     #[test]
     fn record_of_a_change_is_of_the_thread_and_process_that_did_it() {
         let contexts = Contexts::parse(&["pid", "vpid", "procname"]).unwrap();
         let of = |pid, tid, news| {
-            let record = Told { time: 3, pid, tid, news }
-                .record(&Place { contexts: contexts.clone(), ..place() });
+            let record = TimedNews { time: 3, pid, tid, news }
+                .record(&ChangePlace { contexts: contexts.clone(), ..place() });
             // Behind the header of the extended kind: u16, u32 id, u64 time.
             let number = |at| u32_at(&record, at).unwrap();
             let others = record[14 + 8..14 + 12 + 16].iter().filter(|byte| **byte != 0).count();
             (number(14), number(18), others)
         };
-        assert_eq!(of(20, 21, News::Exec { name: b"ls".to_vec() }), (21, 20, 0));
-        let news = News::Fork { parent: [30, 31], child: [40, 40] };
+        assert_eq!(of(20, 21, CodeNews::Exec { name: b"ls".to_vec() }), (21, 20, 0));
+        let news = CodeNews::Fork { parent: [30, 31], child: [40, 40] };
         assert_eq!(of(30, 31, news), (31, 30, 0));
     }
 
     #[test]
     fn news_that_come_late_are_not_before_what_was_handed_over() {
-        let at = |time| Told { time, pid: 1, tid: 1, news: News::Exec { name: Vec::new() } };
+        let at =
+            |time| TimedNews { time, pid: 1, tid: 1, news: CodeNews::Exec { name: Vec::new() } };
         let mut told = [at(70), at(90), at(20), at(60)];
         in_order(&mut told, 50);
         assert_eq!(told.map(|told| told.time), [50, 60, 70, 90]);
@@ -644,7 +654,8 @@ mod tests {
         let has = |record: &[u8], what: &[u8]| record.windows(what.len()).any(|it| it == what);
         let (start, end) = (at as u64, at as u64 + 4096);
         let new = New::Code { pid: std::process::id() as i32, start, end };
-        let is_it = |it: &Change| has(&it.record, &bytes) && has(&it.record, path) && it.new == new;
+        let is_it =
+            |it: &MappedChange| has(&it.record, &bytes) && has(&it.record, path) && it.new == new;
         assert!(so_far.iter().any(is_it), "{records:?}");
         assert_eq!(mapped.discarded(), 0);
     }
@@ -652,7 +663,7 @@ mod tests {
     #[test]
     fn mapped_before_the_changes_is_what_none_of_them_made() {
         let process = |pid: i32, starts: &[u64]| {
-            let map = |start: &u64| Mapping {
+            let map = |start: &u64| CodeMapping {
                 start: *start,
                 end: start + 0x1000,
                 offset: 0,
@@ -660,7 +671,7 @@ mod tests {
                 path: b"/a".to_vec(),
                 build_id: String::new(),
             };
-            Process::with_code(pid, starts.iter().map(map).collect())
+            DumpedProcess::with_code(pid, starts.iter().map(map).collect())
         };
         let all = [1, 2, 3, 4].map(|pid| process(pid, &[0x1000, 0x2000, 0x3000]));
         let changes = [
@@ -679,9 +690,9 @@ mod tests {
 
     #[test]
     fn change_of_a_fork_is_a_new_process_or_a_thread_and_of_an_exec_the_whole_process() {
-        let told = |news| Told { time: 3, pid: 1, tid: 1, news }.change(&place()).new;
-        assert_eq!(told(News::Fork { parent: [1, 1], child: [1, 2] }), New::Thread);
-        assert_eq!(told(News::Fork { parent: [1, 1], child: [2, 2] }), New::Process { pid: 2 });
-        assert_eq!(told(News::Exec { name: Vec::new() }), New::Process { pid: 1 });
+        let told = |news| TimedNews { time: 3, pid: 1, tid: 1, news }.change(&place()).new;
+        assert_eq!(told(CodeNews::Fork { parent: [1, 1], child: [1, 2] }), New::Thread);
+        assert_eq!(told(CodeNews::Fork { parent: [1, 1], child: [2, 2] }), New::Process { pid: 2 });
+        assert_eq!(told(CodeNews::Exec { name: Vec::new() }), New::Process { pid: 1 });
     }
 }

@@ -2,7 +2,7 @@
 //! a program in the kernel says: nothing that a process could change is believed.
 
 use crate::attach::{attach, AttachPoint, Attached};
-use crate::error::{Error, Reason};
+use crate::error::{Error, Refusal};
 use crate::follow::once;
 use crate::load::Loader;
 use crate::object::Object;
@@ -44,9 +44,9 @@ impl Numbers {
         let map = |name: &str| {
             let found = object.maps().find(|map| map.name() == name);
             let found = found.and_then(|map| MapHandle::try_from(&map).ok());
-            found.ok_or_else(|| error(Reason(format!("they have no map {name}"))))
+            found.ok_or_else(|| error(Refusal(format!("they have no map {name}"))))
         };
-        let walk = walk.ok_or_else(|| error(Reason("they have no walk".to_owned())))?;
+        let walk = walk.ok_or_else(|| error(Refusal("they have no walk".to_owned())))?;
         let mut numbers = Numbers { map: map("numbers")?, walk, _newcomers: newcomers, level: 0 };
         once(&numbers.walk).map_err(error)?;
         let here = map(".data.here")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();

@@ -7,7 +7,7 @@
 //!     p7-0 l7-0  programs of the switch 7, and their links;  e7 their constants, t7 their table
 //! ```
 
-use crate::error::{Error, Reason};
+use crate::error::{Error, Refusal};
 use libbpf_rs::MapHandle;
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -42,7 +42,7 @@ pub(crate) const SHARED: [&str; 10] = [
 
 /// The folder of one channel, held open.
 #[derive(Debug)]
-pub struct Pins {
+pub struct ChannelPins {
     fd: OwnedFd,
     /// The session's, with a shared lock: nobody removes it as that of a session that does not run.
     of_session: OwnedFd,
@@ -56,7 +56,7 @@ fn spelled(name: &str) -> String {
 }
 
 fn failed(path: &str, what: &str, source: impl std::fmt::Display) -> Error {
-    Error::Pins { path: path.to_owned(), reason: Reason(format!("{what}: {source}")) }
+    Error::Pins { path: path.to_owned(), reason: Refusal(format!("{what}: {source}")) }
 }
 
 fn open_below(above: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
@@ -230,12 +230,12 @@ pub fn prepare_pins() -> Result<(), Error> {
     of_all(true).map(drop)
 }
 
-impl Pins {
+impl ChannelPins {
     /// The folder of a channel of a session, whose names are words of letters, digits, `.`, `_` and `-`.
     ///
     /// # Errors
     /// [`Error::Pins`]: there is no file system of BPF, or others than root can change the folder.
-    pub fn open(session: &str, channel: &str) -> Result<Pins, Error> {
+    pub fn open(session: &str, channel: &str) -> Result<ChannelPins, Error> {
         let path = format!("{ABOVE}/{OURS}/{session}/{channel}");
         let none = || failed(&path, "it was removed", "somebody else has done so");
         let all = of_all(true)?.ok_or_else(none)?;
@@ -243,7 +243,7 @@ impl Pins {
         fs::flock(&of_session, FlockOperation::NonBlockingLockShared)
             .map_err(|errno| failed(&path, "it is being removed", io::Error::from(errno)))?;
         let fd = folder(of_session.as_fd(), &spelled(channel), &path, true)?.ok_or_else(none)?;
-        Ok(Pins { fd, of_session, path })
+        Ok(ChannelPins { fd, of_session, path })
     }
 
     /// Of what has this name there, for messages.
@@ -318,12 +318,12 @@ mod tests {
         let name = format!("test.{}", std::process::id());
         let (is_root, can) = (rustix::process::geteuid().is_root(), check().is_ok());
         if !is_root {
-            assert!(Pins::open(&name, "c").unwrap_err().to_string().contains("as root"));
+            assert!(ChannelPins::open(&name, "c").unwrap_err().to_string().contains("as root"));
         }
         if !is_root || !can {
             return eprintln!("skip: only root may pin");
         }
-        let pins = match Pins::open(&name, "channel.0") {
+        let pins = match ChannelPins::open(&name, "channel.0") {
             Ok(pins) => pins,
             Err(error) => return eprintln!("skip: {error}"),
         };
@@ -346,11 +346,11 @@ mod tests {
         let path = format!("{ABOVE}/{OURS}/{}", spelled(&name));
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&path, open).unwrap();
-        let error = Pins::open(&name, "channel.0").unwrap_err().to_string();
+        let error = ChannelPins::open(&name, "channel.0").unwrap_err().to_string();
         assert!(error.contains("mode 755"), "{error}");
         let closed = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(&path, closed).unwrap();
-        let second = Pins::open(&name, "other").unwrap();
+        let second = ChannelPins::open(&name, "other").unwrap();
         second.pin("l1-0", map.as_fd()).unwrap();
         pins.remove();
         assert!(pinned().unwrap().contains(&name));

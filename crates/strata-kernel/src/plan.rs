@@ -3,14 +3,14 @@
 use crate::attach::AttachPoint;
 use crate::classes::id_of;
 use crate::contexts::Contexts;
-use crate::control::Table;
+use crate::control::SyscallTable;
 use crate::error::Error;
 use crate::event::{KernelEvent, Probe};
-use crate::filter::{compile_for, Compiled, End, Groups};
-use crate::key::Key;
+use crate::filter::{compile_for, Compiled, Groups, SyscallEnd};
+use crate::key::ProgramKey;
 use crate::object::Object;
 use crate::sample;
-use crate::selected::{Problem, SelectedEvent};
+use crate::selected::{SelectedEvent, UnrecordedEvent};
 use crate::syscalls;
 use strata_abi::kernel::{
     self, Event, Filter, Part, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MEMORY, COMPAT, COMPAT_UNKNOWN,
@@ -19,7 +19,7 @@ use strata_abi::kernel::{
 use strata_model::{limits, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass};
 
 /// One object to load.
-pub(crate) struct Unit {
+pub(crate) struct LoadUnit {
     pub(crate) object: Object,
     pub(crate) programs: Vec<&'static str>,
     pub(crate) event: Event,
@@ -33,7 +33,7 @@ pub(crate) struct Unit {
 
 /// The same event, by another program.
 pub(crate) struct Fallback {
-    pub(crate) unit: Unit,
+    pub(crate) unit: LoadUnit,
     /// What it has in front of its payload, alone.
     pub(crate) context: Vec<Field>,
     /// The payload that it has then.
@@ -50,12 +50,12 @@ pub(crate) enum Constant {
         /// Texts that are read before.
         nr_strings: u32,
     },
-    Syscalls(Box<Table>, Box<Held>),
+    Syscalls(Box<SyscallTable>, Box<PairAbilities>),
 }
 
 /// What a pair of programs for system calls can do, whichever calls are in its table.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct PairAbilities {
     /// What its records have besides the thread; see [`Event::contexts`].
     pub(crate) contexts: u64,
     pub(crate) entry: Compiled,
@@ -67,25 +67,25 @@ pub(crate) struct Held {
 }
 
 /// All that is to be recorded.
-pub(crate) struct Plan {
+pub(crate) struct KernelPlan {
     /// Each with its programs; those that run already, too.
-    pub(crate) units: Vec<Unit>,
+    pub(crate) units: Vec<LoadUnit>,
     /// For each pair of programs that runs: its table from now on, and the recorded names.
-    pub(crate) tables: Vec<(Box<Table>, Vec<String>)>,
+    pub(crate) tables: Vec<(Box<SyscallTable>, Vec<String>)>,
     /// The classes that are known, and new ones behind them.
     pub(crate) classes: Vec<EventClass>,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<UnrecordedEvent>,
 }
 
 /// System calls with the same filters: one pair of programs.
-struct Group {
+struct SyscallGroup {
     /// What its records have besides the thread; see [`Event::contexts`].
     contexts: u64,
     /// Of these, what others have not; of one that runs it is not asked.
     own: Contexts,
     entry: Compiled,
     exit: Compiled,
-    table: Box<Table>,
+    table: Box<SyscallTable>,
     events: Vec<String>,
     has_entry: bool,
     has_exit: bool,
@@ -94,12 +94,12 @@ struct Group {
 }
 
 struct Planner {
-    units: Vec<Unit>,
-    groups: Vec<Group>,
+    units: Vec<LoadUnit>,
+    groups: Vec<SyscallGroup>,
     /// Of each place that is recorded: the group that does.
     at: Vec<Option<usize>>,
     classes: Vec<EventClass>,
-    problems: Vec<Problem>,
+    problems: Vec<UnrecordedEvent>,
     /// What all records say.
     contexts: Contexts,
     /// Of filters.
@@ -126,9 +126,9 @@ pub(crate) fn plan<'t>(
     events: Vec<SelectedEvent>,
     classes: Vec<EventClass>,
     contexts: &Contexts,
-    running: impl Iterator<Item = (&'t Table, &'t Held)>,
+    running: impl Iterator<Item = (&'t SyscallTable, &'t PairAbilities)>,
     groups: Groups,
-) -> Result<Plan, Error> {
+) -> Result<KernelPlan, Error> {
     let mut planner = Planner::new(classes, contexts.clone(), groups);
     for (table, held) in running {
         planner.add_running(table, held);
@@ -154,18 +154,18 @@ pub(crate) fn plan<'t>(
     if found > limits::EVENTS {
         return Err(Error::TooManyEvents { found, limit: limits::EVENTS });
     }
-    Ok(Plan { units, tables, classes, problems })
+    Ok(KernelPlan { units, tables, classes, problems })
 }
 
 fn compiled(
     selected: &SelectedEvent,
-    end: End,
+    end: SyscallEnd,
     wanted: bool,
     groups: Groups,
 ) -> Result<Compiled, Error> {
     let filter = match end {
-        End::Entry => &selected.filter,
-        End::Exit => &selected.exit_filter,
+        SyscallEnd::Entry => &selected.filter,
+        SyscallEnd::Exit => &selected.exit_filter,
     };
     match filter {
         _ if !wanted => Ok(Compiled::Never),
@@ -187,14 +187,14 @@ fn tests(compiled: &Compiled) -> Filter {
     }
 }
 
-impl Unit {
-    /// See [`Key`].
-    pub(crate) fn key(&self) -> Key {
+impl LoadUnit {
+    /// See [`ProgramKey`].
+    pub(crate) fn key(&self) -> ProgramKey {
         let payload = match self.constant {
             Constant::Payload { fixed, nr_strings } => Some((fixed, nr_strings)),
             _ => None,
         };
-        Key {
+        ProgramKey {
             object: self.object,
             programs: self.programs.iter().map(|name| (*name).to_owned()).collect(),
             event: self.event,
@@ -219,8 +219,9 @@ impl Planner {
     }
 
     /// Nothing of it is wanted yet.
-    fn add_running(&mut self, table: &Table, held: &Held) {
-        let Held { contexts, entry, exit, has_entry, has_exit, reads_again } = held.clone();
+    fn add_running(&mut self, table: &SyscallTable, held: &PairAbilities) {
+        let PairAbilities { contexts, entry, exit, has_entry, has_exit, reads_again } =
+            held.clone();
         let mut table = Box::new(*table);
         for (at, call) in self.at.iter_mut().zip(table.iter_mut()) {
             if call.flags & (CALL_ENTRY | CALL_EXIT) != 0 {
@@ -230,7 +231,7 @@ impl Planner {
         }
         let events = Vec::new();
         let running = Some(reads_again);
-        self.groups.push(Group {
+        self.groups.push(SyscallGroup {
             contexts,
             own: Contexts::default(),
             entry,
@@ -246,9 +247,14 @@ impl Planner {
     fn add(&mut self, selected: SelectedEvent) -> Result<(), Error> {
         let is_syscall = matches!(selected.event.probe, Probe::Syscall { .. });
         let fallback = fallback_of(&selected);
-        let entry =
-            compiled(&selected, End::Entry, selected.entry || !is_syscall, self.filter_groups)?;
-        let exit = compiled(&selected, End::Exit, selected.exit && is_syscall, self.filter_groups)?;
+        let entry = compiled(
+            &selected,
+            SyscallEnd::Entry,
+            selected.entry || !is_syscall,
+            self.filter_groups,
+        )?;
+        let exit =
+            compiled(&selected, SyscallEnd::Exit, selected.exit && is_syscall, self.filter_groups)?;
         let KernelEvent { name, mut fields, exit_fields, probe, is_followed, .. } = selected.event;
         let own = selected.contexts.without(&self.contexts);
         let contexts = self.contexts.bits_with(&own);
@@ -303,7 +309,15 @@ impl Planner {
         let events = vec![name];
         let programs = vec![program];
         let object = object.of(&event);
-        self.units.push(Unit { object, programs, event, constant, target, events, fallback: None });
+        self.units.push(LoadUnit {
+            object,
+            programs,
+            event,
+            constant,
+            target,
+            events,
+            fallback: None,
+        });
         if let Some(fallback) = fallback {
             self.add_fallback(fallback, event.id);
         }
@@ -355,7 +369,7 @@ impl Planner {
         }
         let fixed = joined.iter().map(fixed_bytes).sum();
         if joined.len() > kernel::PARTS_MAX || fixed > kernel::TEXT_MAX {
-            self.problems.push(Problem {
+            self.problems.push(UnrecordedEvent {
                 event: name.to_owned(),
                 reason: format!(
                     "its payload has {} parts and {fixed} bytes, limits {} and {}",
@@ -384,16 +398,17 @@ impl Planner {
         if events.is_empty() || place >= SYSCALLS {
             return;
         }
-        let fits = |group: &Group| group.contexts == contexts && group.fits(&call, &entry, &exit);
+        let fits =
+            |group: &SyscallGroup| group.contexts == contexts && group.fits(&call, &entry, &exit);
         let current = self.at.get(place as usize).copied().flatten();
         // One that moves goes to programs that are attached behind those that it comes from.
         let is_behind =
-            |group: &Group| fits(group) && (current.is_none() || group.running.is_none());
+            |group: &SyscallGroup| fits(group) && (current.is_none() || group.running.is_none());
         let at = current
             .filter(|at| self.groups.get(*at).is_some_and(fits))
             .or_else(|| self.groups.iter().position(is_behind));
         let at = at.unwrap_or_else(|| {
-            self.groups.push(Group::new(contexts, own));
+            self.groups.push(SyscallGroup::new(contexts, own));
             self.groups.len() - 1
         });
         let Some(group) = self.groups.get_mut(at) else { return };
@@ -443,10 +458,10 @@ fn fixed_bytes(part: &Part) -> u32 {
     }
 }
 
-impl Group {
-    fn new(contexts: u64, own: Contexts) -> Group {
+impl SyscallGroup {
+    fn new(contexts: u64, own: Contexts) -> SyscallGroup {
         let none = Syscall { entry_id: NO_ID, exit_id: NO_ID, ..Syscall::default() };
-        Group {
+        SyscallGroup {
             contexts,
             own,
             entry: Compiled::Never,
@@ -490,14 +505,14 @@ impl Group {
         }
     }
 
-    fn into_unit(mut self, again_id: u32) -> Unit {
+    fn into_unit(mut self, again_id: u32) -> LoadUnit {
         self.expect_execve();
         let reads_again = u8::from(self.has_memory());
         let contexts = self.contexts;
         let mut event =
             Event { id: again_id, followed: 1, reads_again, contexts, ..Event::default() };
         event.filter = [tests(&self.entry), tests(&self.exit)];
-        let held = Box::new(Held {
+        let held = Box::new(PairAbilities {
             contexts,
             entry: self.entry.clone(),
             exit: self.exit.clone(),
@@ -512,7 +527,7 @@ impl Group {
         if self.has_exit || self.has_memory() {
             programs.push("strata_sys_exit");
         }
-        Unit {
+        LoadUnit {
             object: Object::Syscalls.of(&event),
             programs,
             event,

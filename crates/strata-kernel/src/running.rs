@@ -2,9 +2,9 @@
 
 use crate::attach::Attached;
 use crate::capability::give_up_reserve;
-use crate::control::{Calls, Shared, Switch, Table};
-use crate::key::Key;
-use crate::plan::Held;
+use crate::control::{LiveTable, SharedControl, Switch, SyscallTable};
+use crate::key::ProgramKey;
+use crate::plan::PairAbilities;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use std::time::Duration;
 
 /// Programs of one event, or of system calls with the same filters. They go in this order.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningPrograms {
     pub(crate) attached: Vec<Attached>,
     pub(crate) switch: Switch,
     /// As it was wanted; what runs may be another one that the kernel takes.
-    pub(crate) key: Key,
+    pub(crate) key: ProgramKey,
     /// Recorded names.
     pub(crate) events: Vec<String>,
     /// Of system calls.
@@ -31,12 +31,12 @@ pub(crate) struct Running {
 /// A pair of programs for system calls.
 #[derive(Debug)]
 pub(crate) struct RunningCalls {
-    pub(crate) memory: Calls,
-    pub(crate) table: Box<Table>,
-    pub(crate) held: Box<Held>,
+    pub(crate) memory: LiveTable,
+    pub(crate) table: Box<SyscallTable>,
+    pub(crate) held: Box<PairAbilities>,
 }
 
-impl Running {
+impl RunningPrograms {
     /// How often its programs were not run, ever.
     pub(crate) fn not_run(&self) -> u64 {
         self.attached.iter().map(Attached::nested).sum()
@@ -46,16 +46,16 @@ impl Running {
 /// Detaches behind one's back: the kernel takes a grace period for each program, some 50 ms.
 #[derive(Debug, Default)]
 pub(crate) struct Detacher {
-    thread: Option<(Sender<Gone>, JoinHandle<()>)>,
+    thread: Option<(Sender<GonePrograms>, JoinHandle<()>)>,
     left: Arc<AtomicUsize>,
 }
 
 /// Programs that go; and the change in which others took their places, if they did.
-type Gone = (Vec<Running>, Option<Turns>);
+type GonePrograms = (Vec<RunningPrograms>, Option<Turns>);
 
-/// See [`Shared::end_turns`].
+/// See [`SharedControl::end_turns`].
 #[derive(Clone, Debug)]
-pub(crate) struct Turns(pub(crate) Arc<Shared>, pub(crate) u64);
+pub(crate) struct Turns(pub(crate) Arc<SharedControl>, pub(crate) u64);
 
 /// So long after a program was detached nobody is between it and the one behind it: a task can be preempted there, and
 /// be late. Nobody waits for it.
@@ -63,14 +63,14 @@ const SETTLED: Duration = Duration::from_secs(1);
 
 impl Detacher {
     /// These are switched off already.
-    pub(crate) fn detach(&mut self, all: Vec<Running>, turns: Option<Turns>) {
+    pub(crate) fn detach(&mut self, all: Vec<RunningPrograms>, turns: Option<Turns>) {
         if all.is_empty() && turns.is_none() {
             return;
         }
         let programs = all.iter().map(|one| one.attached.len()).sum();
         self.left.fetch_add(programs, Ordering::Relaxed);
         if self.thread.is_none() {
-            let (sender, receiver) = channel::<Gone>();
+            let (sender, receiver) = channel::<GonePrograms>();
             let left = Arc::clone(&self.left);
             let work = move || {
                 give_up_reserve();

@@ -7,7 +7,7 @@
 use crate::contexts::Contexts;
 use crate::cpus;
 use crate::error::Error;
-use crate::event::{KernelEvent, Probe, Source};
+use crate::event::{FieldSource, KernelEvent, Probe};
 use libbpf_sys::{perf_event_attr, PERF_COUNT_SW_CPU_CLOCK, PERF_TYPE_SOFTWARE};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -36,7 +36,7 @@ pub fn event(rate: u32) -> KernelEvent {
     let mut offset = 0;
     let source = |&(name, bytes, is_signed, _): &(&str, u8, bool, Base)| {
         let source =
-            Source { field: name.to_owned(), offset, bytes, is_signed, labels: Vec::new() };
+            FieldSource { field: name.to_owned(), offset, bytes, is_signed, labels: Vec::new() };
         offset += u16::from(bytes);
         source
     };

@@ -22,7 +22,7 @@ pub struct SelectedEvent {
 
 /// How far attaching has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct AttachProgress {
     /// Programs that are done with, refused ones included.
     pub attached: usize,
     /// All of them.
@@ -31,7 +31,7 @@ pub struct Progress {
 
 /// An event that is not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct UnrecordedEvent {
     /// Its name; of system calls, all that one program records.
     pub event: String,
     /// What the kernel or the rule's reader said, as text.

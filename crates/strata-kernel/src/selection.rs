@@ -60,7 +60,7 @@ pub enum SelectionError {
 
 /// What a rule's name is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Names {
+enum RuleNames {
     /// `syscalls`
     Syscalls,
     /// Any of an event's names.
@@ -71,16 +71,16 @@ enum Names {
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Rule {
+struct SelectionRule {
     text: String,
     is_exclusion: bool,
-    names: Names,
+    names: RuleNames,
 }
 
 /// Which kernel events a session records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
-    rules: Vec<Rule>,
+pub struct EventSelection {
+    rules: Vec<SelectionRule>,
 }
 
 /// An event that rules select.
@@ -105,7 +105,7 @@ pub struct Selected {
 
 /// The two ends of a system call; of another event they are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Ends {
+struct SyscallEnds {
     entry: bool,
     exit: bool,
 }
@@ -119,21 +119,22 @@ enum Reach {
     Tracepoints,
 }
 
-const BOTH: Ends = Ends { entry: true, exit: true };
+const BOTH: SyscallEnds = SyscallEnds { entry: true, exit: true };
 
-impl Selection {
+impl EventSelection {
     /// The rules in `texts`, each of which may have several, separated by commas.
     ///
     /// # Errors
     /// The first rule that is not well formed, and what is wrong with it.
-    pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<Selection, SelectionError> {
+    pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<EventSelection, SelectionError> {
         let texts = texts.iter().flat_map(|text| text.as_ref().split(','));
-        let rules = texts.enumerate().map(|(index, text)| Rule::parse(text.trim(), index + 1));
-        let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
+        let rules =
+            texts.enumerate().map(|(index, text)| SelectionRule::parse(text.trim(), index + 1));
+        let rules: Vec<SelectionRule> = rules.collect::<Result<_, _>>()?;
         if rules.is_empty() {
             return Err(SelectionError::None);
         }
-        Ok(Selection { rules })
+        Ok(EventSelection { rules })
     }
 
     /// The rules as they were written.
@@ -146,16 +147,19 @@ impl Selection {
         let mut matched: Vec<_> = self.rules.iter().map(|rule| (rule.text.clone(), 0)).collect();
         let all: Vec<&EventName> = catalog.names().collect();
         let reach: Vec<Reach> = self.rules.iter().map(|rule| rule.reach(&all)).collect();
-        let start =
-            if self.rules.iter().all(|rule| rule.is_exclusion) { BOTH } else { Ends::default() };
+        let start = if self.rules.iter().all(|rule| rule.is_exclusion) {
+            BOTH
+        } else {
+            SyscallEnds::default()
+        };
         let mut events = Vec::new();
         for event in catalog.names() {
-            let (mut wanted, mut unwanted) = (start, Ends::default());
+            let (mut wanted, mut unwanted) = (start, SyscallEnds::default());
             for ((rule, reach), (_, count)) in self.rules.iter().zip(&reach).zip(&mut matched) {
                 let ends = rule.matches(event, *reach);
-                *count += u64::from(ends != Ends::default());
+                *count += u64::from(ends != SyscallEnds::default());
                 let sum = if rule.is_exclusion { &mut unwanted } else { &mut wanted };
-                *sum = Ends { entry: sum.entry || ends.entry, exit: sum.exit || ends.exit };
+                *sum = SyscallEnds { entry: sum.entry || ends.entry, exit: sum.exit || ends.exit };
             }
             let entry = wanted.entry && !unwanted.entry;
             let exit = wanted.exit && !unwanted.exit;
@@ -167,8 +171,8 @@ impl Selection {
     }
 }
 
-impl Rule {
-    fn parse(text: &str, number: usize) -> Result<Rule, SelectionError> {
+impl SelectionRule {
+    fn parse(text: &str, number: usize) -> Result<SelectionRule, SelectionError> {
         let rule = || text.to_owned();
         if text.is_empty() {
             return Err(SelectionError::Empty { number });
@@ -193,16 +197,16 @@ impl Rule {
             return Err(SelectionError::Half { rule: rule(), is_front: !event.is_empty() });
         }
         let names = match system {
-            None if event == SYSCALLS => Names::Syscalls,
-            None => Names::Any(Pattern::glob(event)),
-            Some(system) => Names::Within(Pattern::glob(system), Pattern::glob(event)),
+            None if event == SYSCALLS => RuleNames::Syscalls,
+            None => RuleNames::Any(Pattern::glob(event)),
+            Some(system) => RuleNames::Within(Pattern::glob(system), Pattern::glob(event)),
         };
-        Ok(Rule { text: rule(), is_exclusion, names })
+        Ok(SelectionRule { text: rule(), is_exclusion, names })
     }
 
     /// Whether it is a pattern of one system's tracepoints.
     fn reach(&self, events: &[&EventName]) -> Reach {
-        let Names::Any(pattern) = &self.names else { return Reach::All };
+        let RuleNames::Any(pattern) = &self.names else { return Reach::All };
         let begin = self.text.split(['*', '?']).next().unwrap_or_default();
         let is_of = |event: &EventName| {
             begin.strip_prefix(event.system.as_str()).is_some_and(|rest| rest.starts_with('_'))
@@ -211,7 +215,8 @@ impl Rule {
         let is_of_system = !self.is_exclusion
             && pattern.exact().is_none()
             && tracepoints.clone().any(|event| is_of(event))
-            && tracepoints.any(|event| self.matches(event, Reach::Tracepoints) != Ends::default());
+            && tracepoints
+                .any(|event| self.matches(event, Reach::Tracepoints) != SyscallEnds::default());
         if is_of_system {
             Reach::Tracepoints
         } else {
@@ -220,25 +225,27 @@ impl Rule {
     }
 
     /// Which ends of an event the rule is about.
-    fn matches(&self, event: &EventName, reach: Reach) -> Ends {
+    fn matches(&self, event: &EventName, reach: Reach) -> SyscallEnds {
         let (pattern, is_within, is_bare) = match &self.names {
-            Names::Syscalls => {
-                return if event.is_syscall { BOTH } else { Ends::default() };
+            RuleNames::Syscalls => {
+                return if event.is_syscall { BOTH } else { SyscallEnds::default() };
             }
-            Names::Any(pattern) => (pattern, true, !event.is_syscall || reach == Reach::All),
-            Names::Within(system, name) => (name, system.matches(event.system.as_bytes()), true),
+            RuleNames::Any(pattern) => (pattern, true, !event.is_syscall || reach == Reach::All),
+            RuleNames::Within(system, name) => {
+                (name, system.matches(event.system.as_bytes()), true)
+            }
         };
         let is_match = |name: &str| pattern.matches(name.as_bytes());
         if is_within && is_bare && (is_match(&event.name) || is_match(&event.kernel_name)) {
             return BOTH;
         }
         if !event.is_syscall || !is_within {
-            return Ends::default();
+            return SyscallEnds::default();
         }
         // A 32-bit program's is one by either name.
         let [entry, exit] = recorded_names(&event.name);
         let [same_entry, same_exit] = recorded_names(&event.kernel_name);
-        Ends {
+        SyscallEnds {
             entry: is_match(&entry) || is_match(&same_entry),
             exit: is_match(&exit) || is_match(&same_exit),
         }
@@ -257,10 +264,10 @@ pub fn similar(rule: &str, catalog: &Catalog) -> Vec<String> {
 fn similar_of(rule: &str, events: &[EventName]) -> Vec<String> {
     let exclusion = if rule.starts_with('!') { "!" } else { "" };
     let is_offered = |name: &String| {
-        let matches = |rule: Rule| {
-            events.iter().any(|event| rule.matches(event, Reach::All) != Ends::default())
+        let matches = |rule: SelectionRule| {
+            events.iter().any(|event| rule.matches(event, Reach::All) != SyscallEnds::default())
         };
-        Rule::parse(name, 1).is_ok_and(matches)
+        SelectionRule::parse(name, 1).is_ok_and(matches)
     };
     let names = nearest(candidates(rule, events), is_offered);
     names.into_iter().map(|name| format!("{exclusion}{name}")).collect()

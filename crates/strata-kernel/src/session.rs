@@ -5,20 +5,20 @@ use crate::attaching::{unpin, Attaching};
 use crate::capability::{Capabilities, Capability};
 use crate::classes::Classes;
 use crate::contexts::Contexts;
-use crate::control::{Calls, Shared, Switch, Table, OF_ALL};
-use crate::counters::Counters;
-use crate::error::{Error, Reason};
+use crate::control::{LiveTable, SharedControl, Switch, SyscallTable, OF_ALL};
+use crate::counters::PlacedCounters;
+use crate::error::{Error, Refusal};
 use crate::filter::Groups;
 use crate::follow::{self, Follow};
-use crate::kept::{Kept, KeptProgram, KeptUnit, Whole};
+use crate::kept::{Kept, KeptProgram, KeptSession, KeptUnit};
 use crate::limits::{fit_buffers, holds_twice, Limits};
 use crate::load::{quiet, Loader};
 use crate::numbers::Numbers;
 use crate::object::Object;
-use crate::pins::{info, Pins};
-use crate::plan::{plan, stream_class, Constant, Plan, Unit};
-use crate::running::{Detacher, Running, RunningCalls, Turns};
-use crate::selected::{Problem, Progress, SelectedEvent};
+use crate::pins::{info, ChannelPins};
+use crate::plan::{plan, stream_class, Constant, KernelPlan, LoadUnit};
+use crate::running::{Detacher, RunningCalls, RunningPrograms, Turns};
+use crate::selected::{AttachProgress, SelectedEvent, UnrecordedEvent};
 use crate::track::{track, Tracked};
 use crate::whom::{Followed, Whom};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -36,7 +36,7 @@ use strata_ring::{stream_layout, Attr, Channel, LossMode, Mapping, Publish};
 
 /// What is to be recorded.
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub struct RecordingSpec {
     /// When the buffers are full.
     pub loss_mode: LossMode,
     /// Size of a sub-buffer, a power of two \[byte\].
@@ -57,7 +57,7 @@ pub type Note = Box<dyn FnMut(&Kept) -> io::Result<()> + Send>;
 /// Has what is in the kernel stay there when this process is killed.
 pub struct Keeping {
     /// The channel's folder below the file system of BPF.
-    pub pins: Arc<Pins>,
+    pub pins: Arc<ChannelPins>,
     /// Notes what makes the session again; before what is new is recorded.
     pub note: Note,
 }
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Keeping {
 
 /// How many parts of the records are not as they should be. The records themselves are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct FlawCounts {
     /// Fields in user memory that could not be read: texts are their addresses, others zeroes.
     pub unreadable: u64,
     /// Counters that could not be read, and are zeroes.
@@ -81,7 +81,7 @@ pub struct Counts {
 
 /// The buffers as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Buffers {
+pub struct KernelBuffers {
     /// Size of a sub-buffer \[byte\].
     pub subbuf_bytes: u64,
     /// Sub-buffers of each CPU.
@@ -96,19 +96,19 @@ pub struct KernelSession {
     loader: Loader,
     /// Objects that have made the maps that others share.
     loaded: Vec<Object>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedControl>,
     channel: Option<Channel>,
-    counters: Counters,
+    counters: PlacedCounters,
     classes: Classes,
     /// But for those that the kernel refuses.
-    problems: Vec<Problem>,
+    problems: Vec<UnrecordedEvent>,
     /// Processes that are not there.
-    absent: Vec<Problem>,
+    absent: Vec<UnrecordedEvent>,
     remark: Option<String>,
     attr: Attr,
     following: Vec<Attached>,
     numbers: Option<Arc<Numbers>>,
-    running: Vec<Running>,
+    running: Vec<RunningPrograms>,
     detacher: Detacher,
     records: bool,
     /// Of events whose programs did not run, of programs that record no more.
@@ -126,9 +126,9 @@ struct Replacing {
 }
 
 /// The rings of a session, and what its programs share.
-struct Ground {
+struct SharedRings {
     loader: Loader,
-    shared: Arc<Shared>,
+    shared: Arc<SharedControl>,
     channel: Channel,
 }
 
@@ -142,15 +142,15 @@ impl KernelSession {
     /// # Errors
     /// What makes recording impossible altogether, or a filter that cannot be compiled.
     pub fn begin(
-        mut spec: Spec,
+        mut spec: RecordingSpec,
         keeping: Option<Keeping>,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+        progress: &mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
     ) -> Result<KernelSession, Error> {
         check()?;
         quiet();
         let attr = spec.attr();
         // Before anything is loaded: what is wrong with what is asked for is said first.
-        let mut counters = Counters::default();
+        let mut counters = PlacedCounters::default();
         let contexts = counters.place(&spec.contexts)?;
         place(&mut spec.events, &mut counters)?;
         let planned =
@@ -172,7 +172,7 @@ impl KernelSession {
         let walker = follow::begin(&mut loader, &spec.follow).map_err(explained)?;
         let what = "the session";
         let shared = match loader.shared(".data.control") {
-            Some(fd) => Shared::new(fd).map_err(|reason| Error::Load { what, reason })?,
+            Some(fd) => SharedControl::new(fd).map_err(|reason| Error::Load { what, reason })?,
             None => return Err(no_map(".data.control")),
         };
         // Before anything is attached: what is written into a buffer that is none stays so.
@@ -215,7 +215,11 @@ impl KernelSession {
     ///
     /// # Errors
     /// [`Error::Pins`]: what is pinned is not what was noted, or what is asked for now. All is as it was.
-    pub fn take_up(spec: &Spec, kept: Kept, keeping: Keeping) -> Result<KernelSession, Error> {
+    pub fn take_up(
+        spec: &RecordingSpec,
+        kept: Kept,
+        keeping: Keeping,
+    ) -> Result<KernelSession, Error> {
         check()?;
         quiet();
         let (attr, remark) = fit_buffers(&spec.attr())?;
@@ -224,7 +228,8 @@ impl KernelSession {
         let mut counters = kept.counters(&pins)?;
         let limits = Limits::raise(2 * kept.units.len() + counters.files());
         let contexts = kept.contexts(&counters);
-        let Ground { mut loader, shared, channel } = Ground::found(&attr, &contexts, &pins, &kept)?;
+        let SharedRings { mut loader, shared, channel } =
+            SharedRings::found(&attr, &contexts, &pins, &kept)?;
         let explained = |error| match error {
             Error::Load { what, reason } => Error::Load { what, reason: limits.explain(reason) },
             other => other,
@@ -315,11 +320,11 @@ impl KernelSession {
     ///
     /// # Errors
     /// [`Error::Pins`]: it cannot be noted.
-    fn note(&mut self, new: &[Running]) -> Result<(), Error> {
+    fn note(&mut self, new: &[RunningPrograms]) -> Result<(), Error> {
         if self.keeping.is_none() {
             return Ok(());
         }
-        let whole = Whole {
+        let whole = KeptSession {
             attr: &self.attr,
             contexts: self.loader.contexts().bits(),
             counters: self.counters.places(),
@@ -357,7 +362,7 @@ impl KernelSession {
         &mut self,
         mut events: Vec<SelectedEvent>,
         may_lack: bool,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+        progress: &mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let counted = self.counters.places().len();
         let done = place(&mut events, &mut self.counters)
@@ -372,7 +377,7 @@ impl KernelSession {
         &mut self,
         events: Vec<SelectedEvent>,
         may_lack: bool,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+        progress: &mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         self.settle();
         let calls = self.running.iter().filter_map(|one| one.calls.as_ref());
@@ -390,7 +395,7 @@ impl KernelSession {
         let limits = Limits::raise(self.programs() + planned.units.len() + self.counters.files());
         self.counters.open(&limits)?;
         let (change, flow) = self.attach(planned, &limits, progress);
-        let refused: Vec<Problem> = Attaching::problems(&change.new).collect();
+        let refused: Vec<UnrecordedEvent> = Attaching::problems(&change.new).collect();
         let takes_none = change.new.iter().all(|one| one.refused.is_some());
         let is_refused = !may_lack && !refused.is_empty() && takes_none;
         let noted = match flow.is_break() || is_refused {
@@ -408,7 +413,7 @@ impl KernelSession {
             self.detacher.detach(change.new, None);
             noted?;
             return Err(match refused.into_iter().next() {
-                Some(Problem { event, reason }) if flow.is_continue() => {
+                Some(UnrecordedEvent { event, reason }) if flow.is_continue() => {
                     Error::Refused { event, reason }
                 }
                 _ => Error::GivenUp,
@@ -433,11 +438,11 @@ impl KernelSession {
     /// Has ready what runs not yet of what is planned.
     fn attach(
         &mut self,
-        planned: Plan,
+        planned: KernelPlan,
         limits: &Limits,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> (Change, ControlFlow<()>) {
-        let Plan { units, tables, classes, problems } = planned;
+        progress: &mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
+    ) -> (PreparedChange, ControlFlow<()>) {
+        let KernelPlan { units, tables, classes, problems } = planned;
         // Whoever reads the records knows the classes before there are any.
         self.classes.add(|class| {
             let known = class.events.len();
@@ -448,7 +453,7 @@ impl KernelSession {
             by_id.entry(one.key.event.id).or_default().push(index);
         }
         let mut kept = vec![false; self.running.len()];
-        let is_new = |unit: &Unit| {
+        let is_new = |unit: &LoadUnit| {
             let key = unit.key();
             let same = by_id.get_mut(&unit.event.id).and_then(|of| {
                 let at = of.iter().position(|&index| self.running[index].key == key)?;
@@ -456,9 +461,9 @@ impl KernelSession {
             });
             same.map(|index| kept[index] = true).is_none()
         };
-        let mut units: Vec<Unit> = units.into_iter().filter(is_new).collect();
+        let mut units: Vec<LoadUnit> = units.into_iter().filter(is_new).collect();
         let replacing = self.begin_replacing(&kept, &mut units);
-        let asks = |unit: &Unit| match (&replacing, &unit.constant) {
+        let asks = |unit: &LoadUnit| match (&replacing, &unit.constant) {
             (None, _) => false,
             (Some(_), Constant::Syscalls(..)) => true,
             (Some(replacing), _) => replacing.ids.contains(&unit.event.id),
@@ -466,13 +471,13 @@ impl KernelSession {
         let mut attaching = Attaching::new(&self.shared, &self.classes, limits, progress, &asks);
         attaching.run(&mut self.loader, &mut self.loaded, units);
         let Attaching { running: new, flow, .. } = attaching;
-        (Change { kept, tables, new, problems, replacing }, flow)
+        (PreparedChange { kept, tables, new, problems, replacing }, flow)
     }
 
     /// What runs and is to make room tells from now on, before anything else is attached to the same events: who comes
     /// behind it asks. Not probes of programs, of which who is attached last runs first, nor timers, of which each is one
     /// of its own.
-    fn begin_replacing(&mut self, kept: &[bool], units: &mut [Unit]) -> Option<Replacing> {
+    fn begin_replacing(&mut self, kept: &[bool], units: &mut [LoadUnit]) -> Option<Replacing> {
         if !self.records {
             return None;
         }
@@ -482,7 +487,7 @@ impl KernelSession {
         let (mut ids, mut moves) = (HashSet::new(), vec![false; SYSCALLS as usize]);
         for unit in units.iter() {
             let Constant::Syscalls(table, _) = &unit.constant else {
-                let is_same = |(one, kept): (&Running, &bool)| {
+                let is_same = |(one, kept): (&RunningPrograms, &bool)| {
                     !kept && one.calls.is_none() && one.key.event.id == unit.event.id
                 };
                 let mut running = self.running.iter().zip(kept);
@@ -537,8 +542,8 @@ impl KernelSession {
     }
 
     /// Switches everything over at once.
-    fn commit(&mut self, change: Change) {
-        let Change { kept, tables, mut new, problems, replacing } = change;
+    fn commit(&mut self, change: PreparedChange) {
+        let PreparedChange { kept, tables, mut new, problems, replacing } = change;
         if let Some(Replacing { ids, .. }) = &replacing {
             // What was told before somebody asked was of events that are over.
             self.loader.clear("told");
@@ -555,14 +560,14 @@ impl KernelSession {
             }
             self.shared.turn();
         }
-        let has_room = |one: &Running| match &replacing {
+        let has_room = |one: &RunningPrograms| match &replacing {
             Some(Replacing { ids, .. }) => one.calls.is_some() || ids.contains(&one.key.event.id),
             None => false,
         };
         let mut tables = tables.into_iter();
         let mut gone = Vec::new();
         let (mut stay, records) = (Vec::with_capacity(kept.len() + new.len()), self.records);
-        let mut by_id: HashMap<u32, &Running> = HashMap::new();
+        let mut by_id: HashMap<u32, &RunningPrograms> = HashMap::new();
         for one in new.iter().filter(|one| one.refused.is_none()) {
             by_id.insert(one.key.event.id, one);
         }
@@ -667,7 +672,7 @@ impl KernelSession {
     }
 
     /// Events that are not recorded.
-    pub fn problems(&self) -> Vec<Problem> {
+    pub fn problems(&self) -> Vec<UnrecordedEvent> {
         self.problems.iter().chain(&self.absent).cloned().collect()
     }
 
@@ -677,8 +682,8 @@ impl KernelSession {
     }
 
     /// The buffers: those asked for, or what [`KernelSession::remark`] says.
-    pub fn buffers(&self) -> Buffers {
-        Buffers {
+    pub fn buffers(&self) -> KernelBuffers {
+        KernelBuffers {
             subbuf_bytes: self.attr.subbuf_bytes,
             nr_subbufs: u32::try_from(self.attr.nr_subbufs).unwrap_or(u32::MAX),
             are_largest: !holds_twice(&self.attr),
@@ -700,17 +705,17 @@ impl KernelSession {
     /// Calls of programs that the kernel did not make while the session recorded, because one was
     /// running on that CPU already: events discarded before they reached a buffer.
     pub fn nested(&self) -> u64 {
-        let not_run = |one: &Running| one.not_run().saturating_sub(one.not_run_before);
+        let not_run = |one: &RunningPrograms| one.not_run().saturating_sub(one.not_run_before);
         let now = if self.records { self.running.iter().map(not_run).sum() } else { 0 };
         self.nested + now
     }
 
     /// What was counted so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> FlawCounts {
         let control = self.shared.get();
         // While nothing is recorded, what has not been read by now is not.
         let unread = if self.records { 0 } else { control.unread.load(Ordering::Relaxed) };
-        Counts {
+        FlawCounts {
             unreadable: control.unreadable.load(Ordering::Relaxed).wrapping_add(unread),
             uncounted: control.uncounted.load(Ordering::Relaxed),
             cut: control.cut.load(Ordering::Relaxed),
@@ -746,7 +751,7 @@ impl Drop for KernelSession {
     }
 }
 
-impl Spec {
+impl RecordingSpec {
     fn attr(&self) -> Attr {
         Attr {
             loss_mode: self.loss_mode,
@@ -759,30 +764,34 @@ impl Spec {
     }
 }
 
-impl Ground {
+impl SharedRings {
     /// As another process has left it.
     fn found(
         attr: &Attr,
         contexts: &Contexts,
-        pins: &Arc<Pins>,
+        pins: &Arc<ChannelPins>,
         kept: &Kept,
-    ) -> Result<Ground, Error> {
+    ) -> Result<SharedRings, Error> {
         let what = "the session";
         let layout = stream_layout(attr)?;
         let mut loader = Loader::new(attr, &layout, contexts.clone())?;
         loader.take_up(Arc::clone(pins), |at, is_right| kept.shared(pins, at, is_right))?;
         let control = loader.shared(".data.control").ok_or_else(|| no_map(".data.control"))?;
-        let shared = Shared::new(control).map_err(|reason| Error::Load { what, reason })?;
+        let shared = SharedControl::new(control).map_err(|reason| Error::Load { what, reason })?;
         let rings = loader.shared("rings").ok_or_else(|| no_map("rings"))?;
         let value_bytes = u64::from(loader.value_bytes());
         let channel = Channel::adopt(Mapping::of_streams(rings, &layout, value_bytes)?, attr)?;
-        Ok(Ground { loader, shared, channel })
+        Ok(SharedRings { loader, shared, channel })
     }
 }
 
 /// Programs that another process has attached and pinned; `None`: they are off and not all there, since they were being
 /// let go.
-fn found(unit: &KeptUnit, pins: &Pins, shared: &Arc<Shared>) -> Result<Option<Running>, Error> {
+fn found(
+    unit: &KeptUnit,
+    pins: &ChannelPins,
+    shared: &Arc<SharedControl>,
+) -> Result<Option<RunningPrograms>, Error> {
     let at = unit.at;
     let get = |name: String| {
         pins.get(&name).map_err(|error| pins.failed(&format!("{name} cannot be opened"), error))
@@ -817,7 +826,7 @@ fn found(unit: &KeptUnit, pins: &Pins, shared: &Arc<Shared>) -> Result<Option<Ru
     }
     let calls = match (unit.calls, get(format!("t{at}"))?) {
         (Some(calls), Some(map)) => {
-            let memory = Calls::new(map.as_fd()).map_err(|Reason(why)| wrong(&why))?;
+            let memory = LiveTable::new(map.as_fd()).map_err(|Refusal(why)| wrong(&why))?;
             let (table, held) = (memory.table(), Box::new(calls.held(&event)));
             Some(RunningCalls { memory, table, held })
         }
@@ -825,7 +834,7 @@ fn found(unit: &KeptUnit, pins: &Pins, shared: &Arc<Shared>) -> Result<Option<Ru
         (None, _) => None,
     };
     let switch = Switch::retake(shared, at).ok_or_else(|| wrong("another one has its switch"))?;
-    Ok(Some(Running {
+    Ok(Some(RunningPrograms {
         attached,
         switch,
         key: unit.key(&event),
@@ -853,12 +862,12 @@ fn event_in(map: &MapHandle) -> Result<Event, String> {
 }
 
 /// What becomes another one, all of it attached.
-struct Change {
+struct PreparedChange {
     /// Of programs that run: it stays. Those of system calls have tables.
     kept: Vec<bool>,
-    tables: Vec<(Box<Table>, Vec<String>)>,
-    new: Vec<Running>,
-    problems: Vec<Problem>,
+    tables: Vec<(Box<SyscallTable>, Vec<String>)>,
+    new: Vec<RunningPrograms>,
+    problems: Vec<UnrecordedEvent>,
     replacing: Option<Replacing>,
 }
 
@@ -866,7 +875,7 @@ struct Change {
 ///
 /// # Errors
 /// [`Error::TooManyCounters`].
-fn place(events: &mut [SelectedEvent], counters: &mut Counters) -> Result<(), Error> {
+fn place(events: &mut [SelectedEvent], counters: &mut PlacedCounters) -> Result<(), Error> {
     for event in events {
         event.contexts = counters.place(&event.contexts)?;
     }
@@ -874,12 +883,12 @@ fn place(events: &mut [SelectedEvent], counters: &mut Counters) -> Result<(), Er
 }
 
 /// Processes to be followed that are not there.
-fn absent(follow: &Follow) -> Vec<Problem> {
+fn absent(follow: &Follow) -> Vec<UnrecordedEvent> {
     let Follow::Processes(all) = follow else { return vec![] };
     let is_absent = |pid: &&u32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
     all.iter()
         .filter(is_absent)
-        .map(|pid| Problem {
+        .map(|pid| UnrecordedEvent {
             event: format!("process {pid}"),
             reason: "there is none with this id (any more)".into(),
         })
@@ -894,7 +903,7 @@ fn make_channel(loader: &Loader, attr: &Attr) -> Result<Channel, Error> {
 }
 
 fn no_map(name: &str) -> Error {
-    Error::Load { what: "the session", reason: Reason(format!("they have no map {name}")) }
+    Error::Load { what: "the session", reason: Refusal(format!("they have no map {name}")) }
 }
 
 /// Whether this process may record anything of this kernel.
@@ -963,7 +972,7 @@ mod tests {
             exit_filter: None,
             contexts: Contexts::default(),
         };
-        let spec = Spec {
+        let spec = RecordingSpec {
             loss_mode: LossMode::Discard,
             subbuf_bytes: 1 << 16,
             nr_subbufs: 4,

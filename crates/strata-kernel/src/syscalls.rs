@@ -20,9 +20,9 @@ mod text;
 mod truth;
 mod values;
 
-use crate::{KernelEvent, Probe, Source};
+use crate::{FieldSource, KernelEvent, Probe};
 use meaning::Meaning;
-use number::Number;
+use number::RegisterNumber;
 
 pub use call::{Argument, Syscall};
 pub(crate) use structure::layouts;
@@ -117,7 +117,7 @@ pub fn unknown() -> KernelEvent {
         label: (*label).to_owned(),
     });
     let abi: Vec<Label> = abi.collect();
-    let unsigned = Number { bytes: 4, is_signed: false, base: Base::Ten };
+    let unsigned = RegisterNumber { bytes: 4, is_signed: false, base: Base::Ten };
     let which = [fields::integer("nr", unsigned, &[]), fields::integer("abi", unsigned, &abi)];
     let args: Vec<Argument> = ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5"]
         .map(|name| Argument {
@@ -160,7 +160,7 @@ fn is_words(kind: u8) -> bool {
 /// The three classes of records of what was not in memory when its call was entered: name, and fields. The
 /// first are the system call and which argument of it (the first is 0).
 pub fn again_classes() -> [(&'static str, Vec<Field>); 3] {
-    let unsigned = |bytes| Number { bytes, is_signed: false, base: Base::Ten };
+    let unsigned = |bytes| RegisterNumber { bytes, is_signed: false, base: Base::Ten };
     let class = |name, fields: Vec<Field>, of: fn(u8) -> bool| {
         let calls = table().iter().chain(compat::table());
         let has = calls.filter(|call| call.args.iter().any(|argument| of(argument.kind())));
@@ -214,12 +214,12 @@ fn entry(args: &[Argument]) -> kernel::Syscall {
     entry
 }
 
-fn sources(args: &[Argument]) -> Vec<Source> {
+fn sources(args: &[Argument]) -> Vec<FieldSource> {
     let source = |(index, argument): (usize, &Argument)| {
         let number = argument.meaning.register(argument.pointer)?;
         // The registers are 8 bytes each; where the high bytes come first, an int is behind them.
         let skipped = if cfg!(target_endian = "big") { 8 - u16::from(number.bytes) } else { 0 };
-        Some(Source {
+        Some(FieldSource {
             field: argument.name.to_owned(),
             offset: index as u16 * 8 + skipped,
             bytes: number.bytes,
@@ -230,6 +230,12 @@ fn sources(args: &[Argument]) -> Vec<Source> {
     args.iter().enumerate().filter_map(source).collect()
 }
 
-fn ret_source() -> Source {
-    Source { field: "ret".to_owned(), offset: 0, bytes: 8, is_signed: true, labels: Vec::new() }
+fn ret_source() -> FieldSource {
+    FieldSource {
+        field: "ret".to_owned(),
+        offset: 0,
+        bytes: 8,
+        is_signed: true,
+        labels: Vec::new(),
+    }
 }

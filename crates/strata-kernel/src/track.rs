@@ -1,6 +1,6 @@
 //! Which processes are recorded, asked in the kernel before anything else: set, and changed while it is recorded.
 
-use crate::control::Shared;
+use crate::control::SharedControl;
 use crate::error::Error;
 use crate::filter::cgroup_id;
 use crate::load::{bytes_of, reason};
@@ -102,7 +102,7 @@ impl Tracked {
 /// Records those from now on. Between two that are tracked it is one store; after an error all is as it was.
 pub(crate) fn track(
     map: &MapHandle,
-    shared: &Shared,
+    shared: &SharedControl,
     tracked: &Tracked,
     numbers: Option<&Numbers>,
 ) -> Result<(), Error> {

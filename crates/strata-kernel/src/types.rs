@@ -86,7 +86,7 @@ fn structures(object: Object) -> Vec<Vec<u8>> {
 fn cut(whole: &[u8], names: &HashSet<&[u8]>) -> Option<Vec<u8>> {
     let all = All::read(whole)?;
     let mut cut =
-        Cut { all: &all, names, ids: HashMap::new(), nr: 0, types: vec![], strings: vec![0] };
+        BtfCut { all: &all, names, ids: HashMap::new(), nr: 0, types: vec![], strings: vec![0] };
     for (at, of) in all.types.iter().enumerate() {
         if of.is_composite() && cut.is_wanted(of) {
             cut.take(u32::try_from(at).ok()? + 1, 0)?;
@@ -113,14 +113,14 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// A type as it lies in the file: three integers, and what its kind has behind them.
-struct Type<'d> {
+struct BtfType<'d> {
     name: u32,
     info: u32,
     size_or_type: u32,
     behind: &'d [u8],
 }
 
-impl Type<'_> {
+impl BtfType<'_> {
     fn kind(&self) -> u32 {
         (self.info >> 24) & 0x1f
     }
@@ -145,7 +145,7 @@ fn behind_bytes(of: u32, length: usize) -> Option<usize> {
 
 /// Type information as a whole; the type with the number 1 is the first, and 0 is void.
 struct All<'d> {
-    types: Vec<Type<'d>>,
+    types: Vec<BtfType<'d>>,
     strings: &'d [u8],
 }
 
@@ -167,7 +167,7 @@ impl<'d> All<'d> {
             let info = u32_at(left, 4)?;
             let behind = behind_bytes((info >> 24) & 0x1f, info as usize & 0xffff)?;
             let end = TYPE_BYTES + behind;
-            types.push(Type {
+            types.push(BtfType {
                 name: u32_at(left, 0)?,
                 info,
                 size_or_type: u32_at(left, 8)?,
@@ -178,7 +178,7 @@ impl<'d> All<'d> {
         Some(All { types, strings })
     }
 
-    fn get(&self, id: u32) -> Option<&Type<'d>> {
+    fn get(&self, id: u32) -> Option<&BtfType<'d>> {
         self.types.get((id as usize).checked_sub(1)?)
     }
 
@@ -187,13 +187,13 @@ impl<'d> All<'d> {
         Some(&from[..from.iter().position(|byte| *byte == 0)?])
     }
 
-    fn name(&self, of: &Type<'_>) -> Option<&'d [u8]> {
+    fn name(&self, of: &BtfType<'_>) -> Option<&'d [u8]> {
         self.string(of.name)
     }
 }
 
 /// What is taken over from `all`, with numbers of its own.
-struct Cut<'d> {
+struct BtfCut<'d> {
     all: &'d All<'d>,
     names: &'d HashSet<&'d [u8]>,
     /// The number here of each that is taken.
@@ -203,8 +203,8 @@ struct Cut<'d> {
     strings: Vec<u8>,
 }
 
-impl Cut<'_> {
-    fn is_wanted(&self, of: &Type<'_>) -> bool {
+impl BtfCut<'_> {
+    fn is_wanted(&self, of: &BtfType<'_>) -> bool {
         self.all.name(of).is_some_and(|name| self.names.contains(essential(name)))
     }
 

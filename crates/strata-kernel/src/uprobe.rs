@@ -19,16 +19,16 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use error::{ProbeError, Problem};
-pub use known::Known;
+pub use error::{ProbeError, ProbeProblem};
+pub use known::KnownProbes;
 pub use probes::Probes;
 pub(crate) use similar::similar;
 
 use crate::elf::{self, Elf, ElfError, Matching};
 use crate::usdt;
-use events::Names;
+use events::TakenNames;
 use fit::Fit;
-use spec::{Argument, FunctionPlace, ProbeTarget, Spec};
+use spec::{FunctionPlace, ProbeArgument, ProbeSpec, ProbeTarget};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use strata_filter::Pattern;
@@ -38,7 +38,7 @@ const FUNCTIONS_MAX: usize = 1000;
 
 /// What can be probed in a program or library.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
+pub struct ProbeListing {
     /// The file.
     pub binary: PathBuf,
     /// Functions, sorted.
@@ -61,9 +61,9 @@ pub fn parse(spec: &str) -> Result<Probes, ProbeError> {
 /// One of them is no probe, or there is none such in its file.
 pub fn parse_all<S: AsRef<str>>(specs: &[S]) -> Result<Probes, ProbeError> {
     let mut probes = Probes::default();
-    let mut names = Names::default();
+    let mut names = TakenNames::default();
     for text in specs {
-        let spec = Spec::parse(text.as_ref())?;
+        let spec = ProbeSpec::parse(text.as_ref())?;
         add(&spec, &mut probes, &mut names)?;
     }
     Ok(probes)
@@ -74,12 +74,12 @@ pub fn parse_all<S: AsRef<str>>(specs: &[S]) -> Result<Probes, ProbeError> {
 /// # Errors
 /// It is no probe, the path of its file is not from `/` on, or it is at a place within a function.
 pub fn check(text: &str) -> Result<(), ProbeError> {
-    let spec = Spec::parse(text)?;
+    let spec = ProbeSpec::parse(text)?;
     if is_relative(spec.binary) {
-        return Err(spec.error(spec.binary, Problem::Relative(spec.binary.to_owned())));
+        return Err(spec.error(spec.binary, ProbeProblem::Relative(spec.binary.to_owned())));
     }
     match place_within(&spec) {
-        Some(place) => Err(spec.error(place, Problem::Place(place.to_owned()))),
+        Some(place) => Err(spec.error(place, ProbeProblem::Place(place.to_owned()))),
         None => Ok(()),
     }
 }
@@ -87,10 +87,10 @@ pub fn check(text: &str) -> Result<(), ProbeError> {
 /// Is it at an address, or behind the begin of a function? That is one of this file alone.
 #[must_use]
 pub fn is_within(text: &str) -> bool {
-    Spec::parse(text).is_ok_and(|spec| place_within(&spec).is_some())
+    ProbeSpec::parse(text).is_ok_and(|spec| place_within(&spec).is_some())
 }
 
-fn place_within<'a>(spec: &Spec<'a>) -> Option<&'a str> {
+fn place_within<'a>(spec: &ProbeSpec<'a>) -> Option<&'a str> {
     match &spec.target {
         ProbeTarget::Function { place: FunctionPlace { text, symbol, offset }, .. } => {
             (symbol.is_none() || *offset > 0).then_some(*text)
@@ -105,16 +105,16 @@ fn place_within<'a>(spec: &Spec<'a>) -> Option<&'a str> {
 /// # Errors
 /// It is no probe, or cannot be written so.
 pub fn absolute(text: &str) -> Result<String, ProbeError> {
-    let spec = Spec::parse(text)?;
+    let spec = ProbeSpec::parse(text)?;
     if !is_relative(spec.binary) {
         return Ok(text.to_owned());
     }
     let binary = spec.binary.trim();
-    let failed = |error| Problem::Elf(ElfError::Open { path: binary.into(), error });
+    let failed = |error| ProbeProblem::Elf(ElfError::Open { path: binary.into(), error });
     let path =
         std::path::absolute(binary).map_err(|error| spec.error(spec.binary, failed(error)))?;
     let whole = path.to_str().filter(|path| !path.contains(':')).ok_or_else(|| {
-        spec.error(spec.binary, Problem::Colon(path.to_string_lossy().into_owned()))
+        spec.error(spec.binary, ProbeProblem::Colon(path.to_string_lossy().into_owned()))
     })?;
     // It is what is between the first two.
     let mut parts = text.splitn(3, ':');
@@ -125,7 +125,7 @@ pub fn absolute(text: &str) -> Result<String, ProbeError> {
 /// The name that was chosen for its event.
 #[must_use]
 pub fn name_of(text: &str) -> Option<&str> {
-    Spec::parse(text).ok()?.name
+    ProbeSpec::parse(text).ok()?.name
 }
 
 /// A name without a `/` is looked for, and no path.
@@ -138,17 +138,21 @@ fn is_relative(binary: &str) -> bool {
 ///
 /// # Errors
 /// There is no such file, or it is none of ELF for x86-64.
-pub fn list(binary: &str) -> Result<Listing, ElfError> {
+pub fn list(binary: &str) -> Result<ProbeListing, ElfError> {
     let elf = Elf::open(&elf::find(binary)?)?;
-    Ok(Listing {
+    Ok(ProbeListing {
         functions: elf.functions()?,
         usdt: usdt::list(&elf)?,
         binary: elf.path().to_owned(),
     })
 }
 
-fn add(spec: &Spec<'_>, probes: &mut Probes, names: &mut Names) -> Result<(), ProbeError> {
-    let at_binary = |error| spec.error(spec.binary, Problem::Elf(error));
+fn add(
+    spec: &ProbeSpec<'_>,
+    probes: &mut Probes,
+    names: &mut TakenNames,
+) -> Result<(), ProbeError> {
+    let at_binary = |error| spec.error(spec.binary, ProbeProblem::Elf(error));
     let path = elf::find(spec.binary).map_err(at_binary)?;
     let elf = Elf::open(&path).map_err(at_binary)?;
     match &spec.target {
@@ -158,13 +162,13 @@ fn add(spec: &Spec<'_>, probes: &mut Probes, names: &mut Names) -> Result<(), Pr
             is_return,
         } if pattern.contains('*') => {
             if *offset > 0 {
-                return Err(spec.error(text, Problem::WithinMany(*offset)));
+                return Err(spec.error(text, ProbeProblem::WithinMany(*offset)));
             }
             let pattern = Pattern::glob(pattern);
             let found = elf.matching(|name| pattern.matches(name)).map_err(at_binary)?;
             if found.names().len() > FUNCTIONS_MAX {
                 let (found, limit) = (found.names().len(), FUNCTIONS_MAX);
-                return Err(spec.error(text, Problem::Many { found, limit }));
+                return Err(spec.error(text, ProbeProblem::Many { found, limit }));
             }
             if !found.names().is_empty() {
                 let asked = (*text, arguments.as_slice(), *is_return);
@@ -172,14 +176,14 @@ fn add(spec: &Spec<'_>, probes: &mut Probes, names: &mut Names) -> Result<(), Pr
             }
             // Says what there is instead.
             let missing = elf.symbol(text, 0).err();
-            Err(spec.error(text, missing.map_or(Problem::Nothing, Problem::Elf)))
+            Err(spec.error(text, missing.map_or(ProbeProblem::Nothing, ProbeProblem::Elf)))
         }
         ProbeTarget::Function { place, arguments, is_return } => {
             let found = match &place.symbol {
                 Some(symbol) => elf.symbol(symbol, place.offset),
                 None => elf.address(place.offset),
             };
-            let found = found.map_err(|error| spec.error(place.text, Problem::Elf(error)))?;
+            let found = found.map_err(|error| spec.error(place.text, ProbeProblem::Elf(error)))?;
             let event = events::function(elf.binary(), found, place, arguments, *is_return);
             events::add_function(spec, event, probes, names)
         }
@@ -192,12 +196,12 @@ fn add(spec: &Spec<'_>, probes: &mut Probes, names: &mut Names) -> Result<(), Pr
 
 /// All functions of a pattern that can be probed; of several names of one place the first.
 fn add_functions(
-    spec: &Spec<'_>,
+    spec: &ProbeSpec<'_>,
     elf: &Elf,
     found: &Matching<'_>,
-    (text, arguments, is_return): (&str, &[Argument<'_>], bool),
+    (text, arguments, is_return): (&str, &[ProbeArgument<'_>], bool),
     probes: &mut Probes,
-    names: &mut Names,
+    names: &mut TakenNames,
 ) -> Result<(), ProbeError> {
     let (mut fit, mut places) = (Fit::default(), HashSet::new());
     for name in found.names() {
@@ -211,7 +215,7 @@ fn add_functions(
                 events::add_function(spec, event, probes, names)?;
                 fit.fits();
             }
-            Err(error) => fit.leave_out(name, &Problem::Elf(error).of_one()),
+            Err(error) => fit.leave_out(name, &ProbeProblem::Elf(error).of_one()),
         }
     }
     let remark = fit.remark(spec.text).map_err(|problem| spec.error(text, problem))?;

@@ -8,13 +8,13 @@ mod tests;
 
 use crate::elf::{Elf, ElfError};
 use object::elf::{PF_W, PF_X};
-use operand::{Class, Operand, Symbols};
+use operand::{OperandClass, OperandSymbols, UsdtOperand};
 use std::collections::HashMap;
 use strata_abi::kernel::Part;
 
 /// One place of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct UsdtLocation {
     /// Who made the probe.
     pub provider: String,
     /// Its name.
@@ -54,7 +54,7 @@ const PLACES_MAX: usize = 65_536;
 ///
 /// # Errors
 /// [`ElfError::Damaged`].
-pub fn locations(elf: &Elf) -> Result<Vec<Location>, ElfError> {
+pub fn locations(elf: &Elf) -> Result<Vec<UsdtLocation>, ElfError> {
     let base = elf.section(".stapsdt.base")?.map(|(address, _)| address);
     let mut all = Vec::new();
     for note in elf.notes(b"stapsdt", NT_STAPSDT)? {
@@ -80,7 +80,7 @@ pub fn locations(elf: &Elf) -> Result<Vec<Location>, ElfError> {
                 Some(found.ok_or_else(|| damaged(format!("there is no semaphore at {at:#x}")))?)
             }
         };
-        all.push(Location {
+        all.push(UsdtLocation {
             provider: raw.provider,
             name: raw.name,
             address,
@@ -125,7 +125,7 @@ pub fn list(elf: &Elf) -> Result<Vec<Listed>, ElfError> {
 }
 
 /// A note, as it is.
-struct Raw {
+struct UsdtNote {
     address: u64,
     base: u64,
     semaphore: u64,
@@ -134,7 +134,7 @@ struct Raw {
     arguments: String,
 }
 
-fn parse_note(note: &[u8]) -> Option<Raw> {
+fn parse_note(note: &[u8]) -> Option<UsdtNote> {
     let word = |at: usize| Some(u64::from_le_bytes(note.get(at..at + 8)?.try_into().ok()?));
     let mut texts = note.get(24..)?.split(|byte| *byte == 0);
     let mut text = || Some(strata_model::text_from_bytes(texts.next()?));
@@ -145,7 +145,7 @@ fn parse_note(note: &[u8]) -> Option<Raw> {
         return None;
     }
     let (address, base, semaphore) = (word(0)?, word(8)?, word(16)?);
-    Some(Raw { address, base, semaphore, provider, name, arguments })
+    Some(UsdtNote { address, base, semaphore, provider, name, arguments })
 }
 
 /// At blanks, but not those within parentheses.
@@ -171,15 +171,18 @@ fn split(arguments: &str) -> Vec<String> {
 }
 
 /// What each argument of a location is and how it is recorded; or why it is not.
-pub(crate) fn arguments(elf: &Elf, location: &Location) -> Vec<Result<(Class, Part), String>> {
-    let symbols = Symbols {
+pub(crate) fn arguments(
+    elf: &Elf,
+    location: &UsdtLocation,
+) -> Vec<Result<(OperandClass, Part), String>> {
+    let symbols = OperandSymbols {
         find: &|name| elf.any_symbol(name).ok().flatten(),
         is_fixed: elf.is_fixed(),
         at: location.address,
     };
     let argument = |text: &String| {
-        let operand =
-            Operand::parse(text).and_then(|operand| Ok((operand.class, operand.part(&symbols)?)));
+        let operand = UsdtOperand::parse(text)
+            .and_then(|operand| Ok((operand.class, operand.part(&symbols)?)));
         operand.map_err(|why| format!("{text}: {why}"))
     };
     location.arguments.iter().map(argument).collect()

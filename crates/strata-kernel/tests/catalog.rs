@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustix::time::{clock_gettime, ClockId};
 use strata_abi::kernel::{self, Part};
 use strata_kernel::catalog::{Catalog, EventName};
-use strata_kernel::format::Format;
-use strata_kernel::selection::Selection;
+use strata_kernel::format::EventFormat;
+use strata_kernel::selection::EventSelection;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{syscalls, Error, KernelEvent, Probe};
 use strata_model::{
@@ -86,7 +86,7 @@ fn describe_of_every_event_of_the_running_kernel_keeps_what_a_record_promises() 
         described += 1;
         assert_eq!(event.name, name.name);
         let text = tracefs.format(&name.system, &name.kernel_name).expect("it was there");
-        let format = Format::parse(&text).expect("it was understood");
+        let format = EventFormat::parse(&text).expect("it was understood");
         if let Probe::Tracepoint { parts, .. } = &event.probe {
             check_parts(&event, parts, &text);
         }
@@ -163,7 +163,7 @@ fn check_parts(event: &KernelEvent, parts: &[Part], text: &str) {
 fn metadata_of_all_events_of_the_running_kernel_is_written_and_read() {
     let Some(tracefs) = tracefs() else { return };
     let catalog = Catalog::load(&tracefs).expect("tracefs can be read");
-    let selected = Selection::parse(&["*"]).expect("a rule").apply(&catalog);
+    let selected = EventSelection::parse(&["*"]).expect("a rule").apply(&catalog);
     assert_eq!(selected.events.len(), catalog.names().count());
     let mut stream = StreamClass {
         id: 0,

@@ -6,7 +6,7 @@ use strata_abi::kernel::{CONSTANT, MEMORY, REGISTER, STRING, STRING_AT};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::elf::Binary;
 use strata_kernel::tracefs::Tracefs;
-use strata_kernel::{syscalls, Contexts, Follow, KernelEvent, KernelSession, Probe, Spec};
+use strata_kernel::{syscalls, Contexts, Follow, KernelEvent, KernelSession, Probe, RecordingSpec};
 use strata_model::{Array, Element, Field, FieldClass, Integer, Sequence};
 use strata_ring::LossMode;
 
@@ -25,7 +25,7 @@ fn session(
     let events = events.into_iter().map(selected).collect();
     let follow = Follow::Children;
     let names: Vec<&str> = Contexts::all().filter(|_| has_contexts).map(|(name, _)| name).collect();
-    let spec = Spec {
+    let spec = RecordingSpec {
         loss_mode,
         subbuf_bytes: 1 << 16,
         nr_subbufs: 4,

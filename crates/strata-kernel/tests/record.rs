@@ -9,8 +9,8 @@ use strata_ctf::walk::{Record, Walker};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
-    syscalls, Contexts, Error, Follow, Keeping, Kept, KernelSession, Pins, Problem, SelectedEvent,
-    Spec, Tracked,
+    syscalls, ChannelPins, Contexts, Error, Follow, Keeping, Kept, KernelSession, RecordingSpec,
+    SelectedEvent, Tracked, UnrecordedEvent,
 };
 use strata_model::{ByteOrder, StreamClass};
 use strata_ring::{Channel, LossMode};
@@ -108,8 +108,8 @@ fn tracepoint(system: &str, name: &str) -> SelectedEvent {
     selected(catalog.describe(catalog.find(system, name).unwrap()).unwrap())
 }
 
-fn spec(events: Vec<SelectedEvent>, follow: Follow) -> Spec {
-    Spec {
+fn spec(events: Vec<SelectedEvent>, follow: Follow) -> RecordingSpec {
+    RecordingSpec {
         loss_mode: LossMode::Discard,
         subbuf_bytes: 1 << 20,
         nr_subbufs: 8,
@@ -360,7 +360,7 @@ fn change_while_recording_adds_and_removes_and_loses_nothing_of_the_others() {
     let (_, last) = filtered.last().unwrap();
     assert_eq!(last[48..52], tid.to_ne_bytes());
     assert!(session.programs() <= programs + 1);
-    assert_eq!(session.problems(), [] as [Problem; 0]);
+    assert_eq!(session.problems(), [] as [UnrecordedEvent; 0]);
 }
 
 /// Paused and resumed, several times: nothing of the pauses, all of the rest.
@@ -431,7 +431,11 @@ fn filter_that_changes_while_events_happen_has_each_of_them_once() {
         rename.filter.clone_from(&names[round % names.len()]);
         vec![call, rename]
     };
-    let large = Spec { subbuf_bytes: 4 << 20, nr_subbufs: 16, ..spec(events(0), Follow::Everyone) };
+    let large = RecordingSpec {
+        subbuf_bytes: 4 << 20,
+        nr_subbufs: 16,
+        ..spec(events(0), Follow::Everyone)
+    };
     let Some(mut session) = begin(large) else { return };
     let mut channel = session.take_channel().unwrap();
     session.start();
@@ -518,7 +522,7 @@ fn session_that_is_gone_records_on_and_is_taken_up_as_it_was_and_no_other_way() 
             *noted.lock().unwrap() = Some(kept.clone());
             Ok(())
         };
-        let pins = Pins::open(&name, "c").map(Arc::new);
+        let pins = ChannelPins::open(&name, "c").map(Arc::new);
         pins.map(|pins| Keeping { pins, note: Box::new(note) })
     };
     if !mount_for_itself() {
@@ -545,7 +549,7 @@ fn session_that_is_gone_records_on_and_is_taken_up_as_it_was_and_no_other_way() 
     let mut while_gone = child_process().spawn().unwrap();
     calls(&mut while_gone);
     let kept = || noted.lock().unwrap().clone().unwrap();
-    let other = Spec { nr_subbufs: 4, ..run() };
+    let other = RecordingSpec { nr_subbufs: 4, ..run() };
     let error = KernelSession::take_up(&other, kept(), keeping().unwrap()).unwrap_err();
     assert!(error.to_string().contains("it was made with"), "{error}");
     let mut session = KernelSession::take_up(&run(), kept(), keeping().unwrap()).unwrap();
@@ -742,7 +746,7 @@ fn contexts_are_what_proc_says_and_stacks_lead_through_the_kernel() {
         tracepoint("sched", "sched_process_exec"),
         tracepoint("sched", "sched_switch"),
     ];
-    let spec = Spec { contexts, ..spec(events, Follow::Children) };
+    let spec = RecordingSpec { contexts, ..spec(events, Follow::Children) };
     let Some(mut session) = begin(spec) else { return };
     let mut channel = session.take_channel().unwrap();
     session.start();

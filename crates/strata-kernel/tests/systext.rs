@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use strata_ctf::walk::{Record, Walker};
 use strata_filter::Filter;
-use strata_kernel::{syscalls, Counts, Follow, KernelSession, SelectedEvent, Spec};
+use strata_kernel::{syscalls, FlawCounts, Follow, KernelSession, RecordingSpec, SelectedEvent};
 use strata_model::{ByteOrder, StreamClass};
 use strata_ring::{Channel, LossMode};
 
@@ -214,7 +214,7 @@ fn begin_calls(
     };
     let events = calls.iter().map(one).collect();
     let follow = Follow::Children;
-    let spec = Spec {
+    let spec = RecordingSpec {
         loss_mode,
         subbuf_bytes: 1 << 18,
         nr_subbufs: 4,
@@ -239,7 +239,7 @@ fn record(
     loss_mode: LossMode,
     calls: &[&str],
     exit: bool,
-) -> Option<(Vec<Seen>, Counts)> {
+) -> Option<(Vec<Seen>, FlawCounts)> {
     record_filtered(what, loss_mode, calls, exit, None)
 }
 
@@ -249,7 +249,7 @@ fn record_filtered(
     calls: &[&str],
     exit: bool,
     filter: Option<&str>,
-) -> Option<(Vec<Seen>, Counts)> {
+) -> Option<(Vec<Seen>, FlawCounts)> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut session = begin_calls(loss_mode, calls, exit, filter)?;
     let mut channel = session.take_channel().unwrap();
@@ -320,7 +320,7 @@ fn open_of_an_untouched_page_has_the_address_at_entry_and_the_text_at_exit() {
         let at = entries.iter().position(|path| *path == nowhere).unwrap();
         assert_eq!(entries[at + 1], "");
         assert!(!seen.iter().filter_map(text_record).any(|(_, _, text)| text == nowhere));
-        assert_eq!(counts, Counts { unreadable: 1, ..Counts::default() });
+        assert_eq!(counts, FlawCounts { unreadable: 1, ..FlawCounts::default() });
     }
 }
 
@@ -363,9 +363,9 @@ fn text_of_a_call_whose_exit_is_not_seen_is_counted_and_not_taken_by_the_next() 
         let call = format!("{} ", libc::SYS_openat);
         wait_for_thread(child.id(), &|state, syscall| state == "S" && syscall.starts_with(&call));
         // What is not over cannot be said to have failed.
-        assert_eq!(session.counts(), Counts::default());
+        assert_eq!(session.counts(), FlawCounts::default());
         session.stop();
-        assert_eq!(session.counts(), Counts { unreadable: 1, ..Counts::default() });
+        assert_eq!(session.counts(), FlawCounts { unreadable: 1, ..FlawCounts::default() });
         drop(std::fs::File::options().write(true).open(&fifo).unwrap());
         wait_for_thread(child.id(), &|state, _| state == "T");
         session.start();
@@ -382,7 +382,7 @@ fn text_of_a_call_whose_exit_is_not_seen_is_counted_and_not_taken_by_the_next() 
         let opened: Vec<String> = entries.map(|(_, _, payload)| text(&payload[4..])).collect();
         assert!(opened.iter().any(|path| is_address(path)), "{opened:?}");
         assert!(opened.iter().any(|path| path == "/"), "{opened:?}");
-        assert_eq!(session.counts(), Counts { unreadable: 1, ..Counts::default() });
+        assert_eq!(session.counts(), FlawCounts { unreadable: 1, ..FlawCounts::default() });
     }
 }
 
@@ -404,7 +404,7 @@ fn text_is_there_if_a_filter_rejects_the_exit() {
         let found = around(&seen, FILE.to_str().unwrap(), 0);
         assert!(is_address(&text(&found[0].2[4..])));
         assert!(!seen.iter().any(|(name, ..)| name == "syscall_exit_openat"));
-        assert_eq!(counts, Counts { unreadable: 1, ..Counts::default() });
+        assert_eq!(counts, FlawCounts { unreadable: 1, ..FlawCounts::default() });
     }
 }
 
@@ -436,7 +436,7 @@ fn open_of_a_text_in_memory_is_as_it_was() {
     let entries = seen.iter().filter(|(name, ..)| name == "syscall_entry_openat");
     let long = entries.map(|(_, _, payload)| text(&payload[4..])).filter(|path| path.len() > 1000);
     assert_eq!(long.map(|path| path.len()).collect::<Vec<_>>(), [1022, 1023, 1023, 1023]);
-    assert_eq!(counts, Counts { cut: 2, ..Counts::default() });
+    assert_eq!(counts, FlawCounts { cut: 2, ..FlawCounts::default() });
 }
 
 #[test]
@@ -464,7 +464,7 @@ fn execution_has_its_texts_from_the_new_program() {
         }
         // The call that fails, behind these two, may leave one.
         assert!(counts.unreadable <= 1, "{counts:?}");
-        assert_eq!(counts, Counts { unreadable: counts.unreadable, ..Counts::default() });
+        assert_eq!(counts, FlawCounts { unreadable: counts.unreadable, ..FlawCounts::default() });
     }
 }
 
@@ -484,7 +484,7 @@ fn execution_that_fails_has_its_texts_from_the_caller() {
     assert_eq!(exit.0, "syscall_exit_execve");
     assert_eq!(number(&exit.2), -i64::from(libc::ENOENT));
     let unreadable = u64::from(argv.is_none());
-    assert_eq!(counts, Counts { unreadable, ..Counts::default() });
+    assert_eq!(counts, FlawCounts { unreadable, ..FlawCounts::default() });
 }
 
 #[test]

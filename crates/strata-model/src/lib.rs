@@ -38,7 +38,7 @@ pub use field::{
     Label, Sequence,
 };
 pub use flags::Flags;
-pub use loss::{Discarded, LossMode, Reason};
+pub use loss::{DiscardReason, Discarded, LossMode};
 pub use name::{is_identifier, printable, text_from_bytes, LEVEL_NAMES};
 pub use times::{Demand, LossTimes, StreamLoss};
 pub use trace::{

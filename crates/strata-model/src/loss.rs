@@ -27,24 +27,24 @@ impl LossMode {
     }
 }
 
-/// Defines [`Discarded`] and [`Reason`] from one list, so that a new reason is one line.
+/// Defines [`Discarded`] and [`DiscardReason`] from one list, so that a new reason is one line.
 macro_rules! reasons {
     ($($(#[$doc:meta])+ $field:ident $variant:ident $name:literal,)+) => {
         /// Why an event record was never written.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Reason {
+        pub enum DiscardReason {
             $($(#[$doc])+ $variant,)+
         }
 
-        impl Reason {
+        impl DiscardReason {
             /// All of them, in the order in which they are reported.
-            pub const ALL: &'static [Reason] = &[$(Reason::$variant,)+];
+            pub const ALL: &'static [DiscardReason] = &[$(DiscardReason::$variant,)+];
 
             /// As messages have it.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Reason::$variant => $name,)+
+                    $(DiscardReason::$variant => $name,)+
                 }
             }
         }
@@ -58,15 +58,15 @@ macro_rules! reasons {
         impl Discarded {
             /// How many for this reason.
             #[must_use]
-            pub fn of(&self, reason: Reason) -> u64 {
+            pub fn of(&self, reason: DiscardReason) -> u64 {
                 match reason {
-                    $(Reason::$variant => self.$field,)+
+                    $(DiscardReason::$variant => self.$field,)+
                 }
             }
 
-            fn of_mut(&mut self, reason: Reason) -> &mut u64 {
+            fn of_mut(&mut self, reason: DiscardReason) -> &mut u64 {
                 match reason {
-                    $(Reason::$variant => &mut self.$field,)+
+                    $(DiscardReason::$variant => &mut self.$field,)+
                 }
             }
         }
@@ -103,12 +103,12 @@ impl Discarded {
     }
 
     /// Each reason and its count.
-    pub fn each(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
-        Reason::ALL.iter().map(|&reason| (reason, self.of(reason)))
+    pub fn each(&self) -> impl Iterator<Item = (DiscardReason, u64)> + '_ {
+        DiscardReason::ALL.iter().map(|&reason| (reason, self.of(reason)))
     }
 
     /// Without so many for this reason; not less than none.
-    pub fn take(&mut self, reason: Reason, count: u64) {
+    pub fn take(&mut self, reason: DiscardReason, count: u64) {
         let left = self.of_mut(reason);
         *left = left.saturating_sub(count);
     }
@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn discarded_counts_each_reason_once_and_stops_at_the_largest_number() {
         let mut discarded = Discarded::default();
-        for (number, &reason) in Reason::ALL.iter().enumerate() {
+        for (number, &reason) in DiscardReason::ALL.iter().enumerate() {
             *discarded.of_mut(reason) = 1 << number;
         }
-        assert_eq!(discarded.total(), (1 << Reason::ALL.len()) - 1);
+        assert_eq!(discarded.total(), (1 << DiscardReason::ALL.len()) - 1);
         let mut sum = discarded;
         sum.add(&discarded);
         assert_eq!(sum.total(), 2 * discarded.total());

@@ -1,16 +1,16 @@
 //! Of what is missing, when and where: the times between which event records were discarded, by reason and stream, and how
 //! large buffers would have had to be. Beside loss.rs, which says how many and why.
 
-use crate::loss::{Discarded, Reason};
+use crate::loss::{DiscardReason, Discarded};
 
 /// Between which times event records were discarded, by reason, as far as packets tell; `CLOCK_MONOTONIC` \[ns\].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LossTimes([Option<(u64, u64)>; Reason::ALL.len()]);
+pub struct LossTimes([Option<(u64, u64)>; DiscardReason::ALL.len()]);
 
 impl LossTimes {
     /// The first and the last time for this reason; `None`: there was nothing, or nobody knows when.
     #[must_use]
-    pub fn of(&self, reason: Reason) -> Option<(u64, u64)> {
+    pub fn of(&self, reason: DiscardReason) -> Option<(u64, u64)> {
         self.0[reason as usize]
     }
 
@@ -25,14 +25,14 @@ impl LossTimes {
 
     /// Those of `other`, too.
     pub fn add(&mut self, other: &LossTimes) {
-        for &reason in Reason::ALL {
+        for &reason in DiscardReason::ALL {
             if let Some(times) = other.of(reason) {
                 self.put(reason, times);
             }
         }
     }
 
-    fn put(&mut self, reason: Reason, (from, until): (u64, u64)) {
+    fn put(&mut self, reason: DiscardReason, (from, until): (u64, u64)) {
         let times = &mut self.0[reason as usize];
         *times =
             Some(times.map_or((from, until), |(first, last)| (first.min(from), last.max(until))));
@@ -97,17 +97,20 @@ mod tests {
         let now = Discarded { full: 4, nested: 1, too_big: 2, ..Discarded::default() };
         let mut times = LossTimes::default();
         times.grow(&before, &now, (100, 200));
-        assert_eq!(times.of(Reason::Full), Some((100, 200)));
-        assert_eq!((times.of(Reason::TooBig), times.of(Reason::Nested)), (Some((100, 200)), None));
+        assert_eq!(times.of(DiscardReason::Full), Some((100, 200)));
+        assert_eq!(
+            (times.of(DiscardReason::TooBig), times.of(DiscardReason::Nested)),
+            (Some((100, 200)), None)
+        );
         // What counts less than before is no news; a begin behind the end is the end.
         times.grow(&now, &before, (0, 900));
         times.grow(&now, &Discarded { full: 9, ..now }, (400, 300));
-        assert_eq!(times.of(Reason::Full), Some((100, 300)));
+        assert_eq!(times.of(DiscardReason::Full), Some((100, 300)));
         let mut other = LossTimes::default();
         other.grow(&Discarded::default(), &before, (50, 60));
         other.add(&times);
         assert_eq!(
-            (other.of(Reason::Full), other.of(Reason::Nested)),
+            (other.of(DiscardReason::Full), other.of(DiscardReason::Nested)),
             (Some((50, 300)), Some((50, 60)))
         );
     }

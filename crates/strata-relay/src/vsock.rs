@@ -18,7 +18,7 @@ const ITSELF: u32 = 1;
 /// `struct sockaddr_vm` of the kernel's vm_sockets.h.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct Address {
+struct VsockAddress {
     family: u16,
     reserved: u16,
     port: u32,
@@ -27,21 +27,21 @@ struct Address {
     zero: [u8; 3],
 }
 
-const _: () = assert!(size_of::<Address>() == 16);
+const _: () = assert!(size_of::<VsockAddress>() == 16);
 
-impl Address {
-    fn new(cid: u32, port: u32) -> Address {
-        Address { family: AddressFamily::VSOCK.as_raw(), cid, port, ..Address::default() }
+impl VsockAddress {
+    fn new(cid: u32, port: u32) -> VsockAddress {
+        VsockAddress { family: AddressFamily::VSOCK.as_raw(), cid, port, ..VsockAddress::default() }
     }
 }
 
 // SAFETY: it is called with a pointer to all of an address, which stays as it is meanwhile.
-unsafe impl SocketAddrArg for Address {
+unsafe impl SocketAddrArg for VsockAddress {
     unsafe fn with_sockaddr<R>(
         &self,
         f: impl FnOnce(*const SocketAddrOpaque, SocketAddrLen) -> R,
     ) -> R {
-        f(std::ptr::from_ref(self).cast(), size_of::<Address>() as SocketAddrLen)
+        f(std::ptr::from_ref(self).cast(), size_of::<VsockAddress>() as SocketAddrLen)
     }
 }
 
@@ -62,7 +62,7 @@ fn socket(more: SocketFlags) -> io::Result<OwnedFd> {
 /// What the system says; `ConnectionRefused`: nobody listens.
 pub(crate) fn connect(cid: u32, port: u32) -> io::Result<OwnedFd> {
     let socket = socket(SocketFlags::empty())?;
-    match rustix::net::connect(&socket, &Address::new(cid, port)) {
+    match rustix::net::connect(&socket, &VsockAddress::new(cid, port)) {
         Ok(()) => Ok(socket),
         Err(Errno::NODEV | Errno::TIMEDOUT) if cid == ITSELF => {
             Err(io::Error::other("this kernel has no vsock to itself. Load vsock_loopback"))
@@ -84,7 +84,7 @@ pub(crate) fn connect(cid: u32, port: u32) -> io::Result<OwnedFd> {
 /// What the system says.
 pub(crate) fn listen(port: u32) -> io::Result<OwnedFd> {
     let socket = socket(SocketFlags::NONBLOCK)?;
-    rustix::net::bind(&socket, &Address::new(ANY, port))?;
+    rustix::net::bind(&socket, &VsockAddress::new(ANY, port))?;
     rustix::net::listen(&socket, 1)?;
     Ok(socket)
 }
@@ -102,12 +102,12 @@ pub(crate) fn accept(socket: &OwnedFd) -> io::Result<Option<(OwnedFd, u32)>> {
 }
 
 fn cid_of(address: &SocketAddrAny) -> Option<u32> {
-    let is_whole = address.addr_len() as usize >= size_of::<Address>();
+    let is_whole = address.addr_len() as usize >= size_of::<VsockAddress>();
     if address.address_family() != AddressFamily::VSOCK || !is_whole {
         return None;
     }
     // SAFETY: as many bytes are there, and any of them are an address.
-    let address = unsafe { address.as_ptr().cast::<Address>().read_unaligned() };
+    let address = unsafe { address.as_ptr().cast::<VsockAddress>().read_unaligned() };
     Some(address.cid)
 }
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn address_is_that_of_the_kernel() {
-        let any = Address::new(2, 77).as_any();
+        let any = VsockAddress::new(2, 77).as_any();
         assert_eq!((any.address_family(), cid_of(&any)), (AddressFamily::VSOCK, Some(2)));
         let other = rustix::net::SocketAddrUnix::new("/x").unwrap().as_any();
         assert_eq!(cid_of(&other), None);

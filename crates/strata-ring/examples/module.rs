@@ -63,7 +63,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 /// What was found in the stream of a CPU.
 #[derive(Default)]
-struct Found {
+struct FoundRecords {
     /// By number: whether it was there.
     seen: Vec<bool>,
     records: u64,
@@ -73,7 +73,7 @@ struct Found {
     last_time: u64,
 }
 
-impl Found {
+impl FoundRecords {
     /// Checks the records of a packet; the error says which one is wrong.
     fn packet(&mut self, bytes: &[u8], begin: u64, end: u64, records: u64) -> Result<()> {
         let (mut at, mut time, mut number) = (0, begin, 0);
@@ -145,7 +145,12 @@ impl Found {
 }
 
 /// All packets that are there.
-fn drain(channel: &mut Channel, cpu: u32, found: &mut Found, bytes: &mut Vec<u8>) -> Result<()> {
+fn drain(
+    channel: &mut Channel,
+    cpu: u32,
+    found: &mut FoundRecords,
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
     let mut stream = channel.stream(cpu)?;
     while let Some(packet) = stream.next()? {
         let info = *packet.info();
@@ -161,7 +166,7 @@ fn drain(channel: &mut Channel, cpu: u32, found: &mut Found, bytes: &mut Vec<u8>
 fn read(device: &str) -> Result<bool> {
     let mut channel = open(device)?;
     let cpus = channel.nr_streams();
-    let mut found: Vec<Found> = (0..cpus).map(|_| Found::default()).collect();
+    let mut found: Vec<FoundRecords> = (0..cpus).map(|_| FoundRecords::default()).collect();
     let (mut bytes, ended) = (Vec::new(), AtomicBool::new(false));
     println!("ready");
     std::thread::scope(|scope| -> Result<()> {

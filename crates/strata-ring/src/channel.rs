@@ -1,6 +1,6 @@
 //! A channel: made in mapped memory for another process to write, or found there.
 
-use crate::description::{Description, Publish};
+use crate::description::{ChannelDescription, Publish};
 use crate::error::Error;
 use crate::ffi;
 use crate::mapping::{Mapping, StreamLayout};
@@ -86,7 +86,7 @@ pub fn stream_layout(attr: &Attr) -> Result<StreamLayout, Error> {
 /// The streams of one channel, and where their one consumer has got to.
 #[derive(Debug)]
 pub struct Channel {
-    description: Description,
+    description: ChannelDescription,
     /// Which streams were looked at already.
     begun: Vec<bool>,
     /// Where the barrier of [`Channel::order_by`] is asked for.
@@ -148,7 +148,7 @@ impl Channel {
         text: &ffi::Text,
         refused: fn(String) -> Error,
     ) -> Result<Self, Error> {
-        let description = Description::new(shim, code, text, refused)?;
+        let description = ChannelDescription::new(shim, code, text, refused)?;
         let begun = vec![false; description.header().nr_streams as usize];
         Ok(Self { description, begun, barrier: None, mapping })
     }

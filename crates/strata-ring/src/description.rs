@@ -17,15 +17,15 @@ pub enum Publish {
 /// A copy of a channel's header, which was checked, and where the consumer of each stream has got to. Whoever has it
 /// keeps the memory that it describes mapped for longer.
 #[derive(Debug)]
-pub(crate) struct Description {
+pub(crate) struct ChannelDescription {
     shim: NonNull<ffi::Shim>,
     header: ring::Channel,
 }
 
 // SAFETY: the C side has no thread of its own and keeps nothing that belongs to a thread.
-unsafe impl Send for Description {}
+unsafe impl Send for ChannelDescription {}
 
-impl Description {
+impl ChannelDescription {
     /// The one that a call has made, which has returned `code` and `text`.
     pub fn new(
         shim: *mut ffi::Shim,
@@ -63,7 +63,7 @@ impl Description {
     }
 }
 
-impl Drop for Description {
+impl Drop for ChannelDescription {
     fn drop(&mut self) {
         // SAFETY: made by a call of the C side, and freed here only.
         unsafe { ffi::strata_shim_close(self.shim.as_ptr()) }

@@ -48,4 +48,4 @@ pub use mapping::{Mapping, StreamLayout};
 pub use pin::{Pin, Pins};
 pub use strata_model::LossMode;
 pub use stream::{write_both, Counters, Info, Packet, Poll, Stream};
-pub use walk::{Order, Overwritten, Seen, View, Walk};
+pub use walk::{Order, Overwritten, SeenPacket, View, Walk};

@@ -1,7 +1,7 @@
 //! Channels whose streams lie in the values of a map: a file in its place, and a BPF map where this
 //! process may make one.
 
-use crate::producer::{Header, Producer};
+use crate::producer::{HeaderFormat, Producer};
 use crate::tests::{memory, numbers, pin_to, read_all};
 use crate::{channel_bytes, stream_layout, Attr, Channel, Error, LossMode, Mapping, Publish};
 use crate::{Poll, StreamLayout};
@@ -120,7 +120,7 @@ fn channel_larger_than_its_streams_is_refused() {
 fn records_of_each_cpu_are_in_its_value_and_nothing_is_in_the_slack() {
     for loss_mode in MODES {
         let (mut channel, file, layout, value_bytes) = create(&attr(loss_mode));
-        let producer = Producer::new(&channel, Header::Large).unwrap();
+        let producer = Producer::new(&channel, HeaderFormat::Large).unwrap();
         let cpus = cpus(&channel);
         for cpu in &cpus {
             let write = || {
@@ -147,7 +147,7 @@ fn records_of_each_cpu_are_in_its_value_and_nothing_is_in_the_slack() {
             packet.copy_to(0, &mut content).unwrap();
             packet.put();
             let expected = (0..100).map(|n| u64::from(cpu) << 32 | n);
-            assert_eq!(numbers(&content, Header::Large), expected.collect::<Vec<_>>());
+            assert_eq!(numbers(&content, HeaderFormat::Large), expected.collect::<Vec<_>>());
         }
         for i in 0..u64::from(layout.nr_streams) {
             let slack = bytes_at(&file, i * value_bytes + layout.stride_bytes, SLACK);
@@ -160,7 +160,7 @@ fn records_of_each_cpu_are_in_its_value_and_nothing_is_in_the_slack() {
 fn records_of_many_laps_are_read_and_those_discarded_or_overwritten_counted() {
     for loss_mode in MODES {
         let (mut channel, file, layout, value_bytes) = create(&attr(loss_mode));
-        let producer = Producer::new(&channel, Header::Large).unwrap();
+        let producer = Producer::new(&channel, HeaderFormat::Large).unwrap();
         let cpu = *cpus(&channel).last().unwrap();
         let mut found = Vec::new();
         let mut written = Vec::new();
@@ -173,14 +173,14 @@ fn records_of_many_laps_are_read_and_those_discarded_or_overwritten_counted() {
                     }
                     // Now and then the reader is late.
                     if n % 500 == 0 && n % 5000 < 3000 {
-                        found.extend(read_all(&mut channel, Header::Large));
+                        found.extend(read_all(&mut channel, HeaderFormat::Large));
                     }
                 }
             };
             scope.spawn(body).join().unwrap();
         });
         channel.stream(cpu).unwrap().flush().unwrap();
-        found.extend(read_all(&mut channel, Header::Large));
+        found.extend(read_all(&mut channel, HeaderFormat::Large));
         let stream = channel.stream(cpu).unwrap();
         let counters = stream.counters();
         assert_eq!((stream.poll(), stream.backlog()), (Poll::Nothing, 0));
@@ -209,7 +209,7 @@ fn records_of_many_laps_are_read_and_those_discarded_or_overwritten_counted() {
 fn rest_of_a_map_ends_before_a_slot_never_committed() {
     for loss_mode in MODES {
         let (mut channel, ..) = create(&Attr { nr_cpus: 1, ..attr(loss_mode) });
-        let producer = Producer::new(&channel, Header::Large).unwrap();
+        let producer = Producer::new(&channel, HeaderFormat::Large).unwrap();
         for n in 0u64..5 {
             assert!(producer.record(0, &n.to_ne_bytes()));
         }
@@ -218,13 +218,13 @@ fn rest_of_a_map_ends_before_a_slot_never_committed() {
         let mut stream = channel.stream(0).unwrap();
         let mut partial = Vec::new();
         assert!(stream.partial(&mut partial).unwrap().is_some());
-        assert_eq!(numbers(&partial, Header::Large), [0, 1, 2, 3, 4]);
+        assert_eq!(numbers(&partial, HeaderFormat::Large), [0, 1, 2, 3, 4]);
         stream.flush().unwrap();
         assert!(stream.next().unwrap().is_none());
         let packet = stream.rest().unwrap().unwrap();
         let mut content = Vec::new();
         packet.copy_to(0, &mut content).unwrap();
-        assert_eq!(numbers(&content, Header::Large), [0, 1, 2, 3, 4]);
+        assert_eq!(numbers(&content, HeaderFormat::Large), [0, 1, 2, 3, 4]);
         drop(packet);
         assert!(stream.rest().unwrap().is_none());
     }
@@ -236,7 +236,7 @@ fn malicious_frame_numbers_in_the_last_value_keep_a_flush_inside_its_memory() {
     for _ in 0..500 {
         let (mut channel, _file, layout, _) =
             create(&Attr { nr_cpus: 1, ..attr(LossMode::Overwrite) });
-        let producer = Producer::new(&channel, Header::Large).unwrap();
+        let producer = Producer::new(&channel, HeaderFormat::Large).unwrap();
         assert!(producer.record(0, &[0; 8]));
         let mut stream = channel.stream(0).unwrap();
         let entries = u64::from(PAGE) + layout.frames_offset - 32 * COUNT + 16;
@@ -292,7 +292,7 @@ fn channel_in_a_bpf_map_has_the_records_after_its_descriptor_is_closed() {
         let mapping = Mapping::of_streams(map.as_fd(), &layout, value_bytes).unwrap();
         drop(map);
         let mut channel = Channel::format(mapping, &attr).unwrap();
-        let producer = Producer::new(&channel, Header::Large).unwrap();
+        let producer = Producer::new(&channel, HeaderFormat::Large).unwrap();
         let mut found = Vec::new();
         std::thread::scope(|scope| {
             let body = || {
@@ -300,7 +300,7 @@ fn channel_in_a_bpf_map_has_the_records_after_its_descriptor_is_closed() {
                 for n in 0..5000u64 {
                     assert!(producer.record(0, &n.to_ne_bytes()));
                     if n % 100 == 0 {
-                        found.extend(read_all(&mut channel, Header::Large));
+                        found.extend(read_all(&mut channel, HeaderFormat::Large));
                     }
                 }
             };
@@ -309,7 +309,7 @@ fn channel_in_a_bpf_map_has_the_records_after_its_descriptor_is_closed() {
         for stream in 0..channel.nr_streams() {
             channel.stream(stream).unwrap().flush().unwrap();
         }
-        found.extend(read_all(&mut channel, Header::Large));
+        found.extend(read_all(&mut channel, HeaderFormat::Large));
         assert_eq!(found, (0..5000).collect::<Vec<_>>());
     }
 }

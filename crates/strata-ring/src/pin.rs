@@ -11,20 +11,20 @@ use crate::ffi;
 const SLOTS: u32 = 8192;
 
 #[derive(Debug)]
-struct Table {
+struct PinTable {
     fd: i32,
     /// Those that were never used begin here, and those that are free again.
     slots: Mutex<(u32, Vec<u32>)>,
 }
 
-impl Drop for Table {
+impl Drop for PinTable {
     fn drop(&mut self) {
         // SAFETY: nobody else has the descriptor.
         unsafe { ffi::strata_shim_pins_close(self.fd) }
     }
 }
 
-impl Table {
+impl PinTable {
     fn slots(&self) -> MutexGuard<'_, (u32, Vec<u32>)> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -32,12 +32,12 @@ impl Table {
 
 /// Keeps the memory of channels where it is.
 #[derive(Debug)]
-pub struct Pins(Arc<Table>);
+pub struct Pins(Arc<PinTable>);
 
 /// The memory of one channel stays where it is, as long as this lives.
 #[derive(Debug)]
 pub struct Pin {
-    table: Arc<Table>,
+    table: Arc<PinTable>,
     slot: u32,
 }
 
@@ -50,7 +50,7 @@ impl Pins {
         // SAFETY: makes a descriptor, and reads and writes no memory of this program.
         let fd = unsafe { ffi::strata_shim_pins(SLOTS) };
         match fd >= 0 {
-            true => Ok(Pins(Arc::new(Table { fd, slots: Mutex::new((0, Vec::new())) }))),
+            true => Ok(Pins(Arc::new(PinTable { fd, slots: Mutex::new((0, Vec::new())) }))),
             false => Err(io::Error::from_raw_os_error(-fd)),
         }
     }

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 /// The format of record headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Header {
+pub enum HeaderFormat {
     /// 4 bytes: 5 bits id, 27 bits timestamp; or 13, with both whole.
     Compact,
     /// 6 bytes: u16 id, u32 timestamp; or 14, with both whole.
@@ -45,8 +45,8 @@ unsafe impl Sync for Producer {}
 impl Producer {
     /// A producer of `channel`; `None`: no memory.
     #[must_use]
-    pub fn new(channel: &Channel, header: Header) -> Option<Self> {
-        let (memory, large) = (channel.memory(), i32::from(header == Header::Large));
+    pub fn new(channel: &Channel, header: HeaderFormat) -> Option<Self> {
+        let (memory, large) = (channel.memory(), i32::from(header == HeaderFormat::Large));
         // SAFETY: the memory holds a channel that was formatted or checked.
         let producer = NonNull::new(unsafe { ffi::strata_producer_open(memory, large) })?;
         Some(Self { producer, memory: memory.cast(), bytes: channel.mapped_bytes() })

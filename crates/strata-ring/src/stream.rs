@@ -1,6 +1,6 @@
 //! One stream: packets, the prefix of the one being filled, and the counters.
 
-use crate::description::{Description, Publish};
+use crate::description::{ChannelDescription, Publish};
 use crate::error::Error;
 use crate::ffi::{self, EAGAIN, EBUSY, EINVAL, ENODATA, EPROTO};
 use std::io;
@@ -92,12 +92,12 @@ impl Info {
 #[derive(Debug)]
 pub struct Stream<'c> {
     /// The channel's, of which this is a stream whose reader has begun.
-    description: &'c mut Description,
+    description: &'c mut ChannelDescription,
     stream: u32,
 }
 
 impl<'c> Stream<'c> {
-    pub(crate) fn new(description: &'c mut Description, stream: u32) -> Self {
+    pub(crate) fn new(description: &'c mut ChannelDescription, stream: u32) -> Self {
         Self { description, stream }
     }
 
@@ -288,7 +288,7 @@ pub struct Packet<'s> {
     shim: *mut ffi::Shim,
     stream: u32,
     /// The mapping stays, and nobody else takes a packet, as long as this one lives.
-    of: PhantomData<&'s mut Description>,
+    of: PhantomData<&'s mut ChannelDescription>,
 }
 
 impl Packet<'_> {

@@ -1,6 +1,6 @@
 //! A producer and a consumer in one process, or the producer in another one, or in its grave.
 
-use crate::producer::{has_rseq, stamp, Header, Producer};
+use crate::producer::{has_rseq, stamp, HeaderFormat, Producer};
 use crate::{channel_bytes, Attr, Channel, Error, LossMode, Mapping, Poll, Publish};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -55,7 +55,7 @@ pub(crate) fn create(attr: &Attr) -> Channel {
 /// A channel of one stream that this thread's records land in, wherever it runs: by commit.
 pub(crate) fn one_stream(loss_mode: LossMode) -> (Producer, Channel) {
     let channel = create(&Attr { nr_cpus: 1, ..attr(Publish::ByCommit, loss_mode) });
-    (Producer::new(&channel, Header::Compact).unwrap(), channel)
+    (Producer::new(&channel, HeaderFormat::Compact).unwrap(), channel)
 }
 
 /// Stays on the CPU that it is on, as far as tests need it: one stream has all of `n` records.
@@ -84,14 +84,14 @@ extern "C" {
 }
 
 /// Numbers of records with a u64 as payload.
-pub(crate) fn numbers(content: &[u8], header: Header) -> Vec<u64> {
+pub(crate) fn numbers(content: &[u8], header: HeaderFormat) -> Vec<u64> {
     let (mut at, mut found) = (0, Vec::new());
     while at < content.len() {
         at += match header {
-            Header::Compact if content[at] & 31 == 31 => 13,
-            Header::Compact => 4,
-            Header::Large if content[at..at + 2] == [0xff, 0xff] => 14,
-            Header::Large => 6,
+            HeaderFormat::Compact if content[at] & 31 == 31 => 13,
+            HeaderFormat::Compact => 4,
+            HeaderFormat::Large if content[at..at + 2] == [0xff, 0xff] => 14,
+            HeaderFormat::Large => 6,
         };
         found.push(u64::from_ne_bytes(content[at..at + 8].try_into().unwrap()));
         at += 8;
@@ -100,7 +100,7 @@ pub(crate) fn numbers(content: &[u8], header: Header) -> Vec<u64> {
 }
 
 /// Everything that `next` gives of all streams.
-pub(crate) fn read_all(channel: &mut Channel, header: Header) -> Vec<u64> {
+pub(crate) fn read_all(channel: &mut Channel, header: HeaderFormat) -> Vec<u64> {
     let mut found = Vec::new();
     for i in 0..channel.nr_streams() {
         let mut stream = channel.stream(i).unwrap();
@@ -243,7 +243,7 @@ fn stream_beyond_the_last_is_refused() {
 fn next_of_all_modes_and_headers_has_every_record_in_order() {
     pinned(|_| {
         for (publish, loss_mode) in modes() {
-            for header in [Header::Compact, Header::Large] {
+            for header in [HeaderFormat::Compact, HeaderFormat::Large] {
                 let mut channel = create(&attr(publish, loss_mode));
                 let producer = Producer::new(&channel, header).unwrap();
                 let mut found = Vec::new();
@@ -277,14 +277,14 @@ fn next_near_the_end_of_all_positions_goes_on_behind_it() {
     pinned(|_| {
         for (publish, loss_mode) in modes() {
             let mut channel = create(&Attr { start_position, ..attr(publish, loss_mode) });
-            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
             let mut found = Vec::new();
             for n in 0u64..2000 {
                 assert!(producer.record(0, &n.to_ne_bytes()));
-                found.extend(read_all(&mut channel, Header::Compact));
+                found.extend(read_all(&mut channel, HeaderFormat::Compact));
             }
             producer.flush();
-            found.extend(read_all(&mut channel, Header::Compact));
+            found.extend(read_all(&mut channel, HeaderFormat::Compact));
             assert_eq!(found, (0..2000).collect::<Vec<_>>());
         }
     });
@@ -295,7 +295,7 @@ fn loss_in_discard_mode_keeps_the_oldest_and_counts_the_others() {
     pinned(|cpu| {
         for publish in ways() {
             let mut channel = create(&attr(publish, LossMode::Discard));
-            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
             let written = (0u64..2000).filter(|n| producer.record(0, &n.to_ne_bytes())).count();
             assert!(!producer.record(0, &[0; 2000]));
             let counters = channel.stream(cpu).unwrap().counters();
@@ -306,7 +306,7 @@ fn loss_in_discard_mode_keeps_the_oldest_and_counts_the_others() {
             );
             assert_eq!(counters.discarded(), 2001 - counters.written);
             assert_eq!(channel.stream(cpu).unwrap().poll(), Poll::Urgent);
-            let found = read_all(&mut channel, Header::Compact);
+            let found = read_all(&mut channel, HeaderFormat::Compact);
             assert_eq!(found, (0..written as u64).collect::<Vec<_>>());
         }
     });
@@ -317,12 +317,12 @@ fn loss_in_overwrite_mode_keeps_the_newest_and_counts_the_others() {
     pinned(|cpu| {
         for publish in ways() {
             let mut channel = create(&attr(publish, LossMode::Overwrite));
-            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
             for n in 0u64..2000 {
                 assert!(producer.record(0, &n.to_ne_bytes()));
             }
             producer.flush();
-            let found = read_all(&mut channel, Header::Compact);
+            let found = read_all(&mut channel, HeaderFormat::Compact);
             let counters = channel.stream(cpu).unwrap().counters();
             assert_eq!(counters.written, 2000);
             assert_eq!(counters.overwritten_records, 2000 - found.len() as u64);
@@ -366,7 +366,7 @@ fn write_to_puts_header_and_content_at_the_offset() {
     packet.copy_to(12, &mut copied).unwrap();
     assert_eq!(&written[..9], b"\0\0\0\0\0head");
     assert_eq!(&written[9..], &copied[..]);
-    assert_eq!(numbers(&copied, Header::Compact), (1..20).collect::<Vec<_>>());
+    assert_eq!(numbers(&copied, HeaderFormat::Compact), (1..20).collect::<Vec<_>>());
     assert_eq!(packet.write_to(file.as_fd(), 0, b"", u64::MAX).unwrap(), 0);
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     assert_eq!(packet.write_to(full.as_fd(), 0, b"head", 0).unwrap_err().raw_os_error(), Some(28));
@@ -380,16 +380,16 @@ fn partial_by_position_grows_and_knows_records_and_times() {
         }
         for loss_mode in [LossMode::Discard, LossMode::Overwrite] {
             let mut channel = create(&attr(Publish::ByPosition, loss_mode));
-            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
             let mut buffer = Vec::new();
             assert_eq!(channel.stream(cpu).unwrap().partial(&mut buffer).unwrap(), None);
             let start = 1_000_000;
             for n in 0u64..300 {
                 stamp(start + n * 10);
                 assert!(producer.record(0, &n.to_ne_bytes()));
-                read_all(&mut channel, Header::Compact);
+                read_all(&mut channel, HeaderFormat::Compact);
                 let info = channel.stream(cpu).unwrap().partial(&mut buffer).unwrap().unwrap();
-                let found = numbers(&buffer, Header::Compact);
+                let found = numbers(&buffer, HeaderFormat::Compact);
                 let first = n + 1 - found.len() as u64;
                 assert_eq!(found, (first..=n).collect::<Vec<_>>());
                 assert_eq!(info.records, Some(found.len() as u64));
@@ -413,7 +413,7 @@ fn partial_by_commit_has_records_but_neither_their_number_nor_end() {
     }
     let info = channel.stream(0).unwrap().partial(&mut buffer).unwrap().unwrap();
     assert_eq!((info.records, info.timestamp_end), (None, None));
-    assert_eq!(numbers(&buffer, Header::Compact), [0, 1, 2]);
+    assert_eq!(numbers(&buffer, HeaderFormat::Compact), [0, 1, 2]);
 }
 
 /// Run by the next test, with less address space than the channel and a copy of a packet need.
@@ -427,7 +427,7 @@ fn child_partial_without_memory() {
         ..attr(Publish::ByCommit, LossMode::Discard)
     };
     let mut channel = create(&attr);
-    let producer = Producer::new(&channel, Header::Compact).unwrap();
+    let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
     assert!(producer.record(0, &[0; 8]));
     let error = channel.stream(0).unwrap().partial(&mut Vec::new()).unwrap_err();
     assert!(matches!(error, Error::NoMemory(_)), "{error}");
@@ -458,9 +458,9 @@ fn flush_by_commit_delivers_from_outside() {
         stream.flush().unwrap();
         stream.flush().unwrap();
         assert!(producer.record(0, &3u64.to_ne_bytes()));
-        assert_eq!(read_all(&mut channel, Header::Compact), [0, 1, 2]);
+        assert_eq!(read_all(&mut channel, HeaderFormat::Compact), [0, 1, 2]);
         channel.stream(0).unwrap().flush().unwrap();
-        assert_eq!(read_all(&mut channel, Header::Compact), [3]);
+        assert_eq!(read_all(&mut channel, HeaderFormat::Compact), [3]);
     }
 }
 
@@ -520,7 +520,7 @@ fn malicious_content_size_skips_its_packet_and_names_it() {
         producer.scribble(place::CONTENT_BYTES, &content.to_ne_bytes());
         let error = channel.stream(0).unwrap().next().unwrap_err();
         assert!(matches!(error, Error::Packet { stream: 0, position: 0 }), "{error}");
-        let found = read_all(&mut channel, Header::Compact);
+        let found = read_all(&mut channel, HeaderFormat::Compact);
         assert_eq!(found.first(), Some(&((SUBBUF - u64::from(ring::TAIL_BYTES)) / 12)));
     }
 }
@@ -577,7 +577,7 @@ fn malicious_bytes_anywhere_never_lead_outside_of_the_memory() {
             let mine = if nr_cpus == 1 { 0 } else { cpu };
             let stride =
                 (channel.mapped_bytes() - place::WRITE_COUNT) / u64::from(channel.nr_streams());
-            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
             for n in 0..random() % 500 {
                 producer.record(0, &n.to_ne_bytes());
             }
@@ -639,7 +639,7 @@ fn malicious_read_count_that_goes_back_gives_old_packets_only() {
     for n in 0u64..200 {
         assert!(producer.record(0, &n.to_ne_bytes()));
     }
-    assert!(!read_all(&mut channel, Header::Compact).is_empty());
+    assert!(!read_all(&mut channel, HeaderFormat::Compact).is_empty());
     producer.scribble(place::READ_COUNT, &5u64.to_ne_bytes());
     let mut stream = channel.stream(0).unwrap();
     assert_eq!(stream.next().unwrap().map(|packet| packet.info().position), Some(0));
@@ -658,7 +658,7 @@ fn rest_behind_a_slot_never_committed_ends_before_it() {
     let packet = stream.rest().unwrap().unwrap();
     let mut content = Vec::new();
     packet.copy_to(0, &mut content).unwrap();
-    assert_eq!(numbers(&content, Header::Compact), (0..5).collect::<Vec<_>>());
+    assert_eq!(numbers(&content, HeaderFormat::Compact), (0..5).collect::<Vec<_>>());
     assert_eq!((packet.info().records, packet.info().timestamp_end), (None, None));
     assert_eq!(packet.info().unpublished_bytes, 24);
     drop(packet);
@@ -670,11 +670,11 @@ fn rest_of_a_packet_that_was_being_filled_knows_its_records() {
     pinned(|cpu| {
         for (publish, loss_mode) in modes() {
             let mut channel = create(&attr(publish, loss_mode));
-            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
             for n in 0u64..200 {
                 assert!(producer.record(0, &n.to_ne_bytes()));
             }
-            let read = read_all(&mut channel, Header::Compact).len() as u64;
+            let read = read_all(&mut channel, HeaderFormat::Compact).len() as u64;
             let mut stream = channel.stream(cpu).unwrap();
             let packet = stream.rest().unwrap().unwrap();
             assert_eq!(packet.info().records, Some(200 - read));
@@ -689,13 +689,13 @@ fn rest_of_a_packet_that_was_being_filled_knows_its_records() {
 
 /// Everything that is left of a dead producer's channel, and how many of them `next` gave.
 fn exhume(channel: &mut Channel) -> Vec<u64> {
-    let mut found = read_all(channel, Header::Compact);
+    let mut found = read_all(channel, HeaderFormat::Compact);
     for i in 0..channel.nr_streams() {
         let mut stream = channel.stream(i).unwrap();
         while let Some(packet) = stream.rest().unwrap() {
             let mut content = Vec::new();
             packet.copy_to(0, &mut content).unwrap();
-            let here = numbers(&content, Header::Compact);
+            let here = numbers(&content, HeaderFormat::Compact);
             assert!(packet.info().records.is_none_or(|n| n == here.len() as u64));
             found.extend(here);
         }
@@ -709,7 +709,7 @@ fn killed_producer_leaves_every_record_that_it_published() {
         for (publish, loss_mode) in modes() {
             for round in 0..25u64 {
                 let mut channel = create(&attr(publish, loss_mode));
-                let producer = Producer::new(&channel, Header::Compact).unwrap();
+                let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
                 let child = producer.spawn(u64::MAX).unwrap();
                 while child.published() < 1 + round * 13 % 300 {
                     std::thread::yield_now();

@@ -47,12 +47,12 @@ pub struct Walk<'s> {
 
 /// A packet that nobody holds: its producer may overwrite it at any time.
 #[derive(Debug)]
-pub struct Seen<'w> {
+pub struct SeenPacket<'w> {
     packet: Packet<'w>,
     shim: *const ffi::Shim,
 }
 
-impl<'w> Seen<'w> {
+impl<'w> SeenPacket<'w> {
     /// The packet.
     #[must_use]
     pub fn packet(&self) -> &Packet<'w> {
@@ -160,12 +160,14 @@ impl Walk<'_> {
 
     /// The packet that [`Walk::next`] would copy, where it lies, if it is delivered; the oldest first, in overwrite
     /// mode.
-    pub fn look(&mut self) -> Option<Seen<'_>> {
+    pub fn look(&mut self) -> Option<SeenPacket<'_>> {
         let mut raw = ffi::Packet::default();
         // SAFETY: the walk was begun by this, and a local variable.
         let code = unsafe { ffi::strata_shim_walk_look(self.shim, &mut raw) };
-        (code == 0)
-            .then(|| Seen { packet: Packet::seen(&raw, self.shim, self.stream), shim: self.shim })
+        (code == 0).then(|| SeenPacket {
+            packet: Packet::seen(&raw, self.shim, self.stream),
+            shim: self.shim,
+        })
     }
 
     /// Goes on behind the packet that was looked at.

@@ -1,6 +1,6 @@
 //! Walks: while a producer writes, after it was killed, of random rings, and of hostile ones.
 
-use crate::producer::{Header, Producer};
+use crate::producer::{HeaderFormat, Producer};
 use crate::tests::{attr, create, modes, pin_to, pinned, place, random, COUNT, SUBBUF};
 use crate::{Attr, Channel, Error, Info, LossMode, Order, Overwritten, Publish};
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ fn racing(
     pinned(|cpu| {
         let attr = Attr { subbuf_bytes, nr_subbufs, ..attr(publish, loss_mode) };
         let mut channel = create(&attr);
-        let producer = Producer::new(&channel, Header::Compact).unwrap();
+        let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
         let child = producer.spawn_words(u64::MAX, words).unwrap();
         let _ = pin_to(cpu + 1);
         while child.published() == 0 {
@@ -171,7 +171,7 @@ fn walk_of_random_rings_is_what_was_written_and_consumes_nothing() {
             let attr =
                 Attr { subbuf_bytes, nr_subbufs, start_position, ..attr(publish, loss_mode) };
             let mut channel = create(&attr);
-            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
             let words = 1 + random((subbuf_bytes - 24) / 8).min(5) as u32;
             let (mut written, room) = (0u64, subbuf_bytes * nr_subbufs / (8 * u64::from(words)));
             let records = random(3 * room);
@@ -217,7 +217,7 @@ fn walk_after_some_packets_were_read_has_the_others_and_says_what_it_does_not_kn
     pinned(|cpu| {
         for (publish, loss_mode) in modes() {
             let mut channel = create(&attr(publish, loss_mode));
-            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
             for n in 0u64..200 {
                 assert!(producer.record(0, &n.to_ne_bytes()));
             }
@@ -302,7 +302,7 @@ fn malicious_bytes_anywhere_keep_a_walk_inside_of_the_memory_and_let_it_end() {
             let nr_cpus = cpu + 1;
             let mut channel = create(&Attr { nr_cpus, ..attr(publish, loss_mode) });
             let stride = (channel.mapped_bytes() - place::WRITE_COUNT) / u64::from(nr_cpus);
-            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
             for n in 0..random() % 500 {
                 producer.record(0, &n.to_ne_bytes());
             }
@@ -349,7 +349,7 @@ fn walk_of_a_packet_half_closed_has_its_records() {
         let nr_cpus = cpu + 1;
         let mut channel = create(&Attr { nr_cpus, ..attr(publish, loss_mode) });
         let stride = (channel.mapped_bytes() - place::WRITE_COUNT) / u64::from(nr_cpus);
-        let producer = Producer::new(&channel, Header::Compact).unwrap();
+        let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
         for n in 0u64..3 {
             assert!(producer.record(0, &n.to_ne_bytes()));
         }
@@ -371,7 +371,7 @@ fn view_gives_what_the_channel_holds_and_says_of_what_is_seen_whether_it_was_ove
     pinned(|cpu| {
         for publish in [Publish::ByPosition, Publish::ByCommit] {
             let mut channel = create(&attr(publish, LossMode::Overwrite));
-            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
             let mut next = 0u64;
             let mut write = |n: u64| {
                 for _ in 0..n {

@@ -14,21 +14,21 @@ use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use strata_collect::{Counts, Order, Pump};
+use strata_collect::{Counts, Pump, PumpOrder};
 use strata_user::{
-    new_generation, Clock, ClockKind, Compiled, EventContexts, HeaderChoice, Launch, Listener,
-    Program, Rules, SessionSpec, ENVIRONMENT,
+    new_generation, Clock, ClockKind, Compiled, EventContexts, HeaderChoice, Launch, Program,
+    ProgramListener, Rules, SessionSpec, ENVIRONMENT,
 };
 
 use crate::applications::book::RuleBook;
 use crate::applications::filtered::Filtered;
 use crate::applications::keeper::{
-    asking, Asking, Found, Hearing, Keeper, KeeperParts, Now, ProcessTarget,
+    asking, Hearing, Keeper, KeeperAsking, KeeperFindings, KeeperParts, Now, ProcessTarget,
 };
 use crate::applications::known::Reasons;
 use crate::applications::lowered::lowered;
 use crate::applications::lttng::OfCommand;
-use crate::applications::source::{elsewhere, ProcessSource, Sources};
+use crate::applications::source::{elsewhere, ProcessSource, ProgramSources};
 use crate::applications::traced::Traced;
 use crate::options::Options;
 use crate::plan::tracked::Tracked;
@@ -37,11 +37,11 @@ use crate::record::command::Running;
 use crate::report::{Buffers, LayerReport, NotReached, EVERY_TRACEPOINT, USER};
 use crate::session::error::SessionError;
 use crate::session::layer::{
-    Context, Ended, Inheritance, Layer, LayerEnd, Look, Rule, Tell, Wanted,
+    Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerLook, LayerRule, Tell, Wanted,
 };
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
-use crate::session::shared::Losses;
+use crate::session::shared::LayerLosses;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 
 pub mod book;
@@ -59,7 +59,7 @@ pub mod traced;
 pub mod verify;
 
 /// Who is recorded.
-enum Who {
+enum TracedPrograms {
     /// The command and its descendants, which inherit this.
     Command { launch: Launch, generation: u64, command: Vec<OsString> },
     /// These, and what they fork.
@@ -70,8 +70,8 @@ enum Who {
 
 /// The layer.
 pub(crate) struct Applications {
-    who: Option<Who>,
-    listener: Option<Listener>,
+    who: Option<TracedPrograms>,
+    listener: Option<ProgramListener>,
     /// What is recorded, unless it is paused.
     spec: Arc<SessionSpec>,
     /// Of whom.
@@ -79,11 +79,11 @@ pub(crate) struct Applications {
     is_paused: bool,
     /// It is not what it was at the begin.
     was_changed: bool,
-    asking: Asking,
+    asking: KeeperAsking,
     hearing: Option<Hearing>,
     clock: Arc<Clock>,
-    sources: Arc<Sources>,
-    found: Arc<Found>,
+    sources: Arc<ProgramSources>,
+    found: Arc<KeeperFindings>,
     /// Who was asked for, and has no tracepoints, is recorded by another layer.
     plain_too: bool,
     /// Before the command was started, `CLOCK_MONOTONIC` \[ns\].
@@ -92,7 +92,7 @@ pub(crate) struct Applications {
     of_lttng: Vec<String>,
     command_of_lttng: Option<OfCommand>,
     keeper: Option<Keeper>,
-    orders: Option<Sender<Order<ProcessSource>>>,
+    orders: Option<Sender<PumpOrder<ProcessSource>>>,
     moving: Option<JoinHandle<Counts>>,
     keeping: Option<JoinHandle<()>>,
 }
@@ -121,16 +121,16 @@ impl Applications {
             ));
         }
         let is_of_command = !options.command.is_empty() && !options.everyone;
-        let listener = Listener::new();
+        let listener = ProgramListener::new();
         let who = match (is_of_command, options.pids.is_empty()) {
             // The listener is for those who close all descriptors, or whose environment is cleared.
-            (true, _) => Who::Command {
+            (true, _) => TracedPrograms::Command {
                 launch: Launch::new()?,
                 generation: new_generation(),
                 command: options.command.clone(),
             },
-            (false, false) => Who::Processes(options.pids.clone()),
-            (false, true) => Who::Everyone,
+            (false, false) => TracedPrograms::Processes(options.pids.clone()),
+            (false, true) => TracedPrograms::Everyone,
         };
         if let (false, Err(error)) = (is_of_command, &listener) {
             // Processes are then found by searching only: a second later, and not from their begin.
@@ -153,14 +153,17 @@ impl Applications {
             asking,
             hearing: Some(hearing),
             clock,
-            sources: Arc::new(Sources {
+            sources: Arc::new(ProgramSources {
                 context: Arc::clone(context),
                 voice: context.shared.add_layer(USER),
                 book,
                 filtered,
                 ended: Mutex::default(),
             }),
-            found: Arc::new(Found { remarks: Mutex::new(remarks), ..Found::default() }),
+            found: Arc::new(KeeperFindings {
+                remarks: Mutex::new(remarks),
+                ..KeeperFindings::default()
+            }),
             plain_too,
             begun_ns: 0,
             target: None,
@@ -193,7 +196,7 @@ impl Applications {
     }
 
     /// What was not recorded until now, with what programs that run count elsewhere than in their buffers.
-    fn losses(&self, live: &[Arc<Traced>]) -> Losses {
+    fn losses(&self, live: &[Arc<Traced>]) -> LayerLosses {
         let mut losses = self.sources.voice.losses();
         for traced in live {
             let session = traced.session();
@@ -253,7 +256,7 @@ impl Layer for Applications {
     }
 
     fn inheritance(&self) -> Inheritance<'_> {
-        let Some(Who::Command { launch, generation, .. }) = &self.who else {
+        let Some(TracedPrograms::Command { launch, generation, .. }) = &self.who else {
             return Inheritance::default();
         };
         let environment = launch.environment(*generation, &self.now(), &self.clock);
@@ -269,7 +272,7 @@ impl Layer for Applications {
 
     fn begun(&mut self, running: Option<&Running>) {
         self.target = match (self.who.take(), running) {
-            (Some(Who::Command { launch, generation, command }), Some(running)) => {
+            (Some(TracedPrograms::Command { launch, generation, command }), Some(running)) => {
                 let pid = running.pid();
                 let hidden = running.protection().map(|reason| NotReached {
                     pid,
@@ -284,12 +287,12 @@ impl Layer for Applications {
                     announcements: Some(launch.started()),
                 })
             }
-            (Some(Who::Processes(pids)), _) => {
+            (Some(TracedPrograms::Processes(pids)), _) => {
                 self.of_lttng = lttng::of_processes(&pids);
                 Some(ProcessTarget::Processes(pids))
             }
-            (Some(Who::Everyone), _) => Some(ProcessTarget::Everyone),
-            (Some(Who::Command { .. }) | None, _) => None,
+            (Some(TracedPrograms::Everyone), _) => Some(ProcessTarget::Everyone),
+            (Some(TracedPrograms::Command { .. }) | None, _) => None,
         };
     }
 
@@ -352,7 +355,7 @@ impl Layer for Applications {
         })
     }
 
-    fn note_rules(&mut self, rules: &[Rule]) {
+    fn note_rules(&mut self, rules: &[LayerRule]) {
         self.sources.filtered.change(rules, self.spec.contexts);
     }
 
@@ -392,11 +395,11 @@ impl Layer for Applications {
         self.tell_keeper();
     }
 
-    fn take_ends(&mut self) -> Vec<Ended> {
+    fn take_ends(&mut self) -> Vec<EndedProgram> {
         std::mem::take(&mut *lock(&self.found.ends))
     }
 
-    fn look(&self) -> Look {
+    fn look(&self) -> LayerLook {
         let live = lock(&self.sources.ended).live.clone();
         let mut book = lock(&self.sources.book).clone();
         let is_open = self.sources.filtered.is_open();
@@ -409,7 +412,7 @@ impl Layer for Applications {
                 self.sources.filtered.look(session.events());
             }
         }
-        Look {
+        LayerLook {
             rules: book.reports(),
             filters: self.sources.filtered.reports(),
             not_reached: {

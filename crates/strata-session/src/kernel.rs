@@ -15,12 +15,12 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use strata_collect::{Arrival, Counts, Keep, Kinds, Order, Pump};
+use strata_collect::{Arrival, Counts, Keep, Kinds, Pump, PumpOrder};
 use strata_ctf::kernel_symbols;
-use strata_kernel::mapped::{Mapped, Place};
-use strata_kernel::session::{check as check_kernel, Counts as Failures, KernelSession, Spec};
+use strata_kernel::mapped::{ChangePlace, Mapped};
+use strata_kernel::session::{check as check_kernel, FlawCounts, KernelSession, RecordingSpec};
 use strata_kernel::uprobe::parse_all;
-use strata_kernel::{sample, syscalls, Follow, Problem, SelectedEvent, Tracked, Whom};
+use strata_kernel::{sample, syscalls, Follow, SelectedEvent, Tracked, UnrecordedEvent, Whom};
 use strata_ring::Channel;
 
 use crate::options::{KernelOptions, Options};
@@ -29,10 +29,10 @@ use crate::report::{
     Buffers, EventProblem, FilterReport, KernelReport, KernelRuleReport, LayerReport, LossMode,
     NoKernel, NotReached, Notice, ProcessReport, RuleReport, KERNEL,
 };
-use crate::session::budget::{over_memory, Share};
+use crate::session::budget::{over_memory, BudgetShare};
 use crate::session::detach::Detaching;
 use crate::session::error::SessionError;
-use crate::session::layer::{Context, Layer, LayerEnd, Look, Rule, Wanted};
+use crate::session::layer::{Context, Layer, LayerEnd, LayerLook, LayerRule, Wanted};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
 use crate::session::shared::Voice;
@@ -40,8 +40,8 @@ use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 pub(crate) use change::{check_new, check_new_probes};
 pub(crate) use chosen::{catalog, recorded_names, rule_reports};
-use chosen::{check_filter, rules_of, sampled, Begun, Chosen};
-use source::{KernelSource, KernelTrace, Recorded};
+use chosen::{check_filter, rules_of, sampled, BegunLayer, Chosen};
+use source::{KernelSource, KernelTraceIdentity, RecordedByKernel};
 
 mod change;
 mod chosen;
@@ -56,7 +56,7 @@ mod whole;
 /// is only something to report.
 #[derive(Default)]
 pub(crate) struct KernelLayer {
-    attached: Option<Attached>,
+    attached: Option<KernelPrograms>,
     rules: Vec<KernelRuleReport>,
     /// Events that the rules selected.
     selected: u64,
@@ -66,14 +66,14 @@ pub(crate) struct KernelLayer {
     is_filtered: bool,
     context: Option<Arc<Context>>,
     voice: Option<Voice>,
-    recorded: Arc<Mutex<Recorded>>,
-    orders: Option<Sender<Order<KernelSource>>>,
+    recorded: Arc<Mutex<RecordedByKernel>>,
+    orders: Option<Sender<PumpOrder<KernelSource>>>,
     moving: Option<JoinHandle<Counts>>,
     /// Returns how many changes of what processes have mapped found no room.
     watching: Option<JoinHandle<u64>>,
-    begun: Option<Begun>,
+    begun: Option<BegunLayer>,
     /// The rules, as they were written.
-    given: Vec<Rule>,
+    given: Vec<LayerRule>,
     /// It records what it was asked for, be that nothing.
     was_begun: bool,
     /// With a part that no event passes any more; they were not refused, since they were there before.
@@ -84,13 +84,13 @@ pub(crate) struct KernelLayer {
 }
 
 /// Programs in the kernel.
-struct Attached {
+struct KernelPrograms {
     session: KernelSession,
     /// Taken by the thread that reads it.
     channel: Option<Channel>,
     /// Its metadata, taken likewise.
     kinds: Option<Kinds>,
-    trace: KernelTrace,
+    trace: KernelTraceIdentity,
     /// Events that a program never ran for, known when the session has stopped.
     not_run: Arc<AtomicU64>,
     as_lttng: bool,
@@ -99,15 +99,15 @@ struct Attached {
     /// Of each stream, how many discarded records the traces of a killed session tell of.
     told: Vec<u64>,
     /// What is said of those who are recorded.
-    around: Arc<Mutex<statedump::Around>>,
+    around: Arc<Mutex<statedump::DumpScope>>,
     /// Who reads what changes of it takes this.
-    unread: Option<statedump::Watched>,
+    unread: Option<statedump::WatchedChanges>,
     /// Of the session's memory, the rings'.
-    _memory: Share,
+    _memory: BudgetShare,
 }
 
 /// What is asked of the layer.
-pub(crate) struct Asked<'a> {
+pub(crate) struct LayerRequest<'a> {
     pub(crate) options: &'a Options,
     pub(crate) kernel: &'a KernelOptions,
     pub(crate) context: &'a Arc<Context>,
@@ -121,7 +121,7 @@ impl KernelLayer {
     /// # Errors
     /// [`SessionError`]: nothing is left in the kernel.
     pub(crate) fn begin(
-        &Asked { options, kernel: asked, context, stop }: &Asked<'_>,
+        &LayerRequest { options, kernel: asked, context, stop }: &LayerRequest<'_>,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<KernelLayer, SessionError> {
         // First: whoever has no rights would else be told of a file of root's.
@@ -130,7 +130,7 @@ impl KernelLayer {
         let mut layer = KernelLayer::default();
         let rules = rules_of(asked)?;
         layer.is_filtered = asked.filter.is_some();
-        let mut begun = Begun::new(options, stop);
+        let mut begun = BegunLayer::new(options, stop);
         let mut described = layer.describe(options, &rules, &mut begun, notify)?;
         layer.add_probes(asked, &mut begun)?;
         if let Some(rate) = asked.sample {
@@ -153,7 +153,7 @@ impl KernelLayer {
         // Sizes that were chosen for the machine, as it was then, stay.
         let chosen = before.as_ref().filter(|_| !options.is_size_given);
         let (subbuf_bytes, nr_subbufs) = chosen.map_or(sizes, |noted| noted.kernel.sizes());
-        let spec = Spec {
+        let spec = RecordingSpec {
             loss_mode: options.mode,
             subbuf_bytes,
             nr_subbufs,
@@ -161,7 +161,7 @@ impl KernelLayer {
             follow: follow(options, asked),
             contexts: asked.contexts.clone(),
         };
-        let mut progress = |now: strata_kernel::Progress| {
+        let mut progress = |now: strata_kernel::AttachProgress| {
             let (attached, total) = (now.attached as u64, now.total as u64);
             notify(Notice::Attaching { attached, total });
             stop.flow()
@@ -184,7 +184,7 @@ impl KernelLayer {
             context.machine.set_numbers(numbers);
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
-        let mut attached = Attached::new(session, asked, context, of_others)?;
+        let mut attached = KernelPrograms::new(session, asked, context, of_others)?;
         let found = whole::without(found, &attached.session.problems());
         attached.trace.whole.set(found);
         if of_others {
@@ -231,8 +231,8 @@ impl KernelLayer {
     fn describe(
         &mut self,
         options: &Options,
-        rules: &[Rule],
-        begun: &mut Begun,
+        rules: &[LayerRule],
+        begun: &mut BegunLayer,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<Vec<SelectedEvent>, SessionError> {
         if rules.is_empty() {
@@ -253,7 +253,11 @@ impl KernelLayer {
     }
 
     /// The probes of programs and libraries, which stay whatever becomes of the rules.
-    fn add_probes(&mut self, asked: &KernelOptions, begun: &mut Begun) -> Result<(), SessionError> {
+    fn add_probes(
+        &mut self,
+        asked: &KernelOptions,
+        begun: &mut BegunLayer,
+    ) -> Result<(), SessionError> {
         if asked.probes.is_empty() {
             return Ok(());
         }
@@ -367,7 +371,7 @@ impl Layer for KernelLayer {
         let shared = Arc::clone(&context.shared);
         let (orders, receiver) = mpsc::channel();
         // Fails only where nobody listens, who is right here.
-        let _ = orders.send(Order::Take(Arrival { source, channel }));
+        let _ = orders.send(PumpOrder::Take(Arrival { source, channel }));
         self.orders = Some(orders);
         let keep = context.keep;
         self.moving = spawn("strata-kernel", Work::Kernel, &shared, move || {
@@ -417,7 +421,7 @@ impl Layer for KernelLayer {
         }
     }
 
-    fn look(&self) -> Look {
+    fn look(&self) -> LayerLook {
         let rule = |one: &KernelRuleReport| RuleReport {
             rule: one.rule.clone(),
             matched: one.matched,
@@ -426,7 +430,7 @@ impl Layer for KernelLayer {
         let problems = self.attached.iter().flat_map(|one| one.session.problems());
         let problems = problems.map(|one| (one.event.clone(), one.reason.clone()));
         let known = self.problems.iter().map(|one| (one.event.clone(), one.reason.clone()));
-        Look {
+        LayerLook {
             rules: self.rules.iter().map(rule).collect(),
             filters: self.filters.clone(),
             not_reached: problems
@@ -474,15 +478,16 @@ impl Layer for KernelLayer {
 
     /// What became of it. Detaching begins.
     fn end(mut self: Box<Self>) -> LayerEnd {
-        let mut failures = Failures::default();
+        let mut failures = FlawCounts::default();
         let selected = self.events().unwrap_or(0);
         if let Some(attached) = &self.attached {
             failures = attached.session.counts();
             let problems = attached.session.problems().into_iter();
             // Who is not there is one of those that are not reached.
             let events = problems.filter(|problem| !is_process(problem));
-            self.problems
-                .extend(events.map(|Problem { event, reason }| EventProblem { event, reason }));
+            self.problems.extend(
+                events.map(|UnrecordedEvent { event, reason }| EventProblem { event, reason }),
+            );
         }
         let recorded = std::mem::take(&mut *lock(&self.recorded));
         let kernel = ProcessReport {
@@ -531,13 +536,13 @@ impl Drop for KernelLayer {
     }
 }
 
-impl Attached {
+impl KernelPrograms {
     fn new(
         mut session: KernelSession,
         asked: &KernelOptions,
         context: &Context,
         is_dumped: bool,
-    ) -> Result<Attached, SessionError> {
+    ) -> Result<KernelPrograms, SessionError> {
         let system = |source| SessionError::System { what: "make a number for the trace", source };
         let uuid = new_uuid().map_err(system)?;
         let of_dump = match is_dumped {
@@ -547,8 +552,8 @@ impl Attached {
         let (classes, as_lttng) = (session.classes().clone(), asked.as_lttng);
         // A session that is taken up has those of its begin.
         let contexts = session.contexts().clone();
-        let whole = whole::Recorded::default();
-        let trace = KernelTrace { uuid, classes, of_dump, contexts, as_lttng, whole };
+        let whole = whole::RecordedWhole::default();
+        let trace = KernelTraceIdentity { uuid, classes, of_dump, contexts, as_lttng, whole };
         // Whether they can be described: what they say is known once all rules are.
         let kinds = Some(trace.kinds(context, uuid, whole::Said::default())?);
         let channel = session.take_channel();
@@ -559,7 +564,7 @@ impl Attached {
             SessionError::Memory { why: over_memory(bytes, budget.now()) }
         })?;
         let not_run = Arc::new(AtomicU64::new(0));
-        Ok(Attached {
+        Ok(KernelPrograms {
             channel,
             kinds,
             trace,
@@ -575,7 +580,7 @@ impl Attached {
     }
 }
 
-impl Attached {
+impl KernelPrograms {
     /// What is said of those who are recorded: without it addresses have no names, and descriptors no paths.
     fn look_around(&mut self, follow: &Follow, has_stacks: bool, remarks: &mut Vec<String>) {
         {
@@ -595,8 +600,8 @@ impl Attached {
     }
 
     /// Where what it says of changes is.
-    fn of_changes(&self) -> Place {
-        Place { first_id: self.trace.of_dump.start, contexts: self.trace.contexts.clone() }
+    fn of_changes(&self) -> ChangePlace {
+        ChangePlace { first_id: self.trace.of_dump.start, contexts: self.trace.contexts.clone() }
     }
 
     /// From now on, what addresses of call stacks mean, too.
@@ -622,7 +627,7 @@ impl Attached {
         }
         match Mapped::open(around.wish.whom.clone(), around.wish.numbers.clone()) {
             Ok(mapped) => {
-                let watched = statedump::Watched::new(mapped);
+                let watched = statedump::WatchedChanges::new(mapped);
                 self.unread = Some(watched.clone());
                 around.watched = Some(watched);
             }
@@ -653,7 +658,7 @@ fn follow(options: &Options, asked: &KernelOptions) -> Follow {
 }
 
 /// Events among them; both ends of a system call were selected as one. A process is none.
-fn nr_refused(problems: &[Problem]) -> u64 {
+fn nr_refused(problems: &[UnrecordedEvent]) -> u64 {
     let mut names: Vec<String> = problems
         .iter()
         .filter(|problem| !is_process(problem))
@@ -665,12 +670,12 @@ fn nr_refused(problems: &[Problem]) -> u64 {
 }
 
 /// Not an event, but one of those who are recorded.
-fn is_process(problem: &Problem) -> bool {
+fn is_process(problem: &UnrecordedEvent) -> bool {
     problem.event.starts_with("process ")
 }
 
 /// Whether threads can be in the trace that began before it: only then a reader needs to be told of them.
-fn is_of_others(spec: &Spec) -> bool {
+fn is_of_others(spec: &RecordingSpec) -> bool {
     // Which come later is not known.
     spec.events.is_empty()
         || spec.follow != Follow::Children

@@ -52,7 +52,7 @@ pub use session::recording::Recording;
 pub use session::rotation::Rotated;
 pub use session::shared::Figured;
 pub use session::stop;
-pub use standing::kept::{KernelKept, Write as WriteKept};
+pub use standing::kept::{KernelKept, WriteKept};
 pub use standing::slots::Slots;
 pub use standing::trust::Trusted;
 pub use standing::trustee::trustee;

@@ -16,7 +16,7 @@ use strata_model::LossMode;
 pub use strata_relay::{Place, PlaceProblem};
 use strata_user::{EventContexts, Rules};
 
-use crate::record::preload::Part;
+use crate::record::preload::PreloadPart;
 use crate::report::{KERNEL, USER};
 use crate::sizes::{BuffersOf, Hardware};
 pub use crate::sizes::{NR_SUBBUFS, SUBBUF_BYTES};
@@ -192,7 +192,7 @@ pub struct Options {
     /// Every process, also where there is a command.
     pub everyone: bool,
     /// What of the command is recorded that nobody has instrumented, by objects that are preloaded.
-    pub libc: Vec<Part>,
+    pub libc: Vec<PreloadPart>,
     /// The command has not ended before all have that it and its descendants have started.
     pub wait_descendants: bool,
     /// The command to run and record with all its descendants; empty: none.

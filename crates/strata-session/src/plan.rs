@@ -651,7 +651,9 @@ impl EventRule {
             [&self.rule].into_iter().chain(&self.exclude).map(String::as_str).collect();
         let number = match layer {
             LayerOf::User => strata_user::Rules::parse(&texts)?.rules().len(),
-            LayerOf::Kernel => strata_kernel::selection::Selection::parse(&texts)?.rules().count(),
+            LayerOf::Kernel => {
+                strata_kernel::selection::EventSelection::parse(&texts)?.rules().count()
+            }
         };
         let has_twice = self.exclude.iter().any(|one| one.starts_with('!'));
         let what = match (number == texts.len(), self.is_exclusion()) {

@@ -28,7 +28,7 @@ use crate::output::describe::Machine;
 use crate::record::command::{Inherited, Running};
 use crate::record::watched::Watched;
 use crate::report::{EndReason, NoKernel, NotReached, Notice};
-use crate::session::control::{controls, Asked, Orders};
+use crate::session::control::{controls, ControlRequest, Orders};
 use crate::session::disk::DiskLimit;
 use crate::session::error::SessionError;
 use crate::session::ground::Ground;
@@ -233,9 +233,9 @@ impl Setup<'_> {
     fn obey(&self, session: &Session) {
         while let Ok(asked) = self.orders.0.try_recv() {
             match asked {
-                Asked::Snapshot(asked) => self.ground.snapshot(session, asked),
-                Asked::Rotate(reply) => self.ground.rotate(reply),
-                Asked::Settle(_, reply) => self.ground.settle(PathBuf::new(), reply),
+                ControlRequest::Snapshot(asked) => self.ground.snapshot(session, asked),
+                ControlRequest::Rotate(reply) => self.ground.rotate(reply),
+                ControlRequest::Settle(_, reply) => self.ground.settle(PathBuf::new(), reply),
                 other => other.refuse(
                     "it records what it was told at its begin: it was started by `strata record` with what no plan holds",
                 ),
@@ -253,7 +253,7 @@ impl Setup<'_> {
             return Ok((None, None));
         }
         let is_default = asked.is_default();
-        let asked = kernel::Asked {
+        let asked = kernel::LayerRequest {
             options: &self.options.for_kernel(),
             kernel: asked,
             context: &self.ground.context,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use strata_model::{Counts, Demand, Discarded, LossMode, LossTimes, Reason, StreamLoss};
+pub use strata_model::{Counts, Demand, DiscardReason, Discarded, LossMode, LossTimes, StreamLoss};
 
 pub mod advice;
 pub mod gaps;
@@ -283,7 +283,7 @@ pub enum CommandEnd {
 
 /// What a session was asked to record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Asked {
+pub enum RecordingTarget {
     /// A command and its descendants.
     Command,
     /// Certain processes.
@@ -360,7 +360,7 @@ pub struct Report {
     /// How long it recorded.
     pub elapsed: Duration,
     /// What it was asked to record.
-    pub asked: Asked,
+    pub asked: RecordingTarget,
     /// Why it ended.
     pub end: EndReason,
     /// What was recorded.

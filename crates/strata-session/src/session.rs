@@ -20,7 +20,7 @@ use strata_user::ask_with_these_rights;
 use crate::output::folder::below;
 use crate::record::command::Running;
 use crate::report::EndReason;
-use crate::session::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell};
+use crate::session::layer::{Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerLook, Tell};
 use crate::session::privileges::{keep_for, Work};
 use crate::session::threads::{joined, spawn, Ask, Cut};
 
@@ -85,7 +85,7 @@ impl Session {
     }
 
     /// How each layer is, in their order.
-    pub(crate) fn look(&self) -> Vec<Look> {
+    pub(crate) fn look(&self) -> Vec<LayerLook> {
         self.layers.iter().map(|layer| layer.look()).collect()
     }
 
@@ -139,7 +139,7 @@ impl Session {
     }
 
     /// Programs that have ended since this was last asked.
-    pub(crate) fn take_ends(&mut self) -> Vec<Ended> {
+    pub(crate) fn take_ends(&mut self) -> Vec<EndedProgram> {
         self.layers.iter_mut().flat_map(|layer| layer.take_ends()).collect()
     }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use strata_collect::Keep;
 use strata_filter::Filter;
-use strata_kernel::selection::Selection;
+use strata_kernel::selection::EventSelection;
 use strata_kernel::tracefs::Tracefs;
 use strata_user::Clock;
 
@@ -32,17 +32,17 @@ use crate::plan::{
 use crate::record::command::Inherited;
 use crate::record::MEMORY_MIN;
 use crate::report::advice::advise;
-use crate::report::gaps::{losses, Found, Late, Unreached};
+use crate::report::gaps::{losses, FoundGaps, Late, Unreached};
 use crate::report::{
     Counts, EndReason, FilterReport, NotReached, Notice, RuleReport, EVERY_TRACEPOINT,
 };
 use crate::session::budget::Budget;
 use crate::session::clock::wall_ns;
-use crate::session::control::{Asked, Orders};
+use crate::session::control::{ControlRequest, Orders};
 use crate::session::detach::Detaching;
 use crate::session::error::SessionError;
 use crate::session::ground::Ground;
-use crate::session::layer::{Context, Layer, Look as LayerLook, Wanted};
+use crate::session::layer::{Context, Layer, LayerLook, Wanted};
 use crate::session::memory;
 use crate::session::privileges::{keep_for_later, Work};
 use crate::session::recording::Recording;
@@ -81,7 +81,7 @@ const PARTS_LOOKED_AT: usize = 1024;
 const LOSSES_SHOWN: usize = 96;
 
 /// A channel that has a layer; its place is that of the layer in the session.
-struct Made {
+struct MadeChannel {
     layer: LayerOf,
     channel: String,
     wanted: Wanted,
@@ -91,7 +91,7 @@ struct Made {
 }
 
 /// What makes layers.
-trait Maker {
+trait LayerMaker {
     /// That of a channel, which is ready and records nothing.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ struct Layers<'a> {
     clock: Arc<Clock>,
 }
 
-impl Maker for Layers<'_> {
+impl LayerMaker for Layers<'_> {
     fn make(
         &self,
         layer: LayerOf,
@@ -122,7 +122,7 @@ impl Maker for Layers<'_> {
     ) -> Result<Box<dyn Layer>, SessionError> {
         Ok(match (layer, &options.kernel) {
             (LayerOf::Kernel, Some(kernel)) => {
-                let asked = kernel::Asked { options, kernel, context, stop: self.stop };
+                let asked = kernel::LayerRequest { options, kernel, context, stop: self.stop };
                 Box::new(KernelLayer::begin(&asked, notify).map_err(of_plan)?)
             }
             _ => {
@@ -139,10 +139,10 @@ struct Standing<'a> {
     plan: Plan,
     ground: Ground,
     session: Session,
-    made: Vec<Made>,
+    made: Vec<MadeChannel>,
     state: SessionState,
     since: Option<Instant>,
-    maker: Rc<dyn Maker + 'a>,
+    maker: Rc<dyn LayerMaker + 'a>,
     triggers: Triggers<'a>,
     /// SIGUSR1 that have come.
     signals: u64,
@@ -157,7 +157,7 @@ struct Standing<'a> {
 
 /// What the session of this plan has left that was killed, and where this one notes what it would leave.
 #[derive(Default)]
-pub struct Left {
+pub struct LeftByKilled {
     /// Places in programs.
     pub slots: Option<Slots>,
     /// What is pinned in the kernel.
@@ -181,12 +181,12 @@ pub struct Left {
 pub fn stand(
     name: &str,
     plan: Plan,
-    left: Left,
+    left: LeftByKilled,
     stop: &Stop,
     orders: &Orders,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Recording, SessionError> {
-    let Left { slots, kept, inherited, goes_on, is_again, before } = left;
+    let LeftByKilled { slots, kept, inherited, goes_on, is_again, before } = left;
     plan.check()?;
     memory::reserve(MEMORY_MIN).map_err(|_| SessionError::System {
         what: "reserve 32 MiB of memory (ulimit -v)",
@@ -219,7 +219,7 @@ impl<'a> Standing<'a> {
         name: &str,
         plan: Plan,
         goes_on: bool,
-        maker: Rc<dyn Maker + 'a>,
+        maker: Rc<dyn LayerMaker + 'a>,
         memory: Arc<Budget>,
     ) -> Result<Standing<'a>, SessionError> {
         let ground = Ground::begin(&Options { goes_on, ..options(&plan) }, memory)?;
@@ -272,29 +272,31 @@ impl<'a> Standing<'a> {
         }
     }
 
-    fn obey(&mut self, asked: Asked, notify: &mut dyn FnMut(Notice)) {
+    fn obey(&mut self, asked: ControlRequest, notify: &mut dyn FnMut(Notice)) {
         // Who asked may have gone.
         let _ = match asked {
-            Asked::Snapshot(asked) => {
+            ControlRequest::Snapshot(asked) => {
                 self.ground.snapshot(&self.session, asked);
                 true
             }
-            Asked::Start(reply) => reply.send(said(self.start(notify))).is_ok(),
-            Asked::Pause(reply) => reply.send(said(self.pause(notify))).is_ok(),
-            Asked::Change(change, reply) => reply.send(said(self.change(&change, notify))).is_ok(),
-            Asked::Rotate(reply) => {
+            ControlRequest::Start(reply) => reply.send(said(self.start(notify))).is_ok(),
+            ControlRequest::Pause(reply) => reply.send(said(self.pause(notify))).is_ok(),
+            ControlRequest::Change(change, reply) => {
+                reply.send(said(self.change(&change, notify))).is_ok()
+            }
+            ControlRequest::Rotate(reply) => {
                 self.ground.rotate(reply);
                 true
             }
-            Asked::Settle(above, reply) => {
+            ControlRequest::Settle(above, reply) => {
                 match above.or_else(|| self.settle().map(|settle| settle.folder.clone())) {
                     Some(above) => self.ground.settle(above, reply),
                     None => self.ground.settle(PathBuf::new(), reply),
                 }
                 true
             }
-            Asked::Look(reply) => reply.send(Ok(self.look())).is_ok(),
-            Asked::Plan(reply) => {
+            ControlRequest::Look(reply) => reply.send(Ok(self.look())).is_ok(),
+            ControlRequest::Plan(reply) => {
                 let plan = Plan { settle: self.settle().cloned(), ..self.plan.clone() };
                 reply.send(Ok(plan)).is_ok()
             }
@@ -316,7 +318,8 @@ impl<'a> Standing<'a> {
 
     /// Begins to write what is held into this folder.
     fn snapshot(&mut self, output: PathBuf, reply: Sender<Result<Counts, String>>) {
-        self.ground.snapshot(&self.session, snapshot::Asked { output, last: None, reply });
+        self.ground
+            .snapshot(&self.session, snapshot::SnapshotRequest { output, last: None, reply });
     }
 
     /// Records from now on, or again.
@@ -475,7 +478,7 @@ impl<'a> Standing<'a> {
         plan: &Plan,
         channel: &Channel,
         notify: &mut dyn FnMut(Notice),
-    ) -> Result<(Made, Box<dyn Layer>), SessionError> {
+    ) -> Result<(MadeChannel, Box<dyn Layer>), SessionError> {
         self.make_layer(plan, channel, notify)
             .map_err(|error| self.of_channel(channel.layer, &channel.name, error))
     }
@@ -485,7 +488,7 @@ impl<'a> Standing<'a> {
         plan: &Plan,
         channel: &Channel,
         notify: &mut dyn FnMut(Notice),
-    ) -> Result<(Made, Box<dyn Layer>), SessionError> {
+    ) -> Result<(MadeChannel, Box<dyn Layer>), SessionError> {
         let options = plan.options_of(channel)?;
         let wanted = plan.wanted(channel)?;
         let (ground, below) = (&self.ground.context, folder_of(&channel.name));
@@ -522,7 +525,7 @@ impl<'a> Standing<'a> {
             layer.change(&wanted).map_err(of_plan)?;
         }
         let (of, name) = (channel.layer, channel.name.clone());
-        Ok((Made { layer: of, channel: name, wanted, options, is_paused: false }, layer))
+        Ok((MadeChannel { layer: of, channel: name, wanted, options, is_paused: false }, layer))
     }
 
     fn look(&self) -> Look {
@@ -597,7 +600,7 @@ impl<'a> Standing<'a> {
         let on = channels.iter().filter(|one| one.enabled).flat_map(|one| &one.events);
         let events: Vec<&EventLook> = on.filter(|event| event.enabled).collect();
         let triggers = self.trigger_looks();
-        let gaps = Found {
+        let gaps = FoundGaps {
             rules: events
                 .iter()
                 .any(|event| event.matched == Some(0) && event.rule != EVERY_TRACEPOINT),
@@ -884,7 +887,7 @@ fn check_kernel_rules(rules: &[String], filter: Option<&str>) -> Result<(), Sess
     if selecting.is_empty() {
         return Ok(());
     }
-    let found = Selection::parse(&selecting)?.apply(&catalog);
+    let found = EventSelection::parse(&selecting)?.apply(&catalog);
     let reports = kernel::rule_reports(found.matched, &catalog);
     let without: Vec<_> = reports.into_iter().filter(|one| one.matched == 0).collect();
     if !without.is_empty() {

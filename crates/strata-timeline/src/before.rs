@@ -6,32 +6,32 @@ use std::collections::{HashMap, HashSet};
 use crate::calls::{kind, CallKind};
 use crate::fact::{More, Part};
 use crate::state::Object;
-use crate::steps::{Opened, Step, What};
+use crate::steps::{OpenDescriptor, Step, StepKind};
 
 /// What the first records say of what was there before them.
 #[derive(Debug, Default)]
-pub(crate) struct Before {
+pub(crate) struct FactsBefore {
     /// By machine and process, and whether it begins in one of these records: what it has is its own from then on.
-    opened: HashMap<(u8, i64, bool), Vec<Opened>>,
+    opened: HashMap<(u8, i64, bool), Vec<OpenDescriptor>>,
     /// By machine and thread: its process.
     processes: HashMap<(u8, i64), i64>,
 }
 
-impl Before {
+impl FactsBefore {
     /// Each descriptor that no record in front of the one that tells of it has given or taken away. The records are in the
     /// order of time, each with its trace, of which `machine` knows the machine, and its thread.
     pub(crate) fn new(
         machine: impl Fn(usize) -> u8,
         first: &[(usize, Option<i64>, Step)],
-    ) -> Before {
-        let mut before = Before::default();
+    ) -> FactsBefore {
+        let mut before = FactsBefore::default();
         let process = &mut before.processes;
         for (trace, _, Step(what)) in first {
             match *what {
-                What::There { tid, process: of, .. } => {
+                StepKind::There { tid, process: of, .. } => {
                     process.insert((machine(*trace), tid), of);
                 }
-                What::Fork { child, process: Some(of), .. } => {
+                StepKind::Fork { child, process: Some(of), .. } => {
                     process.insert((machine(*trace), child), of);
                 }
                 _ => {}
@@ -46,7 +46,7 @@ impl Before {
             let of = tid.and_then(|tid| process.get(&(machine, tid)).copied());
             let mut touch = |descriptor| touched.insert((machine, of, descriptor));
             match what {
-                What::Enter { call, object, .. } => match (kind(call), object) {
+                StepKind::Enter { call, object, .. } => match (kind(call), object) {
                     (CallKind::Close, Object::Descriptor(number)) => {
                         touch(Some(i64::from(*number)));
                     }
@@ -55,7 +55,7 @@ impl Before {
                     }
                     _ => {}
                 },
-                What::Leave { call, result, more } => {
+                StepKind::Leave { call, result, more } => {
                     const GIVES: [CallKind; 4] =
                         [CallKind::Open, CallKind::Make, CallKind::Duplicate, CallKind::Control];
                     let made = result.filter(|made| GIVES.contains(&kind(call)) && *made >= 0);
@@ -64,10 +64,10 @@ impl Before {
                         touch(Some(made));
                     }
                 }
-                What::Fork { child, process: Some(of), .. } if child == of => {
+                StepKind::Fork { child, process: Some(of), .. } if child == of => {
                     new.insert((machine, *child));
                 }
-                What::Opened { process, opened } => {
+                StepKind::Opened { process, opened } => {
                     let (one, any) = (Some(opened.descriptor), Some(*process));
                     let ways = [(any, one), (any, None), (None, one), (None, None)];
                     let mut ways = ways.into_iter();
@@ -105,7 +105,7 @@ impl Before {
     }
 
     /// What a process had, which is asked for once; `is_new`: of one that begins now.
-    pub(crate) fn take(&mut self, machine: u8, process: i64, is_new: bool) -> Vec<Opened> {
+    pub(crate) fn take(&mut self, machine: u8, process: i64, is_new: bool) -> Vec<OpenDescriptor> {
         self.opened.remove(&(machine, process, is_new)).unwrap_or_default()
     }
 

@@ -7,7 +7,7 @@ use strata_model::syscalls::{name_of, Architecture, NUMBERS};
 
 use crate::calls::{CallId, CallKind, Calls};
 use crate::counters::{CounterBinding, CounterRoles};
-use crate::fact::{Brief, Fact, Fields, More, Part, Place, SpanMark, Text};
+use crate::fact::{Brief, DiskPlace, Fact, Fields, More, Part, RecordText, SpanMark};
 use crate::names::{Name, Names};
 use crate::observer::Observer;
 use crate::spans::{KeyRef, SpanRole, SpanRoles};
@@ -48,7 +48,7 @@ pub fn is_descriptor(argument: &str) -> bool {
 /// What is to be done with a class' records.
 #[derive(Debug)]
 pub(crate) struct Binding {
-    kind: Kind,
+    kind: BindingKind,
     span: Option<SpanBinding>,
     pub counters: Box<[CounterBinding]>,
     pub whose: Whose,
@@ -63,7 +63,7 @@ enum RequestStep {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum BindingKind {
     Nothing,
     /// Of which process its thread is, and nothing else.
     Whose,
@@ -168,7 +168,7 @@ struct SpanBinding {
 
 /// Calls that have numbers and no names, of all architectures.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers(Vec<NumbersOf>);
+pub(crate) struct NumberedCalls(Vec<NumbersOf>);
 
 /// The same of one architecture; `None`: the trace says none, or one whose numbers are not known here.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ pub(crate) struct NumbersOf {
     known: Vec<Option<CallId>>,
 }
 
-impl Numbers {
+impl NumberedCalls {
     /// Those of an architecture.
     pub(crate) fn by(&mut self, architecture: Option<Architecture>) -> &mut NumbersOf {
         let found = self.0.iter().position(|of| of.architecture == architecture);
@@ -221,8 +221,10 @@ impl Binding {
     ) -> Binding {
         let kind = match is_kernel {
             true => kernel(class, calls),
-            false if class.name() == "strata:thread_name" => named(class).unwrap_or(Kind::Nothing),
-            false => Kind::Nothing,
+            false if class.name() == "strata:thread_name" => {
+                named(class).unwrap_or(BindingKind::Nothing)
+            }
+            false => BindingKind::Nothing,
         };
         let span = match spans {
             Some(roles) => roles.get(class.name()).map(|role| span(class, role, names)),
@@ -235,7 +237,7 @@ impl Binding {
             && whose.pid.is_some()
             && !class.name().starts_with("lttng_statedump_vm_");
         let kind = match kind {
-            Kind::Nothing if says_whose => Kind::Whose,
+            BindingKind::Nothing if says_whose => BindingKind::Whose,
             kind => kind,
         };
         let counters = CounterBinding::all(class, counters, names);
@@ -245,21 +247,21 @@ impl Binding {
     /// Whether its records say anything.
     #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self.kind, Kind::Nothing) && self.span.is_none() && self.counters.is_empty()
+        matches!(self.kind, BindingKind::Nothing) && self.span.is_none() && self.counters.is_empty()
     }
 
     /// Whether a record says what descriptors are, or whose.
     pub(crate) fn is_of_descriptors(&self, calls: &Calls) -> bool {
         match &self.kind {
-            Kind::Enter { call, .. } | Kind::Leave { call, .. } => !matches!(
+            BindingKind::Enter { call, .. } | BindingKind::Leave { call, .. } => !matches!(
                 calls.kind(*call),
                 CallKind::Other | CallKind::Sleep | CallKind::Poll | CallKind::Futex
             ),
-            Kind::Opened { .. }
-            | Kind::Fork { .. }
-            | Kind::Exec
-            | Kind::Exit { .. }
-            | Kind::There { .. } => true,
+            BindingKind::Opened { .. }
+            | BindingKind::Fork { .. }
+            | BindingKind::Exec
+            | BindingKind::Exit { .. }
+            | BindingKind::There { .. } => true,
             _ => false,
         }
     }
@@ -289,11 +291,11 @@ impl Binding {
     #[inline]
     pub(crate) fn is_unwanted<O: Observer>(&self) -> bool {
         match self.kind {
-            Kind::Enter { .. } | Kind::Leave { .. } | Kind::Number(_) => {
+            BindingKind::Enter { .. } | BindingKind::Leave { .. } | BindingKind::Number(_) => {
                 !(O::CALLS || O::FILES || O::STATES)
             }
-            Kind::Interrupt { .. } => !(O::INTERRUPTS || O::STATES),
-            Kind::Fault | Kind::Signal { .. } => !O::STATES,
+            BindingKind::Interrupt { .. } => !(O::INTERRUPTS || O::STATES),
+            BindingKind::Fault | BindingKind::Signal { .. } => !O::STATES,
             _ => false,
         }
     }
@@ -305,11 +307,13 @@ impl Binding {
             return None;
         }
         match &self.kind {
-            Kind::Enter { .. } | Kind::Leave { .. } if self.is_unwanted::<O>() => Some(Brief::Made),
-            Kind::Enter { call, is_plain: true, .. } if !(O::STATES || O::FILES) => {
+            BindingKind::Enter { .. } | BindingKind::Leave { .. } if self.is_unwanted::<O>() => {
+                Some(Brief::Made)
+            }
+            BindingKind::Enter { call, is_plain: true, .. } if !(O::STATES || O::FILES) => {
                 Some(Brief::Enter(*call))
             }
-            Kind::Leave { call, is_plain: true, result, .. } => {
+            BindingKind::Leave { call, is_plain: true, result, .. } => {
                 let result = result.as_ref().and_then(|field| event.integer(field));
                 Some(Brief::Leave(*call, result))
             }
@@ -328,11 +332,11 @@ impl Binding {
     ) -> Option<Fact<'a>> {
         let number = |field: &FieldRef| event.integer(field);
         let ask = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
-        let text = |field: &'a Option<FieldRef>| Text::new(event, field.as_ref());
+        let text = |field: &'a Option<FieldRef>| RecordText::new(event, field.as_ref());
         Some(match &self.kind {
-            Kind::Nothing => return None,
-            Kind::Whose => Fact::Whose,
-            Kind::Enter { call, object, more, .. } => {
+            BindingKind::Nothing => return None,
+            BindingKind::Whose => Fact::Whose,
+            BindingKind::Enter { call, object, more, .. } => {
                 // Of most calls it says what they are blocked in, and nothing else.
                 let is_wanted = wants || calls.kind(*call) != CallKind::Other;
                 let object =
@@ -349,40 +353,44 @@ impl Binding {
                 };
                 Fact::Enter { call: *call, object: object.unwrap_or(Object::None), more }
             }
-            Kind::Leave { call, result, more, .. } => Fact::Leave {
+            BindingKind::Leave { call, result, more, .. } => Fact::Leave {
                 call: *call,
                 result: ask(result),
                 more: more.as_ref().map_or(More::None, |fields| More::Of(event, fields)),
             },
-            Kind::Switch { prev, prev_state, next, prev_name, next_name } => Fact::Switch {
+            BindingKind::Switch { prev, prev_state, next, prev_name, next_name } => Fact::Switch {
                 prev: number(prev)?,
                 prev_state: ask(prev_state),
                 next: number(next)?,
                 prev_name: text(prev_name),
                 next_name: text(next_name),
             },
-            Kind::Wake { tid, name, is_by_waker: true } => {
+            BindingKind::Wake { tid, name, is_by_waker: true } => {
                 Fact::Waking { tid: number(tid)?, name: text(name) }
             }
-            Kind::Wake { tid, name, .. } => Fact::Wakeup { tid: number(tid)?, name: text(name) },
-            Kind::Number(NumberedEnd { number: field, result, begins }) => {
+            BindingKind::Wake { tid, name, .. } => {
+                Fact::Wakeup { tid: number(tid)?, name: text(name) }
+            }
+            BindingKind::Number(NumberedEnd { number: field, result, begins }) => {
                 let call = numbers.of(number(field)?, *begins, calls)?;
                 match begins {
                     true => Fact::Enter { call, object: Object::None, more: More::None },
                     false => Fact::Leave { call, result: ask(result), more: More::None },
                 }
             }
-            Kind::Fault => Fact::Fault,
-            Kind::Signal { tid } => Fact::Signal { tid: number(tid)? },
-            Kind::Interrupt { number: field, name, softirq, begins } => match (begins, softirq) {
-                (true, true) => Fact::SoftirqEnter(ask(field)?),
-                (true, false) => Fact::InterruptEnter(ask(field)?, text(name)),
-                (false, true) => Fact::SoftirqLeave,
-                (false, false) => Fact::InterruptLeave,
-            },
-            Kind::Raise { number: field } => Fact::SoftirqRaise(number(field)?),
-            Kind::Request { place: [device, sector, sectors], kind, error, step } => {
-                let place = Place {
+            BindingKind::Fault => Fact::Fault,
+            BindingKind::Signal { tid } => Fact::Signal { tid: number(tid)? },
+            BindingKind::Interrupt { number: field, name, softirq, begins } => {
+                match (begins, softirq) {
+                    (true, true) => Fact::SoftirqEnter(ask(field)?),
+                    (true, false) => Fact::InterruptEnter(ask(field)?, text(name)),
+                    (false, true) => Fact::SoftirqLeave,
+                    (false, false) => Fact::InterruptLeave,
+                }
+            }
+            BindingKind::Raise { number: field } => Fact::SoftirqRaise(number(field)?),
+            BindingKind::Request { place: [device, sector, sectors], kind, error, step } => {
+                let place = DiskPlace {
                     device: number(device)?,
                     sector: number(sector)?,
                     sectors: number(sectors)?,
@@ -393,48 +401,48 @@ impl Binding {
                     RequestStep::Complete => Fact::Complete { place, error: ask(error) },
                 }
             }
-            Kind::NameOf { number: field, name, is_disk } => {
-                let (number, name) = (number(field)?, Text::Of(event, name));
+            BindingKind::NameOf { number: field, name, is_disk } => {
+                let (number, name) = (number(field)?, RecordText::Of(event, name));
                 match is_disk {
                     true => Fact::DeviceName { device: number, name },
                     false => Fact::InterruptName { number, name },
                 }
             }
-            Kind::Opened { process, descriptor, flags, path } => Fact::Opened {
+            BindingKind::Opened { process, descriptor, flags, path } => Fact::Opened {
                 process: number(process)?,
                 descriptor: number(descriptor)?,
                 flags: ask(flags),
-                path: Text::Of(event, path),
+                path: RecordText::Of(event, path),
             },
-            Kind::Fork { parent, child, process, name } => Fact::Fork {
+            BindingKind::Fork { parent, child, process, name } => Fact::Fork {
                 parent: ask(parent),
                 child: number(child)?,
                 process: ask(process),
                 name: text(name),
             },
-            Kind::Exec => Fact::Exec,
-            Kind::Program { tid, process, name } => Fact::Program {
+            BindingKind::Exec => Fact::Exec,
+            BindingKind::Program { tid, process, name } => Fact::Program {
                 tid: number(tid)?,
                 process: number(process)?,
-                name: Text::Of(event, name),
+                name: RecordText::Of(event, name),
             },
-            Kind::Exit { tid, name } => Fact::Exit { tid: number(tid)?, name: text(name) },
-            Kind::There { tid, process, parent, name } => Fact::There {
+            BindingKind::Exit { tid, name } => Fact::Exit { tid: number(tid)?, name: text(name) },
+            BindingKind::There { tid, process, parent, name } => Fact::There {
                 tid: number(tid)?,
                 process: number(process)?,
                 parent: ask(parent),
                 name: text(name),
             },
-            Kind::Named { tid, name } => {
-                Fact::Named { tid: number(tid)?, name: Text::Of(event, name) }
+            BindingKind::Named { tid, name } => {
+                Fact::Named { tid: number(tid)?, name: RecordText::Of(event, name) }
             }
         })
     }
 }
 
-fn named(class: &EventClass) -> Option<Kind> {
+fn named(class: &EventClass) -> Option<BindingKind> {
     let find = |name: &str| class.find_in(Scope::Payload, name);
-    Some(Kind::Named { tid: find("tid")?, name: find("name")? })
+    Some(BindingKind::Named { tid: find("tid")?, name: find("name")? })
 }
 
 /// Where nobody says which events are spans: those of a program whose names end so.
@@ -470,45 +478,48 @@ fn span(class: &EventClass, role: &SpanRole, names: &mut Names) -> SpanBinding {
     }
 }
 
-fn kernel(class: &EventClass, calls: &mut Calls) -> Kind {
+fn kernel(class: &EventClass, calls: &mut Calls) -> BindingKind {
     let name = kernel_name(class.name());
-    kernel_event(class, name).or_else(|| call(class, calls)).unwrap_or(Kind::Nothing)
+    kernel_event(class, name).or_else(|| call(class, calls)).unwrap_or(BindingKind::Nothing)
 }
 
-fn kernel_event(class: &EventClass, name: &str) -> Option<Kind> {
+fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
     let find = |name: &str| class.find_in(Scope::Payload, name);
     let either = |one: &str, other: &str| find(one).or_else(|| find(other));
     Some(match name {
-        "sched_switch" => Kind::Switch {
+        "sched_switch" => BindingKind::Switch {
             prev: either("prev_tid", "prev_pid")?,
             prev_state: find("prev_state"),
             next: either("next_tid", "next_pid")?,
             prev_name: find("prev_comm"),
             next_name: find("next_comm"),
         },
-        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => Kind::Wake {
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => BindingKind::Wake {
             tid: either("tid", "pid")?,
             name: find("comm"),
             is_by_waker: name == "sched_waking",
         },
-        "signal_generate" => Kind::Signal { tid: find("pid")? },
-        "irq_handler_entry" => Kind::Interrupt {
+        "signal_generate" => BindingKind::Signal { tid: find("pid")? },
+        "irq_handler_entry" => BindingKind::Interrupt {
             number: Some(find("irq")?),
             name: find("name"),
             softirq: false,
             begins: true,
         },
-        "irq_softirq_entry" | "softirq_entry" => {
-            Kind::Interrupt { number: Some(find("vec")?), name: None, softirq: true, begins: true }
-        }
-        "irq_handler_exit" | "irq_softirq_exit" | "softirq_exit" => Kind::Interrupt {
+        "irq_softirq_entry" | "softirq_entry" => BindingKind::Interrupt {
+            number: Some(find("vec")?),
+            name: None,
+            softirq: true,
+            begins: true,
+        },
+        "irq_handler_exit" | "irq_softirq_exit" | "softirq_exit" => BindingKind::Interrupt {
             number: None,
             name: None,
             softirq: name != "irq_handler_exit",
             begins: false,
         },
-        "irq_softirq_raise" | "softirq_raise" => Kind::Raise { number: find("vec")? },
-        "block_rq_insert" | "block_rq_issue" | "block_rq_complete" => Kind::Request {
+        "irq_softirq_raise" | "softirq_raise" => BindingKind::Raise { number: find("vec")? },
+        "block_rq_insert" | "block_rq_issue" | "block_rq_complete" => BindingKind::Request {
             place: [find("dev")?, find("sector")?, either("nr_sector", "nr_sectors")?],
             kind: find("rwbs"),
             error: either("error", "errors"),
@@ -519,12 +530,12 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<Kind> {
             },
         },
         "lttng_statedump_block_device" => {
-            Kind::NameOf { number: find("dev")?, name: find("diskname")?, is_disk: true }
+            BindingKind::NameOf { number: find("dev")?, name: find("diskname")?, is_disk: true }
         }
         "lttng_statedump_interrupt" => {
-            Kind::NameOf { number: find("irq")?, name: find("action")?, is_disk: false }
+            BindingKind::NameOf { number: find("irq")?, name: find("action")?, is_disk: false }
         }
-        "lttng_statedump_file_descriptor" => Kind::Opened {
+        "lttng_statedump_file_descriptor" => BindingKind::Opened {
             process: find("pid")?,
             descriptor: find("fd")?,
             flags: find("flags"),
@@ -532,38 +543,40 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<Kind> {
         },
         // The kernel's own has a thread's number in what it calls pid, and says nothing of its process.
         "sched_process_fork" => match find("child_tid") {
-            Some(child) => Kind::Fork {
+            Some(child) => BindingKind::Fork {
                 parent: find("parent_tid"),
                 child,
                 process: find("child_pid"),
                 name: find("child_comm"),
             },
-            None => Kind::Fork {
+            None => BindingKind::Fork {
                 parent: find("parent_pid"),
                 child: find("child_pid")?,
                 process: None,
                 name: find("child_comm"),
             },
         },
-        "sched_process_exec" => Kind::Exec,
+        "sched_process_exec" => BindingKind::Exec,
         "lttng_statedump_vm_exec" => {
-            Kind::Program { tid: find("tid")?, process: find("pid")?, name: find("name")? }
+            BindingKind::Program { tid: find("tid")?, process: find("pid")?, name: find("name")? }
         }
-        "sched_process_exit" => Kind::Exit { tid: either("tid", "pid")?, name: find("comm") },
-        "lttng_statedump_process_state" => Kind::There {
+        "sched_process_exit" => {
+            BindingKind::Exit { tid: either("tid", "pid")?, name: find("comm") }
+        }
+        "lttng_statedump_process_state" => BindingKind::There {
             tid: find("tid")?,
             process: find("pid")?,
             parent: find("ppid"),
             name: find("name"),
         },
         "strata:thread_name" => return named(class),
-        _ if NumberedEnd::begins(name).is_some() => Kind::Number(NumberedEnd::of(class)?),
-        _ if name.contains("page_fault_user") => Kind::Fault,
+        _ if NumberedEnd::begins(name).is_some() => BindingKind::Number(NumberedEnd::of(class)?),
+        _ if name.contains("page_fault_user") => BindingKind::Fault,
         _ => return None,
     })
 }
 
-fn call(class: &EventClass, calls: &mut Calls) -> Option<Kind> {
+fn call(class: &EventClass, calls: &mut Calls) -> Option<BindingKind> {
     let find = |names: &[&str]| names.iter().find_map(|it| class.find_in(Scope::Payload, it));
     let end = CallEnd::of(class.name())?;
     let call = calls.of(&end.full_name())?;
@@ -578,7 +591,7 @@ fn call(class: &EventClass, calls: &mut Calls) -> Option<Kind> {
         more.set(Part::Second, find(&["fildes_1", "usockvec_1"]));
         let has = matches!(kind, CallKind::Pair | CallKind::Ask | CallKind::Make);
         let more = has.then(|| Box::new(more));
-        return Some(Kind::Leave { call, is_plain, result: find(&["ret"]), more });
+        return Some(BindingKind::Leave { call, is_plain, result: find(&["ret"]), more });
     }
     for (part, names) in PARTS {
         more.set(part, find(names));
@@ -586,7 +599,7 @@ fn call(class: &EventClass, calls: &mut Calls) -> Option<Kind> {
     more.path = find(&PATHS);
     let descriptor = find(&DESCRIPTORS).map(|field| (field, true));
     let address = find(&["uaddr"]).map(|field| (field, false));
-    Some(Kind::Enter {
+    Some(BindingKind::Enter {
         call,
         is_plain,
         object: if kind == CallKind::Futex { address } else { descriptor },

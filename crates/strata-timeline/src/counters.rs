@@ -91,20 +91,20 @@ impl CounterBinding {
 }
 
 /// Where records are that may say another value: a trace, and of what is counted for a CPU that one.
-type Home = (u32, Option<u32>);
-type Key = (Name, CounterPlace);
+type CounterHome = (u32, Option<u32>);
+type CounterKey = (Name, CounterPlace);
 
 /// A counter that has a value.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenCounter {
     value: CounterValue,
     /// Where the record was that said it.
-    home: Home,
+    home: CounterHome,
     /// Since when it is not known any more: records were discarded, or the process has ended.
     gap: Option<i64>,
 }
 
-impl Open {
+impl OpenCounter {
     /// Up to when the value was, which is over now.
     fn end(&self, now: i64) -> i64 {
         self.gap.map_or(now, |gap| gap.min(now)).max(self.value.from)
@@ -113,12 +113,12 @@ impl Open {
 
 /// What all counters are.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    open: HashMap<Key, Open>,
+pub(crate) struct OpenCounters {
+    open: HashMap<CounterKey, OpenCounter>,
     /// Those that lose their values where records are discarded; each is there until that has happened.
-    homes: BTreeMap<Home, HashSet<Key>>,
+    homes: BTreeMap<CounterHome, HashSet<CounterKey>>,
     /// Up to when records are absent there; of no CPU: of any.
-    unsure: HashMap<Home, i64>,
+    unsure: HashMap<CounterHome, i64>,
     /// The same of traces, where nobody knows of which CPU.
     unsure_of_all: HashMap<u32, i64>,
     /// The counters of processes that have not ended.
@@ -126,7 +126,7 @@ pub(crate) struct Counters {
     left_out: u64,
 }
 
-impl Counters {
+impl OpenCounters {
     /// A record of a trace says a value. What the counter was before, and up to when; an error: there are too many
     /// counters for one more.
     pub(crate) fn set(
@@ -142,7 +142,7 @@ impl Counters {
         let home = (trace, cpu);
         let unsure = [self.unsure.get(&home), self.unsure_of_all.get(&trace)];
         let is_unsure = unsure.into_iter().flatten().any(|&to| value.from < to);
-        let now = Open { value, home, gap: is_unsure.then_some(value.from) };
+        let now = OpenCounter { value, home, gap: is_unsure.then_some(value.from) };
         let is_full = self.open.len() >= COUNTERS_MAX;
         let before = match self.open.get_mut(&key) {
             Some(open) => Some(std::mem::replace(open, now)),
@@ -177,7 +177,7 @@ impl Counters {
                 self.unsure_of_all.entry(trace).and_modify(later).or_insert(to);
             }
         }
-        let of: Vec<Home> = match cpu {
+        let of: Vec<CounterHome> = match cpu {
             Some(_) => vec![(trace, None), (trace, cpu)],
             None => {
                 let all = self.homes.range((trace, None)..=(trace, Some(u32::MAX)));

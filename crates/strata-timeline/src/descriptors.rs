@@ -15,15 +15,15 @@ pub(crate) struct TableId(u32);
 
 /// What one was opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedFor {
     pub name: Name,
     /// Whether exec() closes it; `None`: the trace does not say.
     pub by_exec: Option<bool>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    known: BTreeMap<i32, Opened>,
+struct DescriptorTable {
+    known: BTreeMap<i32, OpenedFor>,
     /// Processes, or threads, that have it.
     users: u32,
 }
@@ -31,7 +31,7 @@ struct Table {
 /// All tables.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
-    tables: Vec<Table>,
+    tables: Vec<DescriptorTable>,
     free: Vec<u32>,
     kept: usize,
 }
@@ -43,7 +43,7 @@ impl Descriptors {
             Some(id) => id,
             None if self.tables.len() >= TABLES_MAX => return None,
             None => {
-                self.tables.push(Table::default());
+                self.tables.push(DescriptorTable::default());
                 u32::try_from(self.tables.len() - 1).ok()?
             }
         };
@@ -51,16 +51,16 @@ impl Descriptors {
         Some(TableId(id))
     }
 
-    fn table(&mut self, id: TableId) -> Option<&mut Table> {
+    fn table(&mut self, id: TableId) -> Option<&mut DescriptorTable> {
         self.tables.get_mut(usize::try_from(id.0).ok()?)
     }
 
-    pub(crate) fn get(&self, id: TableId, descriptor: i32) -> Option<Opened> {
+    pub(crate) fn get(&self, id: TableId, descriptor: i32) -> Option<OpenedFor> {
         let table = self.tables.get(usize::try_from(id.0).ok()?)?;
         table.known.get(&descriptor).copied()
     }
 
-    pub(crate) fn set(&mut self, id: TableId, descriptor: i32, opened: Opened) {
+    pub(crate) fn set(&mut self, id: TableId, descriptor: i32, opened: OpenedFor) {
         if descriptor < 0 || !opened.name.is_some() || self.kept >= DESCRIPTORS_MAX {
             return self.close(id, descriptor);
         }
@@ -76,7 +76,7 @@ impl Descriptors {
     }
 
     /// Those for which it is not true are closed.
-    pub(crate) fn retain(&mut self, id: TableId, keep: impl Fn(i32, &mut Opened) -> bool) {
+    pub(crate) fn retain(&mut self, id: TableId, keep: impl Fn(i32, &mut OpenedFor) -> bool) {
         let Some(table) = self.table(id) else { return };
         let before = table.known.len();
         table.known.retain(|&descriptor, opened| keep(descriptor, opened));

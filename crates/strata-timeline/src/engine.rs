@@ -6,19 +6,19 @@ mod hidden;
 mod requests;
 mod spans;
 
-use crate::before::Before;
+use crate::before::FactsBefore;
 use crate::calls::{CallId, CallKind};
-use crate::counters::Counters;
-use crate::fact::{Brief, Fact, More, Spot, Text};
+use crate::counters::OpenCounters;
+use crate::fact::{Brief, Fact, More, RecordText, Spot};
 use crate::files;
 use crate::hidden::{Given, Hidden, Switches};
 use crate::id::ThreadId;
-use crate::observer::{Call, Interrupt, Observer, Request, Run, Unpaired, UnpairedCall};
+use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, Unpaired, UnpairedCall};
 use crate::requests::{kind_of, Requests};
 use crate::spans::OpenSpans;
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::threads::{OpenCall, Thread, NEVER};
-use crate::world::{Told, World};
+use crate::world::{EndingRecord, World};
 
 /// CPUs of a machine that are told apart.
 const CPUS_MAX: usize = 1 << 13;
@@ -47,7 +47,7 @@ const SOFTIRQS: usize = 16;
 const TIMER_SOFTIRQS: [u8; 2] = [1, 8];
 
 #[derive(Debug, Default)]
-struct Cpu {
+struct CpuState {
     /// `None`: nobody knows.
     thread: Option<ThreadId>,
     /// Since when that is so.
@@ -62,19 +62,19 @@ struct Cpu {
     open: Vec<(Interrupt, i64, bool)>,
     /// The last request to a disk that was said to be done, and in how many interrupts in each other; until the innermost
     /// of these is over.
-    done: Option<(Request, usize)>,
+    done: Option<(DiskRequest, usize)>,
     /// Softirqs that are to be done, since when.
     raised: [Option<i64>; SOFTIRQS],
 }
 
 #[derive(Debug, Default)]
-struct Machine {
-    cpus: Vec<Cpu>,
+struct MachineCpus {
+    cpus: Vec<CpuState>,
     /// When records were discarded; a thread has the number of those that it is known behind.
     gaps: Vec<i64>,
 }
 
-impl Machine {
+impl MachineCpus {
     fn gap(&self) -> u32 {
         u32::try_from(self.gaps.len()).unwrap_or(u32::MAX)
     }
@@ -84,19 +84,19 @@ impl Machine {
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     pub world: World,
-    machines: Vec<Machine>,
+    machines: Vec<MachineCpus>,
     requests: Requests,
     spans: OpenSpans,
     /// By trace: how often records were discarded.
     span_gaps: Vec<u32>,
-    counters: Counters,
-    before: Before,
+    counters: OpenCounters,
+    before: FactsBefore,
 }
 
 impl Engine {
     /// Of so many machines.
     pub(crate) fn new(names: Vec<String>) -> Engine {
-        let machines = names.iter().map(|_| Machine::default()).collect();
+        let machines = names.iter().map(|_| MachineCpus::default()).collect();
         let mut world = World::default();
         world.hidden = Hidden::of(&vec![Switches::NotSaid; names.len()]);
         world.machines = names;
@@ -107,7 +107,7 @@ impl Engine {
     #[inline]
     pub(crate) fn apply<O: Observer>(&mut self, spot: Spot, fact: Fact<'_>, seen: &mut O) {
         let time = spot.time;
-        self.world.told = Told { machine: spot.machine, selected: spot.selected };
+        self.world.told = EndingRecord { machine: spot.machine, selected: spot.selected };
         match fact {
             // These are of another stream than that of the CPU, and say nothing of what runs.
             Fact::There { tid, process, parent, name } => {
@@ -241,7 +241,7 @@ impl Engine {
         &mut self,
         who: ThreadId,
         brief: Brief,
-        told: Told,
+        told: EndingRecord,
         time: i64,
         seen: &mut O,
     ) {
@@ -302,7 +302,7 @@ impl Engine {
         for machine in 0..self.machines.len() {
             let machine = u8::try_from(machine).unwrap_or(u8::MAX);
             let cpus = self.machines.get(usize::from(machine)).map_or(0, |of| of.cpus.len());
-            self.world.told = Told { machine, selected: false };
+            self.world.told = EndingRecord { machine, selected: false };
             for cpu in 0..cpus {
                 let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
                 let runs = self.has_at_end(machine, cpu, now);
@@ -445,11 +445,11 @@ impl Engine {
     }
 
     #[inline]
-    fn cpu(&mut self, machine: u8, cpu: u32) -> Option<&mut Cpu> {
+    fn cpu(&mut self, machine: u8, cpu: u32) -> Option<&mut CpuState> {
         let cpus = &mut self.machines.get_mut(usize::from(machine))?.cpus;
         let at = usize::try_from(cpu).ok().filter(|&at| at < CPUS_MAX)?;
         if cpus.len() <= at {
-            cpus.resize_with(at + 1, Cpu::default);
+            cpus.resize_with(at + 1, CpuState::default);
         }
         cpus.get_mut(at)
     }
@@ -555,7 +555,7 @@ impl Engine {
         cpu: u32,
         prev: i64,
         prev_state: Option<i64>,
-        name: Text<'_>,
+        name: RecordText<'_>,
         seen: &mut O,
     ) {
         let Some(prev) = self.thread(spot.machine, prev, seen) else {
@@ -597,7 +597,14 @@ impl Engine {
         }
     }
 
-    fn run<O: Observer>(&mut self, spot: Spot, cpu: u32, next: i64, name: Text<'_>, seen: &mut O) {
+    fn run<O: Observer>(
+        &mut self,
+        spot: Spot,
+        cpu: u32,
+        next: i64,
+        name: RecordText<'_>,
+        seen: &mut O,
+    ) {
         let mut id = self.thread(spot.machine, next, seen);
         let state = id.and_then(|id| self.world.threads.get(id)).map(|thread| thread.state);
         match state {
@@ -628,7 +635,7 @@ impl Engine {
         &mut self,
         spot: Spot,
         tid: i64,
-        name: Text<'_>,
+        name: RecordText<'_>,
         by: Option<ThreadId>,
         is_by_waker: bool,
         seen: &mut O,
@@ -823,7 +830,7 @@ impl Engine {
         parent: Option<ThreadId>,
         child: i64,
         process: Option<i64>,
-        name: Text<'_>,
+        name: RecordText<'_>,
         seen: &mut O,
     ) {
         let Some(child_id) = self.add_new(spot.machine, child, spot.time) else { return };
@@ -851,7 +858,7 @@ impl Engine {
         tid: i64,
         process: i64,
         parent: Option<i64>,
-        name: Text<'_>,
+        name: RecordText<'_>,
         seen: &mut O,
     ) {
         let Some(id) = self.thread(spot.machine, tid, seen) else { return };
@@ -891,7 +898,7 @@ impl Engine {
 
     /// Others may give a thread a name, which no record tells but that of the next switch.
     #[inline]
-    fn name_if_new(&mut self, id: ThreadId, name: Text<'_>) {
+    fn name_if_new(&mut self, id: ThreadId, name: RecordText<'_>) {
         let (Some(thread), Some(short)) = (self.world.threads.get_mut(id), name.short()) else {
             return;
         };
@@ -902,13 +909,13 @@ impl Engine {
     }
 
     #[inline]
-    fn name_if_wanted(&mut self, id: ThreadId, name: Text<'_>) {
+    fn name_if_wanted(&mut self, id: ThreadId, name: RecordText<'_>) {
         if self.world.threads.get(id).is_some_and(|thread| thread.wants_name) {
             self.name(id, name);
         }
     }
 
-    fn name(&mut self, id: ThreadId, name: Text<'_>) {
+    fn name(&mut self, id: ThreadId, name: RecordText<'_>) {
         let Some(name) = name.bytes().filter(|name| !name.is_empty()) else { return };
         let name = self.world.names.of(&name);
         if let Some(thread) = self.world.threads.get_mut(id) {

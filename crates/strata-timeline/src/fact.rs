@@ -10,7 +10,7 @@ use crate::state::Object;
 
 /// A text of a record that is looked at when it is wanted: most are not.
 #[derive(Clone, Copy)]
-pub(crate) enum Text<'a> {
+pub(crate) enum RecordText<'a> {
     None,
     Of(&'a Event<'a>, &'a FieldRef),
     /// Taken out of its record before.
@@ -19,9 +19,9 @@ pub(crate) enum Text<'a> {
     Is(&'a str),
 }
 
-impl<'a> Text<'a> {
-    pub(crate) fn new(event: &'a Event<'a>, field: Option<&'a FieldRef>) -> Text<'a> {
-        field.map_or(Text::None, |field| Text::Of(event, field))
+impl<'a> RecordText<'a> {
+    pub(crate) fn new(event: &'a Event<'a>, field: Option<&'a FieldRef>) -> RecordText<'a> {
+        field.map_or(RecordText::None, |field| RecordText::Of(event, field))
     }
 
     /// Its first bytes, to be compared.
@@ -32,28 +32,28 @@ impl<'a> Text<'a> {
             short
         };
         match self {
-            Text::None => None,
-            Text::Of(event, field) => match event.value(field)? {
+            RecordText::None => None,
+            RecordText::Of(event, field) => match event.value(field)? {
                 Value::Text(bytes) => Some(copy(bytes)),
                 _ => None,
             },
-            Text::Kept(bytes) => Some(copy(bytes)),
+            RecordText::Kept(bytes) => Some(copy(bytes)),
             #[cfg(test)]
-            Text::Is(text) => Some(copy(text.as_bytes())),
+            RecordText::Is(text) => Some(copy(text.as_bytes())),
         }
     }
 
     pub(crate) fn bytes(self) -> Option<Vec<u8>> {
         match self {
-            Text::None => None,
-            Text::Of(event, field) => match event.value(field)? {
+            RecordText::None => None,
+            RecordText::Of(event, field) => match event.value(field)? {
                 Value::Text(bytes) => Some(bytes.to_vec()),
                 Value::Wide(text) => Some(text.to_text().into_bytes()),
                 _ => None,
             },
-            Text::Kept(bytes) => Some(bytes.to_vec()),
+            RecordText::Kept(bytes) => Some(bytes.to_vec()),
             #[cfg(test)]
-            Text::Is(text) => Some(text.into()),
+            RecordText::Is(text) => Some(text.into()),
         }
     }
 }
@@ -117,7 +117,7 @@ pub(crate) enum More<'a> {
 pub(crate) struct Kept {
     path: Option<Vec<u8>>,
     numbers: [Option<i64>; PARTS],
-    address: Option<Address>,
+    address: Option<SocketAddress>,
 }
 
 impl Kept {
@@ -157,21 +157,21 @@ impl<'a> More<'a> {
         self.number(part).and_then(|number| i32::try_from(number).ok())
     }
 
-    pub(crate) fn path(self) -> Text<'a> {
+    pub(crate) fn path(self) -> RecordText<'a> {
         match self {
-            More::None => Text::None,
-            More::Of(event, fields) => Text::new(event, fields.path.as_ref()),
-            More::Kept(kept) => kept.path.as_deref().map_or(Text::None, Text::Kept),
+            More::None => RecordText::None,
+            More::Of(event, fields) => RecordText::new(event, fields.path.as_ref()),
+            More::Kept(kept) => kept.path.as_deref().map_or(RecordText::None, RecordText::Kept),
             #[cfg(test)]
-            More::Is(path, _) => Text::Is(path),
+            More::Is(path, _) => RecordText::Is(path),
         }
     }
 
     /// A socket's address.
-    pub(crate) fn address(self) -> Option<Address> {
+    pub(crate) fn address(self) -> Option<SocketAddress> {
         match self {
             More::Of(event, fields) if fields.has_address => {
-                let mut address = Address::default();
+                let mut address = SocketAddress::default();
                 event.visit(Scope::Payload, &mut address);
                 Some(address)
             }
@@ -183,7 +183,7 @@ impl<'a> More<'a> {
 
 /// A socket's address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct SocketAddress {
     pub family: u64,
     pub port: u64,
     pub bytes: Vec<u8>,
@@ -193,7 +193,7 @@ pub(crate) struct Address {
 
 const ADDRESS_MAX: usize = 128;
 
-impl Visit for Address {
+impl Visit for SocketAddress {
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
         if field.is_element() {
             if let (true, Ok(byte)) =
@@ -237,18 +237,18 @@ pub(crate) enum Fact<'a> {
         prev: i64,
         prev_state: Option<i64>,
         next: i64,
-        prev_name: Text<'a>,
-        next_name: Text<'a>,
+        prev_name: RecordText<'a>,
+        next_name: RecordText<'a>,
     },
     /// A thread is being woken, in the thread that does it.
     Waking {
         tid: i64,
-        name: Text<'a>,
+        name: RecordText<'a>,
     },
     /// It can run, wherever that is noticed.
     Wakeup {
         tid: i64,
-        name: Text<'a>,
+        name: RecordText<'a>,
     },
     /// A system call begins.
     Enter {
@@ -269,7 +269,7 @@ pub(crate) enum Fact<'a> {
     /// Memory was touched that is not there yet.
     Fault,
     /// By its number, with the name of who serves it.
-    InterruptEnter(i64, Text<'a>),
+    InterruptEnter(i64, RecordText<'a>),
     InterruptLeave,
     /// It is to be done.
     SoftirqRaise(i64),
@@ -277,42 +277,42 @@ pub(crate) enum Fact<'a> {
     SoftirqLeave,
     /// Something that a disk is to be asked for waits in its queue.
     Queue {
-        place: Place,
+        place: DiskPlace,
     },
     /// A disk is asked for something.
     Issue {
-        place: Place,
+        place: DiskPlace,
         /// As the kernel writes it, or LTTng's bits.
-        kind: Text<'a>,
+        kind: RecordText<'a>,
         bits: Option<i64>,
     },
     /// It has done so, or a part of it.
     Complete {
-        place: Place,
+        place: DiskPlace,
         error: Option<i64>,
     },
     /// A disk, or an interrupt, has this name.
     DeviceName {
         device: i64,
-        name: Text<'a>,
+        name: RecordText<'a>,
     },
     InterruptName {
         number: i64,
-        name: Text<'a>,
+        name: RecordText<'a>,
     },
     /// A descriptor that was open when recording began.
     Opened {
         process: i64,
         descriptor: i64,
         flags: Option<i64>,
-        path: Text<'a>,
+        path: RecordText<'a>,
     },
     /// There is a new thread.
     Fork {
         parent: Option<i64>,
         child: i64,
         process: Option<i64>,
-        name: Text<'a>,
+        name: RecordText<'a>,
     },
     /// A thread runs another program.
     Exec,
@@ -320,24 +320,24 @@ pub(crate) enum Fact<'a> {
     Program {
         tid: i64,
         process: i64,
-        name: Text<'a>,
+        name: RecordText<'a>,
     },
     /// A thread is about to end.
     Exit {
         tid: i64,
-        name: Text<'a>,
+        name: RecordText<'a>,
     },
     /// A thread that was there when recording began.
     There {
         tid: i64,
         process: i64,
         parent: Option<i64>,
-        name: Text<'a>,
+        name: RecordText<'a>,
     },
     /// A thread of a process has a new name.
     Named {
         tid: i64,
-        name: Text<'a>,
+        name: RecordText<'a>,
     },
     /// A span begins or ends.
     Span(SpanMark<'a>),
@@ -374,7 +374,7 @@ pub(crate) struct SpanMark<'a> {
 
 /// Where on a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct DiskPlace {
     pub device: i64,
     pub sector: i64,
     pub sectors: i64,

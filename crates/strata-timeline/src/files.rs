@@ -4,8 +4,8 @@
 //! all others only the number is known.
 
 use crate::calls::{is_closed_by_exec, CallId, CallKind};
-use crate::descriptors::Opened;
-use crate::fact::{Address, More, Part, Text};
+use crate::descriptors::OpenedFor;
+use crate::fact::{More, Part, RecordText, SocketAddress};
 use crate::id::ThreadId;
 use crate::names::{Name, NameKind};
 use crate::state::Object;
@@ -134,13 +134,15 @@ pub(crate) fn end(
     let made = i32::try_from(result).ok().filter(|&made| made >= 0);
     let by_exec = is_closed_by_exec(world.calls.name(open.call), open.flags);
     match (kind, made) {
-        (CallKind::Open, Some(made)) => world.open(who, made, Opened { name: open.path, by_exec }),
+        (CallKind::Open, Some(made)) => {
+            world.open(who, made, OpenedFor { name: open.path, by_exec })
+        }
         (CallKind::Make, Some(made)) => {
             let name = match world.calls.name(open.call).contains("accept") {
                 true => accepted(world, open.object, more.address()),
                 false => open.path,
             };
-            world.open(who, made, Opened { name, by_exec });
+            world.open(who, made, OpenedFor { name, by_exec });
         }
         (CallKind::Pair, Some(_)) => {
             let name = world.calls.name(open.call).trim_start_matches("compat_").to_owned();
@@ -150,7 +152,7 @@ pub(crate) fn end(
             };
             for part in [Part::First, Part::Second] {
                 if let Some(made) = more.descriptor(part) {
-                    world.open(who, made, Opened { name, by_exec });
+                    world.open(who, made, OpenedFor { name, by_exec });
                 }
             }
         }
@@ -166,7 +168,7 @@ pub(crate) fn end(
         (CallKind::Address, _) if result == 0 || result == -EINPROGRESS => {
             if let Some(number) = open.descriptor.filter(|_| open.path.is_some()) {
                 let by_exec = world.opened(who, number).and_then(|opened| opened.by_exec);
-                world.open(who, number, Opened { name: open.path, by_exec });
+                world.open(who, number, OpenedFor { name: open.path, by_exec });
             }
         }
         (CallKind::Unshare, Some(0)) => {
@@ -194,7 +196,7 @@ fn duplicate(world: &mut World, who: ThreadId, open: &OpenCall, made: i32, by_ex
     match open.object {
         // Onto itself: dup2() changes nothing.
         _ if open.descriptor == Some(made) => {}
-        Object::File(name) => world.open(who, made, Opened { name, by_exec }),
+        Object::File(name) => world.open(who, made, OpenedFor { name, by_exec }),
         _ => world.close(who, made),
     }
 }
@@ -243,7 +245,7 @@ pub(crate) fn there(
     who: ThreadId,
     descriptor: i64,
     flags: Option<i64>,
-    path: Text<'_>,
+    path: RecordText<'_>,
 ) {
     let Ok(descriptor) = i32::try_from(descriptor) else { return };
     let (Some(path), None) = (path.bytes(), world.file(who, descriptor)) else { return };
@@ -258,7 +260,7 @@ pub(crate) fn there(
     };
     let name = world.names.of_kind(kind, text);
     let by_exec = flags.map(|flags| flags & O_CLOEXEC != 0);
-    world.open(who, descriptor, Opened { name, by_exec });
+    world.open(who, descriptor, OpenedFor { name, by_exec });
 }
 
 /// A path, with that of the folder in which it begins, if that is known.
@@ -315,7 +317,7 @@ fn made(world: &mut World, call: CallId, more: More<'_>) -> Name {
 }
 
 /// `127.0.0.1:80`, `[::1]:80`, a path; none if the record does not say.
-fn text_of(address: &Address, with_port: bool) -> Option<String> {
+fn text_of(address: &SocketAddress, with_port: bool) -> Option<String> {
     let port = address.port;
     let bytes = address.bytes.as_slice();
     match address.family {
@@ -356,14 +358,14 @@ fn protocol(world: &World, object: Object) -> String {
 }
 
 /// Of a socket that gets an address: its own, or that of the other side.
-fn socket_name(world: &mut World, object: Object, address: Option<Address>) -> Name {
+fn socket_name(world: &mut World, object: Object, address: Option<SocketAddress>) -> Name {
     let Some(text) = address.and_then(|address| text_of(&address, true)) else { return Name::NONE };
     let text = format!("{} {text}", protocol(world, object));
     world.names.of_kind(NameKind::Socket, text.as_bytes())
 }
 
 /// A socket that was bound to port 0 has one that the kernel has chosen.
-fn asked(world: &mut World, who: ThreadId, open: &OpenCall, address: Option<Address>) {
+fn asked(world: &mut World, who: ThreadId, open: &OpenCall, address: Option<SocketAddress>) {
     let (Some(number), Object::File(name)) = (open.descriptor, open.object) else { return };
     if world.names.kind(name) != NameKind::Socket || !world.names.text(name).ends_with(":0") {
         return;
@@ -371,12 +373,12 @@ fn asked(world: &mut World, who: ThreadId, open: &OpenCall, address: Option<Addr
     let name = socket_name(world, open.object, address);
     let by_exec = world.opened(who, number).and_then(|opened| opened.by_exec);
     if name.is_some() {
-        world.open(who, number, Opened { name, by_exec });
+        world.open(who, number, OpenedFor { name, by_exec });
     }
 }
 
 /// Connections to one address are told apart by who has made them, not by his port, which is any.
-fn accepted(world: &mut World, from: Object, peer: Option<Address>) -> Name {
+fn accepted(world: &mut World, from: Object, peer: Option<SocketAddress>) -> Name {
     let listens = match from {
         Object::File(name) => world.names.text(name),
         _ => "socket".to_owned(),

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 
 use strata_ctf::read::Reader;
 
-use crate::before::Before;
+use crate::before::FactsBefore;
 use crate::calls::{kind, CallKind};
 use crate::engine::Engine;
-use crate::fact::{Fact, More, Spot, Text};
+use crate::fact::{Fact, More, RecordText, Spot};
 use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::source::Sources;
 use crate::spans::Home;
 use crate::state::Object;
-use crate::steps::{Opened, Step, What};
+use crate::steps::{OpenDescriptor, Step, StepKind};
 use crate::threads::OpenCall;
 
 const EBADF: i64 = 9;
@@ -56,12 +56,12 @@ impl Follower {
     /// each.
     pub fn begin(&mut self, first: &[(usize, Option<i64>, Step)]) {
         let machine = |trace| self.machines.get(trace).copied().unwrap_or(u8::MAX);
-        let before = Before::new(machine, first);
+        let before = FactsBefore::new(machine, first);
         let all = before.there();
         self.engine.begin_with(before);
         for (trace, _, step) in first {
             // Of those that begin later, their begin tells.
-            if let What::There { .. } = step.0 {
+            if let StepKind::There { .. } = step.0 {
                 self.follow(*trace, None, step);
             }
         }
@@ -89,34 +89,34 @@ impl Follower {
         let calls = &mut self.engine.world.calls;
         let fact = match &step.0 {
             // Whose descriptors have changed is not known.
-            What::Enter { .. } | What::Leave { .. } | What::Exec if tid.is_none() => {
+            StepKind::Enter { .. } | StepKind::Leave { .. } | StepKind::Exec if tid.is_none() => {
                 return self.engine.world.forget_descriptors();
             }
-            What::Enter { call, object, more } => {
+            StepKind::Enter { call, object, more } => {
                 let Some(call) = calls.of(call) else { return };
                 Fact::Enter { call, object: *object, more: More::Kept(more) }
             }
-            What::Leave { call, result, more } => {
+            StepKind::Leave { call, result, more } => {
                 let Some(call) = calls.of(call) else { return };
                 Fact::Leave { call, result: *result, more: More::Kept(more) }
             }
-            What::Opened { process, opened: Opened { descriptor, flags, path } } => {
+            StepKind::Opened { process, opened: OpenDescriptor { descriptor, flags, path } } => {
                 let (process, descriptor, flags) = (*process, *descriptor, *flags);
-                Fact::Opened { process, descriptor, flags, path: Text::Kept(path) }
+                Fact::Opened { process, descriptor, flags, path: RecordText::Kept(path) }
             }
-            What::Fork { parent, child, process } => {
+            StepKind::Fork { parent, child, process } => {
                 let (parent, child, process) = (*parent, *child, *process);
-                Fact::Fork { parent, child, process, name: Text::None }
+                Fact::Fork { parent, child, process, name: RecordText::None }
             }
-            What::There { tid, process, parent } => {
+            StepKind::There { tid, process, parent } => {
                 let (tid, process, parent) = (*tid, *process, *parent);
-                Fact::There { tid, process, parent, name: Text::None }
+                Fact::There { tid, process, parent, name: RecordText::None }
             }
-            What::Exec => Fact::Exec,
-            What::Exit { tid } => Fact::Exit { tid: *tid, name: Text::None },
+            StepKind::Exec => Fact::Exec,
+            StepKind::Exit { tid } => Fact::Exit { tid: *tid, name: RecordText::None },
         };
         let ends = match &step.0 {
-            What::Enter { call, .. } => tid.filter(|_| call.contains("exit_group")),
+            StepKind::Enter { call, .. } => tid.filter(|_| call.contains("exit_group")),
             _ => None,
         };
         self.engine.apply(spot, fact, &mut Nobody);
@@ -128,7 +128,7 @@ impl Follower {
 
     /// What a call gives was there already, or what it is about is not: others are not recorded.
     fn disagrees(&self, machine: u8, tid: Option<i64>, step: &Step) -> Option<ThreadId> {
-        let What::Leave { call, result: Some(result), .. } = &step.0 else { return None };
+        let StepKind::Leave { call, result: Some(result), .. } = &step.0 else { return None };
         let world = &self.engine.world;
         let who = world.threads.find(machine, tid?)?;
         let thread = world.threads.get(who)?;

@@ -45,12 +45,12 @@ pub struct Unfollowed {
     /// When \[ns since 1970\].
     pub from: i64,
     /// Who has it at the next switch; `None`: no thread has such a number.
-    pub next: Option<Found>,
+    pub next: Option<FoundOnCpu>,
 }
 
 /// Who was found on a CPU that it was not given in any record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundOnCpu {
     /// The thread; [`ThreadId::IDLE`] too.
     pub thread: ThreadId,
     /// Up to when what it did is known, if it was known before; else as `time` \[ns since 1970\].
@@ -65,7 +65,7 @@ pub(crate) struct Given {
     pub thread: ThreadId,
     pub from: i64,
     /// Of whom else that CPU's first record is that is not its own.
-    pub found: Option<Found>,
+    pub found: Option<FoundOnCpu>,
     /// By the number of the trace that has the switch.
     pub trace: u32,
 }

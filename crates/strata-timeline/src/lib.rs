@@ -67,15 +67,17 @@ pub use binding::{is_descriptor, is_path};
 pub use calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
 pub use counters::{CounterNumber, CounterPlace, CounterRoles, CounterValue, COUNTERS_MAX};
 pub use follow::Follower;
-pub use hidden::{Found, HiddenThread, Switches, Unfollowed};
+pub use hidden::{FoundOnCpu, HiddenThread, Switches, Unfollowed};
 pub use id::ThreadId;
 pub use names::{Name, NameKind, Names, NAMES_MAX, NAME_BYTES_MAX};
-pub use observer::{Call, Interrupt, Observer, Request, RequestKind, Run, Unpaired, UnpairedCall};
-pub use source::{architecture, descriptor_calls, is_kernel, Source, Sources};
+pub use observer::{
+    Call, DiskRequest, Interrupt, Observer, RequestKind, Run, Unpaired, UnpairedCall,
+};
+pub use source::{architecture, descriptor_calls, is_kernel, Sources, StreamSource};
 pub use spans::{check_of, Alone, AloneSpan, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent};
 pub use spelling::{begins_of, kernel_name, CallEnd, NumberedEnd, Whose};
 pub use state::{Interval, Object, Reason, Sleep, State, Waker};
 pub use steps::{has_dump, Step, StepPlan, Steps};
 pub use threads::{Thread, Threads, THREADS_MAX};
 pub use timeline::Timeline;
-pub use world::{Told, World};
+pub use world::{EndingRecord, World};

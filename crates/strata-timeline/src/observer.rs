@@ -120,7 +120,7 @@ pub enum RequestKind {
 
 /// A request to a disk that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct DiskRequest {
     /// Which disk, as the kernel numbers it.
     pub device: u32,
     /// Where on it, in sectors of 512 bytes; of what is about no place, as the kernel has it.
@@ -200,10 +200,10 @@ pub trait Observer {
     fn unfollowed(&mut self, _world: &World, _of: &Unfollowed) {}
 
     /// A request to a disk is done.
-    fn request(&mut self, _world: &World, _request: &Request) {}
+    fn request(&mut self, _world: &World, _request: &DiskRequest) {}
 
     /// A thread's wait that was told last was ended in the interrupt that has just said that this request is done.
-    fn waited_for(&mut self, _world: &World, _thread: ThreadId, _: &Interval, _: &Request) {}
+    fn waited_for(&mut self, _world: &World, _thread: ThreadId, _: &Interval, _: &DiskRequest) {}
 
     /// A span.
     fn span(&mut self, _world: &World, _span: &Span) {}
@@ -290,12 +290,12 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.unfollowed(world, of);
     }
 
-    fn request(&mut self, world: &World, request: &Request) {
+    fn request(&mut self, world: &World, request: &DiskRequest) {
         self.0.request(world, request);
         self.1.request(world, request);
     }
 
-    fn waited_for(&mut self, world: &World, thread: ThreadId, wait: &Interval, of: &Request) {
+    fn waited_for(&mut self, world: &World, thread: ThreadId, wait: &Interval, of: &DiskRequest) {
         self.0.waited_for(world, thread, wait, of);
         self.1.waited_for(world, thread, wait, of);
     }

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::fact::Place;
+use crate::fact::DiskPlace;
 use crate::id::ThreadId;
-use crate::observer::{Request, RequestKind};
+use crate::observer::{DiskRequest, RequestKind};
 
 /// Requests that have begun; a disk has some thousands at most.
 const OPEN_MAX: usize = 1 << 16;
 const SECTOR_BYTES: u64 = 512;
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenRequest {
     kind: RequestKind,
     thread: Option<ThreadId>,
     queued: Option<i64>,
@@ -24,15 +24,15 @@ struct Open {
 }
 
 /// Machine, disk and first sector that is not done.
-type Key = (u8, i64, i64);
+type RequestKey = (u8, i64, i64);
 
 /// Those that are not done.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// Those that have begun.
-    open: HashMap<Key, Open>,
+    open: HashMap<RequestKey, OpenRequest>,
     /// Those that wait to be begun: since when, and how many sectors.
-    queued: HashMap<Key, (i64, i64)>,
+    queued: HashMap<RequestKey, (i64, i64)>,
 }
 
 /// LTTng's bits.
@@ -61,7 +61,7 @@ pub(crate) fn kind_of(text: Option<[u8; 16]>, bits: Option<i64>) -> RequestKind 
 
 impl Requests {
     /// It waits in the queue of its disk.
-    pub(crate) fn queue(&mut self, (machine, place): (u8, Place), time: i64) {
+    pub(crate) fn queue(&mut self, (machine, place): (u8, DiskPlace), time: i64) {
         // Some become parts of others, and never begin.
         if self.queued.len() >= OPEN_MAX {
             self.queued.clear();
@@ -71,7 +71,7 @@ impl Requests {
 
     pub(crate) fn begin(
         &mut self,
-        (machine, place): (u8, Place),
+        (machine, place): (u8, DiskPlace),
         kind: RequestKind,
         thread: Option<ThreadId>,
         (begin, selected): (i64, bool),
@@ -79,13 +79,15 @@ impl Requests {
         let key = (machine, place.device, place.sector);
         let queued = self.queued.remove(&key);
         if self.open.len() < OPEN_MAX || self.open.contains_key(&key) {
-            let Place { sector, sectors, .. } = place;
+            let DiskPlace { sector, sectors, .. } = place;
             // What was joined with another one meanwhile is not what was put there.
             let queued = queued.filter(|&(time, whole)| whole == sectors && time <= begin);
             let queued = queued.map(|(time, _)| time);
             let done = 0;
-            self.open
-                .insert(key, Open { kind, thread, queued, begin, sector, sectors, done, selected });
+            self.open.insert(
+                key,
+                OpenRequest { kind, thread, queued, begin, sector, sectors, done, selected },
+            );
         }
     }
 
@@ -93,11 +95,11 @@ impl Requests {
     pub(crate) fn end(
         &mut self,
         machine: u8,
-        place: Place,
+        place: DiskPlace,
         error: i64,
         end: i64,
         selected: bool,
-    ) -> Option<Request> {
+    ) -> Option<DiskRequest> {
         let mut open = self.open.remove(&(machine, place.device, place.sector))?;
         let done = open.done.saturating_add(place.sectors.max(0));
         if done < open.sectors && place.sectors > 0 && error == 0 {
@@ -107,7 +109,7 @@ impl Requests {
             self.open.insert((machine, place.device, next), open);
             return None;
         }
-        Some(Request {
+        Some(DiskRequest {
             device: u32::try_from(place.device).ok()?,
             sector: open.sector as u64,
             kind: open.kind,
@@ -132,8 +134,8 @@ impl Requests {
 mod tests {
     use super::*;
 
-    fn at(sector: i64, sectors: i64) -> Place {
-        Place { device: 254 << 20, sector, sectors }
+    fn at(sector: i64, sectors: i64) -> DiskPlace {
+        DiskPlace { device: 254 << 20, sector, sectors }
     }
 
     #[test]
@@ -189,9 +191,9 @@ mod tests {
     #[test]
     fn malicious_requests_overflow_nothing_and_are_not_kept_beyond_the_limit() {
         let mut requests = Requests::default();
-        let far = Place { device: -1, sector: i64::MAX, sectors: i64::MAX };
+        let far = DiskPlace { device: -1, sector: i64::MAX, sectors: i64::MAX };
         requests.begin((0, far), RequestKind::Write, None, (50, false));
-        let part = Place { sectors: i64::MAX - 1, ..far };
+        let part = DiskPlace { sectors: i64::MAX - 1, ..far };
         assert_eq!(requests.end(0, part, 0, 40, false), None);
         // No disk has such a number.
         assert_eq!(requests.end(0, far, 0, 40, false), None);
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn time_in_the_queue_is_that_of_the_request_that_was_put_there() {
         let mut requests = Requests::default();
-        let queued = |requests: &mut Requests, machine, place: Place, end| {
+        let queued = |requests: &mut Requests, machine, place: DiskPlace, end| {
             requests.begin((machine, place), RequestKind::Read, None, (20, false));
             let done = requests.end(machine, place, 0, end, false).unwrap();
             (done.queued, done.sector, done.begin, done.end)

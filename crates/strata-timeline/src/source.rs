@@ -17,7 +17,7 @@ const EVENTS_MAX: usize = 1 << 10;
 
 /// A stream's trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct StreamSource {
     /// By the order in which the names of machines appear in the traces.
     pub machine: u8,
     /// A kernel's records are in it.
@@ -32,8 +32,8 @@ pub struct Source {
     pub architecture: Option<Architecture>,
 }
 
-impl Source {
-    fn new(schema: &Schema, machine: u8) -> Source {
+impl StreamSource {
+    fn new(schema: &Schema, machine: u8) -> StreamSource {
         let number = |name| match schema.environment(name) {
             Some(&EnvValue::Integer(number)) => Some(number),
             _ => None,
@@ -41,7 +41,7 @@ impl Source {
         let vpid = number("vpid");
         // Strata's own: by this one the kernel's records know it.
         let process = vpid.and_then(|_| number("pid")).or(vpid);
-        Source {
+        StreamSource {
             machine,
             is_kernel: is_kernel(schema),
             process,
@@ -75,22 +75,22 @@ pub struct Sources {
     /// Of machines, whether all their switches are recorded.
     pub switches: Vec<Switches>,
     /// By [`strata_ctf::read::Stream::index`].
-    pub streams: Vec<Source>,
+    pub streams: Vec<StreamSource>,
 }
 
 impl Sources {
     /// Of all traces of a reader.
     #[must_use]
     pub fn new(reader: &Reader) -> Sources {
-        let mut machines: Vec<Machine<'_>> = Vec::new();
+        let mut machines: Vec<MachineIdentity<'_>> = Vec::new();
         for trace in reader.traces() {
-            let machine = Machine::new(trace.schema());
+            let machine = MachineIdentity::new(trace.schema());
             if machines.len() < MACHINES_MAX && !machines.contains(&machine) {
                 machines.push(machine);
             }
         }
         let number = |schema: &Schema| {
-            let of = Machine::new(schema);
+            let of = MachineIdentity::new(schema);
             let at = machines.iter().position(|known| *known == of);
             at.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX)
         };
@@ -106,11 +106,11 @@ impl Sources {
         let switches = switches.collect();
         let streams = reader.streams().iter().map(|stream| {
             let schema = stream.trace().schema();
-            Source::new(schema, number(schema))
+            StreamSource::new(schema, number(schema))
         });
         let streams = streams.collect();
         // A host keeps its name, whichever trace comes first.
-        let name = |(at, machine): (usize, &Machine<'_>)| {
+        let name = |(at, machine): (usize, &MachineIdentity<'_>)| {
             let others = machines.iter().enumerate().filter(|(_, it)| it.name == machine.name);
             let before = others.filter(|(other, it)| {
                 machine.clock.is_some() && (it.clock.is_none() || *other < at)
@@ -127,16 +127,16 @@ impl Sources {
 
 /// What a machine is known by: its name, and of a guest its clock, since guests are often called alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Machine<'s> {
+struct MachineIdentity<'s> {
     name: &'s str,
     clock: Option<Uuid>,
 }
 
-impl<'s> Machine<'s> {
-    fn new(schema: &'s Schema) -> Machine<'s> {
+impl<'s> MachineIdentity<'s> {
+    fn new(schema: &'s Schema) -> MachineIdentity<'s> {
         let is_guest = schema.environment("clock_uncertainty").is_some();
         let clock = schema.clocks.first().filter(|_| is_guest);
-        Machine {
+        MachineIdentity {
             name: text(schema, "hostname").unwrap_or_default(),
             clock: clock.map(|clock| clock.uuid.unwrap_or(Uuid([0; 16]))),
         }
@@ -208,7 +208,7 @@ mod tests {
         let source = |environment: &[(&str, i64)]| {
             let all: Vec<(&str, EnvValue)> =
                 environment.iter().map(|&(name, number)| (name, number.into())).collect();
-            Source::new(&schema(&all), 0)
+            StreamSource::new(&schema(&all), 0)
         };
         let here = source(&[("vpid", 40), ("pid", 40)]);
         assert_eq!((here.process, here.thread(Some(41))), (Some(40), (Some(41), None)));
@@ -224,7 +224,7 @@ mod tests {
     fn source_of_a_process_trace_has_its_number_and_name() {
         let environment =
             [("domain", "ust".into()), ("vpid", 42.into()), ("procname", "demo".into())];
-        let source = Source::new(&schema(&environment), 3);
+        let source = StreamSource::new(&schema(&environment), 3);
         assert_eq!((source.machine, source.process), (3, Some(42)));
         assert_eq!(source.process_name.as_deref(), Some("demo"));
         assert!(!source.is_kernel);
@@ -285,12 +285,12 @@ mod tests {
     #[test]
     fn numbers_and_names_of_another_kind_say_nothing() {
         let wrong = [("vpid", "5".into()), ("pid", "6".into()), ("procname", 7.into())];
-        let source = Source::new(&schema(&wrong), 0);
+        let source = StreamSource::new(&schema(&wrong), 0);
         let said = (source.process, source.inner_process, source.process_name.clone());
         assert_eq!(said, (None, None, None));
         // The kernel's number alone is no process'.
-        assert_eq!(Source::new(&schema(&[("pid", 6.into())]), 0).process, None);
-        let empty = Source::new(&schema(&[("procname", "".into())]), 0);
+        assert_eq!(StreamSource::new(&schema(&[("pid", 6.into())]), 0).process, None);
+        let empty = StreamSource::new(&schema(&[("procname", "".into())]), 0);
         assert_eq!(empty.process_name, None);
     }
 }

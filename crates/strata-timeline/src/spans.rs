@@ -281,7 +281,7 @@ pub(crate) struct Home {
 
 /// Where those are looked for that are on no thread's stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum SpanPlace {
     Key(u32, SpanKey),
     /// A thread by the number that only its process knows it by.
     Thread(Home, i64),
@@ -291,7 +291,7 @@ enum Place {
 /// What is open and on no thread's stack.
 #[derive(Debug, Default)]
 pub(crate) struct OpenSpans {
-    open: HashMap<Place, Vec<OpenSpan>>,
+    open: HashMap<SpanPlace, Vec<OpenSpan>>,
     count: usize,
 }
 
@@ -303,7 +303,7 @@ impl OpenSpans {
         span: OpenSpan,
         alone: &mut dyn FnMut(AloneSpan),
     ) {
-        let place = Place::Key(span.pair, key.keep());
+        let place = SpanPlace::Key(span.pair, key.keep());
         if let Some(before) = self.take(&place, |open| open.home == span.home) {
             alone(before.alone(Alone::Again));
         }
@@ -318,15 +318,15 @@ impl OpenSpans {
         span: OpenSpan,
         alone: &mut dyn FnMut(AloneSpan),
     ) {
-        self.push(Place::Thread(home, number), span, alone);
+        self.push(SpanPlace::Thread(home, number), span, alone);
     }
 
     /// Begin one of any thread of a process.
     pub(crate) fn begin_process(&mut self, span: OpenSpan, alone: &mut dyn FnMut(AloneSpan)) {
-        self.push(Place::Process(span.home), span, alone);
+        self.push(SpanPlace::Process(span.home), span, alone);
     }
 
-    fn push(&mut self, place: Place, span: OpenSpan, alone: &mut dyn FnMut(AloneSpan)) {
+    fn push(&mut self, place: SpanPlace, span: OpenSpan, alone: &mut dyn FnMut(AloneSpan)) {
         if self.count >= OPEN_MAX {
             return alone(span.alone(Alone::TooMany));
         }
@@ -342,7 +342,7 @@ impl OpenSpans {
         home: Home,
     ) -> Option<(OpenSpan, SpanKey)> {
         let key = key.keep();
-        let place = Place::Key(pair, key.clone());
+        let place = SpanPlace::Key(pair, key.clone());
         let found = self.take(&place, |open| open.home == home);
         Some((found.or_else(|| self.take(&place, |_| true))?, key))
     }
@@ -355,7 +355,7 @@ impl OpenSpans {
         (pair, address): (u32, Option<u64>),
         alone: &mut dyn FnMut(AloneSpan),
     ) -> Option<OpenSpan> {
-        let place = Place::Thread(home, number);
+        let place = SpanPlace::Thread(home, number);
         let stack = self.open.get_mut(&place)?;
         let before = stack.len();
         let found = end(stack, (pair, address), alone);
@@ -373,13 +373,13 @@ impl OpenSpans {
         pair: u32,
         cpu: Option<u32>,
     ) -> Option<OpenSpan> {
-        let place = Place::Process(home);
+        let place = SpanPlace::Process(home);
         let near = self.take(&place, |open| open.pair == pair && open.cpu == cpu);
         near.or_else(|| self.take(&place, |open| open.pair == pair))
     }
 
     /// The latest that is wanted, and no longer open.
-    fn take(&mut self, place: &Place, wanted: impl Fn(&OpenSpan) -> bool) -> Option<OpenSpan> {
+    fn take(&mut self, place: &SpanPlace, wanted: impl Fn(&OpenSpan) -> bool) -> Option<OpenSpan> {
         let open = self.open.get_mut(place)?;
         let at = open.iter().rposition(wanted)?;
         let span = open.remove(at);

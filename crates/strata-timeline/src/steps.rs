@@ -6,7 +6,7 @@ use strata_ctf::environment::DescriptorCalls;
 use strata_ctf::read::{Event, EventClass, Trace};
 use strata_model::schema::Schema;
 
-use crate::binding::{Binding, Numbers};
+use crate::binding::{Binding, NumberedCalls};
 use crate::calls::Calls;
 use crate::counters::CounterRoles;
 use crate::fact::{Fact, Kept, More};
@@ -30,13 +30,13 @@ pub fn has_dump(schema: &Schema) -> bool {
 
 /// What a record does to descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step(pub(crate) What);
+pub struct Step(pub(crate) StepKind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum StepKind {
     Enter { call: Box<str>, object: Object, more: Box<Kept> },
     Leave { call: Box<str>, result: Option<i64>, more: Box<Kept> },
-    Opened { process: i64, opened: Opened },
+    Opened { process: i64, opened: OpenDescriptor },
     Fork { parent: Option<i64>, child: i64, process: Option<i64> },
     There { tid: i64, process: i64, parent: Option<i64> },
     Exec,
@@ -45,7 +45,7 @@ pub(crate) enum What {
 
 /// One that was open when recording began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Opened {
+pub(crate) struct OpenDescriptor {
     pub descriptor: i64,
     pub flags: Option<i64>,
     pub path: Vec<u8>,
@@ -60,7 +60,7 @@ pub struct StepPlan(Binding);
 pub struct Steps {
     calls: Calls,
     names: Names,
-    numbers: Numbers,
+    numbers: NumberedCalls,
     /// By trace: whether descriptors can be known in it.
     known: HashMap<usize, bool>,
 }
@@ -99,19 +99,19 @@ impl Steps {
         Some(Step(match fact {
             Fact::Enter { call, object, more } => {
                 let call = self.calls.name(call).into();
-                What::Enter { call, object, more: kept(more) }
+                StepKind::Enter { call, object, more: kept(more) }
             }
             Fact::Leave { call, result, more } => {
-                What::Leave { call: self.calls.name(call).into(), result, more: kept(more) }
+                StepKind::Leave { call: self.calls.name(call).into(), result, more: kept(more) }
             }
             Fact::Opened { process, descriptor, flags, path } => {
                 let path = path.bytes()?;
-                What::Opened { process, opened: Opened { descriptor, flags, path } }
+                StepKind::Opened { process, opened: OpenDescriptor { descriptor, flags, path } }
             }
-            Fact::Fork { parent, child, process, .. } => What::Fork { parent, child, process },
-            Fact::There { tid, process, parent, .. } => What::There { tid, process, parent },
-            Fact::Exec => What::Exec,
-            Fact::Exit { tid, .. } => What::Exit { tid },
+            Fact::Fork { parent, child, process, .. } => StepKind::Fork { parent, child, process },
+            Fact::There { tid, process, parent, .. } => StepKind::There { tid, process, parent },
+            Fact::Exec => StepKind::Exec,
+            Fact::Exit { tid, .. } => StepKind::Exit { tid },
             _ => return None,
         }))
     }

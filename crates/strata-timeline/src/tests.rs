@@ -6,10 +6,10 @@ mod hidden;
 mod requests;
 
 use crate::engine::Engine;
-use crate::fact::{Fact, More, Part, Place, SpanMark, Spot, Text};
+use crate::fact::{DiskPlace, Fact, More, Part, RecordText, SpanMark, Spot};
 use crate::hidden::Unfollowed;
 use crate::id::ThreadId;
-use crate::observer::{Call, Interrupt, Observer, Request, Run, UnpairedCall};
+use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, UnpairedCall};
 use crate::spans::{AloneSpan, Home, KeyRef, Paired, Span, Spent};
 use crate::state::{Interval, Object, State, Waker};
 use crate::world::World;
@@ -109,13 +109,13 @@ impl Observer for Told {
         self.unfollowed.push(*of);
     }
 
-    fn request(&mut self, world: &World, request: &Request) {
+    fn request(&mut self, world: &World, request: &DiskRequest) {
         let disk = world.disk_name(0, request.device);
-        let Request { kind, bytes, begin, end, .. } = request;
+        let DiskRequest { kind, bytes, begin, end, .. } = request;
         self.lines.push(format!("{disk}: {kind:?} {bytes} {begin}..{end}"));
     }
 
-    fn waited_for(&mut self, world: &World, id: ThreadId, interval: &Interval, of: &Request) {
+    fn waited_for(&mut self, world: &World, id: ThreadId, interval: &Interval, of: &DiskRequest) {
         assert_eq!(self.intervals.last(), Some(&(id, *interval)));
         self.lines.push(format!("{}: for {}", tid(world, id), of.sector));
     }
@@ -205,7 +205,7 @@ impl Machine {
     }
 
     fn switch(&mut self, time: i64, cpu: u32, prev: i64, state: i64, next: i64) -> &mut Machine {
-        let (prev_name, next_name) = (Text::None, Text::None);
+        let (prev_name, next_name) = (RecordText::None, RecordText::None);
         let fact = Fact::Switch { prev, prev_state: Some(state), next, prev_name, next_name };
         self.tell(time, cpu, prev, fact)
     }
@@ -252,16 +252,16 @@ impl Machine {
     }
 
     fn waking(&mut self, time: i64, cpu: u32, by: i64, tid: i64) -> &mut Machine {
-        self.tell(time, cpu, by, Fact::Waking { tid, name: Text::None })
+        self.tell(time, cpu, by, Fact::Waking { tid, name: RecordText::None })
     }
 
     fn wakeup(&mut self, time: i64, cpu: u32, by: i64, tid: i64) -> &mut Machine {
-        self.tell(time, cpu, by, Fact::Wakeup { tid, name: Text::None })
+        self.tell(time, cpu, by, Fact::Wakeup { tid, name: RecordText::None })
     }
 
     fn fork(&mut self, time: i64, by: i64, child: i64, process: i64) -> &mut Machine {
         let (parent, process) = (Some(by), Some(process));
-        self.tell(time, 0, by, Fact::Fork { parent, child, process, name: Text::Is("child") })
+        self.tell(time, 0, by, Fact::Fork { parent, child, process, name: RecordText::Is("child") })
     }
 
     fn finish(&mut self) -> &Told {
@@ -325,7 +325,7 @@ fn waker_is_a_thread_if_it_was_in_a_call_and_an_interrupt_if_it_was_not() {
 fn waker_in_an_interrupt_that_is_recorded_is_that_interrupt() {
     let mut machine = Machine::new();
     machine.enter(10, 0, 5, "read", Object::Descriptor(3)).switch(20, 0, 5, 2, 9);
-    machine.tell(30, 0, 9, Fact::InterruptEnter(36, Text::Is("disk"))).waking(31, 0, 9, 5);
+    machine.tell(30, 0, 9, Fact::InterruptEnter(36, RecordText::Is("disk"))).waking(31, 0, 9, 5);
     machine.tell(32, 0, 9, Fact::InterruptLeave).switch(40, 0, 9, 0, 5).switch(50, 0, 5, S, 9);
     machine.tell(60, 0, 9, Fact::SoftirqEnter(8)).waking(61, 0, 9, 5);
     let told = machine.finish();
@@ -384,7 +384,7 @@ fn late_attach_has_no_begin_and_a_child_returns_from_no_call() {
 #[test]
 fn number_that_is_given_again_is_another_thread() {
     let mut machine = Machine::new();
-    machine.fork(10, 5, 6, 6).tell(20, 1, 6, Fact::Exit { tid: 6, name: Text::Is("old") });
+    machine.fork(10, 5, 6, 6).tell(20, 1, 6, Fact::Exit { tid: 6, name: RecordText::Is("old") });
     machine.switch(30, 1, 6, 32, 0).fork(40, 5, 6, 6).tell(50, 1, 6, Fact::Fault);
     let world = &machine.engine.world;
     let of_6: Vec<_> = world.threads.iter().filter(|(_, thread)| thread.tid == 6).collect();
@@ -470,7 +470,7 @@ fn processes_share_descriptors_only_if_they_were_made_so() {
     machine.enter_with(time, 1, 6, ("unshare", Object::None), &[(Part::Flags, 0x400)]);
     machine.leave(time + 1, 1, 6, "unshare", 0).call("close", 3, &[], 0);
     assert_eq!(of(&machine), ["4:file", "3:file 4:file", "4:file", "3:file", ""]);
-    machine.tell(time + 9, 1, 6, Fact::Exit { tid: 6, name: Text::None });
+    machine.tell(time + 9, 1, 6, Fact::Exit { tid: 6, name: RecordText::None });
     machine.switch(time + 10, 1, 6, 32, 0).call("open", -1, &[CLOEXEC], 3);
     assert_eq!(of(&machine), ["3:file 4:file", "", "3:file 4:file", "3:file", ""]);
 }
@@ -542,11 +542,11 @@ fn cpus_ran_somebody_nobody_or_what_the_trace_does_not_say() {
 #[test]
 fn interrupts_are_told_with_whom_they_interrupt_and_how_late_they_are() {
     let mut machine = Machine::new();
-    machine.switch(10, 0, 0, 0, 5).tell(20, 0, 5, Fact::InterruptEnter(36, Text::Is("disk")));
+    machine.switch(10, 0, 0, 0, 5).tell(20, 0, 5, Fact::InterruptEnter(36, RecordText::Is("disk")));
     machine.tell(22, 0, 5, Fact::SoftirqRaise(4)).tell(23, 0, 5, Fact::SoftirqRaise(4));
     machine.tell(25, 0, 5, Fact::InterruptLeave).tell(30, 0, 5, Fact::SoftirqEnter(4));
-    let place = Place { device: 254 << 20, sector: 8, sectors: 2 };
-    machine.tell(5, 1, 9, Fact::Issue { place, kind: Text::Is("R"), bits: None });
+    let place = DiskPlace { device: 254 << 20, sector: 8, sectors: 2 };
+    machine.tell(5, 1, 9, Fact::Issue { place, kind: RecordText::Is("R"), bits: None });
     machine.tell(35, 0, 5, Fact::Complete { place, error: None }).tell(
         40,
         0,

@@ -56,7 +56,7 @@ impl OpenCall {
 
 /// In which folder paths begin.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Folder {
+pub(crate) struct WorkingFolder {
     /// None: it is not known.
     pub name: Name,
     /// How often records had been discarded when it was: it is not known behind the next time.
@@ -107,7 +107,7 @@ pub struct Thread {
     /// Descriptors, if they are other than its process'.
     pub(crate) files: Option<TableId>,
     /// The folder in which its process' paths begin; its own, if it has one.
-    pub(crate) folder: Folder,
+    pub(crate) folder: WorkingFolder,
     /// It has one of its own.
     pub(crate) has_folder: bool,
     /// What the states were that have ended.
@@ -140,7 +140,7 @@ impl Thread {
             wants_name: true,
             short: [0; 16],
             files: None,
-            folder: Folder::default(),
+            folder: WorkingFolder::default(),
             has_folder: false,
             spent: Spent::default(),
             spans: Vec::new(),

@@ -6,18 +6,18 @@ use strata_ctf::read::{Discarded, Event, FieldRef, Reader};
 use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
 
-use crate::before::Before;
-use crate::binding::{Binding, Numbers};
+use crate::before::FactsBefore;
+use crate::binding::{Binding, NumberedCalls};
 use crate::counters::CounterRoles;
 use crate::engine::Engine;
 use crate::fact::{Fact, Spot};
 use crate::hidden::Hidden;
 use crate::id::ThreadId;
 use crate::observer::Observer;
-use crate::source::{Source, Sources};
+use crate::source::{Sources, StreamSource};
 use crate::spans::{Home, SpanRoles};
 use crate::steps::Step;
-use crate::world::{Told, World};
+use crate::world::{EndingRecord, World};
 
 /// What a stream's trace says of all its records.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub struct Timeline {
     engine: Engine,
     /// By [`strata_ctf::read::EventClass::index`].
     bindings: Vec<Option<Binding>>,
-    numbers: Numbers,
+    numbers: NumberedCalls,
     /// By [`strata_ctf::read::Stream::index`].
     origins: Vec<Origin>,
     /// `None`: by the endings of names.
@@ -54,7 +54,7 @@ impl Timeline {
     #[must_use]
     pub fn new(reader: &Reader) -> Timeline {
         let Sources { machines, unsure, switches, streams } = Sources::new(reader);
-        let origin = |(at, source): (usize, &Source)| Origin {
+        let origin = |(at, source): (usize, &StreamSource)| Origin {
             machine: source.machine,
             is_kernel: source.is_kernel,
             knows_threads: source.inner_process.is_none(),
@@ -68,7 +68,7 @@ impl Timeline {
         let origins = streams.iter().enumerate().map(origin).collect();
         let mut bindings = Vec::new();
         bindings.resize_with(reader.event_classes(), || None);
-        let (mut engine, numbers) = (Engine::new(machines), Numbers::default());
+        let (mut engine, numbers) = (Engine::new(machines), NumberedCalls::default());
         engine.world.know_no_files(unsure);
         engine.world.hidden = Hidden::of(&switches);
         let counters = CounterRoles::new();
@@ -95,7 +95,7 @@ impl Timeline {
             |origin: &Origin| (usize::try_from(origin.trace).unwrap_or(usize::MAX), origin.machine);
         let machines: HashMap<usize, u8> = self.origins.iter().map(of).collect();
         let machine = |trace| machines.get(&trace).copied().unwrap_or(u8::MAX);
-        self.engine.begin_with(Before::new(machine, first));
+        self.engine.begin_with(FactsBefore::new(machine, first));
     }
 
     /// [Hidden threads](World::hidden) are counted from then on.
@@ -138,7 +138,7 @@ impl Timeline {
         if let (Some(own), None) = (own, &binding.whose.pid) {
             if let Some(brief) = binding.brief::<O>(event) {
                 if let Some(who) = self.engine.running(origin.machine, cpu, own) {
-                    let told = Told { machine: origin.machine, selected };
+                    let told = EndingRecord { machine: origin.machine, selected };
                     let time = event.time().unwrap_or(self.engine.world.now);
                     return self.engine.apply_brief(who, brief, told, time, seen);
                 }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use crate::calls::Calls;
-use crate::descriptors::{Descriptors, Opened, TableId};
+use crate::descriptors::{Descriptors, OpenedFor, TableId};
 use crate::hidden::{Hidden, HiddenThread};
 use crate::id::ThreadId;
 use crate::names::{Name, Names};
 use crate::state::{Object, State};
-use crate::threads::{Folder, Thread, Threads};
+use crate::threads::{Thread, Threads, WorkingFolder};
 
 /// Names of interrupts, and of disks, that are kept.
 const DEVICES_MAX: usize = 1 << 14;
@@ -33,7 +33,7 @@ pub struct World {
     /// When the last one was.
     pub now: i64,
     /// Of the record that is being told.
-    pub told: Told,
+    pub told: EndingRecord,
     pub(crate) hidden: Hidden,
     descriptors: Descriptors,
     /// How often records were discarded.
@@ -48,7 +48,7 @@ pub struct World {
 
 /// What an observer may know of the record with which something has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct EndingRecord {
     /// The machine, by its place in [`World::machines`].
     pub machine: u8,
     /// Whether it, or that with which it began, was selected.
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    pub(crate) fn opened(&self, thread: ThreadId, descriptor: i32) -> Option<Opened> {
+    pub(crate) fn opened(&self, thread: ThreadId, descriptor: i32) -> Option<OpenedFor> {
         self.descriptors.get(self.table(thread)?, descriptor)
     }
 
@@ -185,7 +185,7 @@ impl World {
         machine.is_none_or(|machine| !self.unsure.contains(&machine))
     }
 
-    pub(crate) fn open(&mut self, thread: ThreadId, descriptor: i32, opened: Opened) {
+    pub(crate) fn open(&mut self, thread: ThreadId, descriptor: i32, opened: OpenedFor) {
         if !self.knows_files(thread) {
             return;
         }
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    pub(crate) fn retain(&mut self, thread: ThreadId, keep: impl Fn(i32, &mut Opened) -> bool) {
+    pub(crate) fn retain(&mut self, thread: ThreadId, keep: impl Fn(i32, &mut OpenedFor) -> bool) {
         if let Some(table) = self.table(thread) {
             self.descriptors.retain(table, keep);
         }
@@ -283,7 +283,7 @@ impl World {
         }
         let (of, gaps) = (self.folder_of(thread), self.folder_gaps);
         if let Some(thread) = self.threads.get_mut(of) {
-            thread.folder = Folder { name, gaps, ..thread.folder };
+            thread.folder = WorkingFolder { name, gaps, ..thread.folder };
         }
     }
 
@@ -292,7 +292,7 @@ impl World {
         let of = self.folder_of(parent);
         let Some(parent) = self.threads.get_mut(of) else { return };
         parent.folder.is_shared |= shares;
-        let folder = Folder { is_shared: shares, ..parent.folder };
+        let folder = WorkingFolder { is_shared: shares, ..parent.folder };
         let is_known = !parent.folder.is_shared || shares;
         if let Some(child) = self.threads.get_mut(child).filter(|_| is_known) {
             child.folder = folder;
@@ -305,13 +305,13 @@ impl World {
         for other in self.others(thread) {
             // They have one together, of which nothing more is known.
             if let Some(other) = self.threads.get_mut(other).filter(|other| !other.has_folder) {
-                (other.has_folder, other.folder) = (true, Folder::default());
+                (other.has_folder, other.folder) = (true, WorkingFolder::default());
             }
         }
         let gaps = self.folder_gaps;
         if let Some(thread) = self.threads.get_mut(thread) {
             thread.has_folder = true;
-            thread.folder = Folder { name, gaps, is_shared: false };
+            thread.folder = WorkingFolder { name, gaps, is_shared: false };
         }
     }
 

@@ -97,7 +97,7 @@ pub struct AnnouncementCounters {
 }
 
 /// What one call found.
-pub(crate) enum Message {
+pub(crate) enum AnnounceMessage {
     Process {
         fd: OwnedFd,
         sender: Sender,
@@ -128,7 +128,7 @@ const PART_HEADER: usize = size_of::<usize>() + 2 * size_of::<c_int>();
 
 /// What the control part of a message holds.
 #[derive(Debug, Default)]
-struct Control {
+struct ControlPart {
     fds: Vec<OwnedFd>,
     /// pid, uid, gid
     sender: Option<(u32, u32, u32)>,
@@ -136,10 +136,10 @@ struct Control {
     pidfd: Option<Result<OwnedFd, io::Error>>,
 }
 
-impl Control {
+impl ControlPart {
     /// Reads what the kernel has written; owns all descriptors in it.
-    fn parse(bytes: &[u8]) -> Control {
-        let mut control = Control::default();
+    fn parse(bytes: &[u8]) -> ControlPart {
+        let mut control = ControlPart::default();
         let mut at = 0;
         while let Some(header) = bytes.get(at..at + PART_HEADER) {
             let length = match size_of::<usize>() {
@@ -211,7 +211,7 @@ impl Control {
 pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     counters: &mut AnnouncementCounters,
-) -> Result<Message, Error> {
+) -> Result<AnnounceMessage, Error> {
     let mut text = [0u8; size_of::<Announcement>() + 1];
     let mut words = [0u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: text.as_mut_ptr().cast(), iov_len: text.len() };
@@ -227,19 +227,19 @@ pub(crate) fn receive(
     if got < 0 {
         let source = io::Error::last_os_error();
         return match source.raw_os_error() {
-            Some(libc::EAGAIN | libc::EINTR) => Ok(Message::Nothing),
-            Some(libc::ECONNRESET) => Ok(Message::End),
+            Some(libc::EAGAIN | libc::EINTR) => Ok(AnnounceMessage::Nothing),
+            Some(libc::ECONNRESET) => Ok(AnnounceMessage::End),
             _ => Err(Error::Socket { what: "receiving a message", source }),
         };
     }
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let filled = (header.msg_controllen as usize).min(bytes.len());
-    let control = Control::parse(&bytes[..filled]);
+    let control = ControlPart::parse(&bytes[..filled]);
     // Nobody has sent the end; a message of 0 bytes has a sender, as any other (see `ask_for_senders`).
     if got == 0 && control.sender.is_none() {
         let uid = control.uid();
         close_elsewhere(control.fds, uid);
-        return Ok(Message::End);
+        return Ok(AnnounceMessage::End);
     }
     let whole =
         got as usize == size_of::<Announcement>() && header.msg_flags & libc::MSG_TRUNC == 0;
@@ -256,9 +256,9 @@ fn judge(
     text: &[u8],
     whole: bool,
     truncated: bool,
-    mut control: Control,
+    mut control: ControlPart,
     counters: &mut AnnouncementCounters,
-) -> Result<Message, Error> {
+) -> Result<AnnounceMessage, Error> {
     let announcement = Announcement {
         magic: u64_in(text, offset_of!(Announcement, magic)),
         version: u32_in(text, offset_of!(Announcement, version)),
@@ -280,7 +280,7 @@ fn judge(
         match (sender, control.fds.pop()) {
             (Ok(Some(sender)), Some(fd)) => {
                 counters.received += 1;
-                return Ok(Message::Process { fd, sender, announcement });
+                return Ok(AnnounceMessage::Process { fd, sender, announcement });
             }
             (Err(error), fd) => {
                 close_elsewhere(fd, uid);
@@ -296,7 +296,7 @@ fn judge(
     *counter += 1;
     let uid = control.uid();
     close_elsewhere(control.fds, uid);
-    Ok(Message::Ignored { bad, uid })
+    Ok(AnnounceMessage::Ignored { bad, uid })
 }
 
 /// The socket's messages shall name their senders.
@@ -570,7 +570,7 @@ mod tests {
             }
             let rights = bytes.chunks_exact(4).any(|word| word == [1, 0, 0, 0]);
             if !rights {
-                let _ = Control::parse(&bytes);
+                let _ = ControlPart::parse(&bytes);
             }
         }
     }

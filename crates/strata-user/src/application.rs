@@ -17,7 +17,7 @@ use crate::described::Described;
 use crate::error::Error;
 use crate::identity::{shown, Identity};
 use crate::link::refusal;
-use crate::memory::{u32_in, u64_in, Memory};
+use crate::memory::{u32_in, u64_in, ProgramMemory};
 use crate::outcome::{outcome, Outcome};
 use crate::process::{failed, Process, Status};
 use crate::rules::Rule;
@@ -31,7 +31,7 @@ pub struct Application {
 
 #[derive(Debug)]
 struct Inner {
-    memory: Memory,
+    memory: ProgramMemory,
     process: Process,
     code: Arc<ProcessCode>,
     identity: Identity,
@@ -226,7 +226,7 @@ impl Application {
         identity: Identity,
     ) -> Result<Application, Error> {
         let pid = process.pid;
-        let memory = Memory::open(fd, pid)?;
+        let memory = ProgramMemory::open(fd, pid)?;
         let u32_at = |offset| memory.u32(offset).load(Ordering::Relaxed);
         // ACQUIRE pairs with the process' RELEASE: what is below is there.
         match memory.u64(offset_of!(user::Control, magic)).load(Ordering::Acquire) {
@@ -491,7 +491,7 @@ impl Application {
         self.memory().fd()
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &ProgramMemory {
         &self.inner.memory
     }
 

@@ -43,11 +43,11 @@ const STACK_BYTES: usize = 256 << 10;
 // ---- who is left behind ----
 
 /// For each user: the processes that threads were left behind for; `None`: it may answer yet.
-type Left = BTreeMap<u32, Vec<Option<u32>>>;
+type LeftThreads = BTreeMap<u32, Vec<Option<u32>>>;
 
-static LEFT: Mutex<Left> = Mutex::new(BTreeMap::new());
+static LEFT: Mutex<LeftThreads> = Mutex::new(BTreeMap::new());
 
-fn left() -> MutexGuard<'static, Left> {
+fn left() -> MutexGuard<'static, LeftThreads> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn may_ask(pid: u32, uid: u32) -> Result<(), Error> {
     judged(&left(), pid, uid, rustix::process::geteuid().as_raw())
 }
 
-fn judged(left: &Left, pid: u32, uid: u32, ours: u32) -> Result<(), Error> {
+fn judged(left: &LeftThreads, pid: u32, uid: u32, ours: u32) -> Result<(), Error> {
     if left.is_empty() {
         return Ok(());
     }
@@ -107,21 +107,21 @@ impl Drop for LeftBehind {
 
 // ---- threads ----
 
-type Job = Box<dyn FnOnce() + Send>;
+type ThreadJob = Box<dyn FnOnce() + Send>;
 /// Where the new thread shall be sent.
-type Request = Sender<io::Result<Sender<Job>>>;
+type ThreadRequest = Sender<io::Result<Sender<ThreadJob>>>;
 
-struct Threads {
-    idle: Vec<Sender<Job>>,
-    maker: Option<Sender<Request>>,
+struct AskingThreads {
+    idle: Vec<Sender<ThreadJob>>,
+    maker: Option<Sender<ThreadRequest>>,
     /// Changes with the rights that they have.
     generation: u32,
 }
 
-static THREADS: Mutex<Threads> =
-    Mutex::new(Threads { idle: Vec::new(), maker: None, generation: 0 });
+static THREADS: Mutex<AskingThreads> =
+    Mutex::new(AskingThreads { idle: Vec::new(), maker: None, generation: 0 });
 
-fn threads() -> MutexGuard<'static, Threads> {
+fn threads() -> MutexGuard<'static, AskingThreads> {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -133,12 +133,13 @@ fn threads() -> MutexGuard<'static, Threads> {
 pub fn ask_with_these_rights() -> io::Result<()> {
     let mut threads = threads();
     let generation = threads.generation.wrapping_add(1);
-    *threads = Threads { idle: Vec::new(), maker: Some(start_maker(generation)?), generation };
+    *threads =
+        AskingThreads { idle: Vec::new(), maker: Some(start_maker(generation)?), generation };
     Ok(())
 }
 
 /// Has a thread do this.
-fn submit(mut job: Job) -> io::Result<()> {
+fn submit(mut job: ThreadJob) -> io::Result<()> {
     let mut threads = threads();
     while let Some(idle) = threads.idle.pop() {
         match idle.send(job) {
@@ -162,8 +163,8 @@ fn submit(mut job: Job) -> io::Result<()> {
 }
 
 /// It makes threads and does nothing else, so it always answers.
-fn start_maker(generation: u32) -> io::Result<Sender<Request>> {
-    let (sender, requests) = mpsc::channel::<Request>();
+fn start_maker(generation: u32) -> io::Result<Sender<ThreadRequest>> {
+    let (sender, requests) = mpsc::channel::<ThreadRequest>();
     let thread = std::thread::Builder::new().name("strata-maker".to_owned()).stack_size(64 << 10);
     thread.spawn(move || {
         while let Ok(answer) = requests.recv() {
@@ -173,8 +174,8 @@ fn start_maker(generation: u32) -> io::Result<Sender<Request>> {
     Ok(sender)
 }
 
-fn start_thread(generation: u32) -> io::Result<Sender<Job>> {
-    let (sender, mut jobs) = mpsc::channel::<Job>();
+fn start_thread(generation: u32) -> io::Result<Sender<ThreadJob>> {
+    let (sender, mut jobs) = mpsc::channel::<ThreadJob>();
     let thread = std::thread::Builder::new().name("strata-asker".to_owned());
     thread.stack_size(STACK_BYTES).spawn(move || {
         while let Ok(job) = jobs.recv() {
@@ -223,14 +224,14 @@ fn asleep(tid: u32) -> Option<u64> {
 
 /// What those who ask and who waits for them share.
 struct Desk<Q, A> {
-    state: Mutex<State<Q, A>>,
+    state: Mutex<AskingState<Q, A>>,
     changed: Condvar,
     ask: Box<AskOne<Q, A>>,
 }
 
 type AskOne<Q, A> = dyn Fn(Q, &Door<'_>) -> Result<A, Error> + Send + Sync;
 
-struct State<Q, A> {
+struct AskingState<Q, A> {
     /// Number, process, question.
     queue: VecDeque<(usize, u32, Q)>,
     answers: Vec<Option<Result<A, Error>>>,
@@ -275,7 +276,7 @@ impl Door<'_> {
 }
 
 impl<Q, A> Desk<Q, A> {
-    fn lock(&self) -> MutexGuard<'_, State<Q, A>> {
+    fn lock(&self) -> MutexGuard<'_, AskingState<Q, A>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -358,7 +359,7 @@ pub(crate) fn ask_all<Q: Send + 'static, A: Send + 'static>(
     }
     let queue = questions.into_iter().enumerate();
     let queue = queue.map(|(number, (pid, question))| (number, pid, question)).collect();
-    let state = State {
+    let state = AskingState {
         queue,
         answers: pids.iter().map(|_| None).collect(),
         asking: None,
@@ -459,7 +460,7 @@ impl<A: Send + 'static> Errand<A> {
     ) -> Result<Errand<A>, Error> {
         may_ask(pid, uid)?;
         let question: Once<A> = Box::new(move |_| question());
-        let state = State {
+        let state = AskingState {
             queue: VecDeque::from([(0, pid, question)]),
             answers: vec![None],
             asking: None,
@@ -554,7 +555,7 @@ fn may_wait(uid: u32) -> bool {
 }
 
 /// What was seen of the thread in charge: at this question, so often asleep, from then on.
-struct Seen {
+struct SeenAsleep {
     number: usize,
     sleeps: u64,
     since: Instant,
@@ -572,7 +573,7 @@ fn watch<Q: Send + 'static, A: Send + 'static>(
         submit(Box::new(move || seat.work()))
     };
     sit(0)?;
-    let (mut seen, mut last): (Option<Seen>, _) = (None, Instant::now());
+    let (mut seen, mut last): (Option<SeenAsleep>, _) = (None, Instant::now());
     // By user; what sleeps for a short time, again and again, is as bad as what never answers.
     let mut slept_of: BTreeMap<Option<u32>, Duration> = BTreeMap::new();
     loop {
@@ -589,10 +590,10 @@ fn watch<Q: Send + 'static, A: Send + 'static>(
         let now = Instant::now();
         seen = asleep(asking.tid).map(|sleeps| match seen.take() {
             Some(seen) if seen.number == asking.number && seen.sleeps == sleeps => seen,
-            _ => Seen { number: asking.number, sleeps, since: now },
+            _ => SeenAsleep { number: asking.number, sleeps, since: now },
         });
         let step = now - std::mem::replace(&mut last, now);
-        let Some(Seen { since, .. }) = seen else { continue };
+        let Some(SeenAsleep { since, .. }) = seen else { continue };
         let of_user = slept_of.entry(asking.uid).or_default();
         let patience = match waits_for_memory(asking.tid) {
             true => patience.max(DISK_PATIENCE),
@@ -920,7 +921,7 @@ mod tests {
     #[test]
     fn limit_of_all_users_leaves_our_own_user_its_share() {
         let users = u32::try_from(OF_ALL_MAX / OF_USER_MAX).unwrap();
-        let mut left: Left = (1..=users).map(|uid| (uid, vec![None; OF_USER_MAX])).collect();
+        let mut left: LeftThreads = (1..=users).map(|uid| (uid, vec![None; OF_USER_MAX])).collect();
         let all = judged(&left, 8, 1000, 0);
         assert!(matches!(all, Err(Error::AllHeld { pid: 8, limit: OF_ALL_MAX })), "{all:?}");
         assert!(judged(&left, 8, 0, 0).is_ok());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::time::{clock_gettime, ClockId};
 use strata_abi::user;
 
-use crate::memory::Memory;
+use crate::memory::ProgramMemory;
 
 /// The part of a multiplier that is behind the point \[bit\].
 const POINT: u32 = 32;
@@ -332,13 +332,13 @@ fn measure() -> Option<Pair> {
 
 /// What a process converts by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Slot {
+struct ConversionSlot {
     base_cycles: u64,
     multiplier: u64,
     base_ns: u64,
 }
 
-impl Slot {
+impl ConversionSlot {
     /// As a process does it; rounded up, so that what goes on from here never is behind.
     fn ns_at_or_above(&self, cycles: u64) -> Option<u64> {
         let passed = cycles.checked_sub(self.base_cycles)?;
@@ -350,13 +350,13 @@ impl Slot {
 /// The slot behind `old`, from `now` on: goes on where `old` stands, and is right after `horizon_ns`.
 /// Gives also how far off `old` is \[ns\]; `None` if there was nothing to go on from.
 fn slew(
-    old: Slot,
+    old: ConversionSlot,
     now: u64,
     true_ns: u64,
     multiplier: u64,
     horizon_ns: u64,
-) -> (Slot, Option<i64>) {
-    let anew = Slot { base_cycles: now, multiplier, base_ns: true_ns };
+) -> (ConversionSlot, Option<i64>) {
+    let anew = ConversionSlot { base_cycles: now, multiplier, base_ns: true_ns };
     let plausible = old.multiplier / 4 <= multiplier && multiplier / 4 <= old.multiplier;
     let stands = old.ns_at_or_above(now).filter(|_| old.multiplier > 0 && plausible);
     let off =
@@ -369,7 +369,7 @@ fn slew(
     let most = i128::from(multiplier / 2);
     let change = (i128::from(multiplier) * i128::from(off) / horizon).clamp(-most, most);
     let slewed = u64::try_from(i128::from(multiplier) - change).unwrap_or(multiplier);
-    (Slot { base_cycles: now, multiplier: slewed, base_ns: stands }, Some(off))
+    (ConversionSlot { base_cycles: now, multiplier: slewed, base_ns: stands }, Some(off))
 }
 
 /// Keeps the clock slots of one process right.
@@ -377,7 +377,7 @@ fn slew(
 pub(crate) struct Publisher {
     slot: u32,
     /// What we wrote last: the index, and what is there.
-    last: Option<(u64, Slot)>,
+    last: Option<(u64, ConversionSlot)>,
     interval: Duration,
 }
 
@@ -388,7 +388,7 @@ impl Publisher {
     }
 
     /// Writes the next clock slot, if it is ours to do. Returns when to do it again.
-    pub fn publish(&mut self, memory: &Memory, clock: &Clock) -> Duration {
+    pub fn publish(&mut self, memory: &ProgramMemory, clock: &Clock) -> Duration {
         // Two writers would mix their slots: under the lock where there may be another one.
         let now_ns = Clock::monotonic_ns();
         if (0..self.slot).any(|slot| memory.slot_is_alive(slot, now_ns)) {
@@ -409,14 +409,14 @@ impl Publisher {
     }
 
     /// `None`: there is no counter, and the process must use `clock_gettime()`.
-    fn publish_now(&mut self, memory: &Memory, clock: &Clock) -> Option<Option<i64>> {
+    fn publish_now(&mut self, memory: &ProgramMemory, clock: &Clock) -> Option<Option<i64>> {
         let index_at = memory.u64(offset_of!(user::Control, clock_index));
         let index = index_at.load(Ordering::Acquire);
         let kind = memory.u32(offset_of!(user::Control, clock_kind));
         if clock.kind != ClockKind::Tsc {
             if self.read(memory, index).multiplier != 0 {
                 let next = self.next(memory, index);
-                self.write(memory, next, Slot::default());
+                self.write(memory, next, ConversionSlot::default());
                 index_at.store(next, Ordering::Release);
             }
             kind.store(user::CLOCK_VDSO, Ordering::Release);
@@ -450,7 +450,7 @@ impl Publisher {
 
     /// The index of the next slot. Who has finished the one that is next, and not published it, has died in between: a
     /// process that has loaded that slot's index would take what we write there for it.
-    fn next(&self, memory: &Memory, index: u64) -> u64 {
+    fn next(&self, memory: &ProgramMemory, index: u64) -> u64 {
         let next = index.wrapping_add(1);
         let said = memory.u64(Self::at(next) + offset_of!(user::ClockSlot, index));
         match said.load(Ordering::Relaxed) == next {
@@ -464,16 +464,16 @@ impl Publisher {
         offset_of!(user::Control, clock) + number * size_of::<user::ClockSlot>()
     }
 
-    fn read(&self, memory: &Memory, index: u64) -> Slot {
+    fn read(&self, memory: &ProgramMemory, index: u64) -> ConversionSlot {
         let load = |field| memory.u64(Self::at(index) + field).load(Ordering::Relaxed);
-        Slot {
+        ConversionSlot {
             base_cycles: load(offset_of!(user::ClockSlot, base_cycles)),
             multiplier: load(offset_of!(user::ClockSlot, multiplier)),
             base_ns: load(offset_of!(user::ClockSlot, base_ns)),
         }
     }
 
-    fn write(&self, memory: &Memory, index: u64, slot: Slot) {
+    fn write(&self, memory: &ProgramMemory, index: u64, slot: ConversionSlot) {
         let store =
             |field, value| memory.u64(Self::at(index) + field).store(value, Ordering::Relaxed);
         store(offset_of!(user::ClockSlot, base_cycles), slot.base_cycles);
@@ -482,7 +482,7 @@ impl Publisher {
     }
 
     /// The slot is complete, and usable.
-    fn finish(&self, memory: &Memory, index: u64) {
+    fn finish(&self, memory: &ProgramMemory, index: u64) {
         let at = Self::at(index) + offset_of!(user::ClockSlot, index);
         memory.u64(at).store(index, Ordering::Release);
     }
@@ -533,7 +533,7 @@ mod tests {
     fn follow(
         machine: &mut Machine,
         estimator: &mut Estimator,
-        slot: &mut Slot,
+        slot: &mut ConversionSlot,
         steps: u32,
     ) -> i64 {
         let mut interval_ns = 10e6;
@@ -569,8 +569,11 @@ mod tests {
     fn slew_of_a_clock_that_is_100_ppm_off_never_goes_back_and_comes_right() {
         let (mut machine, mut estimator) = machine();
         let wrong = estimator.multiplier + estimator.multiplier / 10_000;
-        let mut slot =
-            Slot { base_cycles: machine.cycles, multiplier: wrong, base_ns: machine.ns as u64 };
+        let mut slot = ConversionSlot {
+            base_cycles: machine.cycles,
+            multiplier: wrong,
+            base_ns: machine.ns as u64,
+        };
         follow(&mut machine, &mut estimator, &mut slot, 6);
         let worst = follow(&mut machine, &mut estimator, &mut slot, 200);
         assert!(worst < 200, "{worst} ns");
@@ -584,8 +587,11 @@ mod tests {
         for frequency in FREQUENCIES {
             let (mut machine, mut estimator) = machine_of(1e9 / frequency as f64);
             let wrong = estimator.multiplier + estimator.multiplier / 10_000;
-            let mut slot =
-                Slot { base_cycles: machine.cycles, multiplier: wrong, base_ns: machine.ns as u64 };
+            let mut slot = ConversionSlot {
+                base_cycles: machine.cycles,
+                multiplier: wrong,
+                base_ns: machine.ns as u64,
+            };
             follow(&mut machine, &mut estimator, &mut slot, 30);
             // Not whole ticks: each look at the clock is at another part of one.
             machine.pass(12.3);
@@ -622,7 +628,7 @@ mod tests {
     #[test]
     fn slew_follows_a_rate_that_changes_by_100_ppm_without_going_back() {
         let (mut machine, mut estimator) = machine();
-        let mut slot = Slot {
+        let mut slot = ConversionSlot {
             base_cycles: machine.cycles,
             multiplier: estimator.multiplier,
             base_ns: machine.ns as u64,
@@ -642,7 +648,7 @@ mod tests {
     #[test]
     fn slew_of_a_slow_drift_stays_under_a_microsecond() {
         let (mut machine, mut estimator) = machine();
-        let mut slot = Slot {
+        let mut slot = ConversionSlot {
             base_cycles: machine.cycles,
             multiplier: estimator.multiplier,
             base_ns: machine.ns as u64,
@@ -658,15 +664,15 @@ mod tests {
 
     #[test]
     fn slew_of_a_slot_that_cannot_be_is_begun_anew() {
-        let good = Slot { base_cycles: 1000, multiplier: 1 << 31, base_ns: 500 };
-        let anew = Slot { base_cycles: 3000, multiplier: 1 << 31, base_ns: 1_000_000 };
+        let good = ConversionSlot { base_cycles: 1000, multiplier: 1 << 31, base_ns: 500 };
+        let anew = ConversionSlot { base_cycles: 3000, multiplier: 1 << 31, base_ns: 1_000_000 };
         for bad in [
-            Slot { multiplier: 0, ..good },
-            Slot { multiplier: u64::MAX, ..good },
-            Slot { multiplier: 1 << 20, ..good },
-            Slot { base_cycles: 3001, ..good },
-            Slot { base_ns: u64::MAX, ..good },
-            Slot { base_ns: 1 << 60, ..good },
+            ConversionSlot { multiplier: 0, ..good },
+            ConversionSlot { multiplier: u64::MAX, ..good },
+            ConversionSlot { multiplier: 1 << 20, ..good },
+            ConversionSlot { base_cycles: 3001, ..good },
+            ConversionSlot { base_ns: u64::MAX, ..good },
+            ConversionSlot { base_ns: 1 << 60, ..good },
         ] {
             assert_eq!(slew(bad, 3000, 1_000_000, 1 << 31, 10_000_000), (anew, None), "{bad:?}");
         }
@@ -752,7 +758,7 @@ mod tests {
 
     /// As the runtime does it.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    fn read(memory: &Memory) -> u64 {
+    fn read(memory: &ProgramMemory) -> u64 {
         loop {
             let index = memory.u64(offset_of!(user::Control, clock_index));
             let before = index.load(Ordering::Acquire);

@@ -27,7 +27,7 @@ const THREADS_MAX: usize = 64;
 
 /// What one person's processes have sent.
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingClosing {
     waiting: VecDeque<OwnedFd>,
     /// With the one that is being closed.
     number: usize,
@@ -36,14 +36,15 @@ struct Pending {
 }
 
 #[derive(Debug)]
-struct Queue {
-    persons: BTreeMap<u32, Pending>,
+struct ClosingQueue {
+    persons: BTreeMap<u32, PendingClosing>,
     threads: usize,
 }
 
-static QUEUE: Mutex<Queue> = Mutex::new(Queue { persons: BTreeMap::new(), threads: 0 });
+static QUEUE: Mutex<ClosingQueue> =
+    Mutex::new(ClosingQueue { persons: BTreeMap::new(), threads: 0 });
 
-fn queue() -> std::sync::MutexGuard<'static, Queue> {
+fn queue() -> std::sync::MutexGuard<'static, ClosingQueue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

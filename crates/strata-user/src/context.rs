@@ -13,11 +13,11 @@ pub struct EventContext {
     /// What it says, in a few words.
     pub about: &'static str,
     number: u32,
-    kind: Kind,
+    kind: UserContextKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum UserContextKind {
     Signed(u8),
     Unsigned(u8),
     Address,
@@ -25,67 +25,137 @@ enum Kind {
     Addresses,
 }
 
-const fn context(number: u32, name: &'static str, kind: Kind, about: &'static str) -> EventContext {
+const fn context(
+    number: u32,
+    name: &'static str,
+    kind: UserContextKind,
+    about: &'static str,
+) -> EventContext {
     EventContext { name, about, number, kind }
 }
 
 /// All of them, in the order in which they are shown.
 pub const EVENT_CONTEXTS: &[EventContext] = &[
-    context(user::CTX_VPID, "vpid", Kind::Signed(4), "process, in its own PID namespace"),
-    context(user::CTX_PROCNAME, "procname", Kind::Name, "name of the process, at that moment"),
-    context(user::CTX_THREADNAME, "threadname", Kind::Name, "name of the thread"),
-    context(user::CTX_PTHREAD_ID, "pthread_id", Kind::Unsigned(8), "what pthread_self() says"),
-    context(user::CTX_CPU_ID, "cpu_id", Kind::Signed(4), "CPU, when the contexts were asked for"),
-    context(user::CTX_IP, "ip", Kind::Address, "address of the tracepoint's site"),
+    context(
+        user::CTX_VPID,
+        "vpid",
+        UserContextKind::Signed(4),
+        "process, in its own PID namespace",
+    ),
+    context(
+        user::CTX_PROCNAME,
+        "procname",
+        UserContextKind::Name,
+        "name of the process, at that moment",
+    ),
+    context(user::CTX_THREADNAME, "threadname", UserContextKind::Name, "name of the thread"),
+    context(
+        user::CTX_PTHREAD_ID,
+        "pthread_id",
+        UserContextKind::Unsigned(8),
+        "what pthread_self() says",
+    ),
+    context(
+        user::CTX_CPU_ID,
+        "cpu_id",
+        UserContextKind::Signed(4),
+        "CPU, when the contexts were asked for",
+    ),
+    context(user::CTX_IP, "ip", UserContextKind::Address, "address of the tracepoint's site"),
     context(
         user::CTX_CALLSTACK,
         "callstack_user",
-        Kind::Addresses,
+        UserContextKind::Addresses,
         "site and callers, by frame pointers, up to 16",
     ),
-    context(user::CTX_VUID, "vuid", Kind::Unsigned(4), "real user, in its own user namespace"),
-    context(user::CTX_VUID + 1, "veuid", Kind::Unsigned(4), "effective user"),
-    context(user::CTX_VUID + 2, "vsuid", Kind::Unsigned(4), "saved user"),
-    context(user::CTX_VUID + 3, "vgid", Kind::Unsigned(4), "real group"),
-    context(user::CTX_VUID + 4, "vegid", Kind::Unsigned(4), "effective group"),
-    context(user::CTX_VSGID, "vsgid", Kind::Unsigned(4), "saved group"),
+    context(
+        user::CTX_VUID,
+        "vuid",
+        UserContextKind::Unsigned(4),
+        "real user, in its own user namespace",
+    ),
+    context(user::CTX_VUID + 1, "veuid", UserContextKind::Unsigned(4), "effective user"),
+    context(user::CTX_VUID + 2, "vsuid", UserContextKind::Unsigned(4), "saved user"),
+    context(user::CTX_VUID + 3, "vgid", UserContextKind::Unsigned(4), "real group"),
+    context(user::CTX_VUID + 4, "vegid", UserContextKind::Unsigned(4), "effective group"),
+    context(user::CTX_VSGID, "vsgid", UserContextKind::Unsigned(4), "saved group"),
     context(
         user::CTX_CGROUP_NS,
         "cgroup_ns",
-        Kind::Unsigned(8),
+        UserContextKind::Unsigned(8),
         "number of the thread's cgroup namespace",
     ),
-    context(user::CTX_CGROUP_NS + 1, "ipc_ns", Kind::Unsigned(8), "of its IPC namespace"),
-    context(user::CTX_CGROUP_NS + 2, "mnt_ns", Kind::Unsigned(8), "of its mount namespace"),
-    context(user::CTX_CGROUP_NS + 3, "net_ns", Kind::Unsigned(8), "of its network namespace"),
-    context(user::CTX_CGROUP_NS + 4, "pid_ns", Kind::Unsigned(8), "of its PID namespace"),
-    context(user::CTX_CGROUP_NS + 5, "time_ns", Kind::Unsigned(8), "of its time namespace"),
-    context(user::CTX_CGROUP_NS + 6, "user_ns", Kind::Unsigned(8), "of its user namespace"),
-    context(user::CTX_UTS_NS, "uts_ns", Kind::Unsigned(8), "of its UTS namespace"),
+    context(
+        user::CTX_CGROUP_NS + 1,
+        "ipc_ns",
+        UserContextKind::Unsigned(8),
+        "of its IPC namespace",
+    ),
+    context(
+        user::CTX_CGROUP_NS + 2,
+        "mnt_ns",
+        UserContextKind::Unsigned(8),
+        "of its mount namespace",
+    ),
+    context(
+        user::CTX_CGROUP_NS + 3,
+        "net_ns",
+        UserContextKind::Unsigned(8),
+        "of its network namespace",
+    ),
+    context(
+        user::CTX_CGROUP_NS + 4,
+        "pid_ns",
+        UserContextKind::Unsigned(8),
+        "of its PID namespace",
+    ),
+    context(
+        user::CTX_CGROUP_NS + 5,
+        "time_ns",
+        UserContextKind::Unsigned(8),
+        "of its time namespace",
+    ),
+    context(
+        user::CTX_CGROUP_NS + 6,
+        "user_ns",
+        UserContextKind::Unsigned(8),
+        "of its user namespace",
+    ),
+    context(user::CTX_UTS_NS, "uts_ns", UserContextKind::Unsigned(8), "of its UTS namespace"),
     context(
         user::CTX_CGROUP,
         "cgroup_id",
-        Kind::Unsigned(8),
+        UserContextKind::Unsigned(8),
         "number of the process' control group of version 2",
     ),
     context(
         user::CTX_PAGE_FAULT,
         "perf:thread:page-fault",
-        Kind::Unsigned(8),
+        UserContextKind::Unsigned(8),
         "page faults of the thread so far",
     ),
-    context(user::CTX_MINOR, "perf:thread:minor-faults", Kind::Unsigned(8), "those without input"),
-    context(user::CTX_MAJOR, "perf:thread:major-faults", Kind::Unsigned(8), "those with input"),
+    context(
+        user::CTX_MINOR,
+        "perf:thread:minor-faults",
+        UserContextKind::Unsigned(8),
+        "those without input",
+    ),
+    context(
+        user::CTX_MAJOR,
+        "perf:thread:major-faults",
+        UserContextKind::Unsigned(8),
+        "those with input",
+    ),
     context(
         user::CTX_SWITCHES,
         "perf:thread:context-switches",
-        Kind::Unsigned(8),
+        UserContextKind::Unsigned(8),
         "how often the thread was switched out so far",
     ),
     context(
         user::CTX_TASK_CLOCK,
         "perf:thread:task-clock",
-        Kind::Unsigned(8),
+        UserContextKind::Unsigned(8),
         "CPU time of the thread so far [ns]",
     ),
 ];
@@ -195,13 +265,13 @@ impl EventContext {
     pub fn field(&self) -> Field {
         let address = Integer { base: Base::Sixteen, ..Integer::unsigned(8) };
         let class = match self.kind {
-            Kind::Signed(bytes) => FieldClass::Integer(Integer::signed(bytes)),
-            Kind::Unsigned(bytes) => FieldClass::Integer(Integer::unsigned(bytes)),
-            Kind::Address => FieldClass::Integer(address),
-            Kind::Name => {
+            UserContextKind::Signed(bytes) => FieldClass::Integer(Integer::signed(bytes)),
+            UserContextKind::Unsigned(bytes) => FieldClass::Integer(Integer::unsigned(bytes)),
+            UserContextKind::Address => FieldClass::Integer(address),
+            UserContextKind::Name => {
                 FieldClass::Array(Array { element: Element::Text, count: user::COMM_BYTES })
             }
-            Kind::Addresses => FieldClass::Sequence(Sequence {
+            UserContextKind::Addresses => FieldClass::Sequence(Sequence {
                 element: Element::Integer(address),
                 length_bytes: 4,
             }),

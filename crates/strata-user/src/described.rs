@@ -18,7 +18,7 @@ const OVERHEAD_BYTES: u64 = 64;
 
 /// One tracepoint.
 #[derive(Debug)]
-struct Known {
+struct KnownTracepoint {
     /// Where its text is, from the begin of the descriptions \[byte\].
     begin: u32,
     text: Box<[u8]>,
@@ -27,7 +27,7 @@ struct Known {
 /// All tracepoints of a process.
 #[derive(Debug)]
 pub(crate) struct Described {
-    known: Vec<Known>,
+    known: Vec<KnownTracepoint>,
     /// Bytes that belong to one of them: begin to end.
     owned: BTreeMap<u32, u32>,
     /// What its user has left of us.
@@ -74,7 +74,7 @@ impl Described {
             }
             self.share.take_bytes(pid, text.len() as u64 + OVERHEAD_BYTES)?;
             self.owned.insert(begin, end);
-            self.known.push(Known { begin, text: text.into() });
+            self.known.push(KnownTracepoint { begin, text: text.into() });
         }
         debug_assert!(self.bytes() <= u64::from(user::DESCRIPTIONS_BYTES));
         Ok(())

@@ -8,10 +8,10 @@
 use std::mem::size_of;
 
 use strata_abi::filter as abi;
-use strata_filter::lower::{self, Branch, Node, Span};
+use strata_filter::lower::{self, Branch, IntegerSpan, Node};
 use strata_filter::{
-    Comparison, Expr, Filter, Item, Literal, Number, Op, Operand, Part, Path, Pattern, Root, Step,
-    Subject, Term,
+    Comparison, Expr, Filter, Item, Literal, Number, Op, Operand, Path, PathStep, Pattern,
+    PatternPart, Root, Subject, Term,
 };
 use thiserror::Error;
 
@@ -69,7 +69,7 @@ impl Program {
     /// # Errors
     /// What cannot be told in a program, if the rest does not decide already.
     pub fn compile(filter: &Filter) -> Result<Compiled, FilterError> {
-        Ok(match lower::lower(filter.expr(), &Compiler)? {
+        Ok(match lower::lower(filter.expr(), &ProgramCompiler)? {
             Node::Never => Compiled::Never,
             Node::Always => Compiled::Always,
             node => Compiled::Tests(emit(node)?),
@@ -106,19 +106,19 @@ pub enum Compiled {
 
 /// A test that is not yet in its place.
 #[derive(Clone, Debug, PartialEq)]
-struct Leaf {
+struct UnplacedTest {
     test: abi::Test,
     left: Vec<u8>,
     right: Vec<u8>,
 }
 
-struct Compiler;
+struct ProgramCompiler;
 
-impl lower::Compiler for Compiler {
-    type Leaf = Leaf;
+impl lower::Compiler for ProgramCompiler {
+    type Leaf = UnplacedTest;
     type Error = FilterError;
 
-    fn condition(&self, expr: &Expr, negated: bool) -> Result<Node<Leaf>, FilterError> {
+    fn condition(&self, expr: &Expr, negated: bool) -> Result<Node<UnplacedTest>, FilterError> {
         let part = || part(expr);
         match expr {
             Expr::Has(path) => {
@@ -145,8 +145,8 @@ impl lower::Compiler for Compiler {
                         constant(left.clone(), Op::Equal, literal, negated, &part)
                     }
                     Item::Range(from, to) => {
-                        let range = Range::of(Op::GreaterOrEqual, *from);
-                        let range = range.and(Range::of(Op::LessOrEqual, *to));
+                        let range = NumberRange::of(Op::GreaterOrEqual, *from);
+                        let range = range.and(NumberRange::of(Op::LessOrEqual, *to));
                         Ok(number(left.clone(), &range, negated))
                     }
                 };
@@ -164,11 +164,11 @@ struct Side {
     text: Vec<u8>,
 }
 
-fn leaf(kind: u8, op: u8, negated: bool, left: Side, right: Side) -> Node<Leaf> {
+fn leaf(kind: u8, op: u8, negated: bool, left: Side, right: Side) -> Node<UnplacedTest> {
     let flags = if negated { abi::NEGATED } else { 0 };
     let test =
         abi::Test { kind, op, flags, left: left.term, right: right.term, ..Default::default() };
-    Node::Leaf(Leaf { test, left: left.text, right: right.text })
+    Node::Leaf(UnplacedTest { test, left: left.text, right: right.text })
 }
 
 /// `None`: no event of a program has it.
@@ -185,9 +185,11 @@ fn term(term: &Term, part: &impl Fn() -> String) -> Result<Option<Side>, FilterE
                 Root::Packet | Root::Header => return Err(FilterError::NotYet { part: part() }),
             };
             let (name, index) = match steps.as_slice() {
-                [Step::Member(name)] => (name, abi::WHOLE),
+                [PathStep::Member(name)] => (name, abi::WHOLE),
                 // No array has so many elements that this is one of them.
-                [Step::Member(name), Step::Index(index)] if *index < abi::WHOLE => (name, *index),
+                [PathStep::Member(name), PathStep::Index(index)] if *index < abi::WHOLE => {
+                    (name, *index)
+                }
                 // Fields of programs are no structures, and their elements neither.
                 _ => return Ok(None),
             };
@@ -214,10 +216,10 @@ fn constant(
     literal: &Literal,
     negated: bool,
     part: &impl Fn() -> String,
-) -> Result<Node<Leaf>, FilterError> {
+) -> Result<Node<UnplacedTest>, FilterError> {
     let negated = negated != (op == Op::NotEqual);
     match literal {
-        Literal::Number(of) => Ok(number(left, &Range::of(op, *of), negated)),
+        Literal::Number(of) => Ok(number(left, &NumberRange::of(op, *of), negated)),
         // Text is not less or greater, nor are some bits of it.
         Literal::Text(_) if op.is_order() || left.term.mask != 0 => Ok(Node::Never),
         Literal::Text(pattern) => {
@@ -234,9 +236,9 @@ fn escaped(pattern: &Pattern) -> Vec<u8> {
     let mut text = Vec::new();
     for part in &pattern.parts {
         match part {
-            Part::Any => text.push(b'*'),
-            Part::One => text.push(b'?'),
-            Part::Text(bytes) => {
+            PatternPart::Any => text.push(b'*'),
+            PatternPart::One => text.push(b'?'),
+            PatternPart::Text(bytes) => {
                 for byte in bytes {
                     if matches!(byte, b'*' | b'?' | b'\\') {
                         text.push(b'\\');
@@ -251,15 +253,15 @@ fn escaped(pattern: &Pattern) -> Vec<u8> {
 
 /// Numbers, of each kind that a field can be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Range {
-    integers: Span,
+struct NumberRange {
+    integers: IntegerSpan,
     low: f64,
     high: f64,
 }
 
-impl Range {
+impl NumberRange {
     /// The numbers of which `op number` is true; of `!=`, those of which it is not.
-    fn of(op: Op, number: Number) -> Range {
+    fn of(op: Op, number: Number) -> NumberRange {
         // The greatest real that is not above the number, and the least that is not below.
         let (floor, ceiling) = match number {
             Number::Real(value) => (value, value),
@@ -272,13 +274,13 @@ impl Range {
             Op::Greater => (above(floor), f64::INFINITY),
             Op::GreaterOrEqual => (ceiling, f64::INFINITY),
         };
-        Range { integers: lower::span(op, number), low, high }
+        NumberRange { integers: lower::span(op, number), low, high }
     }
 
-    fn and(self, other: Range) -> Range {
+    fn and(self, other: NumberRange) -> NumberRange {
         let integers =
             (self.integers.0.max(other.integers.0), self.integers.1.min(other.integers.1));
-        Range { integers, low: self.low.max(other.low), high: self.high.min(other.high) }
+        NumberRange { integers, low: self.low.max(other.low), high: self.high.min(other.high) }
     }
 }
 
@@ -310,7 +312,7 @@ fn below(value: f64) -> f64 {
 }
 
 /// That a number is in the range, whatever kind it is of.
-fn number(left: Side, range: &Range, negated: bool) -> Node<Leaf> {
+fn number(left: Side, range: &NumberRange, negated: bool) -> Node<UnplacedTest> {
     let (first, last) = range.integers;
     // A span that no value is in becomes 1..=0.
     let (least, greatest) = {
@@ -351,13 +353,13 @@ fn part(expr: &Expr) -> String {
     }
 }
 
-fn emit(node: Node<Leaf>) -> Result<Program, FilterError> {
+fn emit(node: Node<UnplacedTest>) -> Result<Program, FilterError> {
     let jumps = lower::graph(node);
     let (nr_tests, begin) = (jumps.len(), size_of::<abi::Filter>());
     let mut texts = Texts { begin: begin + nr_tests * size_of::<abi::Test>(), text: Vec::new() };
     let mut tests = Vec::new();
     for jump in jumps {
-        let Leaf { mut test, left, right } = jump.leaf;
+        let UnplacedTest { mut test, left, right } = jump.leaf;
         (test.yes, test.no) = (target(jump.yes), target(jump.no));
         test.left.text = texts.place(&left);
         test.right.text = texts.place(&right);

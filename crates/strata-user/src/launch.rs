@@ -7,7 +7,7 @@ use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 use strata_abi::user;
 
 use crate::announce::{
-    ask_for_senders, receive, set_option, AnnouncementCounters, Message, Received,
+    ask_for_senders, receive, set_option, AnnounceMessage, AnnouncementCounters, Received,
 };
 use crate::clock::Clock;
 use crate::closing;
@@ -105,16 +105,16 @@ impl Announcements {
                 return Ok(Received::End);
             }
             return Ok(match receive(self.socket.as_fd(), &mut self.counters)? {
-                Message::Process { fd, sender, announcement } => {
+                AnnounceMessage::Process { fd, sender, announcement } => {
                     Received::Process { fd, sender, announcement }
                 }
                 // Of strangers, who have no part of this socket, nothing ends it.
-                Message::Ignored { uid, .. } => {
+                AnnounceMessage::Ignored { uid, .. } => {
                     self.has_ended = closing::has_too_many(uid);
                     continue;
                 }
-                Message::Nothing => Received::Nothing,
-                Message::End => Received::End,
+                AnnounceMessage::Nothing => Received::Nothing,
+                AnnounceMessage::End => Received::End,
             });
         }
         Ok(Received::Nothing)

@@ -23,14 +23,14 @@ pub const BYTES_MAX: u64 = 1 << 30;
 
 /// What a user's processes have now.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct HeldByUser {
     processes: u64,
     bytes: u64,
 }
 
-static LEDGER: Mutex<BTreeMap<u32, Held>> = Mutex::new(BTreeMap::new());
+static LEDGER: Mutex<BTreeMap<u32, HeldByUser>> = Mutex::new(BTreeMap::new());
 
-fn ledger() -> MutexGuard<'static, BTreeMap<u32, Held>> {
+fn ledger() -> MutexGuard<'static, BTreeMap<u32, HeldByUser>> {
     LEDGER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -50,7 +50,7 @@ fn bytes_max(of_others: u64) -> u64 {
 }
 
 /// What the processes of all others have.
-fn others(ledger: &BTreeMap<u32, Held>, uid: u32, of: impl Fn(&Held) -> u64) -> u64 {
+fn others(ledger: &BTreeMap<u32, HeldByUser>, uid: u32, of: impl Fn(&HeldByUser) -> u64) -> u64 {
     ledger.iter().filter(|(other, _)| **other != uid).map(|(_, held)| of(held)).sum()
 }
 
@@ -58,13 +58,13 @@ fn others(ledger: &BTreeMap<u32, Held>, uid: u32, of: impl Fn(&Held) -> u64) -> 
 #[derive(Debug)]
 pub(crate) struct Share {
     uid: u32,
-    held: Held,
+    held: HeldByUser,
 }
 
 impl Share {
     /// Nothing yet.
     pub fn new(uid: u32) -> Share {
-        Share { uid: person(uid), held: Held::default() }
+        Share { uid: person(uid), held: HeldByUser::default() }
     }
 
     /// The process is recorded.

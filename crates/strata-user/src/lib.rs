@@ -58,7 +58,7 @@ pub use filter::{Compiled, FilterError, Program};
 pub use find::{find, find_of_session, lttng_of_processes, pids, Findings, RefusedProcess, Who};
 pub use identity::Identity;
 pub use launch::{Announcements, Launch};
-pub use listen::{holds_senders, listening_folder, Listener};
+pub use listen::{holds_senders, listening_folder, ProgramListener};
 pub use loaded::LoadedObject;
 pub use lttng::{lttng_of_program, Lttng};
 pub use outcome::Outcome;

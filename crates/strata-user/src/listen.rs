@@ -19,7 +19,8 @@ use strata_abi::user;
 
 use crate::access::{self, set_access, Access};
 use crate::announce::{
-    ask_for_senders, receive, set_option, AnnouncementCounters, Message, Received, SO_PASSPIDFD,
+    ask_for_senders, receive, set_option, AnnounceMessage, AnnouncementCounters, Received,
+    SO_PASSPIDFD,
 };
 use crate::clock::Clock;
 use crate::closing;
@@ -51,7 +52,7 @@ const SOCKETS_MAX: u32 = 64;
 
 /// Somebody who has connected, and sent nothing yet.
 #[derive(Debug)]
-struct Connection {
+struct PendingConnection {
     socket: OwnedFd,
     since: Instant,
     /// Who has connected, by the kernel's word.
@@ -60,12 +61,12 @@ struct Connection {
 
 /// A listening socket, `FOLDER/PID.sock`; removed with this.
 #[derive(Debug)]
-pub struct Listener {
+pub struct ProgramListener {
     socket: OwnedFd,
     epoll: OwnedFd,
     path: PathBuf,
     /// Accepted, nothing received yet; oldest first.
-    connections: VecDeque<Connection>,
+    connections: VecDeque<PendingConnection>,
     connections_max: usize,
     /// Connections that the kernel has room for.
     room: u64,
@@ -91,26 +92,26 @@ pub struct Listener {
     wanted: Option<String>,
 }
 
-impl Listener {
+impl ProgramListener {
     /// Listens in the folder for our user: `/run/strata` for root, else one that only we may write to.
     ///
     /// # Errors
     /// [`Error::Folder`], [`Error::Socket`]: of the last folder that was tried.
-    pub fn new() -> Result<Listener, Error> {
+    pub fn new() -> Result<ProgramListener, Error> {
         let uid = geteuid().as_raw();
         if uid == 0 {
-            return Listener::in_folder(Path::new(user::SOCKETS_ROOT));
+            return ProgramListener::in_folder(Path::new(user::SOCKETS_ROOT));
         }
         let folder = |pattern: &str| PathBuf::from(pattern.replace("%u", &uid.to_string()));
-        Listener::in_folder(&folder(user::SOCKETS_USER))
-            .or_else(|_| Listener::in_folder(&folder(user::SOCKETS_TMP)))
+        ProgramListener::in_folder(&folder(user::SOCKETS_USER))
+            .or_else(|_| ProgramListener::in_folder(&folder(user::SOCKETS_TMP)))
     }
 
     /// Listens in this folder, which is made if it is not there.
     ///
     /// # Errors
     /// [`Error::Folder`]: it is not ours alone. [`Error::Socket`].
-    pub fn in_folder(folder: &Path) -> Result<Listener, Error> {
+    pub fn in_folder(folder: &Path) -> Result<ProgramListener, Error> {
         prepare(folder)?;
         remove_stale(folder);
         let error = |what| move |code: Errno| Error::Socket { what, source: code.into() };
@@ -118,7 +119,7 @@ impl Listener {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(error("making an epoll"))?;
         let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let share = usize::try_from(files_max / 4).unwrap_or(usize::MAX).max(2);
-        let listener = Listener {
+        let listener = ProgramListener {
             socket,
             epoll,
             path,
@@ -240,21 +241,27 @@ impl Listener {
             }
             match receive(connection.socket.as_fd(), &mut self.counters) {
                 // Only root records the programs of others; nobody else is sent them in good faith.
-                Ok(Message::Process { sender, .. }) if !is_heard(sender.uid()) => (),
+                Ok(AnnounceMessage::Process { sender, .. }) if !is_heard(sender.uid()) => (),
                 // One message each; then the connection is closed.
-                Ok(Message::Process { fd, sender, announcement }) => {
+                Ok(AnnounceMessage::Process { fd, sender, announcement }) => {
                     if self.known.len() < USERS_MAX {
                         self.known.insert(uid);
                     }
                     result = Ok(Received::Process { fd, sender, announcement });
                     more = false;
                 }
-                Ok(Message::Nothing) if connection.since.elapsed() < CONNECTION_PATIENCE => {
+                Ok(AnnounceMessage::Nothing)
+                    if connection.since.elapsed() < CONNECTION_PATIENCE =>
+                {
                     waiting.push_back(connection);
                     continue;
                 }
-                Ok(Message::Ignored { bad: true, .. }) => self.blame(uid),
-                Ok(Message::Nothing | Message::Ignored { .. } | Message::End) => (),
+                Ok(AnnounceMessage::Ignored { bad: true, .. }) => self.blame(uid),
+                Ok(
+                    AnnounceMessage::Nothing
+                    | AnnounceMessage::Ignored { .. }
+                    | AnnounceMessage::End,
+                ) => (),
                 Err(error) => {
                     result = Err(error);
                     more = false;
@@ -406,7 +413,11 @@ impl Listener {
                     }
                     // Not watched, it would still be looked at with the next one.
                     let _ = self.watch(&socket);
-                    self.connections.push_back(Connection { socket, since: Instant::now(), uid });
+                    self.connections.push_back(PendingConnection {
+                        socket,
+                        since: Instant::now(),
+                        uid,
+                    });
                 }
                 Err(Errno::AGAIN) => {
                     self.in_a_row = 0;
@@ -460,14 +471,14 @@ fn named_socket(folder: &Path) -> Result<(OwnedFd, PathBuf), Error> {
     Ok((socket, path))
 }
 
-impl AsFd for Listener {
+impl AsFd for ProgramListener {
     /// Readable when there may be something to [`receive`](Self::receive).
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 }
 
-impl Drop for Listener {
+impl Drop for ProgramListener {
     fn drop(&mut self) {
         self.ask_for_nothing();
         let _ = fs::remove_file(&self.path);
@@ -526,7 +537,7 @@ fn check(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where [`Listener::new`] would listen; nothing is made.
+/// Where [`ProgramListener::new`] would listen; nothing is made.
 ///
 /// # Errors
 /// [`Error::Folder`]: of the last folder that it would try.
@@ -624,7 +635,7 @@ mod tests {
         sendmsg(socket, &[IoSlice::new(&text)], &mut control, SendFlags::empty()).unwrap();
     }
 
-    fn readable(listener: &Listener) -> bool {
+    fn readable(listener: &ProgramListener) -> bool {
         let mut fds = [PollFd::new(listener, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
     }
@@ -632,7 +643,7 @@ mod tests {
     #[test]
     fn no_room_is_said_when_as_many_wait_as_the_kernel_has_room_for() {
         let folder = Folder::new("room");
-        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
         assert!((1..=4096).contains(&listener.room));
         listener.room = 8;
         for (waiting, said) in [(7, false), (7, false), (8, true)] {
@@ -646,7 +657,7 @@ mod tests {
     #[test]
     fn receive_of_processes_that_connect_send_and_close() {
         let folder = Folder::new("receive");
-        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
         assert!(!readable(&listener));
         // Connected and silent; then some that are quick.
         let silent = connect_to(listener.path());
@@ -671,7 +682,7 @@ mod tests {
     #[test]
     fn malicious_connections_that_stay_silent_do_not_keep_others_out() {
         let folder = Folder::new("silent");
-        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
         let most = listener.connections_max;
         let silent: Vec<OwnedFd> = (0..most + 10).map(|_| connect_to(listener.path())).collect();
         announce(&connect_to(listener.path()));
@@ -686,7 +697,7 @@ mod tests {
     #[test]
     fn receive_of_more_processes_than_wait_at_once_drops_none() {
         let folder = Folder::new("crowd");
-        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
         listener.connections_max = 4;
         let silent: Vec<OwnedFd> = (0..3).map(|_| connect_to(listener.path())).collect();
         (0..20).for_each(|_| announce(&connect_to(listener.path())));
@@ -720,7 +731,7 @@ mod tests {
     #[ignore = "run by malicious_messages_of_a_user_silence_that_user_and_are_told_once"]
     fn alone_messages_that_are_none() {
         let folder = Folder::new("silenced");
-        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
         let file = fs::File::open("/proc/self/exe").unwrap();
         for _ in 0..BAD_MAX - 1 {
             send_bad(&connect_to(listener.path()), &[file.as_fd()]);
@@ -775,7 +786,7 @@ mod tests {
         const MALLORY: u32 = 61_011;
         const ALICE: u32 = 61_012;
         let folder = Folder::new("hang");
-        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
         if !listener.set_access(listener.path()) {
             eprintln!("no access lists in {}", folder.0.display());
             return;
@@ -821,7 +832,7 @@ mod tests {
     #[test]
     fn malicious_second_message_on_a_connection_is_not_closed_here() {
         let folder = Folder::new("second");
-        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
         let socket = connect_to(listener.path());
         let file = fs::File::open("/proc/self/exe").unwrap();
         announce(&socket);
@@ -833,7 +844,7 @@ mod tests {
     #[test]
     fn folder_and_socket_have_the_modes_that_processes_check() {
         let folder = Folder::new("modes");
-        let listener = Listener::in_folder(&folder.0).unwrap();
+        let listener = ProgramListener::in_folder(&folder.0).unwrap();
         let root = geteuid().is_root();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&folder.0), if root { 0o755 } else { 0o700 });
@@ -841,7 +852,7 @@ mod tests {
         let name = format!("{}.sock", std::process::id());
         assert_eq!(listener.path(), folder.0.join(name));
         let path = listener.path().to_owned();
-        let second = Listener::in_folder(&folder.0).unwrap();
+        let second = ProgramListener::in_folder(&folder.0).unwrap();
         assert_ne!(second.path(), path);
         drop((listener, second));
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
@@ -850,20 +861,20 @@ mod tests {
     #[test]
     fn stale_sockets_are_removed_and_live_ones_stay() {
         let folder = Folder::new("stale");
-        let live = Listener::in_folder(&folder.0).unwrap();
+        let live = ProgramListener::in_folder(&folder.0).unwrap();
         let stale = folder.0.join("1.sock");
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
         bind(&socket, &SocketAddrUnix::new(&stale).unwrap()).unwrap();
         drop(socket);
         fs::write(folder.0.join("notes"), "").unwrap();
-        let _second = Listener::in_folder(&folder.0).unwrap();
+        let _second = ProgramListener::in_folder(&folder.0).unwrap();
         assert!(!stale.exists() && live.path().exists() && folder.0.join("notes").exists());
     }
 
     #[test]
     fn folder_that_others_can_write_to_or_that_is_none_is_refused() {
-        let refused = |path: &Path| match Listener::in_folder(path) {
+        let refused = |path: &Path| match ProgramListener::in_folder(path) {
             Err(Error::Folder { reason, .. }) => reason,
             other => panic!("{other:?}"),
         };

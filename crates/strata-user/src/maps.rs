@@ -12,7 +12,7 @@ const BYTES_MAX: u64 = 16 << 20;
 
 /// One mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping<'a> {
+pub(crate) struct MemoryMapping<'a> {
     pub begin: u64,
     pub end: u64,
     /// Such as `rw-s`.
@@ -46,7 +46,7 @@ impl<R: BufRead> Maps<R> {
 
     /// # Errors
     /// What the system said.
-    pub fn next(&mut self) -> io::Result<Option<Mapping<'_>>> {
+    pub fn next(&mut self) -> io::Result<Option<MemoryMapping<'_>>> {
         loop {
             self.line.clear();
             if self.text.read_until(b'\n', &mut self.line)? == 0 {
@@ -60,7 +60,7 @@ impl<R: BufRead> Maps<R> {
     }
 }
 
-fn parsed(line: &[u8]) -> Option<Mapping<'_>> {
+fn parsed(line: &[u8]) -> Option<MemoryMapping<'_>> {
     let mut rest = line.strip_suffix(b"\n").unwrap_or(line);
     let mut word = || {
         let begin = rest.iter().position(|byte| *byte != b' ')?;
@@ -73,7 +73,7 @@ fn parsed(line: &[u8]) -> Option<Mapping<'_>> {
     let (range, permissions, offset, device, inode) = (word()?, word()?, word()?, word()?, word()?);
     let (begin, end) = pair(range, b'-')?;
     let (major, minor) = pair(device, b':')?;
-    Some(Mapping {
+    Some(MemoryMapping {
         begin,
         end,
         permissions,
@@ -103,7 +103,7 @@ mod tests {
         let text = b"00400000-00401000 r-xp 00002000 fe:01 12                /a b (deleted)\n\
             x\n7f00-8000 rw-p 00000000 00:00 0 \n";
         let mut maps = Maps::new(&text[..]);
-        let file = Mapping {
+        let file = MemoryMapping {
             begin: 0x40_0000,
             end: 0x40_1000,
             permissions: b"r-xp",

@@ -64,7 +64,7 @@ pub(crate) fn u16_in(copy: &[u8], offset: usize) -> u16 {
 
 /// A mapping of `[0, CHANNELS_OFFSET)`, and the descriptor behind it.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct ProgramMemory {
     pid: u32,
     address: NonNull<u8>,
     /// A file description of our own, so that its lock is ours.
@@ -76,17 +76,17 @@ pub(crate) struct Memory {
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread.
-unsafe impl Send for Memory {}
+unsafe impl Send for ProgramMemory {}
 // SAFETY: all access through it is atomic, or a system call.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for ProgramMemory {}
 
-impl Memory {
+impl ProgramMemory {
     /// Maps the memory that `given` refers to; `given` may be opened with `O_PATH`.
     ///
     /// # Errors
     /// [`Error::NotMemory`], [`Error::NotSealed`], [`Error::TooSmall`], [`Error::Denied`],
     /// [`Error::System`].
-    pub fn open(given: BorrowedFd<'_>, pid: u32) -> Result<Memory, Error> {
+    pub fn open(given: BorrowedFd<'_>, pid: u32) -> Result<ProgramMemory, Error> {
         // First of all: any call on a file of a hostile file system may never return.
         let looked = is_in_kernel_memory(given);
         if !looked.map_err(|source| failed(pid, "looking at its shared memory", source))? {
@@ -126,7 +126,7 @@ impl Memory {
         let address =
             address.map_err(|code| refused(pid, "mapping its shared memory", code.into()))?;
         match NonNull::new(address.cast()) {
-            Some(address) => Ok(Memory {
+            Some(address) => Ok(ProgramMemory {
                 pid,
                 address,
                 fd,
@@ -306,17 +306,17 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for ProgramMemory {
     fn drop(&mut self) {
         // SAFETY: what open() mapped; no reference into it outlives self.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), BYTES) };
     }
 }
 
-/// The lock of [`Memory::try_lock`].
+/// The lock of [`ProgramMemory::try_lock`].
 #[derive(Debug)]
 pub(crate) struct Lock<'a> {
-    memory: &'a Memory,
+    memory: &'a ProgramMemory,
 }
 
 impl Drop for Lock<'_> {

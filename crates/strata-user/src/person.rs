@@ -14,7 +14,7 @@ const BLOCK: u32 = 65_536;
 
 /// User numbers of one person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
+struct UserRange {
     first: u32,
     last: u32,
     owner: Owner,
@@ -30,7 +30,7 @@ enum Owner {
 /// The user who has this number as a subordinate one, or the number itself. What `/etc/subuid` said when this
 /// was first asked; of numbers that root gives to containers, the first one of 65,536.
 pub(crate) fn person(uid: u32) -> u32 {
-    static RANGES: OnceLock<Vec<Range>> = OnceLock::new();
+    static RANGES: OnceLock<Vec<UserRange>> = OnceLock::new();
     let ranges = RANGES.get_or_init(|| ranges(&text_of("/etc/subuid"), &text_of("/etc/passwd")));
     person_in(ranges, uid)
 }
@@ -51,12 +51,12 @@ fn accounts_in(passwd: &str) -> impl Iterator<Item = (&str, u32)> {
     })
 }
 
-fn person_in(ranges: &[Range], uid: u32) -> u32 {
+fn person_in(ranges: &[UserRange], uid: u32) -> u32 {
     let range = ranges.iter().find(|range| (range.first..=range.last).contains(&uid));
     match range {
         None => uid,
-        Some(Range { owner: Owner::Person(owner), .. }) => *owner,
-        Some(Range { first, owner: Owner::Blocks, .. }) => uid - (uid - first) % BLOCK,
+        Some(UserRange { owner: Owner::Person(owner), .. }) => *owner,
+        Some(UserRange { first, owner: Owner::Blocks, .. }) => uid - (uid - first) % BLOCK,
     }
 }
 
@@ -68,7 +68,7 @@ fn text_of(path: &str) -> String {
 
 /// `NAME-OR-NUMBER:FIRST:COUNT`, one a line. An owner whom `passwd` does not know is one all the same, by the
 /// first number of its first range.
-fn ranges(subuid: &str, passwd: &str) -> Vec<Range> {
+fn ranges(subuid: &str, passwd: &str) -> Vec<UserRange> {
     let mut owners: HashMap<&str, u32> = HashMap::new();
     for (name, uid) in accounts_in(passwd) {
         owners.entry(name).or_insert(uid);
@@ -88,7 +88,7 @@ fn ranges(subuid: &str, passwd: &str) -> Vec<Range> {
         let last = first.saturating_add(count - 1);
         let owner = *owners.entry(name).or_insert_with(|| name.parse().unwrap_or(first));
         let owner = if owner == 0 { Owner::Blocks } else { Owner::Person(owner) };
-        ranges.push(Range { first, last, owner });
+        ranges.push(UserRange { first, last, owner });
     }
     ranges
 }

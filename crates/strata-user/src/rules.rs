@@ -91,7 +91,7 @@ pub enum RuleError {
 
 /// `struct strata_abi_rule_subject`.
 #[repr(C)]
-struct Subject {
+struct RuleSubject {
     provider: *const c_char,
     provider_bytes: usize,
     name: *const c_char,
@@ -99,10 +99,10 @@ struct Subject {
     level: u32,
 }
 
-impl Subject {
+impl RuleSubject {
     /// Valid as long as the names are borrowed.
-    fn new(provider: &[u8], name: &[u8], level: u8) -> Subject {
-        Subject {
+    fn new(provider: &[u8], name: &[u8], level: u8) -> RuleSubject {
+        RuleSubject {
             provider: provider.as_ptr().cast(),
             provider_bytes: provider.len(),
             name: name.as_ptr().cast(),
@@ -116,12 +116,12 @@ unsafe extern "C" {
     fn strata_user_rules_select(
         rules: *const c_char,
         bytes: usize,
-        subject: *const Subject,
+        subject: *const RuleSubject,
     ) -> c_int;
     fn strata_user_rule_matches(
         rule: *const c_char,
         bytes: usize,
-        subject: *const Subject,
+        subject: *const RuleSubject,
     ) -> c_int;
 }
 
@@ -206,7 +206,7 @@ impl Rule {
     #[must_use]
     pub fn matches(&self, provider: &[u8], name: &[u8], level: u8) -> bool {
         let pattern = self.canonical.strip_prefix('!').unwrap_or(&self.canonical).as_bytes();
-        let subject = Subject::new(provider, name, level);
+        let subject = RuleSubject::new(provider, name, level);
         // SAFETY: reads pattern.len() bytes at pattern, and what the subject, built just above from
         // live slices, points to.
         unsafe { strata_user_rule_matches(pattern.as_ptr().cast(), pattern.len(), &subject) != 0 }
@@ -275,7 +275,7 @@ impl Rules {
     #[must_use]
     pub fn select(&self, provider: &[u8], name: &[u8], level: u8) -> bool {
         let rules = self.canonical.as_bytes();
-        let subject = Subject::new(provider, name, level);
+        let subject = RuleSubject::new(provider, name, level);
         // SAFETY: reads rules.len() bytes at rules, and what the subject, built just above from live
         // slices, points to.
         unsafe { strata_user_rules_select(rules.as_ptr().cast(), rules.len(), &subject) != 0 }

@@ -17,7 +17,7 @@ use crate::filter::Program;
 use crate::group;
 use crate::ids::Ids;
 use crate::ledger::Share;
-use crate::memory::{session, state, to_pages, Lock, Memory};
+use crate::memory::{session, state, to_pages, Lock, ProgramMemory};
 use crate::process::{failed, is_ending, named_threads, strict_threads, Writers};
 use crate::sites::{set_opcodes, Cause, Code, Failure, Patch};
 use crate::spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
@@ -64,7 +64,7 @@ pub struct AppSession {
     ids: Ids,
     /// Its place among its user's processes.
     _share: Share,
-    seen: Option<Seen>,
+    seen: Option<ChangeMarks>,
     /// Its code is being written.
     patching: Option<Errand<Vec<Failure>>>,
     /// Its code could not be written for now, for this reason.
@@ -72,7 +72,7 @@ pub struct AppSession {
     /// It has said that it cannot write to its code itself. What it says afterwards changes nothing.
     needs_us: bool,
     /// What was there when its code was last written.
-    patched: Option<Seen>,
+    patched: Option<ChangeMarks>,
     /// Its code is being written as it was.
     restoring: Option<Errand<()>>,
     /// Tracepoints that are off, and whose code is still as if they were on.
@@ -89,7 +89,7 @@ pub struct AppSession {
 
 /// What tells that nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct ChangeMarks {
     generation: u64,
     nr_states: u32,
     next_id: u32,
@@ -673,7 +673,7 @@ impl AppSession {
     /// As of [`update`](Self::update).
     pub fn learn(&mut self) -> Result<bool, Error> {
         self.check_slot()?;
-        let seen = Seen {
+        let seen = ChangeMarks {
             generation: self.app.generation(),
             nr_states: self.app.nr_states()?,
             next_id: self.u32(offset_of!(user::Session, next_id)).load(Ordering::Acquire),
@@ -888,7 +888,7 @@ fn claim(app: &Application, generation: u64, _lock: &Lock<'_>) -> Result<u32, Er
 }
 
 /// The slots that a process has to look at: bit s is set before slot s is claimed, cleared before it is free.
-fn claimed(memory: &Memory) -> &AtomicU32 {
+fn claimed(memory: &ProgramMemory) -> &AtomicU32 {
     memory.u32(offset_of!(user::Control, claimed_sessions))
 }
 

@@ -7,7 +7,7 @@ use strata_abi::user;
 
 use crate::description::DescriptionError;
 use crate::error::Error;
-use crate::memory::{state, u16_in, u32_in, u64_in, Memory};
+use crate::memory::{state, u16_in, u32_in, u64_in, ProgramMemory};
 
 /// A copy of `struct strata_abi_user_state`.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::Value`], also if they overlap, as no honest ones do: that bounds our work.
-    pub fn read(memory: &Memory, pid: u32) -> Result<Snapshot, Error> {
+    pub fn read(memory: &ProgramMemory, pid: u32) -> Result<Snapshot, Error> {
         let nr_states = nr_states(memory, pid)?;
         let size = size_of::<user::State>();
         // The flags first: a site table is there if they say that the object is.
@@ -141,7 +141,7 @@ impl Snapshot {
 ///
 /// # Errors
 /// [`Error::Value`].
-pub(crate) fn nr_states(memory: &Memory, pid: u32) -> Result<u32, Error> {
+pub(crate) fn nr_states(memory: &ProgramMemory, pid: u32) -> Result<u32, Error> {
     // ACQUIRE pairs with the process' RELEASE: the states below it are described.
     let found = memory.u32(offset_of!(user::Control, nr_states)).load(Ordering::Acquire);
     let limit = user::NR_STATES;

@@ -14,13 +14,15 @@ use rustix::net::{
     SocketFlags, SocketType,
 };
 use serde_json::Value;
-use strata_control::{ask, ControlError, Folder, Listener, Reply, Request, MESSAGE_BYTES_MAX};
+use strata_control::{
+    ask, ControlError, Folder, Reply, Request, SessionListener, MESSAGE_BYTES_MAX,
+};
 
 /// A session that answers with what it was asked, and one that says whatever it is told to.
 struct Both {
     folder: Folder,
     path: PathBuf,
-    honest: Listener,
+    honest: SessionListener,
     says: Mutex<(Sender<Vec<u8>>, Receiver<()>)>,
 }
 
@@ -36,7 +38,8 @@ fn both() -> &'static Both {
         let _ = std::fs::remove_dir_all(&above);
         std::fs::create_dir(&above).expect("a folder");
         let folder = Folder::open_in(&above).expect("a folder for sessions");
-        let honest = Listener::new(folder.claim("honest").expect("a name")).expect("a session");
+        let honest =
+            SessionListener::new(folder.claim("honest").expect("a name")).expect("a session");
         let path = folder.path().to_owned();
         let liar = socket();
         bind(&liar, &SocketAddrUnix::new(path.join("liar.sock")).expect("an address"))

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use strata_kernel::elf::Elf;
 use strata_kernel::usdt;
-use strata_kernel::usdt::operand::Operand;
+use strata_kernel::usdt::operand::UsdtOperand;
 
 /// Its functions, their places, and its USDT probes.
 pub fn run(input: &[u8]) {
@@ -32,6 +32,6 @@ pub fn run(input: &[u8]) {
     let _ = elf.address(0x1000);
     let _ = usdt::list(&elf);
     for location in usdt::locations(&elf).unwrap_or_default() {
-        location.arguments.iter().for_each(|text| drop(Operand::parse(text)));
+        location.arguments.iter().for_each(|text| drop(UsdtOperand::parse(text)));
     }
 }

@@ -1,7 +1,7 @@
 //! The kernel's descriptions of its events, and operands of USDT probes.
 
-use strata_kernel::format::Format;
-use strata_kernel::usdt::operand::{Operand, Symbols};
+use strata_kernel::format::EventFormat;
+use strata_kernel::usdt::operand::{OperandSymbols, UsdtOperand};
 use strata_model::EventClass;
 
 /// What can be recorded can be described in a trace.
@@ -9,7 +9,7 @@ pub fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     operand(&text);
     let enumerator = |name: &str| Some(name.len() as i128);
-    match Format::parse_with(&text, &enumerator) {
+    match EventFormat::parse_with(&text, &enumerator) {
         Ok(format) => {
             for field in &format.fields {
                 let _ = format.field(&field.name);
@@ -40,9 +40,9 @@ fn described(fields: Vec<strata_model::Field>) {
 }
 
 fn operand(text: &str) {
-    let Ok(operand) = Operand::parse(text) else { return };
+    let Ok(operand) = UsdtOperand::parse(text) else { return };
     for is_fixed in [false, true] {
         let find = |name: &str| (name.len() % 2 == 0).then_some(u64::MAX - name.len() as u64);
-        let _ = operand.part(&Symbols { find: &find, is_fixed, at: 0x1000 });
+        let _ = operand.part(&OperandSymbols { find: &find, is_fixed, at: 0x1000 });
     }
 }

@@ -6,7 +6,7 @@ mod trace;
 
 use channel::{Memory, Place};
 use std::sync::{Arc, Mutex, MutexGuard};
-use strata_collect::{Collector, Directory, Files, Identity, Producer, StreamStats};
+use strata_collect::{Collector, Directory, Files, ProducerState, StreamStats, TraceIdentity};
 use strata_ring::LossMode;
 use trace::Trace;
 
@@ -24,7 +24,7 @@ pub fn run(input: &[u8]) {
     let Some(channel) = memory.opened(&mut input) else { return };
     let trace = Trace::new(memory.is_large, channel.subbuf_bytes());
     let directory = Directory::create(trace.folder()).expect("a folder for the trace");
-    let identity = Identity { uuid: trace::UUID, stream_id: 0 };
+    let identity = TraceIdentity { uuid: trace::UUID, stream_id: 0 };
     let sink = Box::new(Files::new(directory, "channel0"));
     let memory = Arc::new(Mutex::new(memory));
     let streams = u64::from(channel.nr_streams());
@@ -210,7 +210,7 @@ impl Session {
         }
         // The other end waits for holes to be filled; what it does is flush.
         let alive = end & 2 != 0 && self.is_honest && !self.has_holes;
-        let producer = if alive { Producer::Alive } else { Producer::Dead };
+        let producer = if alive { ProducerState::Alive } else { ProducerState::Dead };
         let before = self.trace.bytes();
         let ask = Ask(Arc::clone(&self.memory));
         let later = lock(&self.memory).later.len();

@@ -12,7 +12,7 @@ use strata_model::{
     StreamClass, Trace, Uuid,
 };
 use strata_relay::Last;
-use strata_ring::producer::{has_rseq, stamp, Header, Producer};
+use strata_ring::producer::{has_rseq, stamp, HeaderFormat, Producer};
 use strata_ring::{channel_bytes, Attr, Channel, Mapping, Publish};
 
 const UUID: Uuid = Uuid(*b"0123456789abcdef");
@@ -39,7 +39,7 @@ pub fn run(input: &[u8]) {
     file.set_len(bytes).expect("memory");
     let map = || Mapping::new(file.as_fd(), 0, bytes).expect("memory");
     let channel = Channel::format(map(), &attr).expect("a channel");
-    let producer = Producer::new(&channel, Header::Compact).expect("a producer");
+    let producer = Producer::new(&channel, HeaderFormat::Compact).expect("a producer");
     for number in 0..*records {
         stamp(BEGIN + u64::from(number) * 10);
         producer.record(0, &u32::from(number).to_ne_bytes());

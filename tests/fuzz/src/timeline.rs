@@ -10,9 +10,9 @@ use strata_analyze::perfetto::PairRule;
 use strata_analyze::reports::flame::{FlameMaker, Weigh};
 use strata_analyze::reports::memory::MemoryCounter;
 use strata_analyze::reports::offcpu::OffCpuCounter;
-use strata_analyze::reports::spans::{By, SpanCounter, Waiting};
+use strata_analyze::reports::spans::{By, SlowestWaits, SpanCounter};
 use strata_analyze::reports::threads::ThreadCounter;
-use strata_analyze::reports::wait::{History, Node};
+use strata_analyze::reports::wait::{History, PathPart};
 use strata_analyze::reports::{pass_on, span_roles, syscalls, Asked, Passed};
 use strata_ctf::read::{Event, Reader, TimeRange};
 use strata_timeline::{
@@ -172,7 +172,7 @@ fn check(reader: &Reader, flags: u8) {
     let source = || Source::new(reader, &SourceOptions::default());
     let memory = MemoryCounter::new(all, source());
     let flame = FlameMaker::new(all, weigh, source());
-    let calls = syscalls::Counter::new(all, 3);
+    let calls = syscalls::SyscallCounter::new(all, 3);
     let stacks = OffCpuCounter::new(all, 3, source());
     let mut seen = (
         (truth, (ThreadCounter::new(all, 3), stacks)),
@@ -201,7 +201,7 @@ fn check(reader: &Reader, flags: u8) {
     let mut spans = spans.finish(world, By::Thread);
     let counted: u64 = spans.rows.iter().map(|row| row.count).sum();
     assert_eq!((counted, spans.all.count), (truth.spans, truth.spans));
-    let mut waiting = Waiting::new(&spans.slowest);
+    let mut waiting = SlowestWaits::new(&spans.slowest);
     let again = pass(reader, &roles, &mut waiting);
     waiting.tell(again.timeline.world(), &mut spans.slowest);
     for slow in &spans.slowest {
@@ -237,7 +237,7 @@ fn check(reader: &Reader, flags: u8) {
     }
 }
 
-fn add_up(node: &Node) {
+fn add_up(node: &PathPart) {
     if !node.parts.is_empty() {
         assert_eq!(node.parts.iter().map(|part| part.nanos).sum::<u64>(), node.nanos, "{node:?}");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::files::{metadata_and_more, Files};
 use crate::shown;
 use std::ops::ControlFlow;
-use strata_analyze::pipeline::{self, Job, Output, Summary};
+use strata_analyze::pipeline::{self, Job, PipelineOutput, PipelineSummary};
 use strata_analyze::render::{
     ClockStyle, Clocks, FieldList, Format, Head, Options, ThreadNames, TimeZone,
 };
@@ -166,7 +166,7 @@ fn counted(reader: &Reader, range: TimeRange, expected: u64) {
 struct Rendered {
     text: Vec<u8>,
     remarks: Vec<String>,
-    summary: Summary,
+    summary: PipelineSummary,
 }
 
 /// `None`: it is more than [`TEXT_MAX`].
@@ -175,13 +175,13 @@ fn rendered(job: &Job<'_>) -> Option<Rendered> {
     let mut is_all = true;
     let summary = pipeline::run(job, &mut |output| {
         match output {
-            Output::Text(more) if text.len() + more.len() > TEXT_MAX => {
+            PipelineOutput::Text(more) if text.len() + more.len() > TEXT_MAX => {
                 is_all = false;
                 return ControlFlow::Break(());
             }
-            Output::Text(more) => text.extend_from_slice(more),
-            Output::Remark(remark) => remarks.push(format!("{remark:?}")),
-            Output::Read(_) => (),
+            PipelineOutput::Text(more) => text.extend_from_slice(more),
+            PipelineOutput::Remark(remark) => remarks.push(format!("{remark:?}")),
+            PipelineOutput::Read(_) => (),
         }
         ControlFlow::Continue(())
     });

@@ -12,8 +12,8 @@ use strata_ctf::read::{Events, Message, Reader, Stream, TimeRange, Trace};
 use strata_ctf::state_dump;
 use strata_model::EnvValue;
 
-use super::classes::{Class, Process};
-use super::kernel::{under, News, What, OBJECTS};
+use super::classes::{CodeEventClass, ProcessObjects};
+use super::kernel::{under, ProcessChange, ProcessNews, OBJECTS};
 
 /// Processes, and threads, that are remembered.
 const PROCESSES: usize = 1 << 14;
@@ -25,8 +25,8 @@ const MESSAGES: usize = 1 << 20;
 
 /// What is known of a process.
 #[derive(Debug, Default)]
-struct Known {
-    had: Process,
+struct KnownProcess {
+    had: ProcessObjects,
     /// Since it is watched it has mapped something there, from and to.
     changed: Vec<(u64, u64)>,
     /// Since then it is another program, or has begun: nothing is known of before.
@@ -35,20 +35,20 @@ struct Known {
 
 /// What the processes of a trace had from when on it was watched until the first dump after that.
 #[derive(Debug, Default)]
-pub(super) struct Before {
+pub(super) struct ObjectsBefore {
     /// \[ns since 1970\]; `None`: nothing is known.
     from: Option<i64>,
     to: Option<i64>,
-    known: HashMap<i64, Known>,
+    known: HashMap<i64, KnownProcess>,
     /// Processes of threads.
     threads: HashMap<i64, i64>,
     new_threads: HashSet<i64>,
 }
 
-impl Before {
+impl ObjectsBefore {
     /// Of a trace. Nothing is said of what is damaged.
-    pub fn read(reader: &Reader, trace: &Trace) -> Before {
-        let mut before = Before::default();
+    pub fn read(reader: &Reader, trace: &Trace) -> ObjectsBefore {
+        let mut before = ObjectsBefore::default();
         let is_of = |stream: &Stream| stream.trace().index() == trace.index();
         let mut own = reader.streams().iter().filter(|stream| is_of(stream));
         let Some(first) = own.clone().find(|stream| stream.name() == state_dump::FILE) else {
@@ -76,7 +76,7 @@ impl Before {
             true
         });
         let Some(to) = last.filter(|_| is_all) else { return before };
-        let mut classes: Vec<Option<Class>> = Vec::new();
+        let mut classes: Vec<Option<CodeEventClass>> = Vec::new();
         classes.resize_with(reader.event_classes(), || None);
         let both = |stream: &Stream| is_dump(stream) || is_change(stream);
         let range = TimeRange { from: i64::MIN, to };
@@ -93,9 +93,11 @@ impl Before {
                 Message::Discarded(_) | Message::Damage(_) => return false,
             };
             let Some(slot) = classes.get_mut(event.class().index()) else { return true };
-            let class = slot.get_or_insert_with(|| Class::new(event.class(), &event));
-            let news =
-                class.kind.as_ref().and_then(|(kind, fields)| News::of(*kind, fields, &event));
+            let class = slot.get_or_insert_with(|| CodeEventClass::new(event.class(), &event));
+            let news = class
+                .kind
+                .as_ref()
+                .and_then(|(kind, fields)| ProcessNews::of(*kind, fields, &event));
             let Some(news) = news else { return true };
             if !is_dump(event.stream()) {
                 before.changed(news);
@@ -107,7 +109,7 @@ impl Before {
         });
         match is_all {
             true => before,
-            false => Before::default(),
+            false => ObjectsBefore::default(),
         }
     }
 
@@ -118,7 +120,7 @@ impl Before {
     }
 
     /// What a process had, if anything is known of that.
-    pub fn processes(&mut self) -> impl Iterator<Item = (i64, Process)> + '_ {
+    pub fn processes(&mut self) -> impl Iterator<Item = (i64, ProcessObjects)> + '_ {
         let known = self.known.drain().map(|(pid, known)| (pid, known.had));
         known.filter(|(_, had)| !had.is_empty())
     }
@@ -128,18 +130,18 @@ impl Before {
         self.threads.iter().map(|(tid, pid)| (*tid, *pid))
     }
 
-    fn known(&mut self, pid: i64) -> Option<&mut Known> {
+    fn known(&mut self, pid: i64) -> Option<&mut KnownProcess> {
         let has_room = self.known.len() < PROCESSES || self.known.contains_key(&pid);
         has_room.then(|| self.known.entry(pid).or_default())
     }
 
-    fn dumped(&mut self, News { pid, tid, what }: News) {
+    fn dumped(&mut self, ProcessNews { pid, tid, what }: ProcessNews) {
         // Of more than can be remembered none is known to be old.
         let has_room = self.threads.len() < THREADS && self.new_threads.len() < THREADS;
         if let Some(tid) = tid.filter(|tid| has_room && !self.new_threads.contains(tid)) {
             self.threads.entry(tid).or_insert(pid);
         }
-        let What::Mapped(object) = what else { return };
+        let ProcessChange::Mapped(object) = what else { return };
         let Some(known) = self.known(pid).filter(|known| !known.is_new) else { return };
         let (begin, end) = (object.begin, object.begin.saturating_add(object.bytes));
         let is_changed = known.changed.iter().any(|&(from, to)| begin < to && from < end);
@@ -152,19 +154,19 @@ impl Before {
         }
     }
 
-    fn changed(&mut self, News { pid, tid, what }: News) {
-        if let What::Thread | What::Forked { .. } = what {
+    fn changed(&mut self, ProcessNews { pid, tid, what }: ProcessNews) {
+        if let ProcessChange::Thread | ProcessChange::Forked { .. } = what {
             self.new_threads.extend(tid.filter(|_| self.new_threads.len() < THREADS));
         }
         let Some(known) = self.known(pid) else { return };
         match what {
-            What::Executed | What::Forked { .. } => known.is_new = true,
-            What::Mapped(object) if known.changed.len() < CHANGES => {
+            ProcessChange::Executed | ProcessChange::Forked { .. } => known.is_new = true,
+            ProcessChange::Mapped(object) if known.changed.len() < CHANGES => {
                 let end = object.begin.saturating_add(object.bytes);
                 known.changed.push((object.begin, end));
             }
-            What::Mapped(_) => known.is_new = true,
-            What::Thread => {}
+            ProcessChange::Mapped(_) => known.is_new = true,
+            ProcessChange::Thread => {}
         }
     }
 }

@@ -12,7 +12,7 @@ pub(super) const BUILD_ID: usize = 32;
 
 /// A program or a library in a process.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Object {
+pub(super) struct MappedObject {
     pub begin: u64,
     pub bytes: u64,
     pub path: Vec<u8>,
@@ -26,7 +26,7 @@ pub(super) struct Object {
 
 /// What an event of such a class says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CodeEventKind {
     /// Of this process, all is told anew.
     Start,
     Loaded,
@@ -41,20 +41,22 @@ pub(super) enum Kind {
     Thread,
 }
 
-impl Kind {
-    pub fn of(name: &str) -> Option<Kind> {
+impl CodeEventKind {
+    pub fn of(name: &str) -> Option<CodeEventKind> {
         Some(match name {
-            "lttng_ust_statedump:start" => Kind::Start,
+            "lttng_ust_statedump:start" => CodeEventKind::Start,
             "lttng_ust_statedump:bin_info" | "lttng_ust_dl:dlopen" | "lttng_ust_lib:load" => {
-                Kind::Loaded
+                CodeEventKind::Loaded
             }
-            "lttng_ust_lib:unload" => Kind::Unloaded,
-            "lttng_ust_statedump:build_id" | "lttng_ust_lib:build_id" => Kind::BuildId,
-            "lttng_ust_statedump:debug_link" | "lttng_ust_lib:debug_link" => Kind::DebugLink,
-            "lttng_statedump_vm_map" => Kind::Mapped,
-            "lttng_statedump_vm_exec" => Kind::Executed,
-            "lttng_statedump_vm_fork" | "sched_process_fork" => Kind::Forked,
-            "lttng_statedump_process_state" => Kind::Thread,
+            "lttng_ust_lib:unload" => CodeEventKind::Unloaded,
+            "lttng_ust_statedump:build_id" | "lttng_ust_lib:build_id" => CodeEventKind::BuildId,
+            "lttng_ust_statedump:debug_link" | "lttng_ust_lib:debug_link" => {
+                CodeEventKind::DebugLink
+            }
+            "lttng_statedump_vm_map" => CodeEventKind::Mapped,
+            "lttng_statedump_vm_exec" => CodeEventKind::Executed,
+            "lttng_statedump_vm_fork" | "sched_process_fork" => CodeEventKind::Forked,
+            "lttng_statedump_process_state" => CodeEventKind::Thread,
             _ => return None,
         })
     }
@@ -62,15 +64,15 @@ impl Kind {
 
 /// What is wanted of a class's records.
 #[derive(Debug)]
-pub(super) struct Class {
+pub(super) struct CodeEventClass {
     pub vpid: Option<FieldRef>,
     pub ip: Option<FieldRef>,
-    pub kind: Option<(Kind, Fields)>,
-    pub stacks: Option<stacks::Place>,
+    pub kind: Option<(CodeEventKind, CodeEventFields)>,
+    pub stacks: Option<stacks::StackFields>,
 }
 
 #[derive(Debug)]
-pub(super) struct Fields {
+pub(super) struct CodeEventFields {
     pub begin: Option<FieldRef>,
     pub bytes: Option<FieldRef>,
     pub path: Option<FieldRef>,
@@ -85,11 +87,11 @@ pub(super) struct Fields {
     pub text_id: Option<FieldRef>,
 }
 
-impl Class {
-    pub fn new(class: &EventClass, event: &Event<'_>) -> Class {
+impl CodeEventClass {
+    pub fn new(class: &EventClass, event: &Event<'_>) -> CodeEventClass {
         let common = |name: &str| class.find_in(strata_ctf::read::Scope::CommonContext, name);
         let own = |name: &str| class.find_in(strata_ctf::read::Scope::Payload, name);
-        let fields = || Fields {
+        let fields = || CodeEventFields {
             begin: own("baddr").or_else(|| own("start")),
             bytes: own("memsz"),
             path: own("path"),
@@ -102,14 +104,14 @@ impl Class {
             offset: own("offset"),
             text_id: own("build_id"),
         };
-        let kind = Kind::of(class.name()).map(|kind| (kind, fields()));
-        let stacks = stacks::Place::of(class, event);
-        Class { vpid: common("vpid"), ip: common("ip"), kind, stacks }
+        let kind = CodeEventKind::of(class.name()).map(|kind| (kind, fields()));
+        let stacks = stacks::StackFields::of(class, event);
+        CodeEventClass { vpid: common("vpid"), ip: common("ip"), kind, stacks }
     }
 }
 
 /// What a process has, by its addresses.
-pub(super) type Process = BTreeMap<u64, Object>;
+pub(super) type ProcessObjects = BTreeMap<u64, MappedObject>;
 
 /// A number's bits.
 pub(super) fn number(value: Option<Value<'_>>) -> Option<u64> {

@@ -16,4 +16,4 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 
-pub use source::{Frame, Place, Source, SourceOptions, Stacks};
+pub use source::{ResolvedPlace, Source, SourceOptions, StackFrame, Stacks};

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use strata_ctf::read::{Event, FieldRef, Reader, Value};
 
-use super::before::Before;
-use super::classes::{number, Class, Fields, Kind, Object, Process};
-use super::kernel::{map, News, What, OBJECTS};
+use super::before::ObjectsBefore;
+use super::classes::{
+    number, CodeEventClass, CodeEventFields, CodeEventKind, MappedObject, ProcessObjects,
+};
+use super::kernel::{map, ProcessChange, ProcessNews, OBJECTS};
 use super::stacks;
 
 /// More processes are not remembered: a trace may say anything.
@@ -15,24 +17,24 @@ const PROCESSES: usize = 1 << 14;
 /// All processes of all traces.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    classes: Vec<Option<Class>>,
-    processes: HashMap<(usize, i64), Process>,
-    threads: stacks::Threads,
+    classes: Vec<Option<CodeEventClass>>,
+    processes: HashMap<(usize, i64), ProcessObjects>,
+    threads: stacks::ThreadProcesses,
     /// Traces of kernels, in which the code of processes of other traces may be.
     kernels: Vec<usize>,
     /// By trace, what its processes had before any event tells it, until there is an event of when it was so.
-    before: Vec<Option<Before>>,
+    before: Vec<Option<ObjectsBefore>>,
     /// Records that have told something.
     version: u64,
 }
 
 /// The stacks of a record, and the process.
-pub(super) type Stacks = ([Option<Vec<u64>>; 2], Option<i64>);
+pub(super) type RecordStacks = ([Option<Vec<u64>>; 2], Option<i64>);
 
 impl Objects {
     /// With what the processes of these traces had before any event tells it.
     pub fn begin(reader: &Reader) -> Objects {
-        let before = reader.traces().iter().map(|trace| Some(Before::read(reader, trace)));
+        let before = reader.traces().iter().map(|trace| Some(ObjectsBefore::read(reader, trace)));
         Objects { before: before.collect(), ..Objects::default() }
     }
 
@@ -58,7 +60,7 @@ impl Objects {
     /// Learns what an event tells, and says in which object its instruction pointer is.
     ///
     /// `None`: the event has no such pointer. `Some(None)`: in none that is known.
-    pub fn event(&mut self, event: &Event<'_>) -> Option<(u64, Option<&Object>)> {
+    pub fn event(&mut self, event: &Event<'_>) -> Option<(u64, Option<&MappedObject>)> {
         let trace = event.stream().trace().index();
         if self.before.get(trace).is_some_and(Option::is_some) {
             self.begin_trace(trace, event.time());
@@ -67,18 +69,23 @@ impl Objects {
         if index >= self.classes.len() {
             self.classes.resize_with(index + 1, || None);
         }
-        let class =
-            self.classes.get_mut(index)?.get_or_insert_with(|| Class::new(event.class(), event));
+        let class = self
+            .classes
+            .get_mut(index)?
+            .get_or_insert_with(|| CodeEventClass::new(event.class(), event));
         if class.ip.is_none() && class.kind.is_none() {
             return None;
         }
         if let Some((
-            kind @ (Kind::Mapped | Kind::Executed | Kind::Forked | Kind::Thread),
+            kind @ (CodeEventKind::Mapped
+            | CodeEventKind::Executed
+            | CodeEventKind::Forked
+            | CodeEventKind::Thread),
             fields,
         )) = &class.kind
         {
-            let news = News::of(*kind, fields, event);
-            self.version += u64::from(*kind != Kind::Thread);
+            let news = ProcessNews::of(*kind, fields, event);
+            self.version += u64::from(*kind != CodeEventKind::Thread);
             self.learn(trace, news);
             return None;
         }
@@ -89,7 +96,7 @@ impl Objects {
         if let Some((kind, fields)) = &class.kind {
             self.version += 1;
             if !self.processes.contains_key(&key) && self.processes.len() < PROCESSES {
-                self.processes.insert(key, Process::new());
+                self.processes.insert(key, ProcessObjects::new());
             }
             if let Some(process) = self.processes.get_mut(&key) {
                 learn(process, *kind, fields, event);
@@ -100,19 +107,19 @@ impl Objects {
     }
 
     /// What a record of a kernel's trace says.
-    fn learn(&mut self, trace: usize, news: Option<News>) {
+    fn learn(&mut self, trace: usize, news: Option<ProcessNews>) {
         if !self.kernels.contains(&trace) {
             self.kernels.push(trace);
         }
-        let Some(News { pid, tid, what }) = news else { return };
+        let Some(ProcessNews { pid, tid, what }) = news else { return };
         if let Some(tid) = tid {
             self.threads.set(trace, tid, pid);
         }
         let key = (trace, pid);
         let has_room = self.processes.len() < PROCESSES;
         match what {
-            What::Executed => drop(self.processes.remove(&key)),
-            What::Forked { parent } => {
+            ProcessChange::Executed => drop(self.processes.remove(&key)),
+            ProcessChange::Forked { parent } => {
                 let process = self.processes.get(&(trace, parent)).cloned();
                 // It may have the number of one that is gone.
                 let had = self.processes.remove(&key);
@@ -120,7 +127,7 @@ impl Objects {
                     self.processes.insert(key, process);
                 }
             }
-            What::Mapped(object) if has_room || self.processes.contains_key(&key) => {
+            ProcessChange::Mapped(object) if has_room || self.processes.contains_key(&key) => {
                 map(self.processes.entry(key).or_default(), object);
             }
             _ => {}
@@ -128,7 +135,7 @@ impl Objects {
     }
 
     /// The object that an address of a process is in, by the trace that tells of it; of several, one in which it is.
-    pub fn find(&self, pid: i64, address: u64) -> Option<&Object> {
+    pub fn find(&self, pid: i64, address: u64) -> Option<&MappedObject> {
         let of = self.processes.iter().filter(|((_, vpid), _)| *vpid == pid);
         of.filter_map(|(key, process)| Some((key.0, at(process, address)?)))
             .min_by_key(|(trace, _)| *trace)
@@ -146,21 +153,21 @@ impl Objects {
     }
 }
 
-fn at(process: &Process, address: u64) -> Option<&Object> {
+fn at(process: &ProcessObjects, address: u64) -> Option<&MappedObject> {
     let (_, object) = process.range(..=address).next_back()?;
     (address - object.begin < object.bytes).then_some(object)
 }
 
 impl Objects {
     /// The stacks of an event of which everything is learnt; `None`: it has none.
-    pub fn stacks(&self, event: &Event<'_>) -> Option<Stacks> {
+    pub fn stacks(&self, event: &Event<'_>) -> Option<RecordStacks> {
         let class = self.classes.get(event.class().index())?.as_ref()?;
         let place = class.stacks.as_ref()?;
         Some((place.read(event).stacks, place.process(event, &self.threads)))
     }
 
     /// What a process of this trace has at an address; or what the kernel's trace says of it, if there is one.
-    pub fn at(&self, trace: usize, pid: i64, address: u64) -> Option<&Object> {
+    pub fn at(&self, trace: usize, pid: i64, address: u64) -> Option<&MappedObject> {
         let find = |trace| at(self.processes.get(&(trace, pid))?, address);
         find(trace).or_else(|| match self.kernels[..] {
             [kernel] => find(kernel),
@@ -169,41 +176,50 @@ impl Objects {
     }
 }
 
-fn learn(process: &mut Process, kind: Kind, fields: &Fields, event: &Event<'_>) {
+fn learn(
+    process: &mut ProcessObjects,
+    kind: CodeEventKind,
+    fields: &CodeEventFields,
+    event: &Event<'_>,
+) {
     let value = |field: &Option<FieldRef>| event.value(field.as_ref()?);
     let text = |field: &Option<FieldRef>| match value(field) {
         Some(Value::Text(bytes)) => bytes.to_vec(),
         _ => Vec::new(),
     };
-    if kind == Kind::Start {
+    if kind == CodeEventKind::Start {
         return process.clear();
     }
     let Some(begin) = number(value(&fields.begin)) else { return };
     match kind {
-        Kind::Start | Kind::Mapped | Kind::Executed | Kind::Forked | Kind::Thread => {}
-        Kind::Unloaded => {
+        CodeEventKind::Start
+        | CodeEventKind::Mapped
+        | CodeEventKind::Executed
+        | CodeEventKind::Forked
+        | CodeEventKind::Thread => {}
+        CodeEventKind::Unloaded => {
             process.remove(&begin);
         }
-        Kind::Loaded => {
+        CodeEventKind::Loaded => {
             let bytes = number(value(&fields.bytes)).unwrap_or(0);
             // The kernel's own object has no file.
             if bytes > 0 && process.len() < OBJECTS {
-                process.entry(begin).or_insert_with(|| Object {
+                process.entry(begin).or_insert_with(|| MappedObject {
                     begin,
                     bytes,
                     path: text(&fields.path),
                     is_pic: fields.is_pic.is_none() || number(value(&fields.is_pic)) != Some(0),
-                    ..Object::default()
+                    ..MappedObject::default()
                 });
             }
         }
-        Kind::BuildId => {
+        CodeEventKind::BuildId => {
             if let Some(object) = process.get_mut(&begin) {
                 let bytes = fields.build_id.iter().map_while(|field| number(event.value(field)));
                 object.build_id = bytes.map(|byte| byte as u8).collect();
             }
         }
-        Kind::DebugLink => {
+        CodeEventKind::DebugLink => {
             if let Some(object) = process.get_mut(&begin) {
                 object.debug_link = text(&fields.link);
             }

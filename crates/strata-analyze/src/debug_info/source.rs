@@ -10,10 +10,10 @@ use std::rc::Rc;
 use strata_ctf::kernel_symbols::{self, KernelSymbols};
 use strata_ctf::read::{Event, Reader};
 
-use super::classes::Object;
+use super::classes::MappedObject;
 use super::objects::Objects;
 use super::recorder::{frames_of_recorder, is_sample};
-use super::symbols::{Known, Symbols};
+use super::symbols::{KnownAddress, Symbols};
 
 /// Files whose debug information is in memory at once.
 const FILES: usize = 64;
@@ -37,7 +37,7 @@ pub struct SourceOptions {
 
 /// A place; what is not known is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ResolvedPlace {
     /// `messages+0x1450`, or `messages@0x401450` if the program is always at the same addresses.
     pub binary: Vec<u8>,
     /// `main+0x100`.
@@ -48,14 +48,14 @@ pub struct Place {
 
 /// One address of a call stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
+pub struct StackFrame {
     /// As it was recorded: where it is, of callers where it goes on.
     pub address: u64,
     /// What is there; of callers, the call.
-    pub place: Rc<Place>,
+    pub place: Rc<ResolvedPlace>,
 }
 
-impl Frame {
+impl StackFrame {
     /// `pay+0x7e (shop.c:18)`; without a function its file and place in it; without that the address.
     #[must_use]
     pub fn text(&self) -> Vec<u8> {
@@ -75,23 +75,23 @@ impl Frame {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
     /// In the kernel, without the frames of who has recorded it.
-    pub kernel: Option<Vec<Frame>>,
+    pub kernel: Option<Vec<StackFrame>>,
     /// In the program.
-    pub user: Option<Vec<Frame>>,
+    pub user: Option<Vec<StackFrame>>,
     /// How many frames of who has recorded it are left off `kernel`, in front of its first.
     pub of_recorder: usize,
 }
 
 /// A program's or library's file, by all that is known of it.
-type Key = (Vec<u8>, Vec<u8>, Vec<u8>);
+type FileKey = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 /// Finds places.
 #[derive(Default)]
 pub struct Source {
     options: SourceOptions,
     objects: Objects,
-    files: HashMap<Key, Rc<[Symbols]>>,
-    places: HashMap<(Key, u64), Rc<Place>>,
+    files: HashMap<FileKey, Rc<[Symbols]>>,
+    places: HashMap<(FileKey, u64), Rc<ResolvedPlace>>,
     /// Of each trace of a kernel, its functions.
     kernels: HashMap<usize, Rc<KernelSymbols>>,
 }
@@ -110,14 +110,14 @@ impl Source {
     }
 
     /// The same, and says where the event was recorded; `None`: it has no instruction pointer.
-    pub fn place(&mut self, event: &Event<'_>) -> Option<Rc<Place>> {
+    pub fn place(&mut self, event: &Event<'_>) -> Option<Rc<ResolvedPlace>> {
         let (ip, object) = self.objects.event(event)?;
         let Some(object) = object.cloned() else { return Some(Rc::default()) };
         Some(self.of_object(&object, ip))
     }
 
     /// Where an address of a process is, by what was learned of it in any trace; `None`: nothing was.
-    pub fn place_of(&mut self, pid: i64, address: u64) -> Option<Rc<Place>> {
+    pub fn place_of(&mut self, pid: i64, address: u64) -> Option<Rc<ResolvedPlace>> {
         let object = self.objects.find(pid, address)?.clone();
         Some(self.of_object(&object, address))
     }
@@ -161,16 +161,16 @@ impl Source {
             // A caller goes on behind its call, which may be the last that it does.
             let found = symbols.find(address.saturating_sub(u64::from(at > 0)));
             let found = found.filter(|(_, offset)| *offset < FUNCTION_BYTES_MAX);
-            let mut place = Place::default();
+            let mut place = ResolvedPlace::default();
             if let Some((name, offset)) = found {
                 place.function = name.to_vec();
                 let _ = write!(place.function, "+{:#x}", offset + u64::from(at > 0));
             }
-            Frame { address, place: Rc::new(place) }
+            StackFrame { address, place: Rc::new(place) }
         };
         let mut of_recorder = 0;
         let kernel = kernel.map(|stack| {
-            let mut frames: Vec<Frame> =
+            let mut frames: Vec<StackFrame> =
                 stack.into_iter().enumerate().map(&mut in_kernel).collect();
             let mut name = |at: usize| {
                 let function = &frames.get(at)?.place.function;
@@ -187,7 +187,7 @@ impl Source {
             let inside = address.saturating_sub(u64::from(at > 0));
             let object = pid.and_then(|pid| self.objects.at(trace.index(), pid, inside)).cloned();
             let place = object.map(|object| self.of_object(&object, inside)).unwrap_or_default();
-            Frame { address, place }
+            StackFrame { address, place }
         };
         let user = user.map(|stack| stack.into_iter().enumerate().map(in_program).collect());
         Some(Stacks { kernel, user, of_recorder })
@@ -207,7 +207,7 @@ impl Source {
         Rc::clone(self.kernels.entry(trace).or_insert_with(|| Rc::new(read())))
     }
 
-    fn of_object(&mut self, object: &Object, ip: u64) -> Rc<Place> {
+    fn of_object(&mut self, object: &MappedObject, ip: u64) -> Rc<ResolvedPlace> {
         let address = match object.offset {
             Some(offset) => (ip - object.begin).saturating_add(offset),
             None if object.is_pic => ip - object.begin,
@@ -225,7 +225,7 @@ impl Source {
         place
     }
 
-    fn look(&mut self, object: &Object, key: &Key, address: u64) -> Place {
+    fn look(&mut self, object: &MappedObject, key: &FileKey, address: u64) -> ResolvedPlace {
         let files = match self.files.get(key) {
             Some(files) => Rc::clone(files),
             None => {
@@ -237,7 +237,7 @@ impl Source {
                 files
             }
         };
-        let mut known = Known::default();
+        let mut known = KnownAddress::default();
         // What is separate from a file has its addresses, and not its content.
         let known_at = |file: &Symbols| file.address_of(address);
         let address = match object.offset {
@@ -249,7 +249,8 @@ impl Source {
             known.function = found.function.or(known.function);
             known.line = found.line.or(known.line);
         }
-        let mut place = Place { binary: self.named(&object.path), ..Place::default() };
+        let mut place =
+            ResolvedPlace { binary: self.named(&object.path), ..ResolvedPlace::default() };
         let sign = if object.is_pic { '+' } else { '@' };
         // Writing to memory does not fail.
         let _ = write!(place.binary, "{sign}{address:#x}");
@@ -273,7 +274,7 @@ impl Source {
     }
 
     /// The object's file, and where that has no lines the one with its debug information.
-    fn open(&self, object: &Object) -> Vec<Symbols> {
+    fn open(&self, object: &MappedObject) -> Vec<Symbols> {
         let path = Path::new(OsStr::from_bytes(&object.path));
         let is_it = |file: &Symbols| {
             object.build_id.is_empty()
@@ -299,7 +300,7 @@ impl Source {
     }
 
     /// Where its debug information may be.
-    fn separate(&self, object: &Object, path: &Path) -> Vec<PathBuf> {
+    fn separate(&self, object: &MappedObject, path: &Path) -> Vec<PathBuf> {
         let folder = match &self.options.folder {
             Some(folder) => folder.clone(),
             None => self.here(Path::new(SYSTEM)).unwrap_or_default(),

@@ -28,7 +28,7 @@ pub(super) struct Addresses {
 
 /// Where records of a class have them.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct StackFields {
     scopes: Vec<Scope>,
     pid: Option<FieldRef>,
     tid: Option<FieldRef>,
@@ -36,9 +36,9 @@ pub(super) struct Place {
     vpid: Option<i64>,
 }
 
-impl Place {
+impl StackFields {
     /// `None`: they have none.
-    pub fn of(class: &EventClass, event: &Event<'_>) -> Option<Place> {
+    pub fn of(class: &EventClass, event: &Event<'_>) -> Option<StackFields> {
         let has = |scope: &Scope| {
             // An array is found by its first element, too; its name alone is enough.
             NAMES.iter().any(|name| class.find_in(*scope, name).is_some())
@@ -61,11 +61,11 @@ impl Place {
             _ => None,
         };
         let pid = context(&["pid", "vpid"]).or_else(sampled);
-        Some(Place { pid, tid: context(&["tid", "vtid"]), vpid, scopes })
+        Some(StackFields { pid, tid: context(&["tid", "vtid"]), vpid, scopes })
     }
 
     /// Whose it is, as far as is known.
-    pub fn process(&self, event: &Event<'_>, threads: &Threads) -> Option<i64> {
+    pub fn process(&self, event: &Event<'_>, threads: &ThreadProcesses) -> Option<i64> {
         let number = |field: &Option<FieldRef>| match event.value(field.as_ref()?)? {
             Value::Unsigned(value) => i64::try_from(value).ok(),
             Value::Signed(value) => Some(value),
@@ -116,9 +116,9 @@ impl Visit for Addresses {
 
 /// Processes of threads, by trace.
 #[derive(Debug, Default)]
-pub(super) struct Threads(HashMap<(usize, i64), i64>);
+pub(super) struct ThreadProcesses(HashMap<(usize, i64), i64>);
 
-impl Threads {
+impl ThreadProcesses {
     pub fn set(&mut self, trace: usize, tid: i64, pid: i64) {
         if self.0.len() < THREADS || self.0.contains_key(&(trace, tid)) {
             self.0.insert((trace, tid), pid);

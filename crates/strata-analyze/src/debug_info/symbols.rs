@@ -16,7 +16,7 @@ const SEGMENTS: usize = 1 << 10;
 const SYMBOLS: usize = 1 << 22;
 
 /// Its sections are copied, so that a file that changes is read as it was.
-type Bytes = EndianArcSlice<RunTimeEndian>;
+type SectionBytes = EndianArcSlice<RunTimeEndian>;
 
 /// A file.
 pub(super) struct Symbols {
@@ -25,13 +25,13 @@ pub(super) struct Symbols {
     functions: Vec<(u64, u64, Vec<u8>)>,
     /// Offset in the file, bytes there, address.
     segments: Vec<(u64, u64, u64)>,
-    lines: Option<addr2line::Context<Bytes>>,
+    lines: Option<addr2line::Context<SectionBytes>>,
     has_lines: bool,
 }
 
 /// What is known of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownAddress {
     pub function: Option<(Vec<u8>, u64)>,
     pub line: Option<(Vec<u8>, u32)>,
 }
@@ -70,7 +70,7 @@ impl Symbols {
             false => RunTimeEndian::Big,
         };
         let mut left = SECTIONS;
-        let load = |id: gimli::SectionId| -> Result<Bytes, gimli::Error> {
+        let load = |id: gimli::SectionId| -> Result<SectionBytes, gimli::Error> {
             let section = file.section_by_name(id.name());
             let data = section.and_then(|section| {
                 left = left.checked_sub(section.size())?;
@@ -102,7 +102,7 @@ impl Symbols {
     }
 
     /// What is at an address of the file.
-    pub fn find(&self, address: u64) -> Known {
+    pub fn find(&self, address: u64) -> KnownAddress {
         let mut known = self.by_lines(address).unwrap_or_default();
         if known.function.is_none() {
             let behind = self.functions.partition_point(|it| it.0 <= address);
@@ -114,14 +114,14 @@ impl Symbols {
         known
     }
 
-    fn by_lines(&self, address: u64) -> Option<Known> {
+    fn by_lines(&self, address: u64) -> Option<KnownAddress> {
         // addr2line looks at what is behind the address, too.
         let lines = self.lines.as_ref().filter(|_| address < u64::MAX)?;
         let mut frames = lines.find_frames(address).skip_all_loads().ok()?;
-        let mut known = Known::default();
+        let mut known = KnownAddress::default();
         // The last one is the function that is there; those before it were inlined into it.
         while let Ok(Some(frame)) = frames.next() {
-            known = Known::default();
+            known = KnownAddress::default();
             if let Some(location) = frame.location {
                 known.line = location
                     .file

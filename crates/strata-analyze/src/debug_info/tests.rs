@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use object::{Object as _, ObjectSymbol as _};
 use strata_ctf::read::{Message, TimeRange};
 
-use super::{Place, Source, SourceOptions};
+use super::{ResolvedPlace, Source, SourceOptions};
 use crate::hand_tests::V::{Text, I64, U64, U8};
 use crate::hand_tests::{metadata, Hand, Packets, Record};
 
@@ -36,7 +36,7 @@ fn text() -> String {
 }
 
 /// The places of all hits.
-fn places(options: &SourceOptions, records: &[Record<'_>]) -> Vec<Place> {
+fn places(options: &SourceOptions, records: &[Record<'_>]) -> Vec<ResolvedPlace> {
     let hand = Hand::new();
     let reader = hand.trace("t", &text(), &[Packets::new(0).packet(records)]).reader();
     let mut source = Source::new(&reader, options);
@@ -57,7 +57,7 @@ fn places(options: &SourceOptions, records: &[Record<'_>]) -> Vec<Place> {
 
 fn binaries(records: &[Record<'_>]) -> Vec<String> {
     let places = places(&SourceOptions::default(), records);
-    let text = |place: Place| String::from_utf8(place.binary).unwrap();
+    let text = |place: ResolvedPlace| String::from_utf8(place.binary).unwrap();
     places.into_iter().map(text).collect()
 }
 
@@ -187,7 +187,7 @@ fn place_in(
     link: Option<&'static str>,
     id: Option<[u8; 3]>,
     at: u64,
-) -> Place {
+) -> ResolvedPlace {
     let load = [I64(7), U64(0), U64(0x1000), U64(1 << 40), Text(path)];
     let hit = [I64(7), U64(0x1000 + at)];
     let link = link.map(|link| [I64(7), U64(0), U64(0x1000), Text(link)]);

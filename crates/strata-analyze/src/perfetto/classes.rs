@@ -12,8 +12,8 @@ use super::encode;
 use super::kernel::{has_lttng_priorities, Kernel};
 use super::pairs::{address_of, PairRole, Pairs};
 use super::proto::{track_event, EventType};
-use super::writer::Writer;
-use crate::render::line::{Lines, Piece};
+use super::writer::PacketWriter;
+use crate::render::line::{Lines, TextPiece};
 
 /// Where a record was made, which is said of each besides its fields.
 pub(super) const CPU: &str = "cpu";
@@ -25,25 +25,25 @@ const DEPTH_MAX: usize = 32;
 
 /// The fields of a record that says what a thread of its process is called from now on.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct NameFields {
     pub tid: FieldRef,
     pub name: FieldRef,
 }
 
-impl Named {
-    fn new(class: &EventClass) -> Option<Named> {
+impl NameFields {
+    fn new(class: &EventClass) -> Option<NameFields> {
         let find = |name: &str| class.find_in(Scope::Payload, name);
         let is_one = class.name() == "strata:thread_name";
-        Some(Named { tid: find("tid")?, name: find("name")? }).filter(|_| is_one)
+        Some(NameFields { tid: find("tid")?, name: find("name")? }).filter(|_| is_one)
     }
 }
 
 /// What an end has to know of its begin, and a begin of itself.
 #[derive(Debug)]
-pub(super) struct Slice {
+pub(super) struct SlicePlan {
     pub role: PairRole,
     /// Of a begin: its type and its name.
-    pub begin: Piece,
+    pub begin: TextPiece,
     pub key: Option<FieldRef>,
     /// What should be the same at both ends, if there is no key.
     pub check: Option<FieldRef>,
@@ -57,14 +57,14 @@ pub(super) struct Slice {
 
 /// What is to be done with a kind of event records.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct EventPlan {
     /// Of an instant: its type and its name.
-    pub instant: Piece,
-    pub categories: Piece,
+    pub instant: TextPiece,
+    pub categories: TextPiece,
     pub whose: Whose,
-    pub named: Option<Named>,
+    pub named: Option<NameFields>,
     pub kernel: Option<Kernel>,
-    pub slice: Option<Slice>,
+    pub slice: Option<SlicePlan>,
     pub twice: Twice,
 }
 
@@ -79,25 +79,25 @@ pub(super) struct Twice {
 
 /// What plans are made of.
 #[derive(Debug)]
-pub(super) struct Plans<'p> {
+pub(super) struct EventPlanner<'p> {
     pub pairs: &'p Pairs,
 }
 
-impl Plans<'_> {
+impl EventPlanner<'_> {
     pub(super) fn plan<W: Write>(
         &self,
         class: &EventClass,
         is_kernel: bool,
         schema: &Schema,
-        writer: &mut Writer<W>,
-    ) -> Plan {
+        writer: &mut PacketWriter<W>,
+    ) -> EventPlan {
         let kernel = Kernel::new(class, has_lttng_priorities(schema));
         number_names(class, schema, writer);
-        Plan {
+        EventPlan {
             instant: of_name(EventType::Instant, writer.name(class.name())),
             categories: self.categories(class, is_kernel, writer),
             whose: Whose::new(class, is_kernel),
-            named: Named::new(class),
+            named: NameFields::new(class),
             slice: self.slice(class, schema, writer),
             kernel,
             twice: twice(class, schema, writer),
@@ -109,8 +109,8 @@ impl Plans<'_> {
         &self,
         class: &EventClass,
         is_kernel: bool,
-        writer: &mut Writer<W>,
-    ) -> Piece {
+        writer: &mut PacketWriter<W>,
+    ) -> TextPiece {
         let provider = match class.name().split_once(':') {
             Some((provider, _)) => provider,
             None if self.pairs.role(class.name()).is_some_and(|role| role.syscall) => "syscall",
@@ -127,15 +127,15 @@ impl Plans<'_> {
         if let Some(level) = class.loglevel() {
             add(&level_name(level));
         }
-        Piece::new(categories.as_bytes())
+        TextPiece::new(categories.as_bytes())
     }
 
     fn slice<W: Write>(
         &self,
         class: &EventClass,
         schema: &Schema,
-        writer: &mut Writer<W>,
-    ) -> Option<Slice> {
+        writer: &mut PacketWriter<W>,
+    ) -> Option<SlicePlan> {
         let role = self.pairs.role(class.name())?.clone();
         let mut shared = Vec::new();
         if !role.begins {
@@ -155,11 +155,11 @@ impl Plans<'_> {
             self.pairs.check(role.pair).and_then(|check| class.find_in(Scope::Payload, check));
         let address = address_of(class.name()).and_then(|address| class.find(address));
         let call = NumberedEnd::of(class).filter(|_| role.syscall).map(|end| end.number);
-        Some(Slice { begin, role, key, check, address, call, shared })
+        Some(SlicePlan { begin, role, key, check, address, call, shared })
     }
 }
 
-fn twice<W: Write>(class: &EventClass, schema: &Schema, writer: &mut Writer<W>) -> Twice {
+fn twice<W: Write>(class: &EventClass, schema: &Schema, writer: &mut PacketWriter<W>) -> Twice {
     let (stream, event) = (schema.streams.get(class.stream_class()), class.schema());
     let names = |part: &Structure| {
         let members = part.members.iter().take(MEMBERS_MAX);
@@ -176,7 +176,7 @@ fn twice<W: Write>(class: &EventClass, schema: &Schema, writer: &mut Writer<W>) 
 }
 
 /// Give numbers to the names of a class' fields, so that each share gives the same.
-fn number_names<W: Write>(class: &EventClass, schema: &Schema, writer: &mut Writer<W>) {
+fn number_names<W: Write>(class: &EventClass, schema: &Schema, writer: &mut PacketWriter<W>) {
     let stream = schema.streams.get(class.stream_class());
     let event = class.schema();
     let parts = [
@@ -194,7 +194,7 @@ fn number_members<W: Write>(
     structure: &Structure,
     depth: usize,
     left: &mut usize,
-    writer: &mut Writer<W>,
+    writer: &mut PacketWriter<W>,
 ) {
     for member in &structure.members {
         number_name(&member.name, &member.class, depth, left, writer);
@@ -206,7 +206,7 @@ fn number_name<W: Write>(
     class: &FieldClass,
     depth: usize,
     left: &mut usize,
-    writer: &mut Writer<W>,
+    writer: &mut PacketWriter<W>,
 ) {
     let (Some(depth), Some(rest)) = (depth.checked_sub(1), left.checked_sub(1)) else { return };
     *left = rest;
@@ -228,11 +228,11 @@ fn number_name<W: Write>(
 }
 
 /// The type of an event on a track, and the number of its name.
-pub(super) fn of_name(kind: EventType, name: u64) -> Piece {
+pub(super) fn of_name(kind: EventType, name: u64) -> TextPiece {
     let mut fields = Lines::default();
     encode::number(&mut fields, track_event::TYPE, kind as u64);
     encode::number(&mut fields, track_event::NAME, name);
-    Piece::new(fields.as_bytes())
+    TextPiece::new(fields.as_bytes())
 }
 
 /// LTTng's names of its log levels, which are those of syslog and eight kinds of debugging.

@@ -10,7 +10,7 @@
 use strata_model::schema::{Schema, StreamClass};
 use strata_model::ClockClass;
 
-use super::proto::{Clock, ClockSnapshot, CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME};
+use super::proto::{ClockSnapshot, SnapshotClock, CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME};
 
 const SECOND: i128 = 1_000_000_000;
 /// Tracers read both clocks at their start, one after the other: so far apart are the offsets of one
@@ -65,7 +65,7 @@ impl Timebase {
 
     /// All clocks at one exported time.
     pub(super) fn snapshot(self, time: u64) -> ClockSnapshot {
-        let clock = |id, time| Clock { clock_id: Some(id), timestamp: Some(time) };
+        let clock = |id, time| SnapshotClock { clock_id: Some(id), timestamp: Some(time) };
         let mut clocks = vec![clock(CLOCK_BOOTTIME, time)];
         match self {
             Timebase::Monotonic(offset) => {

@@ -3,7 +3,7 @@
 //! [`proto`](super::proto) describes the same messages, for what is written seldom and for whoever reads them. The
 //! order of fields is the one that it gives them.
 
-use crate::render::line::{Lines, Sink};
+use crate::render::line::{Lines, TextSink};
 
 /// A number of any size.
 const VARINT: u32 = 0;
@@ -15,7 +15,7 @@ const SHORT: usize = 1 << 7;
 
 /// Where the content of a message begins whose length is not known yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark(usize);
+pub(super) struct LengthMark(usize);
 
 /// A number, seven bits to a byte, the lowest first.
 #[inline]
@@ -74,15 +74,15 @@ pub(super) fn bytes(out: &mut Lines, field: u32, bytes: &[u8]) {
 
 /// Begin a field that is a message, or a text.
 #[inline]
-pub(super) fn begin(out: &mut Lines, field: u32) -> Mark {
+pub(super) fn begin(out: &mut Lines, field: u32) -> LengthMark {
     tag(out, field, LENGTH);
     out.push(0);
-    Mark(out.len())
+    LengthMark(out.len())
 }
 
 /// It ends here.
 #[inline]
-pub(super) fn end(out: &mut Lines, mark: Mark) {
+pub(super) fn end(out: &mut Lines, mark: LengthMark) {
     let length = out.len().saturating_sub(mark.0);
     if length < SHORT {
         out.patch(mark.0 - 1, &[length as u8]);
@@ -93,7 +93,7 @@ pub(super) fn end(out: &mut Lines, mark: Mark) {
 
 /// Lengths are not padded: most messages are short, and few have to be moved.
 #[inline(never)]
-fn end_of_long(out: &mut Lines, mark: Mark, length: usize) {
+fn end_of_long(out: &mut Lines, mark: LengthMark, length: usize) {
     let more = (length.ilog2() / 7) as usize;
     out.widen(mark.0, more);
     for at in 0..=more {

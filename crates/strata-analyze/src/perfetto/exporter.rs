@@ -16,31 +16,31 @@ use strata_model::schema::Schema;
 use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
 use strata_timeline::{
-    CounterNumber, CounterPlace, CounterValue, Name, Observer, Source, Sources, ThreadId, Timeline,
-    Unfollowed, World,
+    CounterNumber, CounterPlace, CounterValue, Name, Observer, Sources, StreamSource, ThreadId,
+    Timeline, Unfollowed, World,
 };
 
-use super::classes::{Plan, Plans, Slice, Twice, CPU};
+use super::classes::{EventPlan, EventPlanner, SlicePlan, Twice, CPU};
 use super::clock::Timebase;
 use super::encode;
 use super::fields::Annotations;
 use super::kernel::text;
 use super::pairs::Pairs;
 use super::proto::{
-    track_event, AnnotationValue, Data, DebugAnnotation, EventType, ProcessTree, SystemInfo,
+    track_event, AnnotationValue, DebugAnnotation, EventType, PacketData, ProcessTree, SystemInfo,
     TrackEvent, TreeProcess, TreeThread, Utsname,
 };
 use super::runs::Runs;
-use super::samples::{Of, Samples};
+use super::samples::{SampleOf, Samples};
 use super::sched::Sched;
-use super::shares::Share;
-use super::slices::{Lanes, Pair};
-use super::tracks::{extra_track, extra_uuid, Machine, Place, Tracks};
-use super::writer::Writer;
+use super::shares::BlockShare;
+use super::slices::{Lanes, PairIndex};
+use super::tracks::{extra_track, extra_uuid, MachineNumber, TrackPlace, Tracks};
+use super::writer::PacketWriter;
 use super::{Options, Overlap, Summary};
 use crate::counters;
 use crate::mix::Mix;
-use crate::render::line::Piece;
+use crate::render::line::TextPiece;
 use crate::reports::flame::has_stacks;
 
 /// Names of what is said of events besides their fields.
@@ -57,35 +57,35 @@ const UNFINISHED: &str = "its end is not in the trace";
 /// Exports event records, in the order of time.
 #[derive(Debug)]
 pub struct Exporter<W> {
-    writer: Writer<W>,
+    writer: PacketWriter<W>,
     timebase: Timebase,
     pairs: Pairs,
-    share: Share,
+    share: BlockShare,
     block: usize,
     /// Event records up to the end of the block.
     left: u32,
     /// By [`Stream::index`](strata_ctf::read::Stream::index).
     streams: Vec<KnownStream>,
-    plans: Vec<Option<Box<Plan>>>,
+    plans: Vec<Option<Box<EventPlan>>>,
     tracks: Tracks,
     /// Who runs where, and which thread is of which process.
     timeline: Timeline,
-    news: News,
+    news: RecordNews,
     sched: Sched,
     runs: Runs,
     /// Where there are call stacks.
     samples: Option<Box<Samples>>,
     /// Places of the kernel's records, by number of the thread.
-    recent: Vec<Option<Recent>>,
+    recent: Vec<Option<RecentThread>>,
     lanes: Lanes,
     /// Of pairs whose slices may overlap.
-    overlaps: HashMap<Pair, Overlap, Mix>,
-    counters: HashMap<(Place, Name), u64>,
+    overlaps: HashMap<PairIndex, Overlap, Mix>,
+    counters: HashMap<(TrackPlace, Name), u64>,
     /// Tracks of lanes and counters so far.
     extras: u64,
     lane_tracks: HashMap<u32, u64, Mix>,
     /// Begins of system calls that have numbers: their types and names.
-    calls: HashMap<(Option<Architecture>, i64), Rc<Piece>>,
+    calls: HashMap<(Option<Architecture>, i64), Rc<TextPiece>>,
     /// When a slice began or ended last, by track.
     latest: HashMap<u64, u64, Mix>,
     now: Option<u64>,
@@ -94,7 +94,7 @@ pub struct Exporter<W> {
 
 #[derive(Debug)]
 struct KnownStream {
-    source: Source,
+    source: StreamSource,
     /// Of its latest event.
     cpu: Option<u32>,
     begun: bool,
@@ -102,17 +102,17 @@ struct KnownStream {
 
 /// A thread that was asked for a moment ago, and its place, as long as nothing of that has changed.
 #[derive(Clone, Copy, Debug)]
-struct Recent {
-    of: (Machine, i64, u64, u64),
-    place: Place,
+struct RecentThread {
+    of: (MachineNumber, i64, u64, u64),
+    place: TrackPlace,
 }
 
 /// Where and when an event was.
 #[derive(Clone, Copy, Debug)]
-struct Spot {
+struct EventSpot {
     time: u64,
-    place: Place,
-    machine: Machine,
+    place: TrackPlace,
+    machine: MachineNumber,
     cpu: Option<u32>,
 }
 
@@ -122,7 +122,7 @@ impl<W: Write> Exporter<W> {
     /// # Errors
     /// `out` fails.
     pub fn new(out: W, reader: &Reader, options: Options) -> io::Result<Exporter<W>> {
-        Exporter::of_share(out, reader, options, Share::ALL)
+        Exporter::of_share(out, reader, options, BlockShare::ALL)
     }
 
     /// Begin to export a share of it: of all that it is told, it writes some blocks.
@@ -133,7 +133,7 @@ impl<W: Write> Exporter<W> {
         out: W,
         reader: &Reader,
         options: Options,
-        share: Share,
+        share: BlockShare,
     ) -> io::Result<Exporter<W>> {
         let schemas: Vec<&Schema> =
             reader.traces().iter().map(|trace| trace.schema().as_ref()).collect();
@@ -149,7 +149,7 @@ impl<W: Write> Exporter<W> {
         let streams = streams.map(|source| KnownStream { source, cpu: None, begun: false });
         let streams: Vec<KnownStream> = streams.collect();
         let names = reader.streams().iter().map(|stream| stream.name().to_owned()).collect();
-        let mut writer = Writer::new(out, timebase.clock_id());
+        let mut writer = PacketWriter::new(out, timebase.clock_id());
         for name in FACTS {
             writer.annotation(name);
         }
@@ -157,9 +157,9 @@ impl<W: Write> Exporter<W> {
             writer.begin_share(share.number, share.of)?;
         }
         let begin = reader.span().map_or(0, |span| timebase.time(span.from));
-        writer.system(None, Data::ClockSnapshot(timebase.snapshot(begin)))?;
+        writer.system(None, PacketData::ClockSnapshot(timebase.snapshot(begin)))?;
         if let Some(system) = schemas.iter().find_map(|schema| system_info(schema)) {
-            writer.system(None, Data::SystemInfo(system))?;
+            writer.system(None, PacketData::SystemInfo(system))?;
         }
         let (roles, counters_left_out) = counters::roles(reader, &options.counters);
         let mut exporter = Exporter {
@@ -173,7 +173,7 @@ impl<W: Write> Exporter<W> {
             plans: Vec::new(),
             tracks: Tracks::new(machines, names),
             timeline: Timeline::new(reader).with_counters(roles),
-            news: News::default(),
+            news: RecordNews::default(),
             sched: Sched::default(),
             runs: Runs::default(),
             samples: has_stacks(reader).then(|| Box::new(Samples::new(reader))),
@@ -341,7 +341,10 @@ impl<W: Write> Exporter<W> {
     }
 
     /// What to do with it, and where it was. The plan is taken out of its place, to be put back.
-    fn look(&mut self, event: &Event<'_>) -> io::Result<Option<(usize, Box<Plan>, Spot)>> {
+    fn look(
+        &mut self,
+        event: &Event<'_>,
+    ) -> io::Result<Option<(usize, Box<EventPlan>, EventSpot)>> {
         let index = event.class().index();
         let stream = event.stream().index();
         let Some(known) = self.streams.get(stream) else { return Ok(None) };
@@ -351,7 +354,7 @@ impl<W: Write> Exporter<W> {
         let plan = match self.plans.get_mut(index).and_then(Option::take) {
             Some(plan) => plan,
             None => {
-                let plans = Plans { pairs: &self.pairs };
+                let plans = EventPlanner { pairs: &self.pairs };
                 let schema = event.stream().trace().schema();
                 Box::new(plans.plan(
                     event.class(),
@@ -373,16 +376,21 @@ impl<W: Write> Exporter<W> {
     fn spot(
         &mut self,
         event: &Event<'_>,
-        plan: &Plan,
+        plan: &EventPlan,
         time: u64,
         stream: usize,
-    ) -> io::Result<Spot> {
+    ) -> io::Result<EventSpot> {
         let stream_number = u32::try_from(stream).unwrap_or(u32::MAX);
         let ask = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
         let cpu = event.packet().cpu.or_else(|| ask(&plan.whose.cpu)?.try_into().ok());
         let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
         let Some(known) = self.streams.get_mut(stream) else {
-            return Ok(Spot { time, place: Place::Stream(stream_number), machine: 0, cpu });
+            return Ok(EventSpot {
+                time,
+                place: TrackPlace::Stream(stream_number),
+                machine: 0,
+                cpu,
+            });
         };
         known.cpu = cpu.or(known.cpu);
         let source = &known.source;
@@ -402,7 +410,7 @@ impl<W: Write> Exporter<W> {
         let slot = of.and_then(|of| self.recent.get_mut(of.1 as usize % RECENT));
         if let (Some(Some(recent)), Some(of)) = (&slot, of) {
             if recent.of == of {
-                return Ok(Spot { time, place: recent.place, machine, cpu });
+                return Ok(EventSpot { time, place: recent.place, machine, cpu });
             }
         }
         let (known_tid, inner) = source.thread(tid);
@@ -412,45 +420,45 @@ impl<W: Write> Exporter<W> {
         let whole = source.process.and_then(|pid| self.tracks.id(machine, pid));
         let pid = said.or(whole);
         let place = match (tid, pid) {
-            (Some(tid), Some(pid)) => Place::Thread { machine, pid, tid },
+            (Some(tid), Some(pid)) => TrackPlace::Thread { machine, pid, tid },
             (Some(tid), None) => {
                 let found = known_tid.and_then(|tid| timeline.world().threads.find(machine, tid));
                 let pid = found.and_then(|thread| process(&self.tracks, timeline.world(), thread));
-                Place::Thread { machine, pid: pid.unwrap_or(tid), tid }
+                TrackPlace::Thread { machine, pid: pid.unwrap_or(tid), tid }
             }
             (None, Some(pid)) if !source.is_kernel => match inner {
-                Some(tid) => Place::Inner { machine, pid, tid },
-                None => Place::Process { machine, pid },
+                Some(tid) => TrackPlace::Inner { machine, pid, tid },
+                None => TrackPlace::Process { machine, pid },
             },
             _ => match cpu {
-                Some(cpu) => Place::Cpu { machine, cpu },
-                None => Place::Stream(stream_number),
+                Some(cpu) => TrackPlace::Cpu { machine, cpu },
+                None => TrackPlace::Stream(stream_number),
             },
         };
         let procname = plan.whose.process_name.as_ref().and_then(|name| text(event, name));
         // The environment's is the process' name, not that of each thread.
-        let named = matches!(place, Place::Process { .. });
+        let named = matches!(place, TrackPlace::Process { .. });
         let name = match &procname {
             None if named => source.process_name.as_deref(),
-            name => {
-                name.as_deref().filter(|_| !matches!(place, Place::Cpu { .. } | Place::Stream(_)))
-            }
+            name => name
+                .as_deref()
+                .filter(|_| !matches!(place, TrackPlace::Cpu { .. } | TrackPlace::Stream(_))),
         };
-        if let (Place::Thread { pid, .. } | Place::Inner { pid, .. }, Some(process)) =
+        if let (TrackPlace::Thread { pid, .. } | TrackPlace::Inner { pid, .. }, Some(process)) =
             (place, &source.process_name)
         {
-            let place = Place::Process { machine, pid };
+            let place = TrackPlace::Process { machine, pid };
             self.tracks.describe(&mut self.writer, place, Some(process), stream_number)?;
         }
         let place = self.tracks.describe(&mut self.writer, place, name, stream_number)?;
-        if let (Some(slot), Some(of), Place::Thread { .. }) = (slot, of, place) {
+        if let (Some(slot), Some(of), TrackPlace::Thread { .. }) = (slot, of, place) {
             // Where all places were swept meanwhile, this is not asked for again.
-            *slot = Some(Recent { of, place });
+            *slot = Some(RecentThread { of, place });
         }
-        Ok(Spot { time, place, machine, cpu })
+        Ok(EventSpot { time, place, machine, cpu })
     }
 
-    fn export(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
+    fn export(&mut self, event: &Event<'_>, plan: &EventPlan, spot: EventSpot) -> io::Result<()> {
         // Where a switch does not follow from the one before, what is between them is written first.
         self.learn(event, plan, spot)?;
         let done = self.kernel(event, plan, spot)?;
@@ -469,7 +477,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// Export as one of the format's kernel events; false: it cannot be.
-    fn kernel(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<bool> {
+    fn kernel(&mut self, event: &Event<'_>, plan: &EventPlan, spot: EventSpot) -> io::Result<bool> {
         let Some(kernel) = &plan.kernel else { return Ok(false) };
         let Some(cpu) = spot.cpu else { return Ok(false) };
         let Some(number) = self.tracks.cpu(spot.machine, cpu) else { return Ok(false) };
@@ -489,14 +497,15 @@ impl<W: Write> Exporter<W> {
     }
 
     /// Export as a sample; false: it is none, or has no call stack.
-    fn sample(&mut self, event: &Event<'_>, spot: Spot) -> io::Result<bool> {
+    fn sample(&mut self, event: &Event<'_>, spot: EventSpot) -> io::Result<bool> {
         let Some(samples) = &mut self.samples else { return Ok(false) };
-        let Place::Thread { pid, tid, .. } = spot.place else { return Ok(false) };
+        let TrackPlace::Thread { pid, tid, .. } = spot.place else { return Ok(false) };
         if !samples.is_one(event) {
             return Ok(false);
         }
         let cpu = spot.cpu.and_then(|cpu| self.tracks.cpu(spot.machine, cpu));
-        let Some(made) = samples.make(event, Of { cpu, pid, tid }, self.writer.is_muted()) else {
+        let Some(made) = samples.make(event, SampleOf { cpu, pid, tid }, self.writer.is_muted())
+        else {
             return Ok(false);
         };
         self.summary.samples += 1;
@@ -507,7 +516,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// The format's kernel events have no room for a call stack: where there is one, an instant shows it, too.
-    fn calls(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
+    fn calls(&mut self, event: &Event<'_>, plan: &EventPlan, spot: EventSpot) -> io::Result<()> {
         let Some(samples) = &mut self.samples else { return Ok(()) };
         match !self.writer.is_muted() && samples.has_calls(event) {
             true => self.show(event, plan, spot, None),
@@ -516,7 +525,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// Take note of who runs, and who belongs to whom.
-    fn learn(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
+    fn learn(&mut self, event: &Event<'_>, plan: &EventPlan, spot: EventSpot) -> io::Result<()> {
         if let Some(samples) = &mut self.samples {
             samples.learn(event);
         }
@@ -537,13 +546,14 @@ impl<W: Write> Exporter<W> {
 
     /// Export which thread is of which process, close what those have open that end, and what nobody knows of a CPU.
     #[cold]
-    fn tell(&mut self, spot: Spot) -> io::Result<()> {
+    fn tell(&mut self, spot: EventSpot) -> io::Result<()> {
         let counters = std::mem::take(&mut self.news.counters);
-        let of_threads = News { counters, ..News::default() };
-        let News { known, exits, unfollowed, .. } = std::mem::replace(&mut self.news, of_threads);
+        let of_threads = RecordNews { counters, ..RecordNews::default() };
+        let RecordNews { known, exits, unfollowed, .. } =
+            std::mem::replace(&mut self.news, of_threads);
         for thread in known {
             if let Some(kin) = Kin::new(&self.tracks, self.timeline.world(), thread) {
-                self.writer.system(Some(spot.time), Data::ProcessTree(kin.tree()))?;
+                self.writer.system(Some(spot.time), PacketData::ProcessTree(kin.tree()))?;
             }
         }
         for thread in exits {
@@ -553,8 +563,8 @@ impl<W: Write> Exporter<W> {
             };
             let place = match spot.place {
                 // It says itself of which process it is.
-                place @ Place::Thread { tid: own, .. } if own == tid => place,
-                _ => Place::Thread { machine: spot.machine, pid, tid },
+                place @ TrackPlace::Thread { tid: own, .. } if own == tid => place,
+                _ => TrackPlace::Thread { machine: spot.machine, pid, tid },
             };
             let open = self.tracks.close_one(place);
             self.close(spot.time, place.uuid(), open, "the thread ended")?;
@@ -569,14 +579,14 @@ impl<W: Write> Exporter<W> {
         let ((tid, inner), tracks) = (source.thread(Some(tid)), &self.tracks);
         let id = |id: Option<i64>| tracks.id(machine, id?);
         let place = match (id(source.process), id(tid), id(inner)) {
-            (Some(pid), Some(tid), _) => Place::Thread { machine, pid, tid },
-            (Some(pid), None, Some(tid)) => Place::Inner { machine, pid, tid },
+            (Some(pid), Some(tid), _) => TrackPlace::Thread { machine, pid, tid },
+            (Some(pid), None, Some(tid)) => TrackPlace::Inner { machine, pid, tid },
             _ => return Ok(()),
         };
         let process = source.process_name.as_deref();
         let number = u32::try_from(stream).unwrap_or(u32::MAX);
-        if let Place::Thread { pid, .. } | Place::Inner { pid, .. } = place {
-            let place = Place::Process { machine, pid };
+        if let TrackPlace::Thread { pid, .. } | TrackPlace::Inner { pid, .. } = place {
+            let place = TrackPlace::Process { machine, pid };
             self.tracks.describe(&mut self.writer, place, process, number)?;
         }
         self.tracks.describe(&mut self.writer, place, Some(name), number).map(drop)
@@ -612,8 +622,8 @@ impl<W: Write> Exporter<W> {
     fn instant(
         &mut self,
         event: &Event<'_>,
-        plan: &Plan,
-        spot: Spot,
+        plan: &EventPlan,
+        spot: EventSpot,
         note: Option<&str>,
     ) -> io::Result<()> {
         self.summary.instants += 1;
@@ -624,11 +634,11 @@ impl<W: Write> Exporter<W> {
     fn show(
         &mut self,
         event: &Event<'_>,
-        plan: &Plan,
-        spot: Spot,
+        plan: &EventPlan,
+        spot: EventSpot,
         note: Option<&str>,
     ) -> io::Result<()> {
-        let shown = Shown {
+        let shown = ShownEvent {
             time: spot.time,
             track: spot.place.uuid(),
             categories: Some(&plan.categories),
@@ -640,7 +650,12 @@ impl<W: Write> Exporter<W> {
 
     /// An event on a track.
     #[inline]
-    fn put(&mut self, event: &Event<'_>, spot: Spot, shown: &Shown<'_>) -> io::Result<()> {
+    fn put(
+        &mut self,
+        event: &Event<'_>,
+        spot: EventSpot,
+        shown: &ShownEvent<'_>,
+    ) -> io::Result<()> {
         if self.writer.is_muted() {
             return Ok(());
         }
@@ -659,7 +674,7 @@ impl<W: Write> Exporter<W> {
     }
 
     #[inline]
-    fn annotations(&mut self, event: &Event<'_>, spot: Spot, extent: Extent<'_>) {
+    fn annotations(&mut self, event: &Event<'_>, spot: EventSpot, extent: Extent<'_>) {
         let Exporter { writer, samples, .. } = self;
         let has_calls = samples.is_some();
         let mut ask = || samples.as_mut()?.stacks(event);
@@ -699,20 +714,20 @@ impl<W: Write> Exporter<W> {
 
     /// What the record has said of counters.
     #[cold]
-    fn count(&mut self, event: &Event<'_>, spot: Spot) -> io::Result<()> {
+    fn count(&mut self, event: &Event<'_>, spot: EventSpot) -> io::Result<()> {
         let mut values = std::mem::take(&mut self.news.counters);
         for value in values.drain(..) {
             let stream = u32::try_from(event.stream().index()).unwrap_or(u32::MAX);
             let place = match value.place {
-                CounterPlace::Cpu { machine, cpu } => Place::Cpu { machine, cpu },
-                CounterPlace::Stream(stream) => Place::Stream(stream),
+                CounterPlace::Cpu { machine, cpu } => TrackPlace::Cpu { machine, cpu },
+                CounterPlace::Stream(stream) => TrackPlace::Stream(stream),
                 CounterPlace::Process(process) => {
                     let world = self.timeline.world();
                     let found = world.threads.get(process);
                     let pid = found.and_then(|it| self.tracks.id(it.machine, it.tid.into()));
                     match pid {
-                        Some(pid) => Place::Process { machine: spot.machine, pid },
-                        None => Place::Stream(stream),
+                        Some(pid) => TrackPlace::Process { machine: spot.machine, pid },
+                        None => TrackPlace::Stream(stream),
                     }
                 }
             };
@@ -742,7 +757,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// The track of a counter. There are as many as the timeline tells apart.
-    fn counter_track(&mut self, place: Place, name: Name, stream: u32) -> io::Result<u64> {
+    fn counter_track(&mut self, place: TrackPlace, name: Name, stream: u32) -> io::Result<u64> {
         let place = self.tracks.describe(&mut self.writer, place, None, stream)?;
         if let Some(&track) = self.counters.get(&(place, name)) {
             return Ok(track);
@@ -777,16 +792,16 @@ impl<W: Write> Exporter<W> {
         // Who ran may have been among it.
         self.timeline.gap(stream.index(), cpu.map(u64::from), since);
         let place = match (whole, cpu) {
-            (Some(pid), _) if !is_kernel => Place::Process { machine, pid },
-            (_, Some(cpu)) => Place::Cpu { machine, cpu },
-            _ => Place::Stream(number),
+            (Some(pid), _) if !is_kernel => TrackPlace::Process { machine, pid },
+            (_, Some(cpu)) => TrackPlace::Cpu { machine, cpu },
+            _ => TrackPlace::Stream(number),
         };
         if let (Some(cpu), true) = (cpu, is_kernel) {
             if let Some(cpu) = self.tracks.cpu(machine, cpu) {
                 self.sched.gap(&mut self.writer, cpu)?;
             }
         }
-        let name_of = procname.as_deref().filter(|_| matches!(place, Place::Process { .. }));
+        let name_of = procname.as_deref().filter(|_| matches!(place, TrackPlace::Process { .. }));
         let place = self.tracks.describe(&mut self.writer, place, name_of, number)?;
         if !begun {
             self.writer.begin_stream(number)?;
@@ -809,12 +824,12 @@ impl<W: Write> Exporter<W> {
 }
 
 /// How an event is shown.
-struct Shown<'s> {
+struct ShownEvent<'s> {
     time: u64,
     track: u64,
-    categories: Option<&'s Piece>,
+    categories: Option<&'s TextPiece>,
     /// Its type and name; `None`: it ends a slice.
-    kind: Option<&'s Piece>,
+    kind: Option<&'s TextPiece>,
     extent: Extent<'s>,
 }
 
@@ -824,11 +839,11 @@ enum Extent<'s> {
     /// All, with what is called as a field is, and a note.
     All(&'s Twice, Option<&'s str>),
     /// Those that are new at the end of a slice.
-    End(&'s Slice),
+    End(&'s SlicePlan),
 }
 
 /// The number of the thread that a CPU runs; 0: none. `None`: nobody knows.
-fn running(timeline: &Timeline, machine: Machine, cpu: Option<u32>) -> Option<i64> {
+fn running(timeline: &Timeline, machine: MachineNumber, cpu: Option<u32>) -> Option<i64> {
     let thread = timeline.runs_on(machine, cpu?)?;
     timeline.world().threads.get(thread).map(|thread| thread.tid.into())
 }
@@ -841,20 +856,20 @@ fn process(tracks: &Tracks, world: &World, thread: ThreadId) -> Option<i32> {
 
 /// What a record says of threads and counters.
 #[derive(Debug, Default)]
-struct News {
+struct RecordNews {
     known: Vec<ThreadId>,
     exits: Vec<ThreadId>,
     unfollowed: Vec<Unfollowed>,
     counters: Vec<CounterValue>,
 }
 
-impl News {
+impl RecordNews {
     fn is_of_threads(&self) -> bool {
         !(self.known.is_empty() && self.exits.is_empty() && self.unfollowed.is_empty())
     }
 }
 
-impl Observer for News {
+impl Observer for RecordNews {
     const STATES: bool = false;
     const INTERRUPTS: bool = false;
     const CALLS: bool = false;

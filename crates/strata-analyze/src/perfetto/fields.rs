@@ -6,11 +6,11 @@ use std::io::Write;
 use strata_ctf::read::{FieldInfo, Visit};
 use strata_model::Base;
 
-use super::encode::{self, Mark};
+use super::encode::{self, LengthMark};
 use super::frames::text_of;
-use super::writer::Writer;
-use crate::debug_info::{Frame, Stacks};
-use crate::render::line::{Lines, Sink};
+use super::writer::PacketWriter;
+use crate::debug_info::{StackFrame, Stacks};
+use crate::render::line::{Lines, TextSink};
 use crate::render::number;
 
 /// Annotations of one event, elements and members included. What a reader shows on a screen is far less;
@@ -41,8 +41,8 @@ const DICT_ENTRY: u32 = 11;
 const ARRAY_VALUE: u32 = 12;
 
 /// The frames of a call stack whose addresses are being told.
-struct Calls {
-    frames: std::vec::IntoIter<Frame>,
+struct ToldFrames {
+    frames: std::vec::IntoIter<StackFrame>,
     /// Addresses in front of these that are not shown.
     passed_over: usize,
     /// Fields that are open around each.
@@ -51,7 +51,7 @@ struct Calls {
 
 /// Makes annotations of the fields that it is told, in the event that the writer has begun.
 pub(super) struct Annotations<'w, W> {
-    writer: &'w mut Writer<W>,
+    writer: &'w mut PacketWriter<W>,
     /// Numbers of names, in order, of which the fields are put apart.
     shared: &'w [u64],
     is_apart: bool,
@@ -63,12 +63,12 @@ pub(super) struct Annotations<'w, W> {
     /// Asks, once, what the addresses of the record's call stacks are.
     ask: Option<&'w mut dyn FnMut() -> Option<Stacks>>,
     stacks: Stacks,
-    calls: Option<Calls>,
+    calls: Option<ToldFrames>,
 }
 
 impl<'w, W: Write> Annotations<'w, W> {
     #[inline]
-    pub(super) fn new(writer: &'w mut Writer<W>) -> Annotations<'w, W> {
+    pub(super) fn new(writer: &'w mut PacketWriter<W>) -> Annotations<'w, W> {
         Annotations {
             writer,
             shared: &[],
@@ -103,7 +103,7 @@ impl<'w, W: Write> Annotations<'w, W> {
             return;
         }
         let number = self.writer.annotation(name);
-        let Writer { buffer, apart, .. } = &mut *self.writer;
+        let PacketWriter { buffer, apart, .. } = &mut *self.writer;
         let all = encode::begin(buffer, ANNOTATION);
         encode::number(buffer, NAME, number);
         buffer.extend_from_slice(apart.as_bytes());
@@ -159,7 +159,7 @@ impl<'w, W: Write> Annotations<'w, W> {
     }
 
     #[inline]
-    fn begin_one(&mut self, field: &FieldInfo) -> Mark {
+    fn begin_one(&mut self, field: &FieldInfo) -> LengthMark {
         let is_inside = !self.writer.open.is_empty();
         if field.is_element {
             let out = self.out();
@@ -227,8 +227,11 @@ impl<'w, W: Write> Annotations<'w, W> {
         };
         if self.ignored == 0 {
             let depth = self.writer.open.len();
-            let calls =
-                |frames: Vec<Frame>| Calls { frames: frames.into_iter(), passed_over, depth };
+            let calls = |frames: Vec<StackFrame>| ToldFrames {
+                frames: frames.into_iter(),
+                passed_over,
+                depth,
+            };
             self.calls = stack.map(calls);
         }
     }
@@ -389,7 +392,7 @@ impl<W: Write> Visit for Annotations<'_, W> {
 #[cfg(test)]
 mod tests {
     use super::super::proto::{
-        AnnotationValue, Data, DebugAnnotation, TracePacket, CLOCK_REALTIME,
+        AnnotationValue, DebugAnnotation, PacketData, TracePacket, CLOCK_REALTIME,
     };
     use super::*;
     use prost::Message as _;
@@ -416,7 +419,7 @@ mod tests {
     /// What becomes of what the visitor is told.
     fn annotations(tell: impl FnOnce(&mut Annotations<'_, &mut Vec<u8>>)) -> Vec<DebugAnnotation> {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        let mut writer = PacketWriter::new(&mut bytes, CLOCK_REALTIME);
         assert_eq!(writer.annotation("n"), 1);
         let begun = writer.begin_event();
         let mut annotations = Annotations::new(&mut writer);
@@ -425,7 +428,7 @@ mod tests {
         writer.end_event(begun, 0).unwrap();
         writer.finish().unwrap();
         let packet = TracePacket::decode_length_delimited(&bytes[1..]).unwrap();
-        let Some(Data::TrackEvent(event)) = packet.data else { panic!("{packet:?}") };
+        let Some(PacketData::TrackEvent(event)) = packet.data else { panic!("{packet:?}") };
         event.debug_annotations
     }
 
@@ -529,7 +532,7 @@ mod tests {
 
     #[test]
     fn addresses_of_call_stacks_are_texts_where_they_are_what_was_asked_for() {
-        let frame = |address| Frame { address, ..Frame::default() };
+        let frame = |address| StackFrame { address, ..StackFrame::default() };
         let (user, none) = (field("callstack_user", FieldKind::Array), field("", FieldKind::Array));
         let (kernel, other) =
             (field("callstack_kernel", FieldKind::Array), field("other", FieldKind::Array));
@@ -541,7 +544,7 @@ mod tests {
             Some(Stacks { user, kernel: Some(vec![frame(9)]), of_recorder: 2 })
         };
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        let mut writer = PacketWriter::new(&mut bytes, CLOCK_REALTIME);
         let begun = writer.begin_event();
         let mut to = Annotations::new(&mut writer);
         to.name_frames(&mut ask);
@@ -563,7 +566,7 @@ mod tests {
         let told: Vec<_> = told.into_iter().map(|it| (it.iid, it.str.unwrap())).collect();
         let wanted = [(1, "0x1"), (2, "0x3"), (3, "0x9")];
         assert_eq!(told, wanted.map(|(iid, text)| (Some(iid), text.as_bytes().to_vec())));
-        let Some(Data::TrackEvent(event)) = packet.data else { panic!("no event") };
+        let Some(PacketData::TrackEvent(event)) = packet.data else { panic!("no event") };
         let values = |one: &DebugAnnotation| {
             let values = one.array_values.iter().map(|one| one.value.clone());
             values.collect::<Vec<_>>()

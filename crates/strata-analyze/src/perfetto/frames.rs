@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::proto::InternedString;
 use super::samples::in_object;
-use crate::debug_info::Frame;
+use crate::debug_info::StackFrame;
 
 /// Texts that have numbers; others are written in full each time.
 const TEXTS_MAX: usize = if cfg!(test) { 6 } else { 1 << 18 };
@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 64 << 20;
 const FRAME_BYTES_MAX: usize = 1024;
 
 /// `pay+0x7e (shop.c:18)`; of a function without lines, the object that it is in: `write+0x1d (libc.so.6)`.
-pub(super) fn text_of(frame: &Frame) -> String {
+pub(super) fn text_of(frame: &StackFrame) -> String {
     let (place, mut text) = (&frame.place, frame.text());
     if place.source.is_empty() && !place.function.is_empty() && !place.binary.is_empty() {
         text = [&text[..], b" (", in_object(&place.binary).0, b")"].concat();
@@ -31,7 +31,7 @@ pub(super) fn text_of(frame: &Frame) -> String {
 /// Texts that have numbers. Shares that write one sequence by turns have numbers of their own each, since none knows what
 /// the others have told.
 #[derive(Debug)]
-pub(super) struct Texts {
+pub(super) struct InternedTexts {
     numbers: HashMap<Box<str>, u64>,
     /// The next number, and how far the one behind it is.
     next: u64,
@@ -41,10 +41,10 @@ pub(super) struct Texts {
     pub fresh: Vec<InternedString>,
 }
 
-impl Texts {
+impl InternedTexts {
     /// Of the share of this number.
-    pub(super) fn of_share(number: usize, of: usize) -> Texts {
-        Texts {
+    pub(super) fn of_share(number: usize, of: usize) -> InternedTexts {
+        InternedTexts {
             numbers: HashMap::new(),
             next: number as u64 + 1,
             step: of.max(1) as u64,
@@ -74,13 +74,16 @@ impl Texts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::debug_info::Place;
+    use crate::debug_info::ResolvedPlace;
     use std::rc::Rc;
 
     fn text(function: &str, binary: &str, source: &str) -> String {
         let [function, binary, source] =
             [function, binary, source].map(|it| it.as_bytes().to_vec());
-        text_of(&Frame { address: 0x1450, place: Rc::new(Place { binary, function, source }) })
+        text_of(&StackFrame {
+            address: 0x1450,
+            place: Rc::new(ResolvedPlace { binary, function, source }),
+        })
     }
 
     #[test]
@@ -104,7 +107,7 @@ mod tests {
     #[test]
     fn texts_of_two_shares_have_no_number_in_common_and_those_beyond_the_limit_have_none() {
         let numbers = |share| {
-            let mut texts = Texts::of_share(share, 2);
+            let mut texts = InternedTexts::of_share(share, 2);
             let found: Vec<Option<u64>> =
                 (0..TEXTS_MAX + 2).map(|at| texts.number(&at.to_string())).collect();
             assert_eq!(texts.number("0"), found[0], "it keeps its number");

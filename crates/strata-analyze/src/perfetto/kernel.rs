@@ -7,29 +7,29 @@ use strata_model::schema::Schema;
 use strata_model::EnvValue;
 use strata_timeline::kernel_name;
 
-use super::encode::{self, Mark};
+use super::encode::{self, LengthMark};
 use super::fields;
 use crate::render::line::Lines;
 
 /// Where the fields of such an event are, in LTTng's spelling or the kernel's.
 #[derive(Debug)]
 pub(super) enum Kernel {
-    Switch(Box<Switch>),
-    Wakeup { kind: Wakeup, fields: Box<Task> },
+    Switch(Box<SwitchFields>),
+    Wakeup { kind: Wakeup, fields: Box<TaskFields> },
     IrqEntry { irq: FieldRef, name: Option<FieldRef> },
     IrqExit { irq: FieldRef, ret: Option<FieldRef> },
     Softirq { kind: SoftirqKind, vec: FieldRef },
 }
 
 #[derive(Debug)]
-pub(super) struct Switch {
-    prev: Task,
+pub(super) struct SwitchFields {
+    prev: TaskFields,
     prev_state: Option<FieldRef>,
-    next: Task,
+    next: TaskFields,
 }
 
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct TaskFields {
     comm: Option<FieldRef>,
     tid: FieldRef,
     prio: Option<FieldRef>,
@@ -70,7 +70,7 @@ impl Kernel {
         let find = |name: &str| class.find_in(Scope::Payload, name);
         let task = |prefix: &str| {
             let find = |name: &str| find(&format!("{prefix}{name}"));
-            Some(Task {
+            Some(TaskFields {
                 comm: find("comm"),
                 tid: find("tid").or_else(|| find("pid"))?,
                 prio: find("prio"),
@@ -82,7 +82,7 @@ impl Kernel {
         let wakeup = |kind| Some(Kernel::Wakeup { kind, fields: Box::new(task("")?) });
         let softirq = |kind| Some(Kernel::Softirq { kind, vec: find("vec")? });
         match kernel_name(class.name()) {
-            "sched_switch" => Some(Kernel::Switch(Box::new(Switch {
+            "sched_switch" => Some(Kernel::Switch(Box::new(SwitchFields {
                 prev: task("prev_")?,
                 prev_state: find("prev_state"),
                 next: task("next_")?,
@@ -138,7 +138,12 @@ impl Kernel {
     }
 
     /// The message, of which all fields are there. The numbers of fields are those of `proto`.
-    fn try_put(&self, event: &Event<'_>, id: impl Fn(i64) -> i32, out: &mut Lines) -> Option<Mark> {
+    fn try_put(
+        &self,
+        event: &Event<'_>,
+        id: impl Fn(i64) -> i32,
+        out: &mut Lines,
+    ) -> Option<LengthMark> {
         Some(match self {
             Kernel::Switch(switch) => {
                 let (prev, next) =
@@ -183,7 +188,7 @@ impl Kernel {
     }
 }
 
-impl Task {
+impl TaskFields {
     /// Its name, its id and its priority, in three fields behind each other.
     fn put(&self, event: &Event<'_>, field: u32, id: i32, out: &mut Lines) {
         put_text(event, self.comm.as_ref(), field, out);

@@ -38,7 +38,7 @@ mod writer;
 pub use exporter::Exporter;
 pub(crate) use pairs::{address_of, checks, Pairs};
 pub use pairs::{PairRule, PairRuleError};
-pub use shares::{together, Part, Share};
+pub use shares::{together, BlockShare, ShareSink};
 
 use crate::counters::CounterRule;
 

@@ -7,7 +7,7 @@ use strata_timeline::{kernel_name, CallEnd};
 use thiserror::Error;
 
 use super::glob::Glob;
-use super::slices::Pair;
+use super::slices::PairIndex;
 
 /// Endings of names that begin something, and those that end it.
 const SUFFIXES: [(&str, &[&str]); 5] = [
@@ -87,7 +87,7 @@ impl std::str::FromStr for PairRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PairRole {
     /// Which pair.
-    pub pair: Pair,
+    pub pair: PairIndex,
     /// Whether it begins it.
     pub begins: bool,
     /// A system call.
@@ -103,7 +103,7 @@ pub(crate) struct PairRole {
 pub(crate) struct Pairs {
     roles: HashMap<String, PairRole>,
     by_rule: bool,
-    checks: HashMap<Pair, String>,
+    checks: HashMap<PairIndex, String>,
 }
 
 impl Pairs {
@@ -114,7 +114,7 @@ impl Pairs {
         rules: &[PairRule],
         automatic: bool,
     ) -> Pairs {
-        let mut builder = Builder::default();
+        let mut builder = PairsBuilder::default();
         let mut names: Vec<&str> = names.collect();
         names.sort_unstable();
         names.dedup();
@@ -141,7 +141,7 @@ impl Pairs {
     }
 
     /// The field of both ends of a pair that is the same in both if they belong together.
-    pub(super) fn check(&self, pair: Pair) -> Option<&str> {
+    pub(super) fn check(&self, pair: PairIndex) -> Option<&str> {
         self.checks.get(&pair).map(String::as_str)
     }
 
@@ -156,7 +156,7 @@ impl Pairs {
     }
 
     /// The kinds of event records that begin this pair, or those that end it.
-    pub(super) fn events_of(&self, pair: Pair, begins: bool) -> impl Iterator<Item = &str> {
+    pub(super) fn events_of(&self, pair: PairIndex, begins: bool) -> impl Iterator<Item = &str> {
         let is_one = move |role: &PairRole| role.pair == pair && role.begins == begins;
         let found = self.roles.iter().filter(move |(_, role)| is_one(role));
         found.map(|(name, _)| name.as_str())
@@ -164,14 +164,14 @@ impl Pairs {
 }
 
 #[derive(Default)]
-struct Builder {
+struct PairsBuilder {
     roles: HashMap<String, PairRole>,
-    pairs: Pair,
-    syscalls: HashMap<String, Pair>,
+    pairs: PairIndex,
+    syscalls: HashMap<String, PairIndex>,
 }
 
-impl Builder {
-    fn next(&mut self) -> Pair {
+impl PairsBuilder {
+    fn next(&mut self) -> PairIndex {
         self.pairs = self.pairs.saturating_add(1);
         self.pairs
     }
@@ -244,9 +244,9 @@ impl Builder {
 
 /// Of each pair, the number or text of both ends that seems to say which one it is of those that overlap.
 pub(crate) fn checks<'r>(
-    roles: impl Iterator<Item = (&'r str, Pair)>,
+    roles: impl Iterator<Item = (&'r str, PairIndex)>,
     classes: &HashMap<&str, &EventClass>,
-) -> HashMap<Pair, String> {
+) -> HashMap<PairIndex, String> {
     let of = |name: &str| -> Vec<String> {
         let payload = classes.get(name).and_then(|class| class.payload.as_ref());
         let members = payload.into_iter().flat_map(|payload| &payload.members);
@@ -255,7 +255,7 @@ pub(crate) fn checks<'r>(
         let members = members.filter(|member| is_value(&member.class) && is_id(&member.name));
         members.map(|member| member.name.clone()).collect()
     };
-    let mut common: HashMap<Pair, Vec<Vec<String>>> = HashMap::new();
+    let mut common: HashMap<PairIndex, Vec<Vec<String>>> = HashMap::new();
     for (name, pair) in roles {
         common.entry(pair).or_default().push(of(name));
     }

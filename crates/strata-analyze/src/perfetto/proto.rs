@@ -48,12 +48,12 @@ pub(super) struct TracePacket {
     pub timestamp_clock_id: Option<u32>,
     #[prost(message, optional, tag = "59")]
     pub trace_packet_defaults: Option<TracePacketDefaults>,
-    #[prost(oneof = "Data", tags = "1, 2, 6, 11, 45, 60, 66")]
-    pub data: Option<Data>,
+    #[prost(oneof = "PacketData", tags = "1, 2, 6, 11, 45, 60, 66")]
+    pub data: Option<PacketData>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(super) enum Data {
+pub(super) enum PacketData {
     #[prost(message, tag = "1")]
     FtraceEvents(FtraceEventBundle),
     #[prost(message, tag = "2")]
@@ -79,13 +79,13 @@ pub(super) struct TracePacketDefaults {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
-    pub clocks: Vec<Clock>,
+    pub clocks: Vec<SnapshotClock>,
     #[prost(uint32, optional, tag = "2")]
     pub primary_trace_clock: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Clock {
+pub(super) struct SnapshotClock {
     #[prost(uint32, optional, tag = "1")]
     pub clock_id: Option<u32>,
     #[prost(uint64, optional, tag = "2")]
@@ -119,13 +119,13 @@ pub(super) struct InternedData {
     #[prost(message, repeated, tag = "5")]
     pub function_names: Vec<InternedString>,
     #[prost(message, repeated, tag = "6")]
-    pub frames: Vec<Frame>,
+    pub frames: Vec<InternedFrame>,
     #[prost(message, repeated, tag = "7")]
     pub callstacks: Vec<Callstack>,
     #[prost(message, repeated, tag = "17")]
     pub mapping_paths: Vec<InternedString>,
     #[prost(message, repeated, tag = "19")]
-    pub mappings: Vec<Mapping>,
+    pub mappings: Vec<InternedMapping>,
     #[prost(message, repeated, tag = "29")]
     pub debug_annotation_string_values: Vec<InternedString>,
 }
@@ -139,7 +139,7 @@ pub(super) struct InternedString {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Mapping {
+pub(super) struct InternedMapping {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
     /// Parts of its path.
@@ -148,7 +148,7 @@ pub(super) struct Mapping {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Frame {
+pub(super) struct InternedFrame {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
     #[prost(uint64, optional, tag = "2")]

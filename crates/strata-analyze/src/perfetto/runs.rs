@@ -1,6 +1,6 @@
 //! Who has which CPU, as the switches tell it that were exported, and who stands for those that no record tells.
 
-use super::tracks::Machine;
+use super::tracks::MachineNumber;
 
 /// Numbers of threads that are not known begin here, one for each CPU; those of Linux end below.
 const UNKNOWN: i32 = 1 << 22;
@@ -20,9 +20,9 @@ pub(super) fn unknown(cpu: u32) -> i32 {
 
 /// A CPU that was given to somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct GivenCpu {
     /// The machine, and the CPU there.
-    pub place: (Machine, u32),
+    pub place: (MachineNumber, u32),
     /// The thread's number as it is exported; 0: it is idle.
     pub pid: i32,
     /// Since when it has the CPU \[ns, as exported\].
@@ -33,7 +33,7 @@ pub(super) struct Given {
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     /// By their numbers as they are exported, of which the format has few.
-    cpus: Vec<Option<Given>>,
+    cpus: Vec<Option<GivenCpu>>,
     /// Those that nobody knows who has.
     unknown: usize,
     /// The same: that its thread that is not known has been described.
@@ -43,19 +43,19 @@ pub(super) struct Runs {
 impl Runs {
     /// Who has it; `None`: no switch of it was exported, or one was left out since.
     #[inline]
-    pub(super) fn get(&self, cpu: u32) -> Option<Given> {
+    pub(super) fn get(&self, cpu: u32) -> Option<GivenCpu> {
         self.cpus.get(usize::try_from(cpu).ok()?).copied().flatten()
     }
 
     /// From now on that is known, or not any more.
     #[inline]
-    pub(super) fn set(&mut self, cpu: u32, given: Option<Given>) {
+    pub(super) fn set(&mut self, cpu: u32, given: Option<GivenCpu>) {
         let Ok(at) = usize::try_from(cpu) else { return };
         if self.cpus.len() <= at {
             self.cpus.resize(at + 1, None);
         }
         let Some(slot) = self.cpus.get_mut(at) else { return };
-        let is_unknown = |given: &Option<Given>| given.is_some_and(|it| it.pid == unknown(cpu));
+        let is_unknown = |given: &Option<GivenCpu>| given.is_some_and(|it| it.pid == unknown(cpu));
         self.unknown += usize::from(is_unknown(&given));
         self.unknown -= usize::from(is_unknown(slot));
         *slot = given;
@@ -77,7 +77,7 @@ impl Runs {
     }
 
     /// All CPUs of which that is known, with their numbers.
-    pub(super) fn all(&self) -> Vec<(u32, Given)> {
+    pub(super) fn all(&self) -> Vec<(u32, GivenCpu)> {
         let given = (0..).zip(&self.cpus);
         given.filter_map(|(cpu, given)| Some((cpu, (*given)?))).collect()
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn cpus_that_nobody_knows_who_has_are_counted_until_somebody_has_them() {
         let mut runs = Runs::default();
-        let given = |pid| Some(Given { place: (0, 1), pid, since: 5 });
+        let given = |pid| Some(GivenCpu { place: (0, 1), pid, since: 5 });
         assert_eq!((runs.get(1), runs.has_unknown()), (None, false));
         runs.set(1, given(7));
         runs.set(3, given(unknown(1)));

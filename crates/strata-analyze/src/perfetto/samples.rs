@@ -8,11 +8,11 @@ use std::hash::Hash;
 use strata_ctf::read::{Event, Reader};
 
 use super::proto::{
-    Callstack, Frame, InternedData, InternedString, Mapping, PerfSample, INCREMENTAL_STATE_CLEARED,
-    NEEDS_INCREMENTAL_STATE,
+    Callstack, InternedData, InternedFrame, InternedMapping, InternedString, PerfSample,
+    INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE,
 };
 use crate::debug_info::recorder::is_sample;
-use crate::debug_info::{Frame as Found, Source, SourceOptions, Stacks};
+use crate::debug_info::{Source, SourceOptions, StackFrame, Stacks};
 
 /// Names, frames and stacks of each kind that have numbers at once.
 const KNOWN_MAX: usize = 1 << 18;
@@ -27,9 +27,9 @@ const MODE_USER: i32 = 2;
 
 /// What has numbers.
 #[derive(Debug)]
-struct Numbers<T>(HashMap<T, u64>);
+struct NumberedSet<T>(HashMap<T, u64>);
 
-impl<T: Eq + Hash> Numbers<T> {
+impl<T: Eq + Hash> NumberedSet<T> {
     /// Its number, and whether that is new.
     fn of(&mut self, what: T) -> (u64, bool) {
         let next = self.0.len() as u64 + 1;
@@ -38,23 +38,23 @@ impl<T: Eq + Hash> Numbers<T> {
     }
 }
 
-impl<T> Default for Numbers<T> {
-    fn default() -> Numbers<T> {
-        Numbers(HashMap::new())
+impl<T> Default for NumberedSet<T> {
+    fn default() -> NumberedSet<T> {
+        NumberedSet(HashMap::new())
     }
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    functions: Numbers<Vec<u8>>,
-    paths: Numbers<Vec<u8>>,
-    frames: Numbers<(u64, u64, u64)>,
-    stacks: Numbers<Vec<u64>>,
+struct InternedStacks {
+    functions: NumberedSet<Vec<u8>>,
+    paths: NumberedSet<Vec<u8>>,
+    frames: NumberedSet<(u64, u64, u64)>,
+    stacks: NumberedSet<Vec<u64>>,
 }
 
 /// Whose a sample is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Of {
+pub(super) struct SampleOf {
     pub cpu: Option<u32>,
     pub pid: i32,
     pub tid: i32,
@@ -64,7 +64,7 @@ pub(super) struct Of {
 #[derive(Debug)]
 pub(super) struct Samples {
     source: Source,
-    known: Known,
+    known: InternedStacks,
     /// A packet was made.
     begun: bool,
     /// By class of events.
@@ -72,12 +72,12 @@ pub(super) struct Samples {
 }
 
 /// A sample, what is new in it, and its packet's flags.
-pub(super) type Made = (PerfSample, InternedData, u32);
+pub(super) type EncodedSample = (PerfSample, InternedData, u32);
 
 impl Samples {
     pub(super) fn new(reader: &Reader) -> Samples {
         let source = Source::new(reader, &SourceOptions::default());
-        Samples { source, known: Known::default(), begun: false, classes: Vec::new() }
+        Samples { source, known: InternedStacks::default(), begun: false, classes: Vec::new() }
     }
 
     /// All records are to be told: some say what a process has loaded.
@@ -93,7 +93,8 @@ impl Samples {
     /// The call stacks of a record that was learnt; `None`: it has none, or nothing is in them.
     pub(super) fn stacks(&mut self, event: &Event<'_>) -> Option<Stacks> {
         let stacks = self.source.stacks(event)?;
-        let is_any = |stack: &Option<Vec<Found>>| stack.as_ref().is_some_and(|it| !it.is_empty());
+        let is_any =
+            |stack: &Option<Vec<StackFrame>>| stack.as_ref().is_some_and(|it| !it.is_empty());
         (is_any(&stacks.kernel) || is_any(&stacks.user)).then_some(stacks)
     }
 
@@ -111,9 +112,9 @@ impl Samples {
     pub(super) fn make(
         &mut self,
         event: &Event<'_>,
-        of: Of,
+        of: SampleOf,
         is_muted: bool,
-    ) -> Option<Option<Made>> {
+    ) -> Option<Option<EncodedSample>> {
         let stacks = self.stacks(event)?;
         let (kernel, user) = (stacks.kernel.unwrap_or_default(), stacks.user.unwrap_or_default());
         if is_muted {
@@ -124,7 +125,7 @@ impl Samples {
         let is_first = !self.begun || most >= KNOWN_MAX;
         if is_first {
             self.begun = true;
-            self.known = Known::default();
+            self.known = InternedStacks::default();
         }
         let mut new = InternedData::default();
         // The outermost first.
@@ -148,7 +149,7 @@ impl Samples {
         Some(Some((sample, new, flags)))
     }
 
-    fn frame(&mut self, frame: &Found, is_kernel: bool, new: &mut InternedData) -> u64 {
+    fn frame(&mut self, frame: &StackFrame, is_kernel: bool, new: &mut InternedData) -> u64 {
         let place = &frame.place;
         let (object, offset) = match is_kernel {
             true => (KERNEL, None),
@@ -166,12 +167,12 @@ impl Samples {
         if is_new {
             new.mapping_paths.push(string(path, object));
             // A file is one mapping here, by the number of its path.
-            new.mappings.push(Mapping { iid: Some(path), path_string_ids: vec![path] });
+            new.mappings.push(InternedMapping { iid: Some(path), path_string_ids: vec![path] });
         }
         let rel_pc = offset.unwrap_or(frame.address);
         let (number, is_new) = self.known.frames.of((function, path, rel_pc));
         if is_new {
-            new.frames.push(Frame {
+            new.frames.push(InternedFrame {
                 iid: Some(number),
                 function_name_id: Some(function),
                 mapping_id: Some(path),
@@ -215,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_has_a_number_keeps_it() {
-        let mut numbers = Numbers::default();
+        let mut numbers = NumberedSet::default();
         assert_eq!(
             [numbers.of("a"), numbers.of("b"), numbers.of("a")],
             [(1, true), (2, true), (1, false)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::encode;
-use super::writer::Writer;
+use super::writer::PacketWriter;
 use crate::render::line::Lines;
 
 /// Events that wait, of all CPUs.
@@ -44,7 +44,7 @@ impl Sched {
     #[inline]
     pub(super) fn add<W: Write>(
         &mut self,
-        writer: &mut Writer<W>,
+        writer: &mut PacketWriter<W>,
         cpu: u32,
         (time, pid): (u64, i32),
         put: impl FnOnce(&mut Lines) -> bool,
@@ -72,7 +72,7 @@ impl Sched {
     /// The same of an event that may be from before those that were added last: then it is in another bundle than they are.
     pub(super) fn insert<W: Write>(
         &mut self,
-        writer: &mut Writer<W>,
+        writer: &mut PacketWriter<W>,
         cpu: u32,
         of: (u64, i32),
         put: impl FnOnce(&mut Lines) -> bool,
@@ -86,7 +86,11 @@ impl Sched {
     }
 
     /// Records of this CPU were discarded behind those that were added so far.
-    pub(super) fn gap<W: Write>(&mut self, writer: &mut Writer<W>, cpu: u32) -> io::Result<()> {
+    pub(super) fn gap<W: Write>(
+        &mut self,
+        writer: &mut PacketWriter<W>,
+        cpu: u32,
+    ) -> io::Result<()> {
         let bundle = self.bundles.entry(cpu).or_default();
         self.waiting = self.waiting.saturating_sub(bundle.count);
         bundle.write(cpu, writer)?;
@@ -95,14 +99,14 @@ impl Sched {
     }
 
     /// Write all that waits.
-    pub(super) fn flush<W: Write>(&mut self, writer: &mut Writer<W>) -> io::Result<()> {
+    pub(super) fn flush<W: Write>(&mut self, writer: &mut PacketWriter<W>) -> io::Result<()> {
         self.waiting = 0;
         self.bundles.iter_mut().try_for_each(|(&cpu, bundle)| bundle.write(cpu, writer))
     }
 }
 
 impl Bundle {
-    fn write<W: Write>(&mut self, cpu: u32, writer: &mut Writer<W>) -> io::Result<()> {
+    fn write<W: Write>(&mut self, cpu: u32, writer: &mut PacketWriter<W>) -> io::Result<()> {
         if self.count == 0 && !self.gap {
             return Ok(());
         }
@@ -125,9 +129,9 @@ impl Bundle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perfetto::proto::{Data, Ftrace, FtraceEvent, FtraceEventBundle, Softirq};
+    use crate::perfetto::proto::{Ftrace, FtraceEvent, FtraceEventBundle, PacketData, Softirq};
     use crate::perfetto::proto::{TracePacket, CLOCK_REALTIME};
-    use crate::render::line::Sink as _;
+    use crate::render::line::TextSink as _;
     use prost::Message;
 
     #[derive(Clone, PartialEq, Message)]
@@ -137,7 +141,7 @@ mod tests {
     }
 
     /// SoftirqRaise { vec: 1 }, of thread 5.
-    fn add<W: Write>(sched: &mut Sched, writer: &mut Writer<W>, cpu: u32, time: u64) {
+    fn add<W: Write>(sched: &mut Sched, writer: &mut PacketWriter<W>, cpu: u32, time: u64) {
         let put = |out: &mut Lines| {
             out.extend_from_slice(&[0xd2, 1, 2, 8, 1]);
             true
@@ -148,7 +152,7 @@ mod tests {
     fn bundles(bytes: &[u8]) -> Vec<FtraceEventBundle> {
         let packets = Trace::decode(bytes).unwrap().packet;
         let bundle = |packet: TracePacket| match packet.data {
-            Some(Data::FtraceEvents(bundle)) => bundle,
+            Some(PacketData::FtraceEvents(bundle)) => bundle,
             other => panic!("{other:?}"),
         };
         packets.into_iter().map(bundle).collect()
@@ -157,7 +161,7 @@ mod tests {
     #[test]
     fn events_of_a_cpu_are_in_its_bundle() {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        let mut writer = PacketWriter::new(&mut bytes, CLOCK_REALTIME);
         let mut sched = Sched::default();
         for (cpu, time) in [(0, 1), (1, 2), (0, 3)] {
             add(&mut sched, &mut writer, cpu, time);
@@ -175,7 +179,7 @@ mod tests {
     #[test]
     fn event_that_cannot_be_put_leaves_nothing() {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        let mut writer = PacketWriter::new(&mut bytes, CLOCK_REALTIME);
         let mut sched = Sched::default();
         let put = |out: &mut Lines| {
             out.extend_from_slice(b"half");
@@ -190,7 +194,7 @@ mod tests {
     #[test]
     fn loss_on_a_cpu_is_said_between_what_is_before_and_behind() {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        let mut writer = PacketWriter::new(&mut bytes, CLOCK_REALTIME);
         let mut sched = Sched::default();
         add(&mut sched, &mut writer, 0, 1);
         sched.gap(&mut writer, 0).unwrap();
@@ -207,7 +211,7 @@ mod tests {
     #[test]
     fn event_from_before_those_that_wait_is_in_a_bundle_behind_theirs() {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        let mut writer = PacketWriter::new(&mut bytes, CLOCK_REALTIME);
         let mut sched = Sched::default();
         let put = |out: &mut Lines| {
             out.extend_from_slice(&[0xd2, 1, 2, 8, 1]);
@@ -232,7 +236,7 @@ mod tests {
 
     #[test]
     fn malicious_number_of_events_does_not_wait() {
-        let mut writer = Writer::new(io::sink(), CLOCK_REALTIME);
+        let mut writer = PacketWriter::new(io::sink(), CLOCK_REALTIME);
         let mut sched = Sched::default();
         for time in 0..100_000 {
             add(&mut sched, &mut writer, time % 7, time.into());

@@ -15,34 +15,34 @@ const WAITING: usize = 8;
 
 /// Which blocks an exporter writes: every `of`th, from the one of this number on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct BlockShare {
     /// From 0 on.
     pub number: usize,
     /// How many there are.
     pub of: usize,
 }
 
-impl Share {
+impl BlockShare {
     /// All blocks.
-    pub const ALL: Share = Share { number: 0, of: 1 };
+    pub const ALL: BlockShare = BlockShare { number: 0, of: 1 };
 }
 
 /// Where a share is written.
 #[derive(Debug)]
-pub struct Part {
+pub struct ShareSink {
     /// `None`: a block ends.
     to: SyncSender<Option<Vec<u8>>>,
     /// Chunks that were written.
     free: Receiver<Vec<u8>>,
 }
 
-impl Part {
+impl ShareSink {
     fn send(&self, chunk: Option<Vec<u8>>) -> io::Result<()> {
         self.to.send(chunk).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
-impl Write for Part {
+impl Write for ShareSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut chunk = self.free.try_recv().unwrap_or_default();
         chunk.clear();
@@ -58,7 +58,7 @@ impl Write for Part {
 }
 
 /// The chunks of a share, and how they go back.
-type End = (Receiver<Option<Vec<u8>>>, Sender<Vec<u8>>);
+type ShareEnd = (Receiver<Option<Vec<u8>>>, Sender<Vec<u8>>);
 
 /// Export by so many threads. Each is told its share and where it is written, and gives what it has found; `None`: it
 /// was stopped, as all are then.
@@ -68,7 +68,7 @@ type End = (Receiver<Option<Vec<u8>>>, Sender<Vec<u8>>);
 pub fn together(
     out: &mut impl Write,
     shares: usize,
-    export: &(dyn Fn(Share, Part) -> io::Result<Option<Summary>> + Sync),
+    export: &(dyn Fn(BlockShare, ShareSink) -> io::Result<Option<Summary>> + Sync),
 ) -> io::Result<Option<Summary>> {
     thread::scope(|scope| {
         let mut ends = Vec::new();
@@ -76,8 +76,8 @@ pub fn together(
         for number in 0..shares {
             let (to, from) = sync_channel(WAITING);
             let (back, free) = channel();
-            let share = Share { number, of: shares };
-            workers.push(scope.spawn(move || export(share, Part { to, free })));
+            let share = BlockShare { number, of: shares };
+            workers.push(scope.spawn(move || export(share, ShareSink { to, free })));
             ends.push((from, back));
         }
         let written = write(out, &ends);
@@ -91,7 +91,7 @@ pub fn together(
 }
 
 /// Block by block, until a share has no other one.
-fn write(out: &mut impl Write, ends: &[End]) -> io::Result<u64> {
+fn write(out: &mut impl Write, ends: &[ShareEnd]) -> io::Result<u64> {
     let mut bytes = 0u64;
     for (from, back) in ends.iter().cycle() {
         loop {
@@ -174,7 +174,7 @@ mod tests {
                 Ok(())
             }
         }
-        let endless = |_: Share, mut part: Part| loop {
+        let endless = |_: BlockShare, mut part: ShareSink| loop {
             part.write_all(b"x")?;
             part.flush()?;
         };

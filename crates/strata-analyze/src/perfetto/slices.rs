@@ -15,24 +15,24 @@ const DEPTH_MAX: usize = 256;
 const ASYNC_MAX: usize = 1 << 16;
 
 /// Index of a pair: a begin and its end.
-pub(crate) type Pair = u32;
+pub(crate) type PairIndex = u32;
 
 /// What is open on one track.
 #[derive(Debug, Default)]
-pub(super) struct Stack {
-    open: Vec<Open>,
+pub(super) struct OpenSlices {
+    open: Vec<OpenSlice>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
-    pair: Pair,
+struct OpenSlice {
+    pair: PairIndex,
     syscall: bool,
-    of: Ends,
+    of: PairMatch,
 }
 
 /// What a begin and its end may have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ends {
+pub(super) struct PairMatch {
     /// A field that should be the same in both.
     pub check: Option<u64>,
     /// The address of what they are of, or a system call's number: where both have one, those with another one are no ends
@@ -49,22 +49,22 @@ pub(super) struct Begin {
     pub begun: bool,
 }
 
-impl Stack {
+impl OpenSlices {
     /// A thread is in one system call at most: another one in it means that an exit is not there.
-    pub(super) fn begin(&mut self, pair: Pair, syscall: bool, of: Ends) -> Begin {
+    pub(super) fn begin(&mut self, pair: PairIndex, syscall: bool, of: PairMatch) -> Begin {
         let outer = if syscall { self.open.iter().position(|open| open.syscall) } else { None };
         let closed = outer.map_or(0, |outer| self.cut(outer));
         let begun = self.open.len() < DEPTH_MAX;
         if begun {
-            self.open.push(Open { pair, syscall, of });
+            self.open.push(OpenSlice { pair, syscall, of });
         }
         Begin { closed, begun }
     }
 
     /// How many slices inside of it are closed before, and what its begin has of the field that is the same at both ends;
     /// none if it has no begin.
-    pub(super) fn end(&mut self, pair: Pair, of: Ends) -> Option<(usize, Option<u64>)> {
-        let is_same = |open: &Open| {
+    pub(super) fn end(&mut self, pair: PairIndex, of: PairMatch) -> Option<(usize, Option<u64>)> {
+        let is_same = |open: &OpenSlice| {
             let addresses = open.of.address.zip(of.address);
             open.pair == pair && addresses.is_none_or(|(begin, end)| begin == end)
         };
@@ -90,11 +90,11 @@ impl Stack {
 }
 
 /// What tells one overlapping slice from another; `None`: nothing does.
-pub(super) type Key = Option<SpanKey>;
+pub(super) type SliceKey = Option<SpanKey>;
 
 /// Where an overlapping slice begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(super) struct SliceOrigin {
     /// The track that its lanes are below of: a process', as a rule.
     pub parent: u64,
     /// Which CPU, where that is known.
@@ -103,7 +103,7 @@ pub(super) struct Origin {
 
 /// The track of an overlapping slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lane {
+pub(super) struct SliceLane {
     /// The track that it is below of.
     pub parent: u64,
     /// From 0, over all lanes.
@@ -114,16 +114,16 @@ pub(super) struct Lane {
 
 #[derive(Debug)]
 struct Flying {
-    origin: Origin,
-    lane: Lane,
+    origin: SliceOrigin,
+    lane: SliceLane,
 }
 
 /// All slices that are open on lanes.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    open: HashMap<(Pair, Key), Vec<Flying>>,
+    open: HashMap<(PairIndex, SliceKey), Vec<Flying>>,
     count: usize,
-    free: HashMap<(Pair, u64), Vec<u32>>,
+    free: HashMap<(PairIndex, u64), Vec<u32>>,
     lanes: u32,
 }
 
@@ -131,14 +131,19 @@ pub(super) struct Lanes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AsyncBegin {
     /// The slice of the same key that was still open: its end is not in the trace.
-    pub closed: Option<Lane>,
+    pub closed: Option<SliceLane>,
     /// Where it begins; there may be too many.
-    pub lane: Option<Lane>,
+    pub lane: Option<SliceLane>,
 }
 
 impl Lanes {
     /// Begin a slice.
-    pub(super) fn begin(&mut self, pair: Pair, key: Key, origin: Origin) -> AsyncBegin {
+    pub(super) fn begin(
+        &mut self,
+        pair: PairIndex,
+        key: SliceKey,
+        origin: SliceOrigin,
+    ) -> AsyncBegin {
         let closed = match key {
             // Threads that cannot be told apart may each have one.
             None => None,
@@ -149,11 +154,11 @@ impl Lanes {
         }
         let free = self.free.get_mut(&(pair, origin.parent)).and_then(Vec::pop);
         let lane = match free {
-            Some(number) => Lane { parent: origin.parent, number, new: false },
+            Some(number) => SliceLane { parent: origin.parent, number, new: false },
             None => {
                 let number = self.lanes;
                 self.lanes = self.lanes.saturating_add(1);
-                Lane { parent: origin.parent, number, new: true }
+                SliceLane { parent: origin.parent, number, new: true }
             }
         };
         self.open.entry((pair, key)).or_default().push(Flying { origin, lane });
@@ -163,7 +168,12 @@ impl Lanes {
 
     /// The lane of the slice that ends: one of the same process and CPU before one of the same process
     /// only; with a key, before any other. None if it has no begin.
-    pub(super) fn end(&mut self, pair: Pair, key: &Key, origin: Origin) -> Option<Lane> {
+    pub(super) fn end(
+        &mut self,
+        pair: PairIndex,
+        key: &SliceKey,
+        origin: SliceOrigin,
+    ) -> Option<SliceLane> {
         self.take(pair, key, |open| open.origin == origin)
             .or_else(|| self.take(pair, key, |open| open.origin.parent == origin.parent))
             .or_else(|| match key {
@@ -173,16 +183,22 @@ impl Lanes {
     }
 
     /// Close everything.
-    pub(super) fn close(&mut self) -> Vec<Lane> {
+    pub(super) fn close(&mut self) -> Vec<SliceLane> {
         self.count = 0;
         let open = std::mem::take(&mut self.open);
-        let mut lanes: Vec<Lane> = open.into_values().flatten().map(|open| open.lane).collect();
+        let mut lanes: Vec<SliceLane> =
+            open.into_values().flatten().map(|open| open.lane).collect();
         lanes.sort_by_key(|lane| lane.number);
         lanes
     }
 
     /// The latest that is wanted, and no longer open.
-    fn take(&mut self, pair: Pair, key: &Key, wanted: impl Fn(&Flying) -> bool) -> Option<Lane> {
+    fn take(
+        &mut self,
+        pair: PairIndex,
+        key: &SliceKey,
+        wanted: impl Fn(&Flying) -> bool,
+    ) -> Option<SliceLane> {
         // The key is cloned because a map of pairs cannot be asked with a pair of references.
         let id = (pair, key.clone());
         let open = self.open.get_mut(&id)?;
@@ -193,7 +209,7 @@ impl Lanes {
         }
         self.count -= 1;
         self.free.entry((pair, lane.parent)).or_default().push(lane.number);
-        Some(Lane { new: false, ..lane })
+        Some(SliceLane { new: false, ..lane })
     }
 }
 
@@ -202,25 +218,25 @@ mod tests {
     use super::*;
     use strata_ctf::read::Value;
 
-    fn number(key: i128) -> Key {
+    fn number(key: i128) -> SliceKey {
         Some(SpanKey::Number(key))
     }
 
-    fn text(key: &[u8]) -> Key {
+    fn text(key: &[u8]) -> SliceKey {
         SpanKey::of(Value::Text(key))
     }
 
-    const NONE: Ends = Ends { check: None, address: None };
+    const NONE: PairMatch = PairMatch { check: None, address: None };
 
-    fn check(value: u64) -> Ends {
-        Ends { check: Some(value), ..NONE }
+    fn check(value: u64) -> PairMatch {
+        PairMatch { check: Some(value), ..NONE }
     }
 
-    const HERE: Origin = Origin { parent: 7, cpu: Some(0) };
+    const HERE: SliceOrigin = SliceOrigin { parent: 7, cpu: Some(0) };
 
     #[test]
     fn stack_of_nested_slices_closes_them_in_turn() {
-        let mut stack = Stack::default();
+        let mut stack = OpenSlices::default();
         assert_eq!(stack.begin(1, false, NONE), Begin { closed: 0, begun: true });
         assert_eq!(stack.begin(2, false, NONE), Begin { closed: 0, begun: true });
         assert_eq!(stack.end(2, NONE), Some((0, None)));
@@ -230,7 +246,7 @@ mod tests {
 
     #[test]
     fn stack_with_an_end_that_is_absent_closes_what_is_inside() {
-        let mut stack = Stack::default();
+        let mut stack = OpenSlices::default();
         stack.begin(1, false, NONE);
         stack.begin(2, false, NONE);
         stack.begin(3, false, NONE);
@@ -241,7 +257,7 @@ mod tests {
 
     #[test]
     fn stack_with_an_end_without_begin_says_so() {
-        let mut stack = Stack::default();
+        let mut stack = OpenSlices::default();
         stack.begin(1, false, NONE);
         assert_eq!(stack.end(2, NONE), None);
         assert_eq!(stack.close(), 1, "what was open is still open");
@@ -249,7 +265,7 @@ mod tests {
 
     #[test]
     fn stack_with_the_same_pair_twice_closes_the_inner_one() {
-        let mut stack = Stack::default();
+        let mut stack = OpenSlices::default();
         stack.begin(1, false, check(7));
         stack.begin(1, false, check(8));
         assert_eq!(stack.end(1, NONE), Some((0, Some(8))));
@@ -259,8 +275,8 @@ mod tests {
 
     #[test]
     fn stack_of_functions_ends_that_of_the_same_address_and_what_is_left_in_it() {
-        let at = |address| Ends { address: Some(address), ..NONE };
-        let mut stack = Stack::default();
+        let at = |address| PairMatch { address: Some(address), ..NONE };
+        let mut stack = OpenSlices::default();
         for address in [0x10, 0x20, 0x30] {
             stack.begin(1, false, at(address));
         }
@@ -275,7 +291,7 @@ mod tests {
 
     #[test]
     fn stack_with_a_system_call_in_another_closes_the_outer_one() {
-        let mut stack = Stack::default();
+        let mut stack = OpenSlices::default();
         stack.begin(1, false, NONE);
         stack.begin(2, true, NONE);
         stack.begin(3, false, NONE);
@@ -285,7 +301,7 @@ mod tests {
 
     #[test]
     fn malicious_stack_of_begins_only_stays_small() {
-        let mut stack = Stack::default();
+        let mut stack = OpenSlices::default();
         let begun = (0..100_000).filter(|_| stack.begin(1, false, NONE).begun).count();
         assert_eq!(begun, DEPTH_MAX);
         assert_eq!(stack.close(), DEPTH_MAX);
@@ -295,10 +311,10 @@ mod tests {
     fn lanes_of_overlapping_slices_are_used_again() {
         let mut lanes = Lanes::default();
         let begin = |lanes: &mut Lanes, key| lanes.begin(1, number(key), HERE).lane.unwrap();
-        assert_eq!(begin(&mut lanes, 1), Lane { parent: 7, number: 0, new: true });
-        assert_eq!(begin(&mut lanes, 2), Lane { parent: 7, number: 1, new: true });
+        assert_eq!(begin(&mut lanes, 1), SliceLane { parent: 7, number: 0, new: true });
+        assert_eq!(begin(&mut lanes, 2), SliceLane { parent: 7, number: 1, new: true });
         assert_eq!(lanes.end(1, &number(1), HERE).unwrap().number, 0);
-        assert_eq!(begin(&mut lanes, 3), Lane { parent: 7, number: 0, new: false });
+        assert_eq!(begin(&mut lanes, 3), SliceLane { parent: 7, number: 0, new: false });
         assert_eq!(lanes.end(1, &number(1), HERE), None, "ended before");
         assert_eq!(lanes.close().iter().map(|lane| lane.number).collect::<Vec<_>>(), [0, 1]);
     }
@@ -306,7 +322,7 @@ mod tests {
     #[test]
     fn lane_of_another_pair_or_process_is_not_used() {
         let mut lanes = Lanes::default();
-        let there = Origin { parent: 8, cpu: None };
+        let there = SliceOrigin { parent: 8, cpu: None };
         let first = lanes.begin(1, number(1), HERE).lane.unwrap();
         lanes.end(1, &number(1), HERE).unwrap();
         assert_ne!(lanes.begin(2, number(1), HERE).lane.unwrap().number, first.number);
@@ -326,7 +342,7 @@ mod tests {
     #[test]
     fn lanes_with_a_key_in_two_processes_end_their_own_first() {
         let mut lanes = Lanes::default();
-        let there = Origin { parent: 8, cpu: None };
+        let there = SliceOrigin { parent: 8, cpu: None };
         let own = lanes.begin(1, number(5), HERE).lane.unwrap();
         let other = lanes.begin(1, number(5), there).lane.unwrap();
         assert_eq!(lanes.end(1, &number(5), HERE).unwrap().number, own.number);
@@ -337,13 +353,13 @@ mod tests {
     #[test]
     fn lanes_without_a_key_end_that_of_the_same_cpu() {
         let mut lanes = Lanes::default();
-        let other = Origin { cpu: Some(1), ..HERE };
+        let other = SliceOrigin { cpu: Some(1), ..HERE };
         let here = lanes.begin(1, None, HERE).lane.unwrap();
         let there = lanes.begin(1, None, other).lane.unwrap();
         assert_eq!(lanes.end(1, &None, HERE).unwrap().number, here.number);
         // It has moved to another CPU.
         assert_eq!(lanes.end(1, &None, HERE).unwrap().number, there.number);
-        let elsewhere = Origin { parent: 9, cpu: Some(0) };
+        let elsewhere = SliceOrigin { parent: 9, cpu: Some(0) };
         lanes.begin(1, None, HERE);
         assert_eq!(lanes.end(1, &None, elsewhere), None, "another process");
     }

@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 
 use super::proto::{CounterDescriptor, ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
-use super::slices::Stack;
-use super::writer::Writer;
+use super::slices::OpenSlices;
+use super::writer::PacketWriter;
 use crate::mix::Mix;
 
 /// Places that are known at once; then those where nothing is open are forgotten. Some 100 bytes each.
@@ -25,47 +25,49 @@ const CPUS: u32 = 1024;
 const CPUS_FIRST: u32 = 512;
 
 /// Which machine, by the order in which their names appear in the traces.
-pub(super) type Machine = u8;
+pub(super) type MachineNumber = u8;
 
 /// Where an event is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum TrackPlace {
     /// A thread of a process; ids are above 0.
-    Thread { machine: Machine, pid: i32, tid: i32 },
+    Thread { machine: MachineNumber, pid: i32, tid: i32 },
     /// A thread of a process in another PID namespace, where its id is: by it, nobody else's is meant.
-    Inner { machine: Machine, pid: i32, tid: i32 },
+    Inner { machine: MachineNumber, pid: i32, tid: i32 },
     /// A process, of which the thread is not known.
-    Process { machine: Machine, pid: i32 },
+    Process { machine: MachineNumber, pid: i32 },
     /// A CPU, of which the thread is not known, or idle.
-    Cpu { machine: Machine, cpu: u32 },
+    Cpu { machine: MachineNumber, cpu: u32 },
     /// A stream of which nothing else is known.
     Stream(u32),
     /// All CPUs of a machine.
-    Cpus { machine: Machine },
+    Cpus { machine: MachineNumber },
 }
 
-impl Hash for Place {
+impl Hash for TrackPlace {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.uuid());
     }
 }
 
-impl Place {
+impl TrackPlace {
     /// The number of its track. No two places have the same.
     pub(super) fn uuid(self) -> u64 {
         const OTHER: u64 = 1 << 62;
         let number = |value: i32| u64::from(value.unsigned_abs() & (i32::MAX as u32));
         match self {
-            Place::Thread { machine: _, pid, tid } => 3 << 62 | number(pid) << 31 | number(tid),
+            TrackPlace::Thread { machine: _, pid, tid } => {
+                3 << 62 | number(pid) << 31 | number(tid)
+            }
             // Ids are above 0, so this is not 0.
-            Place::Inner { machine: _, pid, tid } => number(pid) << 31 | number(tid),
-            Place::Process { machine: _, pid } => OTHER | number(pid),
-            Place::Cpu { machine, cpu } => {
+            TrackPlace::Inner { machine: _, pid, tid } => number(pid) << 31 | number(tid),
+            TrackPlace::Process { machine: _, pid } => OTHER | number(pid),
+            TrackPlace::Cpu { machine, cpu } => {
                 OTHER | 1 << 56 | u64::from(machine) << 32 | u64::from(cpu)
             }
-            Place::Stream(stream) => OTHER | 2 << 56 | u64::from(stream),
-            Place::Cpus { machine } => OTHER | 3 << 56 | u64::from(machine),
+            TrackPlace::Stream(stream) => OTHER | 2 << 56 | u64::from(stream),
+            TrackPlace::Cpus { machine } => OTHER | 3 << 56 | u64::from(machine),
         }
     }
 }
@@ -77,8 +79,8 @@ pub(super) fn extra_uuid(number: u64) -> u64 {
 
 /// What is known of a place.
 #[derive(Debug, Default)]
-struct Known {
-    stack: Stack,
+struct KnownTrack {
+    stack: OpenSlices,
     name: Option<String>,
     renames: u8,
 }
@@ -86,9 +88,9 @@ struct Known {
 /// All places.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
-    known: HashMap<Place, Known, Mix>,
+    known: HashMap<TrackPlace, KnownTrack, Mix>,
     machines: Vec<String>,
-    cpus: HashMap<(Machine, u32), u32>,
+    cpus: HashMap<(MachineNumber, u32), u32>,
     streams: Vec<String>,
     /// Places for which there was no room.
     refused: usize,
@@ -104,7 +106,7 @@ impl Tracks {
 
     /// An id as it is exported: the second machine's are apart from those of the first. None if it is
     /// none.
-    pub(super) fn id(&self, machine: Machine, id: i64) -> Option<i32> {
+    pub(super) fn id(&self, machine: MachineNumber, id: i64) -> Option<i32> {
         let id = i32::try_from(id).ok().filter(|&id| id > 0)?;
         if self.machines.len() <= 1 {
             return Some(id);
@@ -116,7 +118,7 @@ impl Tracks {
     }
 
     /// A CPU's number as it is exported in scheduling. None: the format has no more.
-    pub(super) fn cpu(&mut self, machine: Machine, cpu: u32) -> Option<u32> {
+    pub(super) fn cpu(&mut self, machine: MachineNumber, cpu: u32) -> Option<u32> {
         if self.machines.len() <= 1 {
             return (cpu < CPUS).then_some(cpu);
         }
@@ -138,32 +140,32 @@ impl Tracks {
     /// the stream if there are too many.
     pub(super) fn describe<W: Write>(
         &mut self,
-        writer: &mut Writer<W>,
-        place: Place,
+        writer: &mut PacketWriter<W>,
+        place: TrackPlace,
         name: Option<&str>,
         stream: u32,
-    ) -> io::Result<Place> {
+    ) -> io::Result<TrackPlace> {
         if let Some(known) = self.known.get(&place) {
             let same = name.is_none() || known.name.as_deref() == name;
             if same || known.renames >= RENAMES_MAX {
                 return Ok(place);
             }
-        } else if self.is_full() && !matches!(place, Place::Stream(_)) {
-            return self.describe(writer, Place::Stream(stream), None, stream);
+        } else if self.is_full() && !matches!(place, TrackPlace::Stream(_)) {
+            return self.describe(writer, TrackPlace::Stream(stream), None, stream);
         }
         // A thread stands below its process, a CPU below all of them.
         match place {
-            Place::Thread { machine, pid, tid } => {
+            TrackPlace::Thread { machine, pid, tid } => {
                 let name = if pid == tid { name } else { None };
-                self.describe(writer, Place::Process { machine, pid }, name, stream)?;
+                self.describe(writer, TrackPlace::Process { machine, pid }, name, stream)?;
             }
-            Place::Inner { machine, pid, .. } => {
-                self.describe(writer, Place::Process { machine, pid }, None, stream)?;
+            TrackPlace::Inner { machine, pid, .. } => {
+                self.describe(writer, TrackPlace::Process { machine, pid }, None, stream)?;
             }
-            Place::Cpu { machine, .. } => {
-                self.describe(writer, Place::Cpus { machine }, None, stream)?;
+            TrackPlace::Cpu { machine, .. } => {
+                self.describe(writer, TrackPlace::Cpus { machine }, None, stream)?;
             }
-            Place::Process { .. } | Place::Stream(_) | Place::Cpus { .. } => {}
+            TrackPlace::Process { .. } | TrackPlace::Stream(_) | TrackPlace::Cpus { .. } => {}
         }
         let name = name.map(|name| cut(name).to_owned());
         writer.track(self.descriptor(place, name.as_deref()))?;
@@ -182,17 +184,17 @@ impl Tracks {
     }
 
     /// What is open there.
-    pub(super) fn stack(&mut self, place: Place) -> &mut Stack {
+    pub(super) fn stack(&mut self, place: TrackPlace) -> &mut OpenSlices {
         &mut self.known.entry(place).or_default().stack
     }
 
     /// Close everything at a place: how many slices are open there.
-    pub(super) fn close_one(&mut self, place: Place) -> usize {
+    pub(super) fn close_one(&mut self, place: TrackPlace) -> usize {
         self.known.get_mut(&place).map_or(0, |known| known.stack.close())
     }
 
     /// Close everything: the places, and how many slices are open there.
-    pub(super) fn close(&mut self) -> Vec<(Place, usize)> {
+    pub(super) fn close(&mut self) -> Vec<(TrackPlace, usize)> {
         let known = self.known.iter_mut().map(|(&place, known)| (place, known.stack.close()));
         let mut open: Vec<_> = known.filter(|&(_, count)| count > 0).collect();
         open.sort_unstable();
@@ -213,18 +215,18 @@ impl Tracks {
     }
 
     /// ` (name)` of a machine, where there are several.
-    fn on(&self, machine: Machine) -> String {
+    fn on(&self, machine: MachineNumber) -> String {
         match self.machines.get(usize::from(machine)) {
             Some(name) if self.machines.len() > 1 => format!(" ({})", cut(name)),
             _ => String::new(),
         }
     }
 
-    fn descriptor(&self, place: Place, name: Option<&str>) -> TrackDescriptor {
+    fn descriptor(&self, place: TrackPlace, name: Option<&str>) -> TrackDescriptor {
         let track = TrackDescriptor { uuid: Some(place.uuid()), ..TrackDescriptor::default() };
         match place {
-            Place::Thread { machine, pid, tid } => TrackDescriptor {
-                parent_uuid: Some(Place::Process { machine, pid }.uuid()),
+            TrackPlace::Thread { machine, pid, tid } => TrackDescriptor {
+                parent_uuid: Some(TrackPlace::Process { machine, pid }.uuid()),
                 thread: Some(ThreadDescriptor {
                     pid: Some(pid),
                     tid: Some(tid.into()),
@@ -232,27 +234,27 @@ impl Tracks {
                 }),
                 ..track
             },
-            Place::Inner { machine, pid, tid } => TrackDescriptor {
-                parent_uuid: Some(Place::Process { machine, pid }.uuid()),
+            TrackPlace::Inner { machine, pid, tid } => TrackDescriptor {
+                parent_uuid: Some(TrackPlace::Process { machine, pid }.uuid()),
                 name: Some(format!("{} {tid} (in its PID namespace)", name.unwrap_or("thread"))),
                 ..track
             },
-            Place::Process { machine, pid } => TrackDescriptor {
+            TrackPlace::Process { machine, pid } => TrackDescriptor {
                 process: Some(ProcessDescriptor {
                     pid: Some(pid),
                     process_name: name.map(|name| format!("{name}{}", self.on(machine))),
                 }),
                 ..track
             },
-            Place::Cpu { machine, cpu } => TrackDescriptor {
-                parent_uuid: Some(Place::Cpus { machine }.uuid()),
+            TrackPlace::Cpu { machine, cpu } => TrackDescriptor {
+                parent_uuid: Some(TrackPlace::Cpus { machine }.uuid()),
                 name: Some(format!("CPU {cpu}{}", self.on(machine))),
                 ..track
             },
-            Place::Cpus { machine } => {
+            TrackPlace::Cpus { machine } => {
                 TrackDescriptor { name: Some(format!("CPUs{}", self.on(machine))), ..track }
             }
-            Place::Stream(stream) => {
+            TrackPlace::Stream(stream) => {
                 let found = usize::try_from(stream).ok().and_then(|at| self.streams.get(at));
                 let name = found.map_or_else(|| format!("stream {stream}"), String::clone);
                 TrackDescriptor { name: Some(name), ..track }
@@ -285,7 +287,7 @@ fn cut(name: &str) -> &str {
 mod tests {
     use super::*;
     use crate::perfetto::proto::CLOCK_REALTIME;
-    use crate::perfetto::slices::Ends;
+    use crate::perfetto::slices::PairMatch;
     use std::collections::HashSet;
 
     fn tracks(machines: &[&str]) -> Tracks {
@@ -293,7 +295,7 @@ mod tests {
         Tracks::new(names, vec!["channel0_0".into()])
     }
 
-    const THREAD: Place = Place::Thread { machine: 0, pid: 10, tid: 11 };
+    const THREAD: TrackPlace = TrackPlace::Thread { machine: 0, pid: 10, tid: 11 };
 
     #[test]
     fn places_have_numbers_of_their_own() {
@@ -305,20 +307,20 @@ mod tests {
             count += 1;
         };
         for pid in ids {
-            add(Place::Process { machine: 0, pid }.uuid());
+            add(TrackPlace::Process { machine: 0, pid }.uuid());
             for tid in ids {
-                add(Place::Thread { machine: 0, pid, tid }.uuid());
-                add(Place::Inner { machine: 0, pid, tid }.uuid());
+                add(TrackPlace::Thread { machine: 0, pid, tid }.uuid());
+                add(TrackPlace::Inner { machine: 0, pid, tid }.uuid());
             }
         }
         for machine in [0, 1, 255] {
-            add(Place::Cpus { machine }.uuid());
+            add(TrackPlace::Cpus { machine }.uuid());
             for cpu in [0, 1, u32::MAX] {
-                add(Place::Cpu { machine, cpu }.uuid());
+                add(TrackPlace::Cpu { machine, cpu }.uuid());
             }
         }
         for number in [0, 1, u32::MAX] {
-            add(Place::Stream(number).uuid());
+            add(TrackPlace::Stream(number).uuid());
             add(extra_uuid(number.into()));
         }
         assert_eq!(all.len(), count);
@@ -328,7 +330,7 @@ mod tests {
     #[test]
     fn place_is_described_once_and_when_its_name_changes() {
         let mut tracks = tracks(&["box"]);
-        let mut writer = Writer::new(Vec::new(), CLOCK_REALTIME);
+        let mut writer = PacketWriter::new(Vec::new(), CLOCK_REALTIME);
         let mut written = |name: Option<&str>| {
             let before = writer.bytes();
             assert_eq!(tracks.describe(&mut writer, THREAD, name, 0).unwrap(), THREAD);
@@ -354,7 +356,7 @@ mod tests {
         assert_eq!(tracks.id(1, 1 << 23), None);
         assert_eq!(
             tracks
-                .descriptor(Place::Process { machine: 1, pid: 5 }, Some("x"))
+                .descriptor(TrackPlace::Process { machine: 1, pid: 5 }, Some("x"))
                 .process
                 .unwrap()
                 .process_name
@@ -389,13 +391,13 @@ mod tests {
     #[test]
     fn malicious_number_of_threads_is_bounded() {
         let mut tracks = tracks(&["box"]);
-        let mut writer = Writer::new(io::sink(), CLOCK_REALTIME);
+        let mut writer = PacketWriter::new(io::sink(), CLOCK_REALTIME);
         let mut elsewhere = 0;
         for tid in 1..300_000 {
-            let place = Place::Thread { machine: 0, pid: 1, tid };
+            let place = TrackPlace::Thread { machine: 0, pid: 1, tid };
             let found = tracks.describe(&mut writer, place, None, 0).unwrap();
-            tracks.stack(found).begin(1, false, Ends::default());
-            elsewhere += u32::from(found == Place::Stream(0));
+            tracks.stack(found).begin(1, false, PairMatch::default());
+            elsewhere += u32::from(found == TrackPlace::Stream(0));
         }
         assert!(elsewhere > 100_000, "{elsewhere}");
         assert!(tracks.known.len() <= PLACES_MAX + 2, "{}", tracks.known.len());

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::encode::{self, Mark};
-use super::frames::Texts;
+use super::encode::{self, LengthMark};
+use super::frames::InternedTexts;
 use super::proto::{
-    Data, InternedData, InternedName, PerfSample, TracePacket, TracePacketDefaults, TrackEvent,
-    INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE,
+    InternedData, InternedName, PacketData, PerfSample, TracePacket, TracePacketDefaults,
+    TrackEvent, INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE,
 };
-use crate::render::line::{Lines, Sink};
+use crate::render::line::{Lines, TextSink};
 
 /// The sequence with all that refers to interned names, and with the tracks.
 const SEQUENCE_EVENTS: u32 = 1;
@@ -43,14 +43,14 @@ const DEFAULTS: u32 = 59;
 
 /// Names that have numbers.
 #[derive(Debug, Default)]
-struct Names {
+struct InternedNames {
     numbers: HashMap<Arc<str>, u64>,
     fresh: Vec<InternedName>,
     /// By where the name was in memory, which is the same each time for the name of one field.
     recent: Vec<Option<(Arc<str>, u64)>>,
 }
 
-impl Names {
+impl InternedNames {
     fn number(&mut self, name: &str) -> u64 {
         let slot = (name.as_ptr() as usize >> 3) % RECENT;
         if let Some(Some((known, number))) = self.recent.get(slot) {
@@ -100,7 +100,7 @@ impl Names {
 
 /// Writes packets.
 #[derive(Debug)]
-pub(super) struct Writer<W> {
+pub(super) struct PacketWriter<W> {
     out: W,
     clock_id: u32,
     /// Packets that are not handed over yet; the last one may have begun only.
@@ -108,11 +108,11 @@ pub(super) struct Writer<W> {
     /// What of an event's fields is put behind the others.
     pub apart: Lines,
     /// Fields of an event that have fields, and have begun only.
-    pub open: Vec<Mark>,
-    names: Names,
-    categories: Names,
-    annotations: Names,
-    texts: Texts,
+    pub open: Vec<LengthMark>,
+    names: InternedNames,
+    categories: InternedNames,
+    annotations: InternedNames,
+    texts: InternedTexts,
     begun: bool,
     /// Packets are another share's to write.
     is_muted: bool,
@@ -121,24 +121,24 @@ pub(super) struct Writer<W> {
 
 /// A packet with an event that has begun.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
-    packet: Mark,
-    event: Mark,
+pub(super) struct BegunPacket {
+    packet: LengthMark,
+    event: LengthMark,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> PacketWriter<W> {
     /// Times are of this clock.
-    pub(super) fn new(out: W, clock_id: u32) -> Writer<W> {
-        Writer {
+    pub(super) fn new(out: W, clock_id: u32) -> PacketWriter<W> {
+        PacketWriter {
             out,
             clock_id,
             buffer: Lines::default(),
             apart: Lines::default(),
             open: Vec::new(),
-            names: Names::default(),
-            categories: Names::default(),
-            annotations: Names::default(),
-            texts: Texts::of_share(0, 1),
+            names: InternedNames::default(),
+            categories: InternedNames::default(),
+            annotations: InternedNames::default(),
+            texts: InternedTexts::of_share(0, 1),
             begun: false,
             is_muted: false,
             bytes: 0,
@@ -148,7 +148,7 @@ impl<W: Write> Writer<W> {
     /// One of several that write one sequence by turns: the first, of number 0, begins it.
     pub(super) fn begin_share(&mut self, number: usize, of: usize) -> io::Result<()> {
         self.is_muted = number > 0;
-        self.texts = Texts::of_share(number, of);
+        self.texts = InternedTexts::of_share(number, of);
         if !self.is_muted {
             let packet = self.on_events(None, None);
             self.packet(&packet)?;
@@ -207,14 +207,14 @@ impl<W: Write> Writer<W> {
 
     /// Begin an event on a track. Its fields are put into the buffer.
     #[inline]
-    pub(super) fn begin_event(&mut self) -> Begun {
+    pub(super) fn begin_event(&mut self) -> BegunPacket {
         let packet = encode::begin(&mut self.buffer, PACKET);
-        Begun { packet, event: encode::begin(&mut self.buffer, TRACK_EVENT) }
+        BegunPacket { packet, event: encode::begin(&mut self.buffer, TRACK_EVENT) }
     }
 
     /// All its fields are there.
     #[inline]
-    pub(super) fn end_event(&mut self, begun: Begun, time: u64) -> io::Result<()> {
+    pub(super) fn end_event(&mut self, begun: BegunPacket, time: u64) -> io::Result<()> {
         let is_usual = self.begun && !self.has_fresh();
         let out = &mut self.buffer;
         encode::end(out, begun.event);
@@ -254,7 +254,7 @@ impl<W: Write> Writer<W> {
         if self.is_muted {
             return Ok(());
         }
-        let packet = self.on_events(None, Some(Data::TrackDescriptor(track)));
+        let packet = self.on_events(None, Some(PacketData::TrackDescriptor(track)));
         self.packet(&packet)
     }
 
@@ -275,7 +275,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// The clock, processes, or scheduling.
-    pub(super) fn system(&mut self, time: Option<u64>, data: Data) -> io::Result<()> {
+    pub(super) fn system(&mut self, time: Option<u64>, data: PacketData) -> io::Result<()> {
         self.packet(&TracePacket {
             timestamp: time,
             timestamp_clock_id: time.map(|_| self.clock_id),
@@ -299,7 +299,7 @@ impl<W: Write> Writer<W> {
             trusted_packet_sequence_id: Some(SEQUENCE_SAMPLES.saturating_add(share)),
             interned_data: (new != InternedData::default()).then_some(new),
             sequence_flags: Some(flags),
-            data: Some(Data::PerfSample(sample)),
+            data: Some(PacketData::PerfSample(sample)),
             ..TracePacket::default()
         })
     }
@@ -322,7 +322,7 @@ impl<W: Write> Writer<W> {
             trusted_packet_sequence_id: Some(SEQUENCE_STREAMS.saturating_add(stream)),
             gap_before: Some(1),
             sequence_flags: Some(INCREMENTAL_STATE_CLEARED),
-            data: Some(Data::TrackEvent(event)),
+            data: Some(PacketData::TrackEvent(event)),
             ..TracePacket::default()
         })
     }
@@ -343,7 +343,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// A packet of the sequence with all that refers to names.
-    fn on_events(&mut self, time: Option<u64>, data: Option<Data>) -> TracePacket {
+    fn on_events(&mut self, time: Option<u64>, data: Option<PacketData>) -> TracePacket {
         let first = !std::mem::replace(&mut self.begun, true);
         let defaults = TracePacketDefaults { timestamp_clock_id: Some(self.clock_id) };
         let flags = if first { INCREMENTAL_STATE_CLEARED } else { 0 } | NEEDS_INCREMENTAL_STATE;
@@ -409,7 +409,7 @@ mod tests {
         packet: Vec<TracePacket>,
     }
 
-    fn instant<W: Write>(writer: &mut Writer<W>, name: u64) -> io::Result<()> {
+    fn instant<W: Write>(writer: &mut PacketWriter<W>, name: u64) -> io::Result<()> {
         let begun = writer.begin_event();
         encode::number(&mut writer.buffer, 10, name);
         writer.end_event(begun, 1)
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn writer_tells_each_name_once_with_the_packet_that_needs_it() {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, CLOCK_MONOTONIC);
+        let mut writer = PacketWriter::new(&mut bytes, CLOCK_MONOTONIC);
         for name in ["a", "b", "a"] {
             let name = writer.name(name);
             instant(&mut writer, name).unwrap();
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn name_has_one_number_wherever_it_is_in_memory() {
-        let mut names = Names::default();
+        let mut names = InternedNames::default();
         let texts: Vec<String> = (0..2000).map(|number| format!("name{}", number % 700)).collect();
         let numbers: Vec<u64> = texts.iter().map(|text| names.number(text)).collect();
         for (at, number) in numbers.iter().enumerate() {
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn loss_in_a_stream_is_told_in_its_own_sequence() {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, CLOCK_MONOTONIC);
+        let mut writer = PacketWriter::new(&mut bytes, CLOCK_MONOTONIC);
         writer.begin_stream(3).unwrap();
         writer.gap(3, 9, TrackEvent::default()).unwrap();
         writer.finish().unwrap();
@@ -481,7 +481,7 @@ mod tests {
                 Ok(())
             }
         }
-        let mut writer = Writer::new(Full, CLOCK_MONOTONIC);
+        let mut writer = PacketWriter::new(Full, CLOCK_MONOTONIC);
         let error = instant(&mut writer, 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use strata_ctf::read::{Damage, Discarded, DiscardedKind, NoteKey};
 
-use crate::render::{Gap, Lines, Stamp};
+use crate::render::{DeltaGap, Lines, Stamp};
 use crate::short::Unit;
 
 /// Text that is handed over at once \[byte\]: less than a CPU's cache holds.
@@ -42,7 +42,7 @@ pub enum Remark {
 
 /// What was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct PipelineSummary {
     /// Event records that were written.
     pub events: u64,
     /// Places that are damaged.
@@ -59,8 +59,8 @@ pub struct Summary {
     pub stopped: bool,
 }
 
-impl Summary {
-    pub(super) fn add(&mut self, other: &Summary) {
+impl PipelineSummary {
+    pub(super) fn add(&mut self, other: &PipelineSummary) {
         self.events += other.events;
         self.damage += other.damage;
         self.damage_untold += other.damage_untold;
@@ -74,13 +74,13 @@ impl Summary {
 #[derive(Default)]
 pub struct Chunk {
     pub text: Lines,
-    pub gap: Option<Gap>,
+    pub gap: Option<DeltaGap>,
     pub last: Option<Stamp>,
     /// Of the short format: what is not known in the text.
     pub unit: Option<Unit>,
     pub remarks: Vec<Remark>,
-    pub summary: Summary,
-    pub end: End,
+    pub summary: PipelineSummary,
+    pub end: ChunkEnd,
 }
 
 impl Chunk {
@@ -98,18 +98,18 @@ impl Chunk {
 
 /// What ends with a chunk.
 #[derive(Default)]
-pub enum End {
+pub enum ChunkEnd {
     #[default]
     Nothing,
     /// A block: another share goes on.
     Block { next: usize },
     /// The share, and if it is its turn the slice.
-    Slice(Seen),
+    Slice(SliceFindings),
 }
 
 /// What one who went through a slice found in it: the same as the others, unless files were changed.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct SliceFindings {
     pub blocks: u64,
     /// Event records that the last block was short of.
     pub left: u64,
@@ -120,8 +120,8 @@ pub struct Seen {
     pub elsewhere: Vec<Damage>,
 }
 
-impl Seen {
-    pub fn is_like(&self, other: &Seen) -> bool {
+impl SliceFindings {
+    pub fn is_like(&self, other: &SliceFindings) -> bool {
         (self.blocks, self.left, self.damage) == (other.blocks, other.left, other.damage)
     }
 

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::chunk::{Chunk, End, Seen, CHUNKS_WAITING, REMARKS, SHARE_WAITING, WAITING};
+use super::chunk::{
+    Chunk, ChunkEnd, SliceFindings, CHUNKS_WAITING, REMARKS, SHARE_WAITING, WAITING,
+};
 
 /// A slice, or a share of it: block by block, the shares take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +20,7 @@ pub struct Task {
 
 /// All that waits.
 pub struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
     end: AtomicBool,
     /// Slices that may be rendered behind the one that is written.
@@ -26,28 +28,28 @@ pub struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     /// The slice that is written now, and the share of it whose turn it is.
     now: u64,
     turn: usize,
     /// Chunks by slice and share, from `now` on.
-    chunks: BTreeMap<(u64, usize), Waiting>,
+    chunks: BTreeMap<(u64, usize), WaitingChunks>,
     /// By slices that have not been gone through by all: by how many, and what the first found.
-    seen: BTreeMap<u64, (usize, Seen)>,
+    seen: BTreeMap<u64, (usize, SliceFindings)>,
     /// What was found in a slice by one of two who did not find the same, of the first such slices.
-    unlike: Vec<Seen>,
+    unlike: Vec<SliceFindings>,
     /// Workers that have ended.
     left: usize,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingChunks {
     chunks: VecDeque<Chunk>,
     /// Of all of them.
     text: usize,
 }
 
-impl Waiting {
+impl WaitingChunks {
     /// Whether one more chunk may wait, where so many bytes may. Chunks of little text have buffers, too.
     fn has_room(&self, most: usize) -> bool {
         self.text < most && self.chunks.len() < CHUNKS_WAITING
@@ -104,7 +106,7 @@ impl Queue {
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if let End::Slice(seen) = &chunk.end {
+        if let ChunkEnd::Slice(seen) = &chunk.end {
             state.compare(task, seen);
         }
         // Behind a slice's end there is only what other shares should not have found.
@@ -144,21 +146,21 @@ impl Queue {
     }
 
     /// What was found by one of two who should have found the same and did not.
-    pub fn unlike(&self) -> Vec<Seen> {
+    pub fn unlike(&self) -> Vec<SliceFindings> {
         std::mem::take(&mut lock(&self.state).unlike)
     }
 }
 
-impl State {
+impl QueueState {
     /// The chunk that is to be written next, if it is there.
     fn next(&mut self) -> Option<Chunk> {
         let waiting = self.chunks.get_mut(&(self.now, self.turn))?;
         let chunk = waiting.chunks.pop_front()?;
         waiting.text -= chunk.text.len();
         match &chunk.end {
-            End::Nothing => {}
-            End::Block { next } => self.turn = *next,
-            End::Slice(_) => {
+            ChunkEnd::Nothing => {}
+            ChunkEnd::Block { next } => self.turn = *next,
+            ChunkEnd::Slice(_) => {
                 self.chunks.retain(|&(slice, _), _| slice > self.now);
                 self.now += 1;
                 self.turn = 0;
@@ -168,7 +170,7 @@ impl State {
     }
 
     /// One has gone through the slice.
-    fn compare(&mut self, task: Task, seen: &Seen) {
+    fn compare(&mut self, task: Task, seen: &SliceFindings) {
         if task.shares == 1 {
             return;
         }

@@ -5,10 +5,10 @@ use std::thread;
 
 use super::chunk::{REMARKS, SHARE_WAITING};
 use super::*;
-use crate::render::Sink as _;
+use crate::render::TextSink as _;
 
 /// A chunk of this text.
-fn chunk(text: &str, end: End) -> Chunk {
+fn chunk(text: &str, end: ChunkEnd) -> Chunk {
     let mut chunk = Chunk { end, ..Chunk::default() };
     chunk.text.extend_from_slice(text.as_bytes());
     chunk
@@ -18,8 +18,8 @@ fn task(slice: u64, share: usize, shares: usize) -> Task {
     Task { slice, share, shares }
 }
 
-fn last() -> End {
-    End::Slice(Seen::default())
+fn last() -> ChunkEnd {
+    ChunkEnd::Slice(SliceFindings::default())
 }
 
 /// What is written of all that is there; no worker is left.
@@ -38,12 +38,12 @@ fn chunks_of_shares_are_written_by_the_turns_that_blocks_say_and_slices_in_their
     for (task, text, end) in [
         (task(1, 0, 1), "f", last()),
         // The share that is not next is handed over first.
-        (task(0, 1, 3), "c", End::Block { next: 2 }),
+        (task(0, 1, 3), "c", ChunkEnd::Block { next: 2 }),
         (task(0, 1, 3), "-", last()),
-        (task(0, 2, 3), "d", End::Nothing),
+        (task(0, 2, 3), "d", ChunkEnd::Nothing),
         (task(0, 2, 3), "e", last()),
-        (task(0, 0, 3), "a", End::Nothing),
-        (task(0, 0, 3), "b", End::Block { next: 1 }),
+        (task(0, 0, 3), "a", ChunkEnd::Nothing),
+        (task(0, 0, 3), "b", ChunkEnd::Block { next: 1 }),
         (task(0, 0, 3), "-", last()),
         (task(3, 0, 1), "not before slice 2", last()),
     ] {
@@ -61,7 +61,8 @@ fn chunk_of_a_slice_that_has_been_written_is_let_in_and_not_shown() {
     assert!(queue.hand_over(task(0, 0, 2), chunk("a", last())).is_continue());
     assert_eq!(delivered(&queue), "a");
     // The other share comes late, with what it should not have found.
-    let late = chunk("late", End::Slice(Seen { blocks: 9, ..Seen::default() }));
+    let late =
+        chunk("late", ChunkEnd::Slice(SliceFindings { blocks: 9, ..SliceFindings::default() }));
     assert!(queue.hand_over(task(0, 1, 2), late).is_continue());
     assert_eq!(queue.unlike().len(), 2);
     assert!(queue.unlike().is_empty(), "it is told once");
@@ -104,12 +105,12 @@ fn chunk_of_a_slice_too_far_ahead_waits_until_enough_are_written() {
 fn share_whose_text_waits_has_less_room_than_a_slice_of_its_own() {
     let text = "x".repeat(SHARE_WAITING);
     let queue = Queue::new(1);
-    assert!(queue.hand_over(task(0, 1, 2), chunk(&text, End::Nothing)).is_continue());
-    assert!(queue.hand_over(task(1, 0, 1), chunk(&text, End::Nothing)).is_continue());
-    assert!(queue.hand_over(task(1, 0, 1), chunk("more", End::Nothing)).is_continue());
+    assert!(queue.hand_over(task(0, 1, 2), chunk(&text, ChunkEnd::Nothing)).is_continue());
+    assert!(queue.hand_over(task(1, 0, 1), chunk(&text, ChunkEnd::Nothing)).is_continue());
+    assert!(queue.hand_over(task(1, 0, 1), chunk("more", ChunkEnd::Nothing)).is_continue());
     let mut written = String::new();
     waits_for(&queue, task(0, 1, 2), "y", || {
-        let block = chunk("", End::Block { next: 1 });
+        let block = chunk("", ChunkEnd::Block { next: 1 });
         assert!(queue.hand_over(task(0, 0, 2), block).is_continue());
         // Perhaps with what waited.
         written = delivered(&queue);
@@ -162,9 +163,9 @@ fn malicious_number_of_slices_that_are_unlike_is_kept_up_to_the_limit() {
     let queue = Queue::new(u64::MAX);
     for slice in 0..100 {
         for share in 0..2 {
-            let seen = Seen { left: share, ..Seen::default() };
+            let seen = SliceFindings { left: share, ..SliceFindings::default() };
             let task = task(slice, share as usize, 2);
-            assert!(queue.hand_over(task, chunk("", End::Slice(seen))).is_continue());
+            assert!(queue.hand_over(task, chunk("", ChunkEnd::Slice(seen))).is_continue());
         }
     }
     assert_eq!(queue.unlike().len(), REMARKS);

@@ -72,7 +72,7 @@ fn text(
     trace: &Trace,
     threads: usize,
     enough: &mut dyn FnMut(&[u8]) -> bool,
-) -> (Vec<u8>, Summary) {
+) -> (Vec<u8>, PipelineSummary) {
     let reader = Reader::open(&[&trace.0]).unwrap();
     let job = Job {
         reader: &reader,
@@ -86,7 +86,7 @@ fn text(
     };
     let mut all = Vec::new();
     let summary = run(&job, &mut |output| {
-        if let Output::Text(text) = output {
+        if let PipelineOutput::Text(text) = output {
             all.extend_from_slice(text);
             if enough(&all) {
                 return ControlFlow::Break(());
@@ -140,7 +140,7 @@ fn pipeline_when_somebody_stops_it_ends_with_a_whole_line() {
         };
         let mut all = Vec::new();
         let summary = run(&job, &mut |output| {
-            if let Output::Text(text) = output {
+            if let PipelineOutput::Text(text) = output {
                 all.extend_from_slice(text);
                 stop.store(true, Ordering::Relaxed);
             }
@@ -240,10 +240,10 @@ fn malicious_counts_of_discarded_records_are_as_many_as_can_be_counted() {
 }
 
 /// Hands over the ends of two shares of a slice, and gives what was not alike.
-fn ends_of_two(first: Seen, second: Seen) -> (Vec<Seen>, usize) {
+fn ends_of_two(first: SliceFindings, second: SliceFindings) -> (Vec<SliceFindings>, usize) {
     let queue = Queue::new(1);
     for (share, seen) in [first, second].into_iter().enumerate() {
-        let chunk = Chunk { end: End::Slice(seen), ..Chunk::default() };
+        let chunk = Chunk { end: ChunkEnd::Slice(seen), ..Chunk::default() };
         let task = Task { slice: 0, share, shares: 2 };
         assert!(queue.hand_over(task, chunk).is_continue());
     }
@@ -257,19 +257,19 @@ fn ends_of_two(first: Seen, second: Seen) -> (Vec<Seen>, usize) {
 
 #[test]
 fn loss_where_shares_find_different_event_records_is_damage() {
-    let seen = |blocks, left| Seen { blocks, left, ..Seen::default() };
+    let seen = |blocks, left| SliceFindings { blocks, left, ..SliceFindings::default() };
     let (unlike, written) = ends_of_two(seen(3, 5), seen(3, 5));
     assert!(unlike.is_empty() && written == 1);
-    for other in [seen(2, 5), seen(3, 6), Seen { damage: 1, ..seen(3, 5) }] {
+    for other in [seen(2, 5), seen(3, 6), SliceFindings { damage: 1, ..seen(3, 5) }] {
         let (unlike, written) = ends_of_two(seen(3, 5), other);
         assert!(unlike.len() == 2 && written == 1);
         let renderer = Renderer::new(&Options::default());
-        let mut writer = Writer {
+        let mut writer = ChunkWriter {
             renderer,
             joiner: None,
             has_ended: false,
             last: None,
-            summary: Summary::default(),
+            summary: PipelineSummary::default(),
         };
         writer.unlike(&unlike, &mut |_| ControlFlow::Continue(()));
         assert!(writer.summary.damage > 0 && writer.summary.damage_untold > 0);
@@ -304,7 +304,7 @@ fn all(
     range: TimeRange,
     (limit, threads): (u64, usize),
     options: &Options,
-) -> (String, Vec<Remark>, Summary) {
+) -> (String, Vec<Remark>, PipelineSummary) {
     let reader = Reader::open(&[&trace.0]).unwrap();
     let job = Job {
         reader: &reader,
@@ -319,9 +319,9 @@ fn all(
     let (mut text, mut remarks) = (Vec::new(), Vec::new());
     let summary = run(&job, &mut |output| {
         match output {
-            Output::Text(more) => text.extend_from_slice(more),
-            Output::Remark(remark) => remarks.push(remark.clone()),
-            Output::Read(_) => {}
+            PipelineOutput::Text(more) => text.extend_from_slice(more),
+            PipelineOutput::Remark(remark) => remarks.push(remark.clone()),
+            PipelineOutput::Read(_) => {}
         }
         ControlFlow::Continue(())
     });
@@ -364,7 +364,7 @@ fn ranges_beside_each_other_have_each_event_record_once() {
     }
     let empty = TimeRange { from: begin + 5, to: begin + 4 };
     let (text, remarks, summary) = all(&trace, empty, (u64::MAX, 2), &Options::default());
-    assert_eq!((text.as_str(), remarks.len(), summary), ("", 0, Summary::default()));
+    assert_eq!((text.as_str(), remarks.len(), summary), ("", 0, PipelineSummary::default()));
 }
 
 #[test]
@@ -450,7 +450,7 @@ fn head_of_a_table_is_written_once_and_in_front_of_all() {
         outputs += 1;
         ControlFlow::Break(())
     });
-    assert_eq!((outputs, summary), (1, Summary::default()));
+    assert_eq!((outputs, summary), (1, PipelineSummary::default()));
 }
 
 #[test]

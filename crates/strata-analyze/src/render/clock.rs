@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
 
-use super::line::{Lines, Sink};
+use super::line::{Lines, TextSink};
 use super::number::{four_digits_of_two, nine_digits, pair, signed, unsigned};
 
 const SECOND: i64 = 1_000_000_000;
@@ -99,7 +99,7 @@ impl ClockText {
 
     /// Write a time.
     #[inline]
-    pub fn write(&mut self, out: &mut impl Sink, stamp: Stamp) {
+    pub fn write(&mut self, out: &mut impl TextSink, stamp: Stamp) {
         if self.set(stamp) {
             out.extend_from_slice(self.text.get(..self.delta).unwrap_or_default());
         } else {
@@ -164,7 +164,7 @@ impl ClockText {
         true
     }
 
-    fn write_other(&self, out: &mut impl Sink, stamp: Stamp) {
+    fn write_other(&self, out: &mut impl TextSink, stamp: Stamp) {
         if self.style == ClockStyle::None {
             return;
         }
@@ -178,7 +178,7 @@ impl ClockText {
     }
 
     /// Write a time that is no date.
-    pub fn write_cycles(&self, out: &mut impl Sink, cycles: u64) {
+    pub fn write_cycles(&self, out: &mut impl TextSink, cycles: u64) {
         out.extend_from_slice(self.around.0);
         padded(out, cycles, 20);
         out.extend_from_slice(self.around.1);
@@ -236,20 +236,20 @@ impl ClockText {
 }
 
 /// A time before 1970, in seconds.
-fn negative(out: &mut impl Sink, ns: i64) {
+fn negative(out: &mut impl TextSink, ns: i64) {
     out.push(b'-');
     seconds(out, ns.unsigned_abs());
 }
 
 /// `S.nnnnnnnnn`.
-fn seconds(out: &mut impl Sink, ns: u64) {
+fn seconds(out: &mut impl TextSink, ns: u64) {
     const SECOND: u64 = 1_000_000_000;
     unsigned(out, ns / SECOND);
     out.push(b'.');
     out.extend_from_slice(&nine_digits((ns % SECOND) as u32));
 }
 
-fn padded(out: &mut impl Sink, value: u64, width: usize) {
+fn padded(out: &mut impl TextSink, value: u64, width: usize) {
     let digits = value.checked_ilog10().map_or(1, |log| log as usize + 1);
     for _ in digits..width {
         out.push(b'0');
@@ -259,7 +259,7 @@ fn padded(out: &mut impl Sink, value: u64, width: usize) {
 
 /// Write the time since the event record before, as `(+0.000000012) `; `before` is `None` for the first.
 #[inline]
-pub fn delta(out: &mut impl Sink, style: ClockStyle, before: Option<Stamp>, now: Stamp) {
+pub fn delta(out: &mut impl TextSink, style: ClockStyle, before: Option<Stamp>, now: Stamp) {
     if style == ClockStyle::Cycles {
         match before
             .map(|before| (now.cycles.wrapping_sub(before.cycles), now.cycles < before.cycles))

@@ -9,42 +9,42 @@ use super::head::Head;
 use super::json::JsonFields;
 use super::number;
 use super::part::part_fields;
-use super::plan::Table;
-use super::shown::{scope, FieldList, Part, Shown};
+use super::plan::LazyTable;
+use super::shown::{scope, FieldList, RecordPart, ShownPart};
 
 /// The columns that were asked for.
 #[derive(Debug)]
-pub struct Columns {
+pub struct CsvColumns {
     items: Option<Vec<String>>,
     /// Of what is in front of the event's name, those that are asked for.
     heads: Vec<&'static str>,
     /// By class, then by column.
-    cells: Table<Vec<Cell>>,
+    cells: LazyTable<Vec<CsvCell>>,
 }
 
 /// What a column has for the event records of a class.
 #[derive(Debug)]
-enum Cell {
+enum CsvCell {
     Nothing,
     /// What the thread is called.
     ThreadName,
     Field(FieldRef),
     /// A whole part, as JSON.
-    Part(Part, Shown),
+    Part(RecordPart, ShownPart),
     /// A compound member of a part, as JSON.
-    Member(Part, Shown, Around),
+    Member(RecordPart, ShownPart, BytesAround),
 }
 
 /// Bytes around the JSON of a member, `"a":{"b":` and `}`, which do not go into its column.
 #[derive(Clone, Copy, Debug)]
-struct Around {
+struct BytesAround {
     before: usize,
     behind: usize,
 }
 
-impl Around {
+impl BytesAround {
     /// Of the member at this path.
-    fn of(path: &str) -> Around {
+    fn of(path: &str) -> BytesAround {
         let mut before = Vec::new();
         let mut behind = 0;
         for (depth, name) in path.split('.').enumerate() {
@@ -55,14 +55,14 @@ impl Around {
             json_quoted(&mut before, name.as_bytes());
             before.push(b':');
         }
-        Around { before: before.len(), behind }
+        BytesAround { before: before.len(), behind }
     }
 }
 
-impl Columns {
-    pub fn new(fields: Option<&FieldList>, head: &Head) -> Columns {
+impl CsvColumns {
+    pub fn new(fields: Option<&FieldList>, head: &Head) -> CsvColumns {
         let items = fields.map(|fields| fields.items().to_vec());
-        Columns { items, heads: head.columns().collect(), cells: Table::default() }
+        CsvColumns { items, heads: head.columns().collect(), cells: LazyTable::default() }
     }
 
     /// The first row.
@@ -94,7 +94,7 @@ impl Columns {
     pub fn row(&mut self, event: &Event<'_>, thread_name: Option<&[u8]>, out: &mut Vec<u8>) {
         let items = self.items.as_deref().unwrap_or_default();
         let cells = self.cells.get(event.class().index(), || {
-            items.iter().map(|item| Cell::new(event, item)).collect()
+            items.iter().map(|item| CsvCell::new(event, item)).collect()
         });
         for cell in cells.iter() {
             out.push(b',');
@@ -106,49 +106,49 @@ impl Columns {
     }
 }
 
-impl Cell {
-    fn new(event: &Event<'_>, item: &str) -> Cell {
+impl CsvCell {
+    fn new(event: &Event<'_>, item: &str) -> CsvCell {
         let structure = |part| match part {
-            Part::Packet => event.stream().class().packet_context.as_ref(),
-            Part::Common => event.stream().class().event_common_context.as_ref(),
-            Part::Context => event.class().schema().specific_context.as_ref(),
-            Part::Payload => event.class().schema().payload.as_ref(),
+            RecordPart::Packet => event.stream().class().packet_context.as_ref(),
+            RecordPart::Common => event.stream().class().event_common_context.as_ref(),
+            RecordPart::Context => event.class().schema().specific_context.as_ref(),
+            RecordPart::Payload => event.class().schema().payload.as_ref(),
         };
-        if let Some(part) = Part::ALL.into_iter().find(|part| part.name() == item) {
-            return match Shown::of(structure(part), part, None) {
-                Shown::Nothing => Cell::Nothing,
-                shown => Cell::Part(part, shown),
+        if let Some(part) = RecordPart::ALL.into_iter().find(|part| part.name() == item) {
+            return match ShownPart::of(structure(part), part, None) {
+                ShownPart::Nothing => CsvCell::Nothing,
+                shown => CsvCell::Part(part, shown),
             };
         }
         // A name without a part is the payload's, before it is a context's.
-        for part in Part::ALL.into_iter().rev() {
+        for part in RecordPart::ALL.into_iter().rev() {
             let inside = item.strip_prefix(part.name()).and_then(|rest| rest.strip_prefix('.'));
             for name in [Some(item), inside].into_iter().flatten() {
                 let Some(field) = event.class().find_in(scope(part), name) else { continue };
                 if event.value(&field) != Some(Value::Compound) {
-                    return Cell::Field(field);
+                    return CsvCell::Field(field);
                 }
                 let list = FieldList::new(&[name]);
-                return match Shown::of(structure(part), part, Some(&list)) {
-                    Shown::Nothing => Cell::Nothing,
-                    shown => Cell::Member(part, shown, Around::of(name)),
+                return match ShownPart::of(structure(part), part, Some(&list)) {
+                    ShownPart::Nothing => CsvCell::Nothing,
+                    shown => CsvCell::Member(part, shown, BytesAround::of(name)),
                 };
             }
         }
         match item {
-            "thread_name" => Cell::ThreadName,
-            _ => Cell::Nothing,
+            "thread_name" => CsvCell::ThreadName,
+            _ => CsvCell::Nothing,
         }
     }
 
     fn write(&self, event: &Event<'_>, thread_name: Option<&[u8]>, out: &mut Vec<u8>) {
         match self {
-            Cell::ThreadName => {
+            CsvCell::ThreadName => {
                 let name = thread_name.unwrap_or_default();
                 out.extend_from_slice(String::from_utf8_lossy(name).as_bytes());
             }
-            Cell::Nothing => {}
-            Cell::Field(field) => match event.value(field) {
+            CsvCell::Nothing => {}
+            CsvCell::Field(field) => match event.value(field) {
                 Some(Value::Unsigned(value)) => {
                     integer(out, field.info(), i128::from(value), |out| {
                         number::unsigned(out, value)
@@ -165,12 +165,12 @@ impl Cell {
                 Some(Value::Blob(bytes)) => hex(out, bytes),
                 Some(Value::Compound) | None => {}
             },
-            Cell::Part(part, shown) => {
+            CsvCell::Part(part, shown) => {
                 out.push(b'{');
                 part_fields(event, *part, shown, out);
                 out.push(b'}');
             }
-            Cell::Member(part, shown, around) => {
+            CsvCell::Member(part, shown, around) => {
                 let begin = out.len();
                 part_fields(event, *part, shown, out);
                 out.truncate(out.len().saturating_sub(around.behind).max(begin));

@@ -1,7 +1,7 @@
 //! Text of a trace, which may be any bytes: inside quotes, and on a terminal.
 
 use super::format::Format;
-use super::line::Sink;
+use super::line::TextSink;
 
 /// What stands for a byte in quoted text; 0: the byte itself, `x`: `\x` and two digits, else `\` and this.
 const ESCAPES: [u8; 256] = {
@@ -35,7 +35,7 @@ fn hex_digits(byte: u8) -> [u8; 2] {
 
 /// As a C string has it; bytes from 0x80 on stay as they are.
 #[inline]
-pub fn c_quoted(out: &mut impl Sink, text: &[u8]) {
+pub fn c_quoted(out: &mut impl TextSink, text: &[u8]) {
     out.push(b'"');
     let mut rest = text;
     while let Some(at) = rest.iter().position(|&byte| ESCAPES[usize::from(byte)] != 0) {
@@ -91,7 +91,7 @@ fn json_plain(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Bytes as hexadecimal digits.
-pub fn hex(out: &mut impl Sink, bytes: &[u8]) {
+pub fn hex(out: &mut impl TextSink, bytes: &[u8]) {
     for &byte in bytes {
         out.put(&hex_digits(byte), 2);
     }

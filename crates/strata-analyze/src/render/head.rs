@@ -108,7 +108,7 @@ impl Head {
 }
 
 /// Who recorded an event record, and what is the same for all of its class.
-pub struct Who<'a> {
+pub struct RecordedBy<'a> {
     head: &'a Head,
     trace: &'a str,
     host: Option<&'a str>,
@@ -120,9 +120,9 @@ pub struct Who<'a> {
     event: &'a str,
 }
 
-impl<'a> Who<'a> {
+impl<'a> RecordedBy<'a> {
     /// Of this event record's class.
-    pub fn new(event: &Event<'a>, head: &'a Head) -> Who<'a> {
+    pub fn new(event: &Event<'a>, head: &'a Head) -> RecordedBy<'a> {
         let trace = event.stream().trace();
         let text = |name| match trace.schema().environment(name) {
             Some(EnvValue::Text(text)) => Some(text.as_str()),
@@ -134,7 +134,7 @@ impl<'a> Who<'a> {
         };
         let shown = |item, value| if head.has(item) { value } else { None };
         let schema = event.class().schema();
-        Who {
+        RecordedBy {
             head,
             trace: if head.has(HeadItem::Trace) { trace.name() } else { "" },
             host: shown(HeadItem::Host, text("hostname")),

@@ -1,7 +1,7 @@
 //! Bytes to which text is added in small pieces.
 
 /// What text is added to.
-pub trait Sink {
+pub trait TextSink {
     /// Add a byte.
     fn push(&mut self, byte: u8);
     /// Add bytes.
@@ -10,7 +10,7 @@ pub trait Sink {
     fn put<const N: usize>(&mut self, block: &[u8; N], len: usize);
 }
 
-impl Sink for Vec<u8> {
+impl TextSink for Vec<u8> {
     #[inline]
     fn push(&mut self, byte: u8) {
         Vec::push(self, byte);
@@ -103,7 +103,7 @@ impl Lines {
     }
 }
 
-impl Sink for Lines {
+impl TextSink for Lines {
     #[inline(always)]
     fn push(&mut self, byte: u8) {
         self.put(&[byte], 1);
@@ -136,24 +136,24 @@ impl Sink for Lines {
 
 /// A text that is added often.
 #[derive(Clone, Debug)]
-pub struct Piece {
-    block: [u8; Piece::BLOCK],
+pub struct TextPiece {
+    block: [u8; TextPiece::BLOCK],
     /// Of the block; more than that: all is in `long`.
     len: usize,
     long: Vec<u8>,
 }
 
-impl Piece {
+impl TextPiece {
     const BLOCK: usize = 64;
 
-    pub fn new(text: &[u8]) -> Piece {
-        let mut block = [0; Piece::BLOCK];
+    pub fn new(text: &[u8]) -> TextPiece {
+        let mut block = [0; TextPiece::BLOCK];
         match block.get_mut(..text.len()) {
             Some(place) => {
                 place.copy_from_slice(text);
-                Piece { block, len: text.len(), long: Vec::new() }
+                TextPiece { block, len: text.len(), long: Vec::new() }
             }
-            None => Piece { block, len: text.len(), long: text.to_vec() },
+            None => TextPiece { block, len: text.len(), long: text.to_vec() },
         }
     }
 
@@ -162,10 +162,10 @@ impl Piece {
     }
 
     #[inline(always)]
-    pub fn add_to(&self, out: &mut impl Sink) {
-        match self.block.first_chunk::<{ Piece::BLOCK / 2 }>() {
+    pub fn add_to(&self, out: &mut impl TextSink) {
+        match self.block.first_chunk::<{ TextPiece::BLOCK / 2 }>() {
             Some(half) if self.len <= half.len() => out.put(half, self.len),
-            _ if self.len <= Piece::BLOCK => out.put(&self.block, self.len),
+            _ if self.len <= TextPiece::BLOCK => out.put(&self.block, self.len),
             _ => out.extend_from_slice(&self.long),
         }
     }
@@ -182,8 +182,8 @@ mod tests {
         for round in 0..2 {
             for len in (0..200).chain([4095, 4096, 4097, 9000]) {
                 let part = text.get(..len).unwrap();
-                Piece::new(part).add_to(&mut lines);
-                Piece::new(part).add_to(&mut vector);
+                TextPiece::new(part).add_to(&mut lines);
+                TextPiece::new(part).add_to(&mut vector);
                 lines.extend_from_slice(part);
                 vector.extend_from_slice(part);
                 lines.push(7);
@@ -195,7 +195,7 @@ mod tests {
             assert_eq!(lines.len(), vector.len());
             lines.clear();
             vector.clear();
-            assert!(lines.is_empty() && Piece::new(b"").is_empty());
+            assert!(lines.is_empty() && TextPiece::new(b"").is_empty());
         }
     }
 

@@ -53,27 +53,27 @@ pub use jiff::tz::TimeZone;
 pub use line::Lines;
 pub use options::Options;
 pub use order::Clocks;
-pub use shown::{FieldList, Part};
+pub use shown::{FieldList, RecordPart};
 pub use threads::ThreadNames;
 pub use when::{When, WhenError};
 
 use strata_ctf::read::{Discarded, Event, Reader};
 
-use crate::debug_info::{Frame, Place, Source, Stacks};
+use crate::debug_info::{ResolvedPlace, Source, StackFrame, Stacks};
 
 use clock::ClockText;
-use csv::Columns;
-use line::Piece;
-pub(crate) use line::Sink;
-use order::Order;
+use csv::CsvColumns;
+use line::TextPiece;
+pub(crate) use line::TextSink;
+use order::TimeOrder;
 use part::part_fields;
-use plan::{ClassPlan, PacketPlan, PartPlan, Table};
-use shown::{Masked, Shown};
-use value::Values;
+use plan::{ClassPlan, LazyTable, PacketPlan, PartPlan};
+use shown::{Masked, ShownPart};
+use value::ValueWriter;
 
 /// A place in the text where the time since the event record before belongs, which was not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct DeltaGap {
     /// Byte of the text.
     pub at: usize,
     /// The time of the event record there.
@@ -86,18 +86,18 @@ pub struct Renderer {
     options: Options,
     clock: ClockText,
     iso: ClockText,
-    classes: Table<ClassPlan>,
-    packets: Table<PacketPlan>,
-    columns: Columns,
+    classes: LazyTable<ClassPlan>,
+    packets: LazyTable<PacketPlan>,
+    columns: CsvColumns,
     source: Option<Source>,
-    order: Option<Order>,
+    order: Option<TimeOrder>,
     elements: Vec<u64>,
     /// Empty, but for the time of one event record.
     lines: Lines,
     line: Vec<u8>,
     last: Option<Stamp>,
     knows_last: bool,
-    gap: Option<Gap>,
+    gap: Option<DeltaGap>,
 }
 
 impl Renderer {
@@ -116,11 +116,11 @@ impl Renderer {
         Renderer {
             clock: ClockText::around(style, options.zone.clone(), around),
             iso: ClockText::new(ClockStyle::Iso, options.zone.clone()),
-            classes: Table::default(),
-            packets: Table::default(),
-            columns: Columns::new(options.fields.as_ref(), &options.head),
+            classes: LazyTable::default(),
+            packets: LazyTable::default(),
+            columns: CsvColumns::new(options.fields.as_ref(), &options.head),
             source: None,
-            order: options.clocks.as_ref().map(Order::new),
+            order: options.clocks.as_ref().map(TimeOrder::new),
             elements: Vec::new(),
             lines: Lines::default(),
             line: Vec::new(),
@@ -153,7 +153,7 @@ impl Renderer {
     }
 
     /// Where the first delta since [`Renderer::begin_slice`] belongs, if that is in the text now.
-    pub fn take_gap(&mut self) -> Option<Gap> {
+    pub fn take_gap(&mut self) -> Option<DeltaGap> {
         self.gap.take()
     }
 
@@ -164,11 +164,11 @@ impl Renderer {
 
     /// How many event records there were, since this was last asked, whose order is not known.
     pub fn take_unsure(&mut self) -> u64 {
-        self.order.as_mut().map_or(0, Order::take_unsure)
+        self.order.as_mut().map_or(0, TimeOrder::take_unsure)
     }
 
     /// The delta for a gap behind an event record of this time.
-    pub fn fill(&self, gap: &Gap, before: Option<Stamp>, out: &mut Vec<u8>) {
+    pub fn fill(&self, gap: &DeltaGap, before: Option<Stamp>, out: &mut Vec<u8>) {
         clock::delta(out, self.clock.style(), before, gap.stamp);
     }
 
@@ -193,7 +193,7 @@ impl Renderer {
             let Some(frames) = frames.filter(|frames| !frames.is_empty()) else { continue };
             line.extend_from_slice(if line.is_empty() { b"{" } else { b"; " });
             line.extend_from_slice(what);
-            let texts: Vec<Vec<u8>> = frames.iter().map(Frame::text).collect();
+            let texts: Vec<Vec<u8>> = frames.iter().map(StackFrame::text).collect();
             line.extend_from_slice(&texts.join(&b" < "[..]));
         }
         if line.is_empty() {
@@ -292,7 +292,7 @@ impl Renderer {
 
     /// Write the time of an event record that is no date, in cycles; nothing if it has none.
     #[cold]
-    fn undated(&self, event: &Event<'_>, out: &mut impl Sink) {
+    fn undated(&self, event: &Event<'_>, out: &mut impl TextSink) {
         if self.clock.style() == ClockStyle::None {
             return;
         }
@@ -322,23 +322,29 @@ impl Renderer {
         let packet = packets.get(stream.index(), || PacketPlan::new(stream, options));
         if !packet.is_of(event) {
             packet.text.clear();
-            if packet.part.shown != Shown::Nothing {
-                part_text::<COLOUR>(event, Part::Packet, &packet.part, elements, &mut packet.text);
+            if packet.part.shown != ShownPart::Nothing {
+                part_text::<COLOUR>(
+                    event,
+                    RecordPart::Packet,
+                    &packet.part,
+                    elements,
+                    &mut packet.text,
+                );
             }
-            packet.piece = Piece::new(packet.text.as_bytes());
+            packet.piece = TextPiece::new(packet.text.as_bytes());
         }
         packet.piece.add_to(out);
         let mut any = !packet.piece.is_empty();
         for (part, plan) in &class.parts {
-            let place = place.as_deref().filter(|_| *part == Part::Common);
-            if plan.shown == Shown::Nothing && place.is_none() {
+            let place = place.as_deref().filter(|_| *part == RecordPart::Common);
+            if plan.shown == ShownPart::Nothing && place.is_none() {
                 continue;
             }
             if std::mem::replace(&mut any, true) {
                 out.put(b", ", 2);
             }
             match plan.shown {
-                Shown::Nothing => out.put(b"{ }", 3),
+                ShownPart::Nothing => out.put(b"{ }", 3),
                 _ => {
                     part_text::<COLOUR>(event, *part, plan, elements, out);
                     if let Some(name) = class.thread_name(event, *part, options) {
@@ -365,7 +371,7 @@ impl Renderer {
             self.clock.write_with_delta(out, self.last, stamp);
         } else {
             self.clock.write(out, stamp);
-            self.gap = Some(Gap { at: out.len(), stamp });
+            self.gap = Some(DeltaGap { at: out.len(), stamp });
             self.knows_last = true;
         }
         self.last = Some(stamp);
@@ -406,7 +412,7 @@ impl Renderer {
         let packet = packets.get(stream.index(), || PacketPlan::new(stream, options));
         if !packet.is_of(event) {
             packet.json.clear();
-            part_json(event, Part::Packet, &packet.part.shown, &mut packet.json);
+            part_json(event, RecordPart::Packet, &packet.part.shown, &mut packet.json);
         }
         out.extend_from_slice(&packet.json);
         for (part, plan) in &class.parts {
@@ -446,7 +452,7 @@ impl Renderer {
         let packet = packets.get(stream.index(), || PacketPlan::new(stream, options));
         out.push(b',');
         let begin = out.len();
-        part_json(event, Part::Packet, &packet.part.shown, out);
+        part_json(event, RecordPart::Packet, &packet.part.shown, out);
         for (part, plan) in &class.parts {
             part_json(event, *part, &plan.shown, out);
             name_json(class, event, (*part, plan), options, out);
@@ -474,14 +480,16 @@ pub fn time_text(style: ClockStyle, zone: &TimeZone, ns: i64) -> String {
 #[inline]
 fn part_text<const COLOUR: bool>(
     event: &Event<'_>,
-    part: Part,
+    part: RecordPart,
     plan: &PartPlan,
     elements: &mut Vec<u64>,
     out: &mut Lines,
 ) {
-    let mut values = Values::<COLOUR>::new(out, &plan.leads, elements);
+    let mut values = ValueWriter::<COLOUR>::new(out, &plan.leads, elements);
     match &plan.shown {
-        Shown::Some(node) => event.visit(shown::scope(part), &mut Masked::new(node, &mut values)),
+        ShownPart::Some(node) => {
+            event.visit(shown::scope(part), &mut Masked::new(node, &mut values))
+        }
         _ => event.visit(shown::scope(part), &mut values),
     };
     values.finish();
@@ -499,11 +507,11 @@ fn name_text(name: &[u8], out: &mut Lines) {
 fn name_json(
     class: &ClassPlan,
     event: &Event<'_>,
-    (part, plan): (Part, &PartPlan),
+    (part, plan): (RecordPart, &PartPlan),
     options: &Options,
     out: &mut Vec<u8>,
 ) {
-    if plan.shown == Shown::Nothing {
+    if plan.shown == ShownPart::Nothing {
         return;
     }
     if let Some(name) = class.thread_name(event, part, options) {
@@ -515,7 +523,7 @@ fn name_json(
 }
 
 /// In front of a part's end: `, debug_info = { bin = "a+0x1", func = "main+0x2", src = "a.c:3" }`.
-fn place_text(place: &Place, out: &mut Lines) {
+fn place_text(place: &ResolvedPlace, out: &mut Lines) {
     out.drop_last(2);
     let begin: &[u8] = if out.as_bytes().ends_with(b"{") { b" " } else { b", " };
     out.extend_from_slice(begin);
@@ -532,7 +540,7 @@ fn place_text(place: &Place, out: &mut Lines) {
 }
 
 /// The stacks of a record with what they are called.
-fn named(stacks: &Stacks) -> impl Iterator<Item = (&'static str, &[Frame])> {
+fn named(stacks: &Stacks) -> impl Iterator<Item = (&'static str, &[StackFrame])> {
     let kernel = stacks.kernel.as_deref().map(|stack| ("callstack_kernel", stack));
     let user = stacks.user.as_deref().map(|stack| ("callstack_user", stack));
     kernel.into_iter().chain(user)
@@ -562,7 +570,7 @@ fn stacks_json(stacks: &Stacks, out: &mut Vec<u8>) {
         for (index, frame) in frames.iter().enumerate() {
             out.extend_from_slice(if index == 0 { b"{\"address\":" } else { b",{\"address\":" });
             number::unsigned(out, frame.address);
-            let Place { binary, function, source } = &*frame.place;
+            let ResolvedPlace { binary, function, source } = &*frame.place;
             for (name, text) in [("bin", binary), ("func", function), ("src", source)] {
                 if !text.is_empty() {
                     out.extend_from_slice(format!(",\"{name}\":").as_bytes());
@@ -576,7 +584,7 @@ fn stacks_json(stacks: &Stacks, out: &mut Vec<u8>) {
 }
 
 /// `,"debug_info":{"bin":"a+0x1","func":"main+0x2","src":"a.c:3"}`.
-fn place_json(place: &Place, out: &mut Vec<u8>) {
+fn place_json(place: &ResolvedPlace, out: &mut Vec<u8>) {
     let fields = [
         (&b",\"debug_info\":{\"bin\":"[..], &place.binary),
         (b",\"func\":", &place.function),
@@ -590,8 +598,8 @@ fn place_json(place: &Place, out: &mut Vec<u8>) {
 }
 
 /// `,"payload":{"a":1}`.
-fn part_json(event: &Event<'_>, part: Part, shown: &Shown, out: &mut Vec<u8>) {
-    if *shown == Shown::Nothing {
+fn part_json(event: &Event<'_>, part: RecordPart, shown: &ShownPart, out: &mut Vec<u8>) {
+    if *shown == ShownPart::Nothing {
         return;
     }
     out.extend_from_slice(b",\"");

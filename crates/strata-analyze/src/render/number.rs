@@ -5,7 +5,7 @@ use std::io::{Cursor, Write};
 
 use strata_model::Base;
 
-use super::line::Sink;
+use super::line::TextSink;
 
 /// `00` to `99`.
 const PAIRS: [[u8; 2]; 100] = {
@@ -57,7 +57,7 @@ fn eight_digits(value: u32) -> [u8; 8] {
 
 /// A number of one digit or more.
 #[inline]
-pub fn unsigned(out: &mut impl Sink, value: u64) {
+pub fn unsigned(out: &mut impl TextSink, value: u64) {
     if value < EIGHT_DIGITS {
         few(out, value as u32);
     } else {
@@ -67,13 +67,13 @@ pub fn unsigned(out: &mut impl Sink, value: u64) {
 
 /// Without the zeros in front of a number below 100,000,000.
 #[inline]
-fn few(out: &mut impl Sink, value: u32) {
+fn few(out: &mut impl TextSink, value: u32) {
     let digits = digits(value);
     let zeros = digits.trailing_zeros().min(56) / 8;
     out.put(&((digits | ZEROS) >> (8 * zeros)).to_le_bytes(), 8 - zeros as usize);
 }
 
-fn many(out: &mut impl Sink, value: u64) {
+fn many(out: &mut impl TextSink, value: u64) {
     let (high, low) = (value / EIGHT_DIGITS, (value % EIGHT_DIGITS) as u32);
     if high < EIGHT_DIGITS {
         few(out, high as u32);
@@ -86,7 +86,7 @@ fn many(out: &mut impl Sink, value: u64) {
 
 /// A number, with `-` in front of a negative one.
 #[inline]
-pub fn signed(out: &mut impl Sink, value: i64) {
+pub fn signed(out: &mut impl TextSink, value: i64) {
     if value < 0 {
         out.push(b'-');
     }
@@ -108,7 +108,7 @@ pub fn nine_digits(value: u32) -> [u8; 9] {
 
 /// The bits of an integer in a base that is not ten. A negative value is the two's complement of `bits`
 /// bits, rounded up to whole digits; `bits` 0 is 64.
-pub fn in_base(out: &mut impl Sink, base: Base, value: u64, bits: u8, is_signed: bool) {
+pub fn in_base(out: &mut impl TextSink, base: Base, value: u64, bits: u8, is_signed: bool) {
     let bits = if bits == 0 || bits > 64 { 64 } else { u32::from(bits) };
     let (digit_bits, lead): (u32, &[u8]) = match base {
         Base::Two => (1, b"0b"),
@@ -138,7 +138,7 @@ pub fn in_base(out: &mut impl Sink, base: Base, value: u64, bits: u8, is_signed:
 const DIGITS: usize = 6;
 
 /// Six significant digits, as `%g` has them.
-pub fn general(out: &mut impl Sink, value: f64) {
+pub fn general(out: &mut impl TextSink, value: f64) {
     if value.is_sign_negative() {
         out.push(b'-');
     }
@@ -248,7 +248,7 @@ fn rounded_slowly(value: f64) -> Option<(u32, i32)> {
 }
 
 /// Digits, the first of which is worth 10^`exponent`, with the point where it belongs.
-fn fixed(out: &mut impl Sink, digits: &[u8], exponent: i32) {
+fn fixed(out: &mut impl TextSink, digits: &[u8], exponent: i32) {
     let zeros = b"000000";
     if exponent < 0 {
         out.extend_from_slice(b"0.");

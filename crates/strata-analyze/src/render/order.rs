@@ -46,16 +46,16 @@ impl Clocks {
 
 /// Looks at records in the order of time, from the first one on.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+pub(crate) struct TimeOrder {
     clocks: Arc<Clocks>,
     /// By machine: its last record, and how far off that is at most \[ns\].
     last: Vec<Option<(i64, u64)>>,
     unsure: u64,
 }
 
-impl Order {
-    pub(crate) fn new(clocks: &Arc<Clocks>) -> Order {
-        Order { clocks: Arc::clone(clocks), last: vec![None; clocks.machines], unsure: 0 }
+impl TimeOrder {
+    pub(crate) fn new(clocks: &Arc<Clocks>) -> TimeOrder {
+        TimeOrder { clocks: Arc::clone(clocks), last: vec![None; clocks.machines], unsure: 0 }
     }
 
     /// Whether it may have been before one of another machine that is in front of it.
@@ -84,7 +84,7 @@ impl Order {
 mod tests {
     use super::*;
     use crate::hand_tests::{metadata, Hand, Packets, Record};
-    use crate::pipeline::{run, Job, Output};
+    use crate::pipeline::{run, Job, PipelineOutput};
     use crate::render::{ClockStyle, Format, Options};
     use std::ops::ControlFlow;
     use strata_ctf::read::TimeRange;
@@ -122,7 +122,7 @@ mod tests {
         };
         let mut text = Vec::new();
         let summary = run(&job, &mut |output| {
-            if let Output::Text(more) = output {
+            if let PipelineOutput::Text(more) = output {
                 text.extend_from_slice(more);
             }
             ControlFlow::Continue(())

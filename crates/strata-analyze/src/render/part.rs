@@ -3,13 +3,18 @@
 use strata_ctf::read::Event;
 
 use super::json::JsonFields;
-use super::shown::{scope, Masked, Part, Shown};
+use super::shown::{scope, Masked, RecordPart, ShownPart};
 
 /// `"a":1,"b":2`.
-pub(super) fn part_fields(event: &Event<'_>, part: Part, shown: &Shown, out: &mut Vec<u8>) {
+pub(super) fn part_fields(
+    event: &Event<'_>,
+    part: RecordPart,
+    shown: &ShownPart,
+    out: &mut Vec<u8>,
+) {
     let mut fields = JsonFields::new(out);
     match shown {
-        Shown::Some(node) => event.visit(scope(part), &mut Masked::new(node, &mut fields)),
+        ShownPart::Some(node) => event.visit(scope(part), &mut Masked::new(node, &mut fields)),
         _ => event.visit(scope(part), &mut fields),
     };
 }

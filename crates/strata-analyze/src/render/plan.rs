@@ -4,24 +4,24 @@ use strata_ctf::read::{Event, FieldRef, Stream};
 use strata_model::schema::Structure;
 
 use super::format::Format;
-use super::head::Who;
-use super::line::{Lines, Piece};
+use super::head::RecordedBy;
+use super::line::{Lines, TextPiece};
 use super::options::Options;
-use super::shown::{Part, Shown};
+use super::shown::{RecordPart, ShownPart};
 use super::threads::thread_of;
 use super::value::{Colours, Leads};
 
 /// Things by a small number, made when they are first asked for.
 #[derive(Debug)]
-pub struct Table<T>(Vec<Option<T>>);
+pub struct LazyTable<T>(Vec<Option<T>>);
 
-impl<T> Default for Table<T> {
+impl<T> Default for LazyTable<T> {
     fn default() -> Self {
-        Table(Vec::new())
+        LazyTable(Vec::new())
     }
 }
 
-impl<T> Table<T> {
+impl<T> LazyTable<T> {
     #[inline]
     pub fn get(&mut self, index: usize, make: impl FnOnce() -> T) -> &mut T {
         if index >= self.0.len() {
@@ -42,13 +42,13 @@ fn colours(options: &Options) -> Colours {
 /// How a part is shown.
 #[derive(Debug)]
 pub struct PartPlan {
-    pub shown: Shown,
+    pub shown: ShownPart,
     pub leads: Leads,
 }
 
 impl PartPlan {
-    fn new(structure: Option<&Structure>, part: Part, options: &Options) -> PartPlan {
-        let shown = Shown::of(structure, part, options.fields.as_ref());
+    fn new(structure: Option<&Structure>, part: RecordPart, options: &Options) -> PartPlan {
+        let shown = ShownPart::of(structure, part, options.fields.as_ref());
         let names = structure.map(|structure| shown.names(structure)).unwrap_or_default();
         PartPlan { leads: Leads::new(&names, &colours(options)), shown }
     }
@@ -58,12 +58,12 @@ impl PartPlan {
 #[derive(Debug)]
 pub struct ClassPlan {
     /// Text: `host:process:(vpid) name: `; else who recorded it.
-    pub head: Piece,
+    pub head: TextPiece,
     /// JSON and CSV: the event's name.
     pub name: Vec<u8>,
-    pub parts: [(Part, PartPlan); 3],
+    pub parts: [(RecordPart, PartPlan); 3],
     /// Which field says the thread, where names of threads are shown.
-    thread: Option<(Part, FieldRef)>,
+    thread: Option<(RecordPart, FieldRef)>,
 }
 
 impl ClassPlan {
@@ -72,11 +72,11 @@ impl ClassPlan {
         let plan = |part, structure| (part, PartPlan::new(structure, part, options));
         let common = event.stream().class().event_common_context.as_ref();
         let parts = [
-            plan(Part::Common, common),
-            plan(Part::Context, schema.specific_context.as_ref()),
-            plan(Part::Payload, schema.payload.as_ref()),
+            plan(RecordPart::Common, common),
+            plan(RecordPart::Context, schema.specific_context.as_ref()),
+            plan(RecordPart::Payload, schema.payload.as_ref()),
         ];
-        let who = Who::new(event, &options.head);
+        let who = RecordedBy::new(event, &options.head);
         let Colours { event: begin, end, .. } = colours(options);
         let (head, name) = match options.format {
             Format::Text | Format::Short => (who.text(options.tame, (begin, end)), Vec::new()),
@@ -84,7 +84,7 @@ impl ClassPlan {
             Format::Csv => who.csv(),
         };
         let thread = options.thread_names.as_ref().and_then(|_| thread_of(event.class()));
-        ClassPlan { head: Piece::new(&head), name, parts, thread }
+        ClassPlan { head: TextPiece::new(&head), name, parts, thread }
     }
 
     /// What the thread is called, if this part says which one it is.
@@ -92,7 +92,7 @@ impl ClassPlan {
     pub fn thread_name<'o>(
         &self,
         event: &Event<'_>,
-        part: Part,
+        part: RecordPart,
         options: &'o Options,
     ) -> Option<&'o [u8]> {
         let (of, tid) = self.thread.as_ref()?;
@@ -101,8 +101,8 @@ impl ClassPlan {
     }
 
     /// The part that says the thread, if any does.
-    pub fn thread_part(&self) -> Part {
-        self.thread.as_ref().map_or(Part::Common, |(part, _)| *part)
+    pub fn thread_part(&self) -> RecordPart {
+        self.thread.as_ref().map_or(RecordPart::Common, |(part, _)| *part)
     }
 }
 
@@ -112,7 +112,7 @@ pub struct PacketPlan {
     /// Number and offset of the packet that the texts are of.
     packet: Option<(u64, u64)>,
     pub text: Lines,
-    pub piece: Piece,
+    pub piece: TextPiece,
     pub json: Vec<u8>,
     pub part: PartPlan,
 }
@@ -120,11 +120,11 @@ pub struct PacketPlan {
 impl PacketPlan {
     pub fn new(stream: &Stream, options: &Options) -> PacketPlan {
         let structure = stream.class().packet_context.as_ref();
-        let part = PartPlan::new(structure, Part::Packet, options);
+        let part = PartPlan::new(structure, RecordPart::Packet, options);
         PacketPlan {
             packet: None,
             text: Lines::default(),
-            piece: Piece::new(b""),
+            piece: TextPiece::new(b""),
             json: Vec::new(),
             part,
         }

@@ -5,7 +5,7 @@ use strata_model::schema::{FieldClass, Integer, Length, Location, Scope, Structu
 
 /// A part of an event record that a list of fields can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum RecordPart {
     /// The packet's context.
     Packet,
     /// The context that all records of a stream have.
@@ -16,17 +16,18 @@ pub enum Part {
     Payload,
 }
 
-impl Part {
+impl RecordPart {
     /// All, in the order of a record.
-    pub const ALL: [Part; 4] = [Part::Packet, Part::Common, Part::Context, Part::Payload];
+    pub const ALL: [RecordPart; 4] =
+        [RecordPart::Packet, RecordPart::Common, RecordPart::Context, RecordPart::Payload];
 
     /// The name that stands for it, and in front of a field's name.
     pub fn name(self) -> &'static str {
         match self {
-            Part::Packet => "packet",
-            Part::Common => "common",
-            Part::Context => "context",
-            Part::Payload => "payload",
+            RecordPart::Packet => "packet",
+            RecordPart::Common => "common",
+            RecordPart::Context => "context",
+            RecordPart::Payload => "payload",
         }
     }
 }
@@ -50,7 +51,7 @@ impl FieldList {
     }
 
     /// The paths that were asked for in this part. One without a part's name is of any part.
-    fn paths(&self, part: Part) -> Vec<&str> {
+    fn paths(&self, part: RecordPart) -> Vec<&str> {
         let inside = |item: &'_ str| -> Option<usize> {
             item.strip_prefix(part.name())?.starts_with('.').then_some(part.name().len() + 1)
         };
@@ -60,29 +61,29 @@ impl FieldList {
     }
 
     /// Whether the part's field was asked for by its name.
-    fn names(&self, part: Part, name: &str) -> bool {
+    fn names(&self, part: RecordPart, name: &str) -> bool {
         self.paths(part).contains(&name)
     }
 
     /// Whether the whole part was asked for.
-    fn has_whole(&self, part: Part) -> bool {
+    fn has_whole(&self, part: RecordPart) -> bool {
         self.items.iter().any(|item| item == part.name())
     }
 
     /// Names that no event of these traces has.
     pub fn unknown(&self, reader: &Reader) -> Vec<&str> {
-        let mut parts: Vec<(Part, &Structure)> = Vec::new();
+        let mut parts: Vec<(RecordPart, &Structure)> = Vec::new();
         for stream in reader.traces().iter().flat_map(|trace| &trace.schema().streams) {
-            parts.extend(stream.packet_context.as_ref().map(|s| (Part::Packet, s)));
-            parts.extend(stream.event_common_context.as_ref().map(|s| (Part::Common, s)));
+            parts.extend(stream.packet_context.as_ref().map(|s| (RecordPart::Packet, s)));
+            parts.extend(stream.event_common_context.as_ref().map(|s| (RecordPart::Common, s)));
             for event in &stream.events {
-                parts.extend(event.specific_context.as_ref().map(|s| (Part::Context, s)));
-                parts.extend(event.payload.as_ref().map(|s| (Part::Payload, s)));
+                parts.extend(event.specific_context.as_ref().map(|s| (RecordPart::Context, s)));
+                parts.extend(event.payload.as_ref().map(|s| (RecordPart::Payload, s)));
             }
         }
         let known = |item: &str| {
             let list = FieldList::new(&[item]);
-            Part::ALL.into_iter().any(|part| list.has_whole(part))
+            RecordPart::ALL.into_iter().any(|part| list.has_whole(part))
                 || parts.iter().any(|(part, structure)| {
                     list.paths(*part).into_iter().any(|path| has_path(structure, path))
                 })
@@ -105,60 +106,62 @@ fn has_path(structure: &Structure, path: &str) -> bool {
 
 /// What is shown of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct ShownField {
     /// Whether it is, at all.
     pub shown: bool,
-    inner: Inner,
+    inner: ShownInner,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Inner {
+enum ShownInner {
     None,
-    Members(Vec<Node>),
-    Element(Box<Node>),
-    Options(Vec<(String, Node)>),
+    Members(Vec<ShownField>),
+    Element(Box<ShownField>),
+    Options(Vec<(String, ShownField)>),
 }
 
-impl Node {
-    fn of(class: &FieldClass) -> Node {
+impl ShownField {
+    fn of(class: &FieldClass) -> ShownField {
         match class {
             FieldClass::Integer(integer) => {
-                Node { shown: !is_for_reader(integer), inner: Inner::None }
+                ShownField { shown: !is_for_reader(integer), inner: ShownInner::None }
             }
-            FieldClass::Structure(structure) => Node::of_structure(structure),
+            FieldClass::Structure(structure) => ShownField::of_structure(structure),
             FieldClass::Array(array) => {
-                let element = Node::of(&array.element);
-                Node { shown: element.shown, inner: Inner::Element(Box::new(element)) }
+                let element = ShownField::of(&array.element);
+                ShownField { shown: element.shown, inner: ShownInner::Element(Box::new(element)) }
             }
             FieldClass::Variant(variant) => {
                 let options = variant.options.iter();
-                let options: Vec<_> =
-                    options.map(|option| (option.name.clone(), Node::of(&option.class))).collect();
+                let options: Vec<_> = options
+                    .map(|option| (option.name.clone(), ShownField::of(&option.class)))
+                    .collect();
                 let shown = options.is_empty() || options.iter().any(|(_, node)| node.shown);
-                Node { shown, inner: Inner::Options(options) }
+                ShownField { shown, inner: ShownInner::Options(options) }
             }
             FieldClass::Optional(optional) => {
-                let content = Node::of(&optional.class);
-                Node { shown: content.shown, inner: Inner::Element(Box::new(content)) }
+                let content = ShownField::of(&optional.class);
+                ShownField { shown: content.shown, inner: ShownInner::Element(Box::new(content)) }
             }
             FieldClass::Real(_)
             | FieldClass::String
             | FieldClass::Text { .. }
             | FieldClass::Wide { .. }
-            | FieldClass::Blob { .. } => Node { shown: true, inner: Inner::None },
+            | FieldClass::Blob { .. } => ShownField { shown: true, inner: ShownInner::None },
         }
     }
 
     /// An empty structure is shown; one that has nothing to show is not.
-    fn of_structure(structure: &Structure) -> Node {
-        let members: Vec<Node> = structure.members.iter().map(|m| Node::of(&m.class)).collect();
+    fn of_structure(structure: &Structure) -> ShownField {
+        let members: Vec<ShownField> =
+            structure.members.iter().map(|m| ShownField::of(&m.class)).collect();
         let shown = members.is_empty() || members.iter().any(|node| node.shown);
-        Node { shown, inner: Inner::Members(members) }
+        ShownField { shown, inner: ShownInner::Members(members) }
     }
 
     /// Leave only members at these paths; whether there are any.
     fn choose(&mut self, structure: &Structure, paths: &[&str]) -> bool {
-        let Inner::Members(nodes) = &mut self.inner else { return false };
+        let ShownInner::Members(nodes) = &mut self.inner else { return false };
         for (member, node) in structure.members.iter().zip(nodes.iter_mut()) {
             if paths.contains(&member.name.as_str()) {
                 continue;
@@ -178,18 +181,18 @@ impl Node {
     fn is_whole(&self) -> bool {
         self.shown
             && match &self.inner {
-                Inner::None => true,
-                Inner::Members(members) => members.iter().all(Node::is_whole),
-                Inner::Element(element) => element.is_whole(),
-                Inner::Options(options) => options.iter().all(|(_, node)| node.is_whole()),
+                ShownInner::None => true,
+                ShownInner::Members(members) => members.iter().all(ShownField::is_whole),
+                ShownInner::Element(element) => element.is_whole(),
+                ShownInner::Options(options) => options.iter().all(|(_, node)| node.is_whole()),
             }
     }
 }
 
 /// Whether there is anything to show.
-fn nodes_shown(inner: &Inner) -> bool {
+fn nodes_shown(inner: &ShownInner) -> bool {
     match inner {
-        Inner::Members(members) => members.iter().any(|node| node.shown),
+        ShownInner::Members(members) => members.iter().any(|node| node.shown),
         _ => true,
     }
 }
@@ -219,46 +222,50 @@ fn is_for_reader(integer: &Integer) -> bool {
 
 /// What is shown of a part of an event record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ShownPart {
     /// Nothing, not even braces.
     Nothing,
     /// All its fields.
     Whole,
     /// Some of them.
-    Some(Node),
+    Some(ShownField),
 }
 
-impl Shown {
+impl ShownPart {
     /// Decide it for a part that has this structure, if it has one.
-    pub fn of(structure: Option<&Structure>, part: Part, fields: Option<&FieldList>) -> Shown {
-        let Some(structure) = structure else { return Shown::Nothing };
-        let mut node = Node::of_structure(structure);
+    pub fn of(
+        structure: Option<&Structure>,
+        part: RecordPart,
+        fields: Option<&FieldList>,
+    ) -> ShownPart {
+        let Some(structure) = structure else { return ShownPart::Nothing };
+        let mut node = ShownField::of_structure(structure);
         if let Some(fields) = fields.filter(|fields| !fields.has_whole(part)) {
             node.shown &= node.choose(structure, &fields.paths(part));
         }
         match node {
-            node if !node.shown => Shown::Nothing,
-            node if node.is_whole() => Shown::Whole,
-            node => Shown::Some(node),
+            node if !node.shown => ShownPart::Nothing,
+            node if node.is_whole() => ShownPart::Whole,
+            node => ShownPart::Some(node),
         }
     }
 
     /// The same for people: without what only says how long another field of the part is, and without these.
     pub fn brief(
         structure: Option<&Structure>,
-        part: Part,
+        part: RecordPart,
         fields: Option<&FieldList>,
         hidden: &[&str],
-    ) -> Shown {
-        let shown = Shown::of(structure, part, fields);
+    ) -> ShownPart {
+        let shown = ShownPart::of(structure, part, fields);
         let Some(structure) = structure else { return shown };
         let mut node = match shown {
-            Shown::Nothing => return Shown::Nothing,
-            Shown::Whole => Node::of_structure(structure),
-            Shown::Some(node) => node,
+            ShownPart::Nothing => return ShownPart::Nothing,
+            ShownPart::Whole => ShownField::of_structure(structure),
+            ShownPart::Some(node) => node,
         };
         let named = |name: &str| fields.is_some_and(|fields| fields.names(part, name));
-        if let Inner::Members(nodes) = &mut node.inner {
+        if let ShownInner::Members(nodes) = &mut node.inner {
             for (index, (member, node)) in structure.members.iter().zip(nodes).enumerate() {
                 let is_length = lengths(structure).any(|place| {
                     place.scope == scope(part) && place.path.first() == Some(&(index as u32))
@@ -270,9 +277,9 @@ impl Shown {
             node.shown = nodes_shown(&node.inner);
         }
         match node {
-            node if !node.shown => Shown::Nothing,
-            node if node.is_whole() => Shown::Whole,
-            node => Shown::Some(node),
+            node if !node.shown => ShownPart::Nothing,
+            node if node.is_whole() => ShownPart::Whole,
+            node => ShownPart::Some(node),
         }
     }
 
@@ -280,12 +287,12 @@ impl Shown {
     pub fn names<'s>(&self, structure: &'s Structure) -> Vec<&'s str> {
         let names = structure.members.iter().map(|member| member.name.as_str());
         match self {
-            Shown::Nothing => Vec::new(),
-            Shown::Whole => names.collect(),
-            Shown::Some(Node { inner: Inner::Members(nodes), .. }) => {
+            ShownPart::Nothing => Vec::new(),
+            ShownPart::Whole => names.collect(),
+            ShownPart::Some(ShownField { inner: ShownInner::Members(nodes), .. }) => {
                 names.zip(nodes).filter(|(_, node)| node.shown).map(|(name, _)| name).collect()
             }
-            Shown::Some(_) => Vec::new(),
+            ShownPart::Some(_) => Vec::new(),
         }
     }
 }
@@ -294,28 +301,28 @@ impl Shown {
 pub struct Masked<'n, 'v, V> {
     visitor: &'v mut V,
     /// Where we are, and which member or option is next.
-    at: Vec<(&'n Node, usize)>,
+    at: Vec<(&'n ShownField, usize)>,
     /// Levels below a field that is not shown.
     hidden: usize,
 }
 
 impl<'n, 'v, V: Visit> Masked<'n, 'v, V> {
     /// In front of the first field of a part.
-    pub fn new(node: &'n Node, visitor: &'v mut V) -> Self {
+    pub fn new(node: &'n ShownField, visitor: &'v mut V) -> Self {
         Masked { visitor, at: vec![(node, 0)], hidden: 0 }
     }
 
     /// The field that is told now.
-    fn next(&mut self) -> Option<&'n Node> {
+    fn next(&mut self) -> Option<&'n ShownField> {
         let (node, index) = self.at.last_mut()?;
         match &node.inner {
-            Inner::None => None,
-            Inner::Element(element) => Some(element),
-            Inner::Members(members) => {
+            ShownInner::None => None,
+            ShownInner::Element(element) => Some(element),
+            ShownInner::Members(members) => {
                 *index += 1;
                 members.get(*index - 1)
             }
-            Inner::Options(options) => options.get(*index).map(|(_, node)| node),
+            ShownInner::Options(options) => options.get(*index).map(|(_, node)| node),
         }
     }
 
@@ -331,7 +338,7 @@ impl<'n, 'v, V: Visit> Masked<'n, 'v, V> {
             return None;
         };
         let index = match (&node.inner, option) {
-            (Inner::Options(options), Some(option)) => {
+            (ShownInner::Options(options), Some(option)) => {
                 options.iter().position(|(name, _)| name == option).unwrap_or(usize::MAX)
             }
             _ => 0,
@@ -437,11 +444,11 @@ impl<V: Visit> Visit for Masked<'_, '_, V> {
 }
 
 /// Where a part's fields are.
-pub fn scope(part: Part) -> Scope {
+pub fn scope(part: RecordPart) -> Scope {
     match part {
-        Part::Packet => Scope::PacketContext,
-        Part::Common => Scope::CommonContext,
-        Part::Context => Scope::SpecificContext,
-        Part::Payload => Scope::Payload,
+        RecordPart::Packet => Scope::PacketContext,
+        RecordPart::Common => Scope::CommonContext,
+        RecordPart::Context => Scope::SpecificContext,
+        RecordPart::Payload => Scope::Payload,
     }
 }

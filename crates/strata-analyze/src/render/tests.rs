@@ -11,8 +11,8 @@ use strata_model::{Base, ByteOrder, Flags};
 
 use super::json::JsonFields;
 use super::line::Lines;
-use super::shown::{FieldList, Masked, Part, Shown};
-use super::value::{Colours, Leads, Values};
+use super::shown::{FieldList, Masked, RecordPart, ShownPart};
+use super::value::{Colours, Leads, ValueWriter};
 
 fn field(name: &str, kind: FieldKind) -> FieldInfo {
     FieldInfo {
@@ -87,11 +87,14 @@ fn tell_compounds(visit: &mut impl Visit) {
     visit.end_variant(&variant);
 }
 
-fn text<const COLOUR: bool>(names: &[&str], tell: impl FnOnce(&mut Values<'_, COLOUR>)) -> String {
+fn text<const COLOUR: bool>(
+    names: &[&str],
+    tell: impl FnOnce(&mut ValueWriter<'_, COLOUR>),
+) -> String {
     let colours = if COLOUR { Colours::ON } else { Colours::default() };
     let (mut out, mut elements) = (Lines::default(), Vec::new());
     let leads = Leads::new(names, &colours);
-    let mut values = Values::new(&mut out, &leads, &mut elements);
+    let mut values = ValueWriter::new(&mut out, &leads, &mut elements);
     tell(&mut values);
     values.finish();
     assert!(elements.is_empty());
@@ -249,18 +252,21 @@ fn structure(members: Vec<(&str, FieldClass)>) -> Structure {
     Structure { align: 1, members }
 }
 
-fn shown(structure: &Structure, fields: Option<&[&str]>) -> Shown {
-    Shown::of(Some(structure), Part::Payload, fields.map(FieldList::new).as_ref())
+fn shown(structure: &Structure, fields: Option<&[&str]>) -> ShownPart {
+    ShownPart::of(Some(structure), RecordPart::Payload, fields.map(FieldList::new).as_ref())
 }
 
 #[test]
 fn shown_of_a_part_without_what_is_for_readers_only() {
     let (plain, time) = (|| number(None, None), || number(Some(0), None));
     let size = number(None, Some(Role::PacketTotalLength));
-    assert_eq!(Shown::of(None, Part::Payload, None), Shown::Nothing);
-    assert_eq!(shown(&structure(vec![]), None), Shown::Whole);
-    assert_eq!(shown(&structure(vec![("a", plain()), ("b", plain())]), None), Shown::Whole);
-    assert_eq!(shown(&structure(vec![("t", time()), ("s", size.clone())]), None), Shown::Nothing);
+    assert_eq!(ShownPart::of(None, RecordPart::Payload, None), ShownPart::Nothing);
+    assert_eq!(shown(&structure(vec![]), None), ShownPart::Whole);
+    assert_eq!(shown(&structure(vec![("a", plain()), ("b", plain())]), None), ShownPart::Whole);
+    assert_eq!(
+        shown(&structure(vec![("t", time()), ("s", size.clone())]), None),
+        ShownPart::Nothing
+    );
     let some = structure(vec![("t", time()), ("a", plain()), ("s", size)]);
     assert_eq!(shown(&some, None).names(&some), ["a"]);
     let array =
@@ -274,11 +280,11 @@ fn shown_of_a_part_without_what_is_for_readers_only() {
 fn shown_of_asked_fields_are_those_and_whole_parts() {
     let some = structure(vec![("a", number(None, None)), ("b", number(None, None))]);
     assert_eq!(shown(&some, Some(&["b"])).names(&some), ["b"]);
-    assert_eq!(shown(&some, Some(&["payload.b", "a"])), Shown::Whole);
-    assert_eq!(shown(&some, Some(&["payload"])), Shown::Whole);
-    assert_eq!(shown(&some, Some(&["packet", "c", "context.a"])), Shown::Nothing);
-    assert_eq!(shown(&structure(vec![]), Some(&["a"])), Shown::Nothing);
-    assert_eq!(shown(&structure(vec![]), Some(&["payload"])), Shown::Whole);
+    assert_eq!(shown(&some, Some(&["payload.b", "a"])), ShownPart::Whole);
+    assert_eq!(shown(&some, Some(&["payload"])), ShownPart::Whole);
+    assert_eq!(shown(&some, Some(&["packet", "c", "context.a"])), ShownPart::Nothing);
+    assert_eq!(shown(&structure(vec![]), Some(&["a"])), ShownPart::Nothing);
+    assert_eq!(shown(&structure(vec![]), Some(&["payload"])), ShownPart::Whole);
 }
 
 #[test]
@@ -301,8 +307,8 @@ fn masked_fields_are_not_told_wherever_they_are() {
         ("v", variant),
         ("a", plain()),
     ]);
-    let Shown::Some(node) = shown(&all, None) else { panic!("all are shown") };
-    let names = Shown::Some(node.clone()).names(&all);
+    let ShownPart::Some(node) = shown(&all, None) else { panic!("all are shown") };
+    let names = ShownPart::Some(node.clone()).names(&all);
     assert_eq!(names, ["s", "v", "a"]);
     let told = text::<false>(&names, |values| {
         let mut visit = Masked::new(&node, values);

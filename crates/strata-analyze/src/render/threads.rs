@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use strata_ctf::environment::THREAD_NAME_OF;
-use strata_ctf::read::{Event, EventClass, FieldRef, Message, Part, Reader, Scope, Value};
+use strata_ctf::read::{Event, EventClass, FieldRef, Message, Reader, Scope, StreamPart, Value};
 use strata_model::EnvValue;
 
 use super::shown;
@@ -34,13 +34,13 @@ const TOLD: [(&str, &str, &str); 9] = [
 
 /// A thread's name from a time on \[ns since 1970\].
 #[derive(Debug)]
-struct Named {
+struct NamedFrom {
     from: i64,
     name: Box<[u8]>,
 }
 
 /// Those of a trace's threads, by their numbers.
-type OfTrace = HashMap<i64, Vec<Named>>;
+type OfTrace = HashMap<i64, Vec<NamedFrom>>;
 
 /// The names of the threads of traces, over time.
 #[derive(Debug, Default)]
@@ -52,9 +52,9 @@ pub struct ThreadNames {
 }
 
 /// The fields of a class that say names.
-type Told = Vec<(FieldRef, FieldRef)>;
+type NamingFields = Vec<(FieldRef, FieldRef)>;
 
-fn told(class: &EventClass) -> Told {
+fn told(class: &EventClass) -> NamingFields {
     let find = |name| class.find_in(Scope::Payload, name);
     let of_class = TOLD.iter().filter(|(event, ..)| *event == class.name());
     of_class.filter_map(|(_, tid, name)| Some((find(tid)?, find(name)?))).collect()
@@ -88,7 +88,10 @@ impl ThreadNames {
             for (entry, value) in &schema.environment {
                 let tid = entry.strip_prefix(THREAD_NAME_OF).and_then(|tid| tid.parse().ok());
                 if let (Some(tid), EnvValue::Text(name)) = (tid, value) {
-                    names.insert(tid, vec![Named { from: i64::MIN, name: name.as_bytes().into() }]);
+                    names.insert(
+                        tid,
+                        vec![NamedFrom { from: i64::MIN, name: name.as_bytes().into() }],
+                    );
                 }
             }
         }
@@ -102,7 +105,7 @@ impl ThreadNames {
         let parts = Mutex::new(reader.parts(PART_BYTES));
         let found = Mutex::new(&mut all);
         let work = || {
-            let mut classes: Vec<Option<Told>> = Vec::new();
+            let mut classes: Vec<Option<NamingFields>> = Vec::new();
             classes.resize_with(reader.event_classes(), || None);
             loop {
                 let part = lock(&parts).next();
@@ -126,7 +129,7 @@ impl ThreadNames {
         all
     }
 
-    fn add(&mut self, trace: usize, names: Vec<(i64, Named)>) {
+    fn add(&mut self, trace: usize, names: Vec<(i64, NamedFrom)>) {
         let room = NAMES_MAX.saturating_sub(self.kept);
         self.kept += names.len().min(room);
         self.left_out += names.len().saturating_sub(room) as u64;
@@ -160,14 +163,18 @@ impl ThreadNames {
 }
 
 /// The field that says which thread has recorded the event records of a class, and where it is.
-pub(super) fn thread_of(class: &EventClass) -> Option<(shown::Part, FieldRef)> {
-    let parts = [shown::Part::Common, shown::Part::Context];
+pub(super) fn thread_of(class: &EventClass) -> Option<(shown::RecordPart, FieldRef)> {
+    let parts = [shown::RecordPart::Common, shown::RecordPart::Context];
     let find = |name| parts.iter().find_map(|&it| Some((it, class.find_in(scope(it), name)?)));
     find("vtid").or_else(|| find("tid"))
 }
 
 /// The names that a part of a stream says; of a thread only those that change.
-fn names_of(reader: &Reader, part: &Part, classes: &mut [Option<Told>]) -> Vec<(i64, Named)> {
+fn names_of(
+    reader: &Reader,
+    part: &StreamPart,
+    classes: &mut [Option<NamingFields>],
+) -> Vec<(i64, NamedFrom)> {
     let mut last: HashMap<i64, Box<[u8]>> = HashMap::new();
     let mut names = Vec::new();
     let mut events = reader.events_of_part(part);
@@ -185,7 +192,7 @@ fn names_of(reader: &Reader, part: &Part, classes: &mut [Option<Told>]) -> Vec<(
             }
             last.insert(tid, name.into());
             let from = event.time().unwrap_or(i64::MIN);
-            names.push((tid, Named { from, name: name.into() }));
+            names.push((tid, NamedFrom { from, name: name.into() }));
         }
     }
     names

@@ -4,7 +4,7 @@ use strata_ctf::read::{FieldInfo, FlagsOf, Visit};
 use strata_model::Base;
 
 use super::escape::{c_quoted, hex};
-use super::line::{Lines, Piece, Sink};
+use super::line::{Lines, TextPiece, TextSink};
 use super::number;
 
 /// The colours of a terminal; all empty where there is none.
@@ -35,21 +35,21 @@ impl Colours {
 
 /// What is in front of the values of a part's members: `{ name = ` of the first, `, name = ` of others.
 #[derive(Clone, Debug, Default)]
-pub struct Leads(Vec<Piece>);
+pub struct Leads(Vec<TextPiece>);
 
 impl Leads {
     /// For members of these names.
     pub fn new(names: &[&str], colours: &Colours) -> Leads {
         let lead = |(index, name): (usize, &&str)| {
             let before = if index == 0 { "{ " } else { ", " };
-            Piece::new([before, colours.name, name, colours.end, " = "].concat().as_bytes())
+            TextPiece::new([before, colours.name, name, colours.end, " = "].concat().as_bytes())
         };
         Leads(names.iter().enumerate().map(lead).collect())
     }
 }
 
 /// Writes the fields of one part.
-pub struct Values<'a, const COLOUR: bool> {
+pub struct ValueWriter<'a, const COLOUR: bool> {
     out: &'a mut Lines,
     leads: &'a Leads,
     /// The number of each array's next element.
@@ -64,10 +64,10 @@ pub struct Values<'a, const COLOUR: bool> {
     bare: bool,
 }
 
-impl<'a, const COLOUR: bool> Values<'a, COLOUR> {
+impl<'a, const COLOUR: bool> ValueWriter<'a, COLOUR> {
     /// In front of the part.
     pub fn new(out: &'a mut Lines, leads: &'a Leads, elements: &'a mut Vec<u64>) -> Self {
-        Values { out, leads, elements, member: 0, depth: 0, first: true, bare: false }
+        ValueWriter { out, leads, elements, member: 0, depth: 0, first: true, bare: false }
     }
 
     /// Behind the last field.
@@ -200,7 +200,7 @@ impl<'a, const COLOUR: bool> Values<'a, COLOUR> {
     }
 }
 
-impl<const COLOUR: bool> Visit for Values<'_, COLOUR> {
+impl<const COLOUR: bool> Visit for ValueWriter<'_, COLOUR> {
     #[inline]
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
         self.lead(field);

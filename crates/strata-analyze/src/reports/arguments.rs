@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use strata_ctf::read::{Event, FieldInfo, Message, Reader, Scope, TimeRange, Visit};
-use strata_timeline::{begins_of, kernel_name, Source, Sources};
+use strata_timeline::{begins_of, kernel_name, Sources, StreamSource};
 
 use crate::render::line::Lines;
 use crate::short::values::{is_working_directory, socket_address};
@@ -45,7 +45,7 @@ fn look(
         left = left.checked_sub(1)?;
         let source = sources.get(event.stream().index());
         if is_name(event.class().name()) && tid.is_none_or(|tid| is_of(&event, source, tid)) {
-            let mut text = Text { of_call, ..Text::default() };
+            let mut text = ArgumentText { of_call, ..ArgumentText::default() };
             event.visit(Scope::Payload, &mut text);
             return Some(text.finish());
         }
@@ -55,7 +55,7 @@ fn look(
 
 /// Whether the record does not say that it is another thread's. In a PID namespace of its own, a program knows its threads
 /// by other numbers: those say nothing.
-fn is_of(event: &Event<'_>, source: Option<&Source>, tid: i32) -> bool {
+fn is_of(event: &Event<'_>, source: Option<&StreamSource>, tid: i32) -> bool {
     let field = ["tid", "perf_tid", "vtid"].iter().find_map(|name| event.class().find(name));
     let found = field.and_then(|field| event.integer(&field));
     let known = source.map_or(found, |source| source.thread(found).0);
@@ -64,7 +64,7 @@ fn is_of(event: &Event<'_>, source: Option<&Source>, tid: i32) -> bool {
 
 /// Fields as a person reads them.
 #[derive(Default)]
-struct Text {
+struct ArgumentText {
     text: String,
     /// Brackets that are open.
     depth: usize,
@@ -77,7 +77,7 @@ struct Text {
     address: Option<Vec<u8>>,
 }
 
-impl Text {
+impl ArgumentText {
     fn finish(mut self) -> String {
         if self.is_full {
             self.text.push('…');
@@ -135,7 +135,7 @@ impl Text {
     }
 }
 
-impl Visit for Text {
+impl Visit for ArgumentText {
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
         if let (Some(address), true) = (&mut self.address, field.is_element()) {
             if address.len() < ADDRESS_MAX {

@@ -109,7 +109,7 @@ pub struct CpuReport {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Use {
+struct CpuUse {
     running: u64,
     runs: u64,
     migrations: u64,
@@ -124,7 +124,7 @@ pub struct CpuCounter {
     range: TimeRange,
     columns: Columns,
     cells: usize,
-    threads: HashMap<ThreadId, Use>,
+    threads: HashMap<ThreadId, CpuUse>,
     cpus: HashMap<(u8, u32), Cpu>,
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use strata_ctf::read::TimeRange;
 use strata_timeline::{
-    Call, CallId, CallKind, Moves, Name, NameKind, Object, Observer, Request, RequestKind,
+    Call, CallId, CallKind, DiskRequest, Moves, Name, NameKind, Object, Observer, RequestKind,
     ThreadId, World,
 };
 
@@ -120,7 +120,7 @@ pub struct FilesReport {
 
 /// One side of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum CallSide {
     Reads,
     Writes,
     Unsaid,
@@ -176,7 +176,7 @@ impl FileCounter {
         }
     }
 
-    fn add(&mut self, world: &World, call: &Call, object: Object, side: Side) {
+    fn add(&mut self, world: &World, call: &Call, object: Object, side: CallSide) {
         let key = (world.process_of(call.thread), object);
         if self.rows.len() >= ROWS_MAX && !self.rows.contains_key(&key) {
             self.left_out += 1;
@@ -275,7 +275,7 @@ impl FileCounter {
     }
 }
 
-fn count(row: &mut Row, world: &World, call: &Call, sides: &[Side]) {
+fn count(row: &mut Row, world: &World, call: &Call, sides: &[CallSide]) {
     row.times.add(call.nanos());
     row.errors += u64::from(call.error().is_some());
     let bytes = call.result.and_then(|result| u64::try_from(result).ok()).unwrap_or(0);
@@ -284,10 +284,10 @@ fn count(row: &mut Row, world: &World, call: &Call, sides: &[Side]) {
     row.opens += u64::from(opens && call.result.is_some_and(|result| result >= 0));
     for side in sides {
         match side {
-            Side::Reads => row.read = row.read.saturating_add(bytes),
-            Side::Writes => row.written = row.written.saturating_add(bytes),
-            Side::Unsaid => row.unsaid += 1,
-            Side::Nothing => {}
+            CallSide::Reads => row.read = row.read.saturating_add(bytes),
+            CallSide::Writes => row.written = row.written.saturating_add(bytes),
+            CallSide::Unsaid => row.unsaid += 1,
+            CallSide::Nothing => {}
         }
     }
 }
@@ -332,14 +332,14 @@ impl Observer for FileCounter {
             return;
         }
         let object = object_of(world, call);
-        let (own, target): (&[Side], _) = match world.calls.moves(call.call) {
-            Moves::Nothing => (&[Side::Nothing], Side::Nothing),
-            Moves::Reads => (&[Side::Reads], Side::Nothing),
-            Moves::Writes => (&[Side::Writes], Side::Nothing),
-            Moves::Copies => (&[Side::Reads, Side::Writes], Side::Writes),
-            Moves::Unsaid => (&[Side::Unsaid], Side::Nothing),
+        let (own, target): (&[CallSide], _) = match world.calls.moves(call.call) {
+            Moves::Nothing => (&[CallSide::Nothing], CallSide::Nothing),
+            Moves::Reads => (&[CallSide::Reads], CallSide::Nothing),
+            Moves::Writes => (&[CallSide::Writes], CallSide::Nothing),
+            Moves::Copies => (&[CallSide::Reads, CallSide::Writes], CallSide::Writes),
+            Moves::Unsaid => (&[CallSide::Unsaid], CallSide::Nothing),
         };
-        let has_target = target == Side::Writes && call.target != Object::None;
+        let has_target = target == CallSide::Writes && call.target != Object::None;
         if object == Object::None && !has_target {
             return;
         }
@@ -350,7 +350,7 @@ impl Observer for FileCounter {
             false => process,
         };
         count(self.processes.entry(process).or_default(), world, call, own);
-        let first = own.first().copied().unwrap_or(Side::Nothing);
+        let first = own.first().copied().unwrap_or(CallSide::Nothing);
         if object != Object::None {
             self.add(world, call, object, first);
         }
@@ -361,7 +361,7 @@ impl Observer for FileCounter {
         self.slowest.add(call.nanos(), call.begin, Some(call.thread), what);
     }
 
-    fn request(&mut self, world: &World, request: &Request) {
+    fn request(&mut self, world: &World, request: &DiskRequest) {
         if !request.selected || !self.range.contains(request.end) {
             return;
         }

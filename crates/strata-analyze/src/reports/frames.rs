@@ -253,7 +253,7 @@ impl StackScopes {
     /// The addresses of a record, the innermost first: the program's, and the kernel's.
     #[must_use]
     pub fn read(self, event: &Event<'_>) -> (Vec<u64>, Vec<u64>) {
-        let mut stacks = Stacks::default();
+        let mut stacks = StackAddresses::default();
         let second = self.kernel.filter(|_| self.kernel != self.user);
         for scope in self.user.into_iter().chain(second) {
             event.visit(scope, &mut stacks);
@@ -269,7 +269,7 @@ impl StackScopes {
 }
 
 #[derive(Default)]
-struct Stacks {
+struct StackAddresses {
     user: Vec<u64>,
     kernel: Vec<u64>,
     /// Arrays and structures that are open, and whether the first is a stack of the kernel's.
@@ -277,7 +277,7 @@ struct Stacks {
     within: Option<bool>,
 }
 
-impl Visit for Stacks {
+impl Visit for StackAddresses {
     fn unsigned(&mut self, _: &FieldInfo, value: u64) {
         let stack = match self.within {
             Some(true) => &mut self.kernel,

@@ -88,17 +88,17 @@ pub struct IrqReport {
 }
 
 /// Machine, what, where, whom.
-type Key = (u8, Interrupt, u32, Option<ThreadId>);
+type IrqKey = (u8, Interrupt, u32, Option<ThreadId>);
 /// Machine, whether a softirq, number, CPU, whom.
-type Place = (u8, bool, i32, u32, Option<ThreadId>);
+type IrqPlace = (u8, bool, i32, u32, Option<ThreadId>);
 
 /// Counts them.
 #[derive(Debug)]
 pub struct IrqCounter {
     range: TimeRange,
-    counted: HashMap<Key, Times>,
+    counted: HashMap<IrqKey, Times>,
     delays: HashMap<(u8, u32, u8), Times>,
-    longest: Longest<Place>,
+    longest: Longest<IrqPlace>,
 }
 
 /// Whether it is a softirq, and its number.

@@ -37,7 +37,7 @@ const LOCK_BYTES: u64 = 64;
 
 /// What kind of lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum LockKind {
     /// An address that the kernel was told.
     #[default]
     Futex,
@@ -49,13 +49,13 @@ pub enum Kind {
     Condition,
 }
 
-impl Kind {
+impl LockKind {
     /// Of a wait of `strata record --libc pthread`.
-    fn of(span: &str) -> Option<Kind> {
+    fn of(span: &str) -> Option<LockKind> {
         Some(match span.strip_prefix("pthread:")? {
-            "mutex_lock" => Kind::Mutex,
-            "rwlock_rdlock" | "rwlock_wrlock" => Kind::RwLock,
-            "cond_wait" => Kind::Condition,
+            "mutex_lock" => LockKind::Mutex,
+            "rwlock_rdlock" | "rwlock_wrlock" => LockKind::RwLock,
+            "cond_wait" => LockKind::Condition,
             _ => return None,
         })
     }
@@ -64,10 +64,10 @@ impl Kind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Futex => "futex",
-            Kind::Mutex => "mutex",
-            Kind::RwLock => "rwlock",
-            Kind::Condition => "condition",
+            LockKind::Futex => "futex",
+            LockKind::Mutex => "mutex",
+            LockKind::RwLock => "rwlock",
+            LockKind::Condition => "condition",
         }
     }
 }
@@ -86,7 +86,7 @@ pub enum By {
 
 /// Some waits of one who, or ended by one who.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct LockWaits {
     /// Who; `None`: no thread, or not known.
     pub label: Option<Label>,
     /// Whether the trace says so for sure: if not, it may have been an interrupt.
@@ -109,7 +109,7 @@ pub struct Row {
     /// The process whose the lock is; the thread that waited, where rows are by that.
     pub label: Label,
     /// What kind of lock.
-    pub kind: Kind,
+    pub kind: LockKind,
     /// Where it is; `None`: several.
     pub address: Option<u64>,
     /// How long threads were blocked.
@@ -121,9 +121,9 @@ pub struct Row {
     /// Calls that woke somebody, or would have.
     pub wakes: u64,
     /// Who waited, by falling time.
-    pub waiters: Vec<Part>,
+    pub waiters: Vec<LockWaits>,
     /// Who ended that: the holder, if it is a lock; by falling time.
-    pub wakers: Vec<Part>,
+    pub wakers: Vec<LockWaits>,
 }
 
 /// One of the longest waits.
@@ -132,7 +132,7 @@ pub struct Long {
     /// Who waited.
     pub label: Label,
     /// For which lock.
-    pub kind: Kind,
+    pub kind: LockKind,
     /// Of the lock, in its process's memory.
     pub address: u64,
     /// From when on \[ns since 1970\].
@@ -165,7 +165,7 @@ pub struct LocksReport {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Counted {
+struct CountedLock {
     waits: Times,
     calls: u64,
     timeouts: u64,
@@ -174,12 +174,12 @@ struct Counted {
 }
 
 /// A lock of some process.
-type Lock = (Kind, u64);
+type LockId = (LockKind, u64);
 
 /// A wait of which the call has not returned yet: how it did, tells whether the time was over.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
-    lock: Lock,
+struct PendingWait {
+    lock: LockId,
     from: i64,
     nanos: u64,
     waker: Waker,
@@ -189,18 +189,18 @@ struct Pending {
 #[derive(Debug)]
 pub struct LockCounter {
     range: TimeRange,
-    counted: HashMap<(ThreadId, Lock), Counted>,
-    pending: HashMap<ThreadId, Pending>,
-    longest: Longest<(ThreadId, Lock, Ended)>,
+    counted: HashMap<(ThreadId, LockId), CountedLock>,
+    pending: HashMap<ThreadId, PendingWait>,
+    longest: Longest<(ThreadId, LockId, EndedBy)>,
     asked: usize,
-    kinds: HashMap<Name, Option<Kind>>,
+    kinds: HashMap<Name, Option<LockKind>>,
     left_out: u64,
 }
 
 /// Who ended a wait, to be sorted by: the thread, whether that is sure, or what else.
-type Ended = (Option<ThreadId>, bool, &'static str, Option<i32>);
+type EndedBy = (Option<ThreadId>, bool, &'static str, Option<i32>);
 
-fn ended(waker: Waker) -> Ended {
+fn ended(waker: Waker) -> EndedBy {
     match waker {
         Waker::Thread { thread, is_sure } => (Some(thread), is_sure, "thread", None),
         Waker::Device(number) => (None, false, ended_by(waker), Some(number)),
@@ -225,7 +225,7 @@ impl LockCounter {
         }
     }
 
-    fn counted(&mut self, thread: ThreadId, lock: Lock) -> Option<&mut Counted> {
+    fn counted(&mut self, thread: ThreadId, lock: LockId) -> Option<&mut CountedLock> {
         let key = (thread, lock);
         if self.counted.len() >= ROWS_MAX && !self.counted.contains_key(&key) {
             self.left_out += 1;
@@ -234,8 +234,8 @@ impl LockCounter {
         Some(self.counted.entry(key).or_default())
     }
 
-    fn waited(&mut self, thread: ThreadId, wait: Pending) {
-        let Pending { lock, from, nanos, waker } = wait;
+    fn waited(&mut self, thread: ThreadId, wait: PendingWait) {
+        let PendingWait { lock, from, nanos, waker } = wait;
         self.longest.add(nanos, from, Some(thread), (thread, lock, ended(waker)));
         let Some(counted) = self.counted(thread, lock) else { return };
         counted.waits.add(nanos);
@@ -259,17 +259,17 @@ impl LockCounter {
             self.waited(thread, wait);
         }
         let mut report = LocksReport { left_out: self.left_out, ..LocksReport::default() };
-        let of_programs = self.counted.keys().filter(|(_, (kind, _))| *kind != Kind::Futex);
+        let of_programs = self.counted.keys().filter(|(_, (kind, _))| *kind != LockKind::Futex);
         let of_programs: BTreeSet<(ThreadId, u64)> = of_programs
             .map(|&(thread, (_, address))| (world.process_of(thread), address))
             .collect();
-        let is_told = |thread: ThreadId, (kind, address): Lock| {
+        let is_told = |thread: ThreadId, (kind, address): LockId| {
             let process = world.process_of(thread);
             let from = (process, address.saturating_sub(LOCK_BYTES - 1));
             let is_in = of_programs.range(from..=(process, address)).next().is_some();
-            kind == Kind::Futex && is_in
+            kind == LockKind::Futex && is_in
         };
-        let mut rows: HashMap<(ThreadId, Option<Lock>), Row> = HashMap::new();
+        let mut rows: HashMap<(ThreadId, Option<LockId>), Row> = HashMap::new();
         for ((thread, lock), counted) in self.counted {
             if is_told(thread, lock) {
                 continue;
@@ -297,7 +297,7 @@ impl LockCounter {
             row.timeouts += counted.timeouts;
             row.wakes += counted.wakes;
             let Times { count, total, max, .. } = counted.waits;
-            let waiter = Part {
+            let waiter = LockWaits {
                 label: Some(label),
                 is_sure: true,
                 ended_by: "",
@@ -311,7 +311,7 @@ impl LockCounter {
                 let (by, is_sure, ended_by, _) = ended(waker);
                 let label = by.map(|by| Label::thread(world, by));
                 let device = device(world, thread, waker);
-                row.wakers.push(Part { label, is_sure, ended_by, device, count, total, max });
+                row.wakers.push(LockWaits { label, is_sure, ended_by, device, count, total, max });
             }
         }
         report.rows = rows.into_values().filter(|row| row.waits.count > 0).collect();
@@ -345,10 +345,10 @@ impl LockCounter {
 }
 
 /// Parts of one who are one, by falling time.
-fn join(parts: &mut Vec<Part>) {
+fn join(parts: &mut Vec<LockWaits>) {
     parts.retain(|part| part.count > 0);
     // Sorted and not searched: a process may have any number of threads.
-    fn who(part: &Part) -> impl Ord + '_ {
+    fn who(part: &LockWaits) -> impl Ord + '_ {
         (&part.label, part.ended_by, &part.device, part.is_sure)
     }
     parts.sort_by(|one, other| who(one).cmp(&who(other)));
@@ -368,8 +368,10 @@ fn join(parts: &mut Vec<Part>) {
 impl Observer for LockCounter {
     /// A wait for a lock of libc's, which only one that had to wait records.
     fn span(&mut self, world: &World, span: &Span) {
-        let kind =
-            self.kinds.entry(span.name).or_insert_with(|| Kind::of(&world.names.text(span.name)));
+        let kind = self
+            .kinds
+            .entry(span.name)
+            .or_insert_with(|| LockKind::of(&world.names.text(span.name)));
         let (Some(kind), Some(address), Some(thread)) = (*kind, span.address, span.thread) else {
             return;
         };
@@ -385,7 +387,7 @@ impl Observer for LockCounter {
             None => Waker::Unknown,
         };
         let lock = (kind, address);
-        self.waited(thread, Pending { lock, from, nanos: to.abs_diff(from), waker });
+        self.waited(thread, PendingWait { lock, from, nanos: to.abs_diff(from), waker });
         if let Some(counted) = self.counted(thread, lock) {
             counted.calls += 1;
             counted.timeouts += u64::from(is_timeout);
@@ -402,8 +404,8 @@ impl Observer for LockCounter {
         if from >= to || world.calls.kind(call) != CallKind::Futex {
             return;
         }
-        let lock = (Kind::Futex, address);
-        let wait = Pending { lock, from, nanos: to.abs_diff(from), waker: interval.waker };
+        let lock = (LockKind::Futex, address);
+        let wait = PendingWait { lock, from, nanos: to.abs_diff(from), waker: interval.waker };
         if let Some(before) = self.pending.insert(thread, wait) {
             self.waited(thread, before);
         }
@@ -430,7 +432,7 @@ impl Observer for LockCounter {
                 name.ends_with("wake") || name.ends_with("requeue")
             }
         };
-        let lock = (Kind::Futex, address);
+        let lock = (LockKind::Futex, address);
         let Some(counted) = self.counted(call.thread, lock) else { return };
         counted.calls += u64::from(!is_wake);
         counted.wakes += u64::from(is_wake);

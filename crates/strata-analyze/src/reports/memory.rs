@@ -8,7 +8,7 @@ use strata_timeline::{is_kernel, Call, Observer, ThreadId, World};
 
 use super::frames::{FrameId, Frames};
 use super::label::Label;
-use super::sums::{Fields, Sum, Sums};
+use super::sums::{AllocationSum, SumFields, Sums};
 use crate::debug_info::Source;
 
 /// Allocations that are there at once; some 64 bytes each.
@@ -106,7 +106,7 @@ pub struct Row {
 
 /// A place that allocates.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct AllocationSite {
     /// The process; `None`: the kernel, for anybody.
     pub label: Option<Label>,
     /// The function and line, or the address, that asked.
@@ -128,15 +128,15 @@ pub struct FaultSite {
 
 /// All of it.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct MemoryReport {
     /// By falling bytes that are left, then by what was allocated and by faults.
     pub rows: Vec<Row>,
     /// By falling bytes that are left, then by falling bytes.
-    pub sites: Vec<Site>,
+    pub sites: Vec<AllocationSite>,
     /// By falling count.
     pub faults: Vec<FaultSite>,
     /// What was counted in the program.
-    pub sums: Vec<Sum>,
+    pub sums: Vec<AllocationSum>,
     /// What the kernel has allocated by kmalloc and its caches.
     pub kernel: Allocated,
     /// Pages that it has given out, and taken back.
@@ -146,7 +146,7 @@ pub struct Memory {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum MemoryEvent {
     Nothing,
     Fault { ip: Option<FieldRef>, address: Option<FieldRef>, in_kernel: bool },
     Map { length: FieldRef, descriptor: Option<FieldRef>, flags: Option<FieldRef> },
@@ -159,22 +159,22 @@ enum Kind {
     KernelAlloc { ptr: FieldRef, size: FieldRef, site: Option<FieldRef> },
     KernelFree { ptr: FieldRef },
     Pages { order: Option<FieldRef>, gives: bool },
-    Sum(Fields),
+    Sum(SumFields),
 }
 
-impl Kind {
-    fn of(class: &EventClass, is_kernel: bool) -> Kind {
+impl MemoryEvent {
+    fn of(class: &EventClass, is_kernel: bool) -> MemoryEvent {
         let find = |name: &str| class.find_in(Scope::Payload, name);
-        let sum = || Fields::of(class).map(Kind::Sum);
+        let sum = || SumFields::of(class).map(MemoryEvent::Sum);
         let kind = match is_kernel {
             true => kernel(class.name(), &find),
             false => libc(class.name(), &find).or_else(sum),
         };
-        kind.unwrap_or(Kind::Nothing)
+        kind.unwrap_or(MemoryEvent::Nothing)
     }
 }
 
-fn kernel(name: &str, find: &dyn Fn(&str) -> Option<FieldRef>) -> Option<Kind> {
+fn kernel(name: &str, find: &dyn Fn(&str) -> Option<FieldRef>) -> Option<MemoryEvent> {
     let either = |one: &str, other: &str| find(one).or_else(|| find(other));
     let name = ["kmem:", "exceptions:", "syscalls:"]
         .iter()
@@ -182,62 +182,70 @@ fn kernel(name: &str, find: &dyn Fn(&str) -> Option<FieldRef>) -> Option<Kind> {
         .unwrap_or(name);
     Some(match name {
         _ if name.ends_with("page_fault_user") || name.ends_with("page_fault_kernel") => {
-            Kind::Fault {
+            MemoryEvent::Fault {
                 ip: find("ip"),
                 address: find("address"),
                 in_kernel: name.ends_with("kernel"),
             }
         }
-        "syscall_entry_mmap" | "sys_enter_mmap" => Kind::Map {
+        "syscall_entry_mmap" | "sys_enter_mmap" => MemoryEvent::Map {
             length: either("len", "length")?,
             descriptor: find("fd"),
             flags: find("flags"),
         },
         "syscall_entry_munmap" | "sys_enter_munmap" => {
-            Kind::Unmap { address: find("addr")?, length: either("len", "length")? }
+            MemoryEvent::Unmap { address: find("addr")?, length: either("len", "length")? }
         }
-        "syscall_entry_mremap" | "sys_enter_mremap" => {
-            Kind::Remap { address: find("addr")?, old: find("old_len")?, new: find("new_len")? }
-        }
+        "syscall_entry_mremap" | "sys_enter_mremap" => MemoryEvent::Remap {
+            address: find("addr")?,
+            old: find("old_len")?,
+            new: find("new_len")?,
+        },
         "kmem_kmalloc"
         | "kmalloc"
         | "kmem_cache_alloc"
         | "kmalloc_node"
         | "kmem_cache_alloc_node" => {
             let size = either("bytes_alloc", "bytes_req")?;
-            Kind::KernelAlloc { ptr: find("ptr")?, size, site: find("call_site") }
+            MemoryEvent::KernelAlloc { ptr: find("ptr")?, size, site: find("call_site") }
         }
-        "kmem_kfree" | "kfree" | "kmem_cache_free" => Kind::KernelFree { ptr: find("ptr")? },
-        "kmem_mm_page_alloc" | "mm_page_alloc" => Kind::Pages { order: find("order"), gives: true },
-        "kmem_mm_page_free" | "mm_page_free" => Kind::Pages { order: find("order"), gives: false },
+        "kmem_kfree" | "kfree" | "kmem_cache_free" => MemoryEvent::KernelFree { ptr: find("ptr")? },
+        "kmem_mm_page_alloc" | "mm_page_alloc" => {
+            MemoryEvent::Pages { order: find("order"), gives: true }
+        }
+        "kmem_mm_page_free" | "mm_page_free" => {
+            MemoryEvent::Pages { order: find("order"), gives: false }
+        }
         _ => return None,
     })
 }
 
-fn libc(name: &str, find: &dyn Fn(&str) -> Option<FieldRef>) -> Option<Kind> {
+fn libc(name: &str, find: &dyn Fn(&str) -> Option<FieldRef>) -> Option<MemoryEvent> {
     let short = ["libc:", "lttng_ust_libc:"].iter().find_map(|it| name.strip_prefix(it))?;
     let site = || find("caller");
     Some(match short {
-        "malloc" | "calloc" | "memalign" | "aligned_alloc" | "valloc" | "pvalloc" => Kind::Alloc {
-            ptr: find("ptr")?,
-            size: find("size")?,
-            times: find("nmemb"),
-            site: site(),
-        },
-        "posix_memalign" => Kind::Alloc {
+        "malloc" | "calloc" | "memalign" | "aligned_alloc" | "valloc" | "pvalloc" => {
+            MemoryEvent::Alloc {
+                ptr: find("ptr")?,
+                size: find("size")?,
+                times: find("nmemb"),
+                site: site(),
+            }
+        }
+        "posix_memalign" => MemoryEvent::Alloc {
             ptr: find("ptr").or_else(|| find("out_ptr"))?,
             size: find("size")?,
             times: None,
             site: site(),
         },
-        "realloc_begin" => Kind::ReallocBegin { from: find("in_ptr")? },
-        "realloc_end" | "realloc" => Kind::Realloc {
+        "realloc_begin" => MemoryEvent::ReallocBegin { from: find("in_ptr")? },
+        "realloc_end" | "realloc" => MemoryEvent::Realloc {
             from: find("in_ptr")?,
             ptr: find("ptr")?,
             size: find("size")?,
             site: site(),
         },
-        "free" => Kind::Free { ptr: find("ptr")? },
+        "free" => MemoryEvent::Free { ptr: find("ptr")? },
         _ => return None,
     })
 }
@@ -250,14 +258,14 @@ struct Live {
 
 /// What a system call that has begun is about.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum MemoryCall {
     Map { length: u64, region: Region },
     Unmap { address: u64, length: u64 },
     Remap { address: u64, old: u64, new: u64 },
 }
 
 #[derive(Debug, Default)]
-struct Process {
+struct ProcessMemory {
     row: Row,
     regions: HashMap<Region, u64>,
     /// Where the heap began and ends, as far as the trace knows.
@@ -267,7 +275,7 @@ struct Process {
     faults: HashMap<FrameId, u64>,
 }
 
-impl Process {
+impl ProcessMemory {
     /// Take a range out of the mappings: how much of it was there.
     fn carve(&mut self, from: u64, to: u64) -> u64 {
         let mut taken = 0;
@@ -319,16 +327,16 @@ impl Process {
 pub struct MemoryCounter {
     range: TimeRange,
     frames: Frames,
-    kinds: Vec<Option<Kind>>,
+    kinds: Vec<Option<MemoryEvent>>,
     kernels: Vec<Option<bool>>,
-    processes: HashMap<ThreadId, Process>,
+    processes: HashMap<ThreadId, ProcessMemory>,
     /// By process, `None` is the kernel, and address.
     live: HashMap<(Option<ThreadId>, u64), Live>,
     sites: HashMap<(Option<ThreadId>, FrameId), usize>,
     counted: Vec<(Option<ThreadId>, FrameId, Allocated)>,
     /// What a thread is about to move.
     moving: HashMap<ThreadId, (u64, Live)>,
-    asked: HashMap<ThreadId, Asked>,
+    asked: HashMap<ThreadId, MemoryCall>,
     sums: Sums,
     kernel: Allocated,
     pages: (u64, u64),
@@ -401,7 +409,13 @@ impl MemoryCounter {
         }
     }
 
-    fn apply(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>, kind: &Kind) {
+    fn apply(
+        &mut self,
+        world: &World,
+        event: &Event<'_>,
+        who: Option<ThreadId>,
+        kind: &MemoryEvent,
+    ) {
         let number = |field: &FieldRef| match event.value(field)? {
             Value::Unsigned(value) => Some(value),
             Value::Signed(value) => Some(value as u64),
@@ -411,25 +425,25 @@ impl MemoryCounter {
         let is_there = event.time().is_some_and(|time| self.range.contains(time));
         let process = who.map(|who| world.process_of(who));
         match (kind, who.zip(process)) {
-            (Kind::KernelAlloc { ptr, size, site }, _) => {
+            (MemoryEvent::KernelAlloc { ptr, size, site }, _) => {
                 let (Some(ptr), Some(size)) = (number(ptr), number(size)) else { return };
                 let frame = ask(site).map_or(0, |site| self.frames.kernel(event, site, true));
                 if ptr != 0 {
                     self.allocate(None, ptr, size, frame);
                 }
             }
-            (Kind::KernelFree { ptr }, _) => {
+            (MemoryEvent::KernelFree { ptr }, _) => {
                 if let Some(ptr) = number(ptr) {
                     self.free(None, ptr);
                 }
             }
-            (Kind::Pages { order, gives }, _) if is_there => {
+            (MemoryEvent::Pages { order, gives }, _) if is_there => {
                 let order = ask(order).and_then(|order| u32::try_from(order).ok()).unwrap_or(0);
                 let pages = 1_u64.checked_shl(order).unwrap_or(0);
                 let sum = if *gives { &mut self.pages.0 } else { &mut self.pages.1 };
                 *sum = sum.saturating_add(pages);
             }
-            (Kind::Fault { ip, address, in_kernel }, Some((_, process))) if is_there => {
+            (MemoryEvent::Fault { ip, address, in_kernel }, Some((_, process))) if is_there => {
                 if *in_kernel {
                     self.processes.entry(process).or_default().row.kernel_faults += 1;
                     return;
@@ -443,28 +457,28 @@ impl MemoryCounter {
                 let is_full = known.faults.len() >= SITES_MAX && !known.faults.contains_key(&frame);
                 *known.faults.entry(if is_full { 0 } else { frame }).or_default() += 1;
             }
-            (Kind::Map { length, descriptor, flags }, Some((who, _))) => {
+            (MemoryEvent::Map { length, descriptor, flags }, Some((who, _))) => {
                 let Some(length) = number(length) else { return };
                 // MAP_ANONYMOUS, of which the descriptor means nothing.
                 let is_anonymous = ask(flags).is_some_and(|flags| flags & 0x20 != 0);
                 let is_file = ask(descriptor).is_some_and(|it| i64::from(it as u32 as i32) >= 0);
                 let region =
                     if is_file && !is_anonymous { Region::File } else { Region::Anonymous };
-                self.asked.insert(who, Asked::Map { length, region });
+                self.asked.insert(who, MemoryCall::Map { length, region });
             }
-            (Kind::Unmap { address, length }, Some((who, _))) => {
+            (MemoryEvent::Unmap { address, length }, Some((who, _))) => {
                 if let Some((address, length)) = number(address).zip(number(length)) {
-                    self.asked.insert(who, Asked::Unmap { address, length });
+                    self.asked.insert(who, MemoryCall::Unmap { address, length });
                 }
             }
-            (Kind::Remap { address, old, new }, Some((who, _))) => {
+            (MemoryEvent::Remap { address, old, new }, Some((who, _))) => {
                 if let (Some(address), Some(old), Some(new)) =
                     (number(address), number(old), number(new))
                 {
-                    self.asked.insert(who, Asked::Remap { address, old, new });
+                    self.asked.insert(who, MemoryCall::Remap { address, old, new });
                 }
             }
-            (Kind::Alloc { ptr, size, times, site }, Some((_, process))) => {
+            (MemoryEvent::Alloc { ptr, size, times, site }, Some((_, process))) => {
                 let (Some(ptr), Some(size)) = (number(ptr), number(size)) else { return };
                 if ptr == 0 {
                     self.processes.entry(process).or_default().row.failed += 1;
@@ -474,7 +488,7 @@ impl MemoryCounter {
                 let frame = self.site(world, process, ask(site));
                 self.allocate(Some(process), ptr, size, frame);
             }
-            (Kind::ReallocBegin { from }, Some((who, process))) => {
+            (MemoryEvent::ReallocBegin { from }, Some((who, process))) => {
                 self.moving.remove(&who);
                 let Some(from) = number(from).filter(|&from| from != 0) else { return };
                 match self.free(Some(process), from) {
@@ -482,7 +496,7 @@ impl MemoryCounter {
                     None => self.processes.entry(process).or_default().row.unknown_frees += 1,
                 }
             }
-            (Kind::Realloc { from, ptr, size, site }, Some((who, process))) => {
+            (MemoryEvent::Realloc { from, ptr, size, site }, Some((who, process))) => {
                 let (Some(from), Some(ptr), Some(size)) = (number(from), number(ptr), number(size))
                 else {
                     return;
@@ -503,7 +517,7 @@ impl MemoryCounter {
                     }
                 }
             }
-            (Kind::Sum(fields), Some((_, process))) if is_there => {
+            (MemoryEvent::Sum(fields), Some((_, process))) if is_there => {
                 let pid = world.threads.get(process).map_or(0, |thread| thread.tid.into());
                 let counts = self.sums.add(event, fields, (process, pid), &mut self.frames);
                 let row = &mut self.processes.entry(process).or_default().row;
@@ -513,7 +527,7 @@ impl MemoryCounter {
                     row.failed = row.failed.saturating_add(failed);
                 }
             }
-            (Kind::Free { ptr }, Some((_, process))) => {
+            (MemoryEvent::Free { ptr }, Some((_, process))) => {
                 let Some(ptr) = number(ptr).filter(|&ptr| ptr != 0) else { return };
                 if self.free(Some(process), ptr).is_none() {
                     self.processes.entry(process).or_default().row.unknown_frees += 1;
@@ -525,7 +539,7 @@ impl MemoryCounter {
 
     /// What was counted.
     #[must_use]
-    pub fn finish(mut self, world: &World) -> Memory {
+    pub fn finish(mut self, world: &World) -> MemoryReport {
         let mut faults: Vec<FaultSite> = Vec::new();
         let mut rows: Vec<Row> = Vec::new();
         for (process, mut of) in std::mem::take(&mut self.processes) {
@@ -549,18 +563,18 @@ impl MemoryCounter {
             (Reverse(weight), row.label.clone())
         });
         faults.sort_by_cached_key(|it| (Reverse(it.count), it.site.clone(), it.label.clone()));
-        let sites = self.counted.iter().map(|&(process, frame, allocated)| Site {
+        let sites = self.counted.iter().map(|&(process, frame, allocated)| AllocationSite {
             label: process.map(|process| Label::process(world, process)),
             site: self.frames.name(frame).to_owned(),
             allocated,
         });
-        let mut sites: Vec<Site> = sites.collect();
+        let mut sites: Vec<AllocationSite> = sites.collect();
         sites.sort_by_cached_key(|it| {
             (Reverse((it.allocated.live_bytes, it.allocated.bytes)), it.site.clone())
         });
         let sums = std::mem::take(&mut self.sums).finish(world, &self.frames);
         let (kernel, pages, left_out) = (self.kernel, self.pages, self.left_out);
-        Memory { rows, sites, faults, sums, kernel, pages, left_out }
+        MemoryReport { rows, sites, faults, sums, kernel, pages, left_out }
     }
 }
 
@@ -583,8 +597,8 @@ impl Observer for MemoryCounter {
         let Some(of_kernel) = self.kernels.get_mut(trace.index()) else { return };
         let of_kernel = *of_kernel.get_or_insert_with(|| is_kernel(trace.schema()));
         let Some(slot) = self.kinds.get_mut(class) else { return };
-        let kind = slot.take().unwrap_or_else(|| Kind::of(event.class(), of_kernel));
-        if !matches!(kind, Kind::Nothing) {
+        let kind = slot.take().unwrap_or_else(|| MemoryEvent::of(event.class(), of_kernel));
+        if !matches!(kind, MemoryEvent::Nothing) {
             self.apply(world, event, who, &kind);
         }
         if let Some(slot) = self.kinds.get_mut(class) {
@@ -601,13 +615,13 @@ impl Observer for MemoryCounter {
             return;
         }
         match (asked, world.calls.name(call.call)) {
-            (Some(Asked::Map { length, region }), "mmap") if call.error().is_none() => {
+            (Some(MemoryCall::Map { length, region }), "mmap") if call.error().is_none() => {
                 self.processes.entry(process).or_default().map(address, length, region);
             }
-            (Some(Asked::Unmap { address, length }), "munmap") if result == 0 => {
+            (Some(MemoryCall::Unmap { address, length }), "munmap") if result == 0 => {
                 self.processes.entry(process).or_default().unmap(address, length);
             }
-            (Some(Asked::Remap { address: from, old, new }), "mremap")
+            (Some(MemoryCall::Remap { address: from, old, new }), "mremap")
                 if call.error().is_none() =>
             {
                 let of = self.processes.entry(process).or_default();

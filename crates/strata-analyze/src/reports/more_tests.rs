@@ -180,8 +180,8 @@ fn locks_say_who_waited_and_who_or_what_ended_it() {
     assert_eq!((row.label.pid, row.address), (Some(5), Some(0x1000)));
     assert_eq!((row.waits.count, row.waits.total, row.waits.max), (2, 100 + 300, 300));
     assert_eq!((row.calls, row.timeouts, row.wakes), (2, 1, 1));
-    let who = |parts: &[locks::Part]| {
-        let part = |part: &locks::Part| {
+    let who = |parts: &[locks::LockWaits]| {
+        let part = |part: &locks::LockWaits| {
             (part.label.as_ref().and_then(|label| label.tid), part.ended_by, part.total)
         };
         parts.iter().map(part).collect::<Vec<_>>()

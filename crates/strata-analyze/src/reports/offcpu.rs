@@ -75,7 +75,7 @@ pub struct OffCpuReport {
     pub has_stacks: bool,
 }
 
-type Key = (ThreadId, StackId, Reason);
+type OffcpuKey = (ThreadId, StackId, Reason);
 
 /// Counts them.
 #[derive(Debug)]
@@ -89,8 +89,8 @@ pub struct OffCpuCounter {
     numbers: HashMap<Arc<[FrameId]>, StackId>,
     /// `None`: there was no room for its stack.
     left: Left<Option<StackId>>,
-    counted: HashMap<Key, (Times, Waited)>,
-    longest: Longest<Key>,
+    counted: HashMap<OffcpuKey, (Times, Waited)>,
+    longest: Longest<OffcpuKey>,
     left_out: Times,
 }
 
@@ -141,7 +141,7 @@ impl OffCpuCounter {
     }
 
     /// How much of a wait is in the time asked for \[ns\], and what it is counted by: `None` if there is no room.
-    fn part(&self, thread: ThreadId, interval: &Interval) -> Option<(u64, Option<Key>)> {
+    fn part(&self, thread: ThreadId, interval: &Interval) -> Option<(u64, Option<OffcpuKey>)> {
         let State::Blocked(reason) = interval.state else { return None };
         let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
         if from >= to {

@@ -4,9 +4,9 @@ use strata_ctf::read::{Reader, TimeRange};
 use strata_timeline::{Observer, Timeline};
 
 use super::flame::{Flame, FlameMaker, Weigh};
-use super::locks::{self, Kind, LockCounter};
-use super::memory::{Memory, MemoryCounter};
-use super::spans::{By, SpanCounter, Spans, Waiting};
+use super::locks::{self, LockCounter, LockKind};
+use super::memory::{MemoryCounter, MemoryReport};
+use super::spans::{By, SlowestWaits, SpanCounter, Spans};
 use super::wait::History;
 use super::{fields, idle_rules, pass_on, span_roles, Asked, Passed};
 use crate::debug_info::Source;
@@ -79,7 +79,7 @@ fn spans(reader: &Reader, rules: &[PairRule], by: By) -> Spans {
     let mut counter = SpanCounter::new(TimeRange::ALL, None, 10);
     let passed = run(reader, rules, &mut counter);
     let mut report = counter.finish(passed.timeline.world(), by);
-    let mut waiting = Waiting::new(&report.slowest);
+    let mut waiting = SlowestWaits::new(&report.slowest);
     let passed = run(reader, rules, &mut waiting);
     waiting.tell(passed.timeline.world(), &mut report.slowest);
     report
@@ -322,7 +322,7 @@ fn memory_that_is_left_is_of_the_call_that_asked_for_it() {
     assert_eq!(sites, [("0xc", 500), ("0xa", 37), ("0xb", 0), ("0xe", 0)]);
 }
 
-fn memory(reader: &Reader) -> Memory {
+fn memory(reader: &Reader) -> MemoryReport {
     let mut counter = MemoryCounter::new(TimeRange::ALL, Source::default());
     let passed = run(reader, &[], &mut counter);
     counter.finish(passed.timeline.world())
@@ -476,9 +476,9 @@ fn locks_of_a_program_have_their_owner_and_the_futex_in_them_is_told_once() {
     let rows: Vec<_> =
         found.rows.iter().map(|row| (row.kind, row.address, row.waits.total, row.calls)).collect();
     let wanted = [
-        (Kind::Mutex, Some(0x1000), 320, 2),
-        (Kind::Futex, Some(0x9000), 90, 1),
-        (Kind::Condition, Some(0x2000), 50, 1),
+        (LockKind::Mutex, Some(0x1000), 320, 2),
+        (LockKind::Futex, Some(0x9000), 90, 1),
+        (LockKind::Condition, Some(0x2000), 50, 1),
     ];
     assert_eq!(rows, wanted);
     // Of a wait that was given up, nobody has ended it.
@@ -490,7 +490,12 @@ fn locks_of_a_program_have_their_owner_and_the_futex_in_them_is_told_once() {
         .collect();
     assert_eq!(wakers, [(Some(7), "thread", 300), (None, "timer", 20)]);
     let longest: Vec<_> = found.longest.iter().map(|it| (it.kind, it.nanos)).collect();
-    let wanted = [(Kind::Mutex, 300), (Kind::Futex, 90), (Kind::Condition, 50), (Kind::Mutex, 20)];
+    let wanted = [
+        (LockKind::Mutex, 300),
+        (LockKind::Futex, 90),
+        (LockKind::Condition, 50),
+        (LockKind::Mutex, 20),
+    ];
     assert_eq!(longest, wanted);
     assert_eq!(found.all.total, 320 + 90 + 50);
 }

@@ -172,30 +172,30 @@ pub struct Spans {
 
 /// A span that may be one of the slowest: by its time, then the earlier one.
 #[derive(Debug)]
-struct Candidate(Span);
+struct SlowCandidate(Span);
 
-impl Candidate {
+impl SlowCandidate {
     fn order(&self) -> (u64, Reverse<i64>) {
         (self.0.nanos(), Reverse(self.0.begin))
     }
 }
 
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Candidate) -> bool {
+impl PartialEq for SlowCandidate {
+    fn eq(&self, other: &SlowCandidate) -> bool {
         self.order() == other.order()
     }
 }
 
-impl Eq for Candidate {}
+impl Eq for SlowCandidate {}
 
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Candidate) -> Option<std::cmp::Ordering> {
+impl PartialOrd for SlowCandidate {
+    fn partial_cmp(&self, other: &SlowCandidate) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Candidate {
-    fn cmp(&self, other: &Candidate) -> std::cmp::Ordering {
+impl Ord for SlowCandidate {
+    fn cmp(&self, other: &SlowCandidate) -> std::cmp::Ordering {
         self.order().cmp(&other.order())
     }
 }
@@ -208,7 +208,7 @@ pub struct SpanCounter {
     /// Whether the name is one that is asked for.
     wanted: HashMap<Name, bool>,
     rows: HashMap<(Option<ThreadId>, Name), Row>,
-    slowest: Longest<Candidate>,
+    slowest: Longest<SlowCandidate>,
     /// By the thread that they are of, if that is known.
     left: HashMap<Option<ThreadId>, (AloneCounts, Guesses)>,
 }
@@ -293,7 +293,7 @@ impl SpanCounter {
         let label = |thread: Option<ThreadId>| {
             thread.map(|thread| Label::thread(world, thread)).unwrap_or_default()
         };
-        let slowest = self.slowest.finish().map(|(_, _, Candidate(span))| {
+        let slowest = self.slowest.finish().map(|(_, _, SlowCandidate(span))| {
             let thread = span.thread.or(span.begun_by);
             let begun_by = span.begun_by.filter(|_| span.begun_by != thread);
             Slow {
@@ -347,7 +347,7 @@ impl Observer for SpanCounter {
         }
         if self.slowest.takes(span.nanos(), key.0) {
             // Of one length, the earlier one is before the later one.
-            self.slowest.add(span.nanos(), 0, key.0, Candidate(span.clone()));
+            self.slowest.add(span.nanos(), 0, key.0, SlowCandidate(span.clone()));
         }
         if self.rows.len() >= ROWS_MAX && !self.rows.contains_key(&key) {
             key.0 = None;
@@ -373,24 +373,24 @@ impl Observer for SpanCounter {
 
 /// What the slowest waited for: asked in a second pass over the same records, when it is known which they are.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct SlowestWaits {
     /// By thread: the number, from when on and up to when of each.
     of: HashMap<ThreadId, Vec<(usize, i64, i64)>>,
     spent: Vec<Spent>,
     waits: HashMap<(usize, Option<Reason>), Waited>,
 }
 
-impl Waiting {
+impl SlowestWaits {
     /// For these.
     #[must_use]
-    pub fn new(slowest: &[Slow]) -> Waiting {
+    pub fn new(slowest: &[Slow]) -> SlowestWaits {
         let mut of: HashMap<ThreadId, Vec<(usize, i64, i64)>> = HashMap::new();
         for (number, slow) in slowest.iter().enumerate() {
             let Some(thread) = slow.thread else { continue };
             let end = slow.begin.saturating_add_unsigned(slow.nanos);
             of.entry(thread).or_default().push((number, slow.begin, end));
         }
-        Waiting { of, spent: vec![Spent::default(); slowest.len()], waits: HashMap::new() }
+        SlowestWaits { of, spent: vec![Spent::default(); slowest.len()], waits: HashMap::new() }
     }
 
     /// Say it of each. `world`: that of the second pass, in which threads have the same numbers.
@@ -417,7 +417,7 @@ impl Waiting {
     }
 }
 
-impl Observer for Waiting {
+impl Observer for SlowestWaits {
     fn state(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
         let Some(spans) = self.of.get(&thread) else { return };
         for &(number, begin, end) in spans {

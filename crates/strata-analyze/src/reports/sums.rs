@@ -17,7 +17,7 @@ const FUNCTIONS: [&str; 5] = ["malloc", "calloc", "realloc", "memalign", "free"]
 
 /// Calls of one function from one place for sizes of one class.
 #[derive(Clone, Debug)]
-pub struct Sum {
+pub struct AllocationSum {
     /// The process.
     pub label: Label,
     /// The function and line, or the address, that called.
@@ -36,21 +36,21 @@ pub struct Sum {
 
 /// Where a record has it.
 #[derive(Debug)]
-pub(super) struct Fields {
+pub(super) struct SumFields {
     caller: FieldRef,
     function: FieldRef,
     sizes: [FieldRef; 2],
     counts: [FieldRef; 3],
 }
 
-impl Fields {
+impl SumFields {
     /// `None`: it is none of those.
-    pub(super) fn of(class: &EventClass) -> Option<Fields> {
+    pub(super) fn of(class: &EventClass) -> Option<SumFields> {
         if class.name() != "libc_sum:calls" {
             return None;
         }
         let find = |name: &str| class.find_in(Scope::Payload, name);
-        Some(Fields {
+        Some(SumFields {
             caller: find("caller")?,
             function: find("function")?,
             sizes: [find("size_min")?, find("size_max")?],
@@ -60,12 +60,12 @@ impl Fields {
 }
 
 /// What is told apart: process, call site, function, sizes.
-type Key = (ThreadId, FrameId, u64, Option<(u64, u64)>);
+type SumKey = (ThreadId, FrameId, u64, Option<(u64, u64)>);
 
 /// Adds them up.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    sums: HashMap<Key, [u64; 3]>,
+    sums: HashMap<SumKey, [u64; 3]>,
 }
 
 impl Sums {
@@ -73,7 +73,7 @@ impl Sums {
     pub(super) fn add(
         &mut self,
         event: &Event<'_>,
-        fields: &Fields,
+        fields: &SumFields,
         (process, pid): (ThreadId, i64),
         frames: &mut Frames,
     ) -> Option<[u64; 3]> {
@@ -99,10 +99,10 @@ impl Sums {
     }
 
     /// By falling bytes, then by falling count.
-    pub(super) fn finish(self, world: &World, frames: &Frames) -> Vec<Sum> {
+    pub(super) fn finish(self, world: &World, frames: &Frames) -> Vec<AllocationSum> {
         let sums = self.sums.into_iter();
-        let mut sums: Vec<Sum> = sums
-            .map(|((process, frame, function, sizes), [count, bytes, failed])| Sum {
+        let mut sums: Vec<AllocationSum> = sums
+            .map(|((process, frame, function, sizes), [count, bytes, failed])| AllocationSum {
                 label: Label::process(world, process),
                 site: frames.name(frame).to_owned(),
                 function: name(function),

@@ -125,7 +125,7 @@ pub struct Syscalls {
 
 /// Counts them.
 #[derive(Debug)]
-pub struct Counter {
+pub struct SyscallCounter {
     range: TimeRange,
     rows: HashMap<u64, usize>,
     counted: Vec<(Option<ThreadId>, CallId, Row)>,
@@ -135,11 +135,11 @@ pub struct Counter {
     unpaired: HashMap<ThreadId, UnpairedCounts>,
 }
 
-impl Counter {
+impl SyscallCounter {
     /// Of those that end in this time, with so many of the slowest.
     #[must_use]
-    pub fn new(range: TimeRange, slowest: impl Into<Kept>) -> Counter {
-        Counter {
+    pub fn new(range: TimeRange, slowest: impl Into<Kept>) -> SyscallCounter {
+        SyscallCounter {
             range,
             rows: HashMap::new(),
             counted: Vec::new(),
@@ -243,7 +243,7 @@ impl Counter {
     }
 }
 
-impl Observer for Counter {
+impl Observer for SyscallCounter {
     const STATES: bool = false;
     const INTERRUPTS: bool = false;
 

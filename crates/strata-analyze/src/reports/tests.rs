@@ -16,9 +16,9 @@ mod told;
 use strata_ctf::read::TimeRange;
 use strata_timeline::ThreadId;
 
-use super::syscalls::{By, Counter, Syscalls};
+use super::syscalls::{By, SyscallCounter, Syscalls};
 use super::threads::{Row, ThreadCounter, ThreadsReport};
-use super::wait::{History, Node, What};
+use super::wait::{History, PathPart, PathPartKind};
 use super::{arguments, pass, Asked, Label, Passed};
 use crate::hand_tests::V::{self, Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN};
@@ -101,7 +101,7 @@ fn run<O: strata_timeline::Observer>(
 
 fn syscalls(asked: &Asked, by: By, slowest: usize) -> Syscalls {
     with(chain(), |reader| {
-        let mut counter = Counter::new(asked.range, slowest);
+        let mut counter = SyscallCounter::new(asked.range, slowest);
         let passed = run(reader, asked, &mut counter);
         counter.finish(passed.timeline.world(), by)
     })
@@ -111,7 +111,7 @@ fn syscalls(asked: &Asked, by: By, slowest: usize) -> Syscalls {
 fn syscalls_of_some_threads_are_theirs_in_rows_in_sum_and_among_the_slowest() {
     let of = |tid| {
         with(chain(), |reader| {
-            let mut counter = Counter::new(TimeRange::ALL, 10);
+            let mut counter = SyscallCounter::new(TimeRange::ALL, 10);
             let passed = run(reader, &Asked::default(), &mut counter);
             let is_wanted = |label: &Label| label.tid == Some(tid);
             counter.finish_of(passed.timeline.world(), By::Name, Some(&is_wanted))
@@ -159,7 +159,7 @@ fn thread_is_of_the_process_that_it_says_itself_and_called_what_its_program_is()
         let records: [Record<'_>; 5] =
             [(4, 10, &there), (0, 20, &map), (1, 30, &exec), (2, 40, &read), (3, 50, &end)];
         let reader = hand.trace("t", &text, &[Packets::new(0).packet(&records)]).reader();
-        let mut counter = Counter::new(TimeRange::ALL, 0);
+        let mut counter = SyscallCounter::new(TimeRange::ALL, 0);
         let passed = run(&reader, &Asked::default(), &mut counter);
         let rows = counter.finish(passed.timeline.world(), By::Process).rows;
         let labels: Vec<_> =
@@ -268,14 +268,14 @@ fn threads_of_a_process_and_of_a_time_are_those_parts() {
     assert_eq!((row.running, row.woken, row.blocked, row.unknown), (50, 90, 110, 0));
 }
 
-fn sums(node: &Node) -> u64 {
+fn sums(node: &PathPart) -> u64 {
     let parts: u64 = node.parts.iter().map(sums).sum();
     assert!(node.parts.is_empty() || parts == node.nanos, "{node:?}");
     node.nanos
 }
 
 /// `ask` is told what makes a path of a thread, from when on, up to when.
-fn paths<T>(ask: impl FnOnce(&dyn Fn(i64, i64, i64) -> Node) -> T) -> T {
+fn paths<T>(ask: impl FnOnce(&dyn Fn(i64, i64, i64) -> PathPart) -> T) -> T {
     with(chain(), |reader| {
         let mut history = History::new(TimeRange::ALL, None);
         let passed = run(reader, &Asked::default(), &mut history);
@@ -289,13 +289,13 @@ fn paths<T>(ask: impl FnOnce(&dyn Fn(i64, i64, i64) -> Node) -> T) -> T {
 fn critical_path_goes_through_those_who_woke_and_adds_up() {
     let whole = paths(|path| path(5, 100, 1000));
     assert_eq!((sums(&whole), whole.nanos), (900, 900));
-    let part = |node: &Node, tid, wanted: fn(&What) -> bool| {
-        let is = |part: &&Node| part.label.tid == Some(tid) && wanted(&part.what);
+    let part = |node: &PathPart, tid, wanted: fn(&PathPartKind) -> bool| {
+        let is = |part: &&PathPart| part.label.tid == Some(tid) && wanted(&part.what);
         node.parts.iter().find(is).cloned().unwrap()
     };
-    let is_blocked = |what: &What| matches!(what, What::Blocked(_));
-    let is_running = |what: &What| matches!(what, What::Running);
-    let is_runnable = |what: &What| matches!(what, What::Runnable { woken: true });
+    let is_blocked = |what: &PathPartKind| matches!(what, PathPartKind::Blocked(_));
+    let is_running = |what: &PathPartKind| matches!(what, PathPartKind::Running);
+    let is_runnable = |what: &PathPartKind| matches!(what, PathPartKind::Runnable { woken: true });
     assert_eq!(part(&whole, 5, is_running).nanos, 200);
     assert_eq!(part(&whole, 5, is_runnable).nanos, 190);
     let first = part(&whole, 5, is_blocked);

@@ -193,7 +193,7 @@ pub struct ThreadsReport {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Spent {
+struct ThreadTime {
     running: u64,
     woken: u64,
     preempted: u64,
@@ -239,19 +239,19 @@ impl Waited {
 }
 
 /// From when on, up to when, who.
-type Run = (i64, i64, ThreadId);
+type ThreadRun = (i64, i64, ThreadId);
 
 /// Counts them.
 #[derive(Debug)]
 pub struct ThreadCounter {
     range: TimeRange,
     /// By [`ThreadId::index`].
-    times: Vec<Spent>,
+    times: Vec<ThreadTime>,
     waits: HashMap<(ThreadId, Option<Reason>), Waited>,
     rivals: HashMap<(ThreadId, Option<ThreadId>), u64>,
     spreads: HashMap<ThreadId, Times>,
     /// By CPU; machines are apart.
-    runs: HashMap<(u8, u32), VecDeque<Run>>,
+    runs: HashMap<(u8, u32), VecDeque<ThreadRun>>,
     delays: Longest<(ThreadId, u32)>,
     virtual_cpus: Option<VirtualCpus>,
 }
@@ -384,7 +384,10 @@ impl ThreadCounter {
 }
 
 /// All of this time: who had the CPU of these runs when.
-fn had(runs: Option<&VecDeque<Run>>, interval: &Interval) -> Vec<(i64, i64, Option<ThreadId>)> {
+fn had(
+    runs: Option<&VecDeque<ThreadRun>>,
+    interval: &Interval,
+) -> Vec<(i64, i64, Option<ThreadId>)> {
     let (mut all, mut until) = (Vec::new(), interval.to);
     for &(began, ended, other) in runs.into_iter().flatten().rev() {
         if ended <= interval.from || until <= interval.from {
@@ -536,7 +539,7 @@ impl Observer for ThreadCounter {
         }
         let nanos = to.abs_diff(from);
         if self.times.len() <= thread.index() {
-            self.times.resize_with(thread.index() + 1, Spent::default);
+            self.times.resize_with(thread.index() + 1, ThreadTime::default);
         }
         let Some(times) = self.times.get_mut(thread.index()) else { return };
         match interval.state {

@@ -51,20 +51,20 @@ pub struct Stall {
 
 /// The same, by numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Cause {
+enum OffCause {
     Preempted(Option<ThreadId>),
     Waited(Option<Reason>),
 }
 
 /// The same, without what a system call was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Short {
+enum BriefCause {
     Preempted(Option<ThreadId>),
     Waited(Option<CallId>),
 }
 
 /// A time in which a thread of the host did not run, and why.
-type Off = (i64, i64, ThreadId, Cause);
+type Off = (i64, i64, ThreadId, OffCause);
 
 /// A virtual CPU of a guest.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ struct VirtualCpu {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+struct OffSum {
     count: u64,
     total: u64,
     max: u64,
@@ -91,7 +91,7 @@ pub(super) struct VirtualCpus {
     /// By the thread of the host: the machine and the number of the virtual CPUs that it runs.
     threads: HashMap<i32, Vec<(u8, u32)>>,
     cpus: HashMap<(u8, u32), VirtualCpu>,
-    sums: HashMap<(ThreadId, ThreadId, Cause), Sum>,
+    sums: HashMap<(ThreadId, ThreadId, OffCause), OffSum>,
     /// How far off times of guests are at most \[ns\].
     uncertainty: u64,
 }
@@ -169,10 +169,11 @@ impl VirtualCpus {
             let off: Vec<Off> = match interval.state {
                 State::Runnable { .. } => {
                     let all = rivals().into_iter();
-                    all.map(|(from, to, who)| (from, to, thread, Cause::Preempted(who))).collect()
+                    all.map(|(from, to, who)| (from, to, thread, OffCause::Preempted(who)))
+                        .collect()
                 }
                 State::Blocked(reason) => {
-                    vec![(interval.from, interval.to, thread, Cause::Waited(Some(reason)))]
+                    vec![(interval.from, interval.to, thread, OffCause::Waited(Some(reason)))]
                 }
                 _ => Vec::new(),
             };
@@ -202,11 +203,13 @@ impl VirtualCpus {
     /// All of it, by falling time.
     pub(super) fn finish(self, world: &World) -> Vec<Stall> {
         // Of several objects of one system call.
-        let mut merged: HashMap<(ThreadId, ThreadId, Short), Sum> = HashMap::new();
+        let mut merged: HashMap<(ThreadId, ThreadId, BriefCause), OffSum> = HashMap::new();
         for ((thread, virtual_cpu, cause), one) in self.sums {
             let why = match cause {
-                Cause::Preempted(who) => Short::Preempted(who),
-                Cause::Waited(reason) => Short::Waited(reason.and_then(|reason| reason.call)),
+                OffCause::Preempted(who) => BriefCause::Preempted(who),
+                OffCause::Waited(reason) => {
+                    BriefCause::Waited(reason.and_then(|reason| reason.call))
+                }
             };
             let known = merged.entry((thread, virtual_cpu, why)).or_default();
             known.count += one.count;
@@ -215,22 +218,26 @@ impl VirtualCpus {
                 (known.max, known.at) = (one.max, one.at);
             }
         }
-        let mut merged: Vec<((ThreadId, ThreadId, Short), Sum)> = merged.into_iter().collect();
+        let mut merged: Vec<((ThreadId, ThreadId, BriefCause), OffSum)> =
+            merged.into_iter().collect();
         merged.sort_by_key(|&(key, sum)| (Reverse(sum.total), key));
-        let stall = |((thread, virtual_cpu, why), sum): ((ThreadId, ThreadId, Short), Sum)| Stall {
-            label: Label::thread(world, thread),
-            why: match why {
-                Short::Preempted(who) => Why::Preempted(who.map(|who| Label::thread(world, who))),
-                Short::Waited(call) => {
-                    Why::Waited(call.map(|call| world.calls.name(call).to_owned()))
-                }
-            },
-            virtual_cpu: Label::thread(world, virtual_cpu),
-            count: sum.count,
-            total: sum.total,
-            max: sum.max,
-            at: sum.at,
-        };
+        let stall =
+            |((thread, virtual_cpu, why), sum): ((ThreadId, ThreadId, BriefCause), OffSum)| Stall {
+                label: Label::thread(world, thread),
+                why: match why {
+                    BriefCause::Preempted(who) => {
+                        Why::Preempted(who.map(|who| Label::thread(world, who)))
+                    }
+                    BriefCause::Waited(call) => {
+                        Why::Waited(call.map(|call| world.calls.name(call).to_owned()))
+                    }
+                },
+                virtual_cpu: Label::thread(world, virtual_cpu),
+                count: sum.count,
+                total: sum.total,
+                max: sum.max,
+                at: sum.at,
+            };
         merged.into_iter().map(stall).collect()
     }
 }
@@ -244,7 +251,7 @@ fn hold<T>(all: &mut VecDeque<T>, one: T) {
 
 /// Where the two overlap, within this time.
 fn add(
-    sums: &mut HashMap<(ThreadId, ThreadId, Cause), Sum>,
+    sums: &mut HashMap<(ThreadId, ThreadId, OffCause), OffSum>,
     range: TimeRange,
     (from, to, thread): (i64, i64, ThreadId),
     (begin, end, virtual_cpu, cause): Off,
@@ -256,8 +263,8 @@ fn add(
     let mut key = (thread, virtual_cpu, cause);
     if sums.len() >= CAUSES_MAX && !sums.contains_key(&key) {
         key.2 = match cause {
-            Cause::Preempted(_) => Cause::Preempted(None),
-            Cause::Waited(_) => Cause::Waited(None),
+            OffCause::Preempted(_) => OffCause::Preempted(None),
+            OffCause::Waited(_) => OffCause::Waited(None),
         };
     }
     let sum = sums.entry(key).or_default();

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use strata_ctf::read::TimeRange;
 use strata_timeline::{
-    Interrupt, Interval, Object, Observer, Reason, Request, RequestKind, Span as Ended, State,
+    DiskRequest, Interrupt, Interval, Object, Observer, Reason, RequestKind, Span as Ended, State,
     ThreadId, Waker, World,
 };
 
@@ -35,7 +35,7 @@ pub const SPANS_MAX: usize = 1 << 16;
 
 /// What a part of the time went to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum PathPartKind {
     /// The thread itself, all of the time.
     Whole,
     /// It ran.
@@ -52,7 +52,7 @@ pub enum What {
     /// What it waited for was a request to a disk, or several of one kind.
     Request(Box<AskedFor>),
     /// A part of such a wait.
-    Phase(Phase),
+    Phase(RequestPhase),
     /// The trace does not say.
     Unknown,
 }
@@ -83,7 +83,7 @@ pub struct AskedFor {
 
 /// What a request was in, while somebody waited for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub enum RequestPhase {
     /// Nothing: it was not there yet, as far as the trace says.
     Before,
     /// The disk's queue.
@@ -96,30 +96,30 @@ pub enum Phase {
 
 /// A part of the time; the parts in it add up to it exactly, if there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct PathPart {
     /// The thread that the time is of.
     pub label: Label,
     /// That it was waited for: if not, one of those above that woke somebody did so only perhaps.
     pub is_sure: bool,
     /// What it did.
-    pub what: What,
+    pub what: PathPartKind,
     /// How long \[ns\].
     pub nanos: u64,
     /// How often.
     pub count: u64,
     /// What it was made of: the thread that was waited for.
-    pub parts: Vec<Node>,
+    pub parts: Vec<PathPart>,
 }
 
 /// The key by which parts are put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key {
+enum PathPartKey {
     Running,
     Interrupt(u8, bool, i32),
     Runnable(bool),
     Blocked(Reason, Waker),
     Request(u8, u32, RequestKind),
-    Phase(Phase),
+    Phase(RequestPhase),
     Unknown,
 }
 
@@ -127,7 +127,12 @@ enum Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeyNumber(u32);
 
-const UNBLOCKED: [Key; 4] = [Key::Running, Key::Runnable(false), Key::Runnable(true), Key::Unknown];
+const UNBLOCKED: [PathPartKey; 4] = [
+    PathPartKey::Running,
+    PathPartKey::Runnable(false),
+    PathPartKey::Runnable(true),
+    PathPartKey::Unknown,
+];
 
 #[derive(Debug)]
 struct Keys {
@@ -146,15 +151,15 @@ impl Default for Keys {
 impl Keys {
     fn number(&mut self, state: State, waker: Waker) -> KeyNumber {
         let key = match state {
-            State::Running { .. } => Key::Running,
-            State::Runnable { woken } => Key::Runnable(woken),
-            State::Unknown | State::Gone => Key::Unknown,
+            State::Running { .. } => PathPartKey::Running,
+            State::Runnable { woken } => PathPartKey::Runnable(woken),
+            State::Unknown | State::Gone => PathPartKey::Unknown,
             State::Blocked(reason) => {
                 let nothing = Reason { object: Object::None, ..reason };
                 let number = self.blocked(reason, waker, self.most);
                 match number.or_else(|| self.blocked(nothing, waker, 2 * self.most)) {
                     Some(number) => return number,
-                    None => Key::Unknown,
+                    None => PathPartKey::Unknown,
                 }
             }
         };
@@ -176,19 +181,21 @@ impl Keys {
         Some(KeyNumber(number))
     }
 
-    fn get(&self, KeyNumber(number): KeyNumber) -> Key {
+    fn get(&self, KeyNumber(number): KeyNumber) -> PathPartKey {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
         let blocked = || self.blocked.get(at.checked_sub(UNBLOCKED.len())?);
         match UNBLOCKED.get(at) {
             Some(&key) => key,
-            None => blocked().map_or(Key::Unknown, |&(reason, waker)| Key::Blocked(reason, waker)),
+            None => blocked().map_or(PathPartKey::Unknown, |&(reason, waker)| {
+                PathPartKey::Blocked(reason, waker)
+            }),
         }
     }
 }
 
 /// A state of a thread: there are millions of them.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct KeptState {
     from: i64,
     to: i64,
     key: KeyNumber,
@@ -233,21 +240,21 @@ fn keep(kept: &mut Vec<KeptInterrupt>, of: KeptInterrupt) {
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct PartSum {
     thread: Option<ThreadId>,
-    key: Option<Key>,
+    key: Option<PathPartKey>,
     nanos: u64,
     count: u64,
     /// Of requests: how much, and where the last one was.
     bytes: u64,
     sector: u64,
     parts: Vec<usize>,
-    found: HashMap<(ThreadId, Key), usize, Mix>,
+    found: HashMap<(ThreadId, PathPartKey), usize, Mix>,
 }
 
 /// A span of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct ProgramSpan {
     /// The thread that it ended in.
     pub thread: ThreadId,
     /// From when on \[ns since 1970\].
@@ -261,14 +268,14 @@ pub struct Span {
 pub struct History {
     range: TimeRange,
     /// By [`ThreadId::index`]; in the order of time.
-    threads: Vec<Vec<Kept>>,
+    threads: Vec<Vec<KeptState>>,
     /// The same of interrupts.
     interrupts: Vec<Vec<KeptInterrupt>>,
     /// The same: from when on up to when something is known of each.
     known: Vec<Option<(i64, i64)>>,
     keys: Keys,
     /// By whom and since when that was waited for.
-    requests: HashMap<(ThreadId, i64), Request>,
+    requests: HashMap<(ThreadId, i64), DiskRequest>,
     kept: usize,
     kept_max: usize,
     left_out: u64,
@@ -314,7 +321,7 @@ impl History {
 
     /// Of the time of a span, for a second pass: all that its path takes.
     #[must_use]
-    pub fn of(span: &Span) -> History {
+    pub fn of(span: &ProgramSpan) -> History {
         History::new(TimeRange { from: span.from, to: span.to }, None)
     }
 
@@ -326,12 +333,12 @@ impl History {
 
     /// The longest span of the name, or with 2 the next one and so on; and how many there are.
     #[must_use]
-    pub fn longest(&self, number: usize) -> Option<(Span, u64)> {
+    pub fn longest(&self, number: usize) -> Option<(ProgramSpan, u64)> {
         let mut longest: Vec<_> = self.longest.iter().collect();
         longest.sort_unstable();
         let Reverse((nanos, Reverse(from), thread)) = **longest.get(number.checked_sub(1)?)?;
         let to = from.saturating_add_unsigned(nanos);
-        Some((Span { thread, from, to }, self.spans_found))
+        Some((ProgramSpan { thread, from, to }, self.spans_found))
     }
 
     /// The time of which the trace knows what a thread did.
@@ -342,10 +349,11 @@ impl History {
 
     /// What the thread did from then on up to then.
     #[must_use]
-    pub fn path(&self, world: &World, thread: ThreadId, from: i64, to: i64) -> Node {
-        let mut path = Path { history: self, world, parts: vec![Part::default()], steps: 0 };
+    pub fn path(&self, world: &World, thread: ThreadId, from: i64, to: i64) -> PathPart {
+        let mut path =
+            CriticalPath { history: self, world, parts: vec![PartSum::default()], steps: 0 };
         path.walk(0, thread, from, to, 0);
-        path.node(world, 0, (thread, true), What::Whole, to.abs_diff(from))
+        path.node(world, 0, (thread, true), PathPartKind::Whole, to.abs_diff(from))
     }
 
     /// Whether there is room for one more.
@@ -388,7 +396,7 @@ impl Observer for History {
             self.threads.resize_with(thread.index() + 1, Vec::new);
         }
         if let Some(of) = self.threads.get_mut(thread.index()) {
-            of.push(Kept { from: interval.from, to: interval.to, key });
+            of.push(KeptState { from: interval.from, to: interval.to, key });
         }
     }
 
@@ -427,7 +435,7 @@ impl Observer for History {
         }
     }
 
-    fn waited_for(&mut self, _: &World, thread: ThreadId, interval: &Interval, of: &Request) {
+    fn waited_for(&mut self, _: &World, thread: ThreadId, interval: &Interval, of: &DiskRequest) {
         let last = self.threads.get(thread.index()).and_then(|kept| kept.last());
         if last.is_some_and(|last| last.from == interval.from) {
             self.kept += REQUEST_STATES;
@@ -453,14 +461,14 @@ impl Observer for History {
     }
 }
 
-struct Path<'h> {
+struct CriticalPath<'h> {
     history: &'h History,
     world: &'h World,
-    parts: Vec<Part>,
+    parts: Vec<PartSum>,
     steps: usize,
 }
 
-impl Path<'_> {
+impl CriticalPath<'_> {
     /// What the thread did is added to a part.
     fn walk(&mut self, part: usize, thread: ThreadId, from: i64, to: i64, depth: usize) {
         let none = Vec::new();
@@ -478,7 +486,7 @@ impl Path<'_> {
                         self.walk(part, parent, from, end, depth + 1);
                     }
                     _ => {
-                        self.add(part, thread, Key::Unknown, end.abs_diff(from));
+                        self.add(part, thread, PathPartKey::Unknown, end.abs_diff(from));
                     }
                 }
                 return;
@@ -487,7 +495,7 @@ impl Path<'_> {
             // Between what is known: records were discarded, or there was no room.
             if found.to < end {
                 let begin = found.to.max(from);
-                self.add(part, thread, Key::Unknown, end.abs_diff(begin));
+                self.add(part, thread, PathPartKey::Unknown, end.abs_diff(begin));
                 end = begin;
                 if end <= from {
                     return;
@@ -496,10 +504,10 @@ impl Path<'_> {
             let begin = found.from.max(from);
             let nanos = end.abs_diff(begin);
             match self.history.keys.get(found.key) {
-                Key::Blocked(reason, waker) => {
+                PathPartKey::Blocked(reason, waker) => {
                     // What is cut off was not over then.
                     let waker = if end == found.to { waker } else { Waker::Unknown };
-                    let below = self.add(part, thread, Key::Blocked(reason, waker), nanos);
+                    let below = self.add(part, thread, PathPartKey::Blocked(reason, waker), nanos);
                     if let Waker::Thread { thread: by, .. } = waker {
                         if depth < DEPTH_MAX && by != thread {
                             self.walk(below, by, begin, end, depth + 1);
@@ -510,7 +518,7 @@ impl Path<'_> {
                         self.request(below, thread, request, (begin, end));
                     }
                 }
-                Key::Running => self.ran(part, thread, (begin, end)),
+                PathPartKey::Running => self.ran(part, thread, (begin, end)),
                 // What is kept is what threads did: neither requests nor their parts.
                 key => _ = self.add(part, thread, key, nanos),
             }
@@ -532,7 +540,7 @@ impl Path<'_> {
             }
             let nanos = it.to.min(to).abs_diff(it.from.max(from));
             running = running.saturating_sub(nanos);
-            let key = Key::Interrupt(machine, it.is_softirq, it.number);
+            let key = PathPartKey::Interrupt(machine, it.is_softirq, it.number);
             let at = self.add(part, thread, key, nanos);
             // It is counted where its first part is, of those in this time.
             let before = || kept.iter().take(number).rev().any(|other| other.is_of(it));
@@ -541,7 +549,7 @@ impl Path<'_> {
             }
         }
         if running > 0 {
-            self.add(part, thread, Key::Running, running);
+            self.add(part, thread, PathPartKey::Running, running);
         }
     }
 
@@ -550,11 +558,11 @@ impl Path<'_> {
         &mut self,
         part: usize,
         thread: ThreadId,
-        request: &Request,
+        request: &DiskRequest,
         (from, to): (i64, i64),
     ) {
         let machine = self.world.threads.get(thread).map_or(u8::MAX, |thread| thread.machine);
-        let key = Key::Request(machine, request.device, request.kind);
+        let key = PathPartKey::Request(machine, request.device, request.kind);
         let part = self.add(part, thread, key, to.abs_diff(from));
         if let Some(of) = self.parts.get_mut(part) {
             of.bytes = of.bytes.saturating_add(request.bytes);
@@ -564,26 +572,26 @@ impl Path<'_> {
         let asked = request.queued.unwrap_or(request.begin);
         let mut at = from;
         for (phase, end) in [
-            (Phase::Before, asked),
-            (Phase::Queue, request.begin),
-            (Phase::Device, request.end),
-            (Phase::After, to),
+            (RequestPhase::Before, asked),
+            (RequestPhase::Queue, request.begin),
+            (RequestPhase::Device, request.end),
+            (RequestPhase::After, to),
         ] {
             let end = end.clamp(at, to);
             if end > at {
-                self.add(part, thread, Key::Phase(phase), end.abs_diff(at));
+                self.add(part, thread, PathPartKey::Phase(phase), end.abs_diff(at));
             }
             at = end;
         }
     }
 
-    fn add(&mut self, part: usize, thread: ThreadId, key: Key, nanos: u64) -> usize {
+    fn add(&mut self, part: usize, thread: ThreadId, key: PathPartKey, nanos: u64) -> usize {
         let next = self.parts.len();
         let Some(of) = self.parts.get_mut(part) else { return part };
         let at = *of.found.entry((thread, key)).or_insert(next);
         if at == next {
             of.parts.push(next);
-            self.parts.push(Part { thread: Some(thread), key: Some(key), ..Part::default() });
+            self.parts.push(PartSum { thread: Some(thread), key: Some(key), ..PartSum::default() });
         }
         if let Some(of) = self.parts.get_mut(at) {
             of.nanos = of.nanos.saturating_add(nanos);
@@ -598,16 +606,16 @@ impl Path<'_> {
         world: &World,
         at: usize,
         (thread, is_sure): (ThreadId, bool),
-        what: What,
+        what: PathPartKind,
         nanos: u64,
-    ) -> Node {
+    ) -> PathPart {
         let is_sure_below = is_sure
             && match &what {
-                What::Blocked(wait) => wait.is_sure || wait.woken_by.is_none(),
+                PathPartKind::Blocked(wait) => wait.is_sure || wait.woken_by.is_none(),
                 _ => true,
             };
         let parts = self.parts.get(at).map_or(&[][..], |part| &part.parts);
-        let mut parts: Vec<Node> = parts
+        let mut parts: Vec<PathPart> = parts
             .iter()
             .filter_map(|&below| {
                 let part = self.parts.get(below)?;
@@ -619,39 +627,39 @@ impl Path<'_> {
             })
             .collect();
         // Of some of these waits the request is known, of the others not.
-        let of_requests = parts.iter().filter(|it| matches!(it.what, What::Request(_)));
+        let of_requests = parts.iter().filter(|it| matches!(it.what, PathPartKind::Request(_)));
         let (known, requests) =
             of_requests.fold((0, 0), |sum, it| (sum.0 + it.nanos, sum.1 + it.count));
         if requests > 0 && known < nanos {
             let waits = self.parts.get(at).map_or(0, |part| part.count);
             let (label, count) = (Label::thread(world, thread), waits.saturating_sub(requests));
-            let (what, nanos) = (What::Unknown, nanos - known);
+            let (what, nanos) = (PathPartKind::Unknown, nanos - known);
             let is_sure = is_sure_below;
-            parts.push(Node { label, is_sure, what, nanos, count, parts: Vec::new() });
+            parts.push(PathPart { label, is_sure, what, nanos, count, parts: Vec::new() });
         }
         parts.sort_by_key(|part| std::cmp::Reverse(part.nanos));
-        Node { label: Label::thread(world, thread), is_sure, what, nanos, count: 1, parts }
+        PathPart { label: Label::thread(world, thread), is_sure, what, nanos, count: 1, parts }
     }
 }
 
-fn what_of(world: &World, thread: ThreadId, key: Key, part: &Part) -> What {
+fn what_of(world: &World, thread: ThreadId, key: PathPartKey, part: &PartSum) -> PathPartKind {
     match key {
-        Key::Running => What::Running,
-        Key::Interrupt(machine, is_softirq, number) => {
+        PathPartKey::Running => PathPartKind::Running,
+        PathPartKey::Interrupt(machine, is_softirq, number) => {
             let name = name_of(world, machine, is_softirq, number);
-            What::Interrupt(Box::new(Interrupted { kind: kind(is_softirq), number, name }))
+            PathPartKind::Interrupt(Box::new(Interrupted { kind: kind(is_softirq), number, name }))
         }
-        Key::Runnable(woken) => What::Runnable { woken },
-        Key::Unknown => What::Unknown,
-        Key::Phase(phase) => What::Phase(phase),
-        Key::Request(machine, device, kind) => What::Request(Box::new(AskedFor {
+        PathPartKey::Runnable(woken) => PathPartKind::Runnable { woken },
+        PathPartKey::Unknown => PathPartKind::Unknown,
+        PathPartKey::Phase(phase) => PathPartKind::Phase(phase),
+        PathPartKey::Request(machine, device, kind) => PathPartKind::Request(Box::new(AskedFor {
             disk: world.disk_name(machine, device),
             kind,
             bytes: part.bytes,
             sector: Some(part.sector).filter(|_| part.count == 1 && part.bytes > 0),
         })),
-        Key::Blocked(reason, waker) => {
-            What::Blocked(Box::new(ended_wait(world, thread, Some(reason), (waker, 1))))
+        PathPartKey::Blocked(reason, waker) => {
+            PathPartKind::Blocked(Box::new(ended_wait(world, thread, Some(reason), (waker, 1))))
         }
     }
 }
@@ -707,11 +715,17 @@ mod tests {
             keys.get(number)
         };
         let first = key(Object::Descriptor(3), Waker::Timer);
-        assert!(matches!(first, Key::Blocked(Reason { object: Object::Descriptor(3), .. }, _)));
+        assert!(matches!(
+            first,
+            PathPartKey::Blocked(Reason { object: Object::Descriptor(3), .. }, _)
+        ));
         let second = key(Object::Descriptor(4), Waker::Timer);
-        assert!(matches!(second, Key::Blocked(Reason { object: Object::None, .. }, Waker::Timer)));
+        assert!(matches!(
+            second,
+            PathPartKey::Blocked(Reason { object: Object::None, .. }, Waker::Timer)
+        ));
         assert_eq!(key(Object::Descriptor(5), Waker::Timer), second);
-        assert_eq!(key(Object::Descriptor(4), Waker::Unknown), Key::Unknown);
+        assert_eq!(key(Object::Descriptor(4), Waker::Unknown), PathPartKey::Unknown);
         assert_eq!(key(Object::Descriptor(3), Waker::Timer), first);
     }
 }

@@ -9,10 +9,10 @@ use strata_timeline::{
     architecture, is_kernel, kernel_name, CallEnd, NumberedEnd, StepPlan, Steps, Whose,
 };
 
-use super::key::Key;
+use super::key::ThreadOrCpu;
 use crate::mix::Mix;
 use crate::render::escape;
-use crate::render::shown::{Part, Shown};
+use crate::render::shown::{RecordPart, ShownPart};
 use crate::render::FieldList;
 
 /// Calls that do not return.
@@ -42,47 +42,52 @@ const COMMON: [&str; 9] = [
 ];
 
 /// A system call of a trace, by the order in which they come.
-pub(super) type CallId = usize;
+pub(super) type CallNumber = usize;
 
 /// What is known of a call.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownCall {
     /// As it is shown.
     name: Vec<u8>,
     /// Whose ends are those of this call, by number: that says which can never be selected.
-    among: Option<CallId>,
+    among: Option<CallNumber>,
     never: [bool; 2],
 }
 
 /// Which calls there are, and of which an end can never be selected.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    ids: HashMap<(usize, String), CallId>,
+pub(super) struct KnownCalls {
+    ids: HashMap<(usize, String), CallNumber>,
     /// By trace and number, and whether the record is of the begin; `None`: the trace has that call by its name.
-    numbered: HashMap<(usize, i64, bool), Option<CallId>, Mix>,
-    known: Vec<Known>,
+    numbered: HashMap<(usize, i64, bool), Option<CallNumber>, Mix>,
+    known: Vec<KnownCall>,
 }
 
-impl Calls {
-    fn id(&mut self, trace: usize, name: &str) -> CallId {
+impl KnownCalls {
+    fn id(&mut self, trace: usize, name: &str) -> CallNumber {
         let next = self.known.len();
         let id = *self.ids.entry((trace, name.to_owned())).or_insert(next);
         if id == next {
             let mut shown = Vec::new();
             escape::tame_text(&mut shown, name.as_bytes());
-            self.known.push(Known { name: shown, ..Known::default() });
+            self.known.push(KnownCall { name: shown, ..KnownCall::default() });
         }
         id
     }
 
     /// Its name, as it is shown.
-    pub(super) fn name(&self, id: CallId) -> &[u8] {
+    pub(super) fn name(&self, id: CallNumber) -> &[u8] {
         self.known.get(id).map_or(&[], |known| &known.name)
     }
 
     /// The call of a record that says its number; `None`: there is none of such a number, or it is shown by its name.
     #[inline]
-    pub(super) fn numbered(&mut self, trace: usize, end: &Numbered, number: i64) -> Option<CallId> {
+    pub(super) fn numbered(
+        &mut self,
+        trace: usize,
+        end: &Numbered,
+        number: i64,
+    ) -> Option<CallNumber> {
         let key = (trace, number, end.begins);
         if let Some(&id) = self.numbered.get(&key) {
             return id;
@@ -101,13 +106,13 @@ impl Calls {
     }
 
     /// No record of this end is ever selected.
-    pub(super) fn rule_out(&mut self, id: CallId, is_exit: bool) {
+    pub(super) fn rule_out(&mut self, id: CallNumber, is_exit: bool) {
         if let Some(known) = self.known.get_mut(id) {
             known.never[usize::from(is_exit)] = true;
         }
     }
 
-    pub(super) fn is_ruled_out(&self, id: CallId, is_exit: bool) -> bool {
+    pub(super) fn is_ruled_out(&self, id: CallNumber, is_exit: bool) -> bool {
         let of = self.known.get(id).and_then(|known| known.among).unwrap_or(id);
         self.known.get(of).is_some_and(|known| known.never[usize::from(is_exit)])
     }
@@ -123,18 +128,18 @@ pub(super) struct Numbered {
     /// Calls that the trace has by their names, too.
     named: HashSet<String>,
     /// Stands for all calls of the trace that have numbers.
-    pub(super) among: CallId,
+    pub(super) among: CallNumber,
     /// What the record has besides.
-    pub(super) rest: PartPlan,
+    pub(super) rest: ShortPart,
 }
 
 /// What a record does.
 #[derive(Debug)]
-pub(super) enum Role {
+pub(super) enum RecordRole {
     /// A thread makes a system call.
-    Entry { id: CallId, returns: bool, program: Option<FieldRef> },
+    Entry { id: CallNumber, returns: bool, program: Option<FieldRef> },
     /// It returns.
-    Exit { id: CallId, ret: Option<FieldRef>, is_execve: bool },
+    Exit { id: CallNumber, ret: Option<FieldRef>, is_execve: bool },
     /// Either of a call whose number it says.
     Numbered(Numbered),
     /// The text of an argument, which could not be read at its call's entry.
@@ -149,7 +154,7 @@ pub(super) enum Role {
 
 /// A record says what a thread is called.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ToldName {
     pub(super) tid: FieldRef,
     pub(super) name: FieldRef,
     /// The name is a file that the thread executes from now on.
@@ -160,15 +165,15 @@ pub(super) struct Told {
 
 /// How a part of a record is shown.
 #[derive(Debug)]
-pub(super) struct PartPlan {
-    pub(super) part: Part,
-    pub(super) shown: Shown,
+pub(super) struct ShortPart {
+    pub(super) part: RecordPart,
+    pub(super) shown: ShownPart,
 }
 
 /// All that is known of a class.
 #[derive(Debug)]
-pub(super) struct Class {
-    pub(super) role: Role,
+pub(super) struct ShortClass {
+    pub(super) role: RecordRole,
     /// The event's name, as it is shown.
     pub(super) name: Vec<u8>,
     pub(super) trace: usize,
@@ -178,14 +183,14 @@ pub(super) struct Class {
     pub(super) procname: Option<FieldRef>,
     /// The process whose trace it is: its name, and the thread where records do not say one.
     pub(super) process: Option<(Vec<u8>, Option<i64>)>,
-    pub(super) told: Vec<Told>,
+    pub(super) told: Vec<ToldName>,
     /// What its records do to descriptors.
     pub(super) step: Option<StepPlan>,
     /// What descriptors are for can be known.
     pub(super) has_paths: bool,
-    pub(super) payload: PartPlan,
+    pub(super) payload: ShortPart,
     /// Contexts, of which there is something to show.
-    pub(super) contexts: Vec<PartPlan>,
+    pub(super) contexts: Vec<ShortPart>,
 }
 
 /// Whether a call of this name returns.
@@ -208,7 +213,7 @@ fn numbered(
     class: &EventClass,
     trace: &Trace,
     fields: Option<&FieldList>,
-    calls: &mut Calls,
+    calls: &mut KnownCalls,
 ) -> Option<Numbered> {
     let schema = trace.schema();
     if !is_kernel(schema) {
@@ -230,20 +235,20 @@ fn numbered(
         architecture: architecture(schema),
         named,
         among: calls.id(trace.index(), ""),
-        rest: PartPlan {
-            part: Part::Payload,
-            shown: Shown::brief(payload, Part::Payload, fields, &hidden),
+        rest: ShortPart {
+            part: RecordPart::Payload,
+            shown: ShownPart::brief(payload, RecordPart::Payload, fields, &hidden),
         },
     })
 }
 
 /// The fields that say what threads are called.
-pub(super) fn told(class: &EventClass) -> Vec<Told> {
+pub(super) fn told(class: &EventClass) -> Vec<ToldName> {
     let find = |names: &[&str]| names.iter().find_map(|name| class.find_in(Scope::Payload, name));
     let one = |tid: &[&str], name: &str| {
-        Some(Told { tid: find(tid)?, name: find(&[name])?, is_program: false, is_new: false })
+        Some(ToldName { tid: find(tid)?, name: find(&[name])?, is_program: false, is_new: false })
     };
-    let new = |told: Option<Told>| told.map(|told| Told { is_new: true, ..told });
+    let new = |told: Option<ToldName>| told.map(|told| ToldName { is_new: true, ..told });
     let found = match kernel_name(class.name()) {
         "lttng_statedump_process_state" => vec![one(&["tid"], "name")],
         "lttng_statedump_vm_exec" => vec![new(one(&["tid"], "name"))],
@@ -263,7 +268,7 @@ pub(super) fn told(class: &EventClass) -> Vec<Told> {
         | "sched_process_free" | "sched_migrate_task" => vec![one(&["tid", "pid"], "comm")],
         "sched_process_exec" => {
             let tid = find(&["tid", "pid"]);
-            vec![tid.zip(find(&["filename"])).map(|(tid, name)| Told {
+            vec![tid.zip(find(&["filename"])).map(|(tid, name)| ToldName {
                 tid,
                 name,
                 is_program: true,
@@ -275,53 +280,57 @@ pub(super) fn told(class: &EventClass) -> Vec<Told> {
     found.into_iter().flatten().collect()
 }
 
-impl Class {
+impl ShortClass {
     /// `names_stacks`: call stacks are shown elsewhere.
     pub(super) fn new(
         event: &Event<'_>,
         fields: Option<&FieldList>,
         names_stacks: bool,
-        calls: &mut Calls,
+        calls: &mut KnownCalls,
         steps: &mut Steps,
-    ) -> Class {
+    ) -> ShortClass {
         let (class, trace) = (event.class(), event.stream().trace());
         let find = |name: &str| class.find_in(Scope::Payload, name);
         let call =
             call_of(class.name()).filter(|_| class.has(Scope::Payload) || class.name() != "");
         let short = kernel_name(class.name());
         let role = match &call {
-            Some((name, false)) => Role::Entry {
+            Some((name, false)) => RecordRole::Entry {
                 id: calls.id(trace.index(), name),
                 returns: returns(name.as_bytes()),
                 program: find("filename").filter(|_| is_execve(name.as_bytes())),
             },
-            Some((name, true)) => Role::Exit {
+            Some((name, true)) => RecordRole::Exit {
                 id: calls.id(trace.index(), name),
                 ret: find("ret"),
                 is_execve: is_execve(name.as_bytes()),
             },
             None if NumberedEnd::begins(class.name()).is_some() => {
-                numbered(class, trace, fields, calls).map_or(Role::Other, Role::Numbered)
+                numbered(class, trace, fields, calls)
+                    .map_or(RecordRole::Other, RecordRole::Numbered)
             }
             None => match (find("argument"), find("text")) {
                 (Some(argument), Some(text)) if short == "syscall_text" => {
-                    Role::Late { argument, text }
+                    RecordRole::Late { argument, text }
                 }
-                _ if STATE_DUMPS.iter().any(|begin| class.name().starts_with(begin)) => Role::State,
+                _ if STATE_DUMPS.iter().any(|begin| class.name().starts_with(begin)) => {
+                    RecordRole::State
+                }
                 _ => match short {
                     "sched_switch" => {
                         let prev = find("prev_tid").or_else(|| find("prev_pid"));
                         let next = find("next_tid").or_else(|| find("next_pid"));
-                        prev.zip(next)
-                            .map_or(Role::Other, |(prev, next)| Role::Switch { prev, next })
+                        prev.zip(next).map_or(RecordRole::Other, |(prev, next)| {
+                            RecordRole::Switch { prev, next }
+                        })
                     }
-                    _ => Role::Other,
+                    _ => RecordRole::Other,
                 },
             },
         };
         let schema = class.schema();
         let mut hidden: Vec<&str> = COMMON.to_vec();
-        if matches!(role, Role::Exit { .. }) {
+        if matches!(role, RecordRole::Exit { .. }) {
             hidden.push("ret");
         }
         let mut identity = IDENTITY.to_vec();
@@ -329,19 +338,19 @@ impl Class {
             hidden.extend(STACKS);
             identity.extend(STACKS);
         }
-        let plan = |part, structure, hidden: &[&str]| PartPlan {
+        let plan = |part, structure, hidden: &[&str]| ShortPart {
             part,
-            shown: Shown::brief(structure, part, fields, hidden),
+            shown: ShownPart::brief(structure, part, fields, hidden),
         };
         let stream = event.stream().class();
         let mut contexts = vec![
-            plan(Part::Common, stream.event_common_context.as_ref(), &identity),
-            plan(Part::Context, schema.specific_context.as_ref(), &identity),
+            plan(RecordPart::Common, stream.event_common_context.as_ref(), &identity),
+            plan(RecordPart::Context, schema.specific_context.as_ref(), &identity),
         ];
         if fields.is_some() {
-            contexts.insert(0, plan(Part::Packet, stream.packet_context.as_ref(), &[]));
+            contexts.insert(0, plan(RecordPart::Packet, stream.packet_context.as_ref(), &[]));
         }
-        contexts.retain(|plan| plan.shown != Shown::Nothing);
+        contexts.retain(|plan| plan.shown != ShownPart::Nothing);
         let shown_name = match &call {
             Some((name, _)) => name.as_str(),
             None if class.name().is_empty() => "<unknown>",
@@ -359,7 +368,7 @@ impl Class {
             _ => None,
         };
         let whose = Whose::new(class, is_kernel(environment));
-        Class {
+        ShortClass {
             role,
             name,
             trace: trace.index(),
@@ -370,16 +379,16 @@ impl Class {
             told: told(class),
             step: steps.plan(class, trace),
             has_paths: steps.can_be_known(trace),
-            payload: plan(Part::Payload, schema.payload.as_ref(), &hidden),
+            payload: plan(RecordPart::Payload, schema.payload.as_ref(), &hidden),
             contexts,
         }
     }
 
     /// Whose it is, where that is no process with a trace of its own.
     #[inline]
-    pub(super) fn cpu(&self, event: &Event<'_>) -> Option<Key> {
+    pub(super) fn cpu(&self, event: &Event<'_>) -> Option<ThreadOrCpu> {
         let said = || u64::try_from(event.integer(self.cpu.as_ref()?)?).ok();
-        event.packet().cpu.or_else(said).map(|cpu| Key::cpu(self.trace, cpu))
+        event.packet().cpu.or_else(said).map(|cpu| ThreadOrCpu::cpu(self.trace, cpu))
     }
 }
 

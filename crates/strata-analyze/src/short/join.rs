@@ -9,11 +9,11 @@ use std::ops::Range;
 use strata_timeline::Follower;
 
 use super::cut::cut;
-use super::key::Key;
+use super::key::ThreadOrCpu;
 use super::late;
 use super::result;
 use super::seed::Seed;
-use super::unit::{Close, Line, Open, Unit, What};
+use super::unit::{Close, MarkAction, UnfinishedCall, Unit, UnitLine};
 use super::who::{self, Comm};
 use crate::mix::Mix;
 use crate::render::escape::tame_text;
@@ -28,9 +28,9 @@ const NAMES_MAX: usize = 1 << 20;
 
 /// What waits.
 #[derive(Debug)]
-enum Piece {
+enum WaitingPiece {
     Text(Vec<u8>),
-    Call { open: Box<Open>, event: u64, result: Option<Vec<u8>> },
+    Call { open: Box<UnfinishedCall>, event: u64, result: Option<Vec<u8>> },
 }
 
 /// Puts units together.
@@ -38,12 +38,12 @@ enum Piece {
 pub struct Joiner {
     colours: bool,
     width: Option<usize>,
-    names: HashMap<Key, Comm, Mix>,
-    running: HashMap<Key, i64, Mix>,
+    names: HashMap<ThreadOrCpu, Comm, Mix>,
+    running: HashMap<ThreadOrCpu, i64, Mix>,
     descriptors: Follower,
     /// The number of the piece.
-    open: HashMap<Key, u64, Mix>,
-    held: VecDeque<Piece>,
+    open: HashMap<ThreadOrCpu, u64, Mix>,
+    held: VecDeque<WaitingPiece>,
     /// The number of the first of them.
     first: u64,
     /// Bytes of them.
@@ -116,7 +116,7 @@ impl Joiner {
         &self.cut
     }
 
-    fn tell(&mut self, key: Key, name: Comm) {
+    fn tell(&mut self, key: ThreadOrCpu, name: Comm) {
         if self.names.len() >= NAMES_MAX && !self.names.contains_key(&key) {
             self.names.clear();
         }
@@ -124,9 +124,9 @@ impl Joiner {
     }
 
     /// The thread that runs on a CPU, if that is known.
-    fn thread(&self, key: Key) -> Key {
+    fn thread(&self, key: ThreadOrCpu) -> ThreadOrCpu {
         match self.running.get(&key) {
-            Some(tid) if key.is_cpu() => Key::thread(key.trace(), *tid),
+            Some(tid) if key.is_cpu() => ThreadOrCpu::thread(key.trace(), *tid),
             _ => key,
         }
     }
@@ -139,13 +139,13 @@ impl Joiner {
             return self.out.extend_from_slice(text);
         }
         self.bytes += text.len();
-        if let Some(Piece::Text(last)) = self.held.back_mut() {
+        if let Some(WaitingPiece::Text(last)) = self.held.back_mut() {
             return last.extend_from_slice(text);
         }
-        self.held.push_back(Piece::Text(text.to_vec()));
+        self.held.push_back(WaitingPiece::Text(text.to_vec()));
     }
 
-    fn who(&self, key: Key) -> Vec<u8> {
+    fn who(&self, key: ThreadOrCpu) -> Vec<u8> {
         let key = self.thread(key);
         let swapper = (key.tid() == Some(0)).then_some(&b"swapper"[..]);
         let name = swapper.or_else(|| self.names.get(&key).map(Comm::as_bytes));
@@ -155,7 +155,7 @@ impl Joiner {
     }
 
     /// `</etc/passwd>`; nothing if it is not known.
-    fn path(&self, key: Key, descriptor: i32) -> Vec<u8> {
+    fn path(&self, key: ThreadOrCpu, descriptor: i32) -> Vec<u8> {
         let key = self.thread(key);
         let path = key.tid().and_then(|tid| self.descriptors.path(key.trace(), tid, descriptor));
         let Some(path) = path else { return Vec::new() };
@@ -166,8 +166,13 @@ impl Joiner {
     }
 
     /// With whose it is, and what its descriptors, which are those of `key`, are for. `places` in it are moved.
-    fn whole(&self, line: Line, key: Option<Key>, mut places: Vec<&mut Range<usize>>) -> Vec<u8> {
-        let Line { mut bytes, hole, paths } = line;
+    fn whole(
+        &self,
+        line: UnitLine,
+        key: Option<ThreadOrCpu>,
+        mut places: Vec<&mut Range<usize>>,
+    ) -> Vec<u8> {
+        let UnitLine { mut bytes, hole, paths } = line;
         let paths = paths.into_iter().filter_map(|(at, it)| Some((at, self.path(key?, it))));
         let mut parts: Vec<(usize, Vec<u8>)> = paths.collect();
         if let Some((at, key)) = hole {
@@ -184,43 +189,43 @@ impl Joiner {
         bytes
     }
 
-    fn mark(&mut self, what: What, event: u64) {
+    fn mark(&mut self, what: MarkAction, event: u64) {
         match what {
-            What::Who(key) => {
+            MarkAction::Who(key) => {
                 let who = self.who(key);
                 self.text(&who);
             }
-            What::Path(key, descriptor) => {
+            MarkAction::Path(key, descriptor) => {
                 let path = self.path(key, descriptor);
                 self.text(&path);
             }
-            What::Step(key, step) => {
+            MarkAction::Step(key, step) => {
                 let key = self.thread(key);
                 self.descriptors.follow(key.trace(), key.tid(), &step);
             }
-            What::Begun(key) => {
+            MarkAction::Begun(key) => {
                 let key = self.thread(key);
                 self.open.remove(&key);
             }
-            What::Open(open) => self.begin(open, event),
-            What::Close(close) => self.close(*close, event),
-            What::Late { key, argument, text, line, is_selected } => {
+            MarkAction::Open(open) => self.begin(open, event),
+            MarkAction::Close(close) => self.close(*close, event),
+            MarkAction::Late { key, argument, text, line, is_selected } => {
                 if !self.put(key, argument, &text, event) && is_selected {
                     self.line(line, b"");
                 }
             }
-            What::Ran { cpu, thread } => {
+            MarkAction::Ran { cpu, thread } => {
                 if !self.running.contains_key(&cpu) {
                     self.move_open(cpu, thread);
                 }
             }
-            What::Told(key, name) => self.tell(key, name),
-            What::Gap(None) => {
+            MarkAction::Told(key, name) => self.tell(key, name),
+            MarkAction::Gap(None) => {
                 self.descriptors.gap(None);
                 self.open.clear();
                 self.running.clear();
             }
-            What::Gap(Some(trace)) => {
+            MarkAction::Gap(Some(trace)) => {
                 self.descriptors.gap(Some(trace));
                 self.open.retain(|key, _| key.trace() != trace);
                 self.running.retain(|key, _| key.trace() != trace);
@@ -229,39 +234,43 @@ impl Joiner {
     }
 
     /// Who has run on a CPU so far is known only now.
-    fn move_open(&mut self, cpu: Key, thread: Key) {
+    fn move_open(&mut self, cpu: ThreadOrCpu, thread: ThreadOrCpu) {
         let Some(number) = self.open.remove(&cpu) else { return };
         let piece = number.checked_sub(self.first).and_then(|at| self.held.get_mut(at as usize));
-        if let Some(Piece::Call { open, .. }) = piece {
+        if let Some(WaitingPiece::Call { open, .. }) = piece {
             open.key = thread;
             self.open.entry(thread).or_insert(number);
         }
     }
 
-    fn line(&mut self, line: Line, behind: &[u8]) {
+    fn line(&mut self, line: UnitLine, behind: &[u8]) {
         let mut bytes = self.whole(line, None, Vec::new());
         bytes.extend_from_slice(behind);
         bytes.push(b'\n');
         self.text(&bytes);
     }
 
-    fn begin(&mut self, mut open: Box<Open>, event: u64) {
+    fn begin(&mut self, mut open: Box<UnfinishedCall>, event: u64) {
         let key = self.thread(open.key);
         let places = open.unread.iter_mut().map(|unread| &mut unread.place).collect();
         open.line.bytes = self.whole(std::mem::take(&mut open.line), Some(key), places);
         open.key = key;
         self.bytes += open.line.bytes.len();
         let number = self.first + self.held.len() as u64;
-        self.held.push_back(Piece::Call { open, event, result: None });
+        self.held.push_back(WaitingPiece::Call { open, event, result: None });
         self.open.insert(key, number);
     }
 
     /// The call of a thread that is open, and not for too long.
-    fn open_of(&mut self, key: Key, event: u64) -> Option<(&mut Box<Open>, &mut Option<Vec<u8>>)> {
+    fn open_of(
+        &mut self,
+        key: ThreadOrCpu,
+        event: u64,
+    ) -> Option<(&mut Box<UnfinishedCall>, &mut Option<Vec<u8>>)> {
         let number = *self.open.get(&key)?;
         let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
         match self.held.get_mut(place)? {
-            Piece::Call { open, event: begun, result } if event - *begun <= WAIT => {
+            WaitingPiece::Call { open, event: begun, result } if event - *begun <= WAIT => {
                 Some((open, result))
             }
             _ => None,
@@ -291,7 +300,7 @@ impl Joiner {
         }
     }
 
-    fn put(&mut self, key: Key, argument: usize, text: &[u8], event: u64) -> bool {
+    fn put(&mut self, key: ThreadOrCpu, argument: usize, text: &[u8], event: u64) -> bool {
         let key = self.thread(key);
         let Some((open, _)) = self.open_of(key, event) else { return false };
         let is_put = late::put(&mut open.line.bytes, &mut open.unread, argument, text);
@@ -302,7 +311,7 @@ impl Joiner {
         is_put
     }
 
-    fn take(&mut self) -> Option<Piece> {
+    fn take(&mut self) -> Option<WaitingPiece> {
         let piece = self.held.pop_front()?;
         self.first += 1;
         Some(piece)
@@ -313,9 +322,9 @@ impl Joiner {
         loop {
             let is_due = match self.held.front() {
                 None => return,
-                Some(Piece::Text(_)) => true,
-                Some(Piece::Call { result: Some(_), .. }) => true,
-                Some(Piece::Call { open, event, .. }) => {
+                Some(WaitingPiece::Text(_)) => true,
+                Some(WaitingPiece::Call { result: Some(_), .. }) => true,
+                Some(WaitingPiece::Call { open, event, .. }) => {
                     self.open.get(&open.key) != Some(&self.first)
                         || self.events - event > wait
                         || self.bytes > TEXT_MAX
@@ -326,7 +335,7 @@ impl Joiner {
             }
             let number = self.first;
             let Some(piece) = self.take() else { return };
-            if let Piece::Call { open, .. } = &piece {
+            if let WaitingPiece::Call { open, .. } = &piece {
                 if self.open.get(&open.key) == Some(&number) {
                     self.open.remove(&open.key);
                 }
@@ -335,13 +344,13 @@ impl Joiner {
         }
     }
 
-    fn show(&mut self, piece: Piece) {
+    fn show(&mut self, piece: WaitingPiece) {
         match piece {
-            Piece::Text(text) => {
+            WaitingPiece::Text(text) => {
                 self.bytes = self.bytes.saturating_sub(text.len());
                 self.out.extend_from_slice(&text);
             }
-            Piece::Call { open, result, .. } => {
+            WaitingPiece::Call { open, result, .. } => {
                 self.bytes = self.bytes.saturating_sub(open.line.bytes.len());
                 if !open.is_selected {
                     return;

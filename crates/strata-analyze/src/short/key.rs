@@ -4,19 +4,19 @@ use std::hash::{Hash, Hasher};
 
 /// A thread of a trace, or a CPU of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct ThreadOrCpu {
     /// Twice the trace's number; one more for a CPU.
     space: u32,
     number: i64,
 }
 
-impl Key {
-    pub(super) fn thread(trace: usize, tid: i64) -> Key {
-        Key { space: (trace as u32) << 1, number: tid }
+impl ThreadOrCpu {
+    pub(super) fn thread(trace: usize, tid: i64) -> ThreadOrCpu {
+        ThreadOrCpu { space: (trace as u32) << 1, number: tid }
     }
 
-    pub(super) fn cpu(trace: usize, cpu: u64) -> Key {
-        Key { space: (trace as u32) << 1 | 1, number: cpu as i64 }
+    pub(super) fn cpu(trace: usize, cpu: u64) -> ThreadOrCpu {
+        ThreadOrCpu { space: (trace as u32) << 1 | 1, number: cpu as i64 }
     }
 
     pub(super) fn is_cpu(self) -> bool {
@@ -33,7 +33,7 @@ impl Key {
     }
 }
 
-impl Hash for Key {
+impl Hash for ThreadOrCpu {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64((self.number as u64) ^ u64::from(self.space).rotate_left(48));

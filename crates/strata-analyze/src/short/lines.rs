@@ -7,20 +7,22 @@ use strata_ctf::read::{Event, EventClass, FieldRef};
 use strata_model::Base;
 use strata_timeline::{StepPlan, Steps};
 
-use super::call::{is_execve, returns, text, CallId, Calls, Class, PartPlan, Role};
-use super::key::Key;
+use super::call::{
+    is_execve, returns, text, CallNumber, KnownCalls, RecordRole, ShortClass, ShortPart,
+};
+use super::key::ThreadOrCpu;
 use super::late::{self, Unread};
 use super::result;
-use super::unit::{Close, Hole, Line, Mark, Open, Unit, What};
-use super::values::{quoted, Brief};
+use super::unit::{Close, Hole, MarkAction, UnfinishedCall, Unit, UnitLine, UnitMark};
+use super::values::{quoted, ShortValues};
 use super::who::{self, Comm};
 use crate::mix::Mix;
 use crate::render::clock::ClockText;
 use crate::render::escape::tame_line;
-use crate::render::line::{Lines, Sink};
-use crate::render::order::Order;
-use crate::render::plan::Table;
-use crate::render::shown::{scope, Masked, Shown};
+use crate::render::line::{Lines, TextSink};
+use crate::render::order::TimeOrder;
+use crate::render::plan::LazyTable;
+use crate::render::shown::{scope, Masked, ShownPart};
 use crate::render::{ClockStyle, FieldList, Format, Options, Stamp};
 
 /// Event records of a unit, at most.
@@ -30,7 +32,7 @@ const THREADS_MAX: usize = 1 << 17;
 
 /// What is known of a thread.
 #[derive(Clone, Copy, Debug, Default)]
-struct Thread {
+struct KnownThread {
     name: Option<Comm>,
     /// The row of the call that it is in.
     open: Option<u32>,
@@ -40,17 +42,17 @@ struct Thread {
 
 /// What a row is.
 #[derive(Debug)]
-enum Kind {
+enum ShortRowKind {
     /// A line, whole.
     Line,
     /// A call.
-    Call { key: Key, id: CallId, time: Option<i64>, state: State },
+    Call { key: ThreadOrCpu, id: CallNumber, time: Option<i64>, state: CallState },
     /// No text of this unit.
-    Mark(What),
+    Mark(MarkAction),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CallState {
     /// It has not ended.
     Open,
     /// It has.
@@ -71,19 +73,19 @@ struct Extra {
 
 /// A line, or what stands between two.
 #[derive(Debug)]
-struct Row {
+struct ShortRow {
     text: Range<usize>,
     hole: Hole,
     result: Range<usize>,
     event: u64,
     is_shown: bool,
-    kind: Kind,
+    kind: ShortRowKind,
     extra: Option<Box<Extra>>,
 }
 
 /// Whether a record is to be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedRecord {
     /// It was selected.
     Yes,
     /// It was not; but if it is one end of a call, and the other end is, both are shown.
@@ -96,7 +98,7 @@ pub enum Wanted {
 #[derive(Debug)]
 pub struct Short {
     clock: ClockText,
-    order: Option<Order>,
+    order: Option<TimeOrder>,
     fields: Option<FieldList>,
     colours: bool,
     /// Also what was there when recording began.
@@ -105,16 +107,16 @@ pub struct Short {
     names_stacks: bool,
     /// Those of the present record.
     stacks: Option<Vec<u8>>,
-    classes: Table<Class>,
-    calls: Calls,
+    classes: LazyTable<ShortClass>,
+    calls: KnownCalls,
     steps: Steps,
-    threads: HashMap<Key, Thread, Mix>,
+    threads: HashMap<ThreadOrCpu, KnownThread, Mix>,
     /// By CPU, since the slice began.
-    running: HashMap<Key, i64, Mix>,
+    running: HashMap<ThreadOrCpu, i64, Mix>,
     /// By trace: records are not there since the slice began, so that nobody knows who runs.
     gaps: Vec<bool>,
     text: Lines,
-    rows: Vec<Row>,
+    rows: Vec<ShortRow>,
     /// Rows of calls that were open when they were made.
     open: Vec<u32>,
     unit: Unit,
@@ -122,7 +124,7 @@ pub struct Short {
     /// Only calls that are open are ended now.
     closing: bool,
     /// Calls that are open, in all units so far, and whether they are shown; where that is asked for.
-    unended: Option<HashMap<Key, bool, Mix>>,
+    unended: Option<HashMap<ThreadOrCpu, bool, Mix>>,
 }
 
 impl Short {
@@ -135,14 +137,14 @@ impl Short {
         };
         Short {
             clock: ClockText::around(style, options.zone.clone(), around),
-            order: options.clocks.as_ref().map(Order::new),
+            order: options.clocks.as_ref().map(TimeOrder::new),
             fields: options.fields.clone(),
             colours: options.colours,
             all: options.all,
             names_stacks: options.source.is_some(),
             stacks: None,
-            classes: Table::default(),
-            calls: Calls::default(),
+            classes: LazyTable::default(),
+            calls: KnownCalls::default(),
             steps: Steps::default(),
             threads: HashMap::default(),
             running: HashMap::default(),
@@ -176,7 +178,7 @@ impl Short {
 
     /// How many records there were, since this was last asked, whose order is not known.
     pub fn take_unsure(&mut self) -> u64 {
-        self.order.as_mut().map_or(0, Order::take_unsure)
+        self.order.as_mut().map_or(0, TimeOrder::take_unsure)
     }
 
     /// No more lines: only ends of calls that are open.
@@ -190,7 +192,7 @@ impl Short {
     }
 
     /// The thread's call has ended; whether it was shown, if there was one.
-    fn ended(&mut self, key: Key) -> Option<bool> {
+    fn ended(&mut self, key: ThreadOrCpu) -> Option<bool> {
         self.unended.as_mut()?.remove(&key)
     }
 
@@ -199,7 +201,7 @@ impl Short {
     pub fn event(
         &mut self,
         event: &Event<'_>,
-        wanted: Wanted,
+        wanted: WantedRecord,
         may_accept: &mut dyn FnMut(&EventClass) -> bool,
     ) -> u64 {
         let at = self.unit.events;
@@ -208,11 +210,12 @@ impl Short {
         let mut classes = std::mem::take(&mut self.classes);
         let class = classes.get(index, || {
             let (calls, steps) = (&mut self.calls, &mut self.steps);
-            let class = Class::new(event, self.fields.as_ref(), self.names_stacks, calls, steps);
+            let class =
+                ShortClass::new(event, self.fields.as_ref(), self.names_stacks, calls, steps);
             let end = match &class.role {
-                Role::Entry { id, .. } => Some((*id, false)),
-                Role::Exit { id, .. } => Some((*id, true)),
-                Role::Numbered(end) => Some((end.among, !end.begins)),
+                RecordRole::Entry { id, .. } => Some((*id, false)),
+                RecordRole::Exit { id, .. } => Some((*id, true)),
+                RecordRole::Numbered(end) => Some((end.among, !end.begins)),
                 _ => None,
             };
             if let Some((id, is_exit)) = end.filter(|_| !may_accept(event.class())) {
@@ -229,8 +232,14 @@ impl Short {
         shown
     }
 
-    fn record(&mut self, event: &Event<'_>, at: u64, wanted: Wanted, class: &Class) -> u64 {
-        let is_selected = wanted == Wanted::Yes;
+    fn record(
+        &mut self,
+        event: &Event<'_>,
+        at: u64,
+        wanted: WantedRecord,
+        class: &ShortClass,
+    ) -> u64 {
+        let is_selected = wanted == WantedRecord::Yes;
         for told in &class.told {
             let (Some(tid), Some(name)) = (event.integer(&told.tid), text(event, &told.name))
             else {
@@ -238,83 +247,83 @@ impl Short {
             };
             let comm = if told.is_program { Comm::of_program(name) } else { Comm::new(name) };
             if let Some(comm) = comm {
-                self.learn(Key::thread(class.trace, tid), comm);
+                self.learn(ThreadOrCpu::thread(class.trace, tid), comm);
             }
         }
         let key = self.key(event, class);
         match &class.role {
-            Role::Entry { id, returns, program } => {
+            RecordRole::Entry { id, returns, program } => {
                 let (program, rest) = (program.as_ref(), &class.payload);
-                let call = Call { id: *id, returns: *returns, program, rest };
+                let call = EnteredCall { id: *id, returns: *returns, program, rest };
                 self.entry(event, at, key, wanted, class, &call)
             }
-            Role::Exit { id, ret, is_execve } => {
+            RecordRole::Exit { id, ret, is_execve } => {
                 let (ret, rest) = (ret.as_ref(), &class.payload);
                 let returned = Return { id: *id, ret, is_execve: *is_execve, wanted, rest };
                 self.exit(event, at, key, class, &returned)
             }
-            Role::Numbered(end) => {
+            RecordRole::Numbered(end) => {
                 let number = event.integer(&end.number);
                 let id = number.and_then(|number| self.calls.numbered(class.trace, end, number));
                 let Some(id) = id else { return self.other(event, at, key, is_selected, class) };
                 let (name, rest) = (self.calls.name(id), &end.rest);
                 if end.begins {
-                    let call = Call { id, returns: returns(name), program: None, rest };
+                    let call = EnteredCall { id, returns: returns(name), program: None, rest };
                     return self.entry(event, at, key, wanted, class, &call);
                 }
                 let (ret, is_execve) = (end.ret.as_ref(), is_execve(name));
                 self.exit(event, at, key, class, &Return { id, ret, is_execve, wanted, rest })
             }
-            Role::Late { argument, text: field } => {
+            RecordRole::Late { argument, text: field } => {
                 let read = usize::try_from(event.integer(argument).unwrap_or(-1)).ok();
                 let read = read.zip(text(event, field));
                 self.late(event, at, key, is_selected, class, read)
             }
-            Role::State if !self.all => {
+            RecordRole::State if !self.all => {
                 self.unit.hidden += u64::from(is_selected);
                 0
             }
-            Role::Switch { prev, next } => {
+            RecordRole::Switch { prev, next } => {
                 if class.tid.is_none() {
                     self.switch(event, at, class, (prev, next));
                 }
                 self.other(event, at, key, is_selected, class)
             }
-            Role::State | Role::Other => self.other(event, at, key, is_selected, class),
+            RecordRole::State | RecordRole::Other => self.other(event, at, key, is_selected, class),
         }
     }
 
     /// What a record does to descriptors.
     #[cold]
-    fn step(&mut self, event: &Event<'_>, at: u64, class: &Class, plan: &StepPlan) {
+    fn step(&mut self, event: &Event<'_>, at: u64, class: &ShortClass, plan: &StepPlan) {
         if let Some(step) = self.steps.step(plan, event) {
             // Of nobody's thread if it is not known: the CPU's is none then.
             let key = self.key(event, class);
-            let key = key.unwrap_or_else(|| Key::cpu(class.trace, u64::MAX));
-            self.mark(at, What::Step(key, Box::new(step)));
+            let key = key.unwrap_or_else(|| ThreadOrCpu::cpu(class.trace, u64::MAX));
+            self.mark(at, MarkAction::Step(key, Box::new(step)));
         }
     }
 
     /// Whose the record is.
-    fn key(&self, event: &Event<'_>, class: &Class) -> Option<Key> {
+    fn key(&self, event: &Event<'_>, class: &ShortClass) -> Option<ThreadOrCpu> {
         let tid = class.tid.as_ref().and_then(|tid| event.integer(tid));
         let tid = tid.or_else(|| class.process.as_ref().and_then(|(_, vpid)| *vpid));
         if let Some(tid) = tid {
-            return Some(Key::thread(class.trace, tid));
+            return Some(ThreadOrCpu::thread(class.trace, tid));
         }
-        if let Role::Switch { prev, .. } = &class.role {
-            return event.integer(prev).map(|tid| Key::thread(class.trace, tid));
+        if let RecordRole::Switch { prev, .. } = &class.role {
+            return event.integer(prev).map(|tid| ThreadOrCpu::thread(class.trace, tid));
         }
         let cpu = class.cpu(event)?;
         match self.running.get(&cpu) {
-            Some(tid) => Some(Key::thread(class.trace, *tid)),
+            Some(tid) => Some(ThreadOrCpu::thread(class.trace, *tid)),
             None if self.gaps.get(class.trace).is_some_and(|has_gap| *has_gap) => None,
             None => Some(cpu),
         }
     }
 
     #[inline]
-    fn learn(&mut self, key: Key, comm: Comm) {
+    fn learn(&mut self, key: ThreadOrCpu, comm: Comm) {
         let thread = self.threads.entry(key).or_default();
         if thread.name != Some(comm) {
             thread.name = Some(comm);
@@ -327,23 +336,23 @@ impl Short {
         &mut self,
         event: &Event<'_>,
         at: u64,
-        class: &Class,
+        class: &ShortClass,
         (prev, next): (&FieldRef, &FieldRef),
     ) {
         let Some(cpu) = class.cpu(event) else { return };
-        if let Some(prev) = event.integer(prev).map(|tid| Key::thread(class.trace, tid)) {
+        if let Some(prev) = event.integer(prev).map(|tid| ThreadOrCpu::thread(class.trace, tid)) {
             if let Some(known) = self.threads.remove(&cpu) {
                 let thread = self.threads.entry(prev).or_default();
                 thread.open = thread.open.or(known.open);
                 thread.begun = thread.begun.max(known.begun);
                 if let Some(row) = known.open.and_then(|row| self.rows.get_mut(row as usize)) {
-                    if let Kind::Call { key, .. } = &mut row.kind {
+                    if let ShortRowKind::Call { key, .. } = &mut row.kind {
                         *key = prev;
                     }
                 }
             }
             if !self.running.contains_key(&cpu) {
-                self.mark(at, What::Ran { cpu, thread: prev });
+                self.mark(at, MarkAction::Ran { cpu, thread: prev });
             }
         }
         match event.integer(next) {
@@ -352,20 +361,20 @@ impl Short {
         };
     }
 
-    fn mark(&mut self, event: u64, what: What) {
-        self.rows.push(Row {
+    fn mark(&mut self, event: u64, what: MarkAction) {
+        self.rows.push(ShortRow {
             text: 0..0,
             hole: None,
             result: 0..0,
             event,
             is_shown: true,
-            kind: Kind::Mark(what),
+            kind: ShortRowKind::Mark(what),
             extra: None,
         });
     }
 
     /// Time, program and thread.
-    fn head(&mut self, event: &Event<'_>, key: Option<Key>, class: &Class) -> Hole {
+    fn head(&mut self, event: &Event<'_>, key: Option<ThreadOrCpu>, class: &ShortClass) -> Hole {
         if self.clock.style() != ClockStyle::None {
             let cycles = event.cycles();
             match event.date() {
@@ -384,7 +393,7 @@ impl Short {
             self.text.drop_last(usize::from(self.clock.style() != ClockStyle::None));
             self.text.push(b'~');
         }
-        let tid = key.and_then(Key::tid);
+        let tid = key.and_then(ThreadOrCpu::tid);
         let said = class.procname.as_ref().and_then(|name| text(event, name));
         let process = class.process.as_ref().map(|(name, _)| &name[..]);
         if let Some(name) = said.or(process) {
@@ -408,19 +417,19 @@ impl Short {
         }
     }
 
-    fn name(&mut self, class: &Class) {
+    fn name(&mut self, class: &ShortClass) {
         name(&mut self.text, &class.name, self.colours);
     }
 
-    fn call_name(&mut self, id: CallId) {
+    fn call_name(&mut self, id: CallNumber) {
         name(&mut self.text, self.calls.name(id), self.colours);
     }
 
     /// ` {callstack=[...]}`, if there is something in a record's contexts.
-    fn contexts(&mut self, event: &Event<'_>, class: &Class) {
+    fn contexts(&mut self, event: &Event<'_>, class: &ShortClass) {
         for plan in &class.contexts {
             self.text.extend_from_slice(b" {");
-            part(event, plan, &mut Brief::new(&mut self.text, false));
+            part(event, plan, &mut ShortValues::new(&mut self.text, false));
             self.text.push(b'}');
         }
         if let Some(stacks) = self.stacks.take() {
@@ -434,9 +443,9 @@ impl Short {
         &mut self,
         event: &Event<'_>,
         at: u64,
-        key: Option<Key>,
+        key: Option<ThreadOrCpu>,
         is_selected: bool,
-        class: &Class,
+        class: &ShortClass,
     ) -> u64 {
         if !is_selected || self.closing {
             return 0;
@@ -444,24 +453,31 @@ impl Short {
         let begin = self.text.len();
         let hole = self.head(event, key, class);
         self.whole(event, class);
-        self.push(begin, hole, at, true, Kind::Line);
+        self.push(begin, hole, at, true, ShortRowKind::Line);
         1
     }
 
     /// `name{fields}`.
-    fn whole(&mut self, event: &Event<'_>, class: &Class) {
+    fn whole(&mut self, event: &Event<'_>, class: &ShortClass) {
         self.name(class);
         self.text.push(b'{');
-        part(event, &class.payload, &mut Brief::new(&mut self.text, false));
+        part(event, &class.payload, &mut ShortValues::new(&mut self.text, false));
         self.text.push(b'}');
         self.contexts(event, class);
     }
 
-    fn push(&mut self, begin: usize, hole: Hole, event: u64, is_shown: bool, kind: Kind) -> u32 {
+    fn push(
+        &mut self,
+        begin: usize,
+        hole: Hole,
+        event: u64,
+        is_shown: bool,
+        kind: ShortRowKind,
+    ) -> u32 {
         let end = self.text.len();
         let hole = hole.map(|(place, key)| (place - begin, key));
         let row = self.rows.len() as u32;
-        self.rows.push(Row {
+        self.rows.push(ShortRow {
             text: begin..end,
             hole,
             result: end..end,
@@ -477,13 +493,13 @@ impl Short {
         &mut self,
         event: &Event<'_>,
         at: u64,
-        key: Option<Key>,
-        wanted: Wanted,
-        class: &Class,
-        call: &Call<'_>,
+        key: Option<ThreadOrCpu>,
+        wanted: WantedRecord,
+        class: &ShortClass,
+        call: &EnteredCall<'_>,
     ) -> u64 {
-        let is_selected = wanted == Wanted::Yes;
-        let may_be = wanted == Wanted::WithItsCall && !self.calls.is_ruled_out(call.id, true);
+        let is_selected = wanted == WantedRecord::Yes;
+        let may_be = wanted == WantedRecord::WithItsCall && !self.calls.is_ruled_out(call.id, true);
         if let Some(key) = key {
             let number = self.number;
             let thread = self.threads.entry(key).or_default();
@@ -492,7 +508,7 @@ impl Short {
             self.abandon(before);
             self.ended(key);
             if is_first {
-                self.mark(at, What::Begun(key));
+                self.mark(at, MarkAction::Begun(key));
             }
         }
         let is_wanted = is_selected || may_be;
@@ -503,7 +519,7 @@ impl Short {
         let hole = self.head(event, key, class);
         self.call_name(call.id);
         self.text.push(b'(');
-        let mut brief = Brief::new(&mut self.text, true);
+        let mut brief = ShortValues::new(&mut self.text, true);
         part(event, call.rest, &mut brief);
         let unread = std::mem::take(&mut brief.unread);
         let mut paths = std::mem::take(&mut brief.descriptors);
@@ -520,10 +536,10 @@ impl Short {
             } else {
                 self.text.extend_from_slice(b" = ?");
             }
-            self.push(begin, hole, at, is_selected, Kind::Line);
+            self.push(begin, hole, at, is_selected, ShortRowKind::Line);
             return u64::from(is_selected);
         };
-        let kind = Kind::Call { key, id, time, state: State::Open };
+        let kind = ShortRowKind::Call { key, id, time, state: CallState::Open };
         let row = self.push(begin, hole, at, is_selected, kind);
         self.open.push(row);
         let program = call.program.and_then(|field| text(event, field));
@@ -551,8 +567,8 @@ impl Short {
     /// The call's end is not there.
     fn abandon(&mut self, row: Option<u32>) {
         let Some(row) = row.and_then(|row| self.rows.get_mut(row as usize)) else { return };
-        if let Kind::Call { state, .. } = &mut row.kind {
-            *state = State::Abandoned;
+        if let ShortRowKind::Call { state, .. } = &mut row.kind {
+            *state = CallState::Abandoned;
         }
     }
 
@@ -560,19 +576,19 @@ impl Short {
         &mut self,
         event: &Event<'_>,
         at: u64,
-        key: Option<Key>,
-        class: &Class,
+        key: Option<ThreadOrCpu>,
+        class: &ShortClass,
         returned: &Return<'_>,
     ) -> u64 {
-        let is_selected = returned.wanted == Wanted::Yes;
+        let is_selected = returned.wanted == WantedRecord::Yes;
         let ret = returned.ret.and_then(|field| event.integer(field));
         let has_succeeded = returned.is_execve && ret == Some(0);
         let thread = key.and_then(|key| self.threads.get_mut(&key));
         let open = thread.and_then(|thread| thread.open.take());
         let was_open = key.and_then(|key| self.ended(key));
         let row = open.and_then(|row| self.rows.get(row as usize));
-        let is_of = |row: &Row| {
-            let same = matches!(row.kind, Kind::Call { id, .. } if id == returned.id);
+        let is_of = |row: &ShortRow| {
+            let same = matches!(row.kind, ShortRowKind::Call { id, .. } if id == returned.id);
             // execveat() returns as execve().
             same || has_succeeded && row.extra.as_ref().is_some_and(|extra| extra.program.is_some())
         };
@@ -586,8 +602,8 @@ impl Short {
             }
         }
         self.abandon(open);
-        let may_be =
-            returned.wanted == Wanted::WithItsCall && !self.calls.is_ruled_out(returned.id, false);
+        let may_be = returned.wanted == WantedRecord::WithItsCall
+            && !self.calls.is_ruled_out(returned.id, false);
         let is_needless = !is_selected && !may_be;
         if is_needless || self.closing && was_open.is_none() {
             return 0;
@@ -609,14 +625,14 @@ impl Short {
             }
             self.text.extend_from_slice(&taken.bytes);
             self.text.extend_from_slice(&result);
-            self.push(begin, None, at, true, Kind::Line);
+            self.push(begin, None, at, true, ShortRowKind::Line);
             return 1;
         };
         if has_succeeded {
             // What it is called now, the begin says.
             let known = self.threads.get_mut(&key).and_then(|thread| thread.name.take());
             if let Some(name) = known {
-                self.mark(at, What::Told(key, name));
+                self.mark(at, MarkAction::Told(key, name));
             }
         }
         let close = Close {
@@ -628,23 +644,23 @@ impl Short {
             is_selected: is_selected && !self.closing,
             has_succeeded,
         };
-        self.mark(at, What::Close(Box::new(close)));
+        self.mark(at, MarkAction::Close(Box::new(close)));
         u64::from(is_selected && was_open != Some(true))
     }
 
     /// A copy of the text between.
-    fn taken(&self, begin: usize, end: usize, hole: Hole) -> Line {
+    fn taken(&self, begin: usize, end: usize, hole: Hole) -> UnitLine {
         let bytes = self.text.as_bytes().get(begin..end).unwrap_or_default().to_vec();
-        Line { bytes, hole: hole.map(|(place, key)| (place - begin, key)), paths: Vec::new() }
+        UnitLine { bytes, hole: hole.map(|(place, key)| (place - begin, key)), paths: Vec::new() }
     }
 
     /// ` = 3`, and what else the call has given back.
-    fn result(&mut self, event: &Event<'_>, class: &Class, of: &Return<'_>, ret: Option<i64>) {
+    fn result(&mut self, event: &Event<'_>, class: &ShortClass, of: &Return<'_>, ret: Option<i64>) {
         let base = of.ret.map_or(Base::Ten, |field| field.info().base);
         result::write(&mut self.text, self.calls.name(of.id), ret, base, self.colours);
         let begin = self.text.len();
         self.text.extend_from_slice(b" {");
-        let mut brief = Brief::new(&mut self.text, false);
+        let mut brief = ShortValues::new(&mut self.text, false);
         part(event, of.rest, &mut brief);
         match brief.is_empty() {
             true => self.text.drop_last(self.text.len() - begin),
@@ -658,17 +674,17 @@ impl Short {
         &mut self,
         event: &Event<'_>,
         at: u32,
-        class: &Class,
+        class: &ShortClass,
         returned: &Return<'_>,
         ret: Option<i64>,
     ) -> u64 {
-        let is_selected = returned.wanted == Wanted::Yes;
+        let is_selected = returned.wanted == WantedRecord::Yes;
         let begin = self.text.len();
         self.result(event, class, returned, ret);
         let Some(row) = self.rows.get_mut(at as usize) else { return 0 };
-        if let Kind::Call { time, state, .. } = &mut row.kind {
+        if let ShortRowKind::Call { time, state, .. } = &mut row.kind {
             result::duration(&mut self.text, *time, event.time());
-            *state = State::Done;
+            *state = CallState::Done;
         }
         row.result = begin..self.text.len();
         let is_new = is_selected && !row.is_shown && !self.closing;
@@ -681,9 +697,9 @@ impl Short {
         &mut self,
         event: &Event<'_>,
         at: u64,
-        key: Option<Key>,
+        key: Option<ThreadOrCpu>,
         is_selected: bool,
-        class: &Class,
+        class: &ShortClass,
         read: Option<(usize, &[u8])>,
     ) -> u64 {
         let (Some(key), Some((argument, bytes))) = (key, read) else {
@@ -725,16 +741,18 @@ impl Short {
         self.text.drop_last(self.text.len() - begin);
         let is_selected = is_selected && !self.closing;
         let text = shown.as_bytes().to_vec();
-        self.mark(at, What::Late { key, argument, text, line, is_selected });
+        self.mark(at, MarkAction::Late { key, argument, text, line, is_selected });
         0
     }
 
     /// Records of a trace are not there (`None`: of any), as `write` says it if it is to be said.
     pub fn gap(&mut self, trace: Option<usize>, write: impl FnOnce(&mut Lines)) {
-        let is_of = |key: Key| trace.is_none_or(|trace| key.trace() == trace);
+        let is_of = |key: ThreadOrCpu| trace.is_none_or(|trace| key.trace() == trace);
         let mut kept = Vec::new();
         for row in std::mem::take(&mut self.open) {
-            let Some(Row { kind: Kind::Call { key, .. }, .. }) = self.rows.get(row as usize) else {
+            let Some(ShortRow { kind: ShortRowKind::Call { key, .. }, .. }) =
+                self.rows.get(row as usize)
+            else {
                 continue;
             };
             if !is_of(*key) {
@@ -758,7 +776,7 @@ impl Short {
             None => self.gaps.iter_mut().for_each(|has_gap| *has_gap = true),
         }
         let at = self.unit.events;
-        self.mark(at, What::Gap(trace));
+        self.mark(at, MarkAction::Gap(trace));
         let begin = self.text.len();
         write(&mut self.text);
         if self.text.len() > begin {
@@ -768,7 +786,7 @@ impl Short {
             self.text.drop_last(self.text.len() - begin);
             // Rows have no end of line.
             self.text.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(&line));
-            self.push(begin, None, at, true, Kind::Line);
+            self.push(begin, None, at, true, ShortRowKind::Line);
         }
     }
 
@@ -778,22 +796,22 @@ impl Short {
         let all = self.text.as_bytes();
         let bytes = |range: &Range<usize>| all.get(range.clone()).unwrap_or_default();
         for row in self.rows.drain(..) {
-            let mark = |out: &Lines, what| Mark { at: out.len(), event: row.event, what };
+            let mark = |out: &Lines, what| UnitMark { at: out.len(), event: row.event, what };
             let (state, key) = match row.kind {
-                Kind::Mark(what) => {
+                ShortRowKind::Mark(what) => {
                     unit.marks.push(mark(out, what));
                     continue;
                 }
-                Kind::Line => (State::Done, None),
-                Kind::Call { key, id, time, state: State::Open } => {
+                ShortRowKind::Line => (CallState::Done, None),
+                ShortRowKind::Call { key, id, time, state: CallState::Open } => {
                     if let Some(thread) = self.threads.get_mut(&key) {
                         thread.open = None;
                     }
                     let extra = row.extra.map(|extra| *extra).unwrap_or_default();
-                    let open = Open {
+                    let open = UnfinishedCall {
                         key,
                         call: self.calls.name(id).to_vec(),
-                        line: Line {
+                        line: UnitLine {
                             bytes: bytes(&row.text).to_vec(),
                             hole: row.hole,
                             paths: extra.paths,
@@ -804,32 +822,32 @@ impl Short {
                         program: extra.program,
                         executes: extra.executes,
                     };
-                    unit.marks.push(mark(out, What::Open(Box::new(open))));
+                    unit.marks.push(mark(out, MarkAction::Open(Box::new(open))));
                     continue;
                 }
-                Kind::Call { state, key, .. } => (state, Some(key)),
+                ShortRowKind::Call { state, key, .. } => (state, Some(key)),
             };
             if !row.is_shown {
                 continue;
             }
             let text = bytes(&row.text);
             let mut from = 0;
-            let mut hole = |out: &mut Lines, place: usize, what: What| {
+            let mut hole = |out: &mut Lines, place: usize, what: MarkAction| {
                 out.extend_from_slice(text.get(from..place).unwrap_or_default());
                 from = place;
                 unit.marks.push(mark(out, what));
             };
             if let Some((place, key)) = row.hole {
-                hole(out, place, What::Who(key));
+                hole(out, place, MarkAction::Who(key));
             }
             if let (Some(extra), Some(key)) = (&row.extra, key) {
                 for &(place, descriptor) in &extra.paths {
-                    hole(out, place, What::Path(key, descriptor));
+                    hole(out, place, MarkAction::Path(key, descriptor));
                 }
             }
             out.extend_from_slice(text.get(from..).unwrap_or_default());
             match state {
-                State::Abandoned => result::unfinished(out, self.colours),
+                CallState::Abandoned => result::unfinished(out, self.colours),
                 _ => out.extend_from_slice(bytes(&row.result)),
             }
             out.push(b'\n');
@@ -846,22 +864,22 @@ impl Short {
 }
 
 /// What there is to know of a call that is entered.
-struct Call<'f> {
-    id: CallId,
+struct EnteredCall<'f> {
+    id: CallNumber,
     returns: bool,
     program: Option<&'f FieldRef>,
     /// Its arguments.
-    rest: &'f PartPlan,
+    rest: &'f ShortPart,
 }
 
 /// The same of one that returns.
 struct Return<'f> {
-    id: CallId,
+    id: CallNumber,
     ret: Option<&'f FieldRef>,
     is_execve: bool,
-    wanted: Wanted,
+    wanted: WantedRecord,
     /// What it has given back besides.
-    rest: &'f PartPlan,
+    rest: &'f ShortPart,
 }
 
 /// The name of an event, or a call.
@@ -876,10 +894,10 @@ fn name(out: &mut Lines, name: &[u8], colours: bool) {
 }
 
 /// The fields of a part.
-fn part(event: &Event<'_>, plan: &PartPlan, brief: &mut Brief<'_>) {
+fn part(event: &Event<'_>, plan: &ShortPart, brief: &mut ShortValues<'_>) {
     match &plan.shown {
-        Shown::Nothing => false,
-        Shown::Whole => event.visit(scope(plan.part), brief),
-        Shown::Some(node) => event.visit(scope(plan.part), &mut Masked::new(node, brief)),
+        ShownPart::Nothing => false,
+        ShownPart::Whole => event.visit(scope(plan.part), brief),
+        ShownPart::Some(node) => event.visit(scope(plan.part), &mut Masked::new(node, brief)),
     };
 }

@@ -24,7 +24,7 @@ pub(crate) mod values;
 mod who;
 
 pub use join::Joiner;
-pub use lines::{Short, Wanted};
+pub use lines::{Short, WantedRecord};
 pub use result::result_text;
 pub use seed::Seed;
 pub use unit::Unit;

@@ -4,7 +4,7 @@ use strata_model::Base;
 
 use super::errors;
 use super::values::lower_hex;
-use crate::render::line::Sink;
+use crate::render::line::TextSink;
 use crate::render::number;
 
 /// Errors are from here up to -1.
@@ -14,7 +14,13 @@ const ERRORS_FROM: i64 = -4095;
 const ADDRESSES: [&[u8]; 5] = [b"mmap", b"mmap2", b"brk", b"mremap", b"shmat"];
 
 /// What a call has returned.
-pub(super) fn write(out: &mut impl Sink, call: &[u8], ret: Option<i64>, base: Base, colours: bool) {
+pub(super) fn write(
+    out: &mut impl TextSink,
+    call: &[u8],
+    ret: Option<i64>,
+    base: Base,
+    colours: bool,
+) {
     out.extend_from_slice(b" = ");
     let Some(ret) = ret else { return out.extend_from_slice(b"?") };
     let is_error = (ERRORS_FROM..0).contains(&ret);
@@ -50,7 +56,7 @@ pub fn result_text(call: &str, ret: Option<i64>) -> String {
 }
 
 /// How long it took, ` <4.125us>`; nothing where time steps back.
-pub(super) fn duration(out: &mut impl Sink, begin: Option<i64>, end: Option<i64>) {
+pub(super) fn duration(out: &mut impl TextSink, begin: Option<i64>, end: Option<i64>) {
     let (Some(begin), Some(end)) = (begin, end) else { return };
     let Ok(ns) = u64::try_from(i128::from(end) - i128::from(begin)) else { return };
     out.extend_from_slice(b" <");
@@ -71,7 +77,7 @@ pub(super) fn duration(out: &mut impl Sink, begin: Option<i64>, end: Option<i64>
 }
 
 /// The end of the call is not there.
-pub(super) fn unfinished(out: &mut impl Sink, colours: bool) {
+pub(super) fn unfinished(out: &mut impl TextSink, colours: bool) {
     let text: &[u8] = match colours {
         true => b" \x1b[1;31m<unfinished ...>\x1b[0m",
         false => b" <unfinished ...>",

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use strata_ctf::read::{Event, FieldRef, Message, Reader, Scope, TimeRange};
 use strata_timeline::{Follower, Steps};
 
-use super::call::{call_of, text, told, Told};
-use super::key::Key;
+use super::call::{call_of, text, told, ToldName};
+use super::key::ThreadOrCpu;
 use super::who::Comm;
 use crate::ahead::{first_steps, Taker, AHEAD};
 
@@ -17,7 +17,7 @@ const BEFORE: usize = 1 << 21;
 
 /// What records of a class say.
 struct Says {
-    told: Vec<Told>,
+    told: Vec<ToldName>,
     /// The thread of an `execve` that returns: it has another name then.
     executed: Option<FieldRef>,
     steps: Taker,
@@ -102,8 +102,8 @@ impl Seed {
         }
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = (Key, Comm)> + '_ {
-        self.names.iter().map(|(&(trace, tid), &name)| (Key::thread(trace, tid), name))
+    pub(super) fn names(&self) -> impl Iterator<Item = (ThreadOrCpu, Comm)> + '_ {
+        self.names.iter().map(|(&(trace, tid), &name)| (ThreadOrCpu::thread(trace, tid), name))
     }
 }
 
@@ -111,7 +111,7 @@ fn thread(event: &Event<'_>, tid: &FieldRef) -> Option<(usize, i64)> {
     Some((event.stream().trace().index(), event.integer(tid)?))
 }
 
-fn name(event: &Event<'_>, told: &Told) -> Option<Comm> {
+fn name(event: &Event<'_>, told: &ToldName) -> Option<Comm> {
     let name = text(event, &told.name)?;
     match told.is_program {
         true => Comm::of_program(name),

@@ -9,7 +9,7 @@ use strata_filter::Filter;
 
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
 use crate::mine::Mine;
-use crate::pipeline::{run, Job, Output};
+use crate::pipeline::{run, Job, PipelineOutput};
 use crate::render::{ClockStyle, Format, Options};
 
 const KERNEL: &str = "domain = \"kernel\";";
@@ -73,7 +73,7 @@ fn with(hand: &Hand, threads: usize, asked: &Asked<'_>) -> String {
     };
     let mut all = Vec::new();
     run(&job, &mut |output| {
-        if let Output::Text(text) = output {
+        if let PipelineOutput::Text(text) = output {
             all.extend_from_slice(text);
         }
         ControlFlow::Continue(())

@@ -8,7 +8,7 @@ use strata_model::Base;
 use strata_timeline::is_descriptor;
 
 use crate::render::escape::{c_quoted, hex, tame_text};
-use crate::render::line::{Lines, Sink};
+use crate::render::line::{Lines, TextSink};
 use crate::render::number;
 
 /// The working directory, where a descriptor of a directory is asked for.
@@ -20,7 +20,7 @@ const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 
 /// Writes fields.
-pub(super) struct Brief<'a> {
+pub(super) struct ShortValues<'a> {
     out: &'a mut Lines,
     /// Nothing is in front of the next field.
     first: bool,
@@ -40,9 +40,9 @@ pub(super) struct Brief<'a> {
     member: usize,
 }
 
-impl<'a> Brief<'a> {
-    pub(super) fn new(out: &'a mut Lines, of_call: bool) -> Brief<'a> {
-        Brief {
+impl<'a> ShortValues<'a> {
+    pub(super) fn new(out: &'a mut Lines, of_call: bool) -> ShortValues<'a> {
+        ShortValues {
             out,
             first: true,
             bare: false,
@@ -159,7 +159,7 @@ fn narrowed(field: &FieldInfo, value: u64) -> u64 {
     }
 }
 
-pub(super) fn lower_hex(out: &mut impl Sink, value: u64) {
+pub(super) fn lower_hex(out: &mut impl TextSink, value: u64) {
     let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
     let mut text = [b'0'; 18];
     text[1] = b'x';
@@ -216,7 +216,7 @@ pub(crate) fn socket_address(out: &mut Lines, family: Option<u64>, bytes: &[u8])
     }
 }
 
-impl Visit for Brief<'_> {
+impl Visit for ShortValues<'_> {
     #[inline]
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
         if let (Some(address), true) = (&mut self.address, field.is_element()) {

@@ -1,6 +1,6 @@
 //! The program and the thread of a line, `redis-server/18939`, in a column.
 
-use crate::render::line::Sink;
+use crate::render::line::TextSink;
 use crate::render::{escape::tame_text, number};
 
 /// What the kernel keeps of a thread's name \[byte\].
@@ -39,7 +39,7 @@ impl Comm {
 }
 
 /// Write it, and blanks up to the next column. What is not known is `?`.
-pub(super) fn write(out: &mut impl Sink, name: Option<&[u8]>, tid: Option<i64>, colours: bool) {
+pub(super) fn write(out: &mut impl TextSink, name: Option<&[u8]>, tid: Option<i64>, colours: bool) {
     if colours {
         out.extend_from_slice(b"\x1b[36m");
     }

@@ -1,6 +1,6 @@
 //! Rows on their way to the database: many at once, so that a thread hands over few things.
 
-use super::schema::Statement;
+use super::schema::InsertStatement;
 
 /// As many cells are handed over at once.
 const CELLS: usize = 1 << 14;
@@ -9,7 +9,7 @@ const TEXT_BYTES: usize = 1 << 20;
 
 /// What is in a column of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Cell {
+pub(super) enum SqlCell {
     Null,
     Integer(i64),
     Real(f64),
@@ -21,65 +21,65 @@ pub(super) enum Cell {
     },
 }
 
-impl From<i64> for Cell {
+impl From<i64> for SqlCell {
     #[inline]
-    fn from(value: i64) -> Cell {
-        Cell::Integer(value)
+    fn from(value: i64) -> SqlCell {
+        SqlCell::Integer(value)
     }
 }
 
-impl From<u32> for Cell {
+impl From<u32> for SqlCell {
     #[inline]
-    fn from(value: u32) -> Cell {
-        Cell::Integer(value.into())
+    fn from(value: u32) -> SqlCell {
+        SqlCell::Integer(value.into())
     }
 }
 
-impl From<i32> for Cell {
+impl From<i32> for SqlCell {
     #[inline]
-    fn from(value: i32) -> Cell {
-        Cell::Integer(value.into())
+    fn from(value: i32) -> SqlCell {
+        SqlCell::Integer(value.into())
     }
 }
 
-impl From<bool> for Cell {
+impl From<bool> for SqlCell {
     #[inline]
-    fn from(value: bool) -> Cell {
-        Cell::Integer(value.into())
+    fn from(value: bool) -> SqlCell {
+        SqlCell::Integer(value.into())
     }
 }
 
 /// The database has no higher number than 2^63 - 1: a count of more is that.
-impl From<u64> for Cell {
+impl From<u64> for SqlCell {
     #[inline]
-    fn from(value: u64) -> Cell {
-        Cell::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+    fn from(value: u64) -> SqlCell {
+        SqlCell::Integer(i64::try_from(value).unwrap_or(i64::MAX))
     }
 }
 
-impl From<&'static str> for Cell {
+impl From<&'static str> for SqlCell {
     /// An empty one is none.
     #[inline]
-    fn from(word: &'static str) -> Cell {
+    fn from(word: &'static str) -> SqlCell {
         match word.is_empty() {
-            true => Cell::Null,
-            false => Cell::Word(word),
+            true => SqlCell::Null,
+            false => SqlCell::Word(word),
         }
     }
 }
 
-impl<T: Into<Cell>> From<Option<T>> for Cell {
+impl<T: Into<SqlCell>> From<Option<T>> for SqlCell {
     #[inline]
-    fn from(value: Option<T>) -> Cell {
-        value.map_or(Cell::Null, Into::into)
+    fn from(value: Option<T>) -> SqlCell {
+        value.map_or(SqlCell::Null, Into::into)
     }
 }
 
 /// Rows of any tables, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    pub rows: Vec<Statement>,
-    pub cells: Vec<Cell>,
+    pub rows: Vec<InsertStatement>,
+    pub cells: Vec<SqlCell>,
     /// UTF-8 without NUL.
     pub text: Vec<u8>,
     /// There is no other behind it.
@@ -89,14 +89,14 @@ pub(super) struct Batch {
 impl Batch {
     /// A row, with all its cells.
     #[inline]
-    pub(super) fn row(&mut self, statement: Statement, cells: &[Cell]) {
+    pub(super) fn row(&mut self, statement: InsertStatement, cells: &[SqlCell]) {
         debug_assert_eq!(statement.cells(), cells.len(), "{statement:?}");
         self.rows.push(statement);
         self.cells.extend_from_slice(cells);
     }
 
     /// A text of a trace for a cell: what is no UTF-8 in it, and NUL, becomes U+FFFD.
-    pub(super) fn text(&mut self, text: &[u8]) -> Cell {
+    pub(super) fn text(&mut self, text: &[u8]) -> SqlCell {
         let from = self.text.len();
         match std::str::from_utf8(text) {
             Ok(_) if !text.contains(&0) => self.text.extend_from_slice(text),
@@ -105,13 +105,13 @@ impl Batch {
                 self.text.extend_from_slice(text.as_bytes());
             }
         }
-        Cell::Text { from, to: self.text.len() }
+        SqlCell::Text { from, to: self.text.len() }
     }
 
     /// The same; no text is no cell.
-    pub(super) fn some_text(&mut self, text: &[u8]) -> Cell {
+    pub(super) fn some_text(&mut self, text: &[u8]) -> SqlCell {
         match text.is_empty() {
-            true => Cell::Null,
+            true => SqlCell::Null,
             false => self.text(text),
         }
     }
@@ -122,7 +122,7 @@ impl Batch {
         &mut self,
         bytes_max: usize,
         write: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<Option<Cell>, TooLong> {
+    ) -> Result<Option<SqlCell>, TooLong> {
         let from = self.text.len();
         write(&mut self.text);
         let to = self.text.len();
@@ -130,7 +130,7 @@ impl Batch {
             self.text.truncate(from);
             return Err(TooLong);
         }
-        Ok(Some(Cell::Text { from, to }).filter(|_| to > from))
+        Ok(Some(SqlCell::Text { from, to }).filter(|_| to > from))
     }
 
     pub(super) fn is_full(&self) -> bool {

@@ -4,14 +4,16 @@ use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 
-use strata_ctf::read::{Damage, Discarded, DiscardedKind, End, Event, Reader, Stream, TimeRange};
+use strata_ctf::read::{
+    Damage, Discarded, DiscardedKind, Event, Reader, RecordingEnd, Stream, TimeRange,
+};
 use strata_model::EnvValue;
 use strata_timeline::{is_kernel, Sources, Timeline};
 
-use super::batch::Cell;
+use super::batch::SqlCell;
 use super::rows::Rows;
-use super::schema::Statement;
-use super::writer::Writer;
+use super::schema::InsertStatement;
+use super::writer::DatabaseWriter;
 use crate::ahead::first_steps;
 use crate::counters::{self, CounterRule};
 use crate::perfetto::PairRule;
@@ -54,7 +56,7 @@ pub struct Summary {
 
 /// What a trace has of what was asked for.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct TraceExtent {
     records: u64,
     begin: Option<i64>,
     end: Option<i64>,
@@ -68,12 +70,12 @@ pub struct Exporter<'r> {
     timeline: Timeline,
     pub(super) rows: Rows,
     /// By [`strata_ctf::read::Trace::index`].
-    parts: Vec<Part>,
+    parts: Vec<TraceExtent>,
     discarded: u64,
     packets: u64,
     /// Fields that are more than are told apart.
     counters_left_out: u64,
-    writer: Writer,
+    writer: DatabaseWriter,
 }
 
 impl<'r> Exporter<'r> {
@@ -99,11 +101,11 @@ impl<'r> Exporter<'r> {
             path: path.to_owned(),
             timeline,
             rows: Rows::new(options.range, options.events, machines),
-            parts: vec![Part::default(); reader.traces().len()],
+            parts: vec![TraceExtent::default(); reader.traces().len()],
             discarded: 0,
             packets: 0,
             counters_left_out,
-            writer: Writer::new(path, Box::new(stopped))?,
+            writer: DatabaseWriter::new(path, Box::new(stopped))?,
         };
         for damage in reader.damage().iter().filter(|damage| !damage.is_note()) {
             exporter.damaged(damage);
@@ -148,7 +150,7 @@ impl<'r> Exporter<'r> {
         };
         *number = number.saturating_add(discarded.count);
         let cells = [
-            Cell::from(discarded.stream.trace().index() as u64),
+            SqlCell::from(discarded.stream.trace().index() as u64),
             stream,
             discarded.packet.cpu.into(),
             kind.into(),
@@ -157,7 +159,7 @@ impl<'r> Exporter<'r> {
             discarded.to.into(),
             discarded.at_begin.into(),
         ];
-        batch.row(Statement::Discarded, &cells);
+        batch.row(InsertStatement::Discarded, &cells);
         self.step()
     }
 
@@ -179,8 +181,8 @@ impl<'r> Exporter<'r> {
         let name = damage.stream.as_ref().map(|name| batch.text(name.as_bytes()));
         let text = batch.text(damage.to_string().as_bytes());
         batch.row(
-            Statement::Damage,
-            &[trace.map(|trace| Cell::from(trace as u64)).into(), name.into(), text],
+            InsertStatement::Damage,
+            &[trace.map(|trace| SqlCell::from(trace as u64)).into(), name.into(), text],
         );
     }
 
@@ -221,7 +223,7 @@ impl<'r> Exporter<'r> {
         let batch = &mut self.rows.batch;
         for (id, name) in self.timeline.world().machines.iter().enumerate() {
             let name = batch.text(name.as_bytes());
-            batch.row(Statement::Machine, &[Cell::from(id as u64), name]);
+            batch.row(InsertStatement::Machine, &[SqlCell::from(id as u64), name]);
         }
         for trace in self.reader.traces() {
             let schema = trace.schema();
@@ -236,7 +238,7 @@ impl<'r> Exporter<'r> {
             };
             let process = source.and_then(|source| source.process_name.as_ref());
             let cells = [
-                Cell::from(trace.index() as u64),
+                SqlCell::from(trace.index() as u64),
                 batch.text(trace.name().as_bytes()),
                 batch.text(trace.path().to_string_lossy().as_bytes()),
                 source.map_or(0, |source| u32::from(source.machine)).into(),
@@ -253,7 +255,7 @@ impl<'r> Exporter<'r> {
                 end.map(|end| end.losses().total()).into(),
                 batch.text(environment(&schema.environment).as_bytes()),
             ];
-            batch.row(Statement::Trace, &cells);
+            batch.row(InsertStatement::Trace, &cells);
         }
     }
 
@@ -271,13 +273,13 @@ impl<'r> Exporter<'r> {
     }
 }
 
-fn ending(end: &End) -> &'static str {
+fn ending(end: &RecordingEnd) -> &'static str {
     match end {
-        End::Marked(mark) => mark.ending.word(),
-        End::Running => "recording",
-        End::Killed { .. } => "killed",
-        End::Absent => "unknown",
-        End::Unusable { .. } => "unusable",
+        RecordingEnd::Marked(mark) => mark.ending.word(),
+        RecordingEnd::Running => "recording",
+        RecordingEnd::Killed { .. } => "killed",
+        RecordingEnd::Absent => "unknown",
+        RecordingEnd::Unusable { .. } => "unusable",
     }
 }
 

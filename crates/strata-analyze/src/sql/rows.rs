@@ -2,12 +2,12 @@
 
 use strata_ctf::read::{Event, Scope, TimeRange};
 use strata_timeline::{
-    AloneSpan, Call, CounterNumber, CounterPlace, CounterValue, Interrupt, Interval, Observer,
-    Request, Run, Span, State, ThreadId, UnpairedCall, Waker, World,
+    AloneSpan, Call, CounterNumber, CounterPlace, CounterValue, DiskRequest, Interrupt, Interval,
+    Observer, Run, Span, State, ThreadId, UnpairedCall, Waker, World,
 };
 
-use super::batch::{Batch, Cell};
-use super::schema::Statement;
+use super::batch::{Batch, SqlCell};
+use super::schema::InsertStatement;
 use super::text::{self, address, named};
 use crate::reports::files::{kind_name, object_of};
 use crate::reports::irq::{kind, name_of, number_of};
@@ -31,7 +31,7 @@ pub(super) struct Rows {
     pub cut: u64,
     states: i64,
     requests: i64,
-    last_request: Option<Request>,
+    last_request: Option<DiskRequest>,
     /// By thread: the row of the last wait, and since when it was.
     waits: Vec<Option<(i64, i64)>>,
     /// By thread.
@@ -41,8 +41,8 @@ pub(super) struct Rows {
 }
 
 /// A thread as a column has it.
-fn cell(thread: ThreadId) -> Cell {
-    Cell::from(thread.index() as u64)
+fn cell(thread: ThreadId) -> SqlCell {
+    SqlCell::from(thread.index() as u64)
 }
 
 fn put<T: Copy>(of: &mut Vec<Option<T>>, thread: ThreadId, value: T) {
@@ -80,11 +80,11 @@ impl Rows {
 
     /// All threads.
     pub(super) fn threads(&mut self, world: &World) {
-        let idle = Cell::Word("idle");
-        let (none, no) = (Cell::Null, Cell::Integer(0));
+        let idle = SqlCell::Word("idle");
+        let (none, no) = (SqlCell::Null, SqlCell::Integer(0));
         self.batch.row(
-            Statement::Thread,
-            &[no, no, no, no, idle, idle, no, none, Cell::Integer(1), none, none],
+            InsertStatement::Thread,
+            &[no, no, no, no, idle, idle, no, none, SqlCell::Integer(1), none, none],
         );
         for (id, thread) in world.threads.iter() {
             let main = thread.main.and_then(|main| world.threads.get(main));
@@ -103,7 +103,7 @@ impl Rows {
                 thread.born.into(),
                 self.exits.get(id.index()).copied().flatten().into(),
             ];
-            self.batch.row(Statement::Thread, &cells);
+            self.batch.row(InsertStatement::Thread, &cells);
         }
     }
 
@@ -135,14 +135,14 @@ impl Observer for Rows {
         let context = part(&[Scope::CommonContext, Scope::SpecificContext]);
         let cells = [
             event.time().into(),
-            Cell::from(event.stream().trace().index() as u64),
+            SqlCell::from(event.stream().trace().index() as u64),
             event.packet().cpu.into(),
             who.map(cell).into(),
             name,
             fields.into(),
             context.into(),
         ];
-        self.batch.row(Statement::Event, &cells);
+        self.batch.row(InsertStatement::Event, &cells);
     }
 
     fn call(&mut self, world: &World, call: &Call) {
@@ -154,9 +154,9 @@ impl Observer for Rows {
             Some(number) => {
                 let result = -i64::from(number);
                 let name = errors::name(result).or_else(|| errors::restarted(result));
-                name.map_or_else(|| self.batch.text(number.to_string().as_bytes()), Cell::Word)
+                name.map_or_else(|| self.batch.text(number.to_string().as_bytes()), SqlCell::Word)
             }
-            None => Cell::Null,
+            None => SqlCell::Null,
         };
         let object = match object_of(world, call) {
             strata_timeline::Object::None => call.object,
@@ -175,7 +175,7 @@ impl Observer for Rows {
             object,
             target,
         ];
-        self.batch.row(Statement::Syscall, &cells);
+        self.batch.row(InsertStatement::Syscall, &cells);
     }
 
     fn unpaired(&mut self, world: &World, call: &UnpairedCall) {
@@ -185,7 +185,7 @@ impl Observer for Rows {
         let name = self.batch.text(world.calls.name(call.call).as_bytes());
         let why = text::why_unpaired(call.why).into();
         let cells = ["syscall".into(), cell(call.thread), name, call.time.into(), why];
-        self.batch.row(Statement::Unpaired, &cells);
+        self.batch.row(InsertStatement::Unpaired, &cells);
     }
 
     fn exits(&mut self, world: &World, thread: ThreadId) {
@@ -195,8 +195,8 @@ impl Observer for Rows {
     fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {
         let Some((from, to)) = self.part(interval.from, interval.to) else { return };
         let (mut cpu, mut woken) = (interval.cpu, None);
-        let (mut sleep, mut call) = (Cell::Null, Cell::Null);
-        let mut object = (Cell::Null, Cell::Null);
+        let (mut sleep, mut call) = (SqlCell::Null, SqlCell::Null);
+        let mut object = (SqlCell::Null, SqlCell::Null);
         let state = match interval.state {
             State::Unknown => "unknown",
             State::Running { cpu: on } => {
@@ -244,14 +244,14 @@ impl Observer for Rows {
             waker.map(cell).into(),
             is_sure.into(),
             device.into(),
-            Cell::Null,
+            SqlCell::Null,
         ];
-        self.batch.row(Statement::State, &cells);
+        self.batch.row(InsertStatement::State, &cells);
     }
 
     fn timed_out(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
         if let Some(row) = self.wait(thread, interval) {
-            self.batch.row(Statement::TimedOut, &[row.into()]);
+            self.batch.row(InsertStatement::TimedOut, &[row.into()]);
         }
     }
 
@@ -281,7 +281,7 @@ impl Observer for Rows {
             from.into(),
             to.into(),
         ];
-        self.batch.row(Statement::Interrupt, &cells);
+        self.batch.row(InsertStatement::Interrupt, &cells);
     }
 
     fn ran(&mut self, world: &World, run: &Run) {
@@ -297,10 +297,10 @@ impl Observer for Rows {
             to.into(),
             is_switch.into(),
         ];
-        self.batch.row(Statement::CpuRun, &cells);
+        self.batch.row(InsertStatement::CpuRun, &cells);
     }
 
-    fn request(&mut self, world: &World, request: &Request) {
+    fn request(&mut self, world: &World, request: &DiskRequest) {
         if !request.selected || !self.range.contains(request.end) {
             return;
         }
@@ -321,13 +321,13 @@ impl Observer for Rows {
             request.end.into(),
             request.is_error.into(),
         ];
-        self.batch.row(Statement::Request, &cells);
+        self.batch.row(InsertStatement::Request, &cells);
     }
 
-    fn waited_for(&mut self, _: &World, thread: ThreadId, interval: &Interval, of: &Request) {
+    fn waited_for(&mut self, _: &World, thread: ThreadId, interval: &Interval, of: &DiskRequest) {
         let row = self.wait(thread, interval).filter(|_| self.last_request == Some(*of));
         if let Some(row) = row {
-            self.batch.row(Statement::WaitedFor, &[self.requests.into(), row.into()]);
+            self.batch.row(InsertStatement::WaitedFor, &[self.requests.into(), row.into()]);
         }
     }
 
@@ -352,7 +352,7 @@ impl Observer for Rows {
             text::paired_by(span.paired).into(),
             span.disagrees.into(),
         ];
-        self.batch.row(Statement::Span, &cells);
+        self.batch.row(InsertStatement::Span, &cells);
     }
 
     fn alone(&mut self, world: &World, span: &AloneSpan) {
@@ -360,12 +360,13 @@ impl Observer for Rows {
             return;
         }
         let name = match named(&mut self.batch, world, span.name) {
-            Cell::Null => self.batch.text(b""),
+            SqlCell::Null => self.batch.text(b""),
             name => name,
         };
         let why = text::why_alone(span.why).into();
         let thread = span.thread.map(cell).into();
-        self.batch.row(Statement::Unpaired, &["span".into(), thread, name, span.time.into(), why]);
+        self.batch
+            .row(InsertStatement::Unpaired, &["span".into(), thread, name, span.time.into(), why]);
     }
 
     fn counter_over(&mut self, world: &World, value: &CounterValue, to: i64) {
@@ -387,11 +388,11 @@ impl Observer for Rows {
         let number = match value.number {
             CounterNumber::Signed(number) => number.into(),
             CounterNumber::Unsigned(number) => {
-                i64::try_from(number).map_or(Cell::Real(number as f64), Cell::Integer)
+                i64::try_from(number).map_or(SqlCell::Real(number as f64), SqlCell::Integer)
             }
             // The database has none: NULL.
-            CounterNumber::Real(number) if number.is_nan() => Cell::Null,
-            CounterNumber::Real(number) => Cell::Real(number),
+            CounterNumber::Real(number) if number.is_nan() => SqlCell::Null,
+            CounterNumber::Real(number) => SqlCell::Real(number),
         };
         let cells = [
             self.batch.text(world.names.bytes(value.name)),
@@ -402,6 +403,6 @@ impl Observer for Rows {
             to.into(),
             number,
         ];
-        self.batch.row(Statement::Counter, &cells);
+        self.batch.row(InsertStatement::Counter, &cells);
     }
 }

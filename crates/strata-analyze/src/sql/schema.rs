@@ -5,7 +5,7 @@ pub(super) const VERSION: u32 = 1;
 
 /// What is done with the cells of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Statement {
+pub(super) enum InsertStatement {
     /// A new row of the table.
     Machine,
     Trace,
@@ -29,7 +29,7 @@ pub(super) enum Statement {
 
 /// A table.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct SqlTable {
     pub name: &'static str,
     /// Those that a row has cells for.
     pub columns: &'static [(&'static str, &'static str)],
@@ -47,10 +47,10 @@ const THREAD: &str = "INTEGER REFERENCES thread (id)";
 const TRACE: &str = "INTEGER NOT NULL REFERENCES trace (id)";
 const MACHINE: &str = "INTEGER NOT NULL REFERENCES machine (id)";
 
-/// By [`Statement`]. Where `id` is not among the columns, there is one that the database gives.
-pub(super) const TABLES: [Table; 14] = [
-    Table { name: "machine", columns: &[("id", KEY), ("name", NAME)], lasts: false },
-    Table {
+/// By [`InsertStatement`]. Where `id` is not among the columns, there is one that the database gives.
+pub(super) const TABLES: [SqlTable; 14] = [
+    SqlTable { name: "machine", columns: &[("id", KEY), ("name", NAME)], lasts: false },
+    SqlTable {
         name: "trace",
         columns: &[
             ("id", KEY),
@@ -72,7 +72,7 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: false,
     },
-    Table {
+    SqlTable {
         name: "thread",
         columns: &[
             ("id", KEY),
@@ -89,7 +89,7 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: false,
     },
-    Table {
+    SqlTable {
         name: "state",
         columns: &[
             ("id", KEY),
@@ -111,7 +111,7 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: true,
     },
-    Table {
+    SqlTable {
         name: "cpu_run",
         columns: &[
             ("machine", MACHINE),
@@ -123,7 +123,7 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: true,
     },
-    Table {
+    SqlTable {
         name: "syscall",
         columns: &[
             ("thread", THREAD),
@@ -138,7 +138,7 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: true,
     },
-    Table {
+    SqlTable {
         name: "interrupt",
         columns: &[
             ("machine", MACHINE),
@@ -152,7 +152,7 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: true,
     },
-    Table {
+    SqlTable {
         name: "request",
         columns: &[
             ("id", KEY),
@@ -169,7 +169,7 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: true,
     },
-    Table {
+    SqlTable {
         name: "span",
         columns: &[
             ("name", NAME),
@@ -187,7 +187,7 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: true,
     },
-    Table {
+    SqlTable {
         name: "counter",
         columns: &[
             ("name", NAME),
@@ -200,7 +200,7 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: true,
     },
-    Table {
+    SqlTable {
         name: "unpaired",
         columns: &[
             ("kind", NAME),
@@ -211,7 +211,7 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: false,
     },
-    Table {
+    SqlTable {
         name: "discarded",
         columns: &[
             ("trace", TRACE),
@@ -225,12 +225,12 @@ pub(super) const TABLES: [Table; 14] = [
         ],
         lasts: false,
     },
-    Table {
+    SqlTable {
         name: "damage",
         columns: &[("trace", "INTEGER REFERENCES trace (id)"), ("stream", TEXT), ("text", NAME)],
         lasts: false,
     },
-    Table {
+    SqlTable {
         name: "event",
         columns: &[
             ("time_ns", INTEGER),
@@ -352,50 +352,50 @@ pub(super) const VIEWS: [(&str, &str); 10] = [
     ),
 ];
 
-impl Statement {
+impl InsertStatement {
     /// Those that make a row, in the order of [`TABLES`], and those that change one.
-    pub(super) const ALL: [Statement; 16] = [
-        Statement::Machine,
-        Statement::Trace,
-        Statement::Thread,
-        Statement::State,
-        Statement::CpuRun,
-        Statement::Syscall,
-        Statement::Interrupt,
-        Statement::Request,
-        Statement::Span,
-        Statement::Counter,
-        Statement::Unpaired,
-        Statement::Discarded,
-        Statement::Damage,
-        Statement::Event,
-        Statement::TimedOut,
-        Statement::WaitedFor,
+    pub(super) const ALL: [InsertStatement; 16] = [
+        InsertStatement::Machine,
+        InsertStatement::Trace,
+        InsertStatement::Thread,
+        InsertStatement::State,
+        InsertStatement::CpuRun,
+        InsertStatement::Syscall,
+        InsertStatement::Interrupt,
+        InsertStatement::Request,
+        InsertStatement::Span,
+        InsertStatement::Counter,
+        InsertStatement::Unpaired,
+        InsertStatement::Discarded,
+        InsertStatement::Damage,
+        InsertStatement::Event,
+        InsertStatement::TimedOut,
+        InsertStatement::WaitedFor,
     ];
 
     /// Its text.
     pub(super) fn sql(self) -> String {
         match self {
-            Statement::TimedOut => {
+            InsertStatement::TimedOut => {
                 "UPDATE state SET ended_by = 'timer', waker = NULL, is_sure = NULL, interrupt = NULL WHERE id = ?1"
                     .to_owned()
             }
-            Statement::WaitedFor => "UPDATE state SET request = ?1 WHERE id = ?2".to_owned(),
-            _ => TABLES.get(self as usize).map(Table::insert).unwrap_or_default(),
+            InsertStatement::WaitedFor => "UPDATE state SET request = ?1 WHERE id = ?2".to_owned(),
+            _ => TABLES.get(self as usize).map(SqlTable::insert).unwrap_or_default(),
         }
     }
 
     /// How many cells it has.
     pub(super) fn cells(self) -> usize {
         match self {
-            Statement::TimedOut => 1,
-            Statement::WaitedFor => 2,
+            InsertStatement::TimedOut => 1,
+            InsertStatement::WaitedFor => 2,
             _ => TABLES.get(self as usize).map_or(0, |table| table.columns.len()),
         }
     }
 }
 
-impl Table {
+impl SqlTable {
     /// The text that makes it.
     pub(super) fn create(&self) -> String {
         let mut columns: Vec<String> = Vec::new();

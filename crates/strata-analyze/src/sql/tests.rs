@@ -9,11 +9,11 @@ use rusqlite::{Connection, Params};
 use strata_ctf::read::{Damage, Message, Reader, Selection, TimeRange};
 use strata_filter::Filter;
 
-use super::schema::{Statement, TABLES, VERSION, VIEWS};
+use super::schema::{InsertStatement, TABLES, VERSION, VIEWS};
 use super::{Exporter, Options, Summary};
 use crate::hand_tests::V::{self, Text, F64, I64, U32, U64, U8};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN};
-use crate::reports::syscalls::{self, By, Counter};
+use crate::reports::syscalls::{self, By, SyscallCounter};
 use crate::reports::threads::{Row, ThreadCounter};
 use crate::reports::{pass, Asked};
 
@@ -261,7 +261,7 @@ fn sums_are_those_of_the_reports_of_all_and_of_a_part() {
         let made = export(of_kernel(&waits()), &Options { range, ..all() }, None);
         let reader = made.reader();
         let asked = Asked { range, selection: None };
-        let mut seen = (Counter::new(range, 0), ThreadCounter::new(range, 0));
+        let mut seen = (SyscallCounter::new(range, 0), ThreadCounter::new(range, 0));
         let passed = pass(&reader, &asked, &mut seen, &|_| true, &mut |_| {}).unwrap();
         let world = passed.timeline.world();
         let call = |row: &syscalls::Row| {
@@ -657,11 +657,11 @@ fn path_that_sqlite_does_not_open_is_refused_with_its_length() {
 
 #[test]
 fn statements_are_those_of_the_tables_and_views_can_be_asked() {
-    for (statement, table) in Statement::ALL.iter().zip(&TABLES) {
+    for (statement, table) in InsertStatement::ALL.iter().zip(&TABLES) {
         let wanted = format!("INSERT INTO {} (", table.name);
         assert!(statement.sql().starts_with(&wanted), "{statement:?}: {}", statement.sql());
     }
-    for (number, &statement) in Statement::ALL.iter().enumerate() {
+    for (number, &statement) in InsertStatement::ALL.iter().enumerate() {
         assert_eq!(statement as usize, number);
         assert_eq!(statement.sql().matches('?').count(), statement.cells(), "{statement:?}");
     }

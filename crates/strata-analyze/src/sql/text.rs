@@ -3,14 +3,14 @@
 use strata_ctf::read::{Event, Scope};
 use strata_timeline::{Alone, Name, Object, Paired, Unpaired, World};
 
-use super::batch::{Batch, Cell, TooLong};
+use super::batch::{Batch, SqlCell, TooLong};
 use crate::render::json::JsonFields;
 use crate::reports::files::name_of;
 
 /// The kind and the text of what a call is about.
-pub(super) fn object(batch: &mut Batch, world: &World, object: Object) -> (Cell, Cell) {
+pub(super) fn object(batch: &mut Batch, world: &World, object: Object) -> (SqlCell, SqlCell) {
     match object {
-        Object::None | Object::Fault => (Cell::Null, Cell::Null),
+        Object::None | Object::Fault => (SqlCell::Null, SqlCell::Null),
         Object::File(name) => (name_of(world, object).0.into(), named(batch, world, name)),
         Object::Descriptor(number) => {
             ("descriptor".into(), batch.text(format!("descriptor {number}").as_bytes()))
@@ -20,12 +20,12 @@ pub(super) fn object(batch: &mut Batch, world: &World, object: Object) -> (Cell,
 }
 
 /// An address, which may be above what a number of the database can be.
-pub(super) fn address(batch: &mut Batch, address: u64) -> Cell {
+pub(super) fn address(batch: &mut Batch, address: u64) -> SqlCell {
     batch.text(format!("{address:#x}").as_bytes())
 }
 
 /// A name that is known; none if there is none.
-pub(super) fn named(batch: &mut Batch, world: &World, name: Name) -> Cell {
+pub(super) fn named(batch: &mut Batch, world: &World, name: Name) -> SqlCell {
     batch.some_text(world.names.bytes(name))
 }
 
@@ -35,7 +35,7 @@ pub(super) fn fields(
     event: &Event<'_>,
     scopes: &[Scope],
     bytes_max: usize,
-) -> Result<Option<Cell>, TooLong> {
+) -> Result<Option<SqlCell>, TooLong> {
     if !scopes.iter().any(|&scope| event.class().has(scope)) {
         return Ok(None);
     }

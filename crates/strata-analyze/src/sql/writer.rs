@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::batch::{Batch, Cell};
-use super::schema::{Statement, INDEXES, TABLES, VERSION, VIEWS};
+use super::batch::{Batch, SqlCell};
+use super::schema::{InsertStatement, INDEXES, TABLES, VERSION, VIEWS};
 
 /// Instructions of SQLite between two looks at whether to stop: some milliseconds.
 const LOOK_INTERVAL: i32 = 1 << 16;
@@ -27,23 +27,23 @@ pub(super) type Stopped = Box<dyn FnMut() -> bool + Send>;
 
 /// A thread that makes a database.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct DatabaseWriter {
     batches: Option<SyncSender<Batch>>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-impl Writer {
+impl DatabaseWriter {
     /// Into a file that is empty, or not there.
     ///
     /// # Errors
     /// Its folder cannot be found, or the system has no thread for it.
-    pub(super) fn new(path: &Path, stopped: Stopped) -> io::Result<Writer> {
+    pub(super) fn new(path: &Path, stopped: Stopped) -> io::Result<DatabaseWriter> {
         let path = real(path)?;
         let (batches, to_write) = sync_channel(WAITING);
         let write =
             move || make(&path, &to_write, stopped).map_err(|error| of_system(&path, error));
         let thread = thread::Builder::new().name("database".to_owned()).spawn(write)?;
-        Ok(Writer { batches: Some(batches), thread: Some(thread) })
+        Ok(DatabaseWriter { batches: Some(batches), thread: Some(thread) })
     }
 
     /// The next rows; when the last ones are written, the database is complete.
@@ -68,7 +68,7 @@ impl Writer {
 }
 
 /// Nobody writes to the file any more.
-impl Drop for Writer {
+impl Drop for DatabaseWriter {
     fn drop(&mut self) {
         if self.thread.is_some() {
             let _ = self.end();
@@ -111,7 +111,7 @@ fn make(path: &Path, batches: &Receiver<Batch>, stopped: Stopped) -> rusqlite::R
         connection.execute_batch(&table.create())?;
     }
     let mut statements = Vec::new();
-    for statement in Statement::ALL {
+    for statement in InsertStatement::ALL {
         statements.push(connection.prepare(&statement.sql())?);
     }
     let mut is_whole = false;
@@ -121,7 +121,7 @@ fn make(path: &Path, batches: &Receiver<Batch>, stopped: Stopped) -> rusqlite::R
         for &row in &batch.rows {
             let Some(statement) = statements.get_mut(row as usize) else { continue };
             for (column, &cell) in (1..=row.cells()).zip(&mut cells) {
-                statement.raw_bind_parameter(column, Bound { cell, text: &batch.text })?;
+                statement.raw_bind_parameter(column, BoundCell { cell, text: &batch.text })?;
             }
             statement.raw_execute()?;
         }
@@ -141,20 +141,20 @@ fn make(path: &Path, batches: &Receiver<Batch>, stopped: Stopped) -> rusqlite::R
 }
 
 /// A cell with what it is a part of.
-struct Bound<'b> {
-    cell: Cell,
+struct BoundCell<'b> {
+    cell: SqlCell,
     text: &'b [u8],
 }
 
-impl ToSql for Bound<'_> {
+impl ToSql for BoundCell<'_> {
     #[inline]
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(match self.cell {
-            Cell::Null => ToSqlOutput::Owned(Value::Null),
-            Cell::Integer(value) => ToSqlOutput::Owned(Value::Integer(value)),
-            Cell::Real(value) => ToSqlOutput::Owned(Value::Real(value)),
-            Cell::Word(word) => ToSqlOutput::Borrowed(ValueRef::Text(word.as_bytes())),
-            Cell::Text { from, to } => {
+            SqlCell::Null => ToSqlOutput::Owned(Value::Null),
+            SqlCell::Integer(value) => ToSqlOutput::Owned(Value::Integer(value)),
+            SqlCell::Real(value) => ToSqlOutput::Owned(Value::Real(value)),
+            SqlCell::Word(word) => ToSqlOutput::Borrowed(ValueRef::Text(word.as_bytes())),
+            SqlCell::Text { from, to } => {
                 ToSqlOutput::Borrowed(ValueRef::Text(self.text.get(from..to).unwrap_or_default()))
             }
         })

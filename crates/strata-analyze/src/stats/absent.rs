@@ -1,6 +1,6 @@
 //! What is not in a stream, and when it happened.
 
-use super::Span;
+use super::TraceSpan;
 
 /// What a range of time is without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct AbsentRange {
     /// How many records or packets are absent.
     pub count: u64,
     /// When: between the ends of the packets around; `None`: these have no times.
-    pub span: Option<Span>,
+    pub span: Option<TraceSpan>,
     /// Packets that told of it: neighbours, each of which tells of more, are one range.
     pub told: u64,
     /// The stream's first packet has told of some: they may be from before this trace's begin.
@@ -59,7 +59,7 @@ impl Absent {
 }
 
 /// Does the second begin where the first ends?
-fn goes_on(first: Option<Span>, second: Option<Span>) -> bool {
+fn goes_on(first: Option<TraceSpan>, second: Option<TraceSpan>) -> bool {
     match (first, second) {
         (Some(first), Some(second)) => second.from <= first.to && second.to >= first.from,
         (None, None) => true,
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn range(kind: AbsentKind, count: u64, from: i64, to: i64) -> AbsentRange {
-        AbsentRange { kind, count, span: Some(Span { from, to }), told: 1, at_begin: false }
+        AbsentRange { kind, count, span: Some(TraceSpan { from, to }), told: 1, at_begin: false }
     }
 
     fn pushed(ranges: &[AbsentRange], limit: usize) -> Absent {

@@ -14,13 +14,15 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use strata_ctf::environment::LOSS_MODE;
-use strata_ctf::read::{Event, Events, Message, Part, Parts, Reader, Selection, TimeRange, Trace};
+use strata_ctf::read::{
+    Event, Events, Message, Parts, Reader, Selection, StreamPart, TimeRange, Trace,
+};
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
 
-use super::part::{damaged, Classes, Counting};
+use super::part::{damaged, ClassCounts, PartCounting};
 use super::tally::{PartCount, Tally};
-use super::{LossMode, Span, Stats, StreamStats, Sum, Timeline, TraceStats};
+use super::{LossMode, Stats, StreamStats, Sum, TimeColumns, TraceSpan, TraceStats};
 
 /// What a thread takes at once \[byte\].
 const PART_BYTES: u64 = 4 << 20;
@@ -53,13 +55,13 @@ pub fn count(
     options: &Options<'_>,
     go_on: &(dyn Fn(u64) -> bool + Sync),
 ) -> Option<Stats> {
-    let span = reader.span().map(|span| Span {
+    let span = reader.span().map(|span| TraceSpan {
         from: span.from.max(options.range.from),
         to: span.to.min(options.range.to),
     });
-    let timeline = span.filter(|span| span.from <= span.to).map(Timeline::over);
+    let timeline = span.filter(|span| span.from <= span.to).map(TimeColumns::over);
     let mut tally = described(reader);
-    let work = Work {
+    let work = CountWork {
         reader,
         options,
         go_on,
@@ -71,8 +73,8 @@ pub fn count(
         reader.streams().iter().fold(0, |sum, stream| stream.bytes().saturating_add(sum));
     let useful = usize::try_from(bytes / PART_BYTES).unwrap_or(usize::MAX).max(1);
     let threads = options.threads.map_or_else(cpus, NonZeroUsize::get).min(useful);
-    let mut workers: Vec<Worker<'_, '_>> =
-        (0..threads).map(|_| Worker::new(&work, timeline.clone())).collect();
+    let mut workers: Vec<CountWorker<'_, '_>> =
+        (0..threads).map(|_| CountWorker::new(&work, timeline.clone())).collect();
     thread::scope(|scope| {
         let mut all = workers.iter_mut();
         let first = all.next();
@@ -162,7 +164,7 @@ pub(super) fn tracer(schema: &Schema) -> Option<String> {
 }
 
 /// What threads share.
-struct Work<'a, 'r> {
+struct CountWork<'a, 'r> {
     reader: &'r Reader,
     options: &'a Options<'a>,
     go_on: &'a (dyn Fn(u64) -> bool + Sync),
@@ -171,9 +173,9 @@ struct Work<'a, 'r> {
     stopped: AtomicBool,
 }
 
-impl Work<'_, '_> {
+impl CountWork<'_, '_> {
     /// The next part, and its number.
-    fn next(&self) -> Option<(Part, u64)> {
+    fn next(&self) -> Option<(StreamPart, u64)> {
         // Whoever panicked while it was locked has taken a part with it, and will be heard.
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let part = parts.0.next()?;
@@ -183,19 +185,19 @@ impl Work<'_, '_> {
 }
 
 /// One thread's.
-struct Worker<'a, 'r> {
-    work: &'a Work<'a, 'r>,
-    classes: Classes,
-    timeline: Option<Timeline>,
+struct CountWorker<'a, 'r> {
+    work: &'a CountWork<'a, 'r>,
+    classes: ClassCounts,
+    timeline: Option<TimeColumns>,
     parts: Vec<PartCount>,
     selection: Option<Selection>,
 }
 
-impl<'a, 'r> Worker<'a, 'r> {
-    fn new(work: &'a Work<'a, 'r>, timeline: Option<Timeline>) -> Worker<'a, 'r> {
-        Worker {
+impl<'a, 'r> CountWorker<'a, 'r> {
+    fn new(work: &'a CountWork<'a, 'r>, timeline: Option<TimeColumns>) -> CountWorker<'a, 'r> {
+        CountWorker {
             work,
-            classes: Classes::new(work.reader.event_classes()),
+            classes: ClassCounts::new(work.reader.event_classes()),
             timeline,
             parts: Vec::new(),
             selection: work.options.selection.cloned(),
@@ -211,9 +213,10 @@ impl<'a, 'r> Worker<'a, 'r> {
         }
     }
 
-    fn part(&mut self, part: &Part, number: u64) {
+    fn part(&mut self, part: &StreamPart, number: u64) {
         let options = self.work.options;
-        let mut counting = Counting::new(&mut self.classes, self.timeline.as_mut(), options.range);
+        let mut counting =
+            PartCounting::new(&mut self.classes, self.timeline.as_mut(), options.range);
         let mut events = self.work.reader.events_of_part(part);
         let mut read = 0;
         loop {
@@ -254,8 +257,8 @@ impl<'a, 'r> Worker<'a, 'r> {
 /// Some of a part's messages; whether there may be more.
 fn chunk(
     events: &mut Events<'_>,
-    counting: &mut Counting<'_>,
-    mut accepts: impl FnMut(&Event<'_>, &Counting<'_>) -> bool,
+    counting: &mut PartCounting<'_>,
+    mut accepts: impl FnMut(&Event<'_>, &PartCounting<'_>) -> bool,
 ) -> bool {
     let mut left = CHUNK;
     events

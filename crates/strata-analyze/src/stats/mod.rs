@@ -35,7 +35,7 @@ pub use strata_model::LossMode;
 
 pub use absent::{Absent, AbsentKind, AbsentRange};
 pub use count::{count, Options};
-pub use timeline::Timeline;
+pub use timeline::TimeColumns;
 pub use when::{date_time, time_of_day};
 
 /// Damage that is kept one by one; what is more is only counted.
@@ -47,7 +47,7 @@ pub const RANGES_KEPT: usize = 100_000;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// From the begin of the first packet to the end of the last, as far as that time was asked for.
-    pub span: Option<Span>,
+    pub span: Option<TraceSpan>,
     /// In the order in which they were found.
     pub traces: Vec<TraceStats>,
     /// In the order in which they were found; those of a trace stand together.
@@ -55,7 +55,7 @@ pub struct Stats {
     /// One for each name, of all traces together; by falling number of records, then by name.
     pub events: Vec<EventStats>,
     /// Records over time; `None`: no record has a time.
-    pub timeline: Option<Timeline>,
+    pub timeline: Option<TimeColumns>,
     /// What could not be read, of all traces; [`DAMAGE_KEPT`] at most.
     pub damage: Vec<Damaged>,
     /// All of it.
@@ -68,7 +68,7 @@ pub struct Stats {
 
 /// A part of a trace's time \[ns since 1970\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TraceSpan {
     /// Its begin.
     pub from: i64,
     /// Its end; not earlier.
@@ -77,7 +77,7 @@ pub struct Span {
 
 /// How many records, and how large they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Records {
+pub struct RecordCount {
     /// Event records.
     pub records: u64,
     /// All together, with their headers \[byte\].
@@ -94,7 +94,7 @@ pub struct EventStats {
     /// `provider:name`, as the metadata has it.
     pub name: String,
     /// Its records, and their sizes.
-    pub count: Records,
+    pub count: RecordCount,
 }
 
 /// One trace: of one process, or of a kernel.
@@ -139,7 +139,7 @@ pub struct StreamStats {
     /// When records were discarded, and packets are not there.
     pub absent: Absent,
     /// The longest time between two of its records.
-    pub silence: Option<Span>,
+    pub silence: Option<TraceSpan>,
 }
 
 /// What is in a stream, or in several.
@@ -148,11 +148,11 @@ pub struct Sum {
     /// Streams.
     pub streams: u64,
     /// Its packets' time.
-    pub span: Option<Span>,
+    pub span: Option<TraceSpan>,
     /// Intact packets, wholly or in part.
     pub packets: u64,
     /// Its records.
-    pub count: Records,
+    pub count: RecordCount,
     /// Its files' size \[byte\].
     pub bytes: u64,
     /// Packet headers and contexts \[byte\].
@@ -186,7 +186,7 @@ pub struct Damaged {
     pub message: String,
 }
 
-impl Span {
+impl TraceSpan {
     /// How long \[ns\].
     #[must_use]
     pub fn nanos(&self) -> u64 {
@@ -195,22 +195,22 @@ impl Span {
 
     /// Both, and what is between.
     #[must_use]
-    pub fn with(self, other: Span) -> Span {
-        Span { from: self.from.min(other.from), to: self.to.max(other.to) }
+    pub fn with(self, other: TraceSpan) -> TraceSpan {
+        TraceSpan { from: self.from.min(other.from), to: self.to.max(other.to) }
     }
 }
 
 /// Both, of which each may be there or not.
-fn joined(a: Option<Span>, b: Option<Span>) -> Option<Span> {
+fn joined(a: Option<TraceSpan>, b: Option<TraceSpan>) -> Option<TraceSpan> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.with(b)),
         (a, b) => a.or(b),
     }
 }
 
-impl Records {
+impl RecordCount {
     /// Add others.
-    pub fn add(&mut self, other: &Records) {
+    pub fn add(&mut self, other: &RecordCount) {
         if other.records == 0 {
             return;
         }
@@ -303,7 +303,7 @@ fn sort_events(events: &mut [EventStats]) {
 
 /// Events per second over so long.
 #[must_use]
-pub fn rate(records: u64, span: Option<Span>) -> Option<f64> {
+pub fn rate(records: u64, span: Option<TraceSpan>) -> Option<f64> {
     let nanos = span.map(|span| span.nanos()).filter(|&nanos| nanos > 0)?;
     Some(records as f64 * 1e9 / nanos as f64)
 }
@@ -312,21 +312,21 @@ pub fn rate(records: u64, span: Option<Span>) -> Option<f64> {
 mod sum_tests {
     use super::*;
 
-    fn records(records: u64, bytes: u64, smallest: u64, largest: u64) -> Records {
-        Records { records, bytes, smallest, largest }
+    fn records(records: u64, bytes: u64, smallest: u64, largest: u64) -> RecordCount {
+        RecordCount { records, bytes, smallest, largest }
     }
 
     #[test]
     fn records_added_to_none_are_themselves() {
-        let mut sum = Records::default();
+        let mut sum = RecordCount::default();
         sum.add(&records(2, 30, 10, 20));
         assert_eq!(sum, records(2, 30, 10, 20));
-        sum.add(&Records::default());
+        sum.add(&RecordCount::default());
         assert_eq!(sum, records(2, 30, 10, 20));
         sum.add(&records(1, 5, 5, 5));
         assert_eq!(sum, records(3, 35, 5, 20));
         assert!((sum.mean() - 35.0 / 3.0).abs() < 1e-9);
-        assert_eq!(Records::default().mean(), 0.0);
+        assert_eq!(RecordCount::default().mean(), 0.0);
     }
 
     #[test]
@@ -341,9 +341,9 @@ mod sum_tests {
 
     #[test]
     fn span_of_all_time_has_a_length() {
-        assert_eq!(Span { from: i64::MIN, to: i64::MAX }.nanos(), u64::MAX);
-        let (a, b) = (Span { from: 1, to: 5 }, Span { from: -3, to: 2 });
-        assert_eq!(joined(Some(a), Some(b)), Some(Span { from: -3, to: 5 }));
+        assert_eq!(TraceSpan { from: i64::MIN, to: i64::MAX }.nanos(), u64::MAX);
+        let (a, b) = (TraceSpan { from: 1, to: 5 }, TraceSpan { from: -3, to: 2 });
+        assert_eq!(joined(Some(a), Some(b)), Some(TraceSpan { from: -3, to: 5 }));
         assert_eq!(joined(None, Some(b)), Some(b));
         assert_eq!(joined(None, None), None);
     }
@@ -351,8 +351,8 @@ mod sum_tests {
     #[test]
     fn rate_over_no_time_is_none() {
         assert_eq!(rate(5, None), None);
-        assert_eq!(rate(5, Some(Span { from: 7, to: 7 })), None);
-        assert_eq!(rate(5, Some(Span { from: 0, to: 500_000_000 })), Some(10.0));
+        assert_eq!(rate(5, Some(TraceSpan { from: 7, to: 7 })), None);
+        assert_eq!(rate(5, Some(TraceSpan { from: 0, to: 500_000_000 })), Some(10.0));
     }
 
     #[test]
@@ -368,20 +368,22 @@ mod sum_tests {
     #[test]
     fn stats_of_a_recording_that_did_not_end_well_are_not_complete_and_count_what_is_untold() {
         use strata_ctf::end_mark::{EndMark, Ending, Losses};
-        use strata_ctf::read::End;
+        use strata_ctf::read::RecordingEnd;
         let with = |end| {
             let end = FolderEnd { path: PathBuf::new().into(), trace: Some(0), end, missing: None };
             Stats { ends: vec![end.clone(), end], ..Stats::default() }
         };
         let marked = |ending, unwritten| {
             let losses = Losses { unwritten, ..Losses::default() };
-            with(End::Marked(EndMark { ending, losses, ..EndMark::RECORDING }))
+            with(RecordingEnd::Marked(EndMark { ending, losses, ..EndMark::RECORDING }))
         };
-        assert!(marked(Ending::Duration, 0).is_complete() && with(End::Running).is_complete());
+        assert!(
+            marked(Ending::Duration, 0).is_complete() && with(RecordingEnd::Running).is_complete()
+        );
         assert!(!marked(Ending::Failed, 0).is_complete());
         let untold = marked(Ending::Ended, 7);
         assert_eq!((untold.is_complete(), untold.sum().untold_records), (false, 14));
-        assert!(!with(End::Absent).is_complete());
-        assert!(!with(End::Killed { is_sure: true }).is_complete());
+        assert!(!with(RecordingEnd::Absent).is_complete());
+        assert!(!with(RecordingEnd::Killed { is_sure: true }).is_complete());
     }
 }

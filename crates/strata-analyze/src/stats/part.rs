@@ -2,36 +2,37 @@
 
 use strata_ctf::read::{Damage, Discarded, DiscardedKind, Event, Packet, TimeRange};
 
-use super::tally::{ClassCount, Cpu, PartCount};
+use super::tally::{ClassCount, PacketCpu, PartCount};
 use super::{
-    joined, AbsentKind, AbsentRange, Damaged, Records, Span, Timeline, DAMAGE_KEPT, RANGES_KEPT,
+    joined, AbsentKind, AbsentRange, Damaged, RecordCount, TimeColumns, TraceSpan, DAMAGE_KEPT,
+    RANGES_KEPT,
 };
 
 /// Counts of a class in the part at hand, as the loop wants them.
 #[derive(Clone, Copy)]
-struct Slot {
+struct ClassSlot {
     records: u64,
     bytes: u64,
     smallest: u64,
     largest: u64,
 }
 
-const EMPTY: Slot = Slot { records: 0, bytes: 0, smallest: u64::MAX, largest: 0 };
+const EMPTY: ClassSlot = ClassSlot { records: 0, bytes: 0, smallest: u64::MAX, largest: 0 };
 
 /// A thread's counts by class.
-pub(super) struct Classes {
+pub(super) struct ClassCounts {
     /// By [`strata_ctf::read::EventClass::index`].
-    slots: Vec<Slot>,
+    slots: Vec<ClassSlot>,
     /// Those of `slots` that have records.
     used: Vec<usize>,
     /// Name and trace of those that were seen, and their records in all parts before this one.
     seen: Vec<Option<ClassCount>>,
 }
 
-impl Classes {
+impl ClassCounts {
     /// For so many classes.
-    pub fn new(classes: usize) -> Classes {
-        Classes {
+    pub fn new(classes: usize) -> ClassCounts {
+        ClassCounts {
             slots: vec![EMPTY; classes],
             used: Vec::new(),
             seen: (0..classes).map(|_| None).collect(),
@@ -52,18 +53,18 @@ impl Classes {
             *seen = Some(ClassCount {
                 name: event.class().name().to_owned(),
                 trace: event.stream().trace().index(),
-                count: Records::default(),
+                count: RecordCount::default(),
             });
         }
     }
 
     /// The part is over: all of its records.
-    fn end(&mut self) -> Records {
-        let mut all = Records::default();
+    fn end(&mut self) -> RecordCount {
+        let mut all = RecordCount::default();
         for index in self.used.drain(..) {
             let Some(slot) = self.slots.get_mut(index) else { continue };
-            let Slot { records, bytes, smallest, largest } = std::mem::replace(slot, EMPTY);
-            let count = Records { records, bytes, smallest, largest };
+            let ClassSlot { records, bytes, smallest, largest } = std::mem::replace(slot, EMPTY);
+            let count = RecordCount { records, bytes, smallest, largest };
             all.add(&count);
             if let Some(Some(seen)) = self.seen.get_mut(index) {
                 seen.count.add(&count);
@@ -74,9 +75,9 @@ impl Classes {
 }
 
 /// Counts of a part, and of the whole thread's classes and times.
-pub(super) struct Counting<'w> {
-    classes: &'w mut Classes,
-    timeline: Option<&'w mut Timeline>,
+pub(super) struct PartCounting<'w> {
+    classes: &'w mut ClassCounts,
+    timeline: Option<&'w mut TimeColumns>,
     range: TimeRange,
     part: PartCount,
     column: usize,
@@ -91,14 +92,14 @@ pub(super) struct Counting<'w> {
     longest: u64,
 }
 
-impl<'w> Counting<'w> {
+impl<'w> PartCounting<'w> {
     /// Nothing yet.
     pub fn new(
-        classes: &'w mut Classes,
-        timeline: Option<&'w mut Timeline>,
+        classes: &'w mut ClassCounts,
+        timeline: Option<&'w mut TimeColumns>,
         range: TimeRange,
-    ) -> Counting<'w> {
-        Counting {
+    ) -> PartCounting<'w> {
+        PartCounting {
             classes,
             timeline,
             range,
@@ -169,7 +170,7 @@ impl<'w> Counting<'w> {
     fn silence(&mut self, time: i64) {
         if time > self.last {
             self.longest = time.abs_diff(self.last);
-            self.part.silence = Some(Span { from: self.last, to: time });
+            self.part.silence = Some(TraceSpan { from: self.last, to: time });
         }
     }
 
@@ -184,8 +185,8 @@ impl<'w> Counting<'w> {
     /// The next packet.
     pub fn packet(&mut self, packet: &Packet) {
         let span = match (packet.begin, packet.end) {
-            (Some(from), Some(to)) => Some(Span { from: from.min(to), to: to.max(from) }),
-            (from, to) => from.or(to).map(|time| Span { from: time, to: time }),
+            (Some(from), Some(to)) => Some(TraceSpan { from: from.min(to), to: to.max(from) }),
+            (from, to) => from.or(to).map(|time| TraceSpan { from: time, to: time }),
         };
         if !span.is_none_or(|span| self.touches(span)) {
             return;
@@ -197,18 +198,18 @@ impl<'w> Counting<'w> {
         part.telling_packets += u64::from(packet.discarded.is_some());
         part.content_bits = part.content_bits.saturating_add(packet.content_bits);
         part.packet_bits = part.packet_bits.saturating_add(packet.packet_bits);
-        part.cpu = part.cpu.with(packet.cpu.map_or(Cpu::None, Cpu::One));
+        part.cpu = part.cpu.with(packet.cpu.map_or(PacketCpu::None, PacketCpu::One));
     }
 
-    fn touches(&self, span: Span) -> bool {
+    fn touches(&self, span: TraceSpan) -> bool {
         span.from <= self.range.to && span.to >= self.range.from
     }
 
     /// Records or packets that are not there.
     pub fn discarded(&mut self, discarded: &Discarded<'_>) {
         let span = match (discarded.from, discarded.to) {
-            (Some(from), Some(to)) => Some(Span { from: from.min(to), to: to.max(from) }),
-            (from, to) => from.or(to).map(|time| Span { from: time, to: time }),
+            (Some(from), Some(to)) => Some(TraceSpan { from: from.min(to), to: to.max(from) }),
+            (from, to) => from.or(to).map(|time| TraceSpan { from: time, to: time }),
         };
         if !span.is_none_or(|span| self.touches(span)) {
             return;
@@ -255,8 +256,8 @@ impl<'w> Counting<'w> {
 }
 
 /// The part of a span that is in the range, which it touches.
-fn within(span: Span, range: TimeRange) -> Span {
-    Span { from: span.from.max(range.from), to: span.to.min(range.to) }
+fn within(span: TraceSpan, range: TimeRange) -> TraceSpan {
+    TraceSpan { from: span.from.max(range.from), to: span.to.min(range.to) }
 }
 
 /// As it is kept.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use strata_ctf::read::FolderEnd;
 
 use super::{
-    joined, sort_events, Absent, Damaged, EventStats, Records, Span, Stats, StreamStats, Timeline,
-    TraceStats, DAMAGE_KEPT, RANGES_KEPT,
+    joined, sort_events, Absent, Damaged, EventStats, RecordCount, Stats, StreamStats, TimeColumns,
+    TraceSpan, TraceStats, DAMAGE_KEPT, RANGES_KEPT,
 };
 
 /// What is in neighbouring packets of a stream.
@@ -25,15 +25,15 @@ pub(super) struct PartCount {
     /// Of all packets, with headers and padding \[bit\].
     pub packet_bits: u64,
     /// From the begin of the first packet to the end of the last.
-    pub span: Option<Span>,
-    pub count: Records,
+    pub span: Option<TraceSpan>,
+    pub count: RecordCount,
     /// Times of the first and the last record.
     pub times: Option<(i64, i64)>,
-    pub silence: Option<Span>,
+    pub silence: Option<TraceSpan>,
     pub absent_records: u64,
     pub absent_packets: u64,
     pub absent: Absent,
-    pub cpu: Cpu,
+    pub cpu: PacketCpu,
     pub damage: Vec<Damaged>,
     pub damage_found: u64,
     /// The first note of the stream.
@@ -42,7 +42,7 @@ pub(super) struct PartCount {
 
 /// The CPU that packets name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Cpu {
+pub(super) enum PacketCpu {
     /// There was no packet.
     #[default]
     Unknown,
@@ -52,13 +52,13 @@ pub(super) enum Cpu {
     None,
 }
 
-impl Cpu {
+impl PacketCpu {
     /// Of these packets and another one.
-    pub fn with(self, other: Cpu) -> Cpu {
+    pub fn with(self, other: PacketCpu) -> PacketCpu {
         match (self, other) {
-            (Cpu::Unknown, cpu) | (cpu, Cpu::Unknown) => cpu,
-            (Cpu::One(a), Cpu::One(b)) if a == b => self,
-            _ => Cpu::None,
+            (PacketCpu::Unknown, cpu) | (cpu, PacketCpu::Unknown) => cpu,
+            (PacketCpu::One(a), PacketCpu::One(b)) if a == b => self,
+            _ => PacketCpu::None,
         }
     }
 }
@@ -69,7 +69,7 @@ pub(super) struct ClassCount {
     pub name: String,
     /// Index of its trace.
     pub trace: usize,
-    pub count: Records,
+    pub count: RecordCount,
 }
 
 /// Everything that was counted.
@@ -81,7 +81,7 @@ pub(super) struct Tally {
     pub streams: Vec<StreamStats>,
     pub parts: Vec<PartCount>,
     pub classes: Vec<ClassCount>,
-    pub timeline: Option<Timeline>,
+    pub timeline: Option<TimeColumns>,
     /// What was found when the traces were opened.
     pub damage: Vec<Damaged>,
     pub ends: Vec<FolderEnd>,
@@ -137,7 +137,7 @@ impl Tally {
             add_part(stream, &part, &mut ranges_left);
             let before = last.filter(|(of, _)| *of == part.stream).map(|(_, time)| time);
             if let (Some(from), Some((to, _))) = (before, part.times) {
-                stream.silence = longer(stream.silence, Span { from, to });
+                stream.silence = longer(stream.silence, TraceSpan { from, to });
             }
             last = part.times.map(|(_, time)| (part.stream, time)).or(last);
             stats.damage_found = stats.damage_found.saturating_add(part.damage_found);
@@ -151,8 +151,8 @@ impl Tally {
 
     /// To each trace its own; all of one name together are the result.
     fn add_classes(&mut self) -> Vec<EventStats> {
-        let mut of_traces: HashMap<(usize, &str), Records> = HashMap::new();
-        let mut of_all: HashMap<&str, Records> = HashMap::new();
+        let mut of_traces: HashMap<(usize, &str), RecordCount> = HashMap::new();
+        let mut of_all: HashMap<&str, RecordCount> = HashMap::new();
         for class in self.classes.iter().filter(|class| class.count.records > 0) {
             of_traces.entry((class.trace, &class.name)).or_default().add(&class.count);
             of_all.entry(&class.name).or_default().add(&class.count);
@@ -189,11 +189,11 @@ fn add_part(stream: &mut StreamStats, part: &PartCount, ranges_left: &mut usize)
     let before = stream.absent.ranges.len();
     stream.absent.append(&part.absent, before + *ranges_left);
     *ranges_left -= stream.absent.ranges.len() - before;
-    stream.cpu = match (stream.cpu.map_or(Cpu::Unknown, Cpu::One), stream.sum.packets) {
+    stream.cpu = match (stream.cpu.map_or(PacketCpu::Unknown, PacketCpu::One), stream.sum.packets) {
         // Packets before this part named no CPU, or several.
-        (Cpu::Unknown, packets) if packets > part.packets => None,
+        (PacketCpu::Unknown, packets) if packets > part.packets => None,
         (cpu, _) => match cpu.with(part.cpu) {
-            Cpu::One(cpu) => Some(cpu),
+            PacketCpu::One(cpu) => Some(cpu),
             _ => None,
         },
     };
@@ -203,7 +203,7 @@ fn add_part(stream: &mut StreamStats, part: &PartCount, ranges_left: &mut usize)
 }
 
 /// The longer of two silences, the earlier one if they are as long. One that ends before it begins is none.
-fn longer(a: Option<Span>, b: Span) -> Option<Span> {
+fn longer(a: Option<TraceSpan>, b: TraceSpan) -> Option<TraceSpan> {
     match a {
         _ if b.to <= b.from => a,
         Some(a) if a.nanos() >= b.nanos() => Some(a),
@@ -235,14 +235,14 @@ mod tests {
     }
 
     fn part(number: u64, stream: usize, records: u64, times: (i64, i64)) -> PartCount {
-        let count = Records { records, bytes: records * 10, smallest: 10, largest: 10 };
+        let count = RecordCount { records, bytes: records * 10, smallest: 10, largest: 10 };
         PartCount {
             number,
             stream,
             packets: 1,
             content_bits: (records * 10 + 84) * 8,
             packet_bits: 4096 * 8,
-            span: Some(Span { from: times.0, to: times.1 }),
+            span: Some(TraceSpan { from: times.0, to: times.1 }),
             count,
             times: Some(times),
             ..PartCount::default()
@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn class(name: &str, trace: usize, records: u64) -> ClassCount {
-        let count = Records { records, bytes: records * 8, smallest: 8, largest: 8 };
+        let count = RecordCount { records, bytes: records * 8, smallest: 8, largest: 8 };
         ClassCount { name: name.into(), trace, count }
     }
 
@@ -262,12 +262,12 @@ mod tests {
         let stats = tally.finish();
         let sum = stats.streams[0].sum;
         assert_eq!((sum.packets, sum.count.records, sum.count.bytes), (2, 30, 300));
-        assert_eq!(sum.span, Some(Span { from: 100, to: 600 }));
+        assert_eq!(sum.span, Some(TraceSpan { from: 100, to: 600 }));
         assert_eq!((sum.header_bytes, sum.padding_bytes), (168, 2 * (4096 - 84) - 300));
-        assert_eq!(stats.streams[0].silence, Some(Span { from: 200, to: 500 }));
+        assert_eq!(stats.streams[0].silence, Some(TraceSpan { from: 200, to: 500 }));
         assert_eq!(stats.streams[1].silence, None);
         assert_eq!(stats.traces[0].sum.count.records, 37);
-        assert_eq!(stats.span, Some(Span { from: 0, to: 1000 }));
+        assert_eq!(stats.span, Some(TraceSpan { from: 0, to: 1000 }));
     }
 
     #[test]
@@ -275,10 +275,10 @@ mod tests {
         for (inside, wanted) in [((110, 150), (200, 300)), ((100, 600), (100, 600))] {
             let mut tally = tally(&[0]);
             let mut first = part(1, 0, 5, (100, 200));
-            first.silence = Some(Span { from: inside.0, to: inside.1 });
+            first.silence = Some(TraceSpan { from: inside.0, to: inside.1 });
             tally.parts = vec![first, part(2, 0, 5, (300, 310))];
             let silence = tally.finish().streams[0].silence;
-            assert_eq!(silence, Some(Span { from: wanted.0, to: wanted.1 }));
+            assert_eq!(silence, Some(TraceSpan { from: wanted.0, to: wanted.1 }));
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
     fn loss_over_the_border_of_two_parts_is_one_range() {
         let mut tally = tally(&[0]);
         for (number, span) in [(1, (10, 20)), (2, (20, 30)), (3, (70, 80))] {
-            let span = Some(Span { from: span.0, to: span.1 });
+            let span = Some(TraceSpan { from: span.0, to: span.1 });
             let mut part = part(number, 0, 1, (0, 0));
             part.absent_records = 5;
             let kind = AbsentKind::Records;
@@ -310,10 +310,10 @@ mod tests {
     #[test]
     fn cpu_that_packets_do_not_agree_about_is_none() {
         for (cpus, wanted) in [
-            ([Cpu::One(2), Cpu::One(2)], Some(2)),
-            ([Cpu::One(2), Cpu::One(3)], None),
-            ([Cpu::None, Cpu::One(3)], None),
-            ([Cpu::One(1), Cpu::None], None),
+            ([PacketCpu::One(2), PacketCpu::One(2)], Some(2)),
+            ([PacketCpu::One(2), PacketCpu::One(3)], None),
+            ([PacketCpu::None, PacketCpu::One(3)], None),
+            ([PacketCpu::One(1), PacketCpu::None], None),
         ] {
             let mut tally = tally(&[0]);
             for (number, cpu) in cpus.into_iter().enumerate() {
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn silence_as_long_as_another_one_is_the_earlier_and_none_is_none() {
-        let span = |from, to| Span { from, to };
+        let span = |from, to| TraceSpan { from, to };
         for (a, b, wanted) in [
             (None, span(1, 2), Some(span(1, 2))),
             (None, span(2, 2), None),
@@ -398,7 +398,8 @@ mod tests {
     #[test]
     fn silence_is_of_one_stream_and_goes_over_parts_without_a_record() {
         let mut tally = tally(&[0, 0]);
-        let empty = PartCount { times: None, count: Records::default(), ..part(2, 0, 0, (0, 0)) };
+        let empty =
+            PartCount { times: None, count: RecordCount::default(), ..part(2, 0, 0, (0, 0)) };
         tally.parts = vec![
             part(1, 0, 5, (100, 200)),
             empty,
@@ -406,7 +407,7 @@ mod tests {
             part(4, 1, 5, (5000, 5010)),
         ];
         let stats = tally.finish();
-        assert_eq!(stats.streams[0].silence, Some(Span { from: 200, to: 900 }));
+        assert_eq!(stats.streams[0].silence, Some(TraceSpan { from: 200, to: 900 }));
         assert_eq!(stats.streams[1].silence, None);
     }
 
@@ -450,7 +451,7 @@ mod tests {
         for stream in 0..streams {
             let mut one = part(stream as u64, stream, 1, (0, 0));
             for at in 0..10_000 {
-                let span = Some(Span { from: at * 10, to: at * 10 + 5 });
+                let span = Some(TraceSpan { from: at * 10, to: at * 10 + 5 });
                 let kind = AbsentKind::Records;
                 one.absent
                     .push(AbsentRange { kind, count: 1, span, told: 1, at_begin: false }, 10_000);

@@ -16,7 +16,7 @@ use strata_model::{
 };
 
 use super::count::tracer;
-use super::{count, AbsentKind, LossMode, Options, Span, Stats};
+use super::{count, AbsentKind, LossMode, Options, Stats, TraceSpan};
 
 /// Time of cycle 0 \[ns since 1970\].
 const ORIGIN: i64 = 1_700_000_000_000_000_000;
@@ -174,13 +174,19 @@ fn count_of_two_streams_has_every_record_byte_and_time() {
     assert_eq!((events[1].1.records, events[1].1.bytes), (14, 10 * 24 + 3 * 10 + 54));
     assert_eq!((events[1].1.smallest, events[1].1.largest), (10, 54));
 
-    assert_eq!(stats.span, Some(Span { from: ORIGIN + 1000, to: ORIGIN + 5029 }));
+    assert_eq!(stats.span, Some(TraceSpan { from: ORIGIN + 1000, to: ORIGIN + 5029 }));
     let sum = stats.sum();
     assert_eq!((sum.streams, sum.packets, sum.padding_bytes), (2, 3, 12));
     assert_eq!(sum.header_bytes, 3 * 84);
     assert_eq!(sum.bytes, sum.count.bytes + sum.header_bytes + sum.padding_bytes);
-    assert_eq!(stats.streams[0].silence, Some(Span { from: ORIGIN + 1990, to: ORIGIN + 5000 }));
-    assert_eq!(stats.streams[1].silence, Some(Span { from: ORIGIN + 2000, to: ORIGIN + 2100 }));
+    assert_eq!(
+        stats.streams[0].silence,
+        Some(TraceSpan { from: ORIGIN + 1990, to: ORIGIN + 5000 })
+    );
+    assert_eq!(
+        stats.streams[1].silence,
+        Some(TraceSpan { from: ORIGIN + 2000, to: ORIGIN + 2100 })
+    );
     assert_eq!((stats.streams[0].cpu, stats.streams[1].cpu), (Some(0), Some(1)));
     let of = &stats.traces[0];
     assert_eq!(
@@ -241,7 +247,7 @@ fn loss_is_counted_with_the_times_of_the_packets_around() {
     let ranges = &stats.streams[0].absent.ranges;
     assert_eq!(ranges.len(), 2, "{ranges:?}");
     assert_eq!((ranges[0].kind, ranges[0].count), (AbsentKind::Records, 7));
-    assert_eq!(ranges[0].span, Some(Span { from: ORIGIN + 1090, to: ORIGIN + 2090 }));
+    assert_eq!(ranges[0].span, Some(TraceSpan { from: ORIGIN + 1090, to: ORIGIN + 2090 }));
     assert_eq!((ranges[1].kind, ranges[1].count), (AbsentKind::Packets, 3));
     assert_eq!(ranges[1].span.map(|span| span.from), Some(ORIGIN + 2090));
 }
@@ -260,7 +266,7 @@ fn count_of_a_range_has_its_records_packets_and_losses_only() {
     let stats = counted(&trace, &Options { range, ..Options::default() });
     let sum = stats.sum();
     assert_eq!((sum.count.records, sum.packets), (5 + 2, 2));
-    assert_eq!(stats.span, Some(Span { from: ORIGIN + 1050, to: ORIGIN + 2010 }));
+    assert_eq!(stats.span, Some(TraceSpan { from: ORIGIN + 1050, to: ORIGIN + 2010 }));
     assert_eq!(stats.timeline.as_ref().unwrap().records.iter().sum::<u64>(), 7);
     let empty = TimeRange { from: ORIGIN + 100_000, to: ORIGIN + 200_000 };
     let stats = counted(&trace, &Options { range: empty, ..Options::default() });

@@ -1,6 +1,6 @@
 //! Records over time.
 
-use super::Span;
+use super::TraceSpan;
 
 /// Columns of a timeline, at most.
 pub(super) const COLUMNS: usize = 72;
@@ -9,7 +9,7 @@ pub(super) const COLUMNS: usize = 72;
 ///
 /// A part's length is 1, 2 or 5 times a power of ten \[ns\], and it begins at a multiple of that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Timeline {
+pub struct TimeColumns {
     /// Begin of the first part \[ns since 1970\].
     pub from: i64,
     /// Length of each \[ns\].
@@ -18,10 +18,10 @@ pub struct Timeline {
     pub records: Vec<u64>,
 }
 
-impl Timeline {
+impl TimeColumns {
     /// None yet, with room for all of a span.
     #[must_use]
-    pub fn over(span: Span) -> Timeline {
+    pub fn over(span: TraceSpan) -> TimeColumns {
         let mut width = 1;
         while parts(span, width) > COLUMNS as u64 {
             width = next_width(width);
@@ -31,7 +31,7 @@ impl Timeline {
         let from = i64::try_from(from).unwrap_or(i64::MIN);
         let columns = span.to.max(from).abs_diff(from) / width + 1;
         let columns = usize::try_from(columns).unwrap_or(COLUMNS).clamp(1, COLUMNS);
-        Timeline { from, width, records: vec![0; columns] }
+        TimeColumns { from, width, records: vec![0; columns] }
     }
 
     /// The part that has this time; those at the ends have what is outside, too.
@@ -71,7 +71,7 @@ impl Timeline {
 }
 
 /// How many parts of this length a span touches.
-fn parts(span: Span, width: u64) -> u64 {
+fn parts(span: TraceSpan, width: u64) -> u64 {
     let part = |time: i64| i128::from(time).div_euclid(i128::from(width));
     // Of times of 64 bits: below 2^65.
     u64::try_from(part(span.to.max(span.from)) - part(span.from) + 1).unwrap_or(u64::MAX)
@@ -94,8 +94,8 @@ fn next_width(width: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn over(from: i64, to: i64) -> Timeline {
-        Timeline::over(Span { from, to })
+    fn over(from: i64, to: i64) -> TimeColumns {
+        TimeColumns::over(TraceSpan { from, to })
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn timeline_of_one_moment_has_one_part() {
         let timeline = over(77, 77);
-        assert_eq!(timeline, Timeline { from: 77, width: 1, records: vec![0] });
+        assert_eq!(timeline, TimeColumns { from: 77, width: 1, records: vec![0] });
         assert_eq!(timeline.column(77), 0);
         assert_eq!(timeline.bounds(0), (i64::MIN, i64::MAX));
     }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn add_puts_parts_onto_each_other() {
-        let mut timeline = Timeline { from: 0, width: 1, records: vec![1, u64::MAX] };
+        let mut timeline = TimeColumns { from: 0, width: 1, records: vec![1, u64::MAX] };
         timeline.add(&[2, 3]);
         assert_eq!(timeline.records, [3, u64::MAX]);
     }

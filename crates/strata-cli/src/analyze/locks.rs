@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
-use strata_analyze::reports::locks::{By, LockCounter, LocksReport, Long, Part, Row};
+use strata_analyze::reports::locks::{By, LockCounter, LockWaits, LocksReport, Long, Row};
 use strata_analyze::reports::threads::Device;
 use strata_analyze::reports::{Label, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
@@ -110,7 +110,7 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     ))
 }
 
-fn part_json(part: &Part) -> Value {
+fn part_json(part: &LockWaits) -> Value {
     let mut map = part.label.as_ref().map(keys).unwrap_or_default();
     if !part.ended_by.is_empty() {
         map.insert("ended_by".into(), json!(part.ended_by));

@@ -5,14 +5,16 @@ use std::fmt::Write as _;
 use anyhow::{bail, Result};
 use clap::Args;
 use serde_json::{json, Value};
-use strata_analyze::reports::memory::{Allocated, FaultSite, Memory, MemoryCounter, Row, Site};
-use strata_analyze::reports::sums::Sum;
+use strata_analyze::reports::memory::{
+    Allocated, AllocationSite, FaultSite, MemoryCounter, MemoryReport, Row,
+};
+use strata_analyze::reports::sums::AllocationSum;
 use strata_analyze::reports::Label;
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::rows::{document, keys, length, more, name, put_sums, section, subject};
-use super::whose::{MineFlags, Wanted, Whose, BY_OF};
+use super::whose::{MineFlags, WantedProcesses, Whose, BY_OF};
 use crate::reading::selection::{refused, TIMES};
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk;
@@ -93,7 +95,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
 }
 
 /// What is of these processes; the kernel's own is nobody's.
-fn select(memory: &mut Memory, wanted: &Wanted<'_>) {
+fn select(memory: &mut MemoryReport, wanted: &WantedProcesses<'_>) {
     let is_of = |label: &Label| wanted.has(label);
     memory.rows.retain(|row| is_of(&row.label));
     memory.sites.retain(|site| site.label.as_ref().is_some_and(is_of));
@@ -112,7 +114,7 @@ fn allocated(of: &Allocated) -> Value {
     })
 }
 
-fn json(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
+fn json(memory: &MemoryReport, made: &Made, flags: &MemoryFlags) -> String {
     let row = |row: &Row| {
         let mut map = keys(&row.label);
         let regions: serde_json::Map<String, Value> =
@@ -135,7 +137,7 @@ fn json(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
         }
         Value::Object(map)
     };
-    let site = |site: &Site| {
+    let site = |site: &AllocationSite| {
         let mut map = site.label.as_ref().map(keys).unwrap_or_default();
         map.insert("site".into(), json!(site.site));
         if let Value::Object(of) = allocated(&site.allocated) {
@@ -149,7 +151,7 @@ fn json(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
         map.insert("count".into(), json!(fault.count));
         Value::Object(map)
     };
-    let sum = |sum: &Sum| {
+    let sum = |sum: &AllocationSum| {
         let mut map = keys(&sum.label);
         for (key, value) in [
             ("site", json!(sum.site)),
@@ -181,7 +183,7 @@ fn json(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
     document(object)
 }
 
-fn text(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
+fn text(memory: &MemoryReport, made: &Made, flags: &MemoryFlags) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -250,7 +252,7 @@ fn text(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
     out
 }
 
-fn sites(out: &mut String, memory: &Memory, rows: usize) {
+fn sites(out: &mut String, memory: &MemoryReport, rows: usize) {
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[
         ("left", right),
@@ -277,7 +279,7 @@ fn sites(out: &mut String, memory: &Memory, rows: usize) {
     more(out, memory.sites.len(), rows);
 }
 
-fn sums(out: &mut String, memory: &Memory, rows: usize) {
+fn sums(out: &mut String, memory: &MemoryReport, rows: usize) {
     if memory.sums.is_empty() {
         return;
     }
@@ -313,7 +315,7 @@ fn sums(out: &mut String, memory: &Memory, rows: usize) {
     more(out, memory.sums.len(), rows);
 }
 
-fn faults(out: &mut String, memory: &Memory, rows: usize) {
+fn faults(out: &mut String, memory: &MemoryReport, rows: usize) {
     if memory.faults.is_empty() {
         return;
     }

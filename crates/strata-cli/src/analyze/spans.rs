@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
-use strata_analyze::reports::spans::{By, Row, Slow, SpanCounter, Spans, Waiting};
+use strata_analyze::reports::spans::{By, Row, Slow, SlowestWaits, SpanCounter, Spans};
 use strata_analyze::reports::{fields, Label, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
 use strata_ctf::read::Reader;
@@ -116,7 +116,7 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     // Where the trace says what threads did: of a span in two threads, that is not known yet.
     let has_states = world.threads.iter().any(|(_, it)| it.has_states());
     if has_states && !report.slowest.is_empty() {
-        let mut waiting = Waiting::new(&report.slowest);
+        let mut waiting = SlowestWaits::new(&report.slowest);
         let timeline = Timeline::with_spans(&reader, roles.clone());
         let Some(passed) = flags.common.again(timeline, &reader, range, &mut waiting, stop) else {
             return Ok(crate::talk::exit::stopped(stop));

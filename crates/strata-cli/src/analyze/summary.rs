@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{json, Value};
 use strata_analyze::mine::has_command;
 use strata_analyze::reports::spans::{self, SpanCounter, Spans};
-use strata_analyze::reports::syscalls::{self, Counter, Syscalls};
+use strata_analyze::reports::syscalls::{self, SyscallCounter, Syscalls};
 use strata_analyze::reports::threads::{Row, ThreadCounter, ThreadsReport, Wait};
 use strata_analyze::reports::{is_of_files, span_roles, Label, Recorded};
 use strata_ctf::read::Reader;
@@ -55,7 +55,7 @@ impl SummaryFlags {
 }
 
 /// What there is to be told.
-struct Found {
+struct SummaryParts {
     calls: Syscalls,
     processes: ThreadsReport,
     spans: Spans,
@@ -75,7 +75,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
         Format::Text => flags.first().1,
     };
     let kept = whose.kept(ones, SLOWEST_MAX);
-    let both = (Counter::new(range, kept), ThreadCounter::new(range, 1));
+    let both = (SyscallCounter::new(range, kept), ThreadCounter::new(range, 1));
     let mut all = (both, SpanCounter::new(range, None, kept));
     let timeline = Timeline::with_spans(&reader, span_roles(&reader, &[]));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut all, stop) else {
@@ -103,7 +103,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     ] {
         whose.say_fewer(found, ones, SLOWEST_MAX, all, what);
     }
-    let found = Found { calls, calls_of, processes, spans };
+    let found = SummaryParts { calls, calls_of, processes, spans };
     let is_nobody = found.processes.rows.is_empty() && found.calls.all.count == 0;
     let is_nobody = whose.is_any() && is_nobody && found.spans.all.count == 0;
     let is_empty = made.passed.records == 0 || is_nobody;
@@ -121,7 +121,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     Ok(made.status(is_empty))
 }
 
-impl Found {
+impl SummaryParts {
     /// Processes whose system calls are in the trace: those that it is about. All, if none has any.
     fn about(&self) -> Vec<&Row> {
         let rows = &self.processes.rows;
@@ -149,7 +149,7 @@ impl Found {
     /// Commands that have something to show in these traces, what hurts most in front.
     fn next(&self, reader: &Reader, made: &Made, traces: &str) -> Vec<String> {
         let about = self.about();
-        let waits = Found::waits(&about);
+        let waits = SummaryParts::waits(&about);
         let is_lock = |name: &str| name.starts_with("futex");
         let mut all = Vec::new();
         let mut add = |words: &str| all.push(format!("strata {words} {traces}"));
@@ -270,7 +270,7 @@ impl Found {
         }
         let about = self.about();
         let mut title = "blocked";
-        for (label, wait) in Found::waits(&about).iter().take(first) {
+        for (label, wait) in SummaryParts::waits(&about).iter().take(first) {
             let text = format!("{} in {}", name(label), wait_text(wait));
             table.row([std::mem::take(&mut title).into(), length(wait.total).into(), text.into()]);
         }

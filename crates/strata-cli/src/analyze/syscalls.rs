@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
-use strata_analyze::reports::syscalls::{By, Counter, Row, Slow, Syscalls};
+use strata_analyze::reports::syscalls::{By, Row, Slow, SyscallCounter, Syscalls};
 use strata_analyze::reports::{arguments, Label, QUANTILE_ERROR};
 use strata_analyze::short::result_text;
 use strata_analyze::stats::time_of_day;
@@ -74,7 +74,7 @@ enum ByFlag {
 pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("syscalls", BY_OF), stop)?;
-    let mut counter = Counter::new(range, whose.kept(flags.slowest, SLOWEST_MAX));
+    let mut counter = SyscallCounter::new(range, whose.kept(flags.slowest, SLOWEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };

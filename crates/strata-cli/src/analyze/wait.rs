@@ -7,7 +7,8 @@ use clap::Args;
 use serde_json::{json, Value};
 use strata_analyze::reports::files::kind_name;
 use strata_analyze::reports::wait::{
-    AskedFor, History, Interrupted, Node, Phase, Span, What, HISTORY_MAX, SPANS_MAX,
+    AskedFor, History, Interrupted, PathPart, PathPartKind, ProgramSpan, RequestPhase, HISTORY_MAX,
+    SPANS_MAX,
 };
 use strata_analyze::reports::{Label, Recorded};
 use strata_analyze::stats::time_of_day;
@@ -138,7 +139,7 @@ fn span_of<'w>(roles: &SpanRoles, word: &'w str) -> Option<(&'w str, usize)> {
 }
 
 /// The thread of this number or name of which most is known; and how many there are.
-fn of_thread(history: &History, made: &Made, of: &str) -> Option<(Span, u64)> {
+fn of_thread(history: &History, made: &Made, of: &str) -> Option<(ProgramSpan, u64)> {
     let world = made.passed.timeline.world();
     let number = of.parse::<i32>().ok();
     let fits = world.threads.iter().filter(|&(id, thread)| match number {
@@ -151,27 +152,27 @@ fn of_thread(history: &History, made: &Made, of: &str) -> Option<(Span, u64)> {
     });
     let spans = fits.filter_map(|(thread, _)| {
         let (from, to) = history.known(thread)?;
-        Some(Span { thread, from, to })
+        Some(ProgramSpan { thread, from, to })
     });
-    let spans: Vec<Span> = spans.filter(|span| span.from < span.to).collect();
+    let spans: Vec<ProgramSpan> = spans.filter(|span| span.from < span.to).collect();
     let longest = spans.iter().max_by_key(|span| span.to.abs_diff(span.from))?;
     Some((*longest, spans.len() as u64))
 }
 
-fn what(what: &What) -> &'static str {
+fn what(what: &PathPartKind) -> &'static str {
     match what {
-        What::Whole => "whole",
-        What::Running => "running",
-        What::Interrupt(_) => "interrupt",
-        What::Runnable { woken: true } => "runnable",
-        What::Runnable { woken: false } => "preempted",
-        What::Blocked(_) => "blocked",
-        What::Request(_) => "request",
-        What::Phase(Phase::Before) => "not_asked_yet",
-        What::Phase(Phase::Queue) => "in_queue",
-        What::Phase(Phase::Device) => "at_device",
-        What::Phase(Phase::After) => "done",
-        What::Unknown => "unknown",
+        PathPartKind::Whole => "whole",
+        PathPartKind::Running => "running",
+        PathPartKind::Interrupt(_) => "interrupt",
+        PathPartKind::Runnable { woken: true } => "runnable",
+        PathPartKind::Runnable { woken: false } => "preempted",
+        PathPartKind::Blocked(_) => "blocked",
+        PathPartKind::Request(_) => "request",
+        PathPartKind::Phase(RequestPhase::Before) => "not_asked_yet",
+        PathPartKind::Phase(RequestPhase::Queue) => "in_queue",
+        PathPartKind::Phase(RequestPhase::Device) => "at_device",
+        PathPartKind::Phase(RequestPhase::After) => "done",
+        PathPartKind::Unknown => "unknown",
     }
 }
 
@@ -191,25 +192,25 @@ fn request_text(of: &AskedFor) -> String {
     clean(&text)
 }
 
-fn node_json(node: &Node, most: usize) -> Value {
+fn node_json(node: &PathPart, most: usize) -> Value {
     let mut map = keys(&node.label);
     map.insert("is_sure".into(), json!(node.is_sure));
     map.insert("what".into(), json!(what(&node.what)));
     put_sums(&mut map, subject(&node.label), node.count, Some(node.nanos));
-    if let What::Blocked(wait) = &node.what {
+    if let PathPartKind::Blocked(wait) = &node.what {
         let mut wait = wait_json(wait);
         if let Value::Object(wait) = &mut wait {
             ["count", "total_ns", "max_ns"].iter().for_each(|key| drop(wait.remove(*key)));
         }
         map.insert("wait".into(), wait);
     }
-    if let What::Request(of) = &node.what {
+    if let PathPartKind::Request(of) = &node.what {
         let AskedFor { disk, kind, bytes, sector } = &**of;
         let kind = kind_name(*kind);
         let request = json!({ "disk": disk, "kind": kind, "bytes": bytes, "sector": sector });
         map.insert("request".into(), request);
     }
-    if let What::Interrupt(of) = &node.what {
+    if let PathPartKind::Interrupt(of) = &node.what {
         let Interrupted { kind, number, name } = &**of;
         let name = Some(name).filter(|name| !name.is_empty());
         let interrupt = json!({ "kind": kind, "number": number, "name": name });
@@ -224,8 +225,8 @@ fn node_json(node: &Node, most: usize) -> Value {
 }
 
 fn json(
-    node: &Node,
-    span: Span,
+    node: &PathPart,
+    span: ProgramSpan,
     found: u64,
     (is_span, interrupts_recorded): (bool, bool),
     (made, flags): (&Made, &WaitFlags),
@@ -242,8 +243,8 @@ fn json(
 }
 
 fn text(
-    node: &Node,
-    span: Span,
+    node: &PathPart,
+    span: ProgramSpan,
     (number, found): (usize, u64),
     (is_span, interrupts_recorded): (bool, bool),
     flags: &WaitFlags,
@@ -274,27 +275,31 @@ fn text(
     out
 }
 
-fn parts(out: &mut String, node: &Node, (whole, most): (u64, usize), depth: usize) {
+fn parts(out: &mut String, node: &PathPart, (whole, most): (u64, usize), depth: usize) {
     for part in node.parts.iter().take(most) {
         let what = match &part.what {
-            What::Whole => String::new(),
-            What::Running => "ran".to_owned(),
-            What::Interrupt(of) => {
+            PathPartKind::Whole => String::new(),
+            PathPartKind::Running => "ran".to_owned(),
+            PathPartKind::Interrupt(of) => {
                 format!("interrupted by {}", irq::what(None, of.kind, Some(of.number), &of.name))
             }
-            What::Runnable { woken: true } => "wanted a CPU after a wait".to_owned(),
-            What::Runnable { woken: false } => "wanted the CPU that another thread took".to_owned(),
-            What::Blocked(wait) => format!("in {}", wait_text(wait)),
-            What::Request(of) => request_text(of),
-            What::Phase(Phase::Before) => "it was not asked for yet".to_owned(),
-            What::Phase(Phase::Queue) => "in the disk's queue".to_owned(),
-            What::Phase(Phase::Device) => "at the disk".to_owned(),
-            What::Phase(Phase::After) => "it was done".to_owned(),
-            What::Unknown => "not known".to_owned(),
+            PathPartKind::Runnable { woken: true } => "wanted a CPU after a wait".to_owned(),
+            PathPartKind::Runnable { woken: false } => {
+                "wanted the CPU that another thread took".to_owned()
+            }
+            PathPartKind::Blocked(wait) => format!("in {}", wait_text(wait)),
+            PathPartKind::Request(of) => request_text(of),
+            PathPartKind::Phase(RequestPhase::Before) => "it was not asked for yet".to_owned(),
+            PathPartKind::Phase(RequestPhase::Queue) => "in the disk's queue".to_owned(),
+            PathPartKind::Phase(RequestPhase::Device) => "at the disk".to_owned(),
+            PathPartKind::Phase(RequestPhase::After) => "it was done".to_owned(),
+            PathPartKind::Unknown => "not known".to_owned(),
         };
         let who = match depth {
             0 => String::new(),
-            _ if matches!(part.what, What::Request(_) | What::Phase(_)) => String::new(),
+            _ if matches!(part.what, PathPartKind::Request(_) | PathPartKind::Phase(_)) => {
+                String::new()
+            }
             _ if part.is_sure => format!("{} ", name(&part.label)),
             _ => format!("perhaps {} ", name(&part.label)),
         };

@@ -36,7 +36,7 @@ pub struct Whose<'f> {
 
 /// The same, when all records were read.
 #[derive(Debug)]
-pub struct Wanted<'f> {
+pub struct WantedProcesses<'f> {
     of: Option<&'f str>,
     mine: Option<Processes>,
 }
@@ -96,12 +96,12 @@ impl<'f> Whose<'f> {
     }
 
     /// Who that is.
-    pub fn of(&self, world: &World) -> Wanted<'f> {
-        Wanted { of: self.of, mine: self.mine.as_ref().map(|mine| mine.processes(world)) }
+    pub fn of(&self, world: &World) -> WantedProcesses<'f> {
+        WantedProcesses { of: self.of, mine: self.mine.as_ref().map(|mine| mine.processes(world)) }
     }
 }
 
-impl Wanted<'_> {
+impl WantedProcesses<'_> {
     /// Whether a thread, or a process, is one of them.
     pub fn has(&self, label: &Label) -> bool {
         let is_mine = |mine: &Processes| label.home.is_some_and(|home| mine.has(home));

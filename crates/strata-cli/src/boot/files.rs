@@ -12,7 +12,7 @@ use rustix::io::Errno;
 pub const MARK: &str = "# Made by `strata install-boot`, which removes it with --remove.\n";
 
 /// A system's root folder, held open.
-pub struct Root {
+pub struct SystemRoot {
     fd: OwnedFd,
     path: PathBuf,
 }
@@ -25,12 +25,12 @@ fn parts(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-impl Root {
-    pub fn open(path: &Path) -> Result<Root> {
+impl SystemRoot {
+    pub fn open(path: &Path) -> Result<SystemRoot> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = fs::open(path, flags, Mode::empty())
             .with_context(|| format!("root folder '{}'", path.display()))?;
-        let root = Root { fd, path: path.to_owned() };
+        let root = SystemRoot { fd, path: path.to_owned() };
         root.check(&root.fd, "")?;
         Ok(root)
     }

@@ -15,7 +15,7 @@ pub(super) const TRIES: u32 = 100;
 
 /// A file that is being written under a hidden name beside its own; it goes with this value.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct OutputFile {
     name: PathBuf,
     file: File,
     /// None: it is no plain file (a pipe, a device), and is written as it is.
@@ -23,9 +23,9 @@ pub(super) struct Output {
     force: bool,
 }
 
-impl Output {
+impl OutputFile {
     /// Begin to write; what exists is left alone unless `force`.
-    pub(super) fn create(name: &Path, force: bool) -> Result<Output> {
+    pub(super) fn create(name: &Path, force: bool) -> Result<OutputFile> {
         let shown = name.display();
         let failed = || format!("export: cannot write {shown}");
         match fs::metadata(name) {
@@ -34,7 +34,7 @@ impl Output {
             }
             Ok(found) if !found.is_file() => {
                 let file = OpenOptions::new().write(true).open(name).with_context(failed)?;
-                return Ok(Output { name: name.to_owned(), file, hidden: None, force });
+                return Ok(OutputFile { name: name.to_owned(), file, hidden: None, force });
             }
             Ok(_) if !force => bail!(exists(name)),
             // A link that leads nowhere is there, too.
@@ -52,7 +52,7 @@ impl Output {
         for number in 0..TRIES {
             let hidden = name.with_file_name(hidden_name(last, number));
             match OpenOptions::new().write(true).create_new(true).open(&hidden) {
-                Ok(file) => return Ok(Output { name, file, hidden: Some(hidden), force }),
+                Ok(file) => return Ok(OutputFile { name, file, hidden: Some(hidden), force }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     bail!("export: cannot write {shown}: there is no such folder. Make it first")
@@ -101,7 +101,7 @@ impl Output {
     }
 }
 
-impl Drop for Output {
+impl Drop for OutputFile {
     fn drop(&mut self) {
         if let Some(hidden) = &self.hidden {
             let _ = fs::remove_file(hidden);

@@ -8,7 +8,7 @@ use strata_ctf::read::{Damage, Discarded, Event, Stream};
 
 /// What was written.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Written {
+pub(super) struct WrittenExport {
     pub events: u64,
     pub bytes: u64,
     pub perfetto: Option<perfetto::Summary>,
@@ -16,7 +16,7 @@ pub(super) struct Written {
 }
 
 /// Where event records go.
-pub(super) trait Sink {
+pub(super) trait EventSink {
     /// Whether it is told what is before the time that is asked for, too.
     const BEFORE: bool = false;
 
@@ -31,5 +31,5 @@ pub(super) trait Sink {
     fn damage(&mut self, _damage: &Damage, _stream: Option<&Stream>) -> io::Result<()> {
         Ok(())
     }
-    fn finish(self) -> io::Result<Written>;
+    fn finish(self) -> io::Result<WrittenExport>;
 }

@@ -12,8 +12,8 @@ use strata_analyze::sql::{Exporter, Options, Summary};
 use strata_ctf::read::{Damage, Discarded, Event, Reader, Stream};
 use strata_session::stop::Stop;
 
-use super::output::Output;
-use super::sink::{Sink, Written};
+use super::output::OutputFile;
+use super::sink::{EventSink, WrittenExport};
 use crate::reading::limits;
 use crate::talk::units::{counted, typed};
 
@@ -21,7 +21,7 @@ use crate::talk::units::{counted, typed};
 const JOURNALS: [&str; 2] = ["-journal", "-wal"];
 
 /// Begin to write one.
-pub(super) fn create(name: &Path, force: bool) -> Result<Output> {
+pub(super) fn create(name: &Path, force: bool) -> Result<OutputFile> {
     // A pipe that nobody reads would be waited for when it is opened.
     if fs::metadata(name).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         bail!(
@@ -29,13 +29,13 @@ pub(super) fn create(name: &Path, force: bool) -> Result<Output> {
             name.display()
         )
     }
-    let output = Output::create(name, force)?;
+    let output = OutputFile::create(name, force)?;
     no_journal(output.name())?;
     Ok(output)
 }
 
 /// It is complete: give it its name.
-pub(super) fn finish(output: Output) -> Result<()> {
+pub(super) fn finish(output: OutputFile) -> Result<()> {
     no_journal(output.name())?;
     output.finish()
 }
@@ -80,7 +80,7 @@ impl<'r> Database<'r> {
     }
 }
 
-impl Sink for Database<'_> {
+impl EventSink for Database<'_> {
     const BEFORE: bool = true;
 
     fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
@@ -100,10 +100,10 @@ impl Sink for Database<'_> {
         self.exporter.damage(damage, stream)
     }
 
-    fn finish(self) -> io::Result<Written> {
+    fn finish(self) -> io::Result<WrittenExport> {
         let summary = self.exporter.finish(self.left == Some(0))?;
         let Summary { events, bytes, .. } = summary;
-        Ok(Written { events, bytes, database: Some(summary), ..Written::default() })
+        Ok(WrittenExport { events, bytes, database: Some(summary), ..WrittenExport::default() })
     }
 }
 

@@ -33,7 +33,7 @@ fn flags_without_a_format_or_with_a_wrong_rule_say_what_is_right() {
         let all = ["strata", "export"].iter().chain(arguments);
         let said = crate::talk::messages::usage(&Flags::try_parse_from(all).unwrap_err());
         let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("  --to ")).collect();
-        assert_eq!(lines.len(), Format::value_variants().len(), "{said}");
+        assert_eq!(lines.len(), ExportFormat::value_variants().len(), "{said}");
         assert!(lines[0].starts_with("  --to perfetto  ") && lines[0].contains("ui.perfetto.dev"));
         assert!(said.contains("strata:") && lines.iter().all(|line| line.len() > 30), "{said}");
     }
@@ -134,20 +134,20 @@ fn question_to_a_database_of_any_name_is_one_that_sqlite3_asks_this_file() {
 #[test]
 fn default_name_is_that_of_the_traces_folder() {
     let name = |path: &str, format| default_name(Path::new(path), format).into_string().unwrap();
-    assert_eq!(name("a/my-trace", Format::Perfetto), "my-trace.perfetto-trace");
-    assert_eq!(name("a/my-trace/", Format::Json), "my-trace.json");
-    assert_eq!(name("/", Format::Csv), "trace.csv");
-    assert_eq!(name("a/my-trace", Format::Sqlite), "my-trace.sqlite");
+    assert_eq!(name("a/my-trace", ExportFormat::Perfetto), "my-trace.perfetto-trace");
+    assert_eq!(name("a/my-trace/", ExportFormat::Json), "my-trace.json");
+    assert_eq!(name("/", ExportFormat::Csv), "trace.csv");
+    assert_eq!(name("a/my-trace", ExportFormat::Sqlite), "my-trace.sqlite");
     let here = std::env::current_dir().unwrap();
     let here = here.file_name().unwrap().to_str().unwrap();
-    assert_eq!(name(".", Format::Csv), format!("{here}.csv"));
+    assert_eq!(name(".", ExportFormat::Csv), format!("{here}.csv"));
 }
 
 #[test]
 fn output_that_is_not_finished_leaves_nothing() {
     let folder = folder("unfinished");
     let path = folder.join("x.json");
-    let output = Output::create(&path, false).unwrap();
+    let output = OutputFile::create(&path, false).unwrap();
     output.writer().unwrap().write_all(b"half").unwrap();
     let [hidden] = &names(&folder)[..] else { panic!("{:?}", names(&folder)) };
     assert!(hidden.starts_with('.'), "{hidden}");
@@ -160,7 +160,7 @@ fn output_that_is_not_finished_leaves_nothing() {
 fn output_that_is_finished_has_its_name_only() {
     let folder = folder("finished");
     let path = folder.join("x.json");
-    let output = Output::create(&path, false).unwrap();
+    let output = OutputFile::create(&path, false).unwrap();
     output.writer().unwrap().write_all(b"all").unwrap();
     output.finish().unwrap();
     assert_eq!(names(&folder), ["x.json"]);
@@ -173,16 +173,16 @@ fn output_over_a_file_needs_force() {
     let folder = folder("force");
     let path = folder.join("x.json");
     // One that appears while the export runs is left alone too.
-    let output = Output::create(&path, false).unwrap();
+    let output = OutputFile::create(&path, false).unwrap();
     fs::write(&path, b"old").unwrap();
     assert!(output.finish().unwrap_err().to_string().contains("--force"));
-    assert!(Output::create(&path, false).unwrap_err().to_string().contains("--force"));
+    assert!(OutputFile::create(&path, false).unwrap_err().to_string().contains("--force"));
     assert_eq!(fs::read(&path).unwrap(), b"old");
     let link = folder.join("link");
     std::os::unix::fs::symlink("nowhere", &link).unwrap();
-    assert!(Output::create(&link, false).unwrap_err().to_string().contains("--force"));
+    assert!(OutputFile::create(&link, false).unwrap_err().to_string().contains("--force"));
     fs::remove_file(&link).unwrap();
-    let output = Output::create(&path, true).unwrap();
+    let output = OutputFile::create(&path, true).unwrap();
     output.writer().unwrap().write_all(b"new").unwrap();
     output.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"new");
@@ -197,7 +197,7 @@ fn output_and_another_file_of_its_name_are_never_both_made() {
     let mut theirs = 0;
     for round in 0..3000 {
         let path = folder.join(format!("x{round}.json"));
-        let output = Output::create(&path, false).unwrap();
+        let output = OutputFile::create(&path, false).unwrap();
         let begin = std::sync::Barrier::new(2);
         let is_theirs = std::thread::scope(|scope| {
             let other = scope.spawn(|| {
@@ -235,7 +235,7 @@ fn output_where_renaming_has_no_flags_is_linked_to_a_new_name_only() {
 
 #[test]
 fn output_to_a_device_is_written_as_it_is() {
-    let output = Output::create(Path::new("/dev/null"), false).unwrap();
+    let output = OutputFile::create(Path::new("/dev/null"), false).unwrap();
     output.writer().unwrap().write_all(b"x").unwrap();
     output.finish().unwrap();
     assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
@@ -244,10 +244,10 @@ fn output_to_a_device_is_written_as_it_is() {
 #[test]
 fn output_to_a_folder_or_into_none_is_refused() {
     let folder = folder("none");
-    assert!(Output::create(&folder, true).unwrap_err().to_string().contains("folder"));
-    let slash = Output::create(&folder.join("x/"), true).unwrap_err().to_string();
+    assert!(OutputFile::create(&folder, true).unwrap_err().to_string().contains("folder"));
+    let slash = OutputFile::create(&folder.join("x/"), true).unwrap_err().to_string();
     assert!(slash.contains("x/ is a folder's name"), "{slash}");
-    let none = Output::create(&folder.join("none/x"), true).unwrap_err().to_string();
+    let none = OutputFile::create(&folder.join("none/x"), true).unwrap_err().to_string();
     assert!(none.contains("no such folder"), "{none}");
     assert!(names(&folder).is_empty());
     fs::remove_dir_all(&folder).unwrap();
@@ -257,7 +257,7 @@ fn output_to_a_folder_or_into_none_is_refused() {
 fn output_with_the_longest_name_has_a_hidden_one() {
     let folder = folder("long");
     let path = folder.join("x".repeat(255));
-    Output::create(&path, false).unwrap().finish().unwrap();
+    OutputFile::create(&path, false).unwrap().finish().unwrap();
     assert!(path.is_file());
     fs::remove_dir_all(&folder).unwrap();
 }

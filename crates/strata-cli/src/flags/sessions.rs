@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use strata_analyze::length::parse_duration;
-use strata_kernel::selection::Selection;
+use strata_kernel::selection::EventSelection;
 use strata_session::options::Rotation;
 use strata_session::plan::{
     Change, ChannelChange, ChannelOf, ContextChange, DisableEvents, EnableEvents, Kind, LayerOf,
     Loss,
 };
-use strata_session::preload::{self, Part};
+use strata_session::preload::{self, PreloadPart};
 use strata_session::{Rules, Tracked};
 
 use super::accounts;
@@ -137,7 +137,7 @@ pub struct StartFlags {
 
 /// LTTng's `--no-wait`: what a session has done is in its answer, which comes soon.
 #[derive(Debug, Args)]
-pub struct WaitFlags {
+pub struct NoWaitFlags {
     /// Nothing: the answer is waited for all the same
     #[arg(short, long, hide = true)]
     no_wait: bool,
@@ -150,7 +150,7 @@ pub struct OneFlags {
     pub name: Option<String>,
 
     #[command(flatten)]
-    pub wait: WaitFlags,
+    pub wait: NoWaitFlags,
 
     #[command(flatten)]
     pub answer: AnswerFlags,
@@ -167,7 +167,7 @@ pub struct StopFlags {
     pub strict: bool,
 
     #[command(flatten)]
-    pub wait: WaitFlags,
+    pub wait: NoWaitFlags,
 
     #[command(flatten)]
     pub answer: AnswerFlags,
@@ -188,7 +188,7 @@ pub struct DestroyFlags {
     pub strict: bool,
 
     #[command(flatten)]
-    pub wait: WaitFlags,
+    pub wait: NoWaitFlags,
 
     #[command(flatten)]
     pub answer: AnswerFlags,
@@ -375,8 +375,9 @@ pub struct EnableEventFlags {
 
     /// Record what programs do in libc, by the objects of `strata record --libc` (-u): programs that are started with them,
     /// as `strata list --libc PARTS` says
-    #[arg(long, value_name = "PARTS", value_delimiter = ',', conflicts_with = "kernel", value_parser = Part::parse)]
-    pub libc: Vec<Part>,
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', conflicts_with = "kernel",
+        value_parser = PreloadPart::parse)]
+    pub libc: Vec<PreloadPart>,
 }
 
 /// What CPUs do is recorded, too.
@@ -406,7 +407,7 @@ pub(super) fn split(layer: LayerOf, texts: &[String]) -> anyhow::Result<Vec<Stri
         LayerOf::User => {
             Rules::parse(texts)?.rules().iter().map(|rule| rule.text().to_owned()).collect()
         }
-        LayerOf::Kernel => Selection::parse(texts)?.rules().map(str::to_owned).collect(),
+        LayerOf::Kernel => EventSelection::parse(texts)?.rules().map(str::to_owned).collect(),
     })
 }
 

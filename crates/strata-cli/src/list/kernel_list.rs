@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write as _};
 use anyhow::{Context, Result};
 use serde_json::{json, Value};
 use strata_ctf::model::Flags;
-use strata_kernel::uprobe::Listing;
+use strata_kernel::uprobe::ProbeListing;
 use strata_session::kernel_list::{
     describe, events, names, DescribedEvent, ListedEvent, ListedKernelField,
 };
@@ -62,7 +62,7 @@ pub fn probes(file: &str, json: bool) -> Result<u8> {
 }
 
 /// Lines as `--probe` takes them.
-fn probes_to_text(listing: &Listing, file: &str) -> String {
+fn probes_to_text(listing: &ProbeListing, file: &str) -> String {
     let file = clean(file);
     let mut text = String::new();
     for probe in &listing.usdt {
@@ -76,7 +76,7 @@ fn probes_to_text(listing: &Listing, file: &str) -> String {
     text
 }
 
-fn probes_to_json(listing: &Listing) -> Value {
+fn probes_to_json(listing: &ProbeListing) -> Value {
     let usdt = listing.usdt.iter().map(|probe| {
         json!({
             "provider": probe.provider,
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn probes_are_listed_as_they_are_asked_for() {
-        let listing = Listing {
+        let listing = ProbeListing {
             binary: "/bin/x".into(),
             functions: vec!["main".into()],
             usdt: vec![strata_kernel::usdt::Listed {

@@ -2,7 +2,7 @@
 //! what no packet counts: one line for all traces of which the same is to be said.
 
 use strata_ctf::end_mark::{EndMark, Ending};
-use strata_ctf::read::{End, FolderEnd, Reader};
+use strata_ctf::read::{FolderEnd, Reader, RecordingEnd};
 
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, count, counted, size, typed};
@@ -16,11 +16,11 @@ pub fn messages(reader: &Reader) -> Vec<Message> {
 }
 
 fn of(ends: &[FolderEnd]) -> Vec<Message> {
-    let mut groups: Vec<(Kind, Vec<&FolderEnd>)> = Vec::new();
+    let mut groups: Vec<(EndingKind, Vec<&FolderEnd>)> = Vec::new();
     for end in ends {
         let in_no_trace = end.trace.is_none() && end.losses().total() > 0;
         let kinds = kinds(end).filter(|kind| end.trace.is_some() || is_news(end, kind, ends));
-        for kind in kinds.chain(in_no_trace.then_some(Kind::InNoTrace)) {
+        for kind in kinds.chain(in_no_trace.then_some(EndingKind::InNoTrace)) {
             match groups.iter_mut().find(|(other, _)| *other == kind) {
                 Some((_, group)) => group.push(end),
                 None => groups.push((kind, vec![end])),
@@ -32,7 +32,7 @@ fn of(ends: &[FolderEnd]) -> Vec<Message> {
 
 /// What is to be said of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+enum EndingKind {
     Running,
     Killed {
         is_sure: bool,
@@ -46,41 +46,44 @@ enum Kind {
     Missing,
 }
 
-fn kinds(end: &FolderEnd) -> impl Iterator<Item = Kind> {
+fn kinds(end: &FolderEnd) -> impl Iterator<Item = EndingKind> {
     let how = match &end.end {
-        End::Running => Some(Kind::Running),
-        End::Killed { is_sure } => Some(Kind::Killed { is_sure: *is_sure }),
-        End::Absent => Some(Kind::Absent),
-        End::Unusable { error } => Some(Kind::Unusable(error.to_string())),
-        End::Marked(EndMark { ending, .. }) if ending.is_failure() => Some(Kind::Failed(*ending)),
-        End::Marked(_) if end.losses().total() > 0 => Some(Kind::Untold),
-        End::Marked(_) => None,
+        RecordingEnd::Running => Some(EndingKind::Running),
+        RecordingEnd::Killed { is_sure } => Some(EndingKind::Killed { is_sure: *is_sure }),
+        RecordingEnd::Absent => Some(EndingKind::Absent),
+        RecordingEnd::Unusable { error } => Some(EndingKind::Unusable(error.to_string())),
+        RecordingEnd::Marked(EndMark { ending, .. }) if ending.is_failure() => {
+            Some(EndingKind::Failed(*ending))
+        }
+        RecordingEnd::Marked(_) if end.losses().total() > 0 => Some(EndingKind::Untold),
+        RecordingEnd::Marked(_) => None,
     };
-    how.into_iter().chain(end.missing.map(|_| Kind::Missing))
+    how.into_iter().chain(end.missing.map(|_| EndingKind::Missing))
 }
 
 /// A whole recording repeats what its traces say, as a rule.
-fn is_news(recording: &FolderEnd, kind: &Kind, ends: &[FolderEnd]) -> bool {
+fn is_news(recording: &FolderEnd, kind: &EndingKind, ends: &[FolderEnd]) -> bool {
     let mut of_traces = ends
         .iter()
         .filter(|end| end.trace.is_some() && end.path.starts_with(&recording.path))
         .flat_map(kinds);
-    *kind != Kind::Untold && !of_traces.any(|other| other == *kind || other == Kind::Running)
+    *kind != EndingKind::Untold
+        && !of_traces.any(|other| other == *kind || other == EndingKind::Running)
 }
 
-impl Kind {
+impl EndingKind {
     fn message(&self, group: &[&FolderEnd]) -> Message {
         let (who, is_one) = (names(group), group.len() == 1);
         let (was, its) = if is_one { ("was", "its") } else { ("were", "their") };
-        let weight = if *self == Kind::Running { Weight::Talk } else { Weight::Warning };
+        let weight = if *self == EndingKind::Running { Weight::Talk } else { Weight::Warning };
         let text = match self {
-            Kind::Running if is_one => {
+            EndingKind::Running if is_one => {
                 format!("{who} is still being recorded: this is what there was a moment ago")
             }
-            Kind::Running => {
+            EndingKind::Running => {
                 format!("{who} are still being recorded: this is what there was a moment ago")
             }
-            Kind::Killed { is_sure } => {
+            EndingKind::Killed { is_sure } => {
                 let or = if *is_sure { "" } else { ", or it runs still on another machine" };
                 format!(
                     "{who} {was} not recorded to the end: the recorder was killed, or the machine's \
@@ -88,25 +91,25 @@ impl Kind {
                      behind it is not known"
                 )
             }
-            Kind::Absent => format!(
+            EndingKind::Absent => format!(
                 "{who} should have the file .strata-end, and it is not there: removed, or left out by a \
                  copy. Whether the recording came to {its} end is not known"
             ),
-            Kind::Unusable(error) => format!(
+            EndingKind::Unusable(error) => format!(
                 "{who}: the file .strata-end cannot be read: {}. Whether the recording came to {its} end \
                  is not known",
                 clean(error)
             ),
-            Kind::Failed(ending) => {
+            EndingKind::Failed(ending) => {
                 let why = match ending {
                     Ending::NoSpace => "the disk was full",
                     _ => "the recorder could not go on",
                 };
                 format!("{who} {was} not recorded to the end: {why}. {}", rest(group))
             }
-            Kind::Untold => format!("{who}: {}", rest(group)),
-            Kind::InNoTrace => format!("{who}: in none of its traces are {}", parts_of(group).join(", ")),
-            Kind::Missing => format!("{who}: {}", missing(group)),
+            EndingKind::Untold => format!("{who}: {}", rest(group)),
+            EndingKind::InNoTrace => format!("{who}: in none of its traces are {}", parts_of(group).join(", ")),
+            EndingKind::Missing => format!("{who}: {}", missing(group)),
         };
         Message { weight, text }
     }
@@ -177,13 +180,13 @@ mod tests {
     use strata_ctf::end_mark::Losses;
     use strata_ctf::read::Missing;
 
-    fn end(path: &str, trace: Option<usize>, end: End) -> FolderEnd {
+    fn end(path: &str, trace: Option<usize>, end: RecordingEnd) -> FolderEnd {
         FolderEnd { path: Path::new(path).into(), trace, end, missing: None }
     }
 
-    fn marked(ending: Ending, unwritten: u64) -> End {
+    fn marked(ending: Ending, unwritten: u64) -> RecordingEnd {
         let losses = Losses { unwritten, ..Losses::default() };
-        End::Marked(EndMark { ending, losses, ..EndMark::RECORDING })
+        RecordingEnd::Marked(EndMark { ending, losses, ..EndMark::RECORDING })
     }
 
     fn said(ends: &[FolderEnd]) -> Vec<String> {
@@ -220,7 +223,7 @@ mod tests {
 
     #[test]
     fn killed_recorder_is_said_once_and_of_the_recording_only_if_no_trace_says_it() {
-        let killed = |path, trace| end(path, trace, End::Killed { is_sure: true });
+        let killed = |path, trace| end(path, trace, RecordingEnd::Killed { is_sure: true });
         let ends = [killed("t", None), killed("t/kernel", Some(0))];
         let [text] = &said(&ends)[..] else { panic!("{:?}", said(&ends)) };
         assert!(
@@ -239,7 +242,8 @@ mod tests {
 
     #[test]
     fn trace_that_is_being_recorded_is_no_warning() {
-        let ends = [end("t", None, End::Running), end("t/k", Some(0), End::Running)];
+        let ends =
+            [end("t", None, RecordingEnd::Running), end("t/k", Some(0), RecordingEnd::Running)];
         let [message] = &of(&ends)[..] else { panic!() };
         assert_eq!(message.weight, Weight::Talk);
         assert!(message.text.contains("still being recorded"));
@@ -254,8 +258,9 @@ mod tests {
             text.starts_with("trace t: 1 of 2 stream files with 4.0 KiB of 8.0 KiB are"),
             "{text}"
         );
-        let text = said(&[end("t", Some(0), End::Unusable { error: "a\x1bb".into() })]).concat();
+        let text =
+            said(&[end("t", Some(0), RecordingEnd::Unusable { error: "a\x1bb".into() })]).concat();
         assert!(text.contains("cannot be read") && !text.contains('\x1b'), "{text}");
-        assert!(said(&[end("t", Some(0), End::Absent)]).concat().contains("is not there"));
+        assert!(said(&[end("t", Some(0), RecordingEnd::Absent)]).concat().contains("is not there"));
     }
 }

@@ -36,19 +36,19 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Whose report it is.
 #[derive(Clone, Copy, Debug)]
-pub enum Key<'k> {
+pub enum AdviceKey<'k> {
     /// A session with a name.
     Session(&'k str),
     /// What `strata record` records: a command by the name of its file; empty: no command.
     Command(&'k OsStr),
 }
 
-impl Key<'_> {
+impl AdviceKey<'_> {
     /// A name that leads nowhere else, whatever the command is called.
     fn file(self) -> String {
         match self {
-            Key::Session(name) => format!("session-{}.json", plain(name.as_bytes())),
-            Key::Command(path) => {
+            AdviceKey::Session(name) => format!("session-{}.json", plain(name.as_bytes())),
+            AdviceKey::Command(path) => {
                 let name = Path::new(path).file_name().unwrap_or_default();
                 format!("command-{}.json", plain(name.as_bytes()))
             }
@@ -165,12 +165,12 @@ fn parse(text: &str) -> Result<Vec<Advised>> {
 ///
 /// # Errors
 /// The file cannot be used.
-pub fn of(key: Key<'_>) -> Result<Vec<Advised>> {
+pub fn of(key: AdviceKey<'_>) -> Result<Vec<Advised>> {
     let Some(state) = state() else { return Ok(Vec::new()) };
     of_state(&state, key)
 }
 
-fn of_state(state: &Path, key: Key<'_>) -> Result<Vec<Advised>> {
+fn of_state(state: &Path, key: AdviceKey<'_>) -> Result<Vec<Advised>> {
     let file = key.file();
     let text = folder(state, false)
         .and_then(|folder| folder.map_or(Ok(None), |folder| read(&folder, &file)));
@@ -182,7 +182,7 @@ fn of_state(state: &Path, key: Key<'_>) -> Result<Vec<Advised>> {
 }
 
 /// Keeps what this report asks for, if it asks for anything: what was kept before, and was enough, stays.
-pub fn keep(key: Key<'_>, report: &Report) {
+pub fn keep(key: AdviceKey<'_>, report: &Report) {
     let Some(state) = state() else { return };
     if let Err(error) = keep_in(&state, key, report) {
         talk::message(&Message {
@@ -192,7 +192,7 @@ pub fn keep(key: Key<'_>, report: &Report) {
     }
 }
 
-fn keep_in(state: &Path, key: Key<'_>, report: &Report) -> Result<()> {
+fn keep_in(state: &Path, key: AdviceKey<'_>, report: &Report) -> Result<()> {
     let new: Vec<Advised> = report
         .advised()
         .map(|(layer, channel, sizes)| Advised {
@@ -274,7 +274,7 @@ mod tests {
             State(path)
         }
 
-        fn sizes(&self, key: Key<'_>) -> Vec<(u64, u32)> {
+        fn sizes(&self, key: AdviceKey<'_>) -> Vec<(u64, u32)> {
             let all = of_state(&self.0, key).unwrap();
             all.iter().map(|one| (one.subbuf_size, one.num_subbuf)).collect()
         }
@@ -289,7 +289,8 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_last_report_that_asked_for_some() {
         let state = State::new("last");
-        let (key, other) = (Key::Session("web"), Key::Command(OsStr::new("/usr/bin/web")));
+        let (key, other) =
+            (AdviceKey::Session("web"), AdviceKey::Command(OsStr::new("/usr/bin/web")));
         assert_eq!(state.sizes(key), []);
         keep_in(&state.0, key, &report(0)).unwrap();
         assert_eq!(std::fs::read_dir(&state.0).unwrap().count(), 0);
@@ -306,7 +307,7 @@ mod tests {
     #[test]
     fn file_or_folder_that_somebody_else_can_change_or_that_leads_away_is_not_used() {
         let state = State::new("links");
-        let key = Key::Session("web");
+        let key = AdviceKey::Session("web");
         keep_in(&state.0, key, &report(20_000)).unwrap();
         let (above, inner) = (state.0.join("strata"), state.0.join("strata/advice"));
         let file = inner.join("session-web.json");
@@ -333,7 +334,7 @@ mod tests {
 
     #[test]
     fn name_of_a_command_leads_nowhere_and_two_stay_two() {
-        let file = |name: &[u8]| Key::Command(OsStr::from_bytes(name)).file();
+        let file = |name: &[u8]| AdviceKey::Command(OsStr::from_bytes(name)).file();
         assert_eq!(file(b"/bin/../usr/sh"), "command-sh.json");
         assert_eq!(file(b".."), "command-.json");
         assert_eq!(file(b"a b\xff"), "command-a%20b%ff.json");

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context as _, Result};
 use serde_json::{json, Map, Value};
 use strata_control::{
-    ask, Claim, ControlError, Folder, Group, Listener, Reply, Request, PLAN, VERDICT,
+    ask, Claim, ControlError, Folder, Group, Reply, Request, SessionListener, PLAN, VERDICT,
 };
 use strata_session::report::gaps::Gap;
 use strata_session::report::{Counts, Notice, PartsLook, Report};
@@ -31,7 +31,7 @@ use strata_session::stop::Stop;
 use strata_session::Controls;
 
 use crate::flags::SnapshotFlags;
-use crate::sessions::killed::Kept;
+use crate::sessions::killed::KeptPlan;
 use crate::sessions::tar;
 use crate::talk;
 use crate::talk::exit::FAILED;
@@ -48,7 +48,7 @@ const LOG_SHOWN: u64 = 64 << 10;
 
 /// What a session is asked about it.
 #[derive(Debug, Default)]
-struct Status {
+struct SessionStatus {
     state: &'static str,
     began: Option<Instant>,
     output: Option<PathBuf>,
@@ -67,7 +67,7 @@ struct Status {
 
 /// Whose session it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum SessionOf {
     /// `strata record`, which records what it was told at its begin.
     Record {
         /// Nothing is written but snapshots.
@@ -90,10 +90,10 @@ pub enum Until {
 }
 
 /// The session's own end of the line: told by whoever records, asked by others.
-pub struct Desk {
-    of: Of,
-    listener: Listener,
-    status: Mutex<Status>,
+pub struct SessionDesk {
+    of: SessionOf,
+    listener: SessionListener,
+    status: Mutex<SessionStatus>,
     controls: Controls,
     stop: Stop,
     is_over: AtomicBool,
@@ -101,7 +101,7 @@ pub struct Desk {
     busy: Arc<Busy>,
     /// Its name, for who makes it again.
     group: Option<String>,
-    /// See [`Kept::file`].
+    /// See [`KeptPlan::file`].
     file: Option<String>,
     /// The plan as it is kept.
     kept: Mutex<String>,
@@ -269,21 +269,21 @@ pub fn leave_terminal() {
     let _ = rustix::process::setsid();
 }
 
-impl Desk {
+impl SessionDesk {
     /// Listen under this name.
     pub fn open(
         claim: Claim,
-        of: Of,
+        of: SessionOf,
         controls: Controls,
         stop: &Stop,
         (group, file): (Option<&str>, Option<String>),
-    ) -> Result<Arc<Desk>, ControlError> {
+    ) -> Result<Arc<SessionDesk>, ControlError> {
         let (kept, name) = (Mutex::default(), group.map(str::to_owned));
         let group = group.map(Group::find).transpose()?;
-        Ok(Arc::new(Desk {
-            listener: Listener::open_to(group, claim)?,
+        Ok(Arc::new(SessionDesk {
+            listener: SessionListener::open_to(group, claim)?,
             of,
-            status: Mutex::new(Status { state: "starting", ..Status::default() }),
+            status: Mutex::new(SessionStatus { state: "starting", ..SessionStatus::default() }),
             controls,
             stop: stop.clone(),
             is_over: AtomicBool::new(false),
@@ -316,7 +316,8 @@ impl Desk {
         let (Ok(mut plan), Ok(look)) = (self.controls.plan(), self.controls.look()) else { return };
         plan.output = look.output.map(PathBuf::from);
         let (stop_ends, file) = (self.stop_ends(), self.file.clone());
-        let text = Kept { stop_ends, file, ..Kept::new(plan, self.group.clone()) }.to_json();
+        let text =
+            KeptPlan { stop_ends, file, ..KeptPlan::new(plan, self.group.clone()) }.to_json();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if *kept != text {
             match self.listener.claim().keep(PLAN, &text) {
@@ -330,11 +331,11 @@ impl Desk {
     }
 
     fn has_plan(&self) -> bool {
-        matches!(self.of, Of::Plan { .. })
+        matches!(self.of, SessionOf::Plan { .. })
     }
 
     fn stop_ends(&self) -> bool {
-        !matches!(self.of, Of::Plan { stop_ends: false })
+        !matches!(self.of, SessionOf::Plan { stop_ends: false })
     }
 
     /// It has ended as it should: nothing is left to begin again from.
@@ -378,8 +379,9 @@ impl Desk {
         }
     }
 
-    /// Answer, until [`Desk::close`]. A snapshot that is being written keeps nobody waiting but who asked for it.
-    pub fn serve(self: &Arc<Desk>) {
+    /// Answer, until [`SessionDesk::close`]. A snapshot that is being written keeps nobody waiting but who asked
+    /// for it.
+    pub fn serve(self: &Arc<SessionDesk>) {
         if self.has_plan() {
             self.keep_plan();
         }
@@ -429,8 +431,8 @@ impl Desk {
         let state = |state: &str| [("state".to_owned(), state.into())].into_iter().collect();
         match request {
             Request::Status => match self.of {
-                Of::Record { .. } => Ok(self.facts()),
-                Of::Plan { .. } => self.look(),
+                SessionOf::Record { .. } => Ok(self.facts()),
+                SessionOf::Plan { .. } => self.look(),
             },
             Request::Stop if !self.stop_ends() => {
                 self.controls.pause()?;
@@ -487,7 +489,7 @@ impl Desk {
         put("pid", std::process::id().into());
         put("state", status.state.into());
         put("seconds", status.began.map(|began| began.elapsed().as_secs_f64()).into());
-        let holds = self.of == Of::Record { holds: true };
+        let holds = self.of == SessionOf::Record { holds: true };
         put("mode", if holds { "snapshot" } else { "files" }.into());
         put("output", status.output.as_ref().map(|path| path.to_string_lossy()).into());
         put("command", status.command.into());

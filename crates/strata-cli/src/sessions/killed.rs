@@ -31,7 +31,7 @@ const FILE: &str = "loaded_from";
 
 /// A plan as its session keeps it.
 #[derive(Debug, PartialEq)]
-pub struct Kept {
+pub struct KeptPlan {
     /// Its output is the folder that it has.
     pub plan: Plan,
     /// Whose members may ask how it is.
@@ -46,10 +46,10 @@ pub struct Kept {
     pub before: Vec<PathBuf>,
 }
 
-impl Kept {
+impl KeptPlan {
     /// Of a session that begins anew.
-    pub fn new(plan: Plan, group: Option<String>) -> Kept {
-        Kept { plan, group, stop_ends: false, file: None, goes_on: false, before: Vec::new() }
+    pub fn new(plan: Plan, group: Option<String>) -> KeptPlan {
+        KeptPlan { plan, group, stop_ends: false, file: None, goes_on: false, before: Vec::new() }
     }
 
     /// As JSON: a plan, and what is not of it.
@@ -69,7 +69,7 @@ impl Kept {
         format!("{:#}\n", Value::Object(all))
     }
 
-    fn from_json(text: &str) -> Result<Kept> {
+    fn from_json(text: &str) -> Result<KeptPlan> {
         let mut all: Map<String, Value> = serde_json::from_str(text)?;
         let mut text = |key| match all.remove(key) {
             Some(Value::String(text)) => Some(text),
@@ -78,20 +78,20 @@ impl Kept {
         let (group, file) = (text(GROUP), text(FILE));
         let stop_ends = all.remove(STOP_ENDS) == Some(Value::Bool(true));
         let plan = Plan::from_json(&Value::Object(all).to_string())?;
-        Ok(Kept { stop_ends, file, ..Kept::new(plan, group) })
+        Ok(KeptPlan { stop_ends, file, ..KeptPlan::new(plan, group) })
     }
 
     /// Of the session whose name this is.
-    pub fn of(claim: &Claim) -> Result<Kept> {
+    pub fn of(claim: &Claim) -> Result<KeptPlan> {
         let text = claim.kept(PLAN);
-        let kept = text.map_err(anyhow::Error::from).and_then(|text| Kept::from_json(&text));
+        let kept = text.map_err(anyhow::Error::from).and_then(|text| KeptPlan::from_json(&text));
         kept.with_context(|| unusable(claim.name()))
     }
 
     /// The same, with an output that can be written to: a folder that is there and not empty stays as it is. One that is
     /// empty, or not there, may be that of a session which was killed before it had written anything, and had gone on with
     /// what others before it had left.
-    pub fn beside(mut self) -> Kept {
+    pub fn beside(mut self) -> KeptPlan {
         let is_used = |path: &PathBuf| match std::fs::read_dir(path) {
             Ok(mut entries) => entries.next().is_some(),
             Err(_) => false,
@@ -111,7 +111,7 @@ impl Kept {
 
     /// The same, with an output that is not there: what the killed one has written stays as it is. Where that has parts,
     /// there are further ones.
-    pub fn anew(mut self) -> Kept {
+    pub fn anew(mut self) -> KeptPlan {
         self.before = self.folders();
         self.goes_on = self.plan.output.as_deref().is_some_and(has_parts);
         if self.goes_on {
@@ -127,13 +127,13 @@ impl Kept {
 ///
 /// # Errors
 /// It was begun otherwise, or from another file: who began it does not expect that it goes on here.
-pub fn goes_on(claim: &Claim, file: &Path) -> Result<Option<Kept>> {
+pub fn goes_on(claim: &Claim, file: &Path) -> Result<Option<KeptPlan>> {
     let name = claim.name();
     if claim.kept(PLAN).is_err() {
         return Ok(None);
     }
     let shown = shell_word(&file.display().to_string());
-    let (weight, text, kept) = match Kept::of(claim) {
+    let (weight, text, kept) = match KeptPlan::of(claim) {
         Ok(kept) if kept.file != Some(name_of(file)) => {
             return Err(ControlError::Killed { name: name.to_owned() }).with_context(|| {
                 format!("{shown} is not what it was loaded from, by --foreground")
@@ -161,9 +161,9 @@ fn unusable(name: &str) -> String {
     format!("session '{name}': was killed, and its plan cannot be used; `strata destroy {name}` removes it")
 }
 
-fn of_left(folder: &Folder, name: &str) -> Result<Kept> {
+fn of_left(folder: &Folder, name: &str) -> Result<KeptPlan> {
     let text = folder.text(name, PLAN)?;
-    Kept::from_json(&text).with_context(|| unusable(name))
+    KeptPlan::from_json(&text).with_context(|| unusable(name))
 }
 
 /// What is in front of `-again3`, and that number.
@@ -287,13 +287,13 @@ mod tests {
             [(None, false, None), (text("adm"), false, text("/etc/web.json")), (None, true, None)]
         {
             let plan = Plan::new(true, None);
-            let kept = Kept { stop_ends, file, ..Kept::new(plan, group) };
-            assert_eq!(Kept::from_json(&kept.to_json()).unwrap(), kept);
+            let kept = KeptPlan { stop_ends, file, ..KeptPlan::new(plan, group) };
+            assert_eq!(KeptPlan::from_json(&kept.to_json()).unwrap(), kept);
         }
-        let plain = Kept::new(Plan::new(false, Some("/tmp/x".into())), None);
+        let plain = KeptPlan::new(Plan::new(false, Some("/tmp/x".into())), None);
         assert_eq!(Plan::from_json(&plain.to_json()).unwrap(), plain.plan);
         for text in ["", "[]", "{}", r#"{"version": 1, "group": "x", "odd": 1}"#] {
-            assert!(Kept::from_json(text).is_err(), "{text}");
+            assert!(KeptPlan::from_json(text).is_err(), "{text}");
         }
     }
 
@@ -316,15 +316,15 @@ mod tests {
             let all: Vec<PathBuf> = all.iter().map(|name| path(name)).collect();
             assert_eq!(folders_until(&path(last)), all);
             // Whether or not the last one was made, and written to.
-            let of = |name| Kept::new(Plan::new(false, Some(path(name))), None);
+            let of = |name| KeptPlan::new(Plan::new(false, Some(path(name))), None);
             assert_eq!(of(last).beside().before, all);
             assert_eq!(of(last).anew().before, all);
         }
         // It was killed before anything was in it.
-        let is_there = Kept::new(Plan::new(false, Some(path("t-again1"))), None).beside();
+        let is_there = KeptPlan::new(Plan::new(false, Some(path("t-again1"))), None).beside();
         assert_eq!(is_there.plan.output, Some(path("t-again1")));
         std::fs::create_dir(path("t-again1/user")).unwrap();
-        let is_used = Kept::new(Plan::new(false, Some(path("t-again1"))), None).beside();
+        let is_used = KeptPlan::new(Plan::new(false, Some(path("t-again1"))), None).beside();
         assert_eq!(is_used.plan.output, Some(path("t-again2")));
         assert_eq!(is_there.before, is_used.before);
         std::fs::remove_dir_all(&above).unwrap();

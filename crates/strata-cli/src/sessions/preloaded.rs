@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use anyhow::{Context as _, Result};
 use serde_json::{json, Map, Value};
-use strata_session::preload::{self, Part, Starter};
+use strata_session::preload::{self, PreloadPart, Starter};
 
 use crate::talk::units::{clean, shell_word};
 
@@ -13,7 +13,7 @@ use crate::talk::units::{clean, shell_word};
 ///
 /// # Errors
 /// The objects are not there, or somebody else could replace them.
-pub fn programs(parts: &[Part]) -> Result<Option<String>> {
+pub fn programs(parts: &[PreloadPart]) -> Result<Option<String>> {
     let Some((name, value)) = preload::environment(parts, Starter::Others)? else {
         return Ok(None);
     };
@@ -30,7 +30,7 @@ pub fn programs(parts: &[Part]) -> Result<Option<String>> {
 ///
 /// # Errors
 /// As [`programs`].
-pub fn environment(parts: &[Part]) -> Result<Value> {
+pub fn environment(parts: &[PreloadPart]) -> Result<Value> {
     let variables = preload::environment(parts, Starter::Others)?.into_iter();
     let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
     let all: Map<String, Value> =
@@ -42,7 +42,7 @@ pub fn environment(parts: &[Part]) -> Result<Value> {
 ///
 /// # Errors
 /// As [`programs`].
-pub fn list(parts: &[Part], is_json: bool) -> Result<u8> {
+pub fn list(parts: &[PreloadPart], is_json: bool) -> Result<u8> {
     let mut out = Vec::new();
     if is_json {
         let all = json!({ "environment": environment(parts)? });

@@ -13,7 +13,7 @@ use strata_control::{ask, ControlError, Folder, Request};
 use strata_session::plan::{Plan, PLAN_BYTES_MAX};
 
 use super::background::{self, Until};
-use super::killed::{self, Kept};
+use super::killed::{self, KeptPlan};
 use super::{absolute, began, done, end, is_there, names_of, one_of, serve, stand};
 use crate::flags::answer::AnswerFlags;
 use crate::flags::sessions::{LoadFlags, SaveFlags};
@@ -166,9 +166,9 @@ fn load_one(flags: &LoadFlags, name: &str) -> Result<u8> {
     if flags.of_session || flags.foreground {
         let output = flags.output.as_deref().map(absolute).transpose()?;
         let plan = Plan { output: output.or(plan.output.clone()), ..plan };
-        let (claim, kept) = (background::claim(name)?, Kept::new(plan, None));
+        let (claim, kept) = (background::claim(name)?, KeptPlan::new(plan, None));
         if flags.foreground {
-            let kept = Kept { file: Some(killed::name_of(&path)), ..kept };
+            let kept = KeptPlan { file: Some(killed::name_of(&path)), ..kept };
             let kept = killed::goes_on(&claim, &path)?.unwrap_or(kept);
             return serve(claim, kept.beside(), false);
         }

@@ -30,14 +30,14 @@ pub struct Look<'a> {
 
 /// A session or a channel of it, at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Figures {
+struct TopFigures {
     records: u64,
     bytes: u64,
     discarded: u64,
     overwritten: u64,
 }
 
-/// What became of [`Figures`] within a time, per second.
+/// What became of [`TopFigures`] within a time, per second.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Rates {
     records: f64,
@@ -46,10 +46,10 @@ struct Rates {
     overwritten: f64,
 }
 
-impl Figures {
-    fn of(facts: &Map<String, Value>) -> Figures {
+impl TopFigures {
+    fn of(facts: &Map<String, Value>) -> TopFigures {
         let number = |key| facts.get(key).and_then(Value::as_u64).unwrap_or(0);
-        Figures {
+        TopFigures {
             records: number("records"),
             bytes: number("bytes"),
             discarded: number("discarded"),
@@ -58,10 +58,10 @@ impl Figures {
     }
 
     /// A flight recorder holds fewer records now and then: what was overwritten was recorded, too.
-    fn since(&self, before: &Figures, elapsed: Duration) -> Rates {
+    fn since(&self, before: &TopFigures, elapsed: Duration) -> Rates {
         let seconds = elapsed.as_secs_f64().max(1e-3);
         let grown = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
-        let recorded = |one: &Figures| one.records.saturating_add(one.overwritten);
+        let recorded = |one: &TopFigures| one.records.saturating_add(one.overwritten);
         Rates {
             records: grown(recorded(self), recorded(before)),
             bytes: grown(self.bytes, before.bytes),
@@ -72,29 +72,29 @@ impl Figures {
 }
 
 /// A session's, or a channel's: the session's name, its process, and of a channel its layer and name.
-type Key = (String, u64, String);
+type TopKey = (String, u64, String);
 
 /// Sessions and their channels as they were at the last look.
 #[derive(Default)]
-struct Seen {
+struct LastLook {
     at: Option<Instant>,
-    all: BTreeMap<Key, Figures>,
+    all: BTreeMap<TopKey, TopFigures>,
 }
 
 /// Of one session.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Grown {
+struct SessionRates {
     session: Option<Rates>,
     channels: Vec<Option<Rates>>,
 }
 
-impl Seen {
+impl LastLook {
     /// The rates since the last look, which this one takes the place of; at the first look none.
-    fn rates(&mut self, all: &[Map<String, Value>], now: Instant) -> Vec<Grown> {
+    fn rates(&mut self, all: &[Map<String, Value>], now: Instant) -> Vec<SessionRates> {
         let elapsed = self.at.map(|before| now.saturating_duration_since(before));
         let mut seen = BTreeMap::new();
-        let mut since = |key: Key, facts: &Map<String, Value>| {
-            let figures = Figures::of(facts);
+        let mut since = |key: TopKey, facts: &Map<String, Value>| {
+            let figures = TopFigures::of(facts);
             let before = elapsed.zip(self.all.get(&key));
             let rates = before.map(|(elapsed, before)| figures.since(before, elapsed));
             seen.insert(key, figures);
@@ -107,7 +107,7 @@ impl Seen {
             let name = text(facts, "name");
             let session = since((name.to_owned(), pid, String::new()), facts);
             let of_channel = |one| since((name.to_owned(), pid, channel_name(one)), one);
-            rates.push(Grown {
+            rates.push(SessionRates {
                 session,
                 channels: objects(facts, "channels").map(of_channel).collect(),
             });
@@ -126,7 +126,7 @@ fn channel_name(channel: &Map<String, Value>) -> String {
 pub fn run(look: &Look<'_>) -> Result<u8> {
     let is_drawn = io::stdout().is_terminal() && !look.is_json;
     let period = look.period.max(PERIOD_MIN);
-    let mut seen = Seen::default();
+    let mut seen = LastLook::default();
     let mut left = look.times;
     loop {
         let all = statuses(look.name)?;
@@ -161,7 +161,7 @@ fn show(text: &str, is_drawn: bool, is_first: bool) -> io::Result<()> {
     out.flush()
 }
 
-fn table(all: &[Map<String, Value>], grown: &[Grown]) -> String {
+fn table(all: &[Map<String, Value>], grown: &[SessionRates]) -> String {
     let mut out = String::new();
     // Writing to a String does not fail.
     let _ = writeln!(
@@ -222,7 +222,7 @@ fn row(
     let per_second = |of: fn(&Rates) -> f64| rates.as_ref().map_or_else(none, |it| rate(of(it)));
     let bytes = rates.as_ref().map_or_else(none, |it| size(it.bytes as u64));
     let fill = fill.map_or_else(none, |percent| format!("{percent} %"));
-    let figures = Figures::of(facts);
+    let figures = TopFigures::of(facts);
     let _ = writeln!(
         out,
         "{name:<24} {state:<10} {seconds:>10} {processes:>9} {:>9} {bytes:>10} {fill:>5} {:>11} {:>12} {:>12}",
@@ -233,7 +233,7 @@ fn row(
     );
 }
 
-fn as_json(all: &[Map<String, Value>], grown: &[Grown]) -> Value {
+fn as_json(all: &[Map<String, Value>], grown: &[SessionRates]) -> Value {
     let per_second = |rates: &Option<Rates>| {
         let of = |it: &Rates| {
             json!({
@@ -277,9 +277,9 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_time_between_two_looks_at_the_same_process() {
-        let mut seen = Seen::default();
+        let mut seen = LastLook::default();
         let begin = Instant::now();
-        let none = Grown { session: None, channels: vec![None, None] };
+        let none = SessionRates { session: None, channels: vec![None, None] };
         assert_eq!(seen.rates(&[session("a", 1, 100, 0)], begin)[0], none);
         let two = [session("a", 1, 300, 0), session("b", 2, 7, 0)];
         let rates = seen.rates(&two, begin + Duration::from_secs(2));
@@ -295,8 +295,10 @@ mod tests {
 
     #[test]
     fn rate_of_a_flight_recorder_is_what_was_recorded_not_what_is_held() {
-        let (before, now) =
-            (Figures::of(&session("a", 1, 500, 1000)), Figures::of(&session("a", 1, 400, 2100)));
+        let (before, now) = (
+            TopFigures::of(&session("a", 1, 500, 1000)),
+            TopFigures::of(&session("a", 1, 400, 2100)),
+        );
         let rates = now.since(&before, Duration::from_secs(1));
         assert_eq!((rates.records, rates.overwritten), (1000.0, 1100.0));
     }
@@ -305,7 +307,7 @@ mod tests {
     fn table_has_a_row_for_each_session_and_json_its_facts_and_rates() {
         let all = [session("a\x1b[2J", 1, 1_234_567, 0)];
         let rates = Some(Rates { records: 12_345.0, ..Rates::default() });
-        let rates = [Grown { session: rates.clone(), channels: vec![rates, None] }];
+        let rates = [SessionRates { session: rates.clone(), channels: vec![rates, None] }];
         let text = table(&all, &rates);
         assert!(
             text.contains("a\\u{1b}[2J") && text.contains("12.3 k") && text.contains("1 min 01 s"),
@@ -327,7 +329,7 @@ mod tests {
         let channels = &json["sessions"][0]["channels"];
         assert_eq!(channels[0]["per_second"]["records"], 12_345.0);
         assert_eq!((&channels[1]["per_second"], &channels[2]), (&Value::Null, &json!(7)));
-        let none = as_json(&all, &[Grown::default()]);
+        let none = as_json(&all, &[SessionRates::default()]);
         assert_eq!(none["sessions"][0]["per_second"], Value::Null);
     }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{json, Value};
 use strata_analyze::stats::{
-    AbsentKind, AbsentRange, Damaged, EventStats, LossMode, Span, Stats, StreamStats, Sum,
+    AbsentKind, AbsentRange, Damaged, EventStats, LossMode, Stats, StreamStats, Sum, TraceSpan,
     TraceStats,
 };
-use strata_ctf::read::{End, FolderEnd};
+use strata_ctf::read::{FolderEnd, RecordingEnd};
 
 /// Changes when a key is renamed or gone, not when there is a new one.
 const VERSION: u32 = 1;
@@ -53,7 +53,7 @@ fn set(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-fn sum(sum: &Sum, span: Option<Span>) -> Value {
+fn sum(sum: &Sum, span: Option<TraceSpan>) -> Value {
     json!({
         "from_ns": span.map(|span| span.from),
         "to_ns": span.map(|span| span.to),
@@ -103,11 +103,11 @@ fn trace<'s>(trace: &TraceStats, streams: impl Iterator<Item = &'s StreamStats>)
 
 fn end(end: &FolderEnd) -> Value {
     let state = match &end.end {
-        End::Marked(mark) => mark.ending.word(),
-        End::Running => "recording",
-        End::Killed { .. } => "killed",
-        End::Absent => "no-mark",
-        End::Unusable { .. } => "bad-mark",
+        RecordingEnd::Marked(mark) => mark.ending.word(),
+        RecordingEnd::Running => "recording",
+        RecordingEnd::Killed { .. } => "killed",
+        RecordingEnd::Absent => "no-mark",
+        RecordingEnd::Unusable { .. } => "bad-mark",
     };
     let losses = end.losses();
     json!({

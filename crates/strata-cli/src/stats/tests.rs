@@ -3,29 +3,29 @@
 use std::path::PathBuf;
 
 use strata_analyze::stats::{
-    Absent, AbsentKind, AbsentRange, Damaged, EventStats, LossMode, Records, Span, Stats,
-    StreamStats, Sum, Timeline, TraceStats,
+    Absent, AbsentKind, AbsentRange, Damaged, EventStats, LossMode, RecordCount, Stats,
+    StreamStats, Sum, TimeColumns, TraceSpan, TraceStats,
 };
 
-use super::text::{render, Look, Sort};
+use super::text::{render, Sort, StatsLook};
 use super::{exit_status, json};
 use strata_analyze::render::TimeZone;
 
 /// 2026-11-22 02:26:46 UTC \[ns since 1970\].
 const BEGIN: i64 = 1_795_314_406_000_000_000;
 
-fn records(records: u64, bytes: u64, smallest: u64, largest: u64) -> Records {
-    Records { records, bytes, smallest, largest }
+fn records(records: u64, bytes: u64, smallest: u64, largest: u64) -> RecordCount {
+    RecordCount { records, bytes, smallest, largest }
 }
 
-fn event(name: &str, count: Records) -> EventStats {
+fn event(name: &str, count: RecordCount) -> EventStats {
     EventStats { name: name.into(), count }
 }
 
 fn sum(records: u64, from: i64, to: i64) -> Sum {
     Sum {
         streams: 1,
-        span: Some(Span { from: BEGIN + from, to: BEGIN + to }),
+        span: Some(TraceSpan { from: BEGIN + from, to: BEGIN + to }),
         packets: 4,
         telling_packets: 4,
         count: self::records(records, records * 16, 12, 40),
@@ -59,16 +59,16 @@ fn stream(trace: usize, name: &str, records: u64) -> StreamStats {
         cpu: Some(1),
         sum: sum(records, 0, 1_000_000_000),
         absent: Absent::default(),
-        silence: Some(Span { from: BEGIN + 5, to: BEGIN + 2_000_005 }),
+        silence: Some(TraceSpan { from: BEGIN + 5, to: BEGIN + 2_000_005 }),
     }
 }
 
 fn one_trace() -> Stats {
-    let mut timeline = Timeline { from: BEGIN, width: 20_000_000, records: vec![100; 50] };
+    let mut timeline = TimeColumns { from: BEGIN, width: 20_000_000, records: vec![100; 50] };
     timeline.records[7] = 5000;
     timeline.records[8] = 0;
     Stats {
-        span: Some(Span { from: BEGIN, to: BEGIN + 1_000_000_000 }),
+        span: Some(TraceSpan { from: BEGIN, to: BEGIN + 1_000_000_000 }),
         traces: vec![trace("demo", 42, 10_000)],
         streams: vec![stream(0, "channel0_1", 10_000)],
         events: vec![
@@ -85,7 +85,7 @@ fn with_losses() -> Stats {
     let range = |kind, count, from, to| AbsentRange {
         kind,
         count,
-        span: Some(Span { from: BEGIN + from, to: BEGIN + to }),
+        span: Some(TraceSpan { from: BEGIN + from, to: BEGIN + to }),
         told: 1,
         at_begin: false,
     };
@@ -108,7 +108,7 @@ fn many_traces(number: usize) -> Stats {
 }
 
 /// As by default, in UTC.
-const LOOK: Look<'_> = Look {
+const LOOK: StatsLook<'_> = StatsLook {
     sort: Sort::Records,
     details: false,
     ascii: false,
@@ -116,7 +116,7 @@ const LOOK: Look<'_> = Look {
     zone: &TimeZone::UTC,
 };
 
-fn plain(stats: &Stats, look: Look<'_>) -> String {
+fn plain(stats: &Stats, look: StatsLook<'_>) -> String {
     anstream::adapter::strip_str(&render(stats, look)).to_string()
 }
 
@@ -163,14 +163,14 @@ fn text_says_whether_packets_count_what_is_discarded() {
 
 #[test]
 fn picture_has_a_sign_for_every_part_in_which_something_is() {
-    let text = plain(&one_trace(), Look { ascii: true, ..LOOK });
+    let text = plain(&one_trace(), StatsLook { ascii: true, ..LOOK });
     assert!(text.contains(&format!("\n  {}# {}\n", ".".repeat(7), ".".repeat(41))), "{text}");
     assert!(plain(&one_trace(), LOOK).contains("\n  ▁▁▁▁▁▁▁█ ▁▁"));
 }
 
 #[test]
 fn loss_is_said_in_the_summary_in_the_picture_and_with_its_times() {
-    let text = plain(&with_losses(), Look { ascii: true, ..LOOK });
+    let text = plain(&with_losses(), StatsLook { ascii: true, ..LOOK });
     assert!(text.contains("700 records discarded, 6.5 % of all\n"), "{text}");
     assert!(text.contains("\ndiscarded, or not there\n"), "{text}");
     assert!(text.contains("3 packets not there: overwritten, or never written\n"), "{text}");
@@ -213,7 +213,7 @@ fn loss_at_many_times_shows_the_largest_in_the_order_of_time() {
     stats.streams[0].absent.ranges = (0..200)
         .map(|at| AbsentRange {
             count: 1000 - (at % 100),
-            span: Some(Span {
+            span: Some(TraceSpan {
                 from: BEGIN + at as i64 * 1_000_000,
                 to: BEGIN + at as i64 * 1_000_000 + 5,
             }),
@@ -225,7 +225,7 @@ fn loss_at_many_times_shows_the_largest_in_the_order_of_time() {
     let counts: Vec<&str> =
         shown.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(counts, ["1,000", "999", "998", "997", "996", "1,000", "999", "998", "997", "996"]);
-    let all = plain(&stats, Look { details: true, ..LOOK });
+    let all = plain(&stats, StatsLook { details: true, ..LOOK });
     assert_eq!(all.split_once("\ndiscarded\n").unwrap().1.lines().count(), 201);
 }
 
@@ -241,7 +241,7 @@ fn text_of_many_traces_is_one_summary_and_the_largest_of_them() {
     assert_eq!(others.len(), 1);
     // 1000 + 1001 + … + 1979.
     assert!(others[0].contains("1,459,710"), "{others:?}");
-    let details = plain(&stats, Look { details: true, ..LOOK });
+    let details = plain(&stats, StatsLook { details: true, ..LOOK });
     assert_eq!(lines(&details, "on box, by").len(), 1000);
     assert_eq!(lines(&details, "channel0_0").len(), 1000);
 }
@@ -254,7 +254,7 @@ fn events_beyond_a_screen_are_one_row_unless_all_are_asked_for() {
     let text = plain(&stats, LOOK);
     assert_eq!(lines(&text, "  e:").len(), 40);
     assert_eq!(lines(&text, "60 others (-v)").len(), 1);
-    let text = plain(&stats, Look { details: true, ..LOOK });
+    let text = plain(&stats, StatsLook { details: true, ..LOOK });
     assert_eq!(lines(&text, "  e:").len(), 100);
     stats.events.truncate(41);
     assert_eq!(lines(&plain(&stats, LOOK), "  e:").len(), 41);
@@ -269,7 +269,7 @@ fn sort_puts_rows_in_the_order_that_was_asked_for() {
         event("a", records(7, 20, 1, 1)),
     ];
     for (sort, wanted) in [(Sort::Records, "bca"), (Sort::Bytes, "cab"), (Sort::Name, "abc")] {
-        let text = plain(&stats, Look { sort, ..LOOK });
+        let text = plain(&stats, StatsLook { sort, ..LOOK });
         let table = text.split("  event").nth(1).unwrap();
         let order: String =
             table.lines().skip(1).take(3).filter_map(|line| line.trim().chars().next()).collect();
@@ -286,7 +286,7 @@ fn malicious_names_command_no_terminal() {
     stats.events[0].name = "a\x1b[31mb".into();
     stats.streams[0].name = "\x1b[A".into();
     // Colours end in 'm'; nothing of these does.
-    let text = render(&stats, Look { details: true, ..LOOK });
+    let text = render(&stats, StatsLook { details: true, ..LOOK });
     for bad in ["\x1b]", "\x1b[2J", "\x1b[31mb", "\x1b[A", "\n\n\n"] {
         assert!(!text.contains(bad), "{bad:?} in {text:?}");
     }
@@ -297,11 +297,12 @@ fn malicious_numbers_are_shown() {
     let mut stats = with_losses();
     let all = records(u64::MAX, u64::MAX, u64::MAX, u64::MAX);
     stats.events[0].count = all;
-    stats.span = Some(Span { from: i64::MIN, to: i64::MAX });
-    stats.timeline = Some(Timeline { from: i64::MIN, width: u64::MAX, records: vec![u64::MAX; 2] });
+    stats.span = Some(TraceSpan { from: i64::MIN, to: i64::MAX });
+    stats.timeline =
+        Some(TimeColumns { from: i64::MIN, width: u64::MAX, records: vec![u64::MAX; 2] });
     stats.streams[0].sum = Sum { count: all, absent_records: u64::MAX, ..stats.streams[0].sum };
     assert!(plain(&stats, LOOK).contains("18,446,744,073,709,551,615"));
-    stats.timeline = Some(Timeline::default());
+    stats.timeline = Some(TimeColumns::default());
     stats.span = None;
     assert!(!plain(&stats, LOOK).contains("\n  from  "));
     assert!(plain(&Stats::default(), LOOK).starts_with("0 traces\n"));

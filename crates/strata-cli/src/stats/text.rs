@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use strata_analyze::render::TimeZone;
 use strata_analyze::stats::{
-    date_time, rate, time_of_day, AbsentKind, AbsentRange, EventStats, Records, Span, Stats,
-    StreamStats, Sum, Timeline, TraceStats,
+    date_time, rate, time_of_day, AbsentKind, AbsentRange, EventStats, RecordCount, Stats,
+    StreamStats, Sum, TimeColumns, TraceSpan, TraceStats,
 };
 
 use super::table::{bad, Align, Cell, Table, BAD, DIM, HEAD};
@@ -33,7 +33,7 @@ pub enum Sort {
 
 /// How it is shown.
 #[derive(Clone, Copy, Debug)]
-pub struct Look<'z> {
+pub struct StatsLook<'z> {
     /// By what events are sorted.
     pub sort: Sort,
     /// Every trace, every stream, every time.
@@ -47,7 +47,7 @@ pub struct Look<'z> {
 }
 
 /// All of it; with colours.
-pub fn render(stats: &Stats, look: Look<'_>) -> String {
+pub fn render(stats: &Stats, look: StatsLook<'_>) -> String {
     let mut out = String::new();
     let sum = stats.sum();
     match stats.traces.as_slice() {
@@ -111,7 +111,13 @@ fn headline(out: &mut String, trace: &TraceStats) {
     let _ = writeln!(out, ": {}", clean(&trace.path.display().to_string()));
 }
 
-fn summary(out: &mut String, sum: &Sum, overwritten: bool, span: Option<Span>, look: Look<'_>) {
+fn summary(
+    out: &mut String,
+    sum: &Sum,
+    overwritten: bool,
+    span: Option<TraceSpan>,
+    look: StatsLook<'_>,
+) {
     let mut line = |name: &str, text: String| {
         let _ = writeln!(out, "  {HEAD}{name:9}{HEAD:#} {text}");
     };
@@ -162,7 +168,7 @@ fn none_discarded(sum: &Sum) -> String {
 }
 
 /// What is not there; of records, some may have been overwritten.
-fn absences(sum: &Sum, overwritten: bool, look: Look<'_>) -> Vec<(&'static str, String)> {
+fn absences(sum: &Sum, overwritten: bool, look: StatsLook<'_>) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if sum.absent_records > 0 {
         let all = sum.count.records.saturating_add(sum.absent_records);
@@ -221,7 +227,7 @@ fn nanos(nanos: u64) -> String {
 }
 
 /// Records over time, and below it where some were discarded.
-fn picture(out: &mut String, stats: &Stats, timeline: &Timeline, look: Look<'_>) {
+fn picture(out: &mut String, stats: &Stats, timeline: &TimeColumns, look: StatsLook<'_>) {
     const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const ASCII: [char; 9] = [' ', '.', ':', '-', '=', '+', '*', '%', '#'];
     let highest = timeline.records.iter().copied().max().unwrap_or(0);
@@ -264,7 +270,7 @@ fn shortened(mut time: String, unit: u64) -> String {
 }
 
 /// `!` in each column of whose time something is absent.
-fn marks(stats: &Stats, timeline: &Timeline) -> String {
+fn marks(stats: &Stats, timeline: &TimeColumns) -> String {
     let mut marks = vec![' '; timeline.records.len()];
     let ranges = stats.streams.iter().flat_map(|stream| &stream.absent.ranges);
     for span in ranges.filter_map(|range| range.span) {
@@ -277,7 +283,7 @@ fn marks(stats: &Stats, timeline: &Timeline) -> String {
 }
 
 /// A row for each trace.
-fn traces(out: &mut String, stats: &Stats, look: Look<'_>) {
+fn traces(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
     let mut traces: Vec<&TraceStats> = stats.traces.iter().collect();
     traces.sort_by(|a, b| match look.sort {
         Sort::Records => b.sum.count.records.cmp(&a.sum.count.records),
@@ -335,12 +341,12 @@ fn discarded(sum: &Sum) -> Cell {
     bad(text, sum.absent_records > 0 || sum.absent_packets > 0)
 }
 
-fn per_second(records: u64, span: Option<Span>) -> Cell {
+fn per_second(records: u64, span: Option<TraceSpan>) -> Cell {
     rate(records, span).map_or_else(String::new, units::rate).into()
 }
 
 /// A row for each event.
-fn events(out: &mut String, events: &[EventStats], span: Option<Span>, look: Look<'_>) {
+fn events(out: &mut String, events: &[EventStats], span: Option<TraceSpan>, look: StatsLook<'_>) {
     if events.is_empty() {
         return;
     }
@@ -350,7 +356,7 @@ fn events(out: &mut String, events: &[EventStats], span: Option<Span>, look: Loo
         Sort::Bytes => sorted.sort_by_key(|event| std::cmp::Reverse(event.count.bytes)),
         Sort::Name => sorted.sort_by(|a, b| a.name.cmp(&b.name)),
     }
-    let mut all = Records::default();
+    let mut all = RecordCount::default();
     events.iter().for_each(|event| all.add(&event.count));
     let mut table = Table::new(&[
         ("event", Align::Left),
@@ -363,7 +369,7 @@ fn events(out: &mut String, events: &[EventStats], span: Option<Span>, look: Loo
         ("min", Align::Right),
         ("max", Align::Right),
     ]);
-    let mut row = |name: String, count_of: &Records| {
+    let mut row = |name: String, count_of: &RecordCount| {
         table.row([
             name.into(),
             count(count_of.records).into(),
@@ -382,7 +388,7 @@ fn events(out: &mut String, events: &[EventStats], span: Option<Span>, look: Loo
         row(event_name(event), &event.count);
     }
     if sorted.len() > shown {
-        let mut rest = Records::default();
+        let mut rest = RecordCount::default();
         sorted.iter().skip(shown).for_each(|event| rest.add(&event.count));
         row(format!("{} others (-v)", count((sorted.len() - shown) as u64)), &rest);
     }
@@ -401,7 +407,7 @@ fn event_name(event: &EventStats) -> String {
 }
 
 /// A row for each stream.
-fn streams(out: &mut String, streams: &[&StreamStats], look: Look<'_>) {
+fn streams(out: &mut String, streams: &[&StreamStats], look: StatsLook<'_>) {
     if streams.is_empty() {
         return;
     }
@@ -417,20 +423,21 @@ fn streams(out: &mut String, streams: &[&StreamStats], look: Look<'_>) {
         (if is_damaged { "damaged" } else { "" }, Align::Right),
         ("longest silence", Align::Left),
     ]);
-    let row = |label: String, cpu: Option<u64>, sum: &Sum, silence: Option<Span>| -> Vec<Cell> {
-        let overhead = share(sum.overhead_bytes(), sum.bytes);
-        vec![
-            label.into(),
-            cpu.map_or_else(String::new, |cpu| cpu.to_string()).into(),
-            count(sum.count.records).into(),
-            size(sum.bytes).into(),
-            count(sum.packets).into(),
-            (if look.selected { String::new() } else { overhead }).into(),
-            discarded(sum),
-            bad(if is_damaged { count(sum.damage) } else { String::new() }, sum.damage > 0),
-            silence.map_or_else(String::new, |silence| silence_text(silence, look.zone)).into(),
-        ]
-    };
+    let row =
+        |label: String, cpu: Option<u64>, sum: &Sum, silence: Option<TraceSpan>| -> Vec<Cell> {
+            let overhead = share(sum.overhead_bytes(), sum.bytes);
+            vec![
+                label.into(),
+                cpu.map_or_else(String::new, |cpu| cpu.to_string()).into(),
+                count(sum.count.records).into(),
+                size(sum.bytes).into(),
+                count(sum.packets).into(),
+                (if look.selected { String::new() } else { overhead }).into(),
+                discarded(sum),
+                bad(if is_damaged { count(sum.damage) } else { String::new() }, sum.damage > 0),
+                silence.map_or_else(String::new, |silence| silence_text(silence, look.zone)).into(),
+            ]
+        };
     let shown = if look.details || streams.len() <= ROWS + 1 { streams.len() } else { ROWS };
     for stream in streams.iter().take(shown) {
         table.row_of(row(clean(&stream.name), stream.cpu, &stream.sum, stream.silence));
@@ -445,12 +452,12 @@ fn streams(out: &mut String, streams: &[&StreamStats], look: Look<'_>) {
     table.write(out);
 }
 
-fn silence_text(silence: Span, zone: &TimeZone) -> String {
+fn silence_text(silence: TraceSpan, zone: &TimeZone) -> String {
     format!("{} from {}", nanos(silence.nanos()), time_of_day(silence.from, zone))
 }
 
 /// Each trace with its events and streams.
-fn details(out: &mut String, stats: &Stats, look: Look<'_>) {
+fn details(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
     for (number, trace) in stats.traces.iter().enumerate() {
         out.push('\n');
         headline(out, trace);
@@ -462,7 +469,7 @@ fn details(out: &mut String, stats: &Stats, look: Look<'_>) {
 }
 
 /// When something was discarded, or is not there.
-fn absent(out: &mut String, stats: &Stats, look: Look<'_>) {
+fn absent(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
     let mut ranges: Vec<(&StreamStats, &AbsentRange)> = stats
         .streams
         .iter()

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use strata_session::listing::Listing;
 use strata_session::report::{
-    nr_in_trace, nr_processes, Asked, CommandEnd, Counts, EndReason, LayerReport, NotReached,
-    Notice, ProcessReport, Progress, Report, GUEST, KERNEL, USER,
+    nr_in_trace, nr_processes, CommandEnd, Counts, EndReason, LayerReport, NotReached, Notice,
+    ProcessReport, Progress, RecordingTarget, Report, GUEST, KERNEL, USER,
 };
 
 use crate::talk::units::{clean, count, counted, flag_size, rate, shell_word, size, time};
@@ -674,13 +674,15 @@ fn why_kernel_alone(report: &Report, processes: u64, why: String) -> String {
         return format!("of applications nothing: {why}");
     }
     match report.asked {
-        Asked::Command => {
+        RecordingTarget::Command => {
             "the command has no tracepoints of its own: the trace is what the kernel did for it."
         }
-        Asked::Processes => {
+        RecordingTarget::Processes => {
             "no tracepoints in what was asked for: the trace is what the kernel did for it."
         }
-        Asked::Everyone => "no process has tracepoints of its own: the trace is the kernel's.",
+        RecordingTarget::Everyone => {
+            "no process has tracepoints of its own: the trace is the kernel's."
+        }
     }
     .to_owned()
 }
@@ -688,14 +690,14 @@ fn why_kernel_alone(report: &Report, processes: u64, why: String) -> String {
 fn nobody_there(report: &Report) -> &'static str {
     match report.asked {
         _ if !report.not_reached.is_empty() => "no process was reached.",
-        Asked::Command if !report.of_lttng.is_empty() => {
+        RecordingTarget::Command if !report.of_lttng.is_empty() => {
             "neither the command nor a descendant of it has tracepoints of Strata's."
         }
-        Asked::Command => {
+        RecordingTarget::Command => {
             "neither the command nor a descendant of it has tracepoints. Link it with libstrata \
              (`pkg-config --cflags --libs strata`)."
         }
-        Asked::Processes | Asked::Everyone => {
+        RecordingTarget::Processes | RecordingTarget::Everyone => {
             "no running process has tracepoints. Start one, or write `strata record -- COMMAND`."
         }
     }

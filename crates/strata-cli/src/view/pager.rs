@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 /// What `$PAGER` asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum PagerCommand {
     /// None.
     Nothing,
     /// A program and its arguments.
@@ -17,32 +17,32 @@ enum Wanted {
 /// Characters that mean something to a shell.
 const SHELL: &str = "|&;<>()$`\\\"'*?[#~=%!{}\n";
 
-fn wanted(pager: Option<OsString>) -> Wanted {
-    let Some(text) = pager else { return Wanted::Words(vec!["less".to_owned()]) };
+fn wanted(pager: Option<OsString>) -> PagerCommand {
+    let Some(text) = pager else { return PagerCommand::Words(vec!["less".to_owned()]) };
     match text.to_str() {
         Some(words) if !words.contains(|c| SHELL.contains(c)) => {
             let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
             if words.is_empty() || words == ["cat"] {
-                Wanted::Nothing
+                PagerCommand::Nothing
             } else {
-                Wanted::Words(words)
+                PagerCommand::Words(words)
             }
         }
-        _ => Wanted::Shell(text),
+        _ => PagerCommand::Shell(text),
     }
 }
 
 /// Start `$PAGER`, or less; `None`: none is wanted, or there is none.
 pub fn start() -> Option<Child> {
     let mut command = match wanted(std::env::var_os("PAGER")) {
-        Wanted::Nothing => return None,
-        Wanted::Words(words) => {
+        PagerCommand::Nothing => return None,
+        PagerCommand::Words(words) => {
             let (program, arguments) = words.split_first()?;
             let mut command = Command::new(program);
             command.args(arguments);
             command
         }
-        Wanted::Shell(text) => {
+        PagerCommand::Shell(text) => {
             let mut command = Command::new("sh");
             command.arg("-c").arg(text);
             command
@@ -65,13 +65,17 @@ mod tests {
 
     #[test]
     fn pager_is_less_unless_something_else_is_wanted() {
-        let words = |words: &[&str]| Wanted::Words(words.iter().map(|w| (*w).to_owned()).collect());
+        let words =
+            |words: &[&str]| PagerCommand::Words(words.iter().map(|w| (*w).to_owned()).collect());
         assert_eq!(wanted(None), words(&["less"]));
         assert_eq!(wanted(Some("more -s".into())), words(&["more", "-s"]));
-        assert_eq!(wanted(Some("".into())), Wanted::Nothing);
-        assert_eq!(wanted(Some("  ".into())), Wanted::Nothing);
-        assert_eq!(wanted(Some("cat".into())), Wanted::Nothing);
-        assert_eq!(wanted(Some("X=1 less".into())), Wanted::Shell("X=1 less".into()));
-        assert_eq!(wanted(Some("grep x | less".into())), Wanted::Shell("grep x | less".into()));
+        assert_eq!(wanted(Some("".into())), PagerCommand::Nothing);
+        assert_eq!(wanted(Some("  ".into())), PagerCommand::Nothing);
+        assert_eq!(wanted(Some("cat".into())), PagerCommand::Nothing);
+        assert_eq!(wanted(Some("X=1 less".into())), PagerCommand::Shell("X=1 less".into()));
+        assert_eq!(
+            wanted(Some("grep x | less".into())),
+            PagerCommand::Shell("grep x | less".into())
+        );
     }
 }

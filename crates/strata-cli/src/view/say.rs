@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use strata_analyze::pipeline::{Remark, Summary};
+use strata_analyze::pipeline::{PipelineSummary, Remark};
 use strata_analyze::render::{time_text, ClockStyle, FieldList, Format, Options, TimeZone};
 use strata_ctf::read::{DiscardedKind, NoteKey, Reader};
 
@@ -142,7 +142,7 @@ impl Speaker {
     }
 
     /// What was kept, and how much was not said.
-    pub fn end(&mut self, summary: &Summary) {
+    pub fn end(&mut self, summary: &PipelineSummary) {
         for message in self.kept.take().unwrap_or_default() {
             talk::message(&message);
         }

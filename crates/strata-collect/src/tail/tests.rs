@@ -7,7 +7,7 @@ use strata_model::{
     ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, LossMode, RecordHeader,
     StreamClass, Trace,
 };
-use strata_ring::producer::{has_rseq, stamp, Header as Format, Producer};
+use strata_ring::producer::{has_rseq, stamp, HeaderFormat, Producer};
 use strata_ring::{channel_bytes, Attr, Mapping};
 
 use super::*;
@@ -55,7 +55,7 @@ fn left_by(records: u64, publish: Publish) -> Channel {
     file.set_len(bytes).unwrap();
     let map = || Mapping::new(file.as_fd(), 0, bytes).unwrap();
     let channel = Channel::format(map(), &attr).unwrap();
-    let producer = Producer::new(&channel, Format::Compact).unwrap();
+    let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
     // All of one CPU.
     let mut one = rustix::thread::CpuSet::new();
     one.set(rustix::thread::sched_getcpu());

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs};
-use strata_collect::{Collector, Directory, Files, Identity, StreamStats};
+use strata_collect::{Collector, Directory, Files, StreamStats, TraceIdentity};
 use strata_model::{
     ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass,
     Trace, Uuid,
 };
-use strata_ring::producer::{has_rseq, Header, Producer};
+use strata_ring::producer::{has_rseq, HeaderFormat, Producer};
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 
 pub const UUID: Uuid = Uuid(*b"0123456789abcdef");
@@ -81,7 +81,7 @@ pub fn now() -> u64 {
 }
 
 /// Two event record classes: `p:number` (id 0) with a u64, and the same as id 40.
-pub fn trace(header: Header) -> Trace {
+pub fn trace(header: HeaderFormat) -> Trace {
     let number = |id| EventClass {
         id,
         provider: "p".into(),
@@ -100,8 +100,8 @@ pub fn trace(header: Header) -> Trace {
             id: 0,
             name: "channel0".into(),
             header: match header {
-                Header::Compact => RecordHeader::Compact,
-                Header::Large => RecordHeader::Large,
+                HeaderFormat::Compact => RecordHeader::Compact,
+                HeaderFormat::Large => RecordHeader::Large,
             },
             context: Vec::new(),
             events: vec![number(0), number(40)],
@@ -120,7 +120,7 @@ pub struct Traced {
 
 impl Traced {
     /// With metadata and classes, in a new folder `NAME` of `folder`.
-    pub fn new(folder: &Folder, name: &str, attr: Attr, header: Header) -> Traced {
+    pub fn new(folder: &Folder, name: &str, attr: Attr, header: HeaderFormat) -> Traced {
         let mut traced = Traced::bare(folder, name, attr, header);
         let trace = trace(header);
         trace.validate().unwrap();
@@ -130,7 +130,7 @@ impl Traced {
     }
 
     /// Without metadata.
-    pub fn bare(folder: &Folder, name: &str, attr: Attr, header: Header) -> Traced {
+    pub fn bare(folder: &Folder, name: &str, attr: Attr, header: HeaderFormat) -> Traced {
         let bytes = channel_bytes(&attr).unwrap();
         let fd = memfd(bytes);
         let mapping = Mapping::new(fd.as_fd(), 0, bytes).unwrap();
@@ -138,7 +138,7 @@ impl Traced {
         let producer = Producer::new(&channel, header).unwrap();
         let path = folder.path().join(name);
         let directory = Directory::create(&path).unwrap();
-        let identity = Identity { uuid: UUID, stream_id: 0 };
+        let identity = TraceIdentity { uuid: UUID, stream_id: 0 };
         let collector =
             Collector::new(Box::new(Files::new(directory, "channel0")), channel, identity);
         Traced { producer, collector, path, attr, cpu: pin() }
@@ -156,7 +156,7 @@ impl Traced {
         self.collector.flush(&mut || None).unwrap()
     }
 
-    pub fn finish(&mut self, producer: strata_collect::Producer) {
+    pub fn finish(&mut self, producer: strata_collect::ProducerState) {
         self.collector.finish(producer, &mut || None).unwrap();
     }
 

@@ -23,8 +23,8 @@ impl ClassInfo {
     pub fn new(stream: &StreamClass, event: &EventClass) -> ClassInfo {
         let header = stream.event_header.as_ref();
         let rest = [&stream.event_common_context, &event.specific_context, &event.payload];
-        let times = header.map_or(Times::NONE, |header| Times::of(header, stream.clock));
-        let is_late = |part: &Structure| Times::of(part, stream.clock).most > 0;
+        let times = header.map_or(TimeCount::NONE, |header| TimeCount::of(header, stream.clock));
+        let is_late = |part: &Structure| TimeCount::of(part, stream.clock).most > 0;
         ClassInfo {
             header_align: header.map_or(1, Structure::align),
             align: rest.into_iter().flatten().chain(header).map(structure_align).fold(8, u64::max),
@@ -54,54 +54,55 @@ fn align(class: &FieldClass) -> u64 {
 
 /// How many times a part has, as the case may be.
 #[derive(Clone, Copy, Debug)]
-struct Times {
+struct TimeCount {
     least: u32,
     most: u32,
     /// Of the one that has the fewest.
     bits: u8,
 }
 
-impl Times {
-    const NONE: Times = Times { least: 0, most: 0, bits: 64 };
+impl TimeCount {
+    const NONE: TimeCount = TimeCount { least: 0, most: 0, bits: 64 };
 
-    fn of(structure: &Structure, clock: Option<usize>) -> Times {
-        let members = structure.members.iter().map(|member| Times::of_class(&member.class, clock));
-        members.fold(Times::NONE, |all, one| Times {
+    fn of(structure: &Structure, clock: Option<usize>) -> TimeCount {
+        let members =
+            structure.members.iter().map(|member| TimeCount::of_class(&member.class, clock));
+        members.fold(TimeCount::NONE, |all, one| TimeCount {
             least: all.least.saturating_add(one.least),
             most: all.most.saturating_add(one.most),
             bits: all.bits.min(one.bits),
         })
     }
 
-    fn of_class(class: &FieldClass, clock: Option<usize>) -> Times {
+    fn of_class(class: &FieldClass, clock: Option<usize>) -> TimeCount {
         match class {
             FieldClass::Integer(integer) if clock.is_some() && integer.clock == clock => {
                 let bits = match integer.width {
                     Width::Bits(bits) => bits,
                     Width::Variable => 64,
                 };
-                Times { least: 1, most: 1, bits }
+                TimeCount { least: 1, most: 1, bits }
             }
-            FieldClass::Structure(structure) => Times::of(structure, clock),
+            FieldClass::Structure(structure) => TimeCount::of(structure, clock),
             FieldClass::Variant(variant) => {
                 let options = variant.options.iter();
-                let options = options.map(|option| Times::of_class(&option.class, clock));
-                let either = |one: Times, other: Times| Times {
+                let options = options.map(|option| TimeCount::of_class(&option.class, clock));
+                let either = |one: TimeCount, other: TimeCount| TimeCount {
                     least: one.least.min(other.least),
                     most: one.most.max(other.most),
                     bits: one.bits.min(other.bits),
                 };
-                options.reduce(either).unwrap_or(Times::NONE)
+                options.reduce(either).unwrap_or(TimeCount::NONE)
             }
-            FieldClass::Array(Array { element, .. }) => Times::of_class(element, clock).maybe(),
-            FieldClass::Optional(optional) => Times::of_class(&optional.class, clock).maybe(),
-            _ => Times::NONE,
+            FieldClass::Array(Array { element, .. }) => TimeCount::of_class(element, clock).maybe(),
+            FieldClass::Optional(optional) => TimeCount::of_class(&optional.class, clock).maybe(),
+            _ => TimeCount::NONE,
         }
     }
 
     /// As often as one likes.
-    fn maybe(self) -> Times {
-        Times { least: 0, most: self.most.saturating_mul(2), ..self }
+    fn maybe(self) -> TimeCount {
+        TimeCount { least: 0, most: self.most.saturating_mul(2), ..self }
     }
 }
 

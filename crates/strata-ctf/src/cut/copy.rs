@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::class::is_head;
-use super::writer::{Writer, LEB_BYTES};
+use super::writer::{PacketBuilder, LEB_BYTES};
 use crate::model::schema::{
     Array, Encoding, FieldClass, Integer, Length, Location, Real, Role, Scope, Structure, Width,
 };
@@ -12,7 +12,7 @@ use crate::read::{align_up, find_nul, leb128, read_bits, Leb};
 
 /// Bytes of a packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Source<'s> {
+pub(super) struct PacketSource<'s> {
     pub bytes: &'s [u8],
     /// Which byte of the packet they begin with; wrapping.
     pub origin: u64,
@@ -20,30 +20,31 @@ pub(super) struct Source<'s> {
 
 /// A field ends behind what is there, or nothing says how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Short;
+pub(super) struct FieldWithoutEnd;
 
-impl<'s> Source<'s> {
+impl<'s> PacketSource<'s> {
     /// From the byte on that this bit is in.
-    pub fn from(&self, bit: u64) -> Result<&'s [u8], Short> {
-        let at = usize::try_from((bit / 8).wrapping_sub(self.origin)).map_err(|_| Short)?;
-        self.bytes.get(at..).ok_or(Short)
+    pub fn from(&self, bit: u64) -> Result<&'s [u8], FieldWithoutEnd> {
+        let at =
+            usize::try_from((bit / 8).wrapping_sub(self.origin)).map_err(|_| FieldWithoutEnd)?;
+        self.bytes.get(at..).ok_or(FieldWithoutEnd)
     }
 
     /// So many bytes.
-    pub fn take(&self, bit: u64, bytes: u64) -> Result<&'s [u8], Short> {
-        let bytes = usize::try_from(bytes).map_err(|_| Short)?;
-        self.from(bit)?.get(..bytes).ok_or(Short)
+    pub fn take(&self, bit: u64, bytes: u64) -> Result<&'s [u8], FieldWithoutEnd> {
+        let bytes = usize::try_from(bytes).map_err(|_| FieldWithoutEnd)?;
+        self.from(bit)?.get(..bytes).ok_or(FieldWithoutEnd)
     }
 }
 
 /// What the fields said that others depend on.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownValues {
     head: HashMap<Location, i128>,
     record: HashMap<Location, i128>,
 }
 
-impl Known {
+impl KnownValues {
     pub fn begin_packet(&mut self) {
         self.head.clear();
     }
@@ -81,11 +82,11 @@ pub(super) struct Meant {
 
 /// Copies the parts of a packet's head or of a record.
 pub(super) struct Copier<'c> {
-    pub source: Source<'c>,
+    pub source: PacketSource<'c>,
     /// \[bit of the packet that is read\]
     pub at: u64,
-    pub out: &'c mut Writer,
-    pub known: &'c mut Known,
+    pub out: &'c mut PacketBuilder,
+    pub known: &'c mut KnownValues,
     pub needed: &'c HashSet<Location>,
     /// Of the stream.
     pub clock: Option<usize>,
@@ -96,7 +97,7 @@ pub(super) struct Copier<'c> {
 }
 
 impl Copier<'_> {
-    pub fn part(&mut self, scope: Scope, part: Option<&Structure>) -> Result<(), Short> {
+    pub fn part(&mut self, scope: Scope, part: Option<&Structure>) -> Result<(), FieldWithoutEnd> {
         let Some(part) = part else { return Ok(()) };
         self.place = Location { scope, path: Vec::new() };
         self.structure(part)
@@ -107,7 +108,7 @@ impl Copier<'_> {
         self.out.align(align);
     }
 
-    fn structure(&mut self, structure: &Structure) -> Result<(), Short> {
+    fn structure(&mut self, structure: &Structure) -> Result<(), FieldWithoutEnd> {
         self.align(structure.align());
         for (index, member) in (0u32..).zip(&structure.members) {
             self.inner(index, &member.class, Some(&member.name))?;
@@ -115,20 +116,25 @@ impl Copier<'_> {
         Ok(())
     }
 
-    fn inner(&mut self, index: u32, class: &FieldClass, name: Option<&str>) -> Result<(), Short> {
+    fn inner(
+        &mut self,
+        index: u32,
+        class: &FieldClass,
+        name: Option<&str>,
+    ) -> Result<(), FieldWithoutEnd> {
         self.place.path.push(index);
         let done = self.class(class, name);
         self.place.path.pop();
         done
     }
 
-    fn class(&mut self, class: &FieldClass, name: Option<&str>) -> Result<(), Short> {
+    fn class(&mut self, class: &FieldClass, name: Option<&str>) -> Result<(), FieldWithoutEnd> {
         match class {
             FieldClass::Integer(integer) => self.integer(integer, name),
             FieldClass::Real(real) => self.real(real),
             FieldClass::String => {
                 self.align(8);
-                let nul = find_nul(self.source.from(self.at)?).ok_or(Short)?;
+                let nul = find_nul(self.source.from(self.at)?).ok_or(FieldWithoutEnd)?;
                 self.bytes(nul as u64 + 1)
             }
             FieldClass::Text { length } | FieldClass::Blob { length, .. } => {
@@ -151,7 +157,7 @@ impl Copier<'_> {
                 };
                 let mut options = (0u32..).zip(&variant.options);
                 let (index, option) =
-                    options.find(|(_, option)| is(&option.ranges)).ok_or(Short)?;
+                    options.find(|(_, option)| is(&option.ranges)).ok_or(FieldWithoutEnd)?;
                 self.inner(index, &option.class, None)
             }
             FieldClass::Optional(optional) => {
@@ -168,14 +174,16 @@ impl Copier<'_> {
         }
     }
 
-    fn length(&self, length: &Length) -> Result<u64, Short> {
+    fn length(&self, length: &Length) -> Result<u64, FieldWithoutEnd> {
         match length {
             Length::Static(count) => Ok(*count),
-            Length::Dynamic(location) => u64::try_from(self.known.get(location)).map_err(|_| Short),
+            Length::Dynamic(location) => {
+                u64::try_from(self.known.get(location)).map_err(|_| FieldWithoutEnd)
+            }
         }
     }
 
-    fn array(&mut self, array: &Array) -> Result<(), Short> {
+    fn array(&mut self, array: &Array) -> Result<(), FieldWithoutEnd> {
         let count = self.length(&array.length)?;
         self.align(u64::from(array.align.max(1)).max(array.element.align()));
         for _ in 0..count {
@@ -185,36 +193,37 @@ impl Copier<'_> {
     }
 
     /// Whole bytes, from a whole byte on.
-    fn bytes(&mut self, bytes: u64) -> Result<(), Short> {
+    fn bytes(&mut self, bytes: u64) -> Result<(), FieldWithoutEnd> {
         self.out.extend(self.source.take(self.at, bytes)?);
         self.at += bytes * 8;
         Ok(())
     }
 
-    fn wide(&mut self, encoding: Encoding) -> Result<(), Short> {
+    fn wide(&mut self, encoding: Encoding) -> Result<(), FieldWithoutEnd> {
         self.align(8);
         let unit = encoding.unit();
         let bytes = self.source.from(self.at)?;
         let is_nul = |unit: &[u8]| unit.iter().all(|&byte| byte == 0);
-        let units = bytes.chunks_exact(unit).position(is_nul).ok_or(Short)? + 1;
+        let units = bytes.chunks_exact(unit).position(is_nul).ok_or(FieldWithoutEnd)? + 1;
         self.bytes((units * unit) as u64)
     }
 
-    fn real(&mut self, real: &Real) -> Result<(), Short> {
+    fn real(&mut self, real: &Real) -> Result<(), FieldWithoutEnd> {
         self.align(u64::from(real.align));
         self.bits(real.bits, real.byte_order == ByteOrder::Big)?;
         Ok(())
     }
 
     /// As they are; the number that they would be.
-    fn bits(&mut self, width: u8, big: bool) -> Result<u64, Short> {
-        let raw = read_bits(self.source.from(self.at)?, self.at % 8, width, big).ok_or(Short)?;
+    fn bits(&mut self, width: u8, big: bool) -> Result<u64, FieldWithoutEnd> {
+        let raw = read_bits(self.source.from(self.at)?, self.at % 8, width, big)
+            .ok_or(FieldWithoutEnd)?;
         self.at += u64::from(width);
         self.out.put(raw, width, big);
         Ok(raw)
     }
 
-    fn integer(&mut self, integer: &Integer, name: Option<&str>) -> Result<(), Short> {
+    fn integer(&mut self, integer: &Integer, name: Option<&str>) -> Result<(), FieldWithoutEnd> {
         let big = integer.byte_order == ByteOrder::Big;
         let scope = self.place.scope;
         let role = match scope {
@@ -244,7 +253,7 @@ impl Copier<'_> {
                 let begin = self.out.at();
                 let Leb::Is(value, bytes) = leb128(self.source.from(self.at)?, integer.signed)
                 else {
-                    return Err(Short);
+                    return Err(FieldWithoutEnd);
                 };
                 if is_meant {
                     // Room for any value.

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use super::class::{needed, ClassInfo};
 use super::error::CutError;
 use super::file::copy_new;
-use super::stream::{Limits, StreamCut};
+use super::stream::{PacketLimits, StreamCut};
 use crate::end_mark::{self, EndMark, Ending, Losses};
 use crate::model::schema::Location;
-use crate::read::{Clock, Discarded, End, Event, Reader, Stream, TimeRange, Trace};
+use crate::read::{Clock, Discarded, Event, Reader, RecordingEnd, Stream, TimeRange, Trace};
 
 /// Bytes that are collected before they are written: of all streams, and at most and at least of one.
 const BUFFERS: usize = 32 << 20;
@@ -35,7 +35,7 @@ pub struct Cutter<'r> {
     classes: Vec<Option<ClassInfo>>,
     streams: Vec<Option<StreamCut<'r>>>,
     names: HashSet<PathBuf>,
-    limits: Limits,
+    limits: PacketLimits,
 }
 
 impl<'r> Cutter<'r> {
@@ -56,7 +56,7 @@ impl<'r> Cutter<'r> {
             classes: vec![None; reader.event_classes()],
             streams: (0..streams).map(|_| None).collect(),
             names: HashSet::new(),
-            limits: Limits { bytes, close: streams > OPEN },
+            limits: PacketLimits { bytes, close: streams > OPEN },
         })
     }
 
@@ -129,8 +129,10 @@ impl<'r> Cutter<'r> {
     fn mark(&self, trace: &Trace, folder: &Path) -> Result<u64, CutError> {
         let end = self.reader.ends().iter().find(|end| end.trace == Some(trace.index()));
         let (ending, losses) = match end.map(|end| &end.end) {
-            Some(End::Marked(mark)) => (mark.ending, mark.losses),
-            Some(End::Running | End::Killed { .. }) => (Ending::Recording, Losses::default()),
+            Some(RecordingEnd::Marked(mark)) => (mark.ending, mark.losses),
+            Some(RecordingEnd::Running | RecordingEnd::Killed { .. }) => {
+                (Ending::Recording, Losses::default())
+            }
             _ => return Ok(0),
         };
         let (mut files, mut bytes) = (0, 0u64);

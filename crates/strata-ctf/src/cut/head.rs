@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::copy::{Copier, Known, Meant, Short, Source, Time};
-use super::writer::{set, set_leb, Writer};
+use super::copy::{Copier, FieldWithoutEnd, KnownValues, Meant, PacketSource, Time};
+use super::writer::{set, set_leb, PacketBuilder};
 use crate::model::schema::{Location, Role, Schema, Scope};
 use crate::read::{later, low_bits};
 
 /// The head of a packet that is being made.
 #[derive(Debug, Default)]
-pub(super) struct Head {
+pub(super) struct PacketHead {
     meant: Vec<Meant>,
     /// The packet context's times in their order.
     times: Vec<Time>,
@@ -17,22 +17,22 @@ pub(super) struct Head {
     begin: Option<usize>,
 }
 
-impl Head {
+impl PacketHead {
     /// Writes a packet's head to `out`. `class`: of the id that its header says.
     pub fn copy(
         &mut self,
         schema: &Schema,
         needed: &HashSet<Location>,
-        known: &mut Known,
+        known: &mut KnownValues,
         bytes: &[u8],
-        out: &mut Writer,
+        out: &mut PacketBuilder,
         class: impl Fn(Option<u64>) -> Option<usize>,
-    ) -> Result<usize, Short> {
+    ) -> Result<usize, FieldWithoutEnd> {
         self.meant.clear();
         self.times.clear();
         known.begin_packet();
         let mut copier = Copier {
-            source: Source { bytes, origin: 0 },
+            source: PacketSource { bytes, origin: 0 },
             at: 0,
             out,
             known,
@@ -46,8 +46,8 @@ impl Head {
         let id = copier.meant.as_ref().and_then(|meant| {
             meant.iter().rev().find(|it| it.role == Some(Role::StreamClassId)).map(|it| it.value)
         });
-        let class = class(id).ok_or(Short)?;
-        let stream = schema.streams.get(class).ok_or(Short)?;
+        let class = class(id).ok_or(FieldWithoutEnd)?;
+        let stream = schema.streams.get(class).ok_or(FieldWithoutEnd)?;
         copier.clock = stream.clock;
         copier.part(Scope::PacketContext, stream.packet_context.as_ref())?;
         let times = || self.meant.iter().filter(|it| it.time.is_some());

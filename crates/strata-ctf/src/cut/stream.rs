@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::class::ClassInfo;
-use super::copy::{Copier, Known, Short, Source, Time};
+use super::copy::{Copier, FieldWithoutEnd, KnownValues, PacketSource, Time};
 use super::error::CutError;
 use super::file::PacketFile;
-use super::head::Head;
-use super::writer::Writer;
+use super::head::PacketHead;
+use super::writer::PacketBuilder;
 use crate::model::schema::{Location, Role, Scope};
-use crate::read::{align_up, later, low_bits, DiscardedKind, Event, Files, Packet, Stream};
+use crate::read::{align_up, later, low_bits, DiscardedKind, Event, Packet, StoredFiles, Stream};
 
 /// The first try to read a packet's head \[byte\].
 const HEAD_BYTES: u64 = 1 << 10;
@@ -22,7 +22,7 @@ const STEPS: u32 = 1 << 12;
 
 /// What a packet says of what is in front of it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Gap {
+struct PacketGap {
     records: u64,
     packets: u64,
     /// It is the first packet, and says all that was discarded so far.
@@ -34,7 +34,7 @@ struct Gap {
 
 /// How packets are written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct PacketLimits {
     /// Bytes that are collected.
     pub bytes: usize,
     /// Files are closed after each write.
@@ -44,9 +44,9 @@ pub(super) struct Limits {
 /// A stream.
 pub(super) struct StreamCut<'r> {
     stream: &'r Stream,
-    files: &'r Files,
+    files: &'r StoredFiles,
     needed: Arc<HashSet<Location>>,
-    limits: Limits,
+    limits: PacketLimits,
     /// The time that was asked for \[cycle\].
     from: u64,
     until: u64,
@@ -61,14 +61,14 @@ pub(super) struct StreamCut<'r> {
     /// The packet that is read, and what of its head is at hand.
     source: Option<Packet>,
     head_bytes: Vec<u8>,
-    gap: Gap,
-    known: Known,
+    gap: PacketGap,
+    known: KnownValues,
     times: Vec<Time>,
 
     /// The packet that is written.
     is_open: bool,
-    out: Writer,
-    head: Head,
+    out: PacketBuilder,
+    head: PacketHead,
     /// Its head, once that was written.
     first: Vec<u8>,
     head_end: usize,
@@ -89,11 +89,11 @@ pub(super) struct StreamCut<'r> {
 impl<'r> StreamCut<'r> {
     pub fn new(
         stream: &'r Stream,
-        files: &'r Files,
+        files: &'r StoredFiles,
         needed: Arc<HashSet<Location>>,
         (from, until): (u64, u64),
         path: PathBuf,
-        limits: Limits,
+        limits: PacketLimits,
     ) -> StreamCut<'r> {
         StreamCut {
             stream,
@@ -109,12 +109,12 @@ impl<'r> StreamCut<'r> {
             packets: 0,
             source: None,
             head_bytes: Vec::new(),
-            gap: Gap::default(),
-            known: Known::default(),
+            gap: PacketGap::default(),
+            known: KnownValues::default(),
             times: Vec::new(),
             is_open: false,
-            out: Writer::default(),
-            head: Head::default(),
+            out: PacketBuilder::default(),
+            head: PacketHead::default(),
             first: Vec::new(),
             head_end: 0,
             offset: 0,
@@ -155,7 +155,7 @@ impl<'r> StreamCut<'r> {
             self.open(time)?;
         }
         let (bytes, origin) = event.bytes_at_hand();
-        let source = Source { bytes, origin };
+        let source = PacketSource { bytes, origin };
         let (begin, end) = event.bits();
         let place = align_up(self.out.at(), info.header_align);
         let is_alike = begin % 8 == 0
@@ -168,7 +168,7 @@ impl<'r> StreamCut<'r> {
         });
         if is_alike && is_clear && !info.is_late {
             let record = source.take(begin, end.saturating_sub(begin) / 8);
-            let record = record.map_err(|Short| self.cannot_follow(event))?;
+            let record = record.map_err(|FieldWithoutEnd| self.cannot_follow(event))?;
             self.out.align(info.header_align);
             self.out.extend(record);
             self.time = time.unwrap_or(self.time);
@@ -408,7 +408,7 @@ impl<'r> StreamCut<'r> {
     fn fit(
         &mut self,
         event: &Event<'_>,
-        source: Source<'_>,
+        source: PacketSource<'_>,
         time: Option<u64>,
         info: ClassInfo,
     ) -> Result<(), CutError> {
@@ -465,7 +465,7 @@ impl<'r> StreamCut<'r> {
     fn copy(
         &mut self,
         event: &Event<'_>,
-        source: Source<'_>,
+        source: PacketSource<'_>,
         behind_header: Option<u64>,
     ) -> Result<usize, CutError> {
         self.times.clear();
@@ -483,8 +483,8 @@ impl<'r> StreamCut<'r> {
             meant: None,
             place: Location { scope: Scope::EventHeader, path: Vec::new() },
         };
-        let mut parts = || -> Result<(usize, u64), Short> {
-            let class = class.ok_or(Short)?;
+        let mut parts = || -> Result<(usize, u64), FieldWithoutEnd> {
+            let class = class.ok_or(FieldWithoutEnd)?;
             if behind_header.is_none() {
                 copier.part(Scope::EventHeader, class.event_header.as_ref())?;
             }

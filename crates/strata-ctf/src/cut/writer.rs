@@ -7,7 +7,7 @@ pub(super) const LEB_BYTES: usize = 10;
 
 /// A packet, or what is at hand of it.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct PacketBuilder {
     pub bytes: Vec<u8>,
     /// Which byte of the packet they begin with.
     origin: u64,
@@ -17,13 +17,13 @@ pub(super) struct Writer {
 
 /// What a writer was at, to go back to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
+pub(super) struct PacketMark {
     length: usize,
     at: u64,
     last: u8,
 }
 
-impl Writer {
+impl PacketBuilder {
     /// Begins a packet.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -68,13 +68,13 @@ impl Writer {
         self.at += bytes.len() as u64 * 8;
     }
 
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> PacketMark {
         let last = self.bytes.last().copied().unwrap_or(0);
-        Mark { length: self.bytes.len(), at: self.at, last }
+        PacketMark { length: self.bytes.len(), at: self.at, last }
     }
 
     /// What was written since is forgotten.
-    pub fn back_to(&mut self, mark: Mark) {
+    pub fn back_to(&mut self, mark: PacketMark) {
         self.bytes.truncate(mark.length);
         self.at = mark.at;
         if let Some(last) = self.bytes.last_mut() {
@@ -89,7 +89,7 @@ impl Writer {
         self.origin += whole;
     }
 
-    /// How many bytes [`Writer::take_whole`] would give up.
+    /// How many bytes [`PacketBuilder::take_whole`] would give up.
     pub fn whole(&self) -> &[u8] {
         let whole = (self.at / 8).saturating_sub(self.origin) as usize;
         self.bytes.get(..whole).unwrap_or(&self.bytes)

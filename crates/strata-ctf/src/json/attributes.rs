@@ -1,6 +1,6 @@
 //! What tracers say of event records and fields in attributes, by their own names.
 
-use super::object::Object;
+use super::object::JsonObject;
 use super::value::Json;
 use strata_model::Flags;
 
@@ -41,13 +41,13 @@ fn level(name: &str) -> Option<i64> {
 
 fn member<'j>(value: &'j Json, name: &str) -> Option<&'j Json> {
     match value {
-        Json::Object(members) => Object(members).get(name),
+        Json::Object(members) => JsonObject(members).get(name),
         _ => None,
     }
 }
 
 /// An event record class' level and its link to a model.
-pub(super) fn of_event(class: &Object<'_>) -> (Option<i64>, Option<String>) {
+pub(super) fn of_event(class: &JsonObject<'_>) -> (Option<i64>, Option<String>) {
     let Some(attributes) = class.get("attributes") else { return (None, None) };
     let find = |name| {
         let spaces = EVENTS.iter().filter_map(|space| member(attributes, space));
@@ -63,7 +63,7 @@ pub(super) fn of_event(class: &Object<'_>) -> (Option<i64>, Option<String>) {
 }
 
 /// That an enumeration's labels are flags, as our own metadata say.
-pub(super) fn flags(class: &Object<'_>) -> Option<Flags> {
+pub(super) fn flags(class: &JsonObject<'_>) -> Option<Flags> {
     let own = member(class.get("attributes")?, OWN)?;
     let bits = member(own, "flags")?.unsigned().ok()?;
     u8::try_from(bits).ok().filter(|bits| *bits < 64).map(|low_bits| Flags { low_bits })

@@ -3,14 +3,14 @@
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
-use super::error::{At, Fault, Made};
-use super::fields::{Aliases, Maker};
-use super::locate::{locate, Roots};
-use super::object::Object;
-use super::split::{split, Piece};
-use super::value::{parse, Budget, Json};
+use super::error::{AtPart, JsonFault, JsonResult};
+use super::fields::{Aliases, FieldClassMaker};
+use super::locate::{locate, DescribedParts};
+use super::object::JsonObject;
+use super::split::{split, FragmentText};
+use super::value::{parse, Json, MemoryBudget};
 use super::{attributes, shown};
-use crate::tsdl::{heap, limits, Fault as Located, Faults, Lines};
+use crate::tsdl::{heap, limits, Fault as Located, Faults, LineFinder};
 use crate::tsdl::{MetadataError, MetadataProblem, Parsed};
 use strata_model::schema::{EventClass, Schema, Scope, StreamClass, Structure};
 use strata_model::{ClockClass, EnvValue, Uuid};
@@ -23,7 +23,7 @@ const NEEDED: [&str; 2] = ["preamble", "trace-class"];
 
 /// The schema of a whole text; `damage` is what was found on the way to it.
 pub(crate) fn build(text: &[u8], damage: Option<MetadataError>) -> Result<Parsed, MetadataError> {
-    let (mut builder, mut faults) = (Builder::default(), Faults::default());
+    let (mut builder, mut faults) = (SchemaBuilder::default(), Faults::default());
     for (number, piece) in (0u64..).zip(split(text)) {
         if number >= limits::BLOCKS {
             let what = "fragments";
@@ -37,14 +37,14 @@ pub(crate) fn build(text: &[u8], damage: Option<MetadataError>) -> Result<Parsed
             Err(fault) => fault,
         };
         if is_needed || number == 0 {
-            return Err(Lines::new(text).locate(fault));
+            return Err(LineFinder::new(text).locate(fault));
         }
         faults.push(fault);
     }
     if !builder.has_preamble {
         let (what, of) = ("preamble", "the metadata");
         let missing = Located::new(0, MetadataProblem::Missing { what, of });
-        return Err(damage.unwrap_or_else(|| Lines::new(text).locate(missing)));
+        return Err(damage.unwrap_or_else(|| LineFinder::new(text).locate(missing)));
     }
     let problems = faults.into_problems(text, damage);
     Ok(Parsed { schema: builder.schema, problems })
@@ -55,7 +55,7 @@ fn place(byte: usize) -> u32 {
 }
 
 /// Where JSON ends that is none, and why it is none.
-fn syntax(piece: Piece<'_>, error: &serde_json::Error, is_spent: bool) -> Located {
+fn syntax(piece: FragmentText<'_>, error: &serde_json::Error, is_spent: bool) -> Located {
     let line = error.line().saturating_sub(1);
     let lines = piece.text.split_inclusive(|&byte| byte == b'\n');
     let before: usize = lines.take(line).map(<[u8]>::len).sum();
@@ -74,7 +74,7 @@ fn syntax(piece: Piece<'_>, error: &serde_json::Error, is_spent: bool) -> Locate
     Located::new(place(at), what)
 }
 
-struct Builder {
+struct SchemaBuilder {
     schema: Schema,
     aliases: Aliases,
     clocks: HashMap<String, usize>,
@@ -84,13 +84,13 @@ struct Builder {
     has_preamble: bool,
     has_trace: bool,
     /// For all that is kept.
-    budget: Budget,
+    budget: MemoryBudget,
     lookups: Cell<u64>,
 }
 
-impl Default for Builder {
-    fn default() -> Builder {
-        Builder {
+impl Default for SchemaBuilder {
+    fn default() -> SchemaBuilder {
+        SchemaBuilder {
             schema: Schema::default(),
             aliases: Aliases::default(),
             clocks: HashMap::new(),
@@ -98,24 +98,24 @@ impl Default for Builder {
             events: HashSet::new(),
             has_preamble: false,
             has_trace: false,
-            budget: Budget::new(limits::MEMORY),
+            budget: MemoryBudget::new(limits::MEMORY),
             lookups: Cell::new(0),
         }
     }
 }
 
-fn duplicate(what: &'static str, name: impl ToString) -> Box<Fault> {
-    Fault::new(MetadataProblem::Duplicate { what, name: name.to_string() })
+fn duplicate(what: &'static str, name: impl ToString) -> Box<JsonFault> {
+    JsonFault::new(MetadataProblem::Duplicate { what, name: name.to_string() })
 }
 
-fn unknown(what: &'static str, name: impl ToString) -> Box<Fault> {
-    Fault::new(MetadataProblem::Unknown { what, name: name.to_string() })
+fn unknown(what: &'static str, name: impl ToString) -> Box<JsonFault> {
+    JsonFault::new(MetadataProblem::Unknown { what, name: name.to_string() })
 }
 
 /// What a fragment describes, for messages.
 fn kind(json: &Json) -> String {
     let Json::Object(members) = json else { return String::new() };
-    let object = Object(members);
+    let object = JsonObject(members);
     let text = |name| match object.get(name) {
         Some(Json::Text(text)) => Some(text.as_str()),
         _ => None,
@@ -129,10 +129,10 @@ fn kind(json: &Json) -> String {
     }
 }
 
-impl Builder {
+impl SchemaBuilder {
     /// A fragment. Its fault, and whether no packet can be read without it.
-    fn piece(&mut self, number: u64, piece: Piece<'_>) -> Result<(), (Located, bool)> {
-        let budget = Budget::new(FRAGMENT);
+    fn piece(&mut self, number: u64, piece: FragmentText<'_>) -> Result<(), (Located, bool)> {
+        let budget = MemoryBudget::new(FRAGMENT);
         let json = parse(piece.text, &budget)
             .map_err(|error| (syntax(piece, &error, budget.is_spent()), false))?;
         let kind = kind(&json);
@@ -140,7 +140,7 @@ impl Builder {
         done.map_err(|fault| {
             let white = piece.text.len() - piece.text.trim_ascii_start().len();
             let is_needed = match &json {
-                Json::Object(members) => match Object(members).get("type") {
+                Json::Object(members) => match JsonObject(members).get("type") {
                     Some(Json::Text(kind)) => NEEDED.contains(&kind.as_str()),
                     _ => false,
                 },
@@ -151,11 +151,16 @@ impl Builder {
         })
     }
 
-    fn fragment(&mut self, number: u64, object: &Object<'_>, used: &Budget) -> Made<()> {
+    fn fragment(
+        &mut self,
+        number: u64,
+        object: &JsonObject<'_>,
+        used: &MemoryBudget,
+    ) -> JsonResult<()> {
         let kind = object.required("type", Json::text)?;
         if (kind == "preamble") != (number == 0) {
             let expected = "one preamble, in front of all other fragments";
-            return Err(Fault::value("it", kind, expected)).at("type");
+            return Err(JsonFault::value("it", kind, expected)).at("type");
         }
         match kind {
             "preamble" => self.preamble(object),
@@ -164,21 +169,21 @@ impl Builder {
             "clock-class" => self.clock(object),
             "data-stream-class" => self.stream(object),
             "event-record-class" => self.event(object),
-            _ => Err(Fault::value("it", kind, "a type of fragments of CTF 2")).at("type"),
+            _ => Err(JsonFault::value("it", kind, "a type of fragments of CTF 2")).at("type"),
         }
     }
 
-    fn preamble(&mut self, object: &Object<'_>) -> Made<()> {
+    fn preamble(&mut self, object: &JsonObject<'_>) -> JsonResult<()> {
         let version = object.required("version", Json::unsigned)?;
         if version != 2 {
-            return Err(Fault::value("it", version, "2")).at("version");
+            return Err(JsonFault::value("it", version, "2")).at("version");
         }
         if let Some(extensions) = object.optional("extensions", Json::object)? {
             for (space, names) in extensions.0 {
                 let names = names.object().at(space).at("extensions")?;
                 if let Some((name, _)) = names.0.first() {
                     let name = format!("{space}: {name}");
-                    return Err(Fault::new(MetadataProblem::Extension(name))).at("extensions");
+                    return Err(JsonFault::new(MetadataProblem::Extension(name))).at("extensions");
                 }
             }
         }
@@ -187,7 +192,7 @@ impl Builder {
         Ok(())
     }
 
-    fn alias(&mut self, object: &Object<'_>, used: &Budget) -> Made<()> {
+    fn alias(&mut self, object: &JsonObject<'_>, used: &MemoryBudget) -> JsonResult<()> {
         let name = object.required("name", Json::text)?;
         let class = object.required("field-class", |class| Ok(class.clone()))?;
         self.budget.keep(usize::try_from(used.taken(FRAGMENT)).unwrap_or(usize::MAX))?;
@@ -197,7 +202,7 @@ impl Builder {
         }
     }
 
-    fn environment(&mut self, object: &Object<'_>) -> Made<()> {
+    fn environment(&mut self, object: &JsonObject<'_>) -> JsonResult<()> {
         let entries = object.optional("environment", Json::object)?;
         for (name, value) in entries.map(|entries| entries.0).unwrap_or_default() {
             let (made, bytes) = match value {
@@ -211,22 +216,23 @@ impl Builder {
         Ok(())
     }
 
-    fn trace(&mut self, object: &Object<'_>) -> Made<()> {
+    fn trace(&mut self, object: &JsonObject<'_>) -> JsonResult<()> {
         if std::mem::replace(&mut self.has_trace, true) {
             return Err(duplicate("trace class", object.text("name")?.unwrap_or_default()));
         }
         if !self.schema.streams.is_empty() {
             let expected = "in front of all data stream classes";
-            return Err(Fault::value("the trace class", "behind one", expected));
+            return Err(JsonFault::value("the trace class", "behind one", expected));
         }
         self.environment(object)?;
         self.schema.namespace = object.text("namespace")?.map(str::to_owned);
         self.schema.name = object.text("name")?.map(str::to_owned);
         self.schema.uid = object.text("uid")?.map(str::to_owned);
         self.schema.packet_header = object.optional("packet-header-field-class", |json| {
-            let mut maker = Maker::new(&self.aliases, &self.budget, Scope::PacketHeader, None);
+            let mut maker =
+                FieldClassMaker::new(&self.aliases, &self.budget, Scope::PacketHeader, None);
             let mut part = maker.part(json)?;
-            let (scope, roots) = (Scope::PacketHeader, Roots::default());
+            let (scope, roots) = (Scope::PacketHeader, DescribedParts::default());
             locate(&mut part, &maker.pending, scope, roots, &self.lookups)?;
             self.schema.packet_uuid = maker.uuid;
             Ok(part)
@@ -234,7 +240,7 @@ impl Builder {
         Ok(())
     }
 
-    fn clock(&mut self, object: &Object<'_>) -> Made<()> {
+    fn clock(&mut self, object: &JsonObject<'_>) -> JsonResult<()> {
         let id = object.required("id", Json::text)?;
         let clock = clock(id, object)?;
         if let Some(index) = self.clocks.get(id) {
@@ -254,21 +260,21 @@ impl Builder {
     /// A part, whose lengths and selectors may be in those that `roots` has.
     fn part(
         &self,
-        object: &Object<'_>,
+        object: &JsonObject<'_>,
         name: &'static str,
         scope: Scope,
-        roots: Roots<'_>,
+        roots: DescribedParts<'_>,
         clock: Option<usize>,
-    ) -> Made<Option<Structure>> {
+    ) -> JsonResult<Option<Structure>> {
         object.optional(name, |json| {
-            let mut maker = Maker::new(&self.aliases, &self.budget, scope, clock);
+            let mut maker = FieldClassMaker::new(&self.aliases, &self.budget, scope, clock);
             let mut part = maker.part(json)?;
             locate(&mut part, &maker.pending, scope, roots, &self.lookups)?;
             Ok(part)
         })
     }
 
-    fn stream(&mut self, object: &Object<'_>) -> Made<()> {
+    fn stream(&mut self, object: &JsonObject<'_>) -> JsonResult<()> {
         let id = object.optional("id", Json::unsigned)?.unwrap_or(0);
         if self.streams.contains_key(&id) {
             return Err(duplicate("data stream class", id));
@@ -278,7 +284,7 @@ impl Builder {
             self.clocks.get(id).copied().ok_or_else(|| unknown("clock class", id))
         })?;
         let header = self.schema.packet_header.as_ref();
-        let roots = Roots::default().with(Scope::PacketHeader, header);
+        let roots = DescribedParts::default().with(Scope::PacketHeader, header);
         let scope = Scope::PacketContext;
         let context = self.part(object, "packet-context-field-class", scope, roots, clock)?;
         let roots = roots.with(scope, context.as_ref());
@@ -303,7 +309,7 @@ impl Builder {
         Ok(())
     }
 
-    fn event(&mut self, object: &Object<'_>) -> Made<()> {
+    fn event(&mut self, object: &JsonObject<'_>) -> JsonResult<()> {
         let id = object.optional("id", Json::unsigned)?.unwrap_or(0);
         let stream_id = object.optional("data-stream-class-id", Json::unsigned)?.unwrap_or(0);
         let index = self.streams.get(&stream_id).copied();
@@ -312,7 +318,7 @@ impl Builder {
             return Err(duplicate("event record class", id));
         }
         let Some(stream) = self.schema.streams.get(index) else { return Ok(()) };
-        let roots = Roots([
+        let roots = DescribedParts([
             self.schema.packet_header.as_ref(),
             stream.packet_context.as_ref(),
             stream.event_header.as_ref(),
@@ -340,32 +346,32 @@ impl Builder {
 }
 
 /// 16 numbers.
-fn uuid(json: &Json) -> Made<Uuid> {
+fn uuid(json: &Json) -> JsonResult<Uuid> {
     let numbers = json.array()?;
     let mut bytes = [0; 16];
     if numbers.len() != bytes.len() {
-        return Err(Fault::value("the number of a UUID's bytes", numbers.len(), "16"));
+        return Err(JsonFault::value("the number of a UUID's bytes", numbers.len(), "16"));
     }
     for (index, (byte, number)) in bytes.iter_mut().zip(numbers).enumerate() {
         let value = number.unsigned().at(index)?;
-        let wrong = |_| Fault::value("it", value, "a byte, 0 to 255");
+        let wrong = |_| JsonFault::value("it", value, "a byte, 0 to 255");
         *byte = u8::try_from(value).map_err(wrong).at(index)?;
     }
     Ok(Uuid(bytes))
 }
 
-fn clock(id: &str, object: &Object<'_>) -> Made<ClockClass> {
+fn clock(id: &str, object: &JsonObject<'_>) -> JsonResult<ClockClass> {
     let frequency = object.required("frequency", Json::unsigned)?;
     if frequency == 0 {
-        return Err(Fault::value("it", 0, "1 to 18446744073709551615 Hz")).at("frequency");
+        return Err(JsonFault::value("it", 0, "1 to 18446744073709551615 Hz")).at("frequency");
     }
     let name = "offset-from-origin";
-    let offset = object.optional(name, Json::object)?.unwrap_or(Object(&[]));
+    let offset = object.optional(name, Json::object)?.unwrap_or(JsonObject(&[]));
     let offset_s = offset.optional("seconds", Json::signed).at(name)?.unwrap_or(0);
     let offset_cycles = offset.optional("cycles", Json::unsigned).at(name)?.unwrap_or(0);
     if offset_cycles >= frequency {
         let expected = "less than the frequency";
-        return Err(Fault::value("it", offset_cycles, expected)).at("cycles").at(name);
+        return Err(JsonFault::value("it", offset_cycles, expected)).at("cycles").at(name);
     }
     object.optional("accuracy", Json::unsigned)?;
     let (absolute, identity) = origin(object)?;
@@ -383,7 +389,7 @@ fn clock(id: &str, object: &Object<'_>) -> Made<ClockClass> {
 }
 
 /// Whether a clock counts from 1970; and what says that another one counts from the same moment.
-fn origin<'j>(object: &Object<'j>) -> Made<(bool, Option<&'j str>)> {
+fn origin<'j>(object: &JsonObject<'j>) -> JsonResult<(bool, Option<&'j str>)> {
     let uid = object.text("uid")?;
     let origin = object.optional("origin", |json| match json {
         Json::Text(name) if name == "unix-epoch" => Ok(None),
@@ -394,7 +400,7 @@ fn origin<'j>(object: &Object<'j>) -> Made<(bool, Option<&'j str>)> {
         }
         other => {
             let expected = "'unix-epoch' or an object with 'name' and 'uid'";
-            Err(Fault::value("it", other.shown(), expected))
+            Err(JsonFault::value("it", other.shown(), expected))
         }
     })?;
     Ok(match origin {

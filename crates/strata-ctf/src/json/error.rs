@@ -4,22 +4,22 @@ use crate::tsdl::MetadataProblem;
 
 /// A problem, and the way to it.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct JsonFault {
     /// From the value that it is in outwards.
     path: Vec<String>,
     what: MetadataProblem,
 }
 
-pub(super) type Made<T> = Result<T, Box<Fault>>;
+pub(super) type JsonResult<T> = Result<T, Box<JsonFault>>;
 
-impl Fault {
-    pub fn new(what: MetadataProblem) -> Box<Fault> {
-        Box::new(Fault { path: Vec::new(), what })
+impl JsonFault {
+    pub fn new(what: MetadataProblem) -> Box<JsonFault> {
+        Box::new(JsonFault { path: Vec::new(), what })
     }
 
-    pub fn value(of: &'static str, found: impl ToString, expected: &'static str) -> Box<Fault> {
+    pub fn value(of: &'static str, found: impl ToString, expected: &'static str) -> Box<JsonFault> {
         let found = found.to_string();
-        Fault::new(MetadataProblem::Value { of, found, expected })
+        JsonFault::new(MetadataProblem::Value { of, found, expected })
     }
 
     /// The problem of a fragment.
@@ -37,11 +37,11 @@ impl Fault {
 }
 
 /// Says where in a value it went wrong.
-pub(super) trait At {
+pub(super) trait AtPart {
     fn at(self, part: impl ToString) -> Self;
 }
 
-impl<T> At for Made<T> {
+impl<T> AtPart for JsonResult<T> {
     fn at(self, part: impl ToString) -> Self {
         self.map_err(|mut fault| {
             fault.path.push(part.to_string());

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use super::attributes;
-use super::error::{At, Fault, Made};
-use super::locate::{Pending, Want};
-use super::object::Object;
-use super::scalars::{self, Fixed, Roles};
+use super::error::{AtPart, JsonFault, JsonResult};
+use super::locate::{PendingLocation, Want};
+use super::object::JsonObject;
+use super::scalars::{self, FixedBits, Roles};
 use super::shown::shown;
-use super::value::{Budget, Json};
+use super::value::{Json, MemoryBudget};
 use crate::tsdl::{heap, limits, MetadataProblem};
 use strata_model::schema::{
     Array, FieldClass, Integer, Label, Length, Location, Member, Optional, Range, Scope, Structure,
@@ -47,9 +47,9 @@ impl Aliases {
 }
 
 /// Makes the field classes of one part of a packet or an event record.
-pub(super) struct Maker<'a> {
+pub(super) struct FieldClassMaker<'a> {
     aliases: &'a Aliases,
-    budget: &'a Budget,
+    budget: &'a MemoryBudget,
     scope: Scope,
     /// The default clock.
     clock: Option<usize>,
@@ -59,43 +59,57 @@ pub(super) struct Maker<'a> {
     depth: u32,
     fields: u32,
     /// Lengths and selectors.
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingLocation>,
     /// The member that is the metadata's UUID.
     pub uuid: Option<u32>,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> FieldClassMaker<'a> {
     pub fn new(
         aliases: &'a Aliases,
-        budget: &'a Budget,
+        budget: &'a MemoryBudget,
         scope: Scope,
         clock: Option<usize>,
     ) -> Self {
         let (path, pending) = (Vec::new(), Vec::new());
-        Maker { aliases, budget, scope, clock, path, depth: 0, fields: 0, pending, uuid: None }
+        FieldClassMaker {
+            aliases,
+            budget,
+            scope,
+            clock,
+            path,
+            depth: 0,
+            fields: 0,
+            pending,
+            uuid: None,
+        }
     }
 
     /// The part as a whole.
-    pub fn part(&mut self, json: &Json) -> Made<Structure> {
+    pub fn part(&mut self, json: &Json) -> JsonResult<Structure> {
         match self.class(json, self.aliases.len())? {
             FieldClass::Structure(structure) => Ok(structure),
-            _ => Err(Fault::value("a part of packets or events", json.shown(), "a structure")),
+            _ => Err(JsonFault::value("a part of packets or events", json.shown(), "a structure")),
         }
     }
 
     /// One more, which takes so much.
-    fn count(&mut self, bytes: usize) -> Made<()> {
+    fn count(&mut self, bytes: usize) -> JsonResult<()> {
         self.fields += 1;
         if self.fields > limits::FIELDS {
             let what = "fields of one event or packet, with those of aliases,";
             let (found, limit) = (self.fields.into(), limits::FIELDS.into());
-            return Err(Fault::new(MetadataProblem::TooMany { what, found, limit }));
+            return Err(JsonFault::new(MetadataProblem::TooMany { what, found, limit }));
         }
         self.budget.keep(heap(bytes))
     }
 
     /// What `inside` makes is at this index of the class.
-    fn within<T>(&mut self, index: usize, inside: impl FnOnce(&mut Self) -> Made<T>) -> Made<T> {
+    fn within<T>(
+        &mut self,
+        index: usize,
+        inside: impl FnOnce(&mut Self) -> JsonResult<T>,
+    ) -> JsonResult<T> {
         self.path.push(u32::try_from(index).unwrap_or(u32::MAX)); // one of at most FIELDS
         let result = inside(self);
         self.path.pop();
@@ -103,23 +117,23 @@ impl<'a> Maker<'a> {
     }
 
     /// `known`: so many aliases are in front of the class.
-    fn class(&mut self, json: &Json, known: usize) -> Made<FieldClass> {
+    fn class(&mut self, json: &Json, known: usize) -> JsonResult<FieldClass> {
         self.depth += 1;
         let made = self.class_here(json, known);
         self.depth -= 1;
         made
     }
 
-    fn class_here(&mut self, json: &Json, known: usize) -> Made<FieldClass> {
+    fn class_here(&mut self, json: &Json, known: usize) -> JsonResult<FieldClass> {
         if self.depth > limits::DEPTH {
             let what = "levels of field classes within each other";
             let (found, limit) = (self.depth.into(), limits::DEPTH.into());
-            return Err(Fault::new(MetadataProblem::TooMany { what, found, limit }));
+            return Err(JsonFault::new(MetadataProblem::TooMany { what, found, limit }));
         }
         if let Json::Text(name) = json {
             let unknown = || {
                 let (what, name) = ("field class alias", name.clone());
-                Fault::new(MetadataProblem::Unknown { what, name })
+                JsonFault::new(MetadataProblem::Unknown { what, name })
             };
             let (index, class) = self.aliases.find(name, known).ok_or_else(unknown)?;
             return self.class(class, index).at(format!("(alias {name})"));
@@ -137,7 +151,7 @@ impl<'a> Maker<'a> {
     }
 
     /// A class that has no others in it.
-    fn leaf(&mut self, kind: &str, object: &Object<'_>) -> Made<FieldClass> {
+    fn leaf(&mut self, kind: &str, object: &JsonObject<'_>) -> JsonResult<FieldClass> {
         Ok(match kind {
             "fixed-length-bit-array"
             | "fixed-length-bit-map"
@@ -175,13 +189,18 @@ impl<'a> Maker<'a> {
             "static-length-blob" | "dynamic-length-blob" => self.blob(kind, object)?,
             _ => {
                 let expected = "a type of field classes of CTF 2";
-                return Err(Fault::value("it", kind, expected)).at("type");
+                return Err(JsonFault::value("it", kind, expected)).at("type");
             }
         })
     }
 
     /// A class of a fixed number of bits.
-    fn number(&mut self, kind: &str, fixed: &Fixed, object: &Object<'_>) -> Made<FieldClass> {
+    fn number(
+        &mut self,
+        kind: &str,
+        fixed: &FixedBits,
+        object: &JsonObject<'_>,
+    ) -> JsonResult<FieldClass> {
         let integer = match kind {
             "fixed-length-bit-array" => fixed.integer(Base::Sixteen)?,
             "fixed-length-bit-map" => {
@@ -202,7 +221,7 @@ impl<'a> Maker<'a> {
     }
 
     /// What both kinds of integers have.
-    fn integer(&mut self, mut integer: Integer, object: &Object<'_>) -> Made<FieldClass> {
+    fn integer(&mut self, mut integer: Integer, object: &JsonObject<'_>) -> JsonResult<FieldClass> {
         integer.labels =
             object.optional("mappings", scalars::labels)?.filter(|all| !all.is_empty());
         if let Some(labels) = &integer.labels {
@@ -215,21 +234,21 @@ impl<'a> Maker<'a> {
         let Roles { role, is_time } = scalars::roles(object, self.scope)?;
         if is_time && self.clock.is_none() {
             let (what, of) = ("default-clock-class-id", "its data stream class");
-            return Err(Fault::new(MetadataProblem::Missing { what, of })).at("roles");
+            return Err(JsonFault::new(MetadataProblem::Missing { what, of })).at("roles");
         }
         integer.role = role;
         integer.clock = self.clock.filter(|_| is_time);
         Ok(FieldClass::Integer(integer))
     }
 
-    fn take_labels(&self, labels: &[Label]) -> Made<()> {
+    fn take_labels(&self, labels: &[Label]) -> JsonResult<()> {
         let each = |label: &Label| {
             heap(label.name.len()) + heap(size_of_val(label.ranges.as_slice())) + size_of::<Label>()
         };
         self.budget.keep(labels.iter().map(each).sum())
     }
 
-    fn blob(&mut self, kind: &str, object: &Object<'_>) -> Made<FieldClass> {
+    fn blob(&mut self, kind: &str, object: &JsonObject<'_>) -> JsonResult<FieldClass> {
         // What is in it is for others to know: it is shown as bytes.
         object.text("media-type")?;
         let length = self.length(kind, object)?;
@@ -239,7 +258,7 @@ impl<'a> Maker<'a> {
         if is_uuid && self.scope == Scope::PacketHeader && kind == "static-length-blob" {
             if length != Length::Static(16) {
                 let found = object.get("length").map(Json::shown).unwrap_or_default();
-                return Err(Fault::value("it", found, "16 bytes, as a UUID has")).at("length");
+                return Err(JsonFault::value("it", found, "16 bytes, as a UUID has")).at("length");
             }
             if let [index] = *self.path {
                 self.uuid = Some(index);
@@ -249,7 +268,7 @@ impl<'a> Maker<'a> {
     }
 
     /// A length in the class itself, or in another field.
-    fn length(&mut self, kind: &str, object: &Object<'_>) -> Made<Length> {
+    fn length(&mut self, kind: &str, object: &JsonObject<'_>) -> JsonResult<Length> {
         if kind.starts_with("static") {
             return object.required("length", Json::unsigned).map(Length::Static);
         }
@@ -258,15 +277,20 @@ impl<'a> Maker<'a> {
     }
 
     /// A place that is to be found when the whole part is there.
-    fn location(&mut self, object: &Object<'_>, name: &'static str, want: Want) -> Made<Location> {
+    fn location(
+        &mut self,
+        object: &JsonObject<'_>,
+        name: &'static str,
+        want: Want,
+    ) -> JsonResult<Location> {
         let path = self.path.clone();
-        let pending = object.required(name, |json| Pending::new(json, path, want))?;
+        let pending = object.required(name, |json| PendingLocation::new(json, path, want))?;
         self.budget.keep(pending.bytes())?;
         self.pending.push(pending);
         Ok(Location { scope: self.scope, path: Vec::new() })
     }
 
-    fn structure(&mut self, object: &Object<'_>, known: usize) -> Made<Structure> {
+    fn structure(&mut self, object: &JsonObject<'_>, known: usize) -> JsonResult<Structure> {
         let align = object.optional("minimum-alignment", Json::alignment)?.unwrap_or(1);
         let list = object.optional("member-classes", Json::array)?.unwrap_or_default();
         let mut members = Vec::with_capacity(list.len()); // of values that are there
@@ -276,14 +300,14 @@ impl<'a> Maker<'a> {
                 self.member(member, index, known).at(Nth(index, member)).at("member-classes")?;
             if !names.insert(made.name.clone()) {
                 let (what, name) = ("member", made.name);
-                return Err(Fault::new(MetadataProblem::Duplicate { what, name })).at(index);
+                return Err(JsonFault::new(MetadataProblem::Duplicate { what, name })).at(index);
             }
             members.push(made);
         }
         Ok(Structure { align, members })
     }
 
-    fn member(&mut self, json: &Json, index: usize, known: usize) -> Made<Member> {
+    fn member(&mut self, json: &Json, index: usize, known: usize) -> JsonResult<Member> {
         let object = json.object()?;
         let name = shown(object.required("name", Json::text)?);
         self.count(size_of::<Member>() + name.len())?;
@@ -292,7 +316,12 @@ impl<'a> Maker<'a> {
         Ok(Member { name, class })
     }
 
-    fn array(&mut self, kind: &str, object: &Object<'_>, known: usize) -> Made<FieldClass> {
+    fn array(
+        &mut self,
+        kind: &str,
+        object: &JsonObject<'_>,
+        known: usize,
+    ) -> JsonResult<FieldClass> {
         let align = object.optional("minimum-alignment", Json::alignment)?.unwrap_or(1);
         let length = self.length(kind, object)?;
         let element = object.required("element-field-class", |json| {
@@ -301,7 +330,7 @@ impl<'a> Maker<'a> {
         Ok(FieldClass::Array(Array { align, length, element: Box::new(element) }))
     }
 
-    fn optional(&mut self, object: &Object<'_>, known: usize) -> Made<FieldClass> {
+    fn optional(&mut self, object: &JsonObject<'_>, known: usize) -> JsonResult<FieldClass> {
         let ranges = object.optional("selector-field-ranges", scalars::ranges)?;
         let want = if ranges.is_some() { Want::Integer } else { Want::Boolean };
         let selector = self.location(object, "selector-field-location", want)?;
@@ -312,12 +341,12 @@ impl<'a> Maker<'a> {
         Ok(FieldClass::Optional(Optional { selector, ranges, class: Box::new(class) }))
     }
 
-    fn variant(&mut self, object: &Object<'_>, known: usize) -> Made<FieldClass> {
+    fn variant(&mut self, object: &JsonObject<'_>, known: usize) -> JsonResult<FieldClass> {
         let selector = self.location(object, "selector-field-location", Want::Integer)?;
         let list = object.required("options", Json::array)?;
         if list.is_empty() {
             let (what, of) = ("options", "the variant");
-            return Err(Fault::new(MetadataProblem::Missing { what, of }));
+            return Err(JsonFault::new(MetadataProblem::Missing { what, of }));
         }
         let mut options: Vec<VariantOption> = Vec::with_capacity(list.len()); // of values that are there
         for (index, option) in list.iter().enumerate() {
@@ -332,14 +361,14 @@ impl<'a> Maker<'a> {
             if let [one, other] = pair {
                 if other.from <= one.to && of(one) != of(other) {
                     let found = format!("{}, of two options", other.from);
-                    return Err(Fault::value("a value of the selector", found, "one option"));
+                    return Err(JsonFault::value("a value of the selector", found, "one option"));
                 }
             }
         }
         Ok(FieldClass::Variant(Variant { selector, options }))
     }
 
-    fn option(&mut self, json: &Json, index: usize, known: usize) -> Made<VariantOption> {
+    fn option(&mut self, json: &Json, index: usize, known: usize) -> JsonResult<VariantOption> {
         let object = json.object()?;
         let name = shown(object.text("name")?.unwrap_or_default());
         let ranges = object.required("selector-field-ranges", scalars::ranges)?;
@@ -357,7 +386,7 @@ struct Nth<'j>(usize, &'j Json);
 impl std::fmt::Display for Nth<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Nth(index, Json::Object(members)) = self else { return write!(f, "{}", self.0) };
-        match Object(members).get("name") {
+        match JsonObject(members).get("name") {
             Some(Json::Text(name)) => write!(f, "{index} ({name})"),
             _ => write!(f, "{index}"),
         }

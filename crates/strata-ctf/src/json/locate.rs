@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::error::{At, Fault, Made};
+use super::error::{AtPart, JsonFault, JsonResult};
 use super::shown::shown;
 use super::value::Json;
 use crate::tsdl::{heap, limits, MetadataProblem, ReferenceProblem};
@@ -18,7 +18,7 @@ pub(super) enum Want {
 
 /// A place by names.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingLocation {
     /// The field that depends on what is there, as in a [`Location`].
     of: Vec<u32>,
     want: Want,
@@ -37,20 +37,20 @@ const ORIGINS: [(Scope, &str); 6] = [
     (Scope::Payload, "event-record-payload"),
 ];
 
-impl Pending {
-    pub fn new(json: &Json, of: Vec<u32>, want: Want) -> Made<Pending> {
+impl PendingLocation {
+    pub fn new(json: &Json, of: Vec<u32>, want: Want) -> JsonResult<PendingLocation> {
         let object = json.object()?;
         let origin = object.optional("origin", |json| {
             let name = json.text()?;
             let found = ORIGINS.iter().find(|(_, origin)| *origin == name);
             let expected = "a part of packets or event records, such as 'event-record-payload'";
-            found.map(|(scope, _)| *scope).ok_or_else(|| Fault::value("it", name, expected))
+            found.map(|(scope, _)| *scope).ok_or_else(|| JsonFault::value("it", name, expected))
         })?;
         let names = object.required("path", |json| {
             let path = json.array()?;
             if path.is_empty() || path.len() > limits::PATH_PARTS {
                 let expected = "1 to 64";
-                return Err(Fault::value("the number of names", path.len(), expected));
+                return Err(JsonFault::value("the number of names", path.len(), expected));
             }
             let name = |(index, json): (usize, &Json)| match json {
                 Json::Null => Ok(None),
@@ -58,14 +58,14 @@ impl Pending {
             };
             path.iter().enumerate().map(name).collect()
         })?;
-        Ok(Pending { of, want, origin, names })
+        Ok(PendingLocation { of, want, origin, names })
     }
 
     /// What it takes, about.
     pub fn bytes(&self) -> usize {
         let names = self.names.iter().flatten().map(|name| heap(name.len()));
         let parts = self.names.len() * size_of::<Option<String>>();
-        size_of::<Pending>() + heap(4 * self.of.len()) + heap(parts) + names.sum::<usize>()
+        size_of::<PendingLocation>() + heap(4 * self.of.len()) + heap(parts) + names.sum::<usize>()
     }
 
     fn shown(&self) -> String {
@@ -79,10 +79,10 @@ impl Pending {
 
 /// The parts of packets and event records that are described in front of a part.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Roots<'s>(pub [Option<&'s Structure>; 6]);
+pub(super) struct DescribedParts<'s>(pub [Option<&'s Structure>; 6]);
 
-impl<'s> Roots<'s> {
-    pub fn with(mut self, scope: Scope, part: Option<&'s Structure>) -> Roots<'s> {
+impl<'s> DescribedParts<'s> {
+    pub fn with(mut self, scope: Scope, part: Option<&'s Structure>) -> DescribedParts<'s> {
         if let Some(place) = self.0.get_mut(scope as usize) {
             *place = part;
         }
@@ -97,11 +97,11 @@ impl<'s> Roots<'s> {
 /// Finds all places, and writes them down in the part.
 pub(super) fn locate(
     part: &mut Structure,
-    pending: &[Pending],
+    pending: &[PendingLocation],
     scope: Scope,
-    roots: Roots<'_>,
+    roots: DescribedParts<'_>,
     lookups: &Cell<u64>,
-) -> Made<()> {
+) -> JsonResult<()> {
     let mut found = Vec::with_capacity(pending.len());
     for one in pending {
         let finder = Finder { part, scope, roots, of: &one.of, lookups };
@@ -109,12 +109,11 @@ pub(super) fn locate(
         if lookups.get() > limits::LOOKUPS {
             let what = "names looked up for locations";
             let (found, limit) = (lookups.get(), limits::LOOKUPS);
-            return Err(Fault::new(MetadataProblem::TooMany { what, found, limit }));
+            return Err(JsonFault::new(MetadataProblem::TooMany { what, found, limit }));
         }
-        found
-            .push(location.map_err(|why| {
-                Fault::new(MetadataProblem::Reference { path: one.shown(), why })
-            })?);
+        found.push(location.map_err(|why| {
+            JsonFault::new(MetadataProblem::Reference { path: one.shown(), why })
+        })?);
     }
     for (one, location) in pending.iter().zip(found) {
         if let Some(place) = place(part, &one.of) {
@@ -163,7 +162,7 @@ fn dynamic(length: &mut Length) -> Option<&mut Location> {
 
 /// Where we are: a structure, or what is in it.
 #[derive(Clone, Copy)]
-enum Spot<'s> {
+enum StructureSpot<'s> {
     Part(&'s Structure),
     Field(&'s FieldClass),
 }
@@ -172,15 +171,15 @@ struct Finder<'s, 'l> {
     /// The part that the dependent field is in.
     part: &'s Structure,
     scope: Scope,
-    roots: Roots<'s>,
+    roots: DescribedParts<'s>,
     of: &'l [u32],
     lookups: &'l Cell<u64>,
 }
 
-type Found<T> = Result<T, ReferenceProblem>;
+type LocateResult<T> = Result<T, ReferenceProblem>;
 
 impl<'s> Finder<'s, '_> {
-    fn find(&self, wanted: &Pending) -> Found<Location> {
+    fn find(&self, wanted: &PendingLocation) -> LocateResult<Location> {
         let scope = wanted.origin.unwrap_or(self.scope);
         if scope > self.scope {
             return Err(ReferenceProblem::NotBefore);
@@ -203,22 +202,22 @@ impl<'s> Finder<'s, '_> {
     }
 
     /// What is at a place.
-    fn at(&self, root: &'s Structure, path: &[u32]) -> Option<Spot<'s>> {
+    fn at(&self, root: &'s Structure, path: &[u32]) -> Option<StructureSpot<'s>> {
         if path.is_empty() {
-            return Some(Spot::Part(root));
+            return Some(StructureSpot::Part(root));
         }
         Some(match class_at!(root, path, get) {
-            FieldClass::Structure(inner) => Spot::Part(inner),
-            class => Spot::Field(class),
+            FieldClass::Structure(inner) => StructureSpot::Part(inner),
+            class => StructureSpot::Field(class),
         })
     }
 
     /// To the structure around.
-    fn up(&self, root: &'s Structure, path: &mut Vec<u32>) -> Found<()> {
+    fn up(&self, root: &'s Structure, path: &mut Vec<u32>) -> LocateResult<()> {
         loop {
             path.pop().ok_or(ReferenceProblem::NotFound)?;
             self.lookups.set(self.lookups.get() + 1);
-            if let Some(Spot::Part(_)) = self.at(root, path) {
+            if let Some(StructureSpot::Part(_)) = self.at(root, path) {
                 return Ok(());
             }
         }
@@ -231,13 +230,13 @@ impl<'s> Finder<'s, '_> {
         scope: Scope,
         mut path: Vec<u32>,
         names: &[Option<String>],
-    ) -> Found<(Vec<u32>, &'s FieldClass)> {
+    ) -> LocateResult<(Vec<u32>, &'s FieldClass)> {
         let (name, rest) = names.split_first().ok_or(ReferenceProblem::NotFound)?;
         let Some(name) = name else {
             self.up(root, &mut path)?;
             return self.descend(root, scope, path, rest);
         };
-        let Some(Spot::Part(structure)) = self.at(root, &path) else {
+        let Some(StructureSpot::Part(structure)) = self.at(root, &path) else {
             return Err(ReferenceProblem::NotFound);
         };
         // A long structure takes longer to be looked through.
@@ -254,7 +253,7 @@ impl<'s> Finder<'s, '_> {
         scope: Scope,
         mut path: Vec<u32>,
         names: &[Option<String>],
-    ) -> Found<(Vec<u32>, &'s FieldClass)> {
+    ) -> LocateResult<(Vec<u32>, &'s FieldClass)> {
         self.lookups.set(self.lookups.get() + 1);
         if self.lookups.get() > limits::LOOKUPS {
             return Err(ReferenceProblem::NotFound);
@@ -264,9 +263,9 @@ impl<'s> Finder<'s, '_> {
             .then(|| self.of.get(path.len()).copied())
             .flatten();
         let class = match self.at(root, &path).ok_or(ReferenceProblem::NotFound)? {
-            Spot::Part(_) if names.is_empty() => return Err(ReferenceProblem::NotFound),
-            Spot::Part(_) => return self.descend(root, scope, path, names),
-            Spot::Field(class) => class,
+            StructureSpot::Part(_) if names.is_empty() => return Err(ReferenceProblem::NotFound),
+            StructureSpot::Part(_) => return self.descend(root, scope, path, names),
+            StructureSpot::Field(class) => class,
         };
         match (class, own) {
             (FieldClass::Array(_), None) => Err(ReferenceProblem::NotFound),
@@ -302,11 +301,11 @@ impl<'s> Finder<'s, '_> {
         let same = self.of.iter().zip(path).take_while(|(one, other)| one == other).count();
         let (Some(of), Some(at)) = (self.of.get(same), path.get(same)) else { return false };
         let around = self.of.get(..same).and_then(|around| self.at(root, around));
-        matches!(around, Some(Spot::Part(_))) && at < of
+        matches!(around, Some(StructureSpot::Part(_))) && at < of
     }
 }
 
-fn suits(want: Want, class: &FieldClass) -> Found<()> {
+fn suits(want: Want, class: &FieldClass) -> LocateResult<()> {
     match (want, class) {
         (Want::Length, FieldClass::Integer(Integer { signed: false, is_bool: false, .. })) => {
             Ok(())

@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::error::{At, Fault, Made};
+use super::error::{AtPart, JsonFault, JsonResult};
 use super::value::Json;
 use crate::tsdl::MetadataProblem;
 use strata_model::printable;
 
 /// An object's members.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Object<'j>(pub &'j [(String, Json)]);
+pub(super) struct JsonObject<'j>(pub &'j [(String, Json)]);
 
 impl Json {
     /// For messages.
@@ -25,52 +25,52 @@ impl Json {
         }
     }
 
-    fn wrong<T>(&self, expected: &'static str) -> Made<T> {
-        Err(Fault::new(MetadataProblem::Expected { expected, found: self.shown() }))
+    fn wrong<T>(&self, expected: &'static str) -> JsonResult<T> {
+        Err(JsonFault::new(MetadataProblem::Expected { expected, found: self.shown() }))
     }
 
     /// An object in which no name is there twice.
-    pub fn object(&self) -> Made<Object<'_>> {
+    pub fn object(&self) -> JsonResult<JsonObject<'_>> {
         let Json::Object(members) = self else { return self.wrong("an object") };
         let mut names = HashSet::with_capacity(members.len());
         for (name, _) in members {
             if !names.insert(name.as_str()) {
                 let (what, name) = ("property", name.clone());
-                return Err(Fault::new(MetadataProblem::Duplicate { what, name }));
+                return Err(JsonFault::new(MetadataProblem::Duplicate { what, name }));
             }
         }
-        Ok(Object(members))
+        Ok(JsonObject(members))
     }
 
-    pub fn array(&self) -> Made<&[Json]> {
+    pub fn array(&self) -> JsonResult<&[Json]> {
         match self {
             Json::Array(values) => Ok(values),
             _ => self.wrong("an array"),
         }
     }
 
-    pub fn text(&self) -> Made<&str> {
+    pub fn text(&self) -> JsonResult<&str> {
         match self {
             Json::Text(text) => Ok(text),
             _ => self.wrong("a string"),
         }
     }
 
-    pub fn integer(&self) -> Made<i128> {
+    pub fn integer(&self) -> JsonResult<i128> {
         match self {
             Json::Integer(value) => Ok(*value),
             _ => self.wrong("an integer of 64 bits"),
         }
     }
 
-    pub fn unsigned(&self) -> Made<u64> {
+    pub fn unsigned(&self) -> JsonResult<u64> {
         match self.integer().map(u64::try_from) {
             Ok(Ok(value)) => Ok(value),
             _ => self.wrong("an integer from 0 to 18446744073709551615"),
         }
     }
 
-    pub fn signed(&self) -> Made<i64> {
+    pub fn signed(&self) -> JsonResult<i64> {
         match self.integer().map(i64::try_from) {
             Ok(Ok(value)) => Ok(value),
             _ => self.wrong("an integer from -9223372036854775808 to 9223372036854775807"),
@@ -78,7 +78,7 @@ impl Json {
     }
 
     /// A power of two \[bit\].
-    pub fn alignment(&self) -> Made<u32> {
+    pub fn alignment(&self) -> JsonResult<u32> {
         match self.unsigned().map(u32::try_from) {
             Ok(Ok(value)) if value.is_power_of_two() => Ok(value),
             _ => self.wrong("a power of two from 1 to 2147483648"),
@@ -86,7 +86,7 @@ impl Json {
     }
 }
 
-impl<'j> Object<'j> {
+impl<'j> JsonObject<'j> {
     pub fn get(&self, name: &str) -> Option<&'j Json> {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value)
     }
@@ -95,8 +95,8 @@ impl<'j> Object<'j> {
     pub fn optional<T>(
         &self,
         name: &'static str,
-        read: impl FnOnce(&'j Json) -> Made<T>,
-    ) -> Made<Option<T>> {
+        read: impl FnOnce(&'j Json) -> JsonResult<T>,
+    ) -> JsonResult<Option<T>> {
         self.get(name).map(|value| read(value).at(name)).transpose()
     }
 
@@ -104,13 +104,13 @@ impl<'j> Object<'j> {
     pub fn required<T>(
         &self,
         name: &'static str,
-        read: impl FnOnce(&'j Json) -> Made<T>,
-    ) -> Made<T> {
-        let missing = || Fault::new(MetadataProblem::Missing { what: name, of: "it" });
+        read: impl FnOnce(&'j Json) -> JsonResult<T>,
+    ) -> JsonResult<T> {
+        let missing = || JsonFault::new(MetadataProblem::Missing { what: name, of: "it" });
         self.optional(name, read)?.ok_or_else(missing)
     }
 
-    pub fn text(&self, name: &'static str) -> Made<Option<&'j str>> {
+    pub fn text(&self, name: &'static str) -> JsonResult<Option<&'j str>> {
         self.optional(name, Json::text)
     }
 }

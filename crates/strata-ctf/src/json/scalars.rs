@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::error::{At, Fault, Made};
-use super::object::Object;
+use super::error::{AtPart, JsonFault, JsonResult};
+use super::object::JsonObject;
 use super::value::Json;
 use strata_model::schema::{
     Encoding, FieldClass, Integer, Label, Length, Range, Real, Role, Scope, Width,
@@ -35,7 +35,7 @@ fn role_of(scope: Scope, name: &str) -> Option<Role> {
 }
 
 /// An unsigned integer's roles.
-pub(super) fn roles(class: &Object<'_>, scope: Scope) -> Made<Roles> {
+pub(super) fn roles(class: &JsonObject<'_>, scope: Scope) -> JsonResult<Roles> {
     let mut found = Roles::default();
     let names = class.optional("roles", Json::array)?.unwrap_or_default();
     for (index, name) in names.iter().enumerate() {
@@ -43,7 +43,9 @@ pub(super) fn roles(class: &Object<'_>, scope: Scope) -> Made<Roles> {
         if let Some(role) = role_of(scope, name) {
             if found.role.is_some_and(|before| before != role) {
                 let expected = "one role, or one and 'default-clock-timestamp'";
-                return Err(Fault::value("a second role", name, expected)).at(index).at("roles");
+                return Err(JsonFault::value("a second role", name, expected))
+                    .at(index)
+                    .at("roles");
             }
             found.role = Some(role);
         }
@@ -55,29 +57,29 @@ pub(super) fn roles(class: &Object<'_>, scope: Scope) -> Made<Roles> {
 }
 
 /// One of a few words.
-fn word<T: Copy>(json: &Json, words: &[(&str, T)], expected: &'static str) -> Made<T> {
+fn word<T: Copy>(json: &Json, words: &[(&str, T)], expected: &'static str) -> JsonResult<T> {
     let text = json.text()?;
     let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
-    found.ok_or_else(|| Fault::value("it", text, expected))
+    found.ok_or_else(|| JsonFault::value("it", text, expected))
 }
 
 /// A list in which there must be something.
-fn filled<'j, T>(list: &'j [T], of: &'static str) -> Made<&'j [T]> {
+fn filled<'j, T>(list: &'j [T], of: &'static str) -> JsonResult<&'j [T]> {
     match list.is_empty() {
-        true => Err(Fault::value(of, 0, "at least one")),
+        true => Err(JsonFault::value(of, 0, "at least one")),
         false => Ok(list),
     }
 }
 
 /// What all classes of a fixed number of bits have.
-pub(super) struct Fixed {
+pub(super) struct FixedBits {
     pub bits: u64,
     align: u32,
     byte_order: ByteOrder,
     is_reversed: bool,
 }
 
-pub(super) fn fixed(class: &Object<'_>) -> Made<Fixed> {
+pub(super) fn fixed(class: &JsonObject<'_>) -> JsonResult<FixedBits> {
     use ByteOrder::{Big, Little};
     let bytes = [("little-endian", Little), ("big-endian", Big)];
     let bits = [("first-to-last", Little), ("last-to-first", Big)];
@@ -86,7 +88,7 @@ pub(super) fn fixed(class: &Object<'_>) -> Made<Fixed> {
     let bit_order = class
         .optional("bit-order", |json| word(json, &bits, "'first-to-last' or 'last-to-first'"))?
         .unwrap_or(byte_order);
-    Ok(Fixed {
+    Ok(FixedBits {
         bits: class.required("length", Json::unsigned)?,
         align: class.optional("alignment", Json::alignment)?.unwrap_or(1),
         byte_order,
@@ -94,7 +96,7 @@ pub(super) fn fixed(class: &Object<'_>) -> Made<Fixed> {
     })
 }
 
-impl Fixed {
+impl FixedBits {
     /// A number of more bits than any that is computed with: its bytes, as they are in the packet.
     pub fn bytes(&self) -> Option<FieldClass> {
         let is_whole = self.bits % 8 == 0 && self.align >= 8;
@@ -103,12 +105,12 @@ impl Fixed {
     }
 
     /// As an integer that is shown in this base.
-    pub fn integer(&self, base: Base) -> Made<Integer> {
+    pub fn integer(&self, base: Base) -> JsonResult<Integer> {
         let bits = match self.bits {
             bits @ 1..=64 => bits as u8,
             bits => {
                 let expected = "1 to 64 bits, or whole bytes with an alignment of whole bytes";
-                return Err(Fault::value("it", bits, expected)).at("length");
+                return Err(JsonFault::value("it", bits, expected)).at("length");
             }
         };
         Ok(Integer {
@@ -121,15 +123,15 @@ impl Fixed {
         })
     }
 
-    pub fn real(&self) -> Made<Real> {
+    pub fn real(&self) -> JsonResult<Real> {
         let bits = match self.bits {
             bits @ (16 | 32 | 64) => bits as u8,
             bits => {
                 let expected = "16, 32 or 64 bits, or more with an alignment of whole bytes";
-                return Err(Fault::value("it", bits, expected)).at("length");
+                return Err(JsonFault::value("it", bits, expected)).at("length");
             }
         };
-        let Fixed { align, byte_order, is_reversed, .. } = *self;
+        let FixedBits { align, byte_order, is_reversed, .. } = *self;
         Ok(Real { bits, align, byte_order, is_reversed })
     }
 }
@@ -152,17 +154,17 @@ pub(super) fn variable() -> Integer {
     }
 }
 
-pub(super) fn base(class: &Object<'_>) -> Made<Base> {
+pub(super) fn base(class: &JsonObject<'_>) -> JsonResult<Base> {
     let read = |json: &Json| {
         let radix = json.integer().ok().and_then(|radix| u8::try_from(radix).ok());
         let base = radix.and_then(Base::from_radix);
-        base.ok_or_else(|| Fault::value("it", json.shown(), "2, 8, 10 or 16"))
+        base.ok_or_else(|| JsonFault::value("it", json.shown(), "2, 8, 10 or 16"))
     };
     Ok(class.optional("preferred-display-base", read)?.unwrap_or_default())
 }
 
 /// An enumeration's labels, or a bit map's: each name, and its ranges.
-pub(super) fn labels(json: &Json) -> Made<Arc<[Label]>> {
+pub(super) fn labels(json: &Json) -> JsonResult<Arc<[Label]>> {
     let mut labels = Vec::new();
     for (name, set) in json.object()?.0 {
         let ranges = ranges(set).at(name)?;
@@ -172,7 +174,7 @@ pub(super) fn labels(json: &Json) -> Made<Arc<[Label]>> {
 }
 
 /// A range set: pairs of integers, the first not greater than the second.
-pub(super) fn ranges(json: &Json) -> Made<Vec<Range>> {
+pub(super) fn ranges(json: &Json) -> JsonResult<Vec<Range>> {
     let sets = filled(json.array()?, "the number of ranges")?;
     let mut ranges = Vec::with_capacity(sets.len()); // of values that are there
     for (index, pair) in sets.iter().enumerate() {
@@ -181,30 +183,31 @@ pub(super) fn ranges(json: &Json) -> Made<Vec<Range>> {
     Ok(ranges)
 }
 
-fn range(json: &Json) -> Made<Range> {
+fn range(json: &Json) -> JsonResult<Range> {
     let [from, to] = json.array()? else {
         let found = json.array()?.len();
-        return Err(Fault::value("the number of a range's ends", found, "two"));
+        return Err(JsonFault::value("the number of a range's ends", found, "two"));
     };
     let (from, to) = (from.integer().at(0)?, to.integer().at(1)?);
     match from <= to {
         true => Ok(Range { from, to }),
         false => {
             let found = format!("{from} to {to}");
-            Err(Fault::value("a range", found, "the lower end first"))
+            Err(JsonFault::value("a range", found, "the lower end first"))
         }
     }
 }
 
 /// The labels of a bit map of so many bits.
-pub(super) fn bit_labels(class: &Object<'_>, bits: u64) -> Made<Arc<[Label]>> {
+pub(super) fn bit_labels(class: &JsonObject<'_>, bits: u64) -> JsonResult<Arc<[Label]>> {
     class.required("flags", |json| {
         let labels = labels(json)?;
         for label in filled(&labels, "the number of flags")? {
             let outside = |range: &&Range| range.from < 0 || range.to >= i128::from(bits);
             if let Some(range) = label.ranges.iter().find(outside) {
                 let found = format!("bits {} to {}", range.from, range.to);
-                return Err(Fault::value("a flag", found, "bits that there are")).at(&label.name);
+                return Err(JsonFault::value("a flag", found, "bits that there are"))
+                    .at(&label.name);
             }
         }
         // Their order means nothing; babeltrace2 shows them by name.
@@ -215,7 +218,7 @@ pub(super) fn bit_labels(class: &Object<'_>, bits: u64) -> Made<Arc<[Label]>> {
 }
 
 /// A text's characters; `None`: single bytes.
-pub(super) fn encoding(class: &Object<'_>) -> Made<Option<Encoding>> {
+pub(super) fn encoding(class: &JsonObject<'_>) -> JsonResult<Option<Encoding>> {
     use ByteOrder::{Big, Little};
     let encodings = [
         ("utf-8", None),

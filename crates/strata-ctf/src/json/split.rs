@@ -10,17 +10,17 @@ pub(crate) fn is_ctf2(text: &[u8]) -> bool {
 
 /// A fragment's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece<'t> {
+pub(super) struct FragmentText<'t> {
     /// Where it begins \[byte of the whole text\].
     pub begin: usize,
     pub text: &'t [u8],
 }
 
 /// The fragments. Separators with nothing but white space behind them mean nothing.
-pub(super) fn split(text: &[u8]) -> impl Iterator<Item = Piece<'_>> {
+pub(super) fn split(text: &[u8]) -> impl Iterator<Item = FragmentText<'_>> {
     let mut begin = 0;
     let pieces = text.split(|&byte| byte == SEPARATOR).map(move |text| {
-        let piece = Piece { begin, text };
+        let piece = FragmentText { begin, text };
         begin += text.len() + 1;
         piece
     });

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::error::{Fault, Made};
+use super::error::{JsonFault, JsonResult};
 use crate::tsdl::{heap, limits, MetadataProblem};
 
 /// A JSON value. Objects keep their order.
@@ -23,15 +23,15 @@ pub(super) enum Json {
 
 /// Memory that may be taken \[byte\].
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct MemoryBudget {
     left: Cell<u64>,
     /// More was asked for.
     spent: Cell<bool>,
 }
 
-impl Budget {
-    pub fn new(bytes: u64) -> Budget {
-        Budget { left: Cell::new(bytes), spent: Cell::new(false) }
+impl MemoryBudget {
+    pub fn new(bytes: u64) -> MemoryBudget {
+        MemoryBudget { left: Cell::new(bytes), spent: Cell::new(false) }
     }
 
     /// Takes so much; `false`: there is not so much left.
@@ -43,14 +43,14 @@ impl Budget {
         !self.spent.get()
     }
 
-    /// As [`take`](Budget::take), of what is kept of all that is described.
-    pub fn keep(&self, bytes: usize) -> Made<()> {
+    /// As [`take`](MemoryBudget::take), of what is kept of all that is described.
+    pub fn keep(&self, bytes: usize) -> JsonResult<()> {
         match self.take(bytes) {
             true => Ok(()),
             false => {
                 let (found, limit) = (limits::MEMORY + 1, limits::MEMORY);
                 let what = "bytes of memory for all that is described";
-                Err(Fault::new(MetadataProblem::TooMany { what, found, limit }))
+                Err(JsonFault::new(MetadataProblem::TooMany { what, found, limit }))
             }
         }
     }
@@ -67,18 +67,18 @@ impl Budget {
 }
 
 /// Reads a text that is one value. What the value takes, is taken from the budget.
-pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<Json, serde_json::Error> {
+pub(super) fn parse(text: &[u8], budget: &MemoryBudget) -> Result<Json, serde_json::Error> {
     let mut parser = serde_json::Deserializer::from_slice(text);
-    let value = Maker(budget).deserialize(&mut parser)?;
+    let value = ValueMaker(budget).deserialize(&mut parser)?;
     parser.end()?;
     Ok(value)
 }
 
 /// Makes values within a budget.
 #[derive(Clone, Copy)]
-struct Maker<'b>(&'b Budget);
+struct ValueMaker<'b>(&'b MemoryBudget);
 
-impl Maker<'_> {
+impl ValueMaker<'_> {
     fn take<E: Error>(&self, bytes: usize) -> Result<(), E> {
         match self.0.take(bytes) {
             true => Ok(()),
@@ -87,7 +87,7 @@ impl Maker<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Maker<'_> {
+impl<'de> DeserializeSeed<'de> for ValueMaker<'_> {
     type Value = Json;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
@@ -95,7 +95,7 @@ impl<'de> DeserializeSeed<'de> for Maker<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Maker<'_> {
+impl<'de> Visitor<'de> for ValueMaker<'_> {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

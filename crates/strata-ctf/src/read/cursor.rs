@@ -2,16 +2,16 @@
 
 use super::at_hand::PacketAtHand;
 use super::damage::{Damage, DamageKind};
-use super::decode::{Bad, BadKind, DecodeState, Shape, Stop, StreamDecoder, Window};
+use super::decode::{Bad, BadKind, DecodeState, NoRecord, RecordShape, StreamDecoder, Window};
 use super::event::Event;
-use super::files::Files;
-use super::hop::{Gap, Hop, Item, Opened, PacketPlace};
+use super::files::StoredFiles;
+use super::hop::{BetweenRecords, DiscardedGap, Hop, OpenedPacket, PacketPlace};
 use super::stream::{Discarded, Packet, Stream};
 use super::time::{Clock, TimeRange};
 use super::window::LONGEST;
 
 mod run;
-pub(crate) use run::Pace;
+pub(crate) use run::RunEnd;
 
 /// What a cursor is to show.
 ///
@@ -20,7 +20,7 @@ pub(crate) use run::Pace;
 /// which packets may have messages of some keys. A stream's messages are in the order of its bytes, even
 /// where keys go back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct CursorBounds {
     /// The cursor begins with the first message whose key is not below this one; those before it belong to
     /// another cursor.
     pub(crate) first: i64,
@@ -32,17 +32,17 @@ pub(crate) struct Bounds {
     pub(crate) packet: u64,
 }
 
-impl Bounds {
-    pub(crate) const ALL: Bounds =
-        Bounds { first: i64::MIN, last: i64::MAX, range: TimeRange::ALL, packet: u64::MAX };
+impl CursorBounds {
+    pub(crate) const ALL: CursorBounds =
+        CursorBounds { first: i64::MIN, last: i64::MAX, range: TimeRange::ALL, packet: u64::MAX };
 }
 
 /// What the cursor is at.
 #[derive(Debug)]
-enum At {
+enum CursorAt {
     Record,
     Packet,
-    Discarded(Gap),
+    Discarded(DiscardedGap),
     Damage(Box<Damage>),
     End,
 }
@@ -63,17 +63,17 @@ pub enum Message<'e> {
 /// A record that [`Cursor::run`] came to and did not tell. Streams take turns every few records: to go on from
 /// here is quicker than from what [`Cursor::put`] leaves.
 #[derive(Clone, Copy, Debug)]
-struct Lane<'r> {
+struct UntoldRecord<'r> {
     /// Bit of the packet.
     begin: u64,
     time: i64,
-    shape: &'r Shape,
+    shape: &'r RecordShape,
     /// What is at hand behind it \[byte of the window\].
     rest: (usize, usize),
 }
 
 /// How a step ended.
-enum Step {
+enum CursorStep {
     Shown,
     Skipped,
     End,
@@ -96,10 +96,10 @@ pub(crate) struct Cursor<'r> {
     low: i64,
     high: i64,
     /// The cursor is at this record; all else here is as it was at one in front of it, but for `key`.
-    lane: Option<Lane<'r>>,
+    lane: Option<UntoldRecord<'r>>,
     plan: Option<&'r StreamDecoder>,
     at_hand: PacketAtHand<'r>,
-    at: At,
+    at: CursorAt,
     /// Time of the last record in front of the packet, if it overlaps the packet in front.
     last: Option<i64>,
     /// The packet has records.
@@ -107,7 +107,7 @@ pub(crate) struct Cursor<'r> {
     /// Of the packet's records.
     floor: i64,
     cap: i64,
-    bounds: Bounds,
+    bounds: CursorBounds,
     /// Once for each packet.
     said_back: bool,
     said_behind: bool,
@@ -118,10 +118,10 @@ pub(crate) struct Cursor<'r> {
 impl<'r> Cursor<'r> {
     /// With a window of at most so many bytes.
     pub(crate) fn new(
-        files: &'r Files,
+        files: &'r StoredFiles,
         stream: &'r Stream,
         place: PacketPlace,
-        mut bounds: Bounds,
+        mut bounds: CursorBounds,
         most: usize,
     ) -> Cursor<'r> {
         bounds.range = bounds.range.and(&stream.active);
@@ -136,7 +136,7 @@ impl<'r> Cursor<'r> {
             lane: None,
             plan: None,
             at_hand: PacketAtHand::new(Hop::new(files, stream, place, most)),
-            at: At::End,
+            at: CursorAt::End,
             last: None,
             has_records: false,
             floor: i64::MIN,
@@ -172,7 +172,7 @@ impl<'r> Cursor<'r> {
         if plan.record(&window, self.next, state).is_err() {
             return self.advance_slowly();
         }
-        if let (At::Record, Some(clock), Some(cycles)) =
+        if let (CursorAt::Record, Some(clock), Some(cycles)) =
             (&self.at, &self.at_hand.clock, state.record.time)
         {
             let time = clock.time(cycles);
@@ -191,12 +191,12 @@ impl<'r> Cursor<'r> {
     #[inline(never)]
     fn decoded(&mut self) -> bool {
         match self.unusual() {
-            Step::Shown => {
+            CursorStep::Shown => {
                 self.expect_record();
                 true
             }
-            Step::Skipped => self.advance_slowly(),
-            Step::End => self.end(),
+            CursorStep::Skipped => self.advance_slowly(),
+            CursorStep::End => self.end(),
         }
     }
 
@@ -204,7 +204,8 @@ impl<'r> Cursor<'r> {
     fn expect_record(&mut self) {
         self.limit = 0;
         let simple = self.at_hand.clock.as_ref().and_then(Clock::simple);
-        let (At::Record, Some(base), true) = (&self.at, simple, self.next < self.content) else {
+        let (CursorAt::Record, Some(base), true) = (&self.at, simple, self.next < self.content)
+        else {
             return;
         };
         if !self.plan.is_some_and(StreamDecoder::has_alike) {
@@ -230,7 +231,7 @@ impl<'r> Cursor<'r> {
     /// slice before, or of a time that was not asked for. Whether there were any.
     #[inline(never)]
     fn pass_over(&mut self, plan: &StreamDecoder) -> bool {
-        let Bounds { first, last, range, .. } = self.bounds;
+        let CursorBounds { first, last, range, .. } = self.bounds;
         let until = if first == i64::MIN { range.from } else { first };
         let simple = self.at_hand.clock.as_ref().and_then(Clock::simple);
         let before = self.key.max(self.floor);
@@ -265,19 +266,19 @@ impl<'r> Cursor<'r> {
         self.limit = 0;
         loop {
             match self.step() {
-                Step::Shown => {
+                CursorStep::Shown => {
                     self.expect_record();
                     return true;
                 }
-                Step::Skipped => {}
-                Step::End => return self.end(),
+                CursorStep::Skipped => {}
+                CursorStep::End => return self.end(),
             }
         }
     }
 
     /// There is nothing more, however often it is asked for.
     fn end(&mut self) -> bool {
-        self.at = At::End;
+        self.at = CursorAt::End;
         self.next = 0;
         self.content = 0;
         self.at_hand.packet.content_bits = 0;
@@ -288,8 +289,8 @@ impl<'r> Cursor<'r> {
         false
     }
 
-    fn step(&mut self) -> Step {
-        if let At::Record = self.at {
+    fn step(&mut self) -> CursorStep {
+        if let CursorAt::Record = self.at {
             self.begin();
         }
         if let Some((key, item)) = self.at_hand.hop.items.pop_front() {
@@ -300,10 +301,10 @@ impl<'r> Cursor<'r> {
         }
         if let Some(what) = self.truncated.take() {
             self.say(self.at_hand.packet.offset, what);
-            return Step::Skipped;
+            return CursorStep::Skipped;
         }
         if self.at_hand.hop.place.number >= self.bounds.packet {
-            return Step::End;
+            return CursorStep::End;
         }
         if self.plan.is_some()
             && self.at_hand.packet.end.is_none()
@@ -314,13 +315,13 @@ impl<'r> Cursor<'r> {
         }
         match self.at_hand.hop.next() {
             Some(opened) => self.open(opened),
-            None if self.at_hand.hop.items.is_empty() => return Step::End,
+            None if self.at_hand.hop.items.is_empty() => return CursorStep::End,
             None => {}
         }
-        Step::Skipped
+        CursorStep::Skipped
     }
 
-    fn open(&mut self, opened: Opened) {
+    fn open(&mut self, opened: OpenedPacket) {
         let stream: &'r Stream = self.at_hand.hop.stream;
         self.plan = stream.trace.decoder.stream(opened.class);
         self.at_hand.clock = stream.trace.clocks.get(opened.class).copied().flatten();
@@ -340,19 +341,19 @@ impl<'r> Cursor<'r> {
     }
 
     /// An item is shown unless it is another cursor's.
-    fn item(&mut self, key: i64, item: Item) -> Step {
+    fn item(&mut self, key: i64, item: BetweenRecords) -> CursorStep {
         let step = self.place(key, &item);
         match step {
-            Step::Shown => {
+            CursorStep::Shown => {
                 self.key = key;
                 self.at = match item {
-                    Item::Packet => At::Packet,
-                    Item::Discarded(gap) => At::Discarded(gap),
-                    Item::Damage(damage) => At::Damage(Box::new(damage)),
+                    BetweenRecords::Packet => CursorAt::Packet,
+                    BetweenRecords::Discarded(gap) => CursorAt::Discarded(gap),
+                    BetweenRecords::Damage(damage) => CursorAt::Damage(Box::new(damage)),
                 };
             }
-            Step::Skipped => {}
-            Step::End => return Step::End,
+            CursorStep::Skipped => {}
+            CursorStep::End => return CursorStep::End,
         }
         if self.at_hand.hop.items.is_empty() {
             self.resume();
@@ -365,26 +366,26 @@ impl<'r> Cursor<'r> {
         self.bounds.first = i64::MIN;
     }
 
-    fn place(&mut self, key: i64, item: &Item) -> Step {
+    fn place(&mut self, key: i64, item: &BetweenRecords) -> CursorStep {
         if key > self.bounds.last {
-            return Step::End;
+            return CursorStep::End;
         }
         if key < self.bounds.first {
-            return Step::Skipped;
+            return CursorStep::Skipped;
         }
         self.begin();
         let range = &self.bounds.range;
         let (from, to) = match item {
-            Item::Packet => (self.at_hand.packet.begin, self.at_hand.packet.end),
-            Item::Discarded(gap) => (gap.from, gap.to),
-            Item::Damage(_) => (None, None),
+            BetweenRecords::Packet => (self.at_hand.packet.begin, self.at_hand.packet.end),
+            BetweenRecords::Discarded(gap) => (gap.from, gap.to),
+            BetweenRecords::Damage(_) => (None, None),
         };
         let outside =
             from.is_some_and(|from| from > range.to) || to.is_some_and(|to| to < range.from);
         if outside {
-            return Step::Skipped;
+            return CursorStep::Skipped;
         }
-        Step::Shown
+        CursorStep::Shown
     }
 
     /// The packet's records are next.
@@ -397,23 +398,23 @@ impl<'r> Cursor<'r> {
     }
 
     /// The next record, whatever that needs.
-    fn record(&mut self) -> Step {
+    fn record(&mut self) -> CursorStep {
         let Some(plan) = self.plan else {
             self.next = self.at_hand.packet.content_bits;
-            return Step::Skipped;
+            return CursorStep::Skipped;
         };
         if self.pass_over(plan) {
-            return Step::Skipped;
+            return CursorStep::Skipped;
         }
         let bytes = self.at_hand.hop.buffer.from(self.at_hand.skip);
         let window = Window::new(bytes, self.at_hand.origin, self.at_hand.packet.content_bits);
         let until = match plan.record(&window, self.next, &mut self.at_hand.hop.state) {
             Ok(()) => return self.unusual(),
-            Err(Stop::Bad(bad)) => {
+            Err(NoRecord::Bad(bad)) => {
                 self.bad(&bad);
-                return Step::Skipped;
+                return CursorStep::Skipped;
             }
-            Err(Stop::Short { until }) => until,
+            Err(NoRecord::Short { until }) => until,
         };
         if let Some(what) = self.refill(until) {
             let offset = self.offset();
@@ -421,12 +422,12 @@ impl<'r> Cursor<'r> {
             self.truncated = None;
             self.say(offset, what);
         }
-        Step::Skipped
+        CursorStep::Skipped
     }
 
     /// A record that was decoded; its time may be anything.
-    fn unusual(&mut self) -> Step {
-        if let At::Record = self.at {
+    fn unusual(&mut self) -> CursorStep {
+        if let CursorAt::Record = self.at {
             self.begin();
         }
         let state = &mut self.at_hand.hop.state;
@@ -440,7 +441,7 @@ impl<'r> Cursor<'r> {
         let before = self.key.max(self.floor);
         let key = time.map_or(before, |time| time.max(before).min(self.cap.max(before)));
         if key > self.bounds.last {
-            return Step::End;
+            return CursorStep::End;
         }
         self.key = key;
         self.low = self.low.max(key);
@@ -455,7 +456,7 @@ impl<'r> Cursor<'r> {
         self.said_back |= is_back | is_early;
         self.said_behind |= is_behind;
         if key < self.bounds.first {
-            return Step::Skipped;
+            return CursorStep::Skipped;
         }
         self.begin();
         if let Some(time) = time {
@@ -476,11 +477,11 @@ impl<'r> Cursor<'r> {
                 );
             }
             if !self.bounds.range.contains(time) {
-                return Step::Skipped;
+                return CursorStep::Skipped;
             }
         }
-        self.at = At::Record;
-        Step::Shown
+        self.at = CursorAt::Record;
+        CursorStep::Shown
     }
 
     /// Byte of the file where the next record begins.
@@ -540,7 +541,7 @@ impl<'r> Cursor<'r> {
             offset,
             what,
         );
-        self.at_hand.hop.items.push_back((self.key, Item::Damage(damage)));
+        self.at_hand.hop.items.push_back((self.key, BetweenRecords::Damage(damage)));
         self.content = 0;
     }
 
@@ -548,7 +549,7 @@ impl<'r> Cursor<'r> {
     #[inline]
     pub(crate) fn message(&self) -> Option<Message<'_>> {
         // As a rule it is a record, so that is asked first, and apart.
-        if let At::Record = self.at {
+        if let CursorAt::Record = self.at {
             return self.event().map(Message::Event);
         }
         self.other()
@@ -557,15 +558,15 @@ impl<'r> Cursor<'r> {
     #[inline(never)]
     fn other(&self) -> Option<Message<'_>> {
         match &self.at {
-            At::Record => None,
-            At::Packet => Some(Message::Packet(&self.at_hand.packet)),
-            At::Discarded(gap) => Some(Message::Discarded(discarded(
+            CursorAt::Record => None,
+            CursorAt::Packet => Some(Message::Packet(&self.at_hand.packet)),
+            CursorAt::Discarded(gap) => Some(Message::Discarded(discarded(
                 self.at_hand.hop.stream,
                 &self.at_hand.packet,
                 gap,
             ))),
-            At::Damage(damage) => Some(Message::Damage(damage)),
-            At::End => None,
+            CursorAt::Damage(damage) => Some(Message::Damage(damage)),
+            CursorAt::End => None,
         }
     }
 
@@ -583,7 +584,7 @@ impl<'r> Cursor<'r> {
     }
 }
 
-fn discarded<'e>(stream: &'e Stream, packet: &'e Packet, gap: &Gap) -> Discarded<'e> {
+fn discarded<'e>(stream: &'e Stream, packet: &'e Packet, gap: &DiscardedGap) -> Discarded<'e> {
     Discarded {
         stream,
         packet,

@@ -415,14 +415,14 @@ impl fmt::Display for DamageKind {
             }
             Kind::Garbage { header, bytes, to_end } => {
                 let to = if *to_end { "the end of the file" } else { "the next packet" };
-                write!(f, "{header}. Skipped {} up to {to}", Bytes(*bytes))
+                write!(f, "{header}. Skipped {} up to {to}", BytesInWords(*bytes))
             }
             Kind::NoPackets { header, looked, bytes } => write!(
                 f,
                 "{header}. No packet begins in the next {}: skipped the {} up to the end of the file, \
                  which may have some",
-                Bytes(*looked),
-                Bytes(*bytes)
+                BytesInWords(*looked),
+                BytesInWords(*bytes)
             ),
             Kind::Truncated { expected, found } => write!(
                 f,
@@ -449,7 +449,7 @@ impl fmt::Display for DamageKind {
                 "it has number {found}, the packet before has {before}. It is shown where it is"
             ),
             Kind::Record { error, bytes } => {
-                write!(f, "{error}. Skipped the packet's last {}", Bytes(*bytes))
+                write!(f, "{error}. Skipped the packet's last {}", BytesInWords(*bytes))
             }
             Kind::TooLong { bytes, limit } => write!(
                 f,
@@ -522,9 +522,9 @@ impl fmt::Display for DamageKind {
 }
 
 /// A number of bytes, in words.
-struct Bytes(u64);
+struct BytesInWords(u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for BytesInWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} byte{}", self.0, if self.0 == 1 { "" } else { "s" })
     }

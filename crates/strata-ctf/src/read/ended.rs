@@ -22,14 +22,14 @@ pub struct FolderEnd {
     /// says what is of no trace in it.
     pub trace: Option<usize>,
     /// What is known.
-    pub end: End,
+    pub end: RecordingEnd,
     /// What was there when it ended, and is not there now.
     pub missing: Option<Missing>,
 }
 
 /// What is known of the end of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum RecordingEnd {
     /// The mark says it; not [`Ending::Recording`].
     Marked(EndMark),
     /// Its recorder is there and has it locked.
@@ -66,7 +66,7 @@ impl FolderEnd {
     #[must_use]
     pub fn losses(&self) -> Losses {
         match &self.end {
-            End::Marked(mark) => mark.losses,
+            RecordingEnd::Marked(mark) => mark.losses,
             _ => Losses::default(),
         }
     }
@@ -76,9 +76,11 @@ impl FolderEnd {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let is_ended = match &self.end {
-            End::Marked(mark) => !mark.ending.is_failure() && mark.losses.total() == 0,
-            End::Running => true,
-            End::Killed { .. } | End::Absent | End::Unusable { .. } => false,
+            RecordingEnd::Marked(mark) => !mark.ending.is_failure() && mark.losses.total() == 0,
+            RecordingEnd::Running => true,
+            RecordingEnd::Killed { .. } | RecordingEnd::Absent | RecordingEnd::Unusable { .. } => {
+                false
+            }
         };
         is_ended && self.missing.is_none()
     }
@@ -89,7 +91,7 @@ pub(crate) fn of_trace(folder: &Path, schema: &Schema, files: &[PathBuf]) -> Opt
     schema.environment(IN_ENVIRONMENT)?;
     let end = look(folder);
     let missing = match &end {
-        End::Marked(mark) => missing(mark, files),
+        RecordingEnd::Marked(mark) => missing(mark, files),
         _ => None,
     };
     Some(FolderEnd { path: folder.into(), trace: None, end, missing })
@@ -111,18 +113,18 @@ pub(crate) fn of_recordings(path: &Path, traces: &[PathBuf]) -> Vec<FolderEnd> {
     folders.into_iter().filter(has_mark).map(end).collect()
 }
 
-fn look(folder: &Path) -> End {
+fn look(folder: &Path) -> RecordingEnd {
     // First: a recorder writes the mark, and then lets go of the folder.
     let locked = is_locked(folder);
     match read(folder) {
         Ok(EndMark { ending: Ending::Recording, .. }) => match locked {
-            Some(true) => End::Running,
-            Some(false) => End::Killed { is_sure: true },
-            None => End::Killed { is_sure: false },
+            Some(true) => RecordingEnd::Running,
+            Some(false) => RecordingEnd::Killed { is_sure: true },
+            None => RecordingEnd::Killed { is_sure: false },
         },
-        Ok(mark) => End::Marked(mark),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => End::Absent,
-        Err(error) => End::Unusable { error: error.to_string().into() },
+        Ok(mark) => RecordingEnd::Marked(mark),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => RecordingEnd::Absent,
+        Err(error) => RecordingEnd::Unusable { error: error.to_string().into() },
     }
 }
 
@@ -195,21 +197,21 @@ mod tests {
     fn recording_without_an_end_is_running_while_its_folder_is_locked() {
         let folder = Folder::new("running");
         folder.set(&EndMark::RECORDING);
-        assert_eq!(look(&folder.0), End::Killed { is_sure: true });
+        assert_eq!(look(&folder.0), RecordingEnd::Killed { is_sure: true });
         let fd = File::open(&folder.0).unwrap();
         flock(&fd, FlockOperation::NonBlockingLockExclusive).unwrap();
-        assert_eq!(look(&folder.0), End::Running);
+        assert_eq!(look(&folder.0), RecordingEnd::Running);
         // Its last act but one.
         folder.set(&ENDED);
-        assert_eq!(look(&folder.0), End::Marked(ENDED));
+        assert_eq!(look(&folder.0), RecordingEnd::Marked(ENDED));
     }
 
     #[test]
     fn malicious_mark_is_unusable_and_none_is_absent() {
         let folder = Folder::new("malicious");
         let path = folder.0.join(FILE);
-        assert_eq!(look(&folder.0), End::Absent);
-        let is_unusable = || matches!(look(&folder.0), End::Unusable { .. });
+        assert_eq!(look(&folder.0), RecordingEnd::Absent);
+        let is_unusable = || matches!(look(&folder.0), RecordingEnd::Unusable { .. });
         fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
         assert!(is_unusable());
         fs::remove_file(&path).unwrap();

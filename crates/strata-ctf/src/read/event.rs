@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::at_hand::PacketAtHand;
-use super::decode::{DecodeState, Shape, View};
+use super::decode::{DecodeState, RecordShape, RecordView};
 use super::event_class::EventClass;
 use super::field::FieldRef;
 use super::stream::{Packet, Stream};
@@ -17,7 +17,7 @@ pub struct Event<'e> {
     pub(crate) class: &'e EventClass,
     /// What it was read of.
     pub(crate) at_hand: &'e PacketAtHand<'e>,
-    pub(crate) shape: &'e Shape,
+    pub(crate) shape: &'e RecordShape,
     /// Where it begins and ends \[bit of the packet\].
     pub(crate) begin: u64,
     pub(crate) end: u64,
@@ -27,10 +27,10 @@ pub struct Event<'e> {
 
 impl<'e> Event<'e> {
     #[inline(always)]
-    fn view(&self) -> View<'e> {
+    fn view(&self) -> RecordView<'e> {
         let Event { at_hand, begin, shape, .. } = *self;
         let (bytes, origin) = at_hand.bytes();
-        View { state: &at_hand.hop.state, begin, shape, bytes, origin }
+        RecordView { state: &at_hand.hop.state, begin, shape, bytes, origin }
     }
 
     /// Its class.

@@ -1,6 +1,6 @@
 //! A kind of event records.
 
-use super::decode::Plans;
+use super::decode::ClassPlans;
 use super::field::FieldRef;
 use super::visit::FieldInfo;
 use crate::model::schema::{self, Scope};
@@ -21,7 +21,7 @@ pub struct EventClass {
     index: usize,
     schema: schema::EventClass,
     stream: usize,
-    plans: Plans,
+    plans: ClassPlans,
 }
 
 impl EventClass {
@@ -29,13 +29,13 @@ impl EventClass {
         index: usize,
         schema: &schema::EventClass,
         stream: usize,
-        plans: Plans,
+        plans: ClassPlans,
     ) -> EventClass {
         EventClass { index, schema: schema.clone(), stream, plans }
     }
 
     #[inline]
-    pub(crate) fn plans(&self) -> &Plans {
+    pub(crate) fn plans(&self) -> &ClassPlans {
         &self.plans
     }
 

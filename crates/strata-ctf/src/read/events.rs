@@ -1,6 +1,6 @@
 //! The messages of several streams, in the order of time.
 
-use super::cursor::{Cursor, Message, Pace};
+use super::cursor::{Cursor, Message, RunEnd};
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -75,8 +75,8 @@ impl<'r> Events<'r> {
             more = loop {
                 match cursor.run(self.until, f) {
                     Some(ControlFlow::Break(stop)) => return ControlFlow::Break(stop),
-                    Some(ControlFlow::Continue(Pace::Turn)) => break self.turn(),
-                    Some(ControlFlow::Continue(Pace::Slow)) => {}
+                    Some(ControlFlow::Continue(RunEnd::Turn)) => break self.turn(),
+                    Some(ControlFlow::Continue(RunEnd::Slow)) => {}
                     None => return ControlFlow::Continue(()),
                 }
                 if !cursor.advance_any() {

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::decode::{Fixed, Path};
+use super::decode::{FieldPath, Fixed};
 use super::visit::FieldInfo;
 
 /// A field of an event record class, found by name once and looked up in each of its records.
 #[derive(Clone, Debug)]
 pub struct FieldRef {
-    pub(super) path: Arc<Path>,
+    pub(super) path: Arc<FieldPath>,
     /// Here, too, since nearly every record is asked for such a field.
     pub(super) fixed: Option<Fixed>,
 }
 
 impl FieldRef {
-    pub(super) fn new(path: Path) -> FieldRef {
+    pub(super) fn new(path: FieldPath) -> FieldRef {
         FieldRef { fixed: path.fixed(), path: Arc::new(path) }
     }
 

@@ -18,7 +18,7 @@ const TOO_MANY: [i32; 2] = [23, 24];
 
 /// One file of a stream.
 #[derive(Debug)]
-struct StreamFile {
+struct StoredFile {
     path: PathBuf,
     /// When the trace was opened \[byte\].
     bytes: u64,
@@ -26,7 +26,7 @@ struct StreamFile {
     handle: Mutex<Option<Arc<File>>>,
 }
 
-impl StreamFile {
+impl StoredFile {
     fn handle(&self) -> MutexGuard<'_, Option<Arc<File>>> {
         // Whoever panicked while it was locked left a whole value: it is only ever replaced.
         self.handle.lock().unwrap_or_else(PoisonError::into_inner)
@@ -35,23 +35,23 @@ impl StreamFile {
 
 /// All of them; each is called by its index.
 #[derive(Debug)]
-pub(crate) struct Files {
-    files: Vec<StreamFile>,
+pub(crate) struct StoredFiles {
+    files: Vec<StoredFile>,
     open: AtomicUsize,
     /// At most so many stay open; less once the system had no more descriptors.
     limit: AtomicUsize,
 }
 
-impl Default for Files {
-    fn default() -> Files {
-        Files { files: Vec::new(), open: AtomicUsize::new(0), limit: AtomicUsize::new(OPEN) }
+impl Default for StoredFiles {
+    fn default() -> StoredFiles {
+        StoredFiles { files: Vec::new(), open: AtomicUsize::new(0), limit: AtomicUsize::new(OPEN) }
     }
 }
 
-impl Files {
+impl StoredFiles {
     /// Its index.
     pub(crate) fn add(&mut self, path: PathBuf, bytes: u64) -> usize {
-        self.files.push(StreamFile {
+        self.files.push(StoredFile {
             path,
             bytes,
             is_written: OnceLock::new(),
@@ -114,7 +114,7 @@ impl Files {
         }
     }
 
-    fn handle(&self, file: &StreamFile) -> io::Result<Arc<File>> {
+    fn handle(&self, file: &StoredFile) -> io::Result<Arc<File>> {
         if let Some(handle) = file.handle().as_ref() {
             return Ok(Arc::clone(handle));
         }

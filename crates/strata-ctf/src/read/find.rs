@@ -21,7 +21,7 @@ const DEPTH: usize = 64;
 
 /// What is below a folder.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundTraces {
     /// Folders of traces, sorted.
     pub(crate) traces: Vec<PathBuf>,
     /// Folders that could not be looked into.
@@ -39,12 +39,12 @@ pub fn find(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
 }
 
 /// As [`find`], and what could not be read on the way.
-pub(crate) fn search(path: &Path) -> Result<Found, OpenError> {
+pub(crate) fn search(path: &Path) -> Result<FoundTraces, OpenError> {
     search_in(path, FOLDERS)
 }
 
 /// In no more than `limit` folders.
-fn search_in(path: &Path, limit: usize) -> Result<Found, OpenError> {
+fn search_in(path: &Path, limit: usize) -> Result<FoundTraces, OpenError> {
     let unreadable = |source| OpenError::Unreadable { path: path.to_owned(), source };
     let kind = match fs::metadata(path) {
         Ok(kind) => kind,
@@ -56,14 +56,14 @@ fn search_in(path: &Path, limit: usize) -> Result<Found, OpenError> {
     if !kind.is_dir() {
         return Err(OpenError::NoFolder { path: path.to_owned() });
     }
-    let mut search = Search { limit, ..Search::default() };
+    let mut search = TraceSearch { limit, ..TraceSearch::default() };
     search.folders.push((path.to_owned(), 0));
     while let Some((folder, depth)) = search.folders.pop() {
         search
             .look(&folder, depth)
             .map_err(|()| OpenError::TooManyFolders { path: path.to_owned(), limit })?;
     }
-    let Search { mut found, seen, .. } = search;
+    let TraceSearch { mut found, seen, .. } = search;
     if found.traces.is_empty() {
         return Err(match found.unreadable.pop() {
             Some((path, source)) => OpenError::Unreadable { path, source },
@@ -76,16 +76,16 @@ fn search_in(path: &Path, limit: usize) -> Result<Found, OpenError> {
 }
 
 #[derive(Default)]
-struct Search {
+struct TraceSearch {
     limit: usize,
     /// To be looked into, and how deep they are.
     folders: Vec<(PathBuf, usize)>,
     /// Device and inode of each that was: links may lead in circles.
     seen: HashSet<(u64, u64)>,
-    found: Found,
+    found: FoundTraces,
 }
 
-impl Search {
+impl TraceSearch {
     /// An error: too many folders.
     fn look(&mut self, folder: &Path, depth: usize) -> Result<(), ()> {
         let identity = match fs::metadata(folder) {

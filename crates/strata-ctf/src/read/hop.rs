@@ -1,9 +1,9 @@
 //! From packet to packet of a stream, by the packets' headers alone.
 
 use super::damage::{Damage, DamageKind, HeaderDamage};
-use super::decode::{BadKind, PacketContext, Stop, Window};
-use super::files::Files;
-use super::resync::{self, Found, MAGIC};
+use super::decode::{BadKind, NoRecord, PacketContext, Window};
+use super::files::StoredFiles;
+use super::resync::{self, ResyncEnd, MAGIC};
 use super::stream::{DiscardedKind, Packet, Stream};
 use super::time::{Clock, TimeRange};
 use super::window::{Buffer, LONGEST};
@@ -115,16 +115,16 @@ impl PacketPlace {
 
 /// Something between records.
 #[derive(Clone, Debug)]
-pub(crate) enum Item {
+pub(crate) enum BetweenRecords {
     /// A packet begins.
     Packet,
-    Discarded(Gap),
+    Discarded(DiscardedGap),
     Damage(Damage),
 }
 
 /// What [`Discarded`](super::Discarded) says, without its stream.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Gap {
+pub(crate) struct DiscardedGap {
     pub(crate) count: u64,
     pub(crate) kind: DiscardedKind,
     pub(crate) from: Option<i64>,
@@ -136,7 +136,7 @@ pub(crate) struct Gap {
 
 /// A packet whose header was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedPacket {
     pub(crate) packet: Packet,
     /// Class of the stream in the schema.
     pub(crate) class: usize,
@@ -158,7 +158,7 @@ pub(crate) struct Opened {
 }
 
 /// A header as it is in the file.
-struct Head {
+struct HeaderInFile {
     class: usize,
     id: Option<u64>,
     context: PacketContext,
@@ -171,7 +171,7 @@ struct Head {
 /// Goes through the packets of one stream.
 #[derive(Debug)]
 pub(crate) struct Hop<'r> {
-    pub(crate) files: &'r Files,
+    pub(crate) files: &'r StoredFiles,
     pub(crate) stream: &'r Stream,
     pub(crate) buffer: Buffer,
     pub(crate) state: super::decode::DecodeState,
@@ -179,13 +179,13 @@ pub(crate) struct Hop<'r> {
     /// Bytes of garbage that are looked through for the next packet.
     pub(crate) scan: u64,
     /// What there is to say, in front of the packet that was opened last; with keys.
-    pub(crate) items: VecDeque<(i64, Item)>,
+    pub(crate) items: VecDeque<(i64, BetweenRecords)>,
 }
 
 impl<'r> Hop<'r> {
     /// From `place` on, with a window of at most so many bytes.
     pub(crate) fn new(
-        files: &'r Files,
+        files: &'r StoredFiles,
         stream: &'r Stream,
         place: PacketPlace,
         most: usize,
@@ -195,13 +195,13 @@ impl<'r> Hop<'r> {
         Hop { files, stream, buffer, state, place, scan: u64::MAX, items }
     }
 
-    /// The index in [`Files`] of the file that the place is in.
+    /// The index in [`StoredFiles`] of the file that the place is in.
     pub(crate) fn file(&self) -> Option<usize> {
         self.stream.files.get(self.place.file).copied()
     }
 
     /// The next packet that can be read; what is to be said in front of it is then in `items`.
-    pub(crate) fn next(&mut self) -> Option<Opened> {
+    pub(crate) fn next(&mut self) -> Option<OpenedPacket> {
         loop {
             let file = self.file()?;
             let left = self.files.bytes(file).saturating_sub(self.place.offset);
@@ -226,8 +226,8 @@ impl<'r> Hop<'r> {
                     self.place.offset = self.place.offset.saturating_add(bytes);
                 }
                 Ok(head) => return Some(self.open(file, head, left)),
-                Err(Fault::Header(header)) => self.skip(file, header),
-                Err(Fault::System(error)) => {
+                Err(HeaderFault::Header(header)) => self.skip(file, header),
+                Err(HeaderFault::System(error)) => {
                     let what = DamageKind::Unreadable { error: error.to_string().into() };
                     self.damage(self.place.floor(), what);
                     self.place.offset = self.files.bytes(file);
@@ -237,7 +237,7 @@ impl<'r> Hop<'r> {
     }
 
     /// Whether the packet was already read in another folder: snapshots of one trace overlap.
-    fn is_repeated(&self, head: &Head) -> bool {
+    fn is_repeated(&self, head: &HeaderInFile) -> bool {
         if !self.stream.merged {
             return false;
         }
@@ -253,7 +253,7 @@ impl<'r> Hop<'r> {
 
     /// Where a packet begins in the padding of the one before, if the numbers say that some are not there:
     /// that one's size is wrong.
-    fn passed_over(&mut self, file: usize, head: &Head) -> Option<u64> {
+    fn passed_over(&mut self, file: usize, head: &HeaderInFile) -> Option<u64> {
         let step = head.context.sequence?.wrapping_sub(self.place.sequence?);
         let end = self.place.offset;
         if step & self.stream.sequence_mask < 2 || self.place.padding < resync::SIGN as u64 {
@@ -276,22 +276,22 @@ impl<'r> Hop<'r> {
         let next = found.packet().unwrap_or(end);
         let bytes = next.saturating_sub(begin);
         let what = match found {
-            Found::GivenUp(looked) => DamageKind::NoPackets { header, looked, bytes },
-            Found::Nothing
+            ResyncEnd::GivenUp(looked) => DamageKind::NoPackets { header, looked, bytes },
+            ResyncEnd::Nothing
                 if matches!(header, HeaderDamage::Short { .. }) && self.files.is_written(file) =>
             {
                 DamageKind::Growing { found: bytes }
             }
-            _ => DamageKind::Garbage { header, bytes, to_end: found == Found::Nothing },
+            _ => DamageKind::Garbage { header, bytes, to_end: found == ResyncEnd::Nothing },
         };
         self.damage(self.place.floor(), what);
         self.place.offset = next;
     }
 
     /// The first byte of the file in `from..to` where a packet of this trace begins, whose header can be read.
-    fn search(&mut self, file: usize, from: u64, to: u64) -> Found {
+    fn search(&mut self, file: usize, from: u64, to: u64) -> ResyncEnd {
         let (files, stream) = (self.files, self.stream);
-        let Some(sign) = &stream.trace.sign else { return Found::Nothing };
+        let Some(sign) = &stream.trace.sign else { return ResyncEnd::Nothing };
         resync::find(files, file, sign, from..to, |offset| self.is_packet(file, offset))
     }
 
@@ -302,7 +302,7 @@ impl<'r> Hop<'r> {
     }
 
     /// Reads the header and the context of the packet at `offset`, which has `left` bytes at most.
-    fn head(&mut self, file: usize, offset: u64, left: u64) -> Result<Head, Fault> {
+    fn head(&mut self, file: usize, offset: u64, left: u64) -> Result<HeaderInFile, HeaderFault> {
         let trace = Arc::clone(&self.stream.trace);
         let bits = left.saturating_mul(8);
         let found = self.decode(file, offset, bits, |window, state| {
@@ -338,7 +338,14 @@ impl<'r> Hop<'r> {
         if content < head {
             return Err(HeaderDamage::ContentSize { content, head }.into());
         }
-        Ok(Head { class, id: found.stream, context, content, total, sized: given.is_some() })
+        Ok(HeaderInFile {
+            class,
+            id: found.stream,
+            context,
+            content,
+            total,
+            sized: given.is_some(),
+        })
     }
 
     /// Decodes a part of a packet's head, with as much of the file as that needs.
@@ -347,8 +354,8 @@ impl<'r> Hop<'r> {
         file: usize,
         offset: u64,
         bits: u64,
-        decode: impl Fn(&Window<'_>, &mut super::decode::DecodeState) -> Result<T, Stop>,
-    ) -> Result<T, Fault> {
+        decode: impl Fn(&Window<'_>, &mut super::decode::DecodeState) -> Result<T, NoRecord>,
+    ) -> Result<T, HeaderFault> {
         let end = offset.saturating_add(bits / 8);
         if !self.buffer.has(file, offset, offset.saturating_add(1)) {
             self.fill(file, offset, offset.saturating_add(256).min(end))?;
@@ -360,13 +367,13 @@ impl<'r> Hop<'r> {
             let window = Window::new(bytes, 0, bits);
             match decode(&window, &mut self.state) {
                 Ok(found) => return Ok(found),
-                Err(Stop::Bad(bad)) if matches!(bad.kind, BadKind::Outside { .. }) => {
+                Err(NoRecord::Bad(bad)) if matches!(bad.kind, BadKind::Outside { .. }) => {
                     return Err(HeaderDamage::Short { found: bits / 8 }.into());
                 }
-                Err(Stop::Bad(bad)) => {
+                Err(NoRecord::Bad(bad)) => {
                     return Err(HeaderDamage::Unreadable { error: bad.to_string().into() }.into());
                 }
-                Err(Stop::Short { until }) => {
+                Err(NoRecord::Short { until }) => {
                     let has = bytes.len() as u64;
                     let need = until.div_ceil(8).max(has.saturating_add(1));
                     if need > LONGEST || need > bits / 8 {
@@ -384,12 +391,12 @@ impl<'r> Hop<'r> {
         }
     }
 
-    fn fill(&mut self, file: usize, from: u64, to: u64) -> Result<bool, Fault> {
-        self.buffer.fill(self.files, file, from, to).map_err(Fault::System)
+    fn fill(&mut self, file: usize, from: u64, to: u64) -> Result<bool, HeaderFault> {
+        self.buffer.fill(self.files, file, from, to).map_err(HeaderFault::System)
     }
 
     /// Believes the header, as far as the file allows, and goes behind the packet.
-    fn open(&mut self, file: usize, head: Head, left: u64) -> Opened {
+    fn open(&mut self, file: usize, head: HeaderInFile, left: u64) -> OpenedPacket {
         let offset = self.place.offset;
         let (total, truncated) = self.extent(file, &head, left);
         let content = head.content.min(total);
@@ -423,7 +430,7 @@ impl<'r> Hop<'r> {
         if let Some((_, cycles)) = no_date {
             self.damage(floor, self.stream.no_date(cycles));
         }
-        let mut opened = Opened {
+        let mut opened = OpenedPacket {
             packet,
             class: head.class,
             id: head.id,
@@ -439,13 +446,13 @@ impl<'r> Hop<'r> {
             Some(what @ DamageKind::PacketSize { .. }) => self.damage(floor, what),
             what => opened.truncated = what,
         }
-        self.push(floor, Item::Packet);
+        self.push(floor, BetweenRecords::Packet);
         self.place.pass(&opened.packet, self.state.time, self.stream.discarded_mask);
         opened
     }
 
     /// How many bits of the packet there are, and what is wrong if they are not as many as it says.
-    fn extent(&mut self, file: usize, head: &Head, left: u64) -> (u64, Option<DamageKind>) {
+    fn extent(&mut self, file: usize, head: &HeaderInFile, left: u64) -> (u64, Option<DamageKind>) {
         let offset = self.place.offset;
         let (bits, bytes) = (left.saturating_mul(8), head.total / 8);
         if !head.sized || (bytes < left && self.follows(file, offset.saturating_add(bytes))) {
@@ -496,7 +503,7 @@ impl<'r> Hop<'r> {
 
     /// What the packet's head says of what is between it and the one before. Whether its own times are in the
     /// wrong order.
-    fn say(&mut self, head: &Head, packet: &Packet, before: i64, floor: i64) -> bool {
+    fn say(&mut self, head: &HeaderInFile, packet: &Packet, before: i64, floor: i64) -> bool {
         let mut out_of_order = false;
         let expected = (self.stream.class, self.stream.id);
         // Where the first packet cannot be read, it is not known which stream this is.
@@ -532,7 +539,7 @@ impl<'r> Hop<'r> {
     fn say_records(&mut self, packet: &Packet, before: i64, floor: i64) {
         let Some(now) = packet.discarded else { return };
         let mask = self.stream.discarded_mask;
-        let gap = Gap {
+        let gap = DiscardedGap {
             count: now,
             kind: DiscardedKind::Records,
             from: packet.begin,
@@ -543,7 +550,7 @@ impl<'r> Hop<'r> {
         };
         match self.place.discarded_before(now) {
             None if now == 0 || self.place.number > 0 => {}
-            None => self.push(floor, Item::Discarded(gap)),
+            None => self.push(floor, BetweenRecords::Discarded(gap)),
             Some(then) if then == now => {}
             Some(then) => {
                 let count = now.wrapping_sub(then) & mask;
@@ -551,14 +558,14 @@ impl<'r> Hop<'r> {
                     let what = DamageKind::DiscardedBack { found: now, before: then };
                     return self.damage(floor, what);
                 }
-                let gap = Gap {
+                let gap = DiscardedGap {
                     count,
                     from: self.place.end,
                     from_cycles: self.place.end_cycles,
                     at_begin: false,
                     ..gap
                 };
-                self.push(before, Item::Discarded(gap));
+                self.push(before, BetweenRecords::Discarded(gap));
             }
         }
     }
@@ -573,7 +580,7 @@ impl<'r> Hop<'r> {
                 self.damage(floor, what);
             }
             step => {
-                let gap = Gap {
+                let gap = DiscardedGap {
                     count: step - 1,
                     kind: DiscardedKind::Packets,
                     from: self.place.end,
@@ -582,7 +589,7 @@ impl<'r> Hop<'r> {
                     to_cycles: packet.begin_cycles,
                     at_begin: false,
                 };
-                self.push(before, Item::Discarded(gap));
+                self.push(before, BetweenRecords::Discarded(gap));
             }
         }
     }
@@ -591,10 +598,10 @@ impl<'r> Hop<'r> {
     fn damage(&mut self, key: i64, what: DamageKind) {
         let (number, offset) = (self.place.number, self.place.offset);
         let damage = self.described(self.place.file, number, offset, what);
-        self.push(key, Item::Damage(damage));
+        self.push(key, BetweenRecords::Damage(damage));
     }
 
-    fn push(&mut self, key: i64, item: Item) {
+    fn push(&mut self, key: i64, item: BetweenRecords) {
         self.items.push_back((key, item));
     }
 
@@ -619,13 +626,13 @@ impl<'r> Hop<'r> {
 }
 
 /// Why no header was read.
-pub(crate) enum Fault {
+pub(crate) enum HeaderFault {
     Header(HeaderDamage),
     System(std::io::Error),
 }
 
-impl From<HeaderDamage> for Fault {
-    fn from(damage: HeaderDamage) -> Fault {
-        Fault::Header(damage)
+impl From<HeaderDamage> for HeaderFault {
+    fn from(damage: HeaderDamage) -> HeaderFault {
+        HeaderFault::Header(damage)
     }
 }

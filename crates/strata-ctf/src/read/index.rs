@@ -1,6 +1,6 @@
 //! Where a stream's packets are, so that one can begin at a time.
 
-use super::files::Files;
+use super::files::StoredFiles;
 use super::hop::{Hop, PacketPlace};
 use super::lttng::{self, Unusable};
 use super::places::{is_there, Places, HEAD};
@@ -25,7 +25,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// `streams` share the memory.
-    pub(crate) fn new(files: &Files, stream: &Stream, streams: usize) -> Index {
+    pub(crate) fn new(files: &StoredFiles, stream: &Stream, streams: usize) -> Index {
         let limit = (ALL_PLACES / streams.max(1)).clamp(16, PLACES);
         let (given, unusable) = match lttng::places(files, stream, Places::new(limit)) {
             Ok(given) => (given, OnceLock::new()),
@@ -40,7 +40,7 @@ impl Index {
     }
 
     /// Behind the last packet.
-    pub(crate) fn end(&self, files: &Files, stream: &Stream) -> &PacketPlace {
+    pub(crate) fn end(&self, files: &StoredFiles, stream: &Stream) -> &PacketPlace {
         match &self.given {
             Some(given) => &given.end,
             None => &self.found(files, stream).end,
@@ -48,7 +48,7 @@ impl Index {
     }
 
     /// The place in front of the first packet that has messages of this key or a later one.
-    pub(crate) fn find(&self, files: &Files, stream: &Stream, key: i64) -> PacketPlace {
+    pub(crate) fn find(&self, files: &StoredFiles, stream: &Stream, key: i64) -> PacketPlace {
         if let Some(given) = &self.given {
             let (place, expected) = given.before(key);
             if expected.is_none_or(|packet| is_there(files, stream, &place, packet)) {
@@ -61,7 +61,7 @@ impl Index {
     }
 
     /// Goes through all packets, once.
-    fn found(&self, files: &Files, stream: &Stream) -> &Places {
+    fn found(&self, files: &StoredFiles, stream: &Stream) -> &Places {
         self.found.get_or_init(|| {
             let mut places = Places::new(self.limit);
             let mut hop = Hop::new(files, stream, PacketPlace::default(), HEAD);
@@ -77,7 +77,7 @@ impl Index {
 }
 
 /// Goes on from a place in front of the packet that is looked for.
-fn walk(files: &Files, stream: &Stream, place: PacketPlace, key: i64) -> PacketPlace {
+fn walk(files: &StoredFiles, stream: &Stream, place: PacketPlace, key: i64) -> PacketPlace {
     let mut hop = Hop::new(files, stream, place, HEAD);
     loop {
         let place = hop.place.clone();

@@ -5,7 +5,7 @@
 //! \[cycle\], discarded records, stream class; from version 1.1 on also stream and sequence number.
 
 use super::damage::DamageKind;
-use super::files::Files;
+use super::files::StoredFiles;
 use super::find::{self, StreamFiles};
 use super::hop::PacketPlace;
 use super::places::{is_there, Places};
@@ -32,7 +32,7 @@ pub(crate) type Unusable = &'static str;
 
 /// The stream's packets; `None`: not all of its files have an index.
 pub(crate) fn places(
-    files: &Files,
+    files: &StoredFiles,
     stream: &Stream,
     mut places: Places,
 ) -> Result<Option<Places>, Unusable> {
@@ -136,7 +136,7 @@ struct Entries {
 }
 
 /// One packet.
-struct Entry {
+struct IndexEntry {
     offset: u64,
     packet_bits: u64,
     content_bits: u64,
@@ -210,14 +210,14 @@ impl Entries {
         })
     }
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<IndexEntry> {
         let mut bytes = [0; ENTRY_MOST];
         let bytes = bytes.get_mut(..self.bytes)?;
         self.file.read_exact(bytes).ok()?;
         let mut words = bytes
             .chunks_exact(8)
             .map(|word| word.iter().fold(0, |sum: u64, &byte| sum << 8 | u64::from(byte)));
-        Some(Entry {
+        Some(IndexEntry {
             offset: words.next()?,
             packet_bits: words.next()?,
             content_bits: words.next()?,
@@ -230,7 +230,7 @@ impl Entries {
     }
 }
 
-impl Entry {
+impl IndexEntry {
     /// The packet, if it can be at this place: only what is in perfect order is believed.
     fn packet(&self, stream: &Stream, place: &PacketPlace, file: u64) -> Option<Packet> {
         let left = file.checked_sub(self.offset)?;

@@ -3,7 +3,7 @@
 use super::damage::{Damage, DamageKind, OpenError};
 use super::decode::Decoder;
 use super::ended::{self, FolderEnd};
-use super::files::Files;
+use super::files::StoredFiles;
 use super::find;
 use super::hop::{Hop, PacketPlace};
 use super::lttng;
@@ -30,7 +30,7 @@ pub(crate) struct OpenedTraces {
     pub(crate) streams: Vec<Stream>,
     /// Indexes into `streams`; of messages of one time, that of the first is shown first.
     pub(crate) ranks: Vec<usize>,
-    pub(crate) files: Files,
+    pub(crate) files: StoredFiles,
     pub(crate) damage: Vec<Damage>,
     pub(crate) ends: Vec<FolderEnd>,
     /// How many event record classes they have.
@@ -112,14 +112,14 @@ struct Opening {
     found: Vec<FoundTrace>,
     traces: Vec<Arc<Trace>>,
     streams: Vec<Stream>,
-    files: Files,
+    files: StoredFiles,
     damage: Vec<Damage>,
     ends: Vec<FolderEnd>,
     classes: usize,
 }
 
 /// A stream's file, and what its first packet says.
-struct Probe {
+struct ProbedFile {
     file: usize,
     class: usize,
     id: Option<u64>,
@@ -212,7 +212,7 @@ impl Opening {
 
     /// Makes streams of the files: those of the same class and id are one.
     fn group(&mut self, trace: &Arc<Trace>, files: Vec<PathBuf>) {
-        let mut groups: BTreeMap<(usize, Option<u64>, usize), Vec<Probe>> = BTreeMap::new();
+        let mut groups: BTreeMap<(usize, Option<u64>, usize), Vec<ProbedFile>> = BTreeMap::new();
         for path in files {
             let bytes = fs::metadata(&path).map_or(0, |kind| kind.len());
             let file = self.files.add(path, bytes);
@@ -235,19 +235,19 @@ impl Opening {
     }
 
     /// Looks at a file's first packet.
-    fn probe(&self, trace: &Arc<Trace>, file: usize) -> Probe {
+    fn probe(&self, trace: &Arc<Trace>, file: usize) -> ProbedFile {
         let stream = self.stream(trace, 0, None, vec![file]);
         let mut hop = Hop::new(&self.files, &stream, PacketPlace::default(), HEAD);
         hop.scan = PROBED;
         match hop.next() {
-            Some(opened) => Probe {
+            Some(opened) => ProbedFile {
                 file,
                 class: opened.class,
                 id: opened.id,
                 begin: opened.packet.begin_cycles,
             },
             // What is wrong with it is told when it is read.
-            None => Probe { file, class: 0, id: None, begin: None },
+            None => ProbedFile { file, class: 0, id: None, begin: None },
         }
     }
 

@@ -1,6 +1,6 @@
 //! Some of the places of a stream's packets.
 
-use super::files::Files;
+use super::files::StoredFiles;
 use super::hop::{Hop, PacketPlace};
 use super::stream::{Packet, Stream};
 
@@ -70,7 +70,7 @@ impl Places {
 
 /// Whether the packet at the place is as it is expected.
 pub(crate) fn is_there(
-    files: &Files,
+    files: &StoredFiles,
     stream: &Stream,
     place: &PacketPlace,
     packet: &Packet,

@@ -1,14 +1,14 @@
 //! Several traces, opened together.
 
-use super::cursor::{Bounds, Cursor};
+use super::cursor::{Cursor, CursorBounds};
 use super::damage::{Damage, DamageKind, NoteKey, OpenError};
 use super::ended::FolderEnd;
 use super::events::Events;
-use super::files::Files;
+use super::files::StoredFiles;
 use super::hop::PacketPlace;
 use super::index::Index;
 use super::open::{self, OpenOptions, OpenedTraces};
-use super::slices::{Part, Parts, Slice, Slices};
+use super::slices::{Parts, Slice, Slices, StreamPart};
 use super::stream::{Stream, Trace};
 use super::time::TimeRange;
 use std::collections::HashSet;
@@ -32,7 +32,7 @@ pub struct Reader {
     indexes: Vec<OnceLock<Index>>,
     /// In place of one that is not there: each stream has its own.
     no_index: OnceLock<Index>,
-    files: Files,
+    files: StoredFiles,
     damage: Vec<Damage>,
     ends: Vec<FolderEnd>,
     classes: usize,
@@ -190,7 +190,7 @@ impl Reader {
         range: TimeRange,
         is_wanted: &dyn Fn(&Stream) -> bool,
     ) -> Events<'_> {
-        let bounds = Bounds { last: range.to, range, ..Bounds::ALL };
+        let bounds = CursorBounds { last: range.to, range, ..CursorBounds::ALL };
         let most = window(self.streams.len());
         let streams = self.ranks.iter().filter_map(|&index| self.streams.get(index));
         let streams = streams.filter(|stream| is_wanted(stream));
@@ -212,8 +212,12 @@ impl Reader {
     /// The messages of a slice.
     #[must_use]
     pub fn events_of(&self, slice: &Slice) -> Events<'_> {
-        let bounds =
-            Bounds { first: slice.first, last: slice.last, range: slice.range, packet: u64::MAX };
+        let bounds = CursorBounds {
+            first: slice.first,
+            last: slice.last,
+            range: slice.range,
+            packet: u64::MAX,
+        };
         let most = window(slice.places.len());
         let mut places: Vec<Option<&PacketPlace>> = vec![None; self.streams.len()];
         for (index, place) in &slice.places {
@@ -239,8 +243,8 @@ impl Reader {
     ///
     /// Where neither packets nor records have whole timestamps, times are those since the part's begin.
     #[must_use]
-    pub fn events_of_part(&self, part: &Part) -> Events<'_> {
-        let bounds = Bounds { packet: part.end, ..Bounds::ALL };
+    pub fn events_of_part(&self, part: &StreamPart) -> Events<'_> {
+        let bounds = CursorBounds { packet: part.end, ..CursorBounds::ALL };
         let cursor = self
             .streams
             .get(part.stream)
@@ -248,7 +252,7 @@ impl Reader {
         Events::new(cursor.into_iter().collect())
     }
 
-    pub(crate) fn files(&self) -> &Files {
+    pub(crate) fn files(&self) -> &StoredFiles {
         &self.files
     }
 

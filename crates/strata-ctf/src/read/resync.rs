@@ -1,6 +1,6 @@
 //! Where the next packet may begin in bytes that are none.
 
-use super::files::Files;
+use super::files::StoredFiles;
 use crate::model::schema::{FieldClass, Role, Schema, Structure, Width};
 use crate::model::ByteOrder;
 use memchr::memmem::Finder;
@@ -24,7 +24,7 @@ const TRIES: u32 = 1 << 16;
 
 /// Where a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ResyncEnd {
     /// A packet begins there.
     Packet(u64),
     /// There is none.
@@ -33,11 +33,11 @@ pub(crate) enum Found {
     GivenUp(u64),
 }
 
-impl Found {
+impl ResyncEnd {
     pub(crate) fn packet(self) -> Option<u64> {
         match self {
-            Found::Packet(offset) => Some(offset),
-            Found::Nothing | Found::GivenUp(_) => None,
+            ResyncEnd::Packet(offset) => Some(offset),
+            ResyncEnd::Nothing | ResyncEnd::GivenUp(_) => None,
         }
     }
 }
@@ -77,12 +77,12 @@ fn has_uuid(header: &Structure) -> bool {
 /// The first byte of the file in this range where the sign is, and a packet. Holes are passed over: in a file of
 /// terabytes there may be next to nothing else.
 pub(crate) fn find(
-    files: &Files,
+    files: &StoredFiles,
     file: usize,
     sign: &[u8],
     within: Range<u64>,
     mut is_packet: impl FnMut(u64) -> bool,
-) -> Found {
+) -> ResyncEnd {
     let Range { start: from, end: to } = within;
     let finder = Finder::new(sign);
     let mut bytes = vec![0; STEP + SIGN];
@@ -99,24 +99,24 @@ pub(crate) fn find(
         while let Some(found) = finder.find(part) {
             let offset = base.saturating_add(found as u64);
             if is_packet(offset) {
-                return Found::Packet(offset);
+                return ResyncEnd::Packet(offset);
             }
             tries += 1;
             if tries >= TRIES {
-                return Found::GivenUp(offset.saturating_sub(from));
+                return ResyncEnd::GivenUp(offset.saturating_sub(from));
             }
             base = offset.saturating_add(1);
             part = part.get(found + 1..).unwrap_or(&[]);
         }
         if read < reach {
-            return Found::Nothing;
+            return ResyncEnd::Nothing;
         }
         at += want as u64;
         left = left.saturating_sub(want as u64);
         if left == 0 && at < to {
-            return Found::GivenUp(at.saturating_sub(from));
+            return ResyncEnd::GivenUp(at.saturating_sub(from));
         }
         at = files.data(file, at);
     }
-    Found::Nothing
+    ResyncEnd::Nothing
 }

@@ -11,9 +11,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use strata_filter::evaluate::{self, Fields};
-use strata_filter::lower::{self, Span};
+use strata_filter::lower::{self, IntegerSpan};
 use strata_filter::{
-    Comparison, Expr, Filter, Item, Literal, Number, Op, Operand, Path, Pattern, Root, Step,
+    Comparison, Expr, Filter, Item, Literal, Number, Op, Operand, Path, PathStep, Pattern, Root,
     Subject, Term,
 };
 
@@ -50,16 +50,16 @@ use known::KnownClasses;
 pub struct Selection {
     filter: Arc<Filter>,
     /// By [`EventClass::index`].
-    plans: Vec<Plan>,
+    plans: Vec<ClassSelection>,
 }
 
 /// What is known of a class.
 #[derive(Clone, Debug)]
-enum Plan {
+enum ClassSelection {
     NotYet,
     Always,
     Never,
-    Ask(Arc<Node>),
+    Ask(Arc<FieldTestNode>),
 }
 
 impl Selection {
@@ -73,19 +73,19 @@ impl Selection {
     #[inline]
     pub fn accepts(&mut self, event: &Event<'_>) -> bool {
         match self.plans.get(event.class().index()) {
-            Some(Plan::Always) => true,
-            Some(Plan::Never) => false,
-            Some(Plan::Ask(node)) => selects(node, event),
-            Some(Plan::NotYet) | None => self.accepts_first(event),
+            Some(ClassSelection::Always) => true,
+            Some(ClassSelection::Never) => false,
+            Some(ClassSelection::Ask(node)) => selects(node, event),
+            Some(ClassSelection::NotYet) | None => self.accepts_first(event),
         }
     }
 
     /// Whether the filter is true of some record of the class, for all that its description says.
     pub fn may_accept(&mut self, class: &EventClass) -> bool {
-        if matches!(self.plans.get(class.index()), Some(Plan::NotYet) | None) {
+        if matches!(self.plans.get(class.index()), Some(ClassSelection::NotYet) | None) {
             self.compile(class);
         }
-        !matches!(self.plans.get(class.index()), Some(Plan::Never))
+        !matches!(self.plans.get(class.index()), Some(ClassSelection::Never))
     }
 
     #[cold]
@@ -93,16 +93,16 @@ impl Selection {
         selects(&self.compile(event.class()), event)
     }
 
-    fn compile(&mut self, class: &EventClass) -> Arc<Node> {
-        let node = Arc::new(sure(lower::lower(self.filter.expr(), &Compiler { class })));
+    fn compile(&mut self, class: &EventClass) -> Arc<FieldTestNode> {
+        let node = Arc::new(sure(lower::lower(self.filter.expr(), &TestCompiler { class })));
         if self.plans.len() <= class.index() {
-            self.plans.resize(class.index() + 1, Plan::NotYet);
+            self.plans.resize(class.index() + 1, ClassSelection::NotYet);
         }
         if let Some(plan) = self.plans.get_mut(class.index()) {
             *plan = match *node {
-                Node::Always => Plan::Always,
-                Node::Never => Plan::Never,
-                _ => Plan::Ask(node.clone()),
+                FieldTestNode::Always => ClassSelection::Always,
+                FieldTestNode::Never => ClassSelection::Never,
+                _ => ClassSelection::Ask(node.clone()),
             };
         }
         node
@@ -123,12 +123,12 @@ impl Selection {
 }
 
 /// A condition, for one class of event records.
-type Node = lower::Node<Leaf>;
+type FieldTestNode = lower::Node<FieldTest>;
 
 /// A test. What is unknown does not select, so it is false; where a negation was above a comparison, it is in
 /// `outside`.
 #[derive(Debug)]
-enum Leaf {
+enum FieldTest {
     /// An unsigned integer is in `from..=to`, or is outside of it.
     Unsigned {
         field: FieldRef,
@@ -153,8 +153,8 @@ enum Leaf {
     },
     /// An integer is in one of the ranges, sorted and apart from each other, or in none of them.
     Ranges {
-        source: Source,
-        ranges: Box<[Span]>,
+        source: ValueSource,
+        ranges: Box<[IntegerSpan]>,
         outside: bool,
     },
     Text {
@@ -163,9 +163,9 @@ enum Leaf {
         outside: bool,
     },
     Compare {
-        left: Source,
+        left: ValueSource,
         op: Op,
-        right: Source,
+        right: ValueSource,
         outside: bool,
     },
     Has {
@@ -176,7 +176,7 @@ enum Leaf {
 
 /// Where a value comes from.
 #[derive(Debug)]
-struct Source {
+struct ValueSource {
     from: From,
     mask: Option<u64>,
 }
@@ -191,29 +191,29 @@ enum From {
 }
 
 #[inline]
-fn selects(node: &Node, event: &Event<'_>) -> bool {
+fn selects(node: &FieldTestNode, event: &Event<'_>) -> bool {
     match node {
-        Node::Always => true,
-        Node::Never => false,
-        Node::Leaf(leaf) => leaf.selects(event),
-        Node::All(parts) => parts.iter().all(|part| selects(part, event)),
-        Node::Any(parts) => parts.iter().any(|part| selects(part, event)),
+        FieldTestNode::Always => true,
+        FieldTestNode::Never => false,
+        FieldTestNode::Leaf(leaf) => leaf.selects(event),
+        FieldTestNode::All(parts) => parts.iter().all(|part| selects(part, event)),
+        FieldTestNode::Any(parts) => parts.iter().any(|part| selects(part, event)),
     }
 }
 
-impl Leaf {
+impl FieldTest {
     #[inline]
     fn selects(&self, event: &Event<'_>) -> bool {
         match self {
-            Leaf::Unsigned { field, from, to, outside } => match event.value(field) {
+            FieldTest::Unsigned { field, from, to, outside } => match event.value(field) {
                 Some(Value::Unsigned(value)) => (*from <= value && value <= *to) != *outside,
                 _ => false,
             },
-            Leaf::Signed { field, from, to, outside } => match event.value(field) {
+            FieldTest::Signed { field, from, to, outside } => match event.value(field) {
                 Some(Value::Signed(value)) => (*from <= value && value <= *to) != *outside,
                 _ => false,
             },
-            Leaf::Bits { field, mask, from, to, outside } => {
+            FieldTest::Bits { field, mask, from, to, outside } => {
                 let value = match event.value(field) {
                     Some(Value::Unsigned(value)) => value & mask,
                     // Two's complement.
@@ -222,12 +222,12 @@ impl Leaf {
                 };
                 (*from <= value && value <= *to) != *outside
             }
-            Leaf::Text { field, pattern, outside } => match event.value(field) {
+            FieldTest::Text { field, pattern, outside } => match event.value(field) {
                 Some(Value::Text(text)) => pattern.matches(text) != *outside,
                 Some(Value::Wide(text)) => pattern.matches(text.to_text().as_bytes()) != *outside,
                 _ => false,
             },
-            Leaf::Ranges { .. } | Leaf::Compare { .. } | Leaf::Has { .. } => {
+            FieldTest::Ranges { .. } | FieldTest::Compare { .. } | FieldTest::Has { .. } => {
                 self.selects_slowly(event)
             }
         }
@@ -235,7 +235,7 @@ impl Leaf {
 
     fn selects_slowly(&self, event: &Event<'_>) -> bool {
         match self {
-            Leaf::Ranges { source, ranges, outside } => {
+            FieldTest::Ranges { source, ranges, outside } => {
                 match source.value(event, &mut String::new()) {
                     Some(evaluate::Value::Integer(value)) => {
                         let next = ranges.partition_point(|(_, to)| *to < value);
@@ -244,21 +244,22 @@ impl Leaf {
                     _ => false,
                 }
             }
-            Leaf::Compare { left, op, right, outside } => {
+            FieldTest::Compare { left, op, right, outside } => {
                 let (mut one, mut other) = (String::new(), String::new());
                 let values = left.value(event, &mut one).zip(right.value(event, &mut other));
                 let result = values.and_then(|(left, right)| evaluate::compare(left, *op, right));
                 result == Some(!outside)
             }
-            Leaf::Has { field, outside } => event.value(field).is_some() != *outside,
-            Leaf::Unsigned { .. } | Leaf::Signed { .. } | Leaf::Bits { .. } | Leaf::Text { .. } => {
-                self.selects(event)
-            }
+            FieldTest::Has { field, outside } => event.value(field).is_some() != *outside,
+            FieldTest::Unsigned { .. }
+            | FieldTest::Signed { .. }
+            | FieldTest::Bits { .. }
+            | FieldTest::Text { .. } => self.selects(event),
         }
     }
 }
 
-impl Source {
+impl ValueSource {
     /// `store` keeps a text that is in the packet in other bytes than those of UTF-8.
     #[inline]
     fn value<'v>(
@@ -316,26 +317,28 @@ impl Fields for OfClass<'_> {
     }
 }
 
-struct Compiler<'c> {
+struct TestCompiler<'c> {
     class: &'c EventClass,
 }
 
-impl lower::Compiler for Compiler<'_> {
-    type Leaf = Leaf;
+impl lower::Compiler for TestCompiler<'_> {
+    type Leaf = FieldTest;
     type Error = Infallible;
 
-    fn condition(&self, expr: &Expr, negated: bool) -> Result<Node, Infallible> {
+    fn condition(&self, expr: &Expr, negated: bool) -> Result<FieldTestNode, Infallible> {
         Ok(match expr {
             Expr::Has(path) => match self.find(path) {
-                Some(field) => Node::Leaf(Leaf::Has { field, outside: negated }),
-                None => Node::certain(negated),
+                Some(field) => FieldTestNode::Leaf(FieldTest::Has { field, outside: negated }),
+                None => FieldTestNode::certain(negated),
             },
             Expr::Compare(Comparison { left, right: Operand::Literal(_), .. })
             | Expr::In(left, _)
                 if of_class(left) =>
             {
                 // Unknown is neither.
-                Node::certain(evaluate::evaluate(expr, &OfClass(self.class)) == Some(!negated))
+                FieldTestNode::certain(
+                    evaluate::evaluate(expr, &OfClass(self.class)) == Some(!negated),
+                )
             }
             Expr::Compare(comparison) => self.comparison(comparison, negated),
             Expr::In(term, items) => self.set(term, items, negated),
@@ -345,82 +348,89 @@ impl lower::Compiler for Compiler<'_> {
 }
 
 /// What is in the braces behind a term that the class has.
-struct OfTerm<'c> {
-    compiler: &'c Compiler<'c>,
+struct TermItems<'c> {
+    compiler: &'c TestCompiler<'c>,
     term: &'c Term,
     kind: Option<FieldKind>,
     negated: bool,
 }
 
-impl lower::Set for OfTerm<'_> {
-    type Leaf = Leaf;
+impl lower::Set for TermItems<'_> {
+    type Leaf = FieldTest;
     type Error = Infallible;
 
     fn is_integer(&self) -> bool {
         self.kind == Some(FieldKind::Integer)
     }
 
-    fn one(&self, op: Op, literal: &Literal) -> Result<Node, Infallible> {
+    fn one(&self, op: Op, literal: &Literal) -> Result<FieldTestNode, Infallible> {
         let source = self.compiler.source(self.term);
-        Ok(source
-            .map_or(Node::Never, |left| self.compiler.literal(left, op, literal, self.negated)))
+        Ok(source.map_or(FieldTestNode::Never, |left| {
+            self.compiler.literal(left, op, literal, self.negated)
+        }))
     }
 
-    fn among(&self, spans: Vec<Span>) -> Result<Node, Infallible> {
+    fn among(&self, spans: Vec<IntegerSpan>) -> Result<FieldTestNode, Infallible> {
         let source = self.compiler.source(self.term);
-        Ok(source.map_or(Node::Never, |source| ranges(source, spans, self.negated)))
+        Ok(source.map_or(FieldTestNode::Never, |source| ranges(source, spans, self.negated)))
     }
 }
 
 /// What cannot fail.
-fn sure(node: Result<Node, Infallible>) -> Node {
+fn sure(node: Result<FieldTestNode, Infallible>) -> FieldTestNode {
     match node {
         Ok(node) => node,
         Err(never) => match never {},
     }
 }
 
-impl Compiler<'_> {
-    fn comparison(&self, comparison: &Comparison, negated: bool) -> Node {
-        let Some(left) = self.source(&comparison.left) else { return Node::Never };
+impl TestCompiler<'_> {
+    fn comparison(&self, comparison: &Comparison, negated: bool) -> FieldTestNode {
+        let Some(left) = self.source(&comparison.left) else { return FieldTestNode::Never };
         match &comparison.right {
             Operand::Literal(literal) => self.literal(left, comparison.op, literal, negated),
             Operand::Term(right) => match self.source(right) {
                 Some(right) => pair(left, comparison.op, right, negated),
-                None => Node::Never,
+                None => FieldTestNode::Never,
             },
         }
     }
 
-    fn literal(&self, left: Source, op: Op, literal: &Literal, negated: bool) -> Node {
+    fn literal(
+        &self,
+        left: ValueSource,
+        op: Op,
+        literal: &Literal,
+        negated: bool,
+    ) -> FieldTestNode {
         match (literal, left.kind()) {
             (Literal::Number(number), Some(FieldKind::Integer)) => {
                 let differs = op == Op::NotEqual;
                 ranges(left, vec![lower::span(op, *number)], negated != differs)
             }
             (Literal::Number(number), Some(FieldKind::Real)) => {
-                let right = Source { from: From::Number(*number), mask: None };
-                Node::Leaf(Leaf::Compare { left, op, right, outside: negated })
+                let right = ValueSource { from: From::Number(*number), mask: None };
+                FieldTestNode::Leaf(FieldTest::Compare { left, op, right, outside: negated })
             }
             (Literal::Text(pattern), _) => text(left, pattern, negated != (op == Op::NotEqual)),
-            (Literal::Number(_), _) => Node::Never,
+            (Literal::Number(_), _) => FieldTestNode::Never,
         }
     }
 
-    fn set(&self, term: &Term, items: &[Item], negated: bool) -> Node {
-        let Some(source) = self.source(term) else { return Node::Never };
+    fn set(&self, term: &Term, items: &[Item], negated: bool) -> FieldTestNode {
+        let Some(source) = self.source(term) else { return FieldTestNode::Never };
         let kind = source.kind();
-        sure(lower::set(items, negated, &OfTerm { compiler: self, term, kind, negated }))
+        sure(lower::set(items, negated, &TermItems { compiler: self, term, kind, negated }))
     }
 
-    fn source(&self, term: &Term) -> Option<Source> {
+    fn source(&self, term: &Term) -> Option<ValueSource> {
         let from = match &term.subject {
             Subject::Name => From::Name,
             Subject::Cpu => From::Cpu,
             Subject::LogLevel => From::LogLevel,
             Subject::Field(path) => From::Field(self.find(path)?),
         };
-        Some(Source { from, mask: term.mask })
+        Some(ValueSource { from, mask: term.mask })
     }
 
     fn find(&self, path: &Path) -> Option<FieldRef> {
@@ -445,36 +455,36 @@ fn below_root(path: &Path) -> String {
     let mut name = String::new();
     for step in &path.steps {
         match step {
-            Step::Member(member) => {
+            PathStep::Member(member) => {
                 name.push_str(if name.is_empty() { "" } else { "." });
                 name.push_str(member);
             }
-            Step::Index(index) => name.push_str(&format!("[{index}]")),
+            PathStep::Index(index) => name.push_str(&format!("[{index}]")),
         }
     }
     name
 }
 
-fn pair(left: Source, op: Op, right: Source, outside: bool) -> Node {
+fn pair(left: ValueSource, op: Op, right: ValueSource, outside: bool) -> FieldTestNode {
     use FieldKind::{Integer, Real, Text};
     match (left.kind(), right.kind()) {
         (Some(Integer | Real), Some(Integer | Real)) => (),
         (Some(Text), Some(Text)) if !op.is_order() => (),
-        _ => return Node::Never,
+        _ => return FieldTestNode::Never,
     }
-    Node::Leaf(Leaf::Compare { left, op, right, outside })
+    FieldTestNode::Leaf(FieldTest::Compare { left, op, right, outside })
 }
 
 /// With text: an enumeration's labels stand for their values.
-fn text(left: Source, pattern: &Pattern, outside: bool) -> Node {
-    let From::Field(field) = &left.from else { return Node::Never };
+fn text(left: ValueSource, pattern: &Pattern, outside: bool) -> FieldTestNode {
+    let From::Field(field) = &left.from else { return FieldTestNode::Never };
     if left.mask.is_some() {
-        return Node::Never;
+        return FieldTestNode::Never;
     }
     match (field.info().kind, &field.info().labels) {
         (FieldKind::Text, _) => {
             let (field, pattern) = (field.clone(), pattern.clone());
-            Node::Leaf(Leaf::Text { field, pattern, outside })
+            FieldTestNode::Leaf(FieldTest::Text { field, pattern, outside })
         }
         (FieldKind::Integer, Some(labels)) if field.info().flags.is_some() => {
             let labels = labels.iter().filter(|label| pattern.matches(label.name.as_bytes()));
@@ -488,7 +498,7 @@ fn text(left: Source, pattern: &Pattern, outside: bool) -> Node {
             let mask = bits.fold(0, |all, bits| all | bits) as u64;
             // None of the bits is set, or not none.
             let (field, outside) = (field.clone(), !outside);
-            Node::Leaf(Leaf::Bits { field, mask, from: 0, to: 0, outside })
+            FieldTestNode::Leaf(FieldTest::Bits { field, mask, from: 0, to: 0, outside })
         }
         (FieldKind::Integer, Some(labels)) => {
             let labels = labels.iter().filter(|label| pattern.matches(label.name.as_bytes()));
@@ -496,31 +506,36 @@ fn text(left: Source, pattern: &Pattern, outside: bool) -> Node {
             let spans = values.map(|range| (range.from, range.to)).collect();
             ranges(left, spans, outside)
         }
-        _ => Node::Never,
+        _ => FieldTestNode::Never,
     }
 }
 
 /// That a value has one of the flags, or none of them.
-fn flags(field: &FieldRef, labels: impl Iterator<Item = u64>, outside: bool) -> Node {
-    let Some(flags) = field.info().flags else { return Node::Never };
+fn flags(field: &FieldRef, labels: impl Iterator<Item = u64>, outside: bool) -> FieldTestNode {
+    let Some(flags) = field.info().flags else { return FieldTestNode::Never };
     let node = |label: u64| {
         let (field, mask) = (field.clone(), flags.mask(label));
-        Ok(Node::Leaf(Leaf::Bits { field, mask, from: label, to: label, outside }))
+        Ok(FieldTestNode::Leaf(FieldTest::Bits { field, mask, from: label, to: label, outside }))
     };
-    sure(Node::join(outside, labels.map(node)))
+    sure(FieldTestNode::join(outside, labels.map(node)))
 }
 
 /// That the integer is in one of the spans, or in none of them.
-fn ranges(source: Source, spans: Vec<Span>, outside: bool) -> Node {
+fn ranges(source: ValueSource, spans: Vec<IntegerSpan>, outside: bool) -> FieldTestNode {
     let apart = lower::apart(spans);
     if let (From::Field(field), [] | [_]) = (&source.from, apart.as_slice()) {
         let span = apart.first().copied().unwrap_or((1, 0));
         return one_range(field, source.mask, span, outside);
     }
-    Node::Leaf(Leaf::Ranges { source, ranges: apart.into(), outside })
+    FieldTestNode::Leaf(FieldTest::Ranges { source, ranges: apart.into(), outside })
 }
 
-fn one_range(field: &FieldRef, mask: Option<u64>, (from, to): Span, outside: bool) -> Node {
+fn one_range(
+    field: &FieldRef,
+    mask: Option<u64>,
+    (from, to): IntegerSpan,
+    outside: bool,
+) -> FieldTestNode {
     let field = field.clone();
     let FieldInfo { signed, .. } = *field.info();
     // A span that no value of the field is in becomes 1..=0.
@@ -528,13 +543,13 @@ fn one_range(field: &FieldRef, mask: Option<u64>, (from, to): Span, outside: boo
         let from = i64::try_from(from.max(i64::MIN.into()));
         let to = i64::try_from(to.min(i64::MAX.into()));
         let (from, to) = from.ok().zip(to.ok()).unwrap_or((1, 0));
-        Node::Leaf(Leaf::Signed { field, from, to, outside })
+        FieldTestNode::Leaf(FieldTest::Signed { field, from, to, outside })
     } else {
         let (from, to) = (u64::try_from(from.max(0)), u64::try_from(to.min(u64::MAX.into())));
         let (from, to) = from.ok().zip(to.ok()).unwrap_or((1, 0));
-        Node::Leaf(match mask {
-            Some(mask) => Leaf::Bits { field, mask, from, to, outside },
-            None => Leaf::Unsigned { field, from, to, outside },
+        FieldTestNode::Leaf(match mask {
+            Some(mask) => FieldTest::Bits { field, mask, from, to, outside },
+            None => FieldTest::Unsigned { field, from, to, outside },
         })
     }
 }

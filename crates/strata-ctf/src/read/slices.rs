@@ -1,7 +1,7 @@
 //! A trace cut into pieces that can be read apart from each other.
 
-use super::files::Files;
-use super::hop::{Hop, Opened, PacketPlace};
+use super::files::StoredFiles;
+use super::hop::{Hop, OpenedPacket, PacketPlace};
 use super::places::HEAD;
 use super::stream::Stream;
 use super::time::TimeRange;
@@ -35,7 +35,7 @@ impl Slice {
 
 /// One slice behind the other; each is looked for when it is asked for.
 pub struct Slices<'r> {
-    streams: Vec<Row<'r>>,
+    streams: Vec<StreamRow<'r>>,
     /// When the next packet of each stream begins.
     heads: BinaryHeap<Reverse<(i64, usize)>>,
     range: TimeRange,
@@ -54,30 +54,30 @@ enum SliceState {
 }
 
 /// One stream's packets around the place where the next slice begins.
-struct Row<'r> {
+struct StreamRow<'r> {
     hop: Hop<'r>,
     /// The next packet, and the place in front of it.
-    next: Option<(PacketPlace, Opened)>,
+    next: Option<(PacketPlace, OpenedPacket)>,
     /// Packets before that which have messages in slices to come; or, if the range has no packet of the
     /// stream, the place of what is said there.
-    packets: VecDeque<Known>,
+    packets: VecDeque<KnownPackets>,
     start: PacketPlace,
 }
 
 /// One packet, or several one behind the other.
-struct Known {
+struct KnownPackets {
     place: PacketPlace,
     /// The last key up to its end.
     reach: i64,
     bytes: u64,
 }
 
-impl Row<'_> {
+impl StreamRow<'_> {
     /// Keeps a packet, and so many at most. No slice begins with a key up to `whole`.
     ///
     /// A slice that begins with a later packet of several reads those in front of it in vain: no message of
     /// them has a key so late.
-    fn keep(&mut self, known: Known, whole: i64, most: usize) {
+    fn keep(&mut self, known: KnownPackets, whole: i64, most: usize) {
         if let Some(last) = self.packets.back_mut() {
             // Slices begin in front of both, or behind both.
             if known.reach <= whole.max(last.reach) {
@@ -113,8 +113,8 @@ impl Row<'_> {
     }
 }
 
-impl Known {
-    fn add(&mut self, next: &Known) {
+impl KnownPackets {
+    fn add(&mut self, next: &KnownPackets) {
         self.reach = self.reach.max(next.reach);
         self.bytes = self.bytes.saturating_add(next.bytes);
     }
@@ -123,7 +123,7 @@ impl Known {
 impl<'r> Slices<'r> {
     /// Of all streams, each with the place to begin at for messages of this time.
     pub(crate) fn new(
-        files: &'r Files,
+        files: &'r StoredFiles,
         starts: impl ExactSizeIterator<Item = (&'r Stream, PacketPlace)>,
         range: TimeRange,
         bytes: u64,
@@ -141,7 +141,7 @@ impl<'r> Slices<'r> {
         };
         for (index, (stream, start)) in starts.enumerate() {
             let hop = Hop::new(files, stream, start.clone(), HEAD);
-            slices.streams.push(Row { hop, next: None, packets: VecDeque::new(), start });
+            slices.streams.push(StreamRow { hop, next: None, packets: VecDeque::new(), start });
             slices.look(index);
         }
         slices
@@ -171,7 +171,11 @@ impl<'r> Slices<'r> {
                 row.next = None;
                 // No packet is in the range: a slice that begins in front of what is said has it nevertheless.
                 if let Some((_, reach)) = said {
-                    row.packets.push_back(Known { place: row.start.clone(), reach, bytes: 0 });
+                    row.packets.push_back(KnownPackets {
+                        place: row.start.clone(),
+                        reach,
+                        bytes: 0,
+                    });
                 }
             }
         }
@@ -209,12 +213,12 @@ impl<'r> Slices<'r> {
                     if reach == i64::MAX || behind {
                         whole = whole.max(reach);
                     }
-                    row.keep(Known { place, reach, bytes: size }, whole, self.kept);
+                    row.keep(KnownPackets { place, reach, bytes: size }, whole, self.kept);
                 }
             }
             if whole == i64::MAX {
                 // It has all the rest, which nobody needs to look at for that.
-                let left = self.streams.iter().map(Row::left).fold(0, u64::saturating_add);
+                let left = self.streams.iter().map(StreamRow::left).fold(0, u64::saturating_add);
                 return (i64::MAX, bytes.saturating_add(left));
             }
             self.look(index);
@@ -270,7 +274,7 @@ impl fmt::Debug for Slices<'_> {
 
 /// Some packets of one stream.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct StreamPart {
     pub(crate) stream: usize,
     pub(crate) place: PacketPlace,
     /// Number of the first packet that is not in it.
@@ -278,7 +282,7 @@ pub struct Part {
     bytes: u64,
 }
 
-impl Part {
+impl StreamPart {
     /// Its stream's place in [`Reader::streams`](super::Reader::streams).
     #[must_use]
     pub fn stream(&self) -> usize {
@@ -294,7 +298,7 @@ impl Part {
 
 /// One part behind the other, stream by stream.
 pub struct Parts<'r> {
-    files: &'r Files,
+    files: &'r StoredFiles,
     streams: &'r [Stream],
     bytes: u64,
     stream: usize,
@@ -304,15 +308,15 @@ pub struct Parts<'r> {
 }
 
 impl<'r> Parts<'r> {
-    pub(crate) fn new(files: &'r Files, streams: &'r [Stream], bytes: u64) -> Parts<'r> {
+    pub(crate) fn new(files: &'r StoredFiles, streams: &'r [Stream], bytes: u64) -> Parts<'r> {
         Parts { files, streams, bytes: bytes.max(1), stream: 0, hop: None, begun: None }
     }
 }
 
 impl Iterator for Parts<'_> {
-    type Item = Part;
+    type Item = StreamPart;
 
-    fn next(&mut self) -> Option<Part> {
+    fn next(&mut self) -> Option<StreamPart> {
         let (files, stream) = (self.files, self.streams.get(self.stream)?);
         let hop =
             self.hop.get_or_insert_with(|| Hop::new(files, stream, PacketPlace::default(), HEAD));
@@ -327,11 +331,11 @@ impl Iterator for Parts<'_> {
             if bytes >= self.bytes && !opened.overlaps {
                 let end = before.number;
                 self.begun = Some((before, size));
-                return Some(Part { stream: self.stream, place, end, bytes });
+                return Some(StreamPart { stream: self.stream, place, end, bytes });
             }
             bytes = bytes.saturating_add(size);
         }
-        let part = Part { stream: self.stream, place, end: u64::MAX, bytes };
+        let part = StreamPart { stream: self.stream, place, end: u64::MAX, bytes };
         self.stream += 1;
         self.hop = None;
         Some(part)

@@ -67,7 +67,7 @@ pub struct Stream {
     pub(crate) id: Option<u64>,
     pub(crate) name: Arc<str>,
     pub(crate) paths: Vec<PathBuf>,
-    /// Their indexes in `Files`.
+    /// Their indexes in `StoredFiles`.
     pub(crate) files: Vec<usize>,
     pub(crate) bytes: u64,
     /// Its files are in several folders, which may have the same packets.

@@ -1,6 +1,6 @@
 //! The part of a file that a cursor has in memory.
 
-use super::files::Files;
+use super::files::StoredFiles;
 use std::io;
 
 /// A window begins small, so that all streams' first events are there at once.
@@ -79,7 +79,7 @@ impl Buffer {
     /// The system's; nothing of the window is left then.
     pub(crate) fn fill(
         &mut self,
-        files: &Files,
+        files: &StoredFiles,
         file: usize,
         from: u64,
         to: u64,

@@ -6,7 +6,7 @@ use super::limits;
 
 /// What a block describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     Trace,
     Environment,
     Clock,
@@ -18,15 +18,15 @@ pub(super) enum Kind {
     Declaration,
 }
 
-impl Kind {
-    fn of(word: &str) -> Option<Kind> {
+impl BlockKind {
+    fn of(word: &str) -> Option<BlockKind> {
         Some(match word {
-            "trace" => Kind::Trace,
-            "env" => Kind::Environment,
-            "clock" => Kind::Clock,
-            "stream" => Kind::Stream,
-            "event" => Kind::Event,
-            "callsite" => Kind::Callsite,
+            "trace" => BlockKind::Trace,
+            "env" => BlockKind::Environment,
+            "clock" => BlockKind::Clock,
+            "stream" => BlockKind::Stream,
+            "event" => BlockKind::Event,
+            "callsite" => BlockKind::Callsite,
             _ => return None,
         })
     }
@@ -35,7 +35,7 @@ impl Kind {
 /// A block, from its first word up to its semicolon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    pub kind: Kind,
+    pub kind: BlockKind,
     pub begin: u32,
     pub end: u32,
 }
@@ -49,8 +49,8 @@ pub(super) fn split(text: &[u8], faults: &mut Faults) -> Vec<Block> {
     splitter.blocks
 }
 
-struct Open {
-    kind: Kind,
+struct OpenBlock {
+    kind: BlockKind,
     begin: u32,
     depth: u32,
     /// It has something that is no token, or is one too many.
@@ -59,7 +59,7 @@ struct Open {
 
 struct Splitter<'t, 'f> {
     lexer: Lexer<'t>,
-    open: Option<Open>,
+    open: Option<OpenBlock>,
     blocks: Vec<Block>,
     /// Those of `blocks` and the broken ones.
     opened: u64,
@@ -86,22 +86,22 @@ impl Splitter<'_, '_> {
         let (edge, at) = match self.lexer.next_of_block() {
             Ok(found) => found,
             Err(fault) => {
-                self.begin(Kind::Declaration, begin);
+                self.begin(BlockKind::Declaration, begin);
                 self.broken(fault);
                 return true;
             }
         };
         match edge {
             Edge::Open(word, word_at) => {
-                match Kind::of(word) {
+                match BlockKind::of(word) {
                     Some(kind) => {
                         if self.open.is_none() && begin < word_at {
-                            self.begin(Kind::Declaration, begin);
+                            self.begin(BlockKind::Declaration, begin);
                         }
                         self.unclosed();
                         self.begin(kind, word_at);
                     }
-                    None => self.begin(Kind::Declaration, begin),
+                    None => self.begin(BlockKind::Declaration, begin),
                 }
                 if let Some(open) = &mut self.open {
                     open.depth = open.depth.saturating_add(1);
@@ -111,18 +111,18 @@ impl Splitter<'_, '_> {
                 Some(open) if open.depth > 0 => open.depth -= 1,
                 _ => {
                     let (expected, found) = ("a block", "'}'".to_owned());
-                    self.begin(Kind::Declaration, begin);
+                    self.begin(BlockKind::Declaration, begin);
                     self.broken(Fault::new(at, MetadataProblem::Expected { expected, found }));
                 }
             },
             Edge::Semicolon if begin == at => (),
             Edge::Semicolon => {
-                self.begin(Kind::Declaration, begin);
+                self.begin(BlockKind::Declaration, begin);
                 self.close();
             }
             Edge::End => {
                 if begin < at {
-                    self.begin(Kind::Declaration, begin);
+                    self.begin(BlockKind::Declaration, begin);
                 }
                 self.unclosed();
                 return false;
@@ -132,19 +132,19 @@ impl Splitter<'_, '_> {
     }
 
     /// Unless there is one that goes on.
-    fn begin(&mut self, kind: Kind, begin: u32) {
+    fn begin(&mut self, kind: BlockKind, begin: u32) {
         self.open(kind, begin);
     }
 
-    fn open(&mut self, kind: Kind, begin: u32) -> &mut Open {
+    fn open(&mut self, kind: BlockKind, begin: u32) -> &mut OpenBlock {
         self.opened += u64::from(self.open.is_none());
         let broken = self.opened > limits::BLOCKS;
-        self.open.get_or_insert(Open { kind, begin, depth: 0, broken })
+        self.open.get_or_insert(OpenBlock { kind, begin, depth: 0, broken })
     }
 
     /// One fault for a block is enough.
     fn broken(&mut self, fault: Fault) {
-        let open = self.open(Kind::Declaration, fault.at);
+        let open = self.open(BlockKind::Declaration, fault.at);
         if !std::mem::replace(&mut open.broken, true) {
             self.faults.push(fault);
         }
@@ -154,7 +154,7 @@ impl Splitter<'_, '_> {
     fn close(&mut self) {
         match self.open.take() {
             Some(open) if open.depth > 0 => self.open = Some(open),
-            Some(Open { kind, begin, broken: false, .. }) => {
+            Some(OpenBlock { kind, begin, broken: false, .. }) => {
                 let end = self.lexer.position();
                 self.blocks.push(Block { kind, begin, end });
             }
@@ -165,13 +165,13 @@ impl Splitter<'_, '_> {
     fn unclosed(&mut self) {
         if let Some(open) = self.open.take().filter(|open| !open.broken) {
             let what = match open.kind {
-                Kind::Trace => "block 'trace'",
-                Kind::Environment => "block 'env'",
-                Kind::Clock => "block 'clock'",
-                Kind::Stream => "block 'stream'",
-                Kind::Event => "block 'event'",
-                Kind::Callsite => "block 'callsite'",
-                Kind::Declaration => "a declaration",
+                BlockKind::Trace => "block 'trace'",
+                BlockKind::Environment => "block 'env'",
+                BlockKind::Clock => "block 'clock'",
+                BlockKind::Stream => "block 'stream'",
+                BlockKind::Event => "block 'event'",
+                BlockKind::Callsite => "block 'callsite'",
+                BlockKind::Declaration => "a declaration",
             };
             self.faults.push(Fault::new(open.begin, MetadataProblem::NotClosed { what }));
         }

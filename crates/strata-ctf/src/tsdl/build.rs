@@ -1,13 +1,13 @@
 //! Blocks to the schema.
 
-use super::blocks::{self, Block, Kind};
-use super::declare::Types;
-use super::error::{duplicate, unknown, Fault, Faults, Lines, MetadataError, MetadataProblem};
+use super::blocks::{self, Block, BlockKind};
+use super::declare::TypeMaker;
+use super::error::{duplicate, unknown, Fault, Faults, LineFinder, MetadataError, MetadataProblem};
 use super::resolve::{self, Roots};
-use super::scope::{heap, Names, ENTRY};
+use super::scope::{heap, TypeNames, ENTRY};
 use super::syntax::{Attribute, Statement, ValueKind};
 use super::types::Type;
-use super::values::{self, attributes, number, ranged, text, uuid, Made, Seen};
+use super::values::{self, attributes, number, ranged, text, uuid, SeenNames, TsdlResult};
 use super::{parser, Parsed};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -21,14 +21,14 @@ mod roles;
 pub(super) fn build(text: &[u8], damage: Option<MetadataError>) -> Result<Parsed, MetadataError> {
     let mut faults = Faults::default();
     let blocks = blocks::split(text, &mut faults);
-    for second in blocks.iter().filter(|block| block.kind == Kind::Trace).skip(1) {
+    for second in blocks.iter().filter(|block| block.kind == BlockKind::Trace).skip(1) {
         faults.push(duplicate(second.begin, "block", "trace"));
     }
     let mut builder = match Builder::new(text, &blocks) {
         Ok(builder) => builder,
         Err(fault) => {
             // Why there is no trace block may be found already.
-            if blocks.iter().any(|block| block.kind == Kind::Trace) {
+            if blocks.iter().any(|block| block.kind == BlockKind::Trace) {
                 for block in blocks.iter().filter(|block| block.begin < fault.at) {
                     // The block that is fatal is there once.
                     let parsed = parser::parse(text, block).err();
@@ -37,20 +37,20 @@ pub(super) fn build(text: &[u8], damage: Option<MetadataError>) -> Result<Parsed
                 return Err(fatal(text, faults, fault));
             }
             let first = faults.finish().0.into_iter().next();
-            let error = Lines::new(text).locate(first.unwrap_or(fault));
+            let error = LineFinder::new(text).locate(first.unwrap_or(fault));
             return Err(damage.unwrap_or(error));
         }
     };
     builder.faults = faults;
     // Types before what uses them, streams before their events, whatever the text's order.
-    for kind in [Kind::Clock, Kind::Declaration, Kind::Environment] {
+    for kind in [BlockKind::Clock, BlockKind::Declaration, BlockKind::Environment] {
         builder.blocks(&blocks, kind);
     }
     if let Err(fault) = builder.trace() {
         return Err(fatal(text, builder.faults, fault));
     }
-    builder.blocks(&blocks, Kind::Stream);
-    builder.blocks(&blocks, Kind::Event);
+    builder.blocks(&blocks, BlockKind::Stream);
+    builder.blocks(&blocks, BlockKind::Event);
     let Builder { schema, faults, .. } = builder;
     Ok(Parsed { schema, problems: faults.into_problems(text, damage) })
 }
@@ -58,7 +58,7 @@ pub(super) fn build(text: &[u8], damage: Option<MetadataError>) -> Result<Parsed
 /// What keeps all of the text from being used; and in front of it the first thing that is wrong with the
 /// text, which may be the reason.
 fn fatal(text: &[u8], faults: Faults, fault: Fault) -> MetadataError {
-    let mut lines = Lines::new(text);
+    let mut lines = LineFinder::new(text);
     let first = faults.finish().0.into_iter().find(|first| first.at < fault.at);
     let Some(first) = first.map(|first| lines.locate(first)) else { return lines.locate(fault) };
     let MetadataError { line, column, what: fatal } = lines.locate(fault);
@@ -69,26 +69,26 @@ fn fatal(text: &[u8], faults: Faults, fault: Fault) -> MetadataError {
 }
 
 /// A stream class that is being made.
-struct Stream {
+struct UnfinishedStream {
     roots: Roots,
     /// Ids of its events.
     events: HashSet<u64>,
-    clock: clocks::Clock,
+    clock: clocks::StreamClocks,
 }
 
 struct Builder<'t> {
     text: &'t [u8],
     schema: Schema,
-    names: Names,
+    names: TypeNames,
     byte_order: ByteOrder,
     /// The statements of the trace block.
     trace: Vec<Statement<'t>>,
     trace_at: u32,
     /// What the packet header is, for references to it.
     roots: Roots,
-    packet_header_clock: clocks::Clock,
+    packet_header_clock: clocks::StreamClocks,
     /// As `schema.streams`.
-    streams: Vec<Stream>,
+    streams: Vec<UnfinishedStream>,
     stream_ids: HashMap<u64, usize>,
     /// Index of each entry of the environment.
     entries: HashMap<String, usize>,
@@ -97,8 +97,8 @@ struct Builder<'t> {
 
 impl<'t> Builder<'t> {
     /// With the byte order of the trace block, that all types need.
-    fn new(text: &'t [u8], blocks: &[Block]) -> Made<Builder<'t>> {
-        let block = blocks.iter().find(|block| block.kind == Kind::Trace);
+    fn new(text: &'t [u8], blocks: &[Block]) -> TsdlResult<Builder<'t>> {
+        let block = blocks.iter().find(|block| block.kind == BlockKind::Trace);
         let missing = |what, of| MetadataProblem::Missing { what, of };
         let block = block.ok_or_else(|| Fault::new(0, missing("trace block", "the metadata")))?;
         let trace = parser::parse(text, block)?;
@@ -112,12 +112,12 @@ impl<'t> Builder<'t> {
         Ok(Builder {
             text,
             schema: Schema::default(),
-            names: Names::new(),
+            names: TypeNames::new(),
             byte_order,
             trace,
             trace_at: block.begin,
             roots: Roots::default(),
-            packet_header_clock: clocks::Clock::default(),
+            packet_header_clock: clocks::StreamClocks::default(),
             streams: Vec::new(),
             stream_ids: HashMap::new(),
             entries: HashMap::new(),
@@ -126,20 +126,20 @@ impl<'t> Builder<'t> {
     }
 
     /// All blocks of a kind. One that is faulty is left out.
-    fn blocks(&mut self, blocks: &[Block], kind: Kind) {
+    fn blocks(&mut self, blocks: &[Block], kind: BlockKind) {
         for block in blocks.iter().filter(|block| block.kind == kind) {
             let statements = parser::parse(self.text, block);
             let declared = self.names.declared();
             let result = statements.and_then(|statements| match kind {
-                Kind::Clock => self.clock(block.begin, &statements),
-                Kind::Declaration => self.declaration(&statements),
-                Kind::Environment => self.environment(&statements),
-                Kind::Stream => self.stream(block.begin, &statements),
-                Kind::Event => self.event(block.begin, &statements),
-                Kind::Trace | Kind::Callsite => Ok(()),
+                BlockKind::Clock => self.clock(block.begin, &statements),
+                BlockKind::Declaration => self.declaration(&statements),
+                BlockKind::Environment => self.environment(&statements),
+                BlockKind::Stream => self.stream(block.begin, &statements),
+                BlockKind::Event => self.event(block.begin, &statements),
+                BlockKind::Trace | BlockKind::Callsite => Ok(()),
             });
             // Those of streams are kept for the references of their events.
-            if kind == Kind::Event {
+            if kind == BlockKind::Event {
                 self.names.forget(declared);
             }
             if let Err(fault) = result {
@@ -148,15 +148,15 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn declaration(&mut self, statements: &[Statement<'_>]) -> Made<()> {
-        let mut types = Types { names: &mut self.names, byte_order: self.byte_order };
+    fn declaration(&mut self, statements: &[Statement<'_>]) -> TsdlResult<()> {
+        let mut types = TypeMaker { names: &mut self.names, byte_order: self.byte_order };
         statements.iter().try_for_each(|statement| match statement {
             Statement::Declaration(declaration) => types.declare(declaration),
             _ => Ok(()),
         })
     }
 
-    fn environment(&mut self, statements: &[Statement<'_>]) -> Made<()> {
+    fn environment(&mut self, statements: &[Statement<'_>]) -> TsdlResult<()> {
         for Attribute { at, name, value } in attributes(statements) {
             let text = match &value.what {
                 ValueKind::Text(text) => text.len(),
@@ -185,7 +185,7 @@ impl<'t> Builder<'t> {
         Ok(())
     }
 
-    fn clock(&mut self, at: u32, statements: &[Statement<'_>]) -> Made<()> {
+    fn clock(&mut self, at: u32, statements: &[Statement<'_>]) -> TsdlResult<()> {
         let clock = clocks::clock(at, statements)?;
         if let Some(&before) = self.names.clocks.get(&clock.name) {
             // babeltrace2's writer says the same once for each stream class.
@@ -202,14 +202,14 @@ impl<'t> Builder<'t> {
     }
 
     /// The trace block, whose types may use all that is declared on the top level.
-    fn trace(&mut self) -> Made<()> {
+    fn trace(&mut self) -> TsdlResult<()> {
         let statements = std::mem::take(&mut self.trace);
         let at = self.trace_at;
-        let mut seen = Seen::default();
+        let mut seen = SeenNames::default();
         let (mut major, mut minor, mut header) = (None, None, None);
         let (byte_order, schema) = (self.byte_order, &mut self.schema);
         self.names.scoped(|names| {
-            let mut types = Types { names, byte_order };
+            let mut types = TypeMaker { names, byte_order };
             for statement in &statements {
                 seen.check(statement)?;
                 match statement {
@@ -238,7 +238,7 @@ impl<'t> Builder<'t> {
         }
         if let Some((at, class)) = header {
             let mut made = self.part(Scope::PacketHeader, &Roots::default(), &class, at)?;
-            let mut clock = clocks::Clock::default();
+            let mut clock = clocks::StreamClocks::default();
             roles::packet_header(&mut made, at)?;
             clock.look(&made);
             self.packet_header_clock = clock;
@@ -250,7 +250,13 @@ impl<'t> Builder<'t> {
     }
 
     /// A part of packets or events.
-    fn part(&mut self, scope: Scope, roots: &Roots, class: &Rc<Type>, at: u32) -> Made<Structure> {
+    fn part(
+        &mut self,
+        scope: Scope,
+        roots: &Roots,
+        class: &Rc<Type>,
+        at: u32,
+    ) -> TsdlResult<Structure> {
         let (places, values) = (&self.entries, self.schema.environment.as_slice());
         let environment = resolve::Environment { places, values };
         resolve::structure(&mut self.names, environment, roots, scope, class, at)
@@ -261,12 +267,12 @@ impl<'t> Builder<'t> {
         &mut self,
         statements: &'s [Statement<'t>],
         parts: &[&str],
-    ) -> Made<Contents<'s, 't>> {
-        let mut seen = Seen::default();
+    ) -> TsdlResult<Contents<'s, 't>> {
+        let mut seen = SeenNames::default();
         let mut contents = Contents { attributes: Vec::new(), parts: vec![None; parts.len()] };
         let byte_order = self.byte_order;
         self.names.scoped(|names| {
-            let mut types = Types { names, byte_order };
+            let mut types = TypeMaker { names, byte_order };
             for statement in statements {
                 seen.check(statement)?;
                 match statement {
@@ -284,7 +290,7 @@ impl<'t> Builder<'t> {
         })
     }
 
-    fn stream(&mut self, at: u32, statements: &[Statement<'t>]) -> Made<()> {
+    fn stream(&mut self, at: u32, statements: &[Statement<'t>]) -> TsdlResult<()> {
         let contents =
             self.block(statements, &["packet.context", "event.header", "event.context"])?;
         let mut made = StreamClass::default();
@@ -319,12 +325,13 @@ impl<'t> Builder<'t> {
             }
         }
         made.clock = clock.only(at, made.id, &self.schema.clocks)?;
-        self.names.count(at, 2 * (size_of::<StreamClass>() + size_of::<Stream>()) + ENTRY)?;
-        self.add_stream(made, Stream { roots, events: HashSet::new(), clock });
+        self.names
+            .count(at, 2 * (size_of::<StreamClass>() + size_of::<UnfinishedStream>()) + ENTRY)?;
+        self.add_stream(made, UnfinishedStream { roots, events: HashSet::new(), clock });
         Ok(())
     }
 
-    fn add_stream(&mut self, made: StreamClass, stream: Stream) -> usize {
+    fn add_stream(&mut self, made: StreamClass, stream: UnfinishedStream) -> usize {
         let index = self.streams.len();
         self.stream_ids.insert(made.id, index);
         self.schema.streams.push(made);
@@ -333,7 +340,7 @@ impl<'t> Builder<'t> {
     }
 
     /// Without a stream's block, events are of a stream that has nothing but them.
-    fn stream_of(&mut self, at: u32, id: Option<u64>) -> Made<usize> {
+    fn stream_of(&mut self, at: u32, id: Option<u64>) -> TsdlResult<usize> {
         if self.streams.is_empty() && id.unwrap_or(0) == 0 {
             let clock = self.packet_header_clock.clone();
             let made = StreamClass {
@@ -341,7 +348,7 @@ impl<'t> Builder<'t> {
                 ..Default::default()
             };
             let (roots, events) = (self.roots.clone(), HashSet::new());
-            return Ok(self.add_stream(made, Stream { roots, events, clock }));
+            return Ok(self.add_stream(made, UnfinishedStream { roots, events, clock }));
         }
         match id {
             Some(id) => {
@@ -356,7 +363,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn event(&mut self, at: u32, statements: &[Statement<'t>]) -> Made<()> {
+    fn event(&mut self, at: u32, statements: &[Statement<'t>]) -> TsdlResult<()> {
         let contents = self.block(statements, &["context", "fields"])?;
         let mut made = EventClass::default();
         let mut stream_id = None;
@@ -402,8 +409,8 @@ impl<'t> Builder<'t> {
         at: u32,
         index: usize,
         made: EventClass,
-        clock: clocks::Clock,
-    ) -> Made<()> {
+        clock: clocks::StreamClocks,
+    ) -> TsdlResult<()> {
         let streams = self.schema.streams.get_mut(index).zip(self.streams.get_mut(index));
         let Some((class, stream)) = streams else { return Ok(()) };
         class.clock = clock.only(at, class.id, &self.schema.clocks)?;

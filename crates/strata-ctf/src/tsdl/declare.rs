@@ -3,10 +3,10 @@
 use super::error::{duplicate, too_deep, unknown, Fault, MetadataProblem};
 use super::limits;
 use super::parser::with_stars;
-use super::scope::{heap, Names, ENTRY};
+use super::scope::{heap, TypeNames, ENTRY};
 use super::syntax::{self, *};
-use super::types::{Enumeration, Fields, Reference, Type, TypeKind, TypeLength, FEW};
-use super::values::{alignment, base, boolean, byte_order, encoding, ranged, Made};
+use super::types::{LabelledInteger, NamedMembers, Reference, Type, TypeKind, TypeLength, FEW};
+use super::values::{alignment, base, boolean, byte_order, encoding, ranged, TsdlResult};
 use crate::flags;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -17,17 +17,17 @@ use strata_model::{Base, ByteOrder};
 
 /// What a type takes, with its counters and what the allocator adds \[byte\].
 const TYPE: usize = size_of::<Type>() + 32;
-/// Likewise a field of [`Fields::list`], which doubles as it grows; without its name.
+/// Likewise a field of [`NamedMembers::list`], which doubles as it grows; without its name.
 const FIELD: usize = 2 * size_of::<(Box<str>, Rc<Type>)>();
 
 /// Makes types of syntax.
-pub(super) struct Types<'n> {
-    pub names: &'n mut Names,
+pub(super) struct TypeMaker<'n> {
+    pub names: &'n mut TypeNames,
     pub byte_order: ByteOrder,
 }
 
-impl Types<'_> {
-    pub fn declare(&mut self, declaration: &Declaration<'_>) -> Made<()> {
+impl TypeMaker<'_> {
+    pub fn declare(&mut self, declaration: &Declaration<'_>) -> TsdlResult<()> {
         match declaration {
             Declaration::Alias { class, name, at } => {
                 let class = self.shaped(class)?;
@@ -46,14 +46,14 @@ impl Types<'_> {
     }
 
     /// A type with stars and lengths.
-    pub fn shaped(&mut self, shaped: &Shaped<'_>) -> Made<Rc<Type>> {
+    pub fn shaped(&mut self, shaped: &Shaped<'_>) -> TsdlResult<Rc<Type>> {
         let base = self.base(&shaped.class)?;
         self.shape(&shaped.class, &base, &shaped.shape, shaped.class.at)
     }
 
     /// What the declarators behind a type have in common. With stars a name is another type's: so a
     /// name that nothing has is an error only where it is used without.
-    fn base(&mut self, class: &Class<'_>) -> Made<Option<Rc<Type>>> {
+    fn base(&mut self, class: &WrittenType<'_>) -> TsdlResult<Option<Rc<Type>>> {
         match &class.kind {
             ClassKind::Named(name) => Ok(self.names.find(name).cloned()),
             _ => self.class(class).map(Some),
@@ -62,11 +62,11 @@ impl Types<'_> {
 
     fn shape(
         &mut self,
-        class: &Class<'_>,
+        class: &WrittenType<'_>,
         base: &Option<Rc<Type>>,
-        shape: &Shape<'_>,
+        shape: &DeclaratorShape<'_>,
         at: u32,
-    ) -> Made<Rc<Type>> {
+    ) -> TsdlResult<Rc<Type>> {
         let mut made = match (&class.kind, shape.stars, base) {
             (_, 0, Some(base)) => base.clone(),
             (ClassKind::Named(name), stars, _) => {
@@ -78,15 +78,15 @@ impl Types<'_> {
         };
         for length in shape.lengths.iter().rev() {
             let length = match length {
-                syntax::Length::Static(length) => TypeLength::Static(*length),
-                syntax::Length::Dynamic(path) => TypeLength::Dynamic(self.reference(path)?),
+                syntax::WrittenLength::Static(length) => TypeLength::Static(*length),
+                syntax::WrittenLength::Dynamic(path) => TypeLength::Dynamic(self.reference(path)?),
             };
             made = self.made(at, made.depth, TypeKind::Array { length, element: made })?;
         }
         Ok(made)
     }
 
-    fn class(&mut self, class: &Class<'_>) -> Made<Rc<Type>> {
+    fn class(&mut self, class: &WrittenType<'_>) -> TsdlResult<Rc<Type>> {
         let at = class.at;
         match &class.kind {
             ClassKind::Named(name) => {
@@ -126,9 +126,9 @@ impl Types<'_> {
         &mut self,
         at: u32,
         name: Option<&str>,
-        body: Option<&[Item<'_>]>,
-        align: Option<&Value<'_>>,
-    ) -> Made<Rc<Type>> {
+        body: Option<&[MemberLine<'_>]>,
+        align: Option<&AttributeValue<'_>>,
+    ) -> TsdlResult<Rc<Type>> {
         let name = name.map(|name| format!("struct {name}"));
         let Some(body) = body else { return self.named(at, &name) };
         let align = align.map_or(Ok(1), alignment)?;
@@ -142,8 +142,8 @@ impl Types<'_> {
         at: u32,
         name: Option<&str>,
         tag: Option<Rc<Reference>>,
-        body: Option<&[Item<'_>]>,
-    ) -> Made<Rc<Type>> {
+        body: Option<&[MemberLine<'_>]>,
+    ) -> TsdlResult<Rc<Type>> {
         let name = name.map(|name| format!("variant {name}"));
         if let Some(body) = body {
             let options = self.fields(body)?;
@@ -172,9 +172,9 @@ impl Types<'_> {
         &mut self,
         at: u32,
         name: Option<&str>,
-        container: Option<&Class<'_>>,
+        container: Option<&WrittenType<'_>>,
         body: Option<&[Enumerator<'_>]>,
-    ) -> Made<Rc<Type>> {
+    ) -> TsdlResult<Rc<Type>> {
         let flags = name.and_then(flags::of_tag);
         let name = name.map(|name| format!("enum {name}"));
         let Some(body) = body else { return self.named(at, &name) };
@@ -193,12 +193,12 @@ impl Types<'_> {
         };
         let labels = self.labels(class, body)?;
         let class = Integer { labels: Some(labels), flags, ..class.clone() };
-        let made = TypeKind::Enumeration(Enumeration::new(class, *text));
+        let made = TypeKind::Enumeration(LabelledInteger::new(class, *text));
         let made = self.made(at, 0, made)?;
         self.keep(at, name, made)
     }
 
-    fn reference(&mut self, path: &Path<'_>) -> Made<Reference> {
+    fn reference(&mut self, path: &DottedPath<'_>) -> TsdlResult<Reference> {
         let names = path.parts.iter().map(|part| size_of::<Box<str>>() + heap(part.len()));
         self.names.count_declared(path.at, TYPE + names.sum::<usize>())?;
         let parts = path.parts.iter().map(|part| part.as_ref().into()).collect();
@@ -206,7 +206,7 @@ impl Types<'_> {
     }
 
     /// A type that is one level above another.
-    fn made(&mut self, at: u32, below: u32, kind: TypeKind) -> Made<Rc<Type>> {
+    fn made(&mut self, at: u32, below: u32, kind: TypeKind) -> TsdlResult<Rc<Type>> {
         let depth = below.saturating_add(1);
         if depth > limits::DEPTH {
             return Err(too_deep(at, depth));
@@ -215,12 +215,12 @@ impl Types<'_> {
         Ok(Rc::new(Type { depth, kind }))
     }
 
-    fn named(&self, at: u32, name: &Option<String>) -> Made<Rc<Type>> {
+    fn named(&self, at: u32, name: &Option<String>) -> TsdlResult<Rc<Type>> {
         let name = name.as_deref().unwrap_or_default();
         self.names.find(name).cloned().ok_or_else(|| unknown(at, "type", name))
     }
 
-    fn keep(&mut self, at: u32, name: Option<String>, made: Rc<Type>) -> Made<Rc<Type>> {
+    fn keep(&mut self, at: u32, name: Option<String>, made: Rc<Type>) -> TsdlResult<Rc<Type>> {
         if let Some(name) = name {
             self.names.declare(at, &name, made.clone())?;
         }
@@ -228,15 +228,15 @@ impl Types<'_> {
     }
 
     /// A body, in a scope of its own.
-    fn fields(&mut self, body: &[Item<'_>]) -> Made<Fields> {
-        let (byte_order, mut fields) = (self.byte_order, Fields::default());
+    fn fields(&mut self, body: &[MemberLine<'_>]) -> TsdlResult<NamedMembers> {
+        let (byte_order, mut fields) = (self.byte_order, NamedMembers::default());
         self.names.scoped(|names| {
-            let mut types = Types { names, byte_order };
+            let mut types = TypeMaker { names, byte_order };
             let mut taken: HashSet<Box<str>> = HashSet::new(); // unless there are few
             for item in body {
                 let (class, declarators) = match item {
-                    Item::Fields { class, declarators } => (class, declarators),
-                    Item::Declaration(declaration) => {
+                    MemberLine::Fields { class, declarators } => (class, declarators),
+                    MemberLine::Declaration(declaration) => {
                         types.declare(declaration)?;
                         continue;
                     }
@@ -268,7 +268,7 @@ impl Types<'_> {
         Ok(fields)
     }
 
-    fn integer(&self, at: u32, attributes: &[Attribute<'_>]) -> Made<TypeKind> {
+    fn integer(&self, at: u32, attributes: &[Attribute<'_>]) -> TsdlResult<TypeKind> {
         let (mut bits, mut align, mut text) = (None, None, false);
         let mut class = Integer {
             width: Width::Bits(8),
@@ -311,7 +311,7 @@ impl Types<'_> {
     }
 
     /// `clock.NAME.value`. Other tools read past a map of another form, so it is none.
-    fn clock(&self, value: &Value<'_>) -> Made<Option<usize>> {
+    fn clock(&self, value: &AttributeValue<'_>) -> TsdlResult<Option<usize>> {
         let ValueKind::Path(path) = &value.what else { return Ok(None) };
         let name = match path.parts.as_slice() {
             [clock, name] if clock == "clock" => name,
@@ -322,7 +322,7 @@ impl Types<'_> {
         index.map(Some).ok_or_else(|| unknown(value.at, "clock", name.as_ref()))
     }
 
-    fn real(&self, at: u32, attributes: &[Attribute<'_>]) -> Made<TypeKind> {
+    fn real(&self, at: u32, attributes: &[Attribute<'_>]) -> TsdlResult<TypeKind> {
         let (mut exponent, mut mantissa, mut align) = (None, None, None);
         let mut order = self.byte_order;
         for Attribute { name, value, .. } in attributes {
@@ -356,7 +356,7 @@ impl Types<'_> {
     }
 
     /// Labels with the same name are one with several ranges. They stay in the schema, so they count there.
-    fn labels(&mut self, container: &Integer, body: &[Enumerator<'_>]) -> Made<Arc<[Label]>> {
+    fn labels(&mut self, container: &Integer, body: &[Enumerator<'_>]) -> TsdlResult<Arc<[Label]>> {
         let mut labels: Vec<Label> = Vec::new();
         let mut index: HashMap<&str, usize> = HashMap::new();
         let mut next = 0;
@@ -391,7 +391,7 @@ impl Types<'_> {
 }
 
 /// A label's value. Written with the other sign it is the same 64 bits.
-fn labelled(at: u32, value: i128, signed: bool) -> Made<i128> {
+fn labelled(at: u32, value: i128, signed: bool) -> TsdlResult<i128> {
     if value < i128::from(i64::MIN) || value > i128::from(u64::MAX) {
         return Err(Fault::value(at, "a label's value", value.to_string(), "a value of 64 bits"));
     }

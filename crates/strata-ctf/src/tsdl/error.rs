@@ -261,7 +261,7 @@ impl Faults {
     /// to the text.
     pub fn into_problems(self, text: &[u8], damage: Option<MetadataError>) -> Vec<MetadataError> {
         let (listed, more) = self.finish();
-        let mut lines = Lines::new(text);
+        let mut lines = LineFinder::new(text);
         let mut problems: Vec<_> = listed.into_iter().map(|fault| lines.locate(fault)).collect();
         problems.extend(damage);
         if more > 0 {
@@ -279,7 +279,7 @@ impl Faults {
 }
 
 /// Finds lines and columns; goes through the text once for ascending positions.
-pub(crate) struct Lines<'t> {
+pub(crate) struct LineFinder<'t> {
     text: &'t [u8],
     /// Up to here, lines are counted \[byte\].
     reached: usize,
@@ -288,15 +288,15 @@ pub(crate) struct Lines<'t> {
     begin: usize,
 }
 
-impl<'t> Lines<'t> {
-    pub fn new(text: &'t [u8]) -> Lines<'t> {
-        Lines { text, reached: 0, line: 1, begin: 0 }
+impl<'t> LineFinder<'t> {
+    pub fn new(text: &'t [u8]) -> LineFinder<'t> {
+        LineFinder { text, reached: 0, line: 1, begin: 0 }
     }
 
     pub fn locate(&mut self, fault: Fault) -> MetadataError {
         let at = (fault.at as usize).min(self.text.len());
         if at < self.reached {
-            *self = Lines::new(self.text);
+            *self = LineFinder::new(self.text);
         }
         let passed = self.text.get(self.reached..at).unwrap_or_default();
         for newline in memchr::memchr_iter(b'\n', passed) {

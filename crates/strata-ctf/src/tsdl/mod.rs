@@ -39,7 +39,7 @@ mod tests;
 mod types;
 mod values;
 
-pub(crate) use error::{Fault, Faults, Lines};
+pub(crate) use error::{Fault, Faults, LineFinder};
 pub use error::{MetadataError, MetadataProblem, ReferenceProblem};
 pub use parsed::Parsed;
 pub(crate) use scope::heap;

@@ -51,7 +51,7 @@ fn collect(metadata: &[u8], big_endian: bool, text: &mut Vec<u8>) -> Result<(), 
     let mut offset = 0;
     let mut number = 0;
     while let Some(rest) = metadata.get(offset..).filter(|rest| !rest.is_empty()) {
-        let packet = Packet { rest, big_endian, number, offset: offset as u64 };
+        let packet = MetadataPacket { rest, big_endian, number, offset: offset as u64 };
         let (content, bytes) = packet.content()?;
         text.extend_from_slice(content);
         if bytes > rest.len() {
@@ -63,7 +63,7 @@ fn collect(metadata: &[u8], big_endian: bool, text: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-struct Packet<'m> {
+struct MetadataPacket<'m> {
     /// From its header to the end of the file.
     rest: &'m [u8],
     big_endian: bool,
@@ -71,7 +71,7 @@ struct Packet<'m> {
     offset: u64,
 }
 
-impl<'m> Packet<'m> {
+impl<'m> MetadataPacket<'m> {
     fn bad(
         &self,
         what: &'static str,

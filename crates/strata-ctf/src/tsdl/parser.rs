@@ -1,13 +1,13 @@
 //! Tokens of one block to its syntax: recursive descent, bounded in depth and in parts.
 
-use super::blocks::{Block, Kind};
+use super::blocks::{Block, BlockKind};
 use super::error::{too_deep, too_many, Fault, MetadataProblem};
 use super::lexer::{long_name, mark, unescape, Lexer, Token};
 use super::limits;
 use super::syntax::*;
 use std::borrow::Cow;
 
-type Parsed<T> = Result<T, Fault>;
+type ParseResult<T> = Result<T, Fault>;
 
 /// Words that are types, or parts of the names of types, as in C.
 const TYPE_WORDS: [&str; 13] = [
@@ -27,11 +27,11 @@ const TYPE_WORDS: [&str; 13] = [
 ];
 
 /// The block's lines. Of a declaration it is one.
-pub(super) fn parse<'t>(text: &'t [u8], block: &Block) -> Parsed<Vec<Statement<'t>>> {
+pub(super) fn parse<'t>(text: &'t [u8], block: &Block) -> ParseResult<Vec<Statement<'t>>> {
     let mut lexer = Lexer::new(text, block.begin as usize, block.end as usize);
     let (token, at) = lexer.next()?;
     let mut parser = Parser { lexer, token, at, depth: 0, parts: 0 };
-    if block.kind == Kind::Declaration {
+    if block.kind == BlockKind::Declaration {
         let declaration = parser.declaration()?;
         parser.end()?;
         return Ok(vec![Statement::Declaration(declaration)]);
@@ -58,13 +58,13 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    fn advance(&mut self) -> Parsed<Token<'t>> {
+    fn advance(&mut self) -> ParseResult<Token<'t>> {
         let (token, at) = self.lexer.next()?;
         self.at = at;
         Ok(std::mem::replace(&mut self.token, token))
     }
 
-    fn expected<T>(&self, expected: &'static str) -> Parsed<T> {
+    fn expected<T>(&self, expected: &'static str) -> ParseResult<T> {
         let found = self.token.show();
         Err(Fault::new(self.at, MetadataProblem::Expected { expected, found }))
     }
@@ -73,7 +73,7 @@ impl<'t> Parser<'t> {
         self.token == Token::Mark(mark)
     }
 
-    fn skip(&mut self, mark: u8) -> Parsed<bool> {
+    fn skip(&mut self, mark: u8) -> ParseResult<bool> {
         let found = self.is(mark);
         if found {
             self.advance()?;
@@ -81,14 +81,14 @@ impl<'t> Parser<'t> {
         Ok(found)
     }
 
-    fn expect(&mut self, mark: u8, expected: &'static str) -> Parsed<()> {
+    fn expect(&mut self, mark: u8, expected: &'static str) -> ParseResult<()> {
         match self.skip(mark)? {
             true => Ok(()),
             false => self.expected(expected),
         }
     }
 
-    fn end(&self) -> Parsed<()> {
+    fn end(&self) -> ParseResult<()> {
         match self.token {
             Token::End => Ok(()),
             _ => self.expected("the end of the block"),
@@ -96,11 +96,11 @@ impl<'t> Parser<'t> {
     }
 
     /// One part more.
-    fn count(&mut self) -> Parsed<()> {
+    fn count(&mut self) -> ParseResult<()> {
         self.count_parts(1)
     }
 
-    fn count_parts(&mut self, parts: u32) -> Parsed<()> {
+    fn count_parts(&mut self, parts: u32) -> ParseResult<()> {
         self.parts = self.parts.saturating_add(parts);
         match self.parts {
             parts if parts > limits::BLOCK_PARTS => {
@@ -111,13 +111,13 @@ impl<'t> Parser<'t> {
     }
 
     /// What a string says. A long one counts as several parts, as it may take three times its bytes.
-    fn string(&mut self, text: &'t [u8]) -> Parsed<Cow<'t, str>> {
+    fn string(&mut self, text: &'t [u8]) -> ParseResult<Cow<'t, str>> {
         self.count_parts(u32::try_from(text.len() / 64).unwrap_or(u32::MAX))?;
         Ok(unescape(text))
     }
 
     /// One level deeper, for as long as `inside` runs.
-    fn deeper<T>(&mut self, inside: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn deeper<T>(&mut self, inside: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= limits::DEPTH {
             return Err(self.too_deep(self.depth + 1));
         }
@@ -131,7 +131,7 @@ impl<'t> Parser<'t> {
         too_deep(self.at, levels)
     }
 
-    fn identifier(&mut self, expected: &'static str) -> Parsed<&'t str> {
+    fn identifier(&mut self, expected: &'static str) -> ParseResult<&'t str> {
         match self.token {
             Token::Word(word) => {
                 self.advance()?;
@@ -146,7 +146,7 @@ impl<'t> Parser<'t> {
     }
 
     /// `name = value;`, `name := type;` or a declaration.
-    fn statement(&mut self) -> Parsed<Statement<'t>> {
+    fn statement(&mut self) -> ParseResult<Statement<'t>> {
         let at = self.at;
         match self.token {
             Token::Word("typealias" | "typedef" | "struct" | "variant" | "enum") => {
@@ -175,7 +175,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Names with dots between them, as one.
-    fn attribute_name(&mut self) -> Parsed<Cow<'t, str>> {
+    fn attribute_name(&mut self) -> ParseResult<Cow<'t, str>> {
         if let Token::Text(text) = self.token {
             let name = self.string(text)?;
             self.advance()?;
@@ -189,12 +189,12 @@ impl<'t> Parser<'t> {
     }
 
     /// Between the names of a reference.
-    fn dot(&mut self) -> Parsed<bool> {
+    fn dot(&mut self) -> ParseResult<bool> {
         Ok(self.skip(b'.')? || self.skip(mark::ARROW)?)
     }
 
     /// The rest of a reference, behind its first name and a dot.
-    fn path(&mut self, first: &'t str) -> Parsed<Path<'t>> {
+    fn path(&mut self, first: &'t str) -> ParseResult<DottedPath<'t>> {
         let at = self.at;
         let mut parts = vec![Cow::Borrowed(first)];
         loop {
@@ -214,23 +214,23 @@ impl<'t> Parser<'t> {
             }
             parts.push(part);
             if !self.dot()? {
-                return Ok(Path { at, parts });
+                return Ok(DottedPath { at, parts });
             }
         }
     }
 
     /// A whole reference.
-    fn reference(&mut self) -> Parsed<Path<'t>> {
+    fn reference(&mut self) -> ParseResult<DottedPath<'t>> {
         let at = self.at;
         let first = self.identifier("a name")?;
         if !self.dot()? {
-            return Ok(Path { at, parts: vec![Cow::Borrowed(first)] });
+            return Ok(DottedPath { at, parts: vec![Cow::Borrowed(first)] });
         }
-        Ok(Path { at, ..self.path(first)? })
+        Ok(DottedPath { at, ..self.path(first)? })
     }
 
     /// A number, a string, a name with dots; signs and parentheses around it.
-    fn value(&mut self) -> Parsed<Value<'t>> {
+    fn value(&mut self) -> ParseResult<AttributeValue<'t>> {
         let at = self.at;
         let what = match self.token {
             Token::Mark(sign @ (b'-' | b'+')) => {
@@ -259,16 +259,16 @@ impl<'t> Parser<'t> {
             Token::Word(word) => {
                 self.advance()?;
                 match self.dot()? {
-                    true => ValueKind::Path(Path { at, ..self.path(word)? }),
+                    true => ValueKind::Path(DottedPath { at, ..self.path(word)? }),
                     false => ValueKind::Word(word),
                 }
             }
             _ => return self.expected("a number, a string or a name"),
         };
-        Ok(Value { at, what })
+        Ok(AttributeValue { at, what })
     }
 
-    fn label_value(&mut self) -> Parsed<i128> {
+    fn label_value(&mut self) -> ParseResult<i128> {
         let value = self.value()?;
         match value.what {
             ValueKind::Number(number) => Ok(number),
@@ -277,7 +277,7 @@ impl<'t> Parser<'t> {
     }
 
     /// `typealias … := …;`, `typedef …;`, or a type with a name of its own and `;`.
-    fn declaration(&mut self) -> Parsed<Declaration<'t>> {
+    fn declaration(&mut self) -> ParseResult<Declaration<'t>> {
         self.count()?;
         let declaration = match self.token {
             Token::Word("typealias") => {
@@ -301,13 +301,13 @@ impl<'t> Parser<'t> {
     }
 
     /// What an alias is called: words, and stars behind them.
-    fn new_name(&mut self) -> Parsed<Cow<'t, str>> {
+    fn new_name(&mut self) -> ParseResult<Cow<'t, str>> {
         let name = self.type_name()?;
         Ok(with_stars(name, self.stars()?))
     }
 
     /// A type's name: one identifier, or the words of C, with one space between them.
-    fn type_name(&mut self) -> Parsed<Cow<'t, str>> {
+    fn type_name(&mut self) -> ParseResult<Cow<'t, str>> {
         let mut name = Cow::Borrowed("");
         let mut complete = false;
         while let Token::Word(word) = self.token {
@@ -339,7 +339,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Stars of pointers, which may be `const`.
-    fn stars(&mut self) -> Parsed<u32> {
+    fn stars(&mut self) -> ParseResult<u32> {
         let mut stars = 0;
         while self.is(b'*') {
             if stars >= limits::DEPTH {
@@ -354,7 +354,7 @@ impl<'t> Parser<'t> {
         Ok(stars)
     }
 
-    fn lengths(&mut self) -> Parsed<Vec<Length<'t>>> {
+    fn lengths(&mut self) -> ParseResult<Vec<WrittenLength<'t>>> {
         let mut lengths = Vec::new();
         while self.skip(b'[')? {
             self.count()?;
@@ -363,12 +363,13 @@ impl<'t> Parser<'t> {
             }
             let value = self.value()?;
             lengths.push(match value.what {
-                ValueKind::Path(path) => Length::Dynamic(path),
-                ValueKind::Word(word) => {
-                    Length::Dynamic(Path { at: value.at, parts: vec![Cow::Borrowed(word)] })
-                }
+                ValueKind::Path(path) => WrittenLength::Dynamic(path),
+                ValueKind::Word(word) => WrittenLength::Dynamic(DottedPath {
+                    at: value.at,
+                    parts: vec![Cow::Borrowed(word)],
+                }),
                 ValueKind::Number(number) => match u64::try_from(number) {
-                    Ok(number) => Length::Static(number),
+                    Ok(number) => WrittenLength::Static(number),
                     Err(_) => {
                         let expected = "0 to 18446744073709551615";
                         return Err(Fault::value(
@@ -389,11 +390,11 @@ impl<'t> Parser<'t> {
         Ok(lengths)
     }
 
-    fn shape(&mut self) -> Parsed<Shape<'t>> {
-        Ok(Shape { stars: self.stars()?, lengths: self.lengths()? })
+    fn shape(&mut self) -> ParseResult<DeclaratorShape<'t>> {
+        Ok(DeclaratorShape { stars: self.stars()?, lengths: self.lengths()? })
     }
 
-    fn declarators(&mut self) -> Parsed<Vec<Declarator<'t>>> {
+    fn declarators(&mut self) -> ParseResult<Vec<Declarator<'t>>> {
         let mut declarators = Vec::with_capacity(1); // nearly always
         loop {
             self.count()?;
@@ -403,7 +404,7 @@ impl<'t> Parser<'t> {
             declarators.push(Declarator {
                 at,
                 name,
-                shape: Shape { stars, lengths: self.lengths()? },
+                shape: DeclaratorShape { stars, lengths: self.lengths()? },
             });
             if !self.skip(b',')? {
                 return Ok(declarators);
@@ -412,7 +413,7 @@ impl<'t> Parser<'t> {
     }
 
     /// A type.
-    fn class(&mut self) -> Parsed<Class<'t>> {
+    fn class(&mut self) -> ParseResult<WrittenType<'t>> {
         self.count()?;
         while self.word_is("const") && self.structured_follows() {
             self.advance()?;
@@ -439,7 +440,7 @@ impl<'t> Parser<'t> {
             "enum" => self.enumeration()?,
             _ => ClassKind::Named(self.type_name()?),
         };
-        Ok(Class { at, kind })
+        Ok(WrittenType { at, kind })
     }
 
     /// Behind `const`.
@@ -449,7 +450,7 @@ impl<'t> Parser<'t> {
         matches!(self.lexer.clone().next(), Ok((Token::Word(word), _)) if STRUCTURED.contains(&word))
     }
 
-    fn attributes(&mut self) -> Parsed<Vec<Attribute<'t>>> {
+    fn attributes(&mut self) -> ParseResult<Vec<Attribute<'t>>> {
         self.expect(b'{', "'{'")?;
         let mut attributes = Vec::new();
         while !self.skip(b'}')? {
@@ -464,7 +465,7 @@ impl<'t> Parser<'t> {
         Ok(attributes)
     }
 
-    fn optional_name(&mut self) -> Parsed<Option<&'t str>> {
+    fn optional_name(&mut self) -> ParseResult<Option<&'t str>> {
         match self.token {
             Token::Word(name) => {
                 self.advance()?;
@@ -474,7 +475,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn structure(&mut self) -> Parsed<ClassKind<'t>> {
+    fn structure(&mut self) -> ParseResult<ClassKind<'t>> {
         self.advance()?;
         let name = self.optional_name()?;
         let body = self.body(name.is_some())?;
@@ -488,7 +489,7 @@ impl<'t> Parser<'t> {
         Ok(ClassKind::Structure { name, body, align })
     }
 
-    fn variant(&mut self) -> Parsed<ClassKind<'t>> {
+    fn variant(&mut self) -> ParseResult<ClassKind<'t>> {
         self.advance()?;
         let name = self.optional_name()?;
         let mut tag = None;
@@ -501,7 +502,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Fields and declarations between braces.
-    fn body(&mut self, may_be_absent: bool) -> Parsed<Option<Vec<Item<'t>>>> {
+    fn body(&mut self, may_be_absent: bool) -> ParseResult<Option<Vec<MemberLine<'t>>>> {
         if !self.is(b'{') {
             return match may_be_absent {
                 true => Ok(None),
@@ -518,9 +519,9 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn item(&mut self) -> Parsed<Item<'t>> {
+    fn item(&mut self) -> ParseResult<MemberLine<'t>> {
         if let Token::Word("typealias" | "typedef") = self.token {
-            return Ok(Item::Declaration(self.declaration()?));
+            return Ok(MemberLine::Declaration(self.declaration()?));
         }
         let class = self.class()?;
         if self.is(b';') {
@@ -532,14 +533,14 @@ impl<'t> Parser<'t> {
                 return self.expected("a name");
             }
             self.advance()?;
-            return Ok(Item::Declaration(Declaration::Type(class)));
+            return Ok(MemberLine::Declaration(Declaration::Type(class)));
         }
         let declarators = self.declarators()?;
         self.expect(b';', "';'")?;
-        Ok(Item::Fields { class, declarators })
+        Ok(MemberLine::Fields { class, declarators })
     }
 
-    fn enumeration(&mut self) -> Parsed<ClassKind<'t>> {
+    fn enumeration(&mut self) -> ParseResult<ClassKind<'t>> {
         self.advance()?;
         let name = self.optional_name()?;
         let mut container = None;
@@ -556,7 +557,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Up to the closing brace; a comma may stand in front of it.
-    fn enumerators(&mut self) -> Parsed<Vec<Enumerator<'t>>> {
+    fn enumerators(&mut self) -> ParseResult<Vec<Enumerator<'t>>> {
         let mut enumerators = Vec::new();
         while !self.skip(b'}')? {
             self.count()?;

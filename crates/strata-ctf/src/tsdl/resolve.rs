@@ -2,8 +2,8 @@
 
 use super::error::{too_many, Fault, MetadataProblem, ReferenceProblem};
 use super::limits;
-use super::scope::{heap, Names};
-use super::types::{Fields, Reference, Type, TypeKind, TypeLength};
+use super::scope::{heap, TypeNames};
+use super::types::{NamedMembers, Reference, Type, TypeKind, TypeLength};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -78,7 +78,7 @@ fn absolute(parts: &[Box<str>]) -> Option<(Scope, &[Box<str>])> {
 
 /// The structure that `root`, a structure, is in this scope.
 pub(super) fn structure(
-    names: &mut Names,
+    names: &mut TypeNames,
     environment: Environment<'_>,
     roots: &Roots,
     scope: Scope,
@@ -90,30 +90,30 @@ pub(super) fn structure(
         return Err(Fault::value(at, "a part of packets or events", found, "a structure"));
     };
     let (stack, steps) = (Vec::new(), Cell::new(0));
-    let mut writer = Writer { names, environment, roots, scope, at, stack, fields: 0, steps };
+    let mut writer = ClassWriter { names, environment, roots, scope, at, stack, fields: 0, steps };
     writer.members(root, *align, fields)
 }
 
 /// Where we are: a type and the index of what is being written in it.
-struct Frame<'a> {
+struct TypePosition<'a> {
     class: &'a Type,
     index: u32,
 }
 
-struct Writer<'a> {
-    names: &'a mut Names,
+struct ClassWriter<'a> {
+    names: &'a mut TypeNames,
     environment: Environment<'a>,
     roots: &'a Roots,
     scope: Scope,
     /// For messages.
     at: u32,
-    stack: Vec<Frame<'a>>,
+    stack: Vec<TypePosition<'a>>,
     fields: u32,
     /// Names that were looked up for the reference at hand.
     steps: Cell<u64>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ClassWriter<'a> {
     /// So many more of a kind that takes `size` bytes.
     fn count(&mut self, fields: usize, size: usize) -> Result<(), Fault> {
         self.fields = self.fields.saturating_add(u32::try_from(fields).unwrap_or(u32::MAX));
@@ -137,7 +137,7 @@ impl<'a> Writer<'a> {
         inside: impl FnOnce(&mut Self) -> T,
     ) -> T {
         let index = u32::try_from(index).unwrap_or(u32::MAX); // one of at most FIELDS
-        self.stack.push(Frame { class, index });
+        self.stack.push(TypePosition { class, index });
         let result = inside(self);
         self.stack.pop();
         result
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
         &mut self,
         class: &'a Type,
         align: u32,
-        fields: &'a Fields,
+        fields: &'a NamedMembers,
     ) -> Result<Structure, Fault> {
         self.count(fields.list.len(), size_of::<Member>())?;
         let mut members = Vec::with_capacity(fields.list.len()); // counted, so not too many
@@ -194,7 +194,7 @@ impl<'a> Writer<'a> {
         &mut self,
         class: &'a Type,
         tag: &Reference,
-        fields: &'a Fields,
+        fields: &'a NamedMembers,
     ) -> Result<Variant, Fault> {
         let (selector, target) = match (self.locate(tag), self.environment.name(tag)) {
             (Err(_), Some(_)) => return Err(bad(tag, ReferenceProblem::EntryIsNoTag)),
@@ -345,7 +345,7 @@ impl<'a> Writer<'a> {
                 path.push(0);
                 class = element;
             }
-            let fields: &Fields = match &class.kind {
+            let fields: &NamedMembers = match &class.kind {
                 TypeKind::Structure { fields, .. } => fields,
                 TypeKind::Variant { options, .. } => options,
                 _ => return Err(ReferenceProblem::NotFound),

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The clocks' and the types' names, and what is used up of the limits of a whole text.
-pub(super) struct Names {
+pub(super) struct TypeNames {
     pub clocks: HashMap<String, usize>,
     /// The top level first; each shadows those before it.
     scopes: Vec<HashMap<String, Rc<Type>>>,
@@ -31,9 +31,9 @@ pub(crate) fn heap(bytes: usize) -> usize {
 /// An entry of a map without its name, and the room that maps keep free \[byte\].
 pub(super) const ENTRY: usize = 80;
 
-impl Names {
-    pub fn new() -> Names {
-        Names {
+impl TypeNames {
+    pub fn new() -> TypeNames {
+        TypeNames {
             clocks: HashMap::new(),
             scopes: vec![HashMap::new()],
             written: 0,
@@ -43,7 +43,7 @@ impl Names {
     }
 
     /// Runs `inside` in a scope of its own.
-    pub fn scoped<T>(&mut self, inside: impl FnOnce(&mut Names) -> T) -> T {
+    pub fn scoped<T>(&mut self, inside: impl FnOnce(&mut TypeNames) -> T) -> T {
         self.scopes.push(HashMap::new()); // takes memory only when something is in it
         let result = inside(self);
         self.scopes.pop();

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 /// Names with dots between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Path<'t> {
+pub(super) struct DottedPath<'t> {
     pub at: u32,
     pub parts: Vec<Cow<'t, str>>,
 }
 
-impl Path<'_> {
+impl DottedPath<'_> {
     pub fn show(&self) -> String {
         self.parts.join(".")
     }
@@ -17,12 +17,12 @@ impl Path<'_> {
 
 /// What stands behind `=`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Value<'t> {
+pub(super) struct AttributeValue<'t> {
     pub at: u32,
     pub what: ValueKind<'t>,
 }
 
-impl Value<'_> {
+impl AttributeValue<'_> {
     /// As it was written, more or less, for a message.
     pub fn show(&self) -> String {
         const SHOWN: usize = 256; // characters of a string
@@ -42,7 +42,7 @@ pub(super) enum ValueKind<'t> {
     Text(Cow<'t, str>),
     /// A name without dots.
     Word(&'t str),
-    Path(Path<'t>),
+    Path(DottedPath<'t>),
 }
 
 /// `name = value;`
@@ -50,7 +50,7 @@ pub(super) enum ValueKind<'t> {
 pub(super) struct Attribute<'t> {
     pub at: u32,
     pub name: Cow<'t, str>,
-    pub value: Value<'t>,
+    pub value: AttributeValue<'t>,
 }
 
 /// A line of a block.
@@ -72,14 +72,14 @@ pub(super) enum Declaration<'t> {
     /// `typealias type := name;`
     Alias { class: Shaped<'t>, name: Cow<'t, str>, at: u32 },
     /// `typedef type name, name[2];`
-    Typedef { class: Class<'t>, declarators: Vec<Declarator<'t>> },
+    Typedef { class: WrittenType<'t>, declarators: Vec<Declarator<'t>> },
     /// `struct name { … };` and the like.
-    Type(Class<'t>),
+    Type(WrittenType<'t>),
 }
 
 /// A type as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Class<'t> {
+pub(super) struct WrittenType<'t> {
     pub at: u32,
     pub kind: ClassKind<'t>,
 }
@@ -93,25 +93,25 @@ pub(super) enum ClassKind<'t> {
     Text(Vec<Attribute<'t>>),
     Structure {
         name: Option<&'t str>,
-        body: Option<Vec<Item<'t>>>,
-        align: Option<Value<'t>>,
+        body: Option<Vec<MemberLine<'t>>>,
+        align: Option<AttributeValue<'t>>,
     },
     Variant {
         name: Option<&'t str>,
-        tag: Option<Path<'t>>,
-        body: Option<Vec<Item<'t>>>,
+        tag: Option<DottedPath<'t>>,
+        body: Option<Vec<MemberLine<'t>>>,
     },
     Enumeration {
         name: Option<&'t str>,
-        container: Option<Box<Class<'t>>>,
+        container: Option<Box<WrittenType<'t>>>,
         body: Option<Vec<Enumerator<'t>>>,
     },
 }
 
 /// A line of a structure or a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Item<'t> {
-    Fields { class: Class<'t>, declarators: Vec<Declarator<'t>> },
+pub(super) enum MemberLine<'t> {
+    Fields { class: WrittenType<'t>, declarators: Vec<Declarator<'t>> },
     Declaration(Declaration<'t>),
 }
 
@@ -120,28 +120,28 @@ pub(super) enum Item<'t> {
 pub(super) struct Declarator<'t> {
     pub at: u32,
     pub name: &'t str,
-    pub shape: Shape<'t>,
+    pub shape: DeclaratorShape<'t>,
 }
 
 /// What is around a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape<'t> {
+pub(super) struct DeclaratorShape<'t> {
     pub stars: u32,
     /// The outermost first, as in C.
-    pub lengths: Vec<Length<'t>>,
+    pub lengths: Vec<WrittenLength<'t>>,
 }
 
 /// A type without a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shaped<'t> {
-    pub class: Class<'t>,
-    pub shape: Shape<'t>,
+    pub class: WrittenType<'t>,
+    pub shape: DeclaratorShape<'t>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Length<'t> {
+pub(super) enum WrittenLength<'t> {
     Static(u64),
-    Dynamic(Path<'t>),
+    Dynamic(DottedPath<'t>),
 }
 
 /// `label = 1 ... 3`

@@ -20,16 +20,16 @@ pub(super) enum TypeKind {
         class: Integer,
         text: bool,
     },
-    Enumeration(Enumeration),
+    Enumeration(LabelledInteger),
     Real(Real),
     Text,
     Structure {
         align: u32,
-        fields: Fields,
+        fields: NamedMembers,
     },
     Variant {
         tag: Option<Rc<Reference>>,
-        options: Rc<Fields>,
+        options: Rc<NamedMembers>,
     },
     Array {
         length: TypeLength,
@@ -63,7 +63,7 @@ pub(super) struct Reference {
 
 /// An integer with labels.
 #[derive(Debug)]
-pub(super) struct Enumeration {
+pub(super) struct LabelledInteger {
     /// Its labels are there.
     pub class: Integer,
     /// Its arrays are text.
@@ -74,10 +74,10 @@ pub(super) struct Enumeration {
 /// Names and what they mean, few or many: more than this are found by hash.
 pub(super) const FEW: usize = 16;
 
-impl Enumeration {
+impl LabelledInteger {
     /// Of an integer that has its labels.
-    pub fn new(class: Integer, text: bool) -> Enumeration {
-        Enumeration { class, text, index: OnceCell::new() }
+    pub fn new(class: Integer, text: bool) -> LabelledInteger {
+        LabelledInteger { class, text, index: OnceCell::new() }
     }
 
     /// The values of a label.
@@ -96,13 +96,13 @@ impl Enumeration {
 
 /// Members of a structure or options of a variant.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
+pub(super) struct NamedMembers {
     /// Names as they are written: no two are the same.
     pub list: Vec<(Box<str>, Rc<Type>)>,
     index: OnceCell<HashMap<Box<str>, usize>>,
 }
 
-impl Fields {
+impl NamedMembers {
     pub fn find(&self, name: &str) -> Option<usize> {
         if self.list.len() <= FEW {
             return self.list.iter().position(|(candidate, _)| candidate.as_ref() == name);

@@ -1,21 +1,21 @@
 //! What the attributes of a block are, and what their values mean.
 
 use super::error::{duplicate, Fault};
-use super::syntax::{Attribute, Statement, Value, ValueKind};
+use super::syntax::{Attribute, AttributeValue, Statement, ValueKind};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use strata_model::{Base, ByteOrder, Uuid};
 
 /// What was made, or what is wrong with the text.
-pub(super) type Made<T> = Result<T, Fault>;
+pub(super) type TsdlResult<T> = Result<T, Fault>;
 
 /// Which names a block has.
 #[derive(Default)]
-pub(super) struct Seen<'s>(HashSet<&'s str>);
+pub(super) struct SeenNames<'s>(HashSet<&'s str>);
 
-impl<'s> Seen<'s> {
+impl<'s> SeenNames<'s> {
     /// Each once.
-    pub fn check(&mut self, statement: &'s Statement<'_>) -> Made<()> {
+    pub fn check(&mut self, statement: &'s Statement<'_>) -> TsdlResult<()> {
         let (at, name) = match statement {
             Statement::Attribute(Attribute { at, name, .. }) => (*at, name),
             Statement::Definition { at, name, .. } => (*at, name),
@@ -38,7 +38,7 @@ pub(super) fn attributes<'s, 't>(
 }
 
 /// A string, or a name that stands for itself.
-fn word<'v>(value: &'v Value<'_>) -> Option<Cow<'v, str>> {
+fn word<'v>(value: &'v AttributeValue<'_>) -> Option<Cow<'v, str>> {
     match &value.what {
         ValueKind::Number(_) => None,
         ValueKind::Text(text) => Some(Cow::Borrowed(text)),
@@ -48,19 +48,19 @@ fn word<'v>(value: &'v Value<'_>) -> Option<Cow<'v, str>> {
 }
 
 pub(super) fn ranged(
-    value: &Value<'_>,
+    value: &AttributeValue<'_>,
     of: &'static str,
     from: i128,
     to: i128,
     expected: &'static str,
-) -> Made<i128> {
+) -> TsdlResult<i128> {
     match value.what {
         ValueKind::Number(number) if from <= number && number <= to => Ok(number),
         _ => Err(Fault::value(value.at, of, value.show(), expected)),
     }
 }
 
-pub(super) fn alignment(value: &Value<'_>) -> Made<u32> {
+pub(super) fn alignment(value: &AttributeValue<'_>) -> TsdlResult<u32> {
     let expected = "a power of two, at most 2147483648 bits";
     let number = ranged(value, "an alignment", 1, 1 << 31, expected)?;
     match u32::try_from(number) {
@@ -69,7 +69,7 @@ pub(super) fn alignment(value: &Value<'_>) -> Made<u32> {
     }
 }
 
-pub(super) fn boolean(value: &Value<'_>) -> Made<bool> {
+pub(super) fn boolean(value: &AttributeValue<'_>) -> TsdlResult<bool> {
     match (&value.what, word(value).as_deref()) {
         (ValueKind::Number(number), _) => Ok(*number != 0),
         (_, Some("true" | "TRUE")) => Ok(true),
@@ -78,7 +78,7 @@ pub(super) fn boolean(value: &Value<'_>) -> Made<bool> {
     }
 }
 
-pub(super) fn base(value: &Value<'_>) -> Made<Base> {
+pub(super) fn base(value: &AttributeValue<'_>) -> TsdlResult<Base> {
     let base = match (&value.what, word(value).as_deref()) {
         (ValueKind::Number(radix), _) => u8::try_from(*radix).ok().and_then(Base::from_radix),
         (_, Some("decimal" | "dec" | "d" | "i" | "u")) => Some(Base::Ten),
@@ -91,7 +91,7 @@ pub(super) fn base(value: &Value<'_>) -> Made<Base> {
 }
 
 /// None: the trace's.
-pub(super) fn byte_order(value: &Value<'_>) -> Made<Option<ByteOrder>> {
+pub(super) fn byte_order(value: &AttributeValue<'_>) -> TsdlResult<Option<ByteOrder>> {
     match word(value).as_deref() {
         Some("le") => Ok(Some(ByteOrder::Little)),
         Some("be" | "network") => Ok(Some(ByteOrder::Big)),
@@ -101,7 +101,7 @@ pub(super) fn byte_order(value: &Value<'_>) -> Made<Option<ByteOrder>> {
 }
 
 /// Whether it is text.
-pub(super) fn encoding(value: &Value<'_>) -> Made<bool> {
+pub(super) fn encoding(value: &AttributeValue<'_>) -> TsdlResult<bool> {
     match word(value).as_deref() {
         Some("UTF8" | "utf8" | "UTF-8" | "utf-8" | "ASCII" | "ascii") => Ok(true),
         Some("none") => Ok(false),
@@ -109,18 +109,18 @@ pub(super) fn encoding(value: &Value<'_>) -> Made<bool> {
     }
 }
 
-pub(super) fn number(value: &Value<'_>, of: &'static str) -> Made<u64> {
+pub(super) fn number(value: &AttributeValue<'_>, of: &'static str) -> TsdlResult<u64> {
     let expected = "0 to 18446744073709551615";
     let number = ranged(value, of, 0, u64::MAX.into(), expected)?;
     u64::try_from(number).map_err(|_| Fault::value(value.at, of, value.show(), expected))
 }
 
-pub(super) fn text(value: &Value<'_>, of: &'static str) -> Made<String> {
+pub(super) fn text(value: &AttributeValue<'_>, of: &'static str) -> TsdlResult<String> {
     let text = word(value).map(|text| text.into_owned());
     text.ok_or_else(|| Fault::value(value.at, of, value.show(), "a string"))
 }
 
-pub(super) fn uuid(value: &Value<'_>) -> Made<Uuid> {
+pub(super) fn uuid(value: &AttributeValue<'_>) -> TsdlResult<Uuid> {
     let uuid = word(value).and_then(|text| text.parse().ok());
     uuid.ok_or_else(|| {
         let expected = "32 hexadecimal digits as 8-4-4-4-12";

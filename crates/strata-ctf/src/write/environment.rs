@@ -90,7 +90,7 @@ pub fn recorded(recorder: u32, is_command_only: bool) -> [(String, EnvValue); 2]
 /// What the kernel knows of a process, and what the process says where the kernel does not bear it out. What
 /// is not there is not known, or there is nothing to say.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known<'a> {
+pub struct ProcessKnowledge<'a> {
     /// Its id in the PID namespace of who records.
     pub pid: Option<u32>,
     /// Its real user.
@@ -120,7 +120,7 @@ pub struct UserProcess<'a> {
     /// Its short name; hostile.
     pub procname: &'a [u8],
     /// What else is known of it.
-    pub known: Known<'a>,
+    pub known: ProcessKnowledge<'a>,
     /// When the trace was begun, ISO 8601; empty: not said.
     pub created: &'a str,
     /// Whether the oldest packets were overwritten when all sub-buffers were full.
@@ -264,7 +264,7 @@ mod tests {
         hostname: b"box",
         vpid: 42,
         procname: b"app\0garbage",
-        known: Known {
+        known: ProcessKnowledge {
             pid: Some(4711),
             uid: Some(1000),
             gid: None,
@@ -293,8 +293,10 @@ mod tests {
     #[test]
     fn user_environment_says_what_threads_were_called() {
         let threads = [(43, "worker".to_owned()), (44, "\0cut".to_owned())];
-        let process =
-            UserProcess { known: Known { threads: &threads, ..PROCESS.known }, ..PROCESS };
+        let process = UserProcess {
+            known: ProcessKnowledge { threads: &threads, ..PROCESS.known },
+            ..PROCESS
+        };
         assert_eq!(value(&process, "thread_name_43"), Some("worker".into()));
         assert_eq!(value(&process, "thread_name_44"), Some("".into()));
         assert_eq!(value(&PROCESS, "thread_name_43"), None);
@@ -322,7 +324,8 @@ mod tests {
         for name in ["gid", "vpid_said", "procname_said"] {
             assert_eq!(value(&PROCESS, name), None);
         }
-        let known = Known { vpid_said: Some(1), procname_said: Some(b"sshd"), ..PROCESS.known };
+        let known =
+            ProcessKnowledge { vpid_said: Some(1), procname_said: Some(b"sshd"), ..PROCESS.known };
         let liar = UserProcess { known, ..PROCESS };
         assert_eq!(value(&liar, "vpid_said"), Some(1.into()));
         assert_eq!(value(&liar, "procname_said"), Some("sshd".into()));

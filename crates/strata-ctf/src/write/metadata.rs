@@ -1,7 +1,7 @@
 //! A trace's description: TSDL text as CTF 1.8 has it, or fragments as CTF 2.
 
 use super::packet::MAGIC;
-use super::spelling::{identifier, quote, MemberNames, Names};
+use super::spelling::{identifier, quote, Identifiers, MemberNames};
 use crate::flags;
 use std::fmt::{self, Write};
 use strata_model::{
@@ -122,7 +122,7 @@ fn environment(out: &mut impl Write, entries: &[(String, EnvValue)]) -> fmt::Res
     if entries.is_empty() {
         return Ok(());
     }
-    let mut names = Names::default();
+    let mut names = Identifiers::default();
     out.write_str("env {\n")?;
     for (name, value) in entries {
         let name = names.give(name);

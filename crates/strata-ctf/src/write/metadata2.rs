@@ -10,8 +10,11 @@ use strata_model::{
 
 /// As [`super::metadata::write_to()`].
 pub(super) fn write_to(out: &mut impl Write, trace: &Trace) -> fmt::Result {
-    let order = Order(trace.byte_order);
-    fragment(out, format_args!(r#""type":"preamble","version":2,"uuid":{}"#, Bytes(trace.uuid)))?;
+    let order = ByteOrderName(trace.byte_order);
+    fragment(
+        out,
+        format_args!(r#""type":"preamble","version":2,"uuid":{}"#, UuidBytes(trace.uuid)),
+    )?;
     trace_class(out, trace, order)?;
     clock(out, &trace.clock)?;
     for stream in &trace.streams {
@@ -28,7 +31,7 @@ pub(super) fn append_events(
     stream_id: u32,
     events: &[EventClass],
 ) -> fmt::Result {
-    events.iter().try_for_each(|event| event_class(out, stream_id, event, Order(order)))
+    events.iter().try_for_each(|event| event_class(out, stream_id, event, ByteOrderName(order)))
 }
 
 /// A fragment of these members.
@@ -54,9 +57,9 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// A UUID as 16 numbers.
-struct Bytes(Uuid);
+struct UuidBytes(Uuid);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for UuidBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0 .0)
     }
@@ -64,9 +67,9 @@ impl fmt::Display for Bytes {
 
 /// The trace's byte order.
 #[derive(Clone, Copy)]
-struct Order(ByteOrder);
+struct ByteOrderName(ByteOrder);
 
-impl Order {
+impl ByteOrderName {
     fn of(self, order: FieldOrder) -> &'static str {
         match (order, self.0) {
             (FieldOrder::Big, _) | (FieldOrder::Native, ByteOrder::Big) => "big-endian",
@@ -101,7 +104,7 @@ fn structure(members: &[(&str, String)]) -> String {
     )
 }
 
-fn trace_class(out: &mut impl Write, trace: &Trace, order: Order) -> fmt::Result {
+fn trace_class(out: &mut impl Write, trace: &Trace, order: ByteOrderName) -> fmt::Result {
     let uuid = r#"{"type":"static-length-blob","length":16,"roles":["metadata-stream-uuid"]}"#;
     let header = structure(&[
         ("magic", order.role(32, "packet-magic-number")),
@@ -147,7 +150,7 @@ fn clock(out: &mut impl Write, clock: &ClockClass) -> fmt::Result {
     )
 }
 
-fn packet_context(order: Order) -> String {
+fn packet_context(order: ByteOrderName) -> String {
     structure(&[
         ("timestamp_begin", order.role(64, "default-clock-timestamp")),
         ("timestamp_end", order.role(64, "packet-end-default-clock-timestamp")),
@@ -161,7 +164,7 @@ fn packet_context(order: Order) -> String {
 
 /// As in CTF 1.8: the compact one's 5 and 27 bits share a word; in its extended form the id begins with the
 /// next whole byte.
-fn record_header(order: Order, header: RecordHeader) -> String {
+fn record_header(order: ByteOrderName, header: RecordHeader) -> String {
     let (id_bits, last) = match header {
         RecordHeader::Compact => (5, 31),
         RecordHeader::Large => (16, 65535),
@@ -189,7 +192,7 @@ fn stream_class(
     out: &mut impl Write,
     stream: &StreamClass,
     clock: &ClockClass,
-    order: Order,
+    order: ByteOrderName,
 ) -> fmt::Result {
     let (header, context) = (record_header(order, stream.header), packet_context(order));
     let mut more = String::new();
@@ -214,7 +217,7 @@ fn event_class(
     out: &mut impl Write,
     stream_id: u32,
     event: &EventClass,
-    order: Order,
+    order: ByteOrderName,
 ) -> fmt::Result {
     let mut attributes = Vec::new();
     if let Some(level) = event.loglevel.and_then(level_name) {
@@ -245,7 +248,7 @@ fn event_class(
 }
 
 /// The fields of a payload or a context, each with its own name.
-fn members(fields: &[Field], order: Order) -> String {
+fn members(fields: &[Field], order: ByteOrderName) -> String {
     let mut taken: HashSet<String> = fields.iter().map(|field| field.name.clone()).collect();
     let mut all = Vec::new();
     for field in fields {
@@ -267,7 +270,7 @@ fn members(fields: &[Field], order: Order) -> String {
 }
 
 /// `length`: the name of the member that says how many elements there are.
-fn field_class(class: &FieldClass, length: &str, order: Order) -> String {
+fn field_class(class: &FieldClass, length: &str, order: ByteOrderName) -> String {
     match class {
         FieldClass::Integer(class) => integer(class, "", order),
         FieldClass::Enumeration(class) => enumeration(class, order),
@@ -283,7 +286,7 @@ fn field_class(class: &FieldClass, length: &str, order: Order) -> String {
     }
 }
 
-fn elements(kind: &str, element: &Element, length: &str, order: Order) -> String {
+fn elements(kind: &str, element: &Element, length: &str, order: ByteOrderName) -> String {
     let element = match element {
         Element::Text => return format!(r#"{{"type":"{kind}-length-string",{length}}}"#),
         Element::Integer(class) => integer(class, "", order),
@@ -292,7 +295,7 @@ fn elements(kind: &str, element: &Element, length: &str, order: Order) -> String
     format!(r#"{{"type":"{kind}-length-array",{length},"element-field-class":{element}}}"#)
 }
 
-fn integer(class: &Integer, more: &str, order: Order) -> String {
+fn integer(class: &Integer, more: &str, order: ByteOrderName) -> String {
     let sign = if class.signed { "signed" } else { "unsigned" };
     let base = match class.base.radix() {
         10 => String::new(),
@@ -305,7 +308,7 @@ fn integer(class: &Integer, more: &str, order: Order) -> String {
     )
 }
 
-fn float(class: &Float, order: Order) -> String {
+fn float(class: &Float, order: ByteOrderName) -> String {
     format!(
         r#"{{"type":"fixed-length-floating-point-number","length":{},"alignment":8,"byte-order":"{}"}}"#,
         u32::from(class.bytes) * 8,
@@ -313,7 +316,7 @@ fn float(class: &Float, order: Order) -> String {
     )
 }
 
-fn enumeration(class: &Enumeration, order: Order) -> String {
+fn enumeration(class: &Enumeration, order: ByteOrderName) -> String {
     if class.labels.is_empty() {
         return integer(&class.integer, "", order);
     }

@@ -64,11 +64,11 @@ pub(crate) fn quote(text: &str) -> String {
 
 /// Identifiers of one scope, each given once.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct Identifiers {
     taken: HashSet<String>,
 }
 
-impl Names {
+impl Identifiers {
     /// `wanted`, each of its characters that an identifier cannot have replaced by `_`, and a
     /// number behind it if that is taken.
     pub(crate) fn give(&mut self, wanted: &str) -> String {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn give_of_a_taken_name_numbers_it() {
-        let mut names = Names::default();
+        let mut names = Identifiers::default();
         assert_eq!(names.give("a_b"), "a_b");
         assert_eq!(names.give("a b"), "a_b_2");
         assert_eq!(names.give("a.b"), "a_b_3");

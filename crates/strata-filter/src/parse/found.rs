@@ -4,5 +4,5 @@ use std::ops::Range;
 
 use crate::error::Problem;
 
-pub(crate) type Span = Range<usize>;
-pub(super) type Result<T> = std::result::Result<T, (Problem, Span)>;
+pub(crate) type TextSpan = Range<usize>;
+pub(super) type Result<T> = std::result::Result<T, (Problem, TextSpan)>;

@@ -3,20 +3,20 @@
 use crate::error::{quoted, Problem};
 use crate::expr::Op;
 use crate::number::{Number, GREATEST, LEAST};
-use crate::pattern::{Part, Pattern};
+use crate::pattern::{Pattern, PatternPart};
 use crate::words::{begins_word, continues_word};
 
-use super::found::{Result, Span};
+use super::found::{Result, TextSpan};
 
 /// A place in the text.
-pub(crate) struct Cursor<'t> {
+pub(crate) struct TextCursor<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl<'t> Cursor<'t> {
-    pub(crate) fn new(text: &'t str) -> Cursor<'t> {
-        Cursor { text, at: 0 }
+impl<'t> TextCursor<'t> {
+    pub(crate) fn new(text: &'t str) -> TextCursor<'t> {
+        TextCursor { text, at: 0 }
     }
 
     pub(crate) fn at(&self) -> usize {
@@ -32,7 +32,7 @@ impl<'t> Cursor<'t> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    pub(crate) fn text(&self, span: &Span) -> &'t str {
+    pub(crate) fn text(&self, span: &TextSpan) -> &'t str {
         self.text.get(span.clone()).unwrap_or_default()
     }
 
@@ -123,7 +123,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// What is wrong if here is a sign that is an operator in other languages, or half of one of ours.
-    pub(crate) fn not_an_operator(&self) -> Option<(Problem, Span)> {
+    pub(crate) fn not_an_operator(&self) -> Option<(Problem, TextSpan)> {
         let span = self.at..self.at + 1;
         let problem = match self.peek()? {
             '&' if !self.rest().starts_with("&&") => Problem::SingleAnd,
@@ -149,7 +149,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// A word, with the elements `[…]` in it. Empty if there is none.
-    pub(crate) fn word(&mut self) -> Span {
+    pub(crate) fn word(&mut self) -> TextSpan {
         let start = self.at;
         if !self.peek().is_some_and(begins_word) {
             return start..start;
@@ -172,7 +172,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// What is here, for a message: a word, a number, an operator or one character.
-    pub(crate) fn token(&mut self) -> Span {
+    pub(crate) fn token(&mut self) -> TextSpan {
         let start = self.at;
         let mut end = self.word().end;
         self.at = start;
@@ -189,7 +189,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// The error that something else is expected here.
-    pub(crate) fn missing(&mut self, expected: &'static str) -> (Problem, Span) {
+    pub(crate) fn missing(&mut self, expected: &'static str) -> (Problem, TextSpan) {
         let span = self.token();
         let found = match self.text(&span) {
             "" => "the end".to_string(),
@@ -199,7 +199,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// The points that stand here.
-    pub(crate) fn dots(&mut self) -> Span {
+    pub(crate) fn dots(&mut self) -> TextSpan {
         let start = self.at;
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start_matches('.').len();
@@ -211,7 +211,7 @@ impl<'t> Cursor<'t> {
         rest.strip_prefix('-').unwrap_or(rest).starts_with(|char: char| char.is_ascii_digit())
     }
 
-    pub(crate) fn number(&mut self) -> Result<(Number, Span)> {
+    pub(crate) fn number(&mut self) -> Result<(Number, TextSpan)> {
         let start = self.at;
         self.take("-");
         let digits = self.rest();
@@ -239,7 +239,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Text in double quotes.
-    pub(crate) fn quoted_text(&mut self) -> Result<(Pattern, Span)> {
+    pub(crate) fn quoted_text(&mut self) -> Result<(Pattern, TextSpan)> {
         let start = self.at;
         self.take("\"");
         let mut pattern = Pattern::default();
@@ -251,12 +251,12 @@ impl<'t> Cursor<'t> {
             self.at += char.len_utf8();
             match char {
                 '"' => return Ok((pattern, start..self.at)),
-                '*' => pattern.push(Part::Any),
-                '?' => pattern.push(Part::One),
+                '*' => pattern.push(PatternPart::Any),
+                '?' => pattern.push(PatternPart::One),
                 '\\' if self.at_end() => return Err((Problem::OpenText, start..start + 1)),
-                '\\' => pattern.push(Part::Text(vec![self.escape(at)?])),
+                '\\' => pattern.push(PatternPart::Text(vec![self.escape(at)?])),
                 '\0' => return Err((Problem::ZeroByte("\\0".to_string()), at..self.at)),
-                _ => pattern.push(Part::Text(self.text(&(at..self.at)).as_bytes().to_vec())),
+                _ => pattern.push(PatternPart::Text(self.text(&(at..self.at)).as_bytes().to_vec())),
             }
         }
     }

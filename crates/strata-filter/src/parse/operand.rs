@@ -6,58 +6,58 @@ use crate::number::Number;
 use crate::pattern::Pattern;
 use crate::words::is_keyword;
 
-use super::found::{Result, Span};
-use super::lexical::Cursor;
+use super::found::{Result, TextSpan};
+use super::lexical::TextCursor;
 use super::path;
 
 /// A piece of text that was read, and where.
 pub(super) struct Located {
-    pub piece: Piece,
-    pub span: Span,
+    pub piece: OperandPiece,
+    pub span: TextSpan,
 }
 
 /// What was read; a word is still to be understood, by what stands behind it.
-pub(super) enum Piece {
+pub(super) enum OperandPiece {
     Number(Number),
     Text(Pattern),
     Word,
     Masked(Term),
 }
 
-impl Piece {
+impl OperandPiece {
     pub(super) fn is_literal(&self) -> bool {
-        matches!(self, Piece::Number(_) | Piece::Text(_))
+        matches!(self, OperandPiece::Number(_) | OperandPiece::Text(_))
     }
 }
 
 /// Where the operand stands, which decides what a message expects.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Side {
+pub(super) enum OperandSide {
     Left,
     Right,
     Has,
     Constant,
 }
 
-impl Side {
+impl OperandSide {
     fn expected(self) -> &'static str {
         match self {
-            Side::Left => "an event's name, a field, '!' or '('",
-            Side::Right => "a number, text in double quotes or a field",
-            Side::Has => "a field",
-            Side::Constant => "a number or text in double quotes",
+            OperandSide::Left => "an event's name, a field, '!' or '('",
+            OperandSide::Right => "a number, text in double quotes or a field",
+            OperandSide::Has => "a field",
+            OperandSide::Constant => "a number or text in double quotes",
         }
     }
 }
 
 /// A number, text or word.
-pub(super) fn piece(cursor: &mut Cursor<'_>, side: Side) -> Result<Located> {
-    let constant = side != Side::Has;
-    let word = side != Side::Constant;
+pub(super) fn piece(cursor: &mut TextCursor<'_>, side: OperandSide) -> Result<Located> {
+    let constant = side != OperandSide::Has;
+    let word = side != OperandSide::Constant;
     match cursor.peek() {
         Some('"') if constant => {
             let (pattern, span) = cursor.quoted_text()?;
-            Ok(Located { piece: Piece::Text(pattern), span })
+            Ok(Located { piece: OperandPiece::Text(pattern), span })
         }
         Some(quote @ ('\'' | '`' | '“' | '”' | '„' | '‘' | '’' | '«')) => {
             let start = cursor.at();
@@ -65,7 +65,7 @@ pub(super) fn piece(cursor: &mut Cursor<'_>, side: Side) -> Result<Located> {
         }
         Some(_) if constant && cursor.at_number() => {
             let (number, span) = cursor.number()?;
-            Ok(Located { piece: Piece::Number(number), span })
+            Ok(Located { piece: OperandPiece::Number(number), span })
         }
         _ => {
             let start = cursor.at();
@@ -74,17 +74,17 @@ pub(super) fn piece(cursor: &mut Cursor<'_>, side: Side) -> Result<Located> {
                 cursor.back(start);
                 return Err(cursor.missing(side.expected()));
             }
-            Ok(Located { piece: Piece::Word, span })
+            Ok(Located { piece: OperandPiece::Word, span })
         }
     }
 }
 
-pub(super) fn constant(cursor: &mut Cursor<'_>) -> Result<Located> {
-    piece(cursor, Side::Constant)
+pub(super) fn constant(cursor: &mut TextCursor<'_>) -> Result<Located> {
+    piece(cursor, OperandSide::Constant)
 }
 
 /// A piece, in parentheses or not, with a mask or without.
-pub(super) fn operand(cursor: &mut Cursor<'_>, side: Side) -> Result<Located> {
+pub(super) fn operand(cursor: &mut TextCursor<'_>, side: OperandSide) -> Result<Located> {
     cursor.skip_blanks();
     let mut openings = Vec::new();
     while cursor.peek() == Some('(') {
@@ -110,9 +110,9 @@ pub(super) fn operand(cursor: &mut Cursor<'_>, side: Side) -> Result<Located> {
 
 /// Whether here is an operand in parentheses that is compared, and not a condition in parentheses.
 /// Stays where it is.
-pub(super) fn is_in_parentheses(cursor: &mut Cursor<'_>) -> bool {
+pub(super) fn is_in_parentheses(cursor: &mut TextCursor<'_>) -> bool {
     let start = cursor.at();
-    let operand = operand(cursor, Side::Left).ok();
+    let operand = operand(cursor, OperandSide::Left).ok();
     let compared = operand.is_some() && {
         cursor.skip_blanks();
         // A comparison that is spelled wrong is one, too.
@@ -123,7 +123,7 @@ pub(super) fn is_in_parentheses(cursor: &mut Cursor<'_>) -> bool {
 }
 
 /// `& 0x4` behind the piece, if it is there.
-fn masked(cursor: &mut Cursor<'_>, located: Located) -> Result<Located> {
+fn masked(cursor: &mut TextCursor<'_>, located: Located) -> Result<Located> {
     let behind = cursor.at();
     let and = cursor.skip_blanks().at();
     if !cursor.take_single_and() {
@@ -146,31 +146,33 @@ fn masked(cursor: &mut Cursor<'_>, located: Located) -> Result<Located> {
     let span = located.span.start..mask_span.end;
     let left = located.span.clone();
     match located.piece {
-        Piece::Word => (),
+        OperandPiece::Word => (),
         _ => return Err((Problem::MaskOf, left)),
     }
     let term = term(cursor, located)?;
     if term.subject == Subject::Name {
         return Err((Problem::MaskOf, left));
     }
-    Ok(Located { piece: Piece::Masked(Term { mask: Some(bits), ..term }), span })
+    Ok(Located { piece: OperandPiece::Masked(Term { mask: Some(bits), ..term }), span })
 }
 
 /// The piece as something that has a value in an event record.
-pub(super) fn term(cursor: &Cursor<'_>, located: Located) -> Result<Term> {
+pub(super) fn term(cursor: &TextCursor<'_>, located: Located) -> Result<Term> {
     match located.piece {
-        Piece::Masked(term) => Ok(term),
-        Piece::Word => {
+        OperandPiece::Masked(term) => Ok(term),
+        OperandPiece::Word => {
             let text = cursor.text(&located.span);
             let subject = path::subject(text, located.span.start)?;
             Ok(Term { subject, mask: None })
         }
-        Piece::Number(_) | Piece::Text(_) => Err((Problem::TwoConstants, located.span)),
+        OperandPiece::Number(_) | OperandPiece::Text(_) => {
+            Err((Problem::TwoConstants, located.span))
+        }
     }
 }
 
 /// That the constant is of the kind that the term always has.
-pub(super) fn check_special(term: &Term, literal: &Literal, span: &Span) -> Result<()> {
+pub(super) fn check_special(term: &Term, literal: &Literal, span: &TextSpan) -> Result<()> {
     let text = matches!(literal, Literal::Text(_));
     let problem = match &term.subject {
         _ if term.mask.is_some() && text => Problem::MaskedText,

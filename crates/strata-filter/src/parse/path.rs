@@ -1,7 +1,7 @@
 //! A field's name.
 
 use crate::error::{quoted, Problem};
-use crate::expr::{Path, Root, Step, Subject};
+use crate::expr::{Path, PathStep, Root, Subject};
 
 use super::found::Result;
 
@@ -9,7 +9,7 @@ use super::found::Result;
 pub(super) fn subject(word: &str, base: usize) -> Result<Subject> {
     let path = path(word, base)?;
     let special = match (path.root, path.steps.as_slice()) {
-        (Root::Any, [Step::Member(name)]) => name.as_str(),
+        (Root::Any, [PathStep::Member(name)]) => name.as_str(),
         _ => "",
     };
     Ok(match special {
@@ -39,7 +39,7 @@ fn path(word: &str, base: usize) -> Result<Path> {
         if name.is_empty() {
             return bad("a name stands on both sides of '.'", at.saturating_sub(1), at.max(1));
         }
-        steps.push(Step::Member(name.to_string()));
+        steps.push(PathStep::Member(name.to_string()));
         at += name.len();
         while let Some(inner) = word.get(at..).and_then(|rest| rest.strip_prefix('[')) {
             let Some((index, _)) = inner.split_once(']') else {
@@ -49,7 +49,7 @@ fn path(word: &str, base: usize) -> Result<Path> {
             let end = at + index.len() + 2;
             let digits = !index.is_empty() && index.chars().all(|char| char.is_ascii_digit());
             match index.parse() {
-                Ok(index) if digits => steps.push(Step::Index(index)),
+                Ok(index) if digits => steps.push(PathStep::Index(index)),
                 _ => return bad("an element's index is a number from 0, as in a[3]", at, end),
             }
             at = end;

@@ -1,9 +1,9 @@
 //! What is said of slips.
 
-use crate::{Class, Field, Filter, Kind, Root, Slip};
+use crate::{Class, ClassField, ClassFieldKind, Filter, Root, Slip};
 
-fn field(root: Root, path: &str, kind: Kind) -> Field {
-    Field { root, path: path.to_string(), kind }
+fn field(root: Root, path: &str, kind: ClassFieldKind) -> ClassField {
+    ClassField { root, path: path.to_string(), kind }
 }
 
 fn classes() -> Vec<Class> {
@@ -13,20 +13,20 @@ fn classes() -> Vec<Class> {
         loglevel: Some(6),
         cpu: true,
         fields: vec![
-            field(Root::Payload, "next_comm", Kind::Text),
-            field(Root::Payload, "state", Kind::Enumeration(states.into())),
-            field(Root::Context, "vpid", Kind::INTEGER),
+            field(Root::Payload, "next_comm", ClassFieldKind::Text),
+            field(Root::Payload, "state", ClassFieldKind::Enumeration(states.into())),
+            field(Root::Context, "vpid", ClassFieldKind::INTEGER),
         ],
     };
     let send = Class {
         name: "net:send".to_string(),
         fields: vec![
-            field(Root::Payload, "len", Kind::integer(32, false)),
-            field(Root::Payload, "load", Kind::Real),
-            field(Root::Payload, "data", Kind::Other),
-            field(Root::Payload, "data[]", Kind::INTEGER),
-            field(Root::Payload, "head", Kind::Other),
-            field(Root::Payload, "head.port", Kind::INTEGER),
+            field(Root::Payload, "len", ClassFieldKind::integer(32, false)),
+            field(Root::Payload, "load", ClassFieldKind::Real),
+            field(Root::Payload, "data", ClassFieldKind::Other),
+            field(Root::Payload, "data[]", ClassFieldKind::INTEGER),
+            field(Root::Payload, "head", ClassFieldKind::Other),
+            field(Root::Payload, "head.port", ClassFieldKind::INTEGER),
         ],
         ..Class::default()
     };
@@ -270,7 +270,7 @@ fn traces_without_cpu_or_log_level() {
 fn malicious_names_of_a_trace_do_not_reach_the_terminal() {
     let class = Class {
         name: "a\u{1b}[2J".to_string(),
-        fields: vec![field(Root::Payload, "le\u{7}n", Kind::INTEGER)],
+        fields: vec![field(Root::Payload, "le\u{7}n", ClassFieldKind::INTEGER)],
         ..Class::default()
     };
     let filter = Filter::parse("a_[2J == 1 || len == 1");

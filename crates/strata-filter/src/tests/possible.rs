@@ -1,7 +1,7 @@
 //! Nothing that can be selected is said to be impossible: random filters, asked of all records that a class can have.
 
 use super::random::Random;
-use crate::{Class, Field, Fields, Filter, Kind, Path, Root, Value};
+use crate::{Class, ClassField, ClassFieldKind, Fields, Filter, Path, Root, Value};
 
 struct Record([Value<'static>; 4]);
 
@@ -19,8 +19,13 @@ impl Fields for Record {
 }
 
 fn class() -> Class {
-    let kinds = [Kind::Integer((0, 5)), Kind::Integer((-2, 2)), Kind::Real, Kind::Text];
-    let field = |(path, kind): (&&str, Kind)| Field {
+    let kinds = [
+        ClassFieldKind::Integer((0, 5)),
+        ClassFieldKind::Integer((-2, 2)),
+        ClassFieldKind::Real,
+        ClassFieldKind::Text,
+    ];
+    let field = |(path, kind): (&&str, ClassFieldKind)| ClassField {
         root: Root::Payload,
         path: (*path).to_string(),
         kind,

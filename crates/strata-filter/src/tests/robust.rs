@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::random::Random;
 use crate::{
-    Class, Comparison, Expr, Field, Fields, Filter, Item, Kind, Literal, Number, Op, Operand, Part,
-    Path, Pattern, Root, Step, Subject, Term, Value, GREATEST, LEAST,
+    Class, ClassField, ClassFieldKind, Comparison, Expr, Fields, Filter, Item, Literal, Number, Op,
+    Operand, Path, PathStep, Pattern, PatternPart, Root, Subject, Term, Value, GREATEST, LEAST,
 };
 
 const MEMBERS: [&str; 8] = ["a", "len", "x_1", "été", "name", "and", "payload", "cpu"];
@@ -29,10 +29,10 @@ fn pattern(random: &mut Random) -> Pattern {
     let mut pattern = Pattern::default();
     for _ in 0..random.below(5) {
         pattern.push(match random.below(5) {
-            0 => Part::Any,
-            1 => Part::One,
-            2 => Part::Text(vec![1 + random.below(255) as u8]),
-            _ => Part::Text(
+            0 => PatternPart::Any,
+            1 => PatternPart::One,
+            2 => PatternPart::Text(vec![1 + random.below(255) as u8]),
+            _ => PatternPart::Text(
                 random.pick(&["sched_", "é", "a b", "\"", "\\", "*", "x"]).as_bytes().to_vec(),
             ),
         });
@@ -45,11 +45,11 @@ fn path(random: &mut Random) -> Path {
     let root = *random.pick(&roots);
     // Without a root, only some names can stand in front.
     let first = if root == Root::Any { 4 } else { MEMBERS.len() };
-    let mut steps = vec![Step::Member(MEMBERS[random.below(first)].to_string())];
+    let mut steps = vec![PathStep::Member(MEMBERS[random.below(first)].to_string())];
     for _ in 0..random.below(3) {
         steps.push(match random.below(3) {
-            0 => Step::Index(random.next() >> random.below(64)),
-            _ => Step::Member(random.pick(&MEMBERS).to_string()),
+            0 => PathStep::Index(random.next() >> random.below(64)),
+            _ => PathStep::Member(random.pick(&MEMBERS).to_string()),
         });
     }
     Path { root, steps }
@@ -187,7 +187,11 @@ impl Fields for Anything {
 fn exercise(text: &str) -> bool {
     let class = Class {
         name: "sched_switch".to_string(),
-        fields: vec![Field { root: Root::Payload, path: "a".to_string(), kind: Kind::INTEGER }],
+        fields: vec![ClassField {
+            root: Root::Payload,
+            path: "a".to_string(),
+            kind: ClassFieldKind::INTEGER,
+        }],
         ..Class::default()
     };
     match Filter::parse(text) {

@@ -1,6 +1,6 @@
 //! What only the kernel can answer: the smallest program of each type loaded, the smallest map made.
 
-use super::finding::{Finding, Machine};
+use super::finding::{ExaminedMachine, Finding};
 use crate::limits::try_value;
 use libbpf_sys as sys;
 use std::ffi::CStr;
@@ -75,7 +75,7 @@ const ATTEMPTS: [Attempt; 6] = [
     },
 ];
 
-pub(super) fn findings(machine: &Machine<'_>) -> Vec<Finding> {
+pub(super) fn findings(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     if machine.machine != "x86_64" || !machine.capabilities.missing_to_record().is_empty() {
         return vec![Finding::limited(
             "BPF programs",

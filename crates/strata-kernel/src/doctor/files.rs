@@ -1,6 +1,6 @@
 //! What the kernel says about itself in files.
 
-use super::finding::{Finding, Machine};
+use super::finding::{ExaminedMachine, Finding};
 use crate::numbers::is_first_namespace_of;
 use crate::syscalls;
 use crate::tracefs::{is_name, Tracefs};
@@ -31,11 +31,11 @@ pub(super) fn version(release: &str) -> Option<(u32, u32)> {
 }
 
 /// Is this the right kind of kernel at all?
-pub(super) fn kernel(machine: &Machine<'_>) -> Vec<Finding> {
+pub(super) fn kernel(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     vec![architecture(machine), release(machine), btf(machine)]
 }
 
-fn architecture(machine: &Machine<'_>) -> Finding {
+fn architecture(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "machine";
     let found = &machine.machine;
     if found == "x86_64" {
@@ -48,7 +48,7 @@ fn architecture(machine: &Machine<'_>) -> Finding {
     )
 }
 
-fn release(machine: &Machine<'_>) -> Finding {
+fn release(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "kernel";
     let found = &machine.release;
     match version(found) {
@@ -69,7 +69,7 @@ fn release(machine: &Machine<'_>) -> Finding {
     }
 }
 
-fn btf(machine: &Machine<'_>) -> Finding {
+fn btf(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "type information";
     const PATH: &str = "sys/kernel/btf/vmlinux";
     match fs::metadata(machine.root.join(PATH)) {
@@ -86,7 +86,7 @@ fn btf(machine: &Machine<'_>) -> Finding {
 }
 
 /// Where the kernel describes its events.
-pub(super) fn tracing(machine: &Machine<'_>) -> Vec<Finding> {
+pub(super) fn tracing(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     const WHAT: &str = "tracefs";
     let (place, error) = match find_tracefs(machine.root) {
         Ok(tracefs) => {
@@ -206,7 +206,7 @@ fn some(names: &[&str]) -> String {
 }
 
 /// What an administrator may have switched.
-pub(super) fn switches(machine: &Machine<'_>) -> Vec<Finding> {
+pub(super) fn switches(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     vec![
         lockdown(machine),
         unprivileged(machine),
@@ -216,7 +216,7 @@ pub(super) fn switches(machine: &Machine<'_>) -> Vec<Finding> {
     ]
 }
 
-fn lockdown(machine: &Machine<'_>) -> Finding {
+fn lockdown(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "lockdown";
     let Some(text) = text(machine.root, "sys/kernel/security/lockdown") else {
         return Finding::good(WHAT, "not in this kernel, or not mounted");
@@ -238,7 +238,7 @@ fn lockdown(machine: &Machine<'_>) -> Finding {
     }
 }
 
-fn unprivileged(machine: &Machine<'_>) -> Finding {
+fn unprivileged(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "unprivileged BPF";
     // Whatever is allowed to everybody, reading memory and tracepoints is not.
     match number(machine.root, "proc/sys/kernel/unprivileged_bpf_disabled") {
@@ -252,7 +252,7 @@ fn unprivileged(machine: &Machine<'_>) -> Finding {
     }
 }
 
-fn paranoid(machine: &Machine<'_>) -> Finding {
+fn paranoid(machine: &ExaminedMachine<'_>) -> Finding {
     use crate::capability::Capability::{Perfmon, SysAdmin};
     const WHAT: &str = "perf events";
     const PATH: &str = "proc/sys/kernel/perf_event_paranoid";
@@ -275,7 +275,7 @@ fn paranoid(machine: &Machine<'_>) -> Finding {
     }
 }
 
-fn jit(machine: &Machine<'_>) -> Finding {
+fn jit(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "BPF compiler";
     match number(machine.root, "proc/sys/net/core/bpf_jit_enable") {
         Some(0) => Finding::limited(
@@ -294,7 +294,7 @@ fn jit(machine: &Machine<'_>) -> Finding {
     }
 }
 
-fn uprobes(machine: &Machine<'_>) -> Finding {
+fn uprobes(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "uprobes";
     match number(machine.root, "sys/bus/event_source/devices/uprobe/type") {
         Some(_) => Finding::good(WHAT, "functions of programs and USDT probes can be recorded"),

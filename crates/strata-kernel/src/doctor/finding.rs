@@ -48,7 +48,7 @@ impl Finding {
 
 /// What several findings depend on.
 #[derive(Clone, Debug)]
-pub(super) struct Machine<'r> {
+pub(super) struct ExaminedMachine<'r> {
     pub root: &'r Path,
     /// As `uname` gives it.
     pub release: String,

@@ -1,7 +1,7 @@
 //! Clock, memory, processors and limits: what both layers stand on.
 
 use super::files::{text, version};
-use super::finding::{Finding, Machine};
+use super::finding::{ExaminedMachine, Finding};
 use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
 use rustix::process::{getrlimit, Resource};
 
@@ -11,14 +11,14 @@ const NO_MEMLOCK: (u32, u32) = (5, 11);
 /// Descriptors of an event that has a program of its own: the program, its link, the perf event.
 const FDS_PER_EVENT: u64 = 3;
 
-pub(super) fn findings(machine: &Machine<'_>) -> Vec<Finding> {
+pub(super) fn findings(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     let mut all = vec![clock(machine), rseq(), memory_files(), cpus(machine)];
     all.extend(locked(machine, getrlimit(Resource::Memlock).maximum));
     all.push(open_files(getrlimit(Resource::Nofile).maximum));
     all
 }
 
-pub(super) fn clock(machine: &Machine<'_>) -> Finding {
+pub(super) fn clock(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "clock";
     const PATH: &str = "sys/devices/system/clocksource/clocksource0";
     match text(machine.root, &format!("{PATH}/current_clocksource")).as_deref() {
@@ -91,7 +91,7 @@ pub(super) fn count(list: &str) -> Option<u64> {
     Some(sum)
 }
 
-pub(super) fn cpus(machine: &Machine<'_>) -> Finding {
+pub(super) fn cpus(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "CPUs";
     let list = |which| text(machine.root, &format!("sys/devices/system/cpu/{which}"));
     let (possible, online) = (list("possible"), list("online"));
@@ -116,7 +116,7 @@ pub(super) fn cpus(machine: &Machine<'_>) -> Finding {
 }
 
 /// Of old kernels only.
-pub(super) fn locked(machine: &Machine<'_>, limit: Option<u64>) -> Option<Finding> {
+pub(super) fn locked(machine: &ExaminedMachine<'_>, limit: Option<u64>) -> Option<Finding> {
     const WHAT: &str = "locked memory";
     if version(&machine.release).is_none_or(|version| version >= NO_MEMLOCK) {
         return None;

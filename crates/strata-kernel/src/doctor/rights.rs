@@ -1,11 +1,11 @@
 //! What this process may do.
 
 use super::files::number;
-use super::finding::{Finding, Machine};
+use super::finding::{ExaminedMachine, Finding};
 use crate::capability::Capability;
 use crate::numbers::is_first_namespace_of;
 
-pub(super) fn findings(machine: &Machine<'_>) -> Vec<Finding> {
+pub(super) fn findings(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     let mut all = vec![to_record(machine)];
     all.push(tracefs_rights(machine));
     all.push(yama(machine));
@@ -13,7 +13,7 @@ pub(super) fn findings(machine: &Machine<'_>) -> Vec<Finding> {
 }
 
 /// Loading and attaching.
-fn to_record(machine: &Machine<'_>) -> Finding {
+fn to_record(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "rights";
     let missing = machine.capabilities.missing_to_record();
     if missing.is_empty() {
@@ -45,7 +45,7 @@ fn to_record(machine: &Machine<'_>) -> Finding {
 }
 
 /// Tracefs is root's, and so is the memory behind some files of /proc.
-fn tracefs_rights(machine: &Machine<'_>) -> Finding {
+fn tracefs_rights(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "files of root";
     match machine.capabilities.has(Capability::DacReadSearch) {
         true => Finding::good(WHAT, "readable (CAP_DAC_READ_SEARCH)"),
@@ -61,7 +61,7 @@ fn tracefs_rights(machine: &Machine<'_>) -> Finding {
 }
 
 /// Programs that run already are prepared through ptrace.
-fn yama(machine: &Machine<'_>) -> Finding {
+fn yama(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "running programs";
     if machine.capabilities.has(Capability::SysPtrace) {
         // At 3 nobody may, whatever the capabilities.

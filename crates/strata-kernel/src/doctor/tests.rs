@@ -44,8 +44,8 @@ impl Root {
         self.put("sys/kernel/tracing/available_events", text);
     }
 
-    fn machine(&self) -> Machine<'_> {
-        Machine {
+    fn machine(&self) -> ExaminedMachine<'_> {
+        ExaminedMachine {
             root: &self.0,
             release: "6.1.0-56-cloud-amd64".into(),
             machine: "x86_64".into(),
@@ -54,7 +54,7 @@ impl Root {
     }
 
     /// With these capabilities.
-    fn may(&self, effective: u64) -> Machine<'_> {
+    fn may(&self, effective: u64) -> ExaminedMachine<'_> {
         self.put("proc/self/status", format!("CapEff:\t{effective:016x}\n"));
         self.machine()
     }
@@ -71,7 +71,7 @@ fn clock(which: &str) -> String {
 }
 
 /// Everything but what asks the running kernel.
-fn all(machine: &Machine<'_>) -> Vec<Finding> {
+fn all(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     let mut all = files::kernel(machine);
     all.extend(rights::findings(machine));
     all.extend(files::tracing(machine));
@@ -103,8 +103,9 @@ fn ordinary_machine_as_root_is_good_in_everything() {
 #[test]
 fn kernel_that_is_too_old_is_missing() {
     let root = Root::new("old");
-    let with =
-        |release: &str| files::kernel(&Machine { release: release.into(), ..root.machine() });
+    let with = |release: &str| {
+        files::kernel(&ExaminedMachine { release: release.into(), ..root.machine() })
+    };
     check(
         &with("5.10.0-28-amd64"),
         "kernel",
@@ -119,7 +120,7 @@ fn kernel_that_is_too_old_is_missing() {
 #[test]
 fn machine_of_another_architecture_is_missing() {
     let root = Root::new("arm");
-    let machine = Machine { machine: "aarch64".into(), ..root.machine() };
+    let machine = ExaminedMachine { machine: "aarch64".into(), ..root.machine() };
     check(&files::kernel(&machine), "machine", Readiness::Missing, ["aarch64", "--kernel"]);
     // Nothing is loaded on it.
     check(&bpf::findings(&machine), "BPF programs", Readiness::Limited, ["not tried", "root"]);
@@ -315,7 +316,7 @@ fn cpus_far_more_possible_than_online_are_limited() {
 #[test]
 fn limits_of_locked_memory_count_on_old_kernels_only() {
     let root = Root::new("limits");
-    let old = Machine { release: "5.10.0".into(), ..root.machine() };
+    let old = ExaminedMachine { release: "5.10.0".into(), ..root.machine() };
     assert_eq!(host::locked(&root.machine(), Some(65_536)), None);
     let found: Vec<_> = host::locked(&old, Some(65_536)).into_iter().collect();
     check(&found, "locked memory", Readiness::Limited, ["64 KiB", "ulimit -l"]);
@@ -346,7 +347,7 @@ fn examine_of_this_machine_says_each_thing_once_with_a_remedy_unless_good() {
 
 #[test]
 fn programs_on_a_machine_with_the_rights_are_loaded() {
-    let machine = Machine {
+    let machine = ExaminedMachine {
         root: Path::new("/"),
         release: String::new(),
         machine: rustix::system::uname().machine().to_string_lossy().into_owned(),

@@ -66,8 +66,8 @@ impl Binary {
 
     /// Reads what the file had when it was opened, by position: other copies are not moved. A part that has gone
     /// meanwhile is an error of reading.
-    pub(crate) fn reader(&self) -> Reader {
-        Reader { file: Arc::clone(&self.file), bytes: self.bytes, at: 0 }
+    pub(crate) fn reader(&self) -> BinaryReader {
+        BinaryReader { file: Arc::clone(&self.file), bytes: self.bytes, at: 0 }
     }
 }
 
@@ -77,13 +77,13 @@ fn by_number(file: &impl AsRawFd) -> PathBuf {
 
 /// See [`Binary::reader`].
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct BinaryReader {
     file: Arc<File>,
     bytes: u64,
     at: u64,
 }
 
-impl Read for Reader {
+impl Read for BinaryReader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(to, self.at)?;
         self.at += read as u64;
@@ -91,7 +91,7 @@ impl Read for Reader {
     }
 }
 
-impl Seek for Reader {
+impl Seek for BinaryReader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => Some(at),

@@ -1,7 +1,7 @@
 //! What is read of a file: each piece once, and all of them together no more than so much. The sizes are the
 //! file's own word, and a file with holes may be larger than any memory.
 
-use crate::elf::binary::Reader;
+use crate::elf::binary::BinaryReader;
 use object::read::{ReadCache, ReadRef};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ pub(super) const BYTES_MAX: u64 = 256 << 20;
 
 /// A file's bytes, as `object` asks for them.
 pub(super) struct Bounded {
-    cache: ReadCache<Reader>,
+    cache: ReadCache<BinaryReader>,
     left: Cell<u64>,
     /// Pieces that are in the cache, by place and size.
     known: RefCell<HashSet<(u64, u64)>>,
@@ -20,7 +20,7 @@ pub(super) struct Bounded {
 }
 
 impl Bounded {
-    pub(super) fn new(reader: Reader) -> Bounded {
+    pub(super) fn new(reader: BinaryReader) -> Bounded {
         Bounded {
             cache: ReadCache::new(reader),
             left: Cell::new(BYTES_MAX),

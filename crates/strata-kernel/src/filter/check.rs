@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use strata_filter::{
-    Class, Expr, Filter, Hint, Item, Kind, Literal, Operand, Path, Root, Slip, Step, Subject,
+    Class, ClassFieldKind, Expr, Filter, Hint, Item, Literal, Operand, Path, PathStep, Root, Slip,
+    Subject,
 };
 use strata_model::{Element, Field, FieldClass};
 
-use super::resolve::{Context, CONTEXT};
+use super::resolve::{HappensOn, CONTEXT};
 use super::Candidate;
 
 /// What of a filter can be true of none of the events: at least one thing.
@@ -39,7 +40,7 @@ pub fn can_select(filter: &Filter, events: &[Candidate<'_>]) -> bool {
 
 fn class(candidate: &Candidate<'_>, groups: &Arc<[String]>) -> Class {
     let mut fields = Vec::new();
-    let mut push = |root, path, kind| fields.push(strata_filter::Field { root, path, kind });
+    let mut push = |root, path, kind| fields.push(strata_filter::ClassField { root, path, kind });
     for field in candidate.fields() {
         push(Root::Payload, field.name.clone(), kind(field, candidate));
         if let Some(kind) = element(&field.class) {
@@ -48,18 +49,18 @@ fn class(candidate: &Candidate<'_>, groups: &Arc<[String]>) -> Class {
     }
     for (name, context) in CONTEXT {
         let kind = match context {
-            Context::Pid | Context::Tid | Context::Cpu => Kind::integer(32, false),
-            Context::Comm => Kind::Text,
+            HappensOn::Pid | HappensOn::Tid | HappensOn::Cpu => ClassFieldKind::integer(32, false),
+            HappensOn::Comm => ClassFieldKind::Text,
             // Any path may be one; those that are none are found when it is looked up.
-            Context::Cgroup if !groups.is_empty() => Kind::Enumeration(groups.clone()),
-            Context::Cgroup => Kind::integer(64, false),
+            HappensOn::Cgroup if !groups.is_empty() => ClassFieldKind::Enumeration(groups.clone()),
+            HappensOn::Cgroup => ClassFieldKind::integer(64, false),
         };
         push(Root::Context, name.to_string(), kind);
     }
     Class { name: candidate.recorded_name(), loglevel: None, cpu: true, fields }
 }
 
-fn kind(field: &Field, candidate: &Candidate<'_>) -> Kind {
+fn kind(field: &Field, candidate: &Candidate<'_>) -> ClassFieldKind {
     let (labels, integer) = match &field.class {
         FieldClass::Integer(integer) => {
             let source = candidate.source(&field.name);
@@ -68,23 +69,25 @@ fn kind(field: &Field, candidate: &Candidate<'_>) -> Kind {
         FieldClass::Enumeration(enumeration) => {
             (enumeration.labels.as_slice(), &enumeration.integer)
         }
-        FieldClass::Float(_) => return Kind::Real,
-        FieldClass::String => return Kind::Text,
-        FieldClass::Array(array) if array.element == Element::Text => return Kind::Text,
-        FieldClass::Sequence(sequence) if sequence.element == Element::Text => return Kind::Text,
-        FieldClass::Array(_) | FieldClass::Sequence(_) => return Kind::Other,
+        FieldClass::Float(_) => return ClassFieldKind::Real,
+        FieldClass::String => return ClassFieldKind::Text,
+        FieldClass::Array(array) if array.element == Element::Text => return ClassFieldKind::Text,
+        FieldClass::Sequence(sequence) if sequence.element == Element::Text => {
+            return ClassFieldKind::Text
+        }
+        FieldClass::Array(_) | FieldClass::Sequence(_) => return ClassFieldKind::Other,
     };
     if labels.is_empty() {
         // As the kernel has it, which is what is asked.
         let source = candidate.source(&field.name);
         let (bytes, signed) = source
             .map_or((integer.bytes, integer.signed), |source| (source.bytes, source.is_signed));
-        return Kind::integer(8 * u32::from(bytes), signed);
+        return ClassFieldKind::integer(8 * u32::from(bytes), signed);
     }
-    Kind::Enumeration(labels.iter().map(|label| label.label.clone()).collect())
+    ClassFieldKind::Enumeration(labels.iter().map(|label| label.label.clone()).collect())
 }
 
-fn element(class: &FieldClass) -> Option<Kind> {
+fn element(class: &FieldClass) -> Option<ClassFieldKind> {
     let element = match class {
         FieldClass::Array(array) => &array.element,
         FieldClass::Sequence(sequence) => &sequence.element,
@@ -93,9 +96,9 @@ fn element(class: &FieldClass) -> Option<Kind> {
     match element {
         Element::Text => None,
         Element::Integer(integer) => {
-            Some(Kind::integer(8 * u32::from(integer.bytes), integer.signed))
+            Some(ClassFieldKind::integer(8 * u32::from(integer.bytes), integer.signed))
         }
-        Element::Float(_) => Some(Kind::Real),
+        Element::Float(_) => Some(ClassFieldKind::Real),
     }
 }
 
@@ -131,7 +134,7 @@ fn is_cgroup(subject: &Subject) -> bool {
     let Subject::Field(Path { root: Root::Any | Root::Context, steps }) = subject else {
         return false;
     };
-    matches!(steps.as_slice(), [Step::Member(name)] if name == "cgroup")
+    matches!(steps.as_slice(), [PathStep::Member(name)] if name == "cgroup")
 }
 
 impl fmt::Display for Slips {

@@ -17,25 +17,25 @@ pub enum Compiled {
 }
 
 /// A condition of one event.
-pub(super) type Node = lower::Node<Leaf>;
+pub(super) type TestNode = lower::Node<TestLeaf>;
 
 /// What a test says, or the contrary; where it leads is not chosen yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Leaf {
+pub(super) struct TestLeaf {
     pub test: Test,
     pub negated: bool,
 }
 
 /// What the test says, or the contrary.
-pub(super) fn node_of(test: Test, negated: bool) -> Node {
-    Node::Leaf(Leaf { test, negated })
+pub(super) fn node_of(test: Test, negated: bool) -> TestNode {
+    TestNode::Leaf(TestLeaf { test, negated })
 }
 
 /// The tests, or how many there would be if these are too many. `is_early`: can be made before anything else.
-pub(super) fn emit(node: Node, is_early: impl Fn(&Test) -> bool) -> Result<Compiled, usize> {
+pub(super) fn emit(node: TestNode, is_early: impl Fn(&Test) -> bool) -> Result<Compiled, usize> {
     match node {
-        Node::Never => return Ok(Compiled::Never),
-        Node::Always => return Ok(Compiled::Always),
+        TestNode::Never => return Ok(Compiled::Never),
+        TestNode::Always => return Ok(Compiled::Always),
         _ => (),
     }
     let nr_tests = node.nr_leaves();
@@ -45,7 +45,7 @@ pub(super) fn emit(node: Node, is_early: impl Fn(&Test) -> bool) -> Result<Compi
     // The order does not matter: no condition has an effect, and none is unknown.
     let (mut early, mut others, mut nr_early) = (Vec::new(), Vec::new(), 0);
     for part in node.into_conditions() {
-        let is_early = |leaf: &Leaf| is_early(&leaf.test);
+        let is_early = |leaf: &TestLeaf| is_early(&leaf.test);
         if part.all_leaves(&is_early) && nr_early + part.nr_leaves() <= EARLY_MAX {
             nr_early += part.nr_leaves();
             early.push(part);
@@ -61,7 +61,7 @@ pub(super) fn emit(node: Node, is_early: impl Fn(&Test) -> bool) -> Result<Compi
     // Who passes the early tests goes on with the others.
     let mut slots = filter.test.iter_mut();
     for (begin, part) in [(0, early), (nr_early, others)] {
-        for (jump, slot) in lower::graph(Node::All(part)).into_iter().zip(slots.by_ref()) {
+        for (jump, slot) in lower::graph(TestNode::All(part)).into_iter().zip(slots.by_ref()) {
             let (yes, no) = match jump.leaf.negated {
                 false => (jump.yes, jump.no),
                 true => (jump.no, jump.yes),

@@ -2,15 +2,15 @@
 
 use strata_abi::kernel::{Test, TESTS_MAX};
 use strata_filter::evaluate::{self, Fields, Value};
-use strata_filter::lower::{self, Span};
+use strata_filter::lower::{self, IntegerSpan};
 use strata_filter::{
-    Comparison, Expr, Item, Literal, Op, Operand, Part, Path, Pattern, Subject, Term,
+    Comparison, Expr, Item, Literal, Op, Operand, Path, Pattern, PatternPart, Subject, Term,
 };
 use strata_model::Flags;
 
-use super::emit::{self, Node};
-use super::ranges::Integer;
-use super::resolve::{self, Found, Labels};
+use super::emit::{self, TestNode};
+use super::ranges::TestedInteger;
+use super::resolve::{self, FoundName, ValueLabels};
 use super::{cgroup, Candidate, FilterError, Groups, Unsupported};
 
 /// What is left of the expression. `name` is the event's recorded name.
@@ -18,7 +18,7 @@ pub(super) fn lower(
     expr: &Expr,
     (candidate, name): (&Candidate<'_>, &str),
     groups: Groups,
-) -> Result<Node, FilterError> {
+) -> Result<TestNode, FilterError> {
     lower::lower(expr, &Lowering { candidate, name, groups })
 }
 
@@ -42,7 +42,7 @@ impl Fields for OfEvent<'_> {
 }
 
 /// One comparison of a field with constants.
-struct Leaf<'f> {
+struct ComparisonLeaf<'f> {
     /// The whole of it, for messages.
     expr: &'f Expr,
     /// Whether its contrary is meant.
@@ -50,11 +50,11 @@ struct Leaf<'f> {
 }
 
 impl lower::Compiler for Lowering<'_> {
-    type Leaf = emit::Leaf;
+    type Leaf = emit::TestLeaf;
     type Error = FilterError;
 
-    fn condition(&self, expr: &Expr, negated: bool) -> Result<Node, FilterError> {
-        let leaf = Leaf { expr, negated };
+    fn condition(&self, expr: &Expr, negated: bool) -> Result<TestNode, FilterError> {
+        let leaf = ComparisonLeaf { expr, negated };
         match expr {
             Expr::Has(path) => self.has(path, &leaf),
             Expr::Compare(comparison) => self.comparison(comparison, &leaf),
@@ -67,20 +67,20 @@ impl lower::Compiler for Lowering<'_> {
 /// What is in the braces behind a term.
 struct OfTerm<'s> {
     lowering: &'s Lowering<'s>,
-    found: &'s Found<'s>,
+    found: &'s FoundName<'s>,
     term: &'s Term,
-    leaf: &'s Leaf<'s>,
+    leaf: &'s ComparisonLeaf<'s>,
 }
 
 impl lower::Set for OfTerm<'_> {
-    type Leaf = emit::Leaf;
+    type Leaf = emit::TestLeaf;
     type Error = FilterError;
 
     fn is_integer(&self) -> bool {
         self.found.integer(self.term.mask).is_some()
     }
 
-    fn labelled(&self, literal: &Literal) -> Option<Vec<Span>> {
+    fn labelled(&self, literal: &Literal) -> Option<Vec<IntegerSpan>> {
         match (literal, self.found.labels(self.term)) {
             (Literal::Text(pattern), Some(labels)) if labels.flags.is_none() => {
                 Some(labels.values(pattern))
@@ -89,54 +89,59 @@ impl lower::Set for OfTerm<'_> {
         }
     }
 
-    fn one(&self, op: Op, literal: &Literal) -> Result<Node, FilterError> {
+    fn one(&self, op: Op, literal: &Literal) -> Result<TestNode, FilterError> {
         self.lowering.literal(self.found, self.term, (op, literal), self.leaf)
     }
 
-    fn among(&self, spans: Vec<Span>) -> Result<Node, FilterError> {
+    fn among(&self, spans: Vec<IntegerSpan>) -> Result<TestNode, FilterError> {
         match self.found.integer(self.term.mask) {
             Some(integer) => self.lowering.among(&integer, spans, self.leaf.negated),
-            None => Ok(Node::Never),
+            None => Ok(TestNode::Never),
         }
     }
 }
 
 impl Lowering<'_> {
-    fn has(&self, path: &Path, leaf: &Leaf<'_>) -> Result<Node, FilterError> {
+    fn has(&self, path: &Path, leaf: &ComparisonLeaf<'_>) -> Result<TestNode, FilterError> {
         match resolve::field(path, self.candidate) {
-            Found::NotYet => Err(self.unsupported(leaf, Unsupported::NotYet)),
+            FoundName::NotYet => Err(self.unsupported(leaf, Unsupported::NotYet)),
             // How long a sequence is is known in the record only.
-            Found::Number(why) if path.steps.len() > 1 && why == Unsupported::Place => {
+            FoundName::Number(why) if path.steps.len() > 1 && why == Unsupported::Place => {
                 Err(self.unsupported(leaf, why))
             }
-            found => Ok(Node::certain((found != Found::Absent) != leaf.negated)),
+            found => Ok(TestNode::certain((found != FoundName::Absent) != leaf.negated)),
         }
     }
 
     fn comparison(
         &self,
         Comparison { left, op, right }: &Comparison,
-        leaf: &Leaf<'_>,
-    ) -> Result<Node, FilterError> {
+        leaf: &ComparisonLeaf<'_>,
+    ) -> Result<TestNode, FilterError> {
         match right {
             Operand::Term(right) => self.pair(left, right, *op, leaf),
             Operand::Literal(literal) => match self.find(left) {
-                Found::OfEvent => Ok(self.of_event(leaf)),
+                FoundName::OfEvent => Ok(self.of_event(leaf)),
                 found => self.literal(&found, left, (*op, literal), leaf),
             },
         }
     }
 
     /// What is decided by the event alone.
-    fn of_event(&self, leaf: &Leaf<'_>) -> Node {
+    fn of_event(&self, leaf: &ComparisonLeaf<'_>) -> TestNode {
         let value = evaluate::evaluate(leaf.expr, &OfEvent(self.name));
-        Node::certain(value == Some(!leaf.negated))
+        TestNode::certain(value == Some(!leaf.negated))
     }
 
     /// As the comparisons with each item would be, but all numbers at once.
-    fn set(&self, term: &Term, items: &[Item], leaf: &Leaf<'_>) -> Result<Node, FilterError> {
+    fn set(
+        &self,
+        term: &Term,
+        items: &[Item],
+        leaf: &ComparisonLeaf<'_>,
+    ) -> Result<TestNode, FilterError> {
         let found = self.find(term);
-        if found == Found::OfEvent {
+        if found == FoundName::OfEvent {
             return Ok(self.of_event(leaf));
         }
         lower::set(items, leaf.negated, &OfTerm { lowering: self, found: &found, term, leaf })
@@ -145,49 +150,49 @@ impl Lowering<'_> {
     /// A field with a constant.
     fn literal(
         &self,
-        found: &Found<'_>,
+        found: &FoundName<'_>,
         term: &Term,
         (op, literal): (Op, &Literal),
-        leaf: &Leaf<'_>,
-    ) -> Result<Node, FilterError> {
+        leaf: &ComparisonLeaf<'_>,
+    ) -> Result<TestNode, FilterError> {
         let outside = leaf.negated != (op == Op::NotEqual);
         match (literal, found) {
-            (_, Found::NotYet) => Err(self.unsupported(leaf, Unsupported::NotYet)),
-            (Literal::Number(number), Found::Integer { .. } | Found::Cgroup(_)) => {
+            (_, FoundName::NotYet) => Err(self.unsupported(leaf, Unsupported::NotYet)),
+            (Literal::Number(number), FoundName::Integer { .. } | FoundName::Cgroup(_)) => {
                 match found.integer(term.mask) {
                     Some(integer) => self.among(&integer, vec![lower::span(op, *number)], outside),
-                    None => Ok(Node::Never),
+                    None => Ok(TestNode::Never),
                 }
             }
-            (Literal::Number(_), Found::Number(why)) => match (why, term.mask) {
-                (Unsupported::Real, Some(_)) => Ok(Node::Never),
+            (Literal::Number(_), FoundName::Number(why)) => match (why, term.mask) {
+                (Unsupported::Real, Some(_)) => Ok(TestNode::Never),
                 _ => Err(self.unsupported(leaf, *why)),
             },
             // Neither equal nor different, and text is not less or greater.
-            (Literal::Text(_), _) if term.mask.is_some() || op.is_order() => Ok(Node::Never),
-            (Literal::Text(pattern), Found::Integer { integer, labels: Some(labels) }) => {
+            (Literal::Text(_), _) if term.mask.is_some() || op.is_order() => Ok(TestNode::Never),
+            (Literal::Text(pattern), FoundName::Integer { integer, labels: Some(labels) }) => {
                 match labels.flags {
                     Some(flags) => self.flags(integer, flags, labels.values(pattern), outside),
                     None => self.among(integer, labels.values(pattern), outside),
                 }
             }
-            (Literal::Text(pattern), Found::Cgroup(integer)) => {
+            (Literal::Text(pattern), FoundName::Cgroup(integer)) => {
                 let Some(path) = pattern.exact() else {
                     return Err(self.unsupported(leaf, Unsupported::CgroupPattern));
                 };
                 let id = match cgroup::id_of_called(path, || part(leaf.expr)) {
                     Err(_) if self.groups == Groups::MayBeGone => {
-                        return Ok(Node::certain(outside));
+                        return Ok(TestNode::certain(outside));
                     }
                     found => i128::from(found?),
                 };
                 self.among(integer, vec![(id, id)], outside)
             }
-            (Literal::Text(pattern), Found::Chars { test, limit }) => {
+            (Literal::Text(pattern), FoundName::Chars { test, limit }) => {
                 self.chars(*test, *limit, (term, pattern), outside, leaf)
             }
-            (Literal::Text(_), Found::Text) => Err(self.unsupported(leaf, Unsupported::Text)),
-            _ => Ok(Node::Never),
+            (Literal::Text(_), FoundName::Text) => Err(self.unsupported(leaf, Unsupported::Text)),
+            _ => Ok(TestNode::Never),
         }
     }
 
@@ -198,13 +203,13 @@ impl Lowering<'_> {
         limit: usize,
         (term, pattern): (&Term, &Pattern),
         outside: bool,
-        leaf: &Leaf<'_>,
-    ) -> Result<Node, FilterError> {
+        leaf: &ComparisonLeaf<'_>,
+    ) -> Result<TestNode, FilterError> {
         let (text, is_whole) = match pattern.parts.as_slice() {
             [] => (&[][..], true),
-            [Part::Text(text)] => (text.as_slice(), true),
-            [Part::Text(text), Part::Any] => (text.as_slice(), false),
-            [Part::Any] => return Ok(Node::certain(!outside)),
+            [PatternPart::Text(text)] => (text.as_slice(), true),
+            [PatternPart::Text(text), PatternPart::Any] => (text.as_slice(), false),
+            [PatternPart::Any] => return Ok(TestNode::certain(!outside)),
             _ => return Err(self.unsupported(leaf, Unsupported::Pattern)),
         };
         if text.len() > limit {
@@ -233,30 +238,32 @@ impl Lowering<'_> {
         left: &Term,
         right: &Term,
         op: Op,
-        leaf: &Leaf<'_>,
-    ) -> Result<Node, FilterError> {
+        leaf: &ComparisonLeaf<'_>,
+    ) -> Result<TestNode, FilterError> {
         let found = [self.find(left), self.find(right)];
-        if found.iter().all(|found| *found == Found::OfEvent) {
+        if found.iter().all(|found| *found == FoundName::OfEvent) {
             return Ok(self.of_event(leaf));
         }
         match [kind(&found[0], left), kind(&found[1], right)] {
-            [Kind::Nothing, _] | [_, Kind::Nothing] => Ok(Node::Never),
-            [Kind::Number, Kind::Text] | [Kind::Text, Kind::Number] => Ok(Node::Never),
-            [Kind::Text, Kind::Text] if op.is_order() => Ok(Node::Never),
+            [OperandKind::Nothing, _] | [_, OperandKind::Nothing] => Ok(TestNode::Never),
+            [OperandKind::Number, OperandKind::Text] | [OperandKind::Text, OperandKind::Number] => {
+                Ok(TestNode::Never)
+            }
+            [OperandKind::Text, OperandKind::Text] if op.is_order() => Ok(TestNode::Never),
             _ => Err(self.unsupported(leaf, Unsupported::TwoFields)),
         }
     }
 
-    fn find(&self, term: &Term) -> Found<'_> {
+    fn find(&self, term: &Term) -> FoundName<'_> {
         resolve::subject(&term.subject, self.candidate)
     }
 
     fn among(
         &self,
-        integer: &Integer,
-        spans: Vec<Span>,
+        integer: &TestedInteger,
+        spans: Vec<IntegerSpan>,
         outside: bool,
-    ) -> Result<Node, FilterError> {
+    ) -> Result<TestNode, FilterError> {
         integer.among(spans, outside).map_err(|found| {
             debug_assert!(found > TESTS_MAX);
             FilterError::TooManyTests { event: self.name.to_string(), found }
@@ -266,31 +273,31 @@ impl Lowering<'_> {
     /// That one of the flags is set, or none of them.
     fn flags(
         &self,
-        integer: &Integer,
+        integer: &TestedInteger,
         flags: Flags,
-        labels: Vec<Span>,
+        labels: Vec<IntegerSpan>,
         outside: bool,
-    ) -> Result<Node, FilterError> {
-        let node = |(label, _): Span| {
+    ) -> Result<TestNode, FilterError> {
+        let node = |(label, _): IntegerSpan| {
             // In two's complement of 64 bits, as what a mask leaves.
             let label = label as u64;
             let value = i128::from(label);
             self.among(&integer.masked(flags.mask(label)), vec![(value, value)], outside)
         };
         let labels = labels.into_iter().filter(|(from, to)| from == to);
-        Node::join(outside, labels.map(node))
+        TestNode::join(outside, labels.map(node))
     }
 
-    fn unsupported(&self, leaf: &Leaf<'_>, why: Unsupported) -> FilterError {
+    fn unsupported(&self, leaf: &ComparisonLeaf<'_>, why: Unsupported) -> FilterError {
         FilterError::Unsupported { part: part(leaf.expr), event: self.name.to_string(), why }
     }
 }
 
-impl Found<'_> {
+impl FoundName<'_> {
     /// As an integer, of which perhaps only some bits count.
-    fn integer(&self, mask: Option<u64>) -> Option<Integer> {
+    fn integer(&self, mask: Option<u64>) -> Option<TestedInteger> {
         match self {
-            Found::Integer { integer, .. } | Found::Cgroup(integer) => {
+            FoundName::Integer { integer, .. } | FoundName::Cgroup(integer) => {
                 Some(mask.map_or(*integer, |mask| integer.masked(mask)))
             }
             _ => None,
@@ -298,26 +305,26 @@ impl Found<'_> {
     }
 }
 
-impl<'e> Found<'e> {
+impl<'e> FoundName<'e> {
     /// What its values are called, if that can be compared.
-    fn labels(&self, term: &Term) -> Option<Labels<'e>> {
+    fn labels(&self, term: &Term) -> Option<ValueLabels<'e>> {
         match self {
-            Found::Integer { labels, .. } if term.mask.is_none() => *labels,
+            FoundName::Integer { labels, .. } if term.mask.is_none() => *labels,
             _ => None,
         }
     }
 }
 
-impl Labels<'_> {
+impl ValueLabels<'_> {
     /// The values that have a label like this.
-    fn values(&self, pattern: &Pattern) -> Vec<Span> {
+    fn values(&self, pattern: &Pattern) -> Vec<IntegerSpan> {
         let labels = self.labels.iter();
         let labels = labels.filter(|label| pattern.matches(label.label.as_bytes()));
         labels.map(|label| label.values(&self.of)).collect()
     }
 }
 
-enum Kind {
+enum OperandKind {
     /// Not there, or neither a number nor text.
     Nothing,
     Number,
@@ -326,16 +333,16 @@ enum Kind {
     Any,
 }
 
-fn kind(found: &Found<'_>, term: &Term) -> Kind {
+fn kind(found: &FoundName<'_>, term: &Term) -> OperandKind {
     match (found, term.mask, &term.subject) {
-        (Found::NotYet, ..) => Kind::Any,
-        (Found::Integer { .. } | Found::Cgroup(_), ..) => Kind::Number,
-        (Found::Number(Unsupported::Real), Some(_), _) => Kind::Nothing,
-        (Found::Number(_), ..) => Kind::Number,
-        (_, Some(_), _) => Kind::Nothing,
-        (Found::Chars { .. } | Found::Text, ..) => Kind::Text,
-        (Found::OfEvent, _, Subject::Name) => Kind::Text,
-        (Found::OfEvent | Found::Absent | Found::Other, ..) => Kind::Nothing,
+        (FoundName::NotYet, ..) => OperandKind::Any,
+        (FoundName::Integer { .. } | FoundName::Cgroup(_), ..) => OperandKind::Number,
+        (FoundName::Number(Unsupported::Real), Some(_), _) => OperandKind::Nothing,
+        (FoundName::Number(_), ..) => OperandKind::Number,
+        (_, Some(_), _) => OperandKind::Nothing,
+        (FoundName::Chars { .. } | FoundName::Text, ..) => OperandKind::Text,
+        (FoundName::OfEvent, _, Subject::Name) => OperandKind::Text,
+        (FoundName::OfEvent | FoundName::Absent | FoundName::Other, ..) => OperandKind::Nothing,
     }
 }
 

@@ -1,31 +1,31 @@
 //! Sets of integers as tests.
 
 use strata_abi::kernel::{Test, EQUAL, LESS, LESS_SIGNED, TESTS_MAX};
-use strata_filter::lower::{apart, Span};
+use strata_filter::lower::{apart, IntegerSpan};
 
-use super::emit::{node_of, Node};
+use super::emit::{node_of, TestNode};
 
 /// An integer that can be tested.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Integer {
+pub(super) struct TestedInteger {
     /// Without a comparison.
     pub test: Test,
     /// What it can be.
-    pub domain: Span,
+    pub domain: IntegerSpan,
 }
 
-impl Integer {
+impl TestedInteger {
     /// Only these bits of it.
-    pub(super) fn masked(self, mask: u64) -> Integer {
+    pub(super) fn masked(self, mask: u64) -> TestedInteger {
         // A negative value is in two's complement of 64 bits, so that all bits of the mask can be there.
         let most = if self.domain.0 < 0 { u64::MAX } else { self.domain.1 as u64 };
         let test = Test { mask, ..self.test };
-        Integer { test, domain: (0, i128::from(mask & most)) }
+        TestedInteger { test, domain: (0, i128::from(mask & most)) }
     }
 
     /// That the integer is in one of the spans, or in none of them; or how many tests there would be if
     /// these are too many.
-    pub(super) fn among(&self, spans: Vec<Span>, outside: bool) -> Result<Node, usize> {
+    pub(super) fn among(&self, spans: Vec<IntegerSpan>, outside: bool) -> Result<TestNode, usize> {
         let mut stretches = self.stretches(spans, outside);
         let mut single = Vec::new();
         // A value alone between two others is one test, and its neighbours become one; as a stretch it
@@ -49,11 +49,11 @@ impl Integer {
         let ends = stretches.iter().rev().map(|stretch| (self.at_most(stretch), stretch.inside));
         let values = single.iter().rev().map(|stretch| (self.equal(stretch.from), stretch.inside));
         let tests = ends.chain(values);
-        Ok(tests.fold(Node::certain(last), |rest, (test, inside)| either(test, inside, rest)))
+        Ok(tests.fold(TestNode::certain(last), |rest, (test, inside)| either(test, inside, rest)))
     }
 
     /// What the spans make of the domain: one behind the other, in turn inside and not.
-    fn stretches(&self, mut spans: Vec<Span>, outside: bool) -> Vec<Stretch> {
+    fn stretches(&self, mut spans: Vec<IntegerSpan>, outside: bool) -> Vec<Stretch> {
         let (least, most) = self.domain;
         spans.retain(|&(from, to)| from < to || self.has_bits(from));
         let mut stretches: Vec<Stretch> = Vec::new();
@@ -111,14 +111,14 @@ fn push(stretches: &mut Vec<Stretch>, stretch: Stretch) {
 }
 
 /// `inside` if the test holds, else what the rest says.
-fn either(test: Test, inside: bool, rest: Node) -> Node {
+fn either(test: Test, inside: bool, rest: TestNode) -> TestNode {
     let test = node_of(test, !inside);
-    let first = |parts: Vec<Node>| std::iter::once(test.clone()).chain(parts).collect();
+    let first = |parts: Vec<TestNode>| std::iter::once(test.clone()).chain(parts).collect();
     match (inside, rest) {
-        (true, Node::Never) | (false, Node::Always) => test,
-        (true, Node::Any(parts)) => Node::Any(first(parts)),
-        (false, Node::All(parts)) => Node::All(first(parts)),
-        (true, rest) => Node::Any([test, rest].into()),
-        (false, rest) => Node::All([test, rest].into()),
+        (true, TestNode::Never) | (false, TestNode::Always) => test,
+        (true, TestNode::Any(parts)) => TestNode::Any(first(parts)),
+        (false, TestNode::All(parts)) => TestNode::All(first(parts)),
+        (true, rest) => TestNode::Any([test, rest].into()),
+        (false, rest) => TestNode::All([test, rest].into()),
     }
 }

@@ -1,25 +1,25 @@
 //! What a name in a filter is for one event.
 
 use strata_abi::kernel::{Test, CGROUP, CHARS, COMM, CPU, EQUAL, FIELD, PID, TID};
-use strata_filter::{Path, Root, Step, Subject};
+use strata_filter::{Path, PathStep, Root, Subject};
 use strata_model::{Array, ByteOrder, Element, FieldClass, FieldOrder, Flags, Label};
 
-use super::ranges::Integer;
+use super::ranges::TestedInteger;
 use super::{Candidate, Unsupported};
 
 /// Names of what the event happens on.
-pub(super) const CONTEXT: [(&str, Context); 6] = [
-    ("pid", Context::Pid),
-    ("tid", Context::Tid),
-    ("cpu", Context::Cpu),
-    ("cgroup", Context::Cgroup),
-    ("comm", Context::Comm),
-    ("procname", Context::Comm),
+pub(super) const CONTEXT: [(&str, HappensOn); 6] = [
+    ("pid", HappensOn::Pid),
+    ("tid", HappensOn::Tid),
+    ("cpu", HappensOn::Cpu),
+    ("cgroup", HappensOn::Cgroup),
+    ("comm", HappensOn::Comm),
+    ("procname", HappensOn::Comm),
 ];
 
 /// What the event happens on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Context {
+pub(super) enum HappensOn {
     Pid,
     Tid,
     Cpu,
@@ -29,15 +29,15 @@ pub(super) enum Context {
 
 /// What a name is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Found<'e> {
+pub(super) enum FoundName<'e> {
     /// The event has no such thing.
     Absent,
     /// The same in all records: the event's name, its log level.
     OfEvent,
     /// An integer.
-    Integer { integer: Integer, labels: Option<Labels<'e>> },
+    Integer { integer: TestedInteger, labels: Option<ValueLabels<'e>> },
     /// The control group: its id, or a path.
-    Cgroup(Integer),
+    Cgroup(TestedInteger),
     /// Text, of which the first 16 bytes can be tested.
     Chars {
         test: Test,
@@ -56,53 +56,62 @@ pub(super) enum Found<'e> {
 
 /// Names of an integer's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Labels<'e> {
+pub(super) struct ValueLabels<'e> {
     pub labels: &'e [Label],
     pub of: strata_model::Integer,
     pub flags: Option<Flags>,
 }
 
-pub(super) fn subject<'e>(subject: &Subject, candidate: &Candidate<'e>) -> Found<'e> {
+pub(super) fn subject<'e>(subject: &Subject, candidate: &Candidate<'e>) -> FoundName<'e> {
     match subject {
-        Subject::Name | Subject::LogLevel => Found::OfEvent,
-        Subject::Cpu => context(Context::Cpu),
+        Subject::Name | Subject::LogLevel => FoundName::OfEvent,
+        Subject::Cpu => context(HappensOn::Cpu),
         Subject::Field(path) => field(path, candidate),
     }
 }
 
 /// Whether there is such a field.
-pub(super) fn field<'e>(path: &Path, candidate: &Candidate<'e>) -> Found<'e> {
-    let Some((Step::Member(name), below)) = path.steps.split_first() else { return Found::Absent };
+pub(super) fn field<'e>(path: &Path, candidate: &Candidate<'e>) -> FoundName<'e> {
+    let Some((PathStep::Member(name), below)) = path.steps.split_first() else {
+        return FoundName::Absent;
+    };
     let of_payload = || payload(name, below, candidate);
     let of_context = || match CONTEXT.iter().find(|(known, _)| known == name) {
         Some((_, known)) if below.is_empty() => context(*known),
-        _ => Found::Absent,
+        _ => FoundName::Absent,
     };
     match path.root {
         Root::Payload => of_payload(),
         Root::Context => of_context(),
-        Root::Packet | Root::Header => Found::NotYet,
+        Root::Packet | Root::Header => FoundName::NotYet,
         Root::Any => match of_payload() {
-            Found::Absent => of_context(),
+            FoundName::Absent => of_context(),
             found => found,
         },
     }
 }
 
-fn context(context: Context) -> Found<'static> {
+fn context(context: HappensOn) -> FoundName<'static> {
     let test = |operand| Test { operand, mask: u64::MAX, comparison: EQUAL, ..Test::default() };
-    let number = |operand, most: u64| Integer { test: test(operand), domain: (0, most.into()) };
+    let number =
+        |operand, most: u64| TestedInteger { test: test(operand), domain: (0, most.into()) };
     match context {
-        Context::Pid => Found::Integer { integer: number(PID, u32::MAX.into()), labels: None },
-        Context::Tid => Found::Integer { integer: number(TID, u32::MAX.into()), labels: None },
-        Context::Cpu => Found::Integer { integer: number(CPU, u32::MAX.into()), labels: None },
-        Context::Cgroup => Found::Cgroup(number(CGROUP, u64::MAX)),
+        HappensOn::Pid => {
+            FoundName::Integer { integer: number(PID, u32::MAX.into()), labels: None }
+        }
+        HappensOn::Tid => {
+            FoundName::Integer { integer: number(TID, u32::MAX.into()), labels: None }
+        }
+        HappensOn::Cpu => {
+            FoundName::Integer { integer: number(CPU, u32::MAX.into()), labels: None }
+        }
+        HappensOn::Cgroup => FoundName::Cgroup(number(CGROUP, u64::MAX)),
         // TASK_COMM_LEN is 16, the NUL included.
-        Context::Comm => Found::Chars { test: test(COMM), limit: 15 },
+        HappensOn::Comm => FoundName::Chars { test: test(COMM), limit: 15 },
     }
 }
 
-fn payload<'e>(name: &str, below: &[Step], candidate: &Candidate<'e>) -> Found<'e> {
+fn payload<'e>(name: &str, below: &[PathStep], candidate: &Candidate<'e>) -> FoundName<'e> {
     // Both live as long as the event.
     let Candidate { event, .. } = *candidate;
     let (fields, sources) = if candidate.has_exit() {
@@ -111,7 +120,7 @@ fn payload<'e>(name: &str, below: &[Step], candidate: &Candidate<'e>) -> Found<'
         (&event.fields, &event.sources)
     };
     let Some(field) = fields.iter().find(|field| field.name == name) else {
-        return Found::Absent;
+        return FoundName::Absent;
     };
     if let Some((step, below)) = below.split_first() {
         return element(&field.class, step, below);
@@ -132,54 +141,56 @@ fn payload<'e>(name: &str, below: &[Step], candidate: &Candidate<'e>) -> Found<'
             (of, labels.filter(|labels| !labels.is_empty()), None)
         }
         FieldClass::Enumeration(of) => (&of.integer, Some(of.labels.as_slice()), of.flags),
-        FieldClass::Float(_) => return Found::Number(Unsupported::Real),
-        FieldClass::String => return Found::Text,
+        FieldClass::Float(_) => return FoundName::Number(Unsupported::Real),
+        FieldClass::String => return FoundName::Text,
         FieldClass::Array(Array { element: Element::Text, count }) => {
             return match test {
                 Some(test) if test.operand == CHARS => {
-                    Found::Chars { test, limit: *count as usize }
+                    FoundName::Chars { test, limit: *count as usize }
                 }
-                _ => Found::Text,
+                _ => FoundName::Text,
             };
         }
-        FieldClass::Sequence(sequence) if sequence.element == Element::Text => return Found::Text,
-        FieldClass::Array(_) | FieldClass::Sequence(_) => return Found::Other,
+        FieldClass::Sequence(sequence) if sequence.element == Element::Text => {
+            return FoundName::Text
+        }
+        FieldClass::Array(_) | FieldClass::Sequence(_) => return FoundName::Other,
     };
     if of.bytes > 1 && !is_native(of.byte_order) {
-        return Found::Number(Unsupported::ByteOrder);
+        return FoundName::Number(Unsupported::ByteOrder);
     }
-    let labels = labels.map(|labels| Labels { labels, of: *of, flags });
+    let labels = labels.map(|labels| ValueLabels { labels, of: *of, flags });
     match test.and_then(integer) {
-        Some(integer) => Found::Integer { integer, labels },
-        None => Found::Number(Unsupported::Place),
+        Some(integer) => FoundName::Integer { integer, labels },
+        None => FoundName::Number(Unsupported::Place),
     }
 }
 
 /// An array's element has no place of its own; one behind the last is not there.
-fn element(class: &FieldClass, step: &Step, below: &[Step]) -> Found<'static> {
-    let Step::Index(index) = step else { return Found::Absent };
+fn element(class: &FieldClass, step: &PathStep, below: &[PathStep]) -> FoundName<'static> {
+    let PathStep::Index(index) = step else { return FoundName::Absent };
     if !below.is_empty() {
-        return Found::Absent;
+        return FoundName::Absent;
     }
     let (element, count) = match class {
         FieldClass::Array(array) => (&array.element, u64::from(array.count)),
         FieldClass::Sequence(sequence) => (&sequence.element, u64::MAX),
-        _ => return Found::Absent,
+        _ => return FoundName::Absent,
     };
     match element {
-        Element::Text => Found::Absent,
-        _ if *index >= count => Found::Absent,
-        Element::Float(_) => Found::Number(Unsupported::Real),
-        Element::Integer(_) => Found::Number(Unsupported::Place),
+        Element::Text => FoundName::Absent,
+        _ if *index >= count => FoundName::Absent,
+        Element::Float(_) => FoundName::Number(Unsupported::Real),
+        Element::Integer(_) => FoundName::Number(Unsupported::Place),
     }
 }
 
-fn integer(test: Test) -> Option<Integer> {
+fn integer(test: Test) -> Option<TestedInteger> {
     let of = strata_model::Integer {
         signed: test.is_signed != 0,
         ..strata_model::Integer::unsigned(test.bytes)
     };
-    Some(Integer { test, domain: of.range().ok()? })
+    Some(TestedInteger { test, domain: of.range().ok()? })
 }
 
 fn is_native(order: FieldOrder) -> bool {

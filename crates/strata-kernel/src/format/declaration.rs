@@ -1,6 +1,6 @@
 //! A field's line: its declaration in C, where it is and how big.
 
-use super::{FormatField, Shape};
+use super::{FieldShape, FormatField};
 use strata_model::Base;
 
 /// Reads `field:char comm[16];  offset:8;  size:16;  signed:0;`.
@@ -22,8 +22,8 @@ pub(super) fn field(line: &str) -> Option<FormatField> {
     let shape = declared.shape(bytes)?;
     let base = if declared.is_pointer() { Base::Sixteen } else { Base::Ten };
     // Bytes of something unknown have no sign.
-    let is_signed =
-        is_signed && !matches!(shape, Shape::Bool | Shape::Text | Shape::Dynamic { .. });
+    let is_signed = is_signed
+        && !matches!(shape, FieldShape::Bool | FieldShape::Text | FieldShape::Dynamic { .. });
     Some(FormatField {
         name: declared.name.to_owned(),
         c_type: declared.c_type,
@@ -81,24 +81,26 @@ impl<'a> Declared<'a> {
         self.c_type.contains('*')
     }
 
-    fn shape(&self, bytes: u16) -> Option<Shape> {
+    fn shape(&self, bytes: u16) -> Option<FieldShape> {
         let base = base_type(&self.c_type);
         if let Some(is_relative) = self.dynamic {
             let is_text = base == "char" && !self.is_pointer();
             // Else it is not the word that the kernel's headers describe.
-            return (bytes == 4).then_some(Shape::Dynamic { is_relative, is_text });
+            return (bytes == 4).then_some(FieldShape::Dynamic { is_relative, is_text });
         }
         if let Some(count) = self.count {
             if base == "char" && !self.is_pointer() {
-                return Some(Shape::Text);
+                return Some(FieldShape::Text);
             }
-            return Some(Shape::Array { element_bytes: self.element_bytes(&base, count, bytes) });
+            return Some(FieldShape::Array {
+                element_bytes: self.element_bytes(&base, count, bytes),
+            });
         }
         let is_aggregate = ["struct ", "union "].iter().any(|word| base.starts_with(word));
         Some(match bytes {
-            1 if matches!(base.as_str(), "bool" | "_Bool") => Shape::Bool,
-            1 | 2 | 4 | 8 if !is_aggregate || self.is_pointer() => Shape::Integer,
-            _ => Shape::Array { element_bytes: 1 },
+            1 if matches!(base.as_str(), "bool" | "_Bool") => FieldShape::Bool,
+            1 | 2 | 4 | 8 if !is_aggregate || self.is_pointer() => FieldShape::Integer,
+            _ => FieldShape::Array { element_bytes: 1 },
         })
     }
 

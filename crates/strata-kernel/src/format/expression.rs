@@ -9,12 +9,12 @@ const DEPTH: u32 = 64;
 /// The value of an expression of numbers, enumerators, casts and operators; `None` if a name occurs in
 /// it that only the compiler knew, or what is no such expression.
 pub(super) fn value(text: &str, enumerator: Enumerators<'_>) -> Option<i128> {
-    let mut parser = Parser { rest: text.trim(), depth: 0, enumerator };
+    let mut parser = ExpressionParser { rest: text.trim(), depth: 0, enumerator };
     let value = parser.binary(0)?;
     parser.rest.is_empty().then_some(value)
 }
 
-struct Parser<'a> {
+struct ExpressionParser<'a> {
     rest: &'a str,
     depth: u32,
     enumerator: Enumerators<'a>,
@@ -24,7 +24,7 @@ struct Parser<'a> {
 const OPERATORS: [&[&str]; 6] =
     [&["|"], &["^"], &["&"], &["<<", ">>"], &["+", "-"], &["*", "/", "%"]];
 
-impl<'a> Parser<'a> {
+impl<'a> ExpressionParser<'a> {
     fn take(&mut self, token: &str) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {

@@ -7,7 +7,7 @@ pub type Enumerators<'a> = &'a dyn Fn(&str) -> Option<i128>;
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum FieldShape {
     /// An integer of the field's bytes.
     Integer,
     /// 0 or 1.
@@ -42,7 +42,7 @@ pub struct FormatField {
     /// Two's complement; of arrays, its elements.
     pub is_signed: bool,
     /// What it holds.
-    pub shape: Shape,
+    pub shape: FieldShape,
     /// How `print fmt` shows it.
     pub base: Base,
     /// What `print fmt` calls its values: no two of them have one value, and all are values that

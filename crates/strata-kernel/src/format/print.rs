@@ -4,40 +4,40 @@
 //! understood is passed over; then a field is shown as the number that it is.
 
 use super::declaration::type_bytes;
-use super::{expression, Enumerators, FormatField, Shape};
+use super::{expression, Enumerators, FieldShape, FormatField};
 use std::collections::HashMap;
 use strata_model::{limits, Base, Flags, Integer, Label};
 
 /// What `print fmt` says of the fields.
 #[derive(Debug, Default)]
 pub(super) struct Print {
-    shown: HashMap<String, Shown>,
+    shown: HashMap<String, PrintedField>,
 }
 
 /// What it says of one field.
 #[derive(Debug, Default)]
-struct Shown {
+struct PrintedField {
     /// The first conversion by which it is shown as it is, from behind the `%`.
     conversion: Option<String>,
     /// An argument of `__print_flags`.
     is_flags: bool,
     /// Tables of `__print_flags`; each pair is bits and their name.
-    flag_tables: Vec<Table>,
+    flag_tables: Vec<LabelTable>,
     /// What it is called if none of the bits is set.
     zero: Option<String>,
     /// Bits that are shown apart from those.
-    more: Table,
+    more: LabelTable,
     /// Only these bits are an argument of `__print_flags`.
     bits: Option<i128>,
     /// Tables of `__print_symbolic`; each pair is a value and its name.
-    tables: Vec<Table>,
+    tables: Vec<LabelTable>,
     /// A cast in front of it leaves out bytes: the tables are of other values.
     narrowed_to: Option<u8>,
     /// A part of it is in a table, too: what its values are called depends on something else.
     is_in_parts: bool,
 }
 
-type Table = Vec<(i128, String)>;
+type LabelTable = Vec<(i128, String)>;
 
 impl Print {
     /// Reads what is behind `print fmt:`.
@@ -88,7 +88,7 @@ impl Print {
                 continue;
             };
             let shown = self.shown.entry(field.name.to_owned()).or_default();
-            let table: Table = entries().collect();
+            let table: LabelTable = entries().collect();
             shown.narrowed_to = shown.narrowed_to.or(field.narrowed_to);
             if !shown.tables.contains(&table) {
                 shown.tables.push(table);
@@ -97,7 +97,7 @@ impl Print {
     }
 
     /// `__print_flags(FIELD, ...)`, or `(FIELD & BITS, ...)`.
-    fn flags(&mut self, argument: &str, mut table: Table, enumerator: Enumerators<'_>) {
+    fn flags(&mut self, argument: &str, mut table: LabelTable, enumerator: Enumerators<'_>) {
         let (field, bits) = match split(argument, b'&').as_slice() {
             [field, bits] => (plain_field(field), expression::value(bits, enumerator)),
             _ => (plain_field(argument), Some(-1)),
@@ -144,7 +144,7 @@ impl Print {
     pub(super) fn apply(&self, field: &mut FormatField) {
         let Some(shown) = self.shown.get(&field.name) else { return };
         match field.shape {
-            Shape::Integer | Shape::Bool => {
+            FieldShape::Integer | FieldShape::Bool => {
                 let is_narrowed =
                     shown.narrowed_to.is_some_and(|bytes| u16::from(bytes) < field.bytes);
                 let is_other = is_narrowed || shown.is_in_parts;
@@ -162,17 +162,17 @@ impl Print {
                 }
             }
             // %pI4 is a dotted address; %pM, %pU and the like are digits of base 16.
-            Shape::Array { .. } => match shown.conversion.as_deref() {
+            FieldShape::Array { .. } => match shown.conversion.as_deref() {
                 Some(conversion) if conversion.starts_with("pI4") => (),
                 Some(conversion) if conversion.starts_with('p') => field.base = Base::Sixteen,
                 _ => (),
             },
-            Shape::Text | Shape::Dynamic { .. } => (),
+            FieldShape::Text | FieldShape::Dynamic { .. } => (),
         }
     }
 }
 
-impl Shown {
+impl PrintedField {
     /// Labels the field with the flags of a table that it can have, and with what it is called if it has
     /// none.
     fn flags(&self, table: &[(i128, String)], field: &mut FormatField) {
@@ -191,7 +191,7 @@ impl Shown {
         let zero = (0, self.zero.as_deref().unwrap_or("none").to_owned());
         let has_zero = table.iter().any(|(bits, _)| *bits == 0);
         let all = (!has_zero).then_some(&zero).into_iter().chain(table).chain(more);
-        let all: Table = all.map(|(bits, name)| (value(*bits), name.clone())).collect();
+        let all: LabelTable = all.map(|(bits, name)| (value(*bits), name.clone())).collect();
         field.labels = labels(&all, field);
         field.flags = (!field.labels.is_empty()).then_some(Flags { low_bits: self.low_bits() });
     }

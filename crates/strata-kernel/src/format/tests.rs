@@ -9,16 +9,16 @@ macro_rules! saved {
     };
 }
 
-fn saved(text: &str) -> Format {
-    Format::parse(text).expect("a saved format file")
+fn saved(text: &str) -> EventFormat {
+    EventFormat::parse(text).expect("a saved format file")
 }
 
-fn layout(format: &Format) -> Layout {
+fn layout(format: &EventFormat) -> EventLayout {
     format.layout(|field| field.name.clone()).expect("it can be recorded")
 }
 
 /// Kind, offset and bytes of each part.
-fn parts(format: &Format) -> Vec<(u8, u16, u16)> {
+fn parts(format: &EventFormat) -> Vec<(u8, u16, u16)> {
     layout(format).parts.iter().map(|part| (part.kind, part.offset, part.bytes)).collect()
 }
 
@@ -33,17 +33,17 @@ fn written(fields: &str, print: &str) -> String {
 /// The only field of a format file.
 fn one(declaration: &str, bytes: u16, is_signed: u8, print: &str) -> FormatField {
     let line = format!("\tfield:{declaration};\toffset:8;\tsize:{bytes};\tsigned:{is_signed};\n");
-    let format = Format::parse(&written(&line, print)).expect(declaration);
+    let format = EventFormat::parse(&written(&line, print)).expect(declaration);
     let [field] = format.fields.as_slice() else { panic!("{:?}", format.fields) };
     field.clone()
 }
 
-fn labels(format: &Format, field: &str) -> Vec<(i64, String)> {
+fn labels(format: &EventFormat, field: &str) -> Vec<(i64, String)> {
     let field = format.field(field).expect(field);
     field.labels.iter().map(|label| (label.from, label.label.clone())).collect()
 }
 
-fn base(format: &Format, field: &str) -> Base {
+fn base(format: &EventFormat, field: &str) -> Base {
     format.field(field).expect(field).base
 }
 
@@ -109,7 +109,7 @@ fn data_loc_of_text_is_a_sequence_of_text() {
 
 #[test]
 fn data_loc_of_anything_else_is_a_sequence_of_bytes() {
-    let bytes = |format: &Format, field| match format.field(field).map(FormatField::class) {
+    let bytes = |format: &EventFormat, field| match format.field(field).map(FormatField::class) {
         Some(FieldClass::Sequence(sequence)) => (sequence.element.bytes(), sequence.length_bytes),
         other => panic!("{field}: {other:?}"),
     };
@@ -181,7 +181,8 @@ fn print_symbolic_of_enumerators_whose_values_are_told_gives_labels() {
         "HRTIMER_MODE_REL_SOFT" => Some(5),
         _ => None,
     };
-    let format = Format::parse_with(saved!("timer/hrtimer_start"), &enumerator).expect("saved");
+    let format =
+        EventFormat::parse_with(saved!("timer/hrtimer_start"), &enumerator).expect("saved");
     assert_eq!(labels(&format, "mode"), named(&[(0, "ABS"), (5, "REL|SOFT")]));
 }
 
@@ -267,7 +268,7 @@ fn print_flags_with_shifts_casts_and_enumerators_gives_labels() {
                  {(( some_t)((1UL) << (63))), "B"}, {KNOWN, "C"}, {NOT_KNOWN, "D"}) : "-""#;
     let text = written(lines, &print.replace('\n', " "));
     let enumerator = |name: &str| (name == "KNOWN").then_some(4);
-    let format = Format::parse_with(&text, &enumerator).expect("a format file");
+    let format = EventFormat::parse_with(&text, &enumerator).expect("a format file");
     let expected = [(0, "none"), (8, "A"), (i64::MIN, "B"), (4, "C")];
     assert_eq!(labels(&format, "x"), named(&expected));
 }
@@ -352,8 +353,8 @@ fn arrays_have_elements_of_their_type() {
     ] {
         assert_eq!(array(one(declaration, bytes, 0, "\"\"")), expected, "{declaration}");
     }
-    assert_eq!(one("char x[10]", 10, 0, "\"\"").shape, Shape::Text);
-    assert_eq!(one("const char x[10]", 10, 0, "\"\"").shape, Shape::Text);
+    assert_eq!(one("char x[10]", 10, 0, "\"\"").shape, FieldShape::Text);
+    assert_eq!(one("const char x[10]", 10, 0, "\"\"").shape, FieldShape::Text);
 }
 
 #[test]
@@ -431,10 +432,13 @@ fn layout_of_a_field_programs_cannot_read_is_refused() {
 
 #[test]
 fn parse_of_what_is_no_format_file_says_why() {
-    assert_eq!(Format::parse(""), Err(FormatError::NoLine { line: "name:" }));
-    assert_eq!(Format::parse("name: x\n"), Err(FormatError::NoLine { line: "ID:" }));
-    assert_eq!(Format::parse("name: x\nID: y\n"), Err(FormatError::NoLine { line: "ID:" }));
-    assert_eq!(Format::parse("name: x\nID: 1\n"), Err(FormatError::NoLine { line: "format:" }));
+    assert_eq!(EventFormat::parse(""), Err(FormatError::NoLine { line: "name:" }));
+    assert_eq!(EventFormat::parse("name: x\n"), Err(FormatError::NoLine { line: "ID:" }));
+    assert_eq!(EventFormat::parse("name: x\nID: y\n"), Err(FormatError::NoLine { line: "ID:" }));
+    assert_eq!(
+        EventFormat::parse("name: x\nID: 1\n"),
+        Err(FormatError::NoLine { line: "format:" })
+    );
     for line in [
         "field:int x;\toffset:8;\tsigned:1;",
         "field:int x;\toffset:-8;\tsize:4;\tsigned:1;",
@@ -445,7 +449,7 @@ fn parse_of_what_is_no_format_file_says_why() {
         "field:__data_loc char[] x;\toffset:8;\tsize:8;\tsigned:1;",
         "field:int x;\toffset:8;\tsize:4;\nfield:int x;\toffset:12;\tsize:4;",
     ] {
-        let result = Format::parse(&written(&format!("{line}\n"), "\"\""));
+        let result = EventFormat::parse(&written(&format!("{line}\n"), "\"\""));
         assert!(matches!(result, Err(FormatError::Line { .. })), "{line}: {result:?}");
     }
 }
@@ -500,7 +504,7 @@ fn malicious_mutations_of_format_files_are_parsed_without_panic() {
                 }
             }
         }
-        let Ok(format) = Format::parse(&text) else { continue };
+        let Ok(format) = EventFormat::parse(&text) else { continue };
         parsed += 1;
         for field in &format.fields {
             // A name may be anything; what is recorded of it must be something that can be read.
@@ -516,7 +520,7 @@ fn malicious_mutations_of_format_files_are_parsed_without_panic() {
 }
 
 /// Parts and fields are the same bytes, in order.
-fn check(format: &Format, layout: &Layout) {
+fn check(format: &EventFormat, layout: &EventLayout) {
     let recorded: Vec<&FormatField> =
         format.fields.iter().filter(|field| field.bytes > 0).collect();
     assert_eq!(recorded.len(), layout.fields.len());

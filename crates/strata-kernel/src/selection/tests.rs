@@ -6,8 +6,8 @@ fn catalog() -> Catalog {
     Catalog::load(&tracefs).expect("the saved files")
 }
 
-fn rule(text: &str) -> Rule {
-    Rule::parse(text, 1).expect(text)
+fn rule(text: &str) -> SelectionRule {
+    SelectionRule::parse(text, 1).expect(text)
 }
 
 fn event(system: &str, name: &str, kernel_name: &str) -> EventName {
@@ -22,7 +22,7 @@ fn event(system: &str, name: &str, kernel_name: &str) -> EventName {
 
 /// The tracepoints that rules select.
 fn selected(rules: &[&str]) -> Vec<String> {
-    let selected = Selection::parse(rules).expect("rules").apply(&catalog());
+    let selected = EventSelection::parse(rules).expect("rules").apply(&catalog());
     let tracepoints = selected.events.into_iter().filter(|chosen| !chosen.event.is_syscall);
     tracepoints.map(|chosen| chosen.event.name).collect()
 }
@@ -46,7 +46,7 @@ fn rule_matches_each_of_an_event_s_names() {
     for text in
         ["irq_softirq", "softirq", "sched:*", "irq:irq_handler_*", "softirq:*", "syscalls", "Soft*"]
     {
-        assert_eq!(rule(text).matches(&softirq, Reach::All), Ends::default(), "{text}");
+        assert_eq!(rule(text).matches(&softirq, Reach::All), SyscallEnds::default(), "{text}");
     }
 }
 
@@ -65,16 +65,16 @@ fn rule_matches_a_system_call_or_one_end_of_it() {
     ] {
         assert_eq!(rule(text).matches(&openat, Reach::All), BOTH, "{text}");
     }
-    let entry = Ends { entry: true, exit: false };
+    let entry = SyscallEnds { entry: true, exit: false };
     for text in ["syscall_entry_openat", "syscall_entry_*", "syscalls:syscall_entry_o*"] {
         assert_eq!(rule(text).matches(&openat, Reach::All), entry, "{text}");
     }
     assert_eq!(
         rule("syscall_exit_*").matches(&openat, Reach::All),
-        Ends { entry: false, exit: true }
+        SyscallEnds { entry: false, exit: true }
     );
     for text in ["sched:openat", "pen*", "opena", "open"] {
-        assert_eq!(rule(text).matches(&openat, Reach::All), Ends::default(), "{text}");
+        assert_eq!(rule(text).matches(&openat, Reach::All), SyscallEnds::default(), "{text}");
     }
 }
 
@@ -94,13 +94,13 @@ fn rule_matches_a_32_bit_program_s_call_by_both_its_names() {
     ] {
         assert_eq!(rule(text).matches(&openat, Reach::All), BOTH, "{text}");
     }
-    let entry = Ends { entry: true, exit: false };
+    let entry = SyscallEnds { entry: true, exit: false };
     for text in ["syscall_entry_openat", "compat_syscall_entry_openat", "*_entry_*"] {
         assert_eq!(rule(text).matches(&openat, Reach::All), entry, "{text}");
     }
     let other = event(SYSCALLS, "openat", "openat");
     for text in ["compat_openat", "compat_*", "compat_syscall_entry_openat"] {
-        assert_eq!(rule(text).matches(&other, Reach::All), Ends::default(), "{text}");
+        assert_eq!(rule(text).matches(&other, Reach::All), SyscallEnds::default(), "{text}");
     }
 }
 
@@ -117,7 +117,8 @@ fn apply_selects_what_some_rule_includes_and_none_excludes() {
 
 #[test]
 fn apply_counts_what_each_rule_matches() {
-    let selected = Selection::parse(&["sched_*,!sched_switch", "nothing_at_all"]).expect("rules");
+    let selected =
+        EventSelection::parse(&["sched_*,!sched_switch", "nothing_at_all"]).expect("rules");
     let selected = selected.apply(&catalog());
     let matched: Vec<_> =
         selected.matched.iter().map(|(rule, count)| (rule.as_str(), *count)).collect();
@@ -129,8 +130,8 @@ fn apply_of_an_exclusion_of_one_end_leaves_the_other() {
     let openat = event(SYSCALLS, "openat", "openat");
     let wanted = rule("syscalls").matches(&openat, Reach::All);
     let unwanted = rule("!syscall_exit_*").matches(&openat, Reach::All);
-    assert_eq!((wanted, unwanted), (BOTH, Ends { entry: false, exit: true }));
-    let selection = Selection::parse(&["*,!syscall_exit_*"]).expect("rules");
+    assert_eq!((wanted, unwanted), (BOTH, SyscallEnds { entry: false, exit: true }));
+    let selection = EventSelection::parse(&["*,!syscall_exit_*"]).expect("rules");
     let selected = selection.apply(&catalog());
     assert!(selected
         .events
@@ -140,7 +141,7 @@ fn apply_of_an_exclusion_of_one_end_leaves_the_other() {
 
 #[test]
 fn parse_of_what_is_no_rule_says_what_is_wrong() {
-    let error = |texts: &[&str]| Selection::parse(texts).expect_err("no rule");
+    let error = |texts: &[&str]| EventSelection::parse(texts).expect_err("no rule");
     assert_eq!(error(&[]), SelectionError::None);
     assert_eq!(error(&["sched_*,,irq_*"]), SelectionError::Empty { number: 2 });
     assert_eq!(error(&["a", " "]), SelectionError::Empty { number: 2 });
@@ -165,7 +166,7 @@ fn parse_of_what_is_no_rule_says_what_is_wrong() {
 
 #[test]
 fn parse_keeps_rules_as_they_were_written() {
-    let selection = Selection::parse(&[" sched_* ,!irq:*", "syscalls"]).expect("rules");
+    let selection = EventSelection::parse(&[" sched_* ,!irq:*", "syscalls"]).expect("rules");
     assert_eq!(selection.rules().collect::<Vec<_>>(), ["sched_*", "!irq:*", "syscalls"]);
 }
 
@@ -186,7 +187,7 @@ fn similar_of_a_near_name_finds_it_first() {
 #[test]
 fn apply_of_a_system_s_pattern_stays_with_its_tracepoints_unless_it_excludes() {
     let names = |rules: &[&str]| {
-        let selected = Selection::parse(rules).expect("rules").apply(&catalog());
+        let selected = EventSelection::parse(rules).expect("rules").apply(&catalog());
         selected.events.into_iter().map(|chosen| chosen.event.name).collect::<Vec<_>>()
     };
     // System calls are sched_yield, sched_setparam and more.
@@ -229,14 +230,14 @@ fn similar_names_select_something_as_they_stand() {
             format!("{front}{}", &name[1..]),
         ];
         for rule in &rules {
-            let Ok(selection) = Selection::parse(&[rule]) else { continue };
+            let Ok(selection) = EventSelection::parse(&[rule]) else { continue };
             if selection.apply(&catalog).matched[0].1 > 0 {
                 continue;
             }
             for name in similar(rule, &catalog) {
                 offered += 1;
                 assert_eq!(name.starts_with('!'), rule.starts_with('!'), "{rule}: {name}");
-                let selected = Selection::parse(&[&name]).expect(&name).apply(&catalog);
+                let selected = EventSelection::parse(&[&name]).expect(&name).apply(&catalog);
                 assert!(selected.matched[0].1 > 0 && !selected.events.is_empty(), "{rule}: {name}");
             }
         }

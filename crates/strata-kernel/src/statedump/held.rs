@@ -42,7 +42,7 @@ pub struct OpenFile {
 
 /// Code that is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapping {
+pub struct CodeMapping {
     /// First address.
     pub start: u64,
     /// Behind the last address.
@@ -75,7 +75,7 @@ pub(super) fn open_files(folder: &Path) -> Vec<OpenFile> {
 }
 
 /// The code that it has mapped.
-pub(super) fn mappings(folder: &Path, ids: &BuildIds) -> Vec<Mapping> {
+pub(super) fn mappings(folder: &Path, ids: &BuildIds) -> Vec<CodeMapping> {
     let text = fs::read(folder.join("maps")).unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n').filter_map(mapping).take(MAPS_MAX);
     lines
@@ -99,7 +99,7 @@ pub(super) fn mappings(folder: &Path, ids: &BuildIds) -> Vec<Mapping> {
 }
 
 /// The kernel leads to the file itself, where it may be asked; else it has that name for the process.
-fn build_id_of(folder: &Path, device: &str, found: &Mapping) -> Option<String> {
+fn build_id_of(folder: &Path, device: &str, found: &CodeMapping) -> Option<String> {
     let exact = folder.join(format!("map_files/{:x}-{:x}", found.start, found.end));
     let which = Which { device: None, inode: found.inode };
     build_id::of_mapped(&exact, which).or_else(|| {
@@ -113,7 +113,7 @@ fn build_id_of(folder: &Path, device: &str, found: &Mapping) -> Option<String> {
 }
 
 /// `55d0-55e0 r-xp 00001000 fd:01 1234   /usr/bin/true`: of code only, with its device.
-pub(super) fn mapping(line: &[u8]) -> Option<(String, Mapping)> {
+pub(super) fn mapping(line: &[u8]) -> Option<(String, CodeMapping)> {
     let mut rest = line;
     let mut word = || {
         let end = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
@@ -132,5 +132,5 @@ pub(super) fn mapping(line: &[u8]) -> Option<(String, Mapping)> {
     }
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let (start, end, offset) = (hex(start)?, hex(end)?, hex(offset)?);
-    Some((device, Mapping { start, end, offset, inode, path, build_id: String::new() }))
+    Some((device, CodeMapping { start, end, offset, inode, path, build_id: String::new() }))
 }

@@ -2,7 +2,7 @@
 //! such an event. What follows has names of the same kind: `vm_fork` (a process has from then on what another one has),
 //! `vm_exec` (it has nothing of it any more), `process_cgroup`, `mount`; and more fields of `vm_map`.
 
-use super::held::Mapping;
+use super::held::CodeMapping;
 use strata_model::{Array, Base, Element, EventClass, Field, FieldClass, FieldOrder, Integer};
 
 /// Bytes of a thread's name, with its NUL (`TASK_COMM_LEN`).
@@ -10,7 +10,7 @@ pub const NAME_BYTES: usize = 16;
 
 /// What all records of a dump have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp<'c> {
+pub struct DumpStamp<'c> {
     /// CLOCK_MONOTONIC, when /proc was read \[ns\].
     pub now_ns: u64,
     /// The thread that writes them: their context.
@@ -29,7 +29,7 @@ const EXTENDED: u16 = u16::MAX;
 /// What a record is; its class' id is so far behind the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Kind {
+pub(crate) enum DumpRecordKind {
     Start,
     ProcessState,
     End,
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
 }
 
 /// Event record classes that [`event_classes`] makes.
-pub const NR_CLASSES: u32 = Kind::Mount as u32 + 1;
+pub const NR_CLASSES: u32 = DumpRecordKind::Mount as u32 + 1;
 
 /// What a field is.
 #[derive(Clone, Copy)]
@@ -89,7 +89,7 @@ impl Is {
     }
 }
 
-/// In the order of [`Kind`], and of a record.
+/// In the order of [`DumpRecordKind`], and of a record.
 const KINDS: [(&str, &[(&str, Is)]); NR_CLASSES as usize] = [
     ("start", &[]),
     (
@@ -183,11 +183,15 @@ pub fn event_classes(first_id: u32) -> Vec<EventClass> {
 }
 
 /// One that is being written: the fields in their order.
-pub(crate) struct Record<'o>(&'o mut Vec<u8>);
+pub(crate) struct DumpRecord<'o>(&'o mut Vec<u8>);
 
-impl<'o> Record<'o> {
+impl<'o> DumpRecord<'o> {
     /// A header of the "large" kind, and the context (u32 tid, and what the stamp has).
-    pub(crate) fn begin(out: &'o mut Vec<u8>, stamp: &Stamp<'_>, kind: Kind) -> Record<'o> {
+    pub(crate) fn begin(
+        out: &'o mut Vec<u8>,
+        stamp: &DumpStamp<'_>,
+        kind: DumpRecordKind,
+    ) -> DumpRecord<'o> {
         let id = stamp.first_id.saturating_add(kind as u32);
         match u16::try_from(id) {
             // The packet begins at this time: its low half tells all of it.
@@ -203,33 +207,33 @@ impl<'o> Record<'o> {
         }
         out.extend(stamp.tid.to_ne_bytes());
         out.extend(stamp.contexts);
-        Record(out)
+        DumpRecord(out)
     }
 
-    pub(crate) fn bytes(self, bytes: &[u8]) -> Record<'o> {
+    pub(crate) fn bytes(self, bytes: &[u8]) -> DumpRecord<'o> {
         self.0.extend_from_slice(bytes);
         self
     }
 
-    pub(crate) fn u32s(self, numbers: &[u32]) -> Record<'o> {
+    pub(crate) fn u32s(self, numbers: &[u32]) -> DumpRecord<'o> {
         self.0.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
         self
     }
 
-    pub(crate) fn u64s(self, numbers: &[u64]) -> Record<'o> {
+    pub(crate) fn u64s(self, numbers: &[u64]) -> DumpRecord<'o> {
         self.0.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
         self
     }
 
     /// Up to its first NUL.
-    pub(crate) fn text(self, text: &[u8]) -> Record<'o> {
+    pub(crate) fn text(self, text: &[u8]) -> DumpRecord<'o> {
         self.0.extend(text.iter().take_while(|byte| **byte != 0));
         self.0.push(0);
         self
     }
 
-    /// The fields of a [`Kind::VmMap`].
-    pub(crate) fn map(self, pid: i32, map: &Mapping) -> Record<'o> {
+    /// The fields of a [`DumpRecordKind::VmMap`].
+    pub(crate) fn map(self, pid: i32, map: &CodeMapping) -> DumpRecord<'o> {
         self.u32s(&[pid as u32])
             .u64s(&[map.start, map.end, map.offset, map.inode])
             .text(&map.path)

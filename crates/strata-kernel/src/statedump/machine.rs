@@ -10,7 +10,7 @@ const MANY: usize = 1 << 16;
 
 /// A CPU, as far as /proc/cpuinfo says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cpu {
+pub struct CpuInfo {
     pub(super) number: u32,
     pub(super) vendor: String,
     pub(super) family: u8,
@@ -23,10 +23,10 @@ pub struct Cpu {
 
 /// What does not belong to a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct MachineState {
     /// Number, the chip that it comes by, and who serves it; several, if devices share it.
     pub(super) interrupts: Vec<(u32, String, String)>,
-    pub(super) cpus: Vec<Cpu>,
+    pub(super) cpus: Vec<CpuInfo>,
     /// Number as the kernel has it in events, name.
     pub(super) disks: Vec<(u32, String)>,
     /// Name, first IPv4 address in the network's order.
@@ -52,11 +52,11 @@ fn read(root: &Path, path: &str) -> String {
     String::from_utf8_lossy(&fs::read(root.join(path)).unwrap_or_default()).into_owned()
 }
 
-impl Machine {
+impl MachineState {
     /// As the files below `root` say it.
     #[must_use]
-    pub fn read(root: &Path) -> Machine {
-        Machine {
+    pub fn read(root: &Path) -> MachineState {
+        MachineState {
             interrupts: interrupts(&read(root, "proc/interrupts")),
             cpus: cpus(&read(root, "proc/cpuinfo")),
             disks: disks(&read(root, "proc/partitions")),
@@ -101,7 +101,7 @@ fn interrupts(text: &str) -> Vec<(u32, String, String)> {
     text.lines().skip(1).filter_map(line).flatten().take(MANY).collect()
 }
 
-fn cpus(text: &str) -> Vec<Cpu> {
+fn cpus(text: &str) -> Vec<CpuInfo> {
     let one = |block: &str| {
         let value = |name: &str| {
             block.lines().find_map(|line| {
@@ -110,7 +110,7 @@ fn cpus(text: &str) -> Vec<Cpu> {
             })
         };
         let number = |name| value(name).and_then(|text| text.parse().ok()).unwrap_or(0);
-        Some(Cpu {
+        Some(CpuInfo {
             number: value("processor")?.parse().ok()?,
             vendor: value("vendor_id").unwrap_or_default().to_owned(),
             family: number("cpu family") as u8,
@@ -311,7 +311,7 @@ mod tests {
             assert_eq!(address(wrong), None, "{wrong}");
         }
         let sockets = HashMap::from([(17, "tcp 127.0.0.1:80".to_owned())]);
-        let machine = Machine { sockets, ..Machine::default() };
+        let machine = MachineState { sockets, ..MachineState::default() };
         assert_eq!(machine.named(b"socket:[17]"), b"socket:[17] tcp 127.0.0.1:80");
         assert_eq!(machine.named(b"socket:[18]"), b"socket:[18]");
         assert_eq!(machine.named(b"/tmp/socket:[17]"), b"/tmp/socket:[17]");
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn machine_of_this_one_has_a_cpu_and_a_mount() {
-        let machine = Machine::read(Path::new("/"));
+        let machine = MachineState::read(Path::new("/"));
         assert!(!machine.cpus.is_empty() && !machine.interrupts.is_empty());
         assert!(machine.mounts.iter().any(|(_, _, path)| path == "/"), "{:?}", machine.mounts);
         assert!(machine.networks.iter().all(|(name, _)| !name.is_empty()));

@@ -1,7 +1,7 @@
 //! Threads, as /proc shows them. They come and go meanwhile: who has gone is left out.
 
-use super::held::{mappings, numbers, open_files, BuildIds, Mapping, OpenFile};
-use super::{ProcessState, Status, NAME_BYTES};
+use super::held::{mappings, numbers, open_files, BuildIds, CodeMapping, OpenFile};
+use super::{ProcessState, ThreadStatus, NAME_BYTES};
 use crate::filter::cgroup_id;
 use std::collections::HashMap;
 use std::fs;
@@ -18,7 +18,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 pub(super) struct Stat {
     pub(super) tid: i32,
     pub(super) name: [u8; NAME_BYTES],
-    pub(super) status: Status,
+    pub(super) status: ThreadStatus,
     pub(super) ppid: i32,
     pub(super) is_kernel: bool,
     pub(super) cpu: u32,
@@ -34,13 +34,13 @@ pub(super) struct Namespace {
 
 /// What /proc says of one process: its threads, and where its number counts.
 #[derive(Debug, Default)]
-pub struct Process {
+pub struct DumpedProcess {
     pub(super) pid: i32,
     pub(super) namespace: Namespace,
     pub(super) threads: Vec<ProcessState>,
     /// Of those of whom it is wanted.
     pub(super) files: Vec<OpenFile>,
-    pub(super) maps: Vec<Mapping>,
+    pub(super) maps: Vec<CodeMapping>,
     pub(super) group: Vec<u8>,
     /// As the context `cgroup_id` has it; 0: it is not seen here.
     pub(super) group_id: u64,
@@ -55,7 +55,7 @@ pub fn numbers_of_processes(root: &Path) -> Vec<u32> {
 }
 
 /// One of them; with `ids` also what it holds. The kernel may not answer while the process is in execve().
-pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<Process> {
+pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<DumpedProcess> {
     let proc = root.join("proc");
     let pid = i32::try_from(pid).ok()?;
     let folder = proc.join(pid.to_string());
@@ -83,24 +83,24 @@ pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<Process>
         group = path.unwrap_or_default().to_vec();
         group_id = cgroup_id(&group, String::new).unwrap_or(0);
     }
-    Some(Process { pid, namespace, threads, files, maps, group, group_id })
+    Some(DumpedProcess { pid, namespace, threads, files, maps, group, group_id })
 }
 
-impl Process {
+impl DumpedProcess {
     /// Its number, and the code that it had mapped.
     #[must_use]
-    pub fn code(&self) -> (i32, &[Mapping]) {
+    pub fn code(&self) -> (i32, &[CodeMapping]) {
         (self.pid, &self.maps)
     }
 
     /// Only this code of it is said.
-    pub fn retain_code(&mut self, is_said: &dyn Fn(&Mapping) -> bool) {
+    pub fn retain_code(&mut self, is_said: &dyn Fn(&CodeMapping) -> bool) {
         self.maps.retain(is_said);
     }
 
     #[cfg(test)]
-    pub(crate) fn with_code(pid: i32, maps: Vec<Mapping>) -> Process {
-        Process { pid, maps, ..Process::default() }
+    pub(crate) fn with_code(pid: i32, maps: Vec<CodeMapping>) -> DumpedProcess {
+        DumpedProcess { pid, maps, ..DumpedProcess::default() }
     }
 
     /// The same with the numbers of the kernel's events, where those of /proc are others, in a namespace so deep below the
@@ -110,7 +110,7 @@ impl Process {
         mut self,
         level: u32,
         number: &dyn Fn(u32) -> Option<u32>,
-    ) -> Option<Process> {
+    ) -> Option<DumpedProcess> {
         let number = |here: i32| i32::try_from(number(u32::try_from(here).ok()?)?).ok();
         self.pid = number(self.pid)?;
         for mut thread in std::mem::take(&mut self.threads) {
@@ -126,7 +126,7 @@ impl Process {
 }
 
 /// All threads of these processes, in this order; at most 65,536.
-pub fn states(processes: &[Process]) -> Vec<ProcessState> {
+pub fn states(processes: &[DumpedProcess]) -> Vec<ProcessState> {
     let namespaces: HashMap<i32, Namespace> =
         processes.iter().map(|process| (process.pid, process.namespace)).collect();
     let threads = processes.iter().flat_map(|process| &process.threads);
@@ -208,13 +208,13 @@ pub(super) fn parse(text: &[u8]) -> Option<Stat> {
     })
 }
 
-fn status(letter: &str) -> Status {
+fn status(letter: &str) -> ThreadStatus {
     match letter {
-        "R" => Status::WaitCpu,
-        "S" | "D" | "I" => Status::Wait,
-        "Z" => Status::Zombie,
-        "X" => Status::Dead,
-        _ => Status::Unnamed,
+        "R" => ThreadStatus::WaitCpu,
+        "S" | "D" | "I" => ThreadStatus::Wait,
+        "Z" => ThreadStatus::Zombie,
+        "X" => ThreadStatus::Dead,
+        _ => ThreadStatus::Unnamed,
     }
 }
 

@@ -51,7 +51,7 @@ fn name(text: &str) -> [u8; NAME_BYTES] {
     out
 }
 
-fn found(root: &Path) -> Vec<Process> {
+fn found(root: &Path) -> Vec<DumpedProcess> {
     numbers_of_processes(root).into_iter().filter_map(|pid| process(root, pid, None)).collect()
 }
 
@@ -59,8 +59,8 @@ fn processes(root: &Path) -> Vec<ProcessState> {
     states(&found(root))
 }
 
-fn stamp(first_id: u32) -> Stamp<'static> {
-    Stamp { now_ns: NOW, tid: 9, contexts: &[], first_id, is_later: false }
+fn stamp(first_id: u32) -> DumpStamp<'static> {
+    DumpStamp { now_ns: NOW, tid: 9, contexts: &[], first_id, is_later: false }
 }
 
 #[test]
@@ -68,18 +68,18 @@ fn parse_of_a_name_with_brackets_and_spaces_takes_all_of_it() {
     let found = proc::parse(stat(7, "a) R 5 (b", 'S', 3, 0x40_0100, 6).as_bytes()).unwrap();
     assert_eq!(found.name, name("a) R 5 (b"));
     assert_eq!((found.tid, found.ppid, found.cpu), (7, 3, 6));
-    assert_eq!((found.status, found.is_kernel), (Status::Wait, false));
+    assert_eq!((found.status, found.is_kernel), (ThreadStatus::Wait, false));
 }
 
 #[test]
 fn parse_of_each_state_gives_its_status() {
     let status = |state| proc::parse(stat(1, "x", state, 0, 0, 0).as_bytes()).unwrap().status;
-    assert_eq!(status('R'), Status::WaitCpu);
-    assert_eq!(status('D'), Status::Wait);
-    assert_eq!(status('I'), Status::Wait);
-    assert_eq!(status('Z'), Status::Zombie);
-    assert_eq!(status('X'), Status::Dead);
-    assert_eq!(status('T'), Status::Unnamed);
+    assert_eq!(status('R'), ThreadStatus::WaitCpu);
+    assert_eq!(status('D'), ThreadStatus::Wait);
+    assert_eq!(status('I'), ThreadStatus::Wait);
+    assert_eq!(status('Z'), ThreadStatus::Zombie);
+    assert_eq!(status('X'), ThreadStatus::Dead);
+    assert_eq!(status('T'), ThreadStatus::Unnamed);
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn processes_renumbered_have_the_numbers_of_the_kernel_and_keep_their_own() {
     }
     // The last one has gone.
     let number = |here| (1..9).contains(&here).then_some(here + 400);
-    let renumbered = |one: Process| one.renumbered(2, &number);
-    let found: Vec<Process> = found(&folder.0).into_iter().filter_map(renumbered).collect();
+    let renumbered = |one: DumpedProcess| one.renumbered(2, &number);
+    let found: Vec<DumpedProcess> = found(&folder.0).into_iter().filter_map(renumbered).collect();
     let all: Vec<_> = states(&found)
         .iter()
         .map(|it| ([it.tid, it.vtid, it.pid, it.vpid, it.ppid, it.vppid], it.ns_level))
@@ -174,7 +174,11 @@ fn event_class_of_a_process_has_as_many_bytes_as_its_record() {
 
 /// Writes a trace of one packet, as a session does, and has babeltrace2 print it. Each test has an id of its own, by which
 /// the folder is called.
-fn read_back(first_id: u32, processes: &[Process], machine: Option<&Machine>) -> Option<String> {
+fn read_back(
+    first_id: u32,
+    processes: &[DumpedProcess],
+    machine: Option<&MachineState>,
+) -> Option<String> {
     let folder = Folder::new(&format!("read-{first_id}"));
     let stream = StreamClass {
         id: 0,
@@ -214,7 +218,7 @@ fn read_back(first_id: u32, processes: &[Process], machine: Option<&Machine>) ->
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn a_process() -> Process {
+fn a_process() -> DumpedProcess {
     let state = ProcessState {
         tid: 21,
         vtid: 2,
@@ -224,13 +228,13 @@ fn a_process() -> Process {
         vppid: 0,
         name: name("fifteen letters"),
         is_kernel: true,
-        status: Status::WaitCpu,
+        status: ThreadStatus::WaitCpu,
         ns_level: 1,
         ns_inum: u32::MAX,
         cpu: 3,
     };
     // Its parent is outside of its namespace.
-    Process { pid: 20, threads: vec![state], ..Process::default() }
+    DumpedProcess { pid: 20, threads: vec![state], ..DumpedProcess::default() }
 }
 
 #[test]
@@ -262,7 +266,7 @@ fn records_of_the_whole_machine_read_by_babeltrace2_are_one_for_each_thread() {
 fn records_of_what_is_held_and_of_the_machine_read_by_babeltrace2_are_whole() {
     let id = std::process::id();
     let own = process(Path::new("/"), id, Some(&BuildIds::default())).unwrap();
-    let machine = Machine::read(Path::new("/"));
+    let machine = MachineState::read(Path::new("/"));
     let Some(text) = read_back(8, &[own], Some(&machine)) else { return };
     let exe = std::env::current_exe().unwrap();
     let has = |name: &str, what: &str| {

@@ -1,7 +1,7 @@
 //! A system call and its arguments.
 
 use super::meaning::Meaning;
-use super::number::Number;
+use super::number::RegisterNumber;
 use strata_abi::kernel;
 use strata_model::{Field, Flags, Label};
 
@@ -51,7 +51,7 @@ pub struct Argument {
     pub(super) meaning: Meaning,
     pub(super) labels: &'static [Label],
     pub(super) flags: Option<Flags>,
-    pub(super) pointer: Number,
+    pub(super) pointer: RegisterNumber,
 }
 
 impl Argument {

@@ -38,29 +38,29 @@ pub fn find(name: &str) -> Option<&'static Syscall> {
 
 /// A line, and where its arguments are: in it, or at a call of the other table.
 #[derive(Debug)]
-pub(super) enum Line {
-    Own(text::Line),
+pub(super) enum CompatLine {
+    Own(text::SyscallLine),
     As { number: u32, name: &'static str, call: &'static str },
 }
 
 /// All lines but comments and blank ones; `None` where one is not as it should be.
-pub(super) fn lines() -> impl Iterator<Item = (&'static str, Option<Line>)> {
+pub(super) fn lines() -> impl Iterator<Item = (&'static str, Option<CompatLine>)> {
     TABLE
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .map(|line| (line, parse(line)))
 }
 
-fn parse(line: &'static str) -> Option<Line> {
+fn parse(line: &'static str) -> Option<CompatLine> {
     if line.contains('(') {
-        return text::parse_line(line).map(Line::Own);
+        return text::parse_line(line).map(CompatLine::Own);
     }
     let (number, names) = line.split_once(' ')?;
     let (name, call) = names.split_once('=').unwrap_or((names, names));
-    Some(Line::As { number: number.parse().ok()?, name, call })
+    Some(CompatLine::As { number: number.parse().ok()?, name, call })
 }
 
-fn syscall(line: Line) -> Option<Syscall> {
+fn syscall(line: CompatLine) -> Option<Syscall> {
     // `other`: another name of the call. What its arguments point to may be another one's there.
     let of = |number, (call, other, name, c_type)| {
         let (labels, flags) = match labels(call, name) {
@@ -77,7 +77,7 @@ fn syscall(line: Line) -> Option<Syscall> {
         }
     };
     match line {
-        Line::Own(line) => {
+        CompatLine::Own(line) => {
             // An argument means what it does there, if the kernel has another name for the call.
             let call = line.kernel_name.strip_prefix("ia32_").unwrap_or(line.kernel_name);
             let args = line
@@ -88,7 +88,7 @@ fn syscall(line: Line) -> Option<Syscall> {
             let (name, kernel_name) = (line.name, line.kernel_name);
             Some(Syscall { number: line.number, name, kernel_name, args, is_compat: true })
         }
-        Line::As { number, name, call } => {
+        CompatLine::As { number, name, call } => {
             let other = super::table::table().iter().find(|other| other.name == call)?;
             let args = other.args.iter().map(|arg| of(number, (call, name, arg.name, arg.c_type)));
             let args = args.collect();

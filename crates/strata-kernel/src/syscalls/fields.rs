@@ -1,8 +1,8 @@
 //! The fields that the BPF programs write for an argument, see `STRATA_ABI_KERNEL_ARG_*`.
 
-use super::meaning::{Layout, Meaning};
-use super::number::{Number, FLAGS, INT, POINTER, UNSIGNED};
-use super::structure::{Item, Structure};
+use super::meaning::{Meaning, StructureLayout};
+use super::number::{RegisterNumber, FLAGS, INT, POINTER, UNSIGNED};
+use super::structure::{KernelStructure, MemberItem};
 use super::values::labels;
 use strata_abi::kernel::{
     ARG_EVENTS, ARG_MEMORY, ARG_MESSAGE, ARG_MESSAGES, ARG_NAME, ARG_NONE, ARG_OPTION, ARG_PATH,
@@ -16,7 +16,7 @@ use strata_model::{
 
 impl Meaning {
     /// How the register is read at entry, if it alone is recorded then; `pointer`: if it is one.
-    pub(super) fn register(self, pointer: Number) -> Option<Number> {
+    pub(super) fn register(self, pointer: RegisterNumber) -> Option<RegisterNumber> {
         match self {
             Meaning::Number(number) => Some(number),
             Meaning::PathOut
@@ -41,7 +41,7 @@ impl Meaning {
         }
     }
 
-    pub(super) fn entry_kind(self, pointer: Number) -> u8 {
+    pub(super) fn entry_kind(self, pointer: RegisterNumber) -> u8 {
         match self {
             Meaning::Path => ARG_PATH,
             Meaning::Name => ARG_NAME,
@@ -55,7 +55,7 @@ impl Meaning {
             Meaning::Poll => ARG_POLL,
             Meaning::Set => ARG_SET,
             _ => match self.register(pointer) {
-                Some(Number { bytes: 4, .. }) => ARG_U32,
+                Some(RegisterNumber { bytes: 4, .. }) => ARG_U32,
                 _ => ARG_U64,
             },
         }
@@ -82,7 +82,7 @@ impl Meaning {
         name: &str,
         labels: &[Label],
         flags: Option<Flags>,
-        pointer: Number,
+        pointer: RegisterNumber,
     ) -> Vec<Field> {
         match self {
             Meaning::Path | Meaning::Name => vec![Field::new(name, FieldClass::String)],
@@ -129,25 +129,25 @@ impl Meaning {
     }
 }
 
-const SHORT: Number = Number { bytes: 2, ..UNSIGNED };
+const SHORT: RegisterNumber = RegisterNumber { bytes: 2, ..UNSIGNED };
 
 /// At most [`strata_abi::kernel::ELEMENTS_MAX`] of them.
-fn list(name: &str, number: Number) -> Field {
-    let Number { bytes, is_signed, base } = number;
+fn list(name: &str, number: RegisterNumber) -> Field {
+    let RegisterNumber { bytes, is_signed, base } = number;
     let element = Integer { signed: is_signed, base, ..Integer::unsigned(bytes) };
     Field::new(name, sequence(Element::Integer(element), 1))
 }
 
 /// One behind the other: those of one place belong together.
 fn descriptors(name: &str, events: &str) -> Vec<Field> {
-    let bits = Number { bytes: 2, ..FLAGS };
+    let bits = RegisterNumber { bytes: 2, ..FLAGS };
     vec![list(&format!("{name}_fd"), INT), list(&format!("{name}_{events}"), bits)]
 }
 
-fn some_members(name: &str, structure: Structure) -> Vec<Field> {
+fn some_members(name: &str, structure: KernelStructure) -> Vec<Field> {
     let member = |name: String, item| match item {
-        Item::Number(number) => integer(&name, number, &[]),
-        Item::Text(bytes) => {
+        MemberItem::Number(number) => integer(&name, number, &[]),
+        MemberItem::Text(bytes) => {
             let text = Array { element: Element::Text, count: bytes.into() };
             Field::new(name, FieldClass::Array(text))
         }
@@ -156,12 +156,12 @@ fn some_members(name: &str, structure: Structure) -> Vec<Field> {
     members.map(|one| member(format!("{name}{}", one.name), one.item)).collect()
 }
 
-fn members(name: &str, layout: Layout) -> Vec<Field> {
+fn members(name: &str, layout: StructureLayout) -> Vec<Field> {
     layout.members().map(|(end, number)| integer(&format!("{name}{end}"), number, &[])).collect()
 }
 
 /// An integer, or an enumeration if its values have names.
-pub(super) fn integer(name: &str, number: Number, labels: &[Label]) -> Field {
+pub(super) fn integer(name: &str, number: RegisterNumber, labels: &[Label]) -> Field {
     let integer =
         Integer { signed: number.is_signed, base: number.base, ..Integer::unsigned(number.bytes) };
     let class = match labels {

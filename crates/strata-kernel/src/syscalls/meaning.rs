@@ -5,7 +5,7 @@
 //! option of a socket is recorded where it can be no key.
 
 use super::number::*;
-use super::structure::Structure;
+use super::structure::KernelStructure;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use strata_model::Base;
@@ -14,7 +14,7 @@ use strata_model::Base;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The register.
-    Number(Number),
+    Number(RegisterNumber),
     /// The string that it points to.
     Path,
     /// The strings of the array that it points to.
@@ -34,15 +34,15 @@ pub(super) enum Meaning {
     /// The same of the first `struct mmsghdr`, and how long the message was.
     MessagesOut,
     /// The address in the first `struct mmsghdr`; how much of that message was sent once the call has returned.
-    Messages(Structure),
+    Messages(KernelStructure),
     /// The structure that it points to.
-    Memory(Layout),
+    Memory(StructureLayout),
     /// The same once the call has returned.
-    MemoryOut(Layout),
+    MemoryOut(StructureLayout),
     /// Of the structure that it points to what is wanted, once the call has returned.
-    StructureOut(Structure),
+    StructureOut(KernelStructure),
     /// futex's: a number, or by the command the time that it points to.
-    TimeOut(Layout),
+    TimeOut(StructureLayout),
     /// A socket's option; its length is in the next argument.
     Option,
     /// The same once the call has returned; its length is where the next argument points to.
@@ -56,11 +56,11 @@ pub(super) enum Meaning {
 }
 
 /// What each field's name has behind the argument's, and what it is.
-type Members = &'static [(&'static str, Number)];
+type Members = &'static [(&'static str, RegisterNumber)];
 
 /// A structure, or how it begins: whole words of 4 bytes, in order and without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct StructureLayout {
     members: Members,
     /// Where the program has 32-bit pointers.
     narrow: Narrow,
@@ -79,46 +79,46 @@ enum Narrow {
     Other(Members),
 }
 
-const fn fixed(members: Members) -> Layout {
-    Layout { members, narrow: Narrow::Same, is_narrow: false }
+const fn fixed(members: Members) -> StructureLayout {
+    StructureLayout { members, narrow: Narrow::Same, is_narrow: false }
 }
 
-const fn native(members: Members) -> Layout {
-    Layout { members, narrow: Narrow::Halved, is_narrow: false }
+const fn native(members: Members) -> StructureLayout {
+    StructureLayout { members, narrow: Narrow::Halved, is_narrow: false }
 }
 
-const TIMESPEC: Layout = native(&[("_sec", LONG), ("_nsec", LONG)]);
-const TIMEVAL: Layout = native(&[("_sec", LONG), ("_usec", LONG)]);
-const TIMESPECS: Layout =
+const TIMESPEC: StructureLayout = native(&[("_sec", LONG), ("_nsec", LONG)]);
+const TIMEVAL: StructureLayout = native(&[("_sec", LONG), ("_usec", LONG)]);
+const TIMESPECS: StructureLayout =
     native(&[("_0_sec", LONG), ("_0_nsec", LONG), ("_1_sec", LONG), ("_1_nsec", LONG)]);
-const TIMEVALS: Layout =
+const TIMEVALS: StructureLayout =
     native(&[("_0_sec", LONG), ("_0_usec", LONG), ("_1_sec", LONG), ("_1_usec", LONG)]);
-const ITIMERSPEC: Layout = native(&[
+const ITIMERSPEC: StructureLayout = native(&[
     ("_interval_sec", LONG),
     ("_interval_nsec", LONG),
     ("_value_sec", LONG),
     ("_value_nsec", LONG),
 ]);
-const ITIMERVAL: Layout = native(&[
+const ITIMERVAL: StructureLayout = native(&[
     ("_interval_sec", LONG),
     ("_interval_usec", LONG),
     ("_value_sec", LONG),
     ("_value_usec", LONG),
 ]);
-const UTIMBUF: Layout = native(&[("_actime", LONG), ("_modtime", LONG)]);
-const RLIMIT: Layout = native(&[("_cur", UNSIGNED_LONG), ("_max", UNSIGNED_LONG)]);
-const RLIMIT64: Layout = fixed(&[("_cur", UNSIGNED_LONG), ("_max", UNSIGNED_LONG)]);
-const OFFSET64: Layout = fixed(&[("", LONG)]);
-const DESCRIPTOR_PAIR: Layout = fixed(&[("_0", INT), ("_1", INT)]);
+const UTIMBUF: StructureLayout = native(&[("_actime", LONG), ("_modtime", LONG)]);
+const RLIMIT: StructureLayout = native(&[("_cur", UNSIGNED_LONG), ("_max", UNSIGNED_LONG)]);
+const RLIMIT64: StructureLayout = fixed(&[("_cur", UNSIGNED_LONG), ("_max", UNSIGNED_LONG)]);
+const OFFSET64: StructureLayout = fixed(&[("", LONG)]);
+const DESCRIPTOR_PAIR: StructureLayout = fixed(&[("_0", INT), ("_1", INT)]);
 /// Packed on x86-64: as 32-bit programs have it.
-const EPOLL_EVENT: Layout = fixed(&[("_events", FLAGS), ("_data", FLAGS_LONG)]);
-const OPEN_HOW: Layout = fixed(&[
+const EPOLL_EVENT: StructureLayout = fixed(&[("_events", FLAGS), ("_data", FLAGS_LONG)]);
+const OPEN_HOW: StructureLayout = fixed(&[
     ("_flags", FLAGS_LONG),
     ("_mode", number(8, false, Base::Eight)),
     ("_resolve", FLAGS_LONG),
 ]);
 /// As its first version was.
-const CLONE_ARGS: Layout = fixed(&[
+const CLONE_ARGS: StructureLayout = fixed(&[
     ("_flags", FLAGS_LONG),
     ("_pidfd", POINTER),
     ("_child_tid", POINTER),
@@ -128,7 +128,7 @@ const CLONE_ARGS: Layout = fixed(&[
     ("_stack_size", UNSIGNED_LONG),
     ("_tls", POINTER),
 ]);
-const SCHED_ATTR: Layout = fixed(&[
+const SCHED_ATTR: StructureLayout = fixed(&[
     ("_size", UNSIGNED),
     ("_policy", UNSIGNED),
     ("_flags", FLAGS_LONG),
@@ -139,7 +139,7 @@ const SCHED_ATTR: Layout = fixed(&[
     ("_period", UNSIGNED_LONG),
 ]);
 /// A handler: 0 is SIG_DFL, 1 SIG_IGN. A signal's bit in the mask is its number less 1.
-const SIGACTION: Layout = Layout {
+const SIGACTION: StructureLayout = StructureLayout {
     members: &[
         ("_handler", POINTER),
         ("_flags", FLAGS_LONG),
@@ -154,7 +154,7 @@ const SIGACTION: Layout = Layout {
     ]),
     is_narrow: false,
 };
-const STATFS: Layout = native(&[
+const STATFS: StructureLayout = native(&[
     ("_type", FLAGS_LONG),
     ("_bsize", UNSIGNED_LONG),
     ("_blocks", UNSIGNED_LONG),
@@ -164,7 +164,7 @@ const STATFS: Layout = native(&[
     ("_ffree", UNSIGNED_LONG),
 ]);
 /// Of 32-bit programs only.
-const STATFS64: Layout = fixed(&[
+const STATFS64: StructureLayout = fixed(&[
     ("_type", FLAGS),
     ("_bsize", UNSIGNED),
     ("_blocks", UNSIGNED_LONG),
@@ -174,24 +174,25 @@ const STATFS64: Layout = fixed(&[
     ("_ffree", UNSIGNED_LONG),
 ]);
 /// In clock ticks.
-const TMS: Layout =
+const TMS: StructureLayout =
     native(&[("_utime", LONG), ("_stime", LONG), ("_cutime", LONG), ("_cstime", LONG)]);
-const PRIORITY: Layout = fixed(&[("_priority", INT)]);
-const IN_HEXADECIMAL: Layout = fixed(&[("", FLAGS)]);
-const UNSIGNED_OUT: Layout = fixed(&[("", UNSIGNED)]);
-const INT_OUT: Layout = fixed(&[("", INT)]);
+const PRIORITY: StructureLayout = fixed(&[("_priority", INT)]);
+const IN_HEXADECIMAL: StructureLayout = fixed(&[("", FLAGS)]);
+const UNSIGNED_OUT: StructureLayout = fixed(&[("", UNSIGNED)]);
+const INT_OUT: StructureLayout = fixed(&[("", INT)]);
 
-impl Number {
+impl RegisterNumber {
     /// As a 32-bit program has it.
-    pub(super) const fn narrow(self) -> Number {
-        Number { bytes: if self.bytes > 4 { 4 } else { self.bytes }, ..self }
+    pub(super) const fn narrow(self) -> RegisterNumber {
+        RegisterNumber { bytes: if self.bytes > 4 { 4 } else { self.bytes }, ..self }
     }
 }
 
-impl Layout {
+impl StructureLayout {
     /// What follows the argument's name in the field's, and what the field is.
-    pub(super) fn members(self) -> impl Iterator<Item = (&'static str, Number)> {
-        let narrow = move |number: Number| if self.is_narrow { number.narrow() } else { number };
+    pub(super) fn members(self) -> impl Iterator<Item = (&'static str, RegisterNumber)> {
+        let narrow =
+            move |number: RegisterNumber| if self.is_narrow { number.narrow() } else { number };
         self.members.iter().map(move |(name, number)| (*name, narrow(*number)))
     }
 
@@ -200,11 +201,11 @@ impl Layout {
         self.members().map(|(_, number)| number.bytes).sum()
     }
 
-    fn narrow(self) -> Layout {
+    fn narrow(self) -> StructureLayout {
         match self.narrow {
             Narrow::Same => self,
-            Narrow::Halved => Layout { is_narrow: true, ..self },
-            Narrow::Other(members) => Layout { members, ..self },
+            Narrow::Halved => StructureLayout { is_narrow: true, ..self },
+            Narrow::Other(members) => StructureLayout { members, ..self },
         }
     }
 }
@@ -220,7 +221,7 @@ impl Meaning {
                 None => Meaning::Number(POINTER.narrow()),
             },
             Meaning::Messages(length) => {
-                Meaning::Messages(length.compat(call).unwrap_or(Structure::MessageLength))
+                Meaning::Messages(length.compat(call).unwrap_or(KernelStructure::MessageLength))
             }
             Meaning::TimeOut(layout) if !has_long_times => Meaning::TimeOut(layout.narrow()),
             Meaning::Memory(layout) if !has_long_times => Meaning::Memory(layout.narrow()),
@@ -295,7 +296,7 @@ const SINGLE: &[(&str, Meaning)] = &[
     ("sendmsg.msg", Meaning::Message),
     ("recvmsg.msg", Meaning::MessageOut),
     ("recvmmsg.mmsg", Meaning::MessagesOut),
-    ("sendmmsg.mmsg", Meaning::Messages(Structure::MessageLength)),
+    ("sendmmsg.mmsg", Meaning::Messages(KernelStructure::MessageLength)),
     ("setsockopt.optval", Meaning::Option),
     ("getsockopt.optval", Meaning::OptionOut),
     ("poll.ufds ppoll.ufds", Meaning::Poll),
@@ -305,15 +306,15 @@ const SINGLE: &[(&str, Meaning)] = &[
     ("rt_sigaction.oact", Meaning::MemoryOut(SIGACTION)),
     (
         "stat.statbuf fstat.statbuf lstat.statbuf newfstatat.statbuf",
-        Meaning::StructureOut(Structure::Stat),
+        Meaning::StructureOut(KernelStructure::Stat),
     ),
-    ("statx.buffer", Meaning::StructureOut(Structure::Statx)),
+    ("statx.buffer", Meaning::StructureOut(KernelStructure::Statx)),
     ("statfs.buf fstatfs.buf", Meaning::MemoryOut(STATFS)),
     ("statfs64.buf fstatfs64.buf", Meaning::MemoryOut(STATFS64)),
-    ("waitid.infop", Meaning::StructureOut(Structure::Siginfo)),
-    ("wait4.ru waitid.ru getrusage.ru", Meaning::StructureOut(Structure::Rusage)),
-    ("sysinfo.info", Meaning::StructureOut(Structure::Sysinfo)),
-    ("uname.name", Meaning::StructureOut(Structure::Utsname)),
+    ("waitid.infop", Meaning::StructureOut(KernelStructure::Siginfo)),
+    ("wait4.ru waitid.ru getrusage.ru", Meaning::StructureOut(KernelStructure::Rusage)),
+    ("sysinfo.info", Meaning::StructureOut(KernelStructure::Sysinfo)),
+    ("uname.name", Meaning::StructureOut(KernelStructure::Utsname)),
     ("times.tbuf", Meaning::MemoryOut(TMS)),
     ("pipe.fildes pipe2.fildes socketpair.usockvec", Meaning::MemoryOut(DESCRIPTOR_PAIR)),
     ("epoll_ctl.event", Meaning::Memory(EPOLL_EVENT)),
@@ -380,7 +381,7 @@ pub(super) fn named() -> impl Iterator<Item = ((&'static str, &'static str), Mea
 }
 
 /// By the C type alone; of types that are not here, the register.
-pub(super) fn of_type(c_type: &str) -> Number {
+pub(super) fn of_type(c_type: &str) -> RegisterNumber {
     match c_type.strip_prefix("const ").unwrap_or(c_type) {
         "int" | "pid_t" | "key_t" | "timer_t" | "mqd_t" | "clockid_t" | "key_serial_t"
         | "__s32" => INT,

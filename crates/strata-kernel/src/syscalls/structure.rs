@@ -3,13 +3,13 @@
 //! Where the members are is the kernel's interface, and never changes; a test compares it with the C library's
 //! headers where those have the kernel's structure.
 
-use super::number::{Number, FLAGS, INT, LONG, UNSIGNED, UNSIGNED_LONG};
+use super::number::{RegisterNumber, FLAGS, INT, LONG, UNSIGNED, UNSIGNED_LONG};
 use strata_abi::kernel::{Layout, Piece, ARG_LAYOUT, LAYOUTS, PIECES_MAX, PIECE_MAX};
 use strata_model::Base;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Structure {
+pub(super) enum KernelStructure {
     Stat,
     CompatStat,
     CompatStat64,
@@ -27,47 +27,47 @@ pub(super) enum Structure {
 
 /// What is recorded of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct KernelMember {
     /// What the field's name has behind the argument's.
     pub(super) name: &'static str,
     /// \[byte\]
     pub(super) at: u16,
-    pub(super) item: Item,
+    pub(super) item: MemberItem,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Item {
-    Number(Number),
+pub(super) enum MemberItem {
+    Number(RegisterNumber),
     /// Of so many bytes.
     Text(u8),
 }
 
-const fn number(name: &'static str, at: u16, number: Number) -> Member {
-    Member { name, at, item: Item::Number(number) }
+const fn number(name: &'static str, at: u16, number: RegisterNumber) -> KernelMember {
+    KernelMember { name, at, item: MemberItem::Number(number) }
 }
 
-const fn text(name: &'static str, at: u16) -> Member {
-    Member { name, at, item: Item::Text(65) }
+const fn text(name: &'static str, at: u16) -> KernelMember {
+    KernelMember { name, at, item: MemberItem::Text(65) }
 }
 
 /// The 32-bit layout of members of 8 bytes each: all have 4, so that offsets are halved too.
-const fn halved<const N: usize>(mut members: [Member; N]) -> [Member; N] {
+const fn halved<const N: usize>(mut members: [KernelMember; N]) -> [KernelMember; N] {
     let mut index = 0;
     while index < N {
         members[index].at /= 2;
-        if let Item::Number(number) = members[index].item {
-            members[index].item = Item::Number(number.narrow());
+        if let MemberItem::Number(number) = members[index].item {
+            members[index].item = MemberItem::Number(number.narrow());
         }
         index += 1;
     }
     members
 }
 
-const MODE: Number = Number { bytes: 4, is_signed: false, base: Base::Eight };
-const SHORT_MODE: Number = Number { bytes: 2, ..MODE };
-const SHORT: Number = Number { bytes: 2, ..UNSIGNED };
+const MODE: RegisterNumber = RegisterNumber { bytes: 4, is_signed: false, base: Base::Eight };
+const SHORT_MODE: RegisterNumber = RegisterNumber { bytes: 2, ..MODE };
+const SHORT: RegisterNumber = RegisterNumber { bytes: 2, ..UNSIGNED };
 
-const STAT: [Member; 6] = [
+const STAT: [KernelMember; 6] = [
     number("_ino", 8, UNSIGNED_LONG),
     number("_mode", 24, MODE),
     number("_uid", 28, UNSIGNED),
@@ -75,7 +75,7 @@ const STAT: [Member; 6] = [
     number("_size", 48, LONG),
     number("_mtime_sec", 88, LONG),
 ];
-const COMPAT_STAT: [Member; 6] = [
+const COMPAT_STAT: [KernelMember; 6] = [
     number("_ino", 4, UNSIGNED),
     number("_mode", 8, SHORT_MODE),
     number("_uid", 12, SHORT),
@@ -83,7 +83,7 @@ const COMPAT_STAT: [Member; 6] = [
     number("_size", 20, UNSIGNED),
     number("_mtime_sec", 40, UNSIGNED),
 ];
-const COMPAT_STAT64: [Member; 6] = [
+const COMPAT_STAT64: [KernelMember; 6] = [
     number("_ino", 88, UNSIGNED_LONG),
     number("_mode", 16, MODE),
     number("_uid", 24, UNSIGNED),
@@ -91,7 +91,7 @@ const COMPAT_STAT64: [Member; 6] = [
     number("_size", 44, LONG),
     number("_mtime_sec", 72, UNSIGNED),
 ];
-const STATX: [Member; 7] = [
+const STATX: [KernelMember; 7] = [
     number("_mask", 0, FLAGS),
     number("_uid", 20, UNSIGNED),
     number("_gid", 24, UNSIGNED),
@@ -100,21 +100,21 @@ const STATX: [Member; 7] = [
     number("_size", 40, UNSIGNED_LONG),
     number("_mtime_sec", 112, LONG),
 ];
-const SIGINFO: [Member; 5] = [
+const SIGINFO: [KernelMember; 5] = [
     number("_signo", 0, INT),
     number("_code", 8, INT),
     number("_pid", 16, INT),
     number("_uid", 20, UNSIGNED),
     number("_status", 24, INT),
 ];
-const COMPAT_SIGINFO: [Member; 5] = [
+const COMPAT_SIGINFO: [KernelMember; 5] = [
     number("_signo", 0, INT),
     number("_code", 8, INT),
     number("_pid", 12, INT),
     number("_uid", 16, UNSIGNED),
     number("_status", 20, INT),
 ];
-const RUSAGE: [Member; 9] = [
+const RUSAGE: [KernelMember; 9] = [
     number("_utime_sec", 0, LONG),
     number("_utime_usec", 8, LONG),
     number("_stime_sec", 16, LONG),
@@ -125,9 +125,9 @@ const RUSAGE: [Member; 9] = [
     number("_nvcsw", 128, LONG),
     number("_nivcsw", 136, LONG),
 ];
-const COMPAT_RUSAGE: [Member; 9] = halved(RUSAGE);
+const COMPAT_RUSAGE: [KernelMember; 9] = halved(RUSAGE);
 /// Amounts in units of `mem_unit` bytes.
-const SYSINFO: [Member; 7] = [
+const SYSINFO: [KernelMember; 7] = [
     number("_uptime", 0, LONG),
     number("_totalram", 32, UNSIGNED_LONG),
     number("_freeram", 40, UNSIGNED_LONG),
@@ -136,60 +136,61 @@ const SYSINFO: [Member; 7] = [
     number("_procs", 80, SHORT),
     number("_mem_unit", 104, UNSIGNED),
 ];
-const COMPAT_SYSINFO: [Member; 7] = halved(SYSINFO);
-const UTSNAME: [Member; 3] = [text("_nodename", 65), text("_release", 130), text("_machine", 260)];
+const COMPAT_SYSINFO: [KernelMember; 7] = halved(SYSINFO);
+const UTSNAME: [KernelMember; 3] =
+    [text("_nodename", 65), text("_release", 130), text("_machine", 260)];
 /// Of the first message.
-const MESSAGE_LENGTH: [Member; 1] = [number("_len", 56, UNSIGNED)];
-const COMPAT_MESSAGE_LENGTH: [Member; 1] = [number("_len", 28, UNSIGNED)];
+const MESSAGE_LENGTH: [KernelMember; 1] = [number("_len", 56, UNSIGNED)];
+const COMPAT_MESSAGE_LENGTH: [KernelMember; 1] = [number("_len", 28, UNSIGNED)];
 
-impl Structure {
+impl KernelStructure {
     /// In the order of their numbers.
-    const ALL: [Structure; 13] = [
-        Structure::Stat,
-        Structure::CompatStat,
-        Structure::CompatStat64,
-        Structure::Statx,
-        Structure::Siginfo,
-        Structure::CompatSiginfo,
-        Structure::Rusage,
-        Structure::CompatRusage,
-        Structure::Sysinfo,
-        Structure::CompatSysinfo,
-        Structure::Utsname,
-        Structure::MessageLength,
-        Structure::CompatMessageLength,
+    const ALL: [KernelStructure; 13] = [
+        KernelStructure::Stat,
+        KernelStructure::CompatStat,
+        KernelStructure::CompatStat64,
+        KernelStructure::Statx,
+        KernelStructure::Siginfo,
+        KernelStructure::CompatSiginfo,
+        KernelStructure::Rusage,
+        KernelStructure::CompatRusage,
+        KernelStructure::Sysinfo,
+        KernelStructure::CompatSysinfo,
+        KernelStructure::Utsname,
+        KernelStructure::MessageLength,
+        KernelStructure::CompatMessageLength,
     ];
 
-    pub(super) fn members(self) -> &'static [Member] {
+    pub(super) fn members(self) -> &'static [KernelMember] {
         match self {
-            Structure::Stat => &STAT,
-            Structure::CompatStat => &COMPAT_STAT,
-            Structure::CompatStat64 => &COMPAT_STAT64,
-            Structure::Statx => &STATX,
-            Structure::Siginfo => &SIGINFO,
-            Structure::CompatSiginfo => &COMPAT_SIGINFO,
-            Structure::Rusage => &RUSAGE,
-            Structure::CompatRusage => &COMPAT_RUSAGE,
-            Structure::Sysinfo => &SYSINFO,
-            Structure::CompatSysinfo => &COMPAT_SYSINFO,
-            Structure::Utsname => &UTSNAME,
-            Structure::MessageLength => &MESSAGE_LENGTH,
-            Structure::CompatMessageLength => &COMPAT_MESSAGE_LENGTH,
+            KernelStructure::Stat => &STAT,
+            KernelStructure::CompatStat => &COMPAT_STAT,
+            KernelStructure::CompatStat64 => &COMPAT_STAT64,
+            KernelStructure::Statx => &STATX,
+            KernelStructure::Siginfo => &SIGINFO,
+            KernelStructure::CompatSiginfo => &COMPAT_SIGINFO,
+            KernelStructure::Rusage => &RUSAGE,
+            KernelStructure::CompatRusage => &COMPAT_RUSAGE,
+            KernelStructure::Sysinfo => &SYSINFO,
+            KernelStructure::CompatSysinfo => &COMPAT_SYSINFO,
+            KernelStructure::Utsname => &UTSNAME,
+            KernelStructure::MessageLength => &MESSAGE_LENGTH,
+            KernelStructure::CompatMessageLength => &COMPAT_MESSAGE_LENGTH,
         }
     }
 
     /// As the call of that name has it in a 32-bit program; `None`: not known.
-    pub(super) fn compat(self, call: &str) -> Option<Structure> {
+    pub(super) fn compat(self, call: &str) -> Option<KernelStructure> {
         Some(match self {
-            Structure::Stat if call.ends_with("64") => Structure::CompatStat64,
-            Structure::Stat if call.starts_with("old") => return None,
-            Structure::Stat => Structure::CompatStat,
-            Structure::Siginfo => Structure::CompatSiginfo,
-            Structure::Rusage => Structure::CompatRusage,
-            Structure::Sysinfo => Structure::CompatSysinfo,
-            Structure::MessageLength => Structure::CompatMessageLength,
+            KernelStructure::Stat if call.ends_with("64") => KernelStructure::CompatStat64,
+            KernelStructure::Stat if call.starts_with("old") => return None,
+            KernelStructure::Stat => KernelStructure::CompatStat,
+            KernelStructure::Siginfo => KernelStructure::CompatSiginfo,
+            KernelStructure::Rusage => KernelStructure::CompatRusage,
+            KernelStructure::Sysinfo => KernelStructure::CompatSysinfo,
+            KernelStructure::MessageLength => KernelStructure::CompatMessageLength,
             // Older ones have texts of other lengths.
-            Structure::Utsname if call != "uname" => return None,
+            KernelStructure::Utsname if call != "uname" => return None,
             same => same,
         })
     }
@@ -215,11 +216,11 @@ impl Structure {
     }
 }
 
-impl Item {
+impl MemberItem {
     pub(super) fn bytes(self) -> u8 {
         match self {
-            Item::Number(number) => number.bytes,
-            Item::Text(bytes) => bytes,
+            MemberItem::Number(number) => number.bytes,
+            MemberItem::Text(bytes) => bytes,
         }
     }
 }
@@ -227,7 +228,7 @@ impl Item {
 /// The constants `layouts` of the programs.
 pub(crate) fn layouts() -> [Layout; LAYOUTS as usize] {
     let mut all = [Layout::default(); LAYOUTS as usize];
-    for (layout, structure) in all.iter_mut().zip(Structure::ALL) {
+    for (layout, structure) in all.iter_mut().zip(KernelStructure::ALL) {
         let pieces = structure.pieces();
         layout.nr_pieces = pieces.len().min(PIECES_MAX) as u16;
         let ends = pieces.iter().map(|piece| piece.offset + piece.bytes);
@@ -246,16 +247,16 @@ mod tests {
 
     #[test]
     fn number_of_every_structure_is_its_place_in_the_table() {
-        for (structure, number) in Structure::ALL.into_iter().zip(0u8..) {
+        for (structure, number) in KernelStructure::ALL.into_iter().zip(0u8..) {
             assert_eq!(structure as u8, number);
             assert_eq!(structure.kind(), ARG_LAYOUT + number);
         }
-        assert!(Structure::ALL.len() <= LAYOUTS as usize);
+        assert!(KernelStructure::ALL.len() <= LAYOUTS as usize);
     }
 
     #[test]
     fn pieces_of_every_structure_have_its_members_in_order_and_fit() {
-        for (structure, layout) in Structure::ALL.into_iter().zip(layouts()) {
+        for (structure, layout) in KernelStructure::ALL.into_iter().zip(layouts()) {
             let pieces = structure.pieces();
             assert!(pieces.len() <= PIECES_MAX, "{structure:?}: {pieces:?}");
             assert!(pieces.iter().all(|piece| piece.bytes <= PIECE_MAX), "{structure:?}");
@@ -269,7 +270,7 @@ mod tests {
         }
     }
 
-    fn same(structure: Structure, wanted: &[(&str, usize, usize)]) {
+    fn same(structure: KernelStructure, wanted: &[(&str, usize, usize)]) {
         let members = structure.members().iter();
         let found: Vec<_> = members
             .map(|one| (one.name, usize::from(one.at), usize::from(one.item.bytes())))
@@ -295,7 +296,7 @@ mod tests {
         let [uid, gid] = ids;
         let (ino, mode) = (at!(stat, "_ino", st_ino), at!(stat, "_mode", st_mode));
         let (size, time) = (at!(stat, "_size", st_size), at!(stat, "_mtime_sec", st_mtime));
-        same(Structure::Stat, &[ino, mode, uid, gid, size, time]);
+        same(KernelStructure::Stat, &[ino, mode, uid, gid, size, time]);
         let of_statx = [
             at!(statx, "_mask", stx_mask),
             at!(statx, "_uid", stx_uid),
@@ -306,7 +307,7 @@ mod tests {
             // Of a structure that begins with its seconds.
             ("_mtime_sec", offset_of!(statx, stx_mtime), 8),
         ];
-        same(Structure::Statx, &of_statx);
+        same(KernelStructure::Statx, &of_statx);
         let second = |at: usize| at + 8;
         let of_rusage = [
             ("_utime_sec", offset_of!(rusage, ru_utime), 8),
@@ -319,7 +320,7 @@ mod tests {
             at!(rusage, "_nvcsw", ru_nvcsw),
             at!(rusage, "_nivcsw", ru_nivcsw),
         ];
-        same(Structure::Rusage, &of_rusage);
+        same(KernelStructure::Rusage, &of_rusage);
         let of_sysinfo = [
             at!(sysinfo, "_uptime", uptime),
             at!(sysinfo, "_totalram", totalram),
@@ -329,13 +330,13 @@ mod tests {
             at!(sysinfo, "_procs", procs),
             at!(sysinfo, "_mem_unit", mem_unit),
         ];
-        same(Structure::Sysinfo, &of_sysinfo);
+        same(KernelStructure::Sysinfo, &of_sysinfo);
         let of_utsname = [
             at!(utsname, "_nodename", nodename),
             at!(utsname, "_release", release),
             at!(utsname, "_machine", machine),
         ];
-        same(Structure::Utsname, &of_utsname);
-        same(Structure::MessageLength, &[at!(mmsghdr, "_len", msg_len)]);
+        same(KernelStructure::Utsname, &of_utsname);
+        same(KernelStructure::MessageLength, &[at!(mmsghdr, "_len", msg_len)]);
     }
 }

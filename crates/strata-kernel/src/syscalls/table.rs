@@ -16,13 +16,13 @@ pub fn table() -> &'static [Syscall] {
     ALL.get_or_init(|| text::lines(TABLE).filter_map(|(_, line)| line).map(syscall).collect())
 }
 
-fn syscall(line: text::Line) -> Syscall {
+fn syscall(line: text::SyscallLine) -> Syscall {
     let argument = |(c_type, name)| {
         let (labels, flags) = labels(line.name, name);
         let meaning = meaning::of(line.name, name, c_type);
         Argument { name, c_type, meaning, labels, flags, pointer: number::POINTER }
     };
     let args = line.args.iter().copied().map(argument).collect();
-    let text::Line { number, name, kernel_name, .. } = line;
+    let text::SyscallLine { number, name, kernel_name, .. } = line;
     Syscall { number, name, kernel_name, args, is_compat: false }
 }

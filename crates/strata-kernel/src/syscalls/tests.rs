@@ -88,8 +88,8 @@ fn compat_table_every_line_is_a_system_call_in_order_and_once() {
     for (line, parsed) in compat::lines() {
         lines += 1;
         match parsed.unwrap_or_else(|| panic!("{line}")) {
-            compat::Line::Own(_) => (),
-            compat::Line::As { call, .. } => assert!(find(call).is_some(), "{line}"),
+            compat::CompatLine::Own(_) => (),
+            compat::CompatLine::As { call, .. } => assert!(find(call).is_some(), "{line}"),
         }
     }
     assert_eq!(compat::table().len(), lines);

@@ -4,7 +4,7 @@ use strata_model::{Flags, Label};
 
 /// A system call as its line has it.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct SyscallLine {
     pub(super) number: u32,
     pub(super) name: &'static str,
     pub(super) kernel_name: &'static str,
@@ -22,13 +22,15 @@ pub(super) struct Values {
 }
 
 /// All lines but comments and blank ones; `None` where one is not as it should be.
-pub(super) fn lines(text: &'static str) -> impl Iterator<Item = (&'static str, Option<Line>)> {
+pub(super) fn lines(
+    text: &'static str,
+) -> impl Iterator<Item = (&'static str, Option<SyscallLine>)> {
     text.lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .map(|line| (line, parse_line(line)))
 }
 
-pub(super) fn parse_line(line: &'static str) -> Option<Line> {
+pub(super) fn parse_line(line: &'static str) -> Option<SyscallLine> {
     let (number, rest) = line.split_once(' ')?;
     let (names, rest) = rest.split_once('(')?;
     let args = rest.strip_suffix(')')?;
@@ -38,7 +40,7 @@ pub(super) fn parse_line(line: &'static str) -> Option<Line> {
         args => args.split(", ").map(parse_argument).collect::<Option<_>>()?,
     };
     (args.len() <= 6).then_some(())?;
-    Some(Line { number: number.parse().ok()?, name, kernel_name, args })
+    Some(SyscallLine { number: number.parse().ok()?, name, kernel_name, args })
 }
 
 /// "const char *name" is of type "const char *".

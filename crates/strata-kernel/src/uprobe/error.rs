@@ -11,13 +11,13 @@ use thiserror::Error;
 pub struct ProbeError {
     pub(crate) spec: String,
     pub(crate) span: Range<usize>,
-    pub(crate) problem: Box<Problem>,
+    pub(crate) problem: Box<ProbeProblem>,
 }
 
 /// What can be wrong with it.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum ProbeProblem {
     /// Not one of the three.
     #[error("{} is no kind of probe. Write uprobe, uretprobe or usdt", printable(.0))]
     Kind(String),
@@ -175,25 +175,27 @@ pub enum Problem {
     },
 }
 
-impl Problem {
+impl ProbeProblem {
     /// What is wrong with one probe of many, beside whose name it is said.
     pub(crate) fn of_one(&self) -> String {
         match self {
-            Problem::Few { found, wanted, .. } => {
+            ProbeProblem::Few { found, wanted, .. } => {
                 format!("has {found} arguments, and {wanted} are named")
             }
-            Problem::Wide { number, found, wanted, .. } => {
+            ProbeProblem::Wide { number, found, wanted, .. } => {
                 format!("argument {number} has {found} bytes, and the type {wanted}")
             }
-            Problem::Elf(ElfError::Indirect { .. }) => {
+            ProbeProblem::Elf(ElfError::Indirect { .. }) => {
                 "chosen when the program starts (IFUNC); probe what is called in its place"
                     .to_owned()
             }
-            Problem::Elf(ElfError::Ambiguous { .. }) => {
+            ProbeProblem::Elf(ElfError::Ambiguous { .. }) => {
                 "several functions of that name; write one's address".to_owned()
             }
-            Problem::Elf(ElfError::Variable { .. }) => "a variable".to_owned(),
-            Problem::Elf(ElfError::NoCode { .. }) => "there is no code at its address".to_owned(),
+            ProbeProblem::Elf(ElfError::Variable { .. }) => "a variable".to_owned(),
+            ProbeProblem::Elf(ElfError::NoCode { .. }) => {
+                "there is no code at its address".to_owned()
+            }
             other => other.to_string(),
         }
     }
@@ -201,7 +203,7 @@ impl Problem {
 
 impl ProbeError {
     /// What is wrong.
-    pub fn problem(&self) -> &Problem {
+    pub fn problem(&self) -> &ProbeProblem {
         &self.problem
     }
 

@@ -1,13 +1,15 @@
 //! The events that a `--probe` makes.
 
 use crate::elf::{Binary, CodePlace, Elf};
-use crate::event::{KernelEvent, Probe, Source};
-use crate::uprobe::error::{ProbeError, Problem};
+use crate::event::{FieldSource, KernelEvent, Probe};
+use crate::uprobe::error::{ProbeError, ProbeProblem};
 use crate::uprobe::fit::Fit;
 use crate::uprobe::register::{ARGUMENTS, RAX, RIP};
-use crate::uprobe::spec::{hexadecimal, Argument, Class, FunctionPlace, Spec, Usdt};
+use crate::uprobe::spec::{
+    hexadecimal, ArgumentClass, FunctionPlace, ProbeArgument, ProbeSpec, Usdt,
+};
 use crate::uprobe::{similar, Probes};
-use crate::usdt::{self, Location};
+use crate::usdt::{self, UsdtLocation};
 use std::collections::{BTreeSet, HashMap};
 use strata_abi::kernel::{Part, CONSTANT, MEMORY, PARTS_MAX, REGISTER, STRING, STRING_AT};
 use strata_filter::Pattern;
@@ -18,18 +20,18 @@ const NAME_BYTES: usize = 200;
 
 /// Names that are taken, and what for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    taken: HashMap<String, Use>,
+pub(crate) struct TakenNames {
+    taken: HashMap<String, NameUse>,
 }
 
 #[derive(Clone, Debug)]
-struct Use {
+struct NameUse {
     /// What is recorded there: of a function its place, of a USDT probe what it is called.
     what: String,
     fields: Vec<Field>,
 }
 
-impl Names {
+impl TakenNames {
     /// All others can be taken again.
     pub(crate) fn retain(&mut self, is_used: impl Fn(&str) -> bool) {
         self.taken.retain(|name, _| is_used(name));
@@ -43,7 +45,7 @@ impl Names {
                 Some(other) if other.what != what || other.fields != fields => {}
                 Some(_) => return name,
                 None => {
-                    let other = Use { what: what.to_owned(), fields: fields.to_vec() };
+                    let other = NameUse { what: what.to_owned(), fields: fields.to_vec() };
                     self.taken.insert(name.clone(), other);
                     return name;
                 }
@@ -54,15 +56,15 @@ impl Names {
     }
 
     /// A name that the user chose, for events of the same fields.
-    fn chosen(&mut self, name: &str, fields: &[Field]) -> Result<String, Problem> {
+    fn chosen(&mut self, name: &str, fields: &[Field]) -> Result<String, ProbeProblem> {
         let other = self
             .taken
             .entry(name.to_owned())
-            .or_insert_with(|| Use { what: String::new(), fields: fields.to_vec() });
+            .or_insert_with(|| NameUse { what: String::new(), fields: fields.to_vec() });
         if other.fields == fields {
             Ok(name.to_owned())
         } else {
-            Err(Problem::NameTaken(name.to_owned()))
+            Err(ProbeProblem::NameTaken(name.to_owned()))
         }
     }
 }
@@ -72,12 +74,12 @@ fn register_part(offset: u16, bytes: u8) -> Part {
 }
 
 /// What filters can look at: what is in a register.
-fn source(field: &Field, part: &Part) -> Option<Source> {
+fn source(field: &Field, part: &Part) -> Option<FieldSource> {
     let is_signed = match &field.class {
         FieldClass::Integer(integer) => integer.signed,
         _ => return None,
     };
-    (part.kind == REGISTER).then(|| Source {
+    (part.kind == REGISTER).then(|| FieldSource {
         field: field.name.clone(),
         offset: part.offset,
         bytes: part.bytes as u8,
@@ -86,7 +88,7 @@ fn source(field: &Field, part: &Part) -> Option<Source> {
     })
 }
 
-fn sources(fields: &[Field], parts: &[Part]) -> Vec<Source> {
+fn sources(fields: &[Field], parts: &[Part]) -> Vec<FieldSource> {
     fields.iter().zip(parts).filter_map(|(field, part)| source(field, part)).collect()
 }
 
@@ -95,7 +97,7 @@ pub(crate) fn function(
     binary: &Binary,
     found: CodePlace,
     place: &FunctionPlace<'_>,
-    arguments: &[Argument<'_>],
+    arguments: &[ProbeArgument<'_>],
     is_return: bool,
 ) -> KernelEvent {
     let own = if is_return { "ret_ip" } else { "ip" };
@@ -131,10 +133,10 @@ pub(crate) fn function(
 
 /// Gives it its name.
 pub(crate) fn add_function(
-    spec: &Spec<'_>,
+    spec: &ProbeSpec<'_>,
     mut event: KernelEvent,
     probes: &mut Probes,
-    names: &mut Names,
+    names: &mut TakenNames,
 ) -> Result<(), ProbeError> {
     event.name = match spec.name {
         Some(name) => {
@@ -171,17 +173,17 @@ fn identifier(text: &str) -> String {
 
 /// What all places of the USDT probes of these names record.
 pub(crate) fn add_usdt(
-    spec: &Spec<'_>,
+    spec: &ProbeSpec<'_>,
     usdt: &Usdt<'_>,
-    (elf, all): (&Elf, &[Location]),
+    (elf, all): (&Elf, &[UsdtLocation]),
     probes: &mut Probes,
-    names: &mut Names,
+    names: &mut TakenNames,
 ) -> Result<(), ProbeError> {
     let (providers, wanted) = (Pattern::glob(usdt.provider), Pattern::glob(usdt.name));
-    let is_wanted = |one: &&Location| {
+    let is_wanted = |one: &&UsdtLocation| {
         providers.matches(one.provider.as_bytes()) && wanted.matches(one.name.as_bytes())
     };
-    let found: Vec<&Location> = all.iter().filter(is_wanted).collect();
+    let found: Vec<&UsdtLocation> = all.iter().filter(is_wanted).collect();
     if found.is_empty() {
         let missing = missing(elf, (usdt.provider, usdt.name), all);
         return Err(spec.error(from(spec, usdt.provider), missing));
@@ -189,7 +191,7 @@ pub(crate) fn add_usdt(
     if let Some(name) = spec.name {
         let different: BTreeSet<_> = found.iter().map(|one| (&one.provider, &one.name)).collect();
         if different.len() > 1 {
-            return Err(spec.error(name, Problem::SeveralNamed { found: different.len() }));
+            return Err(spec.error(name, ProbeProblem::SeveralNamed { found: different.len() }));
         }
     }
     let is_pattern = usdt.provider.contains('*') || usdt.name.contains('*');
@@ -235,7 +237,7 @@ pub(crate) fn add_usdt(
 }
 
 /// The text from this part of it on.
-fn from<'a>(spec: &Spec<'a>, part: &str) -> &'a str {
+fn from<'a>(spec: &ProbeSpec<'a>, part: &str) -> &'a str {
     let start = (part.as_ptr() as usize).wrapping_sub(spec.text.as_ptr() as usize);
     spec.text.get(start..).unwrap_or(spec.text)
 }
@@ -243,9 +245,9 @@ fn from<'a>(spec: &Spec<'a>, part: &str) -> &'a str {
 /// One place of a probe, and what is not recorded there.
 fn usdt_event(
     elf: &Elf,
-    location: &Location,
-    wanted: Option<&[Argument<'_>]>,
-) -> Result<(KernelEvent, Vec<String>), Problem> {
+    location: &UsdtLocation,
+    wanted: Option<&[ProbeArgument<'_>]>,
+) -> Result<(KernelEvent, Vec<String>), ProbeProblem> {
     let probe = || format!("{}:{}", location.provider, location.name);
     let mut fields = vec![Field::new("ip", hexadecimal(8))];
     let mut parts = vec![register_part(RIP, 8)];
@@ -253,7 +255,7 @@ fn usdt_event(
     let arguments = usdt::arguments(elf, location);
     if let Some(wanted) = wanted.filter(|wanted| wanted.len() > arguments.len()) {
         let (found, wanted) = (arguments.len(), wanted.len());
-        return Err(Problem::Few { probe: probe(), found, wanted });
+        return Err(ProbeProblem::Few { probe: probe(), found, wanted });
     }
     for (index, argument) in arguments.into_iter().enumerate() {
         let wanted = match wanted.map(|wanted| wanted.get(index)) {
@@ -281,7 +283,7 @@ fn usdt_event(
                 Some(part) => (typed.field.clone(), part),
                 None => {
                     let wanted = if typed.kind == STRING { 8 } else { typed.bytes };
-                    return Err(Problem::Wide {
+                    return Err(ProbeProblem::Wide {
                         probe: probe(),
                         number,
                         found: class.bytes(),
@@ -314,7 +316,7 @@ fn usdt_event(
 }
 
 /// As much of it as the type has, or the string it points to; `None` if it has less.
-fn with_type(class: &Class, part: &Part) -> Option<Part> {
+fn with_type(class: &ArgumentClass, part: &Part) -> Option<Part> {
     let kind = match (class.kind == STRING, part.kind) {
         (false, kind) => kind,
         (true, REGISTER) => STRING,
@@ -326,10 +328,10 @@ fn with_type(class: &Class, part: &Part) -> Option<Part> {
     is_enough.then_some(Part { kind, bytes: class.bytes.into(), ..*part })
 }
 
-fn missing(elf: &Elf, (provider, name): (&str, &str), all: &[Location]) -> Problem {
+fn missing(elf: &Elf, (provider, name): (&str, &str), all: &[UsdtLocation]) -> ProbeProblem {
     let binary = elf.path().display().to_string();
     if all.is_empty() {
-        return Problem::NoUsdt(binary);
+        return ProbeProblem::NoUsdt(binary);
     }
     let names: BTreeSet<String> =
         all.iter().map(|one| format!("{}:{}", one.provider, one.name)).collect();
@@ -348,5 +350,5 @@ fn missing(elf: &Elf, (provider, name): (&str, &str), all: &[Location]) -> Probl
     } else {
         String::new()
     };
-    Problem::NoProbe { binary, probe, similar: near, all }
+    ProbeProblem::NoProbe { binary, probe, similar: near, all }
 }

@@ -1,6 +1,6 @@
 //! A `--probe` with a pattern takes what fits and says what does not: here is what is said.
 
-use crate::uprobe::error::Problem;
+use crate::uprobe::error::ProbeProblem;
 
 /// Reasons that are told for one pattern.
 const REASONS: usize = 6;
@@ -34,7 +34,7 @@ impl Fit {
     ///
     /// # Errors
     /// Nothing fits.
-    pub(crate) fn remark(&self, spec: &str) -> Result<Option<String>, Problem> {
+    pub(crate) fn remark(&self, spec: &str) -> Result<Option<String>, ProbeProblem> {
         let others: usize = self.left_out.iter().map(|(_, names)| names.len()).sum();
         let mut parts: Vec<String> = self
             .left_out
@@ -49,7 +49,7 @@ impl Fit {
         let parts = parts.join("; ");
         match (self.fitting, others) {
             (_, 0) => Ok(None),
-            (0, others) => Err(Problem::NoneFits { found: others, why: parts }),
+            (0, others) => Err(ProbeProblem::NoneFits { found: others, why: parts }),
             (fitting, others) => Ok(Some(format!(
                 "probe {spec}: of {} that match, {fitting} can be recorded. Left out: {parts}",
                 fitting + others as u64

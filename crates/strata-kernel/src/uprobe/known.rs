@@ -2,21 +2,21 @@
 
 use crate::uprobe::add;
 use crate::uprobe::error::ProbeError;
-use crate::uprobe::events::Names;
+use crate::uprobe::events::TakenNames;
 use crate::uprobe::probes::Probes;
-use crate::uprobe::spec::Spec;
+use crate::uprobe::spec::ProbeSpec;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Probes that are asked for, by how they are written, each with what it came to. That is decided when it comes: it goes on
 /// being this file, whatever the file's name leads to later, with these names, until nobody asks for it any more.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownProbes {
     probes: HashMap<String, Arc<Probes>>,
-    names: Names,
+    names: TakenNames,
 }
 
-impl Known {
+impl KnownProbes {
     /// Nobody asks for others than these any more.
     pub fn keep(&mut self, texts: &[&str]) {
         self.probes.retain(|text, _| texts.contains(&text.as_str()));
@@ -39,7 +39,7 @@ impl Known {
             return Ok((known, false));
         }
         let (mut probes, mut names) = (Probes::default(), self.names.clone());
-        add(&Spec::parse(text)?, &mut probes, &mut names)?;
+        add(&ProbeSpec::parse(text)?, &mut probes, &mut names)?;
         let probes = Arc::new(probes);
         self.probes.insert(text.to_owned(), Arc::clone(&probes));
         self.names = names;

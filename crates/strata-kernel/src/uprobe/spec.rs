@@ -1,6 +1,6 @@
 //! The text of a `--probe`, taken apart.
 
-use crate::uprobe::error::{ProbeError, Problem};
+use crate::uprobe::error::{ProbeError, ProbeProblem};
 use strata_abi::kernel::{REGISTER, STRING};
 use strata_model::{is_identifier, Base, Element, FieldClass, Integer, Sequence};
 
@@ -11,7 +11,7 @@ const ANY_FORM: &str = "uprobe:BINARY:SYMBOL, uretprobe:BINARY:SYMBOL or usdt:BI
 
 /// One `--probe`. All parts are of its text.
 #[derive(Debug)]
-pub(crate) struct Spec<'a> {
+pub(crate) struct ProbeSpec<'a> {
     pub(crate) text: &'a str,
     /// The event's name, where one was given.
     pub(crate) name: Option<&'a str>,
@@ -22,7 +22,7 @@ pub(crate) struct Spec<'a> {
 /// What in the file.
 #[derive(Debug)]
 pub(crate) enum ProbeTarget<'a> {
-    Function { place: FunctionPlace<'a>, arguments: Vec<Argument<'a>>, is_return: bool },
+    Function { place: FunctionPlace<'a>, arguments: Vec<ProbeArgument<'a>>, is_return: bool },
     Usdt(Usdt<'a>),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Usdt<'a> {
     pub(crate) provider: &'a str,
     pub(crate) name: &'a str,
     /// Which arguments; `None`: all, as the file says.
-    pub(crate) arguments: Option<Vec<Argument<'a>>>,
+    pub(crate) arguments: Option<Vec<ProbeArgument<'a>>>,
 }
 
 /// Where in the file.
@@ -47,13 +47,13 @@ pub(crate) struct FunctionPlace<'a> {
 
 /// An argument or returned value.
 #[derive(Debug)]
-pub(crate) struct Argument<'a> {
+pub(crate) struct ProbeArgument<'a> {
     pub(crate) name: &'a str,
     /// Of USDT probes it may be left to the file.
-    pub(crate) class: Option<Class>,
+    pub(crate) class: Option<ArgumentClass>,
 }
 
-impl Argument<'_> {
+impl ProbeArgument<'_> {
     /// It is not `_`.
     pub(crate) fn is_recorded(&self) -> bool {
         self.name != "_"
@@ -62,7 +62,7 @@ impl Argument<'_> {
 
 /// How it is recorded.
 #[derive(Clone, Debug)]
-pub(crate) struct Class {
+pub(crate) struct ArgumentClass {
     /// A kind of part: `REGISTER`, `STRING`.
     pub(crate) kind: u8,
     pub(crate) bytes: u8,
@@ -78,8 +78,8 @@ pub(crate) fn hexadecimal(bytes: u8) -> FieldClass {
     FieldClass::Integer(Integer { base: Base::Sixteen, ..Integer::unsigned(bytes) })
 }
 
-impl<'a> Spec<'a> {
-    pub(crate) fn parse(text: &'a str) -> Result<Spec<'a>, ProbeError> {
+impl<'a> ProbeSpec<'a> {
+    pub(crate) fn parse(text: &'a str) -> Result<ProbeSpec<'a>, ProbeError> {
         let whole = text;
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
         let (name, kind) = match kind.split_once('=') {
@@ -88,7 +88,7 @@ impl<'a> Spec<'a> {
         };
         let error = |part: &str, problem| error(whole, part, problem);
         if let Some(name) = name.filter(|name| !is_identifier(name)) {
-            return Err(error(name, Problem::Name(name.to_owned())));
+            return Err(error(name, ProbeProblem::Name(name.to_owned())));
         }
         let form = match kind {
             "uprobe" => FUNCTION_FORM,
@@ -97,13 +97,13 @@ impl<'a> Spec<'a> {
             "" => {
                 return Err(error(
                     kind,
-                    Problem::Missing { what: "the kind of probe", form: ANY_FORM },
+                    ProbeProblem::Missing { what: "the kind of probe", form: ANY_FORM },
                 ))
             }
-            _ => return Err(error(kind, Problem::Kind(kind.to_owned()))),
+            _ => return Err(error(kind, ProbeProblem::Kind(kind.to_owned()))),
         };
         let (binary, rest) = rest.split_once(':').unwrap_or((rest, end(whole)));
-        let missing = |part: &str, what| error(part, Problem::Missing { what, form });
+        let missing = |part: &str, what| error(part, ProbeProblem::Missing { what, form });
         if binary.is_empty() {
             return Err(missing(
                 if rest.is_empty() { end(whole) } else { binary },
@@ -115,11 +115,11 @@ impl<'a> Spec<'a> {
         } else {
             function(whole, rest, kind == "uretprobe", form)?
         };
-        Ok(Spec { text, name, binary, target })
+        Ok(ProbeSpec { text, name, binary, target })
     }
 
     /// `part` of the text is wrong.
-    pub(crate) fn error(&self, part: &str, problem: Problem) -> ProbeError {
+    pub(crate) fn error(&self, part: &str, problem: ProbeProblem) -> ProbeError {
         error(self.text, part, problem)
     }
 }
@@ -130,7 +130,7 @@ fn end(text: &str) -> &str {
 }
 
 /// `part` is a slice of the text.
-fn error(text: &str, part: &str, problem: Problem) -> ProbeError {
+fn error(text: &str, part: &str, problem: ProbeProblem) -> ProbeError {
     let start = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
     let start = if start <= text.len() { start } else { 0 };
     let end = (start + part.len()).min(text.len());
@@ -143,7 +143,7 @@ fn usdt<'a>(whole: &'a str, rest: &'a str) -> Result<ProbeTarget<'a>, ProbeError
         names.split_once(':').unwrap_or((names, names.get(names.len()..).unwrap_or_default()));
     for (part, what) in [(provider, "the provider"), (name, "the probe's name")] {
         if part.is_empty() {
-            return Err(error(whole, part, Problem::Missing { what, form: USDT_FORM }));
+            return Err(error(whole, part, ProbeProblem::Missing { what, form: USDT_FORM }));
         }
     }
     let arguments = if list.is_empty() { None } else { Some(arguments(whole, list, false)?) };
@@ -171,29 +171,29 @@ fn function<'a>(
     let behind = if place.symbol.is_some() { place.offset } else { 0 };
     if is_return {
         if behind > 0 {
-            return Err(error(whole, place.text, Problem::ReturnWithin(behind)));
+            return Err(error(whole, place.text, ProbeProblem::ReturnWithin(behind)));
         }
         if arguments.len() > 1 {
-            return Err(error(whole, list, Problem::Returns { found: arguments.len() }));
+            return Err(error(whole, list, ProbeProblem::Returns { found: arguments.len() }));
         }
         if arguments.iter().any(|argument| !argument.is_recorded()) {
-            return Err(error(whole, list, Problem::Nothing));
+            return Err(error(whole, list, ProbeProblem::Nothing));
         }
     } else if arguments.len() > 6 {
-        return Err(error(whole, list, Problem::TooMany { found: arguments.len() }));
+        return Err(error(whole, list, ProbeProblem::TooMany { found: arguments.len() }));
     } else if behind > 0 && !arguments.is_empty() {
-        return Err(error(whole, list, Problem::Within(behind)));
+        return Err(error(whole, list, ProbeProblem::Within(behind)));
     }
     no_twins(whole, &arguments, if is_return { "ret_ip" } else { "ip" })?;
     Ok(ProbeTarget::Function { place, arguments, is_return })
 }
 
 /// `own` is the field that every record has.
-fn no_twins(whole: &str, arguments: &[Argument<'_>], own: &str) -> Result<(), ProbeError> {
+fn no_twins(whole: &str, arguments: &[ProbeArgument<'_>], own: &str) -> Result<(), ProbeError> {
     for (index, argument) in arguments.iter().enumerate().filter(|(_, one)| one.is_recorded()) {
         let before = arguments.get(..index).unwrap_or_default();
         if argument.name == own || before.iter().any(|one| one.name == argument.name) {
-            return Err(error(whole, argument.name, Problem::Twice(argument.name.to_owned())));
+            return Err(error(whole, argument.name, ProbeProblem::Twice(argument.name.to_owned())));
         }
     }
     Ok(())
@@ -207,7 +207,7 @@ fn place_of<'a>(
 ) -> Result<FunctionPlace<'a>, ProbeError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(error(whole, text, Problem::Missing { what: "the function", form }));
+        return Err(error(whole, text, ProbeProblem::Missing { what: "the function", form }));
     }
     if text.starts_with("0x") || text.starts_with("0X") {
         return Ok(FunctionPlace { text, symbol: None, offset: number(whole, text)? });
@@ -216,7 +216,7 @@ fn place_of<'a>(
         return Ok(FunctionPlace { text, symbol: Some(text), offset: 0 });
     };
     if symbol.is_empty() {
-        return Err(error(whole, symbol, Problem::Missing { what: "the function", form }));
+        return Err(error(whole, symbol, ProbeProblem::Missing { what: "the function", form }));
     }
     Ok(FunctionPlace { text, symbol: Some(symbol), offset: number(whole, offset)? })
 }
@@ -231,7 +231,7 @@ fn number(whole: &str, text: &str) -> Result<u64, ProbeError> {
     number
         .ok()
         .filter(|_| is_digits)
-        .ok_or_else(|| error(whole, text, Problem::Number(text.to_owned())))
+        .ok_or_else(|| error(whole, text, ProbeProblem::Number(text.to_owned())))
 }
 
 /// `(a:u32, _, b:str)`; nothing and `()` are none.
@@ -239,12 +239,12 @@ fn arguments<'a>(
     whole: &'a str,
     list: &'a str,
     with_types: bool,
-) -> Result<Vec<Argument<'a>>, ProbeError> {
+) -> Result<Vec<ProbeArgument<'a>>, ProbeError> {
     if list.is_empty() {
         return Ok(vec![]);
     }
     let inside = list.strip_prefix('(').and_then(|list| list.trim_end().strip_suffix(')'));
-    let inside = inside.ok_or_else(|| error(whole, list, Problem::Open))?;
+    let inside = inside.ok_or_else(|| error(whole, list, ProbeProblem::Open))?;
     if inside.trim().is_empty() {
         return Ok(vec![]);
     }
@@ -255,31 +255,31 @@ fn argument<'a>(
     whole: &'a str,
     text: &'a str,
     with_types: bool,
-) -> Result<Argument<'a>, ProbeError> {
+) -> Result<ProbeArgument<'a>, ProbeError> {
     if text == "_" || !with_types && is_identifier(text) {
-        return Ok(Argument { name: text, class: None });
+        return Ok(ProbeArgument { name: text, class: None });
     }
     let Some((name, class)) = text.split_once(':') else {
-        return Err(error(whole, text, Problem::NoType(text.to_owned())));
+        return Err(error(whole, text, ProbeProblem::NoType(text.to_owned())));
     };
     let (name, class) = (name.trim(), class.trim());
     if !is_identifier(name) {
-        return Err(error(whole, name, Problem::Name(name.to_owned())));
+        return Err(error(whole, name, ProbeProblem::Name(name.to_owned())));
     }
     match class_of(class) {
-        Some(class) => Ok(Argument { name, class: Some(class) }),
+        Some(class) => Ok(ProbeArgument { name, class: Some(class) }),
         None if matches!(class, "float" | "double" | "f32" | "f64") => {
-            Err(error(whole, class, Problem::Float(class.to_owned())))
+            Err(error(whole, class, ProbeProblem::Float(class.to_owned())))
         }
-        None => Err(error(whole, class, Problem::Type(class.to_owned()))),
+        None => Err(error(whole, class, ProbeProblem::Type(class.to_owned()))),
     }
 }
 
-fn class_of(name: &str) -> Option<Class> {
-    let register = |bytes, field| Some(Class { kind: REGISTER, bytes, field });
+fn class_of(name: &str) -> Option<ArgumentClass> {
+    let register = |bytes, field| Some(ArgumentClass { kind: REGISTER, bytes, field });
     let (kind, bits) = match name {
         "ptr" => return register(8, hexadecimal(8)),
-        "str" => return Some(Class { kind: STRING, bytes: 0, field: TEXT }),
+        "str" => return Some(ArgumentClass { kind: STRING, bytes: 0, field: TEXT }),
         _ => name.split_at_checked(1)?,
     };
     let bytes = match bits {

@@ -368,11 +368,11 @@ fn known_probe_stays_what_it_was_until_nobody_asks_for_it() {
     let Some((folder, path)) = target() else { return };
     let one = format!("uprobe:{}:target_add", path.display());
     let other = format!("{one}(a:u32)");
-    let named = |text: &str, known: &mut Known| {
+    let named = |text: &str, known: &mut KnownProbes| {
         let (probes, is_new) = known.ask(text).unwrap();
         (probes.events[0].name.clone(), is_new)
     };
-    let mut known = Known::default();
+    let mut known = KnownProbes::default();
     assert_eq!(named(&one, &mut known), ("uprobe_target_add".to_owned(), true));
     assert_eq!(named(&other, &mut known), ("uprobe_target_add_2".to_owned(), true));
     // One that fails changes nothing, of names neither.

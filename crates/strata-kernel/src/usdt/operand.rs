@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum OperandClass {
     /// So many bytes, and whether signed.
     Integer {
         /// 1, 2, 4 or 8.
@@ -26,37 +26,37 @@ pub enum Class {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OperandPlace {
     /// `$5`, `$symbol`
-    Constant(Value),
+    Constant(SymbolOffset),
     /// `%edi`
     Register(Register),
     /// `-8(%rbp)`, `8(%rax,%rbx,4)`; without a register it is an address.
-    Memory { value: Value, base: Option<Register>, index: Option<Index> },
+    Memory { value: SymbolOffset, base: Option<Register>, index: Option<IndexRegister> },
 }
 
 /// A register and how often it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Index {
+struct IndexRegister {
     register: Register,
     scale: u8,
 }
 
 /// `symbol+4`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Value {
+struct SymbolOffset {
     symbol: Option<String>,
     number: i64,
 }
 
 /// One argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Operand {
+pub struct UsdtOperand {
     /// What it is.
-    pub class: Class,
+    pub class: OperandClass,
     place: OperandPlace,
 }
 
 /// What the file's symbols are.
-pub struct Symbols<'a> {
+pub struct OperandSymbols<'a> {
     /// The address of one.
     pub find: &'a dyn Fn(&str) -> Option<u64>,
     /// Addresses are those of the running program.
@@ -115,60 +115,62 @@ pub enum OperandError {
     Syntax,
 }
 
-impl Class {
+impl OperandClass {
     /// As `--probe` writes types.
     pub fn name(self) -> &'static str {
         match self {
-            Class::Integer { bytes: 1, signed: true } => "s8",
-            Class::Integer { bytes: 2, signed: true } => "s16",
-            Class::Integer { bytes: 4, signed: true } => "s32",
-            Class::Integer { signed: true, .. } => "s64",
-            Class::Integer { bytes: 1, .. } => "u8",
-            Class::Integer { bytes: 2, .. } => "u16",
-            Class::Integer { bytes: 4, .. } => "u32",
-            Class::Integer { .. } => "u64",
-            Class::Float { bytes: 4 } => "f32",
-            Class::Float { .. } => "f64",
+            OperandClass::Integer { bytes: 1, signed: true } => "s8",
+            OperandClass::Integer { bytes: 2, signed: true } => "s16",
+            OperandClass::Integer { bytes: 4, signed: true } => "s32",
+            OperandClass::Integer { signed: true, .. } => "s64",
+            OperandClass::Integer { bytes: 1, .. } => "u8",
+            OperandClass::Integer { bytes: 2, .. } => "u16",
+            OperandClass::Integer { bytes: 4, .. } => "u32",
+            OperandClass::Integer { .. } => "u64",
+            OperandClass::Float { bytes: 4 } => "f32",
+            OperandClass::Float { .. } => "f64",
         }
     }
 
     /// Its size \[byte\].
     pub fn bytes(self) -> u8 {
         match self {
-            Class::Integer { bytes, .. } | Class::Float { bytes } => bytes,
+            OperandClass::Integer { bytes, .. } | OperandClass::Float { bytes } => bytes,
         }
     }
 
     pub(crate) fn field_class(self) -> FieldClass {
         match self {
-            Class::Integer { bytes, signed: true } => FieldClass::Integer(Integer::signed(bytes)),
-            Class::Integer { bytes, .. } => FieldClass::Integer(Integer::unsigned(bytes)),
-            Class::Float { bytes } => {
+            OperandClass::Integer { bytes, signed: true } => {
+                FieldClass::Integer(Integer::signed(bytes))
+            }
+            OperandClass::Integer { bytes, .. } => FieldClass::Integer(Integer::unsigned(bytes)),
+            OperandClass::Float { bytes } => {
                 FieldClass::Float(Float { bytes, byte_order: FieldOrder::Native })
             }
         }
     }
 }
 
-impl Operand {
+impl UsdtOperand {
     /// `-4@%edi`
     ///
     /// # Errors
     /// Why it is not recorded.
-    pub fn parse(text: &str) -> Result<Operand, OperandError> {
+    pub fn parse(text: &str) -> Result<UsdtOperand, OperandError> {
         let (size, place) = text.split_once('@').ok_or(OperandError::NoSize)?;
-        Ok(Operand { class: class(size)?, place: place_of(place)? })
+        Ok(UsdtOperand { class: class(size)?, place: place_of(place)? })
     }
 
     /// How it is recorded.
     ///
     /// # Errors
     /// Why it is not.
-    pub fn part(&self, symbols: &Symbols<'_>) -> Result<Part, OperandError> {
+    pub fn part(&self, symbols: &OperandSymbols<'_>) -> Result<Part, OperandError> {
         let bytes = self.class.bytes();
         let part = |kind, offset, addend| Part { kind, offset, addend, ..Part::default() };
         let part = match &self.place {
-            OperandPlace::Constant(_) if matches!(self.class, Class::Float { .. }) => {
+            OperandPlace::Constant(_) if matches!(self.class, OperandClass::Float { .. }) => {
                 return Err(OperandError::Syntax);
             }
             OperandPlace::Constant(value) => part(CONSTANT, 0, self.constant(value, symbols)?),
@@ -188,7 +190,11 @@ impl Operand {
         Ok(Part { bytes: bytes.into(), ..part })
     }
 
-    fn constant(&self, value: &Value, symbols: &Symbols<'_>) -> Result<i64, OperandError> {
+    fn constant(
+        &self,
+        value: &SymbolOffset,
+        symbols: &OperandSymbols<'_>,
+    ) -> Result<i64, OperandError> {
         match &value.symbol {
             None => Ok(value.number),
             Some(symbol) if symbols.is_fixed => {
@@ -200,10 +206,10 @@ impl Operand {
 
     fn memory(
         &self,
-        value: &Value,
+        value: &SymbolOffset,
         base: Option<&Register>,
-        index: Option<Index>,
-        symbols: &Symbols<'_>,
+        index: Option<IndexRegister>,
+        symbols: &OperandSymbols<'_>,
     ) -> Result<Part, OperandError> {
         let (scale, register) = index.map_or((0, 0), |index| (index.scale, index.register.offset));
         let at = |offset, addend| Part {
@@ -233,14 +239,14 @@ impl Operand {
     }
 }
 
-impl Symbols<'_> {
+impl OperandSymbols<'_> {
     fn address(&self, symbol: &str) -> Result<u64, OperandError> {
         (self.find)(symbol).ok_or_else(|| OperandError::Symbol(symbol.to_owned()))
     }
 }
 
 /// `-4`, `8`, `8f`
-fn class(size: &str) -> Result<Class, OperandError> {
+fn class(size: &str) -> Result<OperandClass, OperandError> {
     let other = || OperandError::Size(size.to_owned());
     if size.is_empty() {
         return Err(OperandError::NoSize);
@@ -261,9 +267,9 @@ fn class(size: &str) -> Result<Class, OperandError> {
         _ => return Err(other()),
     };
     match is_float {
-        true if bytes >= 4 => Ok(Class::Float { bytes }),
+        true if bytes >= 4 => Ok(OperandClass::Float { bytes }),
         true => Err(other()),
-        false => Ok(Class::Integer { bytes, signed }),
+        false => Ok(OperandClass::Integer { bytes, signed }),
     }
 }
 
@@ -283,7 +289,7 @@ fn place_of(text: &str) -> Result<OperandPlace, OperandError> {
     };
     // `(symbol+4)(%rip)`
     let before = before.trim_start_matches('(').trim_end_matches(')');
-    let value = if before.is_empty() { Value::default() } else { value(before)? };
+    let value = if before.is_empty() { SymbolOffset::default() } else { value(before)? };
     let mut parts = inside.split(',').map(str::trim);
     let base = parts.next().filter(|base| !base.is_empty()).map(register).transpose()?;
     let index = match (parts.next(), parts.next(), parts.next()) {
@@ -300,13 +306,13 @@ fn place_of(text: &str) -> Result<OperandPlace, OperandError> {
 }
 
 /// The machine has no index in %rsp or %rip.
-fn index_of(text: &str, scale: &str) -> Result<Index, OperandError> {
+fn index_of(text: &str, scale: &str) -> Result<IndexRegister, OperandError> {
     let register = register(text)?;
     if register.bytes != 8 || [register::RSP, register::RIP].contains(&register.offset) {
         return Err(OperandError::Index);
     }
     match scale.parse() {
-        Ok(scale @ (1 | 2 | 4 | 8)) => Ok(Index { register, scale }),
+        Ok(scale @ (1 | 2 | 4 | 8)) => Ok(IndexRegister { register, scale }),
         _ => Err(OperandError::Index),
     }
 }
@@ -323,8 +329,8 @@ fn register(text: &str) -> Result<Register, OperandError> {
 }
 
 /// `-8`, `0x10`, `symbol`, `symbol+4`, `4+symbol`, `symbol-4+8`
-fn value(text: &str) -> Result<Value, OperandError> {
-    let mut value = Value::default();
+fn value(text: &str) -> Result<SymbolOffset, OperandError> {
+    let mut value = SymbolOffset::default();
     let mut rest = text;
     while !rest.is_empty() {
         let (negative, term) = match rest.split_at_checked(1) {

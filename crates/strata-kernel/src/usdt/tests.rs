@@ -8,10 +8,10 @@ use strata_abi::kernel::{CONSTANT, MEMORY, NO_REGISTER, REGISTER};
 
 const SYMBOLS: [(&str, u64); 2] = [("global", 0x4050), ("_ZN3foo3barE", 0x5000)];
 
-fn part(text: &str, is_fixed: bool) -> Result<(Class, Part), OperandError> {
+fn part(text: &str, is_fixed: bool) -> Result<(OperandClass, Part), OperandError> {
     let find = |name: &str| SYMBOLS.iter().find(|(known, _)| *known == name).map(|(_, at)| *at);
-    let operand = Operand::parse(text)?;
-    let part = operand.part(&Symbols { find: &find, is_fixed, at: 0x1200 })?;
+    let operand = UsdtOperand::parse(text)?;
+    let part = operand.part(&OperandSymbols { find: &find, is_fixed, at: 0x1200 })?;
     Ok((operand.class, part))
 }
 

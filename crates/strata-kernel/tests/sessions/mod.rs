@@ -1,6 +1,8 @@
 //! Sessions of the kernel's layer, as the tests beside this folder begin them.
 
-use strata_kernel::{Contexts, Error, KernelEvent, KernelSession, Problem, SelectedEvent, Spec};
+use strata_kernel::{
+    Contexts, Error, KernelEvent, KernelSession, RecordingSpec, SelectedEvent, UnrecordedEvent,
+};
 
 /// All that there is of an event.
 pub fn selected(event: KernelEvent) -> SelectedEvent {
@@ -15,11 +17,11 @@ pub fn selected(event: KernelEvent) -> SelectedEvent {
 }
 
 /// One in which all is recorded. `None`, and says why, where the kernel cannot be recorded.
-pub fn begin(spec: Spec) -> Option<KernelSession> {
+pub fn begin(spec: RecordingSpec) -> Option<KernelSession> {
     let what = format!("{:?}, {:?}", spec.loss_mode, spec.contexts);
     match KernelSession::begin(spec, None, &mut |_| std::ops::ControlFlow::Continue(())) {
         Ok(session) => {
-            assert_eq!(session.problems(), [] as [Problem; 0], "{what}");
+            assert_eq!(session.problems(), [] as [UnrecordedEvent; 0], "{what}");
             Some(session)
         }
         Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {

@@ -11,7 +11,7 @@ const COMPARED_MAX: usize = 2 * strata_abi::user::NR_STATES as usize;
 /// All rules, in the order in which they came.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleBook {
-    entries: Vec<Entry>,
+    entries: Vec<BookEntry>,
     /// How often they were changed.
     changes: u64,
     /// Tracepoints that were compared with those that match none.
@@ -19,7 +19,7 @@ pub(crate) struct RuleBook {
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct BookEntry {
     rule: Rule,
     /// Tracepoints of the processes that were there while it held.
     matched: u64,
@@ -52,7 +52,7 @@ impl RuleBook {
                 Some(entry) => entry.went = None,
                 None => {
                     let (rule, near) = (rule.clone(), Near::default());
-                    self.entries.push(Entry { rule, matched: 0, went: None, near });
+                    self.entries.push(BookEntry { rule, matched: 0, went: None, near });
                 }
             }
         }
@@ -69,8 +69,8 @@ impl RuleBook {
     /// # Errors
     /// Its memory is damaged.
     pub(crate) fn count(&mut self, application: &Application, since: u64) -> Result<u64, Error> {
-        let held = |entry: &&mut Entry| entry.went.is_none_or(|went| went > since);
-        let mut held: Vec<&mut Entry> = self.entries.iter_mut().filter(held).collect();
+        let held = |entry: &&mut BookEntry| entry.went.is_none_or(|went| went > since);
+        let mut held: Vec<&mut BookEntry> = self.entries.iter_mut().filter(held).collect();
         let rules: Vec<&Rule> = held.iter().map(|entry| &entry.rule).collect();
         let mut matched = vec![0; rules.len()];
         let tracepoints = application.count_matches(&rules, &mut matched)?;
@@ -92,7 +92,7 @@ impl RuleBook {
 
     /// What became of them.
     pub(crate) fn reports(&self) -> Vec<RuleReport> {
-        let report = |entry: &Entry| RuleReport {
+        let report = |entry: &BookEntry| RuleReport {
             rule: entry.rule.text().to_owned(),
             matched: entry.matched,
             similar: if entry.matched == 0 { entry.near.names() } else { Vec::new() },
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn held(book: &RuleBook, since: u64) -> Vec<&str> {
-        let held = |entry: &&Entry| entry.went.is_none_or(|went| went > since);
+        let held = |entry: &&BookEntry| entry.went.is_none_or(|went| went > since);
         book.entries.iter().filter(held).map(|entry| entry.rule.text()).collect()
     }
 

@@ -6,14 +6,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-use strata_filter::{Class, Field, Filter, Hint, Kind, Root};
+use strata_filter::{Class, ClassField, ClassFieldKind, Filter, Hint, Root};
 use strata_model::{Element, EventClass, FieldClass, Integer};
 use strata_user::{Compiled, EventContexts, Program, Rules};
 
 use crate::options::Options;
 use crate::report::{FilterReport, FilterSlip, EVERY_TRACEPOINT};
 use crate::session::error::SessionError;
-use crate::session::layer::Rule;
+use crate::session::layer::LayerRule;
 use crate::session::lock::lock;
 
 /// The filter as programs get it; `None`: all their events are recorded.
@@ -34,7 +34,7 @@ pub(crate) fn program(options: &Options) -> Result<Option<Program>, SessionError
 
 /// What is known of the filters and of the applications' events.
 pub(crate) struct Filtered {
-    asked: Mutex<Vec<Asked>>,
+    asked: Mutex<Vec<AskedRules>>,
     /// There is, or was, a filter.
     is_filtered: AtomicBool,
     /// The same filter is for the kernel's events, too.
@@ -46,17 +46,17 @@ pub(crate) struct Filtered {
 }
 
 /// What is asked of the events that some rules select.
-struct Asked {
+struct AskedRules {
     /// As they were written; none: all.
     texts: Vec<String>,
     /// They, and those that exclude.
     rules: Rules,
     filter: Filter,
-    found: Found,
+    found: FilterFinding,
 }
 
 #[derive(Default)]
-struct Found {
+struct FilterFinding {
     /// A process had such events.
     is_asked: bool,
     /// All of the filter can be true of some process' events.
@@ -71,11 +71,11 @@ impl Filtered {
     /// `rules`: those of the options, or, without, all.
     pub(crate) fn new(options: &Options, rules: &Rules) -> Filtered {
         let filter = options.filter.clone().filter(|_| options.records_applications());
-        let asked = filter.map(|filter| Asked {
+        let asked = filter.map(|filter| AskedRules {
             texts: Vec::new(),
             rules: rules.clone(),
             filter,
-            found: Found::default(),
+            found: FilterFinding::default(),
         });
         Filtered {
             is_filtered: asked.is_some().into(),
@@ -87,18 +87,18 @@ impl Filtered {
     }
 
     /// These hold from now on; of filters that are there no more nothing is said.
-    pub(crate) fn change(&self, rules: &[Rule], contexts: EventContexts) {
-        let mut asked: Vec<Asked> = Vec::new();
-        let is_exclusion = |rule: &&Rule| rule.text.starts_with('!');
+    pub(crate) fn change(&self, rules: &[LayerRule], contexts: EventContexts) {
+        let mut asked: Vec<AskedRules> = Vec::new();
+        let is_exclusion = |rule: &&LayerRule| rule.text.starts_with('!');
         for rule in rules.iter().filter(|rule| !is_exclusion(rule)) {
             let Some(filter) = &rule.filter else { continue };
             match asked.iter_mut().find(|one| one.filter.text() == filter.text()) {
                 Some(one) => one.texts.push(rule.text.clone()),
-                None => asked.push(Asked {
+                None => asked.push(AskedRules {
                     texts: vec![rule.text.clone()],
                     rules: Rules::none(),
                     filter: filter.clone(),
-                    found: Found::default(),
+                    found: FilterFinding::default(),
                 }),
             }
         }
@@ -170,21 +170,25 @@ impl Filtered {
                 _ => None,
             };
             let (root, path, kind) = (Root::Payload, field.name.clone(), kind(&field.class));
-            fields.push(Field { root, path, kind });
+            fields.push(ClassField { root, path, kind });
             if let Some(kind) = element {
-                fields.push(Field { root, path: format!("{}[]", field.name), kind });
+                fields.push(ClassField { root, path: format!("{}[]", field.name), kind });
             }
         }
         if self.vtid {
-            fields.push(Field {
+            fields.push(ClassField {
                 root: Root::Context,
                 path: "vtid".to_owned(),
-                kind: Kind::integer(32, true),
+                kind: ClassFieldKind::integer(32, true),
             });
         }
         for context in lock(&self.contexts).iter().filter(|context| context.is_asked_for()) {
             let field = context.field();
-            fields.push(Field { root: Root::Context, path: field.name, kind: kind(&field.class) });
+            fields.push(ClassField {
+                root: Root::Context,
+                path: field.name,
+                kind: kind(&field.class),
+            });
         }
         let (name, loglevel) = (event.full_name(), event.loglevel.map(i64::from));
         Class { name, loglevel, cpu: true, fields }
@@ -203,7 +207,7 @@ impl Filtered {
     pub(crate) fn reports(&self) -> Vec<FilterReport> {
         let asked = lock(&self.asked);
         let wrong = asked.iter().filter(|one| one.found.is_asked && !one.found.is_fine);
-        let report = |one: &Asked| FilterReport {
+        let report = |one: &AskedRules| FilterReport {
             rules: one.texts.clone(),
             filter: one.filter.text().to_owned(),
             slips: one.found.hints.iter().map(slip).collect(),
@@ -214,14 +218,14 @@ impl Filtered {
     }
 }
 
-impl Asked {
+impl AskedRules {
     /// Has somebody named events that it is asked of?
     fn names_some(&self) -> bool {
         self.texts.iter().any(|text| text != EVERY_TRACEPOINT)
     }
 
     fn look(&mut self, classes: &[Class], has_kernel: bool) {
-        let Asked { filter, found, .. } = self;
+        let AskedRules { filter, found, .. } = self;
         if found.is_fine {
             return;
         }
@@ -246,29 +250,29 @@ pub(crate) fn slip(hint: &Hint) -> FilterSlip {
 /// Libstrata's own, which no filter is asked of.
 const THREAD_NAME: &str = "strata:thread_name";
 
-fn kind(class: &FieldClass) -> Kind {
+fn kind(class: &FieldClass) -> ClassFieldKind {
     match class {
         FieldClass::Integer(integer) => of_integer(integer),
-        FieldClass::Enumeration(enumeration) => {
-            Kind::Enumeration(enumeration.labels.iter().map(|label| label.label.clone()).collect())
-        }
-        FieldClass::Float(_) => Kind::Real,
-        FieldClass::String => Kind::Text,
-        FieldClass::Array(array) if array.element == Element::Text => Kind::Text,
-        FieldClass::Sequence(sequence) if sequence.element == Element::Text => Kind::Text,
-        FieldClass::Array(_) | FieldClass::Sequence(_) => Kind::Other,
+        FieldClass::Enumeration(enumeration) => ClassFieldKind::Enumeration(
+            enumeration.labels.iter().map(|label| label.label.clone()).collect(),
+        ),
+        FieldClass::Float(_) => ClassFieldKind::Real,
+        FieldClass::String => ClassFieldKind::Text,
+        FieldClass::Array(array) if array.element == Element::Text => ClassFieldKind::Text,
+        FieldClass::Sequence(sequence) if sequence.element == Element::Text => ClassFieldKind::Text,
+        FieldClass::Array(_) | FieldClass::Sequence(_) => ClassFieldKind::Other,
     }
 }
 
-fn of_integer(integer: &Integer) -> Kind {
-    Kind::integer(8 * u32::from(integer.bytes), integer.signed)
+fn of_integer(integer: &Integer) -> ClassFieldKind {
+    ClassFieldKind::integer(8 * u32::from(integer.bytes), integer.signed)
 }
 
-fn kind_of(element: &Element) -> Option<Kind> {
+fn kind_of(element: &Element) -> Option<ClassFieldKind> {
     match element {
         Element::Text => None,
         Element::Integer(integer) => Some(of_integer(integer)),
-        Element::Float(_) => Some(Kind::Real),
+        Element::Float(_) => Some(ClassFieldKind::Real),
     }
 }
 

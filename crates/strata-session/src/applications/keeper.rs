@@ -20,27 +20,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use strata_collect::{Arrival, Keep, Order};
+use strata_collect::{Arrival, Keep, PumpOrder};
 use strata_ring::Channel;
 use strata_user::{
     ancestors, find_of_session, held_of_user, Announced, Announcements, AppSession, Application,
-    Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
+    Clock, Error, Findings, ProgramListener, Received, Sender as Announcer, SessionSpec, Who,
 };
 
-use asking::Asked;
-pub(crate) use asking::{asking, Asking, Hearing, Now};
+use asking::KeeperRequest;
+pub(crate) use asking::{asking, Hearing, KeeperAsking, Now};
 use changing::Changing;
-pub(crate) use found::Found;
+pub(crate) use found::KeeperFindings;
 use heard::Heard;
 use holders::holders_of;
 use invitation::Invitation;
-use short::{Short, Waiting};
+use short::{WaitingForRoom, WaitingProgram};
 
-use crate::applications::known::{Generations, Known, Recent};
-use crate::applications::source::{ProcessSource, Sources};
+use crate::applications::known::{Generations, KnownMemories, RecentNumbers};
+use crate::applications::source::{ProcessSource, ProgramSources};
 use crate::applications::traced::Traced;
 use crate::report::{NotReached, Notice};
-use crate::session::budget::{over_memory, Share};
+use crate::session::budget::{over_memory, BudgetShare};
 use crate::session::layer::Tell;
 use crate::session::lock::lock;
 use crate::session::shared::Shared;
@@ -117,13 +117,13 @@ pub(crate) enum ProcessTarget {
 /// The keeper's state.
 pub(crate) struct Keeper {
     target: ProcessTarget,
-    listener: Option<Listener>,
+    listener: Option<ProgramListener>,
     heard: Heard<Comer>,
     spec: Arc<SessionSpec>,
     clock: Arc<Clock>,
     shared: Arc<Shared>,
-    sources: Arc<Sources>,
-    orders: Option<Sender<Order<ProcessSource>>>,
+    sources: Arc<ProgramSources>,
+    orders: Option<Sender<PumpOrder<ProcessSource>>>,
     processes: Vec<Arc<Traced>>,
     /// Those whose memory somebody has locked, and since when.
     locked: VecDeque<Locked>,
@@ -138,7 +138,7 @@ pub(crate) struct Keeper {
     /// That only some users are listened to.
     told_only_known: bool,
     /// memfds that were looked at.
-    known: Known,
+    known: KnownMemories,
     /// Sessions that processes may have inherited.
     generations: Generations,
     /// What processes are asked for that begin now.
@@ -146,16 +146,16 @@ pub(crate) struct Keeper {
     /// Before the command was started, `CLOCK_MONOTONIC` \[ns\].
     begun_ns: u64,
     /// memfds of processes that have nothing to do with our command.
-    strangers: Recent,
-    found: Arc<Found>,
+    strangers: RecentNumbers,
+    found: Arc<KeeperFindings>,
     plain_too: bool,
     hearing: Hearing,
     /// Who waits until all that have announced themselves are let in.
-    await_arrivals: Vec<Asked>,
+    await_arrivals: Vec<KeeperRequest>,
     changing: Changing,
     /// Programs of the session that was killed before this one, as its trustee holds them.
     estates: Vec<Estate>,
-    short: Short,
+    short: WaitingForRoom,
     /// When those were let in who were to be, `CLOCK_MONOTONIC` \[ns\]; 0: not yet.
     ready_ns: u64,
     /// Programs that have ended are held.
@@ -168,14 +168,14 @@ pub(crate) struct Keeper {
 /// What a keeper works with.
 pub(crate) struct KeeperParts {
     pub(crate) target: ProcessTarget,
-    pub(crate) listener: Option<Listener>,
+    pub(crate) listener: Option<ProgramListener>,
     pub(crate) spec: Arc<SessionSpec>,
     pub(crate) clock: Arc<Clock>,
     /// Before the command was started, `CLOCK_MONOTONIC` \[ns\].
     pub(crate) begun_ns: u64,
-    pub(crate) sources: Arc<Sources>,
-    pub(crate) orders: Sender<Order<ProcessSource>>,
-    pub(crate) found: Arc<Found>,
+    pub(crate) sources: Arc<ProgramSources>,
+    pub(crate) orders: Sender<PumpOrder<ProcessSource>>,
+    pub(crate) found: Arc<KeeperFindings>,
     /// Who was asked for, and has no tracepoints, is recorded by another layer.
     pub(crate) plain_too: bool,
     pub(crate) hearing: Hearing,
@@ -239,18 +239,18 @@ impl Keeper {
             next_held: now,
             renamed: 0,
             told_only_known: false,
-            known: Known::default(),
+            known: KnownMemories::default(),
             generations,
             invitation: Invitation::default(),
             begun_ns: parts.begun_ns,
-            strangers: Recent::default(),
+            strangers: RecentNumbers::default(),
             found: parts.found,
             plain_too: parts.plain_too,
             hearing: parts.hearing,
             await_arrivals: Vec::new(),
             changing,
             estates,
-            short: Short::default(),
+            short: WaitingForRoom::default(),
             ready_ns: 0,
             holds,
             next_tick: now,
@@ -496,14 +496,14 @@ impl Keeper {
 
     /// Say of whom no announcements are taken any more.
     fn tell_silenced(&mut self) {
-        let only_known = self.listener.as_ref().is_some_and(Listener::only_known);
+        let only_known = self.listener.as_ref().is_some_and(ProgramListener::only_known);
         if only_known && !std::mem::replace(&mut self.told_only_known, true) {
             lock(&self.found.remarks).push(format!(
                 "announcements: too many users have sent what were none. Only users in /etc/passwd, and those \
                  whose processes had announced themselves, are listened to; {FOUND_BY_SEARCH}"
             ));
         }
-        let silenced = self.listener.as_mut().map(Listener::silenced).unwrap_or_default();
+        let silenced = self.listener.as_mut().map(ProgramListener::silenced).unwrap_or_default();
         for uid in silenced {
             lock(&self.found.remarks).push(format!(
                 "announcements: user {uid}: its processes have sent too many messages that were none. They \
@@ -853,7 +853,7 @@ impl Keeper {
         &mut self,
         session: AppSession,
         changes: u64,
-        (channel, memory): (Channel, Share),
+        (channel, memory): (Channel, BudgetShare),
         is_part: bool,
     ) -> Arc<Traced> {
         if let Some(slots) = &self.sources.context.slots {
@@ -876,7 +876,7 @@ impl Keeper {
                 // Without a pump the session is failing, and says why.
                 Ok(source) => {
                     let source = if is_of_before { source.of_before() } else { source };
-                    drop(orders.send(Order::Take(Arrival { source, channel })));
+                    drop(orders.send(PumpOrder::Take(Arrival { source, channel })));
                 }
                 Err(error) => {
                     self.shared.fail(format!("getrandom(): a number for the trace: {error}"));
@@ -888,7 +888,7 @@ impl Keeper {
 
     /// A part of the session's memory. Where too little is left, programs that have ended and are only held are let go
     /// of, which the pump does at its next look.
-    fn memory_for(&mut self, bytes: u64) -> Option<Share> {
+    fn memory_for(&mut self, bytes: u64) -> Option<BudgetShare> {
         let budget = Arc::clone(self.shared.memory());
         let end = Instant::now() + LET_GO_PATIENCE;
         let mut share = budget.take(bytes);
@@ -914,7 +914,7 @@ impl Keeper {
         }
         let (inode, said) = (application.inode(), NotReached { pid, name, reason });
         lock(&self.found.not_reached).add(said.clone());
-        if !self.short.push(Waiting { application, said, bytes }) {
+        if !self.short.push(WaitingProgram { application, said, bytes }) {
             self.strangers.insert(inode);
         }
     }
@@ -924,7 +924,7 @@ impl Keeper {
         let budget = Arc::clone(self.shared.memory());
         for _ in 0..self.short.len() {
             let next = self.short.next(|bytes| budget.has(bytes));
-            let Some(Waiting { application, said, .. }) = next else { return };
+            let Some(WaitingProgram { application, said, .. }) = next else { return };
             self.look_after();
             // It is said again if it finds none. That it is to be recorded was found the first time.
             lock(&self.found.not_reached).forget(&said);

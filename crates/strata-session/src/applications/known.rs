@@ -15,12 +15,12 @@ const REASONS_MAX: usize = 10_000;
 
 /// The last ones of many numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
+pub(crate) struct RecentNumbers {
     numbers: HashSet<u64>,
     order: VecDeque<u64>,
 }
 
-impl Recent {
+impl RecentNumbers {
     pub(crate) fn insert(&mut self, number: u64) {
         if !self.numbers.insert(number) {
             return;
@@ -40,14 +40,14 @@ impl Recent {
 
 /// Memories that were looked at, by their inode numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownMemories {
     /// Of processes that are recorded: never forgotten.
     now: HashSet<u64>,
     /// Of those that were, or could not be.
-    past: Recent,
+    past: RecentNumbers,
 }
 
-impl Known {
+impl KnownMemories {
     /// Its process is recorded from now on.
     pub(crate) fn begin(&mut self, inode: u64) {
         self.now.insert(inode);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn known_of_a_hundred_thousand_processes_forgets_the_oldest_and_none_that_is_recorded() {
-        let mut known = Known::default();
+        let mut known = KnownMemories::default();
         known.begin(1);
         for inode in 2..100_000 {
             known.begin(inode);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn recent_of_one_number_many_times_keeps_the_others() {
-        let mut recent = Recent::default();
+        let mut recent = RecentNumbers::default();
         recent.insert(1);
         (0..2 * RECENT_MAX).for_each(|_| recent.insert(2));
         assert!(recent.contains(1) && recent.contains(2) && !recent.contains(3));
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_recorded_again_is_known_until_it_ends() {
-        let mut known = Known::default();
+        let mut known = KnownMemories::default();
         assert!(!known.contains(5));
         known.end(5);
         known.begin(5);

@@ -1,10 +1,10 @@
 //! Rules with filters of their own become what programs know: rules, and one filter of all their events.
 
-use strata_filter::{Filter, Part, Pattern};
+use strata_filter::{Filter, Pattern, PatternPart};
 use strata_user::Rules;
 
 use crate::plan::PlanError;
-use crate::session::layer::{Rule, Wanted};
+use crate::session::layer::{LayerRule, Wanted};
 
 /// Rules for programs, and what is asked of each event that they select; `None`: nothing.
 ///
@@ -17,7 +17,7 @@ pub(crate) fn lowered(wanted: &Wanted) -> Result<(Rules, Option<Filter>), PlanEr
     let texts: Vec<&str> = wanted.rules.iter().map(|rule| rule.text.as_str()).collect();
     let rules = Rules::parse(&texts)?;
     // What an exclusion matches is not selected, whatever other rules say.
-    let selecting: Vec<&Rule> =
+    let selecting: Vec<&LayerRule> =
         wanted.rules.iter().filter(|one| !one.text.starts_with('!')).collect();
     let Some(first) = selecting.iter().find_map(|one| one.filter.as_ref()) else {
         return Ok((rules, None));
@@ -45,8 +45,8 @@ pub(crate) fn asked(rule: &strata_user::Rule, filter: Option<&Filter>) -> String
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
         match letter {
-            '*' => name.push(Part::Any),
-            '?' => name.push(Part::One),
+            '*' => name.push(PatternPart::Any),
+            '?' => name.push(PatternPart::One),
             '\\' => name.push(text(letters.next().unwrap_or('\\'))),
             _ => name.push(text(letter)),
         }
@@ -62,8 +62,8 @@ pub(crate) fn asked(rule: &strata_user::Rule, filter: Option<&Filter>) -> String
     }
 }
 
-fn text(letter: char) -> Part {
-    Part::Text(letter.to_string().into_bytes())
+fn text(letter: char) -> PatternPart {
+    PatternPart::Text(letter.to_string().into_bytes())
 }
 
 #[cfg(test)]
@@ -71,10 +71,10 @@ mod tests {
     use super::*;
 
     fn wanted(rules: &[(&str, Option<&str>)]) -> Wanted {
-        let rule = |(text, filter): &(&str, Option<&str>)| Rule {
+        let rule = |(text, filter): &(&str, Option<&str>)| LayerRule {
             text: (*text).to_owned(),
             filter: filter.map(|filter| Filter::parse(filter).unwrap()),
-            ..Rule::default()
+            ..LayerRule::default()
         };
         Wanted { rules: rules.iter().map(rule).collect(), ..Wanted::default() }
     }

@@ -41,24 +41,24 @@ fn told(pid: u32, lttng: &Lttng) -> String {
 
 /// The command that was just started: its file and libraries, and then its processes.
 pub(crate) struct OfCommand {
-    state: Arc<State>,
+    state: Arc<SearchState>,
     thread: Option<Thread>,
 }
 
 #[derive(Default)]
-struct State {
+struct SearchState {
     is_over: AtomicBool,
-    found: Mutex<Found>,
+    found: Mutex<LttngFindings>,
 }
 
 #[derive(Default)]
-struct Found {
+struct LttngFindings {
     told: Vec<String>,
     /// By the names of the files that need LTTng's library: a file is named once.
     known: Vec<Vec<String>>,
 }
 
-impl Found {
+impl LttngFindings {
     /// Whether it is news.
     fn is_new(&mut self, lttng: &Lttng) -> bool {
         let name = |path: &String| path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -75,7 +75,7 @@ impl Found {
 impl OfCommand {
     /// Look at `command`, which runs as process `pid`, until [`OfCommand::end`].
     pub(crate) fn begin(command: &[OsString], pid: u32) -> OfCommand {
-        let state = Arc::new(State::default());
+        let state = Arc::new(SearchState::default());
         if let Some(lttng) = of_program(command) {
             let mut found = lock(&state.found);
             found.is_new(&lttng);
@@ -101,7 +101,7 @@ impl OfCommand {
     }
 }
 
-impl State {
+impl SearchState {
     fn look(&self, command: u32) {
         let begin = Instant::now();
         let mut done: Vec<u32> = Vec::new();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn found_names_a_file_once_and_not_without_end() {
-        let mut found = Found::default();
+        let mut found = LttngFindings::default();
         assert!(found.is_new(&lttng(&["./app"])));
         assert!(!found.is_new(&lttng(&["/a/app"])), "the same by another path");
         assert!(found.is_new(&lttng(&["/a/app", "/a/liba.so"])));

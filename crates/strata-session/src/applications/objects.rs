@@ -36,7 +36,7 @@ pub(crate) fn has_code(format: &RecordFormat, events: impl Iterator<Item = Event
 /// What a record says; its number is its class' id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-enum Kind {
+enum ObjectRecordKind {
     Start,
     BinInfo,
     BuildId,
@@ -61,7 +61,7 @@ pub(crate) fn stream_class() -> StreamClass {
     let has = || [number("has_build_id", 1), number("has_debug_link", 1)];
     let bin_info = [address(), number("memsz", 8), path(), number("is_pic", 1)];
     let load = [address(), number("memsz", 8), path()];
-    // In the order of `Kind`.
+    // In the order of `ObjectRecordKind`.
     let kinds: [(&str, &str, Vec<Field>); 7] = [
         ("lttng_ust_statedump", "start", Vec::new()),
         ("lttng_ust_statedump", "bin_info", bin_info.into_iter().chain(has()).collect()),
@@ -93,7 +93,7 @@ pub(crate) fn stream_class() -> StreamClass {
 
 /// Whose trace it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ObjectTrace {
     pub(crate) uuid: Uuid,
     pub(crate) vpid: u32,
 }
@@ -105,11 +105,11 @@ pub(crate) struct Place {
 /// What the system says of the file.
 pub(crate) fn write(
     sink: &mut dyn Sink,
-    place: Place,
+    place: ObjectTrace,
     objects: &[LoadedObject],
     (begin, now): (u64, u64),
 ) -> Result<Counts, Error> {
-    let Records { body, count, last } = records(place.vpid, objects, (begin, now));
+    let ObjectRecords { body, count, last } = records(place.vpid, objects, (begin, now));
     let header = Header {
         uuid: place.uuid,
         stream_id: STREAM,
@@ -128,23 +128,23 @@ pub(crate) fn write(
     })
 }
 
-struct Records {
+struct ObjectRecords {
     body: Vec<u8>,
     count: u64,
     /// The time of the last one.
     last: u64,
 }
 
-fn records(vpid: u32, objects: &[LoadedObject], (begin, now): (u64, u64)) -> Records {
-    let mut out = Writer { body: Vec::new(), count: 0, vpid };
-    out.record(Kind::Start, begin);
+fn records(vpid: u32, objects: &[LoadedObject], (begin, now): (u64, u64)) -> ObjectRecords {
+    let mut out = ObjectWriter { body: Vec::new(), count: 0, vpid };
+    out.record(ObjectRecordKind::Start, begin);
     let is_first = |object: &LoadedObject| {
         object.loaded_ns <= begin && object.unloaded_ns.is_none_or(|gone| gone > begin)
     };
     for object in objects.iter().filter(|object| is_first(object)) {
-        out.loaded(Kind::BinInfo, begin, object);
+        out.loaded(ObjectRecordKind::BinInfo, begin, object);
     }
-    out.record(Kind::End, begin);
+    out.record(ObjectRecordKind::End, begin);
     // At one moment, what goes makes room for what comes.
     let came = objects.iter().filter(|object| object.loaded_ns > begin);
     let went = objects.iter().filter_map(|object| Some((object.unloaded_ns?, object)));
@@ -155,26 +155,26 @@ fn records(vpid: u32, objects: &[LoadedObject], (begin, now): (u64, u64)) -> Rec
     changes.sort_by_key(|(time, is_load, _)| (*time, *is_load));
     for (time, is_load, object) in &changes {
         match is_load {
-            true => out.loaded(Kind::Load, *time, object),
+            true => out.loaded(ObjectRecordKind::Load, *time, object),
             false => {
-                out.record(Kind::Unload, *time);
+                out.record(ObjectRecordKind::Unload, *time);
                 out.body.extend(object.address.to_ne_bytes());
             }
         }
     }
     let last = changes.last().map_or(begin, |(time, ..)| *time);
-    Records { body: out.body, count: out.count, last }
+    ObjectRecords { body: out.body, count: out.count, last }
 }
 
-struct Writer {
+struct ObjectWriter {
     body: Vec<u8>,
     count: u64,
     vpid: u32,
 }
 
-impl Writer {
+impl ObjectWriter {
     /// A header of the "large" kind, and the context.
-    fn record(&mut self, kind: Kind, time: u64) {
+    fn record(&mut self, kind: ObjectRecordKind, time: u64) {
         self.body.extend(EXTENDED.to_ne_bytes());
         self.body.extend((kind as u32).to_ne_bytes());
         self.body.extend(time.to_ne_bytes());
@@ -183,13 +183,13 @@ impl Writer {
         self.count += 1;
     }
 
-    fn loaded(&mut self, kind: Kind, time: u64, object: &LoadedObject) {
+    fn loaded(&mut self, kind: ObjectRecordKind, time: u64, object: &LoadedObject) {
         self.record(kind, time);
         self.body.extend(object.address.to_ne_bytes());
         self.body.extend(object.bytes.to_ne_bytes());
         self.body.extend(&object.path);
         self.body.push(0);
-        if kind == Kind::BinInfo {
+        if kind == ObjectRecordKind::BinInfo {
             self.body.push(object.is_pic.into());
         }
         let build_id = object.build_id.get(..255).unwrap_or(&object.build_id);
@@ -199,8 +199,8 @@ impl Writer {
             return;
         }
         let of = match kind {
-            Kind::BinInfo => Kind::BuildId,
-            _ => Kind::LoadBuildId,
+            ObjectRecordKind::BinInfo => ObjectRecordKind::BuildId,
+            _ => ObjectRecordKind::LoadBuildId,
         };
         self.record(of, time);
         self.body.extend(object.address.to_ne_bytes());
@@ -229,7 +229,7 @@ mod tests {
 
     /// Time and class of each record, as a reader finds them.
     fn told(objects: &[LoadedObject], span: (u64, u64)) -> Vec<(u64, u32)> {
-        let Records { body, count, last } = records(9, objects, span);
+        let ObjectRecords { body, count, last } = records(9, objects, span);
         let walker = Walker::new(&stream_class(), ByteOrder::NATIVE).unwrap();
         let found: Vec<_> = walker.records(&body, span.0).map(Result::unwrap).collect();
         let found: Vec<_> = found.iter().map(|record| (record.timestamp, record.id)).collect();

@@ -21,12 +21,12 @@ pub(crate) struct Reports {
     /// Memories of processes of which a part is told: the rest of these is, too.
     parts: HashSet<u64>,
     /// The rest.
-    rest: Option<Rest>,
+    rest: Option<RestOfProcesses>,
 }
 
 /// Processes that are not told one by one.
 #[derive(Debug, Default)]
-struct Rest {
+struct RestOfProcesses {
     sum: ProcessReport,
     summed: Summed,
     /// Memories of processes of which a part is in the trace, and whose last part has not come.
@@ -66,12 +66,12 @@ impl Reports {
 
     /// All of them; the rest as the last one.
     pub(crate) fn into_all(mut self) -> Vec<ProcessReport> {
-        self.told.extend(self.rest.map(Rest::into_report));
+        self.told.extend(self.rest.map(RestOfProcesses::into_report));
         self.told
     }
 }
 
-impl Rest {
+impl RestOfProcesses {
     fn add(&mut self, report: &ProcessReport) {
         let sum = &mut self.sum;
         sum.counts.add(&report.counts);
@@ -102,7 +102,7 @@ impl Rest {
     }
 
     fn into_report(self) -> ProcessReport {
-        let Rest { mut sum, summed, problems, warned, .. } = self;
+        let RestOfProcesses { mut sum, summed, problems, warned, .. } = self;
         sum.name = format!("{} further processes", summed.processes);
         let first =
             format!("The reasons of the first {TROUBLED_MAX} processes are told one by one");

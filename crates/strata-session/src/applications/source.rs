@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use strata_collect::{
-    Before, Classes, Collector, Counts, Directory, Error, Finish, Identity, Left, Monitor, Opened,
-    Output, Producer, Sink, Source, StreamLoss, Written,
+    Collector, Counts, Directory, Error, Finish, LeftFiles, Monitor, OpenedTrace, Output,
+    ProducerState, Sink, Source, StreamLoss, TellClasses, TraceIdentity, WriteBefore, WrittenTrace,
 };
 use strata_ctf::end_mark::{Ending, Losses};
-use strata_ctf::environment::Known;
+use strata_ctf::environment::ProcessKnowledge;
 use strata_model::{StreamClass, Uuid};
 use strata_user::{AppSession, Clock, RecordFormat};
 
@@ -21,10 +21,10 @@ use crate::applications::pace::Pace;
 use crate::applications::reports::Reports;
 use crate::applications::traced::Traced;
 use crate::applications::verify::impossible_record;
-use crate::output::describe::{known, new_uuid, stream_class, TraceOf};
+use crate::output::describe::{known, new_uuid, stream_class, ProcessTrace};
 use crate::output::folder::{traces_of, STREAMS};
 use crate::report::{Discarded, ProcessReport, USER};
-use crate::session::budget::Share;
+use crate::session::budget::BudgetShare;
 use crate::session::failure::failure_text;
 use crate::session::layer::Context;
 use crate::session::lock::lock;
@@ -35,24 +35,24 @@ const TRACES_LOOKED_AT: usize = 256;
 
 /// What became of the processes.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
+pub(crate) struct EndedPrograms {
     pub(crate) reports: Reports,
     /// Those that have not ended.
     pub(crate) live: Vec<Arc<Traced>>,
 }
 
 /// What the sources of all processes have in common.
-pub(crate) struct Sources {
+pub(crate) struct ProgramSources {
     pub(crate) context: Arc<Context>,
     pub(crate) voice: Voice,
     pub(crate) book: Mutex<RuleBook>,
     pub(crate) filtered: Filtered,
-    pub(crate) ended: Mutex<Ended>,
+    pub(crate) ended: Mutex<EndedPrograms>,
 }
 
 /// One process, as the pump knows it.
 pub(crate) struct ProcessSource {
-    of: Arc<Sources>,
+    of: Arc<ProgramSources>,
     traced: Arc<Traced>,
     folder: Option<PathBuf>,
     /// Of the next trace, or of the one that is written.
@@ -68,18 +68,18 @@ pub(crate) struct ProcessSource {
     /// When they may be made anew.
     pace: Pace,
     losses: Vec<StreamLoss>,
-    objects: Objects,
+    objects: ToldObjects,
     /// How often an object had come and gone unseen when recording began.
     unseen_before: u32,
     /// A session has recorded into its channel that was killed.
     is_of_before: bool,
     /// Of the session's memory, its channel's.
-    _memory: Share,
+    _memory: BudgetShare,
 }
 
 /// What was said of the objects that it has loaded.
 #[derive(Debug, Default)]
-struct Objects {
+struct ToldObjects {
     /// Metadata describe it; of the trace that is written, and of the next snapshot.
     is_described: bool,
     in_snapshot: bool,
@@ -98,9 +98,9 @@ impl ProcessSource {
     /// # Errors
     /// What the system said when asked for a new number.
     pub(crate) fn new(
-        of: &Arc<Sources>,
+        of: &Arc<ProgramSources>,
         traced: Arc<Traced>,
-        (format, streams, memory): (RecordFormat, u32, Share),
+        (format, streams, memory): (RecordFormat, u32, BudgetShare),
         begun_ns: u64,
     ) -> io::Result<ProcessSource> {
         let uuid = new_uuid()?;
@@ -124,7 +124,7 @@ impl ProcessSource {
             described: None,
             pace: Pace::new(),
             losses: Vec::new(),
-            objects: Objects { from_ns, ..Objects::default() },
+            objects: ToldObjects { from_ns, ..ToldObjects::default() },
             unseen_before,
             is_of_before: false,
             _memory: memory,
@@ -137,7 +137,7 @@ impl ProcessSource {
     }
 
     /// The classes of its event records, as far as they are known.
-    fn classes(&self) -> Classes {
+    fn classes(&self) -> TellClasses {
         let (traced, format) = (Arc::clone(&self.traced), self.format);
         Box::new(move || {
             let session = traced.session();
@@ -146,9 +146,9 @@ impl ProcessSource {
     }
 
     /// A trace of this number that goes there.
-    fn opened_as(&self, uuid: Uuid, sink: Box<dyn Sink>, metadata: String) -> Opened {
-        let identity = Identity { uuid, stream_id: 0 };
-        Opened {
+    fn opened_as(&self, uuid: Uuid, sink: Box<dyn Sink>, metadata: String) -> OpenedTrace {
+        let identity = TraceIdentity { uuid, stream_id: 0 };
+        OpenedTrace {
             sink,
             identity,
             classes: self.classes(),
@@ -329,7 +329,7 @@ pub(crate) fn elsewhere(session: &AppSession) -> Discarded {
 /// Says in a trace of this number what the process had loaded `begin` then, and what changed since. Who says what cannot
 /// be is given up.
 fn write_objects(
-    sources: &Sources,
+    sources: &ProgramSources,
     traced: &Traced,
     uuid: Uuid,
     sink: &mut dyn Sink,
@@ -343,13 +343,13 @@ fn write_objects(
             return Ok(Counts::default());
         }
     };
-    let place = objects::Place { uuid, vpid: application.vpid() };
+    let place = objects::ObjectTrace { uuid, vpid: application.vpid() };
     objects::write(sink, place, &found, (begin, Clock::monotonic_ns()))
 }
 
 /// What describes a trace of this number, and whether objects are said in it.
 fn metadata(
-    sources: &Sources,
+    sources: &ProgramSources,
     traced: &Traced,
     format: RecordFormat,
     uuid: Uuid,
@@ -358,10 +358,10 @@ fn metadata(
     let (application, context) = (traced.application(), &sources.context);
     let has_code = objects::has_code(&format, session.events());
     let besides: Vec<_> = has_code.then(objects::stream_class).into_iter().collect();
-    let of = TraceOf {
+    let of = ProcessTrace {
         vpid: application.vpid(),
         name: application.name(),
-        known: Known { threads: session.named_threads(), ..known(application) },
+        known: ProcessKnowledge { threads: session.named_threads(), ..known(application) },
         uuid,
         created: &context.created,
         format,
@@ -371,7 +371,7 @@ fn metadata(
 }
 
 impl Source for ProcessSource {
-    fn left(&mut self) -> Option<Left> {
+    fn left(&mut self) -> Option<LeftFiles> {
         let before = &self.of.context.before;
         if !self.is_of_before || before.is_empty() {
             return None;
@@ -384,7 +384,7 @@ impl Source for ProcessSource {
         let pid = self.traced.application().pid();
         let traces = before.iter().flat_map(|one| traces_of(&one.join(USER), pid));
         let folders = traces.take(TRACES_LOOKED_AT).collect();
-        Some(Left { folders, name: STREAMS, class })
+        Some(LeftFiles { folders, name: STREAMS, class })
     }
 
     fn may_repeat(&mut self) {
@@ -395,7 +395,7 @@ impl Source for ProcessSource {
         );
     }
 
-    fn open(&mut self) -> Result<Opened, Error> {
+    fn open(&mut self) -> Result<OpenedTrace, Error> {
         let application = self.traced.application();
         let process = (application.name().as_bytes(), application.pid());
         let sink = lock(&self.of.context.output).trace(USER, Some(process))?;
@@ -409,7 +409,7 @@ impl Source for ProcessSource {
     }
 
     /// Each is a trace of its own.
-    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error> {
+    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<OpenedTrace, Error> {
         let application = self.traced.application();
         let process = (application.name().as_bytes(), application.pid());
         let sink = output.trace(USER, Some(process))?;
@@ -432,7 +432,7 @@ impl Source for ProcessSource {
             let before = std::mem::replace(&mut events, session.nr_selected());
             (before != events).then(|| metadata(&of, &traced, format, uuid, session).0)
         };
-        Ok(Opened { grown: Some(Box::new(grown)), ..self.opened_as(uuid, sink, text) })
+        Ok(OpenedTrace { grown: Some(Box::new(grown)), ..self.opened_as(uuid, sink, text) })
     }
 
     fn describe(&mut self) -> Option<String> {
@@ -470,7 +470,7 @@ impl Source for ProcessSource {
     }
 
     /// They are said when the first packet is known.
-    fn begin_snapshot(&mut self, _sink: &mut dyn Sink) -> Result<Option<Before>, Error> {
+    fn begin_snapshot(&mut self, _sink: &mut dyn Sink) -> Result<Option<WriteBefore>, Error> {
         if !self.objects.in_snapshot {
             return Ok(None);
         }
@@ -496,10 +496,10 @@ impl Source for ProcessSource {
         self.traced.must_go()
     }
 
-    fn producer(&self) -> Producer {
+    fn producer(&self) -> ProducerState {
         match self.traced.application().is_alive() {
-            true => Producer::Alive,
-            false => Producer::Dead,
+            true => ProducerState::Alive,
+            false => ProducerState::Dead,
         }
     }
 
@@ -510,13 +510,13 @@ impl Source for ProcessSource {
         self.traced.end();
     }
 
-    fn cut(&mut self, trace: Written) -> Finish {
+    fn cut(&mut self, trace: WrittenTrace) -> Finish {
         (self.is_uuid_used, self.described) = (true, None);
         let besides = self.leave_objects();
         let (of, traced, class) =
             (Arc::clone(&self.of), Arc::clone(&self.traced), self.classes()());
         Box::new(move || {
-            let Written { mut sink, counts } = trace;
+            let WrittenTrace { mut sink, counts } = trace;
             look_at_records(&traced, sink.directory(), class);
             if traced.is_damaged() {
                 // Its report speaks of the last trace.
@@ -544,7 +544,7 @@ impl Source for ProcessSource {
     }
 
     /// Lets go of the process, and says what became of it. What was written stays as it is.
-    fn close(mut self, mut counts: Counts, mut trace: Option<Written>) -> Counts {
+    fn close(mut self, mut counts: Counts, mut trace: Option<WrittenTrace>) -> Counts {
         let had_ended = self.traced.has_ended();
         if let Some(session) = self.traced.session().as_ref() {
             self.of.filtered.look(session.events());
@@ -563,7 +563,7 @@ impl Source for ProcessSource {
                 let directory = trace.as_ref().and_then(|trace| trace.sink.directory());
                 set_aside(&mut report, directory);
             }
-            (false, Some(Written { sink, counts })) => {
+            (false, Some(WrittenTrace { sink, counts })) => {
                 lock(&self.of.context.output).ended(&**sink, counts, &besides);
             }
             (false, None) => {}

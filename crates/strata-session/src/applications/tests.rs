@@ -5,11 +5,11 @@ use crate::output::folder::TraceFolder;
 use crate::plan::tracked::Tracked;
 use crate::report::EndReason;
 use crate::scratch_tests::{context_of, Nowhere};
-use crate::session::layer::Rule;
+use crate::session::layer::LayerRule;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use strata_collect::{Keep, Output, Span};
+use strata_collect::{Keep, Output, SnapshotSpan};
 use strata_filter::Filter;
 use strata_model::LossMode;
 
@@ -26,12 +26,12 @@ fn spec_of_a_process_is_what_the_options_say() {
     }
 }
 
-fn rule(text: &str, filter: Option<&str>) -> Rule {
+fn rule(text: &str, filter: Option<&str>) -> LayerRule {
     let filter = filter.map(|filter| Filter::parse(filter).unwrap());
-    Rule { text: text.to_owned(), filter, ..Rule::default() }
+    LayerRule { text: text.to_owned(), filter, ..LayerRule::default() }
 }
 
-fn wanted(others: Option<Rule>) -> Wanted {
+fn wanted(others: Option<LayerRule>) -> Wanted {
     let mut rules = vec![rule("numbered:count", None)];
     rules.extend(others);
     Wanted { rules, ..Wanted::default() }
@@ -197,7 +197,7 @@ fn snapshot_rotation_and_pause_wait_for_who_announced_itself_before() {
     let output: Arc<Mutex<dyn Output>> = Arc::new(Mutex::new(Nowhere));
     // They are asked when they are called, and not before.
     let (snapshot, rotate) = (layer.snapshot(), layer.rotate());
-    let span = Span::until_now(None);
+    let span = SnapshotSpan::until_now(None);
     let _ = snapshot(&output, span);
     let _ = rotate(&output);
     layer.pause();

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use strata_user::{AppSession, Application};
 
 use crate::applications::pace::keep;
-use crate::session::layer::Ended;
+use crate::session::layer::EndedProgram;
 use crate::session::lock::lock;
 use crate::session::shared::Shared;
 
@@ -121,10 +121,10 @@ impl Traced {
     }
 
     /// The end of its process, once, if that is over and anything of it was recorded.
-    pub(crate) fn take_end(&self) -> Option<Ended> {
+    pub(crate) fn take_end(&self) -> Option<EndedProgram> {
         let is_over = !self.is_replaced() && self.selected() > 0 && !self.application.is_alive();
         let is_new = is_over && !self.end_told.swap(true, Ordering::Relaxed);
-        is_new.then(|| Ended {
+        is_new.then(|| EndedProgram {
             pid: self.application.pid(),
             started_ns: self.application.started_ns(),
             outcome: self.application.outcome(),

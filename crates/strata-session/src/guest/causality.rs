@@ -26,7 +26,7 @@ const SLOTS: u64 = 2048;
 
 /// A virtual CPU.
 #[derive(Debug, Default)]
-struct VirtualCpu {
+struct VirtualCpuRuns {
     /// By the guest's clock \[ns\].
     records: Vec<u64>,
     /// By the host's clock \[ns\].
@@ -36,14 +36,14 @@ struct VirtualCpu {
 }
 
 /// Where a switch says who leaves and who comes.
-struct Switch {
+struct SwitchThreads {
     prev: FieldRef,
     next: FieldRef,
 }
 
 /// When virtual CPUs ran, and when something was recorded on each.
 #[derive(Debug, Default)]
-pub(super) struct Seen(BTreeMap<u32, VirtualCpu>);
+pub(super) struct Seen(BTreeMap<u32, VirtualCpuRuns>);
 
 impl Seen {
     /// As the host's trace of its kernel and a guest's say it, of these virtual CPUs and their threads. `None`: they do not.
@@ -55,8 +55,8 @@ impl Seen {
         if cpus.is_empty() || bytes(host) > HOST_BYTES_MAX || bytes(guest) > HOST_BYTES_MAX {
             return None;
         }
-        let mut all: BTreeMap<u32, VirtualCpu> = BTreeMap::new();
-        cpus.iter().for_each(|(cpu, _)| drop(all.insert(*cpu, VirtualCpu::default())));
+        let mut all: BTreeMap<u32, VirtualCpuRuns> = BTreeMap::new();
+        cpus.iter().for_each(|(cpu, _)| drop(all.insert(*cpu, VirtualCpuRuns::default())));
         read_host(host, cpus, &mut all)?;
         read_guest(guest, &mut all)?;
         all.values_mut().for_each(|cpu| cpu.records.sort_unstable());
@@ -92,10 +92,10 @@ fn thinned(all: Vec<Bound>) -> Vec<Bound> {
 fn read_host(
     folder: &Path,
     cpus: &[(u32, i64)],
-    all: &mut BTreeMap<u32, VirtualCpu>,
+    all: &mut BTreeMap<u32, VirtualCpuRuns>,
 ) -> Option<()> {
     let reader = Reader::open(&[folder]).ok()?;
-    let mut switches: BTreeMap<usize, Option<Switch>> = BTreeMap::new();
+    let mut switches: BTreeMap<usize, Option<SwitchThreads>> = BTreeMap::new();
     let mut events = reader.events(TimeRange::ALL);
     while let Some(message) = events.next() {
         let event = match message {
@@ -120,15 +120,15 @@ fn read_host(
     Some(())
 }
 
-fn switch(event: &Event<'_>) -> Option<Switch> {
+fn switch(event: &Event<'_>) -> Option<SwitchThreads> {
     let class = event.class();
     if class.name() != "sched_switch" {
         return None;
     }
-    Some(Switch { prev: class.find("prev_tid")?, next: class.find("next_tid")? })
+    Some(SwitchThreads { prev: class.find("prev_tid")?, next: class.find("next_tid")? })
 }
 
-fn read_guest(folder: &Path, all: &mut BTreeMap<u32, VirtualCpu>) -> Option<()> {
+fn read_guest(folder: &Path, all: &mut BTreeMap<u32, VirtualCpuRuns>) -> Option<()> {
     let reader = Reader::open(&[folder]).ok()?;
     let mut events = reader.events(TimeRange::ALL);
     while let Some(message) = events.next() {
@@ -146,7 +146,7 @@ fn read_guest(folder: &Path, all: &mut BTreeMap<u32, VirtualCpu>) -> Option<()> 
     Some(())
 }
 
-impl VirtualCpu {
+impl VirtualCpuRuns {
     fn bounds(&self, known: &Known) -> Vec<Bound> {
         let host_ns = |at: u64| known.host_ns(at).unwrap_or((i128::MIN, i128::MAX));
         let mut found = Vec::new();
@@ -197,10 +197,10 @@ mod tests {
         Known::of(&bounds.epochs()[0])
     }
 
-    fn cpu(records: &[u64], off: &[(u64, u64)]) -> VirtualCpu {
+    fn cpu(records: &[u64], off: &[(u64, u64)]) -> VirtualCpuRuns {
         // By the host's clock, as they were.
         let records = records.iter().map(|at| at - BEHIND as u64).collect();
-        VirtualCpu { records, off: off.to_vec(), since: None }
+        VirtualCpuRuns { records, off: off.to_vec(), since: None }
     }
 
     #[test]
@@ -247,9 +247,9 @@ mod tests {
         }
         let (_, header, body) = packet(0, 4, 4000);
         files.set_stream("statedump_0", &header.encode(), &body).unwrap();
-        let mut all: BTreeMap<u32, VirtualCpu> = BTreeMap::new();
+        let mut all: BTreeMap<u32, VirtualCpuRuns> = BTreeMap::new();
         for cpu in [0, 1, 5] {
-            all.insert(cpu, VirtualCpu::default());
+            all.insert(cpu, VirtualCpuRuns::default());
         }
         read_guest(&path, &mut all).unwrap();
         let found: Vec<_> = all.iter().map(|(cpu, one)| (*cpu, one.records.clone())).collect();

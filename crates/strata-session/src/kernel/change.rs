@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use strata_filter::Filter;
 use strata_kernel::catalog::Catalog;
 use strata_kernel::filter::{Groups, Slips};
-use strata_kernel::selection::Selection;
+use strata_kernel::selection::EventSelection;
 use strata_kernel::session::KernelSession;
-use strata_kernel::uprobe::{Known, ProbeError};
+use strata_kernel::uprobe::{KnownProbes, ProbeError};
 use strata_kernel::{sample, Contexts, SelectedEvent, Tracked};
 
 use super::chosen::{
-    can_pass, catalog, check_compiled, check_filter, key_of, sampled, Begun, Chosen,
+    can_pass, catalog, check_compiled, check_filter, key_of, sampled, BegunLayer, Chosen,
 };
 use super::probes::{of as of_probe, probed};
 use super::{whole, KernelLayer};
@@ -21,29 +21,29 @@ use crate::applications::filtered::slip;
 use crate::plan::PlanError;
 use crate::report::{EventProblem, FilterReport, FilterSlip, KernelRuleReport, NotReached, KERNEL};
 use crate::session::error::SessionError;
-use crate::session::layer::{Rule, Wanted};
+use crate::session::layer::{LayerRule, Wanted};
 
 /// A change that has taken so long is undone: who asks for a snapshot or a stop waits for it.
 const CHANGE_MAX: Duration = Duration::from_secs(60);
 
 /// What was possible when it was asked for, and may not be any more.
-struct Before<'b> {
+struct PossibleBefore<'b> {
     /// Nothing was recorded, and all of it was asked for before the session was killed.
     is_again: bool,
     is_begin: bool,
-    rules: &'b [Rule],
+    rules: &'b [LayerRule],
     tracked: &'b Tracked,
 }
 
-impl Before<'_> {
+impl PossibleBefore<'_> {
     /// May nothing of it be recorded?
-    fn may_lack(&self, rule: &Rule) -> bool {
+    fn may_lack(&self, rule: &LayerRule) -> bool {
         self.is_again || self.rules.contains(rule)
     }
 
     /// The same of one that selects nothing, or cannot be made, whatever its filter is.
     fn has(&self, text: &str) -> bool {
-        let names = |rule: &Rule| rule.text.split(',').any(|one| one.trim() == text);
+        let names = |rule: &LayerRule| rule.text.split(',').any(|one| one.trim() == text);
         self.rules.iter().any(|rule| rule.text == text || names(rule))
     }
 
@@ -83,9 +83,9 @@ impl Lowered {
     /// Its filter was not asked for before, and there is something in it that no event passes or that the kernel cannot ask.
     fn check(
         &mut self,
-        rule: &Rule,
+        rule: &LayerRule,
         events: &[SelectedEvent],
-        (begun, before): (&Begun, &Before<'_>),
+        (begun, before): (&BegunLayer, &PossibleBefore<'_>),
     ) -> Result<bool, SessionError> {
         let Some(filter) = rule.filter.as_ref().filter(|_| !events.is_empty()) else {
             return Ok(true);
@@ -130,9 +130,9 @@ impl Lowered {
     /// Those that select events by name. Returns how many these are.
     fn add_rules(
         &mut self,
-        mut rules: Vec<Rule>,
-        begun: &mut Begun,
-        before: &Before<'_>,
+        mut rules: Vec<LayerRule>,
+        begun: &mut BegunLayer,
+        before: &PossibleBefore<'_>,
         may_match_none: &dyn Fn(u64) -> bool,
     ) -> Result<u64, SessionError> {
         if rules.is_empty() {
@@ -180,9 +180,9 @@ impl Lowered {
     /// Those that are probes of programs, which `known` has then.
     fn add_probes(
         &mut self,
-        rules: &[Rule],
-        known: &mut Known,
-        (begun, before): (&Begun, &Before<'_>),
+        rules: &[LayerRule],
+        known: &mut KnownProbes,
+        (begun, before): (&BegunLayer, &PossibleBefore<'_>),
     ) -> Result<Vec<(String, ProbeError)>, SessionError> {
         let mut found = probed(rules, known, &begun.contexts)?;
         self.remarks.append(&mut found.remarks);
@@ -204,9 +204,9 @@ impl Lowered {
     /// Those that ask what CPUs do.
     fn add_samples(
         &mut self,
-        rules: &[Rule],
-        begun: &Begun,
-        before: &Before<'_>,
+        rules: &[LayerRule],
+        begun: &BegunLayer,
+        before: &PossibleBefore<'_>,
     ) -> Result<(), SessionError> {
         for rule in rules {
             let rate = rule.sample.unwrap_or(1);
@@ -245,9 +245,9 @@ impl KernelLayer {
         let contexts_before = begun.contexts.clone();
         let asked_contexts = Contexts::parse(&wanted.contexts);
         begun.contexts = asked_contexts.map_err(|error| PlanError::NoContext(error.to_string()))?;
-        let (samples, rules): (Vec<Rule>, Vec<Rule>) =
+        let (samples, rules): (Vec<LayerRule>, Vec<LayerRule>) =
             wanted.rules.iter().cloned().partition(|rule| rule.sample.is_some());
-        let (probes, rules): (Vec<Rule>, Vec<Rule>) =
+        let (probes, rules): (Vec<LayerRule>, Vec<LayerRule>) =
             rules.into_iter().partition(|rule| rule.probe);
         // What is new and selects nothing is a mistake; what others select may have gone. At the begin they come from
         // elsewhere, perhaps from another machine, and one of them is to select something; but what was killed is made again
@@ -256,7 +256,7 @@ impl KernelLayer {
         let is_again = is_begin && self.context.as_ref().is_some_and(|context| context.is_again);
         let tracked_before = begun.tracked.clone();
         let (given, tracked) = (&self.given, &tracked_before);
-        let before = Before { is_again, is_begin, rules: given, tracked };
+        let before = PossibleBefore { is_again, is_begin, rules: given, tracked };
         let mut lowered = Lowered::default();
         let mut of_rules = begun.of_rules.clone();
         let failed = lowered.add_probes(&probes, &mut of_rules, (&*begun, &before))?;
@@ -364,7 +364,7 @@ fn absent_group(path: &str) -> NotReached {
 }
 
 /// Does the rule only take away what others select?
-fn excludes(rule: &Rule) -> bool {
+fn excludes(rule: &LayerRule) -> bool {
     rule.text.split(',').all(|one| one.trim_start().starts_with('!'))
 }
 
@@ -379,7 +379,7 @@ fn wrong_probe(rule: &str, error: ProbeError) -> SessionError {
 
 /// # Errors
 /// The filter of one that nothing of its probe passes.
-fn check_probes(rules: &[Rule], known: &Known) -> Result<(), SessionError> {
+fn check_probes(rules: &[LayerRule], known: &KnownProbes) -> Result<(), SessionError> {
     for rule in rules {
         let Some(filter) = &rule.filter else { continue };
         let events = of_probe(known, &rule.text);
@@ -395,14 +395,15 @@ fn check_probes(rules: &[Rule], known: &Known) -> Result<(), SessionError> {
 ///
 /// # Errors
 /// A new one that cannot be made beside the others, or whose filter nothing of it passes.
-pub(crate) fn check_new_probes(all: &[Rule], new: &[String]) -> Result<(), SessionError> {
+pub(crate) fn check_new_probes(all: &[LayerRule], new: &[String]) -> Result<(), SessionError> {
     let is_new = |text: &String| new.contains(text);
-    let mut known = Known::default();
+    let mut known = KnownProbes::default();
     let found = probed(all, &mut known, &Contexts::default())?;
     match found.failed.into_iter().find(|(text, _)| is_new(text)) {
         Some((text, error)) => Err(wrong_probe(&text, error)),
         None => {
-            let new: Vec<Rule> = all.iter().filter(|rule| is_new(&rule.text)).cloned().collect();
+            let new: Vec<LayerRule> =
+                all.iter().filter(|rule| is_new(&rule.text)).cloned().collect();
             check_probes(&new, &known)
         }
     }
@@ -420,7 +421,7 @@ pub(crate) fn check_new(
     catalog: &Catalog,
 ) -> Result<(), SessionError> {
     for rule in rules {
-        let chosen = Selection::parse(&[rule])?.apply(catalog).events;
+        let chosen = EventSelection::parse(&[rule])?.apply(catalog).events;
         if chosen.len() > CHECKED_MAX {
             continue;
         }
@@ -445,11 +446,11 @@ pub(crate) fn check_new(
 
 /// Those of the events that the rule selects.
 fn of(
-    rule: &Rule,
+    rule: &LayerRule,
     events: &[SelectedEvent],
     catalog: &Catalog,
 ) -> Result<Vec<SelectedEvent>, SessionError> {
-    let selected = Selection::parse(&[&rule.text])?.apply(catalog).events;
+    let selected = EventSelection::parse(&[&rule.text])?.apply(catalog).events;
     let ends: HashMap<_, _> = selected
         .into_iter()
         .map(|one| ((one.event.system, one.event.name), (one.entry, one.exit)))

@@ -5,18 +5,18 @@ use std::collections::HashMap;
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{
-    can_select, check, compile_for, Candidate, Compiled, End, FilterError, Groups, Slips,
+    can_select, check, compile_for, Candidate, Compiled, FilterError, Groups, Slips, SyscallEnd,
 };
-use strata_kernel::selection::{self, Selection};
+use strata_kernel::selection::{self, EventSelection};
 use strata_kernel::tracefs::Tracefs;
-use strata_kernel::uprobe::Known;
+use strata_kernel::uprobe::KnownProbes;
 use strata_kernel::{sample, syscalls, Contexts, KernelEvent, SelectedEvent, Tracked};
 
-use super::records::Records;
+use super::records::EndRecords;
 use crate::options::{KernelOptions, Options};
 use crate::report::{EventProblem, KernelRuleReport, Notice};
 use crate::session::error::SessionError;
-use crate::session::layer::Rule;
+use crate::session::layer::LayerRule;
 use crate::session::stop::Stop;
 
 /// What the kernel has to offer.
@@ -25,7 +25,7 @@ pub(crate) fn catalog() -> Result<Catalog, strata_kernel::Error> {
 }
 
 /// What a change needs of how the layer was begun.
-pub(super) struct Begun {
+pub(super) struct BegunLayer {
     /// The flags that ask for the layer.
     flags: String,
     pub(super) stop: Stop,
@@ -34,7 +34,7 @@ pub(super) struct Begun {
     /// Recorded whatever the rules are.
     pub(super) probes: Vec<SelectedEvent>,
     /// Those of rules.
-    pub(super) of_rules: Known,
+    pub(super) of_rules: KnownProbes,
     /// What the records of all have, also those that have begun with less.
     pub(super) contexts: Contexts,
     pub(super) tracked: Tracked,
@@ -46,22 +46,22 @@ pub(super) struct Chosen {
     pub(super) reports: Vec<KernelRuleReport>,
     /// Events that cannot be described.
     pub(super) problems: Vec<EventProblem>,
-    events: Vec<(EventName, Ends)>,
+    events: Vec<(EventName, ChosenEnds)>,
 }
 
 /// Of one event, which records of its entry and exit are recorded, and whether with call stacks.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Ends {
-    records: [Records; 2],
+struct ChosenEnds {
+    records: [EndRecords; 2],
     stack: bool,
 }
 
 impl Chosen {
     /// # Errors
     /// A rule that is none, or filters that are too much together.
-    pub(super) fn new(rules: &[Rule], catalog: &Catalog) -> Result<Chosen, SessionError> {
+    pub(super) fn new(rules: &[LayerRule], catalog: &Catalog) -> Result<Chosen, SessionError> {
         let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
-        let matched = Selection::parse(&texts)?.apply(catalog).matched;
+        let matched = EventSelection::parse(&texts)?.apply(catalog).matched;
         let reports = rule_reports(matched, catalog);
         Ok(Chosen { reports, problems: Vec::new(), events: select(rules, catalog)? })
     }
@@ -75,27 +75,27 @@ impl Chosen {
 ///
 /// # Errors
 /// One that is none.
-pub(super) fn rules_of(asked: &KernelOptions) -> Result<Vec<Rule>, SessionError> {
+pub(super) fn rules_of(asked: &KernelOptions) -> Result<Vec<LayerRule>, SessionError> {
     if asked.rules.is_empty() {
         return Ok(Vec::new());
     }
-    let selection = Selection::parse(&asked.rules)?;
-    let rule = |text: &str| Rule {
+    let selection = EventSelection::parse(&asked.rules)?;
+    let rule = |text: &str| LayerRule {
         text: text.to_owned(),
         filter: asked.filter.clone(),
-        ..Rule::default()
+        ..LayerRule::default()
     };
     Ok(selection.rules().map(rule).collect())
 }
 
-impl Begun {
-    pub(super) fn new(options: &Options, stop: &Stop) -> Begun {
-        Begun {
+impl BegunLayer {
+    pub(super) fn new(options: &Options, stop: &Stop) -> BegunLayer {
+        BegunLayer {
             flags: options.kernel.as_ref().map_or_else(String::new, KernelOptions::flags),
             stop: stop.clone(),
             known: HashMap::new(),
             probes: Vec::new(),
-            of_rules: Known::default(),
+            of_rules: KnownProbes::default(),
             contexts: Contexts::default(),
             tracked: Tracked::default(),
         }
@@ -113,7 +113,7 @@ impl Begun {
     ) -> Result<Vec<SelectedEvent>, SessionError> {
         let total = chosen.nr_events();
         let mut described = Vec::with_capacity(chosen.events.len());
-        for (index, (name, Ends { records: [entry, exit], stack })) in
+        for (index, (name, ChosenEnds { records: [entry, exit], stack })) in
             std::mem::take(&mut chosen.events).into_iter().enumerate()
         {
             if self.stop.flow().is_break() {
@@ -123,8 +123,8 @@ impl Begun {
             match self.describe(catalog, &name) {
                 Ok(event) => described.push(SelectedEvent {
                     event,
-                    entry: entry != Records::None,
-                    exit: exit != Records::None,
+                    entry: entry != EndRecords::None,
+                    exit: exit != EndRecords::None,
                     filter: entry.filter()?,
                     exit_filter: exit.filter()?,
                     contexts: match stack {
@@ -168,13 +168,16 @@ type Same<'r> = (Option<&'r Filter>, bool);
 
 /// Each event that rules select, in the catalog's order, and what of both its ends is recorded. A rule's filter must
 /// be one that something of it can pass.
-fn select(rules: &[Rule], catalog: &Catalog) -> Result<Vec<(EventName, Ends)>, SessionError> {
-    let is_exclusion = |rule: &&Rule| rule.text.trim_start().starts_with('!');
+fn select(
+    rules: &[LayerRule],
+    catalog: &Catalog,
+) -> Result<Vec<(EventName, ChosenEnds)>, SessionError> {
+    let is_exclusion = |rule: &&LayerRule| rule.text.trim_start().starts_with('!');
     let exclusions: Vec<&str> =
         rules.iter().filter(is_exclusion).map(|rule| rule.text.as_str()).collect();
-    let mut all: HashMap<(String, String), Ends> = HashMap::new();
+    let mut all: HashMap<(String, String), ChosenEnds> = HashMap::new();
     let mut add = |texts: &[&str], (filter, stack): Same<'_>| -> Result<(), SessionError> {
-        for chosen in Selection::parse(texts)?.apply(catalog).events {
+        for chosen in EventSelection::parse(texts)?.apply(catalog).events {
             let ends = all.entry((chosen.event.system, chosen.event.name)).or_default();
             ends.stack |= stack;
             if chosen.entry {
@@ -264,9 +267,9 @@ pub(super) fn check_compiled(
 fn candidates(events: &[SelectedEvent]) -> Vec<Candidate<'_>> {
     let mut candidates = Vec::with_capacity(events.len());
     for chosen in events {
-        let ends: &[(bool, End)] = match chosen.event.exit_fields.is_empty() {
-            true => &[(true, End::Entry)],
-            false => &[(chosen.entry, End::Entry), (chosen.exit, End::Exit)],
+        let ends: &[(bool, SyscallEnd)] = match chosen.event.exit_fields.is_empty() {
+            true => &[(true, SyscallEnd::Entry)],
+            false => &[(chosen.entry, SyscallEnd::Entry), (chosen.exit, SyscallEnd::Exit)],
         };
         for &(_, end) in ends.iter().filter(|(chosen, _)| *chosen) {
             candidates.push(Candidate { event: &chosen.event, end });

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use strata_kernel::selection::Selection;
+use strata_kernel::selection::EventSelection;
 use strata_kernel::session::check;
 use strata_kernel::Error as KernelError;
 use strata_ring::{stream_layout, Attr, LossMode, Publish};
 
-use crate::kernel::{Asked, KernelLayer};
+use crate::kernel::{KernelLayer, LayerRequest};
 use crate::options::{KernelOptions, Options};
 use crate::report::{NoKernel, Notice};
 use crate::session::error::SessionError;
@@ -41,7 +41,7 @@ pub fn of_plan(options: &Options) -> Result<Vec<String>, NoKernel> {
         return Err(no_memory());
     }
     let catalog = super::catalog().map_err(|error| reason_of(&error))?;
-    let selection = Selection::parse(&RULES).map_err(|error| reason(&error.into()))?;
+    let selection = EventSelection::parse(&RULES).map_err(|error| reason(&error.into()))?;
     let matched = selection.apply(&catalog).matched;
     let rules: Vec<String> =
         matched.into_iter().filter(|(_, number)| *number > 0).map(|(rule, _)| rule).collect();
@@ -61,7 +61,7 @@ fn no_memory() -> NoKernel {
 /// # Errors
 /// [`SessionError`]: it was said how the kernel is recorded, and it cannot be; or this was to be stopped.
 pub(crate) fn begin(
-    asked: &Asked<'_>,
+    asked: &LayerRequest<'_>,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Result<KernelLayer, NoKernel>, SessionError> {
     // Nobody wrote these rules: what of them this kernel has not is no news.
@@ -73,7 +73,7 @@ pub(crate) fn begin(
     let mut options = asked.options.clone();
     options.pids = still(&options.pids, is_there);
     let kernel = KernelOptions { rules: RULES.map(str::to_owned).to_vec(), ..asked.kernel.clone() };
-    let asked_for = Asked { options: &options, kernel: &kernel, ..*asked };
+    let asked_for = LayerRequest { options: &options, kernel: &kernel, ..*asked };
     let mut begin = || KernelLayer::begin(&asked_for, &mut notify);
     if asked.kernel.is_required() {
         return begin().map(|layer| Ok(layer.by_default()));
@@ -169,11 +169,11 @@ fn is_there_memory(options: &Options) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_kernel::selection::Selection;
+    use strata_kernel::selection::EventSelection;
 
     #[test]
     fn default_rules_are_well_formed() {
-        let selection = Selection::parse(&RULES).unwrap();
+        let selection = EventSelection::parse(&RULES).unwrap();
         assert!(selection.rules().count() >= RULES.len());
     }
 
@@ -183,7 +183,7 @@ mod tests {
             Ok(catalog) => catalog,
             Err(error) => return eprintln!("skip: {error}"),
         };
-        let selected = Selection::parse(&RULES).unwrap().apply(&catalog);
+        let selected = EventSelection::parse(&RULES).unwrap().apply(&catalog);
         assert!(selected.matched.len() > RULES.len(), "{:?}", selected.matched);
         for (rule, matched) in &selected.matched {
             assert!(*matched > 0, "{rule}");

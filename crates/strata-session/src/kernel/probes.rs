@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use strata_filter::Filter;
-use strata_kernel::uprobe::{Known, ProbeError};
+use strata_kernel::uprobe::{KnownProbes, ProbeError};
 use strata_kernel::{Contexts, KernelEvent, SelectedEvent};
 
-use super::records::Records;
+use super::records::EndRecords;
 use crate::report::KernelRuleReport;
 use crate::session::error::SessionError;
-use crate::session::layer::Rule;
+use crate::session::layer::LayerRule;
 
 /// What rules for probes come to.
 #[derive(Default)]
@@ -23,9 +23,9 @@ pub(super) struct Probed {
 }
 
 /// An event that some of the rules ask for.
-struct Asked {
+struct AskedProbe {
     event: KernelEvent,
-    records: Records,
+    records: EndRecords,
     stack: bool,
 }
 
@@ -34,13 +34,13 @@ struct Asked {
 /// # Errors
 /// Filters that are too much together.
 pub(super) fn probed(
-    rules: &[Rule],
-    known: &mut Known,
+    rules: &[LayerRule],
+    known: &mut KnownProbes,
     contexts: &Contexts,
 ) -> Result<Probed, SessionError> {
     let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
     known.keep(&texts);
-    let mut all: Vec<Asked> = Vec::new();
+    let mut all: Vec<AskedProbe> = Vec::new();
     // Their places there, by their names.
     let mut places: HashMap<String, Vec<usize>> = HashMap::new();
     let mut probed = Probed::default();
@@ -62,7 +62,11 @@ pub(super) fn probed(
             let found = of_name.iter().copied().find(|place| all[*place].event == *event);
             let place = found.unwrap_or_else(|| {
                 of_name.push(all.len());
-                all.push(Asked { event: event.clone(), records: Records::default(), stack: false });
+                all.push(AskedProbe {
+                    event: event.clone(),
+                    records: EndRecords::default(),
+                    stack: false,
+                });
                 all.len() - 1
             });
             all[place].records.add(rule.filter.as_ref());
@@ -74,7 +78,7 @@ pub(super) fn probed(
             ..KernelRuleReport::default()
         });
     }
-    for Asked { event, records, stack } in all {
+    for AskedProbe { event, records, stack } in all {
         let contexts = if stack { contexts.with_stacks() } else { contexts.clone() };
         probed.events.push(selected(event, records.filter()?, contexts));
     }
@@ -82,7 +86,7 @@ pub(super) fn probed(
 }
 
 /// What one of them comes to, whatever its filter is.
-pub(super) fn of(known: &Known, text: &str) -> Vec<SelectedEvent> {
+pub(super) fn of(known: &KnownProbes, text: &str) -> Vec<SelectedEvent> {
     let probes = known.get(text);
     let events = probes.iter().flat_map(|probes| &probes.events);
     events.map(|event| selected(event.clone(), None, Contexts::default())).collect()
@@ -97,9 +101,9 @@ fn selected(event: KernelEvent, filter: Option<Filter>, contexts: Contexts) -> S
 mod tests {
     use super::*;
 
-    fn rule(text: &str, filter: Option<&str>) -> Rule {
+    fn rule(text: &str, filter: Option<&str>) -> LayerRule {
         let filter = filter.map(|text| Filter::parse(text).unwrap());
-        Rule { text: text.to_owned(), filter, probe: true, ..Rule::default() }
+        LayerRule { text: text.to_owned(), filter, probe: true, ..LayerRule::default() }
     }
 
     #[test]
@@ -108,11 +112,11 @@ mod tests {
         let many = "uprobe:c:mal*oc(size:u64)";
         let rules = [
             rule(one, Some("size > 4")),
-            Rule { stack: true, ..rule(one, Some("size < 2")) },
+            LayerRule { stack: true, ..rule(one, Some("size < 2")) },
             rule(many, Some("size == 3")),
             rule(pattern, None),
         ];
-        let mut known = Known::default();
+        let mut known = KnownProbes::default();
         let found = probed(&rules, &mut known, &Contexts::default()).unwrap();
         let is_it = |event: &&SelectedEvent| event.event.name == "uprobe_malloc";
         assert_eq!(found.events.iter().filter(is_it).count(), 1);
@@ -138,7 +142,7 @@ mod tests {
     #[test]
     fn what_is_left_out_of_a_pattern_is_said_when_it_comes() {
         let rules = [rule("uprobe:c:mem*", None)];
-        let mut known = Known::default();
+        let mut known = KnownProbes::default();
         let first = probed(&rules, &mut known, &Contexts::default()).unwrap();
         assert_eq!((first.remarks.len(), first.reports[0].matched > 1), (1, true));
         assert_eq!(first.reports[0].matched, first.events.len() as u64);

@@ -6,7 +6,7 @@ use crate::session::error::SessionError;
 
 /// Of one event, which records of an end are recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Records {
+pub(super) enum EndRecords {
     #[default]
     None,
     /// Those that one of these selects.
@@ -14,14 +14,16 @@ pub(super) enum Records {
     All,
 }
 
-impl Records {
+impl EndRecords {
     /// Those that pass, too; `None`: all.
     pub(super) fn add(&mut self, filter: Option<&Filter>) {
         match (&mut *self, filter) {
-            (Records::All, _) => {}
-            (_, None) => *self = Records::All,
-            (Records::None, Some(filter)) => *self = Records::Some(vec![filter.text().to_owned()]),
-            (Records::Some(texts), Some(filter)) => {
+            (EndRecords::All, _) => {}
+            (_, None) => *self = EndRecords::All,
+            (EndRecords::None, Some(filter)) => {
+                *self = EndRecords::Some(vec![filter.text().to_owned()])
+            }
+            (EndRecords::Some(texts), Some(filter)) => {
                 if !texts.iter().any(|text| text == filter.text()) {
                     texts.push(filter.text().to_owned());
                 }
@@ -31,7 +33,7 @@ impl Records {
 
     /// `None`: all of them.
     pub(super) fn filter(&self) -> Result<Option<Filter>, SessionError> {
-        let Records::Some(texts) = self else { return Ok(None) };
+        let EndRecords::Some(texts) = self else { return Ok(None) };
         let text = match &texts[..] {
             [text] => text.clone(),
             texts => texts.iter().map(|text| format!("({text})")).collect::<Vec<_>>().join(" || "),

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use strata_collect::{
-    Before, Collector, Counts, Error, Finish, Identity, Kinds, Monitor, Opened, Output, Producer,
-    Sink, Source, StreamLoss, Written,
+    Collector, Counts, Error, Finish, Kinds, Monitor, OpenedTrace, Output, ProducerState, Sink,
+    Source, StreamLoss, TraceIdentity, WriteBefore, WrittenTrace,
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_kernel::{Classes, Contexts};
@@ -27,7 +27,7 @@ const STREAM: u32 = 0;
 
 /// Which trace it is.
 #[derive(Clone, Debug)]
-pub(crate) struct KernelTrace {
+pub(crate) struct KernelTraceIdentity {
     pub(crate) uuid: Uuid,
     /// With those of the dump of what runs, if there is one. They grow while it is recorded.
     pub(crate) classes: Classes,
@@ -37,10 +37,10 @@ pub(crate) struct KernelTrace {
     /// Its environment is to be what analyses of LTTng's traces look for.
     pub(crate) as_lttng: bool,
     /// What is recorded without an exception.
-    pub(crate) whole: whole::Recorded,
+    pub(crate) whole: whole::RecordedWhole,
 }
 
-impl KernelTrace {
+impl KernelTraceIdentity {
     /// What describes it, and more when there is more.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl KernelTrace {
 
 /// What was recorded.
 #[derive(Debug, Default)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedByKernel {
     pub(crate) counts: Counts,
     pub(crate) losses: Vec<StreamLoss>,
     pub(crate) folder: Option<PathBuf>,
@@ -100,7 +100,7 @@ pub(crate) struct Behind {
 pub(crate) struct KernelSource {
     pub(crate) context: Arc<Context>,
     pub(crate) voice: Voice,
-    pub(crate) trace: KernelTrace,
+    pub(crate) trace: KernelTraceIdentity,
     pub(crate) kinds: Option<Kinds>,
     /// What it says that it has without an exception.
     pub(crate) said: Said,
@@ -114,21 +114,21 @@ pub(crate) struct KernelSource {
     pub(crate) dump_stream: u64,
     pub(crate) dumped: Dump,
     /// What a dump says besides the threads.
-    pub(crate) around: Arc<Mutex<statedump::Around>>,
+    pub(crate) around: Arc<Mutex<statedump::DumpScope>>,
     pub(crate) behind: Behind,
     /// The snapshot's that is being written.
     pub(crate) snapshot_uuid: Uuid,
     /// Out: what was recorded.
-    pub(crate) recorded: Arc<Mutex<Recorded>>,
+    pub(crate) recorded: Arc<Mutex<RecordedByKernel>>,
 }
 
 impl KernelSource {
     /// A trace of this number that goes there.
-    fn opened_as(&self, uuid: Uuid, sink: Box<dyn Sink>) -> Opened {
+    fn opened_as(&self, uuid: Uuid, sink: Box<dyn Sink>) -> OpenedTrace {
         let classes = self.trace.classes.clone();
-        Opened {
+        OpenedTrace {
             sink,
-            identity: Identity { uuid, stream_id: STREAM },
+            identity: TraceIdentity { uuid, stream_id: STREAM },
             classes: Box::new(move || Some(classes.stream_class())),
             metadata: String::new(),
             kinds: None,
@@ -157,7 +157,7 @@ impl KernelSource {
         lock(&self.around).wish.clone()
     }
 
-    fn watched(&self) -> Option<statedump::Watched> {
+    fn watched(&self) -> Option<statedump::WatchedChanges> {
         lock(&self.around).watched.clone()
     }
 
@@ -177,7 +177,7 @@ impl Source for KernelSource {
         true
     }
 
-    fn open(&mut self) -> Result<Opened, Error> {
+    fn open(&mut self) -> Result<OpenedTrace, Error> {
         let sink = lock(&self.context.output).trace(KERNEL, None)?;
         let kinds = match self.kinds.take() {
             Some(kinds) => kinds,
@@ -190,18 +190,18 @@ impl Source for KernelSource {
             }
         };
         let opened = self.opened_as(self.trace.uuid, sink);
-        Ok(Opened { kinds: Some(kinds), span_from: self.span_from, ..opened })
+        Ok(OpenedTrace { kinds: Some(kinds), span_from: self.span_from, ..opened })
     }
 
     /// Each is a trace of its own.
-    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error> {
+    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<OpenedTrace, Error> {
         let sink = output.trace(KERNEL, None)?;
         let (uuid, kinds) = self.described(&*sink, self.trace.whole.of_all())?;
         self.snapshot_uuid = uuid;
-        Ok(Opened { kinds: Some(kinds), ..self.opened_as(uuid, sink) })
+        Ok(OpenedTrace { kinds: Some(kinds), ..self.opened_as(uuid, sink) })
     }
 
-    fn begin_snapshot(&mut self, sink: &mut dyn Sink) -> Result<Option<Before>, Error> {
+    fn begin_snapshot(&mut self, sink: &mut dyn Sink) -> Result<Option<WriteBefore>, Error> {
         if self.trace.of_dump.is_empty() {
             return Ok(None);
         }
@@ -252,8 +252,8 @@ impl Source for KernelSource {
         false
     }
 
-    fn producer(&self) -> Producer {
-        Producer::Alive
+    fn producer(&self) -> ProducerState {
+        ProducerState::Alive
     }
 
     fn not_run(&self) -> u64 {
@@ -276,12 +276,12 @@ impl Source for KernelSource {
         self.voice.fail(error);
     }
 
-    fn cut(&mut self, trace: Written) -> Finish {
+    fn cut(&mut self, trace: WrittenTrace) -> Finish {
         let dumped = std::mem::take(&mut self.dumped).counts;
         if let Some(watched) = self.watched() {
             watched.cut();
         }
-        let Written { mut sink, counts } = trace;
+        let WrittenTrace { mut sink, counts } = trace;
         let is_empty = counts.packets == 0;
         match is_empty {
             true => self.behind.metadata_bytes += counts.metadata_bytes,
@@ -306,12 +306,12 @@ impl Source for KernelSource {
         lock(&self.recorded).losses = losses;
     }
 
-    fn close(mut self, mut counts: Counts, trace: Option<Written>) -> Counts {
+    fn close(mut self, mut counts: Counts, trace: Option<WrittenTrace>) -> Counts {
         let losses = Losses::of(&counts);
         let (mut folder, mut unmarked) = (self.behind.folder.take(), losses.total());
         let mut removed = self.behind.metadata_bytes;
         counts.add(&self.behind.dumped);
-        if let Some(Written { mut sink, counts: of_trace }) = trace {
+        if let Some(WrittenTrace { mut sink, counts: of_trace }) = trace {
             // Nothing happened, and nothing was discarded, of which a packet would tell.
             if of_trace.packets == 0 {
                 removed += of_trace.metadata_bytes;

@@ -11,10 +11,10 @@ use std::time::Duration;
 use strata_collect::{Body, Error, Sink};
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_ctf::state_dump::{AGAIN_BEHIND, AGAIN_FILE, CHANGES_BEHIND, CHANGES_FILE, FILE};
-use strata_kernel::mapped::{map_records, mapped_before, Change, Mapped, New, Place};
+use strata_kernel::mapped::{map_records, mapped_before, ChangePlace, Mapped, MappedChange, New};
 use strata_kernel::statedump::{
-    event_classes, numbers_of_processes, process, records, BuildIds, Machine, Mapping, Process,
-    Stamp,
+    event_classes, numbers_of_processes, process, records, BuildIds, CodeMapping, DumpStamp,
+    DumpedProcess, MachineState,
 };
 use strata_kernel::{number_of, Contexts, Numbers, Whom};
 use strata_model::{StreamClass, Uuid};
@@ -59,10 +59,10 @@ pub(crate) struct Wish {
 
 /// What is said of those who are recorded; more of it once records have call stacks.
 #[derive(Debug, Default)]
-pub(crate) struct Around {
+pub(crate) struct DumpScope {
     pub(crate) wish: Wish,
     /// What of it changes, if that is said.
-    pub(crate) watched: Option<Watched>,
+    pub(crate) watched: Option<WatchedChanges>,
     /// More is said than a trace has begun with.
     pub(crate) is_new: bool,
 }
@@ -86,7 +86,7 @@ pub(crate) fn write(
     sink: &mut dyn Sink,
     place: &DumpPlace,
     wish: &Wish,
-    watched: Option<&Watched>,
+    watched: Option<&WatchedChanges>,
 ) -> Result<Dump, Error> {
     write_found(sink, place, wish, watched).map(|(dump, _)| dump)
 }
@@ -99,8 +99,8 @@ pub(crate) fn write_found(
     sink: &mut dyn Sink,
     place: &DumpPlace,
     wish: &Wish,
-    watched: Option<&Watched>,
-) -> Result<(Dump, Vec<Process>), Error> {
+    watched: Option<&WatchedChanges>,
+) -> Result<(Dump, Vec<DumpedProcess>), Error> {
     write_to(FILE, sink, place, (wish, watched))
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn write_again(
     sink: &mut dyn Sink,
     place: &DumpPlace,
     wish: &Wish,
-    watched: &Watched,
+    watched: &WatchedChanges,
 ) -> Result<Counts, Error> {
     // Behind what changes.
     write_to(AGAIN_FILE, sink, &place.again(), (wish, Some(watched))).map(|(dump, _)| dump.counts)
@@ -122,8 +122,8 @@ fn write_to(
     file: &str,
     sink: &mut dyn Sink,
     place: &DumpPlace,
-    (wish, watched): (&Wish, Option<&Watched>),
-) -> Result<(Dump, Vec<Process>), Error> {
+    (wish, watched): (&Wish, Option<&WatchedChanges>),
+) -> Result<(Dump, Vec<DumpedProcess>), Error> {
     if let Some(symbols) = &wish.symbols {
         sink.set_symbols(symbols)?;
     }
@@ -151,8 +151,8 @@ fn write_to(
     }
     let contexts = &place.contexts.of_this_process(&|pid| number_of(numbers, pid));
     let tid = number_of(numbers, std::process::id());
-    let stamp = Stamp { now_ns, tid, contexts, first_id: place.first_id, is_later: false };
-    let (body, count) = records(&found, Some(&Machine::read(root)), &stamp);
+    let stamp = DumpStamp { now_ns, tid, contexts, first_id: place.first_id, is_later: false };
+    let (body, count) = records(&found, Some(&MachineState::read(root)), &stamp);
     let header = Header {
         uuid: place.uuid,
         stream_id: place.stream_id,
@@ -174,7 +174,7 @@ fn write_to(
 }
 
 /// Of what they have mapped, what they had before these changes, which say the rest by themselves.
-fn retain_before(found: &mut [Process], changes: &[New]) {
+fn retain_before(found: &mut [DumpedProcess], changes: &[New]) {
     let before = mapped_before(found, changes.iter().copied());
     let before: HashSet<(i32, u64)> = before.iter().map(|(pid, map)| (*pid, map.start)).collect();
     for process in found {
@@ -190,8 +190,8 @@ impl DumpPlace {
     }
 
     /// Where what is said of changes is.
-    fn of_changes(&self) -> Place {
-        Place { first_id: self.first_id, contexts: self.contexts.clone() }
+    fn of_changes(&self) -> ChangePlace {
+        ChangePlace { first_id: self.first_id, contexts: self.contexts.clone() }
     }
 
     /// The header of a packet with records of these times.
@@ -216,7 +216,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What has changed and is not written yet; of a flight recorder, the last of it.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    records: VecDeque<Change>,
+    records: VecDeque<MappedChange>,
     bytes: usize,
     packets: u64,
     /// Since then all of them are there \[ns\].
@@ -232,19 +232,19 @@ pub(crate) struct Changes {
 
 /// Reads what changes, in a thread of its own.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedChanges {
     pub(crate) changes: Arc<Mutex<Changes>>,
     /// Locked before `changes`: who has it sees each change in one of them.
     mapped: Arc<Mutex<Option<Mapped>>>,
     has_ended: Arc<AtomicBool>,
 }
 
-impl Watched {
+impl WatchedChanges {
     /// What this says from now on.
-    pub(crate) fn new(mapped: Mapped) -> Watched {
+    pub(crate) fn new(mapped: Mapped) -> WatchedChanges {
         let known_from = mapped.known_from();
         let changes = Changes { known_from, from: known_from, ..Changes::default() };
-        Watched {
+        WatchedChanges {
             changes: Arc::new(Mutex::new(changes)),
             mapped: Arc::new(Mutex::new(Some(mapped))),
             has_ended: Arc::default(),
@@ -257,8 +257,9 @@ impl Watched {
         changes.from = changes.from.max(time);
     }
 
-    /// Until [`Watched::end`]. `holds`: nothing is written but snapshots. Returns how many changes found no room.
-    pub(crate) fn watch(&self, place: &Place, holds: bool) -> u64 {
+    /// Until [`WatchedChanges::end`]. `holds`: nothing is written but snapshots. Returns how many changes found
+    /// no room.
+    pub(crate) fn watch(&self, place: &ChangePlace, holds: bool) -> u64 {
         loop {
             let last = self.has_ended.load(Ordering::Acquire);
             let waiter = lock(&self.mapped).as_ref().map(Mapped::waiter);
@@ -273,7 +274,7 @@ impl Watched {
     }
 
     /// Takes what was said until now. Not while somebody waits.
-    pub(crate) fn look(&self, place: &Place, holds: bool, last: bool) {
+    pub(crate) fn look(&self, place: &ChangePlace, holds: bool, last: bool) {
         let mut held = lock(&self.mapped);
         let Some(mapped) = &mut *held else { return };
         let new = mapped.take(place, last);
@@ -348,9 +349,9 @@ impl Watched {
         &self,
         sink: &mut dyn Sink,
         place: &DumpPlace,
-        found: &[Process],
+        found: &[DumpedProcess],
         dump: &Dump,
-    ) -> Result<Before, Error> {
+    ) -> Result<MappedBefore, Error> {
         let mut held = lock(&self.mapped);
         let number = |pid| number_of(held.as_ref().and_then(Mapped::numbers), pid);
         let contexts = place.contexts.of_this_process(&number);
@@ -367,7 +368,7 @@ impl Watched {
             sink.set_stream(CHANGES_FILE, &header.encode(), &body)?;
         }
         let maps = mapped_before(found, kept.records.iter().map(|change| change.new));
-        Ok(Before {
+        Ok(MappedBefore {
             maps: maps.into_iter().map(|(pid, map)| (pid, map.clone())).collect(),
             place: place.again(),
             contexts,
@@ -381,8 +382,8 @@ impl Watched {
 
 /// What processes had mapped before all changes that are in a snapshot: what its dump says is of its end.
 #[derive(Debug)]
-pub(crate) struct Before {
-    maps: Vec<(i32, Mapping)>,
+pub(crate) struct MappedBefore {
+    maps: Vec<(i32, CodeMapping)>,
     place: DumpPlace,
     contexts: Vec<u8>,
     tid: u32,
@@ -394,7 +395,7 @@ pub(crate) struct Before {
     dumped: u64,
 }
 
-impl Before {
+impl MappedBefore {
     /// Says it at the begin of a trace whose packets begin `from` then, as far as it is known.
     ///
     /// # Errors
@@ -404,9 +405,9 @@ impl Before {
         if self.maps.is_empty() || at >= self.dumped {
             return Ok(());
         }
-        let Before { contexts, tid, .. } = self;
+        let MappedBefore { contexts, tid, .. } = self;
         let first_id = self.place.first_id;
-        let stamp = Stamp { now_ns: at, tid: *tid, contexts, first_id, is_later: false };
+        let stamp = DumpStamp { now_ns: at, tid: *tid, contexts, first_id, is_later: false };
         let maps: Vec<_> = self.maps.iter().map(|(pid, map)| (*pid, map)).collect();
         let (body, _) = map_records(&maps, &stamp);
         let header = Header {
@@ -423,7 +424,7 @@ impl Before {
 }
 
 impl Changes {
-    fn add(&mut self, new: Vec<Change>, mapped: &Mapped) {
+    fn add(&mut self, new: Vec<MappedChange>, mapped: &Mapped) {
         self.known_from = self.known_from.max(mapped.known_from());
         self.discarded = mapped.discarded();
         self.bytes += new.iter().map(|change| change.record.len()).sum::<usize>();
@@ -533,9 +534,9 @@ mod tests {
         let me = std::process::id();
         let maps = |new: Option<New>| {
             let (path, mut files, place) = trace("statedump-changed");
-            let watched = Watched::default();
+            let watched = WatchedChanges::default();
             // While /proc is read.
-            let change = new.map(|new| Change { time: u64::MAX, record: Vec::new(), new });
+            let change = new.map(|new| MappedChange { time: u64::MAX, record: Vec::new(), new });
             lock(&watched.changes).records.extend(change);
             let wish = Wish { whom: Whom::Everyone, has_code: true, ..Wish::default() };
             write(&mut files, &place, &wish, Some(&watched)).unwrap();
@@ -565,12 +566,12 @@ mod tests {
     #[test]
     fn stream_of_changes_says_since_when_it_is_complete_and_what_found_no_room() {
         let (path, mut files, place) = trace("statedump-watched");
-        let watched = Watched::default();
+        let watched = WatchedChanges::default();
         let add = |time, discarded| {
             let mut changes = lock(&watched.changes);
             let new = New::Process { pid: 7 };
             let record = vec![0; 8];
-            changes.records.extend((time > 0).then_some(Change { time, record, new }));
+            changes.records.extend((time > 0).then_some(MappedChange { time, record, new }));
             changes.discarded = discarded;
         };
         lock(&watched.changes).from = 30;
@@ -639,7 +640,7 @@ mod tests {
     fn what_was_mapped_before_is_said_at_the_begin_as_far_as_it_is_known() {
         let path = std::env::temp_dir().join(format!("strata-dump-before-{}", std::process::id()));
         let mut files = Files::new(Directory::create(&path).unwrap(), "channel0");
-        let map = Mapping {
+        let map = CodeMapping {
             start: 0x1000,
             end: 0x2000,
             offset: 0,
@@ -667,7 +668,7 @@ mod tests {
         ] {
             let [from, first, known_from, dumped] = times;
             let maps = vec![(7, map.clone())];
-            let before = Before {
+            let before = MappedBefore {
                 maps,
                 place: place.clone(),
                 contexts: Vec::new(),

@@ -7,7 +7,7 @@ use strata_kernel::catalog::EventName;
 use super::*;
 use crate::output::folder::TraceFolder;
 use crate::scratch_tests::{context, Scratch};
-use crate::session::layer::Rule;
+use crate::session::layer::LayerRule;
 
 fn asked(pids: &[u32], command: &[&str], all_processes: bool) -> Follow {
     let options = Options {
@@ -29,7 +29,7 @@ fn follow_is_who_was_asked_for() {
 
 #[test]
 fn refused_ends_of_a_system_call_are_one_event() {
-    let problem = |event: &str| Problem { event: event.into(), reason: "x".into() };
+    let problem = |event: &str| UnrecordedEvent { event: event.into(), reason: "x".into() };
     let problems = ["syscall_entry_read", "sched_switch", "syscall_exit_read"].map(problem);
     assert_eq!(nr_refused(&problems), 2);
     // A 32-bit program's is another one.
@@ -75,7 +75,7 @@ fn selected(name: &str, is_followed: bool, (entry, exit): (bool, bool)) -> Selec
 
 #[test]
 fn threads_that_were_there_before_are_told_unless_all_are_the_command_s() {
-    let spec = |follow, followed: &[bool]| Spec {
+    let spec = |follow, followed: &[bool]| RecordingSpec {
         loss_mode: LossMode::Discard,
         subbuf_bytes: 4096,
         nr_subbufs: 2,
@@ -173,7 +173,7 @@ fn rules_that_are_not_well_formed_are_said_before_anything_of_the_kernel_is_read
         assert!(matches!(error, Some(SessionError::KernelRules(_))), "'{rule}': {error:?}");
     }
     let (mut layer, mut begun) =
-        (KernelLayer::default(), Begun::new(&Options::default(), &Stop::new()));
+        (KernelLayer::default(), BegunLayer::new(&Options::default(), &Stop::new()));
     let probes = vec!["uprobe:no".to_owned()];
     let asked = KernelOptions { probes, ..KernelOptions::default() };
     let error = layer.add_probes(&asked, &mut begun).unwrap_err();
@@ -196,7 +196,7 @@ fn event_of_several_rules_is_asked_what_one_of_them_asks_at_each_of_its_ends() {
         ("syscalls:close", None),
     ]);
     let mut chosen = Chosen::new(&rules.rules, &catalog).unwrap();
-    let mut begun = Begun::new(&Options::default(), &Stop::new());
+    let mut begun = BegunLayer::new(&Options::default(), &Stop::new());
     let events = begun.describe_all(&mut chosen, &catalog, &mut |_| ()).unwrap();
     let of = |name: &str| {
         let one = events.iter().find(|one| one.event.name == name).unwrap();
@@ -228,10 +228,10 @@ fn rules_without_a_match_have_names_that_were_perhaps_meant() {
 }
 
 fn wanted(rules: &[(&str, Option<&str>)]) -> Wanted {
-    let rule = |&(text, filter): &(&str, Option<&str>)| Rule {
+    let rule = |&(text, filter): &(&str, Option<&str>)| LayerRule {
         text: text.to_owned(),
         filter: filter.map(|text| Filter::parse(text).unwrap()),
-        ..Rule::default()
+        ..LayerRule::default()
     };
     Wanted { rules: rules.iter().map(rule).collect(), ..Wanted::default() }
 }
@@ -251,7 +251,7 @@ fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
     let scratch = Scratch::new("kernel-change");
     let context = context(TraceFolder::create(&scratch.0.join("t")).unwrap());
     let (options, kernel, stop) = (Options::default(), KernelOptions::default(), Stop::new());
-    let asked = Asked { options: &options, kernel: &kernel, context: &context, stop: &stop };
+    let asked = LayerRequest { options: &options, kernel: &kernel, context: &context, stop: &stop };
     let mut layer = match KernelLayer::begin(&asked, &mut |_| ()) {
         Ok(layer) => layer,
         Err(error @ SessionError::Kernel { .. }) => return eprintln!("skip: {error}"),
@@ -328,17 +328,17 @@ fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
 
 #[test]
 fn new_probes_are_looked_at_beside_the_others_and_those_are_not_to_blame() {
-    let rule = |text: &str, filter: Option<&str>| Rule {
+    let rule = |text: &str, filter: Option<&str>| LayerRule {
         text: text.to_owned(),
         filter: filter.map(|text| Filter::parse(text).unwrap()),
         probe: true,
-        ..Rule::default()
+        ..LayerRule::default()
     };
     let one = rule("x=uprobe:c:malloc(size:u64)", None);
     let taken = rule("x=uprobe:c:free(ptr:ptr)", None);
     let gone = rule("uprobe:/no/such/file:f", None);
-    let refused = |all: &[&Rule], new: &Rule| {
-        let all: Vec<Rule> = all.iter().map(|one| (*one).clone()).collect();
+    let refused = |all: &[&LayerRule], new: &LayerRule| {
+        let all: Vec<LayerRule> = all.iter().map(|one| (*one).clone()).collect();
         check_new_probes(&all, std::slice::from_ref(&new.text)).err().map(|error| error.in_a_line())
     };
     assert_eq!(refused(&[&one], &one), None);
@@ -360,7 +360,7 @@ fn begun_layer(scratch: &Scratch, name: &str, is_again: bool) -> Option<KernelLa
     let mut context = context(TraceFolder::create(&scratch.0.join(name)).unwrap());
     Arc::get_mut(&mut context).unwrap().is_again = is_again;
     let (options, kernel, stop) = (Options::default(), KernelOptions::default(), Stop::new());
-    let asked = Asked { options: &options, kernel: &kernel, context: &context, stop: &stop };
+    let asked = LayerRequest { options: &options, kernel: &kernel, context: &context, stop: &stop };
     match KernelLayer::begin(&asked, &mut |_| ()) {
         Ok(layer) => Some(layer),
         Err(SessionError::Kernel { .. }) => None,
@@ -376,12 +376,13 @@ fn ended(layer: KernelLayer) {
 fn what_has_gone_keeps_nothing_else_from_being_recorded_at_the_begin_and_all_may_where_it_was_killed(
 ) {
     let scratch = Scratch::new("kernel-gone");
-    let probe = |text: &str| Rule { text: text.to_owned(), probe: true, ..Rule::default() };
-    let rule = |text: &str| Rule { text: text.to_owned(), ..Rule::default() };
+    let probe =
+        |text: &str| LayerRule { text: text.to_owned(), probe: true, ..LayerRule::default() };
+    let rule = |text: &str| LayerRule { text: text.to_owned(), ..LayerRule::default() };
     let (gone, there) = (probe("uprobe:/no/such/file:f"), probe("uprobe:c:malloc(size:u64)"));
     let (none, some) = (rule("no_such_event_*"), rule("sched_process_exec"));
-    let sample = Rule { sample: Some(9), ..rule(sample::NAME) };
-    let of = |rules: &[&Rule]| Wanted {
+    let sample = LayerRule { sample: Some(9), ..rule(sample::NAME) };
+    let of = |rules: &[&LayerRule]| Wanted {
         rules: rules.iter().map(|one| (*one).clone()).collect(),
         ..Wanted::default()
     };
@@ -526,10 +527,10 @@ fn rule_goes_on_without_a_control_group_of_its_filter_that_has_gone() {
 fn rate_and_group_that_are_possible_no_more_keep_nothing_from_being_recorded_where_it_was_killed() {
     let scratch = Scratch::new("kernel-rate-gone");
     let mut rules = wanted(&[("sched_process_exec", None)]);
-    rules.rules.push(Rule {
+    rules.rules.push(LayerRule {
         text: sample::NAME.to_owned(),
         sample: Some(u32::MAX),
-        ..Rule::default()
+        ..LayerRule::default()
     });
     rules.tracked.cgroups = Some(vec!["/".into(), "/no/such/group".into()]);
     let Some(mut new) = begun_layer(&scratch, "new", false) else {
@@ -546,7 +547,7 @@ fn rate_and_group_that_are_possible_no_more_keep_nothing_from_being_recorded_whe
     assert_eq!(names, [sample::NAME, "control group /no/such/group"]);
     assert_eq!(again.events(), Some(1));
     // They keep no change from being made.
-    rules.rules.push(Rule { text: "sched_process_exit".into(), ..Rule::default() });
+    rules.rules.push(LayerRule { text: "sched_process_exit".into(), ..LayerRule::default() });
     again.change(&rules).unwrap();
     assert_eq!(again.events(), Some(2));
     rules.tracked.cgroups.as_mut().unwrap().push("/no/such/other".into());

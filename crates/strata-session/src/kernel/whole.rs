@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use strata_ctf::environment::{DescriptorCalls, Whole};
 use strata_kernel::syscalls::{self, compat, Syscall};
-use strata_kernel::{Problem, SelectedEvent};
+use strata_kernel::{SelectedEvent, UnrecordedEvent};
 use strata_timeline::is_of_descriptors;
 
 use crate::plan::tracked::Tracked;
@@ -18,10 +18,10 @@ const SWITCH: &str = "sched_switch";
 
 /// What is recorded so now, and was; for who describes traces.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Recorded(Arc<Mutex<State>>);
+pub(crate) struct RecordedWhole(Arc<Mutex<WholeState>>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct WholeState {
     now: Whole,
     is_paused: bool,
     is_changing: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Said {
     gaps: u64,
 }
 
-impl Recorded {
+impl RecordedWhole {
     /// Before anything is.
     pub(crate) fn set(&self, whole: Whole) {
         lock(&self.0).now = whole;
@@ -49,7 +49,7 @@ impl Recorded {
     }
 
     /// What is recorded is about to change. Traces that have begun are not whole from here on, and those that begin
-    /// before [`Recorded::changed`] are not, either.
+    /// before [`RecordedWhole::changed`] are not, either.
     pub(crate) fn change(&self) {
         let mut state = lock(&self.0);
         state.is_changing = true;
@@ -150,8 +150,8 @@ fn counted(
 }
 
 /// The same, without what is not recorded after all.
-pub(crate) fn without(whole: Whole, problems: &[Problem]) -> Whole {
-    let is_call = |problem: &Problem| {
+pub(crate) fn without(whole: Whole, problems: &[UnrecordedEvent]) -> Whole {
+    let is_call = |problem: &UnrecordedEvent| {
         syscalls::event_of(&problem.event).is_some_and(|call| is_of_descriptors(&call))
     };
     let fewer = no_more_than_some(whole);
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn call_that_was_refused_is_not_recorded() {
         let all_but = |event: &str| {
-            let problem = Problem { event: event.to_owned(), reason: String::new() };
+            let problem = UnrecordedEvent { event: event.to_owned(), reason: String::new() };
             without(ALL, &[problem])
         };
         for event in ["syscall_entry_close", "syscall_exit_dup2", "compat_syscall_entry_openat"] {
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn trace_says_all_only_if_that_was_so_all_the_time() {
-        let recorded = Recorded::default();
+        let recorded = RecordedWhole::default();
         assert_eq!(recorded.of_new().whole, Whole::default());
         // The rules of a session come before it begins.
         recorded.change();
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn trace_without_such_calls_says_some_once_there_may_be_some() {
-        let recorded = Recorded::default();
+        let recorded = RecordedWhole::default();
         recorded.set(Whole::default());
         recorded.begin();
         let said = recorded.of_new();

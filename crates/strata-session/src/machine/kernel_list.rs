@@ -1,7 +1,7 @@
 //! What `strata list --kernel` shows: the events of this machine's kernel.
 
 use strata_kernel::catalog::{Catalog, EventName};
-use strata_kernel::selection::Selection;
+use strata_kernel::selection::EventSelection;
 use strata_kernel::{syscalls, KernelEvent};
 use strata_model::{Element, Field, FieldClass, Flags, Label};
 
@@ -81,7 +81,7 @@ pub fn describe(
     rules: &[String],
 ) -> Result<(Vec<DescribedEvent>, Vec<KernelRuleReport>), SessionError> {
     let texts: Vec<&str> = rules.iter().map(String::as_str).collect();
-    let selection = Selection::parse(&texts)?;
+    let selection = EventSelection::parse(&texts)?;
     let catalog = open()?;
     let selected = selection.apply(&catalog);
     let mut unmatched = rule_reports(selected.matched, &catalog);

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use rustix::time::{clock_gettime, ClockId};
 use strata_collect::Kinds;
 use strata_ctf::environment::{
-    kernel_environment, recorded, user_environment, KernelHost, Known, UserProcess, Whole,
+    kernel_environment, recorded, user_environment, KernelHost, ProcessKnowledge, UserProcess,
+    Whole,
 };
 use strata_ctf::metadata::{self, Version};
 use strata_kernel::Numbers;
@@ -135,7 +136,7 @@ impl Machine {
     /// The metadata of the process' trace with these kinds of event records, of which one at a time is there.
     pub(crate) fn metadata(
         &self,
-        process: &TraceOf<'_>,
+        process: &ProcessTrace<'_>,
         events: impl Iterator<Item = EventClass>,
     ) -> String {
         let trace = self.trace(process);
@@ -150,12 +151,15 @@ impl Machine {
     }
 
     /// A description of the process' trace, without its kinds of event records.
-    fn trace(&self, process: &TraceOf<'_>) -> Trace {
+    fn trace(&self, process: &ProcessTrace<'_>) -> Trace {
         let user = UserProcess {
             hostname: &self.hostname,
             vpid: process.vpid,
             procname: process.name.as_bytes(),
-            known: Known { pid: process.known.pid.map(|pid| self.number_of(pid)), ..process.known },
+            known: ProcessKnowledge {
+                pid: process.known.pid.map(|pid| self.number_of(pid)),
+                ..process.known
+            },
             created: process.created,
             overwrites: self.overwrites,
         };
@@ -232,10 +236,10 @@ pub(crate) fn as_numbers(events: &mut [EventClass]) {
 
 /// One process, as its trace describes it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TraceOf<'a> {
+pub(crate) struct ProcessTrace<'a> {
     pub(crate) vpid: u32,
     pub(crate) name: &'a str,
-    pub(crate) known: Known<'a>,
+    pub(crate) known: ProcessKnowledge<'a>,
     pub(crate) uuid: Uuid,
     pub(crate) created: &'a str,
     pub(crate) format: RecordFormat,
@@ -244,10 +248,10 @@ pub(crate) struct TraceOf<'a> {
 }
 
 /// What the kernel says of a process, beside what it says itself where the kernel does not bear that out.
-pub(crate) fn known(application: &Application) -> Known<'_> {
+pub(crate) fn known(application: &Application) -> ProcessKnowledge<'_> {
     let identity = application.identity();
     let (said, said_name) = (application.inner_pid(), application.said_name());
-    Known {
+    ProcessKnowledge {
         pid: Some(application.pid()),
         uid: identity.uid,
         gid: identity.gid,
@@ -321,10 +325,10 @@ mod tests {
             context: Vec::new(),
             fields: Vec::new(),
         };
-        let process = TraceOf {
+        let process = ProcessTrace {
             vpid: 7,
             name: "demo",
-            known: Known::default(),
+            known: ProcessKnowledge::default(),
             uuid: new_uuid().unwrap(),
             created: "20260131T235959+0100",
             format: RecordFormat { large_header: true, vtid: true, ..RecordFormat::default() },

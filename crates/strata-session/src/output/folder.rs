@@ -125,7 +125,7 @@ impl Output for Below {
 }
 
 /// What one try to have a folder gives.
-enum Taken {
+enum TakenFolder {
     Folder(TraceFolder),
     /// It was removed while it was looked at.
     Removed,
@@ -151,8 +151,8 @@ impl TraceFolder {
             let fd = fd.map_err(io::Error::from).map_err(failed("read it"))?;
             check_owner(path, &fd)?;
             return match take(path, fd)? {
-                Taken::Folder(folder) => Ok(folder),
-                Taken::Removed => Err(failed("use it")(Errno::NOENT.into())),
+                TakenFolder::Folder(folder) => Ok(folder),
+                TakenFolder::Removed => Err(failed("use it")(Errno::NOENT.into())),
             };
         };
         for _ in 0..TRIES {
@@ -163,7 +163,7 @@ impl TraceFolder {
                 Err(Errno::EXIST) => take(path, open_existing(path, &above, name)?)?,
                 Err(error) => return Err(failed("make it")(error.into())),
             };
-            if let Taken::Folder(folder) = taken {
+            if let TakenFolder::Folder(folder) = taken {
                 return Ok(folder);
             }
         }
@@ -189,8 +189,8 @@ impl TraceFolder {
             let name = path.file_name().unwrap_or_default();
             match rustix::fs::mkdirat(&above, name, Mode::RWXU) {
                 Ok(()) => match take_new(&path, Arc::new(above), name) {
-                    Ok(Taken::Folder(folder)) => return Ok(folder),
-                    Ok(Taken::Removed) | Err(FolderError::InUse { .. }) => {}
+                    Ok(TakenFolder::Folder(folder)) => return Ok(folder),
+                    Ok(TakenFolder::Removed) | Err(FolderError::InUse { .. }) => {}
                     Err(error) => return Err(error),
                 },
                 Err(Errno::EXIST) => {}
@@ -288,8 +288,8 @@ impl TraceFolder {
         let path = self.path.join(name);
         match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
             Ok(()) => match take_new(&path, Arc::clone(&self.fd), OsStr::new(name))? {
-                Taken::Folder(folder) => Ok(folder),
-                Taken::Removed => Err(system(&path, "open it", Errno::NOENT.into())),
+                TakenFolder::Folder(folder) => Ok(folder),
+                TakenFolder::Removed => Err(system(&path, "open it", Errno::NOENT.into())),
             },
             Err(error) => Err(system(&path, "make it", error.into())),
         }
@@ -372,8 +372,8 @@ impl TraceFolder {
         }
         let names = part_names(&fd).map_err(failed("read it"))?;
         match taken(path, fd)? {
-            Taken::Folder(folder) => Ok((folder, names)),
-            Taken::Removed => Err(failed("use it")(Errno::NOENT)),
+            TakenFolder::Folder(folder) => Ok((folder, names)),
+            TakenFolder::Removed => Err(failed("use it")(Errno::NOENT)),
         }
     }
 
@@ -385,10 +385,10 @@ impl TraceFolder {
             return None;
         }
         match taken(&self.path.join(name), fd).ok()? {
-            Taken::Folder(folder) => {
+            TakenFolder::Folder(folder) => {
                 Some(TraceFolder { made: Some((Arc::clone(&self.fd), name.into())), ..folder })
             }
-            Taken::Removed => None,
+            TakenFolder::Removed => None,
         }
     }
 
@@ -513,16 +513,16 @@ fn open_parent(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// The folder that was made a moment ago; it goes again if it cannot be used.
-fn take_new(path: &Path, above: Arc<OwnedFd>, name: &OsStr) -> Result<Taken, FolderError> {
+fn take_new(path: &Path, above: Arc<OwnedFd>, name: &OsStr) -> Result<TakenFolder, FolderError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let taken = match rustix::fs::openat(&above, name, flags, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(Taken::Removed),
+        Err(Errno::NOENT) => return Ok(TakenFolder::Removed),
         Err(error) => Err(system(path, "open it", error.into())),
         Ok(fd) => check_owner(path, &fd).and_then(|()| take(path, fd)),
     };
     match taken {
-        Ok(Taken::Folder(folder)) => {
-            Ok(Taken::Folder(TraceFolder { made: Some((above, name.to_owned())), ..folder }))
+        Ok(TakenFolder::Folder(folder)) => {
+            Ok(TakenFolder::Folder(TraceFolder { made: Some((above, name.to_owned())), ..folder }))
         }
         Err(error @ FolderError::System { .. }) => {
             let _ = rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR);
@@ -567,9 +567,9 @@ fn check_owner(path: &Path, fd: &OwnedFd) -> Result<(), FolderError> {
 }
 
 /// Lock it, and see that it is empty.
-fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
+fn take(path: &Path, fd: OwnedFd) -> Result<TakenFolder, FolderError> {
     let taken = taken(path, fd)?;
-    if let Taken::Folder(TraceFolder { fd, .. }) = &taken {
+    if let TakenFolder::Folder(TraceFolder { fd, .. }) = &taken {
         if !is_empty(fd).map_err(|error| system(path, "read it", error.into()))? {
             return Err(FolderError::NotEmpty { path: path.to_owned() });
         }
@@ -578,21 +578,21 @@ fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
 }
 
 /// Lock it, whatever is in it.
-fn taken(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
+fn taken(path: &Path, fd: OwnedFd) -> Result<TakenFolder, FolderError> {
     let failed = |what| move |error: Errno| system(path, what, error.into());
     // Network file systems may have no lock for folders.
     if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
         return Err(FolderError::InUse { path: path.to_owned() });
     }
     if rustix::fs::fstat(&fd).map_err(failed("look at it"))?.st_nlink == 0 {
-        return Ok(Taken::Removed);
+        return Ok(TakenFolder::Removed);
     }
     let access = Access::WRITE_OK | Access::EXEC_OK;
     rustix::fs::accessat(&fd, ".", access, AtFlags::EACCESS).map_err(failed("write to it"))?;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let above = rustix::fs::openat(&fd, "..", flags, Mode::empty()).map_err(failed("open it"))?;
     let above = rustix::fs::fstat(&above).map_err(failed("look at it"))?.st_mode;
-    Ok(Taken::Folder(TraceFolder {
+    Ok(TakenFolder::Folder(TraceFolder {
         path: path.to_owned(),
         is_in_open_folder: above & libc::S_IWOTH != 0 && above & libc::S_ISVTX == 0,
         fd: Arc::new(fd),

@@ -31,19 +31,19 @@ const SHOWN: usize = 20;
 
 /// The output.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct PartsOutput {
     root: TraceFolder,
     rotation: Rotation,
     /// When the session began, as names of folders have it.
     stamp: String,
-    present: Part,
+    present: SessionPart,
     /// Nothing was recorded in it.
     is_gone: bool,
     /// Was written before, and is not complete yet.
-    leaving: Option<Part>,
+    leaving: Option<SessionPart>,
     /// Where what is in the root goes then.
     first: Option<TraceFolder>,
-    kept: VecDeque<Part>,
+    kept: VecDeque<SessionPart>,
     /// Complete ones of which nothing more is known here: there may be any number.
     older: u64,
     /// Where the first part is, if it was moved there.
@@ -64,7 +64,7 @@ pub(crate) struct Parts {
 
 /// One of them.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct SessionPart {
     number: u64,
     path: PathBuf,
     /// `None`: the root; or it is complete, and will not be removed.
@@ -76,11 +76,11 @@ pub(crate) struct Part {
     is_of_before: bool,
 }
 
-impl Part {
-    fn new(number: u64, folder: TraceFolder) -> Part {
+impl SessionPart {
+    fn new(number: u64, folder: TraceFolder) -> SessionPart {
         let path = folder.path().to_owned();
         let (counts, besides) = (Counts::default(), Counts::default());
-        Part { number, path, folder: Some(folder), counts, besides, is_of_before: false }
+        SessionPart { number, path, folder: Some(folder), counts, besides, is_of_before: false }
     }
 
     fn look(&self) -> PartLook {
@@ -114,10 +114,10 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-impl Parts {
+impl PartsOutput {
     /// All of it goes to this folder, until somebody asks for a second part.
-    pub(crate) fn new(root: TraceFolder, stamp: &str) -> Parts {
-        let present = Part {
+    pub(crate) fn new(root: TraceFolder, stamp: &str) -> PartsOutput {
+        let present = SessionPart {
             number: 1,
             path: root.path().to_owned(),
             folder: None,
@@ -125,7 +125,7 @@ impl Parts {
             besides: Counts::default(),
             is_of_before: false,
         };
-        Parts {
+        PartsOutput {
             root,
             rotation: Rotation::default(),
             stamp: stamp.to_owned(),
@@ -148,8 +148,8 @@ impl Parts {
     }
 
     /// The same, held in memory until it settles; before it begins.
-    pub(crate) fn early(self) -> Parts {
-        Parts { is_early: true, ..self }
+    pub(crate) fn early(self) -> PartsOutput {
+        PartsOutput { is_early: true, ..self }
     }
 
     pub(crate) fn is_early(&self) -> bool {
@@ -183,7 +183,8 @@ impl Parts {
             else {
                 continue;
             };
-            self.kept.push_back(Part { is_of_before: true, ..Part::new(number, folder) });
+            self.kept
+                .push_back(SessionPart { is_of_before: true, ..SessionPart::new(number, folder) });
         }
         self.let_go();
         let number = self.kept.back().map_or(1, |last| last.number.saturating_add(1));
@@ -195,7 +196,7 @@ impl Parts {
     }
 
     /// A new part of this number, or the next that is free.
-    fn make(&self, from: u64, stamp: &str) -> Result<Part, FolderError> {
+    fn make(&self, from: u64, stamp: &str) -> Result<SessionPart, FolderError> {
         let mut number = from;
         loop {
             let folder = match self.root.part(&format!("{number:04}-{stamp}")) {
@@ -208,7 +209,7 @@ impl Parts {
                 made => made?,
             };
             return match folder.begin() {
-                Ok(()) => Ok(Part::new(number, folder)),
+                Ok(()) => Ok(SessionPart::new(number, folder)),
                 Err(error) => {
                     folder.remove_if_empty();
                     Err(error)
@@ -288,13 +289,13 @@ impl Parts {
         self.kept = kept.into_iter().map(|part| self.moved_part(part)).collect();
     }
 
-    fn moved_part(&self, part: Part) -> Part {
+    fn moved_part(&self, part: SessionPart) -> SessionPart {
         let path = self.now(&part.path);
         match path.file_name().filter(|_| path != part.path) {
             None => part,
             Some(name) => {
                 let folder = self.root.part_of_before(&name.to_string_lossy());
-                Part { folder: part.folder.and(folder), path, ..part }
+                SessionPart { folder: part.folder.and(folder), path, ..part }
             }
         }
     }
@@ -341,21 +342,21 @@ impl Parts {
     }
 
     /// It is not looked after any more.
-    fn leave(&mut self, part: &Part) {
+    fn leave(&mut self, part: &SessionPart) {
         let (records, bytes) = self.gone;
         let Counts { records: more_records, bytes: more_bytes, .. } = part.counts;
         self.gone = (records.saturating_add(more_records), bytes.saturating_add(more_bytes));
     }
 
-    /// The complete parts that are too many: to be removed, and told of by [`Parts::removed`].
-    pub(crate) fn beyond(&mut self) -> Vec<Part> {
+    /// The complete parts that are too many: to be removed, and told of by [`PartsOutput::removed`].
+    pub(crate) fn beyond(&mut self) -> Vec<SessionPart> {
         let most = self.rotation.count.map_or(usize::MAX, |count| count as usize);
         let more = self.kept.len().saturating_sub(most);
         self.kept.drain(..more).collect()
     }
 
     /// This one is not looked after any more, since it was removed, or could not be.
-    pub(crate) fn removed(&mut self, part: &Part, is_removed: bool) {
+    pub(crate) fn removed(&mut self, part: &SessionPart, is_removed: bool) {
         self.leave(part);
         if !is_removed {
             return;
@@ -376,7 +377,8 @@ impl Parts {
             return None;
         }
         let (records, bytes) = self.in_present(records, bytes);
-        let mut last: Vec<PartLook> = self.kept.iter().rev().take(SHOWN).map(Part::look).collect();
+        let mut last: Vec<PartLook> =
+            self.kept.iter().rev().take(SHOWN).map(SessionPart::look).collect();
         last.reverse();
         Some(PartsLook {
             present: (!self.is_gone).then(|| PartLook {
@@ -458,9 +460,10 @@ impl Parts {
     }
 
     /// The part that this is in.
-    fn of(&mut self, path: &Path) -> Option<&mut Part> {
+    fn of(&mut self, path: &Path) -> Option<&mut SessionPart> {
         let others = self.leaving.iter_mut().chain(&mut self.kept);
-        let mut all: Vec<&mut Part> = [&mut self.present].into_iter().chain(others).collect();
+        let mut all: Vec<&mut SessionPart> =
+            [&mut self.present].into_iter().chain(others).collect();
         // The root is above all others.
         let place =
             all.iter().position(|one| one.path != self.root.path() && path.starts_with(&one.path));
@@ -469,7 +472,7 @@ impl Parts {
     }
 }
 
-impl Output for Parts {
+impl Output for PartsOutput {
     fn trace(
         &mut self,
         layer: &str,
@@ -480,7 +483,7 @@ impl Output for Parts {
 
     fn remove(&mut self, layer: &str, sink: Box<dyn Sink>) {
         match self.of(sink.path()) {
-            Some(Part { folder: Some(folder), .. }) => folder.remove(layer, sink),
+            Some(SessionPart { folder: Some(folder), .. }) => folder.remove(layer, sink),
             _ => self.root.remove(layer, sink),
         }
     }
@@ -505,15 +508,15 @@ mod tests {
 
     const COUNT: Rotation = Rotation { size: None, time_ms: None, count: Some(2) };
 
-    fn parts(scratch: &Scratch, rotation: Rotation) -> Parts {
+    fn parts(scratch: &Scratch, rotation: Rotation) -> PartsOutput {
         let root = TraceFolder::create(&scratch.0.join("t")).unwrap();
-        let mut parts = Parts::new(root, "20260131-120000");
+        let mut parts = PartsOutput::new(root, "20260131-120000");
         parts.begin(rotation, None).unwrap();
         parts
     }
 
     /// A trace with so many records, which is complete.
-    fn trace(parts: &mut Parts, name: &str, records: u64) -> PathBuf {
+    fn trace(parts: &mut PartsOutput, name: &str, records: u64) -> PathBuf {
         let sink = parts.trace("user", Some((name.as_bytes(), 7))).unwrap();
         assert!(parts.is_present(&*sink));
         parts.ended(
@@ -524,13 +527,13 @@ mod tests {
         sink.path().to_owned()
     }
 
-    fn next(parts: &mut Parts) -> Option<PartLook> {
+    fn next(parts: &mut PartsOutput) -> Option<PartLook> {
         parts.begin_next().unwrap();
         parts.end_last(Ending::Ended).unwrap()
     }
 
     /// Removes those that are too many. What was said of it.
-    fn remove(parts: &mut Parts) -> Vec<String> {
+    fn remove(parts: &mut PartsOutput) -> Vec<String> {
         let mut said = Vec::new();
         for part in parts.beyond() {
             let done = part.remove();
@@ -657,7 +660,7 @@ mod tests {
         fs::create_dir(path.join("0009-mine")).unwrap();
         let (root, names_before) = TraceFolder::go_on(&path).unwrap();
         assert_eq!(names_before.len(), 3);
-        let mut parts = Parts::new(root, "20260131-130000");
+        let mut parts = PartsOutput::new(root, "20260131-130000");
         parts.begin(COUNT, Some(&names_before)).unwrap();
         assert!(parts.present().ends_with("0004-20260131-130000"), "{:?}", parts.present());
         assert!(TraceFolder::go_on(&path).is_err());
@@ -672,7 +675,8 @@ mod tests {
     fn session_that_settles_has_all_its_parts_in_the_other_folder() {
         let scratch = Scratch::new("parts-settle");
         let held = scratch.0.join("held");
-        let mut parts = Parts::new(TraceFolder::create(&held).unwrap(), "20260131-120000").early();
+        let mut parts =
+            PartsOutput::new(TraceFolder::create(&held).unwrap(), "20260131-120000").early();
         parts.begin(Rotation::default(), None).unwrap();
         let first = trace(&mut parts, "a", 3);
         fs::write(first.join("metadata"), "precious").unwrap();
@@ -705,7 +709,8 @@ mod tests {
     fn session_that_cannot_settle_stays_where_it_is() {
         let scratch = Scratch::new("parts-unsettled");
         let held = scratch.0.join("held");
-        let mut parts = Parts::new(TraceFolder::create(&held).unwrap(), "20260131-120000").early();
+        let mut parts =
+            PartsOutput::new(TraceFolder::create(&held).unwrap(), "20260131-120000").early();
         parts.begin(Rotation::default(), None).unwrap();
         trace(&mut parts, "a", 3);
         // Another one would decide what is in it.

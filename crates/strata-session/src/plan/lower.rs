@@ -8,7 +8,7 @@ use super::{Channel, EventRule, LayerOf, Plan, PlanError};
 use crate::applications::filtered;
 use crate::applications::lowered::{asked, lowered};
 use crate::options::{KernelOptions, Options};
-use crate::session::layer::{Rule, Wanted};
+use crate::session::layer::{LayerRule, Wanted};
 
 impl Plan {
     /// What a channel's layer is to record.
@@ -69,7 +69,7 @@ impl Plan {
                 let selecting = rules.iter().filter(|rule| !rule.probe);
                 let texts: Vec<&str> = selecting.map(|rule| rule.text.as_str()).collect();
                 if !texts.is_empty() {
-                    strata_kernel::selection::Selection::parse(&texts)?;
+                    strata_kernel::selection::EventSelection::parse(&texts)?;
                 }
                 let contexts =
                     Contexts::parse(&self.contexts(channel)).map_err(|error| no_context(&error))?;
@@ -82,7 +82,7 @@ impl Plan {
 }
 
 /// A channel's rules that are on, each once; none that only excludes.
-fn rules(channel: &Channel) -> Result<Vec<Rule>, PlanError> {
+fn rules(channel: &Channel) -> Result<Vec<LayerRule>, PlanError> {
     let on = || channel.events.iter().filter(|event| event.enabled);
     let selecting = || on().filter(|event| !event.is_exclusion());
     if selecting().next().is_none() {
@@ -92,7 +92,7 @@ fn rules(channel: &Channel) -> Result<Vec<Rule>, PlanError> {
     let mut named = selecting().filter(|event| event.is_selection());
     let first = named.next();
     let is_of_all = named.all(|event| first.is_some_and(|first| event.exclude == first.exclude));
-    let mut all: Vec<Rule> = Vec::new();
+    let mut all: Vec<LayerRule> = Vec::new();
     let mut excluded: Vec<&str> = Vec::new();
     // From nothing, exclusions would take nothing away: to layers, they alone mean all but those.
     let is_of_use = |event: &&EventRule| first.is_some() || !event.is_exclusion();
@@ -101,7 +101,7 @@ fn rules(channel: &Channel) -> Result<Vec<Rule>, PlanError> {
             true => event.filter.as_deref().map(Filter::parse).transpose()?,
             false => narrowed(channel.layer, event)?,
         };
-        all.push(Rule {
+        all.push(LayerRule {
             text: event.rule.clone(),
             filter,
             stack: event.stack,
@@ -114,7 +114,7 @@ fn rules(channel: &Channel) -> Result<Vec<Rule>, PlanError> {
     }
     excluded.sort_unstable();
     excluded.dedup();
-    let excluding = |text| Rule { text: format!("!{text}"), ..Rule::default() };
+    let excluding = |text| LayerRule { text: format!("!{text}"), ..LayerRule::default() };
     all.extend(excluded.into_iter().map(excluding));
     Ok(all)
 }

@@ -67,7 +67,7 @@ fn refused(plan: &Plan, change: &Change) -> String {
 /// Rules with their filters, as the layer gets them.
 fn lowered(plan: &Plan) -> Vec<String> {
     let wanted = plan.wanted(&plan.channels[0]).unwrap();
-    let text = |rule: &crate::session::layer::Rule| match &rule.filter {
+    let text = |rule: &crate::session::layer::LayerRule| match &rule.filter {
         Some(filter) => format!("{} if {}", rule.text, filter.text()),
         None => rule.text.clone(),
     };

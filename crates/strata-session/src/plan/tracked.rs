@@ -8,7 +8,7 @@ pub use strata_kernel::Tracked;
 
 /// What the kernel says of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct ProcessFacts {
     pub(crate) pid: u32,
     /// Real user.
     pub(crate) uid: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Process {
 const NAME_BYTES: usize = 15;
 
 /// Is this process recorded?
-pub(crate) fn admits(tracked: &Tracked, process: &Process) -> bool {
+pub(crate) fn admits(tracked: &Tracked, process: &ProcessFacts) -> bool {
     fn one_of<T: PartialEq>(tracked: Option<&Vec<T>>, found: &T) -> bool {
         tracked.is_none_or(|all| all.contains(found))
     }
@@ -36,7 +36,7 @@ pub(crate) fn admits(tracked: &Tracked, process: &Process) -> bool {
 }
 
 /// A name without `*` and `?` that is longer than what the kernel keeps is compared with as much of it.
-fn is_named(name: &str, process: &Process) -> bool {
+fn is_named(name: &str, process: &ProcessFacts) -> bool {
     let pattern = Pattern::glob(name);
     match pattern.exact() {
         Some(exact) => exact.get(..NAME_BYTES).unwrap_or(exact) == process.name,
@@ -45,19 +45,19 @@ fn is_named(name: &str, process: &Process) -> bool {
 }
 
 /// In this group or below.
-fn is_within(path: &str, process: &Process) -> bool {
+fn is_within(path: &str, process: &ProcessFacts) -> bool {
     let path = path.trim_end_matches('/');
     let below = process.cgroup.as_deref().and_then(|found| found.strip_prefix(path));
     below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-impl Process {
+impl ProcessFacts {
     /// What `/proc` says of a process. Its number may have become another's meanwhile: who holds the process asks
     /// afterwards whether it is still there.
     ///
     /// # Errors
     /// What the system says, or that there is no such process.
-    pub(crate) fn read(pid: u32) -> io::Result<Process> {
+    pub(crate) fn read(pid: u32) -> io::Result<ProcessFacts> {
         let status = std::fs::read(format!("/proc/{pid}/status"))?;
         let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup"));
         let cgroup = groups.ok().and_then(|text| {
@@ -68,7 +68,7 @@ impl Process {
         let (Some(uid), Some(gid)) = (real(&status, b"Uid:"), real(&status, b"Gid:")) else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        Ok(Process { pid, uid, gid, name, cgroup })
+        Ok(ProcessFacts { pid, uid, gid, name, cgroup })
     }
 }
 
@@ -82,8 +82,8 @@ fn real(status: &[u8], key: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn process() -> Process {
-        Process {
+    fn process() -> ProcessFacts {
+        ProcessFacts {
             pid: 7,
             uid: 1000,
             gid: 100,
@@ -141,23 +141,23 @@ mod tests {
         ] {
             let tracked = Tracked { cgroups: texts(&[path]), ..Tracked::default() };
             assert_eq!(admits(&tracked, &process()), admitted, "{path}");
-            assert!(!admits(&tracked, &Process { cgroup: None, ..process() }));
+            assert!(!admits(&tracked, &ProcessFacts { cgroup: None, ..process() }));
         }
     }
 
     #[test]
     fn process_is_what_the_kernel_says_of_it() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        let named = || Process::read(child.id()).is_ok_and(|found| found.name == b"sleep");
+        let named = || ProcessFacts::read(child.id()).is_ok_and(|found| found.name == b"sleep");
         while !named() {
             std::thread::yield_now();
         }
-        let found = Process::read(child.id()).unwrap();
+        let found = ProcessFacts::read(child.id()).unwrap();
         let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
         assert_eq!((found.pid, found.uid), (child.id(), uid.as_raw()));
         assert_eq!(found.gid, gid.as_raw());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(Process::read(child.id()).is_err());
+        assert!(ProcessFacts::read(child.id()).is_err());
     }
 }

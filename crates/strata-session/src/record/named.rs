@@ -51,7 +51,7 @@ fn counted(number: usize) -> String {
 
 /// Whose a process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum ProcessOwner {
     Ours,
     Others,
 }
@@ -67,8 +67,8 @@ pub fn processes_of(name: &str) -> Result<Vec<u32>, NameError> {
     let (mut found, mut others) = (Vec::new(), 0);
     for pid in pids(&Who::Everyone).map_err(|error| unknown(error.to_string()))? {
         match whose(&Path::new("/proc").join(pid.to_string()), name, own) {
-            Some(Whose::Ours) => found.push(pid),
-            Some(Whose::Others) => others += 1,
+            Some(ProcessOwner::Ours) => found.push(pid),
+            Some(ProcessOwner::Others) => others += 1,
             None => {}
         }
     }
@@ -80,7 +80,7 @@ pub fn processes_of(name: &str) -> Result<Vec<u32>, NameError> {
 }
 
 /// `None`: it has another name, is no program, or has ended meanwhile.
-fn whose(process: &Path, name: &str, own: u32) -> Option<Whose> {
+fn whose(process: &Path, name: &str, own: u32) -> Option<ProcessOwner> {
     let comm = fs::read(process.join("comm")).ok()?;
     let comm = comm.strip_suffix(b"\n").unwrap_or(&comm);
     let cut = name.as_bytes().get(..COMM_BYTES).unwrap_or(name.as_bytes());
@@ -98,7 +98,7 @@ fn whose(process: &Path, name: &str, own: u32) -> Option<Whose> {
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let mut uids = uids.split_ascii_whitespace().filter_map(|uid| uid.parse::<u32>().ok());
     let is_ours = own == 0 || uids.any(|uid| uid == own);
-    Some(if is_ours { Whose::Ours } else { Whose::Others })
+    Some(if is_ours { ProcessOwner::Ours } else { ProcessOwner::Others })
 }
 
 /// Without what the kernel writes behind the path of a file that was replaced.
@@ -165,9 +165,9 @@ mod tests {
         assert_eq!(whose(&folder, "worker", 0), None);
         std::os::unix::fs::symlink("/opt/a thing/tool (deleted)", folder.join("exe")).unwrap();
         for (name, own, wanted) in [
-            ("worker", 0, Some(Whose::Ours)),
-            ("tool", 8, Some(Whose::Ours)),
-            ("tool", 1000, Some(Whose::Others)),
+            ("worker", 0, Some(ProcessOwner::Ours)),
+            ("tool", 8, Some(ProcessOwner::Ours)),
+            ("tool", 1000, Some(ProcessOwner::Others)),
             ("thing", 0, None),
             ("worke", 0, None),
         ] {
@@ -186,10 +186,10 @@ mod tests {
         fs::write(folder.join("status"), "Uid:\t7\t7\t7\t7\n").unwrap();
         std::os::unix::fs::symlink("/opt/other", folder.join("exe")).unwrap();
         for (name, wanted) in [
-            ("fifteen-letters", Some(Whose::Ours)),
-            ("fifteen-letters-and-more", Some(Whose::Ours)),
+            ("fifteen-letters", Some(ProcessOwner::Ours)),
+            ("fifteen-letters-and-more", Some(ProcessOwner::Ours)),
             ("fifteen-letter", None),
-            ("other", Some(Whose::Ours)),
+            ("other", Some(ProcessOwner::Ours)),
             ("othe", None),
             ("", None),
         ] {
@@ -198,7 +198,7 @@ mod tests {
         // What says nothing of its user, or has gone meanwhile, is nobody's.
         for status in ["", "Uid:\n", "Uid:\tx\n"] {
             fs::write(folder.join("status"), status).unwrap();
-            assert_ne!(whose(&folder, "other", 7), Some(Whose::Ours), "{status:?}");
+            assert_ne!(whose(&folder, "other", 7), Some(ProcessOwner::Ours), "{status:?}");
         }
         fs::remove_file(folder.join("status")).unwrap();
         assert_eq!(whose(&folder, "other", 0), None);

@@ -27,7 +27,7 @@ const SEGMENTS_MAX: u16 = 64;
 
 /// What of a program is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PreloadPart {
     /// malloc() and its family, each call.
     Malloc,
     /// The same, counted by call site and size.
@@ -46,31 +46,31 @@ pub enum Part {
     Functions,
 }
 
-impl Part {
+impl PreloadPart {
     /// All of them.
-    pub const ALL: [Part; 8] = [
-        Part::Malloc,
-        Part::MallocSum,
-        Part::Pthread,
-        Part::PthreadAll,
-        Part::Io,
-        Part::IoAll,
-        Part::Dl,
-        Part::Functions,
+    pub const ALL: [PreloadPart; 8] = [
+        PreloadPart::Malloc,
+        PreloadPart::MallocSum,
+        PreloadPart::Pthread,
+        PreloadPart::PthreadAll,
+        PreloadPart::Io,
+        PreloadPart::IoAll,
+        PreloadPart::Dl,
+        PreloadPart::Functions,
     ];
 
     /// As it is asked for.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Part::Malloc => "malloc",
-            Part::MallocSum => "malloc:sum",
-            Part::Pthread => "pthread",
-            Part::PthreadAll => "pthread-all",
-            Part::Io => "io",
-            Part::IoAll => "io-all",
-            Part::Dl => "dl",
-            Part::Functions => "functions",
+            PreloadPart::Malloc => "malloc",
+            PreloadPart::MallocSum => "malloc:sum",
+            PreloadPart::Pthread => "pthread",
+            PreloadPart::PthreadAll => "pthread-all",
+            PreloadPart::Io => "io",
+            PreloadPart::IoAll => "io-all",
+            PreloadPart::Dl => "dl",
+            PreloadPart::Functions => "functions",
         }
     }
 
@@ -78,34 +78,34 @@ impl Part {
     ///
     /// # Errors
     /// There is none; the text says which there are.
-    pub fn parse(name: &str) -> Result<Part, String> {
-        Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
-            let names = Part::ALL.map(Part::name).join(", ");
+    pub fn parse(name: &str) -> Result<PreloadPart, String> {
+        PreloadPart::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
+            let names = PreloadPart::ALL.map(PreloadPart::name).join(", ");
             format!("'{name}' is none of {names}")
         })
     }
 
     fn object(self) -> &'static str {
         match self {
-            Part::Malloc | Part::MallocSum => "libstrata-libc-malloc.so",
-            Part::Pthread | Part::PthreadAll => "libstrata-libc-pthread.so",
-            Part::Io | Part::IoAll => "libstrata-libc-io.so",
-            Part::Dl => "libstrata-libc-dl.so",
-            Part::Functions => "libstrata-functions.so",
+            PreloadPart::Malloc | PreloadPart::MallocSum => "libstrata-libc-malloc.so",
+            PreloadPart::Pthread | PreloadPart::PthreadAll => "libstrata-libc-pthread.so",
+            PreloadPart::Io | PreloadPart::IoAll => "libstrata-libc-io.so",
+            PreloadPart::Dl => "libstrata-libc-dl.so",
+            PreloadPart::Functions => "libstrata-functions.so",
         }
     }
 
     /// The providers of its events.
     fn providers(self) -> &'static [&'static str] {
         match self {
-            Part::Malloc => &["libc"],
-            Part::MallocSum => &["libc_sum"],
-            Part::Pthread => &["pthread"],
-            Part::PthreadAll => &["pthread", "pthread_all"],
-            Part::Io => &["io"],
-            Part::IoAll => &["io", "io_all"],
-            Part::Dl => &["dl"],
-            Part::Functions => &["functions"],
+            PreloadPart::Malloc => &["libc"],
+            PreloadPart::MallocSum => &["libc_sum"],
+            PreloadPart::Pthread => &["pthread"],
+            PreloadPart::PthreadAll => &["pthread", "pthread_all"],
+            PreloadPart::Io => &["io"],
+            PreloadPart::IoAll => &["io", "io_all"],
+            PreloadPart::Dl => &["dl"],
+            PreloadPart::Functions => &["functions"],
         }
     }
 }
@@ -114,7 +114,7 @@ impl Part {
 const SIBLINGS: [&[&str]; 3] =
     [&["libc", "libc_sum"], &["pthread", "pthread_all"], &["io", "io_all"]];
 
-fn providers(parts: &[Part]) -> Vec<&'static str> {
+fn providers(parts: &[PreloadPart]) -> Vec<&'static str> {
     let mut providers: Vec<&str> = Vec::new();
     for provider in parts.iter().flat_map(|part| part.providers()) {
         if !providers.contains(provider) {
@@ -126,14 +126,14 @@ fn providers(parts: &[Part]) -> Vec<&'static str> {
 
 /// The rules that record these parts.
 #[must_use]
-pub fn selecting(parts: &[Part]) -> Vec<String> {
+pub fn selecting(parts: &[PreloadPart]) -> Vec<String> {
     providers(parts).iter().map(|provider| format!("{provider}:*")).collect()
 }
 
 /// What rules of the user beside these parts leave out: of the objects that are there, what they select by a pattern, as
 /// `*:*` does, and do not name.
 #[must_use]
-pub fn left_out(parts: &[Part], user: &[String]) -> Vec<String> {
+pub fn left_out(parts: &[PreloadPart], user: &[String]) -> Vec<String> {
     let providers = providers(parts);
     let is_named = |provider: &&&str| {
         let prefix = format!("{provider}:");
@@ -161,7 +161,7 @@ fn may_select(user: &[String], provider: &str) -> bool {
 
 /// The rules that record these parts, for those of the user, as `strata record` has them for all that it records.
 #[must_use]
-pub fn rules(parts: &[Part], user: &[String]) -> Vec<String> {
+pub fn rules(parts: &[PreloadPart], user: &[String]) -> Vec<String> {
     let excluded = left_out(parts, user).into_iter().map(|rule| format!("!{rule}"));
     selecting(parts).into_iter().chain(excluded).collect()
 }
@@ -233,7 +233,7 @@ impl Starter {
 /// # Errors
 /// [`PreloadError`].
 pub fn environment(
-    parts: &[Part],
+    parts: &[PreloadPart],
     starter: Starter,
 ) -> Result<Option<(OsString, OsString)>, PreloadError> {
     if parts.is_empty() {
@@ -245,7 +245,11 @@ pub fn environment(
     Ok(Some((VARIABLE.into(), value(parts, &program, stays.as_deref())?)))
 }
 
-fn value(parts: &[Part], program: &Path, before: Option<&OsStr>) -> Result<OsString, PreloadError> {
+fn value(
+    parts: &[PreloadPart],
+    program: &Path,
+    before: Option<&OsStr>,
+) -> Result<OsString, PreloadError> {
     let mut objects: Vec<&'static str> = Vec::new();
     for object in parts.iter().map(|part| part.object()).chain([RUNTIME]) {
         if !objects.contains(&object) {
@@ -388,7 +392,7 @@ mod tests {
         let root = scratch.0.canonicalize().unwrap();
         fs::create_dir(root.join("bin")).unwrap();
         fs::create_dir(root.join("lib")).unwrap();
-        for object in Part::ALL.map(Part::object).into_iter().chain([RUNTIME]) {
+        for object in PreloadPart::ALL.map(PreloadPart::object).into_iter().chain([RUNTIME]) {
             fs::write(root.join("lib").join(object), "").unwrap();
         }
         let program = root.join("bin/strata");
@@ -401,25 +405,25 @@ mod tests {
 
     #[test]
     fn part_of_each_name_is_found_and_others_are_refused_with_the_names() {
-        for part in Part::ALL {
-            assert_eq!(Part::parse(part.name()), Ok(part));
+        for part in PreloadPart::ALL {
+            assert_eq!(PreloadPart::parse(part.name()), Ok(part));
         }
-        let text = Part::parse("mallocs").unwrap_err();
+        let text = PreloadPart::parse("mallocs").unwrap_err();
         assert!(text.contains("'mallocs' is none of malloc, malloc:sum"), "{text}");
     }
 
     #[test]
     fn rules_name_what_was_asked_for_and_exclude_its_siblings_from_those_of_the_user() {
-        let parts = [Part::Malloc, Part::PthreadAll, Part::Malloc];
+        let parts = [PreloadPart::Malloc, PreloadPart::PthreadAll, PreloadPart::Malloc];
         assert_eq!(rules(&parts, &[]), ["libc:*", "pthread:*", "pthread_all:*"]);
         let all = ["*:*".to_owned()];
         let wanted = ["libc:*", "pthread:*", "pthread_all:*", "!libc_sum:*"];
         assert_eq!(rules(&parts, &all), wanted);
         let named = ["libc_sum:*".to_owned()];
-        assert_eq!(rules(&[Part::Malloc], &named), ["libc:*"]);
-        assert_eq!(rules(&[Part::MallocSum], &all), ["libc_sum:*", "!libc:*"]);
-        assert_eq!(rules(&[Part::Io], &all), ["io:*", "!io_all:*"]);
-        assert_eq!(rules(&[Part::IoAll], &all), ["io:*", "io_all:*"]);
+        assert_eq!(rules(&[PreloadPart::Malloc], &named), ["libc:*"]);
+        assert_eq!(rules(&[PreloadPart::MallocSum], &all), ["libc_sum:*", "!libc:*"]);
+        assert_eq!(rules(&[PreloadPart::Io], &all), ["io:*", "!io_all:*"]);
+        assert_eq!(rules(&[PreloadPart::IoAll], &all), ["io:*", "io_all:*"]);
         // Only what one of them could select.
         for (user, wanted) in [
             (&[][..], false),
@@ -432,7 +436,7 @@ mod tests {
             (&["*:*", "!libc:free"], false),
         ] {
             let user: Vec<String> = user.iter().map(|&rule| rule.to_owned()).collect();
-            let found = left_out(&[Part::MallocSum], &user);
+            let found = left_out(&[PreloadPart::MallocSum], &user);
             assert_eq!(found == ["libc:*"], wanted, "{user:?}: {found:?}");
             assert_eq!(found.is_empty(), !wanted, "{user:?}: {found:?}");
         }
@@ -443,7 +447,7 @@ mod tests {
         let (_scratch, program) = installed("preload-value");
         let lib = program.parent().unwrap().join("../lib").canonicalize().unwrap();
         let lib = lib.display();
-        let parts = [Part::Malloc, Part::MallocSum, Part::Dl];
+        let parts = [PreloadPart::Malloc, PreloadPart::MallocSum, PreloadPart::Dl];
         let wanted =
             format!("{lib}/libstrata-libc-malloc.so:{lib}/libstrata-libc-dl.so:{lib}/{RUNTIME}");
         assert_eq!(value(&parts, &program, None).unwrap(), *wanted);
@@ -468,9 +472,11 @@ mod tests {
     fn object_that_others_can_change_is_refused_wherever_they_can() {
         let (scratch, program) = installed("preload-others");
         let lib = program.parent().unwrap().join("../lib").canonicalize().unwrap();
-        let refused = || value(&[Part::Io], &program, None).err().map(|error| error.to_string());
+        let refused =
+            || value(&[PreloadPart::Io], &program, None).err().map(|error| error.to_string());
         assert_eq!(refused(), None);
-        for path in [lib.join(RUNTIME), lib.join(Part::Io.object()), lib.clone(), scratch.0.clone()]
+        for path in
+            [lib.join(RUNTIME), lib.join(PreloadPart::Io.object()), lib.clone(), scratch.0.clone()]
         {
             let before = fs::metadata(&path).unwrap().permissions().mode();
             mode(&path, 0o777);
@@ -515,11 +521,11 @@ mod tests {
             let root = scratch.0.canonicalize().unwrap();
             fs::create_dir(root.join(bad)).unwrap();
             fs::rename(root.join("lib"), root.join(bad).join("lib")).unwrap();
-            let error = value(&[Part::Dl], &root.join(bad).join("bin/strata"), None);
+            let error = value(&[PreloadPart::Dl], &root.join(bad).join("bin/strata"), None);
             // "bin" need not be there for "../lib" to be asked of it.
             fs::create_dir(root.join(bad).join("bin")).unwrap();
             assert!(error.is_err());
-            let error = value(&[Part::Dl], &root.join(bad).join("bin/strata"), None);
+            let error = value(&[PreloadPart::Dl], &root.join(bad).join("bin/strata"), None);
             assert!(matches!(error, Err(PreloadError::Unnameable { .. })), "{error:?}");
         }
     }

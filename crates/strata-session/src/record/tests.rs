@@ -3,11 +3,11 @@ use crate::options::{OptionsError, Rotation};
 use crate::output::describe::Machine;
 use crate::output::folder::FolderError;
 use crate::output::folder::{TimeStamp, TraceFolder};
-use crate::output::parts::Parts;
+use crate::output::parts::PartsOutput;
 use crate::record::command::CommandError;
 use crate::report::CommandEnd;
 use crate::report::Report;
-use crate::report::{Asked as AskedFor, LayerReport, ProcessReport, RuleReport, KERNEL, USER};
+use crate::report::{LayerReport, ProcessReport, RecordingTarget, RuleReport, KERNEL, USER};
 use crate::scratch_tests::Scratch;
 use crate::session::layer::{Context, LayerEnd};
 use crate::session::lock::lock;
@@ -84,7 +84,7 @@ fn record_that_is_asked_to_stop_before_it_begins_does_not_run_the_command() {
 fn record_of_a_command_without_tracepoints_leaves_no_folder() {
     let options = options("plain", &["sh", "-c", "exit 3"]);
     let (report, notices) = recorded(&options);
-    assert_eq!((report.end, report.asked), (EndReason::Command, AskedFor::Command));
+    assert_eq!((report.end, report.asked), (EndReason::Command, RecordingTarget::Command));
     assert_eq!(report.command, Some(CommandEnd::Exited(3)));
     assert_eq!((report.output.as_ref(), report.failure.as_ref()), (None, None));
     assert_eq!(report.processes().count(), 0);
@@ -176,7 +176,7 @@ fn record_of_a_process_without_tracepoints_says_that_it_was_not_reached() {
     let (report, _) = recorded(&options);
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
-    assert_eq!((report.end, report.asked), (EndReason::Processes, AskedFor::Processes));
+    assert_eq!((report.end, report.asked), (EndReason::Processes, RecordingTarget::Processes));
     let [unreached] = &report.not_reached[..] else { panic!("{:?}", report.not_reached) };
     assert_eq!(unreached.pid, pid);
     assert!(unreached.reason.contains("no tracepoints"), "{unreached:?}");
@@ -186,7 +186,7 @@ fn record_of_a_process_without_tracepoints_says_that_it_was_not_reached() {
 #[test]
 fn record_of_everyone_ends_when_asked_once() {
     let (report, _) = asked_to_stop(&options("everyone", &[]), &[0]);
-    assert_eq!((report.end, report.asked), (EndReason::Asked(None), AskedFor::Everyone));
+    assert_eq!((report.end, report.asked), (EndReason::Asked(None), RecordingTarget::Everyone));
     if let Some(path) = report.output {
         std::fs::remove_dir_all(path).unwrap();
     }
@@ -194,8 +194,10 @@ fn record_of_everyone_ends_when_asked_once() {
 
 /// A session that has not begun, of these options, into this folder.
 fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
-    let folder =
-        Arc::new(Mutex::new(Parts::new(TraceFolder::create(path).unwrap(), "20260131-235959")));
+    let folder = Arc::new(Mutex::new(PartsOutput::new(
+        TraceFolder::create(path).unwrap(),
+        "20260131-235959",
+    )));
     let context = Arc::new(Context {
         slots: None,
         kept: None,
@@ -249,7 +251,7 @@ fn mark_in(folder: &Path) -> Option<EndMark> {
 
 #[test]
 fn report_says_what_was_asked_for_whoever_else_was_there() {
-    use AskedFor::{Command, Everyone, Processes};
+    use RecordingTarget::{Command, Everyone, Processes};
     for (command, pids, everyone, asked) in [
         (&["true"][..], vec![], false, Command),
         (&[], vec![7], false, Processes),

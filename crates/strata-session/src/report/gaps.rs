@@ -40,7 +40,7 @@ pub enum Gap {
 
 /// Which of them there are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundGaps {
     pub(crate) rules: bool,
     pub(crate) filters: bool,
     pub(crate) triggers: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Found {
     pub(crate) damaged: bool,
 }
 
-impl Found {
+impl FoundGaps {
     pub(crate) fn gaps(self) -> Vec<Gap> {
         let all = [
             (self.rules, Gap::Rules),
@@ -69,7 +69,7 @@ impl Found {
 
 /// Records that were discarded for one reason, of one CPU's streams.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Loss {
+pub struct CpuLoss {
     /// `None`: it is not known, or was none's.
     pub cpu: Option<u32>,
     /// Why they were discarded, as text.
@@ -90,7 +90,7 @@ pub struct ChannelLoss {
     /// Its name; empty: the layer's only one.
     pub channel: String,
     /// By CPU and reason.
-    pub discards: Vec<Loss>,
+    pub discards: Vec<CpuLoss>,
     /// `None`: no other sizes would have.
     pub advice: Option<Advice>,
 }
@@ -155,7 +155,7 @@ pub(crate) fn losses(
     streams: &[StreamLoss],
     wall_ns: i64,
     most: usize,
-) -> Vec<Loss> {
+) -> Vec<CpuLoss> {
     let wall = |ns: u64| i64::try_from(ns).ok().and_then(|ns| ns.checked_add(wall_ns));
     let of_stream = |one: &StreamLoss| {
         let (cpu, times) = (one.cpu, one.times);
@@ -170,7 +170,7 @@ pub(crate) fn losses(
     let mut all = Vec::new();
     for (reason, records, cpu, times) in of_streams {
         rest.take(reason, records);
-        all.push(Loss {
+        all.push(CpuLoss {
             cpu: Some(cpu),
             reason: reason.name(),
             records,
@@ -180,7 +180,7 @@ pub(crate) fn losses(
     }
     for (reason, records) in rest.each().filter(|(_, records)| *records > 0) {
         let reason = reason.name();
-        all.push(Loss { cpu: None, reason, records, first_ns: None, last_ns: None });
+        all.push(CpuLoss { cpu: None, reason, records, first_ns: None, last_ns: None });
     }
     all
 }
@@ -249,7 +249,7 @@ impl Report {
         let counts = self.counts();
         let problems = self.kernel.iter().any(|kernel| !kernel.problems.is_empty());
         let is_refused = self.processes().any(|process| process.refused > 0);
-        Found {
+        FoundGaps {
             rules: self.unmatched().next().is_some(),
             filters: self.filters.iter().any(|one| one.is_never),
             triggers: !self.triggers.is_empty(),

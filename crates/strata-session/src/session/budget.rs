@@ -14,7 +14,7 @@ pub(crate) struct Budget {
 
 /// A part of it, given back at the end of this.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct BudgetShare {
     of: Arc<Budget>,
     bytes: u64,
 }
@@ -44,12 +44,12 @@ impl Budget {
     }
 
     /// Takes so much, if it is there; else who holds what can be let go of is asked to.
-    pub(crate) fn take(self: &Arc<Budget>, bytes: u64) -> Option<Share> {
+    pub(crate) fn take(self: &Arc<Budget>, bytes: u64) -> Option<BudgetShare> {
         let max = self.max.load(Ordering::Relaxed);
         let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= max);
         let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
         self.wanted.store(if taken { 0 } else { bytes }, Ordering::Relaxed);
-        taken.then(|| Share { of: Arc::clone(self), bytes })
+        taken.then(|| BudgetShare { of: Arc::clone(self), bytes })
     }
 
     /// Nobody waits for memory any more.
@@ -77,7 +77,7 @@ pub(crate) fn over_memory(bytes: u64, (max, used): (Option<u64>, u64)) -> String
     )
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.of.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }

@@ -12,51 +12,53 @@ use crate::session::snapshot;
 use crate::standing::Look;
 
 /// Where an answer goes: why not, in a sentence. Who asked may have gone.
-type Reply<T> = Sender<Result<T, String>>;
+type ReplyTo<T> = Sender<Result<T, String>>;
 
 /// One thing to do.
-pub(crate) enum Asked {
+pub(crate) enum ControlRequest {
     /// Write what the buffers hold, and say what that was.
-    Snapshot(snapshot::Asked),
+    Snapshot(snapshot::SnapshotRequest),
     /// Record, from now on or again.
-    Start(Reply<()>),
+    Start(ReplyTo<()>),
     /// Record nothing for now.
-    Pause(Reply<()>),
+    Pause(ReplyTo<()>),
     /// Record something else.
-    Change(Box<Change>, Reply<()>),
+    Change(Box<Change>, ReplyTo<()>),
     /// Write to a new part of the trace from now on, and say which one is complete.
-    Rotate(Reply<Rotated>),
+    Rotate(ReplyTo<Rotated>),
     /// Write what is held in memory to a new folder in this one, or in that of its plan, and go on there.
-    Settle(Option<PathBuf>, Reply<Rotated>),
+    Settle(Option<PathBuf>, ReplyTo<Rotated>),
     /// Say how it is.
-    Look(Reply<Look>),
+    Look(ReplyTo<Look>),
     /// Say what is recorded.
-    Plan(Reply<Plan>),
+    Plan(ReplyTo<Plan>),
 }
 
-impl Asked {
+impl ControlRequest {
     /// It is not done, for this reason.
     pub(crate) fn refuse(self, why: &str) {
         let why = why.to_owned();
         let _ = match self {
-            Asked::Snapshot(asked) => asked.reply.send(Err(why)).is_ok(),
-            Asked::Start(reply) | Asked::Pause(reply) | Asked::Change(_, reply) => {
+            ControlRequest::Snapshot(asked) => asked.reply.send(Err(why)).is_ok(),
+            ControlRequest::Start(reply)
+            | ControlRequest::Pause(reply)
+            | ControlRequest::Change(_, reply) => reply.send(Err(why)).is_ok(),
+            ControlRequest::Rotate(reply) | ControlRequest::Settle(_, reply) => {
                 reply.send(Err(why)).is_ok()
             }
-            Asked::Rotate(reply) | Asked::Settle(_, reply) => reply.send(Err(why)).is_ok(),
-            Asked::Look(reply) => reply.send(Err(why)).is_ok(),
-            Asked::Plan(reply) => reply.send(Err(why)).is_ok(),
+            ControlRequest::Look(reply) => reply.send(Err(why)).is_ok(),
+            ControlRequest::Plan(reply) => reply.send(Err(why)).is_ok(),
         };
     }
 }
 
 /// Asks a recording; clones are the same.
 #[derive(Clone, Debug)]
-pub struct Controls(Sender<Asked>);
+pub struct Controls(Sender<ControlRequest>);
 
 /// Where a recording hears what it is asked.
 #[derive(Debug)]
-pub struct Orders(pub(crate) Receiver<Asked>);
+pub struct Orders(pub(crate) Receiver<ControlRequest>);
 
 /// Both ends, for one recording.
 #[must_use]
@@ -66,7 +68,7 @@ pub fn controls() -> (Controls, Orders) {
 }
 
 impl Controls {
-    fn ask<T>(&self, asked: impl FnOnce(Reply<T>) -> Asked) -> Result<T, String> {
+    fn ask<T>(&self, asked: impl FnOnce(ReplyTo<T>) -> ControlRequest) -> Result<T, String> {
         let (reply, answer) = channel();
         let over = || "it has ended meanwhile".to_owned();
         self.0.send(asked(reply)).map_err(|_| over())?;
@@ -80,7 +82,9 @@ impl Controls {
     /// Why not, in a sentence.
     pub fn snapshot(&self, output: &Path, last: Option<Duration>) -> Result<Counts, String> {
         let output = output.to_owned();
-        self.ask(|reply| Asked::Snapshot(snapshot::Asked { output, last, reply }))
+        self.ask(|reply| {
+            ControlRequest::Snapshot(snapshot::SnapshotRequest { output, last, reply })
+        })
     }
 
     /// Has it record, from now on or again.
@@ -88,7 +92,7 @@ impl Controls {
     /// # Errors
     /// Why not; it is as it was.
     pub fn start(&self) -> Result<(), String> {
-        self.ask(Asked::Start)
+        self.ask(ControlRequest::Start)
     }
 
     /// Has it record nothing, until [`Controls::start`].
@@ -96,7 +100,7 @@ impl Controls {
     /// # Errors
     /// Why not.
     pub fn pause(&self) -> Result<(), String> {
-        self.ask(Asked::Pause)
+        self.ask(ControlRequest::Pause)
     }
 
     /// Has it record something else.
@@ -104,7 +108,7 @@ impl Controls {
     /// # Errors
     /// Why not; it is as it was.
     pub fn change(&self, change: Change) -> Result<(), String> {
-        self.ask(|reply| Asked::Change(Box::new(change), reply))
+        self.ask(|reply| ControlRequest::Change(Box::new(change), reply))
     }
 
     /// Has it go on in a new part of the trace. Returns which one is complete by now.
@@ -112,7 +116,7 @@ impl Controls {
     /// # Errors
     /// Why not; it goes on as it was.
     pub fn rotate(&self) -> Result<Rotated, String> {
-        self.ask(Asked::Rotate)
+        self.ask(ControlRequest::Rotate)
     }
 
     /// Has it write what it holds in memory to a new folder in `above`, or in that of its plan, and go on there. Returns
@@ -121,7 +125,7 @@ impl Controls {
     /// # Errors
     /// Why not; it goes on as it was.
     pub fn settle(&self, above: Option<PathBuf>) -> Result<Rotated, String> {
-        self.ask(|reply| Asked::Settle(above, reply))
+        self.ask(|reply| ControlRequest::Settle(above, reply))
     }
 
     /// How it is.
@@ -129,7 +133,7 @@ impl Controls {
     /// # Errors
     /// It is over, or of those that have no plan.
     pub fn look(&self) -> Result<Look, String> {
-        self.ask(Asked::Look)
+        self.ask(ControlRequest::Look)
     }
 
     /// What it records.
@@ -137,6 +141,6 @@ impl Controls {
     /// # Errors
     /// It is over, or of those that have no plan.
     pub fn plan(&self) -> Result<Plan, String> {
-        self.ask(Asked::Plan)
+        self.ask(ControlRequest::Plan)
     }
 }

@@ -229,9 +229,9 @@ mod tests {
 
     #[test]
     fn slip_in_a_filter_names_the_channel_and_the_rule_and_what_was_meant() {
-        use strata_filter::{Class, Field, Filter, Kind, Root};
-        let (root, path, kind) = (Root::Payload, "next_prio".to_owned(), Kind::INTEGER);
-        let fields = vec![Field { root, path, kind }];
+        use strata_filter::{Class, ClassField, ClassFieldKind, Filter, Root};
+        let (root, path, kind) = (Root::Payload, "next_prio".to_owned(), ClassFieldKind::INTEGER);
+        let fields = vec![ClassField { root, path, kind }];
         let class = Class { name: "sched_switch".into(), fields, ..Class::default() };
         let filter = Filter::parse("nxt_prio == 3").unwrap();
         let slips = strata_kernel::filter::Slips(filter.check(&[class]));

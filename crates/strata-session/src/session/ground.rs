@@ -11,11 +11,11 @@ use strata_ctf::end_mark::{EndMark, Losses};
 use crate::options::Options;
 use crate::output::describe::Machine;
 use crate::output::folder::{TimeStamp, TraceFolder};
-use crate::output::parts::Parts;
+use crate::output::parts::PartsOutput;
 use crate::record::command::Running;
 use crate::report::{
-    Asked as AskedFor, EndReason, KernelReport, LayerReport, NoKernel, NotReached, Notice,
-    PartsLook, ProcessReport, Report, USER,
+    EndReason, KernelReport, LayerReport, NoKernel, NotReached, Notice, PartsLook, ProcessReport,
+    RecordingTarget, Report, USER,
 };
 use crate::session::budget::Budget;
 use crate::session::clock::wall_ns;
@@ -25,7 +25,7 @@ use crate::session::lock::lock;
 use crate::session::recording::Recording;
 use crate::session::rotation::{Rotated, Rotations};
 use crate::session::shared::Shared;
-use crate::session::snapshot::{Asked, Snapshots};
+use crate::session::snapshot::{SnapshotRequest, Snapshots};
 use crate::session::watch::Watch;
 use crate::session::Session;
 
@@ -33,7 +33,7 @@ use crate::session::Session;
 pub(crate) struct Ground {
     pub(crate) context: Arc<Context>,
     /// `None`: nothing is written but snapshots.
-    pub(crate) folder: Option<Arc<Mutex<Parts>>>,
+    pub(crate) folder: Option<Arc<Mutex<PartsOutput>>>,
     pub(crate) snapshots: RefCell<Snapshots>,
     pub(crate) has_guests: bool,
     /// Where anything else is written.
@@ -92,8 +92,8 @@ impl Ground {
             (None, _) => Some(TraceFolder::create_by_time(Path::new(""), &stamp.name)?),
         };
         let mut folder = folder.map(|folder| match options.is_early {
-            true => Parts::new(folder, &stamp.name).early(),
-            false => Parts::new(folder, &stamp.name),
+            true => PartsOutput::new(folder, &stamp.name).early(),
+            false => PartsOutput::new(folder, &stamp.name),
         });
         if let Some(folder) = &mut folder {
             if let Err(error) = folder.begin(options.rotation, before.as_deref()) {
@@ -134,7 +134,7 @@ impl Ground {
     }
 
     /// Begin to write what is held. Nothing is waited for here.
-    pub(crate) fn snapshot(&self, session: &Session, asked: Asked) {
+    pub(crate) fn snapshot(&self, session: &Session, asked: SnapshotRequest) {
         let Some(output) = self.path() else {
             return self.snapshots.borrow_mut().begin(session, &self.context.shared, asked);
         };
@@ -319,10 +319,10 @@ impl Ground {
             output: self.path().filter(is_there),
             relay: options.relay.as_ref().map(ToString::to_string),
             asked: match (options.command.is_empty(), options.pids.is_empty()) {
-                _ if options.everyone => AskedFor::Everyone,
-                (false, _) => AskedFor::Command,
-                (true, false) => AskedFor::Processes,
-                (true, true) => AskedFor::Everyone,
+                _ if options.everyone => RecordingTarget::Everyone,
+                (false, _) => RecordingTarget::Command,
+                (true, false) => RecordingTarget::Processes,
+                (true, true) => RecordingTarget::Everyone,
             },
             elapsed: watch.elapsed,
             end: match failure.is_some() && failed_layer.is_none() {
@@ -348,7 +348,7 @@ impl Ground {
     }
 
     /// Say in the folder how the recording ended, and what of it no trace in it says.
-    pub(crate) fn mark(&self, folder: &mut Parts, layers: &[LayerReport], is_recorded: bool) {
+    pub(crate) fn mark(&self, folder: &mut PartsOutput, layers: &[LayerReport], is_recorded: bool) {
         let processes = layers.iter().flat_map(|layer| &layer.processes);
         let unwritten = processes.fold(0, |sum: u64, one| sum.saturating_add(one.unmarked));
         let shared = &self.context.shared;

@@ -21,7 +21,7 @@ use crate::report::{
 use crate::session::detach::Detaching;
 use crate::session::error::SessionError;
 use crate::session::privileges::Work;
-use crate::session::shared::{Figured, Losses, Shared};
+use crate::session::shared::{Figured, LayerLosses, Shared};
 use crate::session::threads::{Ask, Cut};
 use crate::standing::kept::ChannelKept;
 use crate::standing::slots::ChannelSlots;
@@ -51,7 +51,7 @@ pub(crate) type Tell<'t> = dyn FnMut(Notice) -> ControlFlow<()> + 't;
 
 /// One event rule of a session, and which of its events; a rule that excludes has no filter.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Rule {
+pub(crate) struct LayerRule {
     /// As it is written for the layer: `shop:*`, `!shop:debug_*`, `sched_*`.
     pub(crate) text: String,
     /// `None`: all of them.
@@ -67,7 +67,7 @@ pub(crate) struct Rule {
 /// What a layer is to record. An event that several rules select is recorded once, if one of their filters selects it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Wanted {
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) rules: Vec<LayerRule>,
     /// What each record has besides its fields, by name.
     pub(crate) contexts: Vec<String>,
     /// Whose events.
@@ -156,7 +156,7 @@ pub(crate) trait Layer {
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError>;
 
     /// These are the rules that it was made with, as they were written; what is said of their filters names them.
-    fn note_rules(&mut self, _rules: &[Rule]) {}
+    fn note_rules(&mut self, _rules: &[LayerRule]) {}
 
     /// What of this it has no way to record, in words for people: it is refused before anything is changed. A layer
     /// that can do more than rules says so here.
@@ -171,13 +171,13 @@ pub(crate) trait Layer {
     fn resume(&mut self);
 
     /// Programs that it recorded, and that have ended since this was last asked.
-    fn take_ends(&mut self) -> Vec<Ended> {
+    fn take_ends(&mut self) -> Vec<EndedProgram> {
         Vec::new()
     }
 
     /// How it is meanwhile.
-    fn look(&self) -> Look {
-        Look::default()
+    fn look(&self) -> LayerLook {
+        LayerLook::default()
     }
 
     /// Records no more; what was recorded goes on being moved.
@@ -192,7 +192,7 @@ pub(crate) trait Layer {
 
 /// A program that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct EndedProgram {
     pub(crate) pid: u32,
     /// `CLOCK_MONOTONIC` \[ns\]: with its number it is known by that.
     pub(crate) started_ns: u64,
@@ -202,7 +202,7 @@ pub(crate) struct Ended {
 
 /// What a layer has to say meanwhile.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct LayerLook {
     /// What its rules have matched so far.
     pub(crate) rules: Vec<RuleReport>,
     /// Their filters with something that no event has passed so far.
@@ -211,7 +211,7 @@ pub(crate) struct Look {
     pub(crate) figures: Figured,
     /// How full its fullest buffer was when it was last looked at \[%\].
     pub(crate) fill: u8,
-    pub(crate) losses: Losses,
+    pub(crate) losses: LayerLosses,
     pub(crate) buffers: Buffers,
     /// Programs that were reached late.
     pub(crate) late: Vec<Late>,

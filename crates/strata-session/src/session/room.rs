@@ -26,11 +26,11 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Room {
     waits: AtomicBool,
     is_lacking: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<RoomState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RoomState {
     why: String,
     /// It is lacking since then.
     since: Option<Instant>,

@@ -22,7 +22,7 @@ use strata_collect::Output;
 
 use crate::options::Rotation;
 use crate::output::folder::{TimeStamp, TraceFolder};
-use crate::output::parts::Parts;
+use crate::output::parts::PartsOutput;
 use crate::report::{Notice, PartLook, PartsLook};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
@@ -46,14 +46,14 @@ pub struct Rotated {
 }
 
 /// Who asked.
-type Reply = Sender<Result<Rotated, String>>;
+type RotationReply = Sender<Result<Rotated, String>>;
 
 /// The rotations of one session.
 #[derive(Debug)]
 pub(crate) struct Rotations {
-    parts: Arc<Mutex<Parts>>,
+    parts: Arc<Mutex<PartsOutput>>,
     rotation: Rotation,
-    asked: Vec<Reply>,
+    asked: Vec<RotationReply>,
     /// It is to go on in a new folder in this one.
     settle_in: Option<PathBuf>,
     /// Gives back why it failed.
@@ -66,7 +66,7 @@ pub(crate) struct Rotations {
 
 impl Rotations {
     /// Of these parts.
-    pub(crate) fn new(parts: Arc<Mutex<Parts>>, rotation: Rotation) -> Rotations {
+    pub(crate) fn new(parts: Arc<Mutex<PartsOutput>>, rotation: Rotation) -> Rotations {
         let now = Instant::now();
         let (asked, running, has_told) = (Vec::new(), None, false);
         let (settle_in, since, not_before) = (None, now, now);
@@ -74,7 +74,7 @@ impl Rotations {
     }
 
     /// What is held in memory is on the disk then, in a new folder in this one, and so is what comes.
-    pub(crate) fn settle(&mut self, folder: PathBuf, reply: Reply) {
+    pub(crate) fn settle(&mut self, folder: PathBuf, reply: RotationReply) {
         self.settle_in = Some(folder);
         self.asked.push(reply);
     }
@@ -95,7 +95,7 @@ impl Rotations {
     }
 
     /// It is begun by the next [`Rotations::look`].
-    pub(crate) fn ask(&mut self, reply: Reply) {
+    pub(crate) fn ask(&mut self, reply: RotationReply) {
         self.asked.push(reply);
     }
 
@@ -203,7 +203,7 @@ impl Rotations {
     }
 }
 
-fn begin_settled(parts: &Arc<Mutex<Parts>>, above: &Path) -> Result<(), String> {
+fn begin_settled(parts: &Arc<Mutex<PartsOutput>>, above: &Path) -> Result<(), String> {
     let made = TimeStamp::now().map_err(|error| format!("tell the time: {error}"));
     let root = made.and_then(|now| {
         TraceFolder::settled_in(above, &now.name)
@@ -213,7 +213,10 @@ fn begin_settled(parts: &Arc<Mutex<Parts>>, above: &Path) -> Result<(), String> 
 }
 
 /// Copies the parts that are in memory, and says where this one is then. Nobody waits meanwhile.
-fn settle(parts: &Arc<Mutex<Parts>>, part: Option<PartLook>) -> Result<Option<PartLook>, String> {
+fn settle(
+    parts: &Arc<Mutex<PartsOutput>>,
+    part: Option<PartLook>,
+) -> Result<Option<PartLook>, String> {
     let Some((left, to)) = lock(parts).take_left() else { return Ok(part) };
     left.give_parts_to(&to).map_err(|error| {
         let path = left.path().display();
@@ -227,7 +230,7 @@ fn settle(parts: &Arc<Mutex<Parts>>, part: Option<PartLook>) -> Result<Option<Pa
 }
 
 /// Has all layers write what they hold, and complete traces that are not in the present part.
-fn complete(parts: &Arc<Mutex<Parts>>, cuts: Vec<Cut>) {
+fn complete(parts: &Arc<Mutex<PartsOutput>>, cuts: Vec<Cut>) {
     let output = Arc::clone(parts) as Arc<Mutex<dyn Output>>;
     // All of them at the same time.
     let answers: Vec<_> = cuts.into_iter().map(|cut| cut(&output)).collect();
@@ -238,7 +241,11 @@ fn complete(parts: &Arc<Mutex<Parts>>, cuts: Vec<Cut>) {
 }
 
 /// Traces that begin are in the next part already.
-fn cut(parts: &Arc<Mutex<Parts>>, cuts: Vec<Cut>, shared: &Shared) -> Result<Rotated, String> {
+fn cut(
+    parts: &Arc<Mutex<PartsOutput>>,
+    cuts: Vec<Cut>,
+    shared: &Shared,
+) -> Result<Rotated, String> {
     complete(parts, cuts);
     let part = lock(parts).end_last(shared.ending_of_all())?;
     let part = settle(parts, part)?;

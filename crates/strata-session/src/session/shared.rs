@@ -49,15 +49,15 @@ struct Writing {
     failed: AtomicBool,
     /// It failed for want of room.
     is_full: AtomicBool,
-    figures: Figures,
+    figures: LayerFigures,
     /// Of its fullest buffer \[%\].
     fill: AtomicU8,
-    losses: Mutex<Losses>,
+    losses: Mutex<LayerLosses>,
 }
 
 /// What one layer has not recorded until now.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Losses {
+pub(crate) struct LayerLosses {
     pub(crate) discarded: Discarded,
     pub(crate) demand: Demand,
     /// By CPU.
@@ -96,14 +96,14 @@ impl Figured {
 
 /// What one layer has recorded until now.
 #[derive(Debug, Default)]
-struct Figures {
+struct LayerFigures {
     records: AtomicU64,
     bytes: AtomicU64,
     discarded: AtomicU64,
     overwritten: AtomicU64,
 }
 
-impl Figures {
+impl LayerFigures {
     fn all(&self) -> [&AtomicU64; 4] {
         [&self.records, &self.bytes, &self.discarded, &self.overwritten]
     }
@@ -200,7 +200,7 @@ impl Shared {
             name,
             failed: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
-            figures: Figures::default(),
+            figures: LayerFigures::default(),
             fill: AtomicU8::new(0),
             losses: Mutex::default(),
         });
@@ -334,7 +334,7 @@ impl Voice {
     }
 
     /// What it has not recorded until now.
-    pub(crate) fn losses(&self) -> Losses {
+    pub(crate) fn losses(&self) -> LayerLosses {
         lock(&self.writing.losses).clone()
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use strata_collect::{Counts, Error, Output, Span};
+use strata_collect::{Counts, Error, Output, SnapshotSpan};
 use strata_ctf::end_mark::{EndMark, Ending};
 
 use crate::output::folder::TraceFolder;
@@ -24,7 +24,7 @@ const AT_ONCE_MAX: usize = 16;
 
 /// What is asked for.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SnapshotRequest {
     /// The folder, which is new or empty.
     pub(crate) output: std::path::PathBuf,
     /// So much of what is held, up to now; `None`: all of it.
@@ -41,9 +41,14 @@ pub(crate) struct Snapshots {
 
 impl Snapshots {
     /// Begins to write what is held.
-    pub(crate) fn begin(&mut self, session: &Session, shared: &Arc<Shared>, asked: Asked) {
+    pub(crate) fn begin(
+        &mut self,
+        session: &Session,
+        shared: &Arc<Shared>,
+        asked: SnapshotRequest,
+    ) {
         self.threads.retain(|thread| !thread.is_finished());
-        let Asked { output, last, reply } = asked;
+        let SnapshotRequest { output, last, reply } = asked;
         if self.threads.len() >= AT_ONCE_MAX {
             let why =
                 format!("{AT_ONCE_MAX} snapshots are being written. Try again when one is done");
@@ -85,7 +90,7 @@ fn save(
     let folder = Arc::new(Mutex::new(folder));
     let output = Arc::clone(&folder) as Arc<Mutex<dyn Output>>;
     let text = |error: &Error| format!("{}{}", failure_text(error), advice(error));
-    let moment = || Span::until_now(last);
+    let moment = || SnapshotSpan::until_now(last);
     let done = begun.and_then(|()| write(&output, moment, asks).map_err(|error| text(&error)));
     let folder = lock(&folder);
     let ending = match &done {
@@ -109,7 +114,7 @@ fn save(
 /// What the system says; a part may be written.
 pub(crate) fn write(
     output: &Arc<Mutex<dyn Output>>,
-    moment: impl Fn() -> Span,
+    moment: impl Fn() -> SnapshotSpan,
     asks: Vec<Ask>,
 ) -> Result<Counts, Error> {
     // All layers make their traces at the same time: of those who may have something that is not too old.

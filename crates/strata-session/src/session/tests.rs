@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use strata_collect::{
-    Arrival, Body, Counts, Directory, Error, Finish, Identity, Keep, Monitor, Opened, Order,
-    Output, Producer as State, Pump, Sink, Source, Span, Written,
+    Arrival, Body, Counts, Directory, Error, Finish, Keep, Monitor, OpenedTrace, Output,
+    ProducerState, Pump, PumpOrder, Sink, SnapshotSpan, Source, TraceIdentity, WrittenTrace,
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::metadata;
@@ -20,14 +20,14 @@ use strata_model::{
     ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, LossMode, RecordHeader,
     StreamClass, Trace,
 };
-use strata_ring::producer::{Header, Producer};
+use strata_ring::producer::{HeaderFormat, Producer};
 use strata_ring::Channel;
 
 use super::*;
 use crate::options::Rotation;
 use crate::output::describe::new_uuid;
 use crate::output::folder::TraceFolder;
-use crate::output::parts::Parts;
+use crate::output::parts::PartsOutput;
 use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
 use crate::session::error::SessionError;
 use crate::session::layer::{Layer, Wanted};
@@ -59,7 +59,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn opened(sink: Box<dyn Sink>) -> Opened {
+    fn opened(sink: Box<dyn Sink>) -> OpenedTrace {
         let uuid = new_uuid().unwrap();
         let trace = Trace {
             uuid,
@@ -68,9 +68,9 @@ impl Numbers {
             clock: ClockClass::monotonic(None, 0),
             streams: vec![class()],
         };
-        Opened {
+        OpenedTrace {
             sink,
-            identity: Identity { uuid, stream_id: 0 },
+            identity: TraceIdentity { uuid, stream_id: 0 },
             classes: Box::new(|| Some(class())),
             metadata: metadata::write(&trace),
             kinds: None,
@@ -84,14 +84,14 @@ impl Numbers {
 struct Described(Numbers, Option<String>);
 
 impl Source for Described {
-    fn open(&mut self) -> Result<Opened, Error> {
+    fn open(&mut self) -> Result<OpenedTrace, Error> {
         let sink = self.0.context.output.lock().unwrap().trace(self.0.name, None)?;
         let opened = Numbers::opened(sink);
         self.1 = Some(opened.metadata.clone());
         Ok(opened)
     }
 
-    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error> {
+    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<OpenedTrace, Error> {
         Ok(Numbers::opened(output.trace(self.0.name, None)?))
     }
 
@@ -103,15 +103,15 @@ impl Source for Described {
         false
     }
 
-    fn producer(&self) -> State {
-        State::Alive
+    fn producer(&self) -> ProducerState {
+        ProducerState::Alive
     }
 
     fn give_up(&mut self, error: &Error) {
         self.0.voice.fail(error);
     }
 
-    fn cut(&mut self, Written { mut sink, counts }: Written) -> Finish {
+    fn cut(&mut self, WrittenTrace { mut sink, counts }: WrittenTrace) -> Finish {
         let output = Arc::clone(&self.0.context.output);
         Box::new(move || {
             sink.end(Ending::Ended, Losses::default()).unwrap();
@@ -119,8 +119,8 @@ impl Source for Described {
         })
     }
 
-    fn close(self, counts: Counts, trace: Option<Written>) -> Counts {
-        if let Some(Written { mut sink, counts: of_trace }) = trace {
+    fn close(self, counts: Counts, trace: Option<WrittenTrace>) -> Counts {
+        if let Some(WrittenTrace { mut sink, counts: of_trace }) = trace {
             sink.end(self.0.voice.ending(), Losses::of(&counts)).unwrap();
             let mut output = self.0.context.output.lock().unwrap();
             output.ended(&*sink, &of_trace, &Counts::default());
@@ -134,7 +134,7 @@ struct NumberLayer {
     context: Arc<Context>,
     arrival: Option<Arrival<Described>>,
     voice: Voice,
-    orders: Option<Sender<Order<Described>>>,
+    orders: Option<Sender<PumpOrder<Described>>>,
     moving: Option<JoinHandle<Counts>>,
 }
 
@@ -147,7 +147,7 @@ impl Layer for NumberLayer {
 
     fn run(&mut self) {
         let (orders, receiver) = queue();
-        assert!(orders.send(Order::Take(self.arrival.take().unwrap())).is_ok());
+        assert!(orders.send(PumpOrder::Take(self.arrival.take().unwrap())).is_ok());
         self.orders = Some(orders);
         let (voice, keep) = (self.voice.clone(), self.context.keep);
         let pump = move || Pump::new(receiver, &voice, keep).run();
@@ -216,7 +216,7 @@ fn begun(context: &Arc<Context>, layers: Vec<Box<dyn Layer>>) -> Session {
 
 fn bench(context: Arc<Context>, mode: LossMode) -> Bench {
     let channel = channel_of(1024, mode);
-    let producer = Producer::new(&channel, Header::Compact).unwrap();
+    let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
     let session = begun(&context, vec![layer(&context, "numbers", channel)]);
     Bench { producer, session, context }
 }
@@ -240,7 +240,7 @@ impl Bench {
     }
 
     fn snapshot(&self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
-        save(output, || Span::until_now(None), self.session.snapshot())
+        save(output, || SnapshotSpan::until_now(None), self.session.snapshot())
     }
 
     fn end(mut self) {
@@ -306,7 +306,7 @@ fn rotated_trace_has_each_record_in_one_part() {
     let scratch = Scratch::new("rotated");
     let path = scratch.0.join("t");
     let folder = TraceFolder::create(&path).unwrap();
-    let parts = Arc::new(Mutex::new(Parts::new(folder, "20260131-120000")));
+    let parts = Arc::new(Mutex::new(PartsOutput::new(folder, "20260131-120000")));
     parts.lock().unwrap().begin(Rotation::default(), None).unwrap();
     let mut context = context_of(Nowhere, Keep::Write { flush: Duration::from_millis(1) });
     Arc::get_mut(&mut context).unwrap().output = Arc::clone(&parts) as Arc<_>;
@@ -410,7 +410,8 @@ fn layers_of_a_snapshot_end_at_one_moment_and_several_are_written_at_once() {
     let scratch = Scratch::new("one-moment");
     let context = context_of(Nowhere, Keep::Hold);
     let channels = [channel_of(1024, LossMode::Overwrite), channel_of(1024, LossMode::Overwrite)];
-    let producers = channels.each_ref().map(|one| Producer::new(one, Header::Compact).unwrap());
+    let producers =
+        channels.each_ref().map(|one| Producer::new(one, HeaderFormat::Compact).unwrap());
     let [first, second] = channels;
     let layers = vec![layer(&context, "first", first), layer(&context, "second", second)];
     let mut session = begun(&context, layers);
@@ -448,7 +449,7 @@ fn layers_of_a_snapshot_end_at_one_moment_and_several_are_written_at_once() {
                     let now = AtomicU64::new(0);
                     let is_early = std::cell::Cell::new(true);
                     let moment = || {
-                        let span = Span::until_now(None);
+                        let span = SnapshotSpan::until_now(None);
                         if !is_early.replace(false) {
                             now.store(written.load(Ordering::Relaxed), Ordering::Relaxed);
                             // What comes meanwhile is after the moment.
@@ -483,19 +484,19 @@ fn snapshot_of_the_last_time_leaves_out_packets_that_ended_before() {
     let [none, all] = ["none", "all"].map(|name| scratch.0.join(name));
     let snapshot =
         |path: &Path, span| save(&output(path), || span, bench.session.snapshot()).unwrap();
-    let now = Span::until_now(None).until;
+    let now = SnapshotSpan::until_now(None).until;
     bench.write(200..500);
-    let whole = Span::until_now(None);
+    let whole = SnapshotSpan::until_now(None);
     assert_eq!(snapshot(&all, whole).records, 500);
     // The first packet may have ended before, and the one that was being filled then has not.
-    let last = snapshot(&scratch.0.join("last"), Span { from: now, ..whole });
+    let last = snapshot(&scratch.0.join("last"), SnapshotSpan { from: now, ..whole });
     let numbers = read(&scratch.0.join("last"));
     assert_eq!(numbers, (500 - last.records..500).collect::<Vec<_>>());
     assert!(last.records >= 300, "{}", last.records);
-    let before = snapshot(&scratch.0.join("before"), Span { from: 0, until: now });
+    let before = snapshot(&scratch.0.join("before"), SnapshotSpan { from: 0, until: now });
     assert_eq!((before.records, read(&scratch.0.join("before"))), (200, (0..200).collect()));
     // Nothing is so late.
-    assert_eq!(snapshot(&none, Span { from: u64::MAX, until: u64::MAX }).records, 0);
+    assert_eq!(snapshot(&none, SnapshotSpan { from: u64::MAX, until: u64::MAX }).records, 0);
     bench.end();
 }
 
@@ -539,7 +540,7 @@ fn layer_that_is_added_records_at_once_and_its_snapshots_are_in_its_folder() {
     let mut bench = bench(context_of(Nowhere, Keep::Hold), LossMode::Overwrite);
     bench.write(0..5);
     let channel = channel_of(1024, LossMode::Overwrite);
-    let producer = Producer::new(&channel, Header::Compact).unwrap();
+    let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
     let more = layer(&bench.context, "numbers", channel);
     let goes_on = &mut |_| std::ops::ControlFlow::Continue(());
     bench.session.add(more, Some("big".to_owned()), goes_on);

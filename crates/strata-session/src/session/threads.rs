@@ -5,7 +5,7 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use strata_collect::{Error, Finish, Held, Order, Output, Span};
+use strata_collect::{Error, Finish, HeldTrace, Output, PumpOrder, SnapshotSpan};
 
 use crate::session::privileges::{keep_for, Work};
 use crate::session::shared::Shared;
@@ -40,17 +40,19 @@ pub(crate) fn joined<T: Default>(thread: Option<JoinHandle<T>>, shared: &Shared)
 }
 
 /// Asks a layer for what it holds, to be written to an output: who calls it waits for programs that have just begun, at most.
-pub(crate) type Ask =
-    Box<dyn FnOnce(&Arc<Mutex<dyn Output>>, Span) -> Receiver<Result<Vec<Held>, Error>> + Send>;
+pub(crate) type Ask = Box<
+    dyn FnOnce(&Arc<Mutex<dyn Output>>, SnapshotSpan) -> Receiver<Result<Vec<HeldTrace>, Error>>
+        + Send,
+>;
 
 /// Asks a pump. Without an answer its thread has failed, and the session says so.
-pub(crate) fn ask<S: Send + 'static>(orders: Option<&Sender<Order<S>>>) -> Ask {
+pub(crate) fn ask<S: Send + 'static>(orders: Option<&Sender<PumpOrder<S>>>) -> Ask {
     let orders = orders.cloned();
     Box::new(move |output, span| {
         let (reply, answer) = channel();
         if let Some(orders) = orders {
             // Fails where it has ended: there is no answer then.
-            let _ = orders.send(Order::Snapshot(Arc::clone(output), span, reply));
+            let _ = orders.send(PumpOrder::Snapshot(Arc::clone(output), span, reply));
         }
         answer
     })
@@ -61,12 +63,12 @@ pub(crate) fn ask<S: Send + 'static>(orders: Option<&Sender<Order<S>>>) -> Ask {
 pub(crate) type Cut = Box<dyn FnOnce(&Arc<Mutex<dyn Output>>) -> Receiver<Vec<Finish>> + Send>;
 
 /// Asks a pump, as [`ask`] does.
-pub(crate) fn cut<S: Send + 'static>(orders: Option<&Sender<Order<S>>>) -> Cut {
+pub(crate) fn cut<S: Send + 'static>(orders: Option<&Sender<PumpOrder<S>>>) -> Cut {
     let orders = orders.cloned();
     Box::new(move |output| {
         let (reply, answer) = channel();
         if let Some(orders) = orders {
-            let _ = orders.send(Order::Rotate(Arc::clone(output), reply));
+            let _ = orders.send(PumpOrder::Rotate(Arc::clone(output), reply));
         }
         answer
     })

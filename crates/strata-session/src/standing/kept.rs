@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 use strata_collect::LastPacket;
 use strata_kernel::session::Keeping;
-use strata_kernel::{Kept, Pins};
+use strata_kernel::{ChannelPins, Kept};
 use strata_ring::Channel;
 
 use crate::output::folder::stream_file;
 use crate::session::lock::lock;
 
 /// Keeps a text outside of the session, in the place of the one before.
-pub type Write = Box<dyn Fn(&str) -> io::Result<()> + Send + Sync>;
+pub type WriteKept = Box<dyn Fn(&str) -> io::Result<()> + Send + Sync>;
 
 /// Of one channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub(crate) struct Noted {
 /// Of a session: what its channels have in the kernel.
 pub struct KernelKept {
     session: String,
-    write: Write,
+    write: WriteKept,
     all: Mutex<BTreeMap<String, Noted>>,
 }
 
@@ -47,7 +47,7 @@ impl KernelKept {
     /// What the session of this name has, and has noted before it was killed. What cannot be read is nothing: what is
     /// pinned then is removed.
     #[must_use]
-    pub fn new(session: &str, before: &str, write: Write) -> KernelKept {
+    pub fn new(session: &str, before: &str, write: WriteKept) -> KernelKept {
         let all = Mutex::new(serde_json::from_str(before).unwrap_or_default());
         KernelKept { session: session.to_owned(), write, all }
     }
@@ -73,7 +73,7 @@ impl ChannelKept {
     /// # Errors
     /// There is no place to pin it.
     pub(crate) fn keeping(&self) -> Result<Keeping, strata_kernel::Error> {
-        let pins = Arc::new(Pins::open(&self.all.session, &self.channel)?);
+        let pins = Arc::new(ChannelPins::open(&self.all.session, &self.channel)?);
         let (all, channel) = (Arc::clone(&self.all), self.channel.clone());
         let note = move |kernel: &Kept| {
             all.change(|all| match all.get_mut(&channel) {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::plan::tracked::Tracked;
 use crate::plan::{Condition, LayerOf, Trigger};
 use crate::report::advice::Advice;
-use crate::report::gaps::{Gap, Late, Loss, Unreached};
+use crate::report::gaps::{CpuLoss, Gap, Late, Unreached};
 use crate::report::{FilterReport, FilterSlip, PartsLook, TriggerReport};
 use crate::session::room::NoRoomLook;
 use crate::session::shared::Figured;
@@ -110,7 +110,7 @@ pub struct ChannelLook {
     /// How full the fullest of its buffers was before it was last read: of one CPU, of one program \[%\]. `None`: it has none.
     pub fill: Option<u8>,
     /// What was discarded, by CPU and reason.
-    pub discards: Vec<Loss>,
+    pub discards: Vec<CpuLoss>,
     /// What would have prevented it.
     pub advice: Option<Advice>,
     /// Its rules.

@@ -18,7 +18,7 @@ use crate::standing::trust::{Estate, Trusted};
 const LINES_MAX: usize = 8192;
 
 /// Keeps a text outside of the session, in the place of the one before, and gives the file that has it: lines are appended.
-pub type Write = Box<dyn Fn(&str) -> io::Result<File> + Send + Sync>;
+pub type WriteSlots = Box<dyn Fn(&str) -> io::Result<File> + Send + Sync>;
 
 /// One session in one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,15 +47,15 @@ impl Slot {
 }
 
 /// What is noted, and where.
-struct Noted {
-    write: Write,
+struct NotedSlots {
+    write: WriteSlots,
     file: File,
     all: Vec<Slot>,
     /// With so many it is looked at who is still of interest.
     limit: usize,
 }
 
-impl fmt::Debug for Noted {
+impl fmt::Debug for NotedSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Noted").field("all", &self.all).finish_non_exhaustive()
     }
@@ -68,7 +68,7 @@ fn text_of(all: &[Slot]) -> String {
 /// Of a session: those that it has, and those that the one before has left.
 #[derive(Debug)]
 pub struct Slots {
-    noted: Mutex<Noted>,
+    noted: Mutex<NotedSlots>,
     left: Vec<Slot>,
     trusted: Option<Arc<Trusted>>,
 }
@@ -85,14 +85,14 @@ impl Slots {
     ///
     /// # Errors
     /// Nothing can be noted; what is there stays.
-    pub fn new(write: Write, before: &str) -> io::Result<Slots> {
+    pub fn new(write: WriteSlots, before: &str) -> io::Result<Slots> {
         // What follows the last end of a line was not written to its end.
         let whole = before.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let left: Vec<Slot> = whole.lines().filter_map(Slot::parse).collect();
         // Should this one be killed before it has found them, the next one does.
         let all = left.clone();
         let file = write(&text_of(&all))?;
-        let noted = Noted { write, file, limit: LINES_MAX.max(2 * all.len()), all };
+        let noted = NotedSlots { write, file, limit: LINES_MAX.max(2 * all.len()), all };
         Ok(Slots { noted: Mutex::new(noted), left, trusted: None })
     }
 
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn slots_that_were_noted_are_left_and_those_of_nobody_are_not() {
         let path = std::env::temp_dir().join(format!("strata-slots-{}", std::process::id()));
-        let write = || -> Write {
+        let write = || -> WriteSlots {
             let path = path.clone();
             Box::new(move |text| {
                 let new = path.with_extension("new");
@@ -256,7 +256,7 @@ mod tests {
     fn line_that_found_no_room_is_there_when_there_is_room_again() {
         let written = Arc::new(Mutex::new(Vec::new()));
         let texts = Arc::clone(&written);
-        let write: Write = Box::new(move |text: &str| {
+        let write: WriteSlots = Box::new(move |text: &str| {
             lock(&texts).push(text.to_owned());
             // Whatever is appended: there is no room.
             File::options().write(true).open("/dev/full")

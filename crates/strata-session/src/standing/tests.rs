@@ -111,7 +111,7 @@ impl Noting {
     }
 }
 
-impl Maker for Noting {
+impl LayerMaker for Noting {
     fn make(
         &self,
         layer: LayerOf,

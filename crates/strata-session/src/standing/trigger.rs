@@ -12,7 +12,7 @@ use crate::plan::{Condition, Trigger};
 
 /// What is known at a moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts<'f> {
+pub(crate) struct TriggerFacts<'f> {
     pub(crate) now: Instant,
     /// Of the events that the trigger looks for, how many there have been; it wraps around.
     pub(crate) events: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Facts<'f> {
 
 /// How far a trigger is.
 #[derive(Clone, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct TriggerProgress {
     events: u64,
     signals: u64,
     /// Of the last event, or when it began to wait for one.
@@ -40,10 +40,10 @@ pub(crate) struct Progress {
     pub(crate) suppressed: u64,
 }
 
-impl Progress {
+impl TriggerProgress {
     /// From now on; `signals` were there before.
-    pub(crate) fn new(now: Instant, signals: u64) -> Progress {
-        Progress {
+    pub(crate) fn new(now: Instant, signals: u64) -> TriggerProgress {
+        TriggerProgress {
             events: 0,
             signals,
             heard: now,
@@ -55,7 +55,7 @@ impl Progress {
     }
 
     /// Does it fire?
-    pub(crate) fn look(&mut self, trigger: &Trigger, facts: &Facts<'_>) -> bool {
+    pub(crate) fn look(&mut self, trigger: &Trigger, facts: &TriggerFacts<'_>) -> bool {
         let events = facts.events.wrapping_sub(std::mem::replace(&mut self.events, facts.events));
         let signals =
             facts.signals.saturating_sub(std::mem::replace(&mut self.signals, facts.signals));
@@ -110,7 +110,7 @@ mod tests {
     /// Of one trigger, which looks at these moments \[ms\].
     struct Bench {
         trigger: Trigger,
-        progress: Progress,
+        progress: TriggerProgress,
         begin: Instant,
         is_busy: bool,
     }
@@ -118,7 +118,7 @@ mod tests {
     impl Bench {
         fn new(when: Condition) -> Bench {
             let begin = Instant::now();
-            let progress = Progress::new(begin, 3);
+            let progress = TriggerProgress::new(begin, 3);
             Bench { trigger: trigger(when), progress, begin, is_busy: false }
         }
 
@@ -130,7 +130,7 @@ mod tests {
             ends: &[Option<Outcome>],
         ) -> (bool, u64, u64) {
             let now = self.begin + Duration::from_millis(ms);
-            let facts = Facts { now, events, signals, ends, is_busy: self.is_busy };
+            let facts = TriggerFacts { now, events, signals, ends, is_busy: self.is_busy };
             let fires = self.progress.look(&self.trigger, &facts);
             (fires, self.progress.fired, self.progress.suppressed)
         }

@@ -26,10 +26,10 @@ use crate::report::gaps::cut;
 use crate::report::Notice;
 use crate::session::detach::Detaching;
 use crate::session::error::SessionError;
-use crate::session::layer::Ended;
+use crate::session::layer::EndedProgram;
 use crate::session::privileges::{keep_for, Work};
 use crate::session::rotation::Rotated;
-use crate::standing::trigger::{Facts, Progress};
+use crate::standing::trigger::{TriggerFacts, TriggerProgress};
 
 /// Ends that are remembered: each channel of the session tells of them.
 const ENDS_KNOWN: usize = 1024;
@@ -77,7 +77,7 @@ pub(super) struct Triggers<'a> {
 /// One.
 pub(super) struct Armed<'a> {
     trigger: Trigger,
-    progress: Progress,
+    progress: TriggerProgress,
     /// Who looks for its events.
     watcher: Option<Box<dyn Watcher + 'a>>,
     /// Why nobody can.
@@ -119,7 +119,7 @@ impl<'a> Armed<'a> {
         }
         let is_busy = self.is_waiting() || !self.todo.is_empty();
         let events = self.events();
-        let facts = Facts { now, events, signals, ends, is_busy };
+        let facts = TriggerFacts { now, events, signals, ends, is_busy };
         if self.progress.look(&self.trigger, &facts) {
             self.todo.extend(self.trigger.actions.iter().cloned());
             (self.saved, self.part) = (None, None);
@@ -141,7 +141,7 @@ impl<'a> Armed<'a> {
         match found {
             Ok(watcher) => {
                 (self.watcher, self.lacks) = (watcher, None);
-                self.progress = Progress::new(Instant::now(), signals);
+                self.progress = TriggerProgress::new(Instant::now(), signals);
             }
             Err(why) => self.lacks = Some(why),
         }
@@ -306,7 +306,7 @@ impl<'a> Armed<'a> {
 
 impl<'a> Triggers<'a> {
     /// How those programs ended of which nobody has told before.
-    pub(super) fn new_ends(&mut self, told: Vec<Ended>) -> Vec<Option<Outcome>> {
+    pub(super) fn new_ends(&mut self, told: Vec<EndedProgram>) -> Vec<Option<Outcome>> {
         let mut new = Vec::new();
         for one in told {
             let key = (one.pid, one.started_ns);
@@ -344,7 +344,7 @@ impl<'a> Triggers<'a> {
         };
         self.all.push(Armed {
             trigger: trigger.clone(),
-            progress: Progress::new(Instant::now(), signals),
+            progress: TriggerProgress::new(Instant::now(), signals),
             watcher,
             lacks,
             todo: VecDeque::new(),

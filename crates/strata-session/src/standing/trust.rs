@@ -10,7 +10,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{waitpid, Pid, WaitOptions};
 use serde::{Deserialize, Serialize};
-use strata_control::{Held, Trust};
+use strata_control::{HeldMemory, Trust};
 use strata_user::{Application, Entrusted, Identity};
 
 use crate::session::lock::lock;
@@ -58,7 +58,7 @@ pub(crate) struct Estate {
 
 impl Estate {
     /// `None`: what is known of it is not in words of this version.
-    fn of(held: Held) -> Option<Estate> {
+    fn of(held: HeldMemory) -> Option<Estate> {
         let facts: Facts = serde_json::from_slice(&held.facts).ok()?;
         let mut fds = held.fds.into_iter();
         let fd = Arc::new(fds.next()?);
@@ -88,13 +88,13 @@ impl Estate {
 
 /// What the trustee is to be told, in this order.
 #[derive(Debug)]
-enum Order {
+enum TrusteeOrder {
     Hold(Application),
     LetGo(u64),
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TrustState {
     /// `None`: there is none any more.
     trust: Option<Trust>,
     /// By inode number, who needs it: sessions in the program, of any channel.
@@ -103,7 +103,7 @@ struct State {
     untaken: HashMap<u64, u32>,
     /// What it held when this session began, until nobody needs it.
     estates: Vec<Estate>,
-    waiting: VecDeque<Order>,
+    waiting: VecDeque<TrusteeOrder>,
     /// Why there is none any more, to be said once.
     problem: Option<String>,
 }
@@ -111,7 +111,7 @@ struct State {
 /// A session's trustee.
 #[derive(Debug)]
 pub struct Trusted {
-    state: Mutex<State>,
+    state: Mutex<TrustState>,
     /// Where it is a child of this process.
     child: Option<Pid>,
     /// The inode numbers of what it held when this session began.
@@ -120,13 +120,13 @@ pub struct Trusted {
 
 impl Trusted {
     /// With what it holds of the session that was killed.
-    pub(crate) fn new(trust: Trust, held: Vec<Held>, child: Option<Pid>) -> Trusted {
+    pub(crate) fn new(trust: Trust, held: Vec<HeldMemory>, child: Option<Pid>) -> Trusted {
         let numbers: Vec<u64> = held.iter().map(|one| one.number).collect();
         let estates: Vec<Estate> = held.into_iter().filter_map(Estate::of).collect();
         let before: HashSet<u64> = estates.iter().map(|one| one.inode).collect();
         let unknown = numbers.into_iter().filter(|number| !before.contains(number));
-        let waiting = unknown.map(Order::LetGo).collect();
-        let state = State { trust: Some(trust), estates, waiting, ..State::default() };
+        let waiting = unknown.map(TrusteeOrder::LetGo).collect();
+        let state = TrustState { trust: Some(trust), estates, waiting, ..TrustState::default() };
         Trusted { state: Mutex::new(state), child, before }
     }
 
@@ -139,7 +139,7 @@ impl Trusted {
                     state.needed.insert(*inode, *number);
                     state.untaken.insert(*inode, *number);
                 }
-                None => state.waiting.push_back(Order::LetGo(*inode)),
+                None => state.waiting.push_back(TrusteeOrder::LetGo(*inode)),
             }
         }
         state.estates.retain(|one| channels.contains_key(&one.inode));
@@ -214,12 +214,12 @@ impl Trusted {
     }
 }
 
-impl State {
+impl TrustState {
     fn need(&mut self, application: &Application) {
         let needed = self.needed.entry(application.inode()).or_default();
         *needed += 1;
         if *needed == 1 {
-            self.waiting.push_back(Order::Hold(application.clone()));
+            self.waiting.push_back(TrusteeOrder::Hold(application.clone()));
         }
     }
 
@@ -232,18 +232,19 @@ impl State {
         self.needed.remove(&inode);
         self.estates.retain(|one| one.inode != inode);
         // What the trustee was not told yet it need not be told: the descriptors are given back now.
-        let is_it = |order: &Order| matches!(order, Order::Hold(one) if one.inode() == inode);
+        let is_it =
+            |order: &TrusteeOrder| matches!(order, TrusteeOrder::Hold(one) if one.inode() == inode);
         match self.waiting.iter().position(is_it) {
             Some(at) => drop(self.waiting.remove(at)),
-            None => self.waiting.push_back(Order::LetGo(inode)),
+            None => self.waiting.push_back(TrusteeOrder::LetGo(inode)),
         }
     }
 
     fn tell(&mut self) {
         while let (Some(trust), Some(order)) = (&self.trust, self.waiting.front()) {
             let told = match order {
-                Order::LetGo(inode) => trust.let_go(*inode),
-                Order::Hold(application) => hold(trust, application),
+                TrusteeOrder::LetGo(inode) => trust.let_go(*inode),
+                TrusteeOrder::Hold(application) => hold(trust, application),
             };
             match told {
                 Ok(()) => drop(self.waiting.pop_front()),
@@ -287,7 +288,7 @@ impl Estate {
         let facts = serde_json::to_vec(&Facts::of(application)).unwrap();
         let fds = [Some(application.shared_memory()), application.pidfd()];
         let fds = fds.into_iter().flatten().map(|fd| fd.try_clone_to_owned().unwrap());
-        Estate::of(Held { number: application.inode(), facts, fds: fds.collect() }).unwrap()
+        Estate::of(HeldMemory { number: application.inode(), facts, fds: fds.collect() }).unwrap()
     }
 }
 
@@ -295,7 +296,7 @@ impl Estate {
 impl Trusted {
     /// Of a trustee that is gone, and was to hold this.
     pub(super) fn holding(inode: u64) -> Trusted {
-        let state = State { needed: HashMap::from([(inode, 1)]), ..State::default() };
+        let state = TrustState { needed: HashMap::from([(inode, 1)]), ..TrustState::default() };
         Trusted { state: Mutex::new(state), child: None, before: HashSet::new() }
     }
 }
@@ -315,7 +316,8 @@ mod tests {
             ..Facts::default()
         };
         let fd = || OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
-        let of = |facts: &[u8], fds| Estate::of(Held { number: 9, facts: facts.to_vec(), fds });
+        let of =
+            |facts: &[u8], fds| Estate::of(HeldMemory { number: 9, facts: facts.to_vec(), fds });
         let text = serde_json::to_vec(&facts).unwrap();
         let estate = of(&text, vec![fd()]).unwrap();
         assert_eq!((estate.inode, estate.entrusted.pid), (9, 7));
@@ -347,7 +349,7 @@ mod tests {
         let fd = OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
         let of = |text: String| {
             let fds = vec![fd.try_clone().unwrap()];
-            Estate::of(Held { number: 9, facts: text.into_bytes(), fds }).unwrap()
+            Estate::of(HeldMemory { number: 9, facts: text.into_bytes(), fds }).unwrap()
         };
         let own = std::process::id();
         // As another version says it.
@@ -359,9 +361,9 @@ mod tests {
     #[test]
     fn what_was_not_told_yet_is_not_told_when_nobody_needs_it_and_its_descriptors_are_given_back() {
         let (program, _) = crate::scratch_tests::program();
-        let (mut state, inode) = (State::default(), program.inode());
-        let told = |state: &State| -> Vec<bool> {
-            state.waiting.iter().map(|order| matches!(order, Order::Hold(_))).collect()
+        let (mut state, inode) = (TrustState::default(), program.inode());
+        let told = |state: &TrustState| -> Vec<bool> {
+            state.waiting.iter().map(|order| matches!(order, TrusteeOrder::Hold(_))).collect()
         };
         state.need(&program);
         state.need(&program);
@@ -400,7 +402,7 @@ mod tests {
             estate
         };
         let estates = vec![estate(5, true), estate(6, false), estate(7, true)];
-        let state = Mutex::new(State { estates, ..State::default() });
+        let state = Mutex::new(TrustState { estates, ..TrustState::default() });
         let trusted = Trusted { state, child: None, before: HashSet::from([5, 6, 7]) };
         trusted.expect(&HashMap::from([(5, 2), (6, 1)]));
         assert_eq!(trusted.untaken(), 1);

@@ -5,27 +5,27 @@ use crate::fact::Kept;
 
 const DATA: i64 = 3;
 
-fn opened(process: i64) -> What {
-    let opened = Opened { descriptor: DATA, flags: None, path: b"/data".to_vec() };
-    What::Opened { process, opened }
+fn opened(process: i64) -> StepKind {
+    let opened = OpenDescriptor { descriptor: DATA, flags: None, path: b"/data".to_vec() };
+    StepKind::Opened { process, opened }
 }
 
-fn enter(call: &str, object: Object) -> What {
-    What::Enter { call: call.into(), object, more: Box::default() }
+fn enter(call: &str, object: Object) -> StepKind {
+    StepKind::Enter { call: call.into(), object, more: Box::default() }
 }
 
-fn leave(call: &str, result: i64, numbers: &[(Part, i64)]) -> What {
+fn leave(call: &str, result: i64, numbers: &[(Part, i64)]) -> StepKind {
     let more = Box::new(Kept::new(More::Is("", numbers)));
-    What::Leave { call: call.into(), result: Some(result), more }
+    StepKind::Leave { call: call.into(), result: Some(result), more }
 }
 
 /// How many descriptors process 5 had before these, of threads by number, and a dump of the threads 5 and 6 of it, and of 7.
-fn left(first: &[(Option<i64>, What)]) -> usize {
-    let there = |tid, process| (None, What::There { tid, process, parent: None });
+fn left(first: &[(Option<i64>, StepKind)]) -> usize {
+    let there = |tid, process| (None, StepKind::There { tid, process, parent: None });
     let dump = [there(5, 5), there(6, 5), there(7, 7), (None, opened(5))];
     let all = first.iter().chain(&dump);
     let all: Vec<_> = all.map(|(tid, what)| (0, *tid, Step(what.clone()))).collect();
-    let mut before = Before::new(|_| 0, &all);
+    let mut before = FactsBefore::new(|_| 0, &all);
     before.take(0, 5, false).len()
 }
 
@@ -61,10 +61,10 @@ fn what_no_record_gives_or_takes_away_in_front_of_the_dump_was_there_before() {
 
 #[test]
 fn each_is_asked_for_once_and_none_behind_a_loss() {
-    let fork = What::Fork { parent: Some(5), child: 7, process: Some(7) };
-    let thread = What::Fork { parent: Some(5), child: 8, process: Some(5) };
+    let fork = StepKind::Fork { parent: Some(5), child: 7, process: Some(7) };
+    let thread = StepKind::Fork { parent: Some(5), child: 8, process: Some(5) };
     let all = [fork, thread, opened(5), opened(7)].map(|what| (0, None, Step(what)));
-    let mut before = Before::new(|_| 2, &all);
+    let mut before = FactsBefore::new(|_| 2, &all);
     assert_eq!(before.there(), [(2, 5)]);
     // One that begins in these has them from then on.
     assert_eq!((before.take(2, 7, false).len(), before.take(2, 5, true).len()), (0, 0));
@@ -72,15 +72,15 @@ fn each_is_asked_for_once_and_none_behind_a_loss() {
     before.forget(1);
     assert_eq!((before.take(1, 5, false).len(), before.take(2, 5, false).len()), (0, 1));
     assert_eq!((before.take_process(2, 8), before.take_process(2, 8)), (Some(5), None));
-    let mut before = Before::new(|_| 2, &all);
+    let mut before = FactsBefore::new(|_| 2, &all);
     before.forget(2);
     assert!(before.is_empty() && before.take(2, 5, false).is_empty());
 }
 
 #[test]
 fn processes_that_are_said_to_be_of_each_other_are_in_no_chain() {
-    let there = |tid, process| (0, None, Step(What::There { tid, process, parent: None }));
-    let mut before = Before::new(|_| 0, &[there(5, 6), there(6, 7), there(7, 5), there(8, 5)]);
+    let there = |tid, process| (0, None, Step(StepKind::There { tid, process, parent: None }));
+    let mut before = FactsBefore::new(|_| 0, &[there(5, 6), there(6, 7), there(7, 5), there(8, 5)]);
     let all = [5, 6, 7, 8].map(|tid| before.take_process(0, tid));
     assert_eq!(all, [None, None, None, Some(5)]);
 }

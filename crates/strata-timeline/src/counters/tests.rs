@@ -8,14 +8,14 @@ fn cpu(cpu: u32) -> CounterPlace {
 
 /// Sets counters, and keeps what is over, as `number from..to`.
 struct Set {
-    counters: Counters,
+    counters: OpenCounters,
     names: Names,
     over: Vec<String>,
 }
 
 impl Set {
     fn new() -> Set {
-        Set { counters: Counters::default(), names: Names::default(), over: Vec::new() }
+        Set { counters: OpenCounters::default(), names: Names::default(), over: Vec::new() }
     }
 
     fn value(&mut self, name: &str, place: CounterPlace, from: i64, number: i64) -> CounterValue {

@@ -2,10 +2,10 @@
 
 use super::*;
 
-const FILE: Opened = Opened { name: Name::NONE, by_exec: None };
+const FILE: OpenedFor = OpenedFor { name: Name::NONE, by_exec: None };
 
-fn opened(names: &mut crate::names::Names, name: &str) -> Opened {
-    Opened { name: names.of(name.as_bytes()), by_exec: Some(false) }
+fn opened(names: &mut crate::names::Names, name: &str) -> OpenedFor {
+    OpenedFor { name: names.of(name.as_bytes()), by_exec: Some(false) }
 }
 
 /// What of 0 to 9 is there.

@@ -1,14 +1,14 @@
 //! What was there before the first record, given to threads when the first record of each tells of it.
 
 use super::Engine;
-use crate::before::Before;
-use crate::fact::Text;
+use crate::before::FactsBefore;
+use crate::fact::RecordText;
 use crate::files;
 use crate::id::ThreadId;
 
 impl Engine {
     /// What the first records, which are told next, say of what was there before them.
-    pub(crate) fn begin_with(&mut self, before: Before) {
+    pub(crate) fn begin_with(&mut self, before: FactsBefore) {
         self.before = before;
     }
 
@@ -34,7 +34,7 @@ impl Engine {
     pub(super) fn give(&mut self, machine: u8, process: i64, id: ThreadId, is_new: bool) {
         for opened in self.before.take(machine, process, is_new) {
             let (descriptor, flags) = (opened.descriptor, opened.flags);
-            files::there(&mut self.world, id, descriptor, flags, Text::Kept(&opened.path));
+            files::there(&mut self.world, id, descriptor, flags, RecordText::Kept(&opened.path));
         }
     }
 }

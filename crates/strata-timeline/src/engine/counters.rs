@@ -6,7 +6,7 @@ use crate::fact::Spot;
 use crate::id::ThreadId;
 use crate::names::Name;
 use crate::observer::Observer;
-use crate::world::Told;
+use crate::world::EndingRecord;
 
 impl Engine {
     /// What the counters of a record of a stream are of.
@@ -39,7 +39,7 @@ impl Engine {
         let (from, selected) = (spot.time, spot.selected);
         let value = CounterValue { name, place, number, from, selected };
         let Ok(before) = self.counters.set(value, spot.home.trace) else { return };
-        self.world.told = Told { machine: spot.machine, selected };
+        self.world.told = EndingRecord { machine: spot.machine, selected };
         if let Some((before, to)) = before {
             seen.counter_over(&self.world, &before, to);
         }

@@ -1,8 +1,8 @@
 //! Switches that do not follow from each other: a thread was given a CPU, and none of its records is there.
 
-use super::{Cpu, Engine};
+use super::{CpuState, Engine};
 use crate::fact::Spot;
-use crate::hidden::{Found, Given, Unfollowed};
+use crate::hidden::{FoundOnCpu, Given, Unfollowed};
 use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::state::State;
@@ -26,7 +26,7 @@ impl Engine {
             Some(prev) if prev == given.thread => self.world.hidden.is_followed(spot.machine),
             _ => {
                 self.world.hidden.is_unfollowed(spot.machine, &given, spot.time);
-                let now = |thread| Found { thread, since: spot.time, time: spot.time };
+                let now = |thread| FoundOnCpu { thread, since: spot.time, time: spot.time };
                 let found = |prev| given.found.filter(|it| it.thread == prev);
                 let next = prev.map(|prev| found(prev).unwrap_or_else(|| now(prev)));
                 let Given { thread, from, .. } = given;
@@ -47,7 +47,7 @@ impl Engine {
         let since = thread.map_or(time, |thread| thread.since);
         let given = self.cpu(machine, cpu)?.given.as_mut().filter(|it| it.thread != who)?;
         let since = since.max(given.from).min(time);
-        given.found.get_or_insert(Found { thread: who, since, time });
+        given.found.get_or_insert(FoundOnCpu { thread: who, since, time });
         Some(given.from)
     }
 
@@ -63,7 +63,7 @@ impl Engine {
     }
 }
 
-impl Cpu {
+impl CpuState {
     /// Whether it was given to a thread that the kernel hides, as far as is known: what that does up to then is unknown.
     pub(super) fn hides(&mut self, world: &mut World, machine: u8, to: i64) -> bool {
         let given = self.given.take().filter(|it| self.thread == Some(it.thread));

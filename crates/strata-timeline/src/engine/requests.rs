@@ -1,7 +1,7 @@
 //! Requests to disks: from facts, and whose wait one has ended.
 
 use super::Engine;
-use crate::fact::{Place, Spot};
+use crate::fact::{DiskPlace, Spot};
 use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::state::{Interval, Waker};
@@ -11,7 +11,7 @@ impl Engine {
     pub(super) fn done<O: Observer>(
         &mut self,
         spot: Spot,
-        place: Place,
+        place: DiskPlace,
         error: Option<i64>,
         seen: &mut O,
     ) {

@@ -4,8 +4,8 @@ use super::*;
 use crate::names::Names;
 use crate::threads::Thread;
 
-fn address(family: u64, port: u64, bytes: &[u8]) -> Address {
-    let mut address = Address::default();
+fn address(family: u64, port: u64, bytes: &[u8]) -> SocketAddress {
+    let mut address = SocketAddress::default();
     (address.family, address.port, address.bytes) = (family, port, bytes.to_vec());
     address
 }
@@ -98,11 +98,11 @@ fn what_was_open_before_is_named_as_proc_does_unless_more_is_known() {
         (-1, "/no"),
         (1 << 40, "/no"),
     ] {
-        there(&mut world, who, number, Some(O_CLOEXEC), Text::Is(path));
+        there(&mut world, who, number, Some(O_CLOEXEC), RecordText::Is(path));
     }
     // It was told already.
-    there(&mut world, who, 0, None, Text::Is("/dev/other"));
-    there(&mut world, who, 9, None, Text::None);
+    there(&mut world, who, 0, None, RecordText::Is("/dev/other"));
+    there(&mut world, who, 9, None, RecordText::None);
     let known = (0..10).filter_map(|number| {
         let name = world.file(who, number)?;
         Some((number, world.names.kind(name), world.names.text(name)))
@@ -123,7 +123,7 @@ fn paths_begin_in_the_folder_that_the_call_or_the_process_says() {
     let (mut world, who) = world();
     let mut open = |number: i32, path: &str| {
         let name = world.names.of(path.as_bytes());
-        world.open(who, number, Opened { name, by_exec: None });
+        world.open(who, number, OpenedFor { name, by_exec: None });
     };
     open(7, "/srv/data/");
     open(8, "/");
@@ -189,9 +189,9 @@ fn connections_are_called_by_who_listens_and_who_came() {
 #[test]
 fn socket_of_any_port_has_the_one_that_it_was_given() {
     let (mut world, who) = world();
-    let ask = |world: &mut World, bound: &str, found: Option<Address>| {
+    let ask = |world: &mut World, bound: &str, found: Option<SocketAddress>| {
         let name = world.names.of_kind(NameKind::Socket, bound.as_bytes());
-        world.open(who, 3, Opened { name, by_exec: Some(true) });
+        world.open(who, 3, OpenedFor { name, by_exec: Some(true) });
         let call = world.calls.of("getsockname").unwrap();
         let open =
             OpenCall { descriptor: Some(3), object: Object::File(name), ..OpenCall::of(call) };
@@ -206,7 +206,7 @@ fn socket_of_any_port_has_the_one_that_it_was_given() {
     assert_eq!(ask(&mut world, "tcp 0.0.0.0:0", None), "tcp 0.0.0.0:0");
     // A file may be called so, too.
     let name = Names::of(&mut world.names, b"x:0");
-    world.open(who, 4, Opened { name, by_exec: None });
+    world.open(who, 4, OpenedFor { name, by_exec: None });
     let call = world.calls.of("getsockname").unwrap();
     let open = OpenCall { descriptor: Some(4), object: Object::File(name), ..OpenCall::of(call) };
     asked(&mut world, who, &open, found());

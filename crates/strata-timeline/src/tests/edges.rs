@@ -22,7 +22,7 @@ fn state_behind_a_switch_is_what_the_kernel_s_bits_say() {
         (None, "unknown 20..30"),
     ] {
         let mut machine = Machine::new();
-        let (prev_name, next_name) = (Text::None, Text::None);
+        let (prev_name, next_name) = (RecordText::None, RecordText::None);
         let fact = Fact::Switch { prev: 5, prev_state: bits, next: 9, prev_name, next_name };
         machine.tell(10, 0, 5, Fact::Fault).enter(12, 0, 5, "read", Object::None);
         machine.leave(14, 0, 5, "read", 0).tell(20, 0, 5, fact).switch(30, 0, 9, 0, 5);
@@ -79,7 +79,7 @@ fn wakes_of_those_that_are_no_longer_blocked_change_nothing() {
 fn number_of_a_thread_that_has_ended_is_another_thread_s() {
     let mut machine = Machine::new();
     machine.fork(10, 1, 5, 5).switch(20, 0, 1, 0, 5);
-    machine.tell(30, 0, 5, Fact::Exit { tid: 5, name: Text::Is("old") });
+    machine.tell(30, 0, 5, Fact::Exit { tid: 5, name: RecordText::Is("old") });
     machine.switch(40, 0, 5, 16, 1).fork(50, 1, 5, 5).switch(60, 0, 1, 0, 5).switch(80, 0, 5, S, 0);
     let first = machine.engine.world.threads.find(0, 5).unwrap();
     let told = machine.finish();
@@ -114,7 +114,7 @@ fn waker_whose_calls_are_not_recorded_is_not_sure_and_a_kernel_thread_is() {
         tid,
         process: tid,
         parent: Some(parent),
-        name: Text::Is("kworker"),
+        name: RecordText::Is("kworker"),
     };
     machine.tell(1, 0, 1, there(30, 2)).tell(2, 0, 1, there(31, 1));
     for (by, wanted) in [
@@ -138,7 +138,7 @@ fn interrupts_deeper_than_the_limit_are_not_told_and_the_others_are() {
     let mut machine = Machine::new();
     machine.tell(1, 0, 5, Fact::Fault);
     for number in 0..12 {
-        machine.tell(10 + number, 0, 5, Fact::InterruptEnter(number, Text::None));
+        machine.tell(10 + number, 0, 5, Fact::InterruptEnter(number, RecordText::None));
     }
     for time in 0..14 {
         machine.tell(100 + time, 0, 5, Fact::InterruptLeave);
@@ -150,7 +150,7 @@ fn interrupts_deeper_than_the_limit_are_not_told_and_the_others_are() {
     assert_eq!((devices[0], devices[7]), ("Device(7) on 0 17..100", "Device(0) on 0 10..107"));
     // Numbers that no kernel has.
     let mut machine = Machine::new();
-    machine.tell(10, 0, 5, Fact::InterruptEnter(i64::MAX, Text::Is("x")));
+    machine.tell(10, 0, 5, Fact::InterruptEnter(i64::MAX, RecordText::Is("x")));
     machine.tell(20, 0, 5, Fact::InterruptLeave).tell(25, 0, 5, Fact::SoftirqRaise(i64::MIN));
     machine.tell(30, 0, 5, Fact::SoftirqEnter(-1)).tell(40, 0, 5, Fact::SoftirqLeave);
     let told = machine.finish();
@@ -161,7 +161,12 @@ fn interrupts_deeper_than_the_limit_are_not_told_and_the_others_are() {
 fn cpus_with_numbers_that_no_machine_has_are_left_out() {
     let mut machine = Machine::new();
     for cpu in [u32::MAX, 1 << 13] {
-        machine.switch(10, cpu, 5, S, 6).tell(20, cpu, 7, Fact::InterruptEnter(1, Text::None));
+        machine.switch(10, cpu, 5, S, 6).tell(
+            20,
+            cpu,
+            7,
+            Fact::InterruptEnter(1, RecordText::None),
+        );
         machine.tell(30, cpu, 7, Fact::InterruptLeave);
     }
     machine.switch(40, (1 << 13) - 1, 5, S, 6);
@@ -211,7 +216,7 @@ fn names_are_those_that_were_said_last_and_of_another_program_from_its_begin_on(
         world.thread_name(world.threads.find(0, 5).unwrap())
     };
     let switch = |machine: &mut Machine, time, prev: &'static str| {
-        let (prev_name, next_name) = (Text::Is(prev), Text::Is("other"));
+        let (prev_name, next_name) = (RecordText::Is(prev), RecordText::Is("other"));
         let fact = Fact::Switch { prev: 5, prev_state: Some(0), next: 9, prev_name, next_name };
         machine.tell(time, 0, 5, fact);
     };
@@ -221,17 +226,17 @@ fn names_are_those_that_were_said_last_and_of_another_program_from_its_begin_on(
     switch(&mut machine, 20, "first");
     assert_eq!(name(&machine), "first");
     // A wake says what was known before.
-    machine.tell(25, 0, 9, Fact::Waking { tid: 5, name: Text::Is("stale") });
+    machine.tell(25, 0, 9, Fact::Waking { tid: 5, name: RecordText::Is("stale") });
     assert_eq!(name(&machine), "first");
     // What gives it another name says nothing of which: the next record does.
     machine.tell(30, 0, 5, Fact::Exec);
-    machine.tell(31, 0, 9, Fact::Waking { tid: 5, name: Text::Is("program") });
+    machine.tell(31, 0, 9, Fact::Waking { tid: 5, name: RecordText::Is("program") });
     assert_eq!(name(&machine), "program");
     machine.enter(40, 0, 5, "prctl", Object::None).leave(41, 0, 5, "prctl", 0);
     switch(&mut machine, 50, "renamed");
     assert_eq!(name(&machine), "renamed");
-    machine.tell(60, 0, 5, Fact::Named { tid: 5, name: Text::Is("own") });
-    machine.tell(70, 0, 5, Fact::Named { tid: 5, name: Text::Is("") });
+    machine.tell(60, 0, 5, Fact::Named { tid: 5, name: RecordText::Is("own") });
+    machine.tell(70, 0, 5, Fact::Named { tid: 5, name: RecordText::Is("") });
     assert_eq!(name(&machine), "own");
     let world = &machine.engine.world;
     assert_eq!(world.thread_name(ThreadId::IDLE), "idle");
@@ -240,7 +245,7 @@ fn names_are_those_that_were_said_last_and_of_another_program_from_its_begin_on(
         80,
         0,
         5,
-        Fact::There { tid: 8, process: 7, parent: None, name: Text::Is("only") },
+        Fact::There { tid: 8, process: 7, parent: None, name: RecordText::Is("only") },
     );
     let world = &machine.engine.world;
     let thread = world.threads.find(0, 8).unwrap();
@@ -254,10 +259,10 @@ fn names_are_those_that_were_said_last_and_of_another_program_from_its_begin_on(
 fn devices_and_interrupts_have_the_names_that_were_said_and_else_their_numbers() {
     let mut machine = Machine::new();
     let device = 8 << 20 | 1;
-    machine.tell(1, 0, 1, Fact::DeviceName { device, name: Text::Is("sda1") });
-    machine.tell(2, 0, 1, Fact::DeviceName { device: -1, name: Text::Is("none") });
-    machine.tell(3, 0, 1, Fact::InterruptName { number: 36, name: Text::Is("disk") });
-    machine.tell(4, 0, 1, Fact::InterruptEnter(36, Text::Is("other"))).tell(
+    machine.tell(1, 0, 1, Fact::DeviceName { device, name: RecordText::Is("sda1") });
+    machine.tell(2, 0, 1, Fact::DeviceName { device: -1, name: RecordText::Is("none") });
+    machine.tell(3, 0, 1, Fact::InterruptName { number: 36, name: RecordText::Is("disk") });
+    machine.tell(4, 0, 1, Fact::InterruptEnter(36, RecordText::Is("other"))).tell(
         5,
         0,
         1,

@@ -32,7 +32,7 @@ fn thread_that_gets_a_cpu_and_has_no_record_is_counted_and_what_it_and_the_cpu_d
     machine.enter(2, 1, 9, "read", Object::None).switch(3, 1, 9, S, 0).waking(5, 0, 5, 9);
     machine.switch(10, 0, 5, S, 70);
     // An interrupt of the CPU that is idle by now.
-    machine.tell(20, 0, 0, Fact::InterruptEnter(36, Text::None));
+    machine.tell(20, 0, 0, Fact::InterruptEnter(36, RecordText::None));
     machine.tell(22, 0, 0, Fact::InterruptLeave);
     machine.switch(40, 0, 9, 0, 5);
     assert_eq!(hidden(&machine), [(70, 1, 10, true)]);
@@ -140,8 +140,8 @@ fn switches_with_discarded_records_another_trace_or_another_cpu_between_hide_nob
         prev,
         prev_state: Some(S),
         next,
-        prev_name: Text::None,
-        next_name: Text::None,
+        prev_name: RecordText::None,
+        next_name: RecordText::None,
     };
     for (trace, wanted) in [(1, 0), (0, 1)] {
         let mut machine = self::machine(Switches::All);

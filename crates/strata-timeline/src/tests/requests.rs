@@ -2,13 +2,18 @@
 
 use super::*;
 
-fn place(sector: i64) -> Place {
-    Place { device: 254 << 20, sector, sectors: 8 }
+fn place(sector: i64) -> DiskPlace {
+    DiskPlace { device: 254 << 20, sector, sectors: 8 }
 }
 
 impl Machine {
     fn issue(&mut self, time: i64, sector: i64) -> &mut Machine {
-        self.tell(time, 1, 9, Fact::Issue { place: place(sector), kind: Text::Is("R"), bits: None })
+        self.tell(
+            time,
+            1,
+            9,
+            Fact::Issue { place: place(sector), kind: RecordText::Is("R"), bits: None },
+        )
     }
 
     fn complete(&mut self, time: i64, cpu: u32, by: i64, sector: i64) -> &mut Machine {
@@ -39,7 +44,7 @@ fn wait_is_ended_by_the_request_that_its_interrupt_has_said_last_is_done() {
     assert_eq!(waits(&mut machine), ["6: for 100", "5: for 200"]);
     // In the interrupt of the device itself, too.
     let mut machine = blocked_for();
-    machine.tell(10, 0, 0, Fact::InterruptEnter(36, Text::Is("disk")));
+    machine.tell(10, 0, 0, Fact::InterruptEnter(36, RecordText::Is("disk")));
     machine.complete(11, 0, 0, 100).waking(12, 0, 0, 5);
     assert_eq!(waits(&mut machine), ["5: for 100"]);
 }
@@ -48,7 +53,7 @@ fn wait_is_ended_by_the_request_that_its_interrupt_has_said_last_is_done() {
 fn wait_that_ends_elsewhere_than_in_the_interrupt_of_a_request_is_for_none() {
     // A part of it is done; another interrupt; that one is over; another CPU; a timer; no interrupt; discarded records.
     type Told = dyn Fn(&mut Machine);
-    const PART: Place = Place { device: 254 << 20, sector: 100, sectors: 4 };
+    const PART: DiskPlace = DiskPlace { device: 254 << 20, sector: 100, sectors: 4 };
     let all: [&Told; 8] = [
         &|it| {
             it.tell(10, 0, 0, Fact::SoftirqEnter(4));
@@ -56,7 +61,7 @@ fn wait_that_ends_elsewhere_than_in_the_interrupt_of_a_request_is_for_none() {
         },
         &|it| {
             it.tell(10, 0, 0, Fact::SoftirqEnter(4)).complete(11, 0, 0, 100);
-            it.tell(12, 0, 0, Fact::InterruptEnter(40, Text::Is("net"))).waking(13, 0, 0, 5);
+            it.tell(12, 0, 0, Fact::InterruptEnter(40, RecordText::Is("net"))).waking(13, 0, 0, 5);
         },
         &|it| {
             it.tell(10, 0, 0, Fact::SoftirqEnter(4)).complete(11, 0, 0, 100);
@@ -92,9 +97,11 @@ fn wait_that_ends_elsewhere_than_in_the_interrupt_of_a_request_is_for_none() {
 fn request_of_a_nested_interrupt_is_forgotten_with_it_and_that_of_the_outer_one_is_not() {
     let mut machine = blocked_for();
     machine.tell(10, 0, 0, Fact::SoftirqEnter(4)).complete(11, 0, 0, 100);
-    machine.tell(12, 0, 0, Fact::InterruptEnter(40, Text::Is("net")));
+    machine.tell(12, 0, 0, Fact::InterruptEnter(40, RecordText::Is("net")));
     machine.tell(13, 0, 0, Fact::InterruptLeave).waking(14, 0, 0, 5);
-    machine.tell(15, 0, 0, Fact::InterruptEnter(36, Text::Is("disk"))).complete(16, 0, 0, 200);
+    machine
+        .tell(15, 0, 0, Fact::InterruptEnter(36, RecordText::Is("disk")))
+        .complete(16, 0, 0, 200);
     machine.tell(17, 0, 0, Fact::InterruptLeave).waking(18, 0, 0, 6);
     assert_eq!(waits(&mut machine), ["5: for 100"]);
 }

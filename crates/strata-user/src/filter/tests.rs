@@ -249,10 +249,10 @@ fn pattern_matches_what_the_c_glob_does() {
         let mut pattern = Pattern::default();
         for _ in 0..random.below(6) {
             pattern.push(match random.below(5) {
-                0 => Part::Any,
-                1 => Part::One,
-                2 => Part::Text(vec![*pick(&mut random, b"*?\\")]),
-                _ => Part::Text(vec![*pick(&mut random, &[b'a', b'b', 0xc3, 0xa9])]),
+                0 => PatternPart::Any,
+                1 => PatternPart::One,
+                2 => PatternPart::Text(vec![*pick(&mut random, b"*?\\")]),
+                _ => PatternPart::Text(vec![*pick(&mut random, &[b'a', b'b', 0xc3, 0xa9])]),
             });
         }
         let letters = [b'a', b'b', 0xc3, 0xa9, b'*', b'?', b'\\'];

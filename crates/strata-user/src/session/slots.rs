@@ -6,7 +6,7 @@ use strata_abi::user;
 use strata_ring::Attr;
 
 use crate::error::Error;
-use crate::memory::{page_aligned, u32_in, u64_in, Memory};
+use crate::memory::{page_aligned, u32_in, u64_in, ProgramMemory};
 
 /// Where the positions of a session's channel begin: a writer that a former session left behind, in the
 /// same memory, then never finds the position that it knows.
@@ -31,7 +31,7 @@ pub(super) struct SlotCopy {
 }
 
 impl SlotCopy {
-    pub(super) fn read_all(memory: &Memory) -> Result<Vec<SlotCopy>, Error> {
+    pub(super) fn read_all(memory: &ProgramMemory) -> Result<Vec<SlotCopy>, Error> {
         let mut all = vec![SlotCopy::default(); user::NR_SESSIONS as usize];
         for (slot, copy) in memory.used_slots()? {
             all[slot as usize] = SlotCopy {

@@ -4,7 +4,7 @@ use super::Shared;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 use strata_abi::user;
-use strata_ctf::environment::{user_environment, Known, UserProcess};
+use strata_ctf::environment::{user_environment, ProcessKnowledge, UserProcess};
 use strata_ctf::{metadata, tsdl};
 use strata_model::{ByteOrder, ClockClass, EventClass, RecordHeader, StreamClass, Trace, Uuid};
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
@@ -103,7 +103,7 @@ pub fn described(application: &Application, large_header: bool, events: &[EventC
         hostname: b"h",
         vpid: application.inner_pid(),
         procname: application.name().as_bytes(),
-        known: Known::default(),
+        known: ProcessKnowledge::default(),
         created: "2026-01-01T00:00:00+00:00",
         overwrites: false,
     };

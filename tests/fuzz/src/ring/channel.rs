@@ -6,7 +6,7 @@ use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 use strata_abi::ring;
-use strata_ring::producer::{has_rseq, Header, Producer};
+use strata_ring::producer::{has_rseq, HeaderFormat, Producer};
 use strata_ring::{channel_bytes, stream_layout, Attr, Channel, LossMode, Mapping, Publish};
 
 /// Sub-buffers, small enough for an input to fill them: bytes of one, and their number.
@@ -90,7 +90,7 @@ impl Memory {
         let mapping = Mapping::new(fd.as_fd(), 0, bytes).expect("memory to share");
         let channel = Channel::format(mapping, &attr).expect("a channel");
         let is_large = setup & 4 != 0;
-        let header = if is_large { Header::Large } else { Header::Compact };
+        let header = if is_large { HeaderFormat::Large } else { HeaderFormat::Compact };
         Memory {
             producer: Producer::new(&channel, header).expect("memory"),
             made: Some(channel),

@@ -7,15 +7,15 @@ use strata_ctf::read::Event;
 use strata_model::syscalls::name_of;
 use strata_timeline::{check_of, SpanKey};
 
-use super::{Exporter, Extent, Shown, Spot, UNFINISHED};
-use crate::perfetto::classes::{of_name, Plan, Slice};
+use super::{EventSpot, Exporter, Extent, ShownEvent, UNFINISHED};
+use crate::perfetto::classes::{of_name, EventPlan, SlicePlan};
 use crate::perfetto::encode;
 use crate::perfetto::fields::Annotations;
 use crate::perfetto::proto::{track_event, EventType};
-use crate::perfetto::slices::{Ends, Lane, Origin, Pair};
-use crate::perfetto::tracks::{extra_track, Place};
+use crate::perfetto::slices::{PairIndex, PairMatch, SliceLane, SliceOrigin};
+use crate::perfetto::tracks::{extra_track, TrackPlace};
 use crate::perfetto::Overlap;
-use crate::render::line::Piece;
+use crate::render::line::TextPiece;
 
 /// What is said of an end whose begin was not found.
 const UNBEGUN: &str = "its begin is not in the trace";
@@ -28,13 +28,13 @@ impl<W: Write> Exporter<W> {
     pub(super) fn slice(
         &mut self,
         event: &Event<'_>,
-        plan: &Plan,
-        slice: &Slice,
-        spot: Spot,
+        plan: &EventPlan,
+        slice: &SlicePlan,
+        spot: EventSpot,
     ) -> io::Result<()> {
         let pair = slice.role.pair;
         // A process' threads that are not told apart overlap, as does what has a key.
-        let overlaps = slice.role.key.is_some() || matches!(spot.place, Place::Process { .. });
+        let overlaps = slice.role.key.is_some() || matches!(spot.place, TrackPlace::Process { .. });
         if overlaps {
             return self.overlapping(event, plan, slice, spot);
         }
@@ -44,7 +44,7 @@ impl<W: Write> Exporter<W> {
         let number = slice.call.as_ref().and_then(|call| event.integer(call));
         // Of two calls, too, the number says that they are not the same; but not where the end has none any more.
         let address = address.or(number.filter(|&number| number >= 0));
-        let of = Ends { check, address: address.map(|address| address as u64) };
+        let of = PairMatch { check, address: address.map(|address| address as u64) };
         if slice.role.begins {
             let begin = self.tracks.stack(spot.place).begin(pair, slice.role.syscall, of);
             self.close(spot.time, track, begin.closed, UNFINISHED)?;
@@ -80,7 +80,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// What is known of a pair whose slices have an id.
-    fn overlap(&mut self, pair: Pair) -> &mut Overlap {
+    fn overlap(&mut self, pair: PairIndex) -> &mut Overlap {
         let pairs = &self.pairs;
         self.overlaps.entry(pair).or_insert_with(|| {
             let begin = pairs.events_of(pair, true).min().unwrap_or_default();
@@ -93,25 +93,25 @@ impl<W: Write> Exporter<W> {
     fn overlapping(
         &mut self,
         event: &Event<'_>,
-        plan: &Plan,
-        slice: &Slice,
-        spot: Spot,
+        plan: &EventPlan,
+        slice: &SlicePlan,
+        spot: EventSpot,
     ) -> io::Result<()> {
         let pair = slice.role.pair;
         let key = slice.key.as_ref().and_then(|key| event.value(key));
         let key = key.and_then(SpanKey::of);
         let parent = match spot.place {
-            Place::Thread { machine, pid, .. }
-            | Place::Inner { machine, pid, .. }
-            | Place::Process { machine, pid }
+            TrackPlace::Thread { machine, pid, .. }
+            | TrackPlace::Inner { machine, pid, .. }
+            | TrackPlace::Process { machine, pid }
                 if !self.is_kernel(event) =>
             {
-                Place::Process { machine, pid }.uuid()
+                TrackPlace::Process { machine, pid }.uuid()
             }
             // A request of the kernel is nobody's.
             _ => 0,
         };
-        let origin = Origin { parent, cpu: spot.cpu.map(u64::from) };
+        let origin = SliceOrigin { parent, cpu: spot.cpu.map(u64::from) };
         if slice.role.begins {
             self.summary.guessed += u64::from(slice.role.key.is_none());
             let begin = self.lanes.begin(pair, key, origin);
@@ -136,7 +136,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// The track of a lane, which is there then.
-    fn lane_track(&mut self, lane: Lane, slice: &Slice) -> io::Result<u64> {
+    fn lane_track(&mut self, lane: SliceLane, slice: &SlicePlan) -> io::Result<u64> {
         if let Some(&track) = self.lane_tracks.get(&lane.number) {
             return Ok(track);
         }
@@ -149,13 +149,13 @@ impl<W: Write> Exporter<W> {
     fn begin(
         &mut self,
         event: &Event<'_>,
-        plan: &Plan,
-        slice: &Slice,
-        (spot, track): (Spot, u64),
+        plan: &EventPlan,
+        slice: &SlicePlan,
+        (spot, track): (EventSpot, u64),
     ) -> io::Result<()> {
         self.summary.begins += 1;
         let call = self.call(event, slice);
-        let shown = Shown {
+        let shown = ShownEvent {
             time: self.forward(track, spot.time),
             track,
             categories: Some(&plan.categories),
@@ -166,7 +166,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// The begin of a system call by its number. Each share gives the names the same numbers, whoever writes them.
-    fn call(&mut self, event: &Event<'_>, slice: &Slice) -> Option<Rc<Piece>> {
+    fn call(&mut self, event: &Event<'_>, slice: &SlicePlan) -> Option<Rc<TextPiece>> {
         let number = event.integer(slice.call.as_ref()?)?;
         let architecture = self.streams.get(event.stream().index())?.source.architecture;
         if let Some(known) = self.calls.get(&(architecture, number)) {
@@ -181,13 +181,13 @@ impl<W: Write> Exporter<W> {
     fn end(
         &mut self,
         event: &Event<'_>,
-        slice: &Slice,
-        (spot, track): (Spot, u64),
+        slice: &SlicePlan,
+        (spot, track): (EventSpot, u64),
     ) -> io::Result<()> {
         self.summary.ends += 1;
         let time = self.forward(track, spot.time);
         let extent = Extent::End(slice);
-        self.put(event, spot, &Shown { time, track, categories: None, kind: None, extent })
+        self.put(event, spot, &ShownEvent { time, track, categories: None, kind: None, extent })
     }
 
     /// On a track, slices begin and end one after the other, even where a damaged trace goes back in
@@ -201,7 +201,7 @@ impl<W: Write> Exporter<W> {
         *latest
     }
 
-    fn unbegun(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
+    fn unbegun(&mut self, event: &Event<'_>, plan: &EventPlan, spot: EventSpot) -> io::Result<()> {
         self.summary.ends_without_begin += 1;
         self.show(event, plan, spot, Some(UNBEGUN))
     }

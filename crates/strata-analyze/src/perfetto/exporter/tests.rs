@@ -106,10 +106,10 @@ impl Exported {
                 known.texts.extend(all.map(|it| (it.iid.unwrap(), text(it).unwrap())));
             }
             match &packet.data {
-                Some(Data::TrackDescriptor(track)) => {
+                Some(PacketData::TrackDescriptor(track)) => {
                     tracks.insert(track.uuid.unwrap(), track_name(track));
                 }
-                Some(Data::TrackEvent(event)) => {
+                Some(PacketData::TrackEvent(event)) => {
                     let kind = match event.r#type.unwrap() {
                         1 => "begin".to_owned(),
                         2 => "end".to_owned(),
@@ -137,7 +137,7 @@ impl Exported {
     /// Scheduling and interrupts, with their CPUs, and where the bundles are cut.
     fn ftrace(&self) -> Vec<(u32, bool, Vec<FtraceEvent>)> {
         let bundle = |packet: &TracePacket| match &packet.data {
-            Some(Data::FtraceEvents(all)) => {
+            Some(PacketData::FtraceEvents(all)) => {
                 Some((all.cpu.unwrap(), all.gap_before == Some(true), all.event.clone()))
             }
             _ => None,
@@ -147,7 +147,7 @@ impl Exported {
 
     fn trees(&self) -> Vec<ProcessTree> {
         let tree = |packet: &TracePacket| match &packet.data {
-            Some(Data::ProcessTree(tree)) => Some(tree.clone()),
+            Some(PacketData::ProcessTree(tree)) => Some(tree.clone()),
             _ => None,
         };
         self.packets.iter().filter_map(tree).collect()
@@ -366,13 +366,13 @@ fn slices_of_threads_that_are_not_told_apart_have_lanes_below_their_process() {
         .packets
         .iter()
         .filter_map(|packet| match &packet.data {
-            Some(Data::TrackDescriptor(track)) if track.name.as_deref() == Some("a:x") => {
+            Some(PacketData::TrackDescriptor(track)) if track.name.as_deref() == Some("a:x") => {
                 Some(track.parent_uuid)
             }
             _ => None,
         })
         .collect();
-    assert_eq!(parents, [Some(Place::Process { machine: 0, pid: 7 }.uuid()); 2]);
+    assert_eq!(parents, [Some(TrackPlace::Process { machine: 0, pid: 7 }.uuid()); 2]);
 }
 
 #[test]

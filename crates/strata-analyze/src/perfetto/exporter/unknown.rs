@@ -8,12 +8,12 @@ use std::io::{self, Write};
 use strata_ctf::read::Event;
 use strata_timeline::{ThreadId, Unfollowed};
 
-use super::{Exporter, Spot};
-use crate::perfetto::classes::Plan;
+use super::{EventSpot, Exporter};
+use crate::perfetto::classes::EventPlan;
 use crate::perfetto::kernel::{put_switch, Kernel};
-use crate::perfetto::proto::{Data, ProcessTree, TreeProcess, TreeThread};
-use crate::perfetto::runs::{unknown, Given, NAME, NO_STATE, UNKNOWN_PROCESS};
-use crate::perfetto::tracks::Machine;
+use crate::perfetto::proto::{PacketData, ProcessTree, TreeProcess, TreeThread};
+use crate::perfetto::runs::{unknown, GivenCpu, NAME, NO_STATE, UNKNOWN_PROCESS};
+use crate::perfetto::tracks::MachineNumber;
 use crate::render::line::Lines;
 
 /// What a thread that stands for others does when it has no CPU: it sleeps.
@@ -25,19 +25,19 @@ impl<W: Write> Exporter<W> {
         &mut self,
         event: &Event<'_>,
         kernel: &Kernel,
-        (spot, cpu): (Spot, u32),
+        (spot, cpu): (EventSpot, u32),
         is_exported: bool,
     ) {
         let Some(next) = kernel.next(event) else { return };
         let place = (spot.machine, spot.cpu.unwrap_or(cpu));
         let pid = self.tracks.id(spot.machine, next).unwrap_or(0);
-        let given = is_exported.then_some(Given { place, pid, since: spot.time });
+        let given = is_exported.then_some(GivenCpu { place, pid, since: spot.time });
         // Who gives itself such a number is nobody.
         self.runs.set(cpu, given.filter(|it| it.pid != unknown(cpu)));
     }
 
     /// A switch that is about to be exported does not follow from the one before.
-    pub(super) fn unfollowed(&mut self, machine: Machine, of: &Unfollowed) -> io::Result<()> {
+    pub(super) fn unfollowed(&mut self, machine: MachineNumber, of: &Unfollowed) -> io::Result<()> {
         let Some(cpu) = self.tracks.cpu(machine, of.cpu) else { return Ok(()) };
         let Some(given) = self.runs.get(cpu) else { return Ok(()) };
         if self.pid_of(of.thread) != given.pid {
@@ -57,7 +57,11 @@ impl<W: Write> Exporter<W> {
     }
 
     /// Records of a CPU are not there from a time on.
-    pub(super) fn loses(&mut self, (machine, at): (Machine, u32), time: u64) -> io::Result<()> {
+    pub(super) fn loses(
+        &mut self,
+        (machine, at): (MachineNumber, u32),
+        time: u64,
+    ) -> io::Result<()> {
         let Some(cpu) = self.tracks.cpu(machine, at) else { return Ok(()) };
         let Some(given) = self.runs.get(cpu) else { return Ok(()) };
         let from = if self.is_hidden(given) { given.since } else { time };
@@ -76,7 +80,12 @@ impl<W: Write> Exporter<W> {
 
     /// A record may say who has a CPU of which that is not known.
     #[cold]
-    pub(super) fn finds(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
+    pub(super) fn finds(
+        &mut self,
+        event: &Event<'_>,
+        plan: &EventPlan,
+        spot: EventSpot,
+    ) -> io::Result<()> {
         let Some(cpu) = spot.cpu.and_then(|cpu| self.tracks.cpu(spot.machine, cpu)) else {
             return Ok(());
         };
@@ -102,7 +111,7 @@ impl<W: Write> Exporter<W> {
         }
     }
 
-    fn is_hidden(&self, given: Given) -> bool {
+    fn is_hidden(&self, given: GivenCpu) -> bool {
         let (machine, cpu) = given.place;
         let thread = self.timeline.runs_on(machine, cpu);
         thread.is_some_and(|thread| {
@@ -117,7 +126,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// From a time on, who was given the CPU may have it or not.
-    fn leaves(&mut self, cpu: u32, given: Given, time: u64) -> io::Result<()> {
+    fn leaves(&mut self, cpu: u32, given: GivenCpu, time: u64) -> io::Result<()> {
         let stand_in = unknown(cpu);
         if given.pid == stand_in {
             return Ok(());
@@ -128,11 +137,11 @@ impl<W: Write> Exporter<W> {
             let process = TreeProcess { pid: Some(pid), ppid: None, cmdline: vec![name.clone()] };
             let thread = TreeThread { tid: Some(stand_in), tgid: Some(pid), name: Some(name) };
             let tree = ProcessTree { processes: vec![process], threads: vec![thread] };
-            self.writer.system(Some(since), Data::ProcessTree(tree))?;
+            self.writer.system(Some(since), PacketData::ProcessTree(tree))?;
         }
         self.summary.unknown += 1;
         self.switches(cpu, since, (given.pid, NO_STATE), stand_in)?;
-        self.runs.set(cpu, Some(Given { pid: stand_in, since, ..given }));
+        self.runs.set(cpu, Some(GivenCpu { pid: stand_in, since, ..given }));
         Ok(())
     }
 
@@ -140,7 +149,7 @@ impl<W: Write> Exporter<W> {
     fn is_found(&mut self, cpu: u32, pid: i32, time: u64) -> io::Result<()> {
         let Some(given) = self.runs.get(cpu) else { return Ok(()) };
         self.switches(cpu, time, (unknown(cpu), SLEEPS), pid)?;
-        self.runs.set(cpu, Some(Given { pid, since: time, ..given }));
+        self.runs.set(cpu, Some(GivenCpu { pid, since: time, ..given }));
         Ok(())
     }
 

@@ -483,8 +483,8 @@ fn who_waited_and_who_ended_that_are_each_one_of_all_locks_of_a_process() {
     let report = locks_of(&told, TimeRange::ALL, locks::By::Process);
     let [row] = report.rows.as_slice() else { panic!("{report:?}") };
     assert_eq!((row.label.pid, row.waits.count, row.timeouts, row.address), (Some(5), 4, 2, None));
-    let parts = |parts: &[locks::Part]| {
-        let part = |it: &locks::Part| {
+    let parts = |parts: &[locks::LockWaits]| {
+        let part = |it: &locks::LockWaits| {
             (it.label.as_ref().and_then(|label| label.tid), it.ended_by, it.count, it.total)
         };
         parts.iter().map(part).collect::<Vec<_>>()

@@ -7,7 +7,7 @@ use crate::hand_tests::V::{self, I64, U32};
 use crate::hand_tests::{metadata, Hand, Packets, Record};
 use crate::mine::{has_command, Mine, MineError, Processes};
 use crate::reports::spans::{self, SpanCounter};
-use crate::reports::syscalls::{By, Counter};
+use crate::reports::syscalls::{By, SyscallCounter};
 use crate::reports::threads::ThreadCounter;
 use crate::reports::{pass, pass_on, span_roles, Asked, Kept, Label};
 
@@ -78,7 +78,7 @@ fn threads_and_calls_are_the_command_s_and_not_those_of_who_has_a_number_of_its_
     let hand = Hand::new();
     kernel(&hand, everyone(), "sched_process_fork");
     let reader = hand.reader();
-    let mut both = (ThreadCounter::new(TimeRange::ALL, 9), Counter::new(TimeRange::ALL, 9));
+    let mut both = (ThreadCounter::new(TimeRange::ALL, 9), SyscallCounter::new(TimeRange::ALL, 9));
     let passed = pass(&reader, &Asked::default(), &mut both, &|_| true, &mut |_| {}).unwrap();
     let world = passed.timeline.world();
     let mine = read(&reader).unwrap().processes(world);
@@ -169,7 +169,7 @@ fn label_of_a_thread_and_of_its_process_have_one_home() {
     let hand = Hand::new();
     kernel(&hand, everyone(), "sched_process_fork");
     let reader = hand.reader();
-    let mut nobody = Counter::new(TimeRange::ALL, 0);
+    let mut nobody = SyscallCounter::new(TimeRange::ALL, 0);
     let passed = pass(&reader, &Asked::default(), &mut nobody, &|_| true, &mut |_| {}).unwrap();
     let world = passed.timeline.world();
     for (id, _) in world.threads.iter() {
@@ -198,7 +198,7 @@ fn slowest_of_the_command_are_there_however_many_slower_ones_others_have() {
     hand.trace("k", &text, &[Packets::new(0).packet(&records)]);
     let reader = hand.reader();
     let slowest = |kept: Kept| {
-        let mut counter = Counter::new(TimeRange::ALL, kept);
+        let mut counter = SyscallCounter::new(TimeRange::ALL, kept);
         let passed =
             pass(&reader, &Asked::default(), &mut counter, &|_| true, &mut |_| {}).unwrap();
         let world = passed.timeline.world();

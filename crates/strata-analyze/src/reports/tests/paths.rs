@@ -5,7 +5,7 @@ use strata_ctf::read::TimeRange;
 use super::told::{range, Told};
 use crate::hand_tests::ORIGIN;
 use crate::hand_tests::V::{Text, I64, U32, U64};
-use crate::reports::wait::{AskedFor, History, Interrupted, Node, Span, What};
+use crate::reports::wait::{AskedFor, History, Interrupted, PathPart, PathPartKind, ProgramSpan};
 
 /// The path of a thread from then to then, as lines: `TID WHAT NANOS` with two blanks for each step down.
 fn path(told: &Told, of: TimeRange, tid: i64, (from, to): (u64, u64)) -> Vec<String> {
@@ -19,7 +19,7 @@ fn path(told: &Told, of: TimeRange, tid: i64, (from, to): (u64, u64)) -> Vec<Str
         // Where there is no room for all, a second pass keeps what is of that time.
         let (none, _) = told.seen(of, History::new(of, None).with_room(0));
         assert!(none.left_out() > 0 && none.known(thread) == history.known(thread));
-        let part = History::of(&Span { thread, from: begin, to: end });
+        let part = History::of(&ProgramSpan { thread, from: begin, to: end });
         let (part, passed) = told.seen(of, part);
         assert_eq!(part.path(passed.timeline.world(), thread, begin, end), node);
     }
@@ -28,29 +28,29 @@ fn path(told: &Told, of: TimeRange, tid: i64, (from, to): (u64, u64)) -> Vec<Str
     lines
 }
 
-fn show(node: &Node, depth: usize, lines: &mut Vec<String>) {
+fn show(node: &PathPart, depth: usize, lines: &mut Vec<String>) {
     let sum: u64 = node.parts.iter().map(|part| part.nanos).sum();
     assert!(node.parts.is_empty() || sum == node.nanos, "{node:?}");
     let what = match &node.what {
-        What::Whole => "whole".to_owned(),
-        What::Running => "running".to_owned(),
-        What::Interrupt(of) => {
+        PathPartKind::Whole => "whole".to_owned(),
+        PathPartKind::Running => "running".to_owned(),
+        PathPartKind::Interrupt(of) => {
             let Interrupted { kind, number, name } = &**of;
             let times = if node.count > 1 { format!(" {}×", node.count) } else { String::new() };
             format!("{kind} {number} {name}{times}")
         }
-        What::Runnable { woken: true } => "woken".to_owned(),
-        What::Runnable { woken: false } => "preempted".to_owned(),
-        What::Blocked(wait) => {
+        PathPartKind::Runnable { woken: true } => "woken".to_owned(),
+        PathPartKind::Runnable { woken: false } => "preempted".to_owned(),
+        PathPartKind::Blocked(wait) => {
             format!("blocked {} {}", wait.call, wait.ended_by).trim_end().to_owned()
         }
-        What::Request(of) => {
+        PathPartKind::Request(of) => {
             let AskedFor { disk, kind, bytes, sector } = &**of;
             let sector = sector.map(|sector| format!(" at {sector}"));
             format!("{kind:?} {bytes} {disk}{}", sector.unwrap_or_default())
         }
-        What::Phase(phase) => format!("{phase:?}"),
-        What::Unknown => "unknown".to_owned(),
+        PathPartKind::Phase(phase) => format!("{phase:?}"),
+        PathPartKind::Unknown => "unknown".to_owned(),
     };
     let tid = node.label.tid.unwrap();
     let perhaps = if node.is_sure { "" } else { "?" };
@@ -221,7 +221,7 @@ fn states_for_which_there_is_no_room_are_counted_and_those_of_a_short_time_fit()
         let (_, passed) = told.seen(TimeRange::ALL, history);
         passed.timeline.world().threads.find(0, 5).unwrap()
     };
-    let span = Span { thread: thread(all()), from: ORIGIN + 1000, to: ORIGIN + 1100 };
+    let span = ProgramSpan { thread: thread(all()), from: ORIGIN + 1000, to: ORIGIN + 1100 };
     assert_eq!(left_out(History::of(&span).with_room(30)), (0, whole));
     assert!(left_out(History::of(&span).with_room(10)).0 > 0);
 }

@@ -9,8 +9,8 @@ use crate::hand_tests::V::{self, I64, U32, U64};
 use crate::reports::cpu::{self, Columns, CpuCounter, CpuReport};
 use crate::reports::files::{self, FileCounter, FilesReport};
 use crate::reports::irq::{self, IrqCounter, IrqReport};
-use crate::reports::memory::{Memory, MemoryCounter, Row};
-use crate::reports::syscalls::{self, Counter, Syscalls};
+use crate::reports::memory::{MemoryCounter, MemoryReport, Row};
+use crate::reports::syscalls::{self, SyscallCounter, Syscalls};
 
 #[test]
 fn columns_cover_the_time_and_no_more() {
@@ -151,13 +151,13 @@ fn interrupts_are_put_together_by_whom_they_interrupted_and_where() {
     assert_eq!((report.rows[0].label.pid, cpus), (Some(5), vec![(0, 1), (1, 3)]));
 }
 
-fn memory(told: &Told, range: TimeRange) -> Memory {
+fn memory(told: &Told, range: TimeRange) -> MemoryReport {
     let counter = MemoryCounter::new(range, Source::default());
     let (counter, passed) = told.seen(range, counter);
     counter.finish(passed.timeline.world())
 }
 
-fn of_five(memory: &Memory) -> Row {
+fn of_five(memory: &MemoryReport) -> Row {
     memory.rows.iter().find(|row| row.label.pid == Some(5)).cloned().unwrap_or_default()
 }
 
@@ -338,7 +338,7 @@ fn calls_are_of_what_their_descriptor_was_opened_for_by_then() {
 }
 
 fn calls_of(told: &Told, range: TimeRange, by: syscalls::By) -> Syscalls {
-    let (counter, passed) = told.seen(range, Counter::new(range, 3));
+    let (counter, passed) = told.seen(range, SyscallCounter::new(range, 3));
     counter.finish(passed.timeline.world(), by)
 }
 

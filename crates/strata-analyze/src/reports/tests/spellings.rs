@@ -5,7 +5,7 @@ use strata_ctf::read::{Reader, TimeRange};
 use crate::hand_tests::V::{self, Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record};
 use crate::reports::files::{self, FileCounter};
-use crate::reports::syscalls::{self, Counter};
+use crate::reports::syscalls::{self, SyscallCounter};
 use crate::reports::threads::ThreadCounter;
 use crate::reports::{pass, Asked};
 use strata_timeline::{Observer, World};
@@ -136,7 +136,7 @@ fn states_and_their_reasons_are_the_same_of_every_tracer() {
 #[test]
 fn calls_are_the_same_of_every_tracer_but_for_names_that_it_does_not_say() {
     for tracer in [LTTNG, PERF, RAW, RAW_X86, RAW_ARM, RAW_OTHER] {
-        let counter = Counter::new(TimeRange::ALL, 9);
+        let counter = SyscallCounter::new(TimeRange::ALL, 9);
         let report = tracer.seen(counter, |seen, world| seen.finish(world, syscalls::By::Name));
         let [row] = report.rows.as_slice() else { panic!("{report:?}") };
         assert_eq!((row.name.as_str(), row.count, row.total), (tracer.call, 1, 80));

@@ -1,19 +1,19 @@
 //! Units that were made apart, put together.
 
 use super::super::late::Unread;
-use super::super::unit::Mark;
+use super::super::unit::UnitMark;
 use super::*;
 
 fn comm(name: &str) -> Comm {
     Comm::new(name.as_bytes()).unwrap()
 }
 
-fn line(text: &str, hole: Option<Key>) -> Line {
-    Line { bytes: text.as_bytes().to_vec(), hole: hole.map(|key| (0, key)), paths: Vec::new() }
+fn line(text: &str, hole: Option<ThreadOrCpu>) -> UnitLine {
+    UnitLine { bytes: text.as_bytes().to_vec(), hole: hole.map(|key| (0, key)), paths: Vec::new() }
 }
 
-fn open(key: Key, call: &str) -> What {
-    What::Open(Box::new(Open {
+fn open(key: ThreadOrCpu, call: &str) -> MarkAction {
+    MarkAction::Open(Box::new(UnfinishedCall {
         key,
         call: call.into(),
         line: line(&format!("{call}(\"0x1\")"), Some(key)),
@@ -25,8 +25,8 @@ fn open(key: Key, call: &str) -> What {
     }))
 }
 
-fn close(key: Key, call: &str, is_selected: bool) -> What {
-    What::Close(Box::new(Close {
+fn close(key: ThreadOrCpu, call: &str, is_selected: bool) -> MarkAction {
+    MarkAction::Close(Box::new(Close {
         key,
         call: call.into(),
         line: line(&format!("<... {call}>"), Some(key)),
@@ -37,14 +37,14 @@ fn close(key: Key, call: &str, is_selected: bool) -> What {
     }))
 }
 
-fn late(key: Key, argument: usize, text: &str) -> What {
+fn late(key: ThreadOrCpu, argument: usize, text: &str) -> MarkAction {
     let line = line("late", Some(key));
-    What::Late { key, argument, text: text.as_bytes().to_vec(), line, is_selected: true }
+    MarkAction::Late { key, argument, text: text.as_bytes().to_vec(), line, is_selected: true }
 }
 
 /// So many records, and what is at the front of the text of the unit.
-fn unit(events: u64, marks: Vec<What>) -> Unit {
-    let marks = marks.into_iter().map(|what| Mark { at: 0, event: 0, what }).collect();
+fn unit(events: u64, marks: Vec<MarkAction>) -> Unit {
+    let marks = marks.into_iter().map(|what| UnitMark { at: 0, event: 0, what }).collect();
     Unit { marks, events, ..Unit::default() }
 }
 
@@ -72,7 +72,7 @@ fn joined() -> Joined {
     Joined::new(&Options::default())
 }
 
-const SEVEN: fn() -> Key = || Key::thread(0, 7);
+const SEVEN: fn() -> ThreadOrCpu = || ThreadOrCpu::thread(0, 7);
 
 #[test]
 fn call_is_whole_where_it_began_and_all_behind_it_waits_for_that() {
@@ -105,7 +105,7 @@ fn call_that_is_waited_for_too_long_has_no_end_and_its_end_a_line_of_its_own() {
 fn end_is_of_the_same_call_and_selects_it() {
     let mut all = joined();
     let mut unselected = open(SEVEN(), "read");
-    let What::Open(begun) = &mut unselected else { panic!() };
+    let MarkAction::Open(begun) = &mut unselected else { panic!() };
     begun.is_selected = false;
     all.add("", unit(1, vec![unselected])).add("", unit(1, vec![close(SEVEN(), "read", true)]));
     // Of another call it is none, and nobody has asked for that.
@@ -123,11 +123,11 @@ fn end_is_of_the_same_call_and_selects_it() {
 #[test]
 fn call_without_an_end_is_given_up_by_the_next_one_or_by_a_loss_of_its_trace() {
     for (what, is_joined) in [
-        (What::Begun(SEVEN()), false),
-        (What::Begun(Key::thread(0, 8)), true),
-        (What::Gap(Some(0)), false),
-        (What::Gap(Some(1)), true),
-        (What::Gap(None), false),
+        (MarkAction::Begun(SEVEN()), false),
+        (MarkAction::Begun(ThreadOrCpu::thread(0, 8)), true),
+        (MarkAction::Gap(Some(0)), false),
+        (MarkAction::Gap(Some(1)), true),
+        (MarkAction::Gap(None), false),
     ] {
         let mut all = joined();
         let said = format!("{what:?}");
@@ -143,8 +143,8 @@ fn texts_come_late_into_the_call_that_waits_and_have_lines_elsewhere() {
     let mut all = joined();
     all.add("", unit(1, vec![open(SEVEN(), "execve")]));
     all.add("", unit(1, vec![late(SEVEN(), 0, "\"/bin/sh\""), late(SEVEN(), 1, "\"x\"")]));
-    all.add("", unit(1, vec![late(Key::thread(1, 7), 0, "\"y\"")]));
-    all.add("", unit(1, vec![close(SEVEN(), "execve", true), What::Who(SEVEN())]));
+    all.add("", unit(1, vec![late(ThreadOrCpu::thread(1, 7), 0, "\"y\"")]));
+    all.add("", unit(1, vec![close(SEVEN(), "execve", true), MarkAction::Who(SEVEN())]));
     all.add("\n", unit(1, vec![]));
     // The thread is called by what it executes from then on.
     let wanted = ["?/7 execve(\"/bin/sh\") = 0 <500ns>", "?/7 late", "?/7 late", "sh/7"];
@@ -154,30 +154,33 @@ fn texts_come_late_into_the_call_that_waits_and_have_lines_elsewhere() {
 #[test]
 fn names_that_were_said_are_those_of_the_lines_behind() {
     let mut all = joined();
-    let seven = || unit(1, vec![What::Who(SEVEN())]);
+    let seven = || unit(1, vec![MarkAction::Who(SEVEN())]);
     all.add("a\n", seven());
     all.add("", Unit { told: vec![(SEVEN(), comm("one"))], ..Unit::default() });
-    all.add("b\n", seven())
-        .add("c\n", unit(1, vec![What::Told(SEVEN(), comm("two")), What::Who(SEVEN())]));
+    all.add("b\n", seven()).add(
+        "c\n",
+        unit(1, vec![MarkAction::Told(SEVEN(), comm("two")), MarkAction::Who(SEVEN())]),
+    );
     // Of another trace, and of the thread that does nothing.
-    all.add("d\n", unit(1, vec![What::Who(Key::thread(1, 7))]));
-    all.add("e\n", unit(1, vec![What::Who(Key::thread(0, 0))]));
+    all.add("d\n", unit(1, vec![MarkAction::Who(ThreadOrCpu::thread(1, 7))]));
+    all.add("e\n", unit(1, vec![MarkAction::Who(ThreadOrCpu::thread(0, 0))]));
     assert_eq!(all.end(), ["?/7 a", "one/7 b", "two/7 c", "?/7 d", "swapper/0 e"]);
 }
 
 #[test]
 fn who_runs_on_a_cpu_is_known_from_the_units_before_or_from_the_next_switch() {
-    let cpu = || Key::cpu(0, 3);
+    let cpu = || ThreadOrCpu::cpu(0, 3);
     let mut all = joined();
-    all.add("a\n", unit(1, vec![What::Who(cpu())]));
+    all.add("a\n", unit(1, vec![MarkAction::Who(cpu())]));
     all.add("", Unit { running: vec![(cpu(), 7)], ..Unit::default() });
-    all.add("b\n", unit(1, vec![What::Who(cpu())]));
-    all.add("", unit(1, vec![What::Gap(Some(0))])).add("c\n", unit(1, vec![What::Who(cpu())]));
+    all.add("b\n", unit(1, vec![MarkAction::Who(cpu())]));
+    all.add("", unit(1, vec![MarkAction::Gap(Some(0))]))
+        .add("c\n", unit(1, vec![MarkAction::Who(cpu())]));
     assert_eq!(all.end(), ["? a", "?/7 b", "? c"]);
     // A call of whoever runs there is the thread's that is switched away from.
     let mut all = joined();
     all.add("", unit(1, vec![open(cpu(), "read")]));
-    all.add("", unit(1, vec![What::Ran { cpu: cpu(), thread: SEVEN() }]));
+    all.add("", unit(1, vec![MarkAction::Ran { cpu: cpu(), thread: SEVEN() }]));
     all.add("", unit(1, vec![close(SEVEN(), "read", true)]));
     assert_eq!(all.end(), ["? read(\"0x1\") = 0 <500ns>"]);
 }

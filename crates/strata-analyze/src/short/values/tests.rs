@@ -40,9 +40,9 @@ fn labelled(labels: &[(&str, i128, i128)]) -> FieldInfo {
     FieldInfo { labels: Some(Arc::from(labels)), ..integer("n") }
 }
 
-fn shown(of_call: bool, tell: impl FnOnce(&mut Brief<'_>)) -> String {
+fn shown(of_call: bool, tell: impl FnOnce(&mut ShortValues<'_>)) -> String {
     let mut out = Lines::default();
-    tell(&mut Brief::new(&mut out, of_call));
+    tell(&mut ShortValues::new(&mut out, of_call));
     String::from_utf8(out.as_bytes().to_vec()).unwrap()
 }
 
@@ -140,7 +140,7 @@ fn compounds_are_nested_and_options_have_no_name() {
         brief.unsigned(&integer("last"), 9);
     });
     assert_eq!(found, "a=[1, 2], a=[], s={r=0.5, x=0x01ab}, v=7, o=8, o=none, last=9");
-    assert!(Brief::new(&mut Lines::default(), true).is_empty());
+    assert!(ShortValues::new(&mut Lines::default(), true).is_empty());
 }
 
 /// An address of this family, told as a record tells it.
@@ -181,7 +181,7 @@ fn addresses_of_sockets_are_as_people_write_them_or_their_bytes() {
 fn texts_that_are_addresses_so_far_are_noted_with_their_places() {
     let text = |name| field(name, FieldKind::Text);
     let mut out = Lines::default();
-    let mut brief = Brief::new(&mut out, true);
+    let mut brief = ShortValues::new(&mut out, true);
     brief.unsigned(&integer("fd"), 3);
     brief.text(&text("old"), b"0x7ffd");
     brief.text(&text("there"), b"/etc");
@@ -198,7 +198,7 @@ fn texts_that_are_addresses_so_far_are_noted_with_their_places() {
     assert_eq!(found, [(1, "\"0x7ffd\""), (4, "\"0x8\"")]);
     // Of a record that is no call's, a text is a text.
     let mut out = Lines::default();
-    let mut brief = Brief::new(&mut out, false);
+    let mut brief = ShortValues::new(&mut out, false);
     brief.text(&text("old"), b"0x7ffd");
     assert!(brief.unread.is_empty());
 }

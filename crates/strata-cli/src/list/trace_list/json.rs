@@ -57,7 +57,7 @@ fn write_trace(out: &mut impl Write, reader: &Reader, trace: &Trace) -> io::Resu
         "clocks": schema.clocks.iter().map(clock).collect::<Vec<_>>(),
     });
     open(out, &members)?;
-    let of = Described { schema, enumerations: Enumerations::of(schema) };
+    let of = DescribedSchema { schema, enumerations: Enumerations::of(schema) };
     of.enumerations.write(out)?;
     of.part(out, "packet_header", schema.packet_header.as_ref())?;
     writeln!(out, "\"stream_classes\":[")?;
@@ -86,7 +86,7 @@ fn write_class(
     reader: &Reader,
     trace: &Trace,
     class: &StreamClass,
-    of: &Described<'_>,
+    of: &DescribedSchema<'_>,
 ) -> io::Result<()> {
     let clock = class.clock.and_then(|index| of.schema.clocks.get(index));
     let streams = streams_of(reader, trace, class).map(|stream| {
@@ -112,7 +112,7 @@ fn write_class(
 }
 
 /// A description, and the enumerations in it, which many fields may share.
-struct Described<'s> {
+struct DescribedSchema<'s> {
     schema: &'s Schema,
     enumerations: Enumerations<'s>,
 }
@@ -179,7 +179,7 @@ impl<'s> Enumerations<'s> {
     }
 }
 
-impl Described<'_> {
+impl DescribedSchema<'_> {
     fn event_class(&self, out: &mut impl Write, event: &EventClass) -> io::Result<()> {
         let members = json!({
             "id": event.id,

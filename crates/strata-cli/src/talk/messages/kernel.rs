@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use strata_session::report::{
-    Asked, Buffers, Counts, KernelRuleReport, LayerReport, NoKernel, ProcessReport, Reason, Report,
+    Buffers, Counts, DiscardReason, KernelRuleReport, LayerReport, NoKernel, ProcessReport,
+    RecordingTarget, Report,
 };
 
 use crate::talk::units::{clean, count, counted};
@@ -67,7 +68,7 @@ fn discarded(kernel: &ProcessReport, buffers: &Buffers, wall_ns: i64) -> Vec<Mes
     let some = counts.discarded.each().filter(|(_, number)| *number > 0);
     some.map(|(reason, number)| {
         let place = match reason {
-            Reason::Full => cpus(counts),
+            DiscardReason::Full => cpus(counts),
             _ => String::new(),
         };
         let when = place_and_time(reason, &kernel.losses, wall_ns);
@@ -78,18 +79,23 @@ fn discarded(kernel: &ProcessReport, buffers: &Buffers, wall_ns: i64) -> Vec<Mes
 }
 
 /// What helps against this, in the kernel.
-fn advice(reason: Reason, counts: &Counts, buffers: &Buffers) -> String {
+fn advice(reason: DiscardReason, counts: &Counts, buffers: &Buffers) -> String {
     match reason {
-        Reason::Full => full(counts, buffers),
-        Reason::TooBig => "Use a larger --subbuf-size".to_owned(),
-        Reason::Nested => {
+        DiscardReason::Full => full(counts, buffers),
+        DiscardReason::TooBig => "Use a larger --subbuf-size".to_owned(),
+        DiscardReason::Nested => {
             format!("Interrupts filled all of a CPU's buffers. Use {}", larger(buffers))
         }
-        Reason::NotRun => "The kernel runs no such program in an interrupt of another one; record \
+        DiscardReason::NotRun => {
+            "The kernel runs no such program in an interrupt of another one; record \
                            fewer events of interrupts"
-            .to_owned(),
-        Reason::Unwritten => UNWRITTEN.to_owned(),
-        Reason::NoStream | Reason::Unmapped | Reason::Unstaged | Reason::NoClock => {
+                .to_owned()
+        }
+        DiscardReason::Unwritten => UNWRITTEN.to_owned(),
+        DiscardReason::NoStream
+        | DiscardReason::Unmapped
+        | DiscardReason::Unstaged
+        | DiscardReason::NoClock => {
             "Please report this, with the output of `strata doctor`".to_owned()
         }
     }
@@ -214,7 +220,7 @@ pub fn weight_of_no_kernel(reason: &NoKernel) -> Weight {
 
 /// Where there is no command, that was said at the beginning.
 pub(super) fn no_kernel(report: &Report) -> Option<Message> {
-    let reason = report.no_kernel.as_ref().filter(|_| report.asked == Asked::Command)?;
+    let reason = report.no_kernel.as_ref().filter(|_| report.asked == RecordingTarget::Command)?;
     Some(Message { weight: weight_of_no_kernel(reason), text: not_recorded(reason) })
 }
 

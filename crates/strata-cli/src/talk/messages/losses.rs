@@ -5,8 +5,8 @@ use std::time::Duration;
 use strata_analyze::render::{time_text, ClockStyle};
 use strata_session::report::advice::advise;
 use strata_session::report::{
-    Buffers, Counts, Demand, Discarded, LayerReport, LossMode, LossTimes, ProcessReport, Reason,
-    StreamLoss,
+    Buffers, Counts, Demand, DiscardReason, Discarded, LayerReport, LossMode, LossTimes,
+    ProcessReport, StreamLoss,
 };
 
 use crate::talk::units::{count, counted, flag_size, size, time};
@@ -66,7 +66,7 @@ pub(super) fn full(counts: &Counts, buffers: &Buffers) -> String {
 }
 
 /// `: 1,200 on CPU 0, 3 on CPU 4, from 14:03:01.214 to 14:03:04.871`, as far as that is known.
-pub(super) fn place_and_time(reason: Reason, losses: &[StreamLoss], wall_ns: i64) -> String {
+pub(super) fn place_and_time(reason: DiscardReason, losses: &[StreamLoss], wall_ns: i64) -> String {
     let of_reason = || losses.iter().filter(|one| one.discarded.of(reason) > 0);
     let mut cpus: Vec<(u64, u32)> =
         of_reason().map(|one| (one.discarded.of(reason), one.cpu)).collect();
@@ -117,32 +117,36 @@ pub(super) const UNWRITTEN: &str =
     "There was no room for them, or the recording was stopped, as said above, before they could be";
 
 /// What helps against this, in an application.
-fn advice(reason: Reason, counts: &Counts, buffers: &Buffers) -> String {
+fn advice(reason: DiscardReason, counts: &Counts, buffers: &Buffers) -> String {
     match reason {
-        Reason::Full => full(counts, buffers),
-        Reason::TooBig => format!(
+        DiscardReason::Full => full(counts, buffers),
+        DiscardReason::TooBig => format!(
             "Use a --subbuf-size larger than its largest event record (now {})",
             flag_size(buffers.subbuf_bytes)
         ),
-        Reason::Nested => format!(
+        DiscardReason::Nested => format!(
             "A thread was interrupted, preempted or killed within a record while others filled all \
              of the CPU's buffers. Use {}; if it has many signal handlers, let fewer nest",
             larger(buffers)
         ),
-        Reason::NoStream => "A CPU was added while it was recorded; record again".to_owned(),
-        Reason::NotRun => "Please report this, with the output of `strata doctor`".to_owned(),
-        Reason::Unmapped => format!(
+        DiscardReason::NoStream => "A CPU was added while it was recorded; record again".to_owned(),
+        DiscardReason::NotRun => {
+            "Please report this, with the output of `strata doctor`".to_owned()
+        }
+        DiscardReason::Unmapped => format!(
             "Raise its address space limit (ulimit -v), or use --subbuf-size={}; a program \
              that shuts itself in (seccomp) is recorded when it is started by strata record",
             flag_size((buffers.subbuf_bytes / 4).max(4096))
         ),
-        Reason::Unstaged => {
+        DiscardReason::Unstaged => {
             "Raise its memory limit, or trace shorter arrays and strings".to_owned()
         }
-        Reason::NoClock => "Its thread has forbidden itself to read the CPU's counter (seccomp \
+        DiscardReason::NoClock => {
+            "Its thread has forbidden itself to read the CPU's counter (seccomp \
                             strict mode, or PR_TSC_SIGSEGV), and is recorded until then only"
-            .to_owned(),
-        Reason::Unwritten => UNWRITTEN.to_owned(),
+                .to_owned()
+        }
+        DiscardReason::Unwritten => UNWRITTEN.to_owned(),
     }
 }
 
@@ -152,7 +156,7 @@ pub(super) fn of(process: &ProcessReport, layer: &LayerReport, wall_ns: i64) -> 
     let mut messages = Vec::new();
     for (reason, number) in discarded.each().filter(|(_, number)| *number > 0) {
         let place = match reason {
-            Reason::Full => cpus(counts),
+            DiscardReason::Full => cpus(counts),
             _ => String::new(),
         };
         messages.push(warning(format!(

@@ -308,7 +308,7 @@ fn nothing_recorded_says_why_and_is_1() {
     assert_eq!(texts(&none)[0], "nothing recorded in 2.030 s; there is no trace");
     assert!(text_with(&none, "no running process has").contains("strata record -- COMMAND"));
     assert_eq!((exit_status(&none, false), next_command(&none)), (1, None));
-    none.asked = Asked::Command;
+    none.asked = RecordingTarget::Command;
     none.command = Some(CommandEnd::Exited(0));
     assert!(text_with(&none, "neither the command").contains("libstrata"));
     assert_eq!(exit_status(&none, false), 1);
@@ -337,7 +337,7 @@ fn nothing_recorded_says_why_and_is_1() {
 fn nothing_recorded_of_unreached_processes_does_not_say_that_there_are_none() {
     let mut none = report(Vec::new());
     none.output = None;
-    none.asked = Asked::Processes;
+    none.asked = RecordingTarget::Processes;
     none.not_reached.push(NotReached { pid: 5, name: "a".into(), reason: "why".into() });
     assert!(text_with(&none, "nothing recorded: ").ends_with("no process was reached."));
 }
@@ -629,7 +629,7 @@ fn summary_of_both_layers_has_one_table() {
     assert_eq!((lines.len(), texts.len(), exit_status(&both, true)), (3, 2, 0));
 
     both.layers[0].processes.clear();
-    both.asked = Asked::Command;
+    both.asked = RecordingTarget::Command;
     let text = text_with(&both, "nothing recorded");
     assert!(text.starts_with("nothing recorded of applications: neither the command"), "{text}");
     assert_eq!(exit_status(&both, false), 1);
@@ -667,7 +667,7 @@ fn kernel_by_default_without_tracepoints_is_no_fault() {
     report.kernel = Some(KernelReport { is_default: true, ..KernelReport::default() });
     report.layers.insert(0, layer(USER, 1 << 20, Vec::new()));
     report.rules = vec![RuleReport { rule: "*:*".into(), matched: 0, similar: Vec::new() }];
-    report.asked = Asked::Command;
+    report.asked = RecordingTarget::Command;
     let said = summary(&report);
     assert!(said.iter().all(|message| message.weight == Weight::Talk), "{said:?}");
     assert!(said[0].text.starts_with("1,000 event records of the kernel in"), "{said:?}");
@@ -699,7 +699,7 @@ fn kernel_by_default_without_tracepoints_is_no_fault() {
 fn kernel_that_is_not_recorded_by_default_is_one_line_and_no_fault() {
     let mut report = report(vec![process("demo", 4242, 10)]);
     let mut reason = NoKernel { why: "only root may".into(), is_failure: false };
-    report.asked = Asked::Command;
+    report.asked = RecordingTarget::Command;
     report.no_kernel = Some(reason.clone());
     let text = "kernel not recorded: only root may. `strata doctor` says more.";
     assert_eq!(text_with(&report, "kernel"), text);
@@ -709,7 +709,7 @@ fn kernel_that_is_not_recorded_by_default_is_one_line_and_no_fault() {
     reason.is_failure = true;
     assert_eq!(weight_of_no_kernel(&reason), Weight::Warning);
     // It was said when recording began.
-    report.asked = Asked::Everyone;
+    report.asked = RecordingTarget::Everyone;
     assert!(!texts(&report).iter().any(|text| text.contains("kernel")));
 }
 

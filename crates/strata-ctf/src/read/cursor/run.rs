@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use super::{At, Cursor, Lane, Message};
-use crate::read::decode::{Record, Shape};
+use super::{Cursor, CursorAt, Message, UntoldRecord};
+use crate::read::decode::{RecordPlace, RecordShape};
 use crate::read::event::Event;
 
 /// Why [`Cursor::run`] came to its end.
-pub(crate) enum Pace {
+pub(crate) enum RunEnd {
     /// The cursor is at a record that was not told, and in [`Cursor::lane`]: it is another one's turn, perhaps.
     Turn,
     /// All was told up to the record that the cursor is at; the next message is not a usual one.
@@ -20,7 +20,7 @@ struct Here<'c> {
     begin: u64,
     end: u64,
     time: i64,
-    shape: &'c Shape,
+    shape: &'c RecordShape,
     /// Nothing unless the next one may be a usual one.
     rest: &'c [u8],
     /// Where that ends \[byte of the packet\].
@@ -50,14 +50,14 @@ impl<'r> Cursor<'r> {
             return self.advance_any();
         }
         let end = begin.wrapping_add(((rest.len() - ahead.behind.len()) as u64).wrapping_mul(8));
-        let record = Record { begin, end, time: Some(ahead.time), shape: *ahead.shape };
+        let record = RecordPlace { begin, end, time: Some(ahead.time), shape: *ahead.shape };
         self.put(record, time);
         true
     }
 
     /// Goes to a record.
     #[inline(always)]
-    fn put(&mut self, record: Record, time: i64) {
+    fn put(&mut self, record: RecordPlace, time: i64) {
         let state = &mut self.at_hand.hop.state;
         state.record = record;
         state.time = record.time.unwrap_or(state.time);
@@ -78,10 +78,10 @@ impl<'r> Cursor<'r> {
         &mut self,
         until: i64,
         f: &mut impl FnMut(Message<'_>) -> ControlFlow<B>,
-    ) -> Option<ControlFlow<B, Pace>> {
+    ) -> Option<ControlFlow<B, RunEnd>> {
         // There is none as long as no packet was opened: then this is what is said in front of the first.
         let plan = self.plan;
-        let is_record = matches!(self.at, At::Record);
+        let is_record = matches!(self.at, CursorAt::Record);
         let was_in_lane = self.lane.is_some();
         let here = match &self.lane {
             Some(lane) => self.here_in(lane),
@@ -105,27 +105,27 @@ impl<'r> Cursor<'r> {
                 break ControlFlow::Break(stop);
             }
             let cycles = time.wrapping_sub(base) as u64;
-            let Some(plan) = plan else { break ControlFlow::Continue(Pace::Slow) };
+            let Some(plan) = plan else { break ControlFlow::Continue(RunEnd::Slow) };
             let Some(ahead) = plan.ahead(rest, cycles) else {
-                break ControlFlow::Continue(Pace::Slow);
+                break ControlFlow::Continue(RunEnd::Slow);
             };
             let at = base.wrapping_add(ahead.time as i64);
             if at < time || high < at {
-                break ControlFlow::Continue(Pace::Slow);
+                break ControlFlow::Continue(RunEnd::Slow);
             }
             (begin, rest, time, shape) = (end, ahead.behind, at, ahead.shape);
             end = reach.wrapping_sub(rest.len() as u64).wrapping_mul(8);
             if at >= until {
                 let to = self.at_hand.shift.wrapping_add(reach as usize);
                 let rest = (to.wrapping_sub(rest.len()), to);
-                self.lane = Some(Lane { begin, time, shape: ahead.shape, rest });
+                self.lane = Some(UntoldRecord { begin, time, shape: ahead.shape, rest });
                 self.key = time;
-                return Some(ControlFlow::Continue(Pace::Turn));
+                return Some(ControlFlow::Continue(RunEnd::Turn));
             }
         };
         if was_in_lane || rest.len() < before {
             let cycles = time.wrapping_sub(base) as u64;
-            let record = Record { begin, end, time: Some(cycles), shape: *shape };
+            let record = RecordPlace { begin, end, time: Some(cycles), shape: *shape };
             self.lane = None;
             self.put(record, time);
         }
@@ -133,8 +133,8 @@ impl<'r> Cursor<'r> {
     }
 
     #[inline(always)]
-    fn here_in(&self, lane: &Lane<'r>) -> Here<'_> {
-        let Lane { begin, time, shape, rest: (from, to) } = *lane;
+    fn here_in(&self, lane: &UntoldRecord<'r>) -> Here<'_> {
+        let UntoldRecord { begin, time, shape, rest: (from, to) } = *lane;
         let rest = self.at_hand.hop.buffer.all().get(from..to).unwrap_or(&[]);
         let reach = to.wrapping_sub(self.at_hand.shift) as u64;
         let end = reach.wrapping_sub(rest.len() as u64).wrapping_mul(8);
@@ -144,7 +144,7 @@ impl<'r> Cursor<'r> {
     #[inline(always)]
     fn here(&self, is_record: bool) -> Here<'_> {
         let state = &self.at_hand.hop.state;
-        let Record { begin, end, ref shape, .. } = state.record;
+        let RecordPlace { begin, end, ref shape, .. } = state.record;
         let time = state.nanoseconds.unwrap_or(0);
         let base = time.wrapping_sub(state.record.time.unwrap_or(0) as i64);
         let is_usual = is_record
@@ -158,9 +158,11 @@ impl<'r> Cursor<'r> {
 
     /// The cursor is where [`Cursor::run`] left it, for whoever goes on by other ways.
     pub(crate) fn settle(&mut self) {
-        let Some(Lane { begin, time, shape, rest: (from, _) }) = self.lane.take() else { return };
+        let Some(UntoldRecord { begin, time, shape, rest: (from, _) }) = self.lane.take() else {
+            return;
+        };
         let end = (from.wrapping_sub(self.at_hand.shift) as u64).wrapping_mul(8);
         let cycles = time.wrapping_sub(self.base) as u64;
-        self.put(Record { begin, end, time: Some(cycles), shape: *shape }, time);
+        self.put(RecordPlace { begin, end, time: Some(cycles), shape: *shape }, time);
     }
 }

@@ -2,46 +2,46 @@
 
 use std::collections::HashMap;
 
-use super::state::Shape;
+use super::state::RecordShape;
 
 /// Where the parts of a record are, in bits from the end of its header on, if that is a whole byte and
 /// they are the same for all records of the class, but for its end perhaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct RecordLayout {
     pub specific: u32,
     pub payload: u32,
     /// `u32::MAX`: it depends on texts in the payload.
     pub end: u32,
 }
 
-impl Layout {
+impl RecordLayout {
     /// Of a record whose header has so many bits.
     #[inline]
-    pub fn shape(&self, header: u64, class: u32) -> Shape {
+    pub fn shape(&self, header: u64, class: u32) -> RecordShape {
         let behind = |bits: u32| header.wrapping_add(u64::from(bits));
         let (specific, payload) = (behind(self.specific), behind(self.payload));
-        Shape { common: header, specific, payload, class }
+        RecordShape { common: header, specific, payload, class }
     }
 }
 
 /// Of a class whose records do not begin alike.
-const UNKNOWN: Layout = Layout { specific: 0, payload: u32::MAX, end: u32::MAX };
+const UNKNOWN: RecordLayout = RecordLayout { specific: 0, payload: u32::MAX, end: u32::MAX };
 
 /// A class. Small: that of the next record is on the way from one record to the next.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct ClassEntry {
     /// Its index, plus 1; 0: there is none.
     class: u32,
     /// Of no class, and of one whose records do not begin alike: that of both is unknown.
-    layout: Layout,
+    layout: RecordLayout,
 }
 
-const NONE: Entry = Entry { class: 0, layout: UNKNOWN };
+const NONE: ClassEntry = ClassEntry { class: 0, layout: UNKNOWN };
 
-impl Entry {
+impl ClassEntry {
     /// `None` where its records are not all alike.
     #[inline]
-    pub fn layout(&self) -> Option<Layout> {
+    pub fn layout(&self) -> Option<RecordLayout> {
         (self.layout.end != u32::MAX).then_some(self.layout)
     }
 
@@ -55,7 +55,7 @@ impl Entry {
 /// a record begins with a whole byte, and so do its parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alike {
-    pub shape: Shape,
+    pub shape: RecordShape,
     /// Of each of its records; [`u32::MAX`], which no window has: they are not known, or not the same.
     pub bytes: u32,
     /// They are not the same because of texts, and nothing else.
@@ -65,13 +65,13 @@ pub(super) struct Alike {
 impl Alike {
     /// Of no class, and of one with records that are not alike.
     const UNKNOWN: Alike = Alike {
-        shape: Shape { common: 0, specific: 0, payload: 0, class: u32::MAX },
+        shape: RecordShape { common: 0, specific: 0, payload: 0, class: u32::MAX },
         bytes: u32::MAX,
         has_texts: false,
     };
 
     /// Of a class whose records have headers of so many bits.
-    fn of(entry: &Entry, header: u64) -> Alike {
+    fn of(entry: &ClassEntry, header: u64) -> Alike {
         let layout = entry.layout;
         if layout == UNKNOWN {
             return Alike::UNKNOWN;
@@ -91,20 +91,20 @@ impl Alike {
 
 /// Finds classes by id.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
-    low: Vec<Entry>,
+pub(super) struct ClassIds {
+    low: Vec<ClassEntry>,
     /// For all other ids.
-    high: HashMap<u64, Entry>,
+    high: HashMap<u64, ClassEntry>,
 }
 
-impl Ids {
+impl ClassIds {
     /// For classes with these ids and layouts. Of two with one id, the first is found.
-    pub fn new(classes: impl ExactSizeIterator<Item = (u64, Option<Layout>)>) -> Ids {
+    pub fn new(classes: impl ExactSizeIterator<Item = (u64, Option<RecordLayout>)>) -> ClassIds {
         // As a rule ids are given one after the other, so all of them are below.
         let dense = (classes.len() as u64).saturating_mul(4).max(64);
-        let mut found = Ids::default();
+        let mut found = ClassIds::default();
         for (class, (id, layout)) in (1u32..).zip(classes) {
-            let entry = Entry { class, layout: layout.unwrap_or(UNKNOWN) };
+            let entry = ClassEntry { class, layout: layout.unwrap_or(UNKNOWN) };
             if id >= dense {
                 found.high.entry(id).or_insert(entry);
                 continue;
@@ -113,7 +113,7 @@ impl Ids {
             if found.low.len() <= id {
                 found.low.resize(id + 1, NONE);
             }
-            if let Some(place @ Entry { class: 0, .. }) = found.low.get_mut(id) {
+            if let Some(place @ ClassEntry { class: 0, .. }) = found.low.get_mut(id) {
                 *place = entry;
             }
         }
@@ -128,13 +128,13 @@ impl Ids {
 
     /// The class with this id, if it is one of the low ones.
     #[inline]
-    pub fn low(&self, id: u64) -> Option<Entry> {
+    pub fn low(&self, id: u64) -> Option<ClassEntry> {
         let entry = self.low.get(usize::try_from(id).ok()?)?;
         (entry.class != 0).then_some(*entry)
     }
 
     /// The class with this id.
-    pub fn get(&self, id: u64) -> Option<Entry> {
+    pub fn get(&self, id: u64) -> Option<ClassEntry> {
         self.low(id).or_else(|| self.high.get(&id).copied())
     }
 }

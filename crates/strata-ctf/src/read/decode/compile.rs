@@ -4,8 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::bits::Bits;
-use super::plan::{order, ArrayOp, Choice, Code, Count, Op, Plan, Sink, Step, Turn, What};
-use super::registers::{Register, Registers, DEPTH};
+use super::plan::{
+    order, ArrayOp, Choice, Count, DecodingPlan, IntegerSink, OpCode, OptionPlan, PlanOp, PlanStep,
+    PlanStepKind,
+};
+use super::registers::{PlanRegister, Registers, DEPTH};
 use super::stop::BadKind;
 use crate::model::schema::{
     Array, Encoding, FieldClass, Integer, Length, Location, Optional, Range, Real, Role, Schema,
@@ -34,7 +37,7 @@ pub(super) struct Surroundings<'c> {
 /// Whether numbers of both byte orders may share a byte: there are such that do not begin or end with a whole
 /// byte.
 pub(super) fn is_mixed(schema: &Schema) -> bool {
-    let mut orders = Orders::default();
+    let mut orders = ByteOrders::default();
     let mut look = |part: &Option<Structure>| {
         for member in part.iter().flat_map(|part| &part.members) {
             orders.look(&member.class, 1);
@@ -60,12 +63,12 @@ fn is_in_byte(align: u32, width: u8) -> bool {
 
 /// The byte orders of numbers that may share a byte with others.
 #[derive(Default)]
-struct Orders {
+struct ByteOrders {
     little: bool,
     big: bool,
 }
 
-impl Orders {
+impl ByteOrders {
     fn look(&mut self, class: &FieldClass, depth: u32) {
         // Deeper ones are refused.
         if depth > DEPTH {
@@ -103,10 +106,10 @@ impl Orders {
 }
 
 /// The plan for a part.
-pub(super) fn compile(structure: &Structure, place: Surroundings<'_>) -> Plan {
+pub(super) fn compile(structure: &Structure, place: Surroundings<'_>) -> DecodingPlan {
     let align = power(structure.align());
     let (first_register, registers) = place.registers.below(place.scope, &[]);
-    let mut compiler = Compiler {
+    let mut compiler = PartCompiler {
         place,
         ops: Vec::new(),
         arrays: Vec::new(),
@@ -121,7 +124,7 @@ pub(super) fn compile(structure: &Structure, place: Surroundings<'_>) -> Plan {
     for (index, member) in (0u32..).zip(&structure.members) {
         compiler.top_member(index, &member.name, &member.class);
     }
-    Plan {
+    DecodingPlan {
         scope: compiler.place.scope,
         align,
         ops: compiler.ops,
@@ -135,12 +138,12 @@ pub(super) fn compile(structure: &Structure, place: Surroundings<'_>) -> Plan {
     }
 }
 
-struct Compiler<'c> {
+struct PartCompiler<'c> {
     place: Surroundings<'c>,
-    ops: Vec<Op>,
+    ops: Vec<PlanOp>,
     arrays: Vec<ArrayOp>,
     choices: Vec<Choice>,
-    steps: Vec<Step>,
+    steps: Vec<PlanStep>,
     turns: Vec<Choice>,
     /// Of the field that is being compiled, as in a [`Location`].
     path: Vec<u32>,
@@ -223,7 +226,7 @@ struct Possible<'s> {
     class: &'s FieldClass,
 }
 
-/// The selector's values, as [`Turn::ranges`] has them.
+/// The selector's values, as [`OptionPlan::ranges`] has them.
 fn ranges(ranges: &[Range], signed: bool) -> Vec<(u64, u64)> {
     let (min, max) = match signed {
         true => (i128::from(i64::MIN), i128::from(i64::MAX)),
@@ -236,12 +239,12 @@ fn ranges(ranges: &[Range], signed: bool) -> Vec<(u64, u64)> {
     possible.map(|range| (number(range.from), number(range.to))).collect()
 }
 
-impl Compiler<'_> {
+impl PartCompiler<'_> {
     fn top_member(&mut self, index: u32, name: &str, class: &FieldClass) {
         self.path.push(index);
         if self.place.uuid == Some(index) {
             self.align(class.align().max(8));
-            self.step(What::Uuid { offset: self.offset });
+            self.step(PlanStepKind::Uuid { offset: self.offset });
         }
         self.field(class, name, false);
         let is_cpu = self.place.scope == Scope::PacketContext && name == "cpu_id";
@@ -256,20 +259,22 @@ impl Compiler<'_> {
                 let big = *byte_order == ByteOrder::Big;
                 let reversed = *is_reversed;
                 let bits = Bits { offset, width: *width, big, signed: false, reversed };
-                self.step(What::Load { bits, sink: Sink::Cpu });
+                self.step(PlanStepKind::Load { bits, sink: IntegerSink::Cpu });
             }
-            FieldClass::Integer(_) if is_cpu => self.step(What::Keep { sink: Sink::Cpu }),
+            FieldClass::Integer(_) if is_cpu => {
+                self.step(PlanStepKind::Keep { sink: IntegerSink::Cpu })
+            }
             _ => {}
         }
         self.path.pop();
     }
 
-    fn op(&mut self, code: Code, info: FieldInfo) {
-        self.ops.push(Op { code, info });
+    fn op(&mut self, code: OpCode, info: FieldInfo) {
+        self.ops.push(PlanOp { code, info });
     }
 
     /// For an op that is no field.
-    fn aside(&mut self, code: Code) {
+    fn aside(&mut self, code: OpCode) {
         let info = match self.ops.last() {
             Some(op) => op.info.clone(),
             None => info(&FieldClass::Structure(Structure::default()), "", false),
@@ -278,13 +283,13 @@ impl Compiler<'_> {
     }
 
     /// For the field whose op comes next, or was the last.
-    fn step(&mut self, what: What) {
-        self.steps.push(Step { what, op: self.ops.len() as u32 });
+    fn step(&mut self, what: PlanStepKind) {
+        self.steps.push(PlanStep { what, op: self.ops.len() as u32 });
     }
 
     fn bad(&mut self, kind: BadKind, info: FieldInfo) {
-        self.step(What::Bad(kind));
-        self.op(Code::Bad, info);
+        self.step(PlanStepKind::Bad(kind));
+        self.op(OpCode::Bad, info);
     }
 
     fn ahead(&mut self, bits: u64) {
@@ -309,8 +314,8 @@ impl Compiler<'_> {
             self.offset = super::window::align_up(self.offset, align).min(FAR);
             return;
         }
-        self.step(What::Align { offset: self.offset, align });
-        self.aside(Code::Align { offset: self.offset, align });
+        self.step(PlanStepKind::Align { offset: self.offset, align });
+        self.aside(OpCode::Align { offset: self.offset, align });
         self.rebase(align);
     }
 
@@ -318,12 +323,12 @@ impl Compiler<'_> {
     fn clear(&mut self) {
         let (first, count) = self.place.registers.below(self.place.scope, &self.path);
         if count > 0 {
-            self.step(What::Clear { first, count });
-            self.aside(Code::Clear { first, count });
+            self.step(PlanStepKind::Clear { first, count });
+            self.aside(OpCode::Clear { first, count });
         }
     }
 
-    fn resolve(&self, location: &Location) -> Option<Register> {
+    fn resolve(&self, location: &Location) -> Option<PlanRegister> {
         let register = self.place.registers.get(location.scope, &location.path)?;
         self.place.defined.contains(&register.index).then_some(register)
     }
@@ -342,8 +347,8 @@ impl Compiler<'_> {
             FieldClass::Real(real) => self.real(real, info),
             FieldClass::String => {
                 self.align(8);
-                self.step(What::String { offset: self.offset });
-                self.op(Code::String { offset: self.offset }, info);
+                self.step(PlanStepKind::String { offset: self.offset });
+                self.op(OpCode::String { offset: self.offset }, info);
                 self.rebase(8);
             }
             FieldClass::Text { length } => self.bytes(length, Content::Text, info),
@@ -357,19 +362,19 @@ impl Compiler<'_> {
             FieldClass::Wide { length: None, encoding } => {
                 self.align(8);
                 let (offset, encoding) = (self.offset, *encoding);
-                self.step(What::Wide { offset, encoding });
-                self.op(Code::Wide { offset, encoding }, info);
+                self.step(PlanStepKind::Wide { offset, encoding });
+                self.op(OpCode::Wide { offset, encoding }, info);
                 self.rebase(8);
             }
             FieldClass::Structure(structure) => {
                 self.align(structure.align());
-                self.op(Code::BeginStructure, info.clone());
+                self.op(OpCode::BeginStructure, info.clone());
                 for (index, member) in (0u32..).zip(&structure.members) {
                     self.path.push(index);
                     self.field(&member.class, &member.name, false);
                     self.path.pop();
                 }
-                self.op(Code::EndStructure, info);
+                self.op(OpCode::EndStructure, info);
             }
             FieldClass::Array(array) => self.array(array, class.align(), info),
             FieldClass::Variant(variant) => self.variant(variant, info),
@@ -386,7 +391,7 @@ impl Compiler<'_> {
         }
         self.order = Some(order);
         if self.place.mixed && is_in_byte(align, width) {
-            self.step(What::Order { offset: self.offset, big: order == ByteOrder::Big });
+            self.step(PlanStepKind::Order { offset: self.offset, big: order == ByteOrder::Big });
         }
         true
     }
@@ -400,9 +405,9 @@ impl Compiler<'_> {
         let (signed, reversed) = (integer.signed, integer.is_reversed);
         let bits = Bits { offset: self.offset, width, big, signed, reversed };
         for sink in self.sinks(integer, width) {
-            self.step(What::Load { bits, sink });
-            if let Sink::Register(register) = sink {
-                self.op(Code::Load { bits, register }, info.clone());
+            self.step(PlanStepKind::Load { bits, sink });
+            if let IntegerSink::Register(register) = sink {
+                self.op(OpCode::Load { bits, register }, info.clone());
             }
         }
         let code = self.integer_code(bits);
@@ -416,58 +421,58 @@ impl Compiler<'_> {
         is_whole.then(|| u32::try_from(self.offset / 8).ok()).flatten()
     }
 
-    fn integer_code(&self, bits: Bits) -> Code {
+    fn integer_code(&self, bits: Bits) -> OpCode {
         let Some(at) = self.whole().filter(|_| !bits.reversed) else {
-            return if bits.signed { Code::Signed(bits) } else { Code::Unsigned(bits) };
+            return if bits.signed { OpCode::Signed(bits) } else { OpCode::Unsigned(bits) };
         };
         match (bits.width, bits.signed, bits.big) {
-            (8, false, _) => Code::U8(at),
-            (8, true, _) => Code::I8(at),
-            (16, false, false) => Code::U16Le(at),
-            (16, false, true) => Code::U16Be(at),
-            (16, true, false) => Code::I16Le(at),
-            (16, true, true) => Code::I16Be(at),
-            (32, false, false) => Code::U32Le(at),
-            (32, false, true) => Code::U32Be(at),
-            (32, true, false) => Code::I32Le(at),
-            (32, true, true) => Code::I32Be(at),
-            (64, false, false) => Code::U64Le(at),
-            (64, false, true) => Code::U64Be(at),
-            (64, true, false) => Code::I64Le(at),
-            (64, true, true) => Code::I64Be(at),
-            (_, false, _) => Code::Unsigned(bits),
-            (_, true, _) => Code::Signed(bits),
+            (8, false, _) => OpCode::U8(at),
+            (8, true, _) => OpCode::I8(at),
+            (16, false, false) => OpCode::U16Le(at),
+            (16, false, true) => OpCode::U16Be(at),
+            (16, true, false) => OpCode::I16Le(at),
+            (16, true, true) => OpCode::I16Be(at),
+            (32, false, false) => OpCode::U32Le(at),
+            (32, false, true) => OpCode::U32Be(at),
+            (32, true, false) => OpCode::I32Le(at),
+            (32, true, true) => OpCode::I32Be(at),
+            (64, false, false) => OpCode::U64Le(at),
+            (64, false, true) => OpCode::U64Be(at),
+            (64, true, false) => OpCode::I64Le(at),
+            (64, true, true) => OpCode::I64Be(at),
+            (_, false, _) => OpCode::Unsigned(bits),
+            (_, true, _) => OpCode::Signed(bits),
         }
     }
 
     fn leb(&mut self, integer: &Integer, info: FieldInfo) {
         self.align(u64::from(integer.align).max(8));
-        self.step(What::Leb { offset: self.offset, signed: integer.signed });
-        self.op(Code::Leb { offset: self.offset, signed: integer.signed }, info);
+        self.step(PlanStepKind::Leb { offset: self.offset, signed: integer.signed });
+        self.op(OpCode::Leb { offset: self.offset, signed: integer.signed }, info);
         self.rebase(8);
         for sink in self.sinks(integer, 64) {
-            self.step(What::Keep { sink });
-            if let Sink::Register(register) = sink {
-                self.aside(Code::Keep { register });
+            self.step(PlanStepKind::Keep { sink });
+            if let IntegerSink::Register(register) = sink {
+                self.aside(OpCode::Keep { register });
             }
         }
     }
 
     /// Who wants an integer. It has a value now.
-    fn sinks(&mut self, integer: &Integer, width: u8) -> Vec<Sink> {
+    fn sinks(&mut self, integer: &Integer, width: u8) -> Vec<IntegerSink> {
         let mut sinks = Vec::new();
         if let Some(register) = self.place.registers.get(self.place.scope, &self.path) {
             self.place.defined.insert(register.index);
-            sinks.push(Sink::Register(register.index));
+            sinks.push(IntegerSink::Register(register.index));
         }
         let role = match self.place.scope {
             Scope::PacketHeader | Scope::PacketContext | Scope::EventHeader => integer.role,
             Scope::CommonContext | Scope::SpecificContext | Scope::Payload => None,
         };
-        sinks.extend(role.map(Sink::Role));
+        sinks.extend(role.map(IntegerSink::Role));
         let is_end = role == Some(Role::PacketEndTimestamp);
         if integer.clock.is_some() && integer.clock == self.place.clock && !is_end {
-            sinks.push(Sink::Clock(width));
+            sinks.push(IntegerSink::Clock(width));
         }
         sinks
     }
@@ -483,11 +488,11 @@ impl Compiler<'_> {
         let big = real.byte_order == ByteOrder::Big;
         let (offset, reversed) = (self.offset, real.is_reversed);
         let code = match (self.whole().filter(|_| !reversed), real.bits, big) {
-            (Some(at), 32, false) => Code::F32Le(at),
-            (Some(at), 32, true) => Code::F32Be(at),
-            (Some(at), 64, false) => Code::F64Le(at),
-            (Some(at), 64, true) => Code::F64Be(at),
-            (_, width, _) => Code::Real(Bits { offset, width, big, signed: false, reversed }),
+            (Some(at), 32, false) => OpCode::F32Le(at),
+            (Some(at), 32, true) => OpCode::F32Be(at),
+            (Some(at), 64, false) => OpCode::F64Le(at),
+            (Some(at), 64, true) => OpCode::F64Be(at),
+            (_, width, _) => OpCode::Real(Bits { offset, width, big, signed: false, reversed }),
         };
         self.op(code, info);
         self.ahead(u64::from(real.bits));
@@ -500,24 +505,25 @@ impl Compiler<'_> {
             Length::Static(bytes) => {
                 let bytes = *bytes;
                 let code = match content {
-                    Content::Text => Code::Text { offset, bytes },
-                    Content::Blob => Code::Blob { offset, bytes },
-                    Content::Wide(encoding) => Code::WideText { offset, bytes, encoding },
+                    Content::Text => OpCode::Text { offset, bytes },
+                    Content::Blob => OpCode::Blob { offset, bytes },
+                    Content::Wide(encoding) => OpCode::WideText { offset, bytes, encoding },
                 };
                 self.op(code, info);
                 self.ahead(bytes.saturating_mul(8));
                 self.order = None;
             }
             Length::Dynamic(location) => {
-                let Some(Register { index: register, .. }) = self.resolve(location) else {
+                let Some(PlanRegister { index: register, .. }) = self.resolve(location) else {
                     return self.bad(BadKind::Unresolved, info);
                 };
-                let what = What::Elements { offset, register, stride: 8, bits: 8, empty: 0 };
+                let what =
+                    PlanStepKind::Elements { offset, register, stride: 8, bits: 8, empty: 0 };
                 self.step(what);
                 let code = match content {
-                    Content::Text => Code::TextOf { offset, register },
-                    Content::Blob => Code::BlobOf { offset, register },
-                    Content::Wide(encoding) => Code::WideOf { offset, register, encoding },
+                    Content::Text => OpCode::TextOf { offset, register },
+                    Content::Blob => OpCode::BlobOf { offset, register },
+                    Content::Wide(encoding) => OpCode::WideOf { offset, register, encoding },
                 };
                 self.op(code, info);
                 self.rebase(8);
@@ -551,8 +557,8 @@ impl Compiler<'_> {
             tail: 0,
             body: 0,
         });
-        self.step(What::Spend(0));
-        self.op(Code::Array(index as u32), info);
+        self.step(PlanStepKind::Spend(0));
+        self.op(OpCode::Array(index as u32), info);
         (self.known, self.offset, self.order) = (each, 0, None);
         self.path.push(0);
         self.field(&array.element, "", true);
@@ -565,15 +571,20 @@ impl Compiler<'_> {
         let fields = u64::from(body) + 1;
         let (stride, what) = if steps > 0 {
             let body = steps;
-            (None, Some(What::Loop { offset, count, align: each, tail, body, empty: fields }))
+            (
+                None,
+                Some(PlanStepKind::Loop { offset, count, align: each, tail, body, empty: fields }),
+            )
         } else {
             let stride = super::window::align_up(tail, each).min(FAR);
             let empty = if tail == 0 { fields } else { 0 };
             let what = match count {
                 Count::Of(register) => {
-                    Some(What::Elements { offset, register, stride, bits: tail, empty })
+                    Some(PlanStepKind::Elements { offset, register, stride, bits: tail, empty })
                 }
-                Count::Is(count) if empty > 0 => Some(What::Spend(count.saturating_mul(empty))),
+                Count::Is(count) if empty > 0 => {
+                    Some(PlanStepKind::Spend(count.saturating_mul(empty)))
+                }
                 Count::Is(_) => None,
             };
             (Some(stride), what)
@@ -634,7 +645,7 @@ impl Compiler<'_> {
 
     fn choice(
         &mut self,
-        selector: Register,
+        selector: PlanRegister,
         options: Vec<Possible<'_>>,
         is_optional: bool,
         info: FieldInfo,
@@ -653,11 +664,11 @@ impl Compiler<'_> {
         self.choices.push(choice.clone());
         self.turns.push(choice);
         if is_optional {
-            self.step(What::Optional(turn as u32));
-            self.op(Code::Optional(index as u32), info);
+            self.step(PlanStepKind::Optional(turn as u32));
+            self.op(OpCode::Optional(index as u32), info);
         } else {
-            self.step(What::Variant(turn as u32));
-            self.op(Code::Variant(index as u32), info);
+            self.step(PlanStepKind::Variant(turn as u32));
+            self.op(OpCode::Variant(index as u32), info);
         }
         let (first_op, first_step) = (self.ops.len(), self.steps.len());
         let mut least = if is_optional { known } else { 1 << 32 };
@@ -671,7 +682,7 @@ impl Compiler<'_> {
             self.path.pop();
             least = least.min(self.multiple());
             let (op_end, step_end) = (self.ops.len() - first_op, self.steps.len() - first_step);
-            let turn = |from: usize, to: usize| Turn {
+            let turn = |from: usize, to: usize| OptionPlan {
                 name: Arc::from(name),
                 ranges: ranges.clone(),
                 from: from as u32,

@@ -1,7 +1,7 @@
 //! Headers of event records: the usual ones at once, all others by their plan.
 
 use super::bits::{mask, Bits};
-use super::plan::{Plan, Sink, What};
+use super::plan::{DecodingPlan, IntegerSink, PlanStepKind};
 use super::skip::later;
 use super::window::Window;
 use crate::model::schema::{FieldClass, Integer, Location, Range, Role, Scope, Structure};
@@ -10,7 +10,7 @@ use crate::model::ByteOrder;
 
 /// Which header it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Header {
+pub(super) enum HeaderKind {
     /// LTTng's for few classes: 5 bits of id, 27 bits of time; or 31, and then both in full.
     CompactLe,
     CompactBe,
@@ -34,7 +34,7 @@ pub(super) struct Flat {
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct DecodedHead {
     pub id: u64,
     /// Running time \[cycle\].
     pub time: u64,
@@ -42,31 +42,31 @@ pub(super) struct Head {
     pub end: u64,
 }
 
-impl Header {
+impl HeaderKind {
     /// The kind of a stream class's header. `needed`: fields behind it depend on integers in it.
     pub fn of(
         structure: Option<&Structure>,
-        plan: Option<&Plan>,
+        plan: Option<&DecodingPlan>,
         clock: Option<usize>,
         needed: bool,
-    ) -> Header {
+    ) -> HeaderKind {
         let (Some(structure), Some(plan)) = (structure, plan) else {
-            return Header::Other;
+            return HeaderKind::Other;
         };
         if needed {
-            return Header::Other;
+            return HeaderKind::Other;
         }
         if let Some(header) = split(structure, clock) {
             return header;
         }
-        flat(plan).map_or(Header::Other, Header::Flat)
+        flat(plan).map_or(HeaderKind::Other, HeaderKind::Flat)
     }
 }
 
 /// The short form of LTTng's headers in the little-endian order, as numbers: to choose one of two ways for
 /// each record would be dearer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Short {
+pub(super) struct ShortHeader {
     /// Bits of the id, which is in front, and as a mask. The last id says that both follow in full.
     pub id_bits: u32,
     pub id: u64,
@@ -74,15 +74,15 @@ pub(super) struct Short {
     pub time: u64,
 }
 
-impl Short {
+impl ShortHeader {
     /// For other headers, a form in which the only id says that something else follows.
-    pub fn of(header: Header) -> Short {
+    pub fn of(header: HeaderKind) -> ShortHeader {
         let (id_bits, time_bits) = match header {
-            Header::CompactLe => (5, 27),
-            Header::LargeLe => (16, 32),
-            _ => return Short::default(),
+            HeaderKind::CompactLe => (5, 27),
+            HeaderKind::LargeLe => (16, 32),
+            _ => return ShortHeader::default(),
         };
-        Short { id_bits: id_bits.into(), id: mask(id_bits), time: mask(time_bits) }
+        ShortHeader { id_bits: id_bits.into(), id: mask(id_bits), time: mask(time_bits) }
     }
 
     /// Of both \[bit\].
@@ -94,16 +94,16 @@ impl Short {
 /// A kind of headers that is quickly read.
 pub(super) trait Quick: Copy {
     /// What the header says that begins at `begin`, behind `time`. `None`: it is not all there.
-    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<Head>;
+    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<DecodedHead>;
 }
 
-/// [`Header::CompactLe`], or `BIG`.
+/// [`HeaderKind::CompactLe`], or `BIG`.
 #[derive(Clone, Copy)]
 pub(super) struct Compact<const BIG: bool>;
 
 impl<const BIG: bool> Quick for Compact<BIG> {
     #[inline(always)]
-    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<Head> {
+    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<DecodedHead> {
         let bytes = window.take(begin)?;
         let (id, bits) = match BIG {
             false => {
@@ -119,17 +119,17 @@ impl<const BIG: bool> Quick for Compact<BIG> {
             return extended(window, begin.wrapping_add(8), BIG);
         }
         let time = later(time, u64::from(bits), mask(27));
-        Some(Head { id: u64::from(id), time, end: begin.wrapping_add(32) })
+        Some(DecodedHead { id: u64::from(id), time, end: begin.wrapping_add(32) })
     }
 }
 
-/// [`Header::LargeLe`], or `BIG`.
+/// [`HeaderKind::LargeLe`], or `BIG`.
 #[derive(Clone, Copy)]
 pub(super) struct Large<const BIG: bool>;
 
 impl<const BIG: bool> Quick for Large<BIG> {
     #[inline(always)]
-    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<Head> {
+    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<DecodedHead> {
         let [a, b, c, d, e, f] = window.take(begin)?;
         let (id, bits) = match BIG {
             false => (u16::from_le_bytes([a, b]), u32::from_le_bytes([c, d, e, f])),
@@ -139,13 +139,13 @@ impl<const BIG: bool> Quick for Large<BIG> {
             return extended(window, begin.wrapping_add(16), BIG);
         }
         let time = later(time, u64::from(bits), mask(32));
-        Some(Head { id: u64::from(id), time, end: begin.wrapping_add(48) })
+        Some(DecodedHead { id: u64::from(id), time, end: begin.wrapping_add(48) })
     }
 }
 
 impl Quick for Flat {
     #[inline]
-    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<Head> {
+    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<DecodedHead> {
         let bytes = window.from(begin)?;
         let read = |bits: Bits| bits.read(bytes, begin % 8);
         let id = match self.id {
@@ -156,28 +156,30 @@ impl Quick for Flat {
             Some(bits) => later(time, read(bits)?, mask(bits.width)),
             None => time,
         };
-        Some(Head { id, time, end: begin.wrapping_add(self.bits) })
+        Some(DecodedHead { id, time, end: begin.wrapping_add(self.bits) })
     }
 }
 
 /// The id and the time in full, which begin at a bit.
 #[inline(always)]
-fn extended(window: &Window<'_>, at: u64, big: bool) -> Option<Head> {
+fn extended(window: &Window<'_>, at: u64, big: bool) -> Option<DecodedHead> {
     let (id, time) = (window.take(at)?, window.take(at.wrapping_add(32))?);
     let (id, time) = match big {
         true => (u32::from_be_bytes(id), u64::from_be_bytes(time)),
         false => (u32::from_le_bytes(id), u64::from_le_bytes(time)),
     };
-    Some(Head { id: u64::from(id), time, end: at.wrapping_add(96) })
+    Some(DecodedHead { id: u64::from(id), time, end: at.wrapping_add(96) })
 }
 
 /// Only integers of fixed size, of which at most one is an id and at most one a time.
-fn flat(plan: &Plan) -> Option<Flat> {
+fn flat(plan: &DecodingPlan) -> Option<Flat> {
     let (mut id, mut time) = (None, None);
     for step in &plan.steps {
         let place = match step.what {
-            What::Load { bits, sink: Sink::Role(Role::EventClassId) } => (&mut id, bits),
-            What::Load { bits, sink: Sink::Clock(_) } => (&mut time, bits),
+            PlanStepKind::Load { bits, sink: IntegerSink::Role(Role::EventClassId) } => {
+                (&mut id, bits)
+            }
+            PlanStepKind::Load { bits, sink: IntegerSink::Clock(_) } => (&mut time, bits),
             _ => return None,
         };
         if place.0.replace(place.1).is_some() {
@@ -188,7 +190,7 @@ fn flat(plan: &Plan) -> Option<Flat> {
 }
 
 /// One of LTTng's two, as its bytes are on machines that align nothing.
-fn split(structure: &Structure, clock: Option<usize>) -> Option<Header> {
+fn split(structure: &Structure, clock: Option<usize>) -> Option<HeaderKind> {
     let [tag, choice] = structure.members.as_slice() else {
         return None;
     };
@@ -207,10 +209,10 @@ fn split(structure: &Structure, clock: Option<usize>) -> Option<Header> {
     };
     let big = order == ByteOrder::Big;
     match (is(5, 27, 31), is(16, 32, 65535), big) {
-        (true, _, false) => Some(Header::CompactLe),
-        (true, _, true) => Some(Header::CompactBe),
-        (_, true, false) => Some(Header::LargeLe),
-        (_, true, true) => Some(Header::LargeBe),
+        (true, _, false) => Some(HeaderKind::CompactLe),
+        (true, _, true) => Some(HeaderKind::CompactBe),
+        (_, true, false) => Some(HeaderKind::LargeLe),
+        (_, true, true) => Some(HeaderKind::LargeBe),
         _ => None,
     }
 }

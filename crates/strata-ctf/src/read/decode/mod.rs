@@ -28,13 +28,13 @@ mod walk;
 mod window;
 
 pub(crate) use bits::{find_nul, leb128, mask as low_bits, read as read_bits, Leb};
+pub use path::FieldPath;
 pub(crate) use path::Fixed;
-pub use path::Path;
 pub(crate) use skip::later;
-pub(crate) use state::{DecodeState, Record, Shape};
-pub(crate) use stop::Stop;
+pub(crate) use state::{DecodeState, RecordPlace, RecordShape};
+pub(crate) use stop::NoRecord;
 pub use stop::{Bad, BadKind};
 pub(crate) use stream::{PacketContext, StreamDecoder};
 pub(crate) use trace::Decoder;
-pub(crate) use view::{Plans, View};
+pub(crate) use view::{ClassPlans, RecordView};
 pub(crate) use window::{align_up, Window};

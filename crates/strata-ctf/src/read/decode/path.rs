@@ -1,7 +1,7 @@
 //! One field of a part: found by name once, then read in each record.
 
-use super::plan::{Code, Count, Op, Plan};
-use super::walk::{leaf, walk, Source, Watch};
+use super::plan::{Count, DecodingPlan, OpCode, PlanOp};
+use super::walk::{leaf, walk, FieldWatcher, PartBytes};
 use crate::model::schema::Scope;
 use crate::read::value::{Value, Wide};
 use crate::read::visit::FieldInfo;
@@ -11,7 +11,7 @@ const ARRAYS: usize = 64;
 
 /// Where a field is in a plan.
 #[derive(Clone, Debug)]
-pub struct Path {
+pub struct FieldPath {
     /// `EventClass::index` of the class whose plan it is.
     pub(crate) class: usize,
     pub(crate) scope: Scope,
@@ -21,7 +21,7 @@ pub struct Path {
     /// Indexes of the ops of the arrays around it, and which of their elements it is in.
     elements: Vec<(usize, u64)>,
     /// It is always at the same place: as its op, but from the begin of the part.
-    place: Option<Code>,
+    place: Option<OpCode>,
 }
 
 /// An integer of whole bytes that is always at the same place of its part.
@@ -51,18 +51,18 @@ impl Fixed {
     }
 }
 
-impl Path {
+impl FieldPath {
     /// The same, for a class whose field is such an integer.
     pub(crate) fn fixed(&self) -> Option<Fixed> {
         let (at, bits, signed) = match self.place? {
-            Code::U8(at) => (at, 8, false),
-            Code::I8(at) => (at, 8, true),
-            Code::U16Le(at) => (at, 16, false),
-            Code::I16Le(at) => (at, 16, true),
-            Code::U32Le(at) => (at, 32, false),
-            Code::I32Le(at) => (at, 32, true),
-            Code::U64Le(at) => (at, 64, false),
-            Code::I64Le(at) => (at, 64, true),
+            OpCode::U8(at) => (at, 8, false),
+            OpCode::I8(at) => (at, 8, true),
+            OpCode::U16Le(at) => (at, 16, false),
+            OpCode::I16Le(at) => (at, 16, true),
+            OpCode::U32Le(at) => (at, 32, false),
+            OpCode::I32Le(at) => (at, 32, true),
+            OpCode::U64Le(at) => (at, 64, false),
+            OpCode::I64Le(at) => (at, 64, true),
             _ => return None,
         };
         Some(Fixed { class: u32::try_from(self.class).ok()?, at, scope: self.scope, bits, signed })
@@ -74,7 +74,7 @@ impl Path {
 
     /// The field of this name: `member`, `structure.member`, `array[3]`, `array[3].member`,
     /// `variant.option`, `variant.option.member`.
-    pub(super) fn find(plan: &Plan, class: usize, name: &str) -> Option<Path> {
+    pub(super) fn find(plan: &DecodingPlan, class: usize, name: &str) -> Option<FieldPath> {
         let mut at = 0..plan.ops.len();
         let mut found = None;
         let mut elements = Vec::new();
@@ -86,7 +86,7 @@ impl Path {
             let mut op = find_child(plan, at, member)?;
             for index in indexes.split_terminator(']') {
                 let index = index.strip_prefix('[')?.parse().ok()?;
-                let Code::Array(array) = plan.ops.get(op)?.code else {
+                let OpCode::Array(array) = plan.ops.get(op)?.code else {
                     return None;
                 };
                 elements.push((op, index));
@@ -102,12 +102,16 @@ impl Path {
         let op = found.filter(|_| elements.len() <= ARRAYS)?;
         let info = plan.ops.get(op)?.info.clone();
         let place = place(plan, op, &elements);
-        Some(Path { class, scope: plan.scope, info, op, elements, place })
+        Some(FieldPath { class, scope: plan.scope, info, op, elements, place })
     }
 
     /// What is in it; `None`: it is not there.
     #[inline]
-    pub(super) fn value<'e>(&self, plan: &Plan, source: Source<'e>) -> Option<Value<'e>> {
+    pub(super) fn value<'e>(
+        &self,
+        plan: &DecodingPlan,
+        source: PartBytes<'e>,
+    ) -> Option<Value<'e>> {
         if let Some(code) = self.place {
             let at = (source.begin / 8).wrapping_sub(source.origin);
             let rest = source.bytes.get(usize::try_from(at).ok()?..)?;
@@ -117,8 +121,8 @@ impl Path {
     }
 
     #[inline(never)]
-    fn search<'e>(&self, plan: &Plan, source: Source<'e>) -> Option<Value<'e>> {
-        let mut search = Search { path: self, plan, inside: 0, value: None };
+    fn search<'e>(&self, plan: &DecodingPlan, source: PartBytes<'e>) -> Option<Value<'e>> {
+        let mut search = FieldSearch { path: self, plan, inside: 0, value: None };
         // Stopped on the way, it has no end.
         let _ = walk(plan, source, &mut search);
         search.value
@@ -126,11 +130,11 @@ impl Path {
 }
 
 /// What is behind an op and belongs to it.
-fn body(plan: &Plan, op: usize) -> usize {
+fn body(plan: &DecodingPlan, op: usize) -> usize {
     let Some(found) = plan.ops.get(op) else { return 0 };
     match found.code {
-        Code::Array(index) => plan.arrays.get(index as usize).map_or(0, |array| array.body),
-        Code::Variant(index) | Code::Optional(index) => {
+        OpCode::Array(index) => plan.arrays.get(index as usize).map_or(0, |array| array.body),
+        OpCode::Variant(index) | OpCode::Optional(index) => {
             plan.choices.get(index as usize).map_or(0, |choice| choice.body)
         }
         _ => return structure(plan, op),
@@ -140,12 +144,12 @@ fn body(plan: &Plan, op: usize) -> usize {
 }
 
 /// Ops from a structure's begin to its end.
-fn structure(plan: &Plan, begin: usize) -> usize {
+fn structure(plan: &DecodingPlan, begin: usize) -> usize {
     let mut depth = 0u32;
     for (index, op) in plan.ops.iter().enumerate().skip(begin) {
         match op.code {
-            Code::BeginStructure => depth += 1,
-            Code::EndStructure => depth = depth.saturating_sub(1),
+            OpCode::BeginStructure => depth += 1,
+            OpCode::EndStructure => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth == 0 {
@@ -155,31 +159,31 @@ fn structure(plan: &Plan, begin: usize) -> usize {
     0
 }
 
-fn is_field(code: Code) -> bool {
+fn is_field(code: OpCode) -> bool {
     !matches!(
         code,
-        Code::Align { .. }
-            | Code::Load { .. }
-            | Code::Keep { .. }
-            | Code::Clear { .. }
-            | Code::EndStructure
+        OpCode::Align { .. }
+            | OpCode::Load { .. }
+            | OpCode::Keep { .. }
+            | OpCode::Clear { .. }
+            | OpCode::EndStructure
     )
 }
 
 /// The op of the field itself, where it is optional.
-fn content(plan: &Plan, op: usize) -> Option<usize> {
+fn content(plan: &DecodingPlan, op: usize) -> Option<usize> {
     match plan.ops.get(op)?.code {
-        Code::Optional(_) => first_child(plan, op + 1..op + 1 + body(plan, op)),
+        OpCode::Optional(_) => first_child(plan, op + 1..op + 1 + body(plan, op)),
         _ => Some(op),
     }
 }
 
-fn first_child(plan: &Plan, within: std::ops::Range<usize>) -> Option<usize> {
+fn first_child(plan: &DecodingPlan, within: std::ops::Range<usize>) -> Option<usize> {
     let first = plan.ops.get(within.clone())?.iter().position(|op| is_field(op.code))?;
     content(plan, within.start + first)
 }
 
-fn find_child(plan: &Plan, within: std::ops::Range<usize>, name: &str) -> Option<usize> {
+fn find_child(plan: &DecodingPlan, within: std::ops::Range<usize>, name: &str) -> Option<usize> {
     let mut at = within.start;
     while at < within.end {
         let op = plan.ops.get(at)?;
@@ -192,7 +196,7 @@ fn find_child(plan: &Plan, within: std::ops::Range<usize>, name: &str) -> Option
 }
 
 /// The fields of a part, without those that are in them.
-pub(super) fn members(plan: &Plan) -> impl Iterator<Item = &FieldInfo> {
+pub(super) fn members(plan: &DecodingPlan) -> impl Iterator<Item = &FieldInfo> {
     let mut at = 0;
     std::iter::from_fn(move || loop {
         let op = plan.ops.get(at)?;
@@ -204,27 +208,27 @@ pub(super) fn members(plan: &Plan) -> impl Iterator<Item = &FieldInfo> {
 }
 
 /// Where the fields are that a dot leads to.
-fn children(plan: &Plan, op: usize) -> Option<std::ops::Range<usize>> {
+fn children(plan: &DecodingPlan, op: usize) -> Option<std::ops::Range<usize>> {
     Some(match plan.ops.get(op)?.code {
-        Code::BeginStructure | Code::Variant(_) => op + 1..op + 1 + body(plan, op),
+        OpCode::BeginStructure | OpCode::Variant(_) => op + 1..op + 1 + body(plan, op),
         _ => 0..0,
     })
 }
 
 /// The op as it would be if its offset were from the part's begin, if that is possible.
-fn place(plan: &Plan, op: usize, elements: &[(usize, u64)]) -> Option<Code> {
-    let stays = |op: &Op| match op.code {
-        Code::Leb { .. }
-        | Code::String { .. }
-        | Code::TextOf { .. }
-        | Code::Wide { .. }
-        | Code::WideOf { .. }
-        | Code::BlobOf { .. }
-        | Code::Variant(_)
-        | Code::Optional(_)
-        | Code::Align { .. }
-        | Code::Bad => false,
-        Code::Array(index) => plan.arrays.get(index as usize).is_some_and(|array| array.is_fixed),
+fn place(plan: &DecodingPlan, op: usize, elements: &[(usize, u64)]) -> Option<OpCode> {
+    let stays = |op: &PlanOp| match op.code {
+        OpCode::Leb { .. }
+        | OpCode::String { .. }
+        | OpCode::TextOf { .. }
+        | OpCode::Wide { .. }
+        | OpCode::WideOf { .. }
+        | OpCode::BlobOf { .. }
+        | OpCode::Variant(_)
+        | OpCode::Optional(_)
+        | OpCode::Align { .. }
+        | OpCode::Bad => false,
+        OpCode::Array(index) => plan.arrays.get(index as usize).is_some_and(|array| array.is_fixed),
         _ => true,
     };
     if !plan.ops.get(..op)?.iter().all(stays) {
@@ -232,7 +236,7 @@ fn place(plan: &Plan, op: usize, elements: &[(usize, u64)]) -> Option<Code> {
     }
     let mut by = 0u64;
     for &(array, element) in elements {
-        let Code::Array(index) = plan.ops.get(array)?.code else { return None };
+        let OpCode::Array(index) = plan.ops.get(array)?.code else { return None };
         let array = plan.arrays.get(index as usize)?;
         match array.count {
             Count::Is(count) if element < count => {}
@@ -244,7 +248,7 @@ fn place(plan: &Plan, op: usize, elements: &[(usize, u64)]) -> Option<Code> {
 }
 
 /// The op with an offset that is greater by so many bits; only of leaves.
-fn moved(code: Code, by: u64) -> Option<Code> {
+fn moved(code: OpCode, by: u64) -> Option<OpCode> {
     let byte = |at: u32| {
         let by = (by % 8 == 0).then(|| u32::try_from(by / 8).ok()).flatten();
         at.checked_add(by?)
@@ -254,54 +258,56 @@ fn moved(code: Code, by: u64) -> Option<Code> {
         Some(bits)
     };
     Some(match code {
-        Code::U8(at) => Code::U8(byte(at)?),
-        Code::I8(at) => Code::I8(byte(at)?),
-        Code::U16Le(at) => Code::U16Le(byte(at)?),
-        Code::U16Be(at) => Code::U16Be(byte(at)?),
-        Code::I16Le(at) => Code::I16Le(byte(at)?),
-        Code::I16Be(at) => Code::I16Be(byte(at)?),
-        Code::U32Le(at) => Code::U32Le(byte(at)?),
-        Code::U32Be(at) => Code::U32Be(byte(at)?),
-        Code::I32Le(at) => Code::I32Le(byte(at)?),
-        Code::I32Be(at) => Code::I32Be(byte(at)?),
-        Code::U64Le(at) => Code::U64Le(byte(at)?),
-        Code::U64Be(at) => Code::U64Be(byte(at)?),
-        Code::I64Le(at) => Code::I64Le(byte(at)?),
-        Code::I64Be(at) => Code::I64Be(byte(at)?),
-        Code::F32Le(at) => Code::F32Le(byte(at)?),
-        Code::F32Be(at) => Code::F32Be(byte(at)?),
-        Code::F64Le(at) => Code::F64Le(byte(at)?),
-        Code::F64Be(at) => Code::F64Be(byte(at)?),
-        Code::Unsigned(at) => Code::Unsigned(bits(at)?),
-        Code::Signed(at) => Code::Signed(bits(at)?),
-        Code::Real(at) => Code::Real(bits(at)?),
-        Code::Leb { offset, signed } => Code::Leb { offset: offset.checked_add(by)?, signed },
-        Code::String { offset } => Code::String { offset: offset.checked_add(by)? },
-        Code::Text { offset, bytes } => Code::Text { offset: offset.checked_add(by)?, bytes },
-        Code::Wide { offset, encoding } => Code::Wide { offset: offset.checked_add(by)?, encoding },
-        Code::WideText { offset, bytes, encoding } => {
-            Code::WideText { offset: offset.checked_add(by)?, bytes, encoding }
+        OpCode::U8(at) => OpCode::U8(byte(at)?),
+        OpCode::I8(at) => OpCode::I8(byte(at)?),
+        OpCode::U16Le(at) => OpCode::U16Le(byte(at)?),
+        OpCode::U16Be(at) => OpCode::U16Be(byte(at)?),
+        OpCode::I16Le(at) => OpCode::I16Le(byte(at)?),
+        OpCode::I16Be(at) => OpCode::I16Be(byte(at)?),
+        OpCode::U32Le(at) => OpCode::U32Le(byte(at)?),
+        OpCode::U32Be(at) => OpCode::U32Be(byte(at)?),
+        OpCode::I32Le(at) => OpCode::I32Le(byte(at)?),
+        OpCode::I32Be(at) => OpCode::I32Be(byte(at)?),
+        OpCode::U64Le(at) => OpCode::U64Le(byte(at)?),
+        OpCode::U64Be(at) => OpCode::U64Be(byte(at)?),
+        OpCode::I64Le(at) => OpCode::I64Le(byte(at)?),
+        OpCode::I64Be(at) => OpCode::I64Be(byte(at)?),
+        OpCode::F32Le(at) => OpCode::F32Le(byte(at)?),
+        OpCode::F32Be(at) => OpCode::F32Be(byte(at)?),
+        OpCode::F64Le(at) => OpCode::F64Le(byte(at)?),
+        OpCode::F64Be(at) => OpCode::F64Be(byte(at)?),
+        OpCode::Unsigned(at) => OpCode::Unsigned(bits(at)?),
+        OpCode::Signed(at) => OpCode::Signed(bits(at)?),
+        OpCode::Real(at) => OpCode::Real(bits(at)?),
+        OpCode::Leb { offset, signed } => OpCode::Leb { offset: offset.checked_add(by)?, signed },
+        OpCode::String { offset } => OpCode::String { offset: offset.checked_add(by)? },
+        OpCode::Text { offset, bytes } => OpCode::Text { offset: offset.checked_add(by)?, bytes },
+        OpCode::Wide { offset, encoding } => {
+            OpCode::Wide { offset: offset.checked_add(by)?, encoding }
         }
-        Code::Blob { offset, bytes } => Code::Blob { offset: offset.checked_add(by)?, bytes },
+        OpCode::WideText { offset, bytes, encoding } => {
+            OpCode::WideText { offset: offset.checked_add(by)?, bytes, encoding }
+        }
+        OpCode::Blob { offset, bytes } => OpCode::Blob { offset: offset.checked_add(by)?, bytes },
         _ => return None,
     })
 }
 
 /// Waits for one field.
-struct Search<'s, 'e> {
-    path: &'s Path,
-    plan: &'s Plan,
-    /// Bit for each of [`Path::elements`]: the walk is in that one.
+struct FieldSearch<'s, 'e> {
+    path: &'s FieldPath,
+    plan: &'s DecodingPlan,
+    /// Bit for each of [`FieldPath::elements`]: the walk is in that one.
     inside: u64,
     value: Option<Value<'e>>,
 }
 
-impl<'e> Search<'_, 'e> {
-    fn is(&self, op: &Op, index: usize) -> bool {
+impl<'e> FieldSearch<'_, 'e> {
+    fn is(&self, op: &PlanOp, index: usize) -> bool {
         self.plan.ops.get(index).is_some_and(|of| std::ptr::eq(of, op))
     }
 
-    fn offer(&mut self, op: &Op, value: Value<'e>) {
+    fn offer(&mut self, op: &PlanOp, value: Value<'e>) {
         let all = match self.path.elements.len() {
             0 => 0,
             count => u64::MAX >> (64 - count.min(64)),
@@ -312,34 +318,34 @@ impl<'e> Search<'_, 'e> {
     }
 }
 
-impl<'e> Watch<'e> for Search<'_, 'e> {
+impl<'e> FieldWatcher<'e> for FieldSearch<'_, 'e> {
     const STOPS: bool = true;
-    fn unsigned(&mut self, op: &Op, value: u64) {
+    fn unsigned(&mut self, op: &PlanOp, value: u64) {
         self.offer(op, Value::Unsigned(value));
     }
-    fn signed(&mut self, op: &Op, value: i64) {
+    fn signed(&mut self, op: &PlanOp, value: i64) {
         self.offer(op, Value::Signed(value));
     }
-    fn real(&mut self, op: &Op, value: f64) {
+    fn real(&mut self, op: &PlanOp, value: f64) {
         self.offer(op, Value::Real(value));
     }
-    fn text(&mut self, op: &Op, bytes: &'e [u8]) {
+    fn text(&mut self, op: &PlanOp, bytes: &'e [u8]) {
         self.offer(op, Value::Text(bytes));
     }
-    fn wide(&mut self, op: &Op, text: Wide<'e>) {
+    fn wide(&mut self, op: &PlanOp, text: Wide<'e>) {
         self.offer(op, Value::Wide(text));
     }
-    fn blob(&mut self, op: &Op, bytes: &'e [u8]) {
+    fn blob(&mut self, op: &PlanOp, bytes: &'e [u8]) {
         self.offer(op, Value::Blob(bytes));
     }
-    fn begin_structure(&mut self, op: &Op) {
+    fn begin_structure(&mut self, op: &PlanOp) {
         self.offer(op, Value::Compound);
     }
-    fn end_structure(&mut self, _: &Op) {}
-    fn begin_array(&mut self, op: &Op, _: u64) {
+    fn end_structure(&mut self, _: &PlanOp) {}
+    fn begin_array(&mut self, op: &PlanOp, _: u64) {
         self.offer(op, Value::Compound);
     }
-    fn element(&mut self, op: &Op, index: u64) {
+    fn element(&mut self, op: &PlanOp, index: u64) {
         for (bit, &(array, element)) in self.path.elements.iter().enumerate().take(ARRAYS) {
             if self.is(op, array) {
                 let is_it = u64::from(index == element);
@@ -347,16 +353,16 @@ impl<'e> Watch<'e> for Search<'_, 'e> {
             }
         }
     }
-    fn end_array(&mut self, op: &Op) {
+    fn end_array(&mut self, op: &PlanOp) {
         self.element(op, u64::MAX);
     }
-    fn begin_variant(&mut self, op: &Op, _: &str) {
+    fn begin_variant(&mut self, op: &PlanOp, _: &str) {
         self.offer(op, Value::Compound);
     }
-    fn end_variant(&mut self, _: &Op) {}
-    fn begin_optional(&mut self, _: &Op) {}
-    fn end_optional(&mut self, _: &Op) {}
-    fn absent(&mut self, _: &Op) {}
+    fn end_variant(&mut self, _: &PlanOp) {}
+    fn begin_optional(&mut self, _: &PlanOp) {}
+    fn end_optional(&mut self, _: &PlanOp) {}
+    fn absent(&mut self, _: &PlanOp) {}
     fn done(&self) -> bool {
         self.value.is_some()
     }

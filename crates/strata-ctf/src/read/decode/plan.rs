@@ -1,6 +1,6 @@
 //! What a part of a packet or a record is compiled to.
 //!
-//! A plan has the same fields twice: as [`Op`]s for whoever wants to see them, and as [`Step`]s for
+//! A plan has the same fields twice: as [`PlanOp`]s for whoever wants to see them, and as [`PlanStep`]s for
 //! whoever only wants to know where they end. In both, a field's offset counts from a base: the begin
 //! of the part, or the end of the last field before it whose size is not fixed. So fields of fixed size
 //! cost no step, and are read where they are.
@@ -21,14 +21,14 @@ use crate::read::visit::FieldInfo;
 
 /// How a part is decoded.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct DecodingPlan {
     pub scope: Scope,
     /// A power of two \[bit\].
     pub align: u64,
-    pub ops: Vec<Op>,
+    pub ops: Vec<PlanOp>,
     pub arrays: Vec<ArrayOp>,
     pub choices: Vec<Choice>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// Options of `steps`.
     pub turns: Vec<Choice>,
     /// From the last base to the end \[bit\].
@@ -38,7 +38,7 @@ pub(super) struct Plan {
     pub registers: u32,
 }
 
-impl Plan {
+impl DecodingPlan {
     /// Bits of the part, where that is the same for all.
     pub fn fixed(&self) -> Option<u64> {
         self.steps.is_empty().then_some(self.tail)
@@ -46,23 +46,23 @@ impl Plan {
 
     /// Whether it begins with any whole byte, and texts are all that is of unknown size in it.
     pub fn has_only_texts(&self) -> bool {
-        let is_text = |step: &Step| matches!(step.what, What::String { offset } if offset % 8 == 0);
+        let is_text = |step: &PlanStep| matches!(step.what, PlanStepKind::String { offset } if offset % 8 == 0);
         self.align <= 8 && !self.steps.is_empty() && self.steps.iter().all(is_text)
     }
 }
 
 /// A field, or what is to be done between two.
 #[derive(Clone, Debug)]
-pub(super) struct Op {
-    pub code: Code,
+pub(super) struct PlanOp {
+    pub code: OpCode,
     /// The field's; that of the field in front where it is none.
     pub info: FieldInfo,
 }
 
-/// What an [`Op`] does. The number in it is the field's offset: in bytes where the name ends in the
+/// What an [`PlanOp`] does. The number in it is the field's offset: in bytes where the name ends in the
 /// byte order (those begin with a whole byte of the packet), else in bits.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Code {
+pub(super) enum OpCode {
     U8(u32),
     I8(u32),
     U16Le(u32),
@@ -129,11 +129,11 @@ pub(super) enum Code {
     },
     BeginStructure,
     EndStructure,
-    /// Index into [`Plan::arrays`]; the element's ops follow.
+    /// Index into [`DecodingPlan::arrays`]; the element's ops follow.
     Array(u32),
-    /// Index into [`Plan::choices`]; the options' ops follow. Moves the base.
+    /// Index into [`DecodingPlan::choices`]; the options' ops follow. Moves the base.
     Variant(u32),
-    /// Index into [`Plan::choices`], of one option; its ops follow. Moves the base.
+    /// Index into [`DecodingPlan::choices`], of one option; its ops follow. Moves the base.
     Optional(u32),
     /// Moves the base to a multiple.
     Align {
@@ -189,14 +189,14 @@ pub(super) struct Choice {
     pub register: u32,
     /// The register has a signed integer.
     pub signed: bool,
-    pub options: Vec<Turn>,
+    pub options: Vec<OptionPlan>,
     /// Ops, or steps, of all options.
     pub body: u32,
 }
 
 /// One of them.
 #[derive(Clone, Debug)]
-pub(super) struct Turn {
+pub(super) struct OptionPlan {
     pub name: Arc<str>,
     /// Both inclusive, moved by [`order`]; in the order of the metadata.
     pub ranges: Vec<(u64, u64)>,
@@ -216,7 +216,7 @@ pub(super) fn order(value: u64, signed: bool) -> u64 {
 impl Choice {
     /// The option for what is in the register.
     #[inline]
-    pub fn find(&self, value: u64) -> Option<&Turn> {
+    pub fn find(&self, value: u64) -> Option<&OptionPlan> {
         let value = order(value, self.signed);
         let has = |&(from, to): &(u64, u64)| from <= value && value <= to;
         self.options.iter().find(|option| option.ranges.iter().any(has))
@@ -225,15 +225,15 @@ impl Choice {
 
 /// Something without which the end of a part cannot be known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
-    pub what: What,
+pub(super) struct PlanStep {
+    pub what: PlanStepKind,
     /// The op of the field, for messages.
     pub op: u32,
 }
 
 /// Who wants an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sink {
+pub(super) enum IntegerSink {
     Register(u32),
     Role(Role),
     /// `cpu_id` of a packet's context.
@@ -242,16 +242,16 @@ pub(super) enum Sink {
     Clock(u8),
 }
 
-/// What a [`Step`] does. Offsets are bits from the base.
+/// What a [`PlanStep`] does. Offsets are bits from the base.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum What {
+pub(super) enum PlanStepKind {
     Align {
         offset: u64,
         align: u64,
     },
     Load {
         bits: Bits,
-        sink: Sink,
+        sink: IntegerSink,
     },
     /// Moves the base behind it.
     Leb {
@@ -260,7 +260,7 @@ pub(super) enum What {
     },
     /// The LEB128 integer that was read last.
     Keep {
-        sink: Sink,
+        sink: IntegerSink,
     },
     /// Moves the base behind it.
     String {
@@ -291,7 +291,7 @@ pub(super) enum What {
         /// Fields in each, if it has no bits.
         empty: u64,
     },
-    /// Index into [`Plan::turns`]; the options' steps follow. Moves the base behind them.
+    /// Index into [`DecodingPlan::turns`]; the options' steps follow. Moves the base behind them.
     Variant(u32),
     /// The same with one option, that is taken or not.
     Optional(u32),

@@ -16,7 +16,7 @@ pub(super) const DEPTH: u32 = 100;
 
 /// An integer's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Register {
+pub(super) struct PlanRegister {
     pub index: u32,
     pub signed: bool,
 }
@@ -24,19 +24,19 @@ pub(super) struct Register {
 /// What is said of others by the integers of some parts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registers {
-    of: BTreeMap<(Scope, Vec<u32>), Register>,
+    of: BTreeMap<(Scope, Vec<u32>), PlanRegister>,
     next: u32,
 }
 
 /// The parts that locations can be in.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Parts<'s> {
+pub(super) struct LocatableParts<'s> {
     pub packet_header: Option<&'s Structure>,
     pub stream: Option<&'s StreamClass>,
     pub event: Option<&'s EventClass>,
 }
 
-impl<'s> Parts<'s> {
+impl<'s> LocatableParts<'s> {
     fn part(&self, scope: Scope) -> Option<&'s Structure> {
         let part = match scope {
             Scope::PacketHeader => return self.packet_header,
@@ -86,7 +86,10 @@ impl Registers {
                 wanted(&event.payload);
             }
         }
-        let parts = Parts { packet_header: schema.packet_header.as_ref(), ..Parts::default() };
+        let parts = LocatableParts {
+            packet_header: schema.packet_header.as_ref(),
+            ..LocatableParts::default()
+        };
         Registers::default().and(found, &parts)
     }
 
@@ -102,7 +105,8 @@ impl Registers {
             wanted(&event.specific_context);
             wanted(&event.payload);
         }
-        self.clone().and(found, &Parts { stream: Some(stream), ..Parts::default() })
+        self.clone()
+            .and(found, &LocatableParts { stream: Some(stream), ..LocatableParts::default() })
     }
 
     /// Those, and of an event record class.
@@ -114,13 +118,13 @@ impl Registers {
         if found.is_empty() && self.of.is_empty() {
             return Registers::default();
         }
-        self.clone().and(found, &Parts { event: Some(event), ..Parts::default() })
+        self.clone().and(found, &LocatableParts { event: Some(event), ..LocatableParts::default() })
     }
 
-    fn and(mut self, found: BTreeSet<(Scope, Vec<u32>)>, parts: &Parts<'_>) -> Registers {
+    fn and(mut self, found: BTreeSet<(Scope, Vec<u32>)>, parts: &LocatableParts<'_>) -> Registers {
         for (scope, path) in found {
             if let Some(integer) = parts.integer(scope, &path) {
-                let register = Register { index: self.next, signed: integer.signed };
+                let register = PlanRegister { index: self.next, signed: integer.signed };
                 self.of.insert((scope, path), register);
                 self.next = self.next.saturating_add(1);
             }
@@ -134,7 +138,7 @@ impl Registers {
     }
 
     /// Of the integer at this place, if others need it.
-    pub fn get(&self, scope: Scope, path: &[u32]) -> Option<Register> {
+    pub fn get(&self, scope: Scope, path: &[u32]) -> Option<PlanRegister> {
         if self.of.is_empty() {
             return None;
         }

@@ -1,8 +1,8 @@
 //! Where a part of a packet or a record ends, and what of it decoding itself needs.
 
 use super::bits::{find_nul, leb128, mask, Bits, Leb};
-use super::plan::{Choice, Count, Plan, Sink, Step, What};
-use super::state::Found;
+use super::plan::{Choice, Count, DecodingPlan, IntegerSink, PlanStep, PlanStepKind};
+use super::state::FoundRoles;
 use super::stop::BadKind;
 use super::window::{align_up, Window};
 use crate::model::schema::Encoding;
@@ -14,11 +14,11 @@ const EMPTY: u64 = 1 << 16;
 
 /// Why a part has no end. In a box, so that where there is none, nothing is moved for it.
 #[derive(Debug)]
-pub(super) struct Fault(pub Box<Reason>);
+pub(super) struct EndFault(pub Box<NoEndReason>);
 
 /// What there is to say of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Reason {
+pub(super) enum NoEndReason {
     Short { until: u64 },
     Bad { kind: BadKind, at: u64, op: Option<u32> },
 }
@@ -27,7 +27,7 @@ pub(super) enum Reason {
 pub(super) struct Skip<'a, 'w> {
     pub window: &'a Window<'w>,
     pub registers: &'a mut [u64],
-    pub found: &'a mut Found,
+    pub found: &'a mut FoundRoles,
     /// Fields without bits in this packet so far.
     pub spent: &'a mut u64,
 }
@@ -35,10 +35,10 @@ pub(super) struct Skip<'a, 'w> {
 impl Skip<'_, '_> {
     /// Where the part ends that begins behind `at`, and where it begins.
     #[inline]
-    pub fn part(&mut self, plan: &Plan, at: u64) -> Result<(u64, u64), Fault> {
+    pub fn part(&mut self, plan: &DecodingPlan, at: u64) -> Result<(u64, u64), EndFault> {
         let begin = align_up(at, plan.align);
         if begin / 8 < self.window.origin {
-            return Err(Fault::short(begin));
+            return Err(EndFault::short(begin));
         }
         let mut base = begin;
         if !plan.steps.is_empty() {
@@ -50,7 +50,7 @@ impl Skip<'_, '_> {
 
     /// What is there, if all of it is.
     #[inline]
-    fn load(&self, base: u64, bits: Bits) -> Result<u64, Fault> {
+    fn load(&self, base: u64, bits: Bits) -> Result<u64, EndFault> {
         self.to(base.saturating_add(bits.offset), u64::from(bits.width))?;
         let bytes = self.window.from(base).unwrap_or(&[]);
         Ok(bits.read(bytes, base % 8).unwrap_or(0))
@@ -58,7 +58,7 @@ impl Skip<'_, '_> {
 
     /// `from + bits`, if that is in the window.
     #[inline]
-    fn to(&self, from: u64, bits: u64) -> Result<u64, Fault> {
+    fn to(&self, from: u64, bits: u64) -> Result<u64, EndFault> {
         let end = from.saturating_add(bits);
         if end <= self.window.end {
             return Ok(end);
@@ -68,17 +68,22 @@ impl Skip<'_, '_> {
 
     /// What is to be said where something that begins at `from` is not all there.
     #[cold]
-    fn outside(&self, from: u64, needs: Option<u64>) -> Fault {
+    fn outside(&self, from: u64, needs: Option<u64>) -> EndFault {
         let until = from.saturating_add(needs.unwrap_or(0)).max(self.window.end.saturating_add(1));
         if until <= self.window.content {
-            return Fault::short(until);
+            return EndFault::short(until);
         }
         let left = self.window.content.saturating_sub(from);
-        Fault::bad(BadKind::Outside { needs, left }, from)
+        EndFault::bad(BadKind::Outside { needs, left }, from)
     }
 
     /// The base behind these steps.
-    fn run(&mut self, plan: &Plan, steps: &[Step], mut base: u64) -> Result<u64, Fault> {
+    fn run(
+        &mut self,
+        plan: &DecodingPlan,
+        steps: &[PlanStep],
+        mut base: u64,
+    ) -> Result<u64, EndFault> {
         let mut rest = steps;
         let mut last = 0;
         while let Some((step, behind)) = rest.split_first() {
@@ -89,50 +94,58 @@ impl Skip<'_, '_> {
                 body
             };
             let done = match step.what {
-                What::Align { offset, align } => {
+                PlanStepKind::Align { offset, align } => {
                     self.to(align_up(base.saturating_add(offset), align), 0)
                 }
-                What::Load { bits, sink } => self.load(base, bits).map(|value| {
+                PlanStepKind::Load { bits, sink } => self.load(base, bits).map(|value| {
                     self.sink(sink, value);
                     base
                 }),
-                What::Leb { offset, signed } => {
+                PlanStepKind::Leb { offset, signed } => {
                     self.leb(base, offset, signed).map(|(value, end)| {
                         last = value;
                         end
                     })
                 }
-                What::Keep { sink } => {
+                PlanStepKind::Keep { sink } => {
                     self.sink(sink, last);
                     Ok(base)
                 }
-                What::String { offset } => self.string(base.saturating_add(offset)),
-                What::Elements { .. } => self.elements(step.what, base),
-                What::Loop { body: count, .. } => self.each(plan, step.what, body(count), base),
-                What::Variant(index) => match plan.turns.get(index as usize) {
+                PlanStepKind::String { offset } => self.string(base.saturating_add(offset)),
+                PlanStepKind::Elements { .. } => self.elements(step.what, base),
+                PlanStepKind::Loop { body: count, .. } => {
+                    self.each(plan, step.what, body(count), base)
+                }
+                PlanStepKind::Variant(index) => match plan.turns.get(index as usize) {
                     Some(choice) => self.turn(plan, choice, body(choice.body), base, false),
                     None => Ok(base),
                 },
-                What::Optional(index) => match plan.turns.get(index as usize) {
+                PlanStepKind::Optional(index) => match plan.turns.get(index as usize) {
                     Some(choice) => self.turn(plan, choice, body(choice.body), base, true),
                     None => Ok(base),
                 },
-                What::Clear { first, count } => {
+                PlanStepKind::Clear { first, count } => {
                     let to = first.saturating_add(count) as usize;
                     if let Some(registers) = self.registers.get_mut(first as usize..to) {
                         registers.fill(0);
                     }
                     Ok(base)
                 }
-                What::Wide { offset, encoding } => self.wide(base.saturating_add(offset), encoding),
-                What::Spend(fields) => self.spend(fields, base).map(|()| base),
-                What::Uuid { offset } => self.to(base.saturating_add(offset), 128).map(|_| {
-                    let bytes = self.window.from(base.saturating_add(offset));
-                    self.found.uuid = bytes.and_then(|bytes| bytes.first_chunk().copied());
-                    base
-                }),
-                What::Order { offset, big } => self.order(base.saturating_add(offset), big, base),
-                What::Bad(kind) => Err(Fault::bad(kind, base)),
+                PlanStepKind::Wide { offset, encoding } => {
+                    self.wide(base.saturating_add(offset), encoding)
+                }
+                PlanStepKind::Spend(fields) => self.spend(fields, base).map(|()| base),
+                PlanStepKind::Uuid { offset } => {
+                    self.to(base.saturating_add(offset), 128).map(|_| {
+                        let bytes = self.window.from(base.saturating_add(offset));
+                        self.found.uuid = bytes.and_then(|bytes| bytes.first_chunk().copied());
+                        base
+                    })
+                }
+                PlanStepKind::Order { offset, big } => {
+                    self.order(base.saturating_add(offset), big, base)
+                }
+                PlanStepKind::Bad(kind) => Err(EndFault::bad(kind, base)),
             };
             base = match done {
                 Ok(base) => base,
@@ -143,16 +156,16 @@ impl Skip<'_, '_> {
     }
 
     #[inline]
-    fn sink(&mut self, sink: Sink, value: u64) {
+    fn sink(&mut self, sink: IntegerSink, value: u64) {
         match sink {
-            Sink::Register(register) => {
+            IntegerSink::Register(register) => {
                 if let Some(place) = self.registers.get_mut(register as usize) {
                     *place = value;
                 }
             }
-            Sink::Role(role) => self.found.put(role, value),
-            Sink::Cpu => self.found.cpu = Some(value),
-            Sink::Clock(bits) => {
+            IntegerSink::Role(role) => self.found.put(role, value),
+            IntegerSink::Cpu => self.found.cpu = Some(value),
+            IntegerSink::Clock(bits) => {
                 self.found.time = later(self.found.time, value, mask(bits));
                 self.found.timed = true;
             }
@@ -164,7 +177,7 @@ impl Skip<'_, '_> {
         self.registers.get(register as usize).copied().unwrap_or(0)
     }
 
-    fn leb(&self, base: u64, offset: u64, signed: bool) -> Result<(u64, u64), Fault> {
+    fn leb(&self, base: u64, offset: u64, signed: bool) -> Result<(u64, u64), EndFault> {
         let from = self.to(base.saturating_add(offset), 0)?;
         let bytes = self.window.from(from).unwrap_or(&[]);
         let whole = self.window.end.saturating_sub(from) / 8;
@@ -172,13 +185,13 @@ impl Skip<'_, '_> {
         match leb128(bytes, signed) {
             Leb::Is(value, bytes) => Ok((value, from.saturating_add(bytes * 8))),
             Leb::Short => Err(self.outside(from, Some((whole + 1) * 8))),
-            Leb::TooBig => Err(Fault::bad(BadKind::TooBig, from)),
+            Leb::TooBig => Err(EndFault::bad(BadKind::TooBig, from)),
         }
     }
 
     /// Behind the NUL.
     #[inline]
-    fn string(&self, from: u64) -> Result<u64, Fault> {
+    fn string(&self, from: u64) -> Result<u64, EndFault> {
         let bytes = self.window.from(from).unwrap_or(&[]);
         if let Some(nul) = find_nul(bytes) {
             let end = from.saturating_add((nul as u64 + 1) * 8);
@@ -190,7 +203,7 @@ impl Skip<'_, '_> {
     }
 
     /// Behind the NUL of a text of several bytes a character.
-    fn wide(&self, from: u64, encoding: Encoding) -> Result<u64, Fault> {
+    fn wide(&self, from: u64, encoding: Encoding) -> Result<u64, EndFault> {
         let bytes = self.window.from(from).unwrap_or(&[]);
         let nul = find_wide_nul(bytes, encoding).unwrap_or(bytes.len());
         let end = from.saturating_add((nul + encoding.unit()) as u64 * 8);
@@ -201,8 +214,8 @@ impl Skip<'_, '_> {
     }
 
     #[inline]
-    fn elements(&mut self, what: What, base: u64) -> Result<u64, Fault> {
-        let What::Elements { offset, register, stride, bits, empty } = what else {
+    fn elements(&mut self, what: PlanStepKind, base: u64) -> Result<u64, EndFault> {
+        let PlanStepKind::Elements { offset, register, stride, bits, empty } = what else {
             return Ok(base);
         };
         let from = base.saturating_add(offset);
@@ -215,16 +228,22 @@ impl Skip<'_, '_> {
             self.spend(count.saturating_mul(empty), from)?;
         }
         self.to(from, all).map_err(|fault| match *fault.0 {
-            Reason::Short { .. } => fault,
-            Reason::Bad { .. } => {
+            NoEndReason::Short { .. } => fault,
+            NoEndReason::Bad { .. } => {
                 let left = self.window.content.saturating_sub(from);
-                Fault::bad(BadKind::TooManyElements { count, left }, from)
+                EndFault::bad(BadKind::TooManyElements { count, left }, from)
             }
         })
     }
 
-    fn each(&mut self, plan: &Plan, what: What, body: &[Step], base: u64) -> Result<u64, Fault> {
-        let What::Loop { offset, count, align, tail, empty, .. } = what else {
+    fn each(
+        &mut self,
+        plan: &DecodingPlan,
+        what: PlanStepKind,
+        body: &[PlanStep],
+        base: u64,
+    ) -> Result<u64, EndFault> {
+        let PlanStepKind::Loop { offset, count, align, tail, empty, .. } = what else {
             return Ok(base);
         };
         let count = match count {
@@ -247,12 +266,12 @@ impl Skip<'_, '_> {
     #[inline]
     fn turn(
         &mut self,
-        plan: &Plan,
+        plan: &DecodingPlan,
         choice: &Choice,
-        body: &[Step],
+        body: &[PlanStep],
         base: u64,
         optional: bool,
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, EndFault> {
         let base = self.to(base, choice.offset)?;
         let value = self.register(choice.register);
         let Some(turn) = choice.find(value) else {
@@ -260,7 +279,7 @@ impl Skip<'_, '_> {
                 return Ok(base);
             }
             let value = if choice.signed { i128::from(value as i64) } else { i128::from(value) };
-            return Err(Fault::bad(BadKind::NoOption { value }, base));
+            return Err(EndFault::bad(BadKind::NoOption { value }, base));
         };
         let steps = body.get(turn.from as usize..turn.to as usize).unwrap_or(&[]);
         let end = if steps.is_empty() { base } else { self.run(plan, steps, base)? };
@@ -268,18 +287,18 @@ impl Skip<'_, '_> {
     }
 
     /// A number of this byte order begins at `at`.
-    fn order(&mut self, at: u64, big: bool, base: u64) -> Result<u64, Fault> {
+    fn order(&mut self, at: u64, big: bool, base: u64) -> Result<u64, EndFault> {
         if at % 8 != 0 && self.found.order.is_some_and(|order| order != big) {
-            return Err(Fault::bad(BadKind::MixedOrder, at));
+            return Err(EndFault::bad(BadKind::MixedOrder, at));
         }
         self.found.order = Some(big);
         Ok(base)
     }
 
-    fn spend(&mut self, fields: u64, at: u64) -> Result<(), Fault> {
+    fn spend(&mut self, fields: u64, at: u64) -> Result<(), EndFault> {
         let (count, limit) = (self.spent.saturating_add(fields), at.saturating_add(EMPTY));
         if count > limit {
-            return Err(Fault::bad(BadKind::TooManyEmpty { count, limit }, at));
+            return Err(EndFault::bad(BadKind::TooManyEmpty { count, limit }, at));
         }
         *self.spent = count;
         Ok(())
@@ -292,21 +311,21 @@ pub(crate) fn later(time: u64, value: u64, mask: u64) -> u64 {
     time.wrapping_add(value.wrapping_sub(time) & mask)
 }
 
-impl Fault {
+impl EndFault {
     #[cold]
-    fn short(until: u64) -> Fault {
-        Fault(Box::new(Reason::Short { until }))
+    fn short(until: u64) -> EndFault {
+        EndFault(Box::new(NoEndReason::Short { until }))
     }
 
     #[cold]
-    fn bad(kind: BadKind, at: u64) -> Fault {
-        Fault(Box::new(Reason::Bad { kind, at, op: None }))
+    fn bad(kind: BadKind, at: u64) -> EndFault {
+        EndFault(Box::new(NoEndReason::Bad { kind, at, op: None }))
     }
 
     /// The field, if it is not known by now: the innermost one.
     #[cold]
-    fn of(mut self, field: u32) -> Fault {
-        if let Reason::Bad { op, .. } = &mut *self.0 {
+    fn of(mut self, field: u32) -> EndFault {
+        if let NoEndReason::Bad { op, .. } = &mut *self.0 {
             op.get_or_insert(field);
         }
         self

@@ -8,7 +8,7 @@ const HEAD: u64 = 1 << 16;
 
 /// Where the parts of a record begin, as they are aligned, from its header's begin on \[bit\]; wrapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct RecordShape {
     /// The common context.
     pub common: u64,
     pub specific: u64,
@@ -19,19 +19,19 @@ pub(crate) struct Shape {
 
 /// Where a record is, in bits of the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct RecordPlace {
     /// Where the header begins, as it is aligned.
     pub begin: u64,
     /// Where the next one may begin.
     pub end: u64,
     /// In cycles of the stream's clock; `None`: it has none.
     pub time: Option<u64>,
-    pub shape: Shape,
+    pub shape: RecordShape,
 }
 
 /// What the integers said that mean something to a reader.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundRoles {
     /// Running time \[cycle\].
     pub time: u64,
     /// A clock was read since the packet's begin.
@@ -45,7 +45,7 @@ pub(super) struct Found {
     roles: [Option<u64>; 8],
 }
 
-impl Found {
+impl FoundRoles {
     fn slot(role: Role) -> Option<usize> {
         Some(match role {
             Role::PacketMagic => 0,
@@ -61,11 +61,11 @@ impl Found {
     }
 
     pub fn role(&self, role: Role) -> Option<u64> {
-        Found::slot(role).and_then(|slot| self.roles.get(slot).copied().flatten())
+        FoundRoles::slot(role).and_then(|slot| self.roles.get(slot).copied().flatten())
     }
 
     pub fn put(&mut self, role: Role, value: u64) {
-        match Found::slot(role).and_then(|slot| self.roles.get_mut(slot)) {
+        match FoundRoles::slot(role).and_then(|slot| self.roles.get_mut(slot)) {
             Some(place) => *place = Some(value),
             None => self.id = value,
         }
@@ -80,10 +80,10 @@ pub(crate) struct DecodeState {
     /// When `record` happened, for whoever asks the event; whoever calls the decoder sets it.
     pub nanoseconds: Option<i64>,
     /// The one that was decoded last.
-    pub record: Record,
+    pub record: RecordPlace,
     /// Lengths and selectors that later fields need.
     pub(super) registers: Vec<u64>,
-    pub(super) found: Found,
+    pub(super) found: FoundRoles,
     /// Fields without bits in this packet so far.
     pub(super) spent: u64,
     /// The packet's first bytes: header and context.
@@ -95,10 +95,10 @@ pub(crate) struct DecodeState {
 impl DecodeState {
     /// Begins a packet. Its time goes on from the one before.
     pub(super) fn reset(&mut self) {
-        self.record = Record::default();
+        self.record = RecordPlace::default();
         self.nanoseconds = None;
         self.registers.fill(0);
-        self.found = Found { time: self.time, ..Found::default() };
+        self.found = FoundRoles { time: self.time, ..FoundRoles::default() };
         self.spent = 0;
         self.head.clear();
         self.context = 0;

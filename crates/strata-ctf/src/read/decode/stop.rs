@@ -7,7 +7,7 @@ use crate::model::schema::Scope;
 
 /// Why there is no record.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum NoRecord {
     /// What is at hand ends before it; the packet does not. Nothing has changed.
     Short {
         /// Needed up to here at least \[bit of the packet\].

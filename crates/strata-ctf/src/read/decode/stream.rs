@@ -4,15 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::bits::{find_nul, mask};
-use super::classes::{Alike, Ids, Layout};
+use super::classes::{Alike, ClassIds, RecordLayout};
 use super::compile::{compile, Surroundings};
-use super::header::{Compact, Head, Header, Large, Quick, Short};
-use super::plan::{Code, Plan, What};
+use super::header::{Compact, DecodedHead, HeaderKind, Large, Quick, ShortHeader};
+use super::plan::{DecodingPlan, OpCode, PlanStepKind};
 use super::registers::{needs_header, Registers};
-use super::skip::{later, Fault, Reason, Skip};
-use super::state::{DecodeState, Record, Shape};
-use super::stop::{Bad, BadKind, Stop};
-use super::view::Plans;
+use super::skip::{later, EndFault, NoEndReason, Skip};
+use super::state::{DecodeState, RecordPlace, RecordShape};
+use super::stop::{Bad, BadKind, NoRecord};
+use super::view::ClassPlans;
 use super::window::{align_up, Window};
 use crate::model::schema::{self, Role, Schema, Scope, Structure};
 use crate::read::event_class::EventClass;
@@ -35,15 +35,15 @@ pub(crate) struct PacketContext {
 #[derive(Debug)]
 pub(crate) struct StreamDecoder {
     /// What all classes have in common.
-    shared: Plans,
+    shared: ClassPlans,
     has_clock: bool,
-    pub(super) header: Header,
+    pub(super) header: HeaderKind,
     /// Of the header; a power of two \[bit\].
     align: u64,
-    short: Short,
+    short: ShortHeader,
     /// By id, where headers are short and begin with a whole byte.
     alike: Vec<Alike>,
-    ids: Ids,
+    ids: ClassIds,
     events: Vec<EventClass>,
     /// Of a packet's end, where it has fewer than 64 bits.
     end_mask: u64,
@@ -63,16 +63,16 @@ pub(crate) struct SplitHeader {
 /// A record that is as all of its class, and what is behind it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead<'d, 'w> {
-    pub shape: &'d Shape,
+    pub shape: &'d RecordShape,
     /// Running time \[cycle\].
     pub time: u64,
     pub behind: &'w [u8],
 }
 
 /// What a stream class's decoder is made of besides the class.
-pub(super) struct Trace<'t> {
+pub(super) struct DecoderParts<'t> {
     pub schema: &'t Schema,
-    pub packet_header: &'t Option<Arc<Plan>>,
+    pub packet_header: &'t Option<Arc<DecodingPlan>>,
     pub registers: &'t Registers,
     /// Those that have a value behind the packet's header.
     pub defined: &'t HashSet<u32>,
@@ -83,7 +83,11 @@ pub(super) struct Trace<'t> {
 }
 
 impl StreamDecoder {
-    pub(super) fn new(trace: &Trace<'_>, stream: usize, class: &schema::StreamClass) -> Self {
+    pub(super) fn new(
+        trace: &DecoderParts<'_>,
+        stream: usize,
+        class: &schema::StreamClass,
+    ) -> Self {
         let registers = trace.registers.and_stream(class);
         let mut defined = trace.defined.clone();
         let mixed = trace.mixed;
@@ -96,14 +100,14 @@ impl StreamDecoder {
         let packet_context = plan(Scope::PacketContext, &class.packet_context);
         let event_header = plan(Scope::EventHeader, &class.event_header);
         let common = plan(Scope::CommonContext, &class.event_common_context);
-        let header = Header::of(
+        let header = HeaderKind::of(
             class.event_header.as_ref(),
             event_header.as_deref(),
             class.clock,
             needs_header(class) || mixed,
         );
         let align = event_header.as_ref().map_or(1, |plan| plan.align);
-        let mut shared = Plans::default();
+        let mut shared = ClassPlans::default();
         shared.put(Scope::PacketHeader, trace.packet_header.clone());
         shared.put(Scope::PacketContext, packet_context);
         shared.put(Scope::EventHeader, event_header);
@@ -116,8 +120,8 @@ impl StreamDecoder {
             EventClass::new(trace.first_class + position, event, stream, plans)
         });
         let events: Vec<EventClass> = events.collect();
-        let ids = Ids::new(events.iter().map(|event| (event.id(), layout(event.plans()))));
-        let short = Short::of(header);
+        let ids = ClassIds::new(events.iter().map(|event| (event.id(), layout(event.plans()))));
+        let short = ShortHeader::of(header);
         let alike = if align == 8 { ids.alike(short.bits(), short.id) } else { Vec::new() };
         StreamDecoder {
             shared,
@@ -136,11 +140,11 @@ impl StreamDecoder {
     /// Which of LTTng's two headers its records have, if it is one.
     pub fn split_header(&self) -> Option<SplitHeader> {
         let (large, big) = match self.header {
-            Header::CompactLe => (false, false),
-            Header::CompactBe => (false, true),
-            Header::LargeLe => (true, false),
-            Header::LargeBe => (true, true),
-            Header::Flat(_) | Header::Other => return None,
+            HeaderKind::CompactLe => (false, false),
+            HeaderKind::CompactBe => (false, true),
+            HeaderKind::LargeLe => (true, false),
+            HeaderKind::LargeBe => (true, true),
+            HeaderKind::Flat(_) | HeaderKind::Other => return None,
         };
         Some(SplitHeader { large, big })
     }
@@ -163,7 +167,7 @@ impl StreamDecoder {
         window: &Window<'_>,
         at: u64,
         state: &mut DecodeState,
-    ) -> Result<PacketContext, Stop> {
+    ) -> Result<PacketContext, NoRecord> {
         let Some(plan) = self.shared.get(Scope::PacketContext) else {
             state.keep_head(window, at);
             return Ok(PacketContext { end_bit: at, ..PacketContext::default() });
@@ -191,7 +195,7 @@ impl StreamDecoder {
 
     /// Decodes the record at `at` into [`DecodeState::record`].
     ///
-    /// After [`Stop::Short`], the same call with more of the packet does as if it were the first; until
+    /// After [`NoRecord::Short`], the same call with more of the packet does as if it were the first; until
     /// then there is no record.
     #[inline]
     pub fn record(
@@ -199,14 +203,14 @@ impl StreamDecoder {
         window: &Window<'_>,
         at: u64,
         state: &mut DecodeState,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), NoRecord> {
         match self.header {
-            Header::CompactLe => self.quick(Compact::<false>, window, at, state),
-            Header::CompactBe => self.quick(Compact::<true>, window, at, state),
-            Header::LargeLe => self.quick(Large::<false>, window, at, state),
-            Header::LargeBe => self.quick(Large::<true>, window, at, state),
-            Header::Flat(flat) => self.quick(flat, window, at, state),
-            Header::Other => self.any(window, at, state),
+            HeaderKind::CompactLe => self.quick(Compact::<false>, window, at, state),
+            HeaderKind::CompactBe => self.quick(Compact::<true>, window, at, state),
+            HeaderKind::LargeLe => self.quick(Large::<false>, window, at, state),
+            HeaderKind::LargeBe => self.quick(Large::<true>, window, at, state),
+            HeaderKind::Flat(flat) => self.quick(flat, window, at, state),
+            HeaderKind::Other => self.any(window, at, state),
         }
     }
 
@@ -217,7 +221,7 @@ impl StreamDecoder {
     #[inline(always)]
     pub fn ahead<'d, 'w>(&'d self, rest: &'w [u8], time: u64) -> Option<Ahead<'d, 'w>> {
         let word = u64::from_le_bytes(*rest.first_chunk()?);
-        let Short { id_bits, id, time: mask } = self.short;
+        let ShortHeader { id_bits, id, time: mask } = self.short;
         let alike = self.alike.get((word & id) as usize)?;
         let time = later(time, word >> (id_bits % 64), mask);
         let behind = match rest.get(alike.bytes as usize..) {
@@ -233,11 +237,11 @@ impl StreamDecoder {
         if !alike.has_texts {
             return None;
         }
-        let Shape { payload, class, .. } = alike.shape;
+        let RecordShape { payload, class, .. } = alike.shape;
         let plan = self.events.get(class as usize)?.plans().get(Scope::Payload)?;
         let mut rest = record.get((payload / 8) as usize..)?;
         for step in &plan.steps {
-            let What::String { offset } = step.what else { return None };
+            let PlanStepKind::String { offset } = step.what else { return None };
             rest = rest.get((offset / 8) as usize..)?;
             rest = rest.get(find_nul(rest)? + 1..)?;
         }
@@ -259,7 +263,7 @@ impl StreamDecoder {
         window: &Window<'_>,
         at: u64,
         state: &mut DecodeState,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), NoRecord> {
         // Sums that are too great for a number are not behind `at`.
         let begin = at.wrapping_add(self.align - 1) & !(self.align - 1);
         let Some(head) = header.head(window, begin, state.time) else {
@@ -285,15 +289,16 @@ impl StreamDecoder {
 
     /// Has the record what its header says.
     #[inline]
-    fn put_head(&self, record: &mut Record, begin: u64, head: &Head, class: u32) {
+    fn put_head(&self, record: &mut RecordPlace, begin: u64, head: &DecodedHead, class: u32) {
         record.begin = begin;
         record.time = self.has_clock.then_some(head.time);
-        record.shape = Shape { common: head.end.wrapping_sub(begin), class, ..Shape::default() };
+        record.shape =
+            RecordShape { common: head.end.wrapping_sub(begin), class, ..RecordShape::default() };
     }
 
     /// Any record.
     #[inline(never)]
-    fn any(&self, window: &Window<'_>, at: u64, state: &mut DecodeState) -> Result<(), Stop> {
+    fn any(&self, window: &Window<'_>, at: u64, state: &mut DecodeState) -> Result<(), NoRecord> {
         let before = state.found.order;
         let done = self.any_in(window, at, state);
         if done.is_err() {
@@ -302,8 +307,13 @@ impl StreamDecoder {
         done
     }
 
-    fn any_in(&self, window: &Window<'_>, at: u64, state: &mut DecodeState) -> Result<(), Stop> {
-        let mut head = Head { id: 0, time: state.time, end: at };
+    fn any_in(
+        &self,
+        window: &Window<'_>,
+        at: u64,
+        state: &mut DecodeState,
+    ) -> Result<(), NoRecord> {
+        let mut head = DecodedHead { id: 0, time: state.time, end: at };
         let mut begin = at;
         if let Some(plan) = self.shared.get(Scope::EventHeader) {
             state.found.time = state.time;
@@ -311,7 +321,7 @@ impl StreamDecoder {
             (begin, head.end) = part(window, state, plan, at, None)?;
             (head.id, head.time) = (state.found.id, state.found.time);
         } else if at / 8 < window.origin {
-            return Err(Stop::Short { until: at });
+            return Err(NoRecord::Short { until: at });
         }
         let Some(entry) = self.ids.get(head.id) else {
             return Err(unknown(head.id, begin));
@@ -328,9 +338,9 @@ impl StreamDecoder {
         at: u64,
         state: &mut DecodeState,
         time: u64,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), NoRecord> {
         let DecodeState { registers, found, spent, record, .. } = state;
-        let Record { begin, shape, .. } = record;
+        let RecordPlace { begin, shape, .. } = record;
         let Some(event) = self.events.get(shape.class as usize) else {
             return Err(unknown(u64::from(shape.class), at));
         };
@@ -338,7 +348,7 @@ impl StreamDecoder {
         let before = *spent;
         let mut skip = Skip { window, registers, found, spent };
         let mut end = begin.wrapping_add(shape.common);
-        let mut next = |plan: Option<&Plan>| {
+        let mut next = |plan: Option<&DecodingPlan>| {
             let Some(plan) = plan else { return Ok(end.wrapping_sub(*begin)) };
             match skip.part(plan, end) {
                 Ok((from, behind)) => {
@@ -365,16 +375,16 @@ impl StreamDecoder {
 }
 
 #[cold]
-fn no_bits(event: &EventClass, at: u64) -> Stop {
+fn no_bits(event: &EventClass, at: u64) -> NoRecord {
     let class = Some((event.id(), Arc::from(event.name())));
-    Stop::Bad(Box::new(Bad { kind: BadKind::Empty, scope: None, class, field: None, at }))
+    NoRecord::Bad(Box::new(Bad { kind: BadKind::Empty, scope: None, class, field: None, at }))
 }
 
 #[cold]
-fn unknown(id: u64, at: u64) -> Stop {
+fn unknown(id: u64, at: u64) -> NoRecord {
     let kind = BadKind::UnknownId(id);
     let scope = Some(Scope::EventHeader);
-    Stop::Bad(Box::new(Bad { kind, scope, class: None, field: None, at }))
+    NoRecord::Bad(Box::new(Bad { kind, scope, class: None, field: None, at }))
 }
 
 /// Where a part begins, and where it ends.
@@ -382,10 +392,10 @@ fn unknown(id: u64, at: u64) -> Stop {
 pub(super) fn part(
     window: &Window<'_>,
     state: &mut DecodeState,
-    plan: &Plan,
+    plan: &DecodingPlan,
     at: u64,
     class: Option<&EventClass>,
-) -> Result<(u64, u64), Stop> {
+) -> Result<(u64, u64), NoRecord> {
     let DecodeState { registers, found, spent, .. } = state;
     let before = (*spent, found.order);
     let found = Skip { window, registers, found, spent }.part(plan, at);
@@ -396,15 +406,15 @@ pub(super) fn part(
 }
 
 #[cold]
-fn stop(fault: Fault, plan: &Plan, class: Option<&EventClass>) -> Stop {
+fn stop(fault: EndFault, plan: &DecodingPlan, class: Option<&EventClass>) -> NoRecord {
     let (kind, at, op) = match *fault.0 {
-        Reason::Short { until } => return Stop::Short { until },
-        Reason::Bad { kind, at, op } => (kind, at, op),
+        NoEndReason::Short { until } => return NoRecord::Short { until },
+        NoEndReason::Bad { kind, at, op } => (kind, at, op),
     };
-    let is_field = |code: Code| {
+    let is_field = |code: OpCode| {
         !matches!(
             code,
-            Code::Align { .. } | Code::Load { .. } | Code::Keep { .. } | Code::Clear { .. }
+            OpCode::Align { .. } | OpCode::Load { .. } | OpCode::Keep { .. } | OpCode::Clear { .. }
         )
     };
     let ops = op.and_then(|op| plan.ops.get(op as usize..)).unwrap_or(&[]);
@@ -417,17 +427,17 @@ fn stop(fault: Fault, plan: &Plan, class: Option<&EventClass>) -> Stop {
     };
     let field = named.filter(|name| !name.is_empty()).or_else(around);
     let class = class.map(|class| (class.id(), Arc::from(class.name())));
-    Stop::Bad(Box::new(Bad { kind, scope: Some(plan.scope), class, field, at }))
+    NoRecord::Bad(Box::new(Bad { kind, scope: Some(plan.scope), class, field, at }))
 }
 
 /// The plans of a class.
 fn own(
-    shared: &Plans,
+    shared: &ClassPlans,
     stream: &schema::StreamClass,
     event: &schema::EventClass,
     registers: &Registers,
     (mut defined, mixed): (HashSet<u32>, bool),
-) -> Plans {
+) -> ClassPlans {
     let mut plan = |scope, structure: &Option<Structure>| {
         let defined = &mut defined;
         let place =
@@ -440,9 +450,9 @@ fn own(
     plans
 }
 
-fn layout(plans: &Plans) -> Option<Layout> {
+fn layout(plans: &ClassPlans) -> Option<RecordLayout> {
     /// Where the part begins and ends that is behind `at`.
-    fn part(plan: Option<&Plan>, at: u64) -> Option<(u64, u64)> {
+    fn part(plan: Option<&DecodingPlan>, at: u64) -> Option<(u64, u64)> {
         let Some(plan) = plan else {
             return Some((at, at));
         };
@@ -454,11 +464,11 @@ fn layout(plans: &Plans) -> Option<Layout> {
     let (specific, end) = part(plans.get(Scope::SpecificContext), end)?;
     let small = |bits: u64| u32::try_from(bits).ok().filter(|&bits| bits < u32::MAX);
     let specific = small(specific)?;
-    if plans.get(Scope::Payload).is_some_and(Plan::has_only_texts) {
-        return Some(Layout { specific, payload: small(end)?, end: u32::MAX });
+    if plans.get(Scope::Payload).is_some_and(DecodingPlan::has_only_texts) {
+        return Some(RecordLayout { specific, payload: small(end)?, end: u32::MAX });
     }
     let (payload, end) = part(plans.get(Scope::Payload), end)?;
-    Some(Layout { specific, payload: small(payload)?, end: small(end)? })
+    Some(RecordLayout { specific, payload: small(payload)?, end: small(end)? })
 }
 
 /// Of the bits that a packet's end has.

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::compile::{compile, is_mixed, Surroundings};
-use super::plan::Plan;
+use super::plan::DecodingPlan;
 use super::registers::Registers;
 use super::state::DecodeState;
-use super::stop::Stop;
-use super::stream::{part, StreamDecoder, Trace};
+use super::stop::NoRecord;
+use super::stream::{part, DecoderParts, StreamDecoder};
 use super::window::Window;
 use crate::model::schema::{Role, Schema, Scope};
 use crate::model::Uuid;
@@ -30,7 +30,7 @@ pub(crate) struct PacketHeader {
 #[derive(Debug)]
 pub(crate) struct Decoder {
     schema: Arc<Schema>,
-    packet_header: Option<Arc<Plan>>,
+    packet_header: Option<Arc<DecodingPlan>>,
     streams: Vec<StreamDecoder>,
     registers: u32,
     classes: usize,
@@ -52,7 +52,7 @@ impl Decoder {
         let mut classes = 0;
         let mut streams = Vec::with_capacity(schema.streams.len());
         for (index, class) in schema.streams.iter().enumerate() {
-            let trace = Trace {
+            let trace = DecoderParts {
                 schema: &schema,
                 packet_header: &packet_header,
                 registers: &registers,
@@ -101,7 +101,7 @@ impl Decoder {
         &self,
         window: &Window<'_>,
         state: &mut DecodeState,
-    ) -> Result<PacketHeader, Stop> {
+    ) -> Result<PacketHeader, NoRecord> {
         state.reset();
         let Some(plan) = &self.packet_header else {
             return Ok(PacketHeader::default());

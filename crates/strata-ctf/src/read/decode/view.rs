@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::path::{members, Fixed, Path};
-use super::plan::Plan;
-use super::state::{DecodeState, Shape};
-use super::walk::{walk, Source, Tell};
+use super::path::{members, FieldPath, Fixed};
+use super::plan::DecodingPlan;
+use super::state::{DecodeState, RecordShape};
+use super::walk::{walk, PartBytes, TellVisitor};
 use crate::model::schema::Scope;
 use crate::read::value::Value;
 use crate::read::visit::{FieldInfo, Visit};
@@ -13,18 +13,18 @@ use crate::read::visit::{FieldInfo, Visit};
 /// The plans of an event record class, in the order of [`Scope`]. Those in front of its own are shared
 /// with others.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Plans([Option<Arc<Plan>>; 6]);
+pub(crate) struct ClassPlans([Option<Arc<DecodingPlan>>; 6]);
 
-impl Plans {
+impl ClassPlans {
     /// Of the part, from now on.
-    pub(super) fn put(&mut self, scope: Scope, plan: Option<Arc<Plan>>) {
+    pub(super) fn put(&mut self, scope: Scope, plan: Option<Arc<DecodingPlan>>) {
         if let Some(place) = self.0.get_mut(scope as usize) {
             *place = plan;
         }
     }
 
     #[inline]
-    pub(super) fn get(&self, scope: Scope) -> Option<&Plan> {
+    pub(super) fn get(&self, scope: Scope) -> Option<&DecodingPlan> {
         self.0.get(scope as usize)?.as_deref()
     }
 
@@ -34,8 +34,8 @@ impl Plans {
     }
 
     /// The field of a class (by its index over all traces) with this name.
-    pub fn find(&self, class: usize, scope: Scope, name: &str) -> Option<Path> {
-        Path::find(self.get(scope)?, class, name)
+    pub fn find(&self, class: usize, scope: Scope, name: &str) -> Option<FieldPath> {
+        FieldPath::find(self.get(scope)?, class, name)
     }
 
     /// The fields of a part, without those that are in them.
@@ -46,20 +46,20 @@ impl Plans {
 
 /// A decoded record and its bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'e> {
+pub(crate) struct RecordView<'e> {
     pub state: &'e DecodeState,
     /// Where the record begins \[bit of the packet\].
     pub begin: u64,
-    pub shape: &'e Shape,
+    pub shape: &'e RecordShape,
     pub bytes: &'e [u8],
     /// Which byte of the packet `bytes` begins with; wrapping.
     pub origin: u64,
 }
 
-impl<'e> View<'e> {
+impl<'e> RecordView<'e> {
     #[inline(always)]
-    fn source(self, scope: Scope) -> Option<Source<'e>> {
-        let View { state, begin, shape, bytes, origin } = self;
+    fn source(self, scope: Scope) -> Option<PartBytes<'e>> {
+        let RecordView { state, begin, shape, bytes, origin } = self;
         let behind = match scope {
             Scope::EventHeader => 0,
             Scope::CommonContext => shape.common,
@@ -68,19 +68,19 @@ impl<'e> View<'e> {
             Scope::PacketHeader => return self.head(0),
             Scope::PacketContext => return self.head(state.context),
         };
-        Some(Source { bytes, origin, begin: begin.wrapping_add(behind), state })
+        Some(PartBytes { bytes, origin, begin: begin.wrapping_add(behind), state })
     }
 
     /// A part of the packet's head.
-    fn head(self, begin: u64) -> Option<Source<'e>> {
+    fn head(self, begin: u64) -> Option<PartBytes<'e>> {
         let DecodeState { head, .. } = self.state;
-        (!head.is_empty()).then_some(Source { bytes: head, origin: 0, begin, state: self.state })
+        (!head.is_empty()).then_some(PartBytes { bytes: head, origin: 0, begin, state: self.state })
     }
 
     /// Where the walk through the part ended \[bit of the packet\]; `None`: there is no such part.
     #[inline(always)]
-    pub fn visit(self, plans: &Plans, scope: Scope, visit: &mut impl Visit) -> Option<u64> {
-        walk(plans.get(scope)?, self.source(scope)?, &mut Tell(visit))
+    pub fn visit(self, plans: &ClassPlans, scope: Scope, visit: &mut impl Visit) -> Option<u64> {
+        walk(plans.get(scope)?, self.source(scope)?, &mut TellVisitor(visit))
     }
 
     /// What is in such a field of the record's class; `None`: ask for its value.
@@ -98,7 +98,7 @@ impl<'e> View<'e> {
 
     /// What is in a field of the record's class.
     #[inline]
-    pub fn value(self, plans: &Plans, path: &Path) -> Option<Value<'e>> {
+    pub fn value(self, plans: &ClassPlans, path: &FieldPath) -> Option<Value<'e>> {
         path.value(plans.get(path.scope)?, self.source(path.scope)?)
     }
 }

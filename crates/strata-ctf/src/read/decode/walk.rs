@@ -1,108 +1,108 @@
 //! The fields of a part, one after the other.
 
 use super::bits::{find_nul, leb128, Leb};
-use super::plan::{Choice, Code, Count, Op, Plan};
+use super::plan::{Choice, Count, DecodingPlan, OpCode, PlanOp};
 use super::state::DecodeState;
 use super::window::align_up;
 use crate::read::value::{Value, Wide};
 use crate::read::visit::Visit;
 
 /// Is told the fields. All but the leaves have an op's place in the plan, by its address.
-pub(super) trait Watch<'e> {
-    /// Whether [`Watch::done`] is to be asked.
+pub(super) trait FieldWatcher<'e> {
+    /// Whether [`FieldWatcher::done`] is to be asked.
     const STOPS: bool;
-    fn unsigned(&mut self, op: &Op, value: u64);
-    fn signed(&mut self, op: &Op, value: i64);
-    fn real(&mut self, op: &Op, value: f64);
-    fn text(&mut self, op: &Op, bytes: &'e [u8]);
-    fn wide(&mut self, op: &Op, text: Wide<'e>);
-    fn blob(&mut self, op: &Op, bytes: &'e [u8]);
-    fn begin_structure(&mut self, op: &Op);
-    fn end_structure(&mut self, op: &Op);
-    fn begin_array(&mut self, op: &Op, length: u64);
-    fn element(&mut self, op: &Op, index: u64);
-    fn end_array(&mut self, op: &Op);
-    fn begin_variant(&mut self, op: &Op, option: &str);
-    fn end_variant(&mut self, op: &Op);
-    fn begin_optional(&mut self, op: &Op);
-    fn end_optional(&mut self, op: &Op);
-    fn absent(&mut self, op: &Op);
+    fn unsigned(&mut self, op: &PlanOp, value: u64);
+    fn signed(&mut self, op: &PlanOp, value: i64);
+    fn real(&mut self, op: &PlanOp, value: f64);
+    fn text(&mut self, op: &PlanOp, bytes: &'e [u8]);
+    fn wide(&mut self, op: &PlanOp, text: Wide<'e>);
+    fn blob(&mut self, op: &PlanOp, bytes: &'e [u8]);
+    fn begin_structure(&mut self, op: &PlanOp);
+    fn end_structure(&mut self, op: &PlanOp);
+    fn begin_array(&mut self, op: &PlanOp, length: u64);
+    fn element(&mut self, op: &PlanOp, index: u64);
+    fn end_array(&mut self, op: &PlanOp);
+    fn begin_variant(&mut self, op: &PlanOp, option: &str);
+    fn end_variant(&mut self, op: &PlanOp);
+    fn begin_optional(&mut self, op: &PlanOp);
+    fn end_optional(&mut self, op: &PlanOp);
+    fn absent(&mut self, op: &PlanOp);
     fn done(&self) -> bool {
         false
     }
 }
 
 /// Tells a caller's visitor.
-pub(super) struct Tell<'v, V>(pub &'v mut V);
+pub(super) struct TellVisitor<'v, V>(pub &'v mut V);
 
-impl<'e, V: Visit> Watch<'e> for Tell<'_, V> {
+impl<'e, V: Visit> FieldWatcher<'e> for TellVisitor<'_, V> {
     const STOPS: bool = false;
     #[inline]
-    fn unsigned(&mut self, op: &Op, value: u64) {
+    fn unsigned(&mut self, op: &PlanOp, value: u64) {
         self.0.unsigned(&op.info, value);
     }
     #[inline]
-    fn signed(&mut self, op: &Op, value: i64) {
+    fn signed(&mut self, op: &PlanOp, value: i64) {
         self.0.signed(&op.info, value);
     }
     #[inline]
-    fn real(&mut self, op: &Op, value: f64) {
+    fn real(&mut self, op: &PlanOp, value: f64) {
         self.0.real(&op.info, value);
     }
     #[inline]
-    fn text(&mut self, op: &Op, bytes: &'e [u8]) {
+    fn text(&mut self, op: &PlanOp, bytes: &'e [u8]) {
         self.0.text(&op.info, bytes);
     }
-    fn wide(&mut self, op: &Op, text: Wide<'e>) {
+    fn wide(&mut self, op: &PlanOp, text: Wide<'e>) {
         self.0.text(&op.info, text.to_text().as_bytes());
     }
     #[inline]
-    fn blob(&mut self, op: &Op, bytes: &'e [u8]) {
+    fn blob(&mut self, op: &PlanOp, bytes: &'e [u8]) {
         self.0.blob(&op.info, bytes);
     }
     #[inline]
-    fn begin_structure(&mut self, op: &Op) {
+    fn begin_structure(&mut self, op: &PlanOp) {
         self.0.begin_structure(&op.info);
     }
     #[inline]
-    fn end_structure(&mut self, op: &Op) {
+    fn end_structure(&mut self, op: &PlanOp) {
         self.0.end_structure(&op.info);
     }
     #[inline]
-    fn begin_array(&mut self, op: &Op, length: u64) {
+    fn begin_array(&mut self, op: &PlanOp, length: u64) {
         self.0.begin_array(&op.info, length);
     }
     #[inline]
-    fn element(&mut self, _: &Op, _: u64) {}
+    fn element(&mut self, _: &PlanOp, _: u64) {}
     #[inline]
-    fn end_array(&mut self, op: &Op) {
+    fn end_array(&mut self, op: &PlanOp) {
         self.0.end_array(&op.info);
     }
     #[inline]
-    fn begin_variant(&mut self, op: &Op, option: &str) {
+    fn begin_variant(&mut self, op: &PlanOp, option: &str) {
         self.0.begin_variant(&op.info, option);
     }
     #[inline]
-    fn end_variant(&mut self, op: &Op) {
+    fn end_variant(&mut self, op: &PlanOp) {
         self.0.end_variant(&op.info);
     }
     #[inline]
-    fn begin_optional(&mut self, op: &Op) {
+    fn begin_optional(&mut self, op: &PlanOp) {
         self.0.begin_optional(&op.info);
     }
     #[inline]
-    fn end_optional(&mut self, op: &Op) {
+    fn end_optional(&mut self, op: &PlanOp) {
         self.0.end_optional(&op.info);
     }
     #[inline]
-    fn absent(&mut self, op: &Op) {
+    fn absent(&mut self, op: &PlanOp) {
         self.0.absent(&op.info);
     }
 }
 
 /// The bytes of a part, and what is known of the parts in front.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'e> {
+pub(super) struct PartBytes<'e> {
     /// They have the whole part.
     pub bytes: &'e [u8],
     /// Which byte of the packet they begin with; wrapping.
@@ -120,12 +120,12 @@ const REGISTERS: usize = 16;
 ///
 /// As a rule a part is a few numbers, so those are told without a call.
 #[inline(always)]
-pub(super) fn walk<'e, W: Watch<'e>>(
-    plan: &Plan,
-    source: Source<'e>,
+pub(super) fn walk<'e, W: FieldWatcher<'e>>(
+    plan: &DecodingPlan,
+    source: PartBytes<'e>,
     watch: &mut W,
 ) -> Option<u64> {
-    let Source { bytes, origin, begin, state } = source;
+    let PartBytes { bytes, origin, begin, state } = source;
     let at = usize::try_from((begin / 8).wrapping_sub(origin)).ok()?;
     let mut rest = bytes.get(at..)?;
     let before = rest.len();
@@ -135,7 +135,7 @@ pub(super) fn walk<'e, W: Watch<'e>>(
         return Some(base.wrapping_add(plan.tail));
     }
     // Made anew: what a call gets by address is in memory, and that only on this way.
-    all(plan, left, base, &Source { bytes, origin, begin, state }, watch)
+    all(plan, left, base, &PartBytes { bytes, origin, begin, state }, watch)
 }
 
 /// The base behind texts that end so many bytes behind it: one that has a text behind it is a whole byte.
@@ -146,11 +146,11 @@ fn behind_texts(base: u64, bytes: usize) -> u64 {
 
 /// Tells the fields from one on, which counts from `base`.
 #[inline(never)]
-fn all<'e, W: Watch<'e>>(
-    plan: &Plan,
-    ops: &[Op],
+fn all<'e, W: FieldWatcher<'e>>(
+    plan: &DecodingPlan,
+    ops: &[PlanOp],
     base: u64,
-    source: &Source<'e>,
+    source: &PartBytes<'e>,
     watch: &mut W,
 ) -> Option<u64> {
     let (mut few, mut many);
@@ -165,16 +165,16 @@ fn all<'e, W: Watch<'e>>(
             &mut many[..]
         }
     };
-    let mut walk = Walk { plan, source, registers, base: 0, rest: &[], last: 0 };
+    let mut walk = PartWalk { plan, source, registers, base: 0, rest: &[], last: 0 };
     walk.rebase(base)?;
     walk.run(ops, watch)?;
     Some(walk.base.saturating_add(plan.tail))
 }
 
-struct Walk<'p, 'e> {
-    plan: &'p Plan,
+struct PartWalk<'p, 'e> {
+    plan: &'p DecodingPlan,
     // Not a copy: one made so soon after the original would wait for that.
-    source: &'p Source<'e>,
+    source: &'p PartBytes<'e>,
     /// Of this part.
     registers: &'p mut [u64],
     /// What offsets count from \[bit of the packet\].
@@ -237,51 +237,51 @@ fn real(bits: u64, width: u8) -> f64 {
 }
 
 /// The value of a field whose offset counts from the base, wherever the fields in front of it are.
-pub(super) fn leaf<'e>(code: Code, rest: &'e [u8], base: u64) -> Option<Value<'e>> {
+pub(super) fn leaf<'e>(code: OpCode, rest: &'e [u8], base: u64) -> Option<Value<'e>> {
     Some(match code {
-        Code::U8(at) => Value::Unsigned(u64::from(chunk::<1>(rest, at)?[0])),
-        Code::I8(at) => Value::Signed(i64::from(chunk::<1>(rest, at)?[0] as i8)),
-        Code::U16Le(at) => Value::Unsigned(u64::from(u16::from_le_bytes(chunk(rest, at)?))),
-        Code::U16Be(at) => Value::Unsigned(u64::from(u16::from_be_bytes(chunk(rest, at)?))),
-        Code::I16Le(at) => Value::Signed(i64::from(i16::from_le_bytes(chunk(rest, at)?))),
-        Code::I16Be(at) => Value::Signed(i64::from(i16::from_be_bytes(chunk(rest, at)?))),
-        Code::U32Le(at) => Value::Unsigned(u64::from(u32::from_le_bytes(chunk(rest, at)?))),
-        Code::U32Be(at) => Value::Unsigned(u64::from(u32::from_be_bytes(chunk(rest, at)?))),
-        Code::I32Le(at) => Value::Signed(i64::from(i32::from_le_bytes(chunk(rest, at)?))),
-        Code::I32Be(at) => Value::Signed(i64::from(i32::from_be_bytes(chunk(rest, at)?))),
-        Code::U64Le(at) => Value::Unsigned(u64::from_le_bytes(chunk(rest, at)?)),
-        Code::U64Be(at) => Value::Unsigned(u64::from_be_bytes(chunk(rest, at)?)),
-        Code::I64Le(at) => Value::Signed(i64::from_le_bytes(chunk(rest, at)?)),
-        Code::I64Be(at) => Value::Signed(i64::from_be_bytes(chunk(rest, at)?)),
-        Code::F32Le(at) => Value::Real(f64::from(f32::from_le_bytes(chunk(rest, at)?))),
-        Code::F32Be(at) => Value::Real(f64::from(f32::from_be_bytes(chunk(rest, at)?))),
-        Code::F64Le(at) => Value::Real(f64::from_le_bytes(chunk(rest, at)?)),
-        Code::F64Be(at) => Value::Real(f64::from_be_bytes(chunk(rest, at)?)),
-        Code::Unsigned(bits) => Value::Unsigned(bits.read(rest, base % 8)?),
-        Code::Signed(bits) => Value::Signed(bits.read(rest, base % 8)? as i64),
-        Code::Real(bits) => Value::Real(real(bits.read(rest, base % 8)?, bits.width)),
-        Code::Leb { offset, signed } => {
+        OpCode::U8(at) => Value::Unsigned(u64::from(chunk::<1>(rest, at)?[0])),
+        OpCode::I8(at) => Value::Signed(i64::from(chunk::<1>(rest, at)?[0] as i8)),
+        OpCode::U16Le(at) => Value::Unsigned(u64::from(u16::from_le_bytes(chunk(rest, at)?))),
+        OpCode::U16Be(at) => Value::Unsigned(u64::from(u16::from_be_bytes(chunk(rest, at)?))),
+        OpCode::I16Le(at) => Value::Signed(i64::from(i16::from_le_bytes(chunk(rest, at)?))),
+        OpCode::I16Be(at) => Value::Signed(i64::from(i16::from_be_bytes(chunk(rest, at)?))),
+        OpCode::U32Le(at) => Value::Unsigned(u64::from(u32::from_le_bytes(chunk(rest, at)?))),
+        OpCode::U32Be(at) => Value::Unsigned(u64::from(u32::from_be_bytes(chunk(rest, at)?))),
+        OpCode::I32Le(at) => Value::Signed(i64::from(i32::from_le_bytes(chunk(rest, at)?))),
+        OpCode::I32Be(at) => Value::Signed(i64::from(i32::from_be_bytes(chunk(rest, at)?))),
+        OpCode::U64Le(at) => Value::Unsigned(u64::from_le_bytes(chunk(rest, at)?)),
+        OpCode::U64Be(at) => Value::Unsigned(u64::from_be_bytes(chunk(rest, at)?)),
+        OpCode::I64Le(at) => Value::Signed(i64::from_le_bytes(chunk(rest, at)?)),
+        OpCode::I64Be(at) => Value::Signed(i64::from_be_bytes(chunk(rest, at)?)),
+        OpCode::F32Le(at) => Value::Real(f64::from(f32::from_le_bytes(chunk(rest, at)?))),
+        OpCode::F32Be(at) => Value::Real(f64::from(f32::from_be_bytes(chunk(rest, at)?))),
+        OpCode::F64Le(at) => Value::Real(f64::from_le_bytes(chunk(rest, at)?)),
+        OpCode::F64Be(at) => Value::Real(f64::from_be_bytes(chunk(rest, at)?)),
+        OpCode::Unsigned(bits) => Value::Unsigned(bits.read(rest, base % 8)?),
+        OpCode::Signed(bits) => Value::Signed(bits.read(rest, base % 8)? as i64),
+        OpCode::Real(bits) => Value::Real(real(bits.read(rest, base % 8)?, bits.width)),
+        OpCode::Leb { offset, signed } => {
             match (leb128(behind(rest, base, offset)?, signed), signed) {
                 (Leb::Is(value, _), false) => Value::Unsigned(value),
                 (Leb::Is(value, _), true) => Value::Signed(value as i64),
                 _ => return None,
             }
         }
-        Code::String { offset } => Value::Text(text(behind(rest, base, offset)?)),
-        Code::Text { offset, bytes } => Value::Text(text(slice(rest, base, offset, bytes)?)),
-        Code::Wide { offset, encoding } => {
+        OpCode::String { offset } => Value::Text(text(behind(rest, base, offset)?)),
+        OpCode::Text { offset, bytes } => Value::Text(text(slice(rest, base, offset, bytes)?)),
+        OpCode::Wide { offset, encoding } => {
             Value::Wide(Wide::new(behind(rest, base, offset)?, encoding))
         }
-        Code::WideText { offset, bytes, encoding } => {
+        OpCode::WideText { offset, bytes, encoding } => {
             Value::Wide(Wide::new(slice(rest, base, offset, bytes)?, encoding))
         }
-        Code::Blob { offset, bytes } => Value::Blob(slice(rest, base, offset, bytes)?),
+        OpCode::Blob { offset, bytes } => Value::Blob(slice(rest, base, offset, bytes)?),
         _ => return None,
     })
 }
 
 /// Tells whole numbers without anything between them; `false`: they are something else.
-fn numbers<'e, W: Watch<'e>>(op: &Op, bytes: &'e [u8], watch: &mut W) -> bool {
+fn numbers<'e, W: FieldWatcher<'e>>(op: &PlanOp, bytes: &'e [u8], watch: &mut W) -> bool {
     #[inline(always)]
     fn each<const N: usize>(bytes: &[u8], tell: impl FnMut([u8; N])) -> bool {
         let whole = bytes.chunks_exact(N).filter_map(|chunk| chunk.first_chunk().copied());
@@ -289,24 +289,24 @@ fn numbers<'e, W: Watch<'e>>(op: &Op, bytes: &'e [u8], watch: &mut W) -> bool {
         true
     }
     match op.code {
-        Code::U8(_) => each(bytes, |n| watch.unsigned(op, u64::from(u8::from_le_bytes(n)))),
-        Code::I8(_) => each(bytes, |n| watch.signed(op, i64::from(i8::from_le_bytes(n)))),
-        Code::U16Le(_) => each(bytes, |n| watch.unsigned(op, u64::from(u16::from_le_bytes(n)))),
-        Code::U16Be(_) => each(bytes, |n| watch.unsigned(op, u64::from(u16::from_be_bytes(n)))),
-        Code::I16Le(_) => each(bytes, |n| watch.signed(op, i64::from(i16::from_le_bytes(n)))),
-        Code::I16Be(_) => each(bytes, |n| watch.signed(op, i64::from(i16::from_be_bytes(n)))),
-        Code::U32Le(_) => each(bytes, |n| watch.unsigned(op, u64::from(u32::from_le_bytes(n)))),
-        Code::U32Be(_) => each(bytes, |n| watch.unsigned(op, u64::from(u32::from_be_bytes(n)))),
-        Code::I32Le(_) => each(bytes, |n| watch.signed(op, i64::from(i32::from_le_bytes(n)))),
-        Code::I32Be(_) => each(bytes, |n| watch.signed(op, i64::from(i32::from_be_bytes(n)))),
-        Code::U64Le(_) => each(bytes, |n| watch.unsigned(op, u64::from_le_bytes(n))),
-        Code::U64Be(_) => each(bytes, |n| watch.unsigned(op, u64::from_be_bytes(n))),
-        Code::I64Le(_) => each(bytes, |n| watch.signed(op, i64::from_le_bytes(n))),
-        Code::I64Be(_) => each(bytes, |n| watch.signed(op, i64::from_be_bytes(n))),
-        Code::F32Le(_) => each(bytes, |n| watch.real(op, f64::from(f32::from_le_bytes(n)))),
-        Code::F32Be(_) => each(bytes, |n| watch.real(op, f64::from(f32::from_be_bytes(n)))),
-        Code::F64Le(_) => each(bytes, |n| watch.real(op, f64::from_le_bytes(n))),
-        Code::F64Be(_) => each(bytes, |n| watch.real(op, f64::from_be_bytes(n))),
+        OpCode::U8(_) => each(bytes, |n| watch.unsigned(op, u64::from(u8::from_le_bytes(n)))),
+        OpCode::I8(_) => each(bytes, |n| watch.signed(op, i64::from(i8::from_le_bytes(n)))),
+        OpCode::U16Le(_) => each(bytes, |n| watch.unsigned(op, u64::from(u16::from_le_bytes(n)))),
+        OpCode::U16Be(_) => each(bytes, |n| watch.unsigned(op, u64::from(u16::from_be_bytes(n)))),
+        OpCode::I16Le(_) => each(bytes, |n| watch.signed(op, i64::from(i16::from_le_bytes(n)))),
+        OpCode::I16Be(_) => each(bytes, |n| watch.signed(op, i64::from(i16::from_be_bytes(n)))),
+        OpCode::U32Le(_) => each(bytes, |n| watch.unsigned(op, u64::from(u32::from_le_bytes(n)))),
+        OpCode::U32Be(_) => each(bytes, |n| watch.unsigned(op, u64::from(u32::from_be_bytes(n)))),
+        OpCode::I32Le(_) => each(bytes, |n| watch.signed(op, i64::from(i32::from_le_bytes(n)))),
+        OpCode::I32Be(_) => each(bytes, |n| watch.signed(op, i64::from(i32::from_be_bytes(n)))),
+        OpCode::U64Le(_) => each(bytes, |n| watch.unsigned(op, u64::from_le_bytes(n))),
+        OpCode::U64Be(_) => each(bytes, |n| watch.unsigned(op, u64::from_be_bytes(n))),
+        OpCode::I64Le(_) => each(bytes, |n| watch.signed(op, i64::from_le_bytes(n))),
+        OpCode::I64Be(_) => each(bytes, |n| watch.signed(op, i64::from_be_bytes(n))),
+        OpCode::F32Le(_) => each(bytes, |n| watch.real(op, f64::from(f32::from_le_bytes(n)))),
+        OpCode::F32Be(_) => each(bytes, |n| watch.real(op, f64::from(f32::from_be_bytes(n)))),
+        OpCode::F64Le(_) => each(bytes, |n| watch.real(op, f64::from_le_bytes(n))),
+        OpCode::F64Be(_) => each(bytes, |n| watch.real(op, f64::from_be_bytes(n))),
         _ => false,
     }
 }
@@ -314,59 +314,59 @@ fn numbers<'e, W: Watch<'e>>(op: &Op, bytes: &'e [u8], watch: &mut W) -> bool {
 /// Tells numbers that are whole bytes and texts that end with a NUL, up to the first op that is something
 /// else, which is returned with those behind it. `bytes` begins with the base, here and at the end.
 #[inline(always)]
-fn plain<'p, 'e, W: Watch<'e>>(
-    ops: &'p [Op],
+fn plain<'p, 'e, W: FieldWatcher<'e>>(
+    ops: &'p [PlanOp],
     bytes: &mut &'e [u8],
     watch: &mut W,
-) -> Option<&'p [Op]> {
+) -> Option<&'p [PlanOp]> {
     let mut left = ops;
     let mut rest = *bytes;
     while let Some((op, others)) = left.split_first() {
         match op.code {
-            Code::String { offset } => {
+            OpCode::String { offset } => {
                 let from = rest.get(usize::try_from(offset / 8).ok()?..)?;
                 let (text, behind) = from.split_at_checked(find_nul(from)?)?;
                 watch.text(op, text);
                 rest = behind.get(1..)?;
             }
-            Code::U8(at) => watch.unsigned(op, u64::from(chunk::<1>(rest, at)?[0])),
-            Code::I8(at) => watch.signed(op, i64::from(chunk::<1>(rest, at)?[0] as i8)),
-            Code::U16Le(at) => {
+            OpCode::U8(at) => watch.unsigned(op, u64::from(chunk::<1>(rest, at)?[0])),
+            OpCode::I8(at) => watch.signed(op, i64::from(chunk::<1>(rest, at)?[0] as i8)),
+            OpCode::U16Le(at) => {
                 watch.unsigned(op, u64::from(u16::from_le_bytes(chunk(rest, at)?)));
             }
-            Code::U16Be(at) => {
+            OpCode::U16Be(at) => {
                 watch.unsigned(op, u64::from(u16::from_be_bytes(chunk(rest, at)?)));
             }
-            Code::I16Le(at) => {
+            OpCode::I16Le(at) => {
                 watch.signed(op, i64::from(i16::from_le_bytes(chunk(rest, at)?)));
             }
-            Code::I16Be(at) => {
+            OpCode::I16Be(at) => {
                 watch.signed(op, i64::from(i16::from_be_bytes(chunk(rest, at)?)));
             }
-            Code::U32Le(at) => {
+            OpCode::U32Le(at) => {
                 watch.unsigned(op, u64::from(u32::from_le_bytes(chunk(rest, at)?)));
             }
-            Code::U32Be(at) => {
+            OpCode::U32Be(at) => {
                 watch.unsigned(op, u64::from(u32::from_be_bytes(chunk(rest, at)?)));
             }
-            Code::I32Le(at) => {
+            OpCode::I32Le(at) => {
                 watch.signed(op, i64::from(i32::from_le_bytes(chunk(rest, at)?)));
             }
-            Code::I32Be(at) => {
+            OpCode::I32Be(at) => {
                 watch.signed(op, i64::from(i32::from_be_bytes(chunk(rest, at)?)));
             }
-            Code::U64Le(at) => watch.unsigned(op, u64::from_le_bytes(chunk(rest, at)?)),
-            Code::U64Be(at) => watch.unsigned(op, u64::from_be_bytes(chunk(rest, at)?)),
-            Code::I64Le(at) => watch.signed(op, i64::from_le_bytes(chunk(rest, at)?)),
-            Code::I64Be(at) => watch.signed(op, i64::from_be_bytes(chunk(rest, at)?)),
-            Code::F32Le(at) => {
+            OpCode::U64Le(at) => watch.unsigned(op, u64::from_le_bytes(chunk(rest, at)?)),
+            OpCode::U64Be(at) => watch.unsigned(op, u64::from_be_bytes(chunk(rest, at)?)),
+            OpCode::I64Le(at) => watch.signed(op, i64::from_le_bytes(chunk(rest, at)?)),
+            OpCode::I64Be(at) => watch.signed(op, i64::from_be_bytes(chunk(rest, at)?)),
+            OpCode::F32Le(at) => {
                 watch.real(op, f64::from(f32::from_le_bytes(chunk(rest, at)?)));
             }
-            Code::F32Be(at) => {
+            OpCode::F32Be(at) => {
                 watch.real(op, f64::from(f32::from_be_bytes(chunk(rest, at)?)));
             }
-            Code::F64Le(at) => watch.real(op, f64::from_le_bytes(chunk(rest, at)?)),
-            Code::F64Be(at) => watch.real(op, f64::from_be_bytes(chunk(rest, at)?)),
+            OpCode::F64Le(at) => watch.real(op, f64::from_le_bytes(chunk(rest, at)?)),
+            OpCode::F64Be(at) => watch.real(op, f64::from_be_bytes(chunk(rest, at)?)),
             _ => {
                 *bytes = rest;
                 return Some(left);
@@ -381,7 +381,7 @@ fn plain<'p, 'e, W: Watch<'e>>(
     Some(left)
 }
 
-impl<'p, 'e> Walk<'p, 'e> {
+impl<'p, 'e> PartWalk<'p, 'e> {
     #[inline]
     fn rebase(&mut self, base: u64) -> Option<()> {
         let at = usize::try_from((base / 8).wrapping_sub(self.source.origin)).ok()?;
@@ -408,7 +408,7 @@ impl<'p, 'e> Walk<'p, 'e> {
         }
     }
 
-    fn run<W: Watch<'e>>(&mut self, ops: &'p [Op], watch: &mut W) -> Option<()> {
+    fn run<W: FieldWatcher<'e>>(&mut self, ops: &'p [PlanOp], watch: &mut W) -> Option<()> {
         let mut left = ops;
         let mut rest = self.rest;
         loop {
@@ -421,46 +421,46 @@ impl<'p, 'e> Walk<'p, 'e> {
             };
             left = others;
             match op.code {
-                Code::Unsigned(bits) => watch.unsigned(op, bits.read(rest, self.base % 8)?),
-                Code::Signed(bits) => watch.signed(op, bits.read(rest, self.base % 8)? as i64),
-                Code::Real(bits) => {
+                OpCode::Unsigned(bits) => watch.unsigned(op, bits.read(rest, self.base % 8)?),
+                OpCode::Signed(bits) => watch.signed(op, bits.read(rest, self.base % 8)? as i64),
+                OpCode::Real(bits) => {
                     watch.real(op, real(bits.read(rest, self.base % 8)?, bits.width));
                 }
-                Code::Text { offset, bytes } => {
+                OpCode::Text { offset, bytes } => {
                     watch.text(op, text(slice(rest, self.base, offset, bytes)?));
                 }
-                Code::Blob { offset, bytes } => {
+                OpCode::Blob { offset, bytes } => {
                     watch.blob(op, slice(rest, self.base, offset, bytes)?);
                 }
-                Code::WideText { offset, bytes, encoding } => {
+                OpCode::WideText { offset, bytes, encoding } => {
                     let text = slice(rest, self.base, offset, bytes)?;
                     watch.wide(op, Wide::new(text, encoding));
                 }
-                Code::Wide { offset, encoding } => {
+                OpCode::Wide { offset, encoding } => {
                     let from = behind(rest, self.base, offset)?;
                     let text = Wide::new(from, encoding);
                     watch.wide(op, text);
                     rest = self.ahead(offset, (text.bytes().len() + encoding.unit()) as u64)?;
                 }
-                Code::WideOf { offset, register, encoding } => {
+                OpCode::WideOf { offset, register, encoding } => {
                     let bytes = self.register(register);
                     let text = slice(rest, self.base, offset, bytes)?;
                     watch.wide(op, Wide::new(text, encoding));
                     rest = self.ahead(offset, bytes)?;
                 }
-                Code::BeginStructure => watch.begin_structure(op),
-                Code::EndStructure => watch.end_structure(op),
-                Code::TextOf { offset, register } => {
+                OpCode::BeginStructure => watch.begin_structure(op),
+                OpCode::EndStructure => watch.end_structure(op),
+                OpCode::TextOf { offset, register } => {
                     let bytes = self.register(register);
                     watch.text(op, text(slice(rest, self.base, offset, bytes)?));
                     rest = self.ahead(offset, bytes)?;
                 }
-                Code::BlobOf { offset, register } => {
+                OpCode::BlobOf { offset, register } => {
                     let bytes = self.register(register);
                     watch.blob(op, slice(rest, self.base, offset, bytes)?);
                     rest = self.ahead(offset, bytes)?;
                 }
-                Code::Leb { offset, signed } => {
+                OpCode::Leb { offset, signed } => {
                     let Leb::Is(value, bytes) = leb128(behind(rest, self.base, offset)?, signed)
                     else {
                         return None;
@@ -472,26 +472,26 @@ impl<'p, 'e> Walk<'p, 'e> {
                     self.last = value;
                     rest = self.ahead(offset, bytes)?;
                 }
-                Code::Array(index) => {
+                OpCode::Array(index) => {
                     left = self.array(op, index, left, watch)?;
                     rest = self.rest;
                 }
-                Code::Variant(index) | Code::Optional(index) => {
+                OpCode::Variant(index) | OpCode::Optional(index) => {
                     let choice = self.plan.choices.get(index as usize)?;
                     let (body, behind) = left.split_at_checked(choice.body as usize)?;
                     self.choice(op, choice, body, watch)?;
                     (left, rest) = (behind, self.rest);
                 }
-                Code::Align { offset, align } => {
+                OpCode::Align { offset, align } => {
                     self.rebase(align_up(self.base.saturating_add(offset), align))?;
                     rest = self.rest;
                 }
-                Code::Load { bits, register } => {
+                OpCode::Load { bits, register } => {
                     let value = bits.read(rest, self.base % 8)?;
                     self.put(register, value);
                 }
-                Code::Keep { register } => self.put(register, self.last),
-                Code::Clear { first, count } => {
+                OpCode::Keep { register } => self.put(register, self.last),
+                OpCode::Clear { first, count } => {
                     (first..first.saturating_add(count)).for_each(|register| self.put(register, 0));
                 }
                 // All others are plain.
@@ -511,13 +511,13 @@ impl<'p, 'e> Walk<'p, 'e> {
     }
 
     /// The ops behind the array's.
-    fn array<W: Watch<'e>>(
+    fn array<W: FieldWatcher<'e>>(
         &mut self,
-        op: &'p Op,
+        op: &'p PlanOp,
         index: u32,
-        left: &'p [Op],
+        left: &'p [PlanOp],
         watch: &mut W,
-    ) -> Option<&'p [Op]> {
+    ) -> Option<&'p [PlanOp]> {
         let array = self.plan.arrays.get(index as usize)?;
         let (body, behind) = left.split_at_checked(array.body as usize)?;
         let count = match array.count {
@@ -558,14 +558,14 @@ impl<'p, 'e> Walk<'p, 'e> {
         Some(behind)
     }
 
-    fn choice<W: Watch<'e>>(
+    fn choice<W: FieldWatcher<'e>>(
         &mut self,
-        op: &'p Op,
+        op: &'p PlanOp,
         choice: &'p Choice,
-        body: &'p [Op],
+        body: &'p [PlanOp],
         watch: &mut W,
     ) -> Option<()> {
-        let is_optional = matches!(op.code, Code::Optional(_));
+        let is_optional = matches!(op.code, OpCode::Optional(_));
         self.rebase(self.base.saturating_add(choice.offset))?;
         let Some(turn) = choice.find(self.register(choice.register)) else {
             watch.absent(op);

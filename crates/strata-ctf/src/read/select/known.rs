@@ -62,7 +62,7 @@ impl KnownClasses {
 
     fn structure(
         &mut self,
-        fields: &mut Vec<strata_filter::Field>,
+        fields: &mut Vec<strata_filter::ClassField>,
         root: Root,
         above: &str,
         structure: &Structure,
@@ -85,7 +85,7 @@ impl KnownClasses {
 
     fn field(
         &mut self,
-        fields: &mut Vec<strata_filter::Field>,
+        fields: &mut Vec<strata_filter::ClassField>,
         root: Root,
         path_here: String,
         class: &FieldClass,
@@ -95,8 +95,8 @@ impl KnownClasses {
         }
         let kind = self.kind(class);
         // The list doubles as it grows.
-        self.count(2 * size_of::<strata_filter::Field>() + ALLOCATED + path_here.len());
-        fields.push(strata_filter::Field { root, path: path_here.clone(), kind });
+        self.count(2 * size_of::<strata_filter::ClassField>() + ALLOCATED + path_here.len());
+        fields.push(strata_filter::ClassField { root, path: path_here.clone(), kind });
         match class {
             FieldClass::Structure(inner) => self.structure(fields, root, &path_here, inner),
             FieldClass::Array(array) => {
@@ -114,19 +114,23 @@ impl KnownClasses {
         }
     }
 
-    fn kind(&mut self, class: &FieldClass) -> strata_filter::Kind {
-        use strata_filter::Kind;
+    fn kind(&mut self, class: &FieldClass) -> strata_filter::ClassFieldKind {
+        use strata_filter::ClassFieldKind;
         match class {
             FieldClass::Integer(integer) => match &integer.labels {
-                Some(labels) => Kind::Enumeration(self.labels(labels)),
+                Some(labels) => ClassFieldKind::Enumeration(self.labels(labels)),
                 None => match integer.width {
-                    schema::Width::Bits(bits) => Kind::integer(bits.into(), integer.signed),
-                    schema::Width::Variable => Kind::INTEGER,
+                    schema::Width::Bits(bits) => {
+                        ClassFieldKind::integer(bits.into(), integer.signed)
+                    }
+                    schema::Width::Variable => ClassFieldKind::INTEGER,
                 },
             },
-            FieldClass::Real(_) => Kind::Real,
-            FieldClass::String | FieldClass::Text { .. } | FieldClass::Wide { .. } => Kind::Text,
-            _ => Kind::Other,
+            FieldClass::Real(_) => ClassFieldKind::Real,
+            FieldClass::String | FieldClass::Text { .. } | FieldClass::Wide { .. } => {
+                ClassFieldKind::Text
+            }
+            _ => ClassFieldKind::Other,
         }
     }
 

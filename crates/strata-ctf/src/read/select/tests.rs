@@ -291,12 +291,12 @@ fn plan_of_a_class_that_cannot_match_is_never() {
         each(&reader, |_, event| {
             selection.accepts(&event);
             let plan = selection.plans[event.class().index()].clone();
-            assert_eq!(selection.may_accept(event.class()), !matches!(plan, Plan::Never));
+            assert_eq!(selection.may_accept(event.class()), !matches!(plan, ClassSelection::Never));
             plans.push(match plan {
-                Plan::Never => "never",
-                Plan::Always => "always",
-                Plan::Ask(_) => "ask",
-                Plan::NotYet => "not yet",
+                ClassSelection::Never => "never",
+                ClassSelection::Always => "always",
+                ClassSelection::Ask(_) => "ask",
+                ClassSelection::NotYet => "not yet",
             });
         });
         plans

@@ -2,16 +2,16 @@
 
 use crate::tsdl::error::{Fault, MetadataProblem};
 use crate::tsdl::syntax::{Attribute, Statement};
-use crate::tsdl::values::{attributes, boolean, number, ranged, text, uuid, Made, Seen};
+use crate::tsdl::values::{attributes, boolean, number, ranged, text, uuid, SeenNames, TsdlResult};
 use strata_model::schema::{FieldClass, Scope, Structure};
 use strata_model::ClockClass;
 
 /// A clock's block.
-pub(super) fn clock(at: u32, statements: &[Statement<'_>]) -> Made<ClockClass> {
+pub(super) fn clock(at: u32, statements: &[Statement<'_>]) -> TsdlResult<ClockClass> {
     let mut clock = default_clock();
     let mut name = None;
     let mut cycles = 0;
-    let mut seen = Seen::default();
+    let mut seen = SeenNames::default();
     for statement in statements {
         seen.check(statement)?;
     }
@@ -65,12 +65,12 @@ fn default_clock() -> ClockClass {
 
 /// The clocks of a stream.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Clock {
+pub(super) struct StreamClocks {
     first: Option<usize>,
     other: Option<usize>,
 }
 
-impl Clock {
+impl StreamClocks {
     /// Notes the clocks that fields have.
     pub fn look(&mut self, structure: &Structure) {
         structure.members.iter().for_each(|member| self.look_at(&member.class));
@@ -98,7 +98,7 @@ impl Clock {
     }
 
     /// The only one; several are a fault.
-    pub fn only(&self, at: u32, stream: u64, clocks: &[ClockClass]) -> Made<Option<usize>> {
+    pub fn only(&self, at: u32, stream: u64, clocks: &[ClockClass]) -> TsdlResult<Option<usize>> {
         let (Some(first), Some(other)) = (self.first, self.other) else { return Ok(self.first) };
         let name = |index| {
             clocks.get(index).map_or(String::new(), |clock: &ClockClass| clock.name.clone())
@@ -115,7 +115,7 @@ pub(super) fn map_timestamps(
     scope: Scope,
     clocks: &mut Vec<ClockClass>,
     at: u32,
-) -> Made<()> {
+) -> TsdlResult<()> {
     let names: &[&str] = match scope {
         Scope::PacketContext => &["timestamp_begin", "timestamp_end"],
         _ => &["timestamp"],
@@ -134,7 +134,7 @@ struct Mapper<'a> {
 }
 
 impl Mapper<'_> {
-    fn field(&mut self, name: &str, class: &mut FieldClass) -> Made<()> {
+    fn field(&mut self, name: &str, class: &mut FieldClass) -> TsdlResult<()> {
         match class {
             FieldClass::Integer(integer)
                 if integer.clock.is_none() && self.names.contains(&name) =>

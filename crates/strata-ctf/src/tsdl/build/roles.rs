@@ -2,10 +2,10 @@
 //! itself, and of a record's header by that of any member in it, too. Other readers find them so.
 
 use crate::tsdl::error::Fault;
-use crate::tsdl::values::Made;
+use crate::tsdl::values::TsdlResult;
 use strata_model::schema::{FieldClass, Integer, Length, Role, Structure, Width};
 
-pub(super) fn packet_header(structure: &mut Structure, at: u32) -> Made<()> {
+pub(super) fn packet_header(structure: &mut Structure, at: u32) -> TsdlResult<()> {
     let roles = [
         ("magic", Role::PacketMagic),
         ("stream_id", Role::StreamClassId),
@@ -14,7 +14,7 @@ pub(super) fn packet_header(structure: &mut Structure, at: u32) -> Made<()> {
     members(structure, &roles, at)
 }
 
-pub(super) fn packet_context(structure: &mut Structure, at: u32) -> Made<()> {
+pub(super) fn packet_context(structure: &mut Structure, at: u32) -> TsdlResult<()> {
     let roles = [
         ("packet_size", Role::PacketTotalLength),
         ("content_size", Role::PacketContentLength),
@@ -25,13 +25,13 @@ pub(super) fn packet_context(structure: &mut Structure, at: u32) -> Made<()> {
     members(structure, &roles, at)
 }
 
-pub(super) fn event_header(structure: &mut Structure, at: u32) -> Made<()> {
+pub(super) fn event_header(structure: &mut Structure, at: u32) -> TsdlResult<()> {
     let roles = [("id", Role::EventClassId)];
     members(structure, &roles, at)?;
     structure.members.iter_mut().try_for_each(|member| inside(&mut member.class, &roles, at))
 }
 
-fn members(structure: &mut Structure, roles: &[(&str, Role)], at: u32) -> Made<()> {
+fn members(structure: &mut Structure, roles: &[(&str, Role)], at: u32) -> TsdlResult<()> {
     structure.members.iter_mut().try_for_each(|member| match &mut member.class {
         FieldClass::Integer(integer) => named(&member.name, integer, roles, at),
         _ => Ok(()),
@@ -39,7 +39,7 @@ fn members(structure: &mut Structure, roles: &[(&str, Role)], at: u32) -> Made<(
 }
 
 /// In structures and in variants' options, wherever they are; not in arrays.
-fn inside(class: &mut FieldClass, roles: &[(&str, Role)], at: u32) -> Made<()> {
+fn inside(class: &mut FieldClass, roles: &[(&str, Role)], at: u32) -> TsdlResult<()> {
     match class {
         FieldClass::Structure(structure) => {
             members(structure, roles, at)?;
@@ -52,7 +52,7 @@ fn inside(class: &mut FieldClass, roles: &[(&str, Role)], at: u32) -> Made<()> {
     }
 }
 
-fn named(name: &str, integer: &mut Integer, roles: &[(&str, Role)], at: u32) -> Made<()> {
+fn named(name: &str, integer: &mut Integer, roles: &[(&str, Role)], at: u32) -> TsdlResult<()> {
     let Some((_, role)) = roles.iter().find(|(candidate, _)| *candidate == name) else {
         return Ok(());
     };

@@ -11,7 +11,7 @@ use rustix::thread::{gettid, sched_setaffinity, set_name, CpuSet};
 use strata_abi::kernel;
 use strata_filter::Filter;
 
-use super::super::{cgroup, compile, Compiled, End};
+use super::super::{cgroup, compile, Compiled, SyscallEnd};
 use super::random::{record, Random, Writer};
 use super::world::{event, event_of_call, passes, Record, Task};
 
@@ -193,7 +193,7 @@ fn program_with_random_filters_gives_the_verdicts_of_the_tests() {
         let filter = Filter::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let is_call = nr_filters % 2 == 1;
         let Ok(Compiled::Tests(filter)) =
-            compile(&filter, &events[usize::from(is_call)], End::Entry)
+            compile(&filter, &events[usize::from(is_call)], SyscallEnd::Entry)
         else {
             continue;
         };
@@ -232,8 +232,8 @@ fn program_with_as_many_tests_as_there_can_be_is_verified() {
     let event = event();
     for text in &texts {
         let filter = Filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let Ok(Compiled::Tests(filter)) = compile(&filter, &event, End::Entry) else {
-            panic!("{text}: {:?}", compile(&filter, &event, End::Entry));
+        let Ok(Compiled::Tests(filter)) = compile(&filter, &event, SyscallEnd::Entry) else {
+            panic!("{text}: {:?}", compile(&filter, &event, SyscallEnd::Entry));
         };
         assert_eq!(filter.nr_tests as usize, kernel::TESTS_MAX, "{text}");
         let records: Vec<Record> = (0..200).map(|_| record(random, task)).collect();

@@ -5,28 +5,29 @@ use strata_abi::kernel::{
 };
 use strata_filter::Filter;
 
-use super::super::{compile, Compiled, End, FilterError};
+use super::super::{compile, Compiled, FilterError, SyscallEnd};
 use super::world::{event, system_call};
 
-fn compiled_at(text: &str, end: End) -> Compiled {
+fn compiled_at(text: &str, end: SyscallEnd) -> Compiled {
     let filter = Filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let event = if text.contains("syscall") || end == End::Exit { system_call() } else { event() };
+    let event =
+        if text.contains("syscall") || end == SyscallEnd::Exit { system_call() } else { event() };
     compile(&filter, &event, end).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 fn tests(text: &str) -> Vec<Test> {
-    match compiled_at(text, End::Entry) {
+    match compiled_at(text, SyscallEnd::Entry) {
         Compiled::Tests(filter) => filter.test[..filter.nr_tests as usize].to_vec(),
         other => panic!("{text}: {other:?}"),
     }
 }
 
 fn is_never(text: &str) -> bool {
-    compiled_at(text, End::Entry) == Compiled::Never
+    compiled_at(text, SyscallEnd::Entry) == Compiled::Never
 }
 
 fn is_always(text: &str) -> bool {
-    compiled_at(text, End::Entry) == Compiled::Always
+    compiled_at(text, SyscallEnd::Entry) == Compiled::Always
 }
 
 #[test]
@@ -155,10 +156,10 @@ fn syscall_has_other_fields_and_another_name_at_each_end() {
         ("has(ret) || syscall_x", Compiled::Never, Compiled::Always),
         ("(ret == 3 || fd == 3) && syscall_x", Compiled::Never, Compiled::Never),
     ] {
-        assert_eq!(compiled_at(text, End::Entry), at_entry, "{text}");
-        assert_eq!(compiled_at(text, End::Exit), at_exit, "{text}");
+        assert_eq!(compiled_at(text, SyscallEnd::Entry), at_entry, "{text}");
+        assert_eq!(compiled_at(text, SyscallEnd::Exit), at_exit, "{text}");
     }
-    let Compiled::Tests(filter) = compiled_at("ret < 0 || fd == 3", End::Exit) else {
+    let Compiled::Tests(filter) = compiled_at("ret < 0 || fd == 3", SyscallEnd::Exit) else {
         panic!("the exit has a return value");
     };
     assert_eq!((filter.nr_tests, filter.test[0].bytes), (1, 8));
@@ -167,7 +168,7 @@ fn syscall_has_other_fields_and_another_name_at_each_end() {
 #[test]
 fn other_events_have_one_end() {
     let filter = Filter::parse("len > 3").expect("a filter");
-    let both = [End::Entry, End::Exit].map(|end| compile(&filter, &event(), end));
+    let both = [SyscallEnd::Entry, SyscallEnd::Exit].map(|end| compile(&filter, &event(), end));
     assert_eq!(both[0], both[1]);
     assert!(matches!(both[0], Ok(Compiled::Tests(_))));
 }
@@ -177,7 +178,7 @@ fn wide_set_of_many_values_is_refused_without_effort() {
     let items: Vec<String> = (0..1000).map(|i| format!("{}...{}", i * 7 + 1, i * 7 + 3)).collect();
     let text = format!("addr in {{{}}}", items.join(","));
     let filter = Filter::parse(&text[..]).expect("shorter than the longest filter");
-    let result = compile(&filter, &event(), End::Entry);
+    let result = compile(&filter, &event(), SyscallEnd::Entry);
     assert!(
         matches!(result, Err(FilterError::TooManyTests { found, .. }) if found > 24),
         "{result:?}"

@@ -2,12 +2,12 @@
 
 use strata_filter::Filter;
 
-use super::super::{cgroup, check, compile, Candidate, End, FilterError, Unsupported};
+use super::super::{cgroup, check, compile, Candidate, FilterError, SyscallEnd, Unsupported};
 use super::world::{event, system_call};
 
 fn error(text: &str) -> FilterError {
     let filter = Filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    match compile(&filter, &event(), End::Entry) {
+    match compile(&filter, &event(), SyscallEnd::Entry) {
         Err(error) => error,
         Ok(compiled) => panic!("{text}: {compiled:?}"),
     }
@@ -17,9 +17,9 @@ fn slips(text: &str) -> String {
     let filter = Filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let (event, call) = (event(), system_call());
     let events = [
-        Candidate { event: &event, end: End::Entry },
-        Candidate { event: &call, end: End::Entry },
-        Candidate { event: &call, end: End::Exit },
+        Candidate { event: &event, end: SyscallEnd::Entry },
+        Candidate { event: &call, end: SyscallEnd::Entry },
+        Candidate { event: &call, end: SyscallEnd::Exit },
     ];
     match check(&filter, &events) {
         Ok(()) => String::new(),
@@ -80,7 +80,7 @@ fn unsupported_real_is_named() {
     let real = Float { bytes: 8, byte_order: FieldOrder::Native };
     event.fields.push(Field::new("load", FieldClass::Float(real)));
     let filter = Filter::parse("load > 0.5").expect("a filter");
-    let result = compile(&filter, &event, End::Entry);
+    let result = compile(&filter, &event, SyscallEnd::Entry);
     assert!(
         matches!(result, Err(FilterError::Unsupported { why: Unsupported::Real, .. })),
         "{result:?}"
@@ -102,7 +102,7 @@ fn text_of_a_long_array_is_decided_by_its_first_bytes_or_refused() {
         ("abcdefghijklmnopq*", false),
     ] {
         let filter = Filter::parse(&format!("next_comm == \"{wanted}\"")).expect("a filter");
-        match compile(&filter, &event, End::Entry) {
+        match compile(&filter, &event, SyscallEnd::Entry) {
             Ok(_) => assert!(is_possible, "{wanted}"),
             Err(FilterError::Unsupported { why: Unsupported::LongText, .. }) => {
                 assert!(!is_possible, "{wanted}");

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use strata_filter::Filter;
 
-use super::super::{cgroup, compile, Compiled, End, FilterError};
+use super::super::{cgroup, compile, Compiled, FilterError, SyscallEnd};
 use super::world::{
     event, event_of_call, event_without_early, passes, Record, Task, NUMBERS, RECORD_BYTES, TEXTS,
 };
@@ -300,7 +300,7 @@ fn compare(seed: &str, nr_filters: usize, anything: bool, event: &KernelEvent) -
             continue; // calls have other names than the record
         }
         let filter = Filter::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let compiled = match compile(&filter, event, End::Entry) {
+        let compiled = match compile(&filter, event, SyscallEnd::Entry) {
             Ok(compiled) => compiled,
             Err(FilterError::TooManyTests { .. }) => {
                 seen.too_many += 1;

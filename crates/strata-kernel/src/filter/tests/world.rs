@@ -2,14 +2,14 @@
 
 use strata_abi::kernel::{self, Part, Syscall, Test};
 use strata_filter::evaluate::{Fields, Value};
-use strata_filter::{Path, Pattern, Root, Step};
+use strata_filter::{Path, PathStep, Pattern, Root};
 use strata_model::{
     Array, Base, Element, Enumeration, Field, FieldClass, FieldOrder, Flags, Integer, Label,
     Sequence,
 };
 
 use crate::elf::Binary;
-use crate::event::{KernelEvent, Probe, Source};
+use crate::event::{FieldSource, KernelEvent, Probe};
 
 /// Bytes of a record: the arguments of a raw tracepoint, of which a test can give twelve.
 pub const RECORD_BYTES: usize = 96;
@@ -80,12 +80,18 @@ pub fn event() -> KernelEvent {
         fields.push(Field::new(name, class));
         // Of an integer without labels, the source can have some.
         let labels = if name == "flags" { labels() } else { Vec::new() };
-        sources.push(Source { field: name.to_string(), offset, bytes, is_signed, labels });
+        sources.push(FieldSource { field: name.to_string(), offset, bytes, is_signed, labels });
     }
     for (name, offset, count) in TEXTS {
         fields.push(Field::new(name, FieldClass::Array(Array { element: Element::Text, count })));
         let field = name.to_string();
-        sources.push(Source { field, offset, bytes: 16, is_signed: false, labels: Vec::new() });
+        sources.push(FieldSource {
+            field,
+            offset,
+            bytes: 16,
+            is_signed: false,
+            labels: Vec::new(),
+        });
     }
     let u32s = Element::Integer(Integer::unsigned(4));
     let text = Sequence { element: Element::Text, length_bytes: 2 };
@@ -98,7 +104,7 @@ pub fn event() -> KernelEvent {
         Field::new("far", FieldClass::Integer(Integer::unsigned(8))),
         Field::new("net_port", FieldClass::Integer(big)),
     ]);
-    sources.push(Source {
+    sources.push(FieldSource {
         field: "net_port".to_string(),
         offset: 2,
         bytes: 2,
@@ -138,7 +144,7 @@ pub fn event_without_early() -> KernelEvent {
 
 /// A system call with a field at its entry and another one at its exit.
 pub fn system_call() -> KernelEvent {
-    let source = |field: &str, bytes, is_signed| Source {
+    let source = |field: &str, bytes, is_signed| FieldSource {
         field: field.to_string(),
         offset: 0,
         bytes,
@@ -214,8 +220,8 @@ impl Fields for Record {
 
     fn field(&self, path: &Path) -> Option<Value<'_>> {
         let (name, element) = match path.steps.as_slice() {
-            [Step::Member(name)] => (name.as_str(), None),
-            [Step::Member(name), Step::Index(index)] => (name.as_str(), Some(*index)),
+            [PathStep::Member(name)] => (name.as_str(), None),
+            [PathStep::Member(name), PathStep::Index(index)] => (name.as_str(), Some(*index)),
             _ => return None,
         };
         if matches!(path.root, Root::Any | Root::Payload) {
@@ -249,7 +255,7 @@ impl Fields for Record {
     }
 
     fn label(&self, path: &Path, value: i128, pattern: &Pattern) -> Option<bool> {
-        let Some(Step::Member(name)) = path.steps.first() else { return None };
+        let Some(PathStep::Member(name)) = path.steps.first() else { return None };
         match name.as_str() {
             "state" | "prio" | "flags" | "mode" | "bits" => {
                 let labels = labels();

@@ -94,9 +94,9 @@ fn contexts_that_are_recorded_and_asked_for_are_no_slips() {
     assert_eq!(said("vuid == \"root\"").len(), 2, "a number is no text");
 }
 
-fn rule(text: &str, filter: &str) -> Rule {
+fn rule(text: &str, filter: &str) -> LayerRule {
     let filter = Some(Filter::parse(filter).unwrap());
-    Rule { text: text.to_owned(), filter, ..Rule::default() }
+    LayerRule { text: text.to_owned(), filter, ..LayerRule::default() }
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn filters_of_several_rules_are_asked_of_what_each_of_them_selects() {
         rule("app:read@=6", "count < 0 || name == \"*:read\""),
         rule("app:s*", "size > 5 && size < 3"),
         rule("app:gone", "nothing > 1"),
-        Rule { text: "!app:secret".into(), ..Rule::default() },
+        LayerRule { text: "!app:secret".into(), ..LayerRule::default() },
     ];
     filtered.change(&rules, EventContexts::default());
     filtered.look([event("sent", "size"), event("secret", "nothing")].into_iter());
@@ -143,7 +143,8 @@ fn another_filter_forgets_what_was_said_of_the_one_before_and_the_same_one_does_
     look();
     filtered.change(&[rule("app:*", "sise > 1")], EventContexts::default());
     look();
-    let same = [rule("app:*", "sise > 1"), Rule { text: "!b:*".into(), ..Rule::default() }];
+    let same =
+        [rule("app:*", "sise > 1"), LayerRule { text: "!b:*".into(), ..LayerRule::default() }];
     filtered.change(&same[..1], EventContexts::default());
     assert_eq!(remarks(&filtered).len(), 2);
     filtered.change(&same, EventContexts::default());

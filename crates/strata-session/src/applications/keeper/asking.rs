@@ -23,29 +23,29 @@ pub(crate) struct Now {
 
 /// What a keeper that works in a thread of its own may be asked for.
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum KeeperTask {
     Change(Now),
     Arrivals,
 }
 
 #[derive(Debug)]
-pub(crate) struct Asked {
-    pub(super) what: What,
+pub(crate) struct KeeperRequest {
+    pub(super) what: KeeperTask,
     /// Its end: it is done.
     _done: Sender<()>,
 }
 
 /// Who asks a keeper.
 #[derive(Clone, Debug)]
-pub(crate) struct Asking {
-    asks: Sender<Asked>,
+pub(crate) struct KeeperAsking {
+    asks: Sender<KeeperRequest>,
     wake: Arc<OwnedFd>,
 }
 
 /// The keeper's end of it.
 #[derive(Debug)]
 pub(crate) struct Hearing {
-    asked: Receiver<Asked>,
+    asked: Receiver<KeeperRequest>,
     wake: Arc<OwnedFd>,
 }
 
@@ -53,17 +53,17 @@ pub(crate) struct Hearing {
 ///
 /// # Errors
 /// What the system said.
-pub(crate) fn asking() -> io::Result<(Asking, Hearing)> {
+pub(crate) fn asking() -> io::Result<(KeeperAsking, Hearing)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (asks, asked) = channel();
-    Ok((Asking { asks, wake: Arc::clone(&wake) }, Hearing { asked, wake }))
+    Ok((KeeperAsking { asks, wake: Arc::clone(&wake) }, Hearing { asked, wake }))
 }
 
-impl Asking {
+impl KeeperAsking {
     /// Has this recorded from now on; waits until it is so of all processes that are known. A keeper that has
     /// ended, or ends, is not waited for.
     pub(crate) fn change(&self, now: Now) {
-        if let Some(done) = self.ask(What::Change(now)) {
+        if let Some(done) = self.ask(KeeperTask::Change(now)) {
             // The other end goes when it is done.
             let _ = done.recv();
         }
@@ -72,15 +72,15 @@ impl Asking {
     /// Waits until who has announced itself before is with the pump, or for [`ARRIVAL_PATIENCE`]: a program may have
     /// recorded all that it has to say, and ended, before the keeper runs.
     pub(crate) fn wait_for_arrivals(&self) {
-        if let Some(done) = self.ask(What::Arrivals) {
+        if let Some(done) = self.ask(KeeperTask::Arrivals) {
             let _ = done.recv_timeout(ARRIVAL_PATIENCE);
         }
     }
 
     /// `None`: the keeper has ended.
-    fn ask(&self, what: What) -> Option<Receiver<()>> {
+    fn ask(&self, what: KeeperTask) -> Option<Receiver<()>> {
         let (done, heard) = channel();
-        self.asks.send(Asked { what, _done: done }).ok()?;
+        self.asks.send(KeeperRequest { what, _done: done }).ok()?;
         // It is full only if it was written to before.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
         Some(heard)
@@ -94,7 +94,7 @@ impl Hearing {
     }
 
     /// What was asked, in the order in which it was; who asked waits until that is let go of.
-    pub(crate) fn next(&self) -> Option<Asked> {
+    pub(crate) fn next(&self) -> Option<KeeperRequest> {
         self.asked.try_recv().ok()
     }
 }

@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use strata_user::{AppSession, Application, Clock, Differs, Error, Received, Rules, SessionSpec};
 
-use super::asking::{Asked, Now, What};
-use super::changing::{Short, Waiting};
+use super::asking::{KeeperRequest, KeeperTask, Now};
+use super::changing::{MissingRoom, WaitingChange};
 use super::{
     Came, Comer, Keeper, ProcessTarget, ANNOUNCEMENTS_MAX, FORK_NS, FOUND_BY_SEARCH, LAST_ROUNDS,
     LET_GO_PATIENCE, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX,
 };
 use crate::applications::traced::Traced;
-use crate::plan::tracked::{admits, Process};
+use crate::plan::tracked::{admits, ProcessFacts};
 use crate::report::NotReached;
 use crate::session::budget::over_memory;
 use crate::session::lock::lock;
@@ -93,7 +93,7 @@ impl Keeper {
     }
 
     /// Do what was asked, if something was. Who is done with, or ends, only forgets it.
-    fn hear(&mut self) -> Option<Vec<Asked>> {
+    fn hear(&mut self) -> Option<Vec<KeeperRequest>> {
         let mut all = vec![self.hearing.next()?];
         let mut count = [0; 8];
         // It was written to once for each that asked.
@@ -109,9 +109,9 @@ impl Keeper {
             return;
         }
         let (arrivals, changes): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|one| matches!(one.what, What::Arrivals));
+            all.into_iter().partition(|one| matches!(one.what, KeeperTask::Arrivals));
         self.await_arrivals.extend(arrivals);
-        if let Some(Asked { what: What::Change(now), .. }) = changes.last() {
+        if let Some(KeeperRequest { what: KeeperTask::Change(now), .. }) = changes.last() {
             self.change(now.clone());
         }
     }
@@ -158,7 +158,7 @@ impl Keeper {
         if self.changing.tracked.is_everybody() {
             return true;
         }
-        let found = Process::read(application.pid());
+        let found = ProcessFacts::read(application.pid());
         // What was read by a number that is no longer its own was of nobody.
         let is_its = application.is_alive();
         !is_its || found.is_ok_and(|found| admits(&self.changing.tracked, &found))
@@ -265,11 +265,11 @@ impl Keeper {
     pub(super) fn replace_soon(&mut self, process: &Arc<Traced>) {
         if !self.changing.waiting.iter().any(|one| Arc::ptr_eq(&one.process, process)) {
             let (process, since) = (Arc::clone(process), Instant::now());
-            self.try_replace(Waiting { process, since, is_told: false, short: None });
+            self.try_replace(WaitingChange { process, since, is_told: false, short: None });
         }
     }
 
-    fn try_replace(&mut self, mut one: Waiting) {
+    fn try_replace(&mut self, mut one: WaitingChange) {
         self.changing.next = Some(Instant::now() + LOCK_PERIOD);
         let replaced = self.replace(&one.process);
         // It is said again if it finds none.
@@ -286,7 +286,7 @@ impl Keeper {
             Err(Refused::Memory(bytes)) => {
                 let said = self.without_second_set(&one.process, bytes);
                 one.is_told = true;
-                one.short = Some(Short { bytes, said });
+                one.short = Some(MissingRoom { bytes, said });
                 self.changing.waiting.push(one);
             }
             Err(Refused::By(error)) if error.is_gone() => {}

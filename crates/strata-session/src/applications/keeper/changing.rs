@@ -12,18 +12,18 @@ use crate::report::NotReached;
 
 /// A process whose filter is still the one before.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingChange {
     pub(super) process: Arc<Traced>,
     pub(super) since: Instant,
     /// It was said.
     pub(super) is_told: bool,
     /// It has found no memory.
-    pub(super) short: Option<Short>,
+    pub(super) short: Option<MissingRoom>,
 }
 
 /// What a second set of buffers would need \[byte\], and what was said of it.
 #[derive(Debug)]
-pub(super) struct Short {
+pub(super) struct MissingRoom {
     pub(super) bytes: u64,
     pub(super) said: NotReached,
 }
@@ -38,7 +38,7 @@ pub(super) struct Changing {
     pub(super) tracked: Arc<Tracked>,
     /// Who began before may have inherited a part of the change only, `CLOCK_MONOTONIC` \[ns\].
     pub(super) settled_ns: u64,
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<WaitingChange>,
     /// Sessions whose place another one has taken, as long as threads may write to them.
     pub(super) leaving: Vec<Arc<Traced>>,
     pub(super) next: Option<Instant>,

@@ -9,7 +9,7 @@ use crate::applications::traced::Traced;
 use crate::report::gaps::{cut, since_1970, Late};
 use crate::report::NotReached;
 use crate::session::clock::wall_ns;
-use crate::session::layer::Ended;
+use crate::session::layer::EndedProgram;
 use crate::session::lock::lock;
 
 /// Later than this, it is said that a program was reached late: finding it takes a moment \[ns\].
@@ -19,7 +19,7 @@ const LATE_MAX: usize = 1000;
 
 /// What a keeper has to say at the end.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct KeeperFindings {
     pub(crate) not_reached: Mutex<Reasons>,
     /// Programs that have begun while too many waited to be let in.
     pub(crate) crowd: AtomicU64,
@@ -33,12 +33,12 @@ pub(crate) struct Found {
     pub(crate) remarks: Mutex<Vec<String>>,
     pub(crate) outdated: Mutex<Outdated>,
     /// Programs that have ended, until somebody takes them; the first [`ENDS_MAX`].
-    pub(crate) ends: Mutex<Vec<Ended>>,
+    pub(crate) ends: Mutex<Vec<EndedProgram>>,
     /// Programs that were reached late; the first ones.
     pub(crate) late: Mutex<Vec<Late>>,
 }
 
-impl Found {
+impl KeeperFindings {
     /// Said of those for whom there was no place.
     pub(crate) fn crowded(&self) -> impl Iterator<Item = NotReached> {
         let number = self.crowd.load(Ordering::Relaxed);
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn crowd(counted: u64, had_no_room: bool) -> Vec<NotReached> {
-        let found = Found::default();
+        let found = KeeperFindings::default();
         found.crowd.store(counted, Ordering::Relaxed);
         found.had_no_room.store(had_no_room, Ordering::Relaxed);
         found.crowded().collect()

@@ -1,7 +1,7 @@
 //! Who records everybody has processes that begin make his session by themselves, by a request beside the socket on
 //! which he listens: so each is recorded from its first event, also if it ends before anybody has seen it.
 
-use strata_user::{new_generation, Clock, Listener, SessionSpec};
+use strata_user::{new_generation, Clock, ProgramListener, SessionSpec};
 
 /// What processes are asked for that begin now.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Invitation {
     /// Asks for it. Gives what is to be said, once, where the request cannot be left.
     pub(super) fn ask(
         &mut self,
-        listener: &mut Listener,
+        listener: &mut ProgramListener,
         spec: &SessionSpec,
         clock: &Clock,
     ) -> Option<String> {

@@ -14,13 +14,13 @@ const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Those who wait, in the order in which they came.
 #[derive(Default)]
-pub(super) struct Short {
-    waiting: VecDeque<Waiting>,
+pub(super) struct WaitingForRoom {
+    waiting: VecDeque<WaitingProgram>,
     next_look: Option<Instant>,
 }
 
 /// One of them.
-pub(super) struct Waiting {
+pub(super) struct WaitingProgram {
     pub(super) application: Application,
     /// What was said of it.
     pub(super) said: NotReached,
@@ -28,9 +28,9 @@ pub(super) struct Waiting {
     pub(super) bytes: u64,
 }
 
-impl Short {
+impl WaitingForRoom {
     /// False: too many do, and this one will not be recorded.
-    pub(super) fn push(&mut self, one: Waiting) -> bool {
+    pub(super) fn push(&mut self, one: WaitingProgram) -> bool {
         let has_room = self.waiting.len() < WAITING_MAX;
         if has_room {
             self.waiting.push_back(one);
@@ -43,7 +43,7 @@ impl Short {
     }
 
     /// The first one, if there is memory for it now.
-    pub(super) fn next(&mut self, has: impl Fn(u64) -> bool) -> Option<Waiting> {
+    pub(super) fn next(&mut self, has: impl Fn(u64) -> bool) -> Option<WaitingProgram> {
         let now = Instant::now();
         if self.next_look.is_none_or(|next| now >= next) {
             self.next_look = Some(now + LOOK_PERIOD);

@@ -45,8 +45,8 @@ fn malicious_holders_of_the_socket_that_send_on_are_looked_at_so_often_and_no_mo
 struct Bench {
     spec: Arc<SessionSpec>,
     clock: Arc<Clock>,
-    sources: Arc<Sources>,
-    found: Arc<Found>,
+    sources: Arc<ProgramSources>,
+    found: Arc<KeeperFindings>,
 }
 
 impl Bench {
@@ -84,7 +84,13 @@ impl Bench {
                 inherit: true,
             }),
             clock: Arc::new(Clock::new()),
-            sources: Arc::new(Sources { context, voice, book, filtered, ended: Mutex::default() }),
+            sources: Arc::new(ProgramSources {
+                context,
+                voice,
+                book,
+                filtered,
+                ended: Mutex::default(),
+            }),
             found: Arc::default(),
         }
     }
@@ -97,7 +103,7 @@ impl Bench {
         &self,
         target: ProcessTarget,
         plain_too: bool,
-    ) -> (Keeper, Receiver<Order<ProcessSource>>) {
+    ) -> (Keeper, Receiver<PumpOrder<ProcessSource>>) {
         let (orders, arriving) = channel();
         let keeper = Keeper::new(KeeperParts {
             target,
@@ -361,7 +367,7 @@ fn program_that_lives_is_waited_for_until_it_has_become_another_one_or_the_sessi
         }
         keeper.take_estates(last);
         assert!(keeper.processes.len() == 1 && keeper.estates.is_empty(), "{last}");
-        assert!(matches!(arriving.try_recv(), Ok(Order::Take(_))), "{last}");
+        assert!(matches!(arriving.try_recv(), Ok(PumpOrder::Take(_))), "{last}");
         assert_eq!(bench.not_reached(), []);
     }
 }
@@ -382,7 +388,7 @@ fn program_whose_buffers_find_no_memory_stays_held_as_it_is_until_there_is_some(
     bench.shared().memory().limit(u64::MAX);
     keeper.take_estates(false);
     assert!(keeper.processes.len() == 1 && keeper.estates.is_empty());
-    assert!(matches!(arriving.try_recv(), Ok(Order::Take(_))));
+    assert!(matches!(arriving.try_recv(), Ok(PumpOrder::Take(_))));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{channel as queue, Sender};
 use std::time::Duration;
 
-use strata_collect::{Arrival, Keep, Order, Pump};
+use strata_collect::{Arrival, Keep, Pump, PumpOrder};
 use strata_ctf::end_mark::{EndMark, Ending, FILE};
 use strata_model::{ByteOrder, RecordHeader, StreamClass};
 
@@ -23,7 +23,7 @@ fn source(
     context: &Arc<Context>,
     streams: u32,
     not_run: u64,
-) -> (Pump<'static, KernelSource>, Sender<Order<KernelSource>>, Arc<Mutex<Recorded>>) {
+) -> (Pump<'static, KernelSource>, Sender<PumpOrder<KernelSource>>, Arc<Mutex<RecordedByKernel>>) {
     let class = StreamClass {
         id: 0,
         name: "channel0".into(),
@@ -32,19 +32,19 @@ fn source(
         events: Vec::new(),
     };
     let voice = context.shared.add_layer(KERNEL);
-    let recorded = Arc::new(Mutex::new(Recorded::default()));
+    let recorded = Arc::new(Mutex::new(RecordedByKernel::default()));
     let uuid = new_uuid().unwrap();
     let source = KernelSource {
         context: Arc::clone(context),
         voice: voice.clone(),
         kinds: Some(kinds(class.clone())),
-        trace: KernelTrace {
+        trace: KernelTraceIdentity {
             uuid,
             classes: Classes::new(class),
             of_dump: 0..0,
             contexts: Contexts::default(),
             as_lttng: false,
-            whole: whole::Recorded::default(),
+            whole: whole::RecordedWhole::default(),
         },
         said: Said::default(),
         span_from: None,
@@ -58,7 +58,7 @@ fn source(
         recorded: Arc::clone(&recorded),
     };
     let (arrivals, arriving) = queue();
-    arrivals.send(Order::Take(Arrival { source, channel: channel(streams).0 })).unwrap();
+    arrivals.send(PumpOrder::Take(Arrival { source, channel: channel(streams).0 })).unwrap();
     let pump =
         Pump::new(arriving, Box::leak(Box::new(voice)), Keep::Write { flush: Duration::ZERO });
     (pump, arrivals, recorded)
@@ -70,7 +70,11 @@ fn in_folder(scratch: &Scratch) -> Arc<Context> {
 }
 
 /// Runs the pump from the source's arrival to its end.
-fn run(pump: Pump<'_, KernelSource>, arrivals: Sender<Order<KernelSource>>, end: impl FnOnce()) {
+fn run(
+    pump: Pump<'_, KernelSource>,
+    arrivals: Sender<PumpOrder<KernelSource>>,
+    end: impl FnOnce(),
+) {
     std::thread::scope(|scope| {
         let pumping = scope.spawn(|| pump.run());
         assert!(!pumping.is_finished());

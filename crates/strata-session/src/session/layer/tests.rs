@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn what_is_asked_besides_rules_is_named_and_the_thread_is_no_such_thing() {
     let wanted = |contexts: &[&str], tracked| Wanted {
-        rules: vec![Rule { text: "shop:*".into(), ..Rule::default() }],
+        rules: vec![LayerRule { text: "shop:*".into(), ..LayerRule::default() }],
         contexts: contexts.iter().map(|name| (*name).to_owned()).collect(),
         tracked,
     };

@@ -18,7 +18,7 @@ struct Bench {
 fn bench(name: &str, rotation: Rotation, is_early: bool) -> Bench {
     let scratch = Scratch::new(name);
     let root = TraceFolder::create(&scratch.0.join("t")).unwrap();
-    let parts = Parts::new(root, "20260131-120000");
+    let parts = PartsOutput::new(root, "20260131-120000");
     let mut parts = if is_early { parts.early() } else { parts };
     parts.begin(rotation, None).unwrap();
     let shared = Shared::new().unwrap();

@@ -140,7 +140,7 @@ fn names_of_threads_that_were_there_and_those_said_later_are_those_of_their_trac
     hand.trace("t", &metadata(&environment, "u32 vtid;", &events), &[stream]);
     let found = exported(&hand, &Options::default());
     let tracks = found.packets.iter().filter_map(|packet| match &packet.data {
-        Some(Data::TrackDescriptor(track)) => track.thread.clone(),
+        Some(PacketData::TrackDescriptor(track)) => track.thread.clone(),
         _ => None,
     });
     let named: Vec<_> = tracks.map(|it| (it.tid.unwrap(), it.thread_name)).collect();

@@ -1,6 +1,6 @@
 //! Packet headers, packet contexts and record headers.
 
-use super::super::header::Header;
+use super::super::header::HeaderKind;
 use super::*;
 use crate::model::Uuid;
 
@@ -41,7 +41,7 @@ fn events(order: ByteOrder) -> Vec<EventClass> {
 }
 
 fn is_quick(packet: &Packet<'_>) -> bool {
-    !matches!(packet.stream().header, Header::Other | Header::Flat(_))
+    !matches!(packet.stream().header, HeaderKind::Other | HeaderKind::Flat(_))
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn special_headers_give_what_their_plans_give() {
         let end = random.below(bytes.len() as u64 + 1) as usize;
         let mut a = Packet::open(special, &bytes[..end]);
         let mut b = Packet::open(plain, &bytes[..end]);
-        assert!(is_quick(&a) && b.stream().header == Header::Other);
+        assert!(is_quick(&a) && b.stream().header == HeaderKind::Other);
         loop {
             let (left, right) = (a.next(), b.next());
             match (left, right) {
@@ -112,7 +112,7 @@ fn special_headers_give_what_their_plans_give() {
                         break;
                     }
                 }
-                (Err(Stop::Bad(left)), Err(Stop::Bad(right))) => {
+                (Err(NoRecord::Bad(left)), Err(NoRecord::Bad(right))) => {
                     assert_eq!(left, right);
                     break;
                 }
@@ -176,10 +176,10 @@ fn headers_of_lttngs_metadata_are_the_quick_ones() {
             packet.stream().header
         };
         let is_big = byte_order == ByteOrder::Big;
-        let expected = if is_big { Header::CompactBe } else { Header::CompactLe };
+        let expected = if is_big { HeaderKind::CompactBe } else { HeaderKind::CompactLe };
         assert_eq!(kind("compact"), expected);
-        assert_eq!(kind("large"), if is_big { Header::LargeBe } else { Header::LargeLe });
-        assert!(matches!(kind("flat"), Header::Flat(_)));
+        assert_eq!(kind("large"), if is_big { HeaderKind::LargeBe } else { HeaderKind::LargeLe });
+        assert!(matches!(kind("flat"), HeaderKind::Flat(_)));
     }
 }
 
@@ -190,7 +190,7 @@ fn flat_header_of_id_and_time_is_read_without_its_plan() {
     let x = structure(1, vec![("x", unsigned(8))]);
     let bytes = [7, 1, 0, 0, 0, 42, 7, 0, 0, 0, 0, 43];
     let mut packet = Packet::open(schema(Some(header), vec![event(7, x)]), &bytes);
-    assert!(matches!(packet.stream().header, Header::Flat(_)));
+    assert!(matches!(packet.stream().header, HeaderKind::Flat(_)));
     assert_eq!(packet.show(Scope::Payload).expect("a record").1, Some(1));
     let (_, time, fields) = packet.show(Scope::Payload).expect("a record");
     assert_eq!((time, fields[0].to_string().as_str()), (Some(1 << 32), "x=43"));
@@ -302,7 +302,10 @@ fn packet_header_and_context_say_all_that_a_reader_needs() {
             }
             Err(stop) => stop,
         };
-        assert!(matches!(stop, Stop::Short { until } if until > cut as u64 * 8), "{cut}: {stop:?}");
+        assert!(
+            matches!(stop, NoRecord::Short { until } if until > cut as u64 * 8),
+            "{cut}: {stop:?}"
+        );
     }
 }
 

@@ -53,7 +53,7 @@ fn malicious_records_with_few_bits_and_many_empty_fields_end_soon() {
     let found = loop {
         match packet.next() {
             Ok(more) => assert!(more, "all records were read"),
-            Err(Stop::Bad(found)) => break found,
+            Err(NoRecord::Bad(found)) => break found,
             Err(short) => panic!("{short:?}"),
         }
         records += 1;

@@ -12,7 +12,7 @@ mod windows;
 
 use std::sync::Arc;
 
-use super::{Bad, BadKind, DecodeState, Decoder, Record, Stop, StreamDecoder, Window};
+use super::{Bad, BadKind, DecodeState, Decoder, NoRecord, RecordPlace, StreamDecoder, Window};
 use crate::model::schema::{
     Array, EventClass, FieldClass, Integer, Length, Location, Member, Optional, Range, Real, Role,
     Schema, Scope, StreamClass, Structure, Variant, VariantOption, Width,
@@ -156,7 +156,7 @@ impl<'b> Packet<'b> {
     }
 
     /// The next record; `None` at the packet's end.
-    pub fn next(&mut self) -> Result<bool, Stop> {
+    pub fn next(&mut self) -> Result<bool, NoRecord> {
         if self.at >= self.bytes.len() as u64 * 8 {
             return Ok(false);
         }
@@ -165,7 +165,7 @@ impl<'b> Packet<'b> {
         let begin = self.at.div_ceil(8);
         let rest = self.bytes.get(begin as usize..).unwrap_or(&[]);
         let ahead = stream.ahead(rest, self.state.time);
-        let found = ahead.map(|ahead| Record {
+        let found = ahead.map(|ahead| RecordPlace {
             begin: begin * 8,
             end: (begin + (rest.len() - ahead.behind.len()) as u64) * 8,
             time: Some(ahead.time),
@@ -184,7 +184,7 @@ impl<'b> Packet<'b> {
     }
 
     /// The next record's class index, time, and fields of a part.
-    pub fn show(&mut self, scope: Scope) -> Result<(u32, Option<u64>, Vec<Shown>), Stop> {
+    pub fn show(&mut self, scope: Scope) -> Result<(u32, Option<u64>, Vec<Shown>), NoRecord> {
         assert!(self.next()?, "no further record");
         let class = self.stream().class(self.state.record.shape.class).expect("class");
         let fields = shown(class, &self.state, self.bytes, 0, scope);
@@ -201,7 +201,7 @@ impl<'b> Packet<'b> {
     /// What is wrong with the next record.
     pub fn bad(&mut self) -> Bad {
         match self.next() {
-            Err(Stop::Bad(bad)) => *bad,
+            Err(NoRecord::Bad(bad)) => *bad,
             other => panic!("{other:?} instead of a bad record: {:?}", self.state.record),
         }
     }

@@ -1,7 +1,7 @@
 //! Fields by name.
 
 use super::*;
-use crate::read::decode::View;
+use crate::read::decode::RecordView;
 use crate::read::value::Value;
 
 const HERE: Scope = Scope::Payload;
@@ -10,7 +10,7 @@ const HERE: Scope = Scope::Payload;
 fn get<'p>(packet: &'p Packet<'_>, name: &str) -> Option<Value<'p>> {
     let class = packet.stream().class(packet.state.record.shape.class).expect("class");
     let field = class.find(name).unwrap_or_else(|| panic!("there is no {name}"));
-    let view = View {
+    let view = RecordView {
         state: &packet.state,
         begin: packet.state.record.begin,
         shape: &packet.state.record.shape,

@@ -6,7 +6,7 @@ use super::reference::Reference;
 use super::show::{shown, value, Shown};
 use super::*;
 use crate::model::schema::Encoding;
-use crate::read::decode::View;
+use crate::read::decode::RecordView;
 use crate::read::Value;
 
 /// Makes schemas in which every length and selector is an integer in front of it.
@@ -277,8 +277,8 @@ fn check_names(
     scope: Scope,
     fields: &[Shown],
 ) {
-    let Record { begin, shape, .. } = &state.record;
-    let view = View { state, begin: *begin, shape, bytes, origin: 0 };
+    let RecordPlace { begin, shape, .. } = &state.record;
+    let view = RecordView { state, begin: *begin, shape, bytes, origin: 0 };
     for field in fields {
         if matches!(field.what.as_str(), "}" | "]" | ")") {
             continue;
@@ -313,7 +313,7 @@ fn compare(schema: &Schema, bytes: &[u8]) -> u64 {
     let mut expected_parts = Vec::new();
     if let Some(part) = &schema.packet_header {
         let Some(fields) = reference.part(Scope::PacketHeader, part) else {
-            assert!(matches!(header, Err(Stop::Bad(_))), "{header:?}");
+            assert!(matches!(header, Err(NoRecord::Bad(_))), "{header:?}");
             return 0;
         };
         expected_parts.push((Scope::PacketHeader, fields));
@@ -325,7 +325,7 @@ fn compare(schema: &Schema, bytes: &[u8]) -> u64 {
     reference.set_clock(stream_class.clock);
     if let Some(part) = &stream_class.packet_context {
         let Some(fields) = reference.part(Scope::PacketContext, part) else {
-            assert!(matches!(context, Err(Stop::Bad(_))), "{context:?}");
+            assert!(matches!(context, Err(NoRecord::Bad(_))), "{context:?}");
             return 0;
         };
         expected_parts.push((Scope::PacketContext, fields));
@@ -337,7 +337,7 @@ fn compare(schema: &Schema, bytes: &[u8]) -> u64 {
     while at < window.content {
         let found = stream.record(&window, at, &mut state);
         let Some(seen) = reference.record(stream_class) else {
-            assert!(matches!(found, Err(Stop::Bad(_))), "{found:?} where there is no record");
+            assert!(matches!(found, Err(NoRecord::Bad(_))), "{found:?} where there is no record");
             break;
         };
         found.unwrap_or_else(|stop| panic!("{stop:?} instead of a record at bit {at}"));
@@ -420,13 +420,13 @@ fn windows_of_random_packets_cut_anywhere_give_the_same_records_or_ask_for_more(
                             assert_eq!(parts(class, &again, &cut_window), whole);
                             wholes += 1;
                         }
-                        Err(Stop::Short { until }) => {
+                        Err(NoRecord::Short { until }) => {
                             assert!(state.record.end > cut * 8, "cut at byte {cut}");
                             assert!(until > cut * 8 && until <= content, "{until}, {cut}");
                             assert_eq!(again.time, before.time);
                             shorts += 1;
                         }
-                        Err(Stop::Bad(bad)) => panic!("{bad} where only bytes are missing"),
+                        Err(NoRecord::Bad(bad)) => panic!("{bad} where only bytes are missing"),
                     }
                 }
             }
@@ -455,7 +455,7 @@ fn malicious_random_schemas_never_panic_and_the_walk_ends_where_the_record_does(
         while at < window.content {
             match stream.record(&window, at, &mut state) {
                 Ok(()) => {}
-                Err(Stop::Bad(bad)) => {
+                Err(NoRecord::Bad(bad)) => {
                     assert!(!bad.to_string().is_empty());
                     break;
                 }

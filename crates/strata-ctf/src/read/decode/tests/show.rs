@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::model::schema::Scope;
-use crate::read::decode::{DecodeState, Record, View};
+use crate::read::decode::{DecodeState, RecordPlace, RecordView};
 use crate::read::event_class::EventClass;
 use crate::read::value::Value;
 use crate::read::visit::{FieldInfo, Visit};
@@ -120,8 +120,8 @@ pub fn shown(
     origin: u64,
     scope: Scope,
 ) -> Vec<Shown> {
-    let Record { begin, shape, .. } = &state.record;
-    let view = View { state, begin: *begin, shape, bytes, origin };
+    let RecordPlace { begin, shape, .. } = &state.record;
+    let view = RecordView { state, begin: *begin, shape, bytes, origin };
     let mut show = Show::default();
     let end = view.visit(class.plans(), scope, &mut show);
     assert_eq!(end.is_some(), class.has(scope), "{scope:?} was not told to its end");

@@ -44,11 +44,11 @@ fn window_cut_at_every_byte_gives_whole_records_and_then_asks_for_more() {
         while at < content {
             match stream.record(&window, at, &mut state) {
                 Ok(()) => {}
-                Err(Stop::Short { until }) => {
+                Err(NoRecord::Short { until }) => {
                     assert!(until > cut as u64 * 8 && until <= content);
                     break;
                 }
-                Err(Stop::Bad(bad)) => panic!("{bad}"),
+                Err(NoRecord::Bad(bad)) => panic!("{bad}"),
             }
             records.push(state.record);
             at = state.record.end;
@@ -94,7 +94,7 @@ fn window_behind_the_record_or_empty_asks_for_more() {
         for (from, to) in [(8, bytes.len()), (0, 0), (16, 16)] {
             let window = Window::new(&bytes[from..to], from as u64, bytes.len() as u64 * 8);
             let stop = stream.record(&window, 0, &mut state).expect_err("no record");
-            assert!(matches!(stop, Stop::Short { .. }), "{stop:?}");
+            assert!(matches!(stop, NoRecord::Short { .. }), "{stop:?}");
         }
     }
 }
@@ -110,7 +110,7 @@ fn malicious_packet_that_ends_in_a_record_is_bad_where_that_field_is() {
     let bad = loop {
         match packet.next() {
             Ok(true) => {}
-            Err(Stop::Bad(bad)) => break bad,
+            Err(NoRecord::Bad(bad)) => break bad,
             other => panic!("{other:?}"),
         }
     };
