@@ -80,7 +80,10 @@ def moves(path, host, guest, order):
                 time.sleep(0.05)  # Time: between two looks.
         time.sleep(0.3)  # Time: nobody is there meanwhile.
     again = listening(path)
+    # Time: a recorder that does not come has gone.
+    again.settimeout(120)
     one = again.accept()[0]
+    one.settimeout(None)
     os.close(there)
     forward(one, other)
 

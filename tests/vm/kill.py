@@ -1,8 +1,9 @@
 """Moves a virtual machine to another hypervisor, and kills that, each time when the machine says so.
 
-    python3 tests/vm/kill.py GO QMP QEMU ARGUMENT...    by a byte to the socket GO it says that it is ready to be moved, and is
-                                                        told when it was; by another one that it is to end. QMP: where it is
-                                                        asked; then the command that it was started by
+    python3 tests/vm/kill.py GO QMP PORT QEMU ARGUMENT...    by a byte to the socket GO it says that it is ready to be moved, and
+                                                             is told when it was; by another one that it is to end. QMP: where it
+                                                             is asked; PORT: where its recorder's words come from; then the
+                                                             command that it was started by
 """
 
 import contextlib
@@ -60,9 +61,16 @@ def moved(source, new, to):
         time.sleep(0.02)  # Time: between two looks.
 
 
+def connections(path):
+    """How many there are to sockets with this name, by the kernel's word."""
+    with open("/proc/net/unix", encoding="utf-8", errors="replace") as sockets:
+        rows = [line.split() for line in sockets]
+    return sum(row[5] == "03" and row[-1] == path for row in rows)
+
+
 def main():
     """See above."""
-    path, qmp, *command = sys.argv[1:]
+    path, qmp, port, *command = sys.argv[1:]
     go, go_number = socket_at(path)
     there, number = socket_at(qmp)
     source = Asked(there)
@@ -73,9 +81,10 @@ def main():
         try:
             moved(source, Asked(socket_at(qmp, number)[0]), f"{path}.moved")
             go, _ = socket_at(path, go_number)
-            source.ask("quit")
-            # Time: until the clocks were compared again.
-            time.sleep(1)
+            while connections(port) < 2:
+                time.sleep(0.05)  # Time: between two looks, until the host's recorder is at both.
+            with contextlib.suppress(ValueError):
+                source.ask("quit")
             go.sendall(b"g")
             assert go.recv(1), "it has ended before"
         finally:

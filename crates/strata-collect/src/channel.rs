@@ -248,9 +248,14 @@ impl Listener {
     /// The host is gone, or what it says makes no sense.
     pub fn listen(mut self, stop: &mut dyn FnMut()) -> io::Result<()> {
         let (mut buffer, mut silent) = ([0; 4096], Instant::now());
-        let mut away: Option<Instant> = None;
+        let (mut away, mut returned): (Option<Instant>, Option<Instant>) = (None, None);
         loop {
             let is_over = self.link.is_over.load(Ordering::Acquire);
+            // Another recorder of the host, which knows nothing of this one, asks nothing.
+            if returned.is_some_and(|since| since.elapsed() > PATIENCE_AT_END) {
+                self.link.is_broken.store(true, Ordering::Release);
+                return Err(ErrorKind::ConnectionAborted.into());
+            }
             match self.link.wire.read(&mut buffer, LOOK_PERIOD)? {
                 // The host has all of it, or is gone.
                 Some(0) if is_over => return Ok(()),
@@ -266,15 +271,19 @@ impl Listener {
                     return Err(ErrorKind::ConnectionAborted.into());
                 }
                 Some(bytes) => {
-                    (silent, away) = (Instant::now(), None);
+                    silent = Instant::now();
+                    returned = returned.or(away.take().map(|_| silent));
                     self.frames.push(buffer.get(..bytes).unwrap_or_default());
                 }
                 None if is_over && silent.elapsed() > PATIENCE_AT_END => return Ok(()),
-                None => away = None,
+                None => returned = returned.or(away.take().map(|_| Instant::now())),
             }
             while let Some((kind, payload)) = self.frames.next_frame().map_err(nonsense)? {
                 match ToGuest::decode(kind, payload).map_err(nonsense)? {
-                    ToGuest::Ping { number } => answer(&self.link, number)?,
+                    ToGuest::Ping { number } => {
+                        returned = None;
+                        answer(&self.link, number)?;
+                    }
                     ToGuest::Stop if is_over => return Ok(()),
                     ToGuest::Stop => stop(),
                     ToGuest::Refused => {

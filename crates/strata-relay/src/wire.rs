@@ -151,8 +151,13 @@ impl Waiting {
     #[must_use]
     pub fn newer(&self, wire: &Wire) -> Option<Wire> {
         let Waiting::Between(Place::Path(path)) = self else { return None };
-        let there = Socket::at(path)?;
-        (there != wire.socket?).then(|| Wire::open(&Place::Path(path.clone())).ok())?
+        let (there, before) = (Socket::at(path)?, wire.socket?);
+        // Another user's is not even connected to.
+        if there == before || there.owner != before.owner {
+            return None;
+        }
+        let socket = Some(there);
+        Some(Wire { socket, ..Wire::of(connect(path).ok()?).ok()? })
     }
 }
 
@@ -161,6 +166,7 @@ impl Waiting {
 struct Socket {
     device: u64,
     inode: u64,
+    owner: u32,
     /// A number that a file had may be given to the next one: when it was made \[s, ns\].
     made: (i64, i64),
 }
@@ -169,7 +175,7 @@ impl Socket {
     fn at(path: &Path) -> Option<Socket> {
         let about = std::fs::metadata(path).ok().filter(|about| about.file_type().is_socket())?;
         let made = (about.mtime(), about.mtime_nsec());
-        Some(Socket { device: about.dev(), inode: about.ino(), made })
+        Some(Socket { device: about.dev(), inode: about.ino(), owner: about.uid(), made })
     }
 }
 
@@ -283,12 +289,6 @@ impl Wire {
         self.is_device
     }
 
-    /// Whether it is of a unix socket in the file system, where another one may be later: [`Waiting::newer`].
-    #[must_use]
-    pub fn may_be_renewed(&self) -> bool {
-        self.socket.is_some()
-    }
-
     /// The process at the other end of a unix socket, as it was when it began to listen.
     #[must_use]
     pub fn peer(&self) -> Option<u32> {
@@ -364,7 +364,7 @@ mod tests {
         let first = UnixListener::bind(&path).unwrap();
         let waiting = Waiting::at(&Place::Path(path.clone())).unwrap();
         let wire = waiting.opened().unwrap().unwrap();
-        assert!(wire.may_be_renewed() && waiting.newer(&wire).is_none());
+        assert!(waiting.newer(&wire).is_none());
         assert_eq!(wire.peer(), Some(std::process::id()));
         assert_eq!(wire.peer_user(), Some(rustix::process::getuid().as_raw()));
         std::fs::remove_file(&path).unwrap();
@@ -383,9 +383,12 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, b"").unwrap();
         assert!(waiting.newer(&newer).is_none());
-        std::fs::remove_dir_all(&folder).unwrap();
+        // It was never at a path.
         let (pair, _other) = UnixStream::pair().unwrap();
-        assert!(!Wire::of(pair.into()).unwrap().may_be_renewed());
+        std::fs::remove_file(&path).unwrap();
+        let _third = UnixListener::bind(&path).unwrap();
+        assert!(waiting.newer(&Wire::of(pair.into()).unwrap()).is_none());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

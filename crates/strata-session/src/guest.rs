@@ -5,6 +5,7 @@
 //!                 what KVM tells of its clock                              guest/exact.rs
 //! at the end      what follows from when its virtual CPUs ran              guest/causality.rs
 //!                 what that means for the traces                          guest/receive.rs
+//! meanwhile       whether another hypervisor has its machine               guest/elsewhere.rs
 //!                 what a guest that has panicked had not said             guest/memory.rs, strata_collect::tail
 //! ```
 //!
@@ -36,12 +37,14 @@ use crate::session::layer::{Context, Layer, LayerEnd, Wanted};
 use crate::session::privileges::Work;
 use crate::session::shared::Voice;
 use crate::session::threads::{joined, spawn, Ask, Cut};
+use elsewhere::Elsewhere;
 use exact::Exact;
 use machine::{Machines, Peer};
 use receive::{Place, Receiver};
 
 mod causality;
 mod cpus;
+mod elsewhere;
 mod exact;
 mod kvm;
 mod machine;
@@ -65,6 +68,10 @@ const OPEN_PERIOD: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// And may go on saying something for so long.
 const PATIENCE_AT_ALL: Duration = Duration::from_secs(60);
+/// And where another hypervisor is at its channel, so long without a word.
+const UNHEARD: Duration = Duration::from_secs(2);
+/// What became of a guest that said no end.
+const ENDED: &str = "it has ended, or its recorder has, before all came";
 /// What may come before its recorder says that it is there: what another one has left \[byte\].
 const NOTHING_MAX: usize = 64 << 20;
 /// What is read at once \[byte\].
@@ -226,6 +233,8 @@ struct Talk {
     next: Instant,
     is_welcome: bool,
     told_to_stop: Option<Instant>,
+    /// By this channel.
+    is_stop_said: bool,
     /// What came before its recorder said that it is there \[byte\].
     nothing: usize,
     /// When something last came.
@@ -233,13 +242,7 @@ struct Talk {
     /// It ended without a word.
     is_silent: bool,
     /// Where it goes on when this channel ends.
-    newer: Option<Wire>,
-    /// When it was last looked for.
-    looked: Instant,
-    /// Nothing has been heard yet at this channel, which is not the first one.
-    is_new: bool,
-    /// How often another process took its machine over.
-    moves: u64,
+    elsewhere: Elsewhere,
     /// What of it is not known since then.
     without_memory: Option<String>,
     /// What KVM tells of its clock.
@@ -280,13 +283,11 @@ impl Talk {
             next: Instant::now(),
             is_welcome: false,
             told_to_stop: None,
+            is_stop_said: false,
             nothing: 0,
             heard: Instant::now(),
             is_silent: false,
-            newer: None,
-            looked: Instant::now(),
-            is_new: false,
-            moves: 0,
+            elsewhere: Elsewhere::new(),
             without_memory: None,
             exact: None,
             refined: 0,
@@ -301,6 +302,7 @@ impl Talk {
         let problem = match opened {
             Ok(Some((waiting, mut wire))) => {
                 let ended = self.talk(&mut wire, &waiting, options);
+                let ended = ended.and(self.release());
                 if ended.is_err() {
                     // Who does not listen is not told.
                     let _ = wire.write_all(&ToGuest::Refused.encode(), &mut || true);
@@ -396,7 +398,7 @@ impl Talk {
             true => String::new(),
             false => format!("; virtual CPU {}", cpus.join(", ")),
         };
-        let moves = match self.moves {
+        let moves = match self.elsewhere.moves() {
             0 => String::new(),
             moves => format!("; {moves} times another process took its machine over"),
         };
@@ -440,10 +442,7 @@ impl Talk {
             if self.is_stopping.load(Ordering::Acquire) && self.is_over(wire)? {
                 return Ok(());
             }
-            if self.newer.is_none() && self.looked.elapsed() > OPEN_PERIOD {
-                self.looked = Instant::now();
-                self.newer = waiting.newer(wire).filter(|newer| is_of_same_user(wire, newer));
-            }
+            self.elsewhere.look(waiting, wire, &mut buffer);
             self.ask(wire)?;
             let read = match wire.read(&mut buffer, LOOK_PERIOD) {
                 // Its hypervisor was killed, and has not read what was said to it.
@@ -452,30 +451,40 @@ impl Talk {
             };
             let now_ns = strata_user::Clock::monotonic_ns();
             self.is_silent = read.is_err();
-            match read.map_err(|error| format!("its channel: {error}"))? {
+            let mut read = read.map_err(|error| format!("its channel: {error}"))?;
+            if matches!(read, None | Some(0)) && !wire.is_device() {
+                if let Some((next, said)) = self.elsewhere.spoken() {
+                    self.change_wire(wire, next);
+                    buffer.get_mut(..said.len()).unwrap_or_default().copy_from_slice(&said);
+                    read = Some(said.len());
+                }
+            }
+            match read {
                 None => {
                     self.tell();
                     self.receiver.pause();
                     continue;
                 }
                 Some(0) if wire.is_device() => std::thread::sleep(LOOK_PERIOD), // Time: between two looks.
-                Some(0) if self.receiver.hello.is_none() => {
-                    return Err("it has ended before its recorder said anything".to_owned());
-                }
                 Some(0) => {
                     if let Some(next) = self.next_wire(wire, waiting) {
-                        *wire = next;
-                        self.is_new = true;
-                        (self.asked, self.next, self.told_to_stop) = (None, Instant::now(), None);
+                        self.change_wire(wire, next);
                         continue;
                     }
+                    if self.receiver.hello.is_none() {
+                        return Err("it has ended before its recorder said anything".to_owned());
+                    }
                     self.is_silent = true;
-                    return Err("it has ended, or its recorder has, before all came".to_owned());
+                    return Err(ENDED.to_owned());
                 }
                 Some(bytes) => {
                     // Not before: one that ends may still let somebody in.
-                    if std::mem::take(&mut self.is_new) {
-                        self.go_on(wire, options);
+                    if self.elsewhere.hear() {
+                        match begins_with_hello(buffer.get(..bytes).unwrap_or_default()) {
+                            // Its machine was started anew: of what it was saying, the rest never comes.
+                            true => frames = Frames::default(),
+                            false => self.go_on(wire, options),
+                        }
                     }
                     self.heard = Instant::now();
                     if self.receiver.hello.is_none() {
@@ -502,28 +511,28 @@ impl Talk {
     /// before; one that restores it comes later, and is waited for, where what the guest's memory says need not be read
     /// before somebody else has it.
     fn next_wire(&mut self, wire: &Wire, waiting: &Waiting) -> Option<Wire> {
-        if let Some(next) = self.newer.take() {
+        if let Some(next) = self.elsewhere.take() {
             return Some(next);
         }
-        if !self.is_welcome || !wire.may_be_renewed() || self.receiver.has_memory() {
+        if !self.is_welcome || self.receiver.has_memory() {
             return None;
         }
         self.tell();
         self.receiver.pause();
-        while !self.is_stopping.load(Ordering::Acquire) {
-            // A socket that nobody listens at any more may be there still.
-            let opened = waiting.opened().ok().flatten();
-            if let Some(next) = opened.filter(|next| is_of_same_user(wire, next)) {
-                return Some(next);
-            }
-            std::thread::sleep(OPEN_PERIOD); // Time: between two looks.
-        }
-        None
+        let is_stopping = Arc::clone(&self.is_stopping);
+        self.elsewhere.wait(waiting, wire, &|| is_stopping.load(Ordering::Acquire))
+    }
+
+    /// What is said and heard is by another channel from now on.
+    fn change_wire(&mut self, wire: &mut Wire, next: Wire) {
+        *wire = next;
+        self.elsewhere.begin();
+        (self.asked, self.next, self.is_stop_said) = (None, Instant::now(), false);
     }
 
     /// Another process runs the machine: what is known of the one before holds no longer.
     fn go_on(&mut self, wire: &Wire, options: &GuestOptions) {
-        self.moves += 1;
+        self.elsewhere.moved();
         // The number that the user gave was the old one's.
         self.peer = wire.peer();
         self.exact = self.peer.and_then(|pid| Exact::of(pid, counter_pair()));
@@ -554,9 +563,9 @@ impl Talk {
         options: &GuestOptions,
     ) -> Result<bool, String> {
         let is_unknown = self.receiver.hello.is_none();
-        let said = match frames.next_frame() {
+        let (kind, payload) = match frames.next_frame() {
             Ok(None) => return Ok(false),
-            Ok(Some((kind, payload))) => FromGuest::decode(kind, payload),
+            Ok(Some(frame)) => frame,
             // What a recorder that was there before has left.
             Err(_) if is_unknown => {
                 frames.pass();
@@ -564,12 +573,23 @@ impl Talk {
             }
             Err(problem) => return Err(problem.to_string()),
         };
-        match said {
+        match FromGuest::decode(kind, payload) {
             Ok(FromGuest::Pong { number, received_ns, sent_ns, pair }) => {
-                self.answered(number, (received_ns, sent_ns), now_ns, pair);
+                if self.answered(number, (received_ns, sent_ns), now_ns, pair) {
+                    self.release()?;
+                }
                 self.welcome(wire)?;
             }
-            Ok(said) => self.receiver.take(said)?,
+            // Nothing comes behind that, no answer either.
+            Ok(FromGuest::End) => {
+                self.release()?;
+                self.receiver.take(FromGuest::End)?;
+            }
+            Ok(_) if self.elsewhere.hold(kind, payload) => {}
+            Ok(said) => {
+                self.release()?;
+                self.receiver.take(said)?;
+            }
             Err(_) if is_unknown => {}
             Err(problem) => return Err(problem.to_string()),
         }
@@ -640,14 +660,17 @@ impl Talk {
         self.say(wire, &message)
     }
 
+    /// Takes an answer, if it is to what was asked last. Returns whether it is.
     fn answered(
         &mut self,
         number: u64,
         (received, sent): (u64, u64),
         answered: u64,
         pair: CounterPair,
-    ) {
-        let Some((_, asked, _)) = self.asked.filter(|(asked, ..)| *asked == number) else { return };
+    ) -> bool {
+        let Some((_, asked, _)) = self.asked.filter(|(asked, ..)| *asked == number) else {
+            return false;
+        };
         self.asked = None;
         self.answers += 1;
         let exchange = Exchange { asked, received, sent, answered };
@@ -659,6 +682,16 @@ impl Talk {
         }
         let wait = if self.answers < ASKED_FIRST { Duration::ZERO } else { ASK_PERIOD };
         self.next = Instant::now() + wait;
+        true
+    }
+
+    /// Does what has waited for the clock.
+    fn release(&mut self) -> Result<(), String> {
+        for (kind, payload) in self.elsewhere.release() {
+            let said = FromGuest::decode(kind, &payload).map_err(|problem| problem.to_string())?;
+            self.receiver.take(said)?;
+        }
+        Ok(())
     }
 
     /// The guest records from now on: its clock is known.
@@ -699,11 +732,16 @@ impl Talk {
                 Some(_) => Err("its recorder has not told what time it is".to_owned()),
             };
         }
-        let Some(told) = self.told_to_stop else {
-            self.told_to_stop = Some(Instant::now());
+        // Of all channels together: a machine that moves again and again is not waited for any longer.
+        let told = *self.told_to_stop.get_or_insert_with(Instant::now);
+        if !std::mem::replace(&mut self.is_stop_said, true) {
             self.heard = Instant::now();
             return self.say(wire, &ToGuest::Stop.encode()).map(|()| false);
-        };
+        }
+        if self.elsewhere.unheard().is_some_and(|silent| silent > UNHEARD) {
+            self.is_silent = true;
+            return Err(ENDED.to_owned());
+        }
         let (what, limit) = match told.elapsed() > PATIENCE_AT_ALL {
             true => ("goes on to say something after", PATIENCE_AT_ALL),
             false if self.heard.elapsed() > PATIENCE => ("has said nothing for", PATIENCE),
@@ -719,9 +757,12 @@ impl Talk {
     }
 }
 
-/// Who has another user's place now is not taken for the machine that was there.
-fn is_of_same_user(wire: &Wire, next: &Wire) -> bool {
-    wire.peer_user() == next.peer_user()
+/// Does a recorder begin there, which has said nothing before?
+fn begins_with_hello(bytes: &[u8]) -> bool {
+    let mut frames = Frames::default();
+    frames.push(bytes);
+    let first = frames.next_frame();
+    matches!(first, Ok(Some((kind, payload))) if matches!(FromGuest::decode(kind, payload), Ok(FromGuest::Hello(_))))
 }
 
 /// Why nothing is known of virtual CPUs of this process.

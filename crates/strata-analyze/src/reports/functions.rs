@@ -70,19 +70,18 @@ fn of_profile(profile: &Profile) -> impl Iterator<Item = Function> + '_ {
 
 /// So many of the heaviest stacks.
 #[must_use]
-pub fn heaviest(flame: &Flame, most: usize) -> Vec<Stack> {
-    let stacks = |profile: &'_ Profile| {
-        let label = profile.label.clone();
-        let stacks = profile.stacks.clone().into_iter();
-        stacks.map(move |(frames, weight)| (label.clone(), frames, weight))
+pub fn heaviest<'f>(flame: &'f Flame, most: usize) -> Vec<Stack> {
+    let stacks = |profile: &'f Profile| {
+        profile.stacks.iter().map(move |(frames, weight)| (&profile.label, frames, *weight))
     };
-    let mut all: Vec<(Label, Vec<String>, u64)> = flame.profiles.iter().flat_map(stacks).collect();
+    let mut all: Vec<(&Label, &Vec<String>, u64)> =
+        flame.profiles.iter().flat_map(stacks).collect();
     // Those of one weight stay in their order.
     all.sort_by_key(|(_, _, weight)| Reverse(*weight));
     all.truncate(most);
-    let stack = |(label, mut frames, weight): (Label, Vec<String>, u64)| {
-        frames.reverse();
-        Stack { label, name: short(&frames), frames, weight }
+    let stack = |(label, frames, weight): (&Label, &Vec<String>, u64)| {
+        let frames: Vec<String> = frames.iter().rev().cloned().collect();
+        Stack { label: label.clone(), name: short(&frames), frames, weight }
     };
     all.into_iter().map(stack).collect()
 }

@@ -175,9 +175,18 @@ impl Receiver {
         let (Some(known), Some(path)) = (self.memory.take(), &self.place.memory) else {
             return Ok(());
         };
-        let memory = GuestMemory::open(path, known.marker, self.recording());
-        self.memory = Some(memory.map_err(|error| format!("{}: {error}", path.display()))?);
-        Ok(())
+        match GuestMemory::open(path, known.marker, self.recording()) {
+            Ok(memory) => {
+                self.memory = Some(memory);
+                Ok(())
+            }
+            Err(error) => {
+                let problem = format!("{}: {error}", path.display());
+                // Nor is it opened for what begins later.
+                self.place.memory = None;
+                Err(problem)
+            }
+        }
     }
 
     fn recording(&self) -> Uuid {
