@@ -32,7 +32,8 @@ pub(crate) struct PacketPlace {
     end: Option<i64>,
     end_cycles: Option<u64>,
     discarded: Option<u64>,
-    /// What it was before it went back. LTTng's does for a packet or more, and goes on from here then.
+    /// What it was before it went back, and what was said since then. LTTng's does for a packet or more, and
+    /// goes on from where it was then: the count that is behind this one is what nobody has said yet.
     discarded_high: Option<u64>,
     sequence: Option<u64>,
     /// Bytes between the content's end and that of the packet before.
@@ -85,11 +86,15 @@ impl PacketPlace {
         self.end_cycles = packet.end_cycles;
         if let Some(now) = packet.discarded {
             match self.discarded_before(now) {
-                Some(then) if is_back(now, then, mask) => self.discarded_high = Some(then),
-                _ if self.discarded_high.is_some_and(|high| high <= now) => {
-                    self.discarded_high = None;
+                Some(then) if is_back(now, then, mask) => {
+                    self.discarded_high = self.discarded_high.or(Some(then));
                 }
-                _ => {}
+                Some(then) => {
+                    let high = self.discarded_high.filter(|&high| high > now);
+                    self.discarded_high =
+                        high.map(|high| high.saturating_add(now.wrapping_sub(then) & mask));
+                }
+                None => {}
             }
             self.discarded = Some(now);
         }
