@@ -36,14 +36,16 @@ static void on_term(int signal)
 
 static void *emit(void *argument)
 {
-	uint64_t thread = (uint64_t)(uintptr_t)argument, number;
+	uint64_t thread = (uint64_t)(uintptr_t)argument, number, begun = 0;
 	volatile unsigned long spin;
 
-	/* Numbers begin when somebody records. */
-	while (!asked && !STRATA_ENABLED(numbered, count))
-		test_sleep_ms(1);
-	for (number = 0; !asked; number++) {
-		STRATA_TRACE_EVENT(numbered, count, thread, number);
+	/* Numbers begin when somebody records this place in the code: each is switched on by itself. */
+	for (number = 0; !asked; number += begun) {
+		STRATA_TRACE_EVENT(numbered, count, thread, (begun = 1, number));
+		if (!begun) {
+			test_sleep_ms(1);
+			continue;
+		}
 		STRATA_TRACE_EVENT(numbered, other, thread, number);
 		for (spin = 0; spin < spins; spin++)
 			;
