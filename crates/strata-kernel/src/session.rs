@@ -11,6 +11,7 @@ use crate::error::{Error, Refusal};
 use crate::filter::Groups;
 use crate::follow::{self, Follow};
 use crate::kept::{Kept, KeptProgram, KeptSession, KeptUnit};
+use crate::left::RingsShape;
 use crate::limits::{fit_buffers, holds_twice, Limits};
 use crate::load::{quiet, Loader};
 use crate::numbers::Numbers;
@@ -25,7 +26,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
@@ -688,6 +689,11 @@ impl KernelSession {
             nr_subbufs: u32::try_from(self.attr.nr_subbufs).unwrap_or(u32::MAX),
             are_largest: !holds_twice(&self.attr),
         }
+    }
+
+    /// The map that has the rings, and how they were made.
+    pub fn rings(&self) -> Option<(BorrowedFd<'_>, RingsShape)> {
+        Some((self.loader.shared("rings")?, RingsShape::of(&self.attr)))
     }
 
     /// How many events are recorded; both ends of a system call are two.

@@ -38,6 +38,7 @@ use crate::session::privileges::Work;
 use crate::session::shared::Voice;
 use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
+use crate::standing::rings::HeldRings;
 pub(crate) use change::{check_new, check_new_probes};
 pub(crate) use chosen::{catalog, recorded_names, rule_reports};
 use chosen::{check_filter, rules_of, sampled, BegunLayer, Chosen};
@@ -81,6 +82,8 @@ pub(crate) struct KernelLayer {
     /// Control groups that are tracked and not there.
     absent: Vec<NotReached>,
     mode: LossMode,
+    /// By the trustee, until all that is in them is read.
+    _held: Option<HeldRings>,
 }
 
 /// Programs in the kernel.
@@ -176,6 +179,9 @@ impl KernelLayer {
             }),
         };
         let session = session.map_err(failed)?;
+        if let (Some(slots), None) = (&context.slots, &context.kept) {
+            layer._held = session.rings().and_then(|(map, rings)| slots.hold_rings(map, rings));
+        }
         if stop.flow().is_break() {
             Detaching::begin(session);
             return Err(stopped());

@@ -52,11 +52,13 @@ use crate::session::stop::Stop;
 use crate::session::watch::Watch;
 use crate::session::Session;
 use crate::standing::kept::{ChannelKept, KernelKept};
+use crate::standing::rings::count_left;
 use crate::standing::slots::{ChannelSlots, Slots};
 use triggers::{Triggers, Watcher};
 
 pub mod kept;
 mod look;
+pub(crate) mod rings;
 pub mod slots;
 pub mod trigger;
 mod triggers;
@@ -153,6 +155,8 @@ struct Standing<'a> {
     is_again: bool,
     /// See [`Context::before`]; of all channels.
     before: Vec<PathBuf>,
+    /// What the session had that was killed and is in no trace, in whole sentences.
+    gone: Vec<String>,
 }
 
 /// What the session of this plan has left that was killed, and where this one notes what it would leave.
@@ -206,6 +210,8 @@ pub fn stand(
     standing.kept = kept.filter(|_| standing.plan.keep).map(Arc::new);
     // As long as there is no layer that needs more.
     standing.session.ask_with(Work::Kernel);
+    let trusted = standing.slots.as_ref().and_then(|slots| slots.trusted());
+    standing.gone = trusted.map(count_left).unwrap_or_default();
     if let Err(error) = standing.arm(&standing.plan.clone(), is_again, notify) {
         standing.ground.leave();
         return Err(error);
@@ -245,6 +251,7 @@ impl<'a> Standing<'a> {
             inherited: None,
             is_again: false,
             before: Vec::new(),
+            gone: Vec::new(),
         })
     }
 
@@ -533,7 +540,7 @@ impl<'a> Standing<'a> {
         let mut figures = Figured::default();
         let mut not_reached: Vec<NotReached> = Vec::new();
         let mut late: Vec<Late> = Vec::new();
-        let mut remarks: Vec<String> = Vec::new();
+        let mut remarks = self.gone.clone();
         let (mut processes, wall) = (0, wall_ns());
         // All of it has to fit a message.
         let most = (LOSSES_SHOWN / self.plan.channels.len().max(1)).max(1);
@@ -785,6 +792,7 @@ impl<'a> Standing<'a> {
         let Recording { mut report, detaching } =
             self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None));
         report.triggers = idle;
+        report.remarks.append(&mut self.gone);
         report.remarks.extend(self.slots.as_ref().and_then(|slots| slots.untaken()));
         Recording { report, detaching: detaching.or(of_triggers) }
     }

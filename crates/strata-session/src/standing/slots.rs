@@ -107,6 +107,11 @@ impl Slots {
         Slots { trusted: Some(Arc::clone(trusted)), ..self }
     }
 
+    /// Who holds memory, should the session be killed.
+    pub(super) fn trusted(&self) -> Option<&Trusted> {
+        self.trusted.as_deref()
+    }
+
     /// Of programs of the session before that have ended, and that the trustee still holds since no channel has taken
     /// them: what there is to say.
     pub(crate) fn untaken(&self) -> Option<String> {

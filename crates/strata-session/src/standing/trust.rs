@@ -2,7 +2,7 @@
 //! Should the session be killed, the next one finds there what programs had recorded that have ended.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -57,15 +57,18 @@ pub(crate) struct Estate {
 }
 
 impl Estate {
-    /// `None`: what is known of it is not in words of this version.
-    fn of(held: HeldMemory) -> Option<Estate> {
-        let facts: Facts = serde_json::from_slice(&held.facts).ok()?;
-        let mut fds = held.fds.into_iter();
-        let fd = Arc::new(fds.next()?);
+    /// What is not a program's, or not in words of this version, comes back.
+    fn of(held: HeldMemory) -> Result<Estate, HeldMemory> {
+        let Ok(facts) = serde_json::from_slice::<Facts>(&held.facts) else { return Err(held) };
+        let HeldMemory { number, facts: words, fds } = held;
+        let mut fds = fds.into_iter();
+        let Some(fd) = fds.next().map(Arc::new) else {
+            return Err(HeldMemory { number, facts: words, fds: Vec::new() });
+        };
         let pidfd = fds.next().map(Arc::new);
         let is_left = facts.ended;
         let entrusted = Entrusted { fd, pid: facts.pid, identity: facts.identity() };
-        Some(Estate { inode: held.number, entrusted, pidfd, is_left })
+        Ok(Estate { inode: number, entrusted, pidfd, is_left })
     }
 
     /// The program was seen to live without this memory: it has become another one.
@@ -90,7 +93,17 @@ impl Estate {
 #[derive(Debug)]
 enum TrusteeOrder {
     Hold(Application),
+    HoldOther(OtherMemory),
     LetGo(u64),
+}
+
+/// Memory that is no program's.
+#[derive(Debug)]
+pub(super) struct OtherMemory {
+    /// No inode's.
+    pub(super) number: u64,
+    pub(super) facts: Vec<u8>,
+    pub(super) fd: OwnedFd,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +116,8 @@ struct TrustState {
     untaken: HashMap<u64, u32>,
     /// What it held when this session began, until nobody needs it.
     estates: Vec<Estate>,
+    /// The same, of no program.
+    others: Vec<HeldMemory>,
     waiting: VecDeque<TrusteeOrder>,
     /// Why there is none any more, to be said once.
     problem: Option<String>,
@@ -121,12 +136,14 @@ pub struct Trusted {
 impl Trusted {
     /// With what it holds of the session that was killed.
     pub(crate) fn new(trust: Trust, held: Vec<HeldMemory>, child: Option<Pid>) -> Trusted {
-        let numbers: Vec<u64> = held.iter().map(|one| one.number).collect();
-        let estates: Vec<Estate> = held.into_iter().filter_map(Estate::of).collect();
-        let before: HashSet<u64> = estates.iter().map(|one| one.inode).collect();
-        let unknown = numbers.into_iter().filter(|number| !before.contains(number));
-        let waiting = unknown.map(TrusteeOrder::LetGo).collect();
-        let state = TrustState { trust: Some(trust), estates, waiting, ..TrustState::default() };
+        let mut state = TrustState { trust: Some(trust), ..TrustState::default() };
+        for one in held {
+            match Estate::of(one) {
+                Ok(estate) => state.estates.push(estate),
+                Err(other) => state.others.push(other),
+            }
+        }
+        let before: HashSet<u64> = state.estates.iter().map(|one| one.inode).collect();
         Trusted { state: Mutex::new(state), child, before }
     }
 
@@ -166,6 +183,29 @@ impl Trusted {
         let mut state = lock(&self.state);
         state.need(application);
         state.tell();
+    }
+
+    /// This is held until [`let_go_other`](Self::let_go_other).
+    pub(super) fn hold_other(&self, other: OtherMemory) {
+        let mut state = lock(&self.state);
+        state.waiting.push_back(TrusteeOrder::HoldOther(other));
+        state.tell();
+    }
+
+    /// It need not be held any longer.
+    pub(super) fn let_go_other(&self, number: u64) {
+        let mut state = lock(&self.state);
+        state.waiting.push_back(TrusteeOrder::LetGo(number));
+        state.tell();
+    }
+
+    /// What it held when this session began that is no program's; it lets go of it.
+    pub(super) fn take_others(&self) -> Vec<HeldMemory> {
+        let mut state = lock(&self.state);
+        let others = std::mem::take(&mut state.others);
+        state.waiting.extend(others.iter().map(|one| TrusteeOrder::LetGo(one.number)));
+        state.tell();
+        others
     }
 
     /// A channel that was [expected](Self::expect) to need this has taken it over, or will not.
@@ -245,6 +285,9 @@ impl TrustState {
             let told = match order {
                 TrusteeOrder::LetGo(inode) => trust.let_go(*inode),
                 TrusteeOrder::Hold(application) => hold(trust, application),
+                TrusteeOrder::HoldOther(OtherMemory { number, facts, fd }) => {
+                    trust.hold(*number, facts, &[fd.as_fd()])
+                }
             };
             match told {
                 Ok(()) => drop(self.waiting.pop_front()),
@@ -322,9 +365,10 @@ mod tests {
         let estate = of(&text, vec![fd()]).unwrap();
         assert_eq!((estate.inode, estate.entrusted.pid), (9, 7));
         assert_eq!(estate.entrusted.identity, facts.identity());
-        assert!(of(&text, Vec::new()).is_none());
+        assert!(of(&text, Vec::new()).is_err());
         for text in [&b""[..], b"{}", b"[]", b"{\"pid\": -1}", b"{\"pid\": \"7\"}", &[0xff; 16]] {
-            assert!(of(text, vec![fd()]).is_none(), "{text:?}");
+            let other = of(text, vec![fd()]).unwrap_err();
+            assert_eq!((other.number, &*other.facts, other.fds.len()), (9, text, 1), "{text:?}");
         }
     }
 

@@ -1,0 +1,97 @@
+//! What a session that was killed has left in its rings, where somebody has held their map: how many records nobody has
+//! read.
+
+use crate::load::value_bytes;
+use crate::pins::info;
+use libbpf_sys as sys;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::BorrowedFd;
+use strata_ring::{stream_layout, Attr, Channel, Error, LossMode, Mapping, Publish, Stream};
+
+/// How rings were made, for who holds their map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RingsShape {
+    overwrites: bool,
+    subbuf_bytes: u64,
+    nr_subbufs: u64,
+}
+
+impl RingsShape {
+    pub(crate) fn of(attr: &Attr) -> RingsShape {
+        RingsShape {
+            overwrites: attr.loss_mode == LossMode::Overwrite,
+            subbuf_bytes: attr.subbuf_bytes,
+            nr_subbufs: attr.nr_subbufs,
+        }
+    }
+
+    fn attr(self) -> Attr {
+        Attr {
+            loss_mode: if self.overwrites { LossMode::Overwrite } else { LossMode::Discard },
+            publish: Publish::ByCommit,
+            subbuf_bytes: self.subbuf_bytes,
+            nr_subbufs: self.nr_subbufs,
+            nr_cpus: 0,
+            start_position: 0,
+        }
+    }
+
+    /// The kernel's number of such a map, which no other has as long as this one is there.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn number(map: BorrowedFd<'_>) -> io::Result<u32> {
+        let found: sys::bpf_map_info = info(map)?;
+        Ok(found.id)
+    }
+
+    /// Takes all records out of the rings that nobody has read, and returns how many they were. To be called once, when
+    /// the process that has read them and the programs that have written them are gone; in the same boot.
+    ///
+    /// # Errors
+    /// It is no map of such rings, or cannot be mapped.
+    pub fn take_unread(self, map: BorrowedFd<'_>) -> io::Result<u64> {
+        let attr = self.attr();
+        let layout = stream_layout(&attr).map_err(io::Error::other)?;
+        let found: sys::bpf_map_info = info(map)?;
+        let bytes = value_bytes(&layout);
+        let is_it = found.type_ == sys::BPF_MAP_TYPE_ARRAY
+            && found.max_entries == layout.nr_streams
+            && u64::from(found.value_size) == bytes
+            && found.map_flags & sys::BPF_F_MMAPABLE != 0;
+        if !is_it {
+            return Err(io::Error::other(format!(
+                "the map has {} values of {} bytes, and rings have {} of {bytes}",
+                found.max_entries, found.value_size, layout.nr_streams
+            )));
+        }
+        let mapping = Mapping::of_streams(map, &layout, bytes).map_err(io::Error::other)?;
+        let mut channel = Channel::adopt(mapping, &attr).map_err(io::Error::other)?;
+        let mut all = 0u64;
+        for number in 0..channel.nr_streams() {
+            let mut stream = channel.stream(number).map_err(io::Error::other)?;
+            all = all.saturating_add(take_all(&mut stream, self.nr_subbufs));
+        }
+        Ok(all)
+    }
+}
+
+fn take_all(stream: &mut Stream<'_>, nr_subbufs: u64) -> u64 {
+    // The one being filled has its number of records once it is delivered.
+    let _ = stream.flush();
+    let mut all = 0u64;
+    for _ in 0..=nr_subbufs {
+        match stream.next() {
+            Ok(Some(packet)) => {
+                all = all.saturating_add(packet.info().records.unwrap_or(0));
+                packet.put();
+            }
+            // It is skipped.
+            Err(Error::Packet { .. }) => {}
+            Ok(None) | Err(_) => break,
+        }
+    }
+    all
+}
