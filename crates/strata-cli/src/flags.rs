@@ -469,6 +469,9 @@ pub struct RecordFlags {
     #[arg(long, hide = true, requires = "background")]
     pub of_session: bool,
 
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+
     /// Exit with 1 if anything is missing: a record was discarded, overwritten before it was written, or cannot be read, a
     /// rule matched nothing, nothing passed its filter, a program was not reached, or reached late
     #[arg(long)]

@@ -151,13 +151,22 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         Ok(planned) => planned,
         Err(_) if flags.of_session => return record::run(flags),
         Err(flag) => {
-            let status = background::start(name, flags.has_command(), flag)?;
-            programs.filter(|_| status == 0 && !flags.quiet).into_iter().for_each(tell);
-            return Ok(status);
+            let pid = match background::spawn(name, flags.has_command(), Until::Records)? {
+                Ok(pid) => pid,
+                Err(status) => return Ok(status),
+            };
+            let text = format!(
+                "{}. It has no plan, because of {flag}: it stays as it is, and is not made again if it is killed",
+                background::began(name, pid)
+            );
+            let begun = BegunSession { pid, has_plan: false, no_kernel: None };
+            let programs = programs.filter(|_| !flags.quiet);
+            return Ok(begun.say(name, &flags.answer, text, programs.into_iter().collect()));
         }
     };
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
-    let says = |text| (!flags.of_session && !flags.quiet).then(|| tell(text));
+    let is_silent = flags.of_session || flags.quiet || flags.answer.is_json();
+    let says = |text| (!is_silent).then(|| tell(text));
     if flags.auto {
         plan.advised = advised::of(AdviceKey::Session(name))?;
         says(advised::used(&plan.advised));
@@ -175,7 +184,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
     if let Some(why) = &no_kernel {
         let weight = messages::weight_of_no_kernel(why);
         let text = messages::notice(&Notice::NoKernel(why.clone())).unwrap_or_default();
-        if weight != Weight::Talk || !flags.quiet {
+        if weight != Weight::Talk || !is_silent {
             talk::message(&Message { weight, text });
         }
     }
@@ -188,16 +197,38 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
             "--strict: what is missing is known at the end. `strata stop --strict {name}` exits with 1 then"
         ));
     }
-    says(background::began(name, pid));
-    remarks.into_iter().chain(programs).for_each(|text| {
-        says(text);
+    let goes_on = flags.keep.then(|| {
+        format!("the kernel goes on if that is killed, and `strata start {name}` takes it up again")
     });
-    if flags.keep {
-        says(format!(
-            "the kernel goes on if that is killed, and `strata start {name}` takes it up again"
-        ));
+    let remarks = remarks.into_iter().chain(programs).chain(goes_on).collect();
+    let begun = BegunSession { pid, has_plan: true, no_kernel: no_kernel.map(|one| one.why) };
+    if flags.quiet && !flags.answer.is_json() {
+        return Ok(0);
     }
-    Ok(0)
+    Ok(begun.say(name, &flags.answer, background::began(name, pid), remarks))
+}
+
+/// A session that records now.
+struct BegunSession {
+    pid: u32,
+    has_plan: bool,
+    /// Why the kernel is not recorded, of which nobody has asked for anything.
+    no_kernel: Option<String>,
+}
+
+impl BegunSession {
+    /// With what else there is to say, in whole sentences.
+    fn say(self, name: &str, answer: &AnswerFlags, text: String, remarks: Vec<String>) -> u8 {
+        let BegunSession { pid, has_plan, no_kernel } = self;
+        let facts = json!({
+            "pid": pid, "state": "recording", "has_plan": has_plan, "no_kernel": no_kernel, "remarks": remarks,
+        });
+        let status = done(answer, name, facts.as_object().cloned().unwrap_or_default(), text);
+        if !answer.is_json() {
+            remarks.into_iter().for_each(tell);
+        }
+        status
+    }
 }
 
 /// As seen from any folder.

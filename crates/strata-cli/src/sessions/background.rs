@@ -141,22 +141,6 @@ impl Drop for Answering {
     }
 }
 
-/// Start a session of this name with this program's own arguments, and wait until it records. `has_command`: of a
-/// command, whose output is not ours. `flag`: what it is asked for, and no plan holds.
-pub fn start(name: &str, has_command: bool, flag: &str) -> Result<u8> {
-    Ok(match spawn(name, has_command, Until::Records)? {
-        Ok(pid) => {
-            let text = format!(
-                "{}. It has no plan, because of {flag}: it stays as it is, and is not made again if it is killed",
-                began(name, pid)
-            );
-            talk::message(&Message { weight: Weight::Talk, text });
-            0
-        }
-        Err(status) => status,
-    })
-}
-
 /// What is said of one that records now.
 pub fn began(name: &str, pid: u32) -> String {
     format!(
@@ -164,7 +148,8 @@ pub fn began(name: &str, pid: u32) -> String {
     )
 }
 
-/// The same: its process, or the exit status of what did not begin, whose words were said.
+/// Start a session of this name with this program's own arguments, and wait until it is so far. Its process, or the exit
+/// status of what did not begin, whose words were said. `has_command`: of a command, whose output is not ours.
 pub fn spawn(name: &str, has_command: bool, until: Until) -> Result<Result<u32, u8>> {
     if Folder::open()?.is_killed(name) {
         return Err(ControlError::Killed { name: name.to_owned() }.into());
