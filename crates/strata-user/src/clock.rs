@@ -784,7 +784,10 @@ mod tests {
         let fake = Fake::new();
         let app = fake.open();
         let mut publisher = Publisher::new(0);
+        let mut due = Instant::now();
         let mut wait = publisher.publish(app.memory(), &clock);
+        due += wait;
+        let mut late = Duration::ZERO;
         let done = AtomicBool::new(false);
         let reader = || {
             let (mut last, mut read_count, mut errors) = (0, 0u64, Vec::new());
@@ -805,7 +808,10 @@ mod tests {
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_secs(4) {
                 std::thread::sleep(wait);
+                let now = Instant::now();
                 wait = publisher.publish(app.memory(), &clock);
+                late = late.max(due.elapsed());
+                due = now + wait;
                 let index = fake.u64(offset_of!(user::Control, clock_index));
                 assert_eq!(
                     fake.u64(Publisher::at(index) + offset_of!(user::ClockSlot, index)),
@@ -819,6 +825,8 @@ mod tests {
         let worst = errors.last().copied().unwrap();
         let median = errors[errors.len() / 2];
         eprintln!("{read_count} readings, beside the clock by at most {worst} ns, median {median}");
-        assert!(read_count > 1000 && worst < 1000, "{worst} ns");
+        // About a microsecond more for each 100 ms that we came too late: see docs/design/user.md, U9.
+        let limit = 1000 + u64::try_from(late.as_nanos()).unwrap() / 50_000;
+        assert!(read_count > 1000 && worst < limit, "{worst} ns, {late:?} late");
     }
 }
