@@ -48,18 +48,24 @@ static __attribute__((noinline)) int tick(uint64_t *emitted)
 	return *emitted != before;
 }
 
+/* The same for who only asks. */
+static __attribute__((noinline)) int is_on(void)
+{
+	return STRATA_ENABLED(ticker, tick);
+}
+
 static uint64_t wait_and_emit(uint64_t events)
 {
 	uint64_t emitted = 0, i;
 	int was_on = 0, on;
 
 	while (!told_to_end(2)) {
-		on = was_on || !events ? STRATA_ENABLED(ticker, tick) : tick(&emitted);
+		on = was_on || !events ? is_on() : tick(&emitted);
 		if (on && !was_on) {
 			for (i = 1; i < events; i++)
 				tick(&emitted);
 			/* This one may be switched on later. */
-			while (!STRATA_ENABLED(ticker, tick) && !told_to_end(1))
+			while (!is_on() && !told_to_end(1))
 				;
 		}
 		if (was_on && !on) {
