@@ -231,8 +231,9 @@ begin() {
 	wait_for 60 grep -q ready "$hello" || fail "$* does not begin"
 }
 
-# is_off PID TIMES: a "ticker wait" has seen so often that it is no longer recorded; before, it takes the next
-# recording for the same one.
+# is_on PID TIMES: a "ticker wait" has so often emitted all of its events; before, a recording that ends has a part of
+# them. is_off: it has seen so often that it is no longer recorded; before, it takes the next recording for the same one.
+is_on() { (($(grep -c '^on$' "${hellos[$1]}") >= $2)); }
 is_off() { (($(grep -c '^off$' "${hellos[$1]}") >= $2)); }
 
 # end PID...: they have emitted enough.

@@ -3,7 +3,7 @@
  * ticker.c - a program that runs until it is told to end (SIGTERM), and no longer than two minutes.
  *
  *   ticker wait EVENTS     when somebody records it, so many events, once for each time it is switched on; a line
- *                          "off" when it has seen that it no longer is
+ *                          "on" behind them, and "off" when it has seen that it no longer is recorded
  *   ticker run MS          an event every MS milliseconds, from its start on; 0: as fast as possible
  *   ticker idle            none at all
  *
@@ -67,6 +67,8 @@ static uint64_t wait_and_emit(uint64_t events)
 			/* This one may be switched on later. */
 			while (!is_on() && !told_to_end(1))
 				;
+			puts("on");
+			fflush(stdout);
 		}
 		if (was_on && !on) {
 			puts("off");
