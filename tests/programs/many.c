@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * many.c - NUMBER tracepoints (31, 32, 300), each emitted in every one of ROUNDS rounds; with a second
- * argument not before somebody records them, and then until SIGTERM is waited for.
+ * many.c - NUMBER tracepoints (31, 32, 300), each emitted in every one of ROUNDS rounds. With a second argument each is
+ * emitted ROUNDS times from when it is recorded, in as many rounds as that takes, and then SIGTERM is waited for.
  */
 #include <strata/tracepoint.h>
 
@@ -12,8 +12,24 @@
 STRATA_CLASS(one, (unsigned number), strata_int(number, number), strata_int(mono, test_now_ns()));
 STRATA_EVENT(many, gate, INFO, one);
 
-#define ONE(n) \
-	STRATA_TRACE(many, event_##n, INFO, strata_int(number, n), strata_int(mono, test_now_ns()));
+/* Behind the numbers of the others. */
+#define GATE 300
+
+/* How often each was recorded, and all together. */
+static unsigned long emitted[GATE + 1], emitted_in_all, rounds;
+
+/* An argument: it is asked for where the tracepoint is recorded only. Each place in the code is switched on by itself. */
+static unsigned counted(unsigned number)
+{
+	emitted[number]++;
+	emitted_in_all++;
+	return number;
+}
+
+#define ONE(n)                                                                      \
+	if (emitted[n] < rounds)                                                    \
+		STRATA_TRACE(many, event_##n, INFO, strata_int(number, counted(n)), \
+			     strata_int(mono, test_now_ns()));
 #define TEN(n)    \
 	ONE(n##0) \
 	ONE(n##1) ONE(n##2) ONE(n##3) ONE(n##4) ONE(n##5) ONE(n##6) ONE(n##7) ONE(n##8) ONE(n##9)
@@ -60,23 +76,22 @@ static void emit(void)
 
 int main(int argc, char **argv)
 {
-	unsigned long rounds = test_number(argc, argv, 1, 3), i;
+	unsigned long i;
 	struct sigaction action = { .sa_handler = on_term };
 
+	rounds = test_number(argc, argv, 1, 3);
 	test_must(!sigaction(SIGTERM, &action, NULL));
 	alarm(120);
 	puts("ready");
 	fflush(stdout);
-	while (argc > 2 && !STRATA_ENABLED(many, gate))
-		test_sleep_ms(1);
-	/* The others are switched on with it, one by one. */
-	if (argc > 2)
-		test_sleep_ms(200);
-	for (i = 0; i < rounds; i++) {
-		STRATA_TRACE_EVENT(many, gate, 0);
+	for (i = 0; argc > 2 ? emitted_in_all < rounds * NUMBER && !asked : i < rounds; i++) {
+		if (emitted[GATE] < rounds)
+			STRATA_TRACE_EVENT(many, gate, counted(GATE));
 		emit();
+		if (argc > 2)
+			test_sleep_ms(1);
 	}
-	test_count("many", rounds * NUMBER);
+	test_count("many", emitted_in_all);
 	while (argc > 2 && !asked)
 		test_sleep_ms(5);
 	return 0;
