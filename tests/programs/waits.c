@@ -243,13 +243,28 @@ static void *rival(void *unused)
 	return spin("rival");
 }
 
+struct begun {
+	const char *name;
+	void *(*body)(void *);
+};
+
+/* By itself: before who has made it has a CPU again it may have ended. */
+static void *named(void *argument)
+{
+	const struct begun *begun = argument;
+
+	check(pthread_setname_np(pthread_self(), begun->name) != 0, "pthread_setname_np");
+	return begun->body(NULL);
+}
+
 static void run(const char *const *names, void *(*const *bodies)(void *), int count)
 {
+	struct begun begun[3];
 	pthread_t threads[3];
 
 	for (int i = 0; i < count; i++) {
-		check(pthread_create(&threads[i], NULL, bodies[i], NULL) != 0, "pthread_create");
-		pthread_setname_np(threads[i], names[i]);
+		begun[i] = (struct begun){ names[i], bodies[i] };
+		check(pthread_create(&threads[i], NULL, named, &begun[i]) != 0, "pthread_create");
 	}
 	for (int i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
