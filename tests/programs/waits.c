@@ -10,7 +10,7 @@
  *   lock    "locker" waits for a mutex that "holder" holds while it sleeps 10 ms
  *   pipe    "reader" waits for a byte that "writer" writes after 15 ms
  *   chain   "first" waits for "second", which waits for "third", which sleeps 20 ms: by pipes
- *   hog     "hog" and "rival" share one CPU, 30 ms of CPU time each
+ *   hog     "hog" and "rival" share one CPU, 30 ms of CPU time each, once both want it
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +34,9 @@ static int held[2], word[2], one[2], two[2];
 
 /* Threads that will be waited for, once they have begun. */
 static _Atomic int locks, reads, is_first, is_second;
+
+/* Both threads of one CPU are there. */
+static pthread_barrier_t rivals;
 
 static void check(int failed, const char *what)
 {
@@ -224,6 +227,7 @@ static void *spin(void *name)
 	CPU_ZERO(&set);
 	CPU_SET(0, &set);
 	check(sched_setaffinity(0, sizeof(set), &set), "sched_setaffinity");
+	pthread_barrier_wait(&rivals);
 	used = now(CLOCK_THREAD_CPUTIME_ID);
 	while (now(CLOCK_THREAD_CPUTIME_ID) - used < 30 * MS)
 		;
@@ -288,6 +292,7 @@ int main(void)
 
 	for (int i = 0; i < 4; i++)
 		check(pipe(pipes[i]), "pipe");
+	check(pthread_barrier_init(&rivals, NULL, 2) != 0, "pthread_barrier_init");
 	give_up();
 	run((const char *const[]){ "sleeper" }, (void *(*const[])(void *)){ sleeper }, 1);
 	run((const char *const[]){ "holder", "locker" },
