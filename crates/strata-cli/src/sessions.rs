@@ -330,6 +330,7 @@ pub fn stand(
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
             Notice::NoSuchEvent(_)
             | Notice::NotRotated { .. }
+            | Notice::Remark(_)
             | Notice::NoRoom { .. }
             | Notice::WaitsForRoom { .. } => Weight::Warning,
             _ => return,

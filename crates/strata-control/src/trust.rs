@@ -1,4 +1,5 @@
-//! The trustee of a session: a process that holds the memory of programs, and outlives the session when that is killed.
+//! The trustee of a session: a process that holds the memory of programs and of the kernel's buffers, and outlives the
+//! session when that is killed.
 //!
 //! ```text
 //! session                               trustee

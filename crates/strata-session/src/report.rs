@@ -564,6 +564,8 @@ pub enum Notice {
         /// What, and why.
         why: String,
     },
+    /// Something is in no trace, or will not be, whatever is recorded from now on: a whole sentence.
+    Remark(String),
     /// It cannot go on, and has ended but for the command, which it waits for.
     Failed {
         /// The error with its causes, as text.

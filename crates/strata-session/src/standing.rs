@@ -155,8 +155,8 @@ struct Standing<'a> {
     is_again: bool,
     /// See [`Context::before`]; of all channels.
     before: Vec<PathBuf>,
-    /// What the session had that was killed and is in no trace, in whole sentences.
-    gone: Vec<String>,
+    /// What the session had that was killed and is in no trace, and what becomes of the trustee, in whole sentences.
+    remarks: Vec<String>,
 }
 
 /// What the session of this plan has left that was killed, and where this one notes what it would leave.
@@ -211,7 +211,11 @@ pub fn stand(
     // As long as there is no layer that needs more.
     standing.session.ask_with(Work::Kernel);
     let trusted = standing.slots.as_ref().and_then(|slots| slots.trusted());
-    standing.gone = trusted.map(count_left).unwrap_or_default();
+    let holds = standing.plan.snapshot;
+    let left = trusted.map(|trusted| count_left(trusted, holds)).unwrap_or_default();
+    // Now: whoever is killed next does not know it any more.
+    left.iter().for_each(|text| notify(Notice::Remark(text.clone())));
+    standing.remarks = left;
     if let Err(error) = standing.arm(&standing.plan.clone(), is_again, notify) {
         standing.ground.leave();
         return Err(error);
@@ -251,7 +255,7 @@ impl<'a> Standing<'a> {
             inherited: None,
             is_again: false,
             before: Vec::new(),
-            gone: Vec::new(),
+            remarks: Vec::new(),
         })
     }
 
@@ -276,6 +280,10 @@ impl<'a> Standing<'a> {
                 notify(Notice::WaitsForRoom { why });
             }
             self.ground.look_at_rotation(&self.session, notify);
+            if let Some(why) = self.slots.as_ref().and_then(|slots| slots.trusted()?.look()) {
+                notify(Notice::Remark(why.clone()));
+                self.remarks.push(why);
+            }
         }
     }
 
@@ -540,7 +548,8 @@ impl<'a> Standing<'a> {
         let mut figures = Figured::default();
         let mut not_reached: Vec<NotReached> = Vec::new();
         let mut late: Vec<Late> = Vec::new();
-        let mut remarks = self.gone.clone();
+        let short = |remark: &String| remark.chars().take(REMARK_LETTERS).collect::<String>();
+        let mut remarks: Vec<String> = self.remarks.iter().take(REMARKS_SHOWN).map(short).collect();
         let (mut processes, wall) = (0, wall_ns());
         // All of it has to fit a message.
         let most = (LOSSES_SHOWN / self.plan.channels.len().max(1)).max(1);
@@ -592,7 +601,7 @@ impl<'a> Standing<'a> {
                 }
             }
             for one in &look.remarks {
-                let remark: String = one.chars().take(REMARK_LETTERS).collect();
+                let remark = short(one);
                 if remarks.len() < REMARKS_SHOWN && !remarks.contains(&remark) {
                     remarks.push(remark);
                 }
@@ -792,7 +801,6 @@ impl<'a> Standing<'a> {
         let Recording { mut report, detaching } =
             self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None));
         report.triggers = idle;
-        report.remarks.append(&mut self.gone);
         report.remarks.extend(self.slots.as_ref().and_then(|slots| slots.untaken()));
         Recording { report, detaching: detaching.or(of_triggers) }
     }

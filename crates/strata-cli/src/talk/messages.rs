@@ -107,6 +107,7 @@ pub fn notice(notice: &Notice) -> Option<String> {
             sentence(why)
         )),
         Notice::NotRotated { why } => Some(sentence(why)),
+        Notice::Remark(text) => Some(sentence(text)),
         Notice::WaitsForRoom { why } => Some(format!(
             "there is no room for the trace: what comes stays in the buffers, and is discarded or overwritten once they \
              are full, until there is some: {}",

@@ -434,9 +434,6 @@ impl Keeper {
             self.next_update = done + UPDATE_PERIOD.max(taken);
         }
         let (known, slots) = (&mut self.known, self.sources.context.slots.as_ref());
-        if let Some(problem) = slots.and_then(ChannelSlots::look) {
-            lock(&self.found.remarks).push(problem);
-        }
         self.processes.retain(|process| {
             let is_finished = process.is_finished();
             if let Some(slots) = slots.filter(|_| is_finished) {

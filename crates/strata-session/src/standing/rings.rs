@@ -1,7 +1,6 @@
 //! The kernel's rings, held by the trustee of a session whose rings are not pinned (`--keep`): should the session be
 //! killed, the next one counts what was in them and nobody had read. Programs in the kernel end with the session.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use serde::{Deserialize, Serialize};
@@ -13,11 +12,10 @@ use crate::standing::trust::{OtherMemory, Trusted};
 /// Numbers of maps of the kernel, so that none is an inode number.
 const OF_MAPS: u64 = 1 << 63;
 
-/// What is said of a channel's rings, beside the map that has them.
+/// What is said beside the map that has them.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RingsFacts {
-    channel: String,
     rings: RingsShape,
 }
 
@@ -32,8 +30,7 @@ impl ChannelSlots {
     /// `None`: there is nobody who holds them.
     pub(crate) fn hold_rings(&self, map: BorrowedFd<'_>, rings: RingsShape) -> Option<HeldRings> {
         let trusted = self.all.trusted()?;
-        let facts = RingsFacts { channel: self.channel.clone(), rings };
-        let facts = serde_json::to_vec(&facts).ok()?;
+        let facts = serde_json::to_vec(&RingsFacts { rings }).ok()?;
         let number = OF_MAPS | u64::from(RingsShape::number(map).ok()?);
         trusted.hold_other(OtherMemory { number, facts, fd: map.try_clone_to_owned().ok()? });
         Some(HeldRings { number, slots: self.clone() })
@@ -48,40 +45,37 @@ impl Drop for HeldRings {
     }
 }
 
-/// What was in the kernel's rings of the session that was killed and nobody had read, by channel: whole sentences. It is
-/// counted once; nobody holds it any more.
-pub(super) fn count_left(trusted: &Trusted) -> Vec<String> {
-    let mut records: BTreeMap<String, u64> = BTreeMap::new();
-    let mut remarks = Vec::new();
+/// What was in the kernel's rings of the session that was killed and nobody had read, in whole sentences. It is counted
+/// once; nobody holds it any more. `holds`: it was a flight recorder.
+pub(super) fn count_left(trusted: &Trusted, holds: bool) -> Vec<String> {
+    let (mut records, mut refused) = (0u64, None);
     for held in trusted.take_others() {
-        // Of another version.
-        let Ok(RingsFacts { channel, rings }) = serde_json::from_slice(&held.facts) else {
-            continue;
+        let facts = serde_json::from_slice::<RingsFacts>(&held.facts).ok();
+        let unread = match (facts, held.fds.first()) {
+            (Some(facts), Some(map)) => {
+                facts.rings.take_unread(map.as_fd()).map_err(|error| error.to_string())
+            }
+            _ => Err("they are of another version of Strata".to_owned()),
         };
-        let Some(map) = held.fds.first() else { continue };
-        match rings.take_unread(map.as_fd()) {
-            Ok(unread) => *records.entry(channel).or_default() += unread,
-            Err(error) => remarks.push(format!(
-                "the session before this one was killed: how many records its kernel buffers of channel '{channel}' still held, \
-                 which are in no trace, cannot be counted: {error}"
-            )),
+        match unread {
+            Ok(unread) => records = records.saturating_add(unread),
+            Err(why) => refused = Some(why),
         }
     }
-    let left = records.into_iter().filter(|(_, records)| *records > 0);
-    remarks.extend(left.map(|(channel, records)| {
+    let left = (records > 0).then(|| {
+        let snapshots = if holds { " but snapshots that were written before" } else { "" };
+        let noun = if records == 1 { "record" } else { "records" };
         format!(
-            "the session before this one was killed: {} that its kernel buffers of channel '{channel}' still held are in no \
-             trace, and nothing was recorded until this one began. `strata create --keep` makes a session whose kernel \
-             buffers stay, and are recorded into meanwhile",
-            of_records(records)
+            "the session before this one was killed: its kernel buffers still held {records} {noun}, in no trace{snapshots}. \
+             Of the kernel nothing was recorded from then until now; `strata create --keep`, as root, makes a session whose \
+             kernel part goes on"
         )
-    }));
-    remarks
-}
-
-fn of_records(records: u64) -> String {
-    match records {
-        1 => "1 record".to_owned(),
-        _ => format!("{records} records"),
-    }
+    });
+    let refused = refused.map(|why| {
+        format!(
+            "the session before this one was killed: what its kernel buffers still held is in no trace, and cannot be \
+             counted: {why}"
+        )
+    });
+    left.into_iter().chain(refused).collect()
 }

@@ -204,11 +204,6 @@ impl ChannelSlots {
     pub(crate) fn has_held(&self, inode: u64) -> bool {
         self.all.trusted.as_ref().is_some_and(|trusted| trusted.has_held(inode))
     }
-
-    /// Looks after the trustee. Returns, once, why there is none any more.
-    pub(crate) fn look(&self) -> Option<String> {
-        self.all.trusted.as_ref()?.look()
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What a session has its trustee hold: the memory of the programs that it records, until all that is in it is written.
+//! What a session has its trustee hold: the memory of the programs that it records, until all that is in it is written, and
+//! that of the kernel's buffers (rings.rs).
 //! Should the session be killed, the next one finds there what programs had recorded that have ended.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -312,7 +313,8 @@ impl TrustState {
         self.trust = None;
         self.problem = Some(format!(
             "the process that holds programs' memory (strata-trustee) does so no longer: {why}. If the session is killed, what \
-             programs that have ended had recorded, and nobody had written, is gone; programs that live keep theirs"
+             programs that have ended had recorded, and nobody had written, is gone; programs that live keep theirs. What the \
+             kernel's buffers hold then is not counted"
         ));
     }
 }
