@@ -147,29 +147,23 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         true => None,
         false => preloaded::programs(&flags.libc)?,
     };
+    let mut begun = BegunSession { name, flags, remarks: Vec::new() };
     let Planned { mut plan, may_lack_kernel, no_kernel, remarks } = match flags.planned()? {
         Ok(planned) => planned,
         Err(_) if flags.of_session => return record::run(flags),
         Err(flag) => {
-            let pid = match background::spawn(name, flags.has_command(), Until::Records)? {
-                Ok(pid) => pid,
-                Err(status) => return Ok(status),
-            };
-            let text = format!(
-                "{}. It has no plan, because of {flag}: it stays as it is, and is not made again if it is killed",
-                background::began(name, pid)
+            let spawned = background::spawn(name, flags.has_command(), Until::Records)?;
+            let has = format!(
+                ". It has no plan, because of {flag}: it stays as it is, and is not made again if it is killed"
             );
-            let begun = BegunSession { pid, has_plan: false, no_kernel: None };
-            let programs = programs.filter(|_| !flags.quiet);
-            return Ok(begun.say(name, &flags.answer, text, programs.into_iter().collect()));
+            programs.into_iter().for_each(|text| begun.remark(text));
+            return begun.end(spawned, Some(&has), None);
         }
     };
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
-    let is_silent = flags.of_session || flags.quiet || flags.answer.is_json();
-    let says = |text| (!is_silent).then(|| tell(text));
     if flags.auto {
         plan.advised = advised::of(AdviceKey::Session(name))?;
-        says(advised::used(&plan.advised));
+        begun.remark(advised::used(&plan.advised));
     }
     check_keep(&plan)?;
     if flags.of_session {
@@ -177,57 +171,81 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         let kept = KeptPlan { stop_ends: true, ..KeptPlan::new(plan, flags.group.clone()) };
         return serve(background::claim(name)?, kept, may_lack_kernel);
     }
-    let pid = match background::spawn(name, false, Until::Records)? {
-        Ok(pid) => pid,
-        Err(status) => return Ok(status),
-    };
-    if let Some(why) = &no_kernel {
+    let spawned = background::spawn(name, false, Until::Records)?;
+    if let (Some(why), Ok(_)) = (&no_kernel, &spawned) {
         let weight = messages::weight_of_no_kernel(why);
         let text = messages::notice(&Notice::NoKernel(why.clone())).unwrap_or_default();
-        if weight != Weight::Talk || !is_silent {
+        if weight != Weight::Talk || begun.talks() {
             talk::message(&Message { weight, text });
         }
     }
-    // In time to stop and type it anew.
-    let said = background::said(&Folder::open()?, name).context(UNREAD)?;
-    let said = said.map(|(said, _)| said).unwrap_or_default();
-    io::stderr().write_all(&said).context("cannot write to stderr")?;
     if flags.strict {
-        says(format!(
+        begun.remark(format!(
             "--strict: what is missing is known at the end. `strata stop --strict {name}` exits with 1 then"
         ));
     }
-    let goes_on = flags.keep.then(|| {
-        format!("the kernel goes on if that is killed, and `strata start {name}` takes it up again")
-    });
-    let remarks = remarks.into_iter().chain(programs).chain(goes_on).collect();
-    let begun = BegunSession { pid, has_plan: true, no_kernel: no_kernel.map(|one| one.why) };
-    if flags.quiet && !flags.answer.is_json() {
-        return Ok(0);
+    remarks.into_iter().chain(programs).for_each(|text| begun.remark(text));
+    if flags.keep {
+        begun.remark(format!(
+            "the kernel goes on if that is killed, and `strata start {name}` takes it up again"
+        ));
     }
-    Ok(begun.say(name, &flags.answer, background::began(name, pid), remarks))
+    begun.end(spawned, None, no_kernel.map(|one| one.why))
 }
 
-/// A session that records now.
-struct BegunSession {
-    pid: u32,
-    has_plan: bool,
-    /// Why the kernel is not recorded, of which nobody has asked for anything.
-    no_kernel: Option<String>,
+/// What `strata record --background` says of the session that it has begun.
+struct BegunSession<'f> {
+    name: &'f str,
+    flags: &'f RecordFlags,
+    /// What else there is to say, in whole sentences.
+    remarks: Vec<String>,
 }
 
-impl BegunSession {
-    /// With what else there is to say, in whole sentences.
-    fn say(self, name: &str, answer: &AnswerFlags, text: String, remarks: Vec<String>) -> u8 {
-        let BegunSession { pid, has_plan, no_kernel } = self;
-        let facts = json!({
-            "pid": pid, "state": "recording", "has_plan": has_plan, "no_kernel": no_kernel, "remarks": remarks,
-        });
-        let status = done(answer, name, facts.as_object().cloned().unwrap_or_default(), text);
-        if !answer.is_json() {
-            remarks.into_iter().for_each(tell);
+impl BegunSession<'_> {
+    /// To people, of what is not wrong.
+    fn talks(&self) -> bool {
+        !self.flags.of_session && !self.flags.quiet && !self.flags.answer.is_json()
+    }
+
+    fn remark(&mut self, text: String) {
+        self.remarks.push(text);
+    }
+
+    /// `spawned`: its process, or its exit status. `no_plan`: what there is to say of a session without one. `no_kernel`:
+    /// why the kernel is not recorded, as far as that is known.
+    fn end(
+        self,
+        spawned: Result<u32, u8>,
+        no_plan: Option<&str>,
+        no_kernel: Option<String>,
+    ) -> Result<u8> {
+        let is_json = self.flags.answer.is_json();
+        let (pid, state, status) = match spawned {
+            Ok(pid) => (Some(pid), "recording", 0),
+            // A command that was short, for example; what it has said was said.
+            Err(status) if is_json && status < FAILED => (None, "ended", status),
+            Err(status) => return Ok(status),
+        };
+        // In time to stop and type it anew.
+        let said = background::said(&Folder::open()?, self.name).context(UNREAD)?;
+        let said = said.map(|(said, _)| said).unwrap_or_default();
+        if is_json {
+            let facts = json!({
+                "pid": pid, "state": state, "has_plan": no_plan.is_none(), "no_kernel": no_kernel,
+                "remarks": self.remarks, "said": String::from_utf8_lossy(&said),
+            });
+            let facts = facts.as_object().cloned().unwrap_or_default();
+            done(&self.flags.answer, self.name, facts, String::new());
+            return Ok(status);
         }
-        status
+        if no_plan.is_none() {
+            io::stderr().write_all(&said).context("cannot write to stderr")?;
+        }
+        if let (true, Some(pid)) = (self.talks(), pid) {
+            tell(background::began(self.name, pid) + no_plan.unwrap_or_default());
+            self.remarks.into_iter().for_each(tell);
+        }
+        Ok(status)
     }
 }
 
