@@ -1,10 +1,12 @@
 """Pauses a virtual machine, lets it go on, and waits for its end.
 
-    python3 tests/vm/pause.py QMP GO    when the guest says so by a byte to the socket GO; it is told so in the end
+    python3 tests/vm/pause.py QMP GO STRATA TRACE    when the guest says so by a byte to the socket GO, and the 100 calls that
+                                                     it has made by then are in TRACE; it is told so in the end
 """
 
 import json
 import socket
+import subprocess
 import sys
 import time
 
@@ -18,6 +20,14 @@ def connected(path):
             return there
         except OSError:
             time.sleep(0.05)  # Time: between two looks.
+
+
+def has_all(strata, trace):
+    """Is what was recorded before handed over? Then no packet is of both sides of the pause."""
+    shown = subprocess.run(
+        [strata, "view", "--format", "text", trace], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
+    )
+    return shown.stdout.count(b" syscall_exit_getppid: ") >= 100
 
 
 def main():
@@ -34,8 +44,8 @@ def main():
                 pass
 
         ask("qmp_capabilities")
-        # Time: what was recorded before is handed over in 200 ms, so that no packet is of both sides of the pause.
-        time.sleep(2)
+        while not has_all(*sys.argv[3:]):
+            time.sleep(0.2)  # Time: between two looks.
         ask("stop")
         # Time: clocks are to be found a second apart.
         time.sleep(1)
