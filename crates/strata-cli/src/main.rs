@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         }
         Action::List(flags) if flags.kernel => list::kernel_list::run(&flags),
         Action::List(flags) if !flags.named.is_empty() => {
-            match flags.session().filter(|name| sessions::is_there(name)) {
+            match flags.session().filter(|name| sessions::can_be_asked(name)) {
                 Some(name) => sessions::status::run(Some(name), false, flags.is_json()),
                 None => list::trace_list::run(&flags.traces(), flags.is_json()),
             }

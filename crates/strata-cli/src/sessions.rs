@@ -540,6 +540,12 @@ pub fn is_there(name: &str) -> bool {
     Folder::reaching(name).is_ok_and(|folder| folder.pid(name).is_some() || folder.is_killed(name))
 }
 
+/// Whether this user may ask a session of this name how it is: his own, or one of root's that is open to a group of his.
+pub fn can_be_asked(name: &str) -> bool {
+    is_there(name)
+        || Folder::reaching(name).is_ok_and(|folder| ask(&folder, name, &Request::Status).is_ok())
+}
+
 /// `strata snapshot`.
 pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
     if let Some(word) = flags.name.as_deref().filter(|name| !is_there(name)) {
