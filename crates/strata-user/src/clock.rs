@@ -825,7 +825,7 @@ mod tests {
         let worst = errors.last().copied().unwrap();
         let median = errors[errors.len() / 2];
         eprintln!("{read_count} readings, beside the clock by at most {worst} ns, median {median}");
-        // About a microsecond more for each 100 ms that we came too late: see docs/design/user.md, U9.
+        // For each 100 ms that we came too late two microseconds more, twice what it is about: docs/design/user.md, U9.
         let limit = 1000 + u64::try_from(late.as_nanos()).unwrap() / 50_000;
         assert!(read_count > 1000 && worst < limit, "{worst} ns, {late:?} late");
     }
