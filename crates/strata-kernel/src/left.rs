@@ -1,7 +1,7 @@
 //! What a session that was killed has left in its rings, where somebody has held their map: how many records nobody has
 //! read.
 
-use crate::load::value_bytes;
+use crate::load::{are_rings, value_bytes};
 use crate::pins::info;
 use libbpf_sys as sys;
 use serde::{Deserialize, Serialize};
@@ -19,15 +19,16 @@ pub struct RingsShape {
 }
 
 impl RingsShape {
-    pub(crate) fn of(attr: &Attr) -> RingsShape {
-        RingsShape {
-            overwrites: attr.loss_mode == LossMode::Overwrite,
-            subbuf_bytes: attr.subbuf_bytes,
-            nr_subbufs: attr.nr_subbufs,
-        }
+    pub(crate) fn new(loss_mode: LossMode, subbuf_bytes: u64, nr_subbufs: u64) -> RingsShape {
+        RingsShape { overwrites: loss_mode == LossMode::Overwrite, subbuf_bytes, nr_subbufs }
     }
 
-    fn attr(self) -> Attr {
+    pub(crate) fn of(attr: &Attr) -> RingsShape {
+        RingsShape::new(attr.loss_mode, attr.subbuf_bytes, attr.nr_subbufs)
+    }
+
+    /// What rings of the kernel are made by.
+    pub(crate) fn attr(self) -> Attr {
         Attr {
             loss_mode: if self.overwrites { LossMode::Overwrite } else { LossMode::Discard },
             publish: Publish::ByCommit,
@@ -57,11 +58,7 @@ impl RingsShape {
         let layout = stream_layout(&attr).map_err(io::Error::other)?;
         let found: sys::bpf_map_info = info(map)?;
         let bytes = value_bytes(&layout);
-        let is_it = found.type_ == sys::BPF_MAP_TYPE_ARRAY
-            && found.max_entries == layout.nr_streams
-            && u64::from(found.value_size) == bytes
-            && found.map_flags & sys::BPF_F_MMAPABLE != 0;
-        if !is_it {
+        if !are_rings(&found, layout.nr_streams, bytes) {
             return Err(io::Error::other(format!(
                 "the map has {} values of {} bytes, and rings have {} of {bytes}",
                 found.max_entries, found.value_size, layout.nr_streams

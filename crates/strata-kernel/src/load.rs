@@ -83,6 +83,13 @@ pub(crate) fn value_bytes(layout: &StreamLayout) -> u64 {
     layout.stride_bytes + 2 * u64::from(kernel::SLACK)
 }
 
+/// Is it a map of so many rings, in values of so many bytes?
+pub(crate) fn are_rings(info: &sys::bpf_map_info, nr_cpus: u32, value_bytes: u64) -> bool {
+    info.type_ == sys::BPF_MAP_TYPE_ARRAY
+        && (info.max_entries, u64::from(info.value_size)) == (nr_cpus, value_bytes)
+        && info.map_flags & sys::BPF_F_MMAPABLE != 0
+}
+
 /// What all objects of one session are given.
 #[derive(Debug)]
 pub(crate) struct Loader {
@@ -165,11 +172,7 @@ impl Loader {
     ) -> Result<(), Error> {
         for (at, name) in SHARED.into_iter().enumerate() {
             let is_right = |info: &sys::bpf_map_info| match name {
-                "rings" => {
-                    info.type_ == sys::BPF_MAP_TYPE_ARRAY
-                        && (info.max_entries, info.value_size) == (self.nr_cpus, self.value_bytes)
-                        && info.map_flags & sys::BPF_F_MMAPABLE != 0
-                }
+                "rings" => are_rings(info, self.nr_cpus, self.value_bytes.into()),
                 ".data.control" => {
                     info.type_ == sys::BPF_MAP_TYPE_ARRAY
                         && info.value_size as usize == size_of::<kernel::Control>()

@@ -33,7 +33,7 @@ use std::time::Duration;
 use strata_abi::kernel::{
     Event, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MOVES, ON_ASKS, ON_TELLS, SYSCALLS,
 };
-use strata_ring::{stream_layout, Attr, Channel, LossMode, Mapping, Publish};
+use strata_ring::{stream_layout, Attr, Channel, LossMode, Mapping};
 
 /// What is to be recorded.
 #[derive(Clone, Debug)]
@@ -759,14 +759,7 @@ impl Drop for KernelSession {
 
 impl RecordingSpec {
     fn attr(&self) -> Attr {
-        Attr {
-            loss_mode: self.loss_mode,
-            publish: Publish::ByCommit,
-            subbuf_bytes: self.subbuf_bytes,
-            nr_subbufs: self.nr_subbufs,
-            nr_cpus: 0,
-            start_position: 0,
-        }
+        RingsShape::new(self.loss_mode, self.subbuf_bytes, self.nr_subbufs).attr()
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use serde::{Deserialize, Serialize};
 use strata_kernel::RingsShape;
 
 use crate::standing::slots::ChannelSlots;
@@ -11,13 +10,6 @@ use crate::standing::trust::{OtherMemory, Trusted};
 
 /// Numbers of maps of the kernel, so that none is an inode number.
 const OF_MAPS: u64 = 1 << 63;
-
-/// What is said beside the map that has them.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RingsFacts {
-    rings: RingsShape,
-}
 
 /// A channel's rings, which are held as long as this is there.
 #[derive(Debug)]
@@ -30,7 +22,7 @@ impl ChannelSlots {
     /// `None`: there is nobody who holds them.
     pub(crate) fn hold_rings(&self, map: BorrowedFd<'_>, rings: RingsShape) -> Option<HeldRings> {
         let trusted = self.all.trusted()?;
-        let facts = serde_json::to_vec(&RingsFacts { rings }).ok()?;
+        let facts = serde_json::to_vec(&rings).ok()?;
         let number = OF_MAPS | u64::from(RingsShape::number(map).ok()?);
         trusted.hold_other(OtherMemory { number, facts, fd: map.try_clone_to_owned().ok()? });
         Some(HeldRings { number, slots: self.clone() })
@@ -50,10 +42,10 @@ impl Drop for HeldRings {
 pub(super) fn count_left(trusted: &Trusted, holds: bool) -> Vec<String> {
     let (mut records, mut refused) = (0u64, None);
     for held in trusted.take_others() {
-        let facts = serde_json::from_slice::<RingsFacts>(&held.facts).ok();
-        let unread = match (facts, held.fds.first()) {
-            (Some(facts), Some(map)) => {
-                facts.rings.take_unread(map.as_fd()).map_err(|error| error.to_string())
+        let rings = serde_json::from_slice::<RingsShape>(&held.facts).ok();
+        let unread = match (rings, held.fds.first()) {
+            (Some(rings), Some(map)) => {
+                rings.take_unread(map.as_fd()).map_err(|error| error.to_string())
             }
             _ => Err("they are of another version of Strata".to_owned()),
         };
@@ -78,4 +70,29 @@ pub(super) fn count_left(trusted: &Trusted, holds: bool) -> Vec<String> {
         )
     });
     left.into_iter().chain(refused).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+    use strata_control::HeldMemory;
+
+    #[test]
+    fn what_is_no_map_of_rings_is_said_and_not_held_any_longer() {
+        let shape = br#"{"overwrites": true, "subbuf_bytes": 4096, "nr_subbufs": 2}"#;
+        for (facts, why) in [
+            (&b"{\"rings\": 1}"[..], "of another version"),
+            (shape, "cannot be counted: "),
+            (br#"{"overwrites": true, "subbuf_bytes": 3, "nr_subbufs": 2}"#, "cannot be counted: "),
+        ] {
+            let fd = OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
+            let held = HeldMemory { number: OF_MAPS | 7, facts: facts.to_vec(), fds: vec![fd] };
+            let trusted = Trusted::holding_other(held);
+            let said = count_left(&trusted, true);
+            assert!(said.len() == 1 && said[0].contains(why), "{said:?}");
+            assert!(count_left(&trusted, true).is_empty());
+        }
+        assert!(serde_json::from_slice::<RingsShape>(shape).is_ok());
+    }
 }

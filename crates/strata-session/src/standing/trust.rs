@@ -339,6 +339,12 @@ impl Estate {
 
 #[cfg(test)]
 impl Trusted {
+    /// Of a trustee that is gone, and has held this, which is no program's.
+    pub(super) fn holding_other(held: HeldMemory) -> Trusted {
+        let state = TrustState { others: vec![held], ..TrustState::default() };
+        Trusted { state: Mutex::new(state), child: None, before: HashSet::new() }
+    }
+
     /// Of a trustee that is gone, and was to hold this.
     pub(super) fn holding(inode: u64) -> Trusted {
         let state = TrustState { needed: HashMap::from([(inode, 1)]), ..TrustState::default() };
