@@ -288,6 +288,8 @@ pub enum Action {
 #[derive(Debug, Args)]
 #[command(override_usage = "strata record [OPTIONS] [-- COMMAND [ARGUMENT]...]")]
 #[command(group(clap::ArgGroup::new("programs").multiple(true).args(["command", "background"])))]
+#[command(mut_arg("json", |json| json.requires("background").help("With --background: print as JSON which session records")))]
+#[command(mut_arg("format", |format| format.requires("background")))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{RULES}\n{SIGNALS}\n{EXIT_STATUS}"))]
 pub struct RecordFlags {
     /// Record the tracepoints of applications that RULE selects, such as 'myapp:*@warning', and of the

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{bail, Result};
+use anyhow::Result;
 use strata_session::controls;
 use strata_session::options::Options;
 use strata_session::plan::LayerOf;
@@ -26,12 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Record, and give the exit status.
 pub fn run(flags: &RecordFlags) -> Result<u8> {
-    if flags.answer.is_json() && flags.background.is_none() {
-        bail!(
-            "--json: record prints JSON with --background NAME only, once that session records. What is in a trace: \
-             strata stats --json TRACE"
-        );
-    }
     let processes = flags.processes()?;
     let named = messages::found_by_name(&processes);
     let mut options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect())?;

@@ -153,17 +153,17 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         Err(_) if flags.of_session => return record::run(flags),
         Err(flag) => {
             let spawned = background::spawn(name, flags.has_command(), Until::Records)?;
-            let has = format!(
+            let no_plan = format!(
                 ". It has no plan, because of {flag}: it stays as it is, and is not made again if it is killed"
             );
-            programs.into_iter().for_each(|text| begun.remark(text));
-            return begun.end(spawned, Some(&has), None);
+            begun.remarks.extend(programs);
+            return begun.end(spawned, Some(&no_plan), None);
         }
     };
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
     if flags.auto {
         plan.advised = advised::of(AdviceKey::Session(name))?;
-        begun.remark(advised::used(&plan.advised));
+        begun.remarks.push(advised::used(&plan.advised));
     }
     check_keep(&plan)?;
     if flags.of_session {
@@ -180,13 +180,13 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         }
     }
     if flags.strict {
-        begun.remark(format!(
+        begun.remarks.push(format!(
             "--strict: what is missing is known at the end. `strata stop --strict {name}` exits with 1 then"
         ));
     }
-    remarks.into_iter().chain(programs).for_each(|text| begun.remark(text));
+    begun.remarks.extend(remarks.into_iter().chain(programs));
     if flags.keep {
-        begun.remark(format!(
+        begun.remarks.push(format!(
             "the kernel goes on if that is killed, and `strata start {name}` takes it up again"
         ));
     }
@@ -205,10 +205,6 @@ impl BegunSession<'_> {
     /// To people, of what is not wrong.
     fn talks(&self) -> bool {
         !self.flags.of_session && !self.flags.quiet && !self.flags.answer.is_json()
-    }
-
-    fn remark(&mut self, text: String) {
-        self.remarks.push(text);
     }
 
     /// `spawned`: its process, or its exit status. `no_plan`: what there is to say of a session without one. `no_kernel`:
