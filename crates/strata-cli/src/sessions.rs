@@ -223,8 +223,7 @@ impl BegunSession<'_> {
             Err(status) => return Ok(status),
         };
         // In time to stop and type it anew.
-        let said = background::said(&Folder::open()?, self.name).context(UNREAD)?;
-        let said = said.map(|(said, _)| said).unwrap_or_default();
+        let said = said_so_far(self.name)?;
         if is_json {
             let facts = json!({
                 "pid": pid, "state": state, "has_plan": no_plan.is_none(), "no_kernel": no_kernel,
@@ -243,6 +242,12 @@ impl BegunSession<'_> {
         }
         Ok(status)
     }
+}
+
+/// What the session has said until now.
+fn said_so_far(name: &str) -> Result<Vec<u8>> {
+    let said = background::said(&Folder::open()?, name).context(UNREAD)?;
+    Ok(said.map(|(said, _)| said).unwrap_or_default())
 }
 
 /// As seen from any folder.
@@ -444,6 +449,8 @@ pub fn start(flags: &StartFlags) -> Result<u8> {
             Ok(text) => tell(text),
             Err(status) => return Ok(status),
         }
+        // What the kill has cost.
+        io::stderr().write_all(&said_so_far(&name)?).context("cannot write to stderr")?;
     }
     if flags.auto {
         let sizes = advised::of(AdviceKey::Session(&name))?;
