@@ -60,7 +60,8 @@ fn steady_child() {
             unsafe { libc::syscall(libc::SYS_getuid) };
             calls += 1;
         }
-        std::thread::sleep(std::time::Duration::from_micros(200));
+        // Time: while nobody reads, the buffers have room for this much for half a minute.
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
     println!("calls {calls}");
 }
@@ -119,6 +120,11 @@ fn spec(events: Vec<SelectedEvent>, follow: Follow) -> RecordingSpec {
     }
 }
 
+/// With room for what a CPU records while this process gets none for some seconds.
+fn large(spec: RecordingSpec) -> RecordingSpec {
+    RecordingSpec { subbuf_bytes: 4 << 20, nr_subbufs: 16, ..spec }
+}
+
 /// A BPF program may still be at its end on another CPU: until all have left what RCU protects.
 fn let_programs_end() {
     // MEMBARRIER_CMD_GLOBAL
@@ -168,7 +174,7 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Records what the child does.
 fn record(events: Vec<SelectedEvent>) -> Option<(Records, u32, KernelSession)> {
     let _alone = alone();
-    let mut session = begin(spec(events, Follow::Children))?;
+    let mut session = begin(large(spec(events, Follow::Children)))?;
     let mut channel = session.take_channel().unwrap();
     session.start();
     let mut process = child_process().spawn().unwrap();
@@ -292,7 +298,8 @@ fn change_while_recording_adds_and_removes_and_loses_nothing_of_the_others() {
     let _alone = alone();
     let go_on = &mut |_| std::ops::ControlFlow::Continue(());
     // From no event at all.
-    let Some(mut session) = begin(spec(Vec::new(), Follow::Children)) else { return };
+    let none = large(spec(Vec::new(), Follow::Children));
+    let Some(mut session) = begin(none) else { return };
     let mut channel = session.take_channel().unwrap();
     session.start();
     session.change(vec![call("getppid")], false, go_on).unwrap();
@@ -431,12 +438,8 @@ fn filter_that_changes_while_events_happen_has_each_of_them_once() {
         rename.filter.clone_from(&names[round % names.len()]);
         vec![call, rename]
     };
-    let large = RecordingSpec {
-        subbuf_bytes: 4 << 20,
-        nr_subbufs: 16,
-        ..spec(events(0), Follow::Everyone)
-    };
-    let Some(mut session) = begin(large) else { return };
+    let first = large(spec(events(0), Follow::Everyone));
+    let Some(mut session) = begin(first) else { return };
     let mut channel = session.take_channel().unwrap();
     session.start();
     let mut command = Command::new("/proc/self/exe");
@@ -587,7 +590,8 @@ fn session_that_is_gone_records_on_and_is_taken_up_as_it_was_and_no_other_way() 
 fn only_who_is_tracked_is_recorded() {
     use std::os::unix::process::CommandExt;
     let _alone = alone();
-    let Some(mut session) = begin(spec(vec![call("getppid")], Follow::Everyone)) else { return };
+    let getppid = large(spec(vec![call("getppid")], Follow::Everyone));
+    let Some(mut session) = begin(getppid) else { return };
     let mut channel = session.take_channel().unwrap();
     session.start();
     let group = Folder::new("/sys/fs/cgroup/unified").or_else(|| Folder::new("/sys/fs/cgroup"));
@@ -746,7 +750,7 @@ fn contexts_are_what_proc_says_and_stacks_lead_through_the_kernel() {
         tracepoint("sched", "sched_process_exec"),
         tracepoint("sched", "sched_switch"),
     ];
-    let spec = RecordingSpec { contexts, ..spec(events, Follow::Children) };
+    let spec = RecordingSpec { contexts, ..large(spec(events, Follow::Children)) };
     let Some(mut session) = begin(spec) else { return };
     let mut channel = session.take_channel().unwrap();
     session.start();
