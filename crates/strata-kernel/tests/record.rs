@@ -279,12 +279,12 @@ fn take(
 ) -> HashMap<String, usize> {
     add(all, read(channel, &session.classes().stream_class()));
     let mut some = Records::new();
-    for _ in 0..5000 {
+    for _ in 0..60_000 {
         add(&mut some, read(channel, &session.classes().stream_class()));
         if some.get(until).is_some_and(|records| records.len() > 400) {
             break;
         }
-        // Time: until more is there, or all tries are over.
+        // Time: until more is there; two minutes in all.
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     let counts = some.iter().map(|(name, records)| (name.clone(), records.len())).collect();
