@@ -1,7 +1,7 @@
 //! The kernel's events recorded for real: counted, and looked at. Needs root, or CAP_BPF and CAP_PERFMON.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -83,6 +83,9 @@ fn numbered_child() {
             // SAFETY: a text with its NUL.
             unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
             number += 1;
+            if number == 1 {
+                println!("begun");
+            }
             if number % 10 == 0 {
                 // Time: whoever reads it is slower than this.
                 std::thread::sleep(std::time::Duration::from_micros(200));
@@ -457,17 +460,22 @@ fn filter_that_changes_while_events_happen_has_each_of_them_once() {
         }
         (records, channel)
     });
+    // Nothing changes before both threads are on their way.
+    let (mut output, mut said) = (BufReader::new(child.stdout.take().unwrap()), String::new());
+    while said.matches("begun").count() < 2 {
+        assert!(output.read_line(&mut said).unwrap() > 0, "{said}");
+    }
     for round in 1..=12 {
         session.change(events(round), false, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
     }
     drop(child.stdin.take());
-    let said = child.wait_with_output().unwrap();
+    output.read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success());
     session.stop();
     let_programs_end();
     is_over.store(true, Ordering::Relaxed);
     let (mut records, mut channel) = reader.join().unwrap();
     add(&mut records, read(&mut channel, &session.classes().stream_class()));
-    let said = String::from_utf8(said.stdout).unwrap();
     let threads = said.lines().filter_map(|line| {
         let mut words = line.split(' ').skip_while(|word| !word.ends_with("numbers")).skip(1);
         Some((words.next()?.parse::<u32>().ok()?, words.next()?.parse::<u32>().ok()?))
