@@ -71,6 +71,13 @@ fn above() -> Result<OwnedFd, Error> {
         let fd = open_below(fs::CWD, ABOVE);
         fd.map_err(|errno| failed(ABOVE, "it cannot be opened", io::Error::from(errno)))
     };
+    let below = open()?;
+    if is_it(&below) {
+        return Ok(below);
+    }
+    // One at a time: of two that are mounted the second one hides what is pinned in the first. Where it cannot be
+    // locked, it is as before.
+    let _ = fs::flock(&below, FlockOperation::LockExclusive);
     let fd = open()?;
     if is_it(&fd) {
         return Ok(fd);
