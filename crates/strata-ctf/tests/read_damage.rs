@@ -209,6 +209,7 @@ fn malicious_content_of_almost_all_bits_is_skipped() {
 
 #[test]
 fn packet_whose_header_is_not_all_there_is_skipped() {
+    let _alone = without_children();
     let folder = Folder::new();
     Made::new(2).write(folder.path());
     let path = folder.path().join("channel_0");
@@ -448,6 +449,7 @@ fn malicious_file_full_of_magic_numbers_is_given_up() {
 
 #[test]
 fn message_of_one_byte_is_in_the_singular() {
+    let _alone = without_children();
     let packet = tiny_packet(10, 20, &[0; 8], &[(15, 1)]);
     let folder = tiny(&[("s", [packet, vec![0x5a]].concat())]);
     let text = one(folder.path()).0.to_string();

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use strata_ctf::walk::Walker;
 use strata_ctf::{metadata, packet};
 use strata_model::{
@@ -183,10 +184,20 @@ pub fn record(header: RecordHeader, id: u32, time: u64, full: bool, payload: &[u
     out
 }
 
+/// Whoever starts a process has a share.
+static CHILDREN: RwLock<()> = RwLock::new(());
+
+/// For who expects that nobody has a file open for writing that this process has written: until its own program runs, a
+/// child has open what this process had when it was made.
+pub fn without_children() -> RwLockWriteGuard<'static, ()> {
+    CHILDREN.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What babeltrace2 says on standard output and on standard error, or `None` if it is not there,
 /// with a message. It must succeed.
 pub fn babeltrace_with_talk(arguments: &[&str], traces: &[&Path]) -> Option<(String, String)> {
     let mut command = Command::new("babeltrace2");
+    let _child = CHILDREN.read().unwrap_or_else(PoisonError::into_inner);
     let output = match command.args(arguments).args(traces).stdin(Stdio::null()).output() {
         Ok(output) => output,
         Err(error) => {
