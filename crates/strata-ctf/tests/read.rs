@@ -353,8 +353,12 @@ fn events_of_a_thousand_streams_need_few_descriptors() {
     let found = times(reader.events(TimeRange::ALL));
     assert!(found.is_sorted());
     assert_eq!(found.len(), sum);
-    let own = fs::read_dir("/proc/self/fd").unwrap().count();
-    assert!(own < 256 + 64, "{own} descriptors");
+    // Other tests have files open, too.
+    let here = folder.path().canonicalize().unwrap();
+    let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let paths = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let own = paths.filter(|path| path.starts_with(&here)).count();
+    assert!((1..=256).contains(&own), "{own} descriptors");
 }
 
 /// Every message is in exactly one slice, and in exactly one part.
