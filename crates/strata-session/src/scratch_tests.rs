@@ -4,6 +4,7 @@ use std::fs;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,8 +24,10 @@ pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Scratch {
-        let path =
-            std::env::temp_dir().join(format!("strata-session-test-{name}-{}", std::process::id()));
+        // Tests of several modules may call theirs the same.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("strata-session-test-{name}-{pid}-{number}"));
         fs::create_dir(&path).unwrap();
         Scratch(path)
     }
