@@ -140,7 +140,8 @@ mod tests {
         assert!(room.lacks(|| "a: full".into()) && room.lacks(|| unreachable!()));
         assert!(room.is_lacking());
         assert_eq!(room.now().unwrap().why, "a: full");
-        // Not at once, and not with too little.
+        // Not at once, however late it is by now, and not with too little.
+        lock(&room.state).since = Some(Instant::now() + Duration::from_secs(3600));
         assert_eq!(room.look(Some((1 << 30, 1 << 40))).as_deref(), Some("a: full"));
         assert_eq!(room.look(Some((1 << 30, 1 << 40))), None);
         assert!(room.is_lacking());
