@@ -64,6 +64,8 @@ mod tests {
         assert_eq!(bytes(&folder, DEPTH_MAX), 1500);
         let mut limit = DiskLimit::new(2000, &folder);
         assert!(!limit.is_reached(500) && limit.besides == 1000);
+        // They are not looked at again, however late it is by now.
+        limit.next_look += Duration::from_secs(3600);
         assert!(!limit.is_reached(999) && limit.is_reached(1000) && limit.is_reached(u64::MAX));
         fs::remove_dir_all(&folder).unwrap();
         assert!(!DiskLimit::new(1, &folder).is_reached(0));
