@@ -3,12 +3,14 @@
 use std::fs;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
+use rustix::fs::{
+    fcntl_add_seals, flock, ftruncate, memfd_create, FlockOperation, MemfdFlags, SealFlags,
+};
 use strata_abi::user;
 use strata_collect::{Error, Keep, Output, Sink};
 use strata_ctf::metadata::Version;
@@ -37,6 +39,19 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Until a folder that was let go of is locked by nobody. Processes that other tests start have its descriptor, and with
+/// it the lock, until they execute something.
+pub(crate) fn wait_until_unlocked(path: &Path) {
+    let folder = fs::File::open(path).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while flock(&folder, FlockOperation::NonBlockingLockExclusive).is_err() {
+        assert!(Instant::now() < until, "{path:?}: somebody has it still");
+        std::thread::yield_now();
+    }
+    // Not by the end of this descriptor: they may have that, too.
+    flock(&folder, FlockOperation::Unlock).unwrap();
 }
 
 /// A channel of so many streams in which nothing is, and its memory.

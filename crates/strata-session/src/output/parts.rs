@@ -503,7 +503,7 @@ impl Output for PartsOutput {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch_tests::Scratch;
+    use crate::scratch_tests::{wait_until_unlocked, Scratch};
     use std::fs;
 
     const COUNT: Rotation = Rotation { size: None, time_ms: None, count: Some(2) };
@@ -657,6 +657,10 @@ mod tests {
         }
         trace(&mut before, "a", 1);
         drop(before);
+        wait_until_unlocked(&path);
+        for name in names(&path).iter().filter(|name| part_number(name).is_some()) {
+            wait_until_unlocked(&path.join(name));
+        }
         fs::create_dir(path.join("0009-mine")).unwrap();
         let (root, names_before) = TraceFolder::go_on(&path).unwrap();
         assert_eq!(names_before.len(), 3);

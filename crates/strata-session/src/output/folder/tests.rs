@@ -1,5 +1,5 @@
 use super::*;
-use crate::scratch_tests::Scratch;
+use crate::scratch_tests::{wait_until_unlocked, Scratch};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -94,6 +94,7 @@ fn folder_in_use_is_refused_until_its_recorder_has_gone() {
     assert!(matches!(error, FolderError::InUse { .. }), "{error}");
     assert!(path.is_dir());
     drop(first);
+    wait_until_unlocked(&path);
     // What is left of a recorder that was killed before it wrote anything.
     let again = TraceFolder::create(&path).unwrap();
     assert!(!again.remove_if_empty());
@@ -190,6 +191,7 @@ fn folder_that_a_killed_recording_left_with_its_mark_alone_is_used_again() {
     folder.begin().unwrap();
     assert!(path.join(FILE).exists());
     drop(folder);
+    wait_until_unlocked(&path);
     let folder = TraceFolder::create(&path).unwrap();
     // It is not one that this session made, and stays; the mark goes.
     assert!(!folder.remove_if_empty());
@@ -219,6 +221,7 @@ fn folder_named_by_no_name_of_its_own_is_the_one_that_is_there() {
     assert!(matches!(folder, FolderError::NotEmpty { .. }), "{folder}");
     fs::remove_dir(scratch.0.join("a/b")).unwrap();
     fs::create_dir(scratch.0.join("b")).unwrap();
+    wait_until_unlocked(&scratch.0.join("a"));
     let folder = TraceFolder::create(&scratch.0.join("b/../a/.")).unwrap();
     assert!(!folder.remove_if_empty());
     let gone = TraceFolder::create(&scratch.0.join("no/..")).err().map(|error| error.to_string());
