@@ -218,7 +218,7 @@ mod tests {
     fn threads_of_virtual_cpus_are_what_qmp_says() {
         let found = qmp(
             "good",
-            PATIENCE,
+            Duration::from_secs(60),
             &[
                 "{\"QMP\":{\"version\":{}}}\r\n",
                 "{\"return\":{}}\r\n{\"event\":\"RESUME\"}\r\n",
