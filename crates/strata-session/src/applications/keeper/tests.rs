@@ -281,8 +281,12 @@ fn malicious_messages_on_the_command_s_socket_are_passed_over_and_its_end_is_see
     assert!(has_socket(&keeper));
     assert!(arriving.try_recv().is_err() && keeper.held.is_empty());
     drop(theirs);
-    keeper.receive(LAST_ROUNDS);
-    assert!(!has_socket(&keeper));
+    // Children of other tests have it until they execute something.
+    let until = Instant::now() + Duration::from_secs(60);
+    while has_socket(&keeper) {
+        assert!(Instant::now() < until, "somebody has it still");
+        keeper.receive(LAST_ROUNDS);
+    }
     // Who has the other end at the last has nobody here.
     keeper.find_holders();
     assert_eq!(*lock(&bench.found.holders), Vec::<String>::new());
