@@ -11,8 +11,8 @@ use strata_user::SessionSpec;
 
 use crate::plan::tracked::Tracked;
 
-/// A keeper that searches /proc, or is starved, is not waited for longer.
-const ARRIVAL_PATIENCE: Duration = Duration::from_secs(1);
+/// A keeper that searches /proc, or is starved, is not waited for longer; in tests it is, to the end.
+const ARRIVAL_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 1 });
 
 /// What is recorded now, and of whom.
 #[derive(Clone, Debug)]
