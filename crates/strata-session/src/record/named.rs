@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn processes_are_found_by_the_name_of_their_file_and_by_what_they_call_themselves() {
-        // Longer than a comm.
-        let name = format!("strata-sleeper-{}", std::process::id());
+        // Longer than a comm, of which nobody else has the first bytes either.
+        let name = format!("{}-strata-sleeper", std::process::id());
         let (path, mut one) = sleeper(&name);
         let mut two = Command::new(&path).arg("1000").spawn().unwrap();
         let mut wanted = [one.id(), two.id()];
@@ -141,7 +141,7 @@ mod tests {
         // The file is gone, they run on.
         fs::remove_file(&path).unwrap();
         assert_eq!(processes_of(&name).unwrap(), wanted);
-        assert_eq!(processes_of("strata-sleeper-"), processes_of("strata-sleeper-"));
+        assert_eq!(processes_of(&name[..COMM_BYTES]).unwrap(), wanted);
         for child in [&mut one, &mut two] {
             child.kill().unwrap();
         }
