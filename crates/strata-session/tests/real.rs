@@ -225,7 +225,8 @@ fn record_of_a_running_process_for_a_time_leaves_it_running() {
 fn record_that_fails_waits_for_its_command() {
     let (folder, begun, failed) = (output("fails"), output("fails-begun"), output("fails-failed"));
     let script = format!(
-        r#""$0" run 1 >/dev/null & {}; rm -r '{}'; {}; sleep 1; kill $!; exit 7"#,
+        // Again, where a stream's first file was made while it was removed.
+        r#""$0" run 1 >/dev/null & {}; until rm -rf '{}'; do :; done; {}; sleep 1; kill $!; exit 7"#,
         until(&begun),
         folder.display(),
         until(&failed)
