@@ -37,6 +37,8 @@ pub struct SessionListener {
     claim: Claim,
     /// Whose members may ask how it is.
     group: Option<Group>,
+    /// [`PATIENCE`]; tests have more.
+    pub(crate) patience: Duration,
 }
 
 fn socket(name: &str) -> Result<OwnedFd, ControlError> {
@@ -73,7 +75,7 @@ impl SessionListener {
         // Nobody can connect before it listens.
         claim.give(group.as_ref()).map_err(failed("give its socket its rights"))?;
         listen(&socket, BACKLOG).map_err(failed("listen"))?;
-        Ok(SessionListener { socket, claim, group })
+        Ok(SessionListener { socket, claim, group, patience: PATIENCE })
     }
 
     /// The session's name.
@@ -124,7 +126,8 @@ impl SessionListener {
         let is_of = |group: &Group| group.has(connection.as_fd(), peer.gid.as_raw());
         let is_owner = is_ours(peer.uid.as_raw());
         let is_known = is_owner || self.group.as_ref().is_some_and(is_of);
-        Ok(is_known.then_some(Connection { socket: connection, is_owner }))
+        let patience = self.patience;
+        Ok(is_known.then_some(Connection { socket: connection, is_owner, patience }))
     }
 }
 
@@ -134,6 +137,8 @@ pub struct Connection {
     socket: OwnedFd,
     /// Else it is of the group that the session is open to.
     is_owner: bool,
+    /// The listener's.
+    pub(crate) patience: Duration,
 }
 
 impl Connection {
@@ -152,7 +157,7 @@ impl Connection {
     fn heard(&self, answer: &mut dyn FnMut(Request) -> Reply) -> Result<(), Errno> {
         let connection = &self.socket;
         for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
-            sockopt::set_socket_timeout(connection, which, Some(PATIENCE))?;
+            sockopt::set_socket_timeout(connection, which, Some(self.patience))?;
         }
         let reply = match receive(connection)? {
             Some(bytes) => Request::decode(&bytes).and_then(answer),

@@ -14,8 +14,11 @@ use crate::socket::ask_within;
 use crate::{ask, ControlError, Reply, Request, SessionListener, MESSAGE_BYTES_MAX, PLAN};
 
 impl Bench {
+    /// One that lets go of nobody who has no CPU for a while between connecting and asking.
     fn listener(&self, name: &str) -> SessionListener {
-        SessionListener::new(self.folder.claim(name).unwrap()).unwrap()
+        let mut listener = SessionListener::new(self.folder.claim(name).unwrap()).unwrap();
+        listener.patience = Duration::from_secs(60);
+        listener
     }
 
     /// Sends these bytes; what comes back.
@@ -73,7 +76,9 @@ fn who_waits_for_an_answer_or_says_nothing_keeps_nobody_else_from_theirs() {
     let address = bench.above.join("strata-sessions/one.sock");
     thread::scope(|scope| {
         connect(&silent, &SocketAddrUnix::new(address).unwrap()).unwrap();
-        let first = listener.accept().unwrap().unwrap();
+        let mut first = listener.accept().unwrap().unwrap();
+        // Time: that is let go of then.
+        first.patience = Duration::from_secs(2);
         scope.spawn(move || first.answer(&mut echo));
         scope.spawn(|| ask(&bench.folder, "one", &Request::Stop).unwrap_err());
         let second = listener.accept().unwrap().unwrap();
