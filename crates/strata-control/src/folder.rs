@@ -23,8 +23,10 @@ pub struct Folder {
     path: PathBuf,
 }
 
-/// How often a name is asked for that is locked: who looks whether it is, has it for a moment.
+/// How often a name is asked for that another session has, which may just be ending.
 const TRIES: u32 = 10;
+/// The same where somebody only looks whether it is locked: that takes a moment, or longer without a CPU.
+const TRIES_OF_LOOKS: u32 = 10_000;
 /// How long is waited between two.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -153,13 +155,17 @@ impl Folder {
                 .map_err(|errno| failed("make its lock")(errno.into()))?;
             match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
-                Err(Errno::WOULDBLOCK) if tries < TRIES => {
+                Err(Errno::WOULDBLOCK) => {
+                    // Who looks has it beside others who do, and a session alone.
+                    let looked = fs::flock(&lock, FlockOperation::NonBlockingLockShared);
+                    let most = if looked.is_ok() { TRIES_OF_LOOKS } else { TRIES };
+                    if tries >= most {
+                        return Err(ControlError::Exists { name: name.into(), pid: pid_in(&lock) });
+                    }
                     tries += 1;
+                    drop(lock);
                     std::thread::sleep(PAUSE);
                     continue;
-                }
-                Err(Errno::WOULDBLOCK) => {
-                    return Err(ControlError::Exists { name: name.into(), pid: pid_in(&lock) });
                 }
                 Err(errno) => return Err(failed("lock its name")(errno.into())),
             }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::{flock, FlockOperation};
 use rustix::net::{
     connect, recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType,
@@ -132,6 +133,20 @@ fn name_is_one_session_s_until_it_ends() {
     std::fs::write(bench.folder.path().join("one.sock"), "").unwrap();
     assert_eq!(bench.folder.entries().unwrap(), []);
     drop(bench.listener("one"));
+}
+
+#[test]
+fn name_that_is_only_looked_at_is_waited_for() {
+    let bench = Bench::new("looked-at");
+    let look = std::fs::File::create(bench.folder.path().join("one.lock")).unwrap();
+    flock(&look, FlockOperation::LockShared).unwrap();
+    thread::scope(|scope| {
+        let claiming = scope.spawn(|| bench.folder.claim("one").map(drop));
+        // Time: longer than a session's name is asked for.
+        thread::sleep(Duration::from_millis(100));
+        drop(look);
+        claiming.join().unwrap().unwrap();
+    });
 }
 
 #[test]
