@@ -81,7 +81,7 @@ static __thread struct worker *self;
 		return 0;                                                                   \
 	}
 
-#define CONFIG(name, loss, writers, buffers, clock)                                 \
+#define CONFIG(name, loss, writers, buffers, clock, between)                        \
 	static const struct strata_ring_config name = { loss,                       \
 							writers,                    \
 							buffers,                    \
@@ -89,29 +89,30 @@ static __thread struct worker *self;
 							8,                          \
 							clock,                      \
 							STRATA_RING_HEADER_SIZED,   \
-							NULL };                     \
+							between };                  \
 	WRITER(name)
 
 CONFIG(rseq_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU,
-       strata_clock_monotonic_ns)
+       strata_clock_monotonic_ns, NULL)
 CONFIG(rseq_overwrite, STRATA_RING_OVERWRITE, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU,
-       strata_clock_monotonic_ns)
+       strata_clock_monotonic_ns, NULL)
+/* By commit a thread may be on another CPU than its stream's: its handler, before it has a place. */
 CONFIG(rseq_cycles, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU,
-       strata_clock_cycles)
+       strata_clock_cycles, strata_clock_cycles_ordered)
 CONFIG(smp_global_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_SMP, STRATA_RING_GLOBAL,
-       strata_clock_monotonic_ns)
+       strata_clock_monotonic_ns, NULL)
 CONFIG(smp_global_overwrite, STRATA_RING_OVERWRITE, STRATA_RING_WRITERS_SMP, STRATA_RING_GLOBAL,
-       strata_clock_monotonic_ns)
+       strata_clock_monotonic_ns, NULL)
 CONFIG(smp_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_SMP, STRATA_RING_PER_CPU,
-       strata_clock_monotonic_ns)
+       strata_clock_monotonic_ns, NULL)
 CONFIG(smp_overwrite, STRATA_RING_OVERWRITE, STRATA_RING_WRITERS_SMP, STRATA_RING_PER_CPU,
-       strata_clock_monotonic_ns)
+       strata_clock_monotonic_ns, NULL)
 CONFIG(smp_cycles, STRATA_RING_DISCARD, STRATA_RING_WRITERS_SMP, STRATA_RING_GLOBAL,
-       strata_clock_cycles_ordered)
+       strata_clock_cycles_ordered, NULL)
 CONFIG(local_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_LOCAL, STRATA_RING_PER_CPU,
-       strata_clock_monotonic_ns)
+       strata_clock_monotonic_ns, NULL)
 CONFIG(local_overwrite, STRATA_RING_OVERWRITE, STRATA_RING_WRITERS_LOCAL, STRATA_RING_PER_CPU,
-       strata_clock_monotonic_ns)
+       strata_clock_monotonic_ns, NULL)
 
 static void write_one(uint32_t writer, uint64_t *next, int in_handler)
 {
