@@ -1,7 +1,7 @@
 //! Channels whose streams lie in the values of a map: a file in its place, and a BPF map where this
 //! process may make one.
 
-use crate::producer::{HeaderFormat, Producer};
+use crate::producer::{stamp, HeaderFormat, Producer};
 use crate::tests::{memory, numbers, pin_to, read_all};
 use crate::{channel_bytes, stream_layout, Attr, Channel, Error, LossMode, Mapping, Publish};
 use crate::{Poll, StreamLayout};
@@ -125,6 +125,8 @@ fn records_of_each_cpu_are_in_its_value_and_nothing_is_in_the_slack() {
         for cpu in &cpus {
             let write = || {
                 assert!(pin_to(*cpu));
+                // All at one time: the headers are short.
+                stamp(1_000_000);
                 for n in 0..100u64 {
                     assert!(producer.record(7, &(u64::from(*cpu) << 32 | n).to_ne_bytes()));
                 }

@@ -52,8 +52,10 @@ pub(crate) fn create(attr: &Attr) -> Channel {
     Channel::format(map(channel_bytes(attr).unwrap()), attr).unwrap()
 }
 
-/// A channel of one stream that this thread's records land in, wherever it runs: by commit.
+/// A channel of one stream that this thread's records land in, wherever it runs: by commit. All at one time: headers
+/// are short however long the thread has no CPU between two records.
 pub(crate) fn one_stream(loss_mode: LossMode) -> (Producer, Channel) {
+    stamp(1_000_000);
     let channel = create(&Attr { nr_cpus: 1, ..attr(Publish::ByCommit, loss_mode) });
     (Producer::new(&channel, HeaderFormat::Compact).unwrap(), channel)
 }

@@ -1,6 +1,6 @@
 //! Walks: while a producer writes, after it was killed, of random rings, and of hostile ones.
 
-use crate::producer::{HeaderFormat, Producer};
+use crate::producer::{stamp, HeaderFormat, Producer};
 use crate::tests::{attr, create, modes, pin_to, pinned, place, random, COUNT, SUBBUF};
 use crate::{Attr, Channel, Error, Info, LossMode, Order, Overwritten, Publish};
 use std::time::{Duration, Instant};
@@ -215,6 +215,8 @@ fn walk_of_random_rings_is_what_was_written_and_consumes_nothing() {
 #[test]
 fn walk_after_some_packets_were_read_has_the_others_and_says_what_it_does_not_know() {
     pinned(|cpu| {
+        // All at one time: of short headers it is known how many fill a packet.
+        stamp(1_000_000);
         for (publish, loss_mode) in modes() {
             let mut channel = create(&attr(publish, loss_mode));
             let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
