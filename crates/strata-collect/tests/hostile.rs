@@ -4,7 +4,7 @@ use crate::support::{attr, babeltrace, packets, parse, ways, Folder, Traced};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use strata_collect::ProducerState::{Alive, Dead};
-use strata_ring::producer::HeaderFormat;
+use strata_ring::producer::{stamp, HeaderFormat};
 use strata_ring::{channel_bytes, LossMode, Publish};
 
 struct Random(u64);
@@ -127,9 +127,12 @@ fn malicious_packet_is_named_and_the_others_are_kept() {
         let name = format!("{publish:?}");
         let attr = attr(publish, LossMode::Discard);
         let mut t = Traced::new(&folder, &name, attr, HeaderFormat::Compact);
+        // All at one time: of short headers it is known how many fill a packet.
+        stamp(crate::support::now());
         for n in 0..1000 {
             assert!(t.record(n));
         }
+        stamp(0);
         let frames = 4096 + u64::from(t.cpu) * stride(&t) + 192 + 32 * attr.nr_subbufs;
         t.producer.scribble(frames + 64 + 24, &(attr.subbuf_bytes + 1).to_ne_bytes());
         t.finish(Alive);
