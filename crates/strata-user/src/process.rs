@@ -529,8 +529,8 @@ mod tests {
 
     #[test]
     fn process_younger_than_what_was_said_is_another_one() {
-        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let before = now_ns() - 1_000_000_000;
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         assert!(held(child.id(), before).unwrap().has_ended());
         assert!(!held(child.id(), now_ns()).unwrap().has_ended());
         child.kill().unwrap();
