@@ -456,10 +456,17 @@ mod tests {
 
     #[test]
     fn find_of_a_process_that_refuses_gives_its_reason() {
-        let flags = rustix::fs::MemfdFlags::empty();
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
         let fd = rustix::fs::memfd_create("strata-refused:no \u{1b}room", flags).unwrap();
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        drop(fd);
+        let mut child = Command::new("sleep");
+        child.arg("1000");
+        // In this child, and in none of a test beside this one.
+        // SAFETY: one system call.
+        unsafe {
+            use std::os::unix::process::CommandExt;
+            child.pre_exec(move || Ok(rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::empty())?));
+        }
+        let mut child = child.spawn().unwrap();
         // The new program runs before the kernel has given the process its name.
         let comm = format!("/proc/{}/comm", child.id());
         while std::fs::read_to_string(&comm).unwrap() != "sleep\n" {
