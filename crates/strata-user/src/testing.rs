@@ -139,15 +139,15 @@ impl Fake {
 
     /// A child of this process that has mapped the memory, and does nothing; not found.
     pub fn forked() -> Fake {
-        Fake::forked_with(Fake::new())
+        Fake::forked_with(Fake::new(), false)
     }
 
-    /// Such a child that would be found.
+    /// Such a child that would be found, and has inherited all descriptors.
     pub fn forked_seen() -> Fake {
-        Fake::forked_with(Fake::named(user::MEMFD))
+        Fake::forked_with(Fake::named(user::MEMFD), true)
     }
 
-    fn forked_with(mut fake: Fake) -> Fake {
+    fn forked_with(mut fake: Fake, inherits: bool) -> Fake {
         let bytes = user::CHANNELS_OFFSET as usize;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: at an address that the kernel chooses; nothing refers to it.
@@ -159,6 +159,11 @@ impl Fake {
         if child == 0 {
             // SAFETY: ends with the thread of the test, whatever that ends by.
             let _ = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            if !inherits {
+                // Those of tests beside this one, which wait until nobody has them.
+                // SAFETY: the child has no more use of any.
+                let _ = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+            }
             loop {
                 // SAFETY: waits for a signal.
                 let _ = unsafe { libc::pause() };
