@@ -220,7 +220,7 @@ fn start_frees_the_slot_of_a_dead_tracer() {
     fake.add(&Described::new("app", "one", 4), 0, &text.sites);
     fake.add(&Described::new("app", "two", 4), user::STATE_FLAG, &[]);
     let mut dead = start(&fake, &["*"]);
-    let old = Clock::monotonic_ns().saturating_sub(user::DEAD_NS + 1_000_000_000);
+    let old = Clock::monotonic_ns().saturating_sub(crate::memory::DEAD_NS + 1_000_000_000);
     let beat = crate::memory::session(0) + offset_of!(user::Session, heartbeat_ns);
     fake.put_u64(beat, old);
     let session = start(&fake, &["app:two"]);
@@ -646,6 +646,9 @@ fn two_tracers_at_once_leave_sites_as_the_masks_say() {
     let clock = clock();
     let app = fake.open();
     let mut standing = AppSession::start(&app, &spec(&["app:e0"]), &clock).unwrap();
+    // However long the others take.
+    let beat = crate::memory::session(standing.slot()) + offset_of!(user::Session, heartbeat_ns);
+    fake.put_u64(beat, u64::MAX);
     std::thread::scope(|scope| {
         for thread in 0..2 {
             let (fake, clock) = (&fake, &clock);
