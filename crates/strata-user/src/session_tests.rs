@@ -701,7 +701,13 @@ fn start_in_a_thousand_processes_takes_less_than_a_second_of_cpu() {
         .applications
         .iter()
         .filter(|app| ours.contains(&app.pid()))
-        .map(|app| AppSession::start(app, &spec, &clock).unwrap())
+        .map(|app| loop {
+            match AppSession::start(app, &spec, &clock) {
+                // Whoever records all processes of the machine has come upon it, too.
+                Err(Error::Locked { .. }) => std::thread::yield_now(),
+                other => break other.unwrap(),
+            }
+        })
         .collect();
     let took = cpu_time() - begun;
     eprintln!("found in {after_find:?}, switched on in {took:?}");
