@@ -68,6 +68,8 @@ pub struct ProgramListener {
     /// Accepted, nothing received yet; oldest first.
     connections: VecDeque<PendingConnection>,
     connections_max: usize,
+    /// [`CONNECTION_PATIENCE`], but for tests.
+    patience: Duration,
     /// Connections that the kernel has room for.
     room: u64,
     /// Accepted since there was none to accept.
@@ -125,6 +127,7 @@ impl ProgramListener {
             path,
             connections: VecDeque::new(),
             connections_max: share.min(CONNECTIONS_MAX),
+            patience: CONNECTION_PATIENCE,
             room: room(),
             in_a_row: 0,
             had_no_room: false,
@@ -250,9 +253,7 @@ impl ProgramListener {
                     result = Ok(Received::Process { fd, sender, announcement });
                     more = false;
                 }
-                Ok(AnnounceMessage::Nothing)
-                    if connection.since.elapsed() < CONNECTION_PATIENCE =>
-                {
+                Ok(AnnounceMessage::Nothing) if connection.since.elapsed() < self.patience => {
                     waiting.push_back(connection);
                     continue;
                 }
@@ -658,6 +659,7 @@ mod tests {
     fn receive_of_processes_that_connect_send_and_close() {
         let folder = Folder::new("receive");
         let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
+        listener.patience = Duration::from_secs(3600);
         assert!(!readable(&listener));
         // Connected and silent; then some that are quick.
         let silent = connect_to(listener.path());
