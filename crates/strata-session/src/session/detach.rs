@@ -86,12 +86,13 @@ impl Detaching {
 /// A child that holds what this process has in the kernel until what is returned with it is closed.
 fn hand_over() -> io::Result<(Pid, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    // What it may not keep: pipes whose readers wait for their end, locks, the trace's files.
-    let (others, last) = descriptors_of_others(&reader)?;
+    // Only these: no pipe whose reader waits for its end, no lock, no file of the trace. Nor what another thread opens
+    // between the look and the fork.
+    let kept = kept_descriptors(&reader)?;
     // SAFETY: the child makes system calls only, as a signal handler may.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        detach(&others, last, reader);
+        detach(&kept, reader);
     }
     match Pid::from_raw(child) {
         Some(child) if !child.is_init() => Ok((child, writer)),
@@ -99,20 +100,30 @@ fn hand_over() -> io::Result<(Pid, OwnedFd)> {
     }
 }
 
-/// All descriptors of this process but the reader and those of the kernel's programs; and the last of all.
-fn descriptors_of_others(reader: &OwnedFd) -> io::Result<(Vec<RawFd>, RawFd)> {
-    let (mut others, mut last) = (Vec::new(), 0);
+/// The reader and the descriptors of the kernel's programs, in their order.
+fn kept_descriptors(reader: &OwnedFd) -> io::Result<Vec<RawFd>> {
+    let mut kept = vec![reader.as_raw_fd()];
     for entry in std::fs::read_dir("/proc/self/fd")?.flatten() {
-        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
         let target = std::fs::read_link(entry.path()).unwrap_or_default();
-        last = last.max(fd);
-        if fd != reader.as_raw_fd() && !is_of_programs(&target) {
-            others.push(fd);
+        if is_of_programs(&target) {
+            kept.extend(entry.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()));
         }
     }
-    Ok((others, last))
+    kept.sort_unstable();
+    Ok(kept)
+}
+
+/// From the first up to the last. By its number: older libraries have no function of that name.
+fn close_range(first: RawFd, last: RawFd) {
+    // SAFETY: nothing of this process uses them any more: it ends here.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
+        return;
+    }
+    // A container may refuse it.
+    for fd in first..=last.min(first.saturating_add(65_535)) {
+        // SAFETY: as above.
+        let _ = unsafe { libc::close(fd) };
+    }
 }
 
 fn is_of_programs(target: &Path) -> bool {
@@ -122,21 +133,24 @@ fn is_of_programs(target: &Path) -> bool {
 }
 
 /// In the child: nothing is allocated, and no lock taken.
-fn detach(others: &[RawFd], last: RawFd, reader: OwnedFd) -> ! {
+fn detach(kept: &[RawFd], reader: OwnedFd) -> ! {
     // SAFETY: the name is a constant string with its NUL.
     let _ = unsafe { libc::prctl(libc::PR_SET_NAME, c"strata-detach".as_ptr()) };
     // Ctrl-C of the terminal is not for it.
     let _ = rustix::process::setsid();
-    for &fd in others {
-        // SAFETY: nothing of this process uses it any more: it ends here.
-        let _ = unsafe { libc::close(fd) };
+    let mut first = 0;
+    for &fd in kept {
+        if first < fd {
+            close_range(first, fd - 1);
+        }
+        first = fd + 1;
     }
+    close_range(first, RawFd::MAX);
     // Until the other end is closed, by the parent's work or its end.
     let _ = rustix::io::read(&reader, &mut [0]);
     // One by one, so that /proc shows how many are left.
-    for fd in 0..=last {
-        // SAFETY: as above.
-        let _ = unsafe { libc::close(fd) };
+    for &fd in kept {
+        close_range(fd, fd);
     }
     // SAFETY: it ends this process without running anything of it.
     unsafe { libc::_exit(0) }
