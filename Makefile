@@ -31,7 +31,7 @@ SAVE ?=
 ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick soak build product static check bench install clean fmt lint
+.PHONY: help setup demo test quick soak build product libraries crates programs static check bench install clean fmt lint
 
 help:
 	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
@@ -55,7 +55,7 @@ setup:
 demo:
 	@./setup
 	+@$(USER) build
-	@cargo build --release --offline --locked --quiet -p strata-cli
+	+@$(MAKE) --no-print-directory crates
 	@probe/user/demo/run
 	@probe/kernel/demo/run
 
@@ -80,15 +80,24 @@ quick: build
 	+@$(PLAN) | grep -E -v -e '$(LONG)' >build/quick.list
 	@BRIEF=1 tools/run-tests -t 600 - <build/quick.list
 
-build: product
-	+@mkdir -p build/tests && flock build/tests/.lock $(PROGRAMS) $(JOBS) build
+# Both at once: for a third of the time the crates keep one CPU busy.
+build: libraries
+	+@$(MAKE) --no-print-directory $(JOBS) crates programs
 
 # Without the programs of the tests.
-product:
+product: libraries
+	+@$(MAKE) --no-print-directory crates
+
+crates:
+	@cargo build --release --offline --locked --quiet -p strata-cli
+
+programs:
+	+@mkdir -p build/tests && flock build/tests/.lock $(PROGRAMS) $(JOBS) build
+
+libraries:
 	+@$(RING) $(JOBS) build
 	+@$(USER) $(JOBS) build
 	+@$(PRELOADED) $(JOBS) build
-	@cargo build --release --offline --locked --quiet -p strata-cli
 
 # Only the command itself is compiled again; what it needs of the system is linked into it.
 static: product
