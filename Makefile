@@ -24,6 +24,10 @@ GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x
 ALONE := tools/gate/install
 # Cargo does one thing at a time in target/tests: this begins first, and compiles what rust_lint looks at, too.
 FIRST := tools/gate/rust_test
+# What these read, and how they are run: they say the same of the same sources, see tools/unchanged.
+HEADERS := tools/unchanged abi/include ring/include probe/user/include tools/gate/headers -- tools/gate/headers
+STACK := tools/unchanged probe/kernel ring/include abi/include crates/strata-kernel/build.rs tests/bpf_stack.py \
+	tools/gate/kernel_stack -- tools/gate/kernel_stack
 # Of the plan, what the quick tier leaves out: minutes of compilers, checkers, machines and measurements.
 LONG := (gate/(install|kernel_stack)|tools/test/|cross-run|CHECK=|linking|/macros/|/lttng/|bench|attack/|fault/|fuzz/|vm/|interop/)
 ONCE ?=
@@ -62,7 +66,8 @@ demo:
 # What is run, in this order; see tools/run-tests.
 # The longest first, and what runs alone in the end: then nothing is waited for.
 PLAN = { printf '& %s\n' $(FIRST) $(EMULATED) && $(RING) -s list-tests && \
-	printf '& %s\n' $(FUZZ) $(filter-out $(ALONE) $(FIRST),$(GATES)) \
+	printf '& %s\n' '$(HEADERS)' '$(STACK)' && \
+	printf '& %s\n' $(FUZZ) $(filter-out $(ALONE) $(FIRST) tools/gate/headers tools/gate/kernel_stack,$(GATES)) \
 		$(filter-out $(ALONE_TESTS) $(EMULATED) $(FUZZ),$(SYSTEM_TESTS)) && \
 	$(USER) -s list-tests | grep '^&' && $(PRELOADED) -s list-tests && printf '%s\n' $(ALONE) && $(USER) -s list-tests | grep -v '^&' && \
 	printf '%s\n' $(ALONE_TESTS); }
