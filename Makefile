@@ -104,10 +104,9 @@ libraries:
 	+@$(USER) $(JOBS) build
 	+@$(PRELOADED) $(JOBS) build
 
-# Only the command itself is compiled again; what it needs of the system is linked into it.
+# Nothing is compiled again; what the command needs of the system is linked into it.
 static: product
-	@cargo rustc --release --offline --locked --quiet -p strata-cli --bin strata-static --features static -- \
-		-C target-feature=+crt-static
+	@cargo rustc --release --offline --locked --quiet -p strata-static -- -C target-feature=+crt-static
 
 check:
 	+@$(RING) check
