@@ -6,8 +6,8 @@
 release=$(cat "$kernel/release")
 STARTED=()
 
-# Seconds until QEMU is ended. On a busy machine it needs twice as long as on a quiet one.
-readonly LIMIT=${STRATA_VM_LIMIT:-400}
+# Seconds until QEMU is ended. On a busy machine it needs some times as long as on a quiet one.
+readonly LIMIT=${STRATA_VM_LIMIT:-800}
 parts=$root/build/tests/vm
 guest=$scratch/guest
 out=$scratch/out
