@@ -72,10 +72,8 @@ const SEARCH_PERIOD_MAX: Duration = Duration::from_secs(10);
 const SEARCH_SHARE: u32 = 50;
 /// A child says that it began at most so long after its fork, unless it does not get to run \[ns\].
 const FORK_NS: u64 = 1_000_000_000;
-/// How long everything waits for processes whose memory somebody has locked: another tracer, or itself.
+/// How long to try a process whose memory somebody has locked: another tracer, or itself.
 const LOCK_PATIENCE: Duration = Duration::from_millis(300);
-/// How long one is tried, while all else goes on: another tracer may have no CPU for a while.
-const LOCKED_PATIENCE: Duration = Duration::from_secs(3);
 /// How long to wait for memory that the pump is to give back, which looks each 20 ms if it has a CPU.
 const LET_GO_PATIENCE: Duration = Duration::from_secs(2);
 /// How often to try it.
@@ -760,7 +758,7 @@ impl Keeper {
             // Nobody else waits for it: one may hold its own for ever, and so may a thousand.
             Err(Error::Locked { pid, .. }) => {
                 let since = since.unwrap_or_else(Instant::now);
-                if since.elapsed() < LOCKED_PATIENCE {
+                if since.elapsed() < LOCK_PATIENCE {
                     let application = application.clone();
                     self.locked.push_back(Locked { application, came, ours, since });
                     return;
@@ -798,7 +796,7 @@ impl Keeper {
             self.look_after();
             let since = match last {
                 // Whoever holds it has had its time.
-                true => now.checked_sub(LOCKED_PATIENCE).unwrap_or(one.since).min(one.since),
+                true => now.checked_sub(LOCK_PATIENCE).unwrap_or(one.since).min(one.since),
                 false => one.since,
             };
             self.admit_since(&one.application, one.came, one.ours, Some(since));
