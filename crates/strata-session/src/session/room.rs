@@ -63,10 +63,11 @@ impl Room {
 
     /// This could not be written for want of room; `false`: nobody waits for it.
     pub(crate) fn lacks(&self, why: impl FnOnce() -> String) -> bool {
+        // Behind the lock: once the end has had it, nothing is said to be lacking any more.
+        let mut state = lock(&self.state);
         if !self.waits.load(Ordering::Acquire) {
             return false;
         }
-        let mut state = lock(&self.state);
         if state.since.is_none() {
             (state.why, state.since) = (why(), Some(Instant::now()));
         }
