@@ -4,6 +4,7 @@
  *
  * Each program goes in this order, what is cheap and rejects most first:
  *   early tests ── on ── tracked ── followed ── filter ── reserve ── write ── commit
+ * Of system calls, "on" is that the call is recorded, too.
  */
 #ifndef STRATA_KERNEL_RECORD_BPF_H
 #define STRATA_KERNEL_RECORD_BPF_H

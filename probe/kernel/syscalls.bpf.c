@@ -112,17 +112,21 @@ STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
 static __attribute__((noinline)) int is_on_now(const unsigned long long *context, uint32_t on,
 					       uint32_t which)
 {
+	const uint32_t wanted = which ? STRATA_ABI_KERNEL_CALL_EXIT |
+						STRATA_ABI_KERNEL_CALL_MEMORY :
+					STRATA_ABI_KERNEL_CALL_ENTRY;
 	struct call call;
 
-	if (STRATA_HAS_TURNS(on)) {
-		if (which)
-			find(&call, ((const struct pt_regs *)context[0])->orig_ax,
-			     (int64_t)context[1] != NO_CALL);
-		else
-			find(&call, context[1], 0);
-		if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_MOVES))
-			on &= ~(STRATA_ABI_KERNEL_ON_TELLS | STRATA_ABI_KERNEL_ON_ASKS);
-	}
+	if (which)
+		find(&call, ((const struct pt_regs *)context[0])->orig_ax,
+		     (int64_t)context[1] != NO_CALL);
+	else
+		find(&call, context[1], 0);
+	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_MOVES))
+		on &= ~(STRATA_ABI_KERNEL_ON_TELLS | STRATA_ABI_KERNEL_ON_ASKS);
+	/* Who is tracked is not asked of all the calls that nobody records. */
+	if (!STRATA_HAS_TURNS(on) && !(call.syscall->flags & wanted))
+		return 0;
 	return on && strata_is_on_now(on);
 }
 
