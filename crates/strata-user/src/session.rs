@@ -24,10 +24,12 @@ use crate::spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
 use crate::states::Snapshot;
 
 mod change;
+mod due;
 mod slots;
 
 pub use change::Differs;
 
+use due::Due;
 use slots::{first_fit, start_position, SlotCopy};
 
 /// Record headers are compact up to this many tracepoints: then no id needs the extended form.
@@ -80,8 +82,8 @@ pub struct AppSession {
     /// Threads that may still be writing to it, after another session has taken its place.
     writers: Option<Writers>,
     publisher: Publisher,
-    clock_due: Instant,
-    heartbeat_due: Instant,
+    clock: Due,
+    heartbeat: Due,
     problems: Vec<Error>,
     stopped: bool,
     released: bool,
@@ -172,7 +174,7 @@ impl AppSession {
         session.tell_group();
         session.u64(offset_of!(user::Session, replaces)).store(replaces, Ordering::Relaxed);
         session.make_channel(spec)?;
-        session.clock_due = Instant::now() + session.publisher.publish(memory, clock);
+        session.clock = Due::after(session.publisher.publish(memory, clock));
         for index in selected {
             session.give_id(index);
         }
@@ -261,7 +263,7 @@ impl AppSession {
         // What was asked for when the slot was made: it may have been something else.
         self.format.contexts = self.slot_contexts()?;
         self.beat()?;
-        self.clock_due = Instant::now() + self.publisher.publish(self.app.memory(), clock);
+        self.clock = Due::after(self.publisher.publish(self.app.memory(), clock));
         self.update()?;
         self.settle(true)
     }
@@ -294,7 +296,6 @@ impl AppSession {
     }
 
     fn new(app: &Application, slot: u32, generation: u64, share: Share) -> AppSession {
-        let now = Instant::now();
         AppSession {
             app: app.clone(),
             slot,
@@ -314,8 +315,8 @@ impl AppSession {
             left_armed: Vec::new(),
             writers: None,
             publisher: Publisher::new(slot),
-            clock_due: now,
-            heartbeat_due: now + HEARTBEAT,
+            clock: Due::after(Duration::ZERO),
+            heartbeat: Due::after(HEARTBEAT),
             problems: Vec::new(),
             stopped: false,
             released: false,
@@ -419,8 +420,7 @@ impl AppSession {
             return Ok(());
         }
         let (pid, slot) = (self.app.pid(), self.slot);
-        let silent = (Instant::now() + HEARTBEAT).saturating_duration_since(self.heartbeat_due);
-        let silent_ms = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
+        let silent_ms = u64::try_from(self.heartbeat.elapsed().as_millis()).unwrap_or(u64::MAX);
         Err(Error::SlotTaken { pid, slot, found, wanted: self.generation, silent_ms })
     }
 
@@ -429,7 +429,7 @@ impl AppSession {
         let now = Clock::monotonic_ns();
         self.u64(offset_of!(user::Session, heartbeat_ns)).store(now, Ordering::Relaxed);
         self.tell_group();
-        self.heartbeat_due = Instant::now() + HEARTBEAT;
+        self.heartbeat = Due::after(HEARTBEAT);
         Ok(())
     }
 
@@ -694,15 +694,14 @@ impl AppSession {
     /// # Errors
     /// [`Error::SlotTaken`]: we had not moved for too long.
     pub fn tick(&mut self, clock: &Clock) -> Result<Instant, Error> {
-        let now = Instant::now();
-        if now >= self.heartbeat_due {
+        if self.heartbeat.is_near() {
             self.beat()?;
         }
-        if now >= self.clock_due {
+        if self.clock.is_near() {
             self.check_slot()?;
-            self.clock_due = now + self.publisher.publish(self.app.memory(), clock);
+            self.clock = Due::after(self.publisher.publish(self.app.memory(), clock));
         }
-        Ok(self.heartbeat_due.min(self.clock_due))
+        Ok(self.heartbeat.at().min(self.clock.at()))
     }
 
     /// Switches off. What was recorded is still in the channel. Does nothing the second time.

@@ -436,7 +436,7 @@ fn tick_tells_a_process_in_which_group_it_is_if_its_records_have_it() {
     assert_eq!(told(), group);
     // As if it had been moved meanwhile. What is not seen does not change what was said.
     fake.put_u64(crate::memory::session(0) + offset_of!(user::Session, cgroup_id), 1);
-    session.heartbeat_due = Instant::now();
+    session.heartbeat = Due::after(Duration::ZERO);
     session.tick(&clock).unwrap();
     assert_eq!(told(), group.max(1));
     // The next one in this place does not have it.
@@ -798,7 +798,7 @@ fn use_everything(fake: &Fake, clock: &Clock) -> &'static str {
         let generation = app.session_generations().first().copied().unwrap_or(1);
         let adopted = AppSession::adopt(&app, generation, &spec(&["*"]), clock);
         let mut session = AppSession::start(&app, &spec(&["*"]), clock)?;
-        session.clock_due = Instant::now();
+        session.clock = Due::after(Duration::ZERO);
         session.tick(clock)?;
         session.update()?;
         let _ = (session.problems(), session.counters(), session.nr_selected());
