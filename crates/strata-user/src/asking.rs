@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::process::Status;
+use crate::process::{read_proc, Status};
 
 /// How long a thread may sleep in one wait for what the kernel knows by heart, before it is left behind.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(40);
@@ -203,13 +203,13 @@ fn patience_with(uid: Option<u32>, patience: Duration) -> Duration {
 /// Does a thread of ours that sleeps wait for memory that it has touched, and not in a system call? That is our
 /// program, which comes from a disk; no process is asked.
 fn waits_for_memory(tid: u32) -> bool {
-    std::fs::read(format!("/proc/self/task/{tid}/syscall"))
-        .is_ok_and(|text| text.starts_with(b"-1 "))
+    read_proc(format!("/proc/self/task/{tid}/syscall")).is_ok_and(|text| text.starts_with(b"-1 "))
 }
 
 /// How often a thread of ours has gone to sleep, if it sleeps now; `None`: it does not.
 fn asleep(tid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
+    let text = read_proc(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let value = |key: &str| {
         text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
     };
@@ -509,6 +509,9 @@ impl<A: Send + 'static> Errand<A> {
             let (state, _) = wait.unwrap_or_else(PoisonError::into_inner);
             let (is_done, asking) = (state.is_done, state.asking);
             drop(state);
+            if is_done {
+                return self.answer();
+            }
             let now = Instant::now();
             let slept = match (asking.and_then(|asking| asleep(asking.tid)), seen) {
                 (Some(sleeps), Some((before, since))) if sleeps == before => now - since,
@@ -524,7 +527,7 @@ impl<A: Send + 'static> Errand<A> {
             };
             let hangs = !slept.is_zero() && (slept >= patience || !memory && !may_wait(self.uid));
             let is_over = hangs || begin.elapsed() >= WAIT_MAX;
-            if is_done || is_over {
+            if is_over {
                 return self.answer().or_else(|| {
                     self.count(Some(self.pid));
                     None
