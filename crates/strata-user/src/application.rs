@@ -540,7 +540,7 @@ impl Application {
 mod tests {
     use super::*;
     use crate::description::DescriptionError;
-    use crate::memory::{session, state};
+    use crate::memory::{may_have_session, session, state};
     use crate::testing::{Described, Fake};
     use std::fs::File;
 
@@ -707,6 +707,9 @@ mod tests {
         put(user::NR_SESSIONS - 1, user::SESSION_ACTIVE, 41, 0);
         assert_eq!(app.session_generations(), [10, 41]);
         assert_eq!(app.failed_sessions(), [(17, 28)]);
+        let may_have =
+            |wanted| may_have_session(fake.fd.as_fd(), |generation| generation == wanted);
+        assert!([10, 16, 17, 41].into_iter().all(may_have) && !may_have(11));
         // In small pages, each slot has one of its own.
         if blocks() - before == 4 * 8 {
             let slots = app.memory().used_slots().unwrap();

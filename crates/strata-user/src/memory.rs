@@ -51,6 +51,38 @@ pub(crate) fn u64_in(copy: &[u8], offset: usize) -> u64 {
         .map_or(0, u64::from_ne_bytes)
 }
 
+/// The numbers of the slots that were ever written to.
+fn used_slots_in(fd: BorrowedFd<'_>) -> impl Iterator<Item = u32> + '_ {
+    let next = move |from: u32| {
+        let slot = match seek(fd, SeekFrom::Data(session(from) as u64)) {
+            Ok(place) => {
+                let behind = place.saturating_sub(user::SESSIONS_OFFSET.into());
+                let found = behind / size_of::<user::Session>() as u64;
+                u32::try_from(found).unwrap_or(u32::MAX).max(from)
+            }
+            // Nothing but zeros from here on.
+            Err(Errno::NXIO) => user::NR_SESSIONS,
+            // Who cannot be asked is looked at.
+            Err(_) => from,
+        };
+        (slot < user::NR_SESSIONS).then_some(slot)
+    };
+    let behind = move |slot: &u32| (slot + 1 < user::NR_SESSIONS).then(|| next(slot + 1)).flatten();
+    std::iter::successors(next(0), behind)
+}
+
+/// May the process whose memory this is, as the kernel's own files are, have or have had a session for which `is_ours` holds
+/// of its generation? Without mapping it: with two calls for each of its sessions, and one.
+#[must_use]
+pub fn may_have_session(fd: BorrowedFd<'_>, is_ours: impl Fn(u64) -> bool) -> bool {
+    used_slots_in(fd).any(|slot| {
+        let mut generation = [0; 8];
+        let at = session(slot) + offset_of!(user::Session, generation);
+        let is_read = rustix::io::pread(fd, &mut generation, at as u64).is_ok_and(|n| n == 8);
+        !is_read || is_ours(u64::from_ne_bytes(generation))
+    })
+}
+
 /// See [`u64_in`].
 pub(crate) fn u32_in(copy: &[u8], offset: usize) -> u32 {
     copy.get(offset..offset + 4)
@@ -199,27 +231,11 @@ impl ProgramMemory {
     /// # Errors
     /// [`Error::System`].
     pub fn used_slots(&self) -> Result<Vec<(u32, Vec<u8>)>, Error> {
-        let mut slots = Vec::new();
-        let mut slot = 0;
-        while slot < user::NR_SESSIONS {
-            match seek(&self.fd, SeekFrom::Data(session(slot) as u64)) {
-                Ok(place) => {
-                    let behind = place.saturating_sub(user::SESSIONS_OFFSET.into());
-                    let found = behind / size_of::<user::Session>() as u64;
-                    slot = u32::try_from(found).unwrap_or(u32::MAX).max(slot);
-                }
-                // Nothing but zeros from here on.
-                Err(Errno::NXIO) => break,
-                // Who cannot be asked is looked at.
-                Err(_) => (),
-            }
-            if slot < user::NR_SESSIONS {
-                let head = self.read(session(slot) as u64, offset_of!(user::Session, rules))?;
-                slots.push((slot, head));
-                slot += 1;
-            }
-        }
-        Ok(slots)
+        let head = |slot| {
+            let head = self.read(session(slot) as u64, offset_of!(user::Session, rules))?;
+            Ok((slot, head))
+        };
+        used_slots_in(self.fd.as_fd()).map(head).collect()
     }
 
     /// Writes bytes that nobody reads until a later store says that they are there.

@@ -99,7 +99,10 @@ fn numbers(into: &mut [u32; 4], text: &str) -> Option<()> {
 
 /// A small text that the kernel makes when it is read: with as few calls as that takes, since there may be a
 /// thousand of them.
-pub(crate) fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+///
+/// # Errors
+/// What the system says.
+pub fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut text = Vec::with_capacity(4096);
     // Nobody has to ask for its size, which is 0.
     File::open(path)?.take(PROC_BYTES_MAX).read_to_end(&mut text)?;

@@ -11,6 +11,7 @@ mod invitation;
 mod left;
 mod outdated;
 mod short;
+mod untracked;
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -68,8 +69,8 @@ const LAST_ROUNDS: usize = 256;
 const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 /// How often /proc is searched, at least.
 const SEARCH_PERIOD_MAX: Duration = Duration::from_secs(10);
-/// A search may take this part of the time.
-const SEARCH_SHARE: u32 = 50;
+/// A search may take this part of the time. Most programs announce themselves, and each session of the machine searches.
+const SEARCH_SHARE: u32 = 200;
 /// A child says that it began at most so long after its fork, unless it does not get to run \[ns\].
 const FORK_NS: u64 = 1_000_000_000;
 /// How long to try a process whose memory somebody has locked: another tracer, or itself.
@@ -520,7 +521,7 @@ impl Keeper {
     fn comer(&self, fd: OwnedFd, sender: Announcer, came: Came) -> Option<Comer> {
         // Most announce themselves twice: to who started them, and to all who listen.
         let inode = rustix::fs::fstat(&fd).map_or(0, |stat| stat.st_ino);
-        if self.known.contains(inode) {
+        if self.known.contains(inode) || self.is_passed_over(&fd, &sender) {
             return None;
         }
         // Only of them it matters who has started them.
@@ -738,7 +739,7 @@ impl Keeper {
         if inherited.is_none() && !is_tracked && matches!(self.target, ProcessTarget::Everyone) {
             return;
         }
-        let spec = self.spec_of(application);
+        let spec = self.spec_if(is_tracked);
         let session = match inherited {
             Some(generation) => {
                 match AppSession::adopt(application, generation, &spec, &self.clock) {

@@ -5,6 +5,7 @@ use std::io;
 
 use strata_filter::Pattern;
 pub use strata_kernel::Tracked;
+use strata_user::read_proc;
 
 /// What the kernel says of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,23 +53,31 @@ fn is_within(path: &str, process: &ProcessFacts) -> bool {
 }
 
 impl ProcessFacts {
-    /// What `/proc` says of a process. Its number may have become another's meanwhile: who holds the process asks
-    /// afterwards whether it is still there.
+    /// What `/proc` says of a process, as far as [`admits`] asks for it with this `tracked`: each session asks it of each
+    /// process that begins. Its number may have become another's meanwhile: who holds the process asks afterwards whether
+    /// it is still there.
     ///
     /// # Errors
     /// What the system says, or that there is no such process.
-    pub(crate) fn read(pid: u32) -> io::Result<ProcessFacts> {
-        let status = std::fs::read(format!("/proc/{pid}/status"))?;
-        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup"));
-        let cgroup = groups.ok().and_then(|text| {
-            text.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned))
-        });
-        let name = std::fs::read(format!("/proc/{pid}/comm"))?;
-        let name = name.strip_suffix(b"\n").unwrap_or(&name).to_vec();
-        let (Some(uid), Some(gid)) = (real(&status, b"Uid:"), real(&status, b"Gid:")) else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        Ok(ProcessFacts { pid, uid, gid, name, cgroup })
+    pub(crate) fn read(pid: u32, tracked: &Tracked) -> io::Result<ProcessFacts> {
+        let file = |name: &str| read_proc(format!("/proc/{pid}/{name}"));
+        let mut facts = ProcessFacts { pid, ..ProcessFacts::default() };
+        if tracked.uids.is_some() || tracked.gids.is_some() {
+            let status = file("status")?;
+            let found = real(&status, b"Uid:").zip(real(&status, b"Gid:"));
+            (facts.uid, facts.gid) = found.ok_or(io::ErrorKind::NotFound)?;
+        }
+        if tracked.names.is_some() {
+            let name = file("comm")?;
+            facts.name = name.strip_suffix(b"\n").unwrap_or(&name).to_vec();
+        }
+        if tracked.cgroups.is_some() {
+            let groups = file("cgroup").ok().and_then(|text| String::from_utf8(text).ok());
+            facts.cgroup = groups.and_then(|text| {
+                text.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned))
+            });
+        }
+        Ok(facts)
     }
 }
 
@@ -148,16 +157,26 @@ mod tests {
     #[test]
     fn process_is_what_the_kernel_says_of_it() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        let named = || ProcessFacts::read(child.id()).is_ok_and(|found| found.name == b"sleep");
-        while !named() {
+        let all = Tracked {
+            pids: None,
+            uids: Some(Vec::new()),
+            gids: Some(Vec::new()),
+            names: Some(Vec::new()),
+            cgroups: Some(Vec::new()),
+        };
+        let read = |tracked: &Tracked| ProcessFacts::read(child.id(), tracked);
+        while !read(&all).is_ok_and(|found| found.name == b"sleep") {
             std::thread::yield_now();
         }
-        let found = ProcessFacts::read(child.id()).unwrap();
+        let found = read(&all).unwrap();
         let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
         assert_eq!((found.pid, found.uid), (child.id(), uid.as_raw()));
         assert_eq!(found.gid, gid.as_raw());
+        // Of the others nothing is read.
+        let named = Tracked { uids: None, gids: None, cgroups: None, ..all.clone() };
+        assert_eq!(read(&named).unwrap(), ProcessFacts { uid: 0, gid: 0, cgroup: None, ..found });
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(ProcessFacts::read(child.id()).is_err());
+        assert!(ProcessFacts::read(child.id(), &all).is_err());
     }
 }

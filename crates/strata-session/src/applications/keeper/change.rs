@@ -147,7 +147,12 @@ impl Keeper {
 
     /// What it is to record: nothing, if it is not tracked.
     pub(super) fn spec_of(&self, application: &Application) -> Arc<SessionSpec> {
-        match self.is_tracked(application) {
+        self.spec_if(self.is_tracked(application))
+    }
+
+    /// The same of one of which that is known.
+    pub(super) fn spec_if(&self, is_tracked: bool) -> Arc<SessionSpec> {
+        match is_tracked {
             true => Arc::clone(&self.spec),
             false => Arc::new(SessionSpec { rules: Rules::none(), ..(*self.spec).clone() }),
         }
@@ -158,7 +163,7 @@ impl Keeper {
         if self.changing.tracked.is_everybody() {
             return true;
         }
-        let found = ProcessFacts::read(application.pid());
+        let found = ProcessFacts::read(application.pid(), &self.changing.tracked);
         // What was read by a number that is no longer its own was of nobody.
         let is_its = application.is_alive();
         !is_its || found.is_ok_and(|found| admits(&self.changing.tracked, &found))

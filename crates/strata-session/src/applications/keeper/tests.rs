@@ -2,6 +2,7 @@ use super::holders::HOLDERS_MAX;
 use super::*;
 use crate::applications::filtered::Filtered;
 use crate::options::Options;
+use crate::plan::tracked::Tracked;
 use crate::report::USER;
 use crate::scratch_tests::{context, program, Nowhere};
 use crate::standing::slots::Slots;
@@ -10,23 +11,57 @@ use std::sync::mpsc::{channel, Receiver};
 use std::sync::Mutex;
 use strata_abi::user;
 
+/// This process says that this is its memory.
+fn announce(socket: &OwnedFd, memory: &OwnedFd) {
+    let mut text = user::MAGIC.to_ne_bytes().to_vec();
+    text.extend(user::VERSION.to_ne_bytes());
+    text.extend(std::process::id().to_ne_bytes());
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [memory.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+    let text = [std::io::IoSlice::new(&text)];
+    sendmsg(socket, &text, &mut control, SendFlags::empty()).unwrap();
+}
+
+#[test]
+fn who_is_not_tracked_and_has_no_session_of_ours_is_passed_over() {
+    let launch = strata_user::Launch::new().unwrap();
+    let theirs = launch.child_fd().try_clone_to_owned().unwrap();
+    let memory = rustix::fs::memfd_create("strata", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    rustix::fs::ftruncate(&memory, u64::from(user::CHANNELS_OFFSET)).unwrap();
+    announce(&theirs, &memory);
+    let Received::Process { fd, sender, .. } = launch.started().receive().unwrap() else {
+        panic!("no process");
+    };
+    let bench = Bench::new();
+    let (mut keeper, _orders) = bench.keeper(ProcessTarget::Everyone, false);
+    let pid = std::process::id();
+    assert!(!keeper.is_passed_over(&fd, &sender), "everybody is tracked");
+    let only = |pid| Arc::new(Tracked { pids: Some(vec![pid]), ..Tracked::default() });
+    keeper.changing.tracked = only(pid);
+    assert!(!keeper.is_passed_over(&fd, &sender), "it is tracked");
+    keeper.changing.tracked = only(pid + 1);
+    assert!(keeper.is_passed_over(&fd, &sender));
+    // It has sessions, and then one of ours.
+    keeper.generations.insert(41, 0, |_| true);
+    for (slot, generation, passed_over) in [(2, 40, true), (user::NR_SESSIONS - 1, 41, false)] {
+        let slot = user::SESSIONS_OFFSET as usize + slot as usize * size_of::<user::Session>();
+        let at = slot + std::mem::offset_of!(user::Session, generation);
+        rustix::io::pwrite(&memory, &u64::to_ne_bytes(generation), at as u64).unwrap();
+        assert_eq!(keeper.is_passed_over(&fd, &sender), passed_over, "{generation}");
+    }
+    keeper.target = of_command(pid + 1, None);
+    assert!(!keeper.is_passed_over(&fd, &sender), "a command's are found by their parents");
+}
+
 #[test]
 fn malicious_holders_of_the_socket_that_send_on_are_looked_at_so_often_and_no_more() {
     let launch = strata_user::Launch::new().unwrap();
     let theirs = launch.child_fd().try_clone_to_owned().unwrap();
     let mut ours = launch.started();
     let memory = rustix::fs::memfd_create("none", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-    let mut text = user::MAGIC.to_ne_bytes().to_vec();
-    text.extend(user::VERSION.to_ne_bytes());
-    text.extend(std::process::id().to_ne_bytes());
-    for _ in 0..HOLDERS_MAX + 10 {
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let fds = [memory.as_fd()];
-        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-        let text = [std::io::IoSlice::new(&text)];
-        sendmsg(&theirs, &text, &mut control, SendFlags::empty()).unwrap();
-    }
+    (0..HOLDERS_MAX + 10).for_each(|_| announce(&theirs, &memory));
     assert!(holders_of(&mut ours).is_empty());
     let left = (0..HOLDERS_MAX).map(|_| ours.receive().unwrap());
     assert_eq!(left.filter(|one| matches!(one, Received::Process { .. })).count(), 10);
