@@ -114,7 +114,7 @@ check:
 # What `make test` does for some seconds, for ten minutes.
 soak: build
 	@SOAK_SECONDS=600 SOAK_SESSIONS=50 SOAK_PROCESSES=200 SOAK_THREADS=8 SOAK_GROUPS=4 SOAK_PERIOD_MS=200 \
-		SOAK_LIFE_MS=20000 \
+		SOAK_LIFE_MS=60000 \
 		tests/soak/sessions
 	@SOAK_KILLS=500 tests/soak/kills
 	@SOAK_SHORT=100000 tests/soak/processes
