@@ -36,6 +36,13 @@ const HORIZON_MIN: Duration = Duration::from_millis(100);
 /// An error beyond which refreshing starts over with short intervals \[ns\].
 const REFRESH_ANEW_NS: i64 = 300;
 
+/// A slot is slewed by this part of its rate at most (488 ppm, about what the kernel slews its own clock by): where we
+/// come late by seconds, as without a CPU, it has gone wrong by as much of that time, and not by more each time.
+const SLEW_SHARE: u64 = 2048;
+
+/// What is further off than that puts right in this time, as after another tracer, is put right in this time \[ns\].
+const SLEW_NS: u64 = 64_000_000_000;
+
 /// A slot that is off by more is not gone on from but replaced \[ns\].
 const IMPLAUSIBLE_NS: i64 = 1_000_000_000;
 
@@ -347,8 +354,8 @@ impl ConversionSlot {
     }
 }
 
-/// The slot behind `old`, from `now` on: goes on where `old` stands, and is right after `horizon_ns`.
-/// Gives also how far off `old` is \[ns\]; `None` if there was nothing to go on from.
+/// The slot behind `old`, from `now` on: goes on where `old` stands, and is right after `horizon_ns` if it is not far
+/// off. Gives also how far off `old` is \[ns\]; `None` if there was nothing to go on from.
 fn slew(
     old: ConversionSlot,
     now: u64,
@@ -364,10 +371,10 @@ fn slew(
     let (Some(stands), Some(off)) = (stands, off.filter(|off| off.abs() < IMPLAUSIBLE_NS)) else {
         return (anew, None);
     };
-    // Slower by off / horizon while it is ahead, faster while it is behind; at most by half.
-    let horizon = i128::from(horizon_ns.max(1));
-    let most = i128::from(multiplier / 2);
-    let change = (i128::from(multiplier) * i128::from(off) / horizon).clamp(-most, most);
+    // Slower by off / horizon while it is ahead, faster while it is behind.
+    let change_in = |ns: u64| i128::from(multiplier) * i128::from(off) / i128::from(ns.max(1));
+    let most = change_in(SLEW_NS).abs().max(i128::from(multiplier / SLEW_SHARE));
+    let change = change_in(horizon_ns).clamp(-most, most);
     let slewed = u64::try_from(i128::from(multiplier) - change).unwrap_or(multiplier);
     (ConversionSlot { base_cycles: now, multiplier: slewed, base_ns: stands }, Some(off))
 }
@@ -659,6 +666,35 @@ mod tests {
             machine.ns_per_cycle *= 1.000_001;
             let worst = follow(&mut machine, &mut estimator, &mut slot, 3);
             assert!(worst < 1000, "{worst} ns");
+        }
+    }
+
+    /// Gone on from with a horizon of 0.1 s, a slot that is 0.1 ms off would be 30 ms off after half a minute, and the
+    /// next one 9 s.
+    #[test]
+    fn slew_of_a_tracer_without_a_cpu_goes_wrong_by_a_share_of_that_time_only() {
+        let (mut machine, mut estimator) = machine();
+        for begin in [-1e5, 1e5] {
+            let mut slot = ConversionSlot {
+                base_cycles: machine.cycles,
+                multiplier: estimator.multiplier,
+                base_ns: (machine.ns + begin) as u64,
+            };
+            let mut longest_ns = 0.0f64;
+            for late_ns in [1e8, 3e10, 3e10, 1e8, 1e10, 3e10, 2.5e8, 6e10, 6e10, 1e8, 6e10] {
+                let stood = slot.ns_at_or_above(machine.cycles).unwrap();
+                let pair = machine.pass(late_ns);
+                let stands = slot.ns_at_or_above(pair.cycles).unwrap();
+                assert!(stands > stood, "went back from {stood} to {stands}");
+                let off = (stands as f64 - pair.ns as f64).abs();
+                longest_ns = longest_ns.max(late_ns);
+                assert!(off < 2e5 + longest_ns / SLEW_SHARE as f64, "{off} ns after {late_ns}");
+                estimator.add(machine.pair(0.0));
+                let (next, seen) =
+                    slew(slot, pair.cycles, pair.ns, estimator.multiplier, 100_000_000);
+                assert!(seen.is_some());
+                slot = next;
+            }
         }
     }
 
