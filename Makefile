@@ -41,7 +41,7 @@ help:
 	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
 	@echo 'make test ONLY=REGEX    run every test, or those whose command line fits'
 	@echo 'make quick              run those that take seconds, before each commit'
-	@echo 'make soak               sessions and programs that come, change and go, for a quarter of an hour'
+	@echo 'make soak               sessions and programs that come, change and go, for half an hour or more'
 	@echo 'make build              build everything into build/ and target/'
 	@echo 'make static             target/release/strata-static: one file to copy into any guest or container'
 	@echo 'make check              model checker, single-step test, SPIN model'

@@ -40,7 +40,7 @@ const REFRESH_ANEW_NS: i64 = 300;
 /// come late by seconds, as without a CPU, it has gone wrong by as much of that time, and not by more each time.
 const SLEW_SHARE: u64 = 2048;
 
-/// What is further off than that puts right in this time, as after another tracer, is put right in this time \[ns\].
+/// What is so far off that this would take longer, as after another tracer, is put right in this time \[ns\].
 const SLEW_NS: u64 = 64_000_000_000;
 
 /// A slot that is off by more is not gone on from but replaced \[ns\].
