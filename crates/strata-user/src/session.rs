@@ -1,7 +1,7 @@
 //! One session in one process: its slot, its channel, and which tracepoints are on.
 
 use std::mem::offset_of;
-use std::sync::atomic::{fence, AtomicU32, Ordering};
+use std::sync::atomic::{fence, Ordering};
 use std::time::{Duration, Instant};
 
 use strata_abi::{ring, user};
@@ -17,20 +17,22 @@ use crate::filter::Program;
 use crate::group;
 use crate::ids::Ids;
 use crate::ledger::Share;
-use crate::memory::{session, state, to_pages, Lock, ProgramMemory};
+use crate::memory::{session, state, to_pages, Lock};
 use crate::process::{failed, is_ending, named_threads, strict_threads, Writers};
-use crate::sites::{set_opcodes, Cause, Code, Failure, Patch};
+use crate::sites::{set_opcodes, Cause, Code, Failure};
 use crate::spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
 use crate::states::Snapshot;
 
 mod change;
 mod due;
 mod slots;
+mod switching;
 
 pub use change::Differs;
 
 use due::Due;
-use slots::{first_fit, start_position, SlotCopy};
+use slots::{claim, first_fit, free, start_position, SlotCopy};
+use switching::{enabled, patches, restore, switch_off};
 
 /// Record headers are compact up to this many tracepoints: then no id needs the extended form.
 const COMPACT_MAX: usize = 31;
@@ -836,162 +838,6 @@ fn channel_limit(app: &Application, spec: &SessionSpec) -> Result<u64, Error> {
 fn share(app: &Application) -> Result<Share, Error> {
     let mut share = Share::new(app.memory().owner.uid);
     share.take_process(app.pid()).map(|()| share)
-}
-
-/// Takes a free slot; frees those of dead tracers before.
-fn claim(app: &Application, generation: u64, _lock: &Lock<'_>) -> Result<u32, Error> {
-    let pid = app.pid();
-    let memory = app.memory();
-    let slots = SlotCopy::read_all(memory)?;
-    let now_ns = Clock::monotonic_ns();
-    let mut free_slot = None;
-    for (slot, copy) in (0..).zip(&slots) {
-        if copy.status != user::SESSION_FREE {
-            if !memory.slot_is_dead(slot, now_ns) {
-                continue;
-            }
-            let status = memory.u32(session(slot) + offset_of!(user::Session, status));
-            status.store(user::SESSION_ENDING, Ordering::SeqCst);
-            // The code of its tracepoints may stay as it is: it costs a little, and does no harm.
-            let restoring = switch_off(app, slot, Vec::new());
-            let _ = restoring.map(|errand| errand.map(|errand| errand.wait()));
-            let size = memory.size()?;
-            let place = copy.place(size).filter(|place| {
-                let others = (0..)
-                    .zip(&slots)
-                    .filter(|(other, copy)| *other != slot && copy.status != user::SESSION_FREE);
-                let mut others = others.filter_map(|(_, copy)| copy.place(size));
-                !others.any(|(begin, end)| begin < place.1 && place.0 < end)
-            });
-            free(app, slot, place)?;
-        }
-        free_slot = free_slot.or(Some(slot));
-    }
-    let slot = free_slot.ok_or(Error::NoSlot { pid })?;
-    forget_ids(app, slot)?;
-    // A record of the former session in this slot must not look like one of ours.
-    let place =
-        [offset_of!(user::Session, channel_offset), offset_of!(user::Session, channel_bytes)];
-    for field in place {
-        memory.u64(session(slot) + field).store(0, Ordering::Relaxed);
-    }
-    let heartbeat = memory.u64(session(slot) + offset_of!(user::Session, heartbeat_ns));
-    heartbeat.store(now_ns, Ordering::Relaxed);
-    let status = memory.u32(session(slot) + offset_of!(user::Session, status));
-    claimed(memory).fetch_or(1 << slot, Ordering::SeqCst);
-    status.store(user::SESSION_SETUP, Ordering::Release);
-    // What the process has mapped for another generation is not valid for this one.
-    let ours = memory.u64(session(slot) + offset_of!(user::Session, generation));
-    ours.store(generation, Ordering::Release);
-    Ok(slot)
-}
-
-/// The slots that a process has to look at: bit s is set before slot s is claimed, cleared before it is free.
-fn claimed(memory: &ProgramMemory) -> &AtomicU32 {
-    memory.u32(offset_of!(user::Control, claimed_sessions))
-}
-
-/// No tracepoint is on, or has an id, in this slot.
-fn forget_ids(app: &Application, slot: u32) -> Result<(), Error> {
-    let memory = app.memory();
-    for index in 0..app.nr_states()? {
-        let enabled = memory.u32(state(index) + offset_of!(user::State, enabled));
-        if enabled.load(Ordering::Relaxed) & 1 << slot != 0 {
-            enabled.fetch_and(!(1 << slot), Ordering::Relaxed);
-        }
-        let id = state(index) + offset_of!(user::State, ids) + 2 * slot as usize;
-        memory.u16(id).store(user::NO_ID, Ordering::Relaxed);
-    }
-    Ok(())
-}
-
-/// Switches everything off for a slot: first the bits, then has the code of what is off for all written, and of `off`.
-fn switch_off(
-    app: &Application,
-    slot: u32,
-    mut off: Vec<u32>,
-) -> Result<Option<Errand<()>>, Error> {
-    let mask = |index: u32| enabled(app, index);
-    for index in 0..app.nr_states()? {
-        if mask(index).load(Ordering::Relaxed) & 1 << slot != 0 {
-            let before = mask(index).fetch_and(!(1 << slot), Ordering::SeqCst);
-            if before == 1 << slot {
-                off.push(index);
-            }
-        }
-    }
-    restore(app, off)
-}
-
-/// Has the code of these tracepoints written as it was, unless they are on for somebody.
-fn restore(app: &Application, mut off: Vec<u32>) -> Result<Option<Errand<()>>, Error> {
-    if off.is_empty() || !app.is_alive() {
-        return Ok(None);
-    }
-    let snapshot = app.snapshot()?;
-    if patches(app, &snapshot, off.iter().copied())?.is_empty() {
-        return Ok(None);
-    }
-    let (its, code) = (app.clone(), app.code());
-    let work = move || {
-        code.open()?;
-        // It may have taken long.
-        off.retain(|index| enabled(&its, *index).load(Ordering::SeqCst) == 0);
-        let dormant = patches(&its, &snapshot, off.iter().copied())?;
-        set_opcodes(&*code, &dormant, user::SITE_DORMANT);
-        fence(Ordering::SeqCst);
-        // Another tracer sets its bit, then the opcode. If the bit came between our look and our opcode, its
-        // opcode may have come before ours.
-        // And the process may just have begun to test a flag at its sites, which are then on for good.
-        let flags = |index: u32| its.memory().u32(state(index) + offset_of!(user::State, flags));
-        off.retain(|index| {
-            enabled(&its, *index).load(Ordering::SeqCst) != 0
-                || flags(*index).load(Ordering::SeqCst) & user::STATE_FLAG != 0
-        });
-        set_opcodes(&*code, &patches(&its, &snapshot, off.iter().copied())?, user::SITE_ON);
-        Ok(())
-    };
-    match Errand::new(app.pid_and_user(), work) {
-        Err(Error::Held { pid }) => Err(Error::Stuck { pid }),
-        errand => errand.map(Some),
-    }
-}
-
-/// For which sessions a tracepoint is on.
-fn enabled(app: &Application, index: u32) -> &AtomicU32 {
-    app.memory().u32(state(index) + offset_of!(user::State, enabled))
-}
-
-/// The sites of these tracepoints, where they are ours to write.
-fn patches(
-    app: &Application,
-    snapshot: &Snapshot,
-    indices: impl IntoIterator<Item = u32>,
-) -> Result<Vec<Patch>, Error> {
-    let states = indices.into_iter().filter_map(|index| {
-        let state = snapshot.states.get(index as usize)?;
-        state.is_patched().then_some((index, state))
-    });
-    states
-        .map(|(index, state)| Ok(Patch { index, sites: snapshot.sites(app.pid(), state)? }))
-        .collect()
-}
-
-/// Gives a slot and its channel back.
-fn free(app: &Application, slot: u32, place: Option<(u64, u64)>) -> Result<(), Error> {
-    let memory = app.memory();
-    // First: a thread of the process that came late finds that what it has mapped is not valid; and should we be killed now,
-    // nobody takes what is left, records whose ids are forgotten, for a session's.
-    let generation = memory.u64(session(slot) + offset_of!(user::Session, generation));
-    generation.store(0, Ordering::SeqCst);
-    let forgotten = forget_ids(app, slot);
-    // Before the slot is free: then the place is another's.
-    let punched = place.map_or(Ok(()), |(begin, end)| memory.punch(begin, end - begin));
-    let status = memory.u32(session(slot) + offset_of!(user::Session, status));
-    // Last: who takes the slot from then on sets the bit again, whether we hold the lock or not.
-    claimed(memory).fetch_and(!(1 << slot), Ordering::SeqCst);
-    status.store(user::SESSION_FREE, Ordering::Release);
-    forgotten.and(punched)
 }
 
 #[cfg(test)]

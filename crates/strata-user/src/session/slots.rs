@@ -1,12 +1,17 @@
-//! The slots of a process as they are at one moment, and where between their channels another one finds room.
+//! The slots of a process: as they are at one moment, where between their channels another one finds room, and one that
+//! is taken and given back.
 
 use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use strata_abi::user;
 use strata_ring::Attr;
 
+use super::switching::switch_off;
+use crate::application::Application;
+use crate::clock::Clock;
 use crate::error::Error;
-use crate::memory::{page_aligned, u32_in, u64_in, ProgramMemory};
+use crate::memory::{page_aligned, session, state, u32_in, u64_in, Lock, ProgramMemory};
 
 /// Where the positions of a session's channel begin: a writer that a former session left behind, in the
 /// same memory, then never finds the position that it knows.
@@ -65,4 +70,88 @@ pub(super) fn first_fit(mut taken: Vec<(u64, u64)>, bytes: u64) -> u64 {
         begin = begin.max(taken_end);
     }
     begin
+}
+
+/// Takes a free slot; frees those of dead tracers before.
+pub(super) fn claim(app: &Application, generation: u64, _lock: &Lock<'_>) -> Result<u32, Error> {
+    let pid = app.pid();
+    let memory = app.memory();
+    let slots = SlotCopy::read_all(memory)?;
+    let now_ns = Clock::monotonic_ns();
+    let mut free_slot = None;
+    for (slot, copy) in (0..).zip(&slots) {
+        if copy.status != user::SESSION_FREE {
+            if !memory.slot_is_dead(slot, now_ns) {
+                continue;
+            }
+            let status = memory.u32(session(slot) + offset_of!(user::Session, status));
+            status.store(user::SESSION_ENDING, Ordering::SeqCst);
+            // The code of its tracepoints may stay as it is: it costs a little, and does no harm.
+            let restoring = switch_off(app, slot, Vec::new());
+            let _ = restoring.map(|errand| errand.map(|errand| errand.wait()));
+            let size = memory.size()?;
+            let place = copy.place(size).filter(|place| {
+                let others = (0..)
+                    .zip(&slots)
+                    .filter(|(other, copy)| *other != slot && copy.status != user::SESSION_FREE);
+                let mut others = others.filter_map(|(_, copy)| copy.place(size));
+                !others.any(|(begin, end)| begin < place.1 && place.0 < end)
+            });
+            free(app, slot, place)?;
+        }
+        free_slot = free_slot.or(Some(slot));
+    }
+    let slot = free_slot.ok_or(Error::NoSlot { pid })?;
+    forget_ids(app, slot)?;
+    // A record of the former session in this slot must not look like one of ours.
+    let place =
+        [offset_of!(user::Session, channel_offset), offset_of!(user::Session, channel_bytes)];
+    for field in place {
+        memory.u64(session(slot) + field).store(0, Ordering::Relaxed);
+    }
+    let heartbeat = memory.u64(session(slot) + offset_of!(user::Session, heartbeat_ns));
+    heartbeat.store(now_ns, Ordering::Relaxed);
+    let status = memory.u32(session(slot) + offset_of!(user::Session, status));
+    claimed(memory).fetch_or(1 << slot, Ordering::SeqCst);
+    status.store(user::SESSION_SETUP, Ordering::Release);
+    // What the process has mapped for another generation is not valid for this one.
+    let ours = memory.u64(session(slot) + offset_of!(user::Session, generation));
+    ours.store(generation, Ordering::Release);
+    Ok(slot)
+}
+
+/// Gives a slot and its channel back.
+pub(super) fn free(app: &Application, slot: u32, place: Option<(u64, u64)>) -> Result<(), Error> {
+    let memory = app.memory();
+    // First: a thread of the process that came late finds that what it has mapped is not valid; and should we be killed now,
+    // nobody takes what is left, records whose ids are forgotten, for a session's.
+    let generation = memory.u64(session(slot) + offset_of!(user::Session, generation));
+    generation.store(0, Ordering::SeqCst);
+    let forgotten = forget_ids(app, slot);
+    // Before the slot is free: then the place is another's.
+    let punched = place.map_or(Ok(()), |(begin, end)| memory.punch(begin, end - begin));
+    let status = memory.u32(session(slot) + offset_of!(user::Session, status));
+    // Last: who takes the slot from then on sets the bit again, whether we hold the lock or not.
+    claimed(memory).fetch_and(!(1 << slot), Ordering::SeqCst);
+    status.store(user::SESSION_FREE, Ordering::Release);
+    forgotten.and(punched)
+}
+
+/// The slots that a process has to look at: bit s is set before slot s is claimed, cleared before it is free.
+fn claimed(memory: &ProgramMemory) -> &AtomicU32 {
+    memory.u32(offset_of!(user::Control, claimed_sessions))
+}
+
+/// No tracepoint is on, or has an id, in this slot.
+fn forget_ids(app: &Application, slot: u32) -> Result<(), Error> {
+    let memory = app.memory();
+    for index in 0..app.nr_states()? {
+        let enabled = memory.u32(state(index) + offset_of!(user::State, enabled));
+        if enabled.load(Ordering::Relaxed) & 1 << slot != 0 {
+            enabled.fetch_and(!(1 << slot), Ordering::Relaxed);
+        }
+        let id = state(index) + offset_of!(user::State, ids) + 2 * slot as usize;
+        memory.u16(id).store(user::NO_ID, Ordering::Relaxed);
+    }
+    Ok(())
 }
