@@ -266,8 +266,11 @@ impl AppSession {
         self.format.contexts = self.slot_contexts()?;
         self.beat()?;
         self.clock = Due::after(self.publisher.publish(self.app.memory(), clock));
-        self.update()?;
-        self.settle(true)
+        match self.update().and_then(|_| self.settle(true)) {
+            // Nothing is switched on in it any more; what it has recorded is there.
+            Err(error) if error.is_gone() && self.seen.is_some() => Ok(()),
+            done => done,
+        }
     }
 
     /// The contexts that the slot says its records have.

@@ -460,6 +460,19 @@ fn start_in_a_process_that_has_ended_says_gone_and_adopt_reads_the_rest() {
 }
 
 #[test]
+fn adopt_of_one_that_has_ended_and_could_not_write_its_code_reads_the_rest() {
+    let (mut fake, text) = (armed(9), Text::new(1));
+    let index = fake.add(&Described::new("late", "one", 4), 0, &text.sites);
+    fake.put_u32(crate::memory::state(index) + offset_of!(user::State, enabled), 1);
+    fake.put_u32(offset_of!(user::Control, arm_errno), libc::EACCES as u32);
+    fake.pid = u32::MAX;
+    let mut session = AppSession::adopt(&fake.open(), 9, &spec(&["*"]), &clock()).unwrap();
+    assert!(session.take_channel().is_some() && session.nr_selected() == 2);
+    session.update().unwrap();
+    session.release().unwrap();
+}
+
+#[test]
 fn adopt_that_fails_leaves_what_a_process_has_recorded_that_has_ended() {
     for (has_ended, left) in [(true, (user::SESSION_ACTIVE, 9)), (false, (user::SESSION_FREE, 0))] {
         let mut fake = armed(9);
