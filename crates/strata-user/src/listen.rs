@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
+use rustix::fs::{renameat_with, RenameFlags, CWD};
 use rustix::io::Errno;
 use rustix::net::{
     accept_with, bind, connect, listen, socket_with, sockopt, AddressFamily, SocketAddrUnix,
@@ -36,8 +37,15 @@ const BACKLOG: i32 = 4096;
 /// may not have four times as many files open: what it records needs them.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// A connection that has sent nothing for so long is no announcement.
-const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
+/// A connection that has sent nothing for so long is no announcement. Between the two a process makes its session,
+/// which takes long where hundreds of others want a CPU.
+const CONNECTION_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What follows [`user::SOCKET_END`] in a socket's name until somebody listens on it.
+const NEW: &str = ".new";
+
+/// Such a name that is older than this was left by a tracer that was killed just then.
+const NEW_AGE: Duration = Duration::from_secs(60);
 
 /// A user whose processes have sent so many messages that are no announcements is no longer listened to.
 const BAD_MAX: u32 = 64;
@@ -117,7 +125,7 @@ impl ProgramListener {
         prepare(folder)?;
         remove_stale(folder);
         let error = |what| move |code: Errno| Error::Socket { what, source: code.into() };
-        let (socket, path) = named_socket(folder)?;
+        let (socket, path) = listen_in(folder, |_| ())?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(error("making an epoll"))?;
         let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let share = usize::try_from(files_max / 4).unwrap_or(usize::MAX).max(2);
@@ -141,7 +149,6 @@ impl ProgramListener {
             given_up: Vec::new(),
             wanted: None,
         };
-        listen(&listener.socket, BACKLOG).map_err(error("listening"))?;
         listener.watch(&listener.socket).map_err(error("watching"))?;
         Ok(listener)
     }
@@ -372,11 +379,12 @@ impl ProgramListener {
             self.close_to_unknown();
         }
         let folder = self.path.parent().map_or_else(PathBuf::new, Path::to_owned);
-        let renewed = named_socket(&folder).and_then(|(socket, path)| {
-            let error = |code: Errno| Error::Socket { what: "listening anew", source: code.into() };
-            // First of all: from the moment on when it listens, anybody may connect.
-            self.access_works = self.access_works && geteuid().is_root() && self.set_access(&path);
-            listen(&socket, BACKLOG).map_err(error)?;
+        let mut works = self.access_works && geteuid().is_root();
+        // First of all: from the moment on when it listens, anybody may connect.
+        let renewed = listen_in(&folder, |path| works = works && self.set_access(path));
+        self.access_works = works;
+        let renewed = renewed.and_then(|(socket, path)| {
+            let error = |code: Errno| Error::Socket { what: "watching anew", source: code.into() };
             self.watch(&socket).map_err(error)?;
             Ok((socket, path))
         });
@@ -443,33 +451,57 @@ fn room() -> u64 {
     text.trim().parse().map_or(most, |allowed: u64| allowed.min(most))
 }
 
-/// A socket with a name in this folder to which those may write who may announce themselves. Nobody listens yet.
-fn named_socket(folder: &Path) -> Result<(OwnedFd, PathBuf), Error> {
+/// Listens in this folder on a socket to which those may write who may announce themselves; `before` hears its path
+/// before that. It gets the name that it keeps when it listens: another tracer that begins removes those on which
+/// nobody does.
+fn listen_in(folder: &Path, before: impl FnOnce(&Path)) -> Result<(OwnedFd, PathBuf), Error> {
     let error = |what| move |code: Errno| Error::Socket { what, source: code.into() };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
         .map_err(error("making one"))?;
-    // A tracer may have more than one, each with a name of its own.
-    let (mut path, mut more) = (folder.join(format!("{}.sock", std::process::id())), 0);
-    loop {
-        let address = SocketAddrUnix::new(&path).map_err(error("its name"))?;
-        match bind(&socket, &address) {
-            Ok(()) => break,
-            Err(Errno::ADDRINUSE) if more < SOCKETS_MAX => {
-                more += 1;
-                path = folder.join(format!("{}.{more}.sock", std::process::id()));
-            }
-            Err(code) => return Err(error("naming one")(code)),
+    let new = first_free(folder, NEW, |path| bind(&socket, &SocketAddrUnix::new(path)?))
+        .map_err(error("naming one"))?;
+    let listens = || {
+        // Who announces must be able to write to it; the folder says who may come that far.
+        let mode = fs::Permissions::from_mode(if geteuid().is_root() { 0o666 } else { 0o600 });
+        fs::set_permissions(&new, mode)
+            .map_err(|source| Error::Socket { what: "opening one for others", source })?;
+        // Connections inherit it, so that what is sent before we accept has credentials too.
+        ask_for_senders(socket.as_fd())
+            .map_err(|source| Error::Socket { what: "asking for credentials", source })?;
+        before(&new);
+        listen(&socket, BACKLOG).map_err(error("listening"))?;
+        first_free(folder, "", |path| renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE))
+            .map_err(error("naming one that listens"))
+    };
+    match listens() {
+        Ok(path) => Ok((socket, path)),
+        Err(error) => {
+            let _ = fs::remove_file(&new);
+            Err(error)
         }
     }
-    // Who announces must be able to write to it; the folder says who may come that far.
-    let mode = fs::Permissions::from_mode(if geteuid().is_root() { 0o666 } else { 0o600 });
-    fs::set_permissions(&path, mode)
-        .map_err(|source| Error::Socket { what: "opening one for others", source })?;
-    // Connections inherit it, so that what is sent before we accept has credentials too.
-    ask_for_senders(socket.as_fd())
-        .map_err(|source| Error::Socket { what: "asking for credentials", source })?;
-    Ok((socket, path))
+}
+
+/// The first name of ours with this end that `take` finds free: a tracer may have more than one socket, and there may
+/// be another one with our number in another PID namespace.
+fn first_free(
+    folder: &Path,
+    end: &str,
+    take: impl Fn(&Path) -> Result<(), Errno>,
+) -> Result<PathBuf, Errno> {
+    let (pid, mut more) = (std::process::id(), 0);
+    let mut path = folder.join(format!("{pid}{}{end}", user::SOCKET_END));
+    loop {
+        match take(&path) {
+            Ok(()) => return Ok(path),
+            Err(Errno::ADDRINUSE | Errno::EXIST) if more < SOCKETS_MAX => {
+                more += 1;
+                path = folder.join(format!("{pid}.{more}{}{end}", user::SOCKET_END));
+            }
+            Err(code) => return Err(code),
+        }
+    }
 }
 
 impl AsFd for ProgramListener {
@@ -579,15 +611,22 @@ pub fn holds_senders() -> bool {
 /// Removes the sockets on which nobody listens any more, with what was asked for beside them.
 fn remove_stale(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.extension().is_none_or(|extension| extension != "sock") {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        let is_new = name.strip_suffix(NEW).is_some_and(|name| name.ends_with(user::SOCKET_END));
+        // Whoever made it may listen in a moment.
+        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+        let is_named = name.ends_with(user::SOCKET_END);
+        if !(is_named || is_new && age().is_some_and(|age| age >= NEW_AGE)) {
             continue;
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let probe = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (Ok(probe), Ok(address)) = (probe, SocketAddrUnix::new(&path)) else { continue };
         if connect(&probe, &address) == Err(Errno::CONNREFUSED) {
-            request::withdraw(&path);
+            if is_named {
+                request::withdraw(&path);
+            }
             let _ = fs::remove_file(&path);
         }
     }
@@ -882,6 +921,36 @@ mod tests {
         fs::write(folder.0.join("notes"), "").unwrap();
         let _second = ProgramListener::in_folder(&folder.0).unwrap();
         assert!(!stale.exists() && live.path().exists() && folder.0.join("notes").exists());
+    }
+
+    /// Its name stays, whoever begins meanwhile; that of one who was killed meanwhile does not.
+    #[test]
+    fn socket_on_which_somebody_is_about_to_listen_is_not_stale() {
+        let folder = Folder::new("about");
+        let first = ProgramListener::in_folder(&folder.0).unwrap();
+        let left = folder.0.join("1.sock.new");
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        bind(&socket, &SocketAddrUnix::new(&left).unwrap()).unwrap();
+        drop(socket);
+        let (socket, path) = listen_in(&folder.0, |new| {
+            remove_stale(&folder.0);
+            assert!(new.exists() && new != first.path() && left.exists());
+        })
+        .unwrap();
+        remove_stale(&folder.0);
+        assert!(path.exists() && path != first.path() && path.extension().unwrap() == "sock");
+        connect_to(&path);
+        drop(socket);
+        let old = std::time::SystemTime::now() - 2 * NEW_AGE;
+        let old = rustix::fs::Timespec {
+            tv_sec: old.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64,
+            tv_nsec: 0,
+        };
+        let times = rustix::fs::Timestamps { last_access: old, last_modification: old };
+        rustix::fs::utimensat(CWD, &left, &times, rustix::fs::AtFlags::empty()).unwrap();
+        remove_stale(&folder.0);
+        assert!(!left.exists() && !path.exists() && first.path().exists());
     }
 
     #[test]
