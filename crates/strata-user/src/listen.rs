@@ -1,27 +1,26 @@
 //! A socket in a folder that processes look into when they start, so that new ones need not be found.
 
+mod folder;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
-use rustix::fs::{renameat_with, RenameFlags, CWD};
 use rustix::io::Errno;
-use rustix::net::{
-    accept_with, bind, connect, listen, socket_with, sockopt, AddressFamily, SocketAddrUnix,
-    SocketFlags, SocketType,
-};
+use rustix::net::{accept_with, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
 use rustix::process::{geteuid, getrlimit, Resource};
 use strata_abi::user;
 
+use folder::{listen_in, prepare, remove_stale, room};
+
+pub use folder::listening_folder;
+
 use crate::access::{self, set_access, Access};
 use crate::announce::{
-    ask_for_senders, receive, set_option, AnnounceMessage, AnnouncementCounters, Received,
-    SO_PASSPIDFD,
+    receive, set_option, AnnounceMessage, AnnouncementCounters, Received, SO_PASSPIDFD,
 };
 use crate::clock::Clock;
 use crate::closing;
@@ -30,9 +29,6 @@ use crate::person::{accounts, person};
 use crate::request;
 use crate::spec::SessionSpec;
 
-/// Connections that wait for us to accept them.
-const BACKLOG: i32 = 4096;
-
 /// Connections that have not sent anything yet; at so many the older half is closed. Fewer where this program
 /// may not have four times as many files open: what it records needs them.
 const CONNECTIONS_MAX: usize = 1024;
@@ -40,12 +36,6 @@ const CONNECTIONS_MAX: usize = 1024;
 /// A connection that has sent nothing for so long is no announcement. Between the two a process makes its session,
 /// which takes long where hundreds of others want a CPU.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(60);
-
-/// What follows [`user::SOCKET_END`] in a socket's name until somebody listens on it.
-const NEW: &str = ".new";
-
-/// Such a name that is older than this was left by a tracer that was killed just then.
-const NEW_AGE: Duration = Duration::from_secs(60);
 
 /// A user whose processes have sent so many messages that are no announcements is no longer listened to.
 const BAD_MAX: u32 = 64;
@@ -100,6 +90,8 @@ pub struct ProgramListener {
     given_up: Vec<u32>,
     /// What every process is asked for from its begin.
     wanted: Option<String>,
+    /// It has no name any more.
+    is_withdrawn: bool,
 }
 
 impl ProgramListener {
@@ -148,6 +140,7 @@ impl ProgramListener {
             access_works: true,
             given_up: Vec::new(),
             wanted: None,
+            is_withdrawn: false,
         };
         listener.watch(&listener.socket).map_err(error("watching"))?;
         Ok(listener)
@@ -175,6 +168,13 @@ impl ProgramListener {
         if self.wanted.take().is_some() {
             request::withdraw(&self.path);
         }
+    }
+
+    /// From now on nobody finds the socket. Who has connected is still heard.
+    pub fn take_no_more(&mut self) {
+        self.ask_for_nothing();
+        self.is_withdrawn = true;
+        let _ = fs::remove_file(&self.path);
     }
 
     fn leave(&self, text: &str) -> Result<(), Error> {
@@ -378,6 +378,10 @@ impl ProgramListener {
         if again {
             self.close_to_unknown();
         }
+        if self.is_withdrawn {
+            self.given_up.resize(SOCKETS_MAX as usize, uid);
+            return;
+        }
         let folder = self.path.parent().map_or_else(PathBuf::new, Path::to_owned);
         let mut works = self.access_works && geteuid().is_root();
         // First of all: from the moment on when it listens, anybody may connect.
@@ -444,66 +448,6 @@ impl ProgramListener {
     }
 }
 
-/// Connections that wait until they are accepted: the kernel allows no more than this of [`BACKLOG`].
-fn room() -> u64 {
-    let most = BACKLOG.unsigned_abs().into();
-    let text = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
-    text.trim().parse().map_or(most, |allowed: u64| allowed.min(most))
-}
-
-/// Listens in this folder on a socket to which those may write who may announce themselves; `before` hears its path
-/// before that. It gets the name that it keeps when it listens: another tracer that begins removes those on which
-/// nobody does.
-fn listen_in(folder: &Path, before: impl FnOnce(&Path)) -> Result<(OwnedFd, PathBuf), Error> {
-    let error = |what| move |code: Errno| Error::Socket { what, source: code.into() };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-        .map_err(error("making one"))?;
-    let new = first_free(folder, NEW, |path| bind(&socket, &SocketAddrUnix::new(path)?))
-        .map_err(error("naming one"))?;
-    let listens = || {
-        // Who announces must be able to write to it; the folder says who may come that far.
-        let mode = fs::Permissions::from_mode(if geteuid().is_root() { 0o666 } else { 0o600 });
-        fs::set_permissions(&new, mode)
-            .map_err(|source| Error::Socket { what: "opening one for others", source })?;
-        // Connections inherit it, so that what is sent before we accept has credentials too.
-        ask_for_senders(socket.as_fd())
-            .map_err(|source| Error::Socket { what: "asking for credentials", source })?;
-        before(&new);
-        listen(&socket, BACKLOG).map_err(error("listening"))?;
-        first_free(folder, "", |path| renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE))
-            .map_err(error("naming one that listens"))
-    };
-    match listens() {
-        Ok(path) => Ok((socket, path)),
-        Err(error) => {
-            let _ = fs::remove_file(&new);
-            Err(error)
-        }
-    }
-}
-
-/// The first name of ours with this end that `take` finds free: a tracer may have more than one socket, and there may
-/// be another one with our number in another PID namespace.
-fn first_free(
-    folder: &Path,
-    end: &str,
-    take: impl Fn(&Path) -> Result<(), Errno>,
-) -> Result<PathBuf, Errno> {
-    let (pid, mut more) = (std::process::id(), 0);
-    let mut path = folder.join(format!("{pid}{}{end}", user::SOCKET_END));
-    loop {
-        match take(&path) {
-            Ok(()) => return Ok(path),
-            Err(Errno::ADDRINUSE | Errno::EXIST) if more < SOCKETS_MAX => {
-                more += 1;
-                path = folder.join(format!("{pid}.{more}{}{end}", user::SOCKET_END));
-            }
-            Err(code) => return Err(code),
-        }
-    }
-}
-
 impl AsFd for ProgramListener {
     /// Readable when there may be something to [`receive`](Self::receive).
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -528,78 +472,6 @@ fn is_heard(uid: u32) -> bool {
     ours.is_root() || ours.as_raw() == uid
 }
 
-/// Makes the folder, or checks that nobody else can write to it.
-fn prepare(folder: &Path) -> Result<(), Error> {
-    let error = |reason| Error::Folder { path: folder.to_owned(), reason };
-    let ours = geteuid().as_raw();
-    // Others only send to root's.
-    let mode = if ours == 0 { 0o755 } else { 0o700 };
-    match fs::DirBuilder::new().mode(mode).create(folder) {
-        Ok(()) => {
-            // Whatever the umask says.
-            let permissions = fs::Permissions::from_mode(mode);
-            fs::set_permissions(folder, permissions)
-                .map_err(|source| error(format!("cannot be opened for others: {source}")))?;
-        }
-        Err(source) if source.kind() == io::ErrorKind::AlreadyExists => (),
-        Err(source) => return Err(error(format!("cannot be made: {source}"))),
-    }
-    check(folder)
-}
-
-/// Is it a folder that only we may write to?
-fn check(folder: &Path) -> Result<(), Error> {
-    let error = |reason| Error::Folder { path: folder.to_owned(), reason };
-    let ours = geteuid().as_raw();
-    // Not through a symbolic link, which somebody else may have put there.
-    let found = fs::symlink_metadata(folder)
-        .map_err(|source| error(format!("cannot be looked at: {source}")))?;
-    if !found.is_dir() {
-        return Err(error("is no folder. Remove it".to_owned()));
-    }
-    if found.uid() != ours {
-        let theirs = found.uid();
-        return Err(error(format!(
-            "belongs to user {theirs}, not to {ours}. Have that user or root remove it"
-        )));
-    }
-    if found.mode() & 0o022 != 0 {
-        let mode = found.mode() & 0o7777;
-        return Err(error(format!("can be written to by others (mode {mode:o}). Use chmod 700")));
-    }
-    Ok(())
-}
-
-/// Where [`ProgramListener::new`] would listen; nothing is made.
-///
-/// # Errors
-/// [`Error::Folder`]: of the last folder that it would try.
-pub fn listening_folder() -> Result<PathBuf, Error> {
-    let uid = geteuid().as_raw();
-    let folder = |pattern: &str| PathBuf::from(pattern.replace("%u", &uid.to_string()));
-    match uid {
-        0 => could_prepare(folder(user::SOCKETS_ROOT)),
-        _ => could_prepare(folder(user::SOCKETS_USER))
-            .or_else(|_| could_prepare(folder(user::SOCKETS_TMP))),
-    }
-}
-
-/// What [`prepare`] would find.
-fn could_prepare(folder: PathBuf) -> Result<PathBuf, Error> {
-    if fs::symlink_metadata(&folder).is_ok() {
-        return check(&folder).map(|()| folder);
-    }
-    let above = folder.parent().unwrap_or(Path::new("/"));
-    let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    match rustix::fs::access(above, wanted) {
-        Ok(()) => Ok(folder),
-        Err(code) => {
-            let reason = format!("cannot be made: {}", io::Error::from(code));
-            Err(Error::Folder { path: folder, reason })
-        }
-    }
-}
-
 /// Does the kernel hand over a pidfd of who has sent a message?
 #[must_use]
 pub fn holds_senders() -> bool {
@@ -608,37 +480,17 @@ pub fn holds_senders() -> bool {
     socket.is_ok_and(|socket| set_option(socket.as_fd(), SO_PASSPIDFD, 1).is_ok())
 }
 
-/// Removes the sockets on which nobody listens any more, with what was asked for beside them.
-fn remove_stale(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        let name = name.to_string_lossy();
-        let is_new = name.strip_suffix(NEW).is_some_and(|name| name.ends_with(user::SOCKET_END));
-        // Whoever made it may listen in a moment.
-        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
-        let is_named = name.ends_with(user::SOCKET_END);
-        if !(is_named || is_new && age().is_some_and(|age| age >= NEW_AGE)) {
-            continue;
-        }
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let probe = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-        let (Ok(probe), Ok(address)) = (probe, SocketAddrUnix::new(&path)) else { continue };
-        if connect(&probe, &address) == Err(Errno::CONNREFUSED) {
-            if is_named {
-                request::withdraw(&path);
-            }
-            let _ = fs::remove_file(&path);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::folder::NEW_AGE;
     use super::*;
     use rustix::event::{poll, PollFd, PollFlags, Timespec};
+    use rustix::fs::CWD;
+    use rustix::net::{bind, connect, SocketAddrUnix};
     use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
     use std::io::IoSlice;
     use std::mem::MaybeUninit;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     /// A folder of this test's own.
     struct Folder(PathBuf);
@@ -728,6 +580,24 @@ mod tests {
         assert!(readable(&listener));
         assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
         assert_eq!(listener.counters().received, 4);
+    }
+
+    #[test]
+    fn take_no_more_hears_those_who_have_connected_and_nobody_else() {
+        let folder = Folder::new("no-more");
+        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
+        let (silent, path) = (connect_to(listener.path()), listener.path().to_owned());
+        announce(&connect_to(&path));
+        listener.take_no_more();
+        assert!(!path.exists());
+        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
+        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+        announce(&silent);
+        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
+        // Nor under another name.
+        listener.give_socket_up(4711);
+        assert!(matches!(listener.receive().unwrap(), Received::End));
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
     }
 
     #[test]

@@ -332,7 +332,10 @@ impl Keeper {
 
     /// Let in who came at the last moment, and switch everything off.
     fn stop(&mut self) {
-        self.invite();
+        // Who begins now is not recorded any more, and of those there may be as many each second as are heard.
+        if let Some(listener) = &mut self.listener {
+            listener.take_no_more();
+        }
         self.receive_and_tell(LAST_ROUNDS);
         self.try_held();
         if !self.shared.has_failed() {
