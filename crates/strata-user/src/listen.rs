@@ -33,8 +33,8 @@ use crate::spec::SessionSpec;
 /// may not have four times as many files open: what it records needs them.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// A connection that has sent nothing for so long is no announcement. Between the two a process makes its session,
-/// which takes long where hundreds of others want a CPU.
+/// A connection that has sent nothing for so long is no announcement. A process that has connected makes its session
+/// before it sends, which takes long where hundreds of others want a CPU.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A user whose processes have sent so many messages that are no announcements is no longer listened to.
@@ -92,6 +92,8 @@ pub struct ProgramListener {
     wanted: Option<String>,
     /// It has no name any more.
     is_withdrawn: bool,
+    /// Without a name, and with more of a user's connections waiting than can be closed, it takes none any more.
+    accepts: bool,
 }
 
 impl ProgramListener {
@@ -115,10 +117,11 @@ impl ProgramListener {
     /// [`Error::Folder`]: it is not ours alone. [`Error::Socket`].
     pub fn in_folder(folder: &Path) -> Result<ProgramListener, Error> {
         prepare(folder)?;
-        remove_stale(folder);
         let error = |what| move |code: Errno| Error::Socket { what, source: code.into() };
-        let (socket, path) = listen_in(folder, |_| ())?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(error("making an epoll"))?;
+        let (socket, path) = listen_in(folder, |_| ())?;
+        // Behind it: what bears our number is never taken while another tracer looks at it.
+        remove_stale(folder, &path);
         let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let share = usize::try_from(files_max / 4).unwrap_or(usize::MAX).max(2);
         let listener = ProgramListener {
@@ -141,6 +144,7 @@ impl ProgramListener {
             given_up: Vec::new(),
             wanted: None,
             is_withdrawn: false,
+            accepts: true,
         };
         listener.watch(&listener.socket).map_err(error("watching"))?;
         Ok(listener)
@@ -173,8 +177,14 @@ impl ProgramListener {
     /// From now on nobody finds the socket. Who has connected is still heard.
     pub fn take_no_more(&mut self) {
         self.ask_for_nothing();
-        self.is_withdrawn = true;
-        let _ = fs::remove_file(&self.path);
+        self.remove_name();
+    }
+
+    /// Another tracer may have the name from then on: there is one with our number in each PID namespace.
+    fn remove_name(&mut self) {
+        if !std::mem::replace(&mut self.is_withdrawn, true) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 
     fn leave(&self, text: &str) -> Result<(), Error> {
@@ -283,11 +293,29 @@ impl ProgramListener {
         if more && self.connections.len() >= self.connections_max {
             // Silent ones shall not keep out those who wait to be accepted. Where one had something to say, the others
             // were not asked: they may be as many as have begun just now.
-            for connection in self.connections.drain(..self.connections_max / 2) {
-                closing::let_go(connection.socket, connection.uid);
-            }
+            self.drop_silent();
         }
         result
+    }
+
+    /// Lets go of half of the silent connections of the person who has most, the oldest first; of all, if nobody has
+    /// a sixteenth of them.
+    fn drop_silent(&mut self) {
+        let mut of: HashMap<u32, usize> = HashMap::new();
+        for connection in &self.connections {
+            *of.entry(person(connection.uid)).or_default() += 1;
+        }
+        let most = of.into_iter().max_by_key(|(_, connections)| *connections);
+        let most = most.filter(|(_, connections)| *connections >= self.connections_max / 16);
+        let mut left = most.map_or(self.connections.len(), |(_, connections)| connections) / 2;
+        for connection in std::mem::take(&mut self.connections) {
+            if left > 0 && most.is_none_or(|(who, _)| who == person(connection.uid)) {
+                left -= 1;
+                closing::let_go(connection.socket, connection.uid);
+            } else {
+                self.connections.push_back(connection);
+            }
+        }
     }
 
     /// Is nobody listened to any more?
@@ -361,6 +389,9 @@ impl ProgramListener {
     }
 
     fn set_access(&self, path: &Path) -> bool {
+        if self.is_withdrawn {
+            return true;
+        }
         let access = match self.only_known {
             true => Access::Only(&self.known),
             false => Access::AllBut(&self.denied),
@@ -379,7 +410,7 @@ impl ProgramListener {
             self.close_to_unknown();
         }
         if self.is_withdrawn {
-            self.given_up.resize(SOCKETS_MAX as usize, uid);
+            self.accepts = false;
             return;
         }
         let folder = self.path.parent().map_or_else(PathBuf::new, Path::to_owned);
@@ -389,8 +420,13 @@ impl ProgramListener {
         self.access_works = works;
         let renewed = renewed.and_then(|(socket, path)| {
             let error = |code: Errno| Error::Socket { what: "watching anew", source: code.into() };
-            self.watch(&socket).map_err(error)?;
-            Ok((socket, path))
+            match self.watch(&socket) {
+                Ok(()) => Ok((socket, path)),
+                Err(code) => {
+                    let _ = fs::remove_file(path);
+                    Err(error(code))
+                }
+            }
         });
         match renewed {
             Ok((socket, path)) => {
@@ -413,7 +449,7 @@ impl ProgramListener {
     }
 
     fn accept(&mut self) -> Result<(), Error> {
-        while self.connections.len() < self.connections_max && !self.has_ended() {
+        while self.accepts && self.connections.len() < self.connections_max && !self.has_ended() {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
                     self.in_a_row += 1;
@@ -457,8 +493,7 @@ impl AsFd for ProgramListener {
 
 impl Drop for ProgramListener {
     fn drop(&mut self) {
-        self.ask_for_nothing();
-        let _ = fs::remove_file(&self.path);
+        self.take_no_more();
         for connection in self.connections.drain(..) {
             closing::let_go(connection.socket, connection.uid);
         }
@@ -586,18 +621,48 @@ mod tests {
     fn take_no_more_hears_those_who_have_connected_and_nobody_else() {
         let folder = Folder::new("no-more");
         let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
+        listener.ask_for(7, &crate::testing::spec(&["*"]), &Clock::new()).unwrap();
         let (silent, path) = (connect_to(listener.path()), listener.path().to_owned());
         announce(&connect_to(&path));
+        assert!(request::beside(&path).exists());
         listener.take_no_more();
-        assert!(!path.exists());
+        assert!(!path.exists() && !request::beside(&path).exists());
         assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
         assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+        // Its name is another's now, who keeps it, whatever happens here.
+        let mut other = ProgramListener::in_folder(&folder.0).unwrap();
+        assert_eq!(other.path(), path);
+        listener.close_to_unknown();
+        listener.give_socket_up(4711);
         announce(&silent);
         assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
-        // Nor under another name.
-        listener.give_socket_up(4711);
-        assert!(matches!(listener.receive().unwrap(), Received::End));
+        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+        drop(listener);
+        announce(&connect_to(&path));
+        assert!(matches!(other.receive().unwrap(), Received::Process { .. }));
+        drop(other);
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
+    }
+
+    /// Those of one person do not have those of others closed.
+    #[test]
+    fn malicious_silent_connections_of_one_person_close_only_their_own() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let folder = Folder::new("share");
+        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
+        listener.connections_max = 32;
+        let honest = connect_to(listener.path());
+        let path = listener.path().to_owned();
+        let silent: Vec<OwnedFd> =
+            (0..100).map(|_| as_user(61_021, &path, |socket| socket).unwrap()).collect();
+        for _ in 0..10 {
+            assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+        }
+        announce(&honest);
+        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
+        drop(silent);
     }
 
     #[test]
@@ -804,13 +869,15 @@ mod tests {
         bind(&socket, &SocketAddrUnix::new(&left).unwrap()).unwrap();
         drop(socket);
         let (socket, path) = listen_in(&folder.0, |new| {
-            remove_stale(&folder.0);
+            remove_stale(&folder.0, first.path());
             assert!(new.exists() && new != first.path() && left.exists());
         })
         .unwrap();
-        remove_stale(&folder.0);
+        remove_stale(&folder.0, first.path());
         assert!(path.exists() && path != first.path() && path.extension().unwrap() == "sock");
         connect_to(&path);
+        // A process that another test begins holds it, up to its execve.
+        rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).unwrap();
         drop(socket);
         let old = std::time::SystemTime::now() - 2 * NEW_AGE;
         let old = rustix::fs::Timespec {
@@ -819,7 +886,7 @@ mod tests {
         };
         let times = rustix::fs::Timestamps { last_access: old, last_modification: old };
         rustix::fs::utimensat(CWD, &left, &times, rustix::fs::AtFlags::empty()).unwrap();
-        remove_stale(&folder.0);
+        remove_stale(&folder.0, first.path());
         assert!(!left.exists() && !path.exists() && first.path().exists());
     }
 

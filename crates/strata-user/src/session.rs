@@ -267,7 +267,7 @@ impl AppSession {
         self.beat()?;
         self.clock = Due::after(self.publisher.publish(self.app.memory(), clock));
         match self.update().and_then(|_| self.settle(true)) {
-            // Nothing is switched on in it any more; what it has recorded is there.
+            // Nothing can be switched on in it any more, but what it has recorded can be read.
             Err(error) if error.is_gone() && self.seen.is_some() => Ok(()),
             done => done,
         }

@@ -332,16 +332,14 @@ impl Keeper {
 
     /// Let in who came at the last moment, and switch everything off.
     fn stop(&mut self) {
-        // Who begins now is not recorded any more, and of those there may be as many each second as are heard.
-        if let Some(listener) = &mut self.listener {
-            listener.take_no_more();
-        }
-        self.receive_and_tell(LAST_ROUNDS);
+        self.hear_the_last();
         self.try_held();
         if !self.shared.has_failed() {
             self.search(false, &mut |_| ControlFlow::Continue(()));
             self.take_estates(true);
         }
+        // Who had connected, and was slow to announce itself.
+        self.receive_and_tell(LAST_ROUNDS);
         self.try_locked(true);
         for process in self.processes.clone() {
             // A thousand of them take their time, and those that are still on want to know that we live.

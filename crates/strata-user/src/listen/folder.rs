@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{renameat_with, RenameFlags, CWD};
+use rustix::fs::{linkat, renameat_with, unlink, AtFlags, RenameFlags, CWD};
 use rustix::io::Errno;
 use rustix::net::{
     bind, connect, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
@@ -111,9 +111,9 @@ pub(super) fn room() -> u64 {
     text.trim().parse().map_or(most, |allowed: u64| allowed.min(most))
 }
 
-/// Listens in this folder on a socket to which those may write who may announce themselves; `before` hears its path
-/// before that. It gets the name that it keeps when it listens: another tracer that begins removes those on which
-/// nobody does.
+/// Listens in this folder on a socket to which those may write who may announce themselves. It is bound to a name with
+/// [`NEW`], `before` is called with that path, then it listens, and gets the name that it keeps: another tracer that
+/// begins removes the named sockets on which nobody listens.
 pub(super) fn listen_in(
     folder: &Path,
     before: impl FnOnce(&Path),
@@ -134,7 +134,7 @@ pub(super) fn listen_in(
             .map_err(|source| Error::Socket { what: "asking for credentials", source })?;
         before(&new);
         listen(&socket, BACKLOG).map_err(error("listening"))?;
-        first_free(folder, "", |path| renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE))
+        first_free(folder, "", |path| rename_new(&new, path))
             .map_err(error("naming one that listens"))
     };
     match listens() {
@@ -143,6 +143,18 @@ pub(super) fn listen_in(
             let _ = fs::remove_file(&new);
             Err(error)
         }
+    }
+}
+
+/// Renames what is there, to a name that is free.
+fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every file system can.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            linkat(CWD, from, CWD, to, AtFlags::empty())?;
+            unlink(from)
+        }
+        renamed => renamed,
     }
 }
 
@@ -167,8 +179,8 @@ fn first_free(
     }
 }
 
-/// Removes the sockets on which nobody listens any more, with what was asked for beside them.
-pub(super) fn remove_stale(folder: &Path) {
+/// Removes the sockets but `ours` on which nobody listens any more, with what was asked for beside them.
+pub(super) fn remove_stale(folder: &Path, ours: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
@@ -176,7 +188,7 @@ pub(super) fn remove_stale(folder: &Path) {
         // Whoever made it may listen in a moment.
         let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
         let is_named = name.ends_with(user::SOCKET_END);
-        if !(is_named || is_new && age().is_some_and(|age| age >= NEW_AGE)) {
+        if path == ours || !(is_named || is_new && age().is_some_and(|age| age >= NEW_AGE)) {
             continue;
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

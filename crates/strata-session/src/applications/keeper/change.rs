@@ -48,6 +48,15 @@ impl Keeper {
         drop(waiting);
     }
 
+    /// Lets those in who have announced themselves. Who begins from now on does not find the socket: where many programs
+    /// begin each second, hearing those as well would not come to an end.
+    pub(super) fn hear_the_last(&mut self) {
+        if let Some(listener) = &mut self.listener {
+            listener.take_no_more();
+        }
+        self.receive_and_tell(LAST_ROUNDS);
+    }
+
     /// Takes what is in the socket that everybody finds. Lets nobody in.
     pub(super) fn listen(&mut self) {
         let own = rustix::process::geteuid().as_raw();
