@@ -30,12 +30,12 @@ use crate::applications::lowered::lowered;
 use crate::applications::lttng::OfCommand;
 use crate::applications::source::{elsewhere, ProcessSource, ProgramSources};
 use crate::applications::traced::Traced;
+use crate::error::SessionError;
 use crate::options::Options;
 use crate::plan::tracked::Tracked;
 use crate::plan::PlanError;
 use crate::record::command::Running;
 use crate::report::{Buffers, LayerReport, NotReached, EVERY_TRACEPOINT, USER};
-use crate::session::error::SessionError;
 use crate::session::layer::{
     Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerLook, LayerRule, Tell, Wanted,
 };

@@ -28,11 +28,11 @@ use strata_relay::{
     DRIFT_PPM, VERSION,
 };
 
+use crate::error::SessionError;
 use crate::guest::relayed::counter_pair;
 use crate::options::GuestOptions;
 use crate::output::describe::{new_uuid, Machine};
 use crate::report::{LayerReport, NotReached, ProcessReport, GUEST};
-use crate::session::error::SessionError;
 use crate::session::layer::{Context, Layer, LayerEnd, Wanted};
 use crate::session::privileges::Work;
 use crate::session::shared::Voice;

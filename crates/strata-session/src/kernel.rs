@@ -23,6 +23,7 @@ use strata_kernel::uprobe::parse_all;
 use strata_kernel::{sample, syscalls, Follow, SelectedEvent, Tracked, UnrecordedEvent, Whom};
 use strata_ring::Channel;
 
+use crate::error::SessionError;
 use crate::options::{KernelOptions, Options};
 use crate::output::describe::new_uuid;
 use crate::report::{
@@ -30,8 +31,7 @@ use crate::report::{
     NoKernel, NotReached, Notice, ProcessReport, RuleReport, KERNEL,
 };
 use crate::session::budget::{over_memory, BudgetShare};
-use crate::session::detach::Detaching;
-use crate::session::error::SessionError;
+use crate::session::detaching::Detaching;
 use crate::session::layer::{Context, Layer, LayerEnd, LayerLook, LayerRule, Wanted};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
@@ -47,6 +47,7 @@ use source::{KernelSource, KernelTraceIdentity, RecordedByKernel};
 mod change;
 mod chosen;
 pub mod default;
+mod detach;
 mod probes;
 mod records;
 mod source;
@@ -183,7 +184,7 @@ impl KernelLayer {
             layer._held = session.rings().and_then(|(map, rings)| slots.hold_rings(map, rings));
         }
         if stop.flow().is_break() {
-            Detaching::begin(session);
+            detach::detach(session);
             return Err(stopped());
         }
         if let Some(numbers) = session.numbers() {
@@ -322,7 +323,7 @@ impl KernelLayer {
     }
 
     fn detach(&mut self) -> Detaching {
-        self.attached.take().map(|one| Detaching::begin(one.session)).unwrap_or_default()
+        self.attached.take().map(|one| detach::detach(one.session)).unwrap_or_default()
     }
 }
 

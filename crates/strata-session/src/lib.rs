@@ -10,7 +10,7 @@
 //!   control.rs       what is asked of a recording while it runs
 //!   snapshot.rs      what the buffers hold; rotation.rs: a trace is cut into parts; each by threads of their own
 //! applications.rs    the layer of applications: keeper.rs finds them, source.rs has their packets
-//! kernel.rs          the layer of the kernel, with kernel/source.rs
+//! kernel.rs          the layer of the kernel, with kernel/source.rs; kernel/detach.rs: its end goes on behind a session's
 //! guest.rs           the layer of a guest, with guest/receive.rs; relayed.rs: in a guest, a recording for the host
 //! output.rs          where traces go: a sink for each, and what it says of itself
 //! report.rs          what a session says of itself, while it runs and at its end
@@ -22,6 +22,7 @@
 #![cfg(target_os = "linux")]
 
 mod applications;
+mod error;
 mod guest;
 mod kernel;
 mod machine;
@@ -36,6 +37,7 @@ mod session;
 mod sizes;
 pub mod standing;
 
+pub use error::SessionError;
 pub use kernel::default::{of_plan as kernel_by_default, RULES as DEFAULT_KERNEL_RULES};
 pub use machine::{doctor, kernel_list, listing};
 pub use output::folder;
@@ -45,8 +47,7 @@ pub use record::named::{processes_of, NameError};
 pub use record::{command, preload};
 pub use record::{record, record_with};
 pub use session::control::{controls, Controls, Orders};
-pub use session::detach::Detaching;
-pub use session::error::SessionError;
+pub use session::detaching::Detaching;
 pub use session::privileges::give_up_rights;
 pub use session::recording::Recording;
 pub use session::rotation::Rotated;

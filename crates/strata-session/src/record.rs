@@ -19,6 +19,7 @@ use strata_user::{Clock, Program};
 
 use crate::applications::filtered;
 use crate::applications::Applications;
+use crate::error::SessionError;
 use crate::guest::relayed::Relayed;
 use crate::guest::GuestLayer;
 use crate::kernel::default;
@@ -30,7 +31,6 @@ use crate::record::watched::Watched;
 use crate::report::{EndReason, NoKernel, NotReached, Notice};
 use crate::session::control::{controls, ControlRequest, Orders};
 use crate::session::disk::DiskLimit;
-use crate::session::error::SessionError;
 use crate::session::ground::Ground;
 use crate::session::layer::{Inheritance, Layer};
 use crate::session::memory;

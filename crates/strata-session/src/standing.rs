@@ -23,6 +23,7 @@ use strata_user::Clock;
 
 use crate::applications::filtered;
 use crate::applications::Applications;
+use crate::error::SessionError;
 use crate::kernel::{self, KernelLayer};
 use crate::options::Options;
 use crate::output::folder::{below as output_below, is_own, parts_of};
@@ -39,8 +40,7 @@ use crate::report::{
 use crate::session::budget::Budget;
 use crate::session::clock::wall_ns;
 use crate::session::control::{ControlRequest, Orders};
-use crate::session::detach::Detaching;
-use crate::session::error::SessionError;
+use crate::session::detaching::Detaching;
 use crate::session::ground::Ground;
 use crate::session::layer::{Context, Layer, LayerLook, Wanted};
 use crate::session::memory;

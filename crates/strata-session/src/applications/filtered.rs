@@ -10,9 +10,9 @@ use strata_filter::{Class, ClassField, ClassFieldKind, Filter, Hint, Root};
 use strata_model::{Element, EventClass, FieldClass, Integer};
 use strata_user::{Compiled, EventContexts, Program, Rules};
 
+use crate::error::SessionError;
 use crate::options::Options;
 use crate::report::{FilterReport, FilterSlip, EVERY_TRACEPOINT};
-use crate::session::error::SessionError;
 use crate::session::layer::LayerRule;
 use crate::session::lock::lock;
 

@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use strata_collect::{Guest, Listener, Relay};
 use strata_relay::{CounterPair, Place};
 
+use crate::error::SessionError;
 use crate::output::describe::{new_uuid, Machine};
 use crate::report::Notice;
-use crate::session::error::SessionError;
 use crate::session::lock::lock;
 use crate::session::shared::Shared;
 use crate::session::stop::Stop;

@@ -18,9 +18,9 @@ use super::chosen::{
 use super::probes::{of as of_probe, probed};
 use super::{whole, KernelLayer};
 use crate::applications::filtered::slip;
+use crate::error::SessionError;
 use crate::plan::PlanError;
 use crate::report::{EventProblem, FilterReport, FilterSlip, KernelRuleReport, NotReached, KERNEL};
-use crate::session::error::SessionError;
 use crate::session::layer::{LayerRule, Wanted};
 
 /// A change that has taken so long is undone: who asks for a snapshot or a stop waits for it.

@@ -13,9 +13,9 @@ use strata_kernel::uprobe::KnownProbes;
 use strata_kernel::{sample, syscalls, Contexts, KernelEvent, SelectedEvent, Tracked};
 
 use super::records::EndRecords;
+use crate::error::SessionError;
 use crate::options::{KernelOptions, Options};
 use crate::report::{EventProblem, KernelRuleReport, Notice};
-use crate::session::error::SessionError;
 use crate::session::layer::LayerRule;
 use crate::session::stop::Stop;
 

@@ -8,10 +8,10 @@ use strata_kernel::session::check;
 use strata_kernel::Error as KernelError;
 use strata_ring::{stream_layout, Attr, LossMode, Publish};
 
+use crate::error::SessionError;
 use crate::kernel::{KernelLayer, LayerRequest};
 use crate::options::{KernelOptions, Options};
 use crate::report::{NoKernel, Notice};
-use crate::session::error::SessionError;
 use crate::session::memory;
 
 /// What is needed to see why a program waits. docs/guide/kernel.md has the reason for each.

@@ -7,8 +7,8 @@ use strata_kernel::uprobe::{KnownProbes, ProbeError};
 use strata_kernel::{Contexts, KernelEvent, SelectedEvent};
 
 use super::records::EndRecords;
+use crate::error::SessionError;
 use crate::report::KernelRuleReport;
-use crate::session::error::SessionError;
 use crate::session::layer::LayerRule;
 
 /// What rules for probes come to.

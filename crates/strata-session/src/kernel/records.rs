@@ -2,7 +2,7 @@
 
 use strata_filter::Filter;
 
-use crate::session::error::SessionError;
+use crate::error::SessionError;
 
 /// Of one event, which records of an end are recorded.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,10 +5,10 @@ use strata_kernel::selection::EventSelection;
 use strata_kernel::{syscalls, KernelEvent};
 use strata_model::{Element, Field, FieldClass, Flags, Label};
 
+use crate::error::SessionError;
 use crate::kernel::{catalog, recorded_names, rule_reports};
 use crate::machine::listing::class_text;
 use crate::report::KernelRuleReport;
-use crate::session::error::SessionError;
 
 /// An event that can be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]

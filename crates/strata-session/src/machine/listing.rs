@@ -3,8 +3,8 @@
 use strata_model::{Array, Base, Element, Field, FieldClass, FieldOrder, Float, Integer, Sequence};
 use strata_user::{find, held_of_user, lttng_of_processes, pids, Error, Lttng, Tracepoint, Who};
 
+use crate::error::SessionError;
 use crate::report::NotReached;
-use crate::session::error::SessionError;
 
 /// A field of a tracepoint.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use strata_collect::{Keep, Output, Relay, Sink};
 use strata_ctf::end_mark::{EndMark, Losses};
 
+use crate::error::SessionError;
 use crate::options::Options;
 use crate::output::describe::Machine;
 use crate::output::folder::{TimeStamp, TraceFolder};
@@ -19,7 +20,6 @@ use crate::report::{
 };
 use crate::session::budget::Budget;
 use crate::session::clock::wall_ns;
-use crate::session::error::SessionError;
 use crate::session::layer::{Context, LayerEnd};
 use crate::session::lock::lock;
 use crate::session::recording::Recording;
@@ -259,7 +259,7 @@ impl Ground {
             all.holders.extend(one.holders);
             all.of_lttng.extend(one.of_lttng);
             all.kernel = KernelReport::both(all.kernel, one.kernel);
-            all.remarks.extend(one.detaching.remark());
+            all.remarks.extend(one.detaching.remark().map(str::to_owned));
             all.detaching = all.detaching.or(one.detaching);
         }
         let LayerEnd {

@@ -11,6 +11,7 @@ use strata_collect::{Keep, Output};
 use strata_filter::Filter;
 use strata_user::Outcome;
 
+use crate::error::SessionError;
 use crate::output::describe::Machine;
 use crate::plan::tracked::Tracked;
 use crate::record::command::Running;
@@ -18,8 +19,7 @@ use crate::report::gaps::Late;
 use crate::report::{
     Buffers, FilterReport, KernelReport, LayerReport, NotReached, Notice, RuleReport,
 };
-use crate::session::detach::Detaching;
-use crate::session::error::SessionError;
+use crate::session::detaching::Detaching;
 use crate::session::privileges::Work;
 use crate::session::shared::{Figured, LayerLosses, Shared};
 use crate::session::threads::{Ask, Cut};
@@ -37,7 +37,7 @@ pub(crate) struct Context {
     pub(crate) keep: Keep,
     /// Where programs hold it, for who makes this session again; `None`: nobody does.
     pub(crate) slots: Option<ChannelSlots>,
-    /// What the kernel goes on recording when this session is killed; `None`: nothing.
+    /// What goes on being recorded when this session is killed; `None`: nothing.
     pub(crate) kept: Option<ChannelKept>,
     /// The session was killed, and is made again from its plan: where all has gone that a layer is to record, the others
     /// are recorded all the same.

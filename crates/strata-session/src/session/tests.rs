@@ -25,12 +25,12 @@ use strata_ring::producer::{HeaderFormat, Producer};
 use strata_ring::Channel;
 
 use super::*;
+use crate::error::SessionError;
 use crate::options::Rotation;
 use crate::output::describe::new_uuid;
 use crate::output::folder::TraceFolder;
 use crate::output::parts::PartsOutput;
 use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
-use crate::session::error::SessionError;
 use crate::session::layer::{Layer, Wanted};
 use crate::session::rotation::{Rotated, Rotations};
 use crate::session::shared::Voice;

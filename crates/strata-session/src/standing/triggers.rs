@@ -19,13 +19,13 @@ use strata_model::Counts;
 use strata_user::Outcome;
 
 use super::look::{EventLook, TriggerLook};
+use crate::error::SessionError;
 use crate::output::folder::time_name;
 use crate::plan::{Action, Condition, Plan, Trigger};
 use crate::record::command::Inherited;
 use crate::report::gaps::cut;
 use crate::report::Notice;
-use crate::session::detach::Detaching;
-use crate::session::error::SessionError;
+use crate::session::detaching::Detaching;
 use crate::session::layer::EndedProgram;
 use crate::session::privileges::{keep_for, Work};
 use crate::session::rotation::Rotated;

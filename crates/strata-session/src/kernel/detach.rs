@@ -1,4 +1,4 @@
-//! Detaching, by a process of its own that nobody waits for.
+//! Detaching the kernel's programs, by a process of its own that nobody waits for.
 //!
 //! The kernel detaches programs from tracepoints one by one, however many threads ask, and takes some 40 to
 //! 70 ms for each: a grace period of RCU under one lock. Nothing is recorded meanwhile. So a child inherits the
@@ -10,77 +10,47 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use rustix::pipe::{pipe_with, PipeFlags};
-use rustix::process::{waitpid, Pid, WaitOptions};
+use rustix::process::Pid;
 use strata_kernel::session::KernelSession;
+
+use crate::session::detaching::Detaching;
 
 /// Fewer programs than this are detached before anybody looks.
 const PROGRAMS_TOLD: usize = 50;
 /// What one program takes: measured are 40 ms (245 tracepoints) and, on a busy machine, 67 \[s\].
 const SECONDS_EACH: f64 = 0.07;
 
-/// The child that detaches, if there is one. Dropping this leaves it alone.
-#[derive(Debug, Default)]
-pub struct Detaching(Option<Pid>, usize);
-
-impl Detaching {
-    /// Let go of the session's programs.
-    pub(crate) fn begin(mut session: KernelSession) -> Detaching {
-        // Nothing that the child would keep.
-        session.stop();
-        session.end_counting();
-        let programs = session.programs();
-        match hand_over() {
-            Ok((child, until)) => {
-                drop(session);
-                // The child's read() ends.
-                drop(until);
-                Detaching(Some(child), programs)
-            }
-            // Without a child it is done here, and takes its time.
-            Err(_) => {
-                session.teardown();
-                Detaching(None, 0)
-            }
+/// Lets go of the session's programs.
+pub(crate) fn detach(mut session: KernelSession) -> Detaching {
+    // Nothing that the child would keep.
+    session.stop();
+    session.end_counting();
+    let programs = session.programs();
+    match hand_over() {
+        Ok((child, until)) => {
+            drop(session);
+            // The child's read() ends.
+            drop(until);
+            Detaching::by(child, remark(programs, child))
+        }
+        // Without a child it is done here, and takes its time.
+        Err(_) => {
+            session.teardown();
+            Detaching::default()
         }
     }
+}
 
-    /// What to know of it, where it takes long: who does it, and what it costs meanwhile.
-    #[must_use]
-    pub fn remark(&self) -> Option<String> {
-        let pid = self.0.filter(|_| self.1 >= PROGRAMS_TOLD)?.as_raw_nonzero();
-        let (programs, seconds) = (self.1, (self.1 as f64 * SECONDS_EACH).ceil());
-        Some(format!(
+/// What to know of it, where it takes long: who does it, and what it costs meanwhile.
+fn remark(programs: usize, child: Pid) -> Option<String> {
+    let (pid, seconds) = (child.as_raw_nonzero(), (programs as f64 * SECONDS_EACH).ceil());
+    (programs >= PROGRAMS_TOLD).then(|| {
+        format!(
             "{programs} programs are still being detached from the kernel, by process {pid} \
              (strata-detach): some {seconds} s, in which each of their events takes some 15 ns more. \
              Nothing is recorded any more, and it ends by itself"
-        ))
-    }
-
-    /// This one, or the other one if there is none here.
-    pub(crate) fn or(self, other: Detaching) -> Detaching {
-        match self.0 {
-            Some(_) => self,
-            None => other,
-        }
-    }
-
-    /// Is there still something to detach?
-    #[must_use]
-    pub fn is_going_on(&mut self) -> bool {
-        if let Some(child) = self.0 {
-            if !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None)) {
-                self.0 = None;
-            }
-        }
-        self.0.is_some()
-    }
-
-    /// Until nothing is left in the kernel.
-    pub fn wait(self) {
-        if let Some(child) = self.0 {
-            while let Err(rustix::io::Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
-        }
-    }
+        )
+    })
 }
 
 /// A child that holds what this process has in the kernel until what is returned with it is closed.
@@ -92,7 +62,7 @@ fn hand_over() -> io::Result<(Pid, OwnedFd)> {
     // SAFETY: the child makes system calls only, as a signal handler may.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        detach(&kept, reader);
+        let_go(&kept, reader);
     }
     match Pid::from_raw(child) {
         Some(child) if !child.is_init() => Ok((child, writer)),
@@ -133,7 +103,7 @@ fn is_of_programs(target: &Path) -> bool {
 }
 
 /// In the child: nothing is allocated, and no lock taken.
-fn detach(kept: &[RawFd], reader: OwnedFd) -> ! {
+fn let_go(kept: &[RawFd], reader: OwnedFd) -> ! {
     // SAFETY: the name is a constant string with its NUL.
     let _ = unsafe { libc::prctl(libc::PR_SET_NAME, c"strata-detach".as_ptr()) };
     // Ctrl-C of the terminal is not for it.
@@ -178,12 +148,13 @@ mod tests {
 
     #[test]
     fn detaching_of_many_programs_is_told_and_of_few_is_not() {
-        let pid = Pid::from_raw(77);
-        let text = Detaching(pid, 1246).remark().unwrap();
+        let pid = Pid::from_raw(77).unwrap();
+        let text = remark(1246, pid).unwrap();
         assert!(text.starts_with("1246 programs are still being detached"), "{text}");
         assert!(text.contains("process 77 (strata-detach): some 88 s"), "{text}");
-        assert_eq!(Detaching(pid, PROGRAMS_TOLD - 1).remark(), None);
-        assert_eq!(Detaching(None, 1246).remark(), None);
+        assert_eq!(remark(PROGRAMS_TOLD - 1, pid), None);
+        assert_eq!(Detaching::by(pid, Some(text.clone())).remark(), Some(text.as_str()));
+        assert_eq!(Detaching::default().remark(), None);
     }
 
     #[test]
@@ -193,7 +164,7 @@ mod tests {
         drop(ours);
         // The child has no copy of it.
         assert_eq!(rustix::io::read(&theirs, &mut [0]).unwrap(), 0);
-        let mut detaching = Detaching(Some(child), 0);
+        let mut detaching = Detaching::by(child, None);
         assert!(detaching.is_going_on());
         drop(until);
         detaching.wait();
