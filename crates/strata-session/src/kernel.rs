@@ -28,7 +28,7 @@ use crate::options::{KernelOptions, Options};
 use crate::output::describe::new_uuid;
 use crate::report::{
     Buffers, EventProblem, FilterReport, KernelReport, KernelRuleReport, LayerReport, LossMode,
-    NoKernel, NotReached, Notice, ProcessReport, RuleReport, KERNEL,
+    NoKernel, NotReached, Notice, ProcessReport, Report, RuleReport, KERNEL,
 };
 use crate::session::budget::{over_memory, BudgetShare};
 use crate::session::detaching::Detaching;
@@ -529,7 +529,7 @@ impl Layer for KernelLayer {
             remarks: std::mem::take(&mut self.remarks),
             filters: std::mem::take(&mut self.filters),
             not_reached: std::mem::take(&mut self.absent),
-            kernel: Some(report),
+            own: Report { kernel: Some(report), ..Report::default() },
             detaching: self.detach(),
             ..LayerEnd::default()
         }

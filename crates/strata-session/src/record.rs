@@ -28,7 +28,7 @@ use crate::options::Options;
 use crate::output::describe::Machine;
 use crate::record::command::{Inherited, Running};
 use crate::record::watched::Watched;
-use crate::report::{EndReason, NoKernel, NotReached, Notice};
+use crate::report::{EndReason, NoKernel, NotReached, Notice, Report};
 use crate::session::control::{controls, ControlRequest, Orders};
 use crate::session::disk::DiskLimit;
 use crate::session::ground::Ground;
@@ -221,7 +221,8 @@ impl Setup<'_> {
         if end == EndReason::Failure {
             watch.outlast(notify);
         }
-        let without = (begun.absent, begun.no_kernel);
+        let own = Report { no_kernel: begun.no_kernel, ..Report::default() };
+        let without = (begun.absent, own);
         let mut recording = self.ground.report(self.options, &watch, end, ended, without);
         let report = &mut recording.report;
         let (records, wants) = (report.kernel.is_some(), self.options.kernel.is_some());

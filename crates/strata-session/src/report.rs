@@ -394,6 +394,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// Adds what another layer, or another channel of one, says that no other does.
+    pub(crate) fn add_own(&mut self, other: Report) {
+        self.kernel = KernelReport::both(self.kernel.take(), other.kernel);
+        self.no_kernel = self.no_kernel.take().or(other.no_kernel);
+    }
+
     /// All layers together.
     #[must_use]
     pub fn counts(&self) -> Counts {

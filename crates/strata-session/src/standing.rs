@@ -35,7 +35,7 @@ use crate::record::MEMORY_MIN;
 use crate::report::advice::advise;
 use crate::report::gaps::{losses, FoundGaps, Late, Unreached};
 use crate::report::{
-    Counts, EndReason, FilterReport, NotReached, Notice, RuleReport, EVERY_TRACEPOINT,
+    Counts, EndReason, FilterReport, NotReached, Notice, Report, RuleReport, EVERY_TRACEPOINT,
 };
 use crate::session::budget::Budget;
 use crate::session::clock::wall_ns;
@@ -798,8 +798,9 @@ impl<'a> Standing<'a> {
         let mut watch = Watch::new(&shared, stop, since);
         watch.has_applications = has_applications;
         watch.elapsed = since.elapsed();
+        let nothing_else = (Vec::new(), Report::default());
         let Recording { mut report, detaching } =
-            self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None));
+            self.ground.report(&options(&self.plan), &watch, end, ended, nothing_else);
         report.triggers = idle;
         report.remarks.extend(self.slots.as_ref().and_then(|slots| slots.untaken()));
         Recording { report, detaching: detaching.or(of_triggers) }

@@ -133,7 +133,9 @@ fn layer_without_an_event_has_a_report_and_nothing_to_detach() {
     one.stop();
     one.join();
     let mut ended = Box::new(one).end();
-    let (report, [kernel]) = (ended.kernel.unwrap(), &ended.report.processes[..]) else { panic!() };
+    let (report, [kernel]) = (ended.own.kernel.unwrap(), &ended.report.processes[..]) else {
+        panic!()
+    };
     assert_eq!((kernel.tracepoints, kernel.selected), (5, 3));
     assert_eq!((kernel.name.as_str(), kernel.folder.as_ref()), ("kernel", None));
     assert_eq!((report.problems.len(), report.rules.len()), (2, 1));
@@ -141,7 +143,7 @@ fn layer_without_an_event_has_a_report_and_nothing_to_detach() {
     assert_eq!(ended.remarks, ["r"]);
     assert!(!ended.detaching.is_going_on());
     // By default, rules that nobody wrote are not told.
-    let report = Box::new(layer().by_default()).end().kernel.unwrap();
+    let report = Box::new(layer().by_default()).end().own.kernel.unwrap();
     assert!(report.is_default && report.rules.is_empty());
     // More problems than events: none is left, and no more.
     let mut few = layer();
@@ -472,7 +474,7 @@ fn filter_that_nothing_passes_any_more_keeps_nothing_else_from_being_recorded_wh
         assert_eq!((alone.events(), reasons(&alone).len()), (Some(0), 1));
         assert!(alone.look().filters.is_empty());
         let end = Box::new(alone).end();
-        assert_eq!(end.kernel.unwrap().problems.len(), 1);
+        assert_eq!(end.own.kernel.unwrap().problems.len(), 1);
         end.detaching.wait();
     }
     // What can still be true of it is recorded.

@@ -241,7 +241,9 @@ fn found(processes: Vec<ProcessReport>) -> LayerEnd {
 }
 
 /// Everybody who was asked for is there, and the kernel's layer is.
-const NOTHING_ELSE: (Vec<NotReached>, Option<NoKernel>) = (Vec::new(), None);
+fn nothing_else() -> (Vec<NotReached>, Report) {
+    (Vec::new(), Report::default())
+}
 
 /// The end mark in a folder.
 fn mark_in(folder: &Path) -> Option<EndMark> {
@@ -267,7 +269,7 @@ fn report_says_what_was_asked_for_whoever_else_was_there() {
         let ended = vec![LayerEnd { rules: rules.clone(), ..found(Vec::new()) }];
         let report = setup
             .ground
-            .report(setup.options, &watch, EndReason::Duration, ended, NOTHING_ELSE)
+            .report(setup.options, &watch, EndReason::Duration, ended, nothing_else())
             .report;
         assert_eq!((report.asked, report.end), (asked, EndReason::Duration));
         assert_eq!((report.output, report.elapsed), (None, Duration::from_secs(7)));
@@ -283,7 +285,7 @@ fn report_without_applications_has_no_rules_and_no_layer() {
     let watch = Watch { has_applications: false, ..watch(&setup, None) };
     let report = setup
         .ground
-        .report(setup.options, &watch, EndReason::Asked(None), Vec::new(), NOTHING_ELSE)
+        .report(setup.options, &watch, EndReason::Asked(None), Vec::new(), nothing_else())
         .report;
     assert!(report.rules.is_empty() && report.layers.is_empty());
     assert!(!report.has_applications() && report.kernel.is_none() && report.command.is_none());
@@ -308,7 +310,7 @@ fn hidden_processes_are_remarks_where_others_were_recorded_and_else_not_reached(
         let watch = watch(&setup, None);
         let report = setup
             .ground
-            .report(setup.options, &watch, EndReason::Processes, vec![found], NOTHING_ELSE)
+            .report(setup.options, &watch, EndReason::Processes, vec![found], nothing_else())
             .report;
         assert_eq!((report.not_reached.len(), report.remarks.len()), counts);
         assert!(!is_recorded || report.remarks == ["perhaps"]);
@@ -346,7 +348,7 @@ fn descendants_that_run_on_are_told_and_holders_of_the_socket_only_where_there_a
         let found = LayerEnd { holders: vec!["tail (77)".into()], ..found(processes) };
         let watch = watch(&setup, Some(running));
         let report =
-            setup.ground.report(setup.options, &watch, end, vec![found], NOTHING_ELSE).report;
+            setup.ground.report(setup.options, &watch, end, vec![found], nothing_else()).report;
         assert_eq!((report.left_running, report.remarks.len()), (left, remarks), "{number}");
         if let Some(remark) = report.remarks.first() {
             assert!(remark.starts_with("tail (77) runs on and is not recorded"), "{remark}");
@@ -381,7 +383,7 @@ fn failure_of_all_is_the_end_and_of_one_layer_is_not() {
         let ended = vec![found(processes)];
         let report = setup
             .ground
-            .report(setup.options, &watch, EndReason::Duration, ended, NOTHING_ELSE)
+            .report(setup.options, &watch, EndReason::Duration, ended, nothing_else())
             .report;
         assert_eq!((report.end, report.failed_layer, report.output), (end, layer, Some(path)));
         assert!(report.failure.unwrap().contains("no space left"));

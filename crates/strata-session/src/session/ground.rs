@@ -15,8 +15,8 @@ use crate::output::folder::{TimeStamp, TraceFolder};
 use crate::output::parts::PartsOutput;
 use crate::record::command::Running;
 use crate::report::{
-    EndReason, KernelReport, LayerReport, NoKernel, NotReached, Notice, PartsLook, ProcessReport,
-    RecordingTarget, Report, USER,
+    EndReason, LayerReport, NotReached, Notice, PartsLook, ProcessReport, RecordingTarget, Report,
+    USER,
 };
 use crate::session::budget::Budget;
 use crate::session::clock::wall_ns;
@@ -237,17 +237,18 @@ impl Ground {
         self.snapshots.borrow().saved()
     }
 
-    /// What there is to say at the end. Besides what the layers say: who is not there, and why there is no kernel.
+    /// What there is to say at the end. Besides what the layers say: who is not there, and what is said of a layer that
+    /// is not there.
     pub(crate) fn report(
         &self,
         options: &Options,
         watch: &Watch<'_>,
         end: EndReason,
         ended: Vec<LayerEnd>,
-        (absent, no_kernel): (Vec<NotReached>, Option<NoKernel>),
+        (absent, of_none): (Vec<NotReached>, Report),
     ) -> Recording {
         let shared = &self.context.shared;
-        let mut all = LayerEnd { not_reached: absent, ..LayerEnd::default() };
+        let mut all = LayerEnd { not_reached: absent, own: of_none, ..LayerEnd::default() };
         let mut layers = Vec::new();
         for one in ended {
             layers.push(one.report);
@@ -258,7 +259,7 @@ impl Ground {
             all.hidden.extend(one.hidden);
             all.holders.extend(one.holders);
             all.of_lttng.extend(one.of_lttng);
-            all.kernel = KernelReport::both(all.kernel, one.kernel);
+            all.own.add_own(one.own);
             all.remarks.extend(one.detaching.remark().map(str::to_owned));
             all.detaching = all.detaching.or(one.detaching);
         }
@@ -269,7 +270,7 @@ impl Ground {
             holders,
             rules,
             filters,
-            kernel,
+            own,
             of_lttng,
             detaching,
             ..
@@ -331,9 +332,6 @@ impl Ground {
             },
             rules,
             filters,
-            triggers: Vec::new(),
-            kernel,
-            no_kernel,
             layers,
             not_reached,
             left_running,
@@ -343,6 +341,7 @@ impl Ground {
             remarks,
             of_lttng,
             wall_ns: wall_ns(),
+            ..own
         };
         Recording { report, detaching }
     }

@@ -16,9 +16,7 @@ use crate::output::describe::Machine;
 use crate::plan::tracked::Tracked;
 use crate::record::command::Running;
 use crate::report::gaps::Late;
-use crate::report::{
-    Buffers, FilterReport, KernelReport, LayerReport, NotReached, Notice, RuleReport,
-};
+use crate::report::{Buffers, FilterReport, LayerReport, NotReached, Notice, Report, RuleReport};
 use crate::session::detaching::Detaching;
 use crate::session::privileges::Work;
 use crate::session::shared::{Figured, LayerLosses, Shared};
@@ -237,8 +235,8 @@ pub(crate) struct LayerEnd {
     pub(crate) holders: Vec<String>,
     /// See [`crate::report::Report::of_lttng`].
     pub(crate) of_lttng: Vec<String>,
-    /// Of the kernel.
-    pub(crate) kernel: Option<KernelReport>,
+    /// What no other layer has to say; nothing else is in it.
+    pub(crate) own: Report,
     pub(crate) detaching: Detaching,
 }
 
