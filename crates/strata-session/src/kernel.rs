@@ -4,7 +4,7 @@
 //! main thread     begin: select, describe, load, attach     KernelLayer
 //!                 start, stop: one flag each
 //! strata-kernel   packets from the rings to the output       kernel/source.rs, strata_collect::Pump
-//! strata-detach   a process: detaches, behind the report     detach.rs
+//! strata-detach   a process: detaches, behind the report     kernel/detach.rs
 //! ```
 //!
 //! Attaching many events takes seconds, and so does detaching them: what is recorded lies between the two

@@ -10,7 +10,7 @@
 //!   control.rs       what is asked of a recording while it runs
 //!   snapshot.rs      what the buffers hold; rotation.rs: a trace is cut into parts; each by threads of their own
 //! applications.rs    the layer of applications: keeper.rs finds them, source.rs has their packets
-//! kernel.rs          the layer of the kernel, with kernel/source.rs; kernel/detach.rs: its end goes on behind a session's
+//! kernel.rs          the layer of the kernel, with kernel/source.rs; kernel/detach.rs detaches its programs behind its end
 //! guest.rs           the layer of a guest, with guest/receive.rs; relayed.rs: in a guest, a recording for the host
 //! output.rs          where traces go: a sink for each, and what it says of itself
 //! report.rs          what a session says of itself, while it runs and at its end

@@ -396,6 +396,7 @@ pub struct Report {
 impl Report {
     /// Adds what another layer, or another channel of one, says that no other does.
     pub(crate) fn add_own(&mut self, other: Report) {
+        // A field that a layer sets is named here; the others are of all layers together.
         self.kernel = KernelReport::both(self.kernel.take(), other.kernel);
         self.no_kernel = self.no_kernel.take().or(other.no_kernel);
     }

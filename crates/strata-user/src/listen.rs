@@ -29,7 +29,7 @@ use crate::person::{accounts, person};
 use crate::request;
 use crate::spec::SessionSpec;
 
-/// Connections that have not sent anything yet; at so many the older half is closed. Fewer where this program
+/// Connections that have not sent anything yet; at so many half are closed, of who has most. Fewer where this program
 /// may not have four times as many files open: what it records needs them.
 const CONNECTIONS_MAX: usize = 1024;
 
@@ -92,7 +92,8 @@ pub struct ProgramListener {
     wanted: Option<String>,
     /// It has no name any more.
     is_withdrawn: bool,
-    /// Without a name, and with more of a user's connections waiting than can be closed, it takes none any more.
+    /// False: no connections are accepted any more, since the socket has no name and more of a user's wait than can be
+    /// closed.
     accepts: bool,
 }
 
@@ -120,7 +121,7 @@ impl ProgramListener {
         let error = |what| move |code: Errno| Error::Socket { what, source: code.into() };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(error("making an epoll"))?;
         let (socket, path) = listen_in(folder, |_| ())?;
-        // Behind it: what bears our number is never taken while another tracer looks at it.
+        // Behind it, so that we do not take a name at which another tracer may just be looking.
         remove_stale(folder, &path);
         let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let share = usize::try_from(files_max / 4).unwrap_or(usize::MAX).max(2);
@@ -298,22 +299,33 @@ impl ProgramListener {
         result
     }
 
-    /// Lets go of half of the silent connections of the person who has most, the oldest first; of all, if nobody has
-    /// a sixteenth of them.
+    /// Lets go of silent connections until half of the room is free: of each person's those beyond an equal share, the
+    /// oldest first.
     fn drop_silent(&mut self) {
+        let room = self.connections_max / 2;
         let mut of: HashMap<u32, usize> = HashMap::new();
         for connection in &self.connections {
             *of.entry(person(connection.uid)).or_default() += 1;
         }
-        let most = of.into_iter().max_by_key(|(_, connections)| *connections);
-        let most = most.filter(|(_, connections)| *connections >= self.connections_max / 16);
-        let mut left = most.map_or(self.connections.len(), |(_, connections)| connections) / 2;
-        for connection in std::mem::take(&mut self.connections) {
-            if left > 0 && most.is_none_or(|(who, _)| who == person(connection.uid)) {
-                left -= 1;
-                closing::let_go(connection.socket, connection.uid);
+        let mut counts: Vec<usize> = of.into_values().collect();
+        counts.sort_unstable();
+        // Who has less than the share leaves the rest to the others.
+        let (mut left, mut share) = (room, room);
+        for (index, count) in counts.iter().enumerate() {
+            share = left / (counts.len() - index);
+            if *count > share {
+                break;
+            }
+            left -= count;
+        }
+        let mut kept: HashMap<u32, usize> = HashMap::new();
+        for connection in std::mem::take(&mut self.connections).into_iter().rev() {
+            let kept = kept.entry(person(connection.uid)).or_default();
+            if *kept < share.max(1) && self.connections.len() < room {
+                *kept += 1;
+                self.connections.push_front(connection);
             } else {
-                self.connections.push_back(connection);
+                closing::let_go(connection.socket, connection.uid);
             }
         }
     }
@@ -632,7 +644,10 @@ mod tests {
         // Its name is another's now, who keeps it, whatever happens here.
         let mut other = ProgramListener::in_folder(&folder.0).unwrap();
         assert_eq!(other.path(), path);
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let before = mode(&path);
         listener.close_to_unknown();
+        assert_eq!(mode(&path), before);
         listener.give_socket_up(4711);
         announce(&silent);
         assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));

@@ -338,8 +338,7 @@ impl Keeper {
             self.search(false, &mut |_| ControlFlow::Continue(()));
             self.take_estates(true);
         }
-        // Who had connected, and was slow to announce itself.
-        self.receive_and_tell(LAST_ROUNDS);
+        self.hear_the_slow();
         self.try_locked(true);
         for process in self.processes.clone() {
             // A thousand of them take their time, and those that are still on want to know that we live.

@@ -19,7 +19,7 @@ impl Detaching {
     /// What to know of it, where it takes long.
     #[must_use]
     pub fn remark(&self) -> Option<&str> {
-        self.remark.as_deref()
+        self.child.and(self.remark.as_deref())
     }
 
     /// This one, or the other one if there is none here.
@@ -30,7 +30,7 @@ impl Detaching {
         }
     }
 
-    /// Is there still something to detach?
+    /// Is there still something left to do?
     #[must_use]
     pub fn is_going_on(&mut self) -> bool {
         if let Some(child) = self.child {

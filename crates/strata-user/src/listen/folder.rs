@@ -152,7 +152,9 @@ fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
         // Not every file system can.
         Err(Errno::INVAL | Errno::NOSYS) => {
             linkat(CWD, from, CWD, to, AtFlags::empty())?;
-            unlink(from)
+            unlink(from).inspect_err(|_| {
+                let _ = unlink(to);
+            })
         }
         renamed => renamed,
     }

@@ -48,13 +48,26 @@ impl Keeper {
         drop(waiting);
     }
 
-    /// Lets those in who have announced themselves. Who begins from now on does not find the socket: where many programs
-    /// begin each second, hearing those as well would not come to an end.
+    /// Lets those in who have announced themselves. Who begins from now on does not find the socket that everybody finds:
+    /// where many programs begin each second, hearing those as well would not come to an end.
     pub(super) fn hear_the_last(&mut self) {
         if let Some(listener) = &mut self.listener {
             listener.take_no_more();
         }
         self.receive_and_tell(LAST_ROUNDS);
+    }
+
+    /// Lets those in who had connected to it, and announced themselves since.
+    pub(super) fn hear_the_slow(&mut self) {
+        for _ in 0..LAST_ROUNDS {
+            let mut comers = Vec::new();
+            let more = self.receive_others(&mut comers);
+            self.announced(comers);
+            if !more {
+                break;
+            }
+        }
+        self.try_held();
     }
 
     /// Takes what is in the socket that everybody finds. Lets nobody in.
