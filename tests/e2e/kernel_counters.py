@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """kernel_counters.py RESTARTS < TEXT: the records of sched_switch that have the counter perf_cpu_context_switches. On each
-CPU each has one more than the one before; more where another thread goes on than the one that was switched to, since the
-kernel hides those between; but at most RESTARTS times it begins again, with zeroes until then. Where there is a clock, too,
-it goes as the time of the records does."""
+CPU each has one more than the one before; or more where another thread goes on than the one that was switched to, since the
+kernel hides those between, unless it is the same one, which has got its process' number by an exec; but at most RESTARTS
+times it begins again, with zeroes until then. Where there is a clock, too, it goes as the time of the records does."""
 import re
 import sys
 
@@ -17,11 +17,12 @@ for line in sys.stdin:
         record = int(found[1]), int(count[1]), clock and int(clock[1]), threads.groups()
         of_cpu.setdefault(int(found[2]), []).append(record)
 assert of_cpu, "no record has the counter"
-begun = 0
+begun = renamed = 0
 for cpu, records in of_cpu.items():
     again = 0
     for (time, before, _, (_, to)), (_, count, _, (who, _)) in zip(records, records[1:]):
-        is_next = count == before + 1 if who == to else count > before + 1
+        is_next = count == before + 1 or who != to and count > before + 1
+        renamed += who != to and count == before + 1
         if is_next or before == 0 and restarts > 0:
             continue
         assert count < before, f"CPU {cpu} at {time}: {before}, then {count}"
@@ -35,4 +36,4 @@ for cpu, records in of_cpu.items():
         spans = last_time - time, last_clock - clock
         # A virtual CPU is stopped between the two at times.
         assert abs(spans[0] - spans[1]) <= spans[0] / 2 + 1e8, f"CPU {cpu}: {spans} ns"
-print(sum(map(len, of_cpu.values())), "switches", begun, "begun again")
+print(sum(map(len, of_cpu.values())), "switches", renamed, "renamed", begun, "begun again")
