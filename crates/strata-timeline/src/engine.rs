@@ -262,6 +262,8 @@ impl Engine {
     /// Records of a CPU, or of any if that is not known, were discarded from a time on.
     pub(crate) fn gap(&mut self, machine: u8, cpu: Option<u32>, from: i64) {
         let Some(of) = self.machines.get_mut(usize::from(machine)) else { return };
+        // Behind the last record, too: what is told up to there is in the time that is told of.
+        self.world.now = self.world.now.max(from);
         if of.gaps.len() < GAPS_MAX {
             of.gaps.push(from);
         } else if let Some(last) = of.gaps.last_mut() {

@@ -450,3 +450,20 @@ fn wait_behind_a_fault_is_of_it_unless_a_call_may_have_begun_that_is_not_in_the_
         assert!(told.of(5).contains(&wanted), "{has_calls} {bits}: {:?}", told.of(5));
     }
 }
+
+#[test]
+fn records_discarded_behind_the_last_one_leave_no_time_behind_the_end() {
+    let mut machine = Machine::new();
+    machine.switch(10, 0, 9, S, 5).switch(20, 1, 9, S, 6).switch(30, 1, 6, S, 0);
+    machine.engine.gap(0, Some(0), 37);
+    machine.finish();
+    let end = machine.engine.world.now;
+    assert_eq!(end, 37);
+    for cpu in [0, 1] {
+        let runs = machine.told.runs.iter().filter(|run| run.cpu == cpu);
+        let told: i64 = runs.map(|run| run.to - run.from).sum();
+        assert_eq!(told, end - 10, "{:?}", machine.told.runs);
+    }
+    let ends = machine.told.intervals.iter().map(|(_, interval)| interval.to);
+    assert_eq!(ends.max(), Some(end), "{:?}", machine.told.lines);
+}
