@@ -178,11 +178,7 @@ impl ProgramListener {
     /// From now on nobody finds the socket. Who has connected is still heard.
     pub fn take_no_more(&mut self) {
         self.ask_for_nothing();
-        self.remove_name();
-    }
-
-    /// Another tracer may have the name from then on: there is one with our number in each PID namespace.
-    fn remove_name(&mut self) {
+        // Another tracer may have the name from then on: there is one with our number in each PID namespace.
         if !std::mem::replace(&mut self.is_withdrawn, true) {
             let _ = fs::remove_file(&self.path);
         }

@@ -333,7 +333,6 @@ impl Keeper {
     /// Let in who came at the last moment, and switch everything off.
     fn stop(&mut self) {
         self.hear_the_last();
-        self.try_held();
         if !self.shared.has_failed() {
             self.search(false, &mut |_| ControlFlow::Continue(()));
             self.take_estates(true);
@@ -458,10 +457,14 @@ impl Keeper {
 
     /// Those who have announced themselves, some in each round: the others must not wait for their heartbeat.
     fn receive(&mut self, rounds: usize) {
+        self.receive_by(rounds, &[Keeper::receive_invited, Keeper::receive_others]);
+    }
+
+    /// The same by these sockets.
+    fn receive_by(&mut self, rounds: usize, sockets: &[fn(&mut Self, &mut Vec<Comer>) -> bool]) {
         for _ in 0..rounds {
             let (mut comers, mut more) = (Vec::new(), false);
-            more |= self.receive_invited(&mut comers);
-            more |= self.receive_others(&mut comers);
+            sockets.iter().for_each(|receive| more |= receive(self, &mut comers));
             self.announced(comers);
             if !more {
                 break;

@@ -55,18 +55,12 @@ impl Keeper {
             listener.take_no_more();
         }
         self.receive_and_tell(LAST_ROUNDS);
+        self.try_held();
     }
 
     /// Lets those in who had connected to it, and announced themselves since.
     pub(super) fn hear_the_slow(&mut self) {
-        for _ in 0..LAST_ROUNDS {
-            let mut comers = Vec::new();
-            let more = self.receive_others(&mut comers);
-            self.announced(comers);
-            if !more {
-                break;
-            }
-        }
+        self.receive_by(LAST_ROUNDS, &[Keeper::receive_others]);
         self.try_held();
     }
 
