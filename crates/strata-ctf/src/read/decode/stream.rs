@@ -279,7 +279,11 @@ impl StreamDecoder {
         };
         let end = from.wrapping_add(u64::from(layout.end));
         if end > window.end || end <= at || from % 8 != 0 {
-            return self.parts(window, at, state, head.time);
+            // Without parts behind it there is nobody who sees that the header is not all there.
+            return match from > window.end {
+                true => self.any(window, at, state),
+                false => self.parts(window, at, state, head.time),
+            };
         }
         state.record.shape = layout.shape(from.wrapping_sub(begin), entry.class());
         state.record.end = end;

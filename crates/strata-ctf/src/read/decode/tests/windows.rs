@@ -123,3 +123,31 @@ fn malicious_packet_that_ends_in_a_record_is_bad_where_that_field_is() {
         "{text}"
     );
 }
+
+#[test]
+fn header_that_is_cut_is_no_record_where_nothing_is_behind_it() {
+    let order = ByteOrder::Little;
+    // What nobody asks for is behind what is looked at.
+    let flat = structure(8, vec![("id", id(8, 8, order)), ("unused", unsigned(64))]);
+    for header in [flat, split_header(true, order), split_header(false, order)] {
+        let empty = EventClass { payload: None, ..event(0, structure(1, vec![])) };
+        let decoder = Decoder::new(Arc::new(schema(Some(header), vec![empty])), 0);
+        let stream = decoder.stream(0).expect("stream");
+        let bytes = [0; 16];
+        let record = |have: usize, content: u64| {
+            let mut state = decoder.state();
+            let window = Window::new(&bytes[..have], 0, content * 8);
+            stream.record(&window, 0, &mut state).map(|()| state.record.end / 8)
+        };
+        let whole = record(16, 16).expect("a record");
+        for cut in 1..whole {
+            let stop = record(cut as usize, 16).expect_err("it is not at hand");
+            assert!(matches!(stop, NoRecord::Short { .. }), "{cut} of {whole}: {stop:?}");
+            let NoRecord::Bad(bad) = record(16, cut).expect_err("the packet ends in it") else {
+                panic!("{cut} of {whole}: it is asked for more of the packet");
+            };
+            assert!(matches!(bad.kind, BadKind::Outside { .. }), "{cut} of {whole}: {bad}");
+        }
+        assert_eq!(record(whole as usize, whole).ok(), Some(whole));
+    }
+}
