@@ -9,7 +9,7 @@
  *
  * behind these, "closed": it closes the descriptor of its shared memory first, as programs do that close all;
  * "hidden": its own user may not look into it any more; "fails": its exit status is 3; "becomes": instead of ending, it
- * becomes `sleep 100`.
+ * becomes `sleep 100`; "pauses": as fast as possible, a thousand are followed by a millisecond without any.
  *
  * It prints "ready" when it runs, and in the end how many events it emitted while somebody recorded it.
  */
@@ -79,7 +79,7 @@ static uint64_t wait_and_emit(uint64_t events)
 	return emitted;
 }
 
-static uint64_t run(unsigned period_ms)
+static uint64_t run(unsigned period_ms, int pauses)
 {
 	uint64_t emitted = 0, number = 0;
 
@@ -87,6 +87,8 @@ static uint64_t run(unsigned period_ms)
 		STRATA_TRACE_EVENT(ticker, tick, (emitted++, number));
 		if (period_ms)
 			STRATA_TRACE_EVENT(ticker, detail, number);
+		if (pauses && number % 1000 == 999)
+			told_to_end(1);
 	}
 	return emitted;
 }
@@ -110,7 +112,7 @@ int main(int argc, char **argv)
 	if (!strcmp(way, "wait"))
 		emitted = wait_and_emit(number);
 	else if (!strcmp(way, "run"))
-		emitted = run((unsigned)number);
+		emitted = run((unsigned)number, argc > 3 && !strcmp(argv[3], "pauses"));
 	else
 		while (!told_to_end(100))
 			;
