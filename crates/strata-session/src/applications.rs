@@ -449,6 +449,7 @@ impl Layer for Applications {
         let mut remarks = std::mem::take(&mut *lock(&self.found.remarks));
         remarks.extend(self.sources.filtered.remark());
         remarks.extend(lock(&self.found.outdated).remark());
+        remarks.extend(lock(&self.found.unseen).remark());
         LayerEnd {
             report: LayerReport {
                 layer: USER,

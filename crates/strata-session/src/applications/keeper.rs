@@ -11,6 +11,7 @@ mod invitation;
 mod left;
 mod outdated;
 mod short;
+mod unseen;
 mod untracked;
 
 use std::collections::{HashSet, VecDeque};
@@ -564,12 +565,7 @@ impl Keeper {
             Ok(application) if unknown && self.inherited(&application).is_none() => {
                 // It may have ended long ago, and waited for us in the socket.
                 if application.started_ns() >= self.begun_ns {
-                    let name = application.name();
-                    let reason = format!(
-                        "process {pid} ({name}): has announced itself, and ended before its parents \
-                         could be seen. If the command has started it: {DISINHERITED}. {KEEP}"
-                    );
-                    self.hide(pid, reason);
+                    lock(&self.found.unseen).add(pid, application.name());
                 }
             }
             Ok(application) => {
@@ -690,8 +686,7 @@ impl Keeper {
         })
     }
 
-    /// Of a process that may not be looked into, or has ended, nobody knows whether it is one that is
-    /// asked for.
+    /// Of a process that may not be looked into nobody knows whether it is one that is asked for.
     fn hide(&self, pid: u32, reason: String) {
         lock(&self.found.hidden).add_first(NotReached { pid, name: String::new(), reason });
     }

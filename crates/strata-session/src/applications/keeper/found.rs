@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 use super::outdated::Outdated;
+use super::unseen::Unseen;
 use crate::applications::known::Reasons;
 use crate::applications::traced::Traced;
 use crate::report::gaps::{cut, since_1970, Late};
@@ -27,6 +28,8 @@ pub(crate) struct KeeperFindings {
     pub(crate) had_no_room: AtomicBool,
     /// Processes that may be descendants of the command with tracepoints, or not.
     pub(crate) hidden: Mutex<Reasons>,
+    /// Those that had ended before that could be found out.
+    pub(crate) unseen: Mutex<Unseen>,
     /// Who still held the command's socket at the end.
     pub(crate) holders: Mutex<Vec<String>>,
     /// What else should be known.
