@@ -192,7 +192,7 @@ if is boot; then
 	until_said /out/sample.err
 	for round in 1 2; do
 		echo 1 >/sys/devices/system/cpu/cpu1/online
-		sleep 0.5 # Time: longer than it is looked for CPUs that come.
+		sleep 2 # Time: longer than it is looked for CPUs that come, also where the machine stood still for half a second.
 		# Time: what is sampled takes CPU time, of which an emulated machine gives any amount.
 		taskset 2 timeout 1 sh -c 'while :; do :; done'
 		run "sample_$round" taskset 2 /bin/work
@@ -211,7 +211,7 @@ if is boot; then
 		sleep 0.2 # Time: between two looks.
 	done
 	[ "$(cat /sys/devices/system/cpu/cpu2/online)" = 1 ] || echo 1 >/sys/devices/system/cpu/cpu2/online
-	sleep 0.5 # Time: longer than it is looked for CPUs that come.
+	sleep 2 # Time: longer than it is looked for CPUs that come, also where the machine stood still for half a second.
 	run added_million taskset 4 /bin/million 1000
 	run added_work taskset 4 /bin/work
 	# Time: as above.
@@ -290,8 +290,8 @@ cpus() {
 		sleep 1 # Time: between two looks.
 	done
 	# What comes is counted some time later.
-	cpu 1 && taskset 2 /bin/work && sleep 0.5 && # Time: longer than it is looked for CPUs that come.
-		cpu 0 && taskset 1 /bin/work && cpu 1 && taskset 2 /bin/work && sleep 0.5 || # Time: as above.
+	cpu 1 && taskset 2 /bin/work && sleep 2 && # Time: longer than it is looked for CPUs that come.
+		cpu 0 && taskset 1 /bin/work && cpu 1 && taskset 2 /bin/work && sleep 2 || # Time: as above.
 		return 1
 	kill -TERM $!
 	wait $!
