@@ -97,8 +97,8 @@ console() { tail -n 60 "$scratch/console" | tr -d '\r' | cut -c 1-300; }
 run_guest() {
 	local begin_s=$SECONDS
 	machine "$@"
-	# An emulated CPU that the host does not run for 20 s looks locked up to the guest; once more, then.
-	if ((status == 124 || status == 137)) || grep -q 'soft lockup' "$scratch/console"; then
+	# An emulated CPU that the host does not run for 20 s looks locked up to the guest, or to its RCU stalled; once more, then.
+	if ((status == 124 || status == 137)) || grep -qE 'soft lockup|rcu: INFO: .*detected .*stall' "$scratch/console"; then
 		echo "the first machine did not end in $LIMIT s, or one of its CPUs stood still: $(tail -n 3 "$scratch/console" | tr -d '\r' | cut -c 1-200)"
 		machine "$@"
 	fi
