@@ -5,7 +5,7 @@
  *
  *   attack_loader LIBRARY FUNCTION LIBRARY FUNCTION [MS]
  *
- * With MS, it pauses so long after each. Ends with SIGTERM, by then or after a minute. It prints how often it loaded one, and what the functions
+ * With MS, it pauses so long after each. Ends with SIGTERM, or after ten minutes. It prints how often it loaded one, and what the functions
  * returned is checked.
  */
 #include <dlfcn.h>
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 	pause_ms = (unsigned)test_number(argc, argv, 5, 0);
 	test_must(argc > 4 && !sigaction(SIGTERM, &action, NULL));
 	test_must(!sigaction(SIGALRM, &action, NULL));
-	alarm(60);
+	alarm(600);
 	puts("ready");
 	fflush(stdout);
 	test_must(!pthread_create(&thread, NULL, work, argv + 3));
