@@ -25,7 +25,7 @@ OPTIONS = [
 ]
 THEIR_LOSS = re.compile(rb"discarded (\d+) (event|packet)s? between")
 OUR_LOSS = re.compile(rb"([\d,]+) (event|packet)(?: record)?s? discarded between")
-TIMEOUT = 60
+TIMEOUT = 300
 
 
 def environment(zone):
