@@ -37,13 +37,20 @@ def system_calls(path):
     """
     running, open_calls, found, others = {}, {}, collections.defaultdict(list), 0
     # A statedump is of the tracer, which writes it and is not traced.
-    told = {tid for _time, name, _cpu, tid, _fields in events(path) if not name.startswith(DUMP)}
+    told, becomes = set(), set()
+    for _time, name, _cpu, tid, fields in events(path):
+        if not name.startswith(DUMP):
+            told.add(tid)
+        # A thread that executes a program has the number of its process from then on, some records earlier already.
+        if name == "sched_process_exec":
+            becomes.add((number(fields, "old_tid"), number(fields, "tid")))
     for time, name, cpu, tid, fields in events(path):
         if name.startswith(DUMP):
             continue
         thread = running.get(cpu)
         if cpu in running and thread != tid:
-            assert thread not in told, f"{time}: CPU {cpu} runs thread {tid}, and was switched to {thread}"
+            assert thread not in told or (thread, tid) in becomes, \
+                f"{time}: CPU {cpu} runs thread {tid}, and was switched to {thread}"
             others += 1
         if name == "sched_switch":
             running[cpu] = number(fields, "next_tid")
