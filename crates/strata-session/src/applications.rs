@@ -449,7 +449,8 @@ impl Layer for Applications {
         let mut remarks = std::mem::take(&mut *lock(&self.found.remarks));
         remarks.extend(self.sources.filtered.remark());
         remarks.extend(lock(&self.found.outdated).remark());
-        remarks.extend(lock(&self.found.unseen).remark());
+        remarks.extend(lock(&self.found.unseen).of_command());
+        remarks.extend(lock(&self.found.untold).of_tracked());
         LayerEnd {
             report: LayerReport {
                 layer: USER,

@@ -171,7 +171,8 @@ fn record_of_a_descendant_without_our_environment_begins_when_it_is_found() {
             report.processes().flat_map(|process| &process.warnings).collect();
         let reasons: Vec<&String> = report.not_reached.iter().map(|one| &one.reason).collect();
         let said = |text: &&String| text.contains("env -i") && text.contains("Let it keep");
-        assert!([warned, reasons].concat().iter().any(said), "{report:?}");
+        let remarks = report.remarks.iter().collect();
+        assert!([warned, reasons, remarks].concat().iter().any(said), "{report:?}");
     }
 }
 

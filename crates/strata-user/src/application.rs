@@ -20,7 +20,7 @@ use crate::link::refusal;
 use crate::memory::{u32_in, u64_in, ProgramMemory};
 use crate::outcome::{outcome, Outcome};
 use crate::process::{failed, Process, Status};
-use crate::rules::Rule;
+use crate::rules::{Rule, Rules};
 use crate::states::{nr_states, Snapshot, TracepointState};
 
 /// A process that can be traced. Clones refer to the same one.
@@ -475,6 +475,17 @@ impl Application {
             }
         }
         Ok(described.len().into())
+    }
+
+    /// Do these rules select one of its tracepoints, also of objects that were unloaded?
+    ///
+    /// # Errors
+    /// As [`tracepoints`](Self::tracepoints).
+    pub fn is_selected_by(&self, rules: &Rules) -> Result<bool, Error> {
+        self.learn(&self.snapshot()?)?;
+        let described = self.described();
+        let mut headings = (0..described.len()).filter_map(|index| described.heading(index));
+        Ok(headings.any(|one| rules.select(one.provider, one.name, one.level)))
     }
 
     /// Does one of its tracepoints test a flag in memory instead of being patched?

@@ -986,7 +986,7 @@ impl Keeper {
     }
 
     /// Say it once.
-    fn not_reached(&mut self, pid: u32, name: String, reason: String) {
+    fn not_reached(&self, pid: u32, name: String, reason: String) {
         lock(&self.found.not_reached).add(NotReached { pid, name, reason });
     }
 }

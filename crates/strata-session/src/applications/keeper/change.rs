@@ -141,8 +141,9 @@ impl Keeper {
         }
         self.changing.tracked = now.tracked;
         self.changing.was_changed = true;
-        // First: who begins now does so by what holds now.
+        // First: who begins now does so by what holds now. Who began before was not to be recorded, perhaps.
         self.invite();
+        self.ready_ns = self.ready_ns.max(Clock::monotonic_ns());
         self.change_all();
         let end = Instant::now() + LOCK_PATIENCE;
         while self.changing.waiting.iter().any(|one| !one.is_told) && Instant::now() < end {
@@ -205,18 +206,6 @@ impl Keeper {
         if let Some(remark) = self.invitation.ask(listener, &self.spec, &self.clock) {
             lock(&self.found.remarks).push(remark);
         }
-    }
-
-    /// Says that a process has announced itself, and a session of ours, and ended while that was being taken.
-    pub(super) fn tell_gone(&mut self, application: &Application) {
-        let inode = application.inode();
-        let waits = self.locked.iter().any(|one| one.application.inode() == inode);
-        if waits || self.known.contains(inode) || self.inherited(application).is_none() {
-            return;
-        }
-        let (pid, name) = (application.pid(), application.name().to_owned());
-        let reason = "it has ended while its buffers were being taken, and what it wrote there is not in the trace";
-        self.not_reached(pid, name, reason.to_owned());
     }
 
     fn change_all(&mut self) {

@@ -30,6 +30,8 @@ pub(crate) struct KeeperFindings {
     pub(crate) hidden: Mutex<Reasons>,
     /// Those that had ended before that could be found out.
     pub(crate) unseen: Mutex<Unseen>,
+    /// Those that had ended before it could be found out whether they are tracked.
+    pub(crate) untold: Mutex<Unseen>,
     /// Who still held the command's socket at the end.
     pub(crate) holders: Mutex<Vec<String>>,
     /// What else should be known.
