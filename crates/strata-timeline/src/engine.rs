@@ -262,8 +262,6 @@ impl Engine {
     /// Records of a CPU, or of any if that is not known, were discarded from a time on.
     pub(crate) fn gap(&mut self, machine: u8, cpu: Option<u32>, from: i64) {
         let Some(of) = self.machines.get_mut(usize::from(machine)) else { return };
-        // Behind the last record, too: what is told up to there is in the time that is told of.
-        self.world.now = self.world.now.max(from);
         if of.gaps.len() < GAPS_MAX {
             of.gaps.push(from);
         } else if let Some(last) = of.gaps.last_mut() {
@@ -298,9 +296,22 @@ impl Engine {
         }
     }
 
+    /// What was discarded behind the last record is behind the time that is told of.
+    fn forget_behind(&mut self, now: i64) {
+        for of in &mut self.machines {
+            of.gaps.iter_mut().for_each(|gap| *gap = now.min(*gap));
+            for cpu in &mut of.cpus {
+                cpu.since = now.min(cpu.since);
+                cpu.before_gap =
+                    cpu.before_gap.map(|(ran, from, to)| (ran, now.min(from), now.min(to)));
+            }
+        }
+    }
+
     /// The trace is over.
     pub(crate) fn finish<O: Observer>(&mut self, seen: &mut O) {
         let now = self.world.now;
+        self.forget_behind(now);
         for machine in 0..self.machines.len() {
             let machine = u8::try_from(machine).unwrap_or(u8::MAX);
             let cpus = self.machines.get(usize::from(machine)).map_or(0, |of| of.cpus.len());

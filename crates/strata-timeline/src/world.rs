@@ -30,7 +30,7 @@ pub struct World {
     pub machines: Vec<String>,
     /// When the first event record was \[ns since 1970\].
     pub begin: Option<i64>,
-    /// When the last one was; where records were discarded behind it, when that began.
+    /// When the last one was.
     pub now: i64,
     /// Of the record that is being told.
     pub told: EndingRecord,

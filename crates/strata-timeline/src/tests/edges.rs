@@ -458,7 +458,7 @@ fn records_discarded_behind_the_last_one_leave_no_time_behind_the_end() {
     machine.engine.gap(0, Some(0), 37);
     machine.finish();
     let end = machine.engine.world.now;
-    assert_eq!(end, 37);
+    assert_eq!(end, 30);
     for cpu in [0, 1] {
         let runs = machine.told.runs.iter().filter(|run| run.cpu == cpu);
         let told: i64 = runs.map(|run| run.to - run.from).sum();
