@@ -468,8 +468,9 @@ fn layout(plans: &ClassPlans) -> Option<RecordLayout> {
     let (specific, end) = part(plans.get(Scope::SpecificContext), end)?;
     let small = |bits: u64| u32::try_from(bits).ok().filter(|&bits| bits < u32::MAX);
     let specific = small(specific)?;
-    if plans.get(Scope::Payload).is_some_and(DecodingPlan::has_only_texts) {
-        return Some(RecordLayout { specific, payload: small(end)?, end: u32::MAX });
+    if let Some(payload) = plans.get(Scope::Payload).filter(|plan| plan.has_only_texts()) {
+        let payload = small(align_up(end, payload.align))?;
+        return Some(RecordLayout { specific, payload, end: u32::MAX });
     }
     let (payload, end) = part(plans.get(Scope::Payload), end)?;
     Some(RecordLayout { specific, payload: small(payload)?, end: small(end)? })

@@ -324,3 +324,23 @@ fn wrap_time_of_few_bits_in_a_packets_context_goes_on_from_the_packet_before() {
         assert_eq!(context.begin, Some(expected));
     }
 }
+
+#[test]
+fn text_behind_half_a_byte_begins_with_the_next_byte() {
+    let order = ByteOrder::Little;
+    let half = FieldClass::Integer(int(4, 1, false, order));
+    let texts = event(0, structure(1, vec![("s", FieldClass::String)]));
+    let mut schema = schema(Some(split_header(true, order)), vec![texts]);
+    schema.streams[0].event_common_context = Some(structure(1, vec![("half", half)]));
+    let mut bytes = Vec::new();
+    for half in [0, 5] {
+        bytes.extend(header(true, order, 0, 1000, false));
+        bytes.push(half);
+        bytes.extend(b"some text\0");
+    }
+    // Each way of going to the next record finds the same, or Packet::next() fails.
+    let mut packet = Packet::open(schema, &bytes);
+    let found = [packet.line(), packet.line()];
+    assert_eq!(found, ["s='some text'"; 2]);
+    assert_eq!(packet.at, bytes.len() as u64 * 8);
+}
