@@ -35,7 +35,7 @@ use crate::options::Options;
 use crate::plan::tracked::Tracked;
 use crate::plan::PlanError;
 use crate::record::command::Running;
-use crate::report::{Buffers, LayerReport, NotReached, EVERY_TRACEPOINT, USER};
+use crate::report::{Buffers, LayerReport, NotReached, Report, EVERY_TRACEPOINT, USER};
 use crate::session::layer::{
     Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerLook, LayerRule, Tell, Wanted,
 };
@@ -449,7 +449,8 @@ impl Layer for Applications {
         let mut remarks = std::mem::take(&mut *lock(&self.found.remarks));
         remarks.extend(self.sources.filtered.remark());
         remarks.extend(lock(&self.found.outdated).remark());
-        remarks.extend(lock(&self.found.unseen).of_command());
+        let unseen = lock(&self.found.unseen);
+        remarks.extend(unseen.of_command());
         remarks.extend(lock(&self.found.untold).of_tracked());
         LayerEnd {
             report: LayerReport {
@@ -460,6 +461,7 @@ impl Layer for Applications {
                 processes: ended.reports.into_all(),
             },
             remarks,
+            own: Report { unseen: unseen.processes(), ..Report::default() },
             rules: lock(&self.sources.book).reports(),
             filters: self.sources.filtered.reports(),
             not_reached: {

@@ -377,6 +377,8 @@ pub struct Report {
     pub no_kernel: Option<NoKernel>,
     /// What could not be recorded.
     pub not_reached: Vec<NotReached>,
+    /// Programs that may be of the command or not, and ended before that could be found out.
+    pub unseen: u64,
     /// Descendants of the command that were recorded and run on: a recording ends with its command.
     pub left_running: Vec<u32>,
     /// How the command ended, if there was one.
@@ -399,6 +401,7 @@ impl Report {
         // A field that a layer sets is named here; the others are of all layers together.
         self.kernel = KernelReport::both(self.kernel.take(), other.kernel);
         self.no_kernel = self.no_kernel.take().or(other.no_kernel);
+        self.unseen = self.unseen.saturating_add(other.unseen);
     }
 
     /// All layers together.

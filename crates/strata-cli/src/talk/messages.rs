@@ -671,7 +671,7 @@ fn records(report: &Report, name: &str) -> u64 {
 
 /// Nobody asked for tracepoints: that there are none is no fault.
 fn why_kernel_alone(report: &Report, processes: u64, why: String) -> String {
-    if processes > 0 || !report.not_reached.is_empty() {
+    if processes > 0 || !report.not_reached.is_empty() || report.unseen > 0 {
         return format!("of applications nothing: {why}");
     }
     match report.asked {
@@ -693,6 +693,9 @@ fn nobody_there(report: &Report) -> &'static str {
         _ if !report.not_reached.is_empty() => "no process was reached.",
         RecordingTarget::Command if !report.of_lttng.is_empty() => {
             "neither the command nor a descendant of it has tracepoints of Strata's."
+        }
+        RecordingTarget::Command if report.unseen > 0 => {
+            "no process was recorded; whether the command has started one with tracepoints is not known."
         }
         RecordingTarget::Command => {
             "neither the command nor a descendant of it has tracepoints. Link it with libstrata \

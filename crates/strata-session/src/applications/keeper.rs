@@ -563,10 +563,7 @@ impl Keeper {
         let unknown = !ours && self.is_of_command() && unseen;
         match application {
             Ok(application) if unknown && self.inherited(&application).is_none() => {
-                // It may have ended long ago, and waited for us in the socket.
-                if application.started_ns() >= self.begun_ns {
-                    lock(&self.found.unseen).add(pid, application.name());
-                }
+                self.tell_unseen(&application);
             }
             Ok(application) => {
                 self.admit(&application, came, ours);
@@ -799,6 +796,7 @@ impl Keeper {
                 false => one.since,
             };
             self.admit_since(&one.application, one.came, one.ours, Some(since));
+            self.tell_gone(&one.application);
         }
         self.finish_starts(0);
     }
@@ -925,6 +923,7 @@ impl Keeper {
             // It is said again if it finds none. That it is to be recorded was found the first time.
             lock(&self.found.not_reached).forget(&said);
             self.admit_since(&application, Came::Invited, true, None);
+            self.say_again(&application, said);
         }
         self.finish_starts(0);
     }

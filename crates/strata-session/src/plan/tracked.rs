@@ -26,14 +26,26 @@ const NAME_BYTES: usize = 15;
 
 /// Is this process recorded?
 pub(crate) fn admits(tracked: &Tracked, process: &ProcessFacts) -> bool {
+    admits_numbers(tracked, process)
+        && tracked.names.as_ref().is_none_or(|all| all.iter().any(|one| is_named(one, process)))
+        && tracked.cgroups.as_ref().is_none_or(|all| all.iter().any(|one| is_within(one, process)))
+}
+
+/// Was a process recorded that has ended, and of which only numbers are known? `None`: nobody can say any more.
+pub(crate) fn admits_ended(tracked: &Tracked, process: &ProcessFacts) -> Option<bool> {
+    if !admits_numbers(tracked, process) {
+        return Some(false);
+    }
+    (tracked.names.is_none() && tracked.cgroups.is_none()).then_some(true)
+}
+
+fn admits_numbers(tracked: &Tracked, process: &ProcessFacts) -> bool {
     fn one_of<T: PartialEq>(tracked: Option<&Vec<T>>, found: &T) -> bool {
         tracked.is_none_or(|all| all.contains(found))
     }
     one_of(tracked.pids.as_ref(), &process.pid)
         && one_of(tracked.uids.as_ref(), &process.uid)
         && one_of(tracked.gids.as_ref(), &process.gid)
-        && tracked.names.as_ref().is_none_or(|all| all.iter().any(|one| is_named(one, process)))
-        && tracked.cgroups.as_ref().is_none_or(|all| all.iter().any(|one| is_within(one, process)))
 }
 
 /// A name without `*` and `?` that is longer than what the kernel keeps is compared with as much of it.
@@ -119,6 +131,21 @@ mod tests {
         };
         assert!(admits(&both(1000, 100), &process()));
         assert!(!admits(&both(0, 100), &process()) && !admits(&both(1000, 0), &process()));
+    }
+
+    #[test]
+    fn tracked_of_one_that_has_ended_are_told_by_numbers_alone() {
+        let users = |uid| Tracked { uids: Some(vec![uid]), ..Tracked::default() };
+        let named = |uid| Tracked { names: texts(&["shop*"]), ..users(uid) };
+        for (tracked, wanted) in [
+            (Tracked::default(), Some(true)),
+            (users(1000), Some(true)),
+            (users(0), Some(false)),
+            (named(1000), None),
+            (named(0), Some(false)),
+        ] {
+            assert_eq!(admits_ended(&tracked, &process()), wanted, "{tracked:?}");
+        }
     }
 
     #[test]

@@ -249,11 +249,13 @@ impl Report {
         let counts = self.counts();
         let problems = self.kernel.iter().any(|kernel| !kernel.problems.is_empty());
         let is_refused = self.processes().any(|process| process.refused > 0);
+        // They may be why nothing of the command's programs is there.
+        let is_unsure = self.unseen > 0 && self.applications().next().is_none();
         FoundGaps {
             rules: self.unmatched().next().is_some(),
             filters: self.filters.iter().any(|one| one.is_never),
             triggers: !self.triggers.is_empty(),
-            not_reached: !self.not_reached.is_empty() || problems || is_refused,
+            not_reached: !self.not_reached.is_empty() || problems || is_refused || is_unsure,
             late: self.processes().any(|process| process.late_ns.is_some()),
             discarded: counts.discarded.total() > 0,
             overwritten: counts.overwritten > 0 && self.snapshots.is_none(),
@@ -357,6 +359,10 @@ mod tests {
             report.gaps()
         };
         assert_eq!(changed(|one| one.rules[0].matched = 0), [Gap::Rules]);
+        // They may be why there is nothing; where there is something of a program, they may be anybody's.
+        assert_eq!(changed(|one| one.unseen = 1), []);
+        let nothing = |one: &mut Report| (one.unseen, one.layers[0].processes) = (1, Vec::new());
+        assert_eq!(changed(nothing), [Gap::NotReached]);
         assert_eq!(
             changed(|one| one.not_reached.push(NotReached {
                 pid: 1,

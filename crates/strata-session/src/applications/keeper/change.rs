@@ -54,6 +54,7 @@ impl Keeper {
         if let Some(listener) = &mut self.listener {
             listener.take_no_more();
         }
+        self.changing.ended_ns.get_or_insert_with(Clock::monotonic_ns);
         self.receive_and_tell(LAST_ROUNDS);
         self.try_held();
     }
@@ -141,9 +142,8 @@ impl Keeper {
         }
         self.changing.tracked = now.tracked;
         self.changing.was_changed = true;
-        // First: who begins now does so by what holds now. Who began before was not to be recorded, perhaps.
+        // First: who begins now does so by what holds now.
         self.invite();
-        self.ready_ns = self.ready_ns.max(Clock::monotonic_ns());
         self.change_all();
         let end = Instant::now() + LOCK_PATIENCE;
         while self.changing.waiting.iter().any(|one| !one.is_told) && Instant::now() < end {

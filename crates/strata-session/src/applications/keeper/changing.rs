@@ -36,6 +36,8 @@ pub(super) struct Changing {
     /// Generations of the session that was killed before this one.
     before: HashSet<u64>,
     pub(super) tracked: Arc<Tracked>,
+    /// When the recorder began to come to its end, and asked nobody any more, `CLOCK_MONOTONIC` \[ns\].
+    pub(super) ended_ns: Option<u64>,
     /// Who began before may have inherited a part of the change only, `CLOCK_MONOTONIC` \[ns\].
     pub(super) settled_ns: u64,
     pub(super) waiting: Vec<WaitingChange>,

@@ -42,14 +42,16 @@ impl WaitingForRoom {
         self.waiting.len()
     }
 
-    /// The first one, if there is memory for it now.
+    /// The first one, if there is memory for it now. Of one that has ended what was said stays.
     pub(super) fn next(&mut self, has: impl Fn(u64) -> bool) -> Option<WaitingProgram> {
         let now = Instant::now();
         if self.next_look.is_none_or(|next| now >= next) {
             self.next_look = Some(now + LOOK_PERIOD);
             self.waiting.retain(|one| one.application.is_alive());
         }
-        self.waiting.front().filter(|one| has(one.bytes))?;
+        while !self.waiting.front().filter(|one| has(one.bytes))?.application.is_alive() {
+            self.waiting.pop_front();
+        }
         self.waiting.pop_front()
     }
 }

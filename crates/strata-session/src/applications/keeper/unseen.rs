@@ -1,18 +1,24 @@
 //! Processes that announced themselves, and ended before what was to be known of them could be found out.
 
+use std::sync::Arc;
+
 use strata_user::Application;
 
 use super::{Keeper, ProcessTarget, KEEP};
+use crate::applications::traced::Traced;
+use crate::plan::tracked::{admits_ended, ProcessFacts};
+use crate::report::NotReached;
 use crate::session::lock::lock;
 
+/// A program that has begun looks for a request within this time, as a rule \[ns\].
+const BEGIN_NS: u64 = 1_000_000_000;
 /// Processes that are named.
 const NAMED_MAX: usize = 5;
 
-/// Of whom it is not known whether they are recorded, as they may be anybody's: what is recorded is not incomplete for them,
-/// unless something else says so.
+/// Of whom it is not known whether they were to be recorded: they may be anybody's.
 #[derive(Debug, Default)]
 pub(crate) struct Unseen {
-    processes: usize,
+    processes: u64,
     /// The first ones: number and name.
     named: Vec<String>,
     last: Option<u32>,
@@ -28,6 +34,11 @@ impl Unseen {
         if self.named.len() < NAMED_MAX {
             self.named.push(format!("{pid} ({name})"));
         }
+    }
+
+    /// How many there were.
+    pub(crate) fn processes(&self) -> u64 {
+        self.processes
     }
 
     /// Of a recording of a command and of what it starts: these may have been started by it.
@@ -50,7 +61,7 @@ impl Unseen {
             _ => "processes",
         };
         let named = self.named.join(", ");
-        let more = match self.processes - self.named.len() {
+        let more = match self.processes.saturating_sub(self.named.len() as u64) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -59,6 +70,25 @@ impl Unseen {
 }
 
 impl Keeper {
+    /// Counts one that has ended before its parents could be seen, unless it has waited for us in the socket since long ago.
+    pub(super) fn tell_unseen(&self, application: &Application) {
+        let rules = &self.spec.rules;
+        if application.started_ns() >= self.begun_ns
+            && application.is_selected_by(rules).unwrap_or(true)
+        {
+            lock(&self.found.unseen).add(application.pid(), application.name());
+        }
+    }
+
+    /// What was said of one that waited for memory holds, if it has ended when there was some.
+    pub(super) fn say_again(&self, application: &Application, said: NotReached) {
+        let inode = application.inode();
+        let is_recorded = |one: &Arc<Traced>| one.application().inode() == inode;
+        if !application.is_alive() && !self.processes.iter().any(is_recorded) {
+            lock(&self.found.not_reached).add(said);
+        }
+    }
+
     /// Says that a process has announced itself, and ended before its buffers were taken, or were made.
     pub(super) fn tell_gone(&self, application: &Application) {
         let inode = application.inode();
@@ -74,26 +104,42 @@ impl Keeper {
         if !self.was_wanted(application) {
             return;
         }
-        if !self.changing.tracked.is_everybody() {
-            return lock(&self.found.untold).add(pid, &name);
+        let identity = application.identity();
+        let process = identity.uid.zip(identity.gid).map(|(uid, gid)| ProcessFacts {
+            pid,
+            uid,
+            gid,
+            ..ProcessFacts::default()
+        });
+        let tracked = &self.changing.tracked;
+        match process.and_then(|process| admits_ended(tracked, &process)) {
+            _ if tracked.is_everybody() => {}
+            Some(false) => return,
+            None => return lock(&self.found.untold).add(pid, &name),
+            Some(true) => {}
         }
-        let why = match self.shared.memory().now().0 {
-            Some(_) => "with --max-memory, they are made when it is known that they fit",
-            None => "when it began, it found no request for them that it could trust",
+        let why = if self.shared.memory().now().0.is_some() {
+            "with --max-memory a program waits for its buffers until it is known that they fit. Without, it does not"
+        } else if !tracked.is_everybody() {
+            "where not everybody is tracked, a program waits for its buffers until it is known whether it is"
+        } else if application.parent_pid() != 0 {
+            "the process that forked it had none then"
+        } else {
+            "the request for them was not there, was not the recorder's alone, or there was no room for one more session"
         };
-        let reason =
-            format!("it has ended before it had buffers, and its events are not recorded: {why}");
+        let reason = format!("ended before it had buffers, and its events are not recorded: {why}");
         self.not_reached(pid, name, reason);
     }
 
-    /// Has it begun while everybody is recorded, and ended since, with a tracepoint that is recorded? While the recorder
-    /// comes to its end it asks for none.
+    /// Has it begun while programs are recorded that begin, and ended since, with a tracepoint that is recorded? Who begins
+    /// when the recorder comes to its end may find no request any more.
     fn was_wanted(&self, application: &Application) -> bool {
-        let is_asked_for =
-            matches!(self.target, ProcessTarget::Everyone) && !self.shared.is_stopping();
-        let has_begun = self.ready_ns != 0 && application.started_ns() >= self.ready_ns;
-        is_asked_for
-            && has_begun
+        let end = self.changing.ended_ns.map_or(u64::MAX, |end| end.saturating_sub(BEGIN_NS));
+        let begun = application.started_ns();
+        matches!(self.target, ProcessTarget::Everyone)
+            && self.ready_ns != 0
+            && (self.ready_ns..end).contains(&begun)
+            && !self.spec.rules.is_none()
             && !application.is_alive()
             && self.not_armed(application).is_none()
             && application.is_selected_by(&self.spec.rules).unwrap_or(true)
