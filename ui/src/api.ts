@@ -1,0 +1,240 @@
+// What is asked of the server.
+
+import { clean, cleaned } from "./text";
+import { decodeAll, type Tile } from "./tile";
+
+export interface Meta {
+	version: number;
+	id: string;
+	title: string;
+	/** The traces as they are typed in a shell. */
+	typed: string;
+	base: string;
+	from: number;
+	to: number;
+	done: boolean;
+	/** The trace is being recorded, and `to` is up to when all of it is here. */
+	live: boolean;
+	read: number;
+	bytes: number;
+	records: number;
+	discarded: number;
+	packets: number;
+	damage: string[];
+	damages: number;
+	left_out: number;
+	failure: string | null;
+	machines: string[];
+	tracks: number;
+	names: number;
+	/** Of a saved page: from when to when the trace is, and the width of its cells as a power of two [ns]; 0: slices. */
+	whole?: [number, number];
+	level?: number;
+}
+
+export type TrackKind = "cpu" | "irq" | "softirq" | "disk" | "thread" | "calls" | "span" | "keyed" | "samples" | "counter";
+
+export interface Track {
+	id: number;
+	kind: TrackKind;
+	group: string;
+	title: string;
+	label: string;
+	pid: number | null;
+	tid: number | null;
+	depth: number;
+	count: number;
+	from: number;
+	to: number;
+	sums: number[];
+}
+
+export interface Gap {
+	from: number;
+	to: number;
+	count: number;
+	packets: boolean;
+	cpu: number | null;
+	kernel: boolean;
+	machine: number;
+	pid: number | null;
+}
+
+export interface Overview {
+	from: number;
+	width: number;
+	counts: number[];
+	gaps: Gap[];
+	all_gaps: number;
+}
+
+export interface Slice {
+	track: number;
+	title: string;
+	label: string;
+	track_kind: TrackKind;
+	tid: number | null;
+	pid: number | null;
+	from: number;
+	to: number;
+	kind: number;
+	name: string;
+	facts: [string, string][];
+	to_track: number | null;
+	records: [string, string];
+}
+
+/** A part of a critical path. */
+export interface PathStep {
+	track: number | null;
+	from: number;
+	to: number;
+	kind: number;
+	name: string;
+	/** How many threads wait for this one, one for the next. */
+	depth: number;
+}
+
+export interface Path {
+	from: number;
+	to: number;
+	/** There are more parts, in front of these. */
+	cut: boolean;
+	steps: PathStep[];
+}
+
+export interface ThreadSums {
+	track: number;
+	thread: string;
+	tid: number | null;
+	process: string;
+	pid: number | null;
+	sums: number[];
+}
+
+/** A record, as a line of `strata view --format json` has it. */
+export interface EventRecord {
+	time: string;
+	name: string;
+	cpu?: number;
+	host?: string;
+	common?: Record<string, unknown>;
+	context?: Record<string, unknown>;
+	payload?: Record<string, unknown>;
+	/** Call stacks with names, the innermost frame first. */
+	callstack_kernel?: Frame[];
+	callstack_user?: Frame[];
+}
+
+export interface Frame {
+	address: number | string;
+	func?: string;
+	bin?: string;
+	src?: string;
+}
+
+/** The records of lines; numbers that a double does not hold stay texts, and texts are clean. */
+export function recordsOf(lines: string): EventRecord[] {
+	const exact = (_: string, value: unknown, context?: { source?: string }) => {
+		if (typeof value === "string") {
+			return clean(value);
+		}
+		const isCut = typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
+		return isCut && context?.source ? context.source : value;
+	};
+	const parse = JSON.parse as (text: string, reviver: typeof exact) => EventRecord;
+	return lines
+		.split("\n")
+		.filter((line) => line !== "")
+		.map((line) => parse(line, exact));
+}
+
+/** An answer that is none: its text says why. */
+export class Refused extends Error {
+	constructor(
+		readonly status: number,
+		text: string,
+	) {
+		super(text);
+	}
+}
+
+export class Api {
+	id = "";
+	/** True for a page that needs no server, and has slices alone. */
+	readonly isSaved: boolean = false;
+
+	constructor(private readonly token: string) {}
+
+	private async ask(path: string): Promise<Response> {
+		const response = await fetch(path, { headers: { authorization: `Bearer ${this.token}` } });
+		if (!response.ok) {
+			throw new Refused(response.status, await response.text());
+		}
+		return response;
+	}
+
+	private async json<T>(path: string): Promise<T> {
+		return cleaned<T>(await (await this.ask(`/v1/${this.id}/${path}`)).text());
+	}
+
+	/** Lines of records, each of which is JSON itself: who reads them cleans what is in them. */
+	private async lines<T>(path: string): Promise<T> {
+		return (await (await this.ask(`/v1/${this.id}/${path}`)).json()) as T;
+	}
+
+	async meta(): Promise<Meta> {
+		const meta = cleaned<Meta>(await (await this.ask("/v1/meta")).text());
+		this.id = meta.id;
+		return meta;
+	}
+
+	async tracks(): Promise<Track[]> {
+		const all: Track[] = [];
+		for (;;) {
+			const part = await this.json<{ tracks: Track[]; all: number }>(`tracks?after=${all.length}`);
+			all.push(...part.tracks);
+			if (part.tracks.length === 0 || all.length >= part.all) {
+				return all;
+			}
+		}
+	}
+
+	async names(from: number): Promise<string[]> {
+		return (await this.json<{ names: string[] }>(`names?from=${from}`)).names;
+	}
+
+	overview(): Promise<Overview> {
+		return this.json("overview");
+	}
+
+	async tiles(level: number, index: number, tracks: number[]): Promise<Tile[]> {
+		const path = `/v1/${this.id}/tiles/${level}/${index}?tracks=${tracks.join(",")}`;
+		return decodeAll(await (await this.ask(path)).arrayBuffer());
+	}
+
+	async slice(track: number, time: number): Promise<Slice> {
+		const slice = await this.lines<Slice>(`slice/${track}/${Math.floor(time)}`);
+		const { records, ...rest } = slice;
+		return { ...cleaned<Omit<Slice, "records">>(JSON.stringify(rest)), records };
+	}
+
+	path(track: number, from: number, to: number): Promise<Path> {
+		return this.json(`path/${track}?from=${Math.floor(from)}&to=${Math.ceil(to)}`);
+	}
+
+	async sums(from: number, to: number): Promise<ThreadSums[]> {
+		const path = `sums?from=${Math.floor(from)}&to=${Math.ceil(to)}`;
+		return (await this.json<{ threads: ThreadSums[] }>(path)).threads;
+	}
+
+	events(from: number, to: number, limit: number, filter: string): Promise<{ lines: string; cut: boolean }> {
+		const range = `from=${Math.floor(from)}&to=${Math.ceil(to)}`;
+		return this.lines(`events?${range}&limit=${limit}&q=${encodeURIComponent(filter)}`);
+	}
+
+	async report(name: string, from: number, to: number): Promise<string> {
+		const path = `/v1/${this.id}/report/${name}?from=${Math.floor(from)}&to=${Math.ceil(to)}`;
+		return (await this.ask(path)).text();
+	}
+}

@@ -1,0 +1,622 @@
+// The page: bar, overview, ruler, names, tracks, panels.
+
+import { render } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Drawing, type Picture } from "./draw";
+import { Drawer, Help, KIND_NAMES } from "./panels";
+import { type Band, type Row, rowAt } from "./rows";
+import { Api } from "./api";
+import { SavedApi } from "./saved";
+import { State } from "./state";
+import { itemAt, KINDS } from "./tile";
+import { count, length, levelOf, number, since, tileWidth, timeOfDay } from "./time";
+
+/** How far a pointer moves before it is a drag [px]. */
+const DRAG = 4;
+/** Ends of slices that are so near hold what is dragged [px]. */
+const SNAP = 6;
+
+interface Drag {
+	x: number;
+	y: number;
+	time: number;
+	isPan: boolean;
+	isMoved: boolean;
+	pointer: number;
+}
+
+/** A canvas as large as its place, with a pixel for each of the screen's. */
+function context(canvas: HTMLCanvasElement | null): [CanvasRenderingContext2D, number, number] | undefined {
+	const box = canvas?.parentElement?.getBoundingClientRect();
+	const pen = canvas?.getContext("2d", { alpha: false });
+	if (!canvas || !box || !pen || box.width < 1 || box.height < 1) {
+		return undefined;
+	}
+	const ratio = window.devicePixelRatio || 1;
+	const [width, height] = [Math.round(box.width * ratio), Math.round(box.height * ratio)];
+	if (canvas.width !== width || canvas.height !== height) {
+		canvas.width = width;
+		canvas.height = height;
+		canvas.style.width = `${box.width}px`;
+		canvas.style.height = `${box.height}px`;
+	}
+	pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+	return [pen, box.width, box.height];
+}
+
+function Page({ api }: { api: Api }) {
+	const [, setTick] = useState(0);
+	const frame = useRef(0);
+	const [state] = useState(
+		() =>
+			new State(api, () => {
+				// As often as the screen shows something new.
+				frame.current ||= requestAnimationFrame(() => {
+					frame.current = 0;
+					setTick((tick) => tick + 1);
+				});
+			}),
+	);
+	const [drawing] = useState(() => new Drawing(state.tiles));
+	const overview = useRef<HTMLCanvasElement>(null);
+	const ruler = useRef<HTMLCanvasElement>(null);
+	const tracks = useRef<HTMLCanvasElement>(null);
+	const plot = useRef<HTMLDivElement>(null);
+	const searchBox = useRef<HTMLInputElement>(null);
+	const drag = useRef<Drag | undefined>(undefined);
+	const [pointer, setPointer] = useState<{ x: number; y: number } | undefined>(undefined);
+
+	useEffect(() => {
+		void state.begin();
+		const redraw = () => setTick((tick) => tick + 1);
+		window.addEventListener("resize", redraw);
+		const poll = setInterval(() => {
+			if (state.meta && !state.meta.done) {
+				redraw();
+			}
+		}, 1000);
+		return () => {
+			window.removeEventListener("resize", redraw);
+			clearInterval(poll);
+		};
+	}, [state]);
+
+	const width = () => plot.current?.clientWidth ?? 1;
+	const timeAt = (x: number) => state.range.from + (x / width()) * (state.range.to - state.range.from);
+
+	useLayoutEffect(() => {
+		document.documentElement.classList.toggle("dark", state.isDark);
+		const picture: Picture = {
+			range: state.range,
+			bounds: state.bounds,
+			rows: state.rows.slice(rowAt(state.rows, state.scroll)),
+			scroll: state.scroll,
+			selection: state.selection,
+			chosen: state.slice,
+			path: state.path?.steps,
+			allRows: state.rows,
+			arrow: state.slice?.to_track !== null && state.slice?.track_kind === "thread" ? state.slice : undefined,
+			cursor: undefined,
+			hits: state.hits,
+			marks: state.marks,
+			gaps: state.overview?.gaps ?? [],
+			theme: state.theme,
+			name: state.name,
+		};
+		const begin = performance.now();
+		const one = context(overview.current);
+		if (one) {
+			drawing.overview(one[0], picture, state.overview, one[1], one[2]);
+		}
+		const two = context(ruler.current);
+		if (two) {
+			drawing.ruler(two[0], picture, two[1], two[2]);
+		}
+		const three = context(tracks.current);
+		if (three && state.meta) {
+			if (state.height !== three[2]) {
+				state.height = three[2];
+			}
+			drawing.rows(three[0], picture, three[1], three[2]);
+			state.tiles.fetch();
+		}
+		// For whoever measures: how long a picture takes, and whether all of it is there.
+		document.documentElement.dataset["frame"] = (performance.now() - begin).toFixed(1);
+		const isSharp = state.rows.length > 0 && !state.tiles.isBusy() && !state.isFetchingNames;
+		document.documentElement.dataset["sharp"] = String(Boolean(state.meta) && isSharp);
+		document.documentElement.dataset["ready"] = String(
+			Boolean(state.meta?.done) && !state.tiles.isBusy() && !state.isFetchingNames,
+		);
+	});
+
+	useEffect(() => {
+		const pressed = (event: KeyboardEvent) => {
+			if (event.target instanceof HTMLInputElement) {
+				if (event.key === "Escape") {
+					event.target.blur();
+				}
+				return;
+			}
+			if (event.ctrlKey || event.metaKey || event.altKey) {
+				return;
+			}
+			const isButton = event.target instanceof HTMLButtonElement;
+			if (isButton && (event.key === "Enter" || event.key === " ")) {
+				return;
+			}
+			const at = pointer ? timeAt(pointer.x) : undefined;
+			const keys: Record<string, () => void> = {
+				KeyW: () => state.zoom(0.7, at),
+				KeyS: () => state.zoom(1 / 0.7, at),
+				KeyA: () => state.pan(-0.2),
+				KeyD: () => state.pan(0.2),
+				ArrowLeft: () => state.pan(-0.2),
+				ArrowRight: () => state.pan(0.2),
+				ArrowUp: () => state.scrollTo(state.scroll - 60),
+				ArrowDown: () => state.scrollTo(state.scroll + 60),
+				PageUp: () => state.scrollTo(state.scroll - state.height),
+				PageDown: () => state.scrollTo(state.scroll + state.height),
+				Backspace: () => state.back(),
+				KeyE: () => state.setTab("events"),
+				Escape: () => {
+					if (state.help) {
+						state.help = false;
+					} else if (state.tab) {
+						state.setTab(undefined);
+					} else {
+						state.select(undefined, true);
+					}
+				},
+			};
+			// Letters by their place on the keyboard; what has another place elsewhere by what it is.
+			const characters: Record<string, () => void> = {
+				f: () => state.fit(),
+				"0": () => state.fitAll(),
+				"+": () => state.zoom(0.7, at),
+				"-": () => state.zoom(1 / 0.7, at),
+				"/": () => searchBox.current?.focus(),
+				"[": () => state.goToHit(false),
+				"]": () => state.goToHit(true),
+				l: () => state.follow(!state.follows),
+				m: () => state.mark(at ?? (state.range.from + state.range.to) / 2),
+				t: () => state.setDark(!state.isDark),
+				y: () => void state.why(),
+				"?": () => {
+					state.help = !state.help;
+				},
+			};
+			const act = keys[event.code] ?? characters[event.key.toLowerCase()];
+			if (act) {
+				event.preventDefault();
+				act();
+				setTick((tick) => tick + 1);
+			}
+		};
+		window.addEventListener("keydown", pressed);
+		return () => window.removeEventListener("keydown", pressed);
+	});
+
+	// Not passive: the browser would zoom the page. There is no plot before the trace is known.
+	const isKnown = state.meta !== undefined;
+	useEffect(() => {
+		const place = plot.current;
+		const turned = (event: WheelEvent) => {
+			event.preventDefault();
+			const scale = event.deltaMode === 1 ? 20 : 1;
+			const [dx, dy] = [event.deltaX * scale, event.deltaY * scale];
+			if (event.ctrlKey) {
+				state.zoom(Math.exp(Math.max(Math.min(dy, 60), -60) * 0.008), timeAt(event.offsetX));
+			} else if (event.shiftKey || Math.abs(dx) > Math.abs(dy)) {
+				state.pan((dx || dy) / width());
+			} else {
+				state.scrollTo(state.scroll + dy);
+			}
+		};
+		place?.addEventListener("wheel", turned, { passive: false });
+		return () => place?.removeEventListener("wheel", turned);
+	}, [state, isKnown]);
+
+	const bandAt = (y: number) => {
+		const row = state.rowAt(y);
+		const inRow = row ? y + state.scroll - row.y - 1 : 0;
+		const bands = row?.bands ?? [];
+		const band = bands.find((it) => inRow >= it.y && inRow < it.y + it.height + 1);
+		return { row, band: band ?? bands[0] };
+	};
+
+	/** The item under a point, its tile, and its place there. */
+	const itemUnder = (x: number, y: number) => {
+		const { row, band } = bandAt(y);
+		const nanosPerPixel = (state.range.to - state.range.from) / width();
+		const level = levelOf(nanosPerPixel);
+		const time = timeAt(x);
+		const tile = band && state.tiles.get(band.track.id, level, Math.floor(time / tileWidth(level)));
+		const n = tile ? itemAt(tile, time, 3 * nanosPerPixel) : -1;
+		return { row, band, tile, n, time };
+	};
+
+	/** The end of a slice in that row that is near; else the time as it is. */
+	const snapped = (x: number, y: number, isFree: boolean) => {
+		const { tile, n, time } = itemUnder(x, y);
+		const near = (SNAP * (state.range.to - state.range.from)) / width();
+		if (!tile || isFree) {
+			return time;
+		}
+		let best = time;
+		let distance = near;
+		for (const at of [n - 1, n, n + 1]) {
+			for (const end of [tile.from[at], tile.to[at]]) {
+				if (end !== undefined && Math.abs(end - time) < distance) {
+					best = end;
+					distance = Math.abs(end - time);
+				}
+			}
+		}
+		return best;
+	};
+
+	const where = (event: PointerEvent) => {
+		const box = plot.current?.getBoundingClientRect();
+		return { x: event.clientX - (box?.left ?? 0), y: event.clientY - (box?.top ?? 0) };
+	};
+
+	const down = (event: PointerEvent) => {
+		const { x, y } = where(event);
+		if (event.button > 1) {
+			return;
+		}
+		plot.current?.setPointerCapture(event.pointerId);
+		const isPan = event.shiftKey || event.button === 1;
+		drag.current = { x, y, time: snapped(x, y, event.altKey), isPan, isMoved: false, pointer: event.pointerId };
+	};
+
+	const moved = (event: PointerEvent) => {
+		const { x, y } = where(event);
+		const of = drag.current;
+		setPointer({ x, y });
+		if (!of || (!of.isMoved && Math.abs(x - of.x) < DRAG && Math.abs(y - of.y) < DRAG)) {
+			return;
+		}
+		of.isMoved = true;
+		if (of.isPan) {
+			state.pan((of.x - x) / width());
+			state.scrollTo(state.scroll + of.y - y);
+			of.x = x;
+			of.y = y;
+			return;
+		}
+		const time = snapped(x, y, event.altKey);
+		state.select({ from: Math.min(of.time, time), to: Math.max(of.time, time) }, false);
+	};
+
+	const up = (event: PointerEvent) => {
+		const { x, y } = where(event);
+		const of = drag.current;
+		drag.current = undefined;
+		if (!of || of.isPan) {
+			return;
+		}
+		if (of.isMoved) {
+			const range = state.selection;
+			state.select(range && range.to > range.from ? range : undefined, true);
+			return;
+		}
+		const { band, tile, n, time } = itemUnder(x, y);
+		if (band && tile && n >= 0) {
+			const at = Math.min(Math.max(time, tile.from[n] ?? time), Math.max((tile.to[n] ?? time) - 1, tile.from[n] ?? time));
+			void state.choose(band.track.id, at);
+		}
+	};
+
+	const twice = () => {
+		if (state.slice) {
+			state.selection = undefined;
+			state.fit();
+		}
+	};
+
+	const overviewDrag = useRef<number | undefined>(undefined);
+	const overviewTime = (event: PointerEvent) => {
+		const box = overview.current?.getBoundingClientRect();
+		const share = (event.clientX - (box?.left ?? 0)) / (box?.width ?? 1);
+		return state.bounds.from + Math.min(Math.max(share, 0), 1) * (state.bounds.to - state.bounds.from);
+	};
+	const overviewEnd = (event: PointerEvent) => {
+		const begin = overviewDrag.current;
+		overviewDrag.current = undefined;
+		if (begin === undefined) {
+			return;
+		}
+		const end = overviewTime(event);
+		const [from, to] = [Math.min(begin, end), Math.max(begin, end)];
+		const isClick = to - from < (state.bounds.to - state.bounds.from) / 300;
+		const half = (state.range.to - state.range.from) / 2;
+		state.setRange(isClick ? { from: end - half, to: end + half } : { from, to });
+	};
+
+	const meta = state.meta;
+	if (!meta) {
+		return <div class="failure">{state.error === "" ? "Opening the trace …" : <p class="error">{state.error}</p>}</div>;
+	}
+	const first = rowAt(state.rows, state.scroll);
+	const visible: Row[] = [];
+	for (let n = first; n < state.rows.length; n++) {
+		const row = state.rows[n];
+		if (!row || row.y > state.scroll + state.height) {
+			break;
+		}
+		visible.push(row);
+	}
+	const bar = (state.height / Math.max(state.rowsHeight, state.height)) * state.height;
+	const at = pointer ? timeAt(pointer.x) : undefined;
+	return (
+		<main class="app" style={{ "--names": window.innerWidth >= 2200 ? "320px" : "240px" }}>
+			<header class="bar">
+				<h1>
+					<b>strata</b> {meta.title}
+				</h1>
+				<button type="button" aria-label="Zoom out" onClick={() => state.zoom(2)}>
+					−
+				</button>
+				<button type="button" aria-label="Zoom in" onClick={() => state.zoom(0.5)}>
+					+
+				</button>
+				<button type="button" onClick={() => state.fitAll()}>
+					Fit
+				</button>
+				<button type="button" onClick={() => state.back()}>
+					Back
+				</button>
+				<span class="facts">
+					{count(meta.records)} events
+					{meta.whole && ` in ${length(meta.whole[1] - meta.whole[0])}; saved: ${length(meta.to - meta.from)} of it`}
+					{meta.level !== undefined && meta.level > 0 && `, in cells of ${length(2 ** meta.level)}`}
+					{meta.discarded > 0 && <strong> · {count(meta.discarded)} discarded</strong>}
+					{meta.packets > 0 && <strong> · {count(meta.packets)} packets discarded</strong>}
+					{meta.damages > 0 && (
+						<strong title={meta.damage.join("\n")}> · {count(meta.damages)} damaged places</strong>
+					)}
+					{meta.failure !== null && <strong> · {meta.failure}</strong>}
+					{state.error !== "" && <strong> · {state.error}</strong>}
+				</span>
+				{meta.live && (
+					<button type="button" class="live" aria-pressed={state.follows} title="L" onClick={() => state.follow(!state.follows)}>
+						{state.follows ? "● live" : "○ go live"}
+					</button>
+				)}
+				{!meta.done && !meta.live && <progress aria-label="Read so far" value={meta.read} max={Math.max(meta.bytes, 1)} />}
+				<input
+					ref={searchBox}
+					type="search"
+					value={state.search}
+					placeholder="/ search processes, threads, numbers"
+					aria-label="Search processes and threads"
+					spellcheck={false}
+					onInput={(event) => state.setSearch(event.currentTarget.value)}
+				/>
+				{!api.isSaved && (
+					<button type="button" onClick={() => state.setTab(state.tab === "events" ? undefined : "events")}>
+						Events
+					</button>
+				)}
+				<button type="button" onClick={() => state.setTab(state.tab === "selection" ? undefined : "selection")}>
+					Reports
+				</button>
+				<button type="button" aria-label={state.isDark ? "Light" : "Dark"} onClick={() => state.setDark(!state.isDark)}>
+					{state.isDark ? "☀" : "☾"}
+				</button>
+				<button
+					type="button"
+					aria-label="Keys"
+					onClick={() => {
+						state.help = true;
+						setTick((tick) => tick + 1);
+					}}
+				>
+					?
+				</button>
+			</header>
+			<div class="corner">
+				{timeOfDay(state.base, state.bounds.from)}
+				<br />
+				{length(state.bounds.to - state.bounds.from)}
+			</div>
+			<div
+				class="plot overview"
+				role="img"
+				aria-label={`Events over time: ${count(meta.records)}, ${count(meta.discarded)} discarded`}
+				onPointerDown={(event) => {
+					event.currentTarget.setPointerCapture(event.pointerId);
+					overviewDrag.current = overviewTime(event);
+				}}
+				onPointerUp={overviewEnd}
+			>
+				<canvas ref={overview} />
+			</div>
+			<div class="corner">{length(state.range.to - state.range.from)} shown</div>
+			<div class="plot">
+				<canvas ref={ruler} />
+			</div>
+			<nav class="names" aria-label="Processes and threads">
+				{visible.map((row) => (
+					<Name key={row.key} row={row} state={state} />
+				))}
+			</nav>
+			<div
+				ref={plot}
+				class="plot"
+				role="img"
+				aria-label={`Tracks, ${state.rows.length} rows; the panels have all of it as text`}
+				onPointerDown={down}
+				onPointerMove={moved}
+				onPointerUp={up}
+				onPointerLeave={() => setPointer(undefined)}
+				onDblClick={twice}
+			>
+				<canvas ref={tracks} />
+				{bar < state.height && (
+					<div
+						class="scroll"
+						style={{ height: `${Math.max(bar, 20)}px`, top: `${(state.scroll / state.rowsHeight) * state.height}px` }}
+					/>
+				)}
+				{pointer && !drag.current && <Tip state={state} under={itemUnder(pointer.x, pointer.y)} pointer={pointer} width={width()} />}
+			</div>
+			<Drawer state={state} />
+			<footer class="status">
+				<span>{at === undefined ? "" : `${timeOfDay(state.base, at)}  ${since(at - state.bounds.from, (state.range.to - state.range.from) / width())}`}</span>
+				{state.selection && <span>selected: {length(state.selection.to - state.selection.from)}</span>}
+				{state.hiddenRows > 0 && <span>{count(state.hiddenRows)} rows hidden</span>}
+				{state.hidden.size > 0 && (
+					<button
+						type="button"
+						onClick={() => {
+							state.hidden.clear();
+							state.layOut();
+						}}
+					>
+						show all
+					</button>
+				)}
+				<span class="legend">
+					{[
+						[0, "running"],
+						[1, "runnable"],
+						[3, "blocked"],
+						[4, "uninterruptible"],
+					].map(([kind, text]) => (
+						<span key={text}>
+							<Swatch colour={state.theme.states[kind as number] ?? ""} /> {text}
+						</span>
+					))}
+					<span>hatched: unknown</span>
+				</span>
+			</footer>
+			{state.help && (
+				<Help
+					close={() => {
+						state.help = false;
+						setTick((tick) => tick + 1);
+					}}
+				/>
+			)}
+		</main>
+	);
+}
+
+function Swatch({ colour }: { colour: string }) {
+	return <span aria-hidden="true" style={{ width: "12px", height: "10px", background: colour, borderRadius: "2px" }} />;
+}
+
+function Name({ row, state }: { row: Row; state: State }) {
+	const style = { top: `${row.y - state.scroll}px`, height: `${row.height}px` };
+	if (row.isGroup) {
+		return (
+			<div class="name group" style={style}>
+				<button
+					type="button"
+					class="toggle"
+					aria-expanded={row.isOpen}
+					aria-label={`${row.isOpen ? "Close" : "Open"} ${row.label}`}
+					onClick={() => state.toggle(row.key)}
+				>
+					{row.isOpen ? "▾" : "▸"}
+				</button>
+				<span class="label" title={row.label} onDblClick={() => state.toggle(row.key)}>
+					{row.label}
+				</span>
+				<span class="note">{row.note}</span>
+				<button type="button" class="act" aria-label={`Hide ${row.label}`} title="hide" onClick={() => state.hide(row.group)}>
+					×
+				</button>
+			</div>
+		);
+	}
+	return (
+		<div class="name" style={style}>
+			<span class="label" title={`${row.title} › ${row.label}`}>
+				{row.label}
+			</span>
+			<span class="note">{row.note}</span>
+			<button
+				type="button"
+				class="act"
+				aria-pressed={row.isPinned}
+				aria-label={`Pin ${row.label}`}
+				title="pin"
+				onClick={() => state.pin(row.key)}
+			>
+				⌖
+			</button>
+		</div>
+	);
+}
+
+function Tip({
+	state,
+	under,
+	pointer,
+	width,
+}: {
+	state: State;
+	under: { row: Row | undefined; band: Band | undefined; tile: import("./tile").Tile | undefined; n: number };
+	pointer: { x: number; y: number };
+	width: number;
+}) {
+	const { row, band, tile, n } = under;
+	if (!row || !tile || n < 0) {
+		return null;
+	}
+	const kind = tile.kind[n] ?? 7;
+	const times = tile.count[n] ?? 1;
+	const name = state.name(tile.name[n] ?? 0);
+	const isSample = band?.style === "samples";
+	const what = [isSample ? "sample" : (KIND_NAMES[kind] ?? ""), name].filter((it) => it !== "").join(" in ");
+	const sums = Array.from({ length: KINDS }, (_, kind) => [kind, tile.sums[n * KINDS + kind] ?? 0] as const);
+	const style = {
+		left: `${Math.min(pointer.x + 14, width - 320)}px`,
+		top: `${pointer.y + 18 + 90 > state.height ? pointer.y - 80 : pointer.y + 18}px`,
+	};
+	return (
+		<div class="tip" style={style}>
+			{tile.value.length > n ? (
+				<>
+					<b>
+						{times === 1 ? "" : "at most "}
+						{number(tile.value[n] ?? 0)}
+					</b>{" "}
+					{times === 1 ? `for ${length((tile.to[n] ?? 0) - (tile.from[n] ?? 0))}` : `of ${count(times)} values`}
+				</>
+			) : times === 1 ? (
+				<>
+					<b>{length((tile.to[n] ?? 0) - (tile.from[n] ?? 0))}</b> {what}
+				</>
+			) : (
+				<>
+					<b>{count(times)} slices</b>
+					{sums
+						.filter(([kind, sum]) => sum > 0 && kind < 7)
+						.map(([kind, sum]) => (
+							<div key={kind}>
+								{length(sum)} {KIND_NAMES[kind]}
+							</div>
+						))}
+					<div>
+						longest: {length(tile.longest[n] ?? 0)} {what}
+					</div>
+				</>
+			)}
+			<div>
+				{row.title} › {row.label} {row.note}
+			</div>
+		</div>
+	);
+}
+
+const app = document.getElementById("app");
+const saved = document.getElementById("trace")?.textContent;
+const api = saved ? new SavedApi(saved) : new Api(new URLSearchParams(location.search).get("token") ?? "");
+if (app) {
+	app.textContent = "";
+	render(<Page api={api} />, app);
+}

@@ -1,0 +1,253 @@
+// Which rows there are: tracks put together by process, in an order that stays, those that are open, pinned or searched.
+
+import type { Track } from "./api";
+import { IDLE, KINDS, RUNNING, UNKNOWN } from "./tile";
+
+/** A band of a row: the slices of one track. */
+export interface Band {
+	track: Track;
+	style: "cpu" | "irq" | "softirq" | "states" | "samples" | "calls" | "spans" | "counter";
+	y: number;
+	height: number;
+}
+
+export interface Row {
+	key: string;
+	label: string;
+	/** What stands behind the label: a number, a share. */
+	note: string;
+	title: string;
+	isGroup: boolean;
+	isOpen: boolean;
+	isPinned: boolean;
+	y: number;
+	height: number;
+	bands: Band[];
+	group: string;
+	/** Marks of what was discarded are those of this CPU, or of this process. */
+	cpu: number | null;
+	pid: number | null;
+}
+
+export interface Group {
+	key: string;
+	title: string;
+	pid: number | null;
+	/** How long its threads ran, or its CPUs did something [ns]. */
+	busy: number;
+	members: Member[];
+}
+
+/** What is one row: a CPU with its interrupts, a thread with its calls and spans. */
+export interface Member {
+	key: string;
+	label: string;
+	tid: number | null;
+	cpu: number | null;
+	busy: number;
+	tracks: Track[];
+}
+
+export const GROUP_HEIGHT = 22;
+const GAP = 3;
+
+const isOfCpu = (track: Track) => track.kind === "cpu" || track.kind === "irq" || track.kind === "softirq";
+
+function memberKey(track: Track): string {
+	if (isOfCpu(track)) {
+		return `cpu-${track.depth}`;
+	}
+	return track.kind === "keyed" || track.kind === "disk" || track.kind === "counter" ? `${track.kind}-${track.label}` : `thread-${track.tid}`;
+}
+
+/** Busy without what is idle and unknown; of threads what they ran, since all else is waiting. */
+export function busyOf(track: Track): number {
+	if (track.kind === "thread") {
+		return track.sums[RUNNING] ?? 0;
+	}
+	let busy = 0;
+	for (let kind = 0; kind < KINDS; kind++) {
+		busy += kind === IDLE || kind === UNKNOWN ? 0 : (track.sums[kind] ?? 0);
+	}
+	return track.kind === "cpu" || track.kind === "keyed" || track.kind === "disk" ? busy : 0;
+}
+
+/** First CPUs, then disks, then by falling time on a CPU, then by name and number: the same each time. */
+export function groupsOf(tracks: Track[]): Group[] {
+	const groups = new Map<string, Group>();
+	const members = new Map<string, Member>();
+	for (const track of tracks) {
+		let group = groups.get(track.group);
+		if (!group) {
+			group = { key: track.group, title: track.title, pid: track.pid, busy: 0, members: [] };
+			groups.set(track.group, group);
+		}
+		const key = `${track.group}/${memberKey(track)}`;
+		let member = members.get(key);
+		if (!member) {
+			const label = isOfCpu(track) ? `CPU ${track.depth}` : track.label;
+			const cpu = isOfCpu(track) ? track.depth : null;
+			member = { key, label, tid: track.tid, cpu, busy: 0, tracks: [] };
+			members.set(key, member);
+			group.members.push(member);
+		}
+		member.tracks.push(track);
+		member.busy += busyOf(track);
+		group.busy += busyOf(track);
+	}
+	const rank = (group: Group) => (group.key.startsWith("cpus-") ? 0 : /^(disks|counters)/.test(group.key) ? 1 : 2);
+	const all = [...groups.values()];
+	for (const group of all) {
+		group.members.sort(
+			(a, b) =>
+				(a.cpu ?? 0) - (b.cpu ?? 0) ||
+				b.busy - a.busy ||
+				a.label.localeCompare(b.label) ||
+				(a.tid ?? 0) - (b.tid ?? 0),
+		);
+	}
+	return all.sort(
+		(a, b) =>
+			rank(a) - rank(b) || b.busy - a.busy || a.title.localeCompare(b.title) || (a.pid ?? 0) - (b.pid ?? 0),
+	);
+}
+
+/** Bands from top to bottom, and how high they are together. */
+export function bandsOf(member: Member): { bands: Band[]; height: number } {
+	const bands: Band[] = [];
+	let y = 0;
+	const add = (tracks: Track[], style: Band["style"], height: number) => {
+		for (const track of tracks) {
+			bands.push({ track, style, y, height });
+			y += height + 1;
+		}
+	};
+	const of = (kind: Track["kind"]) =>
+		member.tracks.filter((track) => track.kind === kind).sort((a, b) => a.depth - b.depth);
+	add(of("cpu"), "cpu", 16);
+	add(of("irq"), "irq", 4);
+	add(of("softirq"), "softirq", 4);
+	add(of("thread"), "states", 14);
+	add(of("samples"), "samples", 5);
+	add(of("calls"), "calls", 14);
+	add(of("span"), "spans", 14);
+	add(of("keyed"), "spans", 14);
+	add(of("disk"), "spans", 14);
+	add(of("counter"), "counter", 30);
+	return { bands, height: Math.max(y, 14) };
+}
+
+/** Whether a text of the search box fits: all its words, each in the heading, the label, or as a number. */
+export function fits(group: Group, member: Member, search: string): boolean {
+	const text = `${group.title} ${member.label} ${group.pid ?? ""} ${member.tid ?? ""}`.toLowerCase();
+	return search
+		.toLowerCase()
+		.split(/\s+/)
+		.every((word) => text.includes(word));
+}
+
+export interface Shown {
+	search: string;
+	open: ReadonlySet<string>;
+	closed: ReadonlySet<string>;
+	pinned: ReadonlySet<string>;
+	hidden: ReadonlySet<string>;
+	/** Tracks of the critical path: their rows are on top. */
+	pathTracks: readonly number[];
+}
+
+/** The rows from top to bottom, and how many of those that could be there are not. */
+export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: number; hidden: number } {
+	const rows: Row[] = [];
+	let y = 0;
+	let hidden = 0;
+	const push = (row: Omit<Row, "y">) => {
+		rows.push({ ...row, y });
+		y += row.height;
+	};
+	const memberRow = (group: Group, member: Member, place: "" | "pin:" | "path:") => {
+		const { bands, height } = bandsOf(member);
+		push({
+			key: place + member.key,
+			label: place !== "" && member.cpu === null ? `${group.title} › ${member.label}` : member.label,
+			note: member.tid === null ? "" : String(member.tid),
+			title: group.title,
+			isGroup: false,
+			isOpen: false,
+			isPinned: shown.pinned.has(member.key),
+			height: height + GAP,
+			bands,
+			group: group.key,
+			cpu: member.cpu,
+			pid: group.pid,
+		});
+	};
+	const ofTrack = new Map<number, [Group, Member]>();
+	for (const group of groups) {
+		for (const member of group.members) {
+			if (shown.pinned.has(member.key)) {
+				memberRow(group, member, "pin:");
+			}
+			for (const track of shown.pathTracks.length > 0 ? member.tracks : []) {
+				ofTrack.set(track.id, [group, member]);
+			}
+		}
+	}
+	for (const track of shown.pathTracks) {
+		const found = ofTrack.get(track);
+		if (found && !shown.pinned.has(found[1].key)) {
+			memberRow(found[0], found[1], "path:");
+		}
+	}
+	for (const group of groups) {
+		const members = shown.search === "" ? group.members : group.members.filter((it) => fits(group, it, shown.search));
+		if (members.length === 0 || shown.hidden.has(group.key)) {
+			hidden += group.members.length;
+			continue;
+		}
+		hidden += group.members.length - members.length;
+		const isWanted = shown.search !== "" && group.members.length > members.length;
+		const isCpus = group.key.startsWith("cpus-");
+		const isOpen = !shown.closed.has(group.key) && (shown.open.has(group.key) || isCpus || isWanted);
+		const first = members[0];
+		const summary = !isOpen && first ? bandsOf(first).bands.slice(0, 1) : [];
+		push({
+			key: group.key,
+			label: group.title,
+			note: [group.pid === null ? "" : String(group.pid), members.length > 1 ? `${members.length} rows` : ""]
+				.filter((it) => it !== "")
+				.join(" · "),
+			title: group.title,
+			isGroup: true,
+			isOpen,
+			isPinned: false,
+			height: GROUP_HEIGHT,
+			bands: summary.map((band) => ({ ...band, y: 3 })),
+			group: group.key,
+			cpu: null,
+			pid: group.pid,
+		});
+		if (isOpen) {
+			for (const member of members) {
+				memberRow(group, member, "");
+			}
+		}
+	}
+	return { rows, height: y, hidden };
+}
+
+/** The first row that reaches below a height; as many as there are if none does. */
+export function rowAt(rows: Row[], y: number): number {
+	let low = 0;
+	let high = rows.length;
+	while (low < high) {
+		const middle = (low + high) >> 1;
+		const row = rows[middle];
+		if (row && row.y + row.height <= y) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}

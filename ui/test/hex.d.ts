@@ -1,0 +1,4 @@
+declare module "*.hex" {
+	const text: string;
+	export default text;
+}

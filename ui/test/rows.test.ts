@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import type { Track } from "../src/api";
+import { fitted } from "../src/draw";
+import { groupsOf, rowAt, rowsOf, type Shown } from "../src/rows";
+import { hue, stem } from "../src/theme";
+
+let id = 0;
+function track(kind: Track["kind"], of: Partial<Track> & { ran?: number }): Track {
+	const { ran = 0, ...rest } = of;
+	const sums = kind === "cpu" || kind === "thread" ? [ran, 0, 0, 0, 0, 9e9, 0, 0] : [0, 0, 0, 0, 0, 0, 0, 5e9];
+	return { id: id++, kind, group: "g", title: "g", label: "l", pid: null, tid: null, depth: 0, count: 1, from: 0, to: 1, sums, ...rest };
+}
+const process = (name: string, pid: number, threads: [string, number, number][]): Track[] =>
+	threads.flatMap(([label, tid, ran]) => {
+		const of = { group: `process-${pid}`, title: name, pid, label, tid };
+		return [track("calls", of), track("thread", { ...of, ran }), track("span", { ...of, depth: 1 }), track("span", of)];
+	});
+const all = [
+	...process("idle <b>", 10, [["main", 10, 1]]),
+	...process("server", 20, [["b", 22, 5], ["a", 21, 5], ["busy", 23, 90]]),
+	track("irq", { group: "cpus-0", title: "CPUs", depth: 1 }),
+	track("cpu", { group: "cpus-0", title: "CPUs", depth: 1, ran: 1 }),
+	track("cpu", { group: "cpus-0", title: "CPUs", depth: 0, ran: 1 }),
+];
+const nothing: Shown = { search: "", open: new Set(), closed: new Set(), pinned: new Set(), hidden: new Set(), pathTracks: [] };
+const shown = (of: Partial<Shown>) => rowsOf(groupsOf(all), { ...nothing, ...of });
+const labels = (of: Partial<Shown>) => shown(of).rows.map((row) => row.label);
+
+test("groups are CPUs first, then by time on a CPU; threads by that, name and number", () => {
+	assert.deepEqual(
+		groupsOf(all).map((group) => [group.title, ...group.members.map((it) => it.label)]),
+		[
+			["CPUs", "CPU 0", "CPU 1"],
+			["server", "busy", "a", "b"],
+			["idle <b>", "main"],
+		],
+	);
+	assert.deepEqual(groupsOf(all), groupsOf([...all].sort((a, b) => a.label.localeCompare(b.label) || a.id - b.id)));
+});
+
+test("groups are closed at first but for CPUs, and opened, closed, hidden and pinned one by one", () => {
+	assert.deepEqual(labels({}), ["CPUs", "CPU 0", "CPU 1", "server", "idle <b>"]);
+	assert.deepEqual(labels({ open: new Set(["process-20"]), closed: new Set(["cpus-0"]) }), [
+		"CPUs",
+		"server",
+		"busy",
+		"a",
+		"b",
+		"idle <b>",
+	]);
+	const { rows, hidden } = shown({ hidden: new Set(["process-20"]), pinned: new Set(["process-20/thread-23"]) });
+	// Whose it is stands in front of a pinned one, wherever its process is.
+	assert.equal(rows[0]?.label, "server › busy");
+	assert.equal(hidden, 3);
+});
+
+test("a search opens what it found and says how many rows it hides", () => {
+	assert.deepEqual(labels({ search: "server BUSY" }), ["server", "busy"]);
+	assert.deepEqual(labels({ search: "22" }), ["server", "b"]);
+	assert.equal(shown({ search: "22" }).hidden, 5);
+	assert.deepEqual(labels({ search: "nobody" }), []);
+});
+
+test("bands of a row do not lie over each other, and rows follow without gaps", () => {
+	const { rows, height } = shown({ open: new Set(["process-20"]) });
+	let y = 0;
+	for (const row of rows) {
+		assert.equal(row.y, y);
+		y += row.height;
+		let below = 0;
+		for (const band of row.bands) {
+			assert.ok(band.y >= below && band.y + band.height <= row.height, row.label);
+			below = band.y + band.height;
+		}
+	}
+	assert.equal(y, height);
+	const busy = rows.find((row) => row.label === "busy");
+	assert.deepEqual(busy?.bands.map((band) => `${band.style} ${band.track.depth}`), ["states 0", "calls 0", "spans 0", "spans 1"]);
+	for (let at = 0; at < height; at += 3) {
+		const row = rows[rowAt(rows, at)];
+		assert.ok(row && row.y <= at && at < row.y + row.height);
+	}
+	assert.equal(rowAt(rows, height), rows.length);
+});
+
+test("texts are cut where their slice ends", () => {
+	assert.equal(fitted("read pipe", 100, 6), "read pipe");
+	assert.equal(fitted("read pipe", 36, 6), "read …");
+	assert.equal(fitted("read pipe", 14, 6), "");
+});
+
+test("names that differ by a number have one colour, the same each time", () => {
+	assert.equal(stem("worker-12"), "worker-");
+	assert.equal(hue("futex 0x7ffd12"), hue("futex 0x11"));
+	assert.equal(hue("kworker"), hue("kworker"));
+	assert.ok(new Set(["sh", "nginx", "rustc", "postgres", "python3", "gzip"].map(hue)).size >= 5);
+	assert.ok(hue("") >= 0 && hue("\u202e\u{1f600}") <= 360);
+});
