@@ -16,50 +16,63 @@ PROGRAMS := $(MAKE) --no-print-directory -f tests/programs/Makefile
 SYSTEM_TESTS = $(sort $(shell find tests -maxdepth 2 -type f -perm -u+x 2>/dev/null))
 # Of them those that say in their head why nothing may run beside them.
 ALONE_TESTS = $(shell grep -l '^\# Alone: ' $(SYSTEM_TESTS))
-# Of the others those in a machine of their own, and what builds most: they take the longest.
+# Of the others those in a machine of their own, and what builds most: they take the longest. The oldest kernel's verifier
+# refuses what newer ones load, which is found nowhere else: it is the one of the five that `make test` boots.
 EMULATED = $(filter tests/vm/%,$(SYSTEM_TESTS))
 FUZZ = $(filter tests/fuzz/%,$(SYSTEM_TESTS))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
 # Of them not beside others (see tools/run-tests): these measure, or build what the others use.
 ALONE := tools/gate/install
-# Cargo does one thing at a time in target/tests: this begins first, and compiles what rust_lint looks at, too.
+# Cargo does one thing at a time in target/debug: the first compiles what the others wait for.
 FIRST := tools/gate/rust_test
 # What these read, and how they are run: they say the same of the same sources, see tools/unchanged.
 HEADERS := tools/unchanged abi/include ring/include probe/user/include tools/gate/headers -- tools/gate/headers
 STACK := tools/unchanged probe/kernel ring/include abi/include crates/strata-kernel/build.rs tests/bpf_stack.py \
 	tools/gate/kernel_stack -- tools/gate/kernel_stack
-# Of the plan, what the quick tier leaves out: minutes of compilers, checkers, machines and measurements.
-LONG := (gate/(install|kernel_stack)|tools/test/|cross-run|CHECK=|linking|/macros/|/lttng/|bench|attack/|fault/|fuzz/|vm/|interop/)
+# Of the plan, what only `make nightly` runs: other architectures, the ring's checkers (`make check` is for changes of
+# ring/ and abi/), four of five machines, and benchmarks, which need the release. CONTRIBUTING.md says which faults are
+# found later for it.
+NIGHTLY := (cross-run|CHECK=(model|step|spin|guest)|vm/(boot|guests|kernel|module)|--once)
+# And what `make quick` runs: what is said of the text, tests of one process, and recordings that wait for no time.
+QUICK := (gate/(format|golden|invariants|json|levels|links|page|prose|ring_api|rust_|shell_syntax|sleep|words)|build/ring/test/(at_once|client|config|iterate|malicious|memory|open|read|record|recover)\b|e2e/(contexts|exit_status|golden|filter|rules|sessions|spans|stats|terminal|view|view_short)$$)
 ONCE ?=
 SAVE ?=
 ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick soak build product libraries crates programs static check bench install clean fmt lint
+PAGE := crates/strata-ui/page/app.js
+
+.PHONY: page help setup demo test quick nightly soak zoo fleet build built product dist release libraries crates words bindings parquet programs static check bench install uninstall clean fmt lint
 
 help:
 	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
+	@echo 'make quick              gates, unit tests and some recordings, before each commit'
 	@echo 'make test ONLY=REGEX    run every test, or those whose command line fits'
-	@echo 'make quick              run those that take seconds, before each commit'
+	@echo 'make nightly            what make test leaves out: other machines, SPIN, benchmarks, long fuzzing'
 	@echo 'make soak               sessions and programs that come, change and go, for half an hour or more'
-	@echo 'make build              build everything into build/ and target/'
-	@echo 'make static             target/release/strata-static: one file to copy into any guest or container'
+	@echo 'make zoo                programs that nobody here wrote, recorded in every way; before each release'
+	@echo 'make fleet              the queries of docs/guide/fleet.md by SQLite, DuckDB and Spark, and the notebook; HOSTS=50'
+	@echo 'make build              build what is tested into build/ and target/debug'
+	@echo 'make product            build what is installed; the command is optimized and takes minutes'
+	@echo 'make dist               build/dist/strata-VERSION.tar.xz: sources and all crates, to build packages of offline'
+	@echo 'make static             target/dist/strata-static: one file to copy into any guest or container'
 	@echo 'make check              model checker, single-step test, SPIN model'
 	@echo 'make bench              measure; SAVE=1 keeps the figures, ONCE=1 only shows that it works'
 	@echo 'make install PREFIX=    the command, libstrata, headers, man pages (now $(PREFIX))'
 	@echo 'make fmt                format C and Rust'
 	@echo 'make lint               formatting, warnings, levels, words; no tests'
-	@echo 'make setup              install what is missing (demo and test do it themselves)'
+	@echo 'make setup              install what building and testing need (demo and test do what they need)'
+	@echo 'make page               build the page of strata ui, after a change in ui/ (needs Node)'
 	@echo 'make clean              remove build/ and target/'
 
 setup:
-	@./setup
+	@./setup --tests
 
-# Set-up first, then a second make: what it installs must be there when the rest is planned.
+# Set-up first, then a second make: what it installs must be there when the rest is planned. The command takes longest, and
+# leaves a CPU idle for a part of that time.
 demo:
 	@./setup
-	+@$(USER) build
-	+@$(MAKE) --no-print-directory crates
+	+@$(MAKE) --no-print-directory $(JOBS) crates words
 	@probe/user/demo/run
 	@probe/kernel/demo/run
 
@@ -72,29 +85,73 @@ PLAN = { printf '& %s\n' $(FIRST) $(EMULATED) && $(RING) -s list-tests && \
 	$(USER) -s list-tests | grep '^&' && $(PRELOADED) -s list-tests && printf '%s\n' $(ALONE) && $(USER) -s list-tests | grep -v '^&' && \
 	printf '%s\n' $(ALONE_TESTS); }
 
+# With ONLY= also of what else only `make nightly` runs.
 test:
-	@./setup
+	@./setup --tests
 	@$(MAKE) --no-print-directory build
 	+@$(PLAN) >build/plan.list
-	@grep -E -e '$(or $(ONLY),.)' build/plan.list >build/tests.list || { \
+	@grep -E $(if $(ONLY),-e '$(ONLY)',-v -e '$(NIGHTLY)') build/plan.list >build/tests.list || { \
 		echo "make test: ONLY='$(ONLY)': fits none of the command lines in build/plan.list." >&2; exit 2; }
+	+@! grep -q -e --once build/tests.list || $(MAKE) --no-print-directory release
 	@$(if $(ONLY),ALWAYS=1) tools/run-tests -t 1800 - <build/tests.list
 
 # Before each commit; what has changed is built. Of the crates' tests those beside the code: BRIEF=1.
 quick: build
-	+@$(PLAN) | grep -E -v -e '$(LONG)' >build/quick.list
+	+@$(PLAN) | grep -E -e '$(QUICK)' >build/quick.list
 	@BRIEF=1 tools/run-tests -t 600 - <build/quick.list
+
+# The rest, when its sources have changed, and before a release. The installation is that of `make install`.
+nightly:
+	@./setup --tests
+	@$(MAKE) --no-print-directory build release
+	+@$(PLAN) | grep -E -e '$(NIGHTLY)' >build/nightly.list
+	+@$(MAKE) --no-print-directory product static
+	@{ cat build/nightly.list; echo 'env PROFILE=dist tools/gate/install'; echo 'tests/fuzz/run --seconds 60'; \
+		echo 'tests/fleet/tools/run'; } | \
+		ALWAYS=1 tools/run-tests -t 3600 -
+	+@$(MAKE) --no-print-directory soak
 
 # Both at once: for a third of the time the crates keep one CPU busy.
 build: libraries
-	+@$(MAKE) --no-print-directory $(JOBS) crates programs
+	+@$(MAKE) --no-print-directory $(JOBS) crates programs bindings parquet
 
-# Without the programs of the tests.
-product: libraries
-	+@$(MAKE) --no-print-directory crates
+# What is installed, without the programs of the tests. Variables of `make install` such as DESTDIR are not for the makefile of
+# libbpf, which cargo runs. PROFILE=dev: the command that `make build` makes.
+PROFILE ?= dist
+COMPILED := target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+product:
+	+@$(USER) $(JOBS) build/probe/user/libstrata.so.0 build/probe/user/libstrata.a
+	+@$(PRELOADED) $(JOBS) build
+	@MAKEFLAGS= cargo build --profile $(PROFILE) --offline --locked --quiet -p strata-cli
+	@MAKEFLAGS= cargo build --profile $(PROFILE) --offline --locked --quiet -p strata-parquet
+
+# The same commit gives the same file.
+dist:
+	@tools/dist
+
+# What is measured.
+release: libraries
+	@cargo build --release --offline --locked --quiet -p strata-cli
+
+built:
+	@for file in $(COMPILED)/strata $(COMPILED)/strata-parquet build/probe/user/libstrata.so.0 build/probe/user/libstrata.a; do \
+		[ -f "$$file" ] || { echo "make install: '$$file' is not built, this folder belongs to user $(OWNER), and root would run" \
+			"what that user has written. Run 'make product' as that user, then 'make install' as root. If you trust all that" \
+			"is in it: make install BUILD_AS_ROOT=1" >&2; exit 2; }; done
 
 crates:
-	@cargo build --release --offline --locked --quiet -p strata-cli
+	+@cargo build --offline --locked --quiet -p strata-cli
+
+# The program that the demonstrations record.
+words:
+	+@$(USER) build/probe/user/demo/words
+
+# Python's module: after the command, since cargo does one thing at a time.
+bindings: crates
+	@cargo build --offline --locked --quiet -p strata-python
+
+parquet: crates
+	@cargo build --offline --locked --quiet -p strata-parquet
 
 programs:
 	+@mkdir -p build/tests && flock build/tests/.lock $(PROGRAMS) $(JOBS) build
@@ -106,7 +163,16 @@ libraries:
 
 # Nothing is compiled again; what the command needs of the system is linked into it.
 static: product
-	@cargo rustc --release --offline --locked --quiet -p strata-static -- -C target-feature=+crt-static
+	@cargo rustc --profile $(PROFILE) --offline --locked --quiet -p strata-static -- -C target-feature=+crt-static
+
+# Installs the programs first, which takes root. The table is that of docs/design/zoo.md.
+zoo: build
+	@tests/zoo/tools/setup
+	@tests/zoo/run --all --table build/zoo.md
+
+# Takes half a gigabyte from PyPI the first time, and Java 17.
+fleet: crates
+	@HOSTS='$(HOSTS)' MASTERS='$(MASTERS)' tests/fleet/tools/run
 
 check:
 	+@$(RING) check
@@ -120,7 +186,7 @@ soak: build
 	@SOAK_SHORT=100000 tests/soak/processes
 
 # Everything, one after the other; SAVE=1 also keeps what was printed, under the commit that it belongs to.
-bench: build
+bench: build release
 	+@{ $(RING) -s list-benches && $(USER) -s list-benches && $(PRELOADED) -s list-benches; } | grep -v '^  ' >build/benches.list
 	@tools/run-benches $(if $(ONCE),--once) $(if $(SAVE),--save) <build/benches.list
 
@@ -131,41 +197,80 @@ fmt:
 	@tools/gate/format --fix
 	@cargo fmt --all
 
-LIB = $(DESTDIR)$(PREFIX)/lib
+# Packages of a distribution name folders of their own (debian/rules): of libraries, of what --libc preloads (below the
+# command's "../lib" or "../lib/strata", where it looks), and of systemd's units.
+LIBDIR ?= $(PREFIX)/lib
+OBJECTDIR ?= $(PREFIX)/lib
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+LIB = $(DESTDIR)$(LIBDIR)
+OBJECTS = $(DESTDIR)$(OBJECTDIR)
 SHARE = $(DESTDIR)$(PREFIX)/share
 # For build systems that look for LTTng-UST; only who names this folder finds it.
-OPT = $(LIB)/strata-lttng
+OPT = $(DESTDIR)$(PREFIX)/lib/strata-lttng
 
+# Whatever the caller's umask is, others can read what is installed, and only its owner can change it.
 # The ring's pkg-config file is the same for every architecture, hence share/; libstrata's are not.
-install: product
+# Root builds nothing in a tree of another user: to build is to run what is in it. What that user has built is installed.
+OWNER := $(shell stat -c %u Makefile)
+UNITS = strata-session@.service strata-relayd.service
+
+install: $(if $(and $(filter 0,$(shell id -u)),$(filter-out 0,$(OWNER)),$(if $(BUILD_AS_ROOT),,refuse)),built,product)
 	@case '$(DESTDIR)$(PREFIX)' in *[!A-Za-z0-9/._+-]*|[!/]*|'') \
 		echo "make install: PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)': must be absolute, of A-Z a-z 0-9 / . _ + - only (pkg-config splits at others)." >&2; exit 2;; esac
-	@for from in abi ring probe/user; do (cd $$from/include && \
+	@umask 022; for from in abi ring probe/user; do (cd $$from/include && \
 		find strata -name '*.h' -exec install -D -m 644 {} '$(DESTDIR)$(PREFIX)/include/{}' \;); done
-	@mkdir -p '$(SHARE)/pkgconfig' '$(LIB)/pkgconfig'
-	@install -m 755 build/probe/user/libstrata.so.0 '$(LIB)/libstrata.so.0'
+	@umask 022; mkdir -p '$(SHARE)/pkgconfig' '$(LIB)/pkgconfig' '$(OBJECTS)'
+	@umask 022; install -m 755 build/probe/user/libstrata.so.0 '$(LIB)/libstrata.so.0'
 	@ln -sf libstrata.so.0 '$(LIB)/libstrata.so'
-	+@for object in $$($(PRELOADED) -s list-objects); do \
-		install -m 755 "build/probe/libc/$$object" "$(LIB)/$$object" || exit 2; done
-	@install -m 644 build/probe/user/libstrata.a '$(LIB)/libstrata.a'
-	@install -D -m 755 target/release/strata '$(DESTDIR)$(PREFIX)/bin/strata'
-	@mkdir -p '$(SHARE)/man/man1' && target/release/strata man '$(SHARE)/man/man1'
-	@for to in bash:bash-completion/completions/strata zsh:zsh/site-functions/_strata \
+	@[ '$(LIBDIR)' = '$(OBJECTDIR)' ] || ln -sfr '$(LIB)/libstrata.so.0' '$(OBJECTS)/libstrata.so.0'
+	+@umask 022; for object in $$($(PRELOADED) -s list-objects); do \
+		install -m 755 "build/probe/libc/$$object" "$(OBJECTS)/$$object" || exit 2; done
+	@umask 022; mkdir -p '$(OBJECTS)/strata-preload' && cp -RP build/probe/libc/strata-preload/* '$(OBJECTS)/strata-preload/'
+	@umask 022; install -m 644 build/probe/user/libstrata.a '$(LIB)/libstrata.a'
+	@umask 022; install -D -m 755 $(COMPILED)/strata '$(DESTDIR)$(PREFIX)/bin/strata'
+	@umask 022; install -m 755 $(COMPILED)/strata-parquet '$(DESTDIR)$(PREFIX)/bin/strata-parquet'
+	@umask 022; mkdir -p '$(SHARE)/man/man1' && $(COMPILED)/strata man '$(SHARE)/man/man1'
+	@umask 022; for to in bash:bash-completion/completions/strata zsh:zsh/site-functions/_strata \
 		fish:fish/vendor_completions.d/strata.fish; do \
 		mkdir -p "$$(dirname "$(SHARE)/$${to#*:}")" && \
-		target/release/strata completions "$${to%%:*}" >"$(SHARE)/$${to#*:}" || exit 2; done
-	@for pc in ring/strata-ring.pc:$(SHARE) probe/user/strata.pc:$(LIB) probe/user/strata-lttng.pc:$(LIB); do \
-		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $${pc%%:*}.in \
+		$(COMPILED)/strata completions "$${to%%:*}" >"$(SHARE)/$${to#*:}" || exit 2; done
+	@umask 022; for pc in ring/strata-ring.pc:$(SHARE) probe/user/strata.pc:$(LIB) probe/user/strata-lttng.pc:$(LIB); do \
+		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' $${pc%%:*}.in \
 			>$${pc#*:}/pkgconfig/$$(basename $${pc%%:*}); done
-	@mkdir -p '$(OPT)/include' '$(OPT)/lib/pkgconfig'
+	@umask 022; mkdir -p '$(OPT)/include' '$(OPT)/lib/pkgconfig'
 	@ln -sfn ../../../include/strata/lttng-compat/lttng '$(OPT)/include/lttng'
 	@ln -sfn ../../../include/strata '$(OPT)/include/strata'
-	@for name in lttng-ust lttng-ust-common; do \
-		echo '/* Strata in the place of LTTng. */ INPUT($(PREFIX)/lib/libstrata.so)' >"$(OPT)/lib/lib$$name.so"; done
-	@sed -e 's|@PREFIX@|$(PREFIX)|' probe/user/lttng-ust.pc.in >'$(OPT)/lib/pkgconfig/lttng-ust.pc'
-	@mkdir -p '$(LIB)/systemd/system'
-	@sed -e 's|@PREFIX@|$(PREFIX)|' crates/strata-cli/strata-session@.service.in >'$(LIB)/systemd/system/strata-session@.service'
-	@echo 'installed to $(DESTDIR)$(PREFIX): bin/strata, lib/libstrata*, include/strata/, man pages, completions, pkg-config files, a systemd unit'
+	@umask 022; for name in lttng-ust lttng-ust-common; do \
+		echo '/* Strata in the place of LTTng. */ INPUT($(LIBDIR)/libstrata.so)' >"$(OPT)/lib/lib$$name.so"; done
+	@umask 022; sed -e 's|@PREFIX@|$(PREFIX)|' probe/user/lttng-ust.pc.in >'$(OPT)/lib/pkgconfig/lttng-ust.pc'
+	@umask 022; mkdir -p '$(DESTDIR)$(UNITDIR)'
+	@umask 022; for unit in $(UNITS); do \
+		sed -e 's|@PREFIX@|$(PREFIX)|' crates/strata-cli/$$unit.in >"$(DESTDIR)$(UNITDIR)/$$unit"; done
+	@echo 'installed to $(DESTDIR)$(PREFIX): bin/strata, bin/strata-parquet, lib/libstrata*, include/strata/, man pages, completions, pkg-config files, systemd units'
+
+# Its bundle is committed: only who changes it needs Node. tools/gate/page compares the two.
+page:
+	@cd ui && { [ -d node_modules ] || npm ci --ignore-scripts --no-audit --no-fund; } && npm run -s build -- --outfile=../$(PAGE)
+
+# Takes away what install has put there, and folders that are empty then; nothing else, and no session or trace.
+uninstall:
+	@case '$(DESTDIR)$(PREFIX)' in [!/]*|'') \
+		echo "make uninstall: PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)': must be absolute, and that of make install." >&2; exit 2;; esac
+	@for from in abi ring probe/user; do (cd $$from/include && \
+		find strata -name '*.h' -exec rm -f '$(DESTDIR)$(PREFIX)/include/{}' \;); done
+	@rm -f '$(DESTDIR)$(PREFIX)/bin/strata' '$(DESTDIR)$(PREFIX)/bin/strata-parquet' '$(LIB)'/libstrata.so '$(LIB)'/libstrata.so.0 '$(LIB)/libstrata.a' \
+		'$(SHARE)'/man/man1/strata.1 '$(SHARE)'/man/man1/strata-*.1 '$(SHARE)/bash-completion/completions/strata' \
+		'$(SHARE)/zsh/site-functions/_strata' '$(SHARE)/fish/vendor_completions.d/strata.fish' \
+		'$(SHARE)/pkgconfig/strata-ring.pc' '$(LIB)/pkgconfig/strata.pc' '$(LIB)/pkgconfig/strata-lttng.pc' \
+		$(UNITS:%='$(DESTDIR)$(UNITDIR)/%')
+	+@for object in $$($(PRELOADED) -s list-objects) libstrata.so.0; do rm -f "$(OBJECTS)/$$object"; done
+	@rm -rf '$(OBJECTS)/strata-preload' '$(OPT)'
+	@cd '$(DESTDIR)$(PREFIX)' 2>/dev/null || exit 0; for folder in include/strata share/man/man1 share/bash-completion/completions \
+		share/zsh/site-functions share/fish/vendor_completions.d share/pkgconfig lib/pkgconfig lib/systemd/system bin; do \
+		case $$folder in include/strata) [ ! -d $$folder ] || find $$folder -depth -type d -empty -delete;; \
+			*) rmdir --ignore-fail-on-non-empty "$$folder" 2>/dev/null;; esac; \
+		rmdir -p --ignore-fail-on-non-empty "$$(dirname "$$folder")" 2>/dev/null; done; true
+	@echo 'removed from $(DESTDIR)$(PREFIX)'
 
 clean:
 	rm -rf build target

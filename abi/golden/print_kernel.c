@@ -9,6 +9,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_SLACK);
 	CONSTANT(STRATA_ABI_KERNEL_PAYLOAD_MAX);
 	CONSTANT(STRATA_ABI_KERNEL_TEXT_MAX);
+	CONSTANT(STRATA_ABI_KERNEL_ARGV_MAX);
 	CONSTANT(STRATA_ABI_KERNEL_PARTS_MAX);
 	CONSTANT(STRATA_ABI_KERNEL_TESTS_MAX);
 	CONSTANT(STRATA_ABI_KERNEL_EARLY_MAX);
@@ -27,6 +28,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_TRACK_GID);
 	CONSTANT(STRATA_ABI_KERNEL_TRACK_NAME);
 	CONSTANT(STRATA_ABI_KERNEL_TRACK_CGROUP);
+	CONSTANT(STRATA_ABI_KERNEL_TRACK_NAMED);
 	CONSTANT(STRATA_ABI_KERNEL_TRACK_PREFIXES);
 	CONSTANT(STRATA_ABI_KERNEL_TRACK_GENERATION);
 	CONSTANT(STRATA_ABI_KERNEL_TRACK_MAX);
@@ -70,6 +72,10 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_CONSTANT);
 	CONSTANT(STRATA_ABI_KERNEL_STRING);
 	CONSTANT(STRATA_ABI_KERNEL_STRING_AT);
+	CONSTANT(STRATA_ABI_KERNEL_UNREAD);
+	CONSTANT(STRATA_ABI_KERNEL_LENGTH_NUMBER);
+	CONSTANT(STRATA_ABI_KERNEL_LENGTH_SIGNED);
+	CONSTANT(STRATA_ABI_KERNEL_LENGTH_PART);
 	CONSTANT(STRATA_ABI_KERNEL_NO_REGISTER);
 	CONSTANT(STRATA_ABI_KERNEL_FIELD);
 	CONSTANT(STRATA_ABI_KERNEL_PID);
@@ -139,7 +145,8 @@ static void control(void)
 	FIELD(strata_abi_kernel_control, cut);
 	FIELD(strata_abi_kernel_control, unread);
 	FIELD(strata_abi_kernel_control, uncounted);
-	FIELD(strata_abi_kernel_control, reserved);
+	FIELD(strata_abi_kernel_control, full);
+	FIELD(strata_abi_kernel_control, busy);
 	FIELD(strata_abi_kernel_control, on);
 	END(strata_abi_kernel_control);
 }
@@ -192,7 +199,7 @@ static void event(void)
 	FIELD(strata_abi_kernel_event, reserved);
 	FIELD(strata_abi_kernel_event, contexts);
 	FIELD(strata_abi_kernel_event, switch_at);
-	FIELD(strata_abi_kernel_event, reserved_word);
+	FIELD(strata_abi_kernel_event, slower);
 	FIELD(strata_abi_kernel_event, part);
 	FIELD(strata_abi_kernel_event, filter);
 	END(strata_abi_kernel_event);

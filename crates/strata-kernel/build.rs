@@ -14,8 +14,12 @@ use std::sync::Mutex;
 
 const PROGRAMS: [&str; 7] =
     ["follow", "hot", "numbers", "sample", "syscalls", "tracepoint", "uprobe"];
-/// Also for events with early tests; see record.bpf.h.
+/// Objects that are also built for events with early tests; see record.bpf.h.
 const EARLY: [&str; 3] = ["hot", "syscalls", "tracepoint"];
+/// Objects that are also built for events that are counted, not recorded; see count.bpf.h.
+const COUNT: [&str; 4] = ["hot", "syscalls", "tracepoint", "uprobe"];
+/// Objects that are also built for programs that may wait for user memory; see uprobe.bpf.c.
+const SLEEPABLE: [&str; 1] = ["uprobe"];
 const MODES: [&str; 2] = ["discard", "overwrite"];
 const CLANGS: [&str; 8] =
     ["clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang"];
@@ -31,17 +35,20 @@ fn main() {
     let clang = if here { clang() } else { String::new() };
     let version = if here { version(&clang) } else { Vec::new() };
     let kept = kept(&out);
-    let plain = PROGRAMS.into_iter().map(|program| (program, false));
-    let mut variants = Vec::new();
-    for (program, is_early) in plain.chain(EARLY.into_iter().map(|program| (program, true))) {
-        variants.extend(MODES.map(|mode| (program, mode, is_early)));
+    let plain = PROGRAMS.into_iter().map(|program| (program, ""));
+    let early = EARLY.into_iter().map(|program| (program, "early"));
+    let sleepable = SLEEPABLE.into_iter().map(|program| (program, "sleepable"));
+    let mut variants: Vec<Variant<'_>> =
+        COUNT.into_iter().map(|program| (program, MODES[0], "count")).collect();
+    for (program, kind) in plain.chain(early).chain(sleepable) {
+        variants.extend(MODES.map(|mode| (program, mode, kind)));
     }
     let left = Mutex::new(variants.into_iter());
     let work = || loop {
         let Some(variant) = left.lock().ok().and_then(|mut left| left.next()) else { return };
-        let (program, mode, is_early) = variant;
-        let kind = if is_early { ".early" } else { "" };
-        let object = out.join(format!("{program}{kind}.{mode}.bpf.o"));
+        let (program, mode, kind) = variant;
+        let dot = if kind.is_empty() { "" } else { "." };
+        let object = out.join(format!("{program}{dot}{kind}.{mode}.bpf.o"));
         if here {
             make(&clang, &version, kept.as_deref(), variant, &object);
         } else {
@@ -67,8 +74,8 @@ fn kept(out: &Path) -> Option<PathBuf> {
     Some(kept)
 }
 
-/// A program, a loss mode, and whether it tests early.
-type Variant<'a> = (&'a str, &'a str, bool);
+/// A program, a loss mode, and for what it is compiled: "", "count", "early" or "sleepable".
+type Variant<'a> = (&'a str, &'a str, &'a str);
 
 /// Compiles `object`, or copies it, where the same was compiled before.
 fn make(clang: &str, version: &[u8], kept: Option<&Path>, variant: Variant<'_>, object: &Path) {
@@ -118,7 +125,7 @@ fn runs(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// What its compiler is, for what was compiled by another.
+/// Returns the version text of clang, so that a cached object of another compiler is not used.
 fn version(clang: &str) -> Vec<u8> {
     Command::new(clang)
         .arg("--version")
@@ -161,7 +168,7 @@ fn includes() -> Vec<String> {
     all
 }
 
-fn flags((_, mode, is_early): Variant<'_>) -> Vec<String> {
+fn flags((_, mode, kind): Variant<'_>) -> Vec<String> {
     let mut all: Vec<_> =
         ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-ffreestanding", "-std=gnu11"]
             .into_iter()
@@ -175,7 +182,13 @@ fn flags((_, mode, is_early): Variant<'_>) -> Vec<String> {
             .map(str::to_owned)
             .collect();
     all.push(format!("-DSTRATA_KERNEL_LOSS_MODE=STRATA_RING_{}", mode.to_uppercase()));
-    all.extend(is_early.then(|| "-DSTRATA_KERNEL_EARLY".to_owned()));
+    if !kind.is_empty() {
+        all.push(format!("-DSTRATA_KERNEL_{}", kind.to_uppercase()));
+    }
+    // One object for events with early tests and for those without.
+    if kind == "count" {
+        all.push("-DSTRATA_KERNEL_EARLY".to_owned());
+    }
     all
 }
 

@@ -18,7 +18,10 @@ STRATA_ABI_ASSERT(STRATA_CONTEXT_FIXED + 2 * (4 + STRATA_CONTEXT_STACK) <=
 			  STRATA_ABI_KERNEL_CONTEXT_MAX,
 		  "all contexts fit");
 
-/* How a stack is read; a program that has other registers than the current ones has its own way. */
+/*
+ * Reads a stack of the current task: the kernel's, or with BPF_F_USER_STACK the program's. A
+ * program that runs with other registers than the task's defines its own.
+ */
 #ifndef STRATA_CONTEXT_WALK
 #define STRATA_CONTEXT_WALK(to, flags) \
 	bpf_get_task_stack((void *)bpf_get_current_task_btf(), to, STRATA_CONTEXT_STACK, flags)
@@ -34,7 +37,7 @@ struct strata_context_places {
 	struct strata_context_place place[STRATA_CONTEXT_PLACES];
 };
 
-/* Each CPU's. */
+/* Memory in which contexts are put together, one for each CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -42,13 +45,18 @@ struct {
 	__type(value, struct strata_context_places);
 } contexts SEC(".maps");
 
-/* Perf events: each CPU's, COUNTERS of them. The largest entry is set by the loader. */
+#ifndef STRATA_KERNEL_SLEEPABLE
+/*
+ * Perf events of the counters: COUNTERS of them for each CPU. The largest entry is set by the
+ * loader.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(uint32_t));
 	__uint(value_size, sizeof(uint32_t));
 } counters SEC(".maps");
+#endif
 
 #define STRATA_HAS_CONTEXT(what, name) ((what) >> STRATA_ABI_KERNEL_CONTEXT_##name & 1)
 
@@ -88,7 +96,10 @@ STRATA_INLINE void strata_context_more(struct strata_context_place *place, uint3
 	*(volatile uint32_t *)&place->at = strata_context_word(place->bytes, at, value);
 }
 
-/* What a thread is called in its own PID namespace, and its namespaces. */
+/*
+ * Adds the numbers of the process, the thread and the parent in the task's own PID namespace, and
+ * the numbers of its namespaces.
+ */
 STRATA_INLINE void strata_context_inside(struct strata_context_place *place, uint32_t what,
 					 const struct task_struct *task)
 {
@@ -127,9 +138,11 @@ STRATA_INLINE void strata_context_inside(struct strata_context_place *place, uin
 #define STRATA_CONTEXT_COUNTERS \
 	(((1u << STRATA_ABI_KERNEL_COUNTERS) - 1) << STRATA_ABI_KERNEL_CONTEXT_COUNTER)
 
-/* What a counter says in place of a number where it cannot be read: an errno, negative. */
+/* A counter that cannot be read has a negative errno as its value. */
 #define STRATA_COUNTER_IS_ERROR(value) ((value) >= (uint64_t)-4095)
 
+/* A sleepable program may not have the map of counters, and no event with counters has such a program. */
+#ifndef STRATA_KERNEL_SLEEPABLE
 /* Counters that stand at 0 where they cannot be read, which is counted. */
 STRATA_INLINE void strata_context_counters(struct strata_context_place *place, uint32_t what)
 {
@@ -149,6 +162,7 @@ STRATA_INLINE void strata_context_counters(struct strata_context_place *place, u
 		strata_context_more(place, (uint32_t)(value >> 32));
 	}
 }
+#endif
 
 /* Returns where the next begins. What cannot be walked has no addresses. */
 STRATA_INLINE uint32_t strata_context_stack(unsigned char *to, uint32_t at, uint64_t flags)
@@ -164,8 +178,9 @@ STRATA_INLINE uint32_t strata_context_stack(unsigned char *to, uint32_t at, uint
 }
 
 /*
- * Those of @what, from a position on, in its order. @where: the number of the place in bits 16 and up, the position
- * below. Returns it behind them. A function of its own, whose arguments may be anything for the verifier.
+ * Adds the contexts of @what from a position on, in their order. @where: the number of the place in
+ * bits 16 and up, the position below. Returns @where with the position behind the contexts. A
+ * function of its own, whose arguments may be anything for the verifier.
  */
 __attribute__((noinline)) int strata_context_put(uint32_t where, uint32_t what)
 {
@@ -198,8 +213,10 @@ __attribute__((noinline)) int strata_context_put(uint32_t where, uint32_t what)
 	}
 	place->at = at;
 	strata_context_inside(place, what, task);
+#ifndef STRATA_KERNEL_SLEEPABLE
 	if (what & STRATA_CONTEXT_COUNTERS)
 		strata_context_counters(place, what);
+#endif
 	at = *(volatile uint32_t *)&place->at & STRATA_CONTEXT_BOUND;
 	if (STRATA_HAS_CONTEXT(what, STACK))
 		at = strata_context_stack(to, at, 0);
@@ -209,8 +226,8 @@ __attribute__((noinline)) int strata_context_put(uint32_t where, uint32_t what)
 }
 
 /*
- * Puts them together. Returns the number of the place in bits 16 and up, and their size below; negative: there are
- * more programs inside each other than places.
+ * Puts all contexts of @what together. Returns the number of the place in bits 16 and up, and their
+ * size below; a negative number if more programs are inside each other than there are places.
  */
 __attribute__((noinline)) int strata_context_take(uint64_t what)
 {
@@ -232,15 +249,15 @@ __attribute__((noinline)) int strata_context_take(uint64_t what)
 }
 
 /* Copies them, unless @to is NULL, and gives the place back. Returns their size. */
-STRATA_INLINE uint32_t strata_context_give(int taken, unsigned char *to)
+STRATA_INLINE uint64_t strata_context_give(int taken, unsigned char *to)
 {
 	struct strata_context_place *place = strata_context_place((uint32_t)taken >> 16);
-	uint32_t bytes = (uint32_t)taken & 0xffff;
+	uint64_t bytes = (uint64_t)taken & 0xffff;
 
 	if (!place || bytes > STRATA_ABI_KERNEL_CONTEXT_MAX)
 		return 0;
 	if (to)
-		bpf_probe_read_kernel(to, bytes, place->bytes);
+		strata_read_kernel(to, bytes, place->bytes);
 	*(volatile uint32_t *)&place->is_taken = 0;
 	return bytes;
 }

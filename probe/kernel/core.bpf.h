@@ -14,13 +14,27 @@
 
 #define STRATA_CORE __attribute__((preserve_access_index))
 
-/* x86-64, as the kernel has it. */
+/*
+ * The functions bpf_probe_read_kernel() and bpf_probe_read_user(), with a size of 64 bits. The
+ * verifier of Linux 5.15 forgets the bounds of a number of 32 bits that the compiler keeps on the
+ * stack for a while. So a size that is needed again after a call has 64 bits, and is passed as it
+ * is.
+ */
+typedef long (*strata_read)(void *to, uint64_t bytes, const void *from);
+static const strata_read strata_read_kernel
+	__attribute__((unused)) = (strata_read)BPF_FUNC_probe_read_kernel;
+static const strata_read strata_read_user
+	__attribute__((unused)) = (strata_read)BPF_FUNC_probe_read_user;
+
+/* The registers of a task on x86-64, in the kernel's order. */
 struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx;
 	unsigned long r11, r10, r9, r8;
 	unsigned long ax, cx, dx, si, di;
 	unsigned long orig_ax;
 	unsigned long ip;
+	unsigned long cs, flags;
+	unsigned long sp;
 } STRATA_CORE;
 
 struct thread_info {
@@ -30,7 +44,7 @@ struct thread_info {
 
 struct bpf_local_storage;
 
-/* Of namespaces only what all kinds have. */
+/* The members that namespaces of all kinds have. */
 struct ns_common {
 	unsigned int inum;
 } STRATA_CORE;
@@ -86,6 +100,7 @@ struct task_struct {
 	const struct cred *real_cred;
 	char comm[16];
 	struct bpf_local_storage *bpf_storage;
+	int pagefault_disabled; /* how deep the kernel is in code that cannot wait for a page */
 } STRATA_CORE;
 
 static inline __attribute__((always_inline)) const struct task_struct *strata_current(void)
@@ -94,8 +109,8 @@ static inline __attribute__((always_inline)) const struct task_struct *strata_cu
 }
 
 /*
- * What a task is called in the namespace at @level below the first one. All zeroes: nothing, it is not in there so deep,
- * or is gone.
+ * Returns the number of a task in the namespace at @level below the first one. All zeroes if the
+ * task has no namespace so deep, or is gone.
  */
 static inline __attribute__((always_inline)) struct upid strata_upid(const struct pid *pid,
 								     uint32_t level)
@@ -108,6 +123,50 @@ static inline __attribute__((always_inline)) struct upid strata_upid(const struc
 		found.nr = 0;
 	return found;
 }
+
+struct super_block {
+	unsigned long s_magic;
+	void *s_bdev;
+} STRATA_CORE;
+
+struct inode {
+	struct super_block *i_sb;
+} STRATA_CORE;
+
+struct qstr {
+	const unsigned char *name;
+} STRATA_CORE;
+
+struct dentry {
+	struct qstr d_name;
+} STRATA_CORE;
+
+struct path {
+	struct dentry *dentry;
+} STRATA_CORE;
+
+struct file {
+	struct inode *f_inode;
+	struct path f_path;
+} STRATA_CORE;
+
+struct mm_struct {
+	unsigned long arg_start, arg_end, env_start, env_end;
+	struct file *exe_file;
+} STRATA_CORE;
+
+struct task_struct___memory {
+	struct mm_struct *mm;
+} STRATA_CORE;
+
+struct vm_userfaultfd_ctx {
+	void *ctx;
+} STRATA_CORE;
+
+struct vm_area_struct {
+	struct file *vm_file;
+	struct vm_userfaultfd_ctx vm_userfaultfd_ctx;
+} STRATA_CORE;
 
 struct bpf_iter__task {
 	struct task_struct *task;
@@ -127,7 +186,15 @@ struct hrtimer {
 	void *function;
 } STRATA_CORE;
 
-/* Until 5.15. */
+/*
+ * The task's counter of nested readers: exists with CONFIG_TASKS_TRACE_RCU, which sleepable
+ * programs need.
+ */
+struct task_struct___trace_rcu {
+	int trc_reader_nesting;
+} STRATA_CORE;
+
+/* The task's CPU, where kernels up to 5.15 have it. */
 struct task_struct___old_cpu {
 	unsigned int cpu;
 } STRATA_CORE;

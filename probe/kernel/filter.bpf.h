@@ -69,7 +69,10 @@ STRATA_FILTER_INLINE void strata_filter_chars(strata_filter_test *test,
 		bpf_probe_read_kernel(text, 16, at);
 		return;
 	}
-	/* Not in words of 8 bytes: of a structure that has none, the stack may not be aligned to 8. */
+	/*
+	 * Words of 8 bytes would need an alignment that the stack may not have, if a structure has
+	 * no such member.
+	 */
 	text[0] = halves[0] | (uint64_t)halves[1] << 32;
 	text[1] = halves[2] | (uint64_t)halves[3] << 32;
 }
@@ -213,7 +216,7 @@ STRATA_FILTER_INLINE bool strata_filter_early_comm(strata_filter_test *test)
 	return !test->mask_high || (comm[1] & test->mask_high) == test->value_high;
 }
 
-/* Test @i, if it is the @next one. Returns which is the next then. */
+/* Makes test @i if it is the @next one. Returns the number of the next test. */
 STRATA_FILTER_INLINE uint64_t strata_filter_early_step(
 	const volatile struct strata_abi_kernel_filter *filter, strata_filter_argument *argument,
 	const unsigned long long *context, uint64_t i, uint64_t next)

@@ -12,7 +12,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* 1: processes that the tracer makes are followed. */
+/* Set to 1 by the tracer if processes that it creates are followed. */
 const volatile uint32_t follow_children SEC(".rodata.children");
 
 /*
@@ -58,7 +58,10 @@ int BPF_PROG(strata_fork, struct task_struct *child)
 	return 0;
 }
 
-/* Of a thread that was not the first one: it has that one's number by now, and all of them were followed, or none. */
+/*
+ * Follows exec() by a thread that was not the first one. It has the number of that by now, and
+ * either all threads of the process were followed or none.
+ */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(strata_exec, struct task_struct *task)
 {
@@ -76,7 +79,10 @@ int strata_walk(struct bpf_iter__task *context)
 
 	if (!task)
 		return 0;
-	/* Who walks is the tracer; here its id is the machine's, whatever namespace it lives in. */
+	/*
+	 * The current task is the tracer, which iterates over the tasks. Here its id is the
+	 * machine's, whatever namespace it lives in.
+	 */
 	tracer = (uint32_t)(bpf_get_current_pid_tgid() >> 32);
 	control.tracer = tracer;
 	tgid = (uint32_t)task->tgid;

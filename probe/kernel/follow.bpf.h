@@ -13,7 +13,7 @@ STRATA_INLINE uint32_t *strata_follow_word(uint64_t tid)
 	return words ? words + (tid >> 4 & (STRATA_FOLLOW_WORDS - 1)) : NULL;
 }
 
-/* One of STRATA_ABI_KERNEL_FOLLOW_*. */
+/* Returns the mark of a task: one of STRATA_ABI_KERNEL_FOLLOW_*. */
 STRATA_INLINE uint32_t strata_follow_of(uint64_t tid)
 {
 	uint32_t *word = strata_follow_word(tid);
@@ -22,7 +22,7 @@ STRATA_INLINE uint32_t strata_follow_of(uint64_t tid)
 		      STRATA_ABI_KERNEL_FOLLOW_NONE;
 }
 
-/* Of an event that is recorded of followed tasks only. */
+/* Returns 1 if an event that is recorded of followed tasks only is recorded of this one. */
 STRATA_INLINE int strata_is_followed(uint64_t pid_tgid)
 {
 	if ((uint32_t)(pid_tgid >> 32) == STRATA_ONCE(uint32_t, control.tracer))

@@ -7,6 +7,7 @@
  */
 #include "record.bpf.h"
 #include "core.bpf.h"
+#include "fault.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
@@ -46,7 +47,10 @@ STRATA_INLINE int32_t cpu_of(const struct task_struct *task)
 	return (int32_t)task->thread_info.cpu;
 }
 
-/* As the kernel's event: what a sleeping task waits for, 0 if it runs, 0x100 if it was preempted. */
+/*
+ * Returns the state that the kernel's own event has: what a sleeping task waits for, 0 if it runs,
+ * 0x100 if it was preempted.
+ */
 STRATA_INLINE int64_t reported_state(int preempted, uint32_t state, uint32_t exit_state)
 {
 	const uint32_t report = 0x7f, idle = 0x402, idle_reported = 0x80, rtlock_wait = 0x1000,
@@ -59,7 +63,7 @@ STRATA_INLINE int64_t reported_state(int preempted, uint32_t state, uint32_t exi
 		return idle_reported;
 	if (state & (rtlock_wait | frozen))
 		return 2;
-	/* Its highest bit only. */
+	/* The event has the highest bit of the state and no other one. */
 	for (bit = 0x40; bit; bit >>= 1)
 		if (reported & bit)
 			return bit;
@@ -213,6 +217,8 @@ int HOT_PROG(irq_handler_entry, int irq, struct irqaction *action)
 	source.kind = STRATA_SOURCE_DIRECT;
 	if (!strata_passes(&source, 0))
 		return 0;
+	if (STRATA_COUNTS)
+		return strata_count(&payload, STRATA_SOURCE_DIRECT, event.id, 0, 0);
 	n = bpf_probe_read_kernel_str(name, sizeof(name), action->name);
 	n = n > 0 ? n - 1 : 0;
 	if (n >= IRQ_NAME_MAX)
@@ -342,7 +348,11 @@ int HOT_PROG(hrtimer_expire_entry, struct hrtimer *hrtimer, int64_t *now)
 HRTIMER(hrtimer_expire_exit)
 HRTIMER(hrtimer_cancel)
 
-#define PAGE_FAULT(name)                                                                          \
+/*
+ * Defines the program of a page fault. @is_tracer: an expression that is true if the fault is a
+ * tracer's own.
+ */
+#define PAGE_FAULT(name, is_tracer)                                                               \
 	SEC("tp_btf/" #name)                                                                      \
 	int HOT_PROG(name, unsigned long address, struct pt_regs *regs, unsigned long error_code) \
 	{                                                                                         \
@@ -351,15 +361,15 @@ HRTIMER(hrtimer_cancel)
 			uint64_t address, ip, error_code;                                         \
 		} payload;                                                                        \
                                                                                                   \
-		if (!strata_source_begin(&source))                                                \
+		if (!strata_source_begin(&source) || (is_tracer))                                 \
 			return 0;                                                                 \
 		payload.address = address;                                                        \
 		payload.ip = regs->ip;                                                            \
 		payload.error_code = error_code;                                                  \
 		return strata_record_fixed(&source, &payload, sizeof(payload));                   \
 	}
-PAGE_FAULT(page_fault_user)
-PAGE_FAULT(page_fault_kernel)
+PAGE_FAULT(page_fault_user, 0)
+PAGE_FAULT(page_fault_kernel, strata_is_tracer_fault(regs->ip, regs->sp, error_code))
 
 /* Argument @n of type const void *, which may not be loaded from the context before 6.3. */
 STRATA_INLINE uint64_t pointer_argument(const unsigned long long *context, uint32_t n)

@@ -26,10 +26,14 @@ struct strata_sizes {
 	uint64_t frames_offset; /* in a value of `rings` [byte] */
 	uint64_t data_offset;
 	uint64_t subbuf_shift;
+	uint64_t argv_bytes; /* longest arguments of a program, with a NUL: TEXT_MAX to ARGV_MAX [byte] */
 };
 const volatile struct strata_sizes constant_sizes SEC(".rodata.sizes");
 
-/* Not volatile, so that what is not used is not read; but the compiler does not know what is in there. */
+/*
+ * Returns the channel's sizes. The pointer is not volatile, so that sizes which are not used are
+ * not read; but the compiler does not know their values.
+ */
 STRATA_INLINE const struct strata_sizes *strata_sizes(void)
 {
 	const struct strata_sizes *sizes = (const struct strata_sizes *)&constant_sizes;
@@ -50,7 +54,7 @@ struct {
 /* A section of its own: a map that programs reach without a lookup. */
 struct strata_abi_kernel_control control SEC(".data.control");
 
-/* Which processes are tracked: two generations of keys. */
+/* Keys of tracked processes, in two generations. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 2 * STRATA_ABI_KERNEL_TRACK_MAX);
@@ -58,7 +62,10 @@ struct {
 	__type(value, uint32_t);
 } tracked SEC(".maps");
 
-/* Which tasks are followed, by their numbers. A map, not a section: an object would have all of its bytes. */
+/*
+ * Marks of followed tasks, by the tasks' numbers. A map and no section, since an object would have
+ * all bytes of a section.
+ */
 #define STRATA_FOLLOW_WORDS (STRATA_ABI_KERNEL_FOLLOW_TASKS / 16)
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -67,7 +74,10 @@ struct {
 	__uint(value_size, STRATA_FOLLOW_WORDS * sizeof(uint32_t));
 } followed SEC(".maps");
 
-/* Of whose event somebody said that it is recorded; while programs change. */
+/*
+ * Bits of tasks whose present event another program has said is recorded. Used while programs are
+ * replaced.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -10,8 +10,9 @@
 char LICENSE[] SEC("license") = "GPL";
 
 /*
- * Key: number in the tracer's namespace. Of one that is used again, who has it now. A task may be pushed out by others, and
- * is there again after the next walk.
+ * Numbers of tasks on the machine, by their numbers in the tracer's namespace. If a number is used
+ * again, its present owner is there. A task may be pushed out by others, and is there again after
+ * the next iteration over all tasks.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

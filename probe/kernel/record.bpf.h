@@ -15,8 +15,9 @@
 #include "track.bpf.h"
 #include "turn.bpf.h"
 #include "context.bpf.h"
+#include "count.bpf.h"
 
-/* What this program records. */
+/* The event that this program records. Constant from loading on. */
 const volatile struct strata_abi_kernel_event event SEC(".rodata.event");
 
 /*
@@ -42,7 +43,10 @@ STRATA_INLINE uint32_t strata_switch(void)
 
 #define STRATA_HAS_TURNS(on) ((on) & (STRATA_ABI_KERNEL_ON_TELLS | STRATA_ABI_KERNEL_ON_ASKS))
 
-/* Of a switch that says more than on and off. Who tells says so in any case. */
+/*
+ * Tests a switch that says more than on and off. A program that tells others about an event does so
+ * in any case.
+ */
 static __attribute__((noinline)) int strata_is_on_now(uint32_t on)
 {
 	if (STRATA_HAS_TURNS(on) && !strata_has_turn(on))
@@ -52,7 +56,7 @@ static __attribute__((noinline)) int strata_is_on_now(uint32_t on)
 	return !(on & STRATA_ABI_KERNEL_ON_TRACKED) || strata_is_tracked();
 }
 
-/* Whether it records the current process now. */
+/* Returns 1 if the program records the current process now. */
 STRATA_INLINE int strata_is_on(void)
 {
 	uint32_t on = strata_switch();
@@ -60,7 +64,10 @@ STRATA_INLINE int strata_is_on(void)
 	return on == STRATA_ABI_KERNEL_ON || on && strata_is_on_now(on);
 }
 
-/* Its early tests reject the event: who asks is told all the same, and has asked. */
+/*
+ * Notes that early tests reject the event. While programs are replaced, one that tells of its
+ * events tells of this one, too, and one that asks takes the mark.
+ */
 STRATA_INLINE void strata_rejected(void)
 {
 	uint32_t on;
@@ -72,7 +79,7 @@ STRATA_INLINE void strata_rejected(void)
 		strata_has_turn(on);
 }
 
-/* @which: of event.filter. */
+/* Makes the early tests of event.filter[@which]. */
 STRATA_INLINE bool strata_passes_early(uint64_t which, strata_filter_argument *argument,
 				       const unsigned long long *context)
 {
@@ -93,8 +100,9 @@ STRATA_ABI_ASSERT(STRATA_TEXT_BEGIN_MAX + 2 + STRATA_ABI_KERNEL_TEXT_MAX + STRAT
 		  "a record ends within the slack");
 
 /*
- * How far ahead of a record the ring's memory is fetched [byte], so that a later record's stores hit the cache: the
- * LOCK of its commit waits for them. There is no prefetch in BPF, but nobody waits for a load that is not used.
+ * The distance ahead of a record at which the ring's memory is fetched [byte], so that a later
+ * record's stores hit the cache: the LOCK of its commit waits for them. There is no prefetch in
+ * BPF, but nobody waits for a load that is not used.
  */
 #define STRATA_AHEAD_BYTES 512
 STRATA_ABI_ASSERT(STRATA_AHEAD_BYTES + 14 + 8 <= STRATA_ABI_KERNEL_SLACK, "within the slack");
@@ -139,7 +147,7 @@ STRATA_INLINE int strata_record_begin_part(struct strata_record *r, enum strata_
 	struct strata_ring_slot slot;
 	int error, taken = 0;
 
-	/* Of all programs of a session, or none; the verifier knows. These records go the long way. */
+	/* Of all programs of a session, or none; the verifier knows. These records take the slow path. */
 	if (event.contexts && part == STRATA_RECORD_FAST)
 		return -EAGAIN;
 	/* The loader has no more event record classes: a header is long for its time only. */
@@ -194,7 +202,10 @@ STRATA_INLINE void strata_record_end(const struct strata_record *r)
 	strata_ring_commit(&strata_config, &slot);
 }
 
-/* As strata_record_end(), and looks the stream up anew: of @r less was kept on the stack meanwhile. */
+/*
+ * Ends a record like strata_record_end(), and looks the stream up anew, so that less of @r is kept
+ * on the stack meanwhile.
+ */
 STRATA_INLINE void strata_record_end_here(const struct strata_record *r)
 {
 	struct strata_ring_slot slot = r->slot;
@@ -206,7 +217,7 @@ STRATA_INLINE void strata_record_end_here(const struct strata_record *r)
 	strata_ring_commit(&strata_config, &slot);
 }
 
-/* Whether this program's event may be recorded now; says where and of whom. */
+/* Returns 1 if this program's event may be recorded now, and fills in the CPU and the task. */
 STRATA_INLINE int strata_source_begin(struct strata_source *source)
 {
 	if (!strata_is_on())
@@ -219,8 +230,9 @@ STRATA_INLINE int strata_source_begin(struct strata_source *source)
 }
 
 /*
- * Apart: its registers would be spilled by all programs. Programs without a filter do not call it. And not
- * with a structure, which would be on the stack of all of them. @which: of event.filter.
+ * Makes the tests of event.filter[@which] that are not early. A function of its own, since its
+ * registers would be spilled by all programs; programs without a filter do not call it. Its
+ * arguments are no structure, which would be on the stack of all of them.
  */
 static __attribute__((noinline)) int strata_passes_filter(const void *base, uint64_t kind,
 							  uint64_t pid_tgid, uint32_t cpu,
@@ -231,7 +243,10 @@ static __attribute__((noinline)) int strata_passes_filter(const void *base, uint
 	return strata_filter(&event.filter[which & 1], &source);
 }
 
-/* @which: of event.filter. What base points to has been written, whatever the compiler thinks. */
+/*
+ * Returns 1 if the event passes event.filter[@which]. The memory at @base has been written,
+ * whatever the compiler thinks.
+ */
 STRATA_INLINE int strata_passes(const struct strata_source *source, uint64_t which)
 {
 	if (event.filter[which].nr_tests == event.filter[which].nr_early)
@@ -252,6 +267,10 @@ STRATA_INLINE int strata_record_fixed(struct strata_source *source, const void *
 	source->kind = STRATA_SOURCE_DIRECT;
 	if (!strata_passes(source, 0))
 		return 0;
+	if (STRATA_COUNTS) {
+		__asm__ volatile("" : : "r"(payload) : "memory");
+		return strata_count(payload, STRATA_SOURCE_DIRECT, event.id, 0, 0);
+	}
 	error = strata_record_begin_part(&r, STRATA_RECORD_FAST, event.id, source->pid_tgid, bytes);
 	if (!error) {
 		strata_ring_write(&r.slot, payload, bytes);

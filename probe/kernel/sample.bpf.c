@@ -10,7 +10,7 @@
 
 #define SAMPLE_STACK_BYTES (STRATA_ABI_KERNEL_STACK_FRAMES * 8u)
 
-/* A stack as a record has it: u32 n, n times u64. */
+/* The layout of a stack in a record: u32 n, then n addresses of 64 bits. */
 struct sample_stack {
 	uint64_t bytes; /* of the addresses */
 	uint64_t address[STRATA_ABI_KERNEL_STACK_FRAMES];
@@ -21,7 +21,7 @@ struct sample_place {
 	struct sample_stack stack[2];
 };
 
-/* Each CPU's. */
+/* Memory for the stacks of a sample, one for each CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -77,7 +77,7 @@ struct sample_payload {
 /* All that its records have. */
 #define CONTEXTS (event.contexts | event.contexts >> STRATA_ABI_KERNEL_CONTEXT_OWN)
 
-/* Without what the compiler adds behind its last member. */
+/* The payload's size without the padding that the compiler adds behind its last member. */
 #define SAMPLE_PAYLOAD_BYTES 28u
 
 STRATA_INLINE void read_stack(struct sample_context *context, struct sample_stack *stack,
@@ -88,7 +88,7 @@ STRATA_INLINE void read_stack(struct sample_context *context, struct sample_stac
 	stack->bytes = n < 0 ? 0 : (uint64_t)n;
 }
 
-/* Where the verifier knows how much it is. */
+/* Returns the size of a stack's addresses, with bounds that the verifier knows. */
 STRATA_INLINE uint32_t stack_bytes(const struct sample_stack *stack)
 {
 	uint64_t n = *(const volatile uint64_t *)&stack->bytes;
@@ -107,7 +107,7 @@ STRATA_INLINE uint32_t write_stack(unsigned char *to, uint32_t at, const struct 
 	return at + 4 + n;
 }
 
-/* How often it did not come since it came last, as it should have. */
+/* Returns how often the timer did not come since the last sample, though it should have. */
 STRATA_INLINE uint64_t unasked(struct sample_place *place, uint64_t period)
 {
 	uint64_t now = bpf_ktime_get_ns(), last = place->last, periods;
@@ -133,7 +133,7 @@ int strata_sample(struct sample_context *context)
 		return 0;
 	payload.period = context->period;
 	payload.unasked = unasked(place, payload.period);
-	/* Nobody: the idle task. */
+	/* A sample of the idle task is not recorded. */
 	if (!strata_source_begin(&source) || !(uint32_t)source.pid_tgid)
 		return 0;
 	payload.ip = context->ip;
@@ -144,7 +144,7 @@ int strata_sample(struct sample_context *context)
 		return 0;
 	read_stack(context, &place->stack[0], 0);
 	read_stack(context, &place->stack[1], BPF_F_USER_STACK);
-	/* What the contexts say is not in it twice. */
+	/* A stack that is among the contexts is not repeated in the payload. */
 	if (!STRATA_HAS_CONTEXT(CONTEXTS, STACK)) {
 		kernel = stack_bytes(&place->stack[0]);
 		bytes += 4 + kernel;

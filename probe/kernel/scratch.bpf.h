@@ -10,10 +10,10 @@
 
 #include "record.bpf.h"
 
-#define STRATA_SCRATCH_MAX STRATA_TEXT_BEGIN_MAX
+#define STRATA_SCRATCH_MAX (STRATA_TEXT_BEGIN_MAX + STRATA_ABI_KERNEL_ARGV_MAX)
 #define STRATA_COPY_MAX	   512u
 
-/* What of a call was not in memory when it was entered. */
+/* The arguments of a call whose memory was not present at its entry. */
 struct strata_unread {
 	uint32_t place; /* in `syscalls` */
 	uint32_t nr_arguments;
@@ -26,11 +26,25 @@ struct strata_scratch {
 	uint32_t at;
 	uint32_t has_unread; /* 1: the argument at hand could not be read */
 	uint32_t is_compat;  /* 1: pointers in memory have 4 bytes */
+	/* The state between two pieces of strings that are joined: */
+	uint32_t nr_strings;
+	uint64_t next;	     /* where the next one is, or the pointer to it */
+	uint32_t is_word;    /* 1: there is one in `word`, whose end is not written yet */
+	uint32_t word_bytes; /* without its NUL */
+	uint32_t word_from;  /* what is not looked at yet */
+	uint32_t quote_at;   /* where the next byte goes, if it is in quotes */
+	uint32_t is_special; /* 1: it is to be in quotes */
 	uint32_t reserved;
 	struct strata_unread unread;
 	unsigned char copy[STRATA_COPY_MAX]; /* of what only parts are recorded; aligned */
-	unsigned char bytes[2 * STRATA_ABI_KERNEL_SLACK];
+	unsigned char word[STRATA_ABI_KERNEL_ARGV_MAX + 8]; /* one string of several */
+	unsigned char bytes[STRATA_SCRATCH_MAX + STRATA_ABI_KERNEL_ARGV_MAX + 8];
 };
+/* The kernel has no larger values for each CPU. */
+STRATA_ABI_ASSERT(sizeof(struct strata_scratch) <= 32768, "size of a value for each CPU");
+STRATA_ABI_ASSERT(STRATA_SCRATCH_MAX + STRATA_ABI_KERNEL_CONTEXT_MAX + STRATA_CONTEXT_BYTES + 14 <=
+			  2 * STRATA_ABI_KERNEL_SLACK,
+		  "a record ends within a value of `rings`");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -58,7 +72,7 @@ STRATA_INLINE void strata_count_unreadable(void)
 	__sync_fetch_and_add(&control.unreadable, 1);
 }
 
-/* Where the next bytes go; NULL if there is no room, which cannot be. */
+/* Returns where the next bytes go; NULL if there is no room, which cannot happen. */
 STRATA_INLINE unsigned char *strata_scratch_end(struct strata_scratch *scratch)
 {
 	uint32_t at = STRATA_ONCE(uint32_t, scratch->at);

@@ -27,13 +27,13 @@ struct strata_pollfd {
 _Static_assert(sizeof(struct strata_pollfd) * STRATA_ABI_KERNEL_POLL_MAX <= STRATA_COPY_MAX,
 	       "poll");
 
-/* As x86-64 has it, and its 32-bit programs. */
+/* The layout of struct epoll_event on x86-64, for programs of 64 and of 32 bits. */
 struct strata_epoll_event {
 	uint32_t events;
 	uint64_t data;
 } __attribute__((packed));
 
-/* Begins a list. Returns where. */
+/* Begins a list, and returns its place. */
 STRATA_INLINE uint32_t strata_list_begin(struct strata_scratch *scratch)
 {
 	uint32_t begin = STRATA_ONCE(uint32_t, scratch->at);
@@ -70,7 +70,10 @@ STRATA_GLOBAL int strata_list_add(uint64_t begin, uint64_t value, uint64_t bytes
 	return scratch ? strata_list_put(scratch, begin, value, (uint32_t)bytes) : 0;
 }
 
-/* Of what strata_scratch_poll() has copied, number @i goes into one of its lists. Returns 0 if that is full. */
+/*
+ * Adds number @i of what strata_scratch_poll() has copied to one of its lists. Returns 0 if that is
+ * full.
+ */
 STRATA_GLOBAL int strata_scratch_polled(uint64_t begin, uint64_t i, uint32_t is_exit,
 					uint32_t is_events)
 {
@@ -174,7 +177,7 @@ STRATA_GLOBAL int strata_scratch_set(uint64_t address, uint64_t nr_fds)
 	return 0;
 }
 
-/* Of what strata_scratch_events() has copied, number @i goes into one of its lists. */
+/* Adds number @i of what strata_scratch_events() has copied to one of its lists. */
 STRATA_GLOBAL int strata_scratch_event(uint64_t begin, uint64_t i, uint32_t is_data)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -187,7 +190,7 @@ STRATA_GLOBAL int strata_scratch_event(uint64_t begin, uint64_t i, uint32_t is_d
 			 strata_list_put(scratch, begin, one->events, 4);
 }
 
-/* One list of them. */
+/* Makes one list of @n events: their descriptors, or their bits. */
 STRATA_GLOBAL int strata_scratch_event_list(uint64_t n, uint32_t is_data)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -202,7 +205,7 @@ STRATA_GLOBAL int strata_scratch_event_list(uint64_t n, uint32_t is_data)
 	return 0;
 }
 
-/* What epoll_wait() has given. */
+/* Reads the events that epoll_wait() has given, as two lists. */
 STRATA_GLOBAL int strata_scratch_events(uint64_t address, uint64_t n)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -259,7 +262,7 @@ STRATA_GLOBAL int strata_scratch_option(uint64_t address, uint64_t bytes)
 #define STRATA_PIECE_FROM_MAX (STRATA_COPY_MAX - STRATA_ABI_KERNEL_PIECE_MAX)
 #define STRATA_PIECE_SMALL    24u
 
-/* Neither is aligned. */
+/* Copies the bytes of a word that @mask selects. Neither pointer is aligned. */
 STRATA_INLINE void strata_copy_word(unsigned char *to, const unsigned char *from, uint64_t mask)
 {
 	*(volatile uint64_t *)(void *)to = *(const volatile uint64_t *)(const void *)from & mask;
@@ -286,7 +289,9 @@ STRATA_GLOBAL int strata_scratch_put_pieces(uint64_t number, uint64_t is_there)
 		if (!to || offset > STRATA_PIECE_FROM_MAX)
 			return 0;
 		from = scratch->copy + offset;
-		/* What is too much is behind the end, or is overwritten by the next. */
+		/*
+		 * Bytes beyond the piece lie behind the end, or are overwritten by the next piece.
+		 */
 		for (k = 0; k < STRATA_PIECE_SMALL; k += 8)
 			strata_copy_word(to + k, from + k, is_there);
 		if (layout->piece[i].bytes > STRATA_PIECE_SMALL)

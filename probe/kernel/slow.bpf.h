@@ -29,7 +29,7 @@
 
 struct strata_ring_slot;
 
-/* Of a stream's `publish`: the frame is held, whatever its entry says. */
+/* A value of a stream's `publish`: the frame is held, whatever its entry says. */
 #define STRATA_SLOW_HELD UINT32_MAX
 
 /* The ring's own, by the functions below. */
@@ -62,7 +62,10 @@ STRATA_INLINE void strata_stream_at(struct strata_ring_stream *s, unsigned char 
 	s->publish = STRATA_ABI_RING_BY_COMMIT;
 }
 
-/* From the constants, which is less than what is kept on the stack meanwhile. */
+/*
+ * Makes a stream from constants again, which takes less than what would be kept on the stack
+ * meanwhile.
+ */
 #define STRATA_RING_REFRESH(s) strata_stream_at((s), (unsigned char *)(s)->shared)
 
 #include <strata/ring/header.h>
@@ -95,7 +98,7 @@ STRATA_INLINE int strata_stream(struct strata_ring_stream *s, uint32_t cpu)
 	return 1;
 }
 
-/* This CPU's: a program stays on the one where it began. */
+/* Looks up the stream of this CPU: a program stays on the CPU where it began. */
 STRATA_INLINE int strata_stream_here(struct strata_ring_stream *s)
 {
 	return strata_stream(s, bpf_get_smp_processor_id());
@@ -112,7 +115,10 @@ STRATA_GLOBAL uint64_t strata_hold(uint64_t position, uint64_t entry)
 	return strata_ring_hold_slow(&strata_config, &s, position, entry);
 }
 
-/* Who delivers has held the frame already: it has written there, or closed the sub-buffer. */
+/*
+ * Delivers the sub-buffer at @begin. The caller has held the frame already: it has written there,
+ * or closed the sub-buffer.
+ */
 STRATA_GLOBAL int strata_deliver(uint64_t begin, uint64_t records)
 {
 	struct strata_ring_stream s;
@@ -131,7 +137,7 @@ STRATA_GLOBAL int strata_close(uint64_t old, uint64_t now)
 	return strata_stream_here(&s) && strata_ring_close(&strata_config, &s, old, now, 1);
 }
 
-/* What of a struct strata_ring_slot does not follow from the rest. */
+/* The members of a struct strata_ring_slot that do not follow from the others. */
 struct strata_found {
 	uint64_t begin;
 	uint64_t timestamp;
@@ -140,7 +146,7 @@ struct strata_found {
 	uint16_t closes; /* 1: there is no slot; the sub-buffer of begin is to be closed, at timestamp */
 };
 
-/* One attempt. The ring hands its stream to what is called below. */
+/* The state of one attempt to reserve. The ring hands its stream to the functions below. */
 struct strata_attempt {
 	struct strata_ring_stream stream;
 	struct strata_found *found;
@@ -163,7 +169,10 @@ STRATA_INLINE void strata_found_take(const struct strata_found *found,
 	slot->timestamp = found->timestamp;
 	slot->full_timestamp = !!found->full_timestamp;
 	slot->opened = !!found->opened;
-	/* Not from memory, which the verifier would believe to hold anything. */
+	/*
+	 * Computed here and not read from memory, which the verifier would believe to hold
+	 * anything.
+	 */
 	slot->header_bytes =
 		strata_ring_record_header_bytes(&strata_config, wanted->id, slot->full_timestamp);
 	slot->bytes = (uint32_t)strata_ring_slot_bytes(&strata_config, slot->header_bytes,

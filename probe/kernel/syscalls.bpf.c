@@ -1,10 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * syscalls.bpf.c - entry and exit of system calls. What is recorded of each one is in `syscalls`.
+ * syscalls.bpf.c - records the entry and the exit of system calls.
  *
- * Where all arguments are numbers they go from the registers into the ring. Else a subprogram puts the payload
- * together in memory of this CPU: only then its size is known. Neither program is run inside itself, and
- * none is preempted, so that memory has one user at a time.
+ * Two programs run at each call of the machine, so most of this file is about doing as little as possible. The tracer fills
+ * `syscalls`: for each call, by its number, which ends are recorded, with which ids, and what each argument is.
+ *
+ *   strata_sys_enter ─ early tests ─┬─ record_entry: numbers go from the registers into the ring
+ *                                   ├─ the same, assembled: an argument is a text, an address or a structure
+ *                                   └─ begin_slow: nothing is written; the call's begin is noted with the task
+ *   strata_sys_exit  ─ early tests ─┬─ record_exit, with the outputs of the call
+ *                                   ├─ record_unread: arguments that were not in memory at the entry
+ *                                   └─ record_slow: both ends, if the call took long enough
+ *
+ * If all arguments are numbers, the record's size is known and it is written in place. Otherwise a subprogram puts the
+ * payload together in memory of this CPU, since the size is known only then. Neither program is run inside itself, and
+ * none is preempted, so that this memory has one user at a time.
+ *
+ * Memory of a program may not be present at the entry: a program of this kind may not wait for a page. The argument is then
+ * noted with its task (`unread`), read at the exit, when the kernel itself has touched it, and recorded before the exit as
+ * a `syscall_text`, `syscall_address` or `syscall_memory`. What cannot be read then, either, is counted.
+ *
+ * Numbers of calls are those of x86-64. A 32-bit program's call has its own table, at COMPAT; x32 calls and unknown ones share
+ * the last place. At an exit the number is the kernel's, which has set that of rt_sigreturn to -1.
+ *
+ * The verifier limits how this is written. Functions that are not inlined have stacks of their own, and the chain of calls
+ * down to the ring's reservation has as many frames as there may be. Bounds are put on numbers of 64 bits, by masks.
  */
 #include "record.bpf.h"
 #include "core.bpf.h"
@@ -29,14 +49,17 @@ volatile struct strata_abi_kernel_syscall
 #define INTERRUPTED (-4)   /* EINTR */
 #define RESTARTED   (-516) /* ERESTART_RESTARTBLOCK: what a program sees as EINTR, or not at all */
 
-/* x86-64's; asm/unistd.h has another machine's for this compiler. */
+/* The numbers on x86-64; asm/unistd.h has another machine's for this compiler. */
 #define NR_RT_SIGRETURN 15u
 #define NR_EXECVE	59u
 #define NR_EXECVEAT	322u
 #define COMPAT_EXECVE	(COMPAT + 11)
 #define COMPAT_EXECVEAT (COMPAT + 358)
 
-/* Of the task's call at hand. It is read again when the call returns: the kernel has touched it since. */
+/*
+ * Arguments of each task's present call that could not be read at its entry. They are read again
+ * when the call returns: the kernel has touched their memory since.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -44,14 +67,24 @@ struct {
 	__type(value, struct strata_unread);
 } unread SEC(".maps");
 
-/* Beside core.bpf.h's: both are the kernel's own structures. */
-struct mm_struct {
-	unsigned long arg_start, arg_end, env_start, env_end;
-} STRATA_CORE;
+/* The task's call at hand, which is recorded at its exit if it took as long as `slower` of the event says. */
+struct begun_call {
+	uint64_t time; /* 0: there is none */
+	uint64_t argument[6];
+	uint32_t place; /* in `syscalls` */
+	uint32_t nr;
+};
 
-struct task_struct___memory {
-	struct mm_struct *mm;
-} STRATA_CORE;
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct begun_call);
+} begun SEC(".maps");
+
+#define SLOWER_NS ((uint64_t)event.slower * 1000)
+/* Does a call leave a mark at its begin, and is done with when it returns? */
+#define HOLDS_BEGUN (event.slower || STRATA_COUNT_IS_PAIRED)
 
 /* One system call, as both programs look at it. */
 struct call {
@@ -72,7 +105,7 @@ STRATA_INLINE uint64_t place_of_compat(uint32_t nr)
 	return place < STRATA_ABI_KERNEL_COMPAT_UNKNOWN ? place : STRATA_ABI_KERNEL_COMPAT_UNKNOWN;
 }
 
-/* As find() finds it. */
+/* Returns the place of a call in `syscalls` by its number, as find() does. */
 STRATA_INLINE uint32_t place_of(uint32_t nr)
 {
 	if (is_compat())
@@ -86,8 +119,9 @@ STRATA_INLINE const volatile struct strata_abi_kernel_syscall *call_at(uint32_t 
 }
 
 /*
- * Which one it is. A call of a 32-bit program has numbers of its own. What we do not know is the last.
- * @returns: 1 at the exit of a call that there is: the kernel makes -1 of the number of rt_sigreturn.
+ * Finds the call in `syscalls`. Calls of 32-bit programs have numbers of their own. The last place
+ * is that of unknown calls. @returns: 1 at the exit of a call, at which the kernel has set the
+ * number of rt_sigreturn to -1.
  */
 STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
 {
@@ -108,7 +142,10 @@ STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
 	call->syscall = &syscalls[index];
 }
 
-/* As strata_is_on_now(), of the call at hand: @which 0 at its entry, 1 at its exit. */
+/*
+ * Tests the switches for the present call, as strata_is_on_now() does for an event. @which: 0 at
+ * its entry, 1 at its exit.
+ */
 static __attribute__((noinline)) int is_on_now(const unsigned long long *context, uint32_t on,
 					       uint32_t which)
 {
@@ -124,7 +161,7 @@ static __attribute__((noinline)) int is_on_now(const unsigned long long *context
 		find(&call, context[1], 0);
 	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_MOVES))
 		on &= ~(STRATA_ABI_KERNEL_ON_TELLS | STRATA_ABI_KERNEL_ON_ASKS);
-	/* Who is tracked is not asked of all the calls that nobody records. */
+	/* Calls that are not recorded need no test whether their process is tracked. */
 	if (!STRATA_HAS_TURNS(on) && !(call.syscall->flags & wanted))
 		return 0;
 	return on && strata_is_on_now(on);
@@ -137,7 +174,7 @@ STRATA_INLINE int is_on(const unsigned long long *context, uint32_t which)
 	return on == STRATA_ABI_KERNEL_ON || on && is_on_now(context, on, which);
 }
 
-/* See strata_rejected(). */
+/* Notes that a call is rejected: see strata_rejected(). */
 STRATA_INLINE void rejected(const unsigned long long *context, uint32_t which)
 {
 	uint32_t on;
@@ -220,7 +257,7 @@ STRATA_INLINE unsigned char *write_unknown(unsigned char *to, uint32_t nr)
 	return to + 8;
 }
 
-/* What is put together in the CPU's memory. Returns 1 if it was recorded. */
+/* Records what was put together in the CPU's memory. Returns 1 if it was recorded. */
 STRATA_GLOBAL int record_assembled(uint32_t id)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -230,7 +267,10 @@ STRATA_GLOBAL int record_assembled(uint32_t id)
 
 	if (!scratch)
 		return 0;
-	/* In 64 bits: before 5.16 a verifier forgets the bounds of fewer that are on the stack meanwhile. */
+	/*
+	 * A number of 64 bits: verifiers before 5.16 forget the bounds of shorter ones that are on
+	 * the stack meanwhile.
+	 */
 	bytes = strata_opaque(scratch->at);
 	if (bytes > STRATA_SCRATCH_MAX)
 		return 0;
@@ -247,7 +287,9 @@ STRATA_INLINE void count_unread(uint64_t n)
 	__sync_fetch_and_add(&control.unreadable, n);
 }
 
-/* Of the task, which is its call's no more. */
+/*
+ * Takes the mark of a call with arguments that were not read from its task. Returns their number.
+ */
 STRATA_INLINE uint32_t take_mark(struct strata_unread *mark)
 {
 	uint32_t n = mark->nr_arguments;
@@ -258,7 +300,10 @@ STRATA_INLINE uint32_t take_mark(struct strata_unread *mark)
 	return n;
 }
 
-/* For the exit of the call whose entry has just been recorded. A call before it may have had none. */
+/*
+ * Remembers, for the exit of the call whose entry was just recorded, the arguments that were not
+ * read. The mark of a call without an exit is replaced.
+ */
 static __attribute__((noinline)) int remember_unread(uint32_t nr)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
@@ -354,7 +399,7 @@ STRATA_INLINE int is_end_of(uint32_t place, uint32_t end)
 	return place == end || ((end == NR_EXECVE || end == COMPAT_EXECVE) && is_execve(place));
 }
 
-/* How much the call's entry does not have. */
+/* Takes the arguments of the call that its entry's record lacks. Returns their number. */
 static __attribute__((noinline)) int find_unread(const struct pt_regs *regs, uint32_t nr)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
@@ -376,7 +421,7 @@ static __attribute__((noinline)) int find_unread(const struct pt_regs *regs, uin
 	return (int)scratch->unread.nr_arguments;
 }
 
-/* Which of the three records it is in. */
+/* Reads an argument again, and returns which of the three records it belongs to. */
 STRATA_INLINE uint32_t assemble_again(struct strata_scratch *scratch,
 				      struct strata_user_memory *memory, uint64_t end)
 {
@@ -418,7 +463,10 @@ STRATA_INLINE uint32_t assemble_again(struct strata_scratch *scratch,
 	return 2;
 }
 
-/* The n-th argument of them. Returns which record it is in, from 1, if it is there now; else it is counted. */
+/*
+ * Reads argument @n of those that were missing. Returns the number of its record, from 1, if it is
+ * in memory now; else counts it.
+ */
 STRATA_GLOBAL int assemble_unread(uint32_t n, int64_t ret)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -454,7 +502,10 @@ STRATA_GLOBAL int assemble_unread(uint32_t n, int64_t ret)
 	return (int)which + 1;
 }
 
-/* In front of the exit's record, if there is one. There is such memory only if the entry was recorded. */
+/*
+ * Records the missing arguments before the exit's record, if there is one. There are such arguments
+ * only if the entry was recorded.
+ */
 STRATA_INLINE void record_unread(const struct pt_regs *regs, uint32_t nr, int64_t ret)
 {
 	int n = find_unread(regs, nr), which;
@@ -467,7 +518,10 @@ STRATA_INLINE void record_unread(const struct pt_regs *regs, uint32_t nr, int64_
 	}
 }
 
-/* One output. @length: where the bytes of a socket's address are, behind the pointer to it. */
+/*
+ * Reads one output of a call. @length: the place of the number of bytes of a socket's address,
+ * behind the pointer to that.
+ */
 STRATA_GLOBAL int assemble_output(uint32_t kind, uint64_t address, uint64_t length, int64_t ret)
 {
 	struct strata_scratch *scratch;
@@ -527,7 +581,7 @@ static __attribute__((noinline)) int assemble_exit(const struct pt_regs *regs, u
 	return 0;
 }
 
-/* As read_arguments(), one of them. */
+/* Reads one argument of a call's entry, as read_arguments() reads all. */
 STRATA_INLINE uint64_t entry_argument(const unsigned long long *context, uint64_t index)
 {
 	const struct pt_regs *regs = (const struct pt_regs *)context[0];
@@ -554,7 +608,7 @@ STRATA_INLINE uint64_t exit_argument(const unsigned long long *context, uint64_t
 	return context[1];
 }
 
-/* Those that are not made early. @which: 0 entry, 1 exit. */
+/* Returns 1 if there are tests that are not made early. @which: 0 for the entry, 1 for the exit. */
 STRATA_INLINE int has_tests(uint32_t which)
 {
 	return event.filter[which].nr_tests != event.filter[which].nr_early;
@@ -617,6 +671,15 @@ record_return(int64_t ret, uint32_t nr, const volatile struct strata_abi_kernel_
 	return 0;
 }
 
+/* Counts a call at its entry. Apart, for the places on the stack. */
+static __attribute__((noinline)) int count_entry(const unsigned long long *context, uint64_t name)
+{
+	uint64_t argument[6];
+
+	read_arguments((const struct pt_regs *)context[0], argument);
+	return strata_count(argument, STRATA_SOURCE_DIRECT, name, 0, 0);
+}
+
 /*
  * Both fetch what they need from where it is, each time, instead of keeping it: there are few registers, and with
  * 64 bytes or more on the stack a program gets one of its own, which costs at each call.
@@ -635,6 +698,8 @@ STRATA_BODY int record_entry(const unsigned long long *context)
 		return 0;
 	if (has_tests(0) && !passes_entry((const struct pt_regs *)context[0], call.pid_tgid))
 		return 0;
+	if (STRATA_COUNTS)
+		return count_entry(context, call.syscall->entry_id);
 	if (!call.syscall->fixed_bytes && call.syscall->nr_args) {
 		assemble_entry((const struct pt_regs *)context[0], (uint32_t)context[1]);
 		if (record_assembled(call.syscall->entry_id))
@@ -654,7 +719,7 @@ STRATA_BODY int record_entry(const unsigned long long *context)
 	return 0;
 }
 
-/* Which call returns; what its entry does not have is recorded, whatever becomes of the exit. */
+/* Finds the call that returns. What its entry lacks is recorded, whatever becomes of the exit. */
 STRATA_INLINE void find_exit(struct call *call, const unsigned long long *context)
 {
 	const struct pt_regs *regs = (const struct pt_regs *)context[0];
@@ -696,7 +761,10 @@ STRATA_BODY int record_exit(const unsigned long long *context)
 	return 0;
 }
 
-/* Of an exit that is rejected at once: its entry may have passed, and then something is stored of the task. */
+/*
+ * Records the missing arguments of a call whose exit is rejected at once: its entry may have
+ * passed, and then they are stored with the task.
+ */
 static __attribute__((noinline)) int record_unread_only(const unsigned long long *context)
 {
 	struct call call;
@@ -706,10 +774,191 @@ static __attribute__((noinline)) int record_unread_only(const unsigned long long
 	return 0;
 }
 
+STRATA_INLINE struct begun_call *begun_here(uint64_t flags)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+
+	return (struct begun_call *)bpf_task_storage_get(&begun, task, NULL, flags);
+}
+
+/* Counts a record as discarded, since it will not be known whether the present call was slow. */
+static __attribute__((noinline)) int lose_begun(void)
+{
+	struct strata_ring_stream stream;
+
+	if (STRATA_COUNTS)
+		strata_count_busy();
+	else if (strata_stream_here(&stream))
+		strata_ring_discard_nested(&strata_config, &stream);
+	return 0;
+}
+
+/*
+ * A call begins, of which nothing is recorded before it returns. What was remembered of the one before goes in any case: the
+ * exit of a call that is not wanted must not find it.
+ */
+static __attribute__((noinline)) int begin_slow(const unsigned long long *context,
+						uint32_t is_wanted)
+{
+	const struct pt_regs *regs = (const struct pt_regs *)context[0];
+	struct begun_call *mark;
+	struct call call;
+
+	if (!is_on(context, 0))
+		is_wanted = 0;
+	find(&call, context[1], 0);
+	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_ENTRY) ||
+	    !strata_is_followed(call.pid_tgid) ||
+	    (has_tests(0) && is_wanted && !passes_entry(regs, call.pid_tgid)))
+		is_wanted = 0;
+	if (!is_wanted) {
+		mark = strata_current()->bpf_storage ? begun_here(0) : NULL;
+		if (mark)
+			mark->time = 0;
+		return 0;
+	}
+	mark = begun_here(BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!mark)
+		return lose_begun();
+	read_arguments(regs, mark->argument);
+	mark->nr = (uint32_t)context[1];
+	mark->place = place_of(mark->nr);
+	mark->time = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Returns how long the call has taken, if that is long enough to be recorded [ns]; else 0. */
+static __attribute__((noinline)) uint64_t slow_nanoseconds(void)
+{
+	struct begun_call *mark = begun_here(0);
+	uint64_t begin, elapsed;
+
+	if (!mark)
+		return 0;
+	begin = mark->time;
+	if (!begin)
+		return 0;
+	mark->time = 0;
+	elapsed = bpf_ktime_get_ns() - begin;
+	return elapsed >= SLOWER_NS ? elapsed : 0;
+}
+
+/* An execve that succeeded has put the texts where the new program finds them: its path last, the strings at its stack. */
+STRATA_INLINE void move_executed(struct strata_scratch *scratch, const struct pt_regs *regs,
+				 const volatile struct strata_abi_kernel_syscall *s)
+{
+	struct strata_user_memory path = { STRATA_ABI_KERNEL_ARG_PATH, 0, 0 };
+	uint64_t unused, i;
+
+	find_executed(&path, &unused);
+	for (i = 0; i < 6; i++) {
+		if (s->kind[i] == STRATA_ABI_KERNEL_ARG_PATH)
+			scratch->argument[i] = path.address;
+		else if (s->kind[i] == STRATA_ABI_KERNEL_ARG_STRINGS)
+			scratch->argument[i] = regs->sp + (is_compat() ? 4 : 8);
+	}
+}
+
+/*
+ * Puts the entry of a slow call together, with the content of its memory at the return. Before the
+ * arguments are two u64: how long ago the call began, and the least time that is recorded [ns].
+ */
+static __attribute__((noinline)) int assemble_begun(const struct pt_regs *regs, uint64_t elapsed,
+						    int64_t ret)
+{
+	const volatile struct strata_abi_kernel_syscall *s;
+	struct strata_scratch *scratch = strata_scratch();
+	struct begun_call *mark = begun_here(0);
+	uint64_t i;
+
+	if (!scratch || !mark)
+		return 0;
+	s = call_at(mark->place);
+	begin_scratch(scratch, regs);
+	for (i = 0; i < 6; i++)
+		scratch->argument[i] = mark->argument[i];
+	*(volatile uint64_t *)(void *)scratch->bytes = elapsed;
+	*(volatile uint64_t *)(void *)(scratch->bytes + 8) = SLOWER_NS;
+	scratch->at = 16;
+	if (s->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN) {
+		write_unknown(scratch->bytes + 16, mark->nr);
+		scratch->at = 24;
+	}
+	if (!ret && is_execve(mark->place))
+		move_executed(scratch, regs, s);
+	for (i = 0; i < 6 && i < s->nr_args; i++) {
+		strata_scratch_argument(s->kind[i], scratch->argument[i], scratch->argument[i + 1]);
+		if (STRATA_ONCE(uint32_t, scratch->has_unread)) {
+			strata_count_unreadable();
+			scratch->has_unread = 0;
+		}
+	}
+	return 1;
+}
+
+/* Returns how long the call has taken, if it is to be recorded [ns]; else 0. */
+static __attribute__((noinline)) uint64_t end_slow(const unsigned long long *context,
+						   uint32_t is_wanted)
+{
+	uint64_t elapsed = strata_current()->bpf_storage ? slow_nanoseconds() : 0, pid_tgid;
+
+	/* While programs change, each exit says whose it is. */
+	if (!elapsed && !STRATA_ONCE(uint16_t, control.changing))
+		return 0;
+	if (!is_on(context, 1) || !elapsed || !is_wanted)
+		return 0;
+	pid_tgid = bpf_get_current_pid_tgid();
+	if (!strata_is_followed(pid_tgid) ||
+	    (has_tests(1) && !passes_exit((int64_t)context[1], pid_tgid)))
+		return 0;
+	return elapsed;
+}
+
+/* Counts a call that returns, with the arguments that it began with. */
+static __attribute__((noinline)) int count_begun(uint64_t elapsed, int64_t ret)
+{
+	struct begun_call *mark = begun_here(0);
+
+	if (!mark)
+		return 0;
+	return strata_count(mark->argument, STRATA_SOURCE_DIRECT, call_at(mark->place)->entry_id,
+			    ret, elapsed);
+}
+
+/*
+ * Both ends of a slow call. An execveat returns as execve, so the place is that of its begin. Not in a function below the
+ * program: the chain of calls that reserves has as many frames as there may be.
+ */
+STRATA_INLINE void record_slow(const struct pt_regs *regs, uint64_t elapsed, int64_t ret)
+{
+	const volatile struct strata_abi_kernel_syscall *s;
+	struct begun_call *mark = begun_here(0);
+	uint32_t nr;
+
+	if (!mark)
+		return;
+	nr = mark->nr;
+	s = call_at(mark->place);
+	if (!(s->flags & STRATA_ABI_KERNEL_CALL_EXIT) || !assemble_begun(regs, elapsed, ret) ||
+	    !record_assembled(s->entry_id))
+		return;
+	if (*(const volatile uint16_t *)(const volatile void *)&s->exit_kind[0] |
+	    *(const volatile uint32_t *)(const volatile void *)&s->exit_kind[2]) {
+		assemble_exit(regs, nr, ret);
+		record_assembled(s->exit_id);
+		return;
+	}
+	record_return(ret, nr, s);
+}
+
 SEC("tp_btf/sys_enter")
 int strata_sys_enter(unsigned long long *context)
 {
-	if (strata_passes_early(0, entry_argument, context))
+	uint32_t passes = strata_passes_early(0, entry_argument, context);
+
+	if (HOLDS_BEGUN)
+		begin_slow(context, passes);
+	else if (passes)
 		record_entry(context);
 	else
 		rejected(context, 0);
@@ -719,11 +968,22 @@ int strata_sys_enter(unsigned long long *context)
 SEC("tp_btf/sys_exit")
 int strata_sys_exit(unsigned long long *context)
 {
-	if (strata_passes_early(1, exit_argument, context))
+	uint32_t passes = strata_passes_early(1, exit_argument, context);
+	uint64_t elapsed;
+
+	if (HOLDS_BEGUN) {
+		elapsed = end_slow(context, passes);
+		if (elapsed && STRATA_COUNTS)
+			count_begun(elapsed, (int64_t)context[1]);
+		else if (elapsed)
+			record_slow((const struct pt_regs *)context[0], elapsed,
+				    (int64_t)context[1]);
+	} else if (passes) {
 		record_exit(context);
-	else if (event.reads_again && strata_current()->bpf_storage)
+	} else if (event.reads_again && strata_current()->bpf_storage) {
 		record_unread_only(context);
-	else
+	} else {
 		rejected(context, 1);
+	}
 	return 0;
 }

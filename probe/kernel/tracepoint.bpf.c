@@ -19,7 +19,7 @@ struct text {
 	uint16_t bytes;
 };
 
-/* Of a __data_loc or __rel_loc word: u16 offset, u16 length; text has its NUL in it. */
+/* Decodes a __data_loc or __rel_loc word: u16 offset, u16 length. A text's NUL is counted. */
 STRATA_INLINE struct text locate(const char *context, uint32_t kind, uint32_t offset)
 {
 	struct text text = { 0, 0 };
@@ -47,7 +47,7 @@ STRATA_INLINE struct text locate(const char *context, uint32_t kind, uint32_t of
 
 STRATA_BODY int record(const char *context)
 {
-	/* In memory: registers are too few. */
+	/* Kept in memory, since there are too few registers. */
 	volatile struct text texts[STRATA_ABI_KERNEL_PARTS_MAX];
 	struct text text;
 	struct strata_source source;
@@ -61,6 +61,8 @@ STRATA_BODY int record(const char *context)
 	source.kind = STRATA_SOURCE_CONTEXT;
 	if (!strata_passes(&source, 0))
 		return 0;
+	if (STRATA_COUNTS)
+		return strata_count(context, STRATA_SOURCE_CONTEXT, event.id, 0, 0);
 #pragma clang loop unroll(full)
 	for (i = 0; i < STRATA_ABI_KERNEL_PARTS_MAX; i++) {
 		if (i >= event.nr_parts)

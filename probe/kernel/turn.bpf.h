@@ -11,7 +11,10 @@
 
 #include "maps.bpf.h"
 
-/* Whether a program of this switch records the event at hand. A task has one at a time, but for interrupts. */
+/*
+ * Returns 1 if a program of this switch records the present event. A task has one event at a time,
+ * except in interrupts.
+ */
 static __attribute__((noinline)) int strata_has_turn(uint32_t on)
 {
 	uint64_t at = (uint32_t)bpf_get_current_pid_tgid();
@@ -30,7 +33,10 @@ static __attribute__((noinline)) int strata_has_turn(uint32_t on)
 	/* Its neighbours in the word may be set at the same time. */
 	if (!(on & STRATA_ABI_KERNEL_ON_TELLS)) {
 		has = !(STRATA_ONCE(uint32_t, words[at]) & bit);
-		/* It was of this event: there may be nobody any more who tells of the next one. */
+		/*
+		 * The mark was for this event. For the next one there may be no program any more
+		 * that tells.
+		 */
 		if (!has)
 			__sync_fetch_and_and(&words[at], ~bit);
 		return has;

@@ -8,15 +8,14 @@
 #define STRATA_KERNEL_USER_BPF_H
 
 #include "several.bpf.h"
+#include "strings.bpf.h"
 
-#define STRATA_STRINGS_MAX  64u
-#define STRATA_ADDRESS_MAX  126u
-#define STRATA_ADDRESS_TEXT 20u /* "0x", 16 digits, NUL */
-#define STRATA_AF_UNIX	    1u
-#define STRATA_AF_INET	    2u
-#define STRATA_AF_INET6	    10u
+#define STRATA_ADDRESS_MAX 126u
+#define STRATA_AF_UNIX	   1u
+#define STRATA_AF_INET	   2u
+#define STRATA_AF_INET6	   10u
 
-/* One argument: where it is, and the number that says how long. */
+/* The memory of one argument: its address, and the number that gives its length. */
 struct strata_user_memory {
 	uint32_t kind;
 	uint64_t address;
@@ -33,22 +32,6 @@ struct strata_message_compat {
 	uint32_t name;
 	uint32_t name_bytes;
 };
-
-/* As strace shows what it cannot read. */
-const char strata_address_format[] SEC(".rodata.format") = "0x%llx";
-
-/* Instead of a text that cannot be read. Returns its bytes. */
-STRATA_INLINE uint64_t strata_write_address(struct strata_scratch *scratch, unsigned char *to,
-					    uint64_t address)
-{
-	__u64 data = address;
-	long n = bpf_snprintf((char *)to, STRATA_ADDRESS_TEXT, strata_address_format, &data,
-			      sizeof(data));
-
-	scratch->has_unread = 1;
-	n = (long)strata_opaque((uint64_t)n - 1);
-	return (uint64_t)n < STRATA_ADDRESS_TEXT ? (uint64_t)n : 0;
-}
 
 /* Bytes without the NUL, @most if there are more. */
 STRATA_INLINE uint64_t strata_read_string(struct strata_scratch *scratch, unsigned char *to,
@@ -86,7 +69,7 @@ STRATA_GLOBAL int strata_scratch_path(uint64_t address, uint64_t most)
 	return 0;
 }
 
-/* What the kernel has written: @bytes, which end at a NUL if there is one, and a NUL. */
+/* Copies what the kernel has written: @bytes, up to a NUL if there is one, and a NUL. */
 STRATA_GLOBAL int strata_scratch_output(uint64_t address, uint64_t bytes)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -115,71 +98,6 @@ STRATA_GLOBAL int strata_scratch_output(uint64_t address, uint64_t bytes)
 		n = 0;
 	to[n] = 0;
 	scratch->at += (uint32_t)n + 1;
-	return 0;
-}
-
-/*
- * The text @i of those that strata_scratch_join() joins from @begin on, with a space in front but for the first.
- * Returns how far behind @address the next one is; 0 if there is none.
- */
-STRATA_GLOBAL uint64_t strata_scratch_string(uint64_t address, uint64_t end, uint32_t begin,
-					     uint32_t i)
-{
-	struct strata_scratch *scratch = strata_scratch();
-	uint32_t at, is_gone = 0, pointer = sizeof(uint64_t);
-	uint64_t string = address, n;
-	unsigned char *to;
-
-	if (!scratch)
-		return 0;
-	if (scratch->is_compat)
-		pointer = sizeof(uint32_t);
-	if (!end) {
-		string = 0;
-		is_gone = !!bpf_probe_read_user(&string, pointer, (void *)address);
-	}
-	if (end ? string >= end : !is_gone && !string)
-		return 0;
-	at = STRATA_ONCE(uint32_t, scratch->at);
-	if (i == STRATA_STRINGS_MAX || at > STRATA_SCRATCH_MAX) {
-		strata_count_cut();
-		return 0;
-	}
-	if (i)
-		scratch->bytes[at++] = ' ';
-	to = scratch->bytes + at;
-	n = is_gone ? strata_write_address(scratch, to, address) :
-		      strata_read_string(scratch, to, string, STRATA_ABI_KERNEL_TEXT_MAX);
-	at += (uint32_t)n;
-	if (at - begin >= STRATA_ABI_KERNEL_TEXT_MAX) {
-		scratch->at = begin + STRATA_ABI_KERNEL_TEXT_MAX - 1;
-		strata_count_cut();
-		return 0;
-	}
-	scratch->at = at;
-	if (is_gone)
-		return 0;
-	return end ? n + 1 : pointer;
-}
-
-/*
- * Several strings with a space between. @end: 0, and at @address is an array of pointers to them; or they
- * are one behind the other from @address to @end.
- */
-STRATA_GLOBAL int strata_scratch_join(uint64_t address, uint64_t end)
-{
-	struct strata_scratch *scratch = strata_scratch();
-	/* 64 bits: of fewer, on the stack meanwhile, verifiers before 5.16 know nothing; the loop had no end. */
-	uint64_t i, n = 1;
-	uint32_t begin;
-
-	if (!scratch)
-		return 0;
-	begin = scratch->at;
-	for (i = 0; i <= STRATA_STRINGS_MAX && n; i++) {
-		n = strata_scratch_string(address, end, begin, (uint32_t)i);
-		address += n;
-	}
 	return 0;
 }
 
@@ -255,7 +173,7 @@ STRATA_GLOBAL int strata_scratch_address(uint64_t address, uint64_t size)
 	return 0;
 }
 
-/* Where the name of a message is, and how long: the argument of a call is the message. */
+/* Finds the address and the length of a message's name: the argument of the call is the message. */
 STRATA_INLINE void strata_find_name(struct strata_scratch *scratch,
 				    struct strata_user_memory *memory)
 {
@@ -270,7 +188,7 @@ STRATA_INLINE void strata_find_name(struct strata_scratch *scratch,
 		message.name = compat.name;
 		message.name_bytes = compat.name_bytes;
 	} else {
-		/* Not what fills the structure up. */
+		/* Reads the members only: the padding behind them may be elsewhere. */
 		scratch->has_unread = !!bpf_probe_read_user(&message, 12, at);
 	}
 	memory->address = message.name;
@@ -297,7 +215,7 @@ STRATA_GLOBAL int strata_scratch_memory(uint64_t address, uint32_t bytes)
 	return 0;
 }
 
-/* Where struct mmsghdr has how much of the first message there was [byte]. */
+/* Returns the offset in struct mmsghdr of the length of the first message [byte]. */
 STRATA_INLINE uint64_t strata_message_length_at(const struct strata_scratch *scratch)
 {
 	return scratch->is_compat ? 28 : 56;
@@ -320,7 +238,8 @@ STRATA_GLOBAL int strata_scratch_messages(uint64_t address)
 	return 0;
 }
 
-/* FUTEX_WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2; of others the argument is a number, or nothing. */
+/* Returns whether this operation of futex() has a timeout in memory: FUTEX_WAIT, LOCK_PI, WAIT_BITSET,
+ * WAIT_REQUEUE_PI and LOCK_PI2 have. The same argument of others is a number, or unused. */
 STRATA_INLINE int strata_futex_waits(uint64_t op)
 {
 	return 1u << (op & 31) & (1u << 0 | 1u << 6 | 1u << 9 | 1u << 11 | 1u << 13) &&

@@ -19,7 +19,7 @@ static inline void strata_libc_look(void)
 		strata_user_look();
 }
 
-/* Of the objects, with the lock of the loader. */
+/* The state of a search through the loaded objects, which is made with the loader's lock. */
 struct strata_libc_search {
 	const void *caller;
 	int nr_seen;

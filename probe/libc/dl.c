@@ -32,7 +32,7 @@ static int depends_on_caller(const char *path, const void *caller)
 	return search.has_runpath || search.has_rpath || !search.is_known;
 }
 
-/* Which list of objects: dlopen()'s is the caller's own. */
+/* A value for a list of objects: dlopen() uses that of its caller. */
 #define LIST_OF_CALLER ((Lmid_t)-2)
 
 /* Returns what dlopen() is to return; IS_JUMP: it is to be asked with the stack as it was. */
@@ -50,7 +50,7 @@ STRATA_LIBC_COLD static void *open_recorded(Lmid_t list, const char *path, int f
 					  STRATA_LIBC_NEXT(dlmopen)(list, path, flags);
 	saved = errno;
 	strata_libc_look();
-	if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map))
+	if (!handle || !STRATA_OLDER_HAS(dlinfo) || dlinfo(handle, RTLD_DI_LINKMAP, &map))
 		map = NULL;
 	STRATA_TRACE_EVENT(dl, open_end, handle, map ? (const void *)map->l_addr : NULL,
 			   map ? map->l_name : NULL);
@@ -90,17 +90,26 @@ static void *(*next_dlsym(void))(void *restrict, const char *restrict)
 		__atomic_load_n(&next, __ATOMIC_RELAXED);
 	size_t i;
 
-	for (i = 0; !found && i < sizeof(versions) / sizeof(*versions); i++) {
+	for (i = 0; !found && STRATA_OLDER_HAS(dlvsym) && i < sizeof(versions) / sizeof(*versions);
+	     i++) {
 		int saved = errno;
 
 		found = (void *(*)(void *restrict, const char *restrict))(
 			uintptr_t)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-		if (!found)
+		if (!found && STRATA_OLDER_HAS(dlerror))
 			dlerror();
 		errno = saved;
-		__atomic_store_n(&next, found, __ATOMIC_RELAXED);
 	}
+	if (!found)
+		found = (void *(*)(void *restrict, const char *restrict))(
+			uintptr_t)strata_older_next((const void *)(uintptr_t)next_dlsym, "dlsym");
+	__atomic_store_n(&next, found, __ATOMIC_RELAXED);
 	return found;
+}
+
+static int strata_libc_has_dlsym(void)
+{
+	return next_dlsym() != NULL;
 }
 
 STRATA_LIBC_COLD static void *sym_recorded(void *handle, const char *name, const void *caller)
@@ -128,6 +137,9 @@ STRATA_LIBC_EXPORT void *dlsym(void *restrict handle, const char *restrict name)
 		if (found != IS_JUMP)
 			return found;
 	}
+	/* In a program without libdl only libstrata asks, which is behind this object. */
+	if (!next_dlsym())
+		return handle == RTLD_NEXT ? strata_older_next(STRATA_LIBC_CALLER, name) : NULL;
 	return next_dlsym()(handle, name);
 }
 
@@ -137,7 +149,7 @@ STRATA_LIBC_COLD static int close_recorded(void *handle, const void *caller)
 	struct link_map *map = NULL;
 	int result, saved;
 
-	if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map))
+	if (!handle || !STRATA_OLDER_HAS(dlinfo) || dlinfo(handle, RTLD_DI_LINKMAP, &map))
 		map = NULL;
 	STRATA_TRACE_EVENT(dl, close_begin, handle, map ? (const void *)map->l_addr : NULL,
 			   map ? map->l_name : NULL, caller);
@@ -150,14 +162,14 @@ STRATA_LIBC_COLD static int close_recorded(void *handle, const void *caller)
 
 STRATA_LIBC_EXPORT int dlclose(void *handle)
 {
-	/* As loading.c. */
+	/* Looks for new objects before the call, as loading.c does. */
 	strata_libc_look();
 	if (__builtin_expect(STRATA_ENABLED(dl, close_begin) | STRATA_ENABLED(dl, close_end), 0))
 		return close_recorded(handle, STRATA_LIBC_CALLER);
 	return STRATA_LIBC_NEXT(dlclose)(handle);
 }
 
-/* As the others are, in next.h. */
+/* Finds the next dlsym() early, as next.h does for the other functions. */
 __attribute__((constructor)) static void begin(void)
 {
 	next_dlsym();

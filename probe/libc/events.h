@@ -70,7 +70,10 @@ STRATA_EVENT(libc_sum, calls, INFO, libc_sum);
 #endif
 
 #ifdef STRATA_LIBC_PTHREAD
-/* .owner: the id of the thread that has the lock, as libc notes it; 0: not known. */
+/*
+ * The field `owner` is the id of the thread that has the lock, as libc notes it; 0 if it is not
+ * known.
+ */
 STRATA_CLASS(pthread_lock_begin, (const void *lock, int owner, const void *caller),
 	     strata_pointer(lock, lock), strata_int(owner, owner), strata_pointer(caller, caller));
 STRATA_CLASS(pthread_lock_end, (const void *lock, int result), strata_pointer(lock, lock),
@@ -84,7 +87,7 @@ STRATA_CLASS(pthread_call, (const void *lock, int result, const void *caller),
 	     strata_pointer(lock, lock), strata_int(result, result),
 	     strata_pointer(caller, caller));
 
-/* Of locks: only where there is something to wait for. */
+/* Events of locks that are recorded only if the thread has to wait. */
 STRATA_EVENT(pthread, mutex_lock_begin, INFO, pthread_lock_begin);
 STRATA_EVENT(pthread, mutex_lock_end, INFO, pthread_lock_end);
 STRATA_EVENT(pthread, rwlock_rdlock_begin, INFO, pthread_lock_begin);
@@ -94,7 +97,7 @@ STRATA_EVENT(pthread, rwlock_wrlock_end, INFO, pthread_lock_end);
 STRATA_EVENT(pthread, cond_wait_begin, INFO, pthread_cond_begin);
 STRATA_EVENT(pthread, cond_wait_end, INFO, pthread_cond_end);
 
-/* Each call: a lock when it was got, an unlock before it is done. */
+/* Events of each call: of a lock when the thread has got it, of an unlock before it is done. */
 STRATA_EVENT(pthread_all, mutex_lock, INFO, pthread_call);
 STRATA_EVENT(pthread_all, mutex_trylock, INFO, pthread_call);
 STRATA_EVENT(pthread_all, mutex_unlock, INFO, pthread_call);
@@ -152,7 +155,7 @@ STRATA_EVENT(io, read_begin, INFO, io_bytes);
 STRATA_EVENT(io, read_end, INFO, io_end);
 STRATA_EVENT(io, write_begin, INFO, io_bytes);
 STRATA_EVENT(io, write_end, INFO, io_end);
-/* How much is asked for is in memory that nobody has read yet. */
+/* The size is not recorded, since it is in memory that libc has not read yet. */
 STRATA_EVENT(io, readv_begin, INFO, io_vector); /* preadv(), preadv2(), too */
 STRATA_EVENT(io, readv_end, INFO, io_end);
 STRATA_EVENT(io, writev_begin, INFO, io_vector);
@@ -215,7 +218,10 @@ STRATA_EVENT(io, fgets_end, INFO, io_end); /* .result: bytes in front of the fir
 STRATA_EVENT(io, getline_begin, INFO, io_file); /* getdelim(), too */
 STRATA_EVENT(io, getline_end, INFO, io_end);
 
-/* Each call, behind it; .result: 1, or -1 where it failed or there was none. */
+/*
+ * Events of each call, recorded after it. The field `result` is 1, or -1 if the call failed or
+ * there was no character.
+ */
 STRATA_EVENT(io_all, fputc, INFO, io_character); /* putc(), putchar(), too */
 STRATA_EVENT(io_all, fgetc, INFO, io_character);
 #endif

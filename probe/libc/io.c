@@ -19,7 +19,7 @@
 
 /* ---- open ---- */
 
-/* Whether there is a mode behind the flags. */
+/* True if open() has a mode after its flags. */
 #define HAS_MODE(flags) (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE)
 
 #define OPEN_BODY(name, path, flags, ...)                                              \
@@ -128,7 +128,10 @@ CALLS(int, close, close, (int fd), (fd), fd)
 
 /* ---- sockets ---- */
 
-/* What is sent to @whom, and what comes from there, whose address has @size; @said_ is its text. */
+/*
+ * Defines a function that sends to the address @whom of @size bytes, or receives from there. @said_
+ * is the address as text.
+ */
 #define SENDS(type, event, name, parameters, said, whom, size, ...)                            \
 	RECORDS(type, event, name, parameters, struct strata_libc_address said_, said,         \
 		(result, ERROR(result),                                                        \
@@ -174,7 +177,7 @@ RECEIVES(int, accept, accept, (int fd, __SOCKADDR_ARG who, socklen_t *restrict b
 RECEIVES(int, accept, accept4, (int fd, __SOCKADDR_ARG who, socklen_t *restrict bytes, int flags),
 	 (fd), who.__sockaddr__, bytes, fd, who, bytes, flags)
 
-/* Of messages that were moved the kernel has written how many bytes. */
+/* Returns the bytes of the messages that were moved, which the kernel has written into them. */
 static size_t bytes_of(const struct mmsghdr *messages, int nr)
 {
 	size_t bytes = 0;

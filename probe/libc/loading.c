@@ -10,7 +10,10 @@
 STRATA_LIBC_NEXT_IS(dlopen)
 STRATA_LIBC_NEXT_IS(dlclose)
 
-/* What is not known counts as yes. Of a path with '/' nothing is searched but what it needs itself. */
+/*
+ * Returns 1 if the result of dlopen() depends on its caller, or may. For a path with '/', only the
+ * object's own needs are searched for.
+ */
 STRATA_LIBC_COLD static int depends_on_caller(const char *path, const void *caller)
 {
 	struct strata_libc_search search = { .caller = caller };
@@ -36,7 +39,7 @@ STRATA_LIBC_EXPORT void *dlopen(const char *path, int flags)
 	return STRATA_LIBC_NEXT(dlopen)(path, flags);
 }
 
-/* Jumps, too. */
+/* Calls libc's function by a jump, as dlopen() does. */
 STRATA_LIBC_EXPORT int dlclose(void *handle)
 {
 	strata_libc_look();

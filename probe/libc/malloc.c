@@ -111,7 +111,9 @@ STRATA_LIBC_COLD static void find_allocator(void)
 	FIND(posix_memalign);
 	FIND(free);
 #undef FIND
-	/* free() first: what a thread gets of the allocator, it can give back. */
+	/*
+	 * Stores free() first: memory that a thread gets from the allocator can then be given back.
+	 */
 #define SET(name)       \
 	if (found.name) \
 	__atomic_store_n(&next.name, found.name, __ATOMIC_RELEASE)
@@ -211,7 +213,7 @@ static void sum(const void *caller, enum strata_libc_function function, size_t s
 	}
 }
 
-/* What the allocator says, and what it leaves in errno. */
+/* Calls the allocator, and keeps its result and errno. */
 #define ALLOCATE(call)                           \
 	({                                       \
 		inside++;                        \
@@ -261,7 +263,7 @@ STRATA_LIBC_EXPORT void *calloc(size_t nmemb, size_t size)
 	return next.calloc(nmemb, size);
 }
 
-/* What was of the arena stays there, and is copied. */
+/* Copies memory of the arena to the allocator's. The old memory stays. */
 static void *move_from_arena(void *ptr, size_t size)
 {
 	size_t old = arena_size(ptr);
@@ -303,7 +305,7 @@ STRATA_LIBC_EXPORT void *realloc(void *ptr, size_t size)
 	return reallocate(ptr, size);
 }
 
-/* What libc makes of it, too. */
+/* Allocates an array by realloc(), as libc does. */
 STRATA_LIBC_EXPORT void *reallocarray(void *ptr, size_t nmemb, size_t size)
 {
 	size_t bytes;

@@ -7,7 +7,7 @@
 
 #define STRATA_LIBC_HIDDEN __attribute__((visibility("hidden")))
 
-/* As the labels of the event's field. */
+/* The functions, by the numbers of the event's labels. */
 enum strata_libc_function {
 	STRATA_LIBC_MALLOC_,
 	STRATA_LIBC_CALLOC_,

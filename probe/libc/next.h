@@ -7,11 +7,12 @@
 #ifndef STRATA_LIBC_NEXT_H
 #define STRATA_LIBC_NEXT_H
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "../user/runtime/older.h"
 
 #define STRATA_LIBC_EXPORT    __attribute__((visibility("default")))
 #define STRATA_LIBC_COLD      __attribute__((noinline, cold))
@@ -21,7 +22,7 @@
 /* The addresses of libstrata, whose own calls are nobody's events; 0: before they are known, all calls are its own. */
 static uintptr_t strata_libc_own_begin, strata_libc_own_end;
 
-/* Whether an object's path ends so. */
+/* Returns 1 if an object's path ends with this name. */
 static inline int strata_libc_is_called(const struct dl_phdr_info *info, const char *name)
 {
 	size_t bytes = strlen(name), all = info->dlpi_name ? strlen(info->dlpi_name) : 0;
@@ -61,19 +62,34 @@ __attribute__((unused)) static inline int strata_libc_is_own(const void *caller)
 }
 
 /*
+ * True if dlsym() can be called. In dl.c, which replaces dlsym(), the next one must have been
+ * found.
+ */
+#ifdef STRATA_LIBC_DL
+static int strata_libc_has_dlsym(void);
+#else
+__attribute__((unused)) static inline int strata_libc_has_dlsym(void)
+{
+	return STRATA_OLDER_HAS(dlsym);
+}
+#endif
+
+/*
  * The function of this name behind ours, which may be that of another preloaded object. Of one that has changed its
  * arguments since, @version is the newest.
  */
 __attribute__((unused)) static void *strata_libc_find(const char *name, const char *version)
 {
 	int saved = errno;
-	void *found = version ? dlvsym(RTLD_NEXT, name, version) : NULL;
+	void *found = version && STRATA_OLDER_HAS(dlvsym) ? dlvsym(RTLD_NEXT, name, version) : NULL;
 
-	if (!found)
+	if (!found && strata_libc_has_dlsym())
 		found = dlsym(RTLD_NEXT, name);
-	/* What the program has not asked for is not its error. */
-	if (!found || version)
+	/* An error of this search must not be seen by the program, which has not asked for it. */
+	if ((!found || version) && STRATA_OLDER_HAS(dlerror))
 		dlerror();
+	if (!found)
+		found = strata_older_next((const void *)(uintptr_t)strata_libc_find, name);
 	errno = saved;
 	return found;
 }

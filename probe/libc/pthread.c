@@ -34,7 +34,7 @@
 	STRATA_LIBC_COLD static int recorded_##name parameters;                                \
 	STRATA_LIBC_COLD static int recorded_##name parameters                                 \
 	{                                                                                      \
-		int result = CALL(try_name, lock);                                             \
+		int result = strata_next_##try_name() ? CALL(try_name, lock) : EBUSY;          \
                                                                                                \
 		if (result == EBUSY) {                                                         \
 			STRATA_TRACE_EVENT(pthread, event##_begin, lock, owner(lock), caller); \
@@ -85,7 +85,7 @@
 		return CALL(name, lock, clock, until);                                          \
 	}
 
-/* What waits for nothing: recorded behind the call. */
+/* Defines a function that does not wait. It is recorded after the call. */
 #define AFTER(name, type, event)                                                                  \
 	STRATA_LIBC_NEXT_IS(name)                                                                 \
 	STRATA_LIBC_EXPORT int name(type *lock)                                                   \
@@ -97,7 +97,10 @@
 		return result;                                                                    \
 	}
 
-/* Before it: behind an unlock, the next owner's event might be earlier. Of an error there is a second one. */
+/*
+ * Defines a function that is recorded before the call: after an unlock, the next owner's event
+ * might be earlier. A call that fails has a second event.
+ */
 #define BEFORE(name, type, event)                                                     \
 	STRATA_LIBC_NEXT_IS(name)                                                     \
 	STRATA_LIBC_COLD static int recorded_##name(type *lock, const void *caller)   \

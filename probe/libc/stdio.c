@@ -79,7 +79,7 @@ CALLS(int, fputs, fputs, (const char *text, FILE *file), (file, strlen(text)), t
 CALLS(int, fputs, fputs_unlocked, (const char *text, FILE *file), (file, strlen(text)), text, file)
 CALLS(int, fputs, puts, (const char *text), (stdout, strlen(text) + 1), text)
 
-/* How long a line is that has zeros in it, fgets() does not say. */
+/* Defines fgets(). The length of a line ends at its first zero, since fgets() does not say more. */
 #define LINES(name, parameters, ...)                                                          \
 	RECORDS(char *, fgets, name, parameters, , (file, n > 0 ? (size_t)n : 0),             \
 		(result ? (ssize_t)strlen(result) : -1, !result && ferror(file) ? errno : 0), \
@@ -112,10 +112,11 @@ CALLS(int, dprintf, __vdprintf_chk, (int fd, int flag, const char *format, va_li
       flag, format, list)
 
 /*
- * Those with `...` cannot be called with what they were called with, only their variants with a list, which are the same
- * in libc and nowhere else: what another object has put in their place is jumped to, and is not recorded. So the function
- * is a jump, to one of these two. Where an indirect call may lead to, processors look for a landing pad: hint 34 is `bti c`,
- * which not every assembler knows.
+ * Defines functions with `...`. They cannot be called with the arguments that they got, only their
+ * variants with a list, which are the same in libc and nowhere else: a function that another object
+ * has put in their place is jumped to, and not recorded. So the function is a jump to one of these
+ * two. Processors look for a landing pad where an indirect call may lead: hint 34 is `bti c`, which
+ * not every assembler knows.
  */
 #if defined(__GLIBC__) && defined(__x86_64__)
 #define JUMP(name)    \
@@ -134,7 +135,8 @@ static int is_of_libc(const void *function)
 {
 	Dl_info libc, found;
 
-	return function && dladdr((const void *)(uintptr_t)gnu_get_libc_version, &libc) &&
+	return function && STRATA_OLDER_HAS(dladdr) &&
+	       dladdr((const void *)(uintptr_t)gnu_get_libc_version, &libc) &&
 	       dladdr(function, &found) && libc.dli_fbase == found.dli_fbase;
 }
 
@@ -200,7 +202,10 @@ PRINTS(dprintf, __dprintf_chk, __vdprintf_chk, (int fd, int flag, const char *fo
 	__builtin_expect(STRATA_ENABLED(io_all, event) && !strata_libc_is_own(STRATA_LIBC_CALLER), \
 			 0)
 
-/* One event each, behind it: which character it is, is the program's own affair. */
+/*
+ * Defines functions for one character, with one event after each call. The character itself is not
+ * recorded.
+ */
 #define CHARACTERS(event, name, parameters, file, ...)                                          \
 	STRATA_LIBC_EXPORT int name parameters;                                                 \
 	STRATA_LIBC_NEXT_IS(name)                                                               \

@@ -33,7 +33,7 @@
 #define NR_CLASSES  66u
 #define LOCK_TRIES  10000u
 
-/* What the last three are, and what of it was recorded. */
+/* The counts of one caller and function, and how much of them was recorded. */
 struct entry {
 	uintptr_t caller; /* 0: free */
 	uint64_t what;	  /* function * NR_CLASSES + class */
@@ -45,7 +45,7 @@ struct entry {
 	uint64_t failed_said;
 };
 
-/* Zeros: nobody's, and empty. */
+/* The table of a thread. Zeros are an empty table without an owner. */
 struct table {
 	void *owner; /* an address that only this thread has; changed by compare-and-swap from 0, and to 0 by it */
 	uint32_t lock;
@@ -106,7 +106,10 @@ static void unlock_table(struct table *table)
 	__atomic_store_n(&table->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Its owner may add meanwhile, in any order: what is not seen now is the next record's. */
+/*
+ * Records what was added to a table. Its owner may add meanwhile, in any order: what is not seen
+ * now is in the next record.
+ */
 static void say_table(struct table *table)
 {
 	uint32_t i;
@@ -127,7 +130,7 @@ static void say_table(struct table *table)
 	}
 }
 
-/* Also of threads that have ended without saying so. */
+/* Records all tables, also of threads that have ended without recording theirs. */
 static void say_all(uint32_t tries)
 {
 	struct table *all = __atomic_load_n(&tables, __ATOMIC_ACQUIRE);
@@ -141,7 +144,7 @@ static void say_all(uint32_t tries)
 	}
 }
 
-/* By its owner, who adds nothing meanwhile. */
+/* Records and empties a table. Called by its owner, who adds nothing meanwhile. */
 static int empty(struct table *table)
 {
 	if (!lock_table(table, LOCK_TRIES))
@@ -233,7 +236,7 @@ static struct table *own_table(void)
 	return table;
 }
 
-/* What the thread calls behind this takes a table once more. */
+/* Gives the table of a thread back. If the thread makes calls later, it takes a table once more. */
 static void end_thread(void *given)
 {
 	struct table *table = given;
@@ -291,7 +294,10 @@ void strata_libc_sum(const void *caller, enum strata_libc_function function, siz
 			add(&e->failed, 1);
 		else
 			add(&e->bytes, size);
-		/* Release: who sees it sees whose it is. */
+		/*
+		 * RELEASE pairs with the reader of the counts: a reader that sees the count sees
+		 * the caller, too.
+		 */
 		__atomic_store_n(&e->count, e->count + 1, __ATOMIC_RELEASE);
 		if (__builtin_expect(!(++table->nr_calls % LOOKS_EVERY), 0))
 			look_at_clock();
@@ -314,7 +320,8 @@ static void say_rest(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-	has_key = !pthread_key_create(&at_thread_end, end_thread);
+	has_key = STRATA_OLDER_HAS(pthread_key_create) &&
+		  !pthread_key_create(&at_thread_end, end_thread);
 	at_quick_exit(say_rest);
 }
 

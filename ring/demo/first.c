@@ -26,7 +26,10 @@ static void *work(void *argument)
 
 	for (i = 1; i <= RECORDS; i++) {
 		n = snprintf(text, sizeof(text), "step %d of worker %u", i, worker->id);
-		/* Not written means discarded and counted; there is nothing else to do here. */
+		/*
+		 * A record that is not written was discarded and counted; there is nothing else to
+		 * do here.
+		 */
 		strata_ring_logger_record(worker->ring, worker->id, text, (uint32_t)n);
 	}
 	return NULL;

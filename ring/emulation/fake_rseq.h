@@ -17,10 +17,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* 1: the one thread's struct rseq is ours. */
+/* Set to 1 if the struct rseq of the only thread is ours. */
 __attribute__((unused)) static int fake_rseq;
 
-/* From the next section on the thread runs on @cpu. */
+/* Moves the thread to @cpu from the next section on. */
 __attribute__((unused)) static void fake_rseq_move(uint32_t cpu)
 {
 #if defined(STRATA_RSEQ_NATIVE)
@@ -34,7 +34,9 @@ __attribute__((unused)) static void fake_rseq_move(uint32_t cpu)
 __attribute__((unused)) static void fake_rseq_begin(void)
 {
 #if defined(STRATA_RSEQ_NATIVE) && defined(__aarch64__)
-	/* libc's constants; volatile, because the compiler knows that they never change. */
+	/*
+	 * These constants of libc are volatile, because the compiler knows that they never change.
+	 */
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	const unsigned int size = 32;
 	cpu_set_t allowed;

@@ -189,7 +189,10 @@ int module_bench(u32 records, struct module_cost costs[MODULE_COSTS])
 	for (i = 0; i < MODULE_COSTS; i++) {
 		way = &ways[i / 2];
 		costs[i] = (struct module_cost){ i % 2 ? way->nested : way->what, 0, records, 0 };
-		/* What an interrupt writes must not come round to the slot that it interrupts. */
+		/*
+		 * A record written by an interrupt must not wrap around to the slot that it
+		 * interrupts.
+		 */
 		buffer = way->create(way->overwrite && !(i % 2));
 		if (!buffer)
 			return -ENOMEM;

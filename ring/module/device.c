@@ -40,7 +40,7 @@ static unsigned int nr_subbufs = 8;
 module_param(nr_subbufs, uint, 0444);
 MODULE_PARM_DESC(nr_subbufs, "sub-buffers of each CPU, a power of two");
 
-/* Event record classes. */
+/* Ids of the event record classes. */
 enum {
 	OF_THREAD = 1,
 	OF_TIMER = 2,
@@ -48,7 +48,7 @@ enum {
 	OF_SWITCH = 4,
 };
 
-/* Payload: @check follows from all else, the record's time included. */
+/* The payload of all records. @check follows from all else, the record's time included. */
 struct payload {
 	u64 sequence; /* of its CPU: 0, 1, 2, ... of all that was tried */
 	u64 value;
@@ -243,8 +243,8 @@ static struct ring_device *device_of(struct file *file)
 }
 
 /*
- * Lockless alg. 6 lines 3 to 5. A CPU that is offline has had its barrier on the way there; one that goes offline
- * meanwhile, too.
+ * Follows lines 3 to 5 of the lockless algorithm 6. A CPU that is offline, or goes offline meanwhile, has a barrier on
+ * its way there.
  */
 static long module_ioctl(struct file *file, unsigned int command, unsigned long cpu)
 {
@@ -303,7 +303,7 @@ static int module_open(struct inode *inode, struct file *file)
 
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	/* From here on private_data is the seq_file: device_of(). */
+	/* private_data is the seq_file from here on: device_of() relies on it. */
 	file->private_data = NULL;
 	return single_open(file, show, d);
 }
@@ -376,7 +376,7 @@ static struct ring_device devices[] = {
 	  .overwrite = true },
 };
 
-/* Of one whose misc device is gone: nobody has it open or mapped. */
+/* Frees a ring whose misc device is gone: nobody has it open or mapped. */
 static void take_down(struct ring_device *d)
 {
 	int cpu;

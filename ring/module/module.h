@@ -23,7 +23,7 @@ STRATA_RING_CLIENT(module_overwrite, STRATA_RING_OVERWRITE, STRATA_RING_WRITERS_
 		   STRATA_RING_PER_CPU, STRATA_RING_WAKE_NONE, 4, module_clock,
 		   STRATA_RING_HEADER_COMPACT, NULL);
 
-/* What one way to write costs: see bench.c. */
+/* The cost of one way to write: see bench.c. */
 struct module_cost {
 	const char *what;
 	u64 ticks; /* of the counter, for all records */

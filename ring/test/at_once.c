@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * at_once.c - records published in one section with the clock inside: every size, both header formats, the
- * long way where the clock's conversion has changed, the condition, and threads that move between CPUs.
+ * slow path where the clock's conversion has changed, the condition, and threads that move between CPUs.
  *
  * Where there is no such section, the same records go the way of publish.h: all but the last counts hold.
  */
@@ -27,10 +27,10 @@ enum {
 							header,                   \
 							NULL }
 
-/* The counter itself: a multiplier of one. */
+/* Times are the counter itself: a multiplier of one. */
 static struct strata_ring_conversion conversion = { 0, UINT64_C(1) << 32, 0, 0 };
 static uint64_t conversion_index, epoch = 5;
-static uint64_t clock_calls; /* atomic: how often the long way has asked */
+static uint64_t clock_calls; /* atomic: how often the slow path has asked */
 static uint64_t clock_offset;
 
 static uint64_t counter_clock(void)
@@ -68,7 +68,10 @@ static int publish(const struct strata_ring_config *config,
 	strata_ring_once_init(&once, config, &channel->streams, context_bytes, &epoch, 5,
 			      &conversion_index);
 	memcpy(&word, staging, sizeof(word));
-	/* By its register, or, with each other record, as any other payload. */
+	/*
+	 * Every other record passes its word in a register, the others pass it as any other
+	 * payload.
+	 */
 	if (payload_bytes == 8 && id & 1 &&
 	    !strata_ring_publish_word_at_once(&once, id, CONTEXT, &conversion, word))
 		return 0;
@@ -78,7 +81,9 @@ static int publish(const struct strata_ring_config *config,
 	return strata_ring_publish_long(config, &once, &channel->streams, &event, CONTEXT, staging);
 }
 
-/* Header at @p: its bytes; the id, and whether the timestamp is whole. */
+/*
+ * Decodes the header at @p: returns its size, and sets the id and whether the timestamp is whole.
+ */
 static uint32_t header_at(const struct strata_ring_config *config, const unsigned char *p,
 			  uint32_t *id)
 {
@@ -162,7 +167,10 @@ static void condition_that_does_not_hold_writes_nothing(void)
 	strata_ring_channel_close(&channel);
 }
 
-/* What the slot of a clock says counts only while its index is its own. @id: odd ones are a word in a register. */
+/*
+ * A clock's slot counts only while its index is its own. Odd values of @id are written as a word in
+ * a register.
+ */
 static void clock_that_has_changed(uint32_t id)
 {
 	struct strata_ring_channel channel = create(&compact_discard, 4);
@@ -243,7 +251,7 @@ static void clock_that_goes_back_does_not_show(void)
 	strata_ring_channel_close(&channel);
 }
 
-/* The short way is taken: after the first record of a sub-buffer nobody asks the clock in C. */
+/* The fast path is taken: after the first record of a sub-buffer nobody asks the clock in C. */
 static void record_in_an_open_sub_buffer_takes_one_section(void)
 {
 	struct strata_ring_channel channel;
@@ -290,7 +298,10 @@ static void *write_records(void *data)
 	return NULL;
 }
 
-/* Of the packets that there are: each record whole, numbers and times of one CPU going up. Returns records. */
+/*
+ * Checks all packets: records are whole, and numbers and times of each CPU increase. Returns the
+ * number of records.
+ */
 static uint64_t read_records(struct strata_ring_reader *reader, uint64_t *last, uint64_t *time)
 {
 	struct strata_ring_packet packet;

@@ -60,7 +60,10 @@ static int side_create(struct side *side, const struct strata_ring_config *confi
 	return CHECK(strata_ring_reader_init(&side->reader, side->s), ==, 0);
 }
 
-/* What a section may change of a stream: its accounts, and a frame more than it has sub-buffers. */
+/*
+ * The memory of a stream that a section may change: its accounts, and one frame more than it has
+ * sub-buffers.
+ */
 struct image {
 	struct strata_abi_ring_stream line;
 	struct strata_abi_ring_frame frames[SUBBUFS + 1];
@@ -93,7 +96,10 @@ static int publish(const struct strata_ring_config *config, const struct side *s
 	uint64_t word;
 
 	memcpy(&word, payload, sizeof(word));
-	/* By its register, or, with each other record, as any other payload. */
+	/*
+	 * Every other record passes its word in a register, the others pass it as any other
+	 * payload.
+	 */
 	if ((n == 8 && id & 1 &&
 	     !strata_ring_publish_word_at_once(once, id, context, &conversion, word)) ||
 	    !strata_ring_publish_at_once(config, once, id, context, &conversion, payload, n)) {
@@ -163,7 +169,7 @@ static void records(const struct strata_ring_config *config, uint32_t context_by
 	strata_ring_once_init(&once, config, &a.channel.streams, context_bytes, &epoch, 5,
 			      &conversion_index);
 	for (i = 0; i < RECORDS; i++) {
-		/* Each size first; then whatever comes, small ones more often. */
+		/* Each size is tried first; then sizes are random, small ones more often. */
 		n = i < SIZE_MAX_TRIED ? i : (uint32_t)test_random(i & 1 ? 40 : SIZE_MAX_TRIED);
 		event.id = (uint32_t)test_random(i % 50 ? config->header.short_ids :
 							  2 * config->header.short_ids);
@@ -189,7 +195,10 @@ static void records(const struct strata_ring_config *config, uint32_t context_by
 		}
 	}
 #ifdef STRATA_RSEQ_HAS_AT_ONCE
-	/* Not the others: first of a sub-buffer, ids and times that are whole; full. */
+	/*
+	 * The others take the slow path: the first of a sub-buffer, and those with whole ids and
+	 * times.
+	 */
 	CHECK(at_once + full, >, RECORDS / 2);
 #endif
 	CHECK(full > 0 || config->loss_mode == STRATA_RING_OVERWRITE, ==, 1);
@@ -254,7 +263,7 @@ enum cause {
 	END
 };
 
-/* @n: of the payload's bytes. */
+/* Records a payload of @n bytes that the section must refuse. */
 static void refused(enum cause cause, uint32_t n)
 {
 	const uint64_t now = UINT64_C(1) << 40, bytes = 4 + 4 + n;

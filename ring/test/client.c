@@ -103,7 +103,7 @@ static void client_slot_is_committed_or_cancelled(void)
 	local_ring_close(&ring);
 }
 
-/* By write position a slot would be believed to be a record that is there, whatever is in it. */
+/* By write position, a reader would take a reserved slot for a record, whatever it holds. */
 static void client_reserves_by_commit_only(void)
 {
 	const struct strata_ring_event event = { 1, 4, 0 };

@@ -151,7 +151,10 @@ static void config_when_memory_kind_is_unknown_returns_einval_with_value(void)
 	refused_by(&plain, &attr, EINVAL, "memory: kind 2 is unknown, or a file without a path");
 }
 
-/* 1: the kernel grants any size (/proc/sys/vm/overcommit_memory), and a fault is the answer. */
+/*
+ * Returns 1 if the kernel grants any size (/proc/sys/vm/overcommit_memory), so that a fault is the
+ * answer.
+ */
 static int overcommit(void)
 {
 	FILE *file = fopen("/proc/sys/vm/overcommit_memory", "r");
@@ -392,7 +395,10 @@ static void config_when_good_on_every_axis_takes_and_gives_back_a_record(void)
 	REQUIRE(mkdtemp(folder) != NULL, ==, 1);
 	snprintf(path, sizeof(path), "%s/ring", folder);
 	attr.path = path;
-	/* Digits: loss 2, writers 4, buffers 2, wake-up 2, alignment 4, clock 2, header 5, memory 3. */
+	/*
+	 * The digits of n are: loss 2, writers 4, buffers 2, wake-up 2, alignment 4, clock 2,
+	 * header 5, memory 3.
+	 */
 	for (n = 0; n < 2 * 4 * 2 * 2 * 4 * 2 * 5 * 3; n++) {
 		unsigned left = n;
 

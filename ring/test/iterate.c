@@ -80,7 +80,7 @@ static void all_sources(const struct strata_ring_config *config)
 			delivered = next + 1;
 		}
 	}
-	/* What a packet that filled up by itself has delivered. */
+	/* The second time, the packet was delivered since it had filled up. */
 	for (again = 0; again < 2; again++) {
 		check_all(config, s, STRATA_RING_REST, 0, next, -ENODATA);
 		strata_ring_flush_current(config, &channel);
@@ -156,7 +156,7 @@ static void iterator_when_ended_in_a_packet_gives_it_back(void)
 		CHECK(strata_ring_next(&it, &view), ==, 0);
 		strata_ring_iterator_end(&it);
 		check_all(configs[i], s, STRATA_RING_WALK, 0, 4, -ENODATA);
-		/* Consumed: the rest of the packet is skipped. */
+		/* The first configuration consumes: the rest of the packet is skipped. */
 		REQUIRE(strata_ring_iterator_init(&it, configs[i], s, STRATA_RING_CONSUME), ==, 0);
 		CHECK(strata_ring_next(&it, &view), ==, 0);
 		strata_ring_iterator_end(&it);
@@ -251,7 +251,7 @@ static void rest_when_slots_are_not_committed_counts_their_bytes(void)
 
 	CHECK(sample_record(&smp, &channel, 1, 0), ==, 0);
 	REQUIRE(strata_ring_reserve(&smp, s, &event, &slot), ==, 0);
-	/* Behind it, and in the next packet, too. */
+	/* The iterator also sees records behind it and in the next packet. */
 	CHECK(sample_record(&smp, &channel, 1, 1), ==, 0);
 	REQUIRE(strata_ring_iterator_init(&it, &smp, s, STRATA_RING_REST), ==, 0);
 	CHECK(strata_ring_next(&it, &view), ==, 0);
@@ -306,7 +306,10 @@ static uint64_t check_sorted(struct strata_ring_merge *merge, uint64_t *time, ui
 		memcpy(&payload, view->payload, 8);
 		CHECK(view->head.timestamp, ==, payload);
 		CHECK(view->head.timestamp, >=, *time);
-		/* Equal times: in the order of the CPUs, or a later record of the same one. */
+		/*
+		 * Records of equal times come in the order of the CPUs, or are later records of the
+		 * same CPU.
+		 */
 		if (view->head.timestamp == *time)
 			CHECK(view->cpu, >=, *cpu);
 		*time = view->head.timestamp;
@@ -380,7 +383,7 @@ static void merge_when_a_stream_is_empty_returns_eagain_until_it_is_finalized(vo
 	strata_ring_write(&slot, &now_value, 8);
 	strata_ring_commit(&smp, &slot);
 	flush_all(&channel);
-	/* Equal times; stream 0 comes first, and is empty again. */
+	/* Streams of equal times: stream 0 comes first, and is empty again. */
 	n = check_sorted(&merge, &time, &cpu, -EAGAIN);
 	CHECK(n, ==, 1);
 	strata_ring_finalize(&channel.streams.stream[0]);

@@ -53,7 +53,7 @@ static void *write_until_killed(void *argument)
 
 	while (n < NUMBERS) {
 		if (sample_record(variant->config, &channel, writer, n)) {
-			/* Full: what is there must stay. */
+			/* The buffer is full: what it holds must stay. */
 			if (!variant->with_reader)
 				break;
 			continue;

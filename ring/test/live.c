@@ -86,7 +86,7 @@ static void available_grows_with_each_record_and_changes_no_shared_byte(void)
 		      -ENOSPC);
 		CHECK(memcmp(before, channel.memory, (size_t)channel.header.total_bytes), ==, 0);
 	}
-	/* Delivered: it is got, not looked at. */
+	/* A delivered packet is got, not looked at. */
 	strata_ring_flush_current(&sample_discard, &channel);
 	CHECK(strata_ring_get_available(&reader, &packet), ==, -EAGAIN);
 	CHECK(strata_ring_copy_available(&reader, 0, copy, sizeof(copy), &copied), ==, -EAGAIN);
@@ -164,7 +164,10 @@ enum {
 	FEW = 40
 };
 
-/* From when on the machine is too slow; and the limit for those few. */
+/*
+ * The time after which the machine is too slow, and the limit for the few checks that are done
+ * then.
+ */
 static const uint64_t SLOW_NS = UINT64_C(30000000000), LIMIT_NS = UINT64_C(60000000000);
 
 struct producer {
@@ -229,7 +232,7 @@ static void look_while_a_producer_runs(const struct strata_ring_config *config)
 		before = written;
 		written = strata_load_relaxed(&s->shared->write_count);
 		__atomic_fetch_add(&producer.rounds, 1, __ATOMIC_RELAXED);
-		/* With one CPU the producer has no other turn. */
+		/* On a machine with one CPU, the producer gets no other turn. */
 		if (written == before)
 			sched_yield();
 		error = strata_ring_copy_available(&reader, packet_position(s), copy, sizeof(copy),

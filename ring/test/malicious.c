@@ -89,7 +89,10 @@ static uint64_t nasty_value(const struct victim *v, uint64_t *random)
 	case 6:
 		return (write & ~(uint64_t)(SUBBUF - 1)) + ((r & 15) - 8) * SUBBUF;
 	case 7:
-		/* An entry: some frame, held or not, a packet number of about now. */
+		/*
+		 * This makes an entry: some frame, held or not, with a packet number near the
+		 * present one.
+		 */
 		return (r & 7) | (r >> 10 & 1) << 16 |
 		       (write / SUBBUF + (r >> 20 & 7) - 4) << STRATA_ABI_RING_ENTRY_TAG_SHIFT;
 	case 8:
@@ -372,7 +375,7 @@ static void malicious_positions_that_run_away_never_keep_the_consumer(void)
 	attack_meanwhile(&sample_overwrite, run_always, 300);
 }
 
-/* Written once: more packets than anybody will live to see. */
+/* A hostile write count promises more packets than anybody will live to see. */
 static void malicious_write_count_far_ahead_never_keeps_the_consumer(void)
 {
 	const struct strata_ring_config *configs[] = { &sample_discard, &sample_overwrite };

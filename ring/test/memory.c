@@ -60,7 +60,7 @@ static void child_goes_on(const struct strata_ring_config *config,
 	record_all(config, channel, 10, 20);
 }
 
-/* With the descriptor alone, as if received through a socket. */
+/* Opens the channel from its descriptor alone, as if received through a socket. */
 static void child_opens(const struct strata_ring_config *config,
 			struct strata_ring_channel *channel)
 {
@@ -134,12 +134,12 @@ static void reopen(const struct strata_ring_config *config)
 		close(fd);
 		CHECK(channel.header.loss_mode, ==, config->loss_mode);
 		check_rest(config, &channel, 0, 10 * n);
-		/* It is a channel like any other. */
+		/* The channel works like any other. */
 		record_all(config, &channel, 10 * n, 10 * n + 10);
 		check_rest(config, &channel, 0, 10 * n + 10);
 		strata_ring_channel_close(&channel);
 	}
-	/* What one reader has consumed is gone for the next. */
+	/* Packets that one reader has consumed are gone for the next. */
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	REQUIRE(strata_ring_channel_open(fd, 0, &channel, NULL), ==, 0);
 	REQUIRE(strata_ring_reader_init(&reader, sample_stream(&channel)), ==, 0);

@@ -187,7 +187,7 @@ static void put_back(const struct strata_ring_config *config)
 		check_packet(&f, 0);
 		strata_ring_put_subbuf(&f.reader);
 	}
-	/* In any order. */
+	/* The packets are got in any order. */
 	REQUIRE(strata_ring_get_subbuf(&f.reader, SUBBUF, &f.packet), ==, 0);
 	check_packet(&f, 2);
 	strata_ring_put_subbuf(&f.reader);
@@ -268,7 +268,10 @@ static void get_when_packet_was_overwritten_returns_eagain(void)
 	for (i = 0; i < COUNT + 2; i++)
 		packet(&f);
 	CHECK(strata_ring_get_subbuf(&f.reader, 0, &f.packet), ==, -EAGAIN);
-	/* Unread, but the writer is just opening it: the flag is set before the reader is pushed by another. */
+	/*
+	 * The packet is unread, but the writer is opening it: the flag is set before another
+	 * producer pushes the reader.
+	 */
 	f.s->subbufs[3].entry |= STRATA_ABI_RING_ENTRY_HELD;
 	CHECK(strata_ring_get_subbuf(&f.reader, 3 * SUBBUF, &f.packet), ==, -EAGAIN);
 	f.s->subbufs[3].entry &= ~(uint64_t)STRATA_ABI_RING_ENTRY_HELD;
@@ -396,7 +399,7 @@ static void reader_begins_anew_between_packets_and_goes_on(void)
 	}
 }
 
-/* What a frame may say, and what is believed. */
+/* Checks sizes that a hostile frame may claim, and which of them are believed. */
 static void malicious_frame(const struct strata_ring_config *config)
 {
 	static const uint64_t sizes[] = { 0,

@@ -289,7 +289,7 @@ static void wrap_counters_when_positions_pass_2_to_64_account_for_every_record(v
 		account(&sample_discard, (UINT64_C(1) << 63) - i * buffer, 600);
 		account(&sample_overwrite, (UINT64_C(1) << 63) - i * buffer, 600);
 	}
-	/* Where the tag of the overwrite mode's table, cut to 47 bits, wraps. */
+	/* The tag in the table of overwrite mode, cut to 47 bits, wraps here. */
 	account(&sample_overwrite, (UINT64_C(1) << (47 + 8)) - 3 * buffer, 600);
 }
 
@@ -313,7 +313,7 @@ static void record_when_cpu_has_no_stream_is_counted_on_stream_0(void)
 		CHECK(strata_ring_discarded(&channel.streams.stream[0]), ==, 2);
 		strata_ring_flush_current(&sample_discard, &channel);
 	} else {
-		/* By commit any stream will do. */
+		/* By commit, any stream may be used. */
 		CHECK(sample_record(&sample_discard, &channel, 1, 1), ==, 0);
 		strata_ring_read_counters(&channel.streams.stream[0], &c);
 		CHECK(c.written, ==, 1);

@@ -114,7 +114,7 @@ static void rest_when_killed_between_records_has_all_of_them(void)
 		}
 }
 
-/* By position: the stores of close, up to the one that counts. */
+/* By position: stops at each store of close, up to the one that counts. */
 static void rest_when_killed_inside_close_by_position_has_all_records(void)
 {
 	unsigned i, stores, packets;
@@ -161,7 +161,7 @@ static void rest_when_killed_inside_a_copy_does_not_see_it(void)
 	}
 }
 
-/* By commit: a slot that is reserved; the record behind it that it hides; both are bytes. */
+/* By commit: a reserved slot hides the record behind it; both are seen as bytes. */
 static void rest_when_killed_before_commit_has_what_is_in_front(void)
 {
 	const struct strata_ring_event event = { 1, 24, 0 };
@@ -203,7 +203,7 @@ static void rest_when_killed_after_close_has_the_committed_prefix(void)
 	for (i = 0; i < 2; i++) {
 		struct fixture f = begin(locals[i], 1);
 
-		/* write_count says closed; the packet's size is not written yet. */
+		/* The write count says closed; the packet's size is not written yet. */
 		f.s->shared->write_count = f.position + SUBBUF;
 		check_rest(&f, 0, f.next, SUBBUF - f.bytes);
 		/* The size is written, the padding is not committed. */
@@ -214,11 +214,11 @@ static void rest_when_killed_after_close_has_the_committed_prefix(void)
 		check_rest(&f, 0, f.next, 0);
 		strata_ring_subbuf(f.s, f.position)->committed = f.position;
 		check_rest(&f, 0, f.next, 0);
-		/* Sealed, not cleared. */
+		/* The sub-buffer is sealed and not cleared. */
 		frame(&f)->records = 3;
 		frame(&f)->position = f.position;
 		check_rest(&f, 0, f.next, 0);
-		/* Cleared, not published. */
+		/* The sub-buffer is cleared and not published. */
 		subbuf(&f)->commit = 0;
 		check_rest(&f, 0, f.next, 0);
 		end(&f);
@@ -242,7 +242,9 @@ static void rest_when_a_slot_of_a_closed_packet_is_open_counts_what_it_hides(voi
 	end(&f);
 }
 
-/* Overwrite by commit: the new sub-buffer is reserved, the reader not pushed, the frame not held. */
+/*
+ * Overwrite by commit: the new sub-buffer is reserved, the reader not pushed, the frame not held.
+ */
 static void rest_when_killed_while_opening_has_what_is_not_overwritten(void)
 {
 	struct fixture f = begin(&local_overwrite, COUNT - 1);
@@ -253,10 +255,10 @@ static void rest_when_killed_while_opening_has_what_is_not_overwritten(void)
 	check_rest(&f, 0, f.next, 0);
 	f.s->shared->write_count += HEADER + 40;
 	check_rest(&f, oldest, f.next, 40);
-	/* Pushed. */
+	/* The reader was pushed. */
 	f.s->shared->read_count += SUBBUF;
 	check_rest(&f, oldest, f.next, 40);
-	/* Held. */
+	/* The frame is held. */
 	f.s->subbufs[0].entry |= STRATA_ABI_RING_ENTRY_HELD;
 	check_rest(&f, oldest, f.next, 40);
 	end(&f);

@@ -188,7 +188,7 @@ static void reserve_when_record_is_empty_returns_emsgsize_and_counts_one(void)
 	CHECK(reserve_bytes(&f, &slot, 0), ==, -EMSGSIZE);
 	CHECK(reserve_bytes(&f, &slot, 8), ==, 0);
 	strata_ring_commit(&config, &slot);
-	/* Not at the begin of a sub-buffer, too. */
+	/* A size of 0 is refused inside of a sub-buffer, too. */
 	CHECK(reserve_bytes(&f, &slot, 0), ==, -EMSGSIZE);
 	CHECK(counters(&f).discarded_too_big, ==, 2);
 	end(&f);
@@ -287,7 +287,7 @@ static void commit_when_out_of_order_delivers_once_and_in_order_of_reservation(v
 
 			for (n = 0; n < 3; n++)
 				CHECK(reserve(&f, &slots[n]), ==, 0);
-			/* No room: this closes, and the packet waits for its commits. */
+			/* There is no room: this closes the packet, which waits for its commits. */
 			REQUIRE(record(&f, 3), ==, 0);
 			for (n = 0; n < 3; n++) {
 				CHECK(strata_ring_poll(&f.reader), ==, STRATA_RING_NOTHING);
@@ -465,7 +465,7 @@ enum {
 	OPEN_MAX = 5
 };
 
-/* What the random operations below did, to be compared with the counters. */
+/* The results of the random operations below, to be compared with the counters. */
 struct account {
 	uint64_t tried;
 	uint64_t committed;

@@ -96,7 +96,9 @@ CONFIG(rseq_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ, STRATA_RING_
        strata_clock_monotonic_ns, NULL)
 CONFIG(rseq_overwrite, STRATA_RING_OVERWRITE, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU,
        strata_clock_monotonic_ns, NULL)
-/* By commit a thread may be on another CPU than its stream's: its handler, before it has a place. */
+/*
+ * By commit, a thread may be on another CPU than its stream's: its handler, before it has a place.
+ */
 CONFIG(rseq_cycles, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU,
        strata_clock_cycles, strata_clock_cycles_ordered)
 CONFIG(smp_global_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_SMP, STRATA_RING_GLOBAL,
@@ -218,8 +220,8 @@ static void check_packet(uint32_t stream, const struct strata_ring_packet *packe
 }
 
 /*
- * What is delivered now, of each stream as much as it holds: whoever writes more meanwhile keeps nobody. Returns the
- * number of packets.
+ * Reads the delivered packets of each stream, at most as many as it holds, so that writers cannot
+ * keep it busy. Returns the number of packets.
  */
 static unsigned drain(void)
 {

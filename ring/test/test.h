@@ -59,7 +59,7 @@ __attribute__((unused, format(printf, 3, 4))) static void test_fail(const char *
 	fprintf(stderr, "%s:%d: %s\n", file, line, text);
 }
 
-/* CHECK(found, ==, expected): integers. Returns whether it held. */
+/* Checks integers: CHECK(found, ==, expected). Returns whether it held. */
 #define CHECK(a, op, b)                                                                        \
 	__extension__({                                                                        \
 		const long long check_a = (long long)(a), check_b = (long long)(b);            \
@@ -79,7 +79,7 @@ __attribute__((unused, format(printf, 3, 4))) static void test_fail(const char *
 				  #a, (a), (b));                                                   \
 	} while (0)
 
-/* Without this the rest of the test has no meaning. */
+/* Ends the test if the check fails, since the rest would have no meaning. */
 #define REQUIRE(a, op, b)             \
 	do {                          \
 		if (!CHECK(a, op, b)) \
@@ -91,7 +91,7 @@ __attribute__((unused)) static uint64_t test_now_ns(void)
 	return strata_clock_monotonic_ns();
 }
 
-/* xorshift64*: any state but 0. */
+/* A xorshift64* generator, whose state must not be 0. */
 __attribute__((unused)) static uint64_t test_random_from(uint64_t *state)
 {
 	*state ^= *state >> 12;
@@ -100,7 +100,7 @@ __attribute__((unused)) static uint64_t test_random_from(uint64_t *state)
 	return *state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-/* Below @limit. */
+/* Returns a random number below @limit. */
 __attribute__((unused)) static uint64_t test_random(uint64_t limit)
 {
 	return (test_random_from(&test_state) >> 11) % limit;
@@ -177,7 +177,10 @@ static int test_main(int argc, char **argv, const struct test *tests, size_t n)
 		else
 			part = argv[i];
 	printf("seed %" PRIu64 "\n", test_seed);
-	/* What a limit on file sizes does is an error to be returned, not the end of the program. */
+	/*
+	 * The effect of a limit on file sizes is an error to be returned, not the end of the
+	 * program.
+	 */
 	signal(SIGXFSZ, SIG_IGN);
 	sched_getaffinity(0, sizeof(test_allowed), &test_allowed);
 	test_cpus(&test_cpu, 1);

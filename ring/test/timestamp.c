@@ -109,7 +109,7 @@ static void expect(uint32_t id)
 	expected[nr_expected++].id = id;
 }
 
-/* Payload: the record's index in expected[], 4 bytes. */
+/* Decodes packets whose payload is the record's index in expected[], 4 bytes. */
 static void decode_packets(const struct strata_ring_config *config,
 			   struct strata_ring_reader *reader)
 {
@@ -170,7 +170,10 @@ static void random_times(const struct strata_ring_config *config, uint64_t first
 	nr_expected = nr_decoded = nr_whole = 0;
 	REQUIRE(strata_ring_reader_init(&reader, sample_stream(&channel)), ==, 0);
 	for (i = 0; i < RECORDS_MAX; i++) {
-		/* Mostly small steps; each large one after every other one, more than once. */
+		/*
+		 * Steps of time are mostly small; each large one comes after every other one, more
+		 * than once.
+		 */
 		now_value += i % 3 ? test_random(1000) : deltas[test_random(nr_deltas)];
 		id = ids[i % 5 ? i % 3 : test_random(sizeof(ids) / sizeof(ids[0]))];
 		/* Large headers have 16 bits for it, or 32. */
@@ -319,7 +322,10 @@ static void timestamp_when_whole_one_is_cancelled_or_open_does_not_count(void)
 		}
 }
 
-/* As a file written before a reboot: the clock begins anew, last_timestamp does not. */
+/*
+ * Continues a file that was written before a reboot: the clock begins anew, last_timestamp does
+ * not.
+ */
 static void time_when_clock_is_behind_last_timestamp_still_writes_and_does_not_go_back(void)
 {
 	struct strata_ring_attr attr = test_attr(4096, 2);

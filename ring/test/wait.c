@@ -10,7 +10,7 @@
 #include "sample.h"
 
 #define MS 1000000
-/* Who is not woken sleeps for so long; the watchdog is later. */
+/* The time for which a reader sleeps if nobody wakes it; the watchdog comes later. */
 #define FOREVER (UINT64_C(60) * 1000 * MS)
 
 SAMPLE_CONFIG(waking, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU,
@@ -116,7 +116,7 @@ static void wait_when_something_is_there_returns_at_once(void)
 	end(&f);
 }
 
-/* Until the reader says that it sleeps, and some time more; or until its time is up. */
+/* Waits until the reader says that it sleeps, and some time more, or until its time is up. */
 static void let_it_sleep(struct fixture *f)
 {
 	unsigned i;
@@ -218,7 +218,7 @@ static void wait_when_a_packet_is_delivered_is_woken(void)
 			      ==, STRATA_RING_READABLE);
 			CHECK(took, <, FOREVER);
 			take(&f);
-			/* What filling left behind. */
+			/* Delivers the rest that filling has left. */
 			strata_ring_flush_current(f.config, &f.channel);
 			while (strata_ring_poll(&f.reader) != STRATA_RING_NOTHING)
 				take(&f);
@@ -289,7 +289,7 @@ static void wait_when_delivered_in_a_handler_is_not_woken(void)
 	sleep_through(&f, fill_later, UINT64_C(300) * MS);
 	n = signals(f.s->wake_fd);
 	CHECK(n, ==, 0);
-	/* But one that comes between looking and sleeping keeps it awake. */
+	/* A record between looking and sleeping keeps the reader awake. */
 	CHECK(f.s->shared->wake_sequence, >=, 1);
 	close(f.s->wake_fd);
 	end(&f);
@@ -326,7 +326,7 @@ static void wait_when_woken_for_nothing_sleeps_on(void)
 	struct fixture f = begin(&waking);
 
 	f.delay_us = 2000;
-	/* Until it was woken at least once. */
+	/* Waits with longer timeouts until the reader was woken at least once. */
 	for (; !f.woken && timeout < FOREVER; timeout *= 2) {
 		CHECK(sleep_while(&f, wake_for_nothing, timeout, &took), ==, STRATA_RING_NOTHING);
 		CHECK(took, >=, timeout);
@@ -377,7 +377,7 @@ static void wait_in_turns_with_the_producer_is_woken_each_time(void)
 		test_pin(cpus[1]);
 	REQUIRE(pthread_create(&thread, NULL, deliver_in_turns, &f), ==, 0);
 	while ((state = strata_ring_wait(&f.reader, FOREVER)) != STRATA_RING_HANGUP) {
-		/* Not woken: a failure, but the test must end. */
+		/* The reader was not woken, which is a failure; the test must end all the same. */
 		if (!CHECK(state, !=, STRATA_RING_NOTHING))
 			__atomic_store_n(&f.stop, 1, __ATOMIC_RELAXED);
 		if (f.stop)

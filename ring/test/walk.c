@@ -105,7 +105,7 @@ static void packets_of(const struct strata_ring_config *config, uint64_t start, 
 		}
 	}
 	CHECK(f.s->shared->read_count, ==, read_count);
-	/* Nothing was consumed. */
+	/* Walking has consumed nothing. */
 	for (n = first; n < f.next; n += PER_PACKET) {
 		REQUIRE(strata_ring_get_next(&f.reader, &packet), ==, 0);
 		read_count = first_number(&packet);
@@ -302,7 +302,7 @@ static void walk_while_the_producer_goes_on_has_whole_packets_in_order(void)
 		read += packet.records;
 		strata_ring_put_next(&f.reader);
 	}
-	/* Those that were overwritten while the walk had them are counted, too. */
+	/* Records that were overwritten while the walk had their packet are counted, too. */
 	strata_ring_read_counters(f.s, &c);
 	CHECK(c.written, ==, f.next);
 	CHECK(c.written - c.overwritten_records, ==, read);
@@ -324,7 +324,7 @@ static void walk_look_when_producer_comes_by_does_not_hold(void)
 		CHECK(packet.records, ==, PER_PACKET);
 		CHECK(first_number(&packet), ==, n * PER_PACKET);
 		CHECK(strata_ring_walk_holds(&f.walk), ==, 1);
-		/* Without passing it is the same again. */
+		/* Without passing on, the walk returns the same packet again. */
 		CHECK(strata_ring_walk_look(&f.walk, &packet), ==, 0);
 		CHECK(packet.position, ==, n * SUBBUF);
 		strata_ring_walk_pass(&f.walk);

@@ -282,6 +282,28 @@ def guests():
         hello + trace_of + symbols + packets_of + stream + clocks + ends, memory, clocks + jump + clocks, told, host, b"rest" + hello)]
 
 
+def remotes():
+    """What a recorder says to a relay from its first message to its last, and what the relay answers; in pieces of two sizes."""
+    def frame(kind, payload):
+        return b"StRl" + struct.pack("<HHI", kind, 0, len(payload)) + payload
+
+    def name(text):
+        return bytes([len(text)]) + text
+
+    text = read("crates/strata-ctf/tests/golden/process.tsdl")
+    opened = frame(20, struct.pack("<IB16s16sQ", 1, 1, b"a" * 16, b"b" * 16, 17) + name(b"web1") + name(b"shop-1"))
+    begins = frame(21, struct.pack("<I", 0) + name(b"kernel") + b"\0") + frame(
+        21, struct.pack("<I", 1) + name(b"big/user") + b"\1" + struct.pack("<I", 42) + name(b"app"))
+    marks = frame(22, struct.pack("<IQQ", 1, 99, 5)) + frame(24, struct.pack("<IIQQ", 1, 0, 7, 99))
+    closed = frame(23, struct.pack("<BQQQ", 1, 2, 3, 4))
+    pong = frame(10, struct.pack("<QQQQQQ", 1, 500, 600, 3, 550, 9))
+    told = frame(3, struct.pack("<IQ", 1, 0) + text)
+    answers = frame(120, struct.pack("<I16sQ", 1, b"a" * 16, 17)) + frame(121, struct.pack("<Q", 22)) + frame(
+        122, struct.pack("<Q", 1)) + frame(123, b"full") + frame(124, b"no space now")
+    return [bytes([step]) + said for step in (3, 255) for said in (
+        opened + begins + marks + pong + closed, opened + told, told, answers, b"rest" + opened)]
+
+
 def tails():
     """Rings with some records, of which some were handed over; then with bytes written into what describes them."""
     written = [b"", b"\x08" + struct.pack("<Q", 128) + b"\xff" * 8, b"\x04" + struct.pack("<Q", 4100) + bytes(4),
@@ -309,8 +331,26 @@ def timelines():
             for flags in (0, 3, 4, 7, 8, 16, 24, 35) for each in (20, 90, 255)]
 
 
-SEEDS = {"timeline": timelines, "control": controls, "guest": guests, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
-         "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports, "sql": exports}
+def symbols():
+    """Files with debug information: as it should be, far too deep, and whose sections say that they are packed; and a table of symbols."""
+    sys.path.insert(0, os.path.join(ROOT, "tests/fault"))
+    sys.dont_write_bytecode = True
+    import elf_files as made  # pylint: disable=import-outside-toplevel
+
+    call = b"\3" + struct.pack("<QQ", made.CODE, made.CODE_BYTES)
+    symbol = struct.pack("<IBBHQQ", 1, 2, 0, 1, 0x1000, 16)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "file")
+        files = [made.dwarf(path, made.function(call * deep + b"\0" * deep)) and open(path, "rb").read() for deep in (0, 3, 2000)]
+        made.elf(path, {".symtab": (2, ".strtab", symbol * 3), ".strtab": (3, "", b"\0name\0")})
+        files.append(open(path, "rb").read())
+    # The sections follow the first page: what is between is nothing.
+    return [packed for packed in files if len(packed) < 100000]
+
+
+SEEDS = {"symbols": symbols, "timeline": timelines, "control": controls, "guest": guests, "remote": remotes, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
+         "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports, "sql": exports,
+         "queries": exports}
 
 
 def main():

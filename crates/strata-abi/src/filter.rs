@@ -57,7 +57,7 @@ pub const CONTEXT: u16 = 6;
 /// [`Term::index`]: no element of it.
 pub const WHOLE: u64 = u64::MAX;
 
-/// What has a value.
+/// A side of a test: a field, a context, a constant or a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Term {
@@ -65,15 +65,15 @@ pub struct Term {
     pub subject: u16,
     /// Size of a field's name or of a pattern \[byte\].
     pub text_bytes: u16,
-    /// Where it is, from the start of the filter \[byte\].
+    /// Offset of the name or text from the start of the filter \[byte\].
     pub text: u32,
-    /// Of an array's or sequence's element, or [`WHOLE`].
+    /// The array or sequence element to take, or [`WHOLE`].
     pub index: u64,
-    /// Only these bits; 0: all of it.
+    /// The bits to compare, as an unsigned integer; 0 compares the whole value.
     pub mask: u64,
 }
 
-/// A test.
+/// `struct strata_abi_filter_test`: compares [`Test::left`] and jumps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Test {
@@ -83,25 +83,24 @@ pub struct Test {
     pub op: u8,
     /// [`NEGATED`].
     pub flags: u16,
-    /// Where it leads if it holds.
+    /// Index of the next test if this one holds.
     pub yes: u16,
-    /// And if not.
+    /// Index of the next test if this one does not hold.
     pub no: u16,
-    /// What is compared.
     pub left: Term,
-    /// With what, or a pattern.
+    /// The other side of a [`PAIR`], or the pattern of a [`TEXT`].
     pub right: Term,
-    /// The range of what is signed.
+    /// The lower bound for signed values.
     pub least: i64,
-    /// Its end.
+    /// The last value of the signed range.
     pub greatest: i64,
-    /// The range of what is not signed.
+    /// The lower bound for unsigned values.
     pub from: u64,
-    /// Its end.
+    /// The last value of the unsigned range.
     pub to: u64,
     /// The range of floating-point numbers.
     pub low: f64,
-    /// Its end.
+    /// The last value of the floating-point range.
     pub high: f64,
 }
 
@@ -115,6 +114,6 @@ pub struct Filter {
     pub version: u32,
     /// Size of all of it \[byte\].
     pub bytes: u32,
-    /// At least 1.
+    /// Number of tests in use, at least 1.
     pub nr_tests: u32,
 }

@@ -5,20 +5,22 @@
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8};
 
 /// Behind each stream in a value of the map `rings` \[byte\].
-pub const SLACK: u32 = 4096;
+pub const SLACK: u32 = 8192;
 /// Largest payload of a record \[byte\].
 pub const PAYLOAD_MAX: u32 = 3072;
 /// Longest text of one field \[byte\].
 pub const TEXT_MAX: u32 = 1024;
+/// Longest arguments of a program, where more than [`TEXT_MAX`] are asked for \[byte\].
+pub const ARGV_MAX: u32 = 8192;
 /// Parts of a record's payload.
 pub const PARTS_MAX: usize = 24;
 /// Tests of a filter.
 pub const TESTS_MAX: usize = 24;
-/// Of these, tests that are made before anything else.
+/// Most tests of the first filter, which runs before any other work for the event.
 pub const EARLY_MAX: usize = 4;
 /// Places of system calls.
 pub const SYSCALLS: u32 = 1024;
-/// Where i386's system calls begin.
+/// Index in `syscalls` at which i386's system calls begin.
 pub const COMPAT: u32 = 512;
 /// The place of i386's system calls that have none of their own.
 pub const COMPAT_UNKNOWN: u32 = 1022;
@@ -37,64 +39,62 @@ pub const FOLLOW_ALL: u32 = 2;
 /// Programs that are switched on and off one by one.
 pub const SWITCHES: usize = 8128;
 
-/// In [`Control::on`]: records.
+/// [`Control::on`]: the program records.
 pub const ON: u8 = 1;
 /// In [`Control::on`], with [`ON`]: of processes that are tracked only.
 pub const ON_TRACKED: u8 = 2;
 /// It runs first of two, and says whether it has recorded the event.
 pub const ON_TELLS: u8 = 4;
-/// It records what the other one has not.
+/// [`Control::on`]: the new program of a pair, which records what the old one has not marked as recorded.
 pub const ON_ASKS: u8 = 8;
 /// Words of the map `told`.
 pub const TOLD_WORDS: usize = (4_194_304 + 8192) / 32;
 /// Kind of [`Track`], and its bit in [`Control::tracked`]: the process.
 pub const TRACK_PID: u16 = 0;
-/// The real user.
+/// Tracks processes by their real user id.
 pub const TRACK_UID: u16 = 1;
-/// The real group.
+/// Tracks processes by their real group id.
 pub const TRACK_GID: u16 = 2;
 /// The name of the process' first thread.
 pub const TRACK_NAME: u16 = 3;
-/// A control group, and what is in it.
+/// Tracks a control group and its descendants.
 pub const TRACK_CGROUP: u16 = 4;
-/// In [`Control::tracked`]: the bits of the lengths of beginnings of names.
+/// Marks, with [`TRACK_NAME`], a process that the tracer found by its name.
+pub const TRACK_NAMED: u16 = 5;
+/// The lowest bit of [`Control::tracked`] that stands for a length of name prefixes.
 pub const TRACK_PREFIXES: u32 = 8;
-/// In [`Control::tracked`]: the bit of the generation.
+/// The bit of [`Control::tracked`] that holds the generation in use.
 pub const TRACK_GENERATION: u32 = 31;
 /// Keys of one generation.
 pub const TRACK_MAX: usize = 1024;
 /// Depth of control groups.
 pub const TRACK_LEVELS: u32 = 16;
 
-/// `struct strata_abi_kernel_track`: a key of the map `tracked`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Track {
-    /// One of the kinds.
+    /// Kind of the key: [`TRACK_PID`] to [`TRACK_NAMED`].
     pub kind: u16,
-    /// 0 or 1.
+    /// The generation that the key belongs to, 0 or 1.
     pub generation: u8,
-    /// Of a name's beginning; 0: all of it \[byte\].
+    /// Length of a name prefix; 0 if the whole name is the key \[byte\].
     pub bytes: u8,
-    /// Zero.
     pub reserved: u32,
-    /// What is tracked.
     pub value: [u64; 2],
 }
 
-/// `struct strata_abi_kernel_control`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Control {
-    /// Which processes are tracked, a number of the bits below.
+    /// Bit set of the tracked kinds, name prefix lengths and the generation.
     pub tracked: AtomicU32,
-    /// 1: events that are followed only of tasks with [`FOLLOW_ALL`].
+    /// If 1, followed events are recorded for tasks with [`FOLLOW_ALL`] only.
     pub following: AtomicU32,
     /// The tracer's process id.
     pub tracer: AtomicU32,
-    /// 1: there are programs with [`ON_TELLS`].
+    /// If 1, programs with [`ON_TELLS`] are attached.
     pub changing: AtomicU16,
-    /// 1: those with [`ON_ASKS`] record, and those with [`ON_TELLS`] do not.
+    /// If 1, programs with [`ON_ASKS`] record, and those with [`ON_TELLS`] do not.
     pub turn: AtomicU16,
     /// Fields in user memory that could not be read.
     pub unreadable: AtomicU64,
@@ -104,9 +104,11 @@ pub struct Control {
     pub unread: AtomicU64,
     /// Counters that could not be read.
     pub uncounted: AtomicU64,
-    /// Zero.
-    pub reserved: [u64; 2],
-    /// Whether who has this switch records: 0, [`ON`], or both of it and [`ON_TRACKED`].
+    /// Events that were not counted, because the map of counts had no room for their key.
+    pub full: AtomicU64,
+    /// Events that were not counted, because another program was changing the same place of the map.
+    pub busy: AtomicU64,
+    /// Switch of each program: 0, [`ON`], or [`ON`] with [`ON_TRACKED`].
     pub on: [AtomicU8; SWITCHES],
 }
 
@@ -122,7 +124,8 @@ impl Default for Control {
             cut: AtomicU64::new(0),
             unread: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
-            reserved: [0; 2],
+            full: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
             on: [const { AtomicU8::new(0) }; SWITCHES],
         }
     }
@@ -148,22 +151,29 @@ pub const CONSTANT: u8 = 7;
 pub const STRING: u8 = 8;
 /// [`Part::kind`]: the string that user memory points to.
 pub const STRING_AT: u8 = 9;
+/// [`Part::kind`]: a bit for each part of kind [`MEMORY`] that could not be read.
+pub const UNREAD: u8 = 10;
+/// [`Part::bytes`] of a string: the other bits are its length \[byte\].
+pub const LENGTH_NUMBER: u16 = 0x8000;
+/// [`Part::bytes`] of a string: the number that its length is may be negative.
+pub const LENGTH_SIGNED: u16 = 0x4000;
+/// [`Part::bytes`] of a string: the length, or 1 + the number of the part that has it.
+pub const LENGTH_PART: u16 = 0x3fff;
 /// [`Part::offset`] of memory whose address has no register but the index.
 pub const NO_REGISTER: u16 = u16::MAX;
 
-/// `struct strata_abi_kernel_part`.
+/// `struct strata_abi_kernel_part`: one piece of a record's payload.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// One of the kinds.
+    /// The kind of the part, one of the constants.
     pub kind: u8,
     /// 1, 2, 4 or 8: how often the index counts; 0: there is none.
     pub scale: u8,
-    /// Where in the source \[byte\].
+    /// Offset in the source \[byte\].
     pub offset: u16,
-    /// How many \[byte\].
     pub bytes: u16,
-    /// Where in the source the index is \[byte\].
+    /// Offset of the index in the source \[byte\].
     pub index: u16,
     /// Added to a register's value, or the value itself.
     pub addend: i64,
@@ -171,39 +181,31 @@ pub struct Part {
 
 /// Contexts, by their bits in [`Event::contexts`]: the process.
 pub const CONTEXT_PID: u32 = 0;
-/// Its parent.
+/// Process id of the parent.
 pub const CONTEXT_PPID: u32 = 1;
-/// The thread's name.
+/// Name of the thread.
 pub const CONTEXT_PROCNAME: u32 = 2;
-/// The real user.
+/// Real user id of the thread.
 pub const CONTEXT_UID: u32 = 3;
-/// The real group.
+/// Real group id of the thread.
 pub const CONTEXT_GID: u32 = 4;
-/// The priority.
 pub const CONTEXT_PRIO: u32 = 5;
-/// The control group.
+/// Id of the control group, in the default hierarchy.
 pub const CONTEXT_CGROUP: u32 = 6;
 /// The process, in its own PID namespace.
 pub const CONTEXT_VPID: u32 = 7;
-/// The thread, likewise.
+/// Thread id in the thread's own PID namespace.
 pub const CONTEXT_VTID: u32 = 8;
 /// The parent, in the thread's PID namespace.
 pub const CONTEXT_VPPID: u32 = 9;
 /// The number of the control group namespace.
 pub const CONTEXT_CGROUP_NS: u32 = 10;
-/// Of the IPC namespace.
 pub const CONTEXT_IPC_NS: u32 = 11;
-/// Of the mount namespace.
 pub const CONTEXT_MNT_NS: u32 = 12;
-/// Of the network namespace.
 pub const CONTEXT_NET_NS: u32 = 13;
-/// Of the PID namespace.
 pub const CONTEXT_PID_NS: u32 = 14;
-/// Of the time namespace.
 pub const CONTEXT_TIME_NS: u32 = 15;
-/// Of the user namespace.
 pub const CONTEXT_USER_NS: u32 = 16;
-/// Of the UTS namespace.
 pub const CONTEXT_UTS_NS: u32 = 17;
 /// The first of [`COUNTERS`].
 pub const CONTEXT_COUNTER: u32 = 18;
@@ -213,11 +215,11 @@ pub const CONTEXT_STACK: u32 = 26;
 pub const CONTEXT_USER_STACK: u32 = 27;
 /// Counters of one session; number i of a CPU is at CPU * COUNTERS + i of the map `counters`.
 pub const COUNTERS: u32 = 8;
-/// Of an event's contexts, the first bit of those of its records alone.
+/// First bit of [`Event::contexts`] that adds a context to this event's records alone.
 pub const CONTEXT_OWN: u32 = 32;
 /// Addresses of a stack.
 pub const STACK_FRAMES: u32 = 64;
-/// All contexts of a record \[byte\].
+/// The greatest size of all contexts of a record \[byte\].
 pub const CONTEXT_MAX: u32 = 1184;
 
 /// [`Test::operand`]: a field.
@@ -251,19 +253,18 @@ pub const PASS: u8 = 254;
 /// [`Test::yes`], [`Test::no`]: not recorded.
 pub const REJECT: u8 = 255;
 
-/// `struct strata_abi_kernel_test`.
+/// `struct strata_abi_kernel_test`: one comparison of a filter.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Test {
-    /// What is tested.
+    /// Kind of the tested value.
     pub operand: u8,
-    /// How it is compared: one of the constants above.
     pub comparison: u8,
     /// Size of a field \[byte\].
     pub bytes: u8,
-    /// 1: the field is sign-extended.
+    /// If 1, the field is sign-extended.
     pub is_signed: u8,
-    /// Where the field is in the source \[byte\].
+    /// Offset of the field in the source \[byte\].
     pub offset: u16,
     /// The next test if it holds.
     pub yes: u8,
@@ -271,50 +272,46 @@ pub struct Test {
     pub no: u8,
     /// Bits of the operand that count; of text, of its first 8 bytes.
     pub mask: u64,
-    /// What it is compared with.
+    /// The constant to compare with.
     pub value: u64,
-    /// Of text: bits of the second 8 bytes.
+    /// Mask of the second 8 bytes of a text.
     pub mask_high: u64,
-    /// Of text: the second 8 bytes.
+    /// The second 8 bytes of a text.
     pub value_high: u64,
 }
 
-/// `struct strata_abi_kernel_filter`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// How many tests there are; 0: everything passes.
+    /// Number of tests in use; with 0 every record passes.
     pub nr_tests: u32,
     /// The first ones, which are a filter of their own; what passes them is for the others to decide.
     pub nr_early: u32,
-    /// The tests.
     pub test: [Test; TESTS_MAX],
 }
 
-/// `struct strata_abi_kernel_event`.
+/// `struct strata_abi_kernel_event`: how a program records one event.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Event record class; of system calls the first of three.
+    /// Id of the event record class; system calls use this id and the two after it.
     pub id: u32,
-    /// 1: only of tasks being followed, if any are.
+    /// If 1, the event is recorded only for followed tasks, provided that any are followed.
     pub followed: u8,
-    /// How many parts there are.
     pub nr_parts: u8,
-    /// Of system calls, 1: one of them has [`CALL_MEMORY`].
+    /// If 1, one of the system calls has [`CALL_MEMORY`].
     pub reads_again: u8,
-    /// Zero.
     pub reserved: u8,
-    /// What records have between the thread and the payload: a bit for each context of all, and behind [`CONTEXT_OWN`]
-    /// for each of these alone.
+    /// Bit set of the contexts between thread id and payload. Bits from [`CONTEXT_OWN`] on are contexts of this event
+    /// alone.
     pub contexts: u64,
-    /// In [`Control::on`].
+    /// Index of the event's switch in [`Control::on`].
     pub switch_at: u32,
-    /// Zero.
-    pub reserved_word: u32,
-    /// The payload.
+    /// Shortest duration of a system call that is recorded \[us\]; 0 records all. Entry and exit are both written at
+    /// return.
+    pub slower: u32,
     pub part: [Part; PARTS_MAX],
-    /// What is recorded; the second one is the exit's of a system call.
+    /// Filter of the event, and filter of a system call's exit.
     pub filter: [Filter; 2],
 }
 
@@ -338,11 +335,11 @@ pub const ARG_NAME: u8 = 7;
 pub const ARG_TIMEOUT: u8 = 8;
 /// [`Syscall::kind`]: the same, with 8 bytes.
 pub const ARG_TIMEOUT_NARROW: u8 = 9;
-/// Of either end: a socket's option.
+/// Records a socket option, at entry or exit.
 pub const ARG_OPTION: u8 = 10;
-/// Of either end: of `struct pollfd` some.
+/// Records some entries of a `struct pollfd` array, at entry or exit.
 pub const ARG_POLL: u8 = 11;
-/// Of either end: the descriptors in an `fd_set`.
+/// Records the descriptors in an `fd_set`, at entry or exit.
 pub const ARG_SET: u8 = 12;
 /// [`Syscall::exit_kind`]: of `struct epoll_event` some.
 pub const ARG_EVENTS: u8 = 13;
@@ -362,7 +359,6 @@ pub const ELEMENTS_MAX: u8 = 16;
 pub const POLL_MAX: u32 = 64;
 /// Most bytes of an [`ARG_OPTION`].
 pub const OPTION_MAX: u8 = 16;
-/// How many [`Layout`] there are.
 pub const LAYOUTS: u32 = 16;
 /// Most pieces of a [`Layout`].
 pub const PIECES_MAX: usize = 5;
@@ -380,12 +376,12 @@ pub const CALL_NOT_ZERO: u32 = 8;
 pub const CALL_ENTRY: u32 = 16;
 /// [`Syscall::flags`]: its exit is recorded.
 pub const CALL_EXIT: u32 = 32;
-/// Another pair of programs takes it over, or has had it.
+/// The call moves to or from another pair of programs.
 pub const CALL_MOVES: u32 = 64;
 /// [`Syscall::entry_id`], [`Syscall::exit_id`]: none.
 pub const NO_ID: u32 = u32::MAX;
 
-/// `struct strata_abi_kernel_syscall`.
+/// `struct strata_abi_kernel_syscall`: how one system call is recorded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Syscall {
@@ -399,32 +395,27 @@ pub struct Syscall {
     pub exit_kind: [u8; 6],
     /// Bytes of all arguments at entry, if none depends on user memory; else 0.
     pub fixed_bytes: u8,
-    /// How many arguments there are.
     pub nr_args: u8,
     /// Where each one begins, if `fixed_bytes` is not 0.
     pub offset: [u8; 6],
-    /// Of [`CALL_UNKNOWN`], [`CALL_MEMORY`], [`CALL_INTERRUPTED`] and [`CALL_NOT_ZERO`].
+    /// Bit set of [`CALL_UNKNOWN`], [`CALL_MEMORY`], [`CALL_INTERRUPTED`] and [`CALL_NOT_ZERO`].
     pub flags: u32,
 }
 
-/// `struct strata_abi_kernel_piece`: of a structure.
+/// `struct strata_abi_kernel_piece`: a byte range to copy from a structure.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
-    /// Where in it \[byte\].
     pub offset: u16,
-    /// How many \[byte\].
     pub bytes: u16,
 }
 
-/// `struct strata_abi_kernel_layout`: what is recorded of a structure.
+/// `struct strata_abi_kernel_layout`: the pieces of a structure that are recorded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// How many pieces there are.
     pub nr_pieces: u16,
-    /// From the structure's begin to the end of all pieces.
+    /// Distance from the start of the structure to the end of the last piece \[byte\].
     pub bytes: u16,
-    /// The pieces.
     pub piece: [Piece; PIECES_MAX],
 }

@@ -5,6 +5,7 @@
 //! `make test` compares with the headers.
 #![no_std]
 
+pub mod count;
 pub mod filter;
 pub mod kernel;
 pub mod loaded;

@@ -13,13 +13,13 @@ pub const PATH_MAX: u32 = 4096;
 /// Size of a build id at most \[byte\].
 pub const BUILD_ID_MAX: u32 = 32;
 
-/// `struct strata_abi_loaded`: an object that is or was loaded.
+/// `struct strata_abi_loaded`: an object that is or was mapped by a process.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// Lowest address of its segments.
     pub address: u64,
-    /// From there to the end of the last one \[byte\].
+    /// Distance from the lowest address to the end of the last segment \[byte\].
     pub bytes: u64,
     /// When it was seen \[ns\].
     pub loaded_ns: u64,
@@ -27,7 +27,7 @@ pub struct Loaded {
     pub unloaded_ns: AtomicU64,
     /// The place of the one that was noted before: 8 * (place - 1) from the begin of the descriptions; 0: none.
     pub older: u32,
-    /// The process' own.
+    /// The process' own count of its scans of the loaded objects.
     pub look: u32,
     /// Size of its path; 0: the process does not know \[byte\].
     pub path_bytes: u16,
@@ -35,6 +35,6 @@ pub struct Loaded {
     pub build_id_bytes: u8,
     /// [`PIC`], [`PROGRAM`].
     pub flags: u8,
-    /// Where its path is, from the begin of the descriptions \[byte\].
+    /// Offset of the path from the start of the descriptions \[byte\].
     pub text: u32,
 }

@@ -6,7 +6,8 @@
 
 use core::sync::atomic::AtomicU64;
 
-/// First field of a channel; another value is no channel, or one of another byte order.
+/// Value of a channel's first field. Memory with any other value holds no channel, or a channel of a machine with
+/// the other byte order.
 pub const MAGIC: u64 = 0x5354_5241_5441_52ff;
 /// Version of the whole layout; any other is refused.
 pub const VERSION: u32 = 1;
@@ -14,9 +15,7 @@ pub const VERSION: u32 = 1;
 /// Size of the channel header, and alignment of each stream and of its data \[byte\].
 pub const PAGE: u32 = 4096;
 
-/// Smallest sub-buffer \[byte\].
 pub const SUBBUF_BYTES_MIN: u32 = 32;
-/// Largest sub-buffer \[byte\].
 pub const SUBBUF_BYTES_MAX: u64 = 1 << 30;
 /// Fewest sub-buffers of a stream.
 pub const NR_SUBBUFS_MIN: u32 = 2;
@@ -56,7 +55,7 @@ pub struct Channel {
     pub loss_mode: u32,
     /// [`BY_COMMIT`] or [`BY_POSITION`].
     pub publish: u32,
-    /// Streams that follow.
+    /// Number of streams that follow the header.
     pub nr_streams: u32,
     /// Size of a sub-buffer, a power of two \[byte\].
     pub subbuf_bytes: u64,
@@ -64,15 +63,15 @@ pub struct Channel {
     pub nr_subbufs: u32,
     /// Reserved at the start of each sub-buffer \[byte\].
     pub header_bytes: u32,
-    /// From one stream to the next \[byte\].
+    /// Distance from one stream to the next \[byte\].
     pub stream_stride: u64,
-    /// Whole mapping \[byte\].
+    /// Size of the whole mapping \[byte\].
     pub total_bytes: u64,
     /// Alignment of each record \[byte\].
     pub record_align: u32,
-    /// 1: one buffer for all CPUs.
+    /// If 1, one buffer serves all CPUs.
     pub global: u32,
-    /// Where positions began \[byte\].
+    /// Write position at which the stream began \[byte\].
     pub start_position: u64,
 }
 
@@ -80,7 +79,7 @@ pub struct Channel {
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// End of what is reserved; [`BY_POSITION`]: of what is there.
+    /// End of the reserved bytes; for [`BY_POSITION`], of the published ones.
     pub write_count: AtomicU64,
     /// Records written; [`BY_COMMIT`]: those of delivered packets.
     pub records: AtomicU64,
@@ -106,17 +105,17 @@ pub struct Stream {
     pub overwritten_packets: AtomicU64,
     /// Slots that became padding.
     pub cancelled: AtomicU64,
-    /// Stream 0: records discarded because their CPU has no stream.
+    /// Records discarded because their CPU has no stream; counted in stream 0 only.
     pub discarded_no_stream: AtomicU64,
     /// Fills the cache line.
     pub reserved1: [u64; 1],
-    /// What the consumer has given back.
+    /// Position up to which the consumer has released packets.
     pub read_count: AtomicU64,
     /// 1 while the consumer sleeps.
     pub waiting: AtomicU64,
-    /// Its low half is the futex word.
+    /// Count of wake-ups; the low half is the futex word.
     pub wake_sequence: AtomicU64,
-    /// 1: no more records will come.
+    /// If 1, no more records will come.
     pub finalized: AtomicU64,
     /// Records overwritten while the consumer held their packet.
     pub reclaimed_records: AtomicU64,
@@ -126,7 +125,6 @@ pub struct Stream {
     pub reserved2: [u64; 2],
 }
 
-/// `struct strata_abi_ring_subbuf`: state of one sub-buffer.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Subbuf {
@@ -140,11 +138,11 @@ pub struct Subbuf {
     pub committed: AtomicU64,
 }
 
-/// `struct strata_abi_ring_frame`: what is known of the packet in a frame.
+/// `struct strata_abi_ring_frame`: metadata of the packet in a frame.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Frame {
-    /// Begin position \[byte\].
+    /// Write position at which the packet begins \[byte\].
     pub position: u64,
     /// When the packet was opened \[clock\].
     pub timestamp_begin: u64,
@@ -152,12 +150,11 @@ pub struct Frame {
     pub timestamp_end: u64,
     /// Header included, end padding not \[byte\].
     pub content_bytes: u64,
-    /// Records in it.
+    /// Number of records in the packet.
     pub records: u64,
     /// [`BY_POSITION`]: [`Stream::records`] when it was opened.
     pub records_before: u64,
     /// Records discarded for any reason since the stream was created, at close.
     pub discarded: u64,
-    /// Not used.
     pub reserved: u64,
 }

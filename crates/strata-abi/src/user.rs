@@ -9,23 +9,17 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 /// First field of a control page.
 pub const MAGIC: u64 = 0x5354_5241_5441_55ff;
 /// Version of the whole layout; any other is refused.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
-/// Session slots.
 pub const NR_SESSIONS: u32 = 32;
-/// Tracepoint states.
 pub const NR_STATES: u32 = 16384;
-/// Where the session slots begin \[byte\].
 pub const SESSIONS_OFFSET: u32 = 4096;
-/// Where the tracepoint states begin \[byte\].
 pub const STATES_OFFSET: u32 = 135_168;
-/// Where the descriptions begin \[byte\].
 pub const DESCRIPTIONS_OFFSET: u32 = 2_232_320;
-/// Where the sessions' filters begin, each [`filter::BYTES`](crate::filter::BYTES) \[byte\].
+/// Offset of the sessions' filters, each [`filter::BYTES`](crate::filter::BYTES) long \[byte\].
 pub const FILTERS_OFFSET: u32 = 5_767_168;
-/// Where the second place of each session's rules begins, one page each \[byte\].
+/// Offset of the second copy of each session's rules, one page each \[byte\].
 pub const RULES_OFFSET: u32 = 6_291_456;
-/// Where channels begin \[byte\].
 pub const CHANNELS_OFFSET: u32 = 6_422_528;
 /// Room for descriptions \[byte\].
 pub const DESCRIPTIONS_BYTES: u32 = FILTERS_OFFSET - DESCRIPTIONS_OFFSET;
@@ -43,12 +37,12 @@ pub const MEMFD_REFUSED: &str = "strata-refused:";
 pub const SOCKETS_ROOT: &str = "/run/strata";
 /// Folder of the sockets on which a user's tracers listen; `%u`: user id.
 pub const SOCKETS_USER: &str = "/run/user/%u/strata";
-/// The same where there is no `/run/user`.
+/// The folder of sockets where there is no `/run/user`.
 pub const SOCKETS_TMP: &str = "/tmp/strata-%u";
 
 /// Environment variable that arms a launched command.
 pub const ENVIRONMENT: &str = "STRATA_SESSION";
-/// End of a listening socket's name.
+/// Suffix of a listening socket's name.
 pub const SOCKET_END: &str = ".sock";
 /// In its place, the end of the name of the file beside it: what the tracer wants of every process from its begin.
 pub const REQUEST: &str = ".request";
@@ -59,7 +53,14 @@ pub const REQUEST_BYTES: u32 = 40_960;
 pub const CLOCK_VDSO: u32 = 0;
 /// [`Control::clock_kind`]: the cycle counter and [`Control::clock`].
 pub const CLOCK_TSC: u32 = 1;
-/// Clock slots.
+/// [`Control::unarmed`]: its environment has no [`ENVIRONMENT`] variable.
+pub const UNARMED_NO_REQUEST: u32 = 1;
+/// It has other rights than its user, and heeds no environment.
+pub const UNARMED_SECURE: u32 = 2;
+/// The environment's request has another version, or cannot be parsed.
+pub const UNARMED_UNKNOWN: u32 = 3;
+/// The process reached no tracer socket that it may trust.
+pub const UNARMED_SOCKET: u32 = 4;
 pub const NR_CLOCK_SLOTS: u32 = 8;
 
 /// [`Session::status`]: nobody's.
@@ -81,6 +82,8 @@ pub const SESSION_LARGE_HEADER: u32 = 2;
 pub const SESSION_OVERWRITE: u32 = 4;
 /// [`Session::flags`]: a record's payload has its thread's id in front of it, 4 bytes.
 pub const SESSION_VTID: u32 = 8;
+/// [`Session::flags`]: the filter asks for the duration, so both ends of a span are recorded when it ends, or none.
+pub const SESSION_SPANS: u32 = 16;
 
 /// Contexts of a session at most.
 pub const CONTEXTS_MAX: u32 = 28;
@@ -166,7 +169,7 @@ pub const LEVEL_MAX: u32 = 14;
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct ClockSlot {
-    /// Where the conversion begins \[cycle\].
+    /// Cycle count at which the conversion begins \[cycle\].
     pub base_cycles: AtomicU64,
     /// Nanoseconds of a cycle, times 2^32; 0: unusable.
     pub multiplier: AtomicU64,
@@ -192,7 +195,7 @@ pub struct Control {
     pub nr_cpus: AtomicU32,
     /// States below it are described.
     pub nr_states: AtomicU32,
-    /// Used of the descriptions so far \[byte\].
+    /// Used size of the descriptions \[byte\].
     pub descriptions_bytes: AtomicU32,
     /// Changes with every loaded and unloaded object.
     pub generation: AtomicU64,
@@ -204,13 +207,12 @@ pub struct Control {
     pub arm_errno: AtomicU32,
     /// [`CLOCK_VDSO`] or [`CLOCK_TSC`].
     pub clock_kind: AtomicU32,
-    /// Whose fork it is, in its namespace; 0: nobody's.
+    /// PID of the parent if the process is a fork, in its own namespace; otherwise 0.
     pub parent_pid: AtomicU32,
-    /// Short name, NUL-terminated.
     pub name: [u8; NAME_BYTES as usize],
     /// The clock slot in use is the remainder by [`NR_CLOCK_SLOTS`].
     pub clock_index: AtomicU64,
-    /// Bit s: slot s may be other than free.
+    /// Bit s is set while slot s may be in use.
     pub claimed_sessions: AtomicU32,
     /// Threads that may not read the counter and have told libstrata; `!0`: all.
     pub without_clock: AtomicU32,
@@ -218,11 +220,13 @@ pub struct Control {
     pub objects: AtomicU32,
     /// Objects that found no room.
     pub objects_refused: AtomicU32,
-    /// How often an object came and went between two looks.
+    /// Objects that were loaded and unloaded between two scans.
     pub objects_unseen: AtomicU32,
-    /// Not used.
-    pub reserved: [u32; 9],
-    /// See [`ClockSlot`].
+    /// An `UNARMED_*` reason that the environment's session was not joined; 0 if it was, or if that is unknown.
+    pub unarmed: AtomicU32,
+    /// The errno of the failed connection, with [`UNARMED_SOCKET`].
+    pub unarmed_errno: AtomicU32,
+    pub reserved: [u32; 7],
     pub clock: [ClockSlot; NR_CLOCK_SLOTS as usize],
 }
 
@@ -249,25 +253,28 @@ impl Default for Control {
             objects: AtomicU32::default(),
             objects_refused: AtomicU32::default(),
             objects_unseen: AtomicU32::default(),
-            reserved: [0; 9],
+            unarmed: AtomicU32::default(),
+            unarmed_errno: AtomicU32::default(),
+            reserved: [0; 7],
             clock: Default::default(),
         }
     }
 }
 
-/// `struct strata_abi_user_session`: one session slot.
+/// `struct strata_abi_user_session`: one session slot of a process.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Session {
     /// [`SESSION_FREE`] to [`SESSION_ENDING`].
     pub status: AtomicU32,
-    /// [`SESSION_INHERIT`], [`SESSION_LARGE_HEADER`], [`SESSION_OVERWRITE`], [`SESSION_VTID`].
+    /// [`SESSION_INHERIT`], [`SESSION_LARGE_HEADER`], [`SESSION_OVERWRITE`], [`SESSION_VTID`],
+    /// [`SESSION_SPANS`].
     pub flags: AtomicU32,
     /// Unlike that of any session before.
     pub generation: AtomicU64,
     /// When the tracer last looked \[ns\]; 0: no tracer yet.
     pub heartbeat_ns: AtomicU64,
-    /// Where the channel is, from the start of the memfd \[byte\].
+    /// Offset of the channel from the start of the memfd \[byte\].
     pub channel_offset: AtomicU64,
     /// Size of the channel \[byte\].
     pub channel_bytes: AtomicU64,
@@ -275,13 +282,13 @@ pub struct Session {
     pub subbuf_bytes: AtomicU64,
     /// Sub-buffers of each stream.
     pub nr_subbufs: AtomicU32,
-    /// Event record ids given so far.
+    /// The next id of event records.
     pub next_id: AtomicU32,
     /// Records discarded because the channel could not be mapped.
     pub discarded_unmapped: AtomicU64,
     /// Records discarded because there was no memory to assemble them in.
     pub discarded_unstaged: AtomicU64,
-    /// 1: the process has left the session of a dead tracer.
+    /// If 1, the process has left the session because its tracer died.
     pub self_stopped: AtomicU64,
     /// Size of the rule text \[byte\].
     pub rules_bytes: AtomicU32,
@@ -291,17 +298,15 @@ pub struct Session {
     pub discarded_no_clock: AtomicU64,
     /// Size of the filter; 0: all events are recorded \[byte\].
     pub filter_bytes: AtomicU32,
-    /// Which place of the rules holds: even: [`Session::rules`], odd: the one behind [`RULES_OFFSET`].
+    /// Version of the rules. Even: [`Session::rules`] holds them; odd: the copy at [`RULES_OFFSET`].
     pub rules_version: AtomicU32,
     /// Size of the rule text of the second place \[byte\].
     pub other_rules_bytes: AtomicU32,
-    /// How many of [`Session::contexts`] there are.
     pub nr_contexts: AtomicU32,
     /// The generation of the session in whose place this one is; 0: of none.
     pub replaces: AtomicU64,
     /// [`CTX_VPID`] to [`CTX_CGROUP`], in the order in which records have them.
     pub contexts: [u8; CONTEXTS_MAX as usize],
-    /// Not used.
     pub reserved: [u32; 25],
     /// [`CTX_CGROUP`], as the tracer sees it; 0: it does not say.
     pub cgroup_id: AtomicU64,
@@ -340,41 +345,38 @@ impl Default for Session {
     }
 }
 
-/// `struct strata_abi_user_state`: one tracepoint.
+/// `struct strata_abi_user_state`: the state of one tracepoint.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct State {
-    /// Bit s: on for the session in slot s.
+    /// Bit s is set while the tracepoint is enabled for the session in slot s.
     pub enabled: AtomicU32,
     /// [`STATE_PRESENT`], [`STATE_FLAG`].
     pub flags: AtomicU32,
-    /// Where the description is, from [`DESCRIPTIONS_OFFSET`] \[byte\].
+    /// Offset of the description from [`DESCRIPTIONS_OFFSET`] \[byte\].
     pub description: AtomicU32,
     /// Size of the description \[byte\].
     pub description_bytes: AtomicU32,
-    /// Where the sites are, from [`DESCRIPTIONS_OFFSET`], a multiple of 8 \[byte\].
+    /// Offset of the sites from [`DESCRIPTIONS_OFFSET`], a multiple of 8 \[byte\].
     pub sites: AtomicU32,
-    /// Number of sites.
     pub nr_sites: AtomicU32,
-    /// Not used.
     pub reserved: [u32; 10],
     /// Event record id in each session; [`NO_ID`]: none.
     pub ids: [AtomicU16; NR_SESSIONS as usize],
 }
 
-/// `struct strata_abi_user_site`: where a tracepoint is in the process' code.
+/// `struct strata_abi_user_site`: the place of a tracepoint in the process' code.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Site {
-    /// In the process.
+    /// Address of the site in the process.
     pub address: u64,
     /// Operand of the opcode.
     pub displacement: i32,
-    /// Not used.
     pub reserved: u32,
 }
 
-/// `struct strata_abi_user_announcement`: a process says that it is there.
+/// `struct strata_abi_user_announcement`: the message with which a process offers its memfd.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Announcement {

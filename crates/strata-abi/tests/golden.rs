@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::mem::{align_of, size_of, size_of_val};
 
-use strata_abi::{filter, kernel, loaded, ring, user};
+use strata_abi::{count, filter, kernel, loaded, ring, user};
 
-/// Appends what the golden file says of a struct. Lists each field, as the C program does.
+/// Appends the golden file's lines for a struct: each field, as the C program lists it.
 macro_rules! layout {
     ($out:expr, $c_name:literal, $struct:ty, $($field:ident)*) => {{
         let value = <$struct>::default();
@@ -28,7 +28,7 @@ macro_rules! constants {
     };
 }
 
-/// The same for strings.
+/// Appends the golden file's lines for strings.
 macro_rules! texts {
     ($out:expr, $module:ident, $prefix:literal, $($name:ident)*) => {
         $(writeln!($out, concat!("text ", $prefix, "{} {}"), stringify!($name), $module::$name)
@@ -77,9 +77,9 @@ fn user_mirror() -> String {
         NAME_BYTES);
     texts!(out, user, "STRATA_ABI_USER_", MEMFD MEMFD_REFUSED SOCKETS_ROOT SOCKETS_USER
         SOCKETS_TMP ENVIRONMENT SOCKET_END REQUEST);
-    constants!(out, user, "STRATA_ABI_USER_", REQUEST_BYTES CLOCK_VDSO CLOCK_TSC NR_CLOCK_SLOTS SESSION_FREE
+    constants!(out, user, "STRATA_ABI_USER_", REQUEST_BYTES UNARMED_NO_REQUEST UNARMED_SECURE UNARMED_UNKNOWN UNARMED_SOCKET CLOCK_VDSO CLOCK_TSC NR_CLOCK_SLOTS SESSION_FREE
         SESSION_SETUP SESSION_ACTIVE SESSION_ENDING DEAD_NS SESSION_INHERIT SESSION_LARGE_HEADER
-        SESSION_OVERWRITE SESSION_VTID CONTEXTS_MAX CTX_VPID CTX_PROCNAME CTX_THREADNAME CTX_PTHREAD_ID
+        SESSION_OVERWRITE SESSION_VTID SESSION_SPANS CONTEXTS_MAX CTX_VPID CTX_PROCNAME CTX_THREADNAME CTX_PTHREAD_ID
         CTX_CPU_ID CTX_VUID CTX_VSGID CTX_IP CTX_CALLSTACK CTX_CGROUP_NS CTX_UTS_NS
         CTX_PAGE_FAULT CTX_MINOR CTX_MAJOR CTX_SWITCHES CTX_TASK_CLOCK CTX_CGROUP CALLSTACK_MAX COMM_BYTES STATE_PRESENT STATE_FLAG NO_ID
         SITE_DORMANT SITE_ON INTEGER FLOAT STRING ARRAY SEQUENCE TEXT FIELD_SIGNED FIELD_NETWORK FIELD_BOOL FIELDS_MAX NAME_MAX
@@ -89,7 +89,7 @@ fn user_mirror() -> String {
     layout!(out, "strata_abi_user_control", user::Control, magic version pid publish nr_cpus
         nr_states descriptions_bytes generation started_ns refused arm_errno clock_kind
         parent_pid name clock_index claimed_sessions without_clock objects objects_refused
-        objects_unseen reserved clock);
+        objects_unseen unarmed unarmed_errno reserved clock);
     layout!(out, "strata_abi_user_session", user::Session, status flags generation heartbeat_ns
         channel_offset channel_bytes subbuf_bytes nr_subbufs next_id discarded_unmapped
         discarded_unstaged self_stopped rules_bytes create_errno discarded_no_clock
@@ -111,16 +111,16 @@ fn loaded_mirror() -> String {
 
 fn kernel_mirror() -> String {
     let mut out = String::new();
-    constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX PARTS_MAX TESTS_MAX EARLY_MAX
+    constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX ARGV_MAX PARTS_MAX TESTS_MAX EARLY_MAX
         SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN SWITCHES ON ON_TRACKED ON_TELLS ON_ASKS
         TOLD_WORDS TRACK_PID
-        TRACK_UID TRACK_GID TRACK_NAME TRACK_CGROUP TRACK_PREFIXES TRACK_GENERATION TRACK_MAX TRACK_LEVELS
+        TRACK_UID TRACK_GID TRACK_NAME TRACK_CGROUP TRACK_NAMED TRACK_PREFIXES TRACK_GENERATION TRACK_MAX TRACK_LEVELS
         CONTEXT_PID CONTEXT_PPID CONTEXT_PROCNAME CONTEXT_UID CONTEXT_GID CONTEXT_PRIO CONTEXT_CGROUP
         CONTEXT_VPID CONTEXT_VTID CONTEXT_VPPID CONTEXT_CGROUP_NS CONTEXT_IPC_NS CONTEXT_MNT_NS CONTEXT_NET_NS
         CONTEXT_PID_NS CONTEXT_TIME_NS CONTEXT_USER_NS CONTEXT_UTS_NS CONTEXT_COUNTER CONTEXT_STACK CONTEXT_USER_STACK
         CONTEXT_OWN COUNTERS STACK_FRAMES CONTEXT_MAX
         FOLLOW_TASKS FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
-        BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT NO_REGISTER FIELD PID TID CPU CGROUP COMM CHARS
+        BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT UNREAD LENGTH_NUMBER LENGTH_SIGNED LENGTH_PART NO_REGISTER FIELD PID TID CPU CGROUP COMM CHARS
         EQUAL LESS LESS_OR_EQUAL LESS_SIGNED LESS_EQ_SIGNED PASS REJECT ARG_NONE ARG_U32 ARG_U64
         ARG_PATH ARG_SOCKADDR ARG_MESSAGE ARG_STRINGS ARG_NAME ARG_TIMEOUT ARG_TIMEOUT_NARROW
         ARG_OPTION ARG_POLL ARG_SET ARG_EVENTS ARG_MESSAGES ARG_LAYOUT ARG_MEMORY
@@ -129,19 +129,30 @@ fn kernel_mirror() -> String {
         CALL_EXIT CALL_MOVES NO_ID);
     layout!(out, "strata_abi_kernel_track", kernel::Track, kind generation bytes reserved value);
     layout!(out, "strata_abi_kernel_control", kernel::Control, tracked following tracer changing turn
-        unreadable cut unread uncounted reserved on);
+        unreadable cut unread uncounted full busy on);
     layout!(out, "strata_abi_kernel_part", kernel::Part, kind scale offset bytes index
         addend);
     layout!(out, "strata_abi_kernel_test", kernel::Test, operand comparison bytes is_signed
         offset yes no mask value mask_high value_high);
     layout!(out, "strata_abi_kernel_filter", kernel::Filter, nr_tests nr_early test);
     layout!(out, "strata_abi_kernel_event", kernel::Event, id followed nr_parts reads_again reserved
-        contexts switch_at reserved_word part
+        contexts switch_at slower part
         filter);
     layout!(out, "strata_abi_kernel_syscall", kernel::Syscall, entry_id exit_id kind exit_kind
         fixed_bytes nr_args offset flags);
     layout!(out, "strata_abi_kernel_piece", kernel::Piece, offset bytes);
     layout!(out, "strata_abi_kernel_layout", kernel::Layout, nr_pieces bytes piece);
+    out
+}
+
+fn count_mirror() -> String {
+    let mut out = String::new();
+    constants!(out, count, "STRATA_ABI_COUNT_", KEYS_MAX PART_BYTES NAME DURATION UID GID ABSENT PAIRED VALUE SPREAD
+        SIGNED BUCKETS);
+    layout!(out, "strata_abi_count_part", count::Part, what at_exit);
+    layout!(out, "strata_abi_count", count::Count, nr_keys flags key value);
+    layout!(out, "strata_abi_count_key", count::Key, absent part);
+    layout!(out, "strata_abi_count_value", count::Value, count sum least most bucket);
     out
 }
 
@@ -179,6 +190,11 @@ fn user_layout_is_that_of_the_golden_file() {
 #[test]
 fn loaded_layout_is_that_of_the_golden_file() {
     compare("loaded", include_str!("../../../abi/golden/loaded.txt"), &loaded_mirror());
+}
+
+#[test]
+fn count_layout_is_that_of_the_golden_file() {
+    compare("count", include_str!("../../../abi/golden/count.txt"), &count_mirror());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Counters that the user names: which fields of events they are.
+//! Counters that the user names, resolved to the fields of events.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,15 +7,15 @@ use strata_filter::Pattern;
 use strata_model::schema::{EventClass, FieldClass, Structure};
 use strata_timeline::{CounterRoles, COUNTERS_MAX, NAME_BYTES_MAX};
 
-/// Numbers that are looked at, of one part of an event's records.
+/// The most members of one part of an event's records that are searched.
 const MEMBERS_MAX: usize = 4096;
-/// Structures in each other that are looked at.
+/// The deepest nesting of structures that is searched.
 const DEPTH_MAX: usize = 32;
-/// Members of all kinds of records that are looked at.
+/// The most members of all classes together that are searched.
 const LOOKED_MAX: usize = 1 << 20;
 
-/// Numeric fields that the user wants to have as counters: `EVENT.FIELD`, or `FIELD` of any event, with
-/// `*` for any text and `?` for one character.
+/// A user's choice of numeric fields to be shown as counters: `EVENT.FIELD`, or `FIELD` of any event. `*` stands for
+/// any text and `?` for one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterRule {
     text: String,
@@ -34,7 +34,7 @@ impl std::str::FromStr for CounterRule {
 }
 
 impl CounterRule {
-    /// `name` is the event's; `path` the field's, `a.b` in a structure.
+    /// Returns true if the rule selects the field at `path` (`a.b` in a structure) of the event `name`.
     fn matches(&self, name: &str, path: &str) -> bool {
         let short = name.rsplit(':').next().unwrap_or(name);
         self.pattern.matches(path.as_bytes())
@@ -49,12 +49,12 @@ impl std::fmt::Display for CounterRule {
     }
 }
 
-/// Text that is no counter.
+/// The error for a text that is not a counter.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("'' is no counter; write EVENT.FIELD or FIELD, as in 'myapp:queue.length'")]
+#[error("'' is not a counter; write EVENT.FIELD or FIELD, as in 'myapp:queue.length'")]
 pub struct CounterRuleError;
 
-/// The fields that any of the rules names; and how many are left out, as more than are told apart.
+/// Returns the fields that any of the rules selects, and the number of fields beyond the limit.
 #[must_use]
 pub fn roles(reader: &Reader, rules: &[CounterRule]) -> (CounterRoles, u64) {
     let mut roles: CounterRoles = HashMap::new();
@@ -87,7 +87,7 @@ pub fn roles(reader: &Reader, rules: &[CounterRule]) -> (CounterRoles, u64) {
     (roles, left_out)
 }
 
-/// Rules that name no field in any of the traces.
+/// Returns the rules that select no field in any of the traces.
 #[must_use]
 pub fn idle<'r>(reader: &Reader, rules: &'r [CounterRule]) -> Vec<&'r CounterRule> {
     let mut idle: Vec<&CounterRule> = rules.iter().collect();
@@ -106,7 +106,7 @@ fn events(reader: &Reader) -> impl Iterator<Item = &EventClass> {
     streams.flat_map(|stream| &stream.events)
 }
 
-/// All numbers of an event's records, but for what is common to all events.
+/// Returns all numeric fields of an event's records, without those that are common to all events.
 fn numbers_of(event: &EventClass) -> Vec<(Scope, String)> {
     let scopes = [
         (Scope::Payload, event.payload.as_ref()),
@@ -122,7 +122,8 @@ fn numbers_of(event: &EventClass) -> Vec<(Scope, String)> {
     found
 }
 
-/// The paths of all numbers in a structure, and in those in it, of so many bytes: two longer ones would have one name.
+/// Collects the paths of all numbers in a structure and in the structures within it. Paths that are too long are left
+/// out: two of them could be cut to the same name.
 fn numbers(
     structure: Option<&Structure>,
     prefix: &str,

@@ -1,5 +1,5 @@
-//! Traces by hand, for the tests of several modules: what is in them is known byte by byte, and no tracer is
-//! needed to make what no tracer would write.
+//! Traces written by hand, for the tests of several modules. Every byte of them is known, and they can contain what no
+//! tracer would write.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use strata_ctf::read::Reader;
 
-/// Time of cycle 0 \[ns since 1970\].
+/// The time of cycle 0 \[ns since 1970\].
 pub(crate) const ORIGIN: i64 = 1_700_000_000_000_000_000;
 
-/// A folder that goes with the test.
+/// A folder that is removed at the end of the test.
 pub(crate) struct Hand(pub(crate) PathBuf);
 
 impl Hand {
@@ -23,7 +23,7 @@ impl Hand {
         Hand(path)
     }
 
-    /// A trace in it, with these streams.
+    /// Adds a trace with these streams to the folder.
     pub(crate) fn trace(&self, name: &str, metadata: &str, streams: &[Packets]) -> &Hand {
         let folder = self.0.join(name);
         fs::create_dir_all(&folder).unwrap();
@@ -45,8 +45,8 @@ impl Drop for Hand {
     }
 }
 
-/// Metadata with this environment, with these fields in each record's context, and with these events, of name
-/// and fields; the ids are their places.
+/// Returns metadata with this environment, these fields in each record's context, and these events with name and
+/// fields. An event's id is its index.
 pub(crate) fn metadata(environment: &str, context: &str, events: &[(&str, &str)]) -> String {
     let mut text = format!(
         "/* CTF 1.8 */
@@ -87,14 +87,14 @@ pub(crate) enum V {
     Text(&'static str),
 }
 
-/// Event id, time in cycles, and all values: those of the context in front.
+/// A record: event id, time in cycles, and all values, those of the context first.
 pub(crate) type Record<'r> = (u8, u64, &'r [V]);
 
 /// A stream of one CPU, packet by packet.
 pub(crate) struct Packets {
     pub(crate) bytes: Vec<u8>,
     pub(crate) cpu: u64,
-    /// Records that were discarded until now, as the packets say.
+    /// The number of records discarded so far, as the packets say.
     pub(crate) discarded: u64,
 }
 
@@ -103,7 +103,7 @@ impl Packets {
         Packets { bytes: Vec::new(), cpu, discarded: 0 }
     }
 
-    /// A packet of these.
+    /// Adds a packet with these records.
     pub(crate) fn packet(mut self, records: &[Record<'_>]) -> Packets {
         let mut body = Vec::new();
         for (id, time, values) in records {
@@ -130,7 +130,7 @@ impl Packets {
         self
     }
 
-    /// So many records more were discarded in front of the next packet's end.
+    /// Adds to the number of records discarded before the end of the next packet.
     pub(crate) fn discards(mut self, records: u64) -> Packets {
         self.discarded += records;
         self

@@ -1,23 +1,23 @@
-//! Lengths of time, as people write them: one reading of them for every flag of every command.
+//! Lengths of time as people write them, parsed in one way for all flags of all commands.
 
 use std::time::Duration;
 
-/// A text that is no length of time.
+/// The error for a text that is not a length of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LengthError {
-    /// Not a number and a unit.
+    /// The text is not a number with a unit.
     #[error(
         "'{0}' is no length of time; write a number with ns, us, ms, s, m or h behind it, such as 500ms, \
          1.5s, 2m; without a unit it is seconds"
     )]
     Unknown(String),
-    /// Longer than what is reckoned with.
+    /// The length is beyond the greatest one that is supported.
     #[error("'{0}' is longer than 292 years, which 64 bits of nanoseconds hold")]
     TooLong(String),
 }
 
-/// A length of time such as `500ms`, `1.5s`, `2m`, `1h`; seconds if there is no unit. What is below a nanosecond
-/// is cut off. \[ns\]
+/// Parses a length of time such as `500ms`, `1.5s`, `2m` or `1h`, in seconds if it has no unit. Returns it in \[ns\];
+/// fractions of a nanosecond are cut off.
 ///
 /// # Errors
 /// The text is no length of time, or longer than 64 bits of nanoseconds.
@@ -43,23 +43,24 @@ pub fn parse_length(text: &str) -> Result<i64, LengthError> {
     ns.ok_or_else(|| LengthError::TooLong(text.to_owned()))
 }
 
-/// The same as a duration.
+/// Parses a length without a sign.
 ///
 /// # Errors
-/// Those of [`parse_length`].
+/// The errors are those of [`parse_length`].
 pub fn parse_duration(text: &str) -> Result<Duration, LengthError> {
     // A length has no sign.
     parse_length(text).map(|ns| Duration::from_nanos(ns.unsigned_abs()))
 }
 
-/// Digits, perhaps with one point among them.
+/// Returns true for a text of digits with at most one point.
 fn is_decimal(text: &str) -> bool {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     digits(whole) && digits(part) && !(whole.is_empty() && part.is_empty())
 }
 
-/// `1.5` with 9 places as 1,500,000,000; further digits are cut off. `None`: it is no number, or very large.
+/// Returns a decimal number times 10^`places`: `1.5` with 9 places is 1,500,000,000. Further digits are cut off.
+/// Returns `None` if the text is no number, or the number is very large.
 pub(crate) fn decimal(text: &str, places: u32) -> Option<i128> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     if !is_decimal(text) || whole.len() > 25 {

@@ -1,10 +1,11 @@
-//! The command that was recorded and what it started: of which threads, from when to when.
+//! The recorded command and its descendants: which threads belong to them, and from when to when.
 //!
-//! A trace of Strata's says which process has recorded, and whether that was for a command. The process that this
-//! one has started is the command; its descendants are those that forks say, and who was there when a trace began says
-//! who had started him: so that of a later part of a rotated trace is known, too, whose it is. What is recorded only of
-//! the command's threads, as system calls are, tells threads of which no fork is there. A process' own trace is of one of them,
-//! unless everybody was recorded. Asked by `view --mine` of records, and by `analyze --mine` of processes.
+//! A trace of Strata's says which process was the recorder, and whether it recorded a command. The process that the
+//! recorder started is the command. Its descendants are known from forks. For processes that existed when a trace
+//! began, the state dump says the parents, so this also works for a later part of a rotated trace. System calls are
+//! recorded of the command's threads only, so they identify threads whose fork is not in the trace. The trace of a
+//! single process belongs to the command if nothing else was recorded, or if that process is one of the command's.
+//! `view --mine` uses this to select records, and `analyze --mine` to select processes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,19 +22,19 @@ use thiserror::Error;
 
 /// Bytes of a stream that one worker reads at once.
 const PART_BYTES: u64 = 4 << 20;
-/// Facts that are kept; some 40 bytes each.
+/// The most facts about threads that are kept; some 40 bytes each.
 const FACTS_MAX: usize = 1 << 22;
 
-/// Parents of a process that are asked; in a trace that somebody has made up, for each of its facts.
+/// The most ancestors of a process that are searched. A forged trace may need them for each of its facts.
 const PARENTS_MAX: usize = 256;
 
-/// The kernel's own record of a fork, and that which comes in its place where code is followed for call stacks.
+/// The kernel's own event for a fork, and the event that replaces it where loaded code is tracked for call stacks.
 const FORKS: [&str; 2] = ["sched_process_fork", "lttng_statedump_vm_fork"];
 
-/// Why it is not known.
+/// The reason for which the command's records cannot be found.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MineError {
-    /// No trace says it.
+    /// No trace says which command was recorded.
     #[error(
         "--mine: none of these traces says which command was recorded. Traces of `strata record -- COMMAND` do, \
          since this version; of others, select by -f"
@@ -45,23 +46,23 @@ pub enum MineError {
          is the parent. Record with -k sched_process_fork, too; of a part of a rotated trace, show all parts together"
     )]
     NoStart(i64),
-    /// There is too much to know.
+    /// There are too many facts to keep.
     #[error("--mine: there are more than {FACTS_MAX} starts of threads, as many as are kept. Take less time, by --from and --until")]
     TooMany,
 }
 
-/// What a record says of threads.
+/// A statement about threads in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ThreadFact {
-    /// A thread has made another one.
+    /// A thread has created another one.
     Fork { parent: i64, parent_tid: i64, child: i64, child_tid: i64 },
-    /// It was there when the trace began, in a process with this parent.
+    /// The thread existed when the trace began, in a process with this parent.
     There { tid: i64, process: i64, parent: i64 },
-    /// It is one of those of whom calls are recorded.
+    /// The thread is one of those whose calls are recorded.
     Calls { tid: i64 },
 }
 
-/// Where a class says it.
+/// The kind of statements that a class' records make about threads, with the fields for them.
 #[derive(Debug)]
 enum Teller {
     Nothing,
@@ -70,51 +71,53 @@ enum Teller {
     Calls(FieldRef),
 }
 
-/// Of which threads a record is.
+/// The fields that name the threads which a record of a class is about.
 #[derive(Clone, Debug, Default)]
 struct Concerned {
     is_known: bool,
     fields: Vec<FieldRef>,
 }
 
-/// What a trace tells of threads.
+/// The kind of statements about threads that a trace has.
 #[derive(Clone, Copy, Debug)]
 struct Tells {
-    /// Only the command's calls are recorded.
+    /// True if system calls were recorded of the command's threads only.
     is_restricted: bool,
-    /// The name of what tells forks: not both, which have two times for one.
+    /// The event that is read for forks. A trace may have two, whose times differ for the same fork.
     fork: &'static str,
 }
 
-/// What a trace is.
+/// The relation of a trace to the command.
 #[derive(Debug, Default)]
 enum TraceOwnership {
-    /// Nobody's.
+    /// The trace is of other processes.
     #[default]
     Others,
-    /// One of the command's processes.
+    /// The trace is of one of the command's processes.
     Whole,
-    /// The kernel's: its threads, and from when on they are the command's, or are not any more.
+    /// The trace is a kernel's. For each of its threads: the times from which it belongs to the command, or no longer
+    /// does.
     Threads(Arc<ThreadOwnership>),
 }
 
-/// With their times.
+/// Statements about threads, each with its time.
 type TimedFacts = Vec<(i64, ThreadFact)>;
 
-/// Which recording a kernel's trace is of: the machine, who recorded, and when that began.
+/// The identity of the recording that a kernel's trace belongs to: machine, recorder and begin.
 type RecordingId = (u8, i64, Option<String>);
 
-/// By the number of a thread.
+/// For each thread's number, the times at which ownership changes, each with true if the thread then belongs to the
+/// command.
 type ThreadOwnership = HashMap<i64, Vec<(i64, bool)>>;
 
-/// Which records are of the command.
+/// The records that belong to the recorded command.
 #[derive(Debug)]
 pub struct Mine {
-    /// By [`strata_ctf::read::Trace::index`].
+    /// The relation of each trace to the command, by [`strata_ctf::read::Trace::index`].
     traces: Vec<TraceOwnership>,
-    /// The machine of each, as a timeline numbers them, and the process that all of it is of.
+    /// For each trace, the machine as a timeline numbers it, and the process if the whole trace is of one.
     homes: Vec<(u8, Option<i64>)>,
-    /// Traces that do not say whose they are.
+    /// The number of traces that do not say whether a command was recorded.
     unknown: usize,
 }
 
@@ -122,7 +125,7 @@ pub struct Mine {
 #[derive(Clone, Debug, Default)]
 pub struct Processes(HashSet<ThreadId>);
 
-/// The same for one thread, which asks for many records.
+/// A lookup that one worker uses for many records.
 #[derive(Clone, Debug)]
 pub struct MineLookup<'m> {
     mine: &'m Mine,
@@ -150,7 +153,7 @@ fn teller(class: &EventClass, tells: Tells) -> Teller {
     found.unwrap_or(Teller::Nothing)
 }
 
-/// What a part of a stream says.
+/// Reads the statements in a part of a stream.
 fn facts_of(
     reader: &Reader,
     part: &StreamPart,
@@ -199,8 +202,8 @@ fn facts_of(
     facts
 }
 
-/// Whether a process that was there when a trace began is the command's, by its parents, of whom each is known or was
-/// there, too.
+/// Returns true if a process that existed when a trace began belongs to the command. Its ancestors are followed until
+/// one is known or is the recorder.
 fn is_mine_by_parents(
     all: &ThreadOwnership,
     parents: &HashMap<i64, i64>,
@@ -223,7 +226,8 @@ fn is_mine_by_parents(
     false
 }
 
-/// The threads that are the command's, of what the kernel's traces of one machine say, each by itself.
+/// Returns the threads that belong to the command, from the statements of one machine's kernel traces. The parents of a
+/// trace are used for that trace only.
 fn threads_of(traces: Vec<TimedFacts>, recorder: i64) -> ThreadOwnership {
     let parents = |facts: &TimedFacts| -> HashMap<i64, i64> {
         let parents = facts.iter().filter_map(|(_, fact)| match fact {
@@ -267,10 +271,10 @@ fn threads_of(traces: Vec<TimedFacts>, recorder: i64) -> ThreadOwnership {
 }
 
 impl Mine {
-    /// What the traces say, read by so many threads.
+    /// Finds the command's records, on `threads` threads.
     ///
     /// # Errors
-    /// [`MineError`]: it is not known which records are the command's.
+    /// Returns [`MineError`] if it is not known which records are the command's.
     pub fn read(
         reader: &Reader,
         threads: usize,
@@ -371,7 +375,7 @@ impl Mine {
         Ok(Mine { traces, homes, unknown })
     }
 
-    /// The command's processes, of a timeline that has been told all records of these traces.
+    /// Returns the command's processes in a timeline that has seen all records of these traces.
     #[must_use]
     pub fn processes(&self, world: &World) -> Processes {
         // A number's next owner ends what the one before had.
@@ -408,7 +412,8 @@ impl Mine {
         Processes(found)
     }
 
-    /// Whether a kernel's trace of a machine says that a number was another's, too.
+    /// Returns true if a kernel's trace of the machine says that the number was also of a thread that is not the
+    /// command's.
     fn denies(&self, machine: u8, tid: i32) -> bool {
         self.traces.iter().zip(&self.homes).any(|(of, home)| match of {
             TraceOwnership::Threads(threads) if home.0 == machine => {
@@ -418,13 +423,13 @@ impl Mine {
         })
     }
 
-    /// Traces that do not say whose they are: nothing of them is shown.
+    /// Returns the number of traces that do not say whether a command was recorded. Their records are not shown.
     #[must_use]
     pub fn unknown(&self) -> usize {
         self.unknown
     }
 
-    /// For one thread.
+    /// Returns a lookup for one worker.
     #[must_use]
     pub fn ask(&self) -> MineLookup<'_> {
         MineLookup { mine: self, classes: Vec::new() }
@@ -435,7 +440,8 @@ impl Mine {
     }
 }
 
-/// Whether a thread that lived in this time was of the command, by what is known of its number.
+/// Returns true if a thread that lived from `born` to `end` belonged to the command. `known` has the changes for its
+/// number.
 fn is_mine_in(known: &[(i64, bool)], born: Option<i64>, end: i64) -> bool {
     let begin = born.map_or(0, |born| known.partition_point(|(from, _)| *from <= born));
     let at_begin = begin.checked_sub(1).and_then(|at| known.get(at));
@@ -444,7 +450,8 @@ fn is_mine_in(known: &[(i64, bool)], born: Option<i64>, end: i64) -> bool {
     at_begin.into_iter().chain(later).any(|(_, is_mine)| *is_mine)
 }
 
-/// What a trace says: whether only the command was recorded, by which process, and of which one it is.
+/// Returns what a trace says about its recording: whether only a command was recorded, the recorder, and the process
+/// that the trace is of.
 fn said(schema: &Schema) -> Option<(bool, i64, Option<i64>)> {
     let is_command = match schema.environment(RECORDED)? {
         EnvValue::Text(whom) => whom == RECORDED_COMMAND,
@@ -457,7 +464,7 @@ fn said(schema: &Schema) -> Option<(bool, i64, Option<i64>)> {
     Some((is_command, number(RECORDER)?, number("pid").or_else(|| number("vpid"))))
 }
 
-/// When recording began, as a trace says it; parts of one say the same.
+/// Returns the time at which recording began, which is the same in all parts of a rotated trace.
 fn created(schema: &Schema) -> Option<String> {
     match schema.environment("trace_creation_datetime")? {
         EnvValue::Text(text) => Some(text.clone()),
@@ -465,13 +472,13 @@ fn created(schema: &Schema) -> Option<String> {
     }
 }
 
-/// Whether any of the traces says that a command was recorded.
+/// Returns true if any trace says whether a command was recorded.
 #[must_use]
 pub fn has_command(reader: &Reader) -> bool {
     reader.traces().iter().any(|trace| said(trace.schema()).is_some())
 }
 
-/// What tells forks in a trace.
+/// Returns the event that is read for forks in a trace.
 fn fork_of(schema: &Schema) -> &'static str {
     let mut events = schema.streams.iter().flat_map(|stream| &stream.events);
     let [own, followed] = FORKS;
@@ -481,7 +488,7 @@ fn fork_of(schema: &Schema) -> &'static str {
     }
 }
 
-/// The machine and the process of each trace.
+/// Returns the machine and the process of each trace.
 fn homes(reader: &Reader) -> Vec<(u8, Option<i64>)> {
     let mut homes = vec![(u8::MAX, None); reader.traces().len()];
     for (stream, source) in reader.streams().iter().zip(Sources::new(reader).streams) {
@@ -493,7 +500,7 @@ fn homes(reader: &Reader) -> Vec<(u8, Option<i64>)> {
 }
 
 impl Processes {
-    /// Whether a process is one of them, by its first thread.
+    /// Returns true if a process, given by its first thread, belongs to the command.
     #[must_use]
     pub fn has(&self, process: ThreadId) -> bool {
         self.0.contains(&process)
@@ -501,7 +508,7 @@ impl Processes {
 }
 
 impl MineLookup<'_> {
-    /// Whether it is of the command: recorded by one of its threads, or about one.
+    /// Returns true if a record belongs to the command: one of the command's threads made it, or it is about one.
     pub fn accepts(&mut self, event: &Event<'_>) -> bool {
         let threads = match self.mine.of(event.stream()) {
             None | Some(TraceOwnership::Others) => return false,
@@ -530,19 +537,24 @@ impl MineLookup<'_> {
     }
 }
 
-/// The fields that say threads.
-fn concerned_of(class: &EventClass) -> Concerned {
-    let context = ["tid", "vtid"].iter().find_map(|name| {
-        let scopes = [Scope::SpecificContext, Scope::CommonContext];
-        scopes.iter().find_map(|&scope| class.find_in(scope, name))
-    });
+/// Returns the fields by which a record of the scheduler or the state dump names the threads that it is about.
+pub(crate) fn threads_told_of(class: &EventClass) -> impl Iterator<Item = FieldRef> + '_ {
     let payload: &[&str] = match kernel_name(class.name()) {
         "sched_switch" => &["prev_tid", "next_tid"],
         "sched_process_fork" => &["parent_tid", "child_tid"],
         name if name.starts_with("sched_") || name.starts_with("lttng_statedump_") => &["tid"],
         _ => &[],
     };
-    let payload = payload.iter().filter_map(|name| class.find_in(Scope::Payload, name));
+    payload.iter().filter_map(|name| class.find_in(Scope::Payload, name))
+}
+
+/// Returns the fields that name the thread which made a record, and the threads which it is about.
+fn concerned_of(class: &EventClass) -> Concerned {
+    let context = ["tid", "vtid"].iter().find_map(|name| {
+        let scopes = [Scope::SpecificContext, Scope::CommonContext];
+        scopes.iter().find_map(|&scope| class.find_in(scope, name))
+    });
+    let payload = threads_told_of(class);
     // A state dump is by whoever records, a wakeup by anybody.
     Concerned { is_known: true, fields: context.into_iter().chain(payload).collect() }
 }

@@ -1,11 +1,11 @@
-//! A hash of a number that takes few instructions: nearly every record is looked up by one.
+//! A fast hash of one number, since nearly every record needs a lookup.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-/// Hashes one number, fast, and not as whoever wrote the trace could know before.
+/// Makes hashers for one number. They use a random seed, so that the author of a trace cannot cause collisions.
 #[derive(Clone, Debug)]
-pub(crate) struct Mix {
+pub struct Mix {
     by: [u64; 2],
 }
 
@@ -26,7 +26,7 @@ impl BuildHasher for Mix {
 }
 
 /// A hash of [`Mix`].
-pub(crate) struct Mixed {
+pub struct Mixed {
     by: [u64; 2],
     value: u64,
 }

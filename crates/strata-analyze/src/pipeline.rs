@@ -1,21 +1,22 @@
-//! Many event records to text on all CPUs, in order and in bounded memory.
+//! Renders many event records as text on all CPUs, in order and in bounded memory.
 //!
 //! ```text
 //! Slices ──┬─ worker: slice 0 ─┬─ chunks, slice by slice ── whoever writes them
 //!          └─ worker: slice 1 ─┘
 //! ```
 //!
-//! Each worker takes the next slice of time. The one whose slice is written now hands its text over as it
-//! comes; the others keep theirs until it is their turn, so many chunks at most.
+//! Each worker takes the next slice of time. The worker whose slice is being written passes its text on at once. The
+//! others keep their text until it is their turn, up to a limit of chunks.
 //!
-//! A slice is no smaller than its packets, and where those are large its text is more than may wait. All
-//! workers render such a slice together: each goes through all of it, which is little of the work, and
-//! renders every so many'th block of its event records.
+//! A slice is no smaller than its packets. If packets are large, the text of a slice is more than may wait. All workers
+//! then render the slice together: each reads all of it, which is little of the work, and renders its share of the
+//! blocks of event records.
 //!
-//! The time since the event record before is not known at the first event record of a slice or block: it
-//! is put in where they meet.
+//! At the first record of a slice or block, the time since the previous record is unknown. It is filled in when the
+//! texts are joined.
 
 mod chunk;
+mod follow;
 mod queue;
 
 use std::ops::ControlFlow;
@@ -31,58 +32,47 @@ use crate::short::{Joiner, Seed, Short, WantedRecord};
 use chunk::{Chunk, ChunkEnd, SliceFindings, CHUNK, WAITING};
 use queue::{lock, Queue, Task};
 
-pub use chunk::{PipelineSummary, Remark};
+pub use chunk::{PipelineOutput, PipelineSummary, Remark};
+pub use follow::FollowRenderer;
 
-/// Text of the very first chunk \[byte\], so that something is shown at once.
+/// The size of the very first chunk of text \[byte\]. It is small, so that something is shown at once.
 const FIRST_CHUNK: usize = 16 << 10;
-/// A slice of the trace \[byte\].
+/// The size of a slice of the trace \[byte\].
 const SLICE: u64 = 256 << 10;
-/// The same where all are rendered by all workers together: packets on both sides of its ends are read
-/// for both.
+/// The size of a slice that all workers render together \[byte\]. It is large, since packets at its borders are read
+/// twice.
 const LARGE_SLICE: u64 = 64 << 20;
-/// Event records of a block: about a chunk of text.
+/// The number of event records in a block, which make about one chunk of text.
 const BLOCK: u64 = 2048;
-/// Slices that may be rendered before it is their turn, besides one for each thread.
+/// The number of slices that may be rendered before their turn, in addition to one for each worker.
 const AHEAD: u64 = 2;
-/// Bytes of text for one of the trace, as long as that is not known.
+/// The assumed size of text for each byte of a trace, until it has been measured.
 const TEXT_PER_BYTE: u64 = 4;
-/// Event records that are looked at for ends of calls behind the last one that was asked for.
+/// The most event records after the last wanted one that are searched for ends of calls.
 const CLOSING: u64 = 1 << 16;
-/// So much of the end of a trace is looked at first for its last record \[ns\].
+/// The length of time before a trace's end that is searched first for its last record \[ns\].
 const LOOK_BACK: i64 = 10_000_000;
 
-/// Which event records, and how they are written.
+/// A selection of event records, and how to write them.
 pub struct Job<'r> {
-    /// Where they are.
     pub reader: &'r Reader,
-    /// The time of the event records, both ends included.
+    /// The time range of the event records, both ends included.
     pub range: TimeRange,
-    /// Their format, and how times and names are shown.
+    /// The output format, and how times and names are shown.
     pub options: Options,
-    /// Which of them; `None`: all.
+    /// The filter of records; `None` selects all.
     pub filter: Option<&'r Selection>,
-    /// Only those of the command that was recorded.
+    /// The recorded command, if only its records are wanted.
     pub mine: Option<&'r Mine>,
-    /// So many of them, the first ones. Less than all are rendered by one thread. In the short format, lines.
+    /// The most event records to render. A limited job is done by one thread. In the short format, it counts lines.
     pub limit: u64,
-    /// Threads that render; 0 and 1: the caller's only.
+    /// The number of worker threads; with 0 and 1, the caller's thread renders.
     pub threads: usize,
-    /// Whether to stop soon.
+    /// Returns true if rendering should stop soon.
     pub stop: &'r (dyn Fn() -> bool + Sync),
 }
 
-/// What is handed over, in order.
-#[derive(Debug)]
-pub enum PipelineOutput<'o> {
-    /// Whole lines; now and then three parts of them.
-    Text(&'o [u8]),
-    /// A remark.
-    Remark(&'o Remark),
-    /// So many bytes of the trace were read, in all.
-    Read(u64),
-}
-
-/// Render, and hand everything to `sink`, which may end it.
+/// Renders the records and passes all output to `sink`, which may end the job.
 pub fn run(
     job: &Job<'_>,
     sink: &mut dyn FnMut(PipelineOutput<'_>) -> ControlFlow<()>,
@@ -129,18 +119,18 @@ pub fn run(
     writer.summary
 }
 
-/// Puts chunks together.
+/// Writes chunks in their order.
 struct ChunkWriter {
     renderer: Renderer,
     joiner: Option<Joiner>,
-    /// Nobody wants more.
+    /// True if the reader of the output wants no more.
     has_ended: bool,
     last: Option<Stamp>,
     summary: PipelineSummary,
 }
 
 impl ChunkWriter {
-    /// What waits for what does not come any more.
+    /// Writes what is left after the last chunk.
     fn finish(
         &mut self,
         stop: &dyn Fn() -> bool,
@@ -158,7 +148,7 @@ impl ChunkWriter {
         }
     }
 
-    /// What was rendered before somebody stopped it is not written any more.
+    /// Writes a chunk, unless the job was stopped.
     fn write_unless(
         &mut self,
         stop: &dyn Fn() -> bool,
@@ -211,7 +201,7 @@ impl ChunkWriter {
         sink(PipelineOutput::Read(shared.read.load(Ordering::Relaxed)))
     }
 
-    /// Shares of a slice did not find the same in it: files were changed while they were read.
+    /// Reports slices in which workers found different things, since files were changed while they were read.
     fn unlike(
         &mut self,
         found: &[SliceFindings],
@@ -228,21 +218,20 @@ impl ChunkWriter {
     }
 }
 
-/// What workers and writer have in common.
+/// The state that workers and writer share.
 struct PipelineShared<'r> {
     tasks: Mutex<Tasks<'r>>,
     queue: Queue,
-    /// Bytes of the trace, and of text, so far.
+    /// The bytes of the trace that were read so far; `text` counts the bytes of text.
     read: AtomicU64,
     text: AtomicU64,
-    /// Used text buffers.
     buffers: Mutex<Vec<Lines>>,
 }
 
-/// What is to be rendered next.
+/// The slices that are not rendered yet.
 struct Tasks<'r> {
     slices: Slices<'r>,
-    /// A slice that has shares nobody has taken yet, and the first of them.
+    /// The next share of a slice that has shares which no worker has taken.
     next: Option<(Slice, Task)>,
     number: u64,
 }
@@ -271,7 +260,7 @@ impl<'r> PipelineShared<'r> {
         shared
     }
 
-    /// The next slice, or the next share of one.
+    /// Returns the next slice, or the next share of a slice, with its task.
     fn task(&self, job: &Job<'_>) -> Option<(Slice, Task)> {
         let mut tasks = lock(&self.tasks);
         let (slice, task) = match tasks.next.take() {
@@ -290,7 +279,7 @@ impl<'r> PipelineShared<'r> {
         Some((slice, task))
     }
 
-    /// Whether a worker would come to wait with the slice's text.
+    /// Returns true if a slice is expected to have more text than may wait.
     fn is_large(&self, slice: &Slice, job: &Job<'_>) -> bool {
         let read = self.read.load(Ordering::Relaxed);
         let text = self.text.load(Ordering::Relaxed);
@@ -303,7 +292,6 @@ impl<'r> PipelineShared<'r> {
     }
 }
 
-/// Renders slices.
 struct RenderWorker<'w, 'r> {
     job: &'w Job<'r>,
     shared: &'w PipelineShared<'r>,
@@ -311,7 +299,7 @@ struct RenderWorker<'w, 'r> {
     filter: Option<Selection>,
     mine: Option<MineLookup<'r>>,
     short: Option<Short>,
-    /// Event records behind the last one that was asked for.
+    /// The number of event records that were read after the last wanted one.
     closing: u64,
 }
 
@@ -324,7 +312,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
         RenderWorker { job, shared, renderer, filter: job.filter.cloned(), mine, short, closing: 0 }
     }
 
-    /// Begin somewhere: what was before is not known.
+    /// Begins a slice, for which the previous records are not known.
     fn begin_slice(&mut self) {
         self.renderer.begin_slice();
         if let Some(short) = &mut self.short {
@@ -332,7 +320,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
         }
     }
 
-    /// Render an event record, if it was asked for; how many more there are by it.
+    /// Renders an event record if it is wanted. Returns how many records more the output has with it.
     #[inline]
     fn event(&mut self, event: &Event<'_>, out: &mut Lines) -> u64 {
         let is_mine = self.mine.as_mut().is_none_or(|mine| mine.accepts(event));
@@ -352,7 +340,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
             // So is the other end: it is of the same thread.
             (false, false) => WantedRecord::No,
         };
-        if self.renderer.wants_all() {
+        if self.renderer.names_code() {
             self.renderer.skip(event);
             short.set_stacks(self.renderer.stacks(event));
         }
@@ -361,7 +349,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
         })
     }
 
-    /// Whether there is a chunk's text.
+    /// Returns true if the chunk has enough text.
     fn is_full(&self, chunk: &Chunk, limit: usize) -> bool {
         match &self.short {
             Some(short) => short.is_full(limit),
@@ -369,7 +357,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
         }
     }
 
-    /// On the caller's thread: one slice, which is everything.
+    /// Renders all records as one slice on the caller's thread.
     fn alone(&mut self, write: &mut dyn FnMut(Chunk) -> ControlFlow<()>) {
         if self.renderer.wants_all() {
             if let Some(to) = self.job.range.from.checked_sub(1) {
@@ -381,7 +369,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
         let _ = self.slice(&mut events, Task { slice: 0, share: 0, shares: 1 }, write);
     }
 
-    /// What is in front of the time that was asked for.
+    /// Reads records before the wanted time for what they say about later ones.
     fn learn(&mut self, range: TimeRange) {
         let mut events = self.job.reader.events(range);
         while let Some(message) = events.next() {
@@ -393,7 +381,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
         }
     }
 
-    /// With others: slice by slice.
+    /// Renders slices as one of several workers, until there are no more.
     fn together(&mut self) {
         while let Some((slice, task)) = self.shared.task(self.job) {
             let mut events = self.job.reader.events_of(&slice);
@@ -407,7 +395,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
         }
     }
 
-    /// Render a slice, or a share of it; chunks are handed over as they become full.
+    /// Renders a slice or a share of it, and passes chunks on as they become full.
     fn slice(
         &mut self,
         events: &mut Events<'r>,
@@ -505,8 +493,8 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
         ControlFlow::Continue(())
     }
 
-    /// Whether there is nothing to come behind the last event record that was asked for: calls that are open are
-    /// ended, if that is not far.
+    /// Returns true if the output ends after the last wanted record. In the short format, open calls still get their
+    /// ends if these are near.
     fn is_end(&mut self) -> bool {
         let Some(short) = &mut self.short else { return true };
         short.close();
@@ -532,7 +520,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
     }
 }
 
-/// From when to when there are packets; where these do not say, event records, which are then all read.
+/// Returns the time from the first to the last packet. If packets do not say times, all event records are read.
 pub fn span(reader: &Reader) -> Option<TimeRange> {
     reader.span().or_else(|| {
         let mut span: Option<TimeRange> = None;
@@ -547,8 +535,8 @@ pub fn span(reader: &Reader) -> Option<TimeRange> {
     })
 }
 
-/// From when to when there are records: as [`span`], but up to the last record. A recording goes on until it is stopped, and
-/// its packets, too. What is read to find the last one is at most as long as the time behind it.
+/// Returns the time from the first packet to the last record. Packets may go on after the last record, until recording
+/// stops. The search for the last record begins at the end and goes back, doubling its length each time.
 pub fn span_of_records(reader: &Reader) -> Option<TimeRange> {
     let span = span(reader)?;
     let mut length = LOOK_BACK;
@@ -568,7 +556,7 @@ pub fn span_of_records(reader: &Reader) -> Option<TimeRange> {
     }
 }
 
-/// As many threads as this machine has CPUs for this process.
+/// Returns the number of CPUs that this process may use.
 pub fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

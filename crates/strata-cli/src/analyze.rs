@@ -1,35 +1,43 @@
-//! `strata analyze`: where the time went.
+//! The command `strata analyze`: reports on where the time went.
 
-mod common;
+pub mod common;
 mod cpu;
+mod diff;
 mod files;
 mod flame;
 mod functions;
 mod hidden;
 mod irq;
 mod locks;
+mod markdown;
 mod memory;
 mod offcpu;
-mod rows;
+pub mod rows;
+pub mod show;
 mod spans;
 mod summary;
+mod summary_next;
+mod summary_rows;
 mod syscalls;
 mod threads;
 mod wait;
+mod waits;
 mod whose;
 
+use crate::stdout;
+use crate::talk::exit::STOP_PATIENCE;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use strata_session::stop::Stop;
 
-/// `strata analyze`.
+/// Flags of `strata analyze`.
 #[derive(Debug, Args)]
 pub struct AnalyzeFlags {
     #[command(subcommand)]
     report: Report,
 }
 
-/// What is asked.
+/// The report to make.
 #[derive(Debug, Subcommand)]
 enum Report {
     /// System calls: how many, how long, which failed, and the slowest with their arguments
@@ -56,11 +64,17 @@ enum Report {
     Memory(memory::MemoryFlags),
     /// What to know first, and what to type next
     Summary(summary::SummaryFlags),
+    /// What takes longer in a second trace than in a first: calls, spans and waits for a CPU that changed beyond noise
+    Diff(diff::DiffFlags),
 }
 
-/// Do it, and give the exit status.
+/// Runs `strata analyze`, and returns the exit status.
 pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
     let stop = Stop::on_signals().context("analyze: cannot handle signals")?;
+    // A pager on a terminal ends when its user closes it, who may want to see what was read.
+    if !stdout::is_terminal() {
+        stop.end_after(STOP_PATIENCE).context("analyze: cannot handle signals")?;
+    }
     match &flags.report {
         Report::Syscalls(flags) => syscalls::run(flags, &stop),
         Report::Threads(flags) => match flags.by {
@@ -76,6 +90,7 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
         Report::Memory(flags) => memory::run(flags, &stop),
         Report::Spans(flags) => spans::run(flags, &stop),
         Report::Summary(flags) => summary::run(flags, &stop),
+        Report::Diff(flags) => diff::run(flags, &stop),
     }
 }
 

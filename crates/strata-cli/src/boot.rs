@@ -1,4 +1,4 @@
-//! Sessions that begin with the machine.
+//! Sessions that begin at boot.
 //!
 //! ```text
 //! install-boot   a plan and two units of systemd: one begins before any other service, and holds what it records in
@@ -19,6 +19,7 @@ use strata_session::plan::Plan;
 use crate::flags::boot::{InstallBootFlags, SettleFlags};
 use crate::sessions::facts::{number, text};
 use crate::sessions::{done, one_of};
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, counted, shell_word, size};
@@ -29,13 +30,13 @@ mod init;
 
 pub use init::run as init;
 
-/// Where plans are that sessions begin with, below the root.
+/// Folder of the plans of sessions that begin at boot, below the root.
 pub const PLANS: &str = "etc/strata/boot";
 const UNITS: &str = "etc/systemd/system";
-/// The target whose units begin first.
+/// Folder of the links to the units that begin first.
 const WANTS: &str = "etc/systemd/system/sysinit.target.wants";
 
-/// What is installed under a name, below the root; in the order in which it is made.
+/// Files and links that are installed for a name, below the root, in the order in which they are made.
 struct Installed {
     files: Vec<(String, String)>,
     links: Vec<(String, String)>,
@@ -61,8 +62,8 @@ impl Installed {
     }
 }
 
-/// What systemd takes of a path that may have anything in it: in quotes, with nothing that means more there. In a path of
-/// a program or a mount no '$' means a variable.
+/// Quotes a path for a unit of systemd, so that it may contain any character. systemd expands no '$' in the path of a
+/// program or a mount.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -102,7 +103,7 @@ LimitMEMLOCK=infinity
     )
 }
 
-/// Of all other services.
+/// Returns the unit text that makes other services wait for the session.
 fn order_text(name: &str) -> String {
     format!("{}[Unit]\nAfter=strata-boot-{name}.service\n", files::MARK)
 }
@@ -134,7 +135,7 @@ TimeoutStopSec=120
     )
 }
 
-/// `strata install-boot`.
+/// Runs `strata install-boot`.
 pub fn install(flags: &InstallBootFlags) -> Result<u8> {
     let name = &flags.name;
     if !is_name(name) {
@@ -153,7 +154,7 @@ pub fn install(flags: &InstallBootFlags) -> Result<u8> {
     let program = program(flags)?;
     let installed = Installed::new(name, &program, &folder, flags.init);
     let plan_file = format!("{PLANS}/{name}.json");
-    // Another file of one of these names is somebody's.
+    // An existing file of one of these names that is not ours belongs to somebody else.
     for (path, _) in &installed.files {
         root.check_ours(path)?;
     }
@@ -174,7 +175,8 @@ pub fn install(flags: &InstallBootFlags) -> Result<u8> {
         .collect();
     let shown: Vec<PathBuf> = made.iter().map(|path| root_path.join(path)).collect();
     if flags.answer.is_json() {
-        println!("{}", json!({ "session": name, "installed": shown, "output": folder }));
+        let facts = json!({ "session": name, "installed": shown, "output": folder });
+        stdout::json("install-boot", &facts)?;
         return Ok(0);
     }
     for path in &shown {
@@ -188,7 +190,7 @@ fn tell(text: String) {
     talk::message(&Message { weight: Weight::Talk, text });
 }
 
-/// What happens then, and what to type.
+/// Describes what will happen at the next boot, and what to type.
 fn describe(
     name: &str,
     plan: &Plan,
@@ -212,7 +214,7 @@ fn describe(
     )
 }
 
-/// As text from the root on, of one line. One with `..` systemd would not look for among the mounts.
+/// Returns an absolute path as one line of text. Paths with `..` are refused, since systemd would not find their mount.
 fn absolute(path: &Path, flag: &str) -> Result<String> {
     let path = std::path::absolute(path).context("find the working directory")?;
     let goes_up = path.components().any(|step| step == Component::ParentDir);
@@ -225,7 +227,7 @@ fn absolute(path: &Path, flag: &str) -> Result<String> {
     }
 }
 
-/// The program that is run as root at boot: nobody else may be able to change it.
+/// Returns the path of the program that root runs at boot, after checking that only root can change it.
 fn program(flags: &InstallBootFlags) -> Result<String> {
     let path = match (&flags.program, &flags.root) {
         (Some(path), _) => path.clone(),
@@ -263,7 +265,7 @@ fn program(flags: &InstallBootFlags) -> Result<String> {
 fn remove(flags: &InstallBootFlags, root: &SystemRoot) -> Result<u8> {
     let name = &flags.name;
     let mut removed = Vec::new();
-    // Whichever way it was installed.
+    // However it was installed.
     let installed = Installed::new(name, "", "", false);
     for (path, target) in &installed.links {
         if root.remove_link(path, target)? {
@@ -294,7 +296,7 @@ fn remove(flags: &InstallBootFlags, root: &SystemRoot) -> Result<u8> {
     Ok(done(&flags.answer, name, facts, text))
 }
 
-/// `strata settle`.
+/// Runs `strata settle`.
 pub fn settle(flags: &SettleFlags) -> Result<u8> {
     let (folder, name) = one_of(flags.name.as_deref())?;
     let above = flags.output.as_deref().map(|path| absolute(path, "-o")).transpose()?;

@@ -1,22 +1,36 @@
-//! The command: what each of its words does, what is said of wrong ones, and the exit status.
+//! Runs the command of the command line, explains mistakes in it, and sets the exit status.
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::Parser;
+use clap::Parser as _;
 
 use crate::flags::{Action, Flags, ListFlags};
 use crate::talk::exit::{stopped_by, FAILED};
-use crate::{analyze, boot, doctor, export, flags, list, record, sessions, stats, talk, view};
+use crate::{
+    analyze, boot, count, doctor, emit, export, flags, list, record, relayd, sessions, sql, stats,
+    talk, ui, view,
+};
 
-/// Does what the command line says.
+/// Limit on the threads that are listed if a command needs one and none was named.
+const THREADS_SHOWN: &str = "12";
+
+/// Runs the command of the command line. Returns the exit status.
 #[must_use]
 pub fn run() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| talk::failure(&talk::messages::broken(panic))));
-    let flags = match Flags::try_parse() {
+    let flags = match Flags::of_command_line() {
         Ok(flags) => flags,
-        Err(error) => return ExitCode::from(usage(&error)),
+        Err(error) => {
+            let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+            let words: Vec<String> = words.collect();
+            let status = usage(&error, &words);
+            if let Some(trace) = talk::messages::wait_without_thread(&error, &words) {
+                show_threads(trace);
+            }
+            return ExitCode::from(status);
+        }
     };
     let done = match flags.action {
         Action::Record(flags) => match flags.asks_for_contexts() {
@@ -24,6 +38,7 @@ pub fn run() -> ExitCode {
             None if flags.background.is_some() => sessions::record(&flags),
             None => record::run(&flags),
         },
+        Action::Count(flags) => count::run(&flags),
         Action::Create(flags) => sessions::create(&flags),
         Action::Start(flags) => sessions::start(&flags),
         Action::Stop(flags) => sessions::stop(&flags),
@@ -32,9 +47,10 @@ pub fn run() -> ExitCode {
         Action::InstallBoot(flags) => boot::install(&flags),
         Action::BootInit(flags) => boot::init(&flags),
         Action::Destroy(flags) => sessions::destroy(&flags),
-        Action::Status(flags) => {
-            sessions::status::run(flags.name.as_deref(), flags.strict, flags.is_json())
-        }
+        Action::Status(flags) => match &flags.metrics {
+            Some(address) => sessions::metrics::run(flags.name.as_deref(), address),
+            None => sessions::status::run(flags.name.as_deref(), flags.strict, flags.is_json()),
+        },
         Action::EnableChannel(flags) => sessions::change(&flags.of, flags.changes()),
         Action::DisableChannel(flags) => sessions::change(&flags.of, flags.changes()),
         Action::EnableEvent(flags) => sessions::enable_event(&flags),
@@ -53,7 +69,7 @@ pub fn run() -> ExitCode {
         Action::Save(flags) => sessions::saved::save(&flags),
         Action::Load(flags) => sessions::saved::load(&flags),
         Action::Snapshot(flags) => sessions::snapshot(&flags),
-        Action::Top(flags) => sessions::top::run(&sessions::top::Look {
+        Action::Top(flags) => sessions::top::run(&sessions::top::TopOptions {
             name: flags.name.as_deref(),
             period: flags.period,
             times: flags.number,
@@ -78,33 +94,48 @@ pub fn run() -> ExitCode {
         Action::Stats(flags) => stats::run(&flags),
         Action::Analyze(flags) => analyze::run(&flags),
         Action::Export(flags) => export::run(&flags),
+        Action::Sql(flags) => sql::run(flags),
+        Action::Ui(flags) => ui::run(&flags),
+        Action::Emit(flags) => emit::run(&flags),
+        Action::Relayd(flags) => relayd::run(&flags),
         Action::Completions { shell } => flags::generate::completions(shell).map(|()| 0),
         Action::Man { folder } => flags::generate::man(folder.as_deref()).map(|()| 0),
     };
     ExitCode::from(done.unwrap_or_else(|error| failed(&error)))
 }
 
-/// Show help or a version, or say what is wrong with the command line; and give the exit status.
-fn usage(error: &clap::Error) -> u8 {
+/// Prints help, the version, or a mistake in the command line. Returns the exit status.
+fn usage(error: &clap::Error, words: &[String]) -> u8 {
     let status = u8::try_from(error.exit_code()).unwrap_or(FAILED);
     if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        talk::line(&talk::messages::usage(error));
+        talk::line(&talk::messages::usage(error, words));
     } else {
-        // Whoever reads `strata --help | head` has seen enough.
+        // The reader of `strata --help | head` has seen enough.
         let _ = error.print();
     }
     status
 }
 
-/// Say why, and with which exit status.
+/// Lists the threads of a trace, for a command line that should have named one.
+fn show_threads(trace: &str) {
+    let words = ["strata", "analyze", "threads", "--top", THREADS_SHOWN, "--", trace];
+    if let Ok(Flags { action: Action::Analyze(flags) }) = Flags::try_parse_from(words) {
+        // Problems of the trace are reported, and the exit status remains that of a wrong command line.
+        if let Err(error) = analyze::run(&flags) {
+            failed(&error);
+        }
+    }
+}
+
+/// Reports why the command failed. Returns the exit status.
 fn failed(error: &anyhow::Error) -> u8 {
     let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     };
     let of_session = error.downcast_ref::<strata_session::SessionError>();
     let is_of_control = error.is::<strata_control::ControlError>();
-    // `strata list | head`, and a pager that is left: whoever reads has seen enough. That the other end of a socket has
-    // gone is a failure.
+    // With `strata list | head`, or a pager that was closed, the reader has seen enough. But if the other end of a
+    // socket is gone, that is a failure.
     if of_session.is_none() && !is_of_control && error.chain().any(broken_pipe) {
         return 0;
     }
@@ -148,7 +179,8 @@ mod tests {
         for name in names.into_iter().map(Some).chain([None]) {
             let words = ["strata"].into_iter().chain(name).chain(["--no-such-flag"]);
             let error = Flags::try_parse_from(words).unwrap_err();
-            let text = anstream::adapter::strip_str(&talk::messages::usage(&error)).to_string();
+            let text =
+                anstream::adapter::strip_str(&talk::messages::usage(&error, &[])).to_string();
             assert!(text.starts_with("strata: unexpected argument '--no-such-flag'"), "{text}");
             assert!(!text.contains("error:") && text.contains("--help"), "{text}");
             assert_eq!(error.exit_code(), 2);
@@ -188,9 +220,23 @@ mod tests {
             (&["add-trigger", "--condition=event-rule-matches", "--action=notify"], "--event -u"),
             (&["add-trigger", "--action=snapshot-session", "fr"], "--snapshot"),
             (&["add-trigger", "--rate-policy=every:2"], "--pause TIME"),
+            (&["crash", "/dev/shm/lttng"], "strata start NAME"),
+            (&["reclaim-memory", "--older-than=1s"], "--max-memory SIZE"),
+            (&["show-maps"], "strata stats"),
+            (&["start", "--glob", "x*"], "--all"),
+            (&["destroy", "-g", "x*"], "--all"),
+            (&["-n", "list"], "there is no daemon"),
+            (&["--quiet", "create", "x"], "leave it out here"),
+            (&["list", "--mi=xml"], "use --json"),
+            (&["enable-channel", "-u", "big", "--buffer-ownership=user"], "buffers of its own"),
+            (&["enable-channel", "-u", "big", "--buffer-allocation", "per-channel"], "each CPU"),
+            (&["enable-channel", "-u", "big", "--watchdog-timer=0"], "leave it out"),
+            (&["status", "--mem-usage=full"], "strata top"),
+            (&["save", "--no-triggers"], "remove-trigger"),
         ] {
             let error = Flags::try_parse_from(["strata"].iter().chain(words)).unwrap_err();
-            let text = anstream::adapter::strip_str(&talk::messages::usage(&error)).to_string();
+            let text =
+                anstream::adapter::strip_str(&talk::messages::usage(&error, &[])).to_string();
             assert!(text.starts_with("strata: "), "{text}");
             assert!(text.contains("is a word of LTTng's") && text.contains(instead), "{text}");
             assert_eq!(error.exit_code(), 2);
@@ -202,7 +248,7 @@ mod tests {
         assert_eq!(talk::messages::lttng::of_snapshot("record"), None);
         // Elsewhere the same letter is another one's.
         let error = Flags::try_parse_from(["strata", "save", "-u"]).unwrap_err();
-        assert!(!talk::messages::usage(&error).contains("LTTng"));
+        assert!(!talk::messages::usage(&error, &[]).contains("LTTng"));
         // These are known.
         for words in [
             &["snapshot"][..],
@@ -212,6 +258,8 @@ mod tests {
             &["add-context", "--list"],
             &["stop", "fr", "--no-wait"],
             &["destroy", "--all", "-n"],
+            &["start", "--all"],
+            &["stop", "-a"],
             &["rotate", "fr", "-n"],
             &["save", "-a"],
             &["load", "-a", "-f"],

@@ -1,24 +1,25 @@
-//! `strata doctor`: what this machine can record, of the kernel and of programs, and why not.
+//! The command `strata doctor`: reports what this machine can record of the kernel and of programs, and why it cannot
+//! record more.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _};
 
 use anstyle::{AnsiColor, Style};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{json, Value};
 use strata_control::{ControlError, Folder, LeftSession};
 use strata_kernel::doctor::{examine, Finding, Readiness};
 use strata_session::report::{KERNEL, USER};
 
 use crate::flags::DoctorFlags;
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, counted};
 
-/// Sessions that are named; the others are counted.
+/// Limit on the sessions that are named; further ones are counted.
 const NAMES_MAX: usize = 10;
 
-/// Examine, and give the exit status: 1 if something is missing.
+/// Runs `strata doctor`. Returns the exit status: 1 if something is missing.
 pub fn run(flags: &DoctorFlags) -> Result<u8> {
     let mut findings = examine();
     findings.extend(strata_session::doctor::examine());
@@ -29,15 +30,14 @@ pub fn run(flags: &DoctorFlags) -> Result<u8> {
     }
     findings.push(sessions());
     findings.push(kept());
-    let text = match flags.json {
-        true => format!("{:#}\n", to_json(&findings)),
-        false => to_text(&findings, io::stdout().is_terminal()),
-    };
-    anstream::stdout().write_all(text.as_bytes()).context("doctor: cannot write to stdout")?;
+    match flags.answer.is_json() {
+        true => stdout::json_lines("doctor", &to_json(&findings)),
+        false => stdout::text("doctor", &to_text(&findings, stdout::is_terminal())),
+    }?;
     Ok(u8::from(findings.iter().any(|finding| matches!(finding.state, Readiness::Missing))))
 }
 
-/// What sessions have left that do not run any more.
+/// Reports files of sessions that no longer run.
 fn sessions() -> Finding {
     let left = match Folder::open().and_then(|folder| folder.left()) {
         Ok(left) => left,
@@ -101,7 +101,7 @@ fn of_left(left: &[LeftSession]) -> Finding {
     }
 }
 
-/// What sessions have pinned in the kernel that do not run any more.
+/// Reports what sessions that no longer run have pinned in the kernel.
 fn kept() -> Finding {
     let what = "kept in the kernel".to_owned();
     let (state, detail, remedy) = match unowned() {
@@ -124,7 +124,7 @@ fn kept() -> Finding {
     Finding { what, state, detail, remedy }
 }
 
-/// Sessions that have something pinned in the kernel, and do not run.
+/// Returns the sessions that have something pinned in the kernel and do not run.
 fn unowned() -> Result<Vec<String>> {
     let mut names = strata_session::pinned()?;
     if !names.is_empty() {
@@ -135,7 +135,7 @@ fn unowned() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Removes it; what to say of each.
+/// Removes the files and pins of sessions that do not run. Returns a message for each.
 fn clean_up() -> Result<Vec<String>> {
     let folder = match Folder::open() {
         Err(ControlError::NoRuntimeFolder) => return Ok(Vec::new()),
@@ -149,7 +149,7 @@ fn clean_up() -> Result<Vec<String>> {
                 "removed of session '{name}', which does not run: {}",
                 left.kinds.join(", ")
             )),
-            // It has begun meanwhile.
+            // The session has begun again in between.
             Err(ControlError::Exists { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -172,7 +172,7 @@ fn word(state: &Readiness) -> (&'static str, Style) {
     }
 }
 
-/// One line each: state, what, and how it is; below it what can be done.
+/// Formats a line for each finding, with its remedy below it.
 fn to_text(findings: &[Finding], coloured: bool) -> String {
     let width = findings.iter().map(|one| one.what.chars().count()).max().unwrap_or(0);
     let mut text = String::new();

@@ -1,7 +1,31 @@
-//! `strata export`: traces for other tools.
+//! The command `strata export`: converts traces for other tools.
+//!
+//! ```text
+//! flags ── checked against --to ── Reader ──┬─ perfetto   by several threads, merged in order    strata_export::perfetto
+//!                                           ├─ json, csv  one renderer                           strata_analyze::render
+//!                                           ├─ sqlite     a database                             sqlite.rs
+//!                                           ├─ parquet    a folder of tables                     parquet.rs
+//!                                           └─ ctf        a smaller trace                        folder.rs, strata_ctf::cut
+//! ```
+//!
+//! These formats share the selection (`--filter`, times, `--of`), the progress line, and the reports on damage; what
+//! differs is an [`EventSink`], to which [`ExportJob`] passes each event, each loss and each damage in the order of
+//! time. Formats that compute states (Perfetto, SQLite) also get the records before the time that is asked for.
+//!
+//! # Output
+//! A file gets its name when it is complete (`output.rs`): until then it has a hidden name beside it, so that no reader
+//! takes half a file for a whole one, and a signal removes it. An existing file is kept unless `--force` is given, and a
+//! folder is only replaced if it holds nothing but traces (`folder.rs`). A pipe or a device is written as it is
+//! (`device.rs`).
+//!
+//! # Exit status
+//! It is [`EXIT_STATUS`]: 0 if events were written; 1 if none matched; 2 if a trace is damaged (all that is intact is
+//! written anyway) or the export failed; 130 after Ctrl-C.
 
+mod device;
 mod folder;
 mod output;
+mod parquet;
 mod sink;
 mod sqlite;
 
@@ -10,27 +34,31 @@ mod tests;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::counters::CounterRule;
-use strata_analyze::perfetto::{together, Exporter, Options, PairRule, Summary};
+use strata_analyze::debug_info::{KernelFunctions, SourceOptions, SymbolFiles};
+use strata_analyze::derived::WantedOf;
 use strata_analyze::pipeline;
 use strata_analyze::render::{self, Renderer, ThreadNames};
-use strata_analyze::sql;
 use strata_ctf::cut::Cutter;
 use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stream, TimeRange};
+use strata_export::perfetto::{together, Exporter, Options, Summary};
+use strata_export::sql;
 use strata_session::stop::{survive_file_size_limit, Stop};
+use strata_timeline::PairRule;
 
-use crate::reading::selection::{SelectionFlags, SYNTAX};
+use crate::reading::selection::{OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
 use crate::reading::{ending, limits};
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
@@ -38,28 +66,29 @@ use crate::talk::units::{clean, counted, shell_word, size, time, typed};
 use crate::view::too_many_names;
 use folder::OutputFolder;
 use output::OutputFile;
+use parquet::ParquetRequest;
 use sink::{EventSink, WrittenExport};
 use sqlite::Database;
 
-/// Damages that are said one by one.
+/// Limit on the damages that are reported one by one.
 const DAMAGE_SHOWN: u64 = 20;
-/// Pairs of which it is said that their slices overlap.
+/// Limit on the pairs whose overlapping slices are reported.
 const OVERLAPS_SHOWN: usize = 5;
-/// Between two looks at whether to stop, and at how far it is \[messages\].
+/// Number of messages between two checks for a request to stop, and two updates of the progress line.
 const LOOK_INTERVAL: u64 = 4096;
-/// Text that is collected before it is written \[byte\].
+/// Size of the text that is collected before it is written \[byte\].
 const TEXT_BYTES: usize = 256 << 10;
-/// Threads that write for Perfetto: each reads all, so that more of them gain little.
+/// The most threads that write for Perfetto: each reads the whole trace, so that more of them gain little.
 const SHARES_MAX: usize = 4;
-/// Larger files than this are too much for a browser.
+/// Size of a file beyond which a browser cannot show it \[byte\].
 const BROWSER_BYTES: u64 = 2 << 30;
 
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done
-  1  no event matched what was asked for (--filter, --from, --until,
-     --last), and no file was written; or a --pair or --counter matches
-     nothing
+  1  no event matched what was asked for (--filter, --of, --from,
+     --until, --last), and no file was written; or a --pair or --counter
+     matches nothing
   2  a trace is damaged (all that is intact was exported), or the export
      failed
   130  ended by Ctrl-C";
@@ -77,15 +106,15 @@ Slices:
     --pair 'myapp:*_sent=myapp:*_received:id'
 ";
 
-/// `strata export`.
+/// Flags of `strata export`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{PAIRS}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct ExportFlags {
-    /// The format
+    /// Format of the output
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: ExportFormat,
 
-    /// Write FILE (of ctf, a folder); '-' is stdout [default: the trace's name in the current folder]
+    /// Write FILE (of ctf and parquet, a folder); '-' is stdout [default: the trace's name in the current folder]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 
@@ -96,15 +125,18 @@ pub struct ExportFlags {
     #[command(flatten)]
     selection: SelectionFlags,
 
+    #[command(flatten)]
+    of: OfFlags,
+
     /// Write only the first N events
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroU64>,
 
-    /// JSON and CSV: beside a thread's number its name, as it was then; the trace is read twice
+    /// JSON and CSV: add the thread's name at that time to its number; the trace is read twice
     #[arg(long)]
     thread_names: bool,
 
-    /// SQLite: leave out the event records, which are most of the file
+    /// SQLite: leave out the event records, which take most of the file
     #[arg(long)]
     no_events: bool,
 
@@ -116,9 +148,29 @@ pub struct ExportFlags {
     #[arg(long)]
     no_pairs: bool,
 
-    /// Perfetto, SQLite: have a numeric field as a counter, such as 'myapp:queue.length'; '*' is any text
+    /// Perfetto, SQLite, Parquet: open no file that the trace names: functions of programs have no names
+    #[arg(long)]
+    no_symbols: bool,
+
+    /// Perfetto, SQLite, Parquet: show names of C++ and Rust as compilers have made them
+    #[arg(long)]
+    mangled: bool,
+
+    /// Symbol files read so far.
+    #[arg(skip)]
+    files: SymbolFiles,
+
+    /// Perfetto, SQLite: export a numeric field as a counter, such as 'myapp:queue.length'; '*' is any text
     #[arg(long = "counter", value_name = "[EVENT.]FIELD")]
     counters: Vec<CounterRule>,
+
+    /// Parquet: write this table, of those that `strata sql TRACE .tables` lists [default: events, and what the timeline tells]
+    #[arg(long = "table", value_name = "NAME")]
+    tables: Vec<String>,
+
+    /// Parquet: have this name of the machine in the folder [default: as the trace says]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
 
     #[command(flatten)]
     traces: TracesFlags,
@@ -136,6 +188,8 @@ enum ExportFormat {
     Sqlite,
     /// A smaller trace of the same kind, which is a folder
     Ctf,
+    /// The tables of `strata sql`, for DuckDB, Spark, pandas and others; added to a folder of many traces
+    Parquet,
 }
 
 impl ExportFormat {
@@ -146,11 +200,12 @@ impl ExportFormat {
             ExportFormat::Csv => "csv",
             ExportFormat::Sqlite => "sqlite",
             ExportFormat::Ctf => "ctf",
+            ExportFormat::Parquet => "parquet",
         }
     }
 }
 
-/// What to say where no format is named: each, with what it is for.
+/// Returns the error for a missing `--to`, which lists all formats with their purposes.
 pub fn without_format() -> String {
     let mut text = "export: --to FORMAT is not given. The formats are:".to_owned();
     for value in ExportFormat::value_variants().iter().filter_map(ExportFormat::to_possible_value) {
@@ -160,13 +215,13 @@ pub fn without_format() -> String {
     text + "\nFor more information, try 'strata export --help'."
 }
 
-/// Where it goes.
+/// The destination that the user named.
 enum OutputName {
     Stdout,
     File(PathBuf),
 }
 
-/// What is being written.
+/// The destination while it is being written.
 enum Destination {
     Stdout,
     File(OutputFile),
@@ -174,11 +229,22 @@ enum Destination {
     Folder(OutputFolder),
 }
 
-/// Do it, and give the exit status.
+/// Exports the traces, and returns the exit status.
 pub fn run(flags: &ExportFlags) -> Result<u8> {
     let begin = Instant::now();
     if flags.no_pairs && flags.to != ExportFormat::Perfetto {
         bail!("--no-pairs is for --to perfetto. Leave it out");
+    }
+    let has_functions =
+        matches!(flags.to, ExportFormat::Perfetto | ExportFormat::Sqlite | ExportFormat::Parquet);
+    if flags.no_symbols && flags.to == ExportFormat::Ctf {
+        bail!("--no-symbols is not for --to ctf, which has no names of functions. Leave it out");
+    }
+    if flags.mangled && !has_functions {
+        bail!(
+            "--mangled is for --to perfetto, sqlite and parquet: no other format has names of a program's functions. \
+             Leave it out"
+        );
     }
     let is_of_timeline = matches!(flags.to, ExportFormat::Perfetto | ExportFormat::Sqlite);
     for (flag, is_given) in
@@ -200,13 +266,22 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
              when the new trace is read"
         );
     }
+    if flags.to == ExportFormat::Parquet {
+        return parquet::run(flags.of_parquet()?);
+    }
+    if flags.host.is_some() || !flags.tables.is_empty() {
+        bail!("--table and --host are for --to parquet. Leave them out");
+    }
     let target = target(flags)?;
-    // What goes to stdout can end anywhere; a file must not be left behind.
+    // Output to stdout, a pipe or a device may end anywhere, and its reader may block this program: a signal ends it as
+    // it ends any program. A file must not be left behind.
     let stop = match &target {
-        OutputName::Stdout => Stop::new(),
-        OutputName::File(_) => Stop::on_signals().context("export: cannot handle signals")?,
+        OutputName::File(path) if !device::is_one(path) => {
+            Stop::on_signals().context("export: cannot handle signals")?
+        }
+        OutputName::Stdout | OutputName::File(_) => Stop::new(),
     };
-    // A half file must not stay.
+    // A file that is written in part must not stay.
     survive_file_size_limit().context("export: cannot handle signals")?;
     let traces = flags.traces.paths()?;
     let reader = flags.selection.open(&traces)?;
@@ -216,8 +291,9 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     reader.damage().iter().for_each(|damage| talk.damage(damage));
     ending::messages(&reader).iter().for_each(talk::message);
     flags.selection.hints(&reader).into_iter().for_each(warning);
-    let tame = matches!(target, OutputName::Stdout) && io::stdout().is_terminal();
-    let job = ExportJob { flags, reader: &reader, range, stop: &stop, tame };
+    let tame = matches!(target, OutputName::Stdout) && stdout::is_terminal();
+    let selection = OnceLock::new();
+    let job = ExportJob { flags, reader: &reader, range, stop: &stop, tame, selection };
     let place = match &target {
         OutputName::Stdout => Destination::Stdout,
         OutputName::File(path) if flags.to == ExportFormat::Ctf => {
@@ -231,7 +307,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
         OutputName::File(path) => Destination::File(OutputFile::create(path, flags.force)?),
     };
     let written = match &place {
-        Destination::Stdout => job.write(Box::new(io::stdout().lock()), &mut talk),
+        Destination::Stdout => job.write(Box::new(stdout::raw()), &mut talk),
         Destination::Database(output) => job.database(output.path(), &mut talk),
         Destination::File(output) => job.write(Box::new(output.writer()?), &mut talk),
         Destination::Folder(folder) => job.cut(folder.path(), &mut talk),
@@ -239,10 +315,10 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     talk.line.clear();
     let what = target.to_string();
     let Some(written) = written.map_err(|error| not_written(&error, &what))? else {
-        // The file goes with its guard.
+        // Dropping the destination removes the file.
         return Ok(crate::talk::exit::stopped(&stop));
     };
-    if written.events > 0 || (talk.damages == 0 && !flags.selection.is_any()) {
+    if written.events > 0 || (talk.damages == 0 && !flags.is_any()) {
         match place {
             Destination::Stdout => Ok(()),
             Destination::File(output) => output.finish(),
@@ -260,20 +336,20 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
         warning(format!("{rule} matches nothing in these traces. See what there is: strata stats"));
     }
     Ok(match (talk.damages, written.events) {
-        (0, 0) if flags.selection.is_any() => 1,
+        (0, 0) if flags.is_any() => 1,
         (0, _) => u8::from(!idle.is_empty()),
         _ => 2,
     })
 }
 
-/// Why it could not be written, and what to do.
+/// Makes the error for output that could not be written, with advice.
 fn not_written(error: &io::Error, what: &str) -> anyhow::Error {
     let advice = match error.kind() {
         io::ErrorKind::StorageFull => ". Make room, or use -o with a file on another file system",
         io::ErrorKind::FileTooLarge => {
             ". Raise the limit (ulimit -f), or export less (--filter, --from, --until)"
         }
-        // Whoever reads a pipe has seen enough: main() tells by the kind.
+        // The reader of a pipe has closed it, which main() recognizes by the kind of error.
         io::ErrorKind::BrokenPipe => return io::Error::from(error.kind()).into(),
         _ => "",
     };
@@ -298,7 +374,7 @@ fn target(flags: &ExportFlags) -> Result<OutputName> {
             if flags.to == ExportFormat::Sqlite {
                 bail!("a database is not written from front to back, as stdout is. Use -o FILE");
             }
-            if flags.to == ExportFormat::Perfetto && io::stdout().is_terminal() {
+            if flags.to == ExportFormat::Perfetto && stdout::is_terminal() {
                 bail!("a Perfetto trace is no text for a terminal. Use -o FILE");
             }
             Ok(OutputName::Stdout)
@@ -311,7 +387,7 @@ fn target(flags: &ExportFlags) -> Result<OutputName> {
     }
 }
 
-/// `some/where/my-trace/` as `my-trace.json`.
+/// Returns the default name of the output: for `some/where/my-trace/`, `my-trace.json`.
 fn default_name(trace: &Path, format: ExportFormat) -> std::ffi::OsString {
     let real = trace.canonicalize();
     let name = trace
@@ -324,18 +400,60 @@ fn default_name(trace: &Path, format: ExportFormat) -> std::ffi::OsString {
     name
 }
 
-/// What is to be done.
+impl ExportFlags {
+    /// Returns the parameters of `--to parquet`.
+    fn of_parquet(&self) -> Result<ParquetRequest<'_>> {
+        if self.is_any() || self.limit.is_some() || self.selection.has_clock_offset() {
+            bail!(
+                "--to parquet writes all records, so that states and calls are whole. Leave out the filter, the times and \
+                 the limit, and ask for a part in the query; or export a smaller trace first: --to ctf"
+            );
+        }
+        let first = self.traces.first().context("no trace is named")?;
+        let output = self.output.clone();
+        Ok(ParquetRequest {
+            output: output.unwrap_or_else(|| PathBuf::from(default_name(first, self.to))),
+            host: self.host.as_deref(),
+            tables: &self.tables,
+            force: self.force,
+            no_symbols: self.no_symbols,
+            mangled: self.mangled,
+            traces: self.traces.paths()?,
+        })
+    }
+
+    /// Returns true if only some of the records are selected.
+    fn is_any(&self) -> bool {
+        self.selection.is_any() || self.of.words().is_some()
+    }
+
+    /// Returns the processes whose records are selected. Formats that compute states also need the records of threads
+    /// that get or lose a CPU.
+    fn wanted(&self) -> Option<WantedOf<'_>> {
+        match self.to {
+            ExportFormat::Json | ExportFormat::Csv => self.of.made_by(),
+            ExportFormat::Perfetto
+            | ExportFormat::Sqlite
+            | ExportFormat::Ctf
+            | ExportFormat::Parquet => self.of.made_by_or_about(),
+        }
+    }
+}
+
+/// What all formats need to write an export: the flags, the traces, and the selected records.
 struct ExportJob<'j> {
     flags: &'j ExportFlags,
     reader: &'j Reader,
     range: TimeRange,
     stop: &'j Stop,
-    /// It goes to a terminal.
+    /// True if the output goes to a terminal.
     tame: bool,
+    /// The compiled filter, made when the first of several threads needs it.
+    selection: OnceLock<Option<Selection>>,
 }
 
 impl ExportJob<'_> {
-    /// None: asked to stop.
+    /// Writes the export, or returns `None` if it was asked to stop.
     fn write(
         &self,
         mut out: Box<dyn Write + '_>,
@@ -350,18 +468,20 @@ impl ExportJob<'_> {
                 self.go(TextExport::new(out, self.layout(render::Format::Csv)), Some(talk))
             }
             ExportFormat::Sqlite => Err(io::Error::other("a database needs a file")),
-            ExportFormat::Ctf => Err(io::Error::other("a CTF trace is a folder")),
+            ExportFormat::Ctf | ExportFormat::Parquet => {
+                Err(io::Error::other("the format is a folder"))
+            }
         }
     }
 
-    /// By all CPUs. None: asked to stop.
+    /// Writes a Perfetto trace with several threads. Returns `None` if it was asked to stop.
     fn perfetto(
         &self,
         out: &mut impl Write,
         talk: &mut ExportTalk,
     ) -> io::Result<Option<WrittenExport>> {
         let shares = pipeline::threads().min(SHARES_MAX);
-        // All of them find the same; one tells it.
+        // All threads find the same damage; one of them reports it.
         let talk = Mutex::new(Some(talk));
         let found = together(out, shares, &|share, part| {
             let exporter = Exporter::of_share(part, self.reader, self.options(), share)?;
@@ -379,19 +499,20 @@ impl ExportJob<'_> {
         }))
     }
 
-    /// As a smaller trace. None: asked to stop.
+    /// Writes a smaller CTF trace. Returns `None` if it was asked to stop.
     fn cut(&self, folder: &Path, talk: &mut ExportTalk) -> io::Result<Option<WrittenExport>> {
         let cutter = Cutter::new(self.reader, folder, self.range)?;
         self.go(CtfExport { cutter, events: 0 }, Some(talk))
     }
 
-    /// As a database. None: asked to stop.
+    /// Writes an SQLite database. Returns `None` if it was asked to stop.
     fn database(&self, path: &Path, talk: &mut ExportTalk) -> io::Result<Option<WrittenExport>> {
         let options = sql::Options {
             range: self.range,
             events: !self.flags.no_events,
             pairs: self.flags.pairs.clone(),
             counters: self.flags.counters.clone(),
+            names: self.names(),
         };
         let database = Database::new(self.reader, path, &options, self.flags.limit, self.stop)?;
         match self.go(database, Some(talk)) {
@@ -411,7 +532,9 @@ impl ExportJob<'_> {
             Arc::new(names)
         });
         let tame = self.tame;
-        render::Options { format, zone, tame, thread_names, ..render::Options::default() }
+        let functions = KernelFunctions::of(self.reader, &self.names());
+        let options = render::Options::default();
+        render::Options { format, zone, tame, thread_names, functions, ..options }
     }
 
     fn options(&self) -> Options {
@@ -419,6 +542,16 @@ impl ExportJob<'_> {
             pairs: self.flags.pairs.clone(),
             automatic_pairs: !self.flags.no_pairs,
             counters: self.flags.counters.clone(),
+            symbols: self.names(),
+        }
+    }
+
+    fn names(&self) -> SourceOptions {
+        SourceOptions {
+            no_symbols: self.flags.no_symbols,
+            mangled: self.flags.mangled,
+            files: self.flags.files.clone(),
+            ..SourceOptions::default()
         }
     }
 
@@ -431,12 +564,15 @@ impl ExportJob<'_> {
         mut sink: S,
         mut talk: Option<&mut ExportTalk>,
     ) -> io::Result<Option<WrittenExport>> {
-        let mut selection = self.flags.selection.filter().map(Selection::new);
         let range = self.range;
-        let mut events = self.reader.events(match S::BEFORE {
+        let read = match S::BEFORE {
             true => TimeRange { from: i64::MIN, ..range },
             false => range,
-        });
+        };
+        let stopped = || self.stop.requests() > 0;
+        let bound = || self.flags.selection.bound(self.reader, read, self.flags.wanted(), &stopped);
+        let mut selection = self.selection.get_or_init(bound).clone();
+        let mut events = self.reader.events(read);
         let mut wanted = self.flags.limit.map_or(u64::MAX, NonZeroU64::get);
         while wanted > 0 {
             let mut left = LOOK_INTERVAL;
@@ -484,7 +620,7 @@ impl ExportJob<'_> {
                 talk.line.set(events.bytes_read());
             }
         }
-        // Whoever asked a moment ago does not expect a file.
+        // Somebody who has just asked to stop does not expect a file.
         match self.stop.requests() {
             0 => sink.finish().map(Some),
             _ => Ok(None),
@@ -520,7 +656,7 @@ impl<W: Write> EventSink for Exporter<W> {
     }
 }
 
-/// CTF.
+/// Writes a CTF trace.
 struct CtfExport<'r> {
     cutter: Cutter<'r>,
     events: u64,
@@ -542,7 +678,7 @@ impl EventSink for CtfExport<'_> {
     }
 }
 
-/// JSON or CSV.
+/// Writes JSON or CSV.
 struct TextExport<W> {
     out: W,
     renderer: Renderer,
@@ -583,17 +719,17 @@ impl<W: Write> EventSink for TextExport<W> {
     }
 }
 
-/// What is said on the way.
+/// Messages during an export.
 struct ExportTalk {
     line: ReadingLine,
     damages: u64,
-    /// Streams of which a note was said.
+    /// Streams about which a note was printed.
     noted: HashSet<NoteKey>,
 }
 
 impl ExportTalk {
     fn damage(&mut self, damage: &Damage) {
-        // Two machines are exported as well as one; whoever looks at both must know.
+        // Traces of two machines are exported like those of one, but the user must know.
         if damage.is_note() && !self.noted.insert(damage.note_key()) {
             return;
         }
@@ -621,7 +757,7 @@ fn warning(text: String) {
     talk::message(&Message { weight: Weight::Warning, text });
 }
 
-/// What was written, and what to do with it.
+/// Reports what was written, and how to use it.
 fn say(
     written: &WrittenExport,
     is_damaged: bool,
@@ -630,8 +766,9 @@ fn say(
     begin: Instant,
 ) {
     if written.events == 0 {
-        warning(format!("nothing to export: {}", flags.selection.nothing()));
-        if is_damaged || flags.selection.is_any() {
+        let nothing = flags.of.nothing(&flags.selection, flags.selection.nothing());
+        warning(format!("nothing to export: {nothing}"));
+        if is_damaged || flags.is_any() {
             return;
         }
     }
@@ -639,6 +776,7 @@ fn say(
     for text in texts.chain(written.database.iter().flat_map(sqlite::remarks)) {
         warning(text);
     }
+    flags.files.remarks().iter().for_each(|text| warning(clean(text)));
     let of = match flags.no_events {
         true => "states, calls and spans of ",
         false => "",
@@ -665,7 +803,7 @@ fn say(
     too_large(written.bytes).into_iter().for_each(warning);
 }
 
-/// What to do with a file of so many bytes that a browser does not open it.
+/// Returns advice if a file is too large for a browser.
 fn too_large(bytes: u64) -> Option<String> {
     (bytes > BROWSER_BYTES).then(|| {
         format!(
@@ -676,19 +814,22 @@ fn too_large(bytes: u64) -> Option<String> {
     })
 }
 
-/// What in a Perfetto trace is not as one would expect.
+/// Returns remarks on problems that the Perfetto trace has.
 fn remarks(summary: &Summary) -> Vec<String> {
     let mut texts = Vec::new();
     if summary.discarded > 0 {
         let what = counted(summary.discarded, "event record");
         texts.push(format!("{what} discarded by the tracer; marked where that happened"));
     }
-    if summary.ends_without_begin > 0 {
-        let what = counted(summary.ends_without_begin, "slice");
+    // Each recording of a command has some calls with one end only, since they begin or end a program.
+    let without_begin = summary.ends_without_begin.saturating_sub(summary.ends_of_births);
+    if without_begin > 0 {
+        let what = counted(without_begin, "slice");
         texts.push(format!("{what} without begin in the trace: shown as instants"));
     }
-    if summary.unfinished > 0 {
-        let what = counted(summary.unfinished, "slice");
+    let without_end = summary.unfinished.saturating_sub(summary.exits);
+    if without_end > 0 {
+        let what = counted(without_end, "slice");
         texts.push(format!("{what} without end in the trace: marked 'unfinished'"));
     }
     if summary.unknown > 0 {
@@ -725,6 +866,18 @@ fn remarks(summary: &Summary) -> Vec<String> {
     if summary.overlaps.len() > OVERLAPS_SHOWN {
         let more = counted((summary.overlaps.len() - OVERLAPS_SHOWN) as u64, "other pair");
         texts.push(format!("{more} of events seem to overlap in a thread, too"));
+    }
+    if let Some(shift) = summary.shift {
+        texts.push(format!(
+            "the traces begin before 1970, where the format has no times: all times are {} later than in the traces",
+            time(Duration::from_nanos(shift))
+        ));
+    }
+    if summary.out_of_range > 0 {
+        let what = counted(summary.out_of_range, "event");
+        texts.push(format!(
+            "{what} before the first one of the traces, or later than the format has times: shown at its first or last time"
+        ));
     }
     if summary.too_many_open > 0 {
         let what = counted(summary.too_many_open, "event");

@@ -1,33 +1,41 @@
-//! The command line: one definition for parsing, help, completions and man pages.
+//! Defines the command line once for parsing, help, completions and man pages.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{
+    Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint,
+};
 use strata_analyze::length::parse_duration;
 use strata_filter::Filter;
 use strata_kernel::hypervisor;
+use strata_kernel::selection::has_default;
+use strata_remote::Destination;
 use strata_session::options::{
-    Contexts, GuestOptions, KernelOptions, Options, Place, PlaceProblem, Version, NR_SUBBUFS,
-    SUBBUF_BYTES,
+    Contexts, GuestOptions, KernelOptions, Options, Version, NR_SUBBUFS, SUBBUF_BYTES,
 };
 use strata_session::plan::LayerOf;
 use strata_session::preload::{self, PreloadPart};
 use strata_session::report::LossMode;
-use strata_session::{processes_of, ContextError, EventContexts, NameError, Rules};
+use strata_session::{ContextError, EventContexts, MinFree, NameError, Rules};
 
 use crate::analyze::AnalyzeFlags;
+use crate::count::CountFlags;
+use crate::emit::EmitFlags;
 use crate::export::ExportFlags;
 use crate::reading::selection::parse_filter;
-use crate::record::advised::AdviceKey;
 use crate::stats::StatsFlags;
-use crate::talk::units::parse_size;
+use crate::talk::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
 use crate::view::ViewFlags;
+use crate::{relayd::RelaydFlags, sql::SqlFlags, ui::UiFlags};
 use answer::AnswerFlags;
 use boot::{BootInitFlags, InstallBootFlags, SettleFlags};
 use guest::parse_guest;
+use live::LiveFlags;
+use processes::{parse_process, AskedProcess};
+use relay::RelayFlags;
 use rules::{parse_kernel_rules, parse_rules};
 use sessions::{
     AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
@@ -39,16 +47,19 @@ use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 mod accounts;
 pub mod answer;
 pub mod boot;
+mod examples;
 pub mod generate;
 mod guest;
 pub mod kept;
+pub mod live;
 mod probes;
-mod rules;
+pub mod processes;
+mod record_help;
+pub mod relay;
+pub mod rules;
 pub mod sessions;
+pub mod snapshot;
 pub mod triggers;
-
-/// The largest number that a process can have: `pid_t` is signed.
-const PID_MAX: u32 = i32::MAX as u32;
 
 // Lines of at most 72 characters: with man's margin they fit a terminal of 80.
 const EXIT_STATUS: &str = "\
@@ -153,123 +164,141 @@ only; --lttng-env says that this is one. `strata_version` in the trace
 tells the truth.
 ";
 
-/// All commands, by what they are about.
+/// Limit on the width of a help text \[column\].
+const HELP_COLUMNS: usize = 100;
+
+/// Lists all commands by subject, for the help.
 const COMMANDS: &str = "\
 Traces:
   record           Record a command, running processes, the kernel, or everything
+  count            Count events in the kernel, and show a table of them
   view             Show the events of traces
-  stats            Count what is in traces, and say what is missing
-  analyze          Say where the time went: calls, waits, files, locks, CPUs
-  export           Write traces for other tools
+  stats            Count the events of traces, and report what is missing
+  analyze          Report where the time went: calls, waits, files, locks, CPUs
+  export           Convert traces for other tools
+  sql              Query traces in SQL
+  ui               Show traces as a timeline in a browser
+  emit             Record one event from a shell script
+  relayd           Write traces that other hosts record
 
-Sessions, which stay until they are destroyed:
-  create           Make one; with --snapshot a flight recorder
-  start, stop      Record, and record nothing for now
-  destroy          End one, and say what it has recorded
-  status           Say how they are, with all that is missing
-  top              Show their rates, again and again
-  rotate           Complete what is written so far, and go on in a new part
-  install-boot     Have one begin at each boot, before any other service
-  settle           Write what that has held in memory to the disk, and go on there
-  snapshot         Save what one holds in its buffers, while it goes on
-  save, load       Write what one records to a file, and make one of a file
+Sessions, which run in the background until they are destroyed:
+  create           Make a session; with --snapshot a flight recorder
+  start, stop      Start recording, and pause it
+  destroy          End a session, and report what it has recorded
+  status           Show channels and rules, and what is missing
+  top              Show the rates of sessions periodically
+  rotate           Complete the present part of the trace, and start a new one
+  install-boot     Start a session at each boot, before any other service
+  settle           Move the trace of such a session from memory to disk
+  snapshot         Save what the buffers hold, while recording continues
+  save, load       Write a session's plan to a file, and make a session from it
 
 Channels and events of sessions, at any time:
-  enable-event     Record more events: -u of applications, -k of the kernel
-  disable-event    Record fewer
-  enable-channel   Make buffers with sizes and a loss mode of their own
-  disable-channel  Record nothing into them
-  add-context      Record more with each event
+  enable-event     Record more events: -u of programs, -k of the kernel
+  disable-event    Record fewer events
+  enable-channel   Add buffers with their own sizes and loss mode
+  disable-channel  Stop recording into them
+  add-context      Add fields to each event
   track, untrack   Record only some processes
 
-What sessions do by themselves:
+Triggers of sessions:
   add-trigger      Save a snapshot, rotate, start, stop, or run a command when something happens
   list-triggers    Show triggers, and how often they have fired
-  remove-trigger   Take one away
+  remove-trigger   Remove a trigger
 
 This machine:
   list             Show sessions, tracepoints, the kernel's events, or what is in a trace
-  doctor           Say what this machine can record, and why not
+  doctor           Report what this machine can record, and what is missing
   completions      Print a completion script for a shell
-  help             Say more of a command";
+  help             Explain a command";
 
 /// Records applications, the kernel and guests, at a cost so low that they run as if not traced.
 #[derive(Debug, Parser)]
-#[command(name = "strata", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "strata", version, arg_required_else_help = true, max_term_width = HELP_COLUMNS)]
 #[command(help_template = format!(
     "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{COMMANDS}\n\nOptions:\n{{options}}{{after-help}}"
 ))]
 #[command(after_help = "Start with:  strata record -- ./your-program")]
 pub struct Flags {
-    /// What to do.
+    /// The action to take.
     #[command(subcommand)]
     pub action: Action,
 }
 
-/// What to do.
+/// The command, with its flags.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Record a command, running processes, the kernel, or everything, into a CTF trace
     Record(Box<RecordFlags>),
+    /// Count events in the kernel by keys, without a trace: a table of counts, sums and histograms
+    Count(Box<CountFlags>),
     /// Show running applications and their tracepoints, the kernel's events, or what a trace describes
     List(ListFlags),
-    /// Say what this machine can record, of programs and of the kernel, and why not
+    /// Report what this machine can record, of programs and of the kernel, and what is missing
     Doctor(DoctorFlags),
     /// Show the events of traces, of any tracer that writes CTF
     View(Box<ViewFlags>),
-    /// Make a session, which stays until it is destroyed; it records nothing before it is started
+    /// Make a session, which runs in the background until it is destroyed; it records nothing before it is started
     Create(CreateFlags),
-    /// Record, from now on or again
+    /// Start recording, or resume it
     Start(StartFlags),
-    /// Record nothing for now; a session of record --background ends, and says what it has recorded
+    /// Pause recording; a session of record --background ends, and reports what it has recorded
     Stop(StopFlags),
-    /// End a session, and say what it has recorded
+    /// End a session, and report what it has recorded
     Destroy(DestroyFlags),
-    /// Say how sessions are: their channels and rules, and what is missing
+    /// Show the state of sessions: their channels and rules, and what is missing
     Status(StatusFlags),
-    /// Save what a session holds in its buffers (create --snapshot), while it goes on
-    Snapshot(SnapshotFlags),
-    /// Have a session go on in a new part of its trace; the part before is complete, and a trace by itself
+    /// Save what a flight recorder (create --snapshot) holds in its buffers, while it continues
+    Snapshot(snapshot::SnapshotFlags),
+    /// Start a new part of a session's trace; the previous part is then complete, and a trace by itself
     Rotate(OneFlags),
-    /// Have a session that began at boot go on on the disk, with what it has held in memory
+    /// Move the trace of a session that began at boot from memory to disk, and continue there
     Settle(SettleFlags),
-    /// Have a session begin at each boot before any other service, held in memory until the disk is there
+    /// Start a session at each boot before any other service, in memory until the disk is mounted
     InstallBoot(Box<InstallBootFlags>),
     /// Begin the session of this name as the machine's first process, and execute init
     #[command(hide = true)]
     BootInit(BootInitFlags),
-    /// Show sessions again and again: their rates, and what is missing
+    /// Show the rates of sessions periodically, and what is missing
     Top(TopFlags),
-    /// Add a channel to a session, or enable one again: buffers with sizes and a loss mode of their own
+    /// Add a channel (buffers with their own sizes and loss mode) to a session, or enable one again
     EnableChannel(EnableChannelFlags),
-    /// Record nothing into a channel
+    /// Stop recording into a channel
     DisableChannel(DisableChannelFlags),
     /// Add event rules to a session
     EnableEvent(EnableEventFlags),
-    /// Record no events of these rules any more
+    /// Stop recording events of these rules
     DisableEvent(DisableEventFlags),
     /// Add contexts to the records of a session
     AddContext(AddContextFlags),
     /// Record only some processes
     Track(TrackFlags),
-    /// Record some processes no more
+    /// Stop recording some processes
     Untrack(TrackFlags),
-    /// Have a session do something by itself, such as save a snapshot, when something happens
+    /// Let a session act when something happens, such as save a snapshot
     AddTrigger(Box<AddTriggerFlags>),
     /// Show the triggers of a session, and how often they have fired
     ListTriggers(OfSession),
-    /// Take a trigger away from a session
+    /// Remove a trigger from a session
     RemoveTrigger(RemoveTriggerFlags),
-    /// Write what a session records, its plan, to a file
+    /// Write a session's plan to a file
     Save(SaveFlags),
-    /// Make a session of a plan in a file
+    /// Make a session from a plan in a file
     Load(LoadFlags),
-    /// Count what is in traces, and say what is missing
+    /// Count the events of traces, and report what is missing
     Stats(StatsFlags),
-    /// Say where the time went: in system calls, running, waiting, and for whom
+    /// Report where the time went: in system calls, running, waiting, and for which thread
     Analyze(AnalyzeFlags),
-    /// Write traces for other tools
+    /// Convert traces for other tools
     Export(ExportFlags),
+    /// Query traces in SQL, without an import
+    Sql(SqlFlags),
+    /// Show traces as a timeline in a browser, from this machine itself
+    Ui(UiFlags),
+    /// Record one event from a shell script
+    Emit(EmitFlags),
+    /// Write traces that other hosts record (record --to)
+    Relayd(RelaydFlags),
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -288,81 +317,107 @@ pub enum Action {
 #[derive(Debug, Args)]
 #[command(override_usage = "strata record [OPTIONS] [-- COMMAND [ARGUMENT]...]")]
 #[command(group(clap::ArgGroup::new("programs").multiple(true).args(["command", "background"])))]
-#[command(mut_arg("json", |json| json.requires("background").help("With --background: print as JSON which session records")))]
-#[command(mut_arg("format", |format| format.requires("background")))]
+#[command(mut_arg("json", |json| json.help("Print as JSON what was recorded").long_help("Print as JSON what was recorded, after what the command prints; with --background, which session records")))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{RULES}\n{SIGNALS}\n{EXIT_STATUS}"))]
 pub struct RecordFlags {
-    /// Record the tracepoints of applications that RULE selects, such as 'myapp:*@warning', and of the
-    /// kernel only what is named [default: *:*, or none with --kernel]
+    /// Record tracepoints of applications, such as 'myapp:*@warning', and of the kernel only what is named [default: *:*,
+    /// or none with --kernel]
     #[arg(short, long = "user", value_name = "RULE", value_parser = parse_rules)]
     user: Vec<String>,
 
-    /// Record the kernel's events that RULES select, such as 'sched_*,syscalls,irq_*'; may be repeated
-    /// [default: system calls, scheduling and more, where that is allowed; none with --user]
+    /// Record events of the kernel, such as 'sched_*,syscalls' or 'default,block_rq_*' [default: system calls, scheduling
+    /// and more, where that is allowed; none with --user]
+    ///
+    /// May be repeated.
     #[arg(short, long = "kernel", value_name = "RULES", value_parser = parse_kernel_rules)]
     kernel: Vec<String>,
 
-    /// Record a function or USDT probe of a program or library, such as
-    /// 'uprobe:./server:handle(request:u64)' or 'usdt:libc.so.6:libc:*'; may be repeated
+    /// Record a function or USDT probe, such as 'uprobe:./server:handle' or 'usdt:libc.so.6:libc:*'
+    ///
+    /// With arguments: 'uprobe:./server:handle(request:u64)'. May be repeated.
     #[arg(long, value_name = "PROBE")]
     probe: Vec<String>,
 
-    /// Record what a hypervisor does for its guest: KVM's tracepoints, where there are any, and functions of QEMU (the file
-    /// QEMU) that enter and leave the guest, and are its devices. Of the processes that are recorded; functions that it
-    /// does not have are said
+    /// Record what a hypervisor does for its guest
+    ///
+    /// KVM's tracepoints, where there are any, and functions of QEMU (the file QEMU) that enter and leave the guest, and
+    /// are its devices. Of the processes that are recorded; functions that it does not have are said.
     #[arg(long, value_name = "QEMU", num_args = 0..=1, require_equals = true, default_missing_value = "qemu-system-x86_64")]
     pub hypervisor: Option<String>,
 
-    /// Record what the COMMAND does in libc, whoever made it: malloc, malloc:sum (counted by call site), pthread
-    /// (what is waited for), pthread-all (each call), io, io-all (each character), dl, functions
-    /// (-finstrument-functions); like -u, nothing else. With --background and no COMMAND: programs that are started with the
-    /// objects that `strata list --libc PARTS` names
+    /// Record what the COMMAND does in libc: malloc, malloc:sum, pthread, pthread-all, io, io-all, dl, functions
+    ///
+    /// Whoever made the program: malloc, malloc:sum (counted by call site), pthread (what is waited for), pthread-all (each
+    /// call), io, io-all (each character), dl, functions (-finstrument-functions). Like -u, nothing else is recorded. With
+    /// --background and no COMMAND: programs that are started with the objects that `strata list --libc PARTS` names.
     #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "programs",
         value_parser = PreloadPart::parse)]
     pub libc: Vec<PreloadPart>,
 
-    /// Record no events of the kernel, but for those of --sample; -u '*:*' is the same
+    /// Record no events of the kernel, as -u '*:*' does
+    ///
+    /// But for those of --sample.
     #[arg(long, conflicts_with_all = ["kernel", "probe", "hypervisor", "all_processes", "lttng_env", "kernel_context",
                                       "kernel_subbuf_size", "kernel_num_subbuf"])]
     no_kernel: bool,
 
-    /// Record only those events that EXPRESSION selects, such as 'myapp:request && size > 4096' or
-    /// 'ret < 0'; asked where they happen, in applications and in the kernel
+    /// Record only events that EXPRESSION selects, such as 'ret < 0'
+    ///
+    /// It is asked where they happen, in applications and in the kernel: 'myapp:request && size > 4096'.
     #[arg(short, long, value_name = "EXPRESSION", value_parser = parse_filter)]
     filter: Option<Filter>,
+
+    /// Record a system call, or a span of a program, only if it takes at least TIME, such as 1ms
+    ///
+    /// Both ends are recorded at its end. Faster ones write nothing. Other events are recorded as ever.
+    #[arg(long, value_name = "TIME", value_parser = parse_slower)]
+    slower: Option<u64>,
 
     /// Record system calls, page faults and signals of every process, not only of those asked for
     #[arg(long)]
     all_processes: bool,
 
-    /// Let records of the kernel's events say more of the thread that they happened in, such as
-    /// 'pid,procname,callstack_kernel', or of its CPU, 'perf:cpu:instructions'; tid is always there, and 'help' lists them
+    /// Add to each record of the kernel, such as 'pid,procname,callstack_kernel'; 'help' lists what there is
+    ///
+    /// Of the thread that the event happened in, or of its CPU: 'perf:cpu:instructions'. tid is always there.
     #[arg(long, value_name = "LIST")]
     kernel_context: Vec<String>,
 
-    /// Ask what each CPU does so many times in a second, such as 99, besides the events that are recorded: where the
-    /// command or --pid was interrupted, with its call stacks. With --no-kernel no other event of the kernel
+    /// Record up to BYTES bytes of each executed program's arguments, up to 8191 [default: 1023]
+    #[arg(long, value_name = "BYTES", value_parser = parse_argv_bytes)]
+    argv_bytes: Option<u32>,
+
+    /// Sample the call stack of each CPU RATE times per second, such as 99
+    ///
+    /// Samples are of the command or --pid, in addition to the events that are recorded.
+    /// With --no-kernel no other event of the kernel is recorded.
     #[arg(long, value_name = "RATE")]
     sample: Option<u32>,
 
-    /// Record with each event who called whom: --kernel-context callstack_kernel,callstack_user and --context
-    /// callstack_user
+    /// Record the call stack with each event
+    ///
+    /// The same as --kernel-context callstack_kernel,callstack_user and --context callstack_user.
     #[arg(long)]
     stack: bool,
 
-    /// Let the kernel's trace say that LTTng recorded it, as Trace Compass' kernel analyses want it
+    /// Name LTTng as the kernel's recorder, for Trace Compass' analyses
     #[arg(long)]
     lttng_env: bool,
 
-    /// Write the trace to DIR, which must be new or empty [default: strata-trace-DATE-TIME]
+    /// Write to DIR, new or empty [default: strata-trace-DATE-TIME]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output: Option<PathBuf>,
 
-    /// Version of CTF in which the trace is described; its packets are the same in both
+    #[command(flatten)]
+    pub live: LiveFlags,
+
+    /// Version of CTF in which the trace is described
+    ///
+    /// Its packets are the same in both.
     #[arg(long, value_enum, value_name = "VERSION", default_value_t = CtfFlag::One)]
     ctf: CtfFlag,
 
-    /// What to do with a record when the buffers are full
+    /// What to do with a new record when the buffers are full
     #[arg(long, value_enum, default_value_t = ModeFlag::Discard)]
     mode: ModeFlag,
 
@@ -374,7 +429,7 @@ pub struct RecordFlags {
     #[arg(long, value_name = "N", alias = "subbufs")]
     num_subbuf: Option<u32>,
 
-    /// The same of the kernel alone [default: as --subbuf-size]
+    /// Size of the kernel's sub-buffers [default: as --subbuf-size]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     kernel_subbuf_size: Option<u64>,
 
@@ -382,22 +437,19 @@ pub struct RecordFlags {
     #[arg(long, value_name = "N")]
     kernel_num_subbuf: Option<u32>,
 
-    /// Use the sizes that would have prevented the losses of the last recording of this COMMAND, or of this NAME
-    /// (--background), as its report has estimated them
-    #[arg(long, conflicts_with_all = ["subbuf_size", "num_subbuf", "kernel_subbuf_size", "kernel_num_subbuf"])]
-    pub auto: bool,
-
-    /// Leave the thread (`vtid`) out of applications' records: 4 bytes less each, but nobody can tell threads
-    /// apart
+    /// Leave the thread (`vtid`) out of user records
+    ///
+    /// Each record then has 4 bytes less, but threads cannot be distinguished.
     #[arg(long)]
     no_vtid: bool,
 
-    /// Let applications' records say more of their moment, such as 'procname,callstack_user'; may be repeated; 'help'
-    /// lists what there is
+    /// Add to each record of applications, such as 'procname,callstack_user'; 'help' lists what there is
+    ///
+    /// May be repeated.
     #[arg(long, value_name = "LIST", value_parser = parse_contexts)]
     context: Vec<String>,
 
-    /// Write what is in the buffers at least this often, such as 100ms; 0: only when a sub-buffer is full
+    /// Write what is in the buffers at least this often; 0: only when a sub-buffer is full
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s")]
     flush: Duration,
 
@@ -405,65 +457,88 @@ pub struct RecordFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
 
-    /// End when the trace's files have so many bytes, such as 500M; what is in the buffers then is still
-    /// written
+    /// End when the trace's files have SIZE bytes, such as 500M
+    ///
+    /// What is in the buffers then is still written.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
+
+    /// End when less of the trace's file system is free, such as 5% or 2G; 0: when it is full
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = parse_min_free, default_value = "5%", env = "STRATA_MIN_FREE", hide_env_values = true)]
+    min_free: MinFree,
 
     #[command(flatten)]
     rotate: RotateFlags,
 
-    /// Record a virtual machine, too, whose own recorder (--relay) is at CHANNEL: the unix socket that QEMU has made of a
-    /// virtio-serial port, tcp:HOST:PORT, or vsock:CID:PORT, where this one listens; its traces are in the folder NAME. pid=PID: the process that
+    /// Also record a virtual machine, whose recorder (--relay) is at CHANNEL
+    ///
+    /// CHANNEL is the unix socket that QEMU has made of a virtio-serial port, tcp:HOST:PORT, or vsock:CID:PORT, where this one listens; its traces are in the folder NAME. pid=PID: the process that
     /// runs the machine, where it does not listen at CHANNEL itself, as with libvirt; qmp=PATH: QEMU's control socket, which
     /// says which thread runs which virtual CPU; memory=FILE: the guest's memory, of which its last records are read if its
-    /// kernel panics; max-size=SIZE: what the traces may take [default: 4G]; may be repeated
+    /// kernel panics; max-size=SIZE: what the traces may take [default: 4G]. May be
+    /// repeated.
     #[arg(long, value_name = "NAME=CHANNEL[,pid=PID][,qmp=PATH][,memory=FILE][,max-size=SIZE]", value_parser = parse_guest)]
     guest: Vec<GuestOptions>,
 
-    /// Let the host's recorder (--guest) write the trace, of the virtual machine that this is: CHANNEL is a device such as
-    /// /dev/virtio-ports/NAME, a unix socket, tcp:HOST:PORT, or vsock:2:PORT. Recording begins when the host's recorder is there, and
-    /// ends when that one ends
-    #[arg(long, value_name = "CHANNEL", value_parser = parse_place, conflicts_with_all = ["output", "guest"])]
-    relay: Option<Place>,
+    #[command(flatten)]
+    relay: RelayFlags,
 
-    /// Let the buffers of all programs and the kernel take no more memory than this together, such as 2G: a
-    /// program whose buffers do not fit is not recorded, and named at the end
+    /// Limit the memory of all buffers together, such as 2G
+    ///
+    /// A program whose buffers do not fit is not recorded, and named at the end.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_memory: Option<u64>,
 
-    /// Record the running process PID, or all of this NAME (of the process or of its program's file); may
-    /// be repeated
+    /// Record the running process PID, or all processes of this NAME
+    ///
+    /// The name of a process, a thread, a program or a script. May be repeated.
     #[arg(short, long, value_name = "PID|NAME", value_delimiter = ',', conflicts_with = "command",
         value_parser = parse_process)]
     pid: Vec<AskedProcess>,
 
-    /// Record all programs and the kernel; with a COMMAND until that ends [default without COMMAND and
-    /// --pid]
+    /// Record all programs and the kernel [default without COMMAND and --pid]
+    ///
+    /// With a COMMAND until that ends.
     #[arg(short, long, conflicts_with = "pid")]
     all: bool,
 
-    /// Record until all that the command has started has ended, too, such as a server that goes into the
-    /// background
+    /// Record until everything that the command has started has ended
+    ///
+    /// Such as a server that goes into the background.
     #[arg(long, requires = "command")]
     wait_descendants: bool,
 
-    /// Record by a process of its own, named NAME, which outlives this command and the terminal: a session as those of
-    /// `strata create`, started, until `strata stop`
+    /// Record as a session, until `strata stop NAME`
+    ///
+    /// The session is like one of `strata create`, and started.
     #[arg(long, value_name = "NAME")]
     pub background: Option<String>,
 
-    /// Write nothing but keep the last records in the buffers (--mode=overwrite), until `strata snapshot NAME`
-    /// saves them: a flight recorder
+    /// A flight recorder, saved by `strata snapshot NAME`
+    ///
+    /// The last records stay in the buffers until then. Nothing is written before that (--mode=overwrite).
     #[arg(long, requires = "background", conflicts_with_all = ["output", "max_size", "flush", "rotate_size", "rotate_time", "rotate_count"])]
     pub snapshot: bool,
 
-    /// Have the kernel go on recording when the session's process is killed, until `strata start NAME` makes the session
-    /// again, as `strata create --keep` does; root only
+    /// Keep the newest N of all that the session leaves; 0: all [default: all, but 32 snapshots of triggers]
+    ///
+    /// Parts of the trace, snapshots, and traces from before it was killed.
+    #[arg(long, value_name = "N", requires = "background")]
+    keep_count: Option<u64>,
+
+    /// Keep the newest of all these, at most SIZE together, such as 2G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "background")]
+    keep_size: Option<u64>,
+
+    /// Keep the kernel recording after a kill; root only
+    ///
+    /// Until `strata start NAME` makes the session again, as `strata create --keep` does.
     #[arg(long, requires = "background")]
     pub keep: bool,
 
-    /// Let members of GROUP ask how this session of root is: `strata status NAME`. Nothing else is open to them
+    /// Let members of GROUP see the status; root only
+    ///
+    /// By `strata status NAME`, and nothing else.
     #[arg(long, value_name = "GROUP", requires = "background")]
     pub group: Option<String>,
 
@@ -474,17 +549,20 @@ pub struct RecordFlags {
     #[command(flatten)]
     pub answer: AnswerFlags,
 
-    /// Exit with 1 if anything is missing: a record was discarded, overwritten before it was written, or cannot be read, a
-    /// rule matched nothing, nothing passed its filter, a program was not reached, or reached late
+    /// Exit with 1 if anything is missing
+    ///
+    /// A record was discarded, overwritten before it was written, or cannot be read, a rule matched nothing, nothing
+    /// passed its filter, a program was not reached, or reached late.
     #[arg(long)]
     pub strict: bool,
 
-    /// Say nothing but what went wrong
+    /// Print only errors
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// The command to run, recorded with all its descendants from their first event; without it and
-    /// --pid, every process is recorded until Ctrl-C, as with --all
+    /// The command to run, recorded with all its descendants from their first event
+    ///
+    /// Without it and --pid, every process is recorded until Ctrl-C, as with --all.
     #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
@@ -492,63 +570,75 @@ pub struct RecordFlags {
 /// `strata status`.
 #[derive(Debug, Args)]
 pub struct StatusFlags {
-    /// The session [default: all of this user]
+    /// Name of the session [default: all of this user]
     pub name: Option<String>,
 
-    /// Exit with 1 if anything is missing: a record was discarded, a rule has matched nothing, a program was not reached,
-    /// or reached late
+    /// Exit with 1 also if anything is missing: a record was discarded, a rule has matched nothing, a program was not
+    /// reached, or reached late. Without it, with 1 if a session was killed, does not answer, or has no space to write
     #[arg(long)]
     pub strict: bool,
+
+    /// Print the figures in Prometheus' format, or answer GET /metrics and /health by HTTP at an address
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        conflicts_with_all = ["json", "strict"])]
+    pub metrics: Option<String>,
 
     #[command(flatten)]
     answer: AnswerFlags,
 }
 
+/// Returns the width of help texts: that of the terminal, between 60 and [`HELP_COLUMNS`] \[column\].
+fn help_columns() -> usize {
+    let of_variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    of_variable
+        .or_else(crate::stdout::terminal_columns)
+        .unwrap_or(HELP_COLUMNS)
+        .clamp(60, HELP_COLUMNS)
+}
+
+impl Flags {
+    /// Parses this program's command line.
+    ///
+    /// # Errors
+    /// The command line is wrong, or asks for help or the version.
+    pub fn of_command_line() -> Result<Flags, clap::Error> {
+        let mut command = examples::with_examples(record_help::with_groups(Flags::command()));
+        let words = std::env::args_os().skip(1).take_while(|word| word != "--");
+        let words: Vec<OsString> = words.collect();
+        let is_of_record = |word: Option<&OsString>| word.is_some_and(|word| word == "record");
+        let is_long = match words.first() {
+            Some(first) if first == "help" => is_of_record(words.get(1)),
+            first => is_of_record(first) && words.iter().any(|word| word == "--help"),
+        };
+        if is_long {
+            command = command.mut_subcommand("record", |record| {
+                let after = format!("{}\n\n{EXIT_STATUS}", examples::text_of("record"));
+                let help = record_help::long_help(&record, help_columns(), &after);
+                record.override_help(help)
+            });
+        }
+        Flags::from_arg_matches(&command.try_get_matches()?)
+    }
+}
+
 impl StatusFlags {
-    /// Whether JSON is wanted.
+    /// Returns true if the output is to be JSON.
     pub fn is_json(&self) -> bool {
         self.answer.is_json()
     }
 }
 
-/// `strata snapshot`.
-#[derive(Debug, Args)]
-pub struct SnapshotFlags {
-    /// The session [default: the only one there is]
-    pub name: Option<String>,
-
-    /// The same, as `lttng snapshot record -s SESSION` has it
-    #[arg(short, long, value_name = "SESSION", hide = true)]
-    pub session: Option<String>,
-
-    /// What LTTng has behind its second word
-    #[arg(hide = true)]
-    pub more: Vec<String>,
-
-    /// Write the snapshot to DIR, which must be new or empty [default: strata-snapshot-NAME-DATE-TIME]; -: as a
-    /// tar file to the standard output
-    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub output: Option<PathBuf>,
-
-    /// Save only the last TIME, such as 10s: packets that end before are left out, all others are whole
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub last: Option<Duration>,
-
-    #[command(flatten)]
-    pub answer: AnswerFlags,
-}
-
 /// `strata top`.
 #[derive(Debug, Args)]
 pub struct TopFlags {
-    /// The session [default: all of this user]
+    /// Name of the session [default: all of this user]
     pub name: Option<String>,
 
-    /// Look again after TIME
+    /// Update every TIME
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub period: Duration,
 
-    /// Look N times [default: until Ctrl-C]
+    /// Print N tables [default: until Ctrl-C]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub number: Option<u64>,
 
@@ -558,9 +648,10 @@ pub struct TopFlags {
 
 /// `strata list`.
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("layer").args(["kernel", "user", "sessions"])))]
 pub struct ListFlags {
     /// Show the sessions of this user only
-    #[arg(long, conflicts_with_all = ["kernel", "probes", "names", "named"])]
+    #[arg(long, conflicts_with_all = ["kernel", "probes", "named"])]
     pub sessions: bool,
 
     /// Show the kernel's events; with EVENT, the fields of those
@@ -568,10 +659,10 @@ pub struct ListFlags {
     pub kernel: bool,
 
     /// Show running applications and their tracepoints only
-    #[arg(short, long, alias = "userspace", conflicts_with_all = ["sessions", "kernel", "probes", "libc", "names", "named"])]
+    #[arg(short, long, alias = "userspace", conflicts_with_all = ["sessions", "kernel", "probes", "libc", "named"])]
     pub user: bool,
 
-    /// Nothing: fields are always shown
+    /// No effect: fields are always shown
     #[arg(short, long, hide = true)]
     fields: bool,
 
@@ -585,8 +676,8 @@ pub struct ListFlags {
         conflicts_with_all = ["sessions", "kernel", "probes", "names", "named"])]
     pub libc: Vec<PreloadPart>,
 
-    /// Print names only, of all that a rule may name
-    #[arg(long, requires = "kernel", conflicts_with_all = ["json", "format", "named"])]
+    /// With --kernel, --user or --sessions: print names only, of all that a rule may name, or of sessions
+    #[arg(long, requires = "layer", conflicts_with_all = ["json", "format", "named"])]
     pub names: bool,
 
     #[command(flatten)]
@@ -599,12 +690,13 @@ pub struct ListFlags {
 }
 
 impl ListFlags {
-    /// Whether JSON is wanted.
+    /// Returns true if the output is to be JSON.
     pub fn is_json(&self) -> bool {
         self.answer.is_json()
     }
 
-    /// The session that is named, if it may be one: it is a name, and nothing has this path.
+    /// Returns the session that is named. `None` if the argument is no name of a session, or there is a file of this
+    /// name.
     pub fn session(&self) -> Option<&str> {
         match &self.named[..] {
             [name] => name.to_str().filter(|name| {
@@ -614,15 +706,15 @@ impl ListFlags {
         }
     }
 
-    /// The traces that are named.
+    /// Returns the arguments as paths of traces.
     pub fn traces(&self) -> Vec<PathBuf> {
         self.named.iter().map(PathBuf::from).collect()
     }
 
-    /// The rules for events of the kernel that are named.
+    /// Returns the arguments as rules for events of the kernel.
     ///
     /// # Errors
-    /// One is not well formed.
+    /// An argument is no well-formed rule.
     pub fn rules(&self) -> anyhow::Result<Vec<String>> {
         let texts = self.named.iter().map(|name| name.to_string_lossy().into_owned());
         texts.map(|text| Ok(parse_kernel_rules(&text)?)).collect()
@@ -636,12 +728,11 @@ pub struct DoctorFlags {
     #[arg(long)]
     pub clean: bool,
 
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub answer: AnswerFlags,
 }
 
-/// `--ctf`.
+/// The value of `--ctf`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum CtfFlag {
     /// CTF 1.8, which all readers know
@@ -652,7 +743,7 @@ enum CtfFlag {
     Two,
 }
 
-/// `--mode`.
+/// The value of `--mode`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeFlag {
     /// Discard the new record, and count it
@@ -662,12 +753,7 @@ enum ModeFlag {
     Overwrite,
 }
 
-/// `--relay`.
-fn parse_place(text: &str) -> Result<Place, PlaceProblem> {
-    Place::parse(text)
-}
-
-/// What lists the contexts, in the place of one.
+/// Value of `--context` that lists all contexts.
 const CONTEXT_HELP: &str = "help";
 
 fn parse_contexts(text: &str) -> Result<String, ContextError> {
@@ -677,33 +763,14 @@ fn parse_contexts(text: &str) -> Result<String, ContextError> {
     }
 }
 
-/// `--pid`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AskedProcess {
-    /// By its number.
-    Number(u32),
-    /// All of this name.
-    Name(String),
-}
-
-/// The number of a process, 0 is none; or a name, which has something else in it than digits.
-fn parse_process(text: &str) -> Result<AskedProcess, String> {
-    if !text.is_empty() && !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(AskedProcess::Name(text.to_owned()));
-    }
-    let pid = text.parse().ok().filter(|pid| (1..=PID_MAX).contains(pid));
-    pid.map(AskedProcess::Number).ok_or_else(|| {
-        format!("'{text}' is no number of a process, 1 to {PID_MAX}, and no name of one")
-    })
-}
-
 impl RecordFlags {
-    /// Whether there is a command to run.
+    /// Returns true if there is a command to run.
     pub fn has_command(&self) -> bool {
         !self.command.is_empty()
     }
 
-    /// `--context help`, `--kernel-context help`: nothing is to be recorded.
+    /// Returns the layer whose contexts `--context help` or `--kernel-context help` lists; `None` if something is to be
+    /// recorded.
     pub fn asks_for_contexts(&self) -> Option<LayerOf> {
         let asks = |contexts: &[String]| contexts.iter().any(|text| text == CONTEXT_HELP);
         match (asks(&self.context), asks(&self.kernel_context)) {
@@ -713,33 +780,18 @@ impl RecordFlags {
         }
     }
 
-    /// The processes that are asked for, with the name of those that were named, each once.
+    /// Returns the processes of `--pid`, each once, with the name for those that were given by name.
     ///
     /// # Errors
-    /// There is none of a name.
+    /// No process has one of the names.
     pub fn processes(&self) -> Result<Vec<(Option<&str>, u32)>, NameError> {
-        let mut found: Vec<(Option<&str>, u32)> = Vec::new();
-        for asked in &self.pid {
-            let of_it = match asked {
-                AskedProcess::Number(pid) => vec![(None, *pid)],
-                AskedProcess::Name(name) => {
-                    let pids = processes_of(name)?;
-                    pids.into_iter().map(|pid| (Some(name.as_str()), pid)).collect()
-                }
-            };
-            for one in of_it {
-                if found.iter().all(|(_, pid)| *pid != one.1) {
-                    found.push(one);
-                }
-            }
-        }
-        Ok(found)
+        processes::found(&self.pid)
     }
 
-    /// What the session is asked to do, of these processes.
+    /// Returns the options of a session that records the processes `pids`.
     ///
     /// # Errors
-    /// The rules are too long together, or flags make no sense together.
+    /// The rules together are too long, or flags contradict each other.
     pub fn options(&self, pids: Vec<u32>) -> anyhow::Result<Options> {
         let texts = [self.user.clone(), preload::rules(&self.libc, &self.user)].concat();
         let rules = match texts.as_slice() {
@@ -749,16 +801,18 @@ impl RecordFlags {
         Ok(Options {
             rules,
             filter: self.filter.clone(),
+            spans_slower: self.slower.unwrap_or(0),
             kernel: self.kernel_options()?,
             output: self.output.clone(),
-            relay: self.relay.clone(),
+            relay: self.relay.relay.clone(),
+            remote: self.relay.to.as_ref().map(Destination::target).transpose()?,
             guests: self.guest.clone(),
             version: match self.ctf {
                 CtfFlag::One => Version::One,
                 CtfFlag::Two => Version::Two,
             },
             mode: match self.mode {
-                // What is not written is of use as long as it is the newest.
+                // A flight recorder needs the newest records.
                 _ if self.snapshot => LossMode::Overwrite,
                 ModeFlag::Discard => LossMode::Discard,
                 ModeFlag::Overwrite => LossMode::Overwrite,
@@ -769,12 +823,15 @@ impl RecordFlags {
             is_size_given: self.subbuf_size.is_some() || self.num_subbuf.is_some(),
             vtid: !self.no_vtid,
             contexts: self.contexts()?,
-            flush: self.flush,
+            flush: self.live.flush(self.flush),
             duration: self.duration,
             max_bytes: self.max_size,
+            min_free: self.min_free,
             goes_on: false,
             is_early: false,
             rotation: self.rotate.rotation(),
+            retention: self.retention(),
+            session: None,
             max_memory: self.max_memory,
             pids,
             everyone: self.all,
@@ -784,10 +841,10 @@ impl RecordFlags {
         })
     }
 
-    /// What `--hypervisor` stands for, in the place of it. Returns what of it is not recorded.
+    /// Replaces `--hypervisor` by its rules and probes. Returns a message on functions that cannot be recorded.
     ///
     /// # Errors
-    /// It cannot be looked up, or there is nothing of it.
+    /// The hypervisor cannot be examined, or nothing of it can be recorded.
     pub fn add_hypervisor(&self, options: &mut Options) -> anyhow::Result<Option<String>> {
         let (Some(qemu), Some(kernel)) = (&self.hypervisor, &mut options.kernel) else {
             return Ok(None);
@@ -807,25 +864,23 @@ impl RecordFlags {
         !self.kernel.is_empty() || !self.probe.is_empty() || self.hypervisor.is_some()
     }
 
-    /// Those of applications' records.
+    /// Returns true if events of the kernel are named, and the default events are not among them.
+    fn names_kernel_alone(&self) -> bool {
+        self.names_kernel() && !has_default(&self.kernel)
+    }
+
+    /// Returns the contexts of applications' records.
     fn contexts(&self) -> anyhow::Result<EventContexts> {
         let mut texts = self.context.clone();
-        let records_applications = !self.user.is_empty() || !self.names_kernel();
+        let records_applications = !self.user.is_empty() || !self.names_kernel_alone();
         if self.stack && records_applications {
             texts.push("callstack_user".to_owned());
         }
         Ok(EventContexts::parse(&texts)?)
     }
 
-    /// Of what its report is kept, for `--auto`.
-    pub fn key(&self) -> AdviceKey<'_> {
-        match (&self.background, self.command.first()) {
-            (Some(name), _) => AdviceKey::Session(name),
-            (None, command) => AdviceKey::Command(command.map_or(OsStr::new(""), |name| name)),
-        }
-    }
-
-    /// Who names nothing gets both layers; else what was named.
+    /// Returns the options of the kernel's layer. Without any rule both layers are recorded, otherwise only those that
+    /// rules name.
     fn kernel_options(&self) -> anyhow::Result<Option<KernelOptions>> {
         let is_named = self.names_kernel();
         let has_none = self.no_kernel || !self.user.is_empty() || !self.libc.is_empty();
@@ -839,10 +894,12 @@ impl RecordFlags {
                 all_processes: self.all_processes,
                 as_lttng: self.lttng_env,
                 contexts: if self.stack { contexts.with_stacks() } else { contexts },
+                slower: self.slower,
                 sample: self.sample,
                 samples_only,
                 subbuf_bytes: self.kernel_subbuf_size,
                 nr_subbufs: self.kernel_num_subbuf,
+                argv_bytes: self.argv_bytes,
             }));
         }
         let flags = [
@@ -851,6 +908,7 @@ impl RecordFlags {
             ("--kernel-context", !self.kernel_context.is_empty()),
             ("--kernel-subbuf-size", self.kernel_subbuf_size.is_some()),
             ("--kernel-num-subbuf", self.kernel_num_subbuf.is_some()),
+            ("--argv-bytes", self.argv_bytes.is_some()),
         ];
         if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
             bail!(

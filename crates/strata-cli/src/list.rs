@@ -1,9 +1,8 @@
-//! `strata list`: running applications and their tracepoints.
+//! The command `strata list`: running applications and their tracepoints.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{json, Value};
 use strata_kernel::Contexts;
 use strata_session::listing::{list, ListedProcess, ListedTracepoint, Listing};
@@ -11,8 +10,9 @@ use strata_session::plan::LayerOf;
 use strata_session::{level_name, EVENT_CONTEXTS};
 
 use crate::flags::ListFlags;
-use crate::sessions::status;
 use crate::sessions::statuses;
+use crate::sessions::{self, status};
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{self, Message, Weight};
 use crate::talk::units::{clean, counted};
@@ -20,34 +20,36 @@ use crate::talk::units::{clean, counted};
 pub mod kernel_list;
 pub mod trace_list;
 
-/// List, and give the exit status: 1 if there is nothing to list for people.
+/// Runs `strata list`. Returns the exit status: 1 if there is nothing to list for people.
 pub fn run(flags: &ListFlags) -> Result<u8> {
+    if flags.names {
+        return names(flags.sessions);
+    }
     let sessions = if flags.user { Vec::new() } else { statuses(None)? };
     if flags.sessions {
         let is_empty = sessions.is_empty();
-        let text = match flags.is_json() {
-            true => format!("{:#}\n", status::to_json(sessions)),
-            false if is_empty => String::new(),
-            false => status::table(&sessions),
-        };
-        io::stdout().write_all(text.as_bytes()).context("list: cannot write to stdout")?;
+        match flags.is_json() {
+            true => stdout::json_lines("list", &status::to_json(sessions))?,
+            false if is_empty => {}
+            false => stdout::text("list", &status::table(&sessions))?,
+        }
         return Ok(u8::from(is_empty && !flags.is_json()));
     }
     let listing = list()?;
     let is_empty = sessions.is_empty() && listing.processes.is_empty();
-    let text = match flags.is_json() {
-        true => {
-            let mut all = to_json(&listing);
-            if !flags.user {
-                all["sessions"] = status::to_json(sessions)["sessions"].take();
-            }
-            format!("{all:#}\n")
+    if flags.is_json() {
+        let mut all = to_json(&listing);
+        if !flags.user {
+            all["sessions"] = status::to_json(sessions)["sessions"].take();
         }
-        false if sessions.is_empty() => to_text(&listing),
-        false => format!("{}\n{}", status::table(&sessions), to_text(&listing)),
-    };
-    io::stdout().write_all(text.as_bytes()).context("list: cannot write to stdout")?;
-    if !flags.is_json() {
+        stdout::json_lines("list", &all)?;
+    } else {
+        let processes = to_text(&listing);
+        let all = match sessions.is_empty() {
+            true => processes,
+            false => format!("{}\n{processes}", status::table(&sessions)),
+        };
+        stdout::text("list", &all)?;
         for text in messages::list_remarks(&listing) {
             talk::message(&Message { weight: Weight::Warning, text });
         }
@@ -55,7 +57,25 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
     Ok(u8::from(is_empty && !flags.is_json()))
 }
 
-/// `strata add-context --list`: of these layers, for people or for programs.
+/// Prints the names of sessions, or of the tracepoints of running applications, a line for each. Shell completions use
+/// it.
+fn names(of_sessions: bool) -> Result<u8> {
+    let mut all: Vec<String> = match of_sessions {
+        true => sessions::session_names()?,
+        false => list()?
+            .processes
+            .iter()
+            .flat_map(|process| process.tracepoints.iter().map(ListedTracepoint::full_name))
+            .collect(),
+    };
+    all.sort();
+    all.dedup();
+    let lines: Vec<String> = all.iter().map(|name| clean(name) + "\n").collect();
+    stdout::text("list", &lines.concat())?;
+    Ok(0)
+}
+
+/// Prints `strata add-context --list` for these layers, for people or as JSON.
 pub fn list_contexts(layers: &[LayerOf], is_json: bool) -> Result<u8> {
     if !is_json {
         return contexts_of(layers);
@@ -70,12 +90,11 @@ pub fn list_contexts(layers: &[LayerOf], is_json: bool) -> Result<u8> {
         names_of(layer).into_iter().map(object)
     };
     let all: Vec<Value> = layers.iter().flat_map(of_layer).collect();
-    let text = format!("{}\n", json!({ "contexts": all }));
-    io::stdout().write_all(text.as_bytes()).context("contexts: cannot write to stdout")?;
+    stdout::json("contexts", &json!({ "contexts": all }))?;
     Ok(0)
 }
 
-/// Names of contexts, and what they are.
+/// Returns the names and descriptions of a layer's contexts.
 fn names_of(layer: &LayerOf) -> Vec<(String, String)> {
     let owned = |(name, about): (&str, &str)| (name.to_owned(), about.to_owned());
     match layer {
@@ -84,7 +103,8 @@ fn names_of(layer: &LayerOf) -> Vec<(String, String)> {
     }
 }
 
-/// `strata record --context help`, `--kernel-context help` and `strata add-context --list`: of one layer, or several.
+/// Runs `strata record --context help`, `--kernel-context help` and `strata add-context --list`, for one or more
+/// layers.
 pub fn contexts_of(layers: &[LayerOf]) -> Result<u8> {
     let mut text = String::new();
     for layer in layers {
@@ -102,11 +122,11 @@ pub fn contexts_of(layers: &[LayerOf]) -> Result<u8> {
             let _ = writeln!(text, "{name:width$}  {about}");
         }
     }
-    io::stdout().write_all(text.as_bytes()).context("contexts: cannot write to stdout")?;
+    stdout::text("contexts", &text)?;
     Ok(0)
 }
 
-/// What people read.
+/// Formats the list for people.
 fn to_text(listing: &Listing) -> String {
     let mut text = String::new();
     for (number, process) in listing.processes.iter().enumerate() {
@@ -141,12 +161,12 @@ fn add_tracepoints(text: &mut String, process: &ListedProcess) {
     }
 }
 
-/// `warning`; the number of a level that has no name.
+/// Returns the name of a log level, such as `warning`, or its number.
 fn level_text(level: u8) -> String {
     level_name(level).map_or_else(|| level.to_string(), str::to_owned)
 }
 
-/// `{ u64 id, string name }`.
+/// Formats the fields of a tracepoint: `{ u64 id, string name }`.
 fn fields(tracepoint: &ListedTracepoint) -> String {
     if tracepoint.fields.is_empty() {
         return "{}".to_owned();
@@ -156,12 +176,17 @@ fn fields(tracepoint: &ListedTracepoint) -> String {
     format!("{{ {} }}", fields.join(", "))
 }
 
-/// `demo.c:12`.
+/// Returns the source position of a tracepoint, such as `demo.c:12`. The library's own events have none, nor need those
+/// of classes that were made at run time.
 fn place(tracepoint: &ListedTracepoint) -> String {
-    format!("{}:{}", tracepoint.file, tracepoint.line)
+    match tracepoint.file.is_empty() {
+        true if tracepoint.provider == "strata" => "(libstrata)".to_owned(),
+        true => "(made at run time)".to_owned(),
+        false => format!("{}:{}", tracepoint.file, tracepoint.line),
+    }
 }
 
-/// What programs read.
+/// Formats the list as JSON.
 fn to_json(listing: &Listing) -> Value {
     let tracepoint = |tracepoint: &ListedTracepoint| {
         json!({

@@ -1,4 +1,4 @@
-//! The program `strata`.
+//! The entry point of the program `strata`.
 
 use std::process::ExitCode;
 

@@ -1,77 +1,92 @@
-//! `strata record`: asks the session, says what it says.
+//! The command `strata record`: runs the session, and prints its messages.
 
-use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use strata_session::controls;
-use strata_session::options::Options;
-use strata_session::plan::LayerOf;
 use strata_session::preload;
 use strata_session::report::{Notice, Report};
 use strata_session::stop::Stop;
+use strata_session::{controls, some_are_there, ControlServer, SessionOf};
 
 use crate::flags::RecordFlags;
 use crate::sessions::answer::Answer;
-use crate::sessions::background::{self, SessionDesk, SessionOf};
+use crate::sessions::background;
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{self, Message, Weight};
 use crate::talk::progress::ProgressLine;
+use live::{Live, Unkept};
 
-pub mod advised;
+mod live;
 
-/// A command that ends sooner shows its own output only.
+/// Duration below which a command shows only its own output.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Record, and give the exit status.
+/// Runs `strata record`, and returns the exit status.
 pub fn run(flags: &RecordFlags) -> Result<u8> {
     let processes = flags.processes()?;
+    some_are_there(&processes.iter().map(|(_, pid)| *pid).collect::<Vec<_>>())?;
     let named = messages::found_by_name(&processes);
     let mut options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect())?;
     if let Some(text) = flags.add_hypervisor(&mut options)?.filter(|_| !flags.quiet) {
         talk::message(&Message { weight: Weight::Talk, text });
     }
-    if flags.auto {
-        use_advised(&mut options, flags)?;
+    let made = options.output.as_deref().and_then(messages::folders_made);
+    if let Some(text) = made.filter(|_| !flags.quiet) {
+        talk::message(&Message { weight: Weight::Talk, text });
     }
     if let Some(text) = named.filter(|_| !flags.quiet) {
         talk::message(&Message { weight: Weight::Talk, text });
     }
-    if let Some(text) = preload::hint(&options.command).filter(|_| !options.libc.is_empty()) {
-        talk::message(&Message { weight: Weight::Warning, text: text.to_owned() });
+    if !options.libc.is_empty() {
+        if let Some(text) = preload::hint(&options.command, &options.libc) {
+            talk::message(&Message { weight: Weight::Warning, text });
+        }
     }
-    let shared = !options.command.is_empty() && io::stdout().is_terminal();
-    let line = (!flags.quiet && talk::is_live())
+    let unkept = flags.live.no_output.then(Unkept::new).transpose()?;
+    if let Some(unkept) = &unkept {
+        options.output = Some(unkept.trace());
+    }
+    let shared = !options.command.is_empty() && stdout::is_terminal();
+    let line = (!flags.quiet && talk::is_live() && !flags.live.live)
         .then(|| ProgressLine::new(if shared { PATIENCE } else { Duration::ZERO }));
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
+    let live = Live::open(&flags.live, &stop)?;
     let (controls, orders) = controls();
-    let desk = match &flags.background {
+    let server = match &flags.background {
         Some(name) => {
-            let of = SessionOf::Record { holds: options.hold };
+            let of = SessionOf::Record;
             background::leave_terminal();
             let claim = background::claim(name)?;
-            Some(SessionDesk::open(claim, of, controls, &stop, (flags.group.as_deref(), None))?)
+            Some(ControlServer::open(
+                claim,
+                of,
+                controls,
+                &stop,
+                (flags.group.as_deref(), None),
+                talk::warn,
+            )?)
         }
         None => None,
     };
     let answer = Answer::new(line, flags.quiet, &stop);
     let mut hear = |notice| {
         answer.hear(&notice);
-        if let Some(desk) = &desk {
-            desk.hear(&notice);
+        if let (Some(live), Notice::Started { output: Some(folder), .. }) = (&live, &notice) {
+            live.begin(folder);
         }
         if let Some(text) = messages::notice(&notice) {
-            // Where the terminal is the command's too, only what asks for patience is said.
+            // If the command shares the terminal, print only messages that ask the user to wait.
             let waits =
                 matches!(notice, Notice::WaitingForCommand { .. } | Notice::WaitingForDescendants);
             let weight = match notice {
                 Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
                 Notice::NotRotated { .. } => Weight::Warning,
-                // In time to stop and type it anew: the end may be hours away.
-                Notice::NoSuchEvent(_) => Weight::Warning,
-                // Said at the end.
+                // Early enough for the user to stop and correct the command line: the end may be hours away.
+                Notice::NoSuchEvent(_) | Notice::Remote(_) => Weight::Warning,
+                // Printed at the end instead.
                 Notice::NoKernel(_) if !options.command.is_empty() && !options.everyone => return,
                 Notice::NoKernel(ref reason) => messages::weight_of_no_kernel(reason),
                 _ => Weight::Talk,
@@ -86,63 +101,51 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
             strata_session::give_up_rights();
             answer.run();
         };
-        // Without it nobody answers while the session is busy; it does what it is asked for nevertheless.
+        // Without this thread, nobody answers the user while the session is busy, but it still follows requests.
         let _ = thread::Builder::new().name("strata-talk".to_owned()).spawn_scoped(scope, talker);
-        if let Some(desk) = &desk {
+        if let Some(server) = &server {
             let serve = || {
-                // It answers for this user, and does nothing itself.
+                // This thread answers requests of this user, and needs no further rights.
                 strata_session::give_up_rights();
-                desk.serve();
+                server.serve();
             };
             thread::Builder::new().name("strata-control".to_owned()).spawn_scoped(scope, serve)?;
         }
+        let shown = live.as_ref().map(|live| {
+            scope.spawn(move || {
+                strata_session::give_up_rights();
+                live.run()
+            })
+        });
         let result = strata_session::record_with(&options, &stop, &orders, &mut hear);
-        // Who asks now is told that it is over, and does not wait.
+        if let Some(live) = &live {
+            live.end();
+        }
+        if let Some(message) = shown.and_then(|shown| shown.join().ok()).flatten() {
+            answer.say(&message);
+        }
+        // From here on, requests are refused because the recording is over, and do not wait.
         drop(orders);
         answer.end();
-        if let Some(desk) = &desk {
-            desk.close();
+        if let Some(server) = &server {
+            server.close();
         }
         Ok::<_, anyhow::Error>(result)
     });
-    // Detaching goes on behind this program's end.
+    // Detaching continues after the end of this program.
     let report = result??.report;
-    advised::keep(flags.key(), &report);
-    if let Some(desk) = &desk {
-        desk.keep_verdict(&report);
+    if let Some(server) = &server {
+        server.keep_verdict(&report);
     }
-    say(&report, flags.quiet);
+    say(&report, flags.quiet || unkept.is_some());
+    if flags.background.is_none() && flags.answer.is_json() {
+        let facts = serde_json::json!({ "state": "ended", "report": report.verdict() });
+        stdout::json("record", &facts)?;
+    }
     Ok(messages::exit_status(&report, flags.strict))
 }
 
-/// Of each layer, those of its channel that needs most.
-fn use_advised(options: &mut Options, flags: &RecordFlags) -> Result<()> {
-    let all = advised::of(flags.key())?;
-    let largest = |layer| {
-        let of_layer = all.iter().filter(|one| one.layer == layer);
-        of_layer.max_by_key(|one| one.subbuf_size.saturating_mul(one.num_subbuf.into()))
-    };
-    let user = largest(LayerOf::User).filter(|_| options.records_applications());
-    let kernel = largest(LayerOf::Kernel).filter(|_| options.kernel.is_some());
-    // Each layer has its own.
-    let before = options.for_kernel();
-    let of_kernel = kernel
-        .map_or((before.subbuf_bytes, before.nr_subbufs), |one| (one.subbuf_size, one.num_subbuf));
-    if let (true, Some(kernel)) = (user.is_some() || kernel.is_some(), &mut options.kernel) {
-        (kernel.subbuf_bytes, kernel.nr_subbufs) = (Some(of_kernel.0), Some(of_kernel.1));
-    }
-    if let Some(one) = user {
-        (options.subbuf_bytes, options.nr_subbufs) = (one.subbuf_size, one.num_subbuf);
-        options.is_size_given = true;
-    }
-    if !flags.quiet {
-        let text = advised::used(user.into_iter().chain(kernel));
-        talk::message(&Message { weight: Weight::Talk, text });
-    }
-    Ok(())
-}
-
-/// What there is to say at the end.
+/// Prints the messages at the end of a recording.
 pub fn say(report: &Report, quiet: bool) {
     for message in messages::summary(report) {
         if !quiet || message.weight != Weight::Talk {

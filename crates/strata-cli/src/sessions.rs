@@ -1,41 +1,38 @@
-//! Sessions that stay: `strata create` and the verbs that follow, each one request or a few to the session's process.
+//! Commands for sessions that stay: `strata create` and others, each of which sends some requests to the session's
+//! process.
 //!
 //! ```text
-//! strata create NAME                starts the session's process, waits until it is there
-//!   strata create NAME --of-session  leaves the terminal, listens at its socket, does what it is asked
-//! strata enable-event … start …      changes of its plan, and what it does
+//! strata create NAME                starts the session's process, and waits until it answers
+//!   strata create NAME --of-session  leaves the terminal, listens at its socket, and handles requests
+//! strata enable-event … start …      requests: changes of the session's plan, and actions
 //! ```
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context as _, Result};
-use rustix::io::Errno;
-use rustix::process::{getrlimit, Resource};
 use serde_json::{json, Map, Value};
-use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, PLAN, SLOTS, VERDICT};
+use strata_control::{ask, Claim, ControlError, Folder, Group, Request, VERDICT};
 use strata_kernel::filter::cgroup;
-use strata_session::command::Inherited;
-use strata_session::plan::{Change, ChannelOf, LayerOf, Plan, CHANNEL};
+use strata_session::daemon::process::{self, AtOnce};
+use strata_session::plan::{Change, Plan};
 use strata_session::report::Notice;
-use strata_session::standing::LeftByKilled;
-use strata_session::stop::Stop;
-use strata_session::{controls, standing, Controls, KernelKept, Slots, Trusted};
+use strata_session::KeptPlan;
 
 use crate::flags::answer::AnswerFlags;
 use crate::flags::kept::Planned;
+use crate::flags::relay::absolute_to;
 use crate::flags::sessions::{
     sampling, CreateFlags, DestroyFlags, EnableEventFlags, OfSession, OneFlags, StartFlags,
     StopFlags, TrackFlags,
 };
-use crate::flags::{RecordFlags, SnapshotFlags};
+use crate::flags::snapshot::SnapshotFlags;
+use crate::flags::RecordFlags;
 use crate::record;
-use crate::record::advised::{self, AdviceKey};
-use crate::sessions::background::{SessionDesk, Until, LOOK_PERIOD};
-use crate::sessions::facts::{names, number, text};
-use crate::sessions::killed::KeptPlan;
+use crate::sessions::background::{Until, LOOK_PERIOD};
+use crate::sessions::facts::{history, is, names, number, text};
+use crate::stdout;
 use crate::talk;
 use crate::talk::exit::FAILED;
 use crate::talk::messages::{self, Message, Weight};
@@ -45,6 +42,7 @@ pub mod answer;
 pub mod background;
 pub mod facts;
 pub mod killed;
+pub mod metrics;
 pub mod missing;
 pub mod preloaded;
 pub mod saved;
@@ -55,13 +53,16 @@ pub mod tar;
 pub mod top;
 pub mod triggers;
 
+/// Longest wait for the first rate of a flight recorder.
+const HISTORY_WAIT: Duration = Duration::from_millis(900);
+
 const UNREAD: &str = "read what the session has said";
 
 fn tell(text: String) {
     talk::message(&Message { weight: Weight::Talk, text });
 }
 
-/// The session that is meant: the only one there is, if none was named.
+/// Returns the session `name`; without a name, the only session there is.
 pub fn one_of(name: Option<&str>) -> Result<(Folder, String)> {
     if let Some(name) = name {
         return Ok((Folder::reaching(name)?, name.to_owned()));
@@ -74,7 +75,7 @@ pub fn one_of(name: Option<&str>) -> Result<(Folder, String)> {
     }
 }
 
-/// Those that run, and those that were killed.
+/// Returns the names of running and of killed sessions.
 pub fn names_of(folder: &Folder) -> Result<Vec<String>> {
     let mut names: Vec<String> = folder.entries()?.into_iter().map(|entry| entry.name).collect();
     names.extend(folder.killed()?);
@@ -83,37 +84,47 @@ pub fn names_of(folder: &Folder) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Print what a session has answered, or say it.
+/// Prints a session's answer, as JSON or as the message `text`. Returns the exit status.
 pub fn done(answer: &AnswerFlags, name: &str, facts: Map<String, Value>, text: String) -> u8 {
     if answer.is_json() {
         let mut all = Map::new();
         all.insert("session".into(), name.into());
         all.extend(facts);
-        println!("{}", Value::Object(all));
+        return match stdout::json(name, &all) {
+            Err(error) if !stdout::is_closed(&error) => {
+                talk::failure(&messages::failure_line(error.chain()));
+                FAILED
+            }
+            _ => 0,
+        };
     } else {
         tell(text);
     }
     0
 }
 
-/// `strata create`.
+/// Runs `strata create`.
 pub fn create(flags: &CreateFlags) -> Result<u8> {
     let mut plan = Plan::new(flags.snapshot, flags.output.as_deref().map(absolute).transpose()?);
+    plan.to = flags.to.clone().map(absolute_to).transpose()?;
     (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
     (plan.keep, plan.stack) = (flags.keep, flags.stack);
-    plan.rotation = flags.rotate.rotation();
-    plan.max_memory = flags.max_memory;
+    plan.argv_bytes = flags.argv_bytes;
+    (plan.rotation, plan.retention) = (flags.rotate.rotation(), flags.keep_last.retention());
+    (plan.max_memory, plan.min_free) = (flags.max_memory, flags.min_free);
     if let Some(rate) = flags.sample {
         plan = plan.changed(&sampling(rate, None))?;
     }
-    if flags.auto {
-        plan.advised = advised::of(AdviceKey::Session(&flags.name))?;
-        if !flags.of_session {
-            tell(advised::used(&plan.advised));
-        }
-    }
+    plan.group_snapshots = flags.group_snapshots.as_deref().map(absolute).transpose()?;
     plan.check()?;
     check_keep(&plan)?;
+    if let (Some(folder), Some(group)) = (&mut plan.group_snapshots, &flags.group) {
+        *folder = strata_session::group_folder(folder, Group::find(group)?.id())?;
+    }
+    let made = flags.output.as_deref().and_then(messages::folders_made);
+    if let Some(text) = made.filter(|_| !flags.of_session) {
+        tell(text);
+    }
     match flags.of_session {
         true => {
             background::leave_terminal();
@@ -126,8 +137,10 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     }
 }
 
+/// Checks that this user may use `--keep`.
+///
 /// # Errors
-/// It is not for this user.
+/// The plan has `--keep`, and this user is not root.
 fn check_keep(plan: &Plan) -> Result<()> {
     if plan.keep && !rustix::process::geteuid().is_root() {
         bail!(
@@ -138,11 +151,11 @@ fn check_keep(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// `strata record --background NAME`: a session that stays, of what the flags say, and started at once. Where no plan
-/// holds that, it is a recording that ends with its process.
+/// Runs `strata record --background NAME`: makes a session from the flags, and starts it at once. If a plan cannot
+/// express the flags, the session is a recording that ends with its process.
 pub fn record(flags: &RecordFlags) -> Result<u8> {
     let name = flags.background.as_deref().unwrap_or_default();
-    // What nobody can be told of is not begun.
+    // Check first what may fail, so that no session is begun in vain.
     let programs = match flags.has_command() {
         true => None,
         false => preloaded::programs(&flags.libc)?,
@@ -161,10 +174,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         }
     };
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
-    if flags.auto {
-        plan.advised = advised::of(AdviceKey::Session(name))?;
-        begun.remarks.push(advised::used(&plan.advised));
-    }
+    plan.to = plan.to.map(absolute_to).transpose()?;
     check_keep(&plan)?;
     if flags.of_session {
         background::leave_terminal();
@@ -193,22 +203,22 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
     begun.end(spawned, None, no_kernel.map(|one| one.why))
 }
 
-/// What `strata record --background` says of the session that it has begun.
+/// The answer of `strata record --background` about the session that it has begun.
 struct BegunSession<'f> {
     name: &'f str,
     flags: &'f RecordFlags,
-    /// What else there is to say, in whole sentences.
+    /// Further messages, each a whole sentence.
     remarks: Vec<String>,
 }
 
 impl BegunSession<'_> {
-    /// To people, of what is not wrong.
+    /// Returns true if messages are shown even if nothing is wrong.
     fn talks(&self) -> bool {
         !self.flags.of_session && !self.flags.quiet && !self.flags.answer.is_json()
     }
 
-    /// `spawned`: its process, or its exit status. `no_plan`: what there is to say of a session without one. `no_kernel`:
-    /// why the kernel is not recorded, as far as that is known.
+    /// Prints the answer. `spawned` is the session's process id or its exit status. `no_plan` is a message if the
+    /// session has no plan. `no_kernel` is the reason why the kernel is not recorded, if it is known.
     fn end(
         self,
         spawned: Result<u32, u8>,
@@ -218,11 +228,11 @@ impl BegunSession<'_> {
         let is_json = self.flags.answer.is_json();
         let (pid, state, status) = match spawned {
             Ok(pid) => (Some(pid), "recording", 0),
-            // A command that was short, for example; what it has said was said.
+            // The session has ended already, such as with a short command, and has printed its messages.
             Err(status) if is_json && status < FAILED => (None, "ended", status),
             Err(status) => return Ok(status),
         };
-        // In time to stop and type it anew.
+        // Early enough for the user to stop it and correct the command.
         let said = said_so_far(self.name)?;
         if is_json {
             let facts = json!({
@@ -234,34 +244,39 @@ impl BegunSession<'_> {
             return Ok(status);
         }
         if no_plan.is_none() {
-            io::stderr().write_all(&said).context("cannot write to stderr")?;
+            talk::said(&said).context("cannot write to stderr")?;
         }
         if let (true, Some(pid)) = (self.talks(), pid) {
-            tell(background::began(self.name, pid) + no_plan.unwrap_or_default());
+            let history = match self.flags.snapshot {
+                true => history_text(&Folder::open()?, self.name),
+                false => None,
+            };
+            let history = history.map_or_else(String::new, |(text, _)| text);
+            tell(background::began(self.name, pid) + &history + no_plan.unwrap_or_default());
             self.remarks.into_iter().for_each(tell);
         }
         Ok(status)
     }
 }
 
-/// What the session has said until now.
+/// Reads the messages that the session has written so far.
 fn said_so_far(name: &str) -> Result<Vec<u8>> {
     let said = background::said(&Folder::open()?, name).context(UNREAD)?;
     Ok(said.map(|(said, _)| said).unwrap_or_default())
 }
 
-/// As seen from any folder.
+/// Returns the absolute path.
 pub fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).context("find the working directory")
 }
 
-/// Start the process of a session, and wait until it is there; `next`: what is to be typed before it is started.
+/// Starts the process of a session, and waits until it answers. `next` is a command to type before `strata start`.
 fn begin(name: &str, next: &str, answer: &AnswerFlags) -> Result<u8> {
     let spawned = background::spawn(name, false, Until::IsThere)?;
     Ok(spawned.map_or_else(|status| status, |pid| began(name, pid, next, answer)))
 }
 
-/// Say that the process of a session is there.
+/// Reports that the process of a session exists. Returns the exit status.
 pub fn began(name: &str, pid: u32, next: &str, answer: &AnswerFlags) -> u8 {
     let facts = [("pid".to_owned(), pid.into())].into_iter().collect();
     let text =
@@ -269,81 +284,17 @@ pub fn began(name: &str, pid: u32, next: &str, answer: &AnswerFlags) -> u8 {
     done(answer, name, facts, text)
 }
 
-/// The session in this process, started at once. `may_lack_kernel`: also without the kernel, if that is what fails.
+/// Runs the session in this process, and starts it at once. `may_lack_kernel` allows it to continue without the kernel
+/// if only the kernel's part fails.
 pub fn serve(claim: Claim, kept: KeptPlan, may_lack_kernel: bool) -> Result<u8> {
-    let name = claim.name().to_owned();
-    let begin = AtOnce { may_lack_kernel, begun: OnceLock::new() };
-    let status = stand(claim, kept, Some(&begin))?;
-    match begin.begun.into_inner() {
-        Some(Err(why)) => bail!("session '{name}': {why}"),
-        // What is missing from its traces was said, and does not make it a failure that another begin mends.
-        _ => Ok(if status == 1 { 0 } else { status }),
-    }
+    let at_once = AtOnce { may_lack_kernel, is_ready: service::is_ready };
+    let status = stand(claim, kept, Some(at_once))?;
+    // Losses were reported; they are no failure that starting the service again would repair.
+    Ok(if status == 1 { 0 } else { status })
 }
 
-/// A session that is started by itself.
-pub struct AtOnce {
-    may_lack_kernel: bool,
-    /// What became of it.
-    begun: OnceLock<Result<(), String>>,
-}
-
-impl AtOnce {
-    fn has_failed(&self) -> bool {
-        matches!(self.begun.get(), Some(Err(_)))
-    }
-
-    fn start(&self, controls: &Controls) -> Result<(), String> {
-        let Err(why) = controls.start() else { return Ok(()) };
-        if !self.may_lack_kernel {
-            return Err(why);
-        }
-        let (layer, channel) = (LayerOf::Kernel, CHANNEL.to_owned());
-        let without = controls.change(Change::DisableChannel(ChannelOf { layer, channel }));
-        if without.and_then(|()| controls.start()).is_err() {
-            return Err(why);
-        }
-        let text = format!("kernel not recorded: {}", clean(&why));
-        talk::message(&Message { weight: Weight::Warning, text });
-        Ok(())
-    }
-}
-
-/// The session's own process.
-pub fn stand(
-    claim: Claim,
-    KeptPlan { plan, group, stop_ends, file, goes_on, before: written }: KeptPlan,
-    at_once: Option<&AtOnce>,
-) -> Result<u8> {
-    let name = claim.name().to_owned();
-    if plan.keep {
-        strata_session::prepare_pins()?;
-    }
-    let is_new = claim.kept(PLAN).is_err();
-    let before = claim.kept(SLOTS).unwrap_or_default();
-    let of_kernel = claim.kept(KERNEL).unwrap_or_default();
-    let stop = Stop::on_signals()?;
-    stop.outlive_others()?;
-    let (controls, orders) = controls();
-    let of = background::SessionOf::Plan { stop_ends };
-    let desk = SessionDesk::open(claim, of, controls.clone(), &stop, (group.as_deref(), file))?;
-    let noting = Arc::clone(&desk);
-    let write = move |text: &str| noting.keep_open(SLOTS, text);
-    let slots = Slots::new(Box::new(write), &before).ok();
-    // What the trustee holds is open here, too.
-    let inherited = Inherited::prepare().context("prepare this program")?;
-    // As long as there are no other threads.
-    let trusted = match &slots {
-        Some(_) => trusted(&name, &desk)?,
-        None => None,
-    };
-    let slots = match &trusted {
-        Some(trusted) => slots.map(|slots| slots.entrusted(trusted)),
-        None => slots,
-    };
-    let keeper = Arc::clone(&desk);
-    let write = move |text: &str| keeper.keep(KERNEL, text);
-    let kept = plan.keep.then(|| KernelKept::new(&name, &of_kernel, Box::new(write)));
+/// Runs the session's own process. Returns the exit status.
+pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>) -> Result<u8> {
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
@@ -351,6 +302,7 @@ pub fn stand(
             | Notice::NotRotated { .. }
             | Notice::Remark(_)
             | Notice::NoRoom { .. }
+            | Notice::Remote(_)
             | Notice::WaitsForRoom { .. } => Weight::Warning,
             _ => return,
         };
@@ -358,85 +310,39 @@ pub fn stand(
             talk::message(&Message { weight, text });
         }
     };
-    let result = thread::scope(|scope| {
-        let serve = || {
-            // It answers for this user, and does nothing itself.
-            strata_session::give_up_rights();
-            desk.serve();
-        };
-        thread::Builder::new().name("strata-control".to_owned()).spawn_scoped(scope, serve)?;
-        if let Some(at_once) = at_once {
-            let begin = || {
-                strata_session::give_up_rights();
-                match at_once.begun.get_or_init(|| at_once.start(&controls)) {
-                    Ok(()) => {
-                        // It may go without the kernel.
-                        desk.keep_plan();
-                        service::is_ready();
-                    }
-                    Err(_) => stop.request(0),
-                }
-            };
-            thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
-        }
-        let inherited = Some(inherited);
-        let left =
-            LeftByKilled { slots, kept, inherited, goes_on, is_again: !is_new, before: written };
-        let result = standing::stand(&name, plan, left, &stop, &orders, &mut hear);
-        // Who asks now is told that it is over, and does not wait.
-        drop(orders);
-        desk.close();
-        Ok::<_, anyhow::Error>(result)
-    });
-    let result = result?;
-    let has_failed = at_once.is_some_and(AtOnce::has_failed);
-    if is_new || (result.is_ok() && !has_failed) {
-        // Else it is still to be made again: what the killed one has left is taken over by who can start.
-        // First: where the trustee cannot be told, it sees by it that nobody will come.
-        desk.forget();
-        if let Some(trusted) = trusted {
-            trusted.end();
-        }
-    }
-    let report = result?.report;
-    if has_failed {
-        // Nothing was recorded; who began it says why.
-        return Ok(FAILED);
-    }
-    desk.keep_verdict(&report);
-    advised::keep(AdviceKey::Session(&name), &report);
+    let report = process::stand(claim, kept, at_once.as_ref(), talk::warn, &mut hear)?;
     record::say(&report, false);
     Ok(messages::exit_status(&report, false))
 }
 
-/// Who holds the memory of programs, should the session be killed.
-///
-/// # Errors
-/// There is one, and what it holds does not find room here: this session would leave it for good.
-fn trusted(name: &str, desk: &SessionDesk) -> Result<Option<Arc<Trusted>>> {
-    match strata_session::trustee(desk.claim()) {
-        Ok(trusted) => Ok(Some(Arc::new(trusted))),
-        Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
-            let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-            bail!(
-                "session '{name}': its strata-trustee holds the memory of more programs than this process may have open \
-                 ({limit} files). Raise that limit (ulimit -H -n), or give them up: strata destroy {name}"
-            )
-        }
-        Err(error) => {
-            let text = format!(
-                "session '{name}': no process can hold programs' memory: {error}. If the session is killed, what programs \
-                 that have ended had recorded, and nobody had written, is gone"
-            );
-            talk::message(&Message { weight: Weight::Warning, text });
-            Ok(None)
+/// Calls `act` for the session of this name, or for all sessions. Returns the highest exit status.
+fn with_all(
+    all: bool,
+    name: Option<&str>,
+    mut act: impl FnMut(Folder, String) -> Result<u8>,
+) -> Result<u8> {
+    if !all {
+        let (folder, name) = one_of(name)?;
+        return act(folder, name);
+    }
+    let mut status = 0;
+    for name in names_of(&Folder::open()?)? {
+        match act(Folder::open()?, name) {
+            Ok(one) => status = status.max(one),
+            // The session has ended in between.
+            Err(error) if is_absent(&error) => {}
+            Err(error) => return Err(error),
         }
     }
+    Ok(status)
 }
 
-/// `strata start`.
+/// Runs `strata start`.
 pub fn start(flags: &StartFlags) -> Result<u8> {
-    let (folder, name) = one_of(flags.name.as_deref())?;
+    with_all(flags.all, flags.name.as_deref(), |folder, name| start_one(flags, folder, name))
+}
+
+fn start_one(flags: &StartFlags, folder: Folder, name: String) -> Result<u8> {
     if flags.of_session {
         background::leave_terminal();
         let claim = folder.claim(&name)?;
@@ -449,15 +355,16 @@ pub fn start(flags: &StartFlags) -> Result<u8> {
             Ok(text) => tell(text),
             Err(status) => return Ok(status),
         }
-        // What the kill has cost.
-        io::stderr().write_all(&said_so_far(&name)?).context("cannot write to stderr")?;
-    }
-    if flags.auto {
-        let sizes = advised::of(AdviceKey::Session(&name))?;
-        ask(&folder, &name, &request(&Change::Advise(sizes.clone()))?)?;
-        tell(advised::used(&sizes));
+        // Print what was not recorded because of the kill.
+        talk::said(&said_so_far(&name)?).context("cannot write to stderr")?;
     }
     let mut facts = ask(&folder, &name, &Request::Start)?;
+    let is_recorder = text(&facts, "mode") == "snapshot" && !is(&facts, "is_empty");
+    let history = if is_recorder { history_text(&folder, &name) } else { None };
+    let history = history.map_or_else(String::new, |(text, seconds)| {
+        facts.insert("history_seconds".into(), seconds);
+        text
+    });
     facts.insert("was_killed".into(), was_killed.into());
     let text = match facts.get("is_empty").and_then(Value::as_bool) {
         Some(true) if tracks_nobody(&ask(&folder, &name, &Request::Plan)?) => format!(
@@ -467,20 +374,36 @@ pub fn start(flags: &StartFlags) -> Result<u8> {
             "session '{name}' is started, and no rule selects anything yet: strata enable-event -s {name} …"
         ),
         _ => format!(
-            "session '{name}' records{}. `strata status {name}` says how it is",
+            "session '{name}' records{}{history}. `strata status {name}` says how it is",
             memory_text(&facts)
         ),
     };
     Ok(done(&flags.answer, &name, facts, text))
 }
 
-/// Of one kind of what is tracked this plan has none.
+/// Returns true if one kind of the plan's tracked processes has no member, so that nothing is recorded.
 fn tracks_nobody(plan: &Map<String, Value>) -> bool {
     let tracked = plan.get("tracked").and_then(Value::as_object);
     tracked.into_iter().flatten().any(|(_, some)| some.as_array().is_some_and(Vec::is_empty))
 }
 
-/// `. Buffers take 64.0 MiB, and at most 1.0 GiB`, where that is limited.
+/// Returns `. Its buffers hold 12 s at the present rate` and that time, once a flight recorder has recorded something.
+fn history_text(folder: &Folder, name: &str) -> Option<(String, Value)> {
+    let until = Instant::now() + HISTORY_WAIT;
+    loop {
+        let now = ask(folder, name, &Request::Status).ok()?;
+        if let Some(reach) = history(&now) {
+            let text = format!(". Its buffers hold {reach} at the present rate");
+            return Some((text, now["history_seconds"].clone()));
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Formats the limit on buffers, if there is one: `. Buffers take 64.0 MiB, and at most 1.0 GiB`.
 fn memory_text(facts: &Map<String, Value>) -> String {
     let number = |key| facts.get(key).and_then(Value::as_u64);
     number("max_memory").map_or_else(String::new, |max| {
@@ -488,8 +411,8 @@ fn memory_text(facts: &Map<String, Value>) -> String {
     })
 }
 
-/// The process of a session that was killed, from its plan: what is to be said of it, or with which status it did not
-/// begin.
+/// Starts the process of a killed session again, from its plan. Returns the message about it, or the exit status of a
+/// session that did not begin.
 fn begin_again(folder: &Folder, name: &str) -> Result<Result<String, u8>> {
     let written = killed::written(folder, name)?;
     let arguments = ["start", background::OF_SESSION, name].map(Into::into);
@@ -498,12 +421,15 @@ fn begin_again(folder: &Folder, name: &str) -> Result<Result<String, u8>> {
     }))
 }
 
-/// `strata stop`: a session of `strata record` ends, another one can be started again.
+/// Runs `strata stop`. A session of `strata record` ends; any other one can be started again.
 pub fn stop(flags: &StopFlags) -> Result<u8> {
-    let (folder, name) = one_of(flags.name.as_deref())?;
-    let facts = ask(&folder, &name, &Request::Stop)?;
+    with_all(flags.all, flags.name.as_deref(), |folder, name| stop_one(flags, &folder, &name))
+}
+
+fn stop_one(flags: &StopFlags, folder: &Folder, name: &str) -> Result<u8> {
+    let facts = ask(folder, name, &Request::Stop)?;
     if text(&facts, "state") == "ended" {
-        return Ok(u8::from(ended(&folder, &name, &flags.answer)? && flags.strict));
+        return Ok(u8::from(ended(folder, name, &flags.answer)? && flags.strict));
     }
     let is_missing = !names(&facts, "gaps").is_empty();
     if !flags.answer.is_json() {
@@ -514,11 +440,11 @@ pub fn stop(flags: &StopFlags) -> Result<u8> {
     let text = format!(
         "session '{name}' records nothing. `strata start {name}` goes on, `strata destroy {name}` ends it"
     );
-    done(&flags.answer, &name, facts, text);
+    done(&flags.answer, name, facts, text);
     Ok(u8::from(is_missing && flags.strict))
 }
 
-/// `strata rotate`.
+/// Runs `strata rotate`.
 pub fn rotate(flags: &OneFlags) -> Result<u8> {
     let (folder, name) = one_of(flags.name.as_deref())?;
     let facts = ask(&folder, &name, &Request::Rotate)?;
@@ -538,18 +464,19 @@ pub fn rotate(flags: &OneFlags) -> Result<u8> {
     Ok(done(&flags.answer, &name, facts, text))
 }
 
-/// Whether a session of this name runs, or was killed.
+/// Returns true if a session of this name runs, or was killed.
 pub fn is_there(name: &str) -> bool {
     Folder::reaching(name).is_ok_and(|folder| folder.pid(name).is_some() || folder.is_killed(name))
 }
 
-/// Whether this user may ask a session of this name how it is: his own, or one of root's that is open to a group of his.
+/// Returns true if this user may ask a session for its status: it is the user's own, or root's and open to one of the
+/// user's groups.
 pub fn can_be_asked(name: &str) -> bool {
     is_there(name)
         || Folder::reaching(name).is_ok_and(|folder| ask(&folder, name, &Request::Status).is_ok())
 }
 
-/// `strata snapshot`.
+/// Runs `strata snapshot`.
 pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
     if let Some(word) = flags.name.as_deref().filter(|name| !is_there(name)) {
         if let Some(text) = messages::lttng::of_snapshot(word) {
@@ -560,7 +487,7 @@ pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
         let word = clean(word);
         bail!("snapshot: what is '{word}'? One session is named; where the snapshot is written is said by -o DIR");
     }
-    // LTTng's verb has a second word.
+    // LTTng's command has a second word, `record`.
     let named = flags.name.as_deref().filter(|name| *name != "record" || is_there(name));
     let (folder, name) = match (named, flags.session.as_deref()) {
         (Some(one), Some(other)) => {
@@ -571,7 +498,8 @@ pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
     background::snapshot(flags, &folder, &name)
 }
 
-/// Until it has ended, with its own words. Returns whether anything is missing; what nobody has said may be.
+/// Waits until the session has ended, and prints its messages. Returns true if anything is missing, or if the session
+/// left no verdict.
 fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
     while folder.entries()?.iter().any(|entry| entry.name == name) {
         thread::sleep(LOOK_PERIOD);
@@ -583,7 +511,7 @@ fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
         let found = background::said(folder, name).context(UNREAD)?;
         let said = found.as_ref().map(|(said, _)| String::from_utf8_lossy(said));
         let all = json!({ "session": name, "state": "ended", "report": verdict, "said": said });
-        println!("{all}");
+        stdout::json("destroy", &all)?;
         if let Some((_, log)) = found {
             folder.drop_said(name, &log);
         }
@@ -593,36 +521,19 @@ fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
     Ok(is_missing)
 }
 
-/// `strata destroy`.
+/// Runs `strata destroy`.
 pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
-    let (folder, names) = match flags.all {
-        true => {
-            let folder = Folder::open()?;
-            let names = names_of(&folder)?;
-            (folder, names)
-        }
-        false => {
-            let (folder, name) = one_of(flags.name.as_deref())?;
-            (folder, vec![name])
-        }
-    };
-    let mut is_missing = false;
-    for name in names {
-        match end(&folder, &name, &flags.answer) {
-            Ok(is_one) => is_missing |= is_one,
-            // It has ended meanwhile.
-            Err(error) if flags.all && is_absent(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(u8::from(is_missing && flags.strict))
+    with_all(flags.all, flags.name.as_deref(), |folder, name| {
+        let is_missing = end(&folder, &name, &flags.answer)?;
+        Ok(u8::from(is_missing && flags.strict))
+    })
 }
 
 fn is_absent(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ControlError::Absent { .. }))
 }
 
-/// End a session, or remove what one that was killed has left. Returns whether anything is missing.
+/// Ends a session, or removes the files of a killed one. Returns true if anything is missing.
 pub fn end(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
     match ask(folder, name, &Request::Destroy) {
         Ok(_) => ended(folder, name, answer),
@@ -630,20 +541,20 @@ pub fn end(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
             let text = killed::remove(folder, name)?;
             let facts = json!({ "state": "ended", "was_killed": true });
             done(answer, name, facts.as_object().cloned().unwrap_or_default(), text);
-            // Nobody knows what it has not recorded.
+            // It is unknown what a killed session has not recorded.
             Ok(true)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Have a session record something else: all of it, or nothing.
+/// Sends changes to a session, which makes all of them or none. Returns the exit status.
 pub fn change(of: &OfSession, changes: Vec<Change>) -> Result<u8> {
     let (name, facts) = changed(of, changes)?;
     Ok(done(&of.answer, &name, facts, format!("session '{name}' is changed")))
 }
 
-/// The same: its name, and how it is then.
+/// Sends changes as one request. Returns the session's name, and its status after the changes.
 fn changed(of: &OfSession, mut changes: Vec<Change>) -> Result<(String, Map<String, Value>)> {
     let (folder, name) = one_of(of.session.as_deref())?;
     let change = match changes.len() {
@@ -654,7 +565,7 @@ fn changed(of: &OfSession, mut changes: Vec<Change>) -> Result<(String, Map<Stri
     Ok((name, facts))
 }
 
-/// `strata enable-event`: what programs do in libc is recorded of those that are started so.
+/// Runs `strata enable-event`, and explains how to start programs whose calls of libc are recorded.
 pub fn enable_event(flags: &EnableEventFlags) -> Result<u8> {
     let programs = preloaded::programs(&flags.libc)?;
     let (name, mut facts) = changed(&flags.of, flags.changes()?)?;
@@ -666,7 +577,7 @@ pub fn enable_event(flags: &EnableEventFlags) -> Result<u8> {
     Ok(done(&flags.of.answer, &name, facts, text))
 }
 
-/// `strata track`: of cgroups that were named, a session knows the paths.
+/// Runs `strata track`. Control groups that were given by name are sent as paths, which sessions use.
 pub fn track(flags: &TrackFlags) -> Result<u8> {
     let paths =
         flags.cgroup.iter().map(|name| cgroup::find(name)).collect::<Result<Vec<_>, _>>()?;
@@ -676,7 +587,7 @@ pub fn track(flags: &TrackFlags) -> Result<u8> {
     change(&flags.of, flags.changes(&paths, false))
 }
 
-/// A change of what a session records, or does by itself.
+/// Makes the request for a change of what a session records, or of its triggers.
 pub fn request(change: &Change) -> Result<Request> {
     match serde_json::to_value(change)? {
         Value::Object(change) => Ok(Request::Change { change }),
@@ -684,11 +595,19 @@ pub fn request(change: &Change) -> Result<Request> {
     }
 }
 
-/// How sessions are: of this name, or all; those that have ended meanwhile are none. One of all that gives no answer has
-/// the state `silent`, and says why: the others are told all the same.
+/// Returns the names of this user's sessions, without sending them requests.
+pub fn session_names() -> Result<Vec<String>> {
+    match Folder::open() {
+        Err(ControlError::NoRuntimeFolder) => Ok(Vec::new()),
+        folder => names_of(&folder?),
+    }
+}
+
+/// Returns the status of the session `name`, or of all sessions; those that end in between are left out. If all are
+/// requested, a session that does not answer has the state `silent` with a reason, and does not delay the others.
 pub fn statuses(name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
     let folder = match name.map_or_else(Folder::open, Folder::reaching) {
-        // Who has no place for sessions has none.
+        // A user without a folder for sessions has no sessions.
         Err(ControlError::NoRuntimeFolder) if name.is_none() => return Ok(Vec::new()),
         folder => folder?,
     };

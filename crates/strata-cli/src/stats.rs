@@ -1,4 +1,4 @@
-//! `strata stats`: counts what is in traces, and says what is not there.
+//! The command `strata stats`: counts the records in traces, and reports what is missing.
 
 mod json;
 pub mod table;
@@ -8,39 +8,41 @@ mod text;
 mod tests;
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::num::NonZeroUsize;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use strata_analyze::stats::{count, Options, Stats, DAMAGE_KEPT};
-use strata_ctf::read::Selection;
 use strata_session::stop::Stop;
 
+use crate::flags::answer::AnswerFlags;
 use crate::reading::ending;
-use crate::reading::selection::{until_or_to, SelectionFlags, SYNTAX};
+use crate::reading::numbers::nr_threads;
+use crate::reading::selection::{until_or_to, OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
+use crate::stdout;
 use crate::talk;
+use crate::talk::exit::STOP_PATIENCE;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
 use crate::talk::units::{self, clean, counted};
-use text::{Sort, StatsLook};
+use text::{Sort, StatsStyle};
 
-/// Damages that are said one by one.
+/// Limit on the damages that are reported one by one.
 const DAMAGE_SHOWN: usize = 20;
 
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done
-  1  no event record matched what was asked for (--filter, --from,
-     --until, --last); or, with --strict, records were discarded or
-     overwritten, packets are not there, or a recording did not come to
-     its end
+  1  no event record matched what was asked for (--filter, --of,
+     --from, --until, --last); or, with --strict, records were discarded
+     or overwritten, packets are not there, or a recording did not come
+     to its end
   2  a trace is damaged (all that is intact is counted), or nothing can
      be read
   130  ended by Ctrl-C";
 
-/// `strata stats`.
+/// Flags of `strata stats`.
 #[derive(Debug, Args)]
 #[command(mut_arg("until", until_or_to))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
@@ -51,6 +53,9 @@ pub struct StatsFlags {
     #[command(flatten)]
     selection: SelectionFlags,
 
+    #[command(flatten)]
+    of: OfFlags,
+
     /// Sort events and traces by this
     #[arg(long, value_enum, default_value_t)]
     sort: Sort,
@@ -59,9 +64,12 @@ pub struct StatsFlags {
     #[arg(short = 'v', long = "traces")]
     details: bool,
 
-    /// Print JSON
+    #[command(flatten)]
+    answer: AnswerFlags,
+
+    /// Do not start a pager on a terminal [default: $STRATA_PAGER, $PAGER, or less]
     #[arg(long)]
-    json: bool,
+    no_pager: bool,
 
     /// Exit with 1 if any record was discarded or overwritten, a packet is not there, or a recording did
     /// not come to its end
@@ -69,19 +77,31 @@ pub struct StatsFlags {
     strict: bool,
 
     /// Count with N threads [default: as many as there are CPUs]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = nr_threads)]
     threads: Option<NonZeroUsize>,
 }
 
-/// Do it, and give the exit status.
+impl StatsFlags {
+    /// Returns true if only some of the records are selected.
+    fn is_any(&self) -> bool {
+        self.selection.is_any() || self.of.words().is_some()
+    }
+}
+
+/// Runs `strata stats`, and returns the exit status.
 pub fn run(flags: &StatsFlags) -> Result<u8> {
     let stop = Stop::on_signals().context("stats: cannot handle signals")?;
+    // A pager on a terminal ends when its user closes it, who may want to see what was read.
+    if !stdout::is_terminal() {
+        stop.end_after(STOP_PATIENCE).context("stats: cannot handle signals")?;
+    }
     let reader = flags.selection.open(&flags.traces.paths()?)?;
     let range = flags.selection.range(&reader)?;
     for text in flags.selection.hints(&reader) {
         talk::message(&Message { weight: Weight::Warning, text });
     }
-    let selection = flags.selection.filter().map(Selection::new);
+    let stopped = || stop.requests() > 0;
+    let selection = flags.selection.bound(&reader, range, flags.of.made_by(), &stopped);
     let options = Options { threads: flags.threads, range, selection: selection.as_ref() };
     let line = ReadingLine::new("counting", &reader, true);
     let stats = count(&reader, &options, &|bytes| {
@@ -104,34 +124,29 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
     say_damage(&stats);
     written?;
     if stats.sum().count.records == 0 {
-        let text = flags.selection.nothing().to_owned();
+        let nothing = flags.of.nothing(&flags.selection, flags.selection.nothing());
+        let text = nothing.to_owned();
         talk::message(&Message { weight: Weight::Warning, text });
     }
-    let unmatched = stats.sum().count.records == 0 && flags.selection.is_any();
+    let unmatched = stats.sum().count.records == 0 && flags.is_any();
     Ok(exit_status(&stats, unmatched, flags.strict))
 }
 
 fn write(stats: &Stats, flags: &StatsFlags) -> Result<()> {
-    let text = if flags.json {
-        format!("{:#}\n", json::document(stats))
-    } else {
-        let look = StatsLook {
-            sort: flags.sort,
-            details: flags.details,
-            ascii: !is_utf8(),
-            selected: flags.selection.is_any(),
-            zone: flags.selection.zone(),
-        };
-        text::render(stats, look)
+    if flags.answer.is_json() {
+        return stdout::json_lines("stats", &json::document(stats));
+    }
+    let style = StatsStyle {
+        sort: flags.sort,
+        details: flags.details,
+        ascii: !is_utf8(),
+        selected: flags.is_any(),
+        zone: flags.selection.zone(),
     };
-    // Colours only where they are wanted (a terminal, no NO_COLOR).
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("stats: cannot write to stdout")
+    stdout::paged("stats", &text::render(stats, style), !flags.no_pager)
 }
 
-/// Are this locale's characters more than ASCII?
+/// Returns true if the locale has characters beyond ASCII.
 pub fn is_utf8() -> bool {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
@@ -142,7 +157,7 @@ pub fn is_utf8() -> bool {
     })
 }
 
-/// Each damage; of many, the first.
+/// Reports the first damages one by one, and the number of the others.
 fn say_damage(stats: &Stats) {
     for damaged in stats.damage.iter().take(DAMAGE_SHOWN) {
         let text = clean(&damaged.message);

@@ -1,8 +1,9 @@
-//! What goes to stderr: talk, never data. If nobody can hear it, that is no reason to fail.
+//! Writes messages to stderr, and never data. A closed stderr is no reason to fail.
 
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use strata_text::clean_lines;
 
 use crate::talk::messages::{Message, Weight};
 
@@ -12,19 +13,24 @@ pub mod progress;
 pub mod units;
 pub mod zone;
 
-/// Say that something failed.
+/// Prints a message about a failure.
 pub fn failure(text: &str) {
     message(&Message { weight: Weight::Failure, text: text.to_owned() });
 }
 
-/// Say a line of the program's own.
+/// Prints a warning.
+pub fn warn(text: String) {
+    message(&Message { weight: Weight::Warning, text });
+}
+
+/// Prints a message of this program.
 pub fn message(message: &Message) {
     let style = match message.weight {
         Weight::Talk => Style::new().bold(),
         Weight::Warning => AnsiColor::Yellow.on_default().bold(),
         Weight::Failure => AnsiColor::Red.on_default().bold(),
     };
-    // A table speaks for itself.
+    // A table needs no prefix.
     if message.text.starts_with("  ") {
         line(&message.text);
     } else {
@@ -32,12 +38,20 @@ pub fn message(message: &Message) {
     }
 }
 
-/// Say a line as it is; colours only where they are wanted (a terminal, no NO_COLOR).
+/// Prints a line unchanged, with colours only on a terminal without NO_COLOR.
 pub fn line(text: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "{text}");
+    let _ = writeln!(anstream::stderr().lock(), "{}", clean_lines(text));
 }
 
-/// Is somebody looking at a terminal on which a line may be drawn again and again?
+/// Prints messages that a session has written to its file; commands that it started may have written there as well.
+///
+/// # Errors
+/// Stderr cannot be written.
+pub fn said(bytes: &[u8]) -> io::Result<()> {
+    anstream::stderr().write_all(clean_lines(&String::from_utf8_lossy(bytes)).as_bytes())
+}
+
+/// Returns true if stderr is a terminal on which a line can be redrawn.
 pub fn is_live() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
 }

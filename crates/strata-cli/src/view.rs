@@ -1,10 +1,9 @@
-//! `strata view`: the events of traces, to stdout or a pager.
+//! The command `strata view`: writes the events of traces to stdout or a pager.
 
-mod pager;
+mod follow;
 mod say;
 mod target;
 
-use std::io::{self, IsTerminal};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -12,18 +11,22 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
-use strata_analyze::debug_info::SourceOptions;
+use strata_analyze::debug_info::{KernelFunctions, SourceOptions, SymbolFiles};
 use strata_analyze::mine::Mine;
 use strata_analyze::pipeline::{self, Job, PipelineOutput, Remark};
 use strata_analyze::render::{ClockStyle, Clocks, FieldList, Format, Head, Options, ThreadNames};
-use strata_ctf::read::{Selection, TimeRange};
+use strata_ctf::read::{Reader, TimeRange};
 use strata_session::stop::Stop;
 
-use crate::reading::selection::{until_or_to, SelectionFlags, SYNTAX};
+use crate::reading::numbers::nr_threads;
+use crate::reading::selection::{until_or_to, OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
+use crate::stdout;
+use crate::talk::exit::STOP_PATIENCE;
 use crate::talk::messages::Weight;
 use crate::talk::progress::ReadingLine;
-use crate::talk::units::counted;
+use crate::talk::units::{clean, counted};
+use follow::Followed;
 use say::Speaker;
 use target::ViewOutput;
 
@@ -31,12 +34,12 @@ const EXIT_STATUS: &str = "\
 Exit status:
   0  done
   1  no event matched what was asked for (--filter, --from, --until,
-     --last, --mine)
+     --last, --mine, --of)
   2  a trace is damaged (all that is intact is shown), or nothing can
      be read
-  130  ended by Ctrl-C";
+  130  ended by Ctrl-C, with --follow too";
 
-/// `strata view`.
+/// Flags of `strata view`.
 #[derive(Debug, Args)]
 #[command(mut_arg("until", until_or_to), mut_arg("trace_path", |one| one.short('t')))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
@@ -47,10 +50,17 @@ pub struct ViewFlags {
     #[command(flatten)]
     selection: SelectionFlags,
 
-    /// Layout: a short line for each event, babeltrace2's text, a JSON object on each line, or a table [default:
-    /// short on a terminal, else text]
+    #[command(flatten)]
+    of: OfFlags,
+
+    /// Format of the output: a short line for each event, babeltrace2's text, a JSON object on each line, or a table
+    /// [default: short on a terminal, else text]
     #[arg(long, value_enum)]
     format: Option<FormatFlag>,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
 
     /// Only the command that was recorded and what it started
     #[arg(long)]
@@ -74,18 +84,22 @@ pub struct ViewFlags {
     #[arg(long)]
     no_delta: bool,
 
+    /// Continue with new events of traces that are being recorded, until the recording ends or Ctrl-C
+    #[arg(long, conflicts_with_all = ["mine", "thread_names", "of", "stream_intersection"])]
+    follow: bool,
+
     /// Show only the first N events
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroU64>,
 
-    /// Beside a thread's number its name, as it was then; the trace is read twice
+    /// Add the thread's name at that time to its number; the trace is read twice
     #[arg(long)]
     thread_names: bool,
 
     #[command(flatten)]
     source: SourceFlags,
 
-    /// Colours
+    /// Use colours: auto, always or never
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     color: WhenFlag,
 
@@ -93,12 +107,13 @@ pub struct ViewFlags {
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     losses: WhenFlag,
 
-    /// Do not start a pager on a terminal [default: $PAGER, or less]
+    /// Do not start a pager on a terminal [default: $STRATA_PAGER, $PAGER, or less]
     #[arg(long)]
     no_pager: bool,
 
     /// Read with N threads [default: as many as there are CPUs]
     #[arg(long, value_name = "N")]
+    #[arg(value_parser = nr_threads)]
     threads: Option<NonZeroUsize>,
 }
 
@@ -121,6 +136,18 @@ struct SourceFlags {
     /// Show whole paths of programs and sources; implies --debug-info
     #[arg(long)]
     debug_info_full_path: bool,
+
+    /// With --debug-info: open no file that the trace names, and show objects without functions and lines
+    #[arg(long, conflicts_with_all = ["debug_info_dir", "debug_info_target_prefix"])]
+    no_symbols: bool,
+
+    /// With --debug-info: show names of C++ and Rust as compilers have made them
+    #[arg(long)]
+    mangled: bool,
+
+    /// The symbol files read so far.
+    #[arg(skip)]
+    files: SymbolFiles,
 }
 
 impl SourceFlags {
@@ -129,17 +156,21 @@ impl SourceFlags {
             folder: self.debug_info_dir.clone(),
             prefix: self.debug_info_target_prefix.clone(),
             full_path: self.debug_info_full_path,
+            no_symbols: self.no_symbols,
+            mangled: self.mangled,
+            files: self.files.clone(),
         };
-        (self.debug_info || options != SourceOptions::default()).then_some(options)
+        let asked = SourceOptions { no_symbols: false, mangled: false, ..options.clone() };
+        (self.debug_info || asked != SourceOptions::default()).then_some(options)
     }
 }
 
-/// `--format`.
+/// The value of `--format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FormatFlag {
     /// Time, program/thread, and event; both ends of a system call on one line
     Short,
-    /// As babeltrace2 has it
+    /// Text as babeltrace2 writes it
     Text,
     /// A JSON object on each line
     Json,
@@ -147,22 +178,22 @@ enum FormatFlag {
     Csv,
 }
 
-/// `--clock`.
+/// The value of `--clock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ClockFlag {
     /// 22:13:20.000000012
     Time,
     /// 2023-11-14 22:13:20.000000012
     Date,
-    /// Since 1970: 1700000000.000000012
+    /// Seconds since 1970: 1700000000.000000012
     Seconds,
-    /// As it was recorded
+    /// Cycles of the clock, as they were recorded
     Cycles,
     /// No times
     None,
 }
 
-/// `--color` and `--losses`.
+/// The value of `--color` and `--losses`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum WhenFlag {
     /// On a terminal; no colours if NO_COLOR is set
@@ -174,38 +205,35 @@ enum WhenFlag {
     Never,
 }
 
-/// View, and give the exit status.
+/// Runs `strata view`, and returns the exit status.
 pub fn run(flags: &ViewFlags) -> Result<u8> {
+    if flags.follow {
+        return follow(flags);
+    }
     let reader = flags.selection.open(&flags.traces.paths()?)?;
     let stop = Stop::on_signals().context("view: cannot handle signals")?;
-    let mut options = flags.options(io::stdout().is_terminal());
-    if options.source.is_some() && options.format == Format::Csv {
+    let mut options = flags.options(stdout::is_terminal());
+    let is_csv = options.format == Format::Csv;
+    if options.source.is_some() && options.fields.is_some() && is_csv {
         anyhow::bail!(
-            "--debug-info is for --format short, text and json. Leave it out, or use another format"
+            "--format csv with --fields has no column for --debug-info. Leave one of them out, or use another format"
         );
     }
     let range = flags.selection.range(&reader)?;
     let threads = flags.threads.map_or_else(pipeline::threads, NonZeroUsize::get);
     let stopped = || stop.requests() > 0;
-    // Whatever can fail is in front of a pager.
+    // Everything that can fail comes before the pager is started.
     let mine = match flags.mine {
         true => Some(Mine::read(&reader, threads, &stopped)?),
         false => None,
     };
     let mut target = ViewOutput::open(!flags.no_pager).context("view: cannot use stdout")?;
-    options.colours = match flags.color {
-        WhenFlag::Auto => target.wants_colours(),
-        WhenFlag::Always => true,
-        WhenFlag::Never => false,
-    };
-    options.tame = target.is_terminal();
-    options.width = target.width();
-    options.losses = match flags.losses {
-        WhenFlag::Auto => target.is_terminal(),
-        WhenFlag::Always => true,
-        WhenFlag::Never => false,
-    };
-
+    // A pager ends when its user closes it, who may want to see what was read.
+    if !target.is_pager() {
+        stop.end_after(STOP_PATIENCE).context("view: cannot handle signals")?;
+    }
+    flags.show_on(&target, &mut options);
+    options.functions = flags.functions(&reader, &options);
     options.clocks = Clocks::of(&reader);
     let uncertainty = options.clocks.as_ref().map_or(0, |clocks| clocks.uncertainty());
     if flags.thread_names && options.format != Format::Short {
@@ -213,7 +241,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
         options.thread_names = Some(Arc::new(names));
     }
 
-    // Where the text flows over the screen there is no place for a line.
+    // While text scrolls over the terminal, there is no place for a progress line.
     let line = match target.is_terminal() {
         true => ReadingLine::none(),
         false => ReadingLine::new("reading", &reader, range == TimeRange::ALL),
@@ -230,7 +258,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
         );
         speaker.say(Weight::Warning, text);
     }
-    let selection = flags.selection.filter().map(Selection::new);
+    let selection = flags.selection.bound(&reader, range, flags.of.made_by(), &stopped);
     let job = Job {
         reader: &reader,
         range,
@@ -257,11 +285,14 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     });
     speaker.clear();
     target.close();
-    // Whoever reads has seen enough, or the disk is full: nothing that is said here would help.
+    // The reader has closed the pipe, or the disk is full: further messages would not help.
     written.context("view: cannot write to stdout")?;
     for damage in reader.passed_over() {
         speaker.remark(&Remark::Damage(damage));
     }
+    flags.source.files.remarks().iter().for_each(|text| {
+        speaker.say(Weight::Warning, clean(text));
+    });
     speaker.end(&summary);
     speaker.unsure(summary.unsure, uncertainty);
     if summary.stopped {
@@ -271,7 +302,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     if summary.events == 0 {
         let nothing = match (flags.mine, flags.selection.is_any()) {
             (true, false) => "no event is of the command and what it started",
-            _ => flags.selection.nothing(),
+            _ => flags.of.nothing(&flags.selection, flags.selection.nothing()),
         };
         speaker.say(Weight::Warning, nothing.to_owned());
     }
@@ -282,11 +313,24 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
         );
         speaker.say(Weight::Warning, text);
     }
-    let unmatched = summary.events == 0 && (flags.selection.is_any() || flags.mine);
+    let is_asked = flags.selection.is_any() || flags.mine || flags.of.words().is_some();
+    let unmatched = summary.events == 0 && is_asked;
     Ok(if damaged { 2 } else { u8::from(unmatched) })
 }
 
-/// What to say of names of threads that found no room.
+/// Shows events of traces that are being recorded.
+fn follow(flags: &ViewFlags) -> Result<u8> {
+    let stop = Stop::on_signals().context("view: cannot handle signals")?;
+    let mut options = flags.options(stdout::is_terminal());
+    let target = ViewOutput::open(false).context("view: cannot use stdout")?;
+    stop.end_after(STOP_PATIENCE).context("view: cannot handle signals")?;
+    flags.show_on(&target, &mut options);
+    let limit = flags.limit.map_or(u64::MAX, NonZeroU64::get);
+    let paths = flags.traces.paths()?;
+    follow::run(Followed { paths, selection: &flags.selection, options, limit }, target, &stop)
+}
+
+/// Returns the warning about threads whose names could not be kept.
 pub fn too_many_names(left_out: u64) -> String {
     format!(
         "--thread-names: {left_out} names of threads are not known, those before are as many as are kept. Name fewer \
@@ -295,9 +339,10 @@ pub fn too_many_names(left_out: u64) -> String {
 }
 
 impl ViewFlags {
-    /// On a terminal people read it, else programs do.
+    /// Returns the format that the flags choose. The default is short on a terminal, otherwise text.
     fn layout(&self, is_terminal: bool) -> Format {
         match self.format {
+            _ if self.json => Format::Json,
             Some(FormatFlag::Short) => Format::Short,
             Some(FormatFlag::Text) => Format::Text,
             Some(FormatFlag::Json) => Format::Json,
@@ -305,6 +350,34 @@ impl ViewFlags {
             None if is_terminal && self.source.options().is_none() => Format::Short,
             None => Format::Text,
         }
+    }
+
+    /// Sets the options that depend on the destination of the output.
+    fn show_on(&self, target: &ViewOutput, options: &mut Options) {
+        options.colours = match self.color {
+            WhenFlag::Auto => target.wants_colours(),
+            WhenFlag::Always => true,
+            WhenFlag::Never => false,
+        };
+        options.tame = target.is_terminal();
+        options.width = target.width();
+        options.losses = match self.losses {
+            WhenFlag::Auto => target.is_terminal(),
+            WhenFlag::Always => true,
+            WhenFlag::Never => false,
+        };
+    }
+
+    /// Returns the kernel's functions if their names are to be shown. Text stays that of babeltrace2, and a list of
+    /// fields is what is shown.
+    fn functions(&self, reader: &Reader, options: &Options) -> Option<KernelFunctions> {
+        let is_shown = options.format != Format::Text && options.fields.is_none();
+        let names = SourceOptions {
+            no_symbols: self.source.no_symbols,
+            files: self.source.files.clone(),
+            ..SourceOptions::default()
+        };
+        is_shown.then(|| KernelFunctions::of(reader, &names)).flatten()
     }
 
     fn options(&self, is_terminal: bool) -> Options {
@@ -385,6 +458,8 @@ mod tests {
             (&["--clock", "moon", "t"], "cycles"),
             (&["--clock", "utc", "t"], "--clock"),
             (&["--threads", "0", "t"], "--threads"),
+            (&["--threads", "1025", "t"], "from 1 to 1024"),
+            (&["--threads", "4294967296", "t"], "from 1 to 1024"),
         ] {
             let text = view(arguments).unwrap_err();
             assert!(text.contains(part), "{arguments:?}: {text}");

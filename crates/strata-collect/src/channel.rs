@@ -1,13 +1,13 @@
-//! Traces that go to the recorder of the host that this machine is a guest of, over a channel of bytes: each is a sink,
-//! as a folder is, and the host's recorder writes the folders.
+//! Sends the traces of a guest to the recorder on its host, over a channel of bytes. Each trace is a sink, as a folder
+//! is, and the host's recorder writes the folders.
 //!
 //! ```text
 //! pumps              sinks: whole messages, one at a time                     Channel
 //! strata-relay       what the host says: what time it is asked, and to stop   Relay::listen
 //! ```
 //!
-//! The host cannot be kept waiting for, and not be made to wait: what it does not take stays in the buffers, until these
-//! are full and discard. A host that takes nothing for [`PATIENCE`] is not there any more.
+//! The guest cannot wait for the host, and the host must not wait for the guest: what the host does not accept stays in
+//! the buffers, until these are full and discard records. A host that accepts nothing for [`PATIENCE`] counts as gone.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -26,42 +26,42 @@ use strata_relay::{
 use strata_ring::{Channel as Ring, Pin};
 
 use crate::collector::now_ns;
-use crate::directory::Directory;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::output::Output;
-use crate::sink::{Body, Sink};
+use crate::sink::{Body, MemoryReader, Sink};
 
-/// How long a host may take nothing. A virtual machine that is paused does not count the time.
+/// The longest time for which the host may accept nothing. Time in which a virtual machine is paused does not count.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often it is looked meanwhile at least: a guest that its host does not run has not waited.
+/// The least number of checks within [`PATIENCE`], so that a guest that its host does not run does not count as
+/// waiting.
 const LOOKS: u32 = 100;
-/// How long nobody may be at the other end of a device: when a hypervisor takes a guest over from another one, the host's
-/// recorder is not there at once.
+/// The longest time without a peer at a device: when another hypervisor takes over the guest, the host's recorder needs
+/// some time to return.
 const AWAY: Duration = Duration::from_secs(2);
-/// How long it may say nothing at the end.
+/// The longest time that the host may be silent at the end.
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
-/// Names of functions go in one message \[byte\].
+/// The most bytes of function names, which are sent in one message \[byte\].
 const SYMBOLS_BYTES_MAX: usize = FRAME_BYTES_MAX - 4;
-/// How often it is told that somebody is here.
+/// Period of the first message until the host answers.
 const HELLO_PERIOD: Duration = Duration::from_millis(500);
-/// How often it is looked whether somebody wants to stop.
+/// Period at which the threads look for stop requests.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
-/// The channel, and who writes to it.
+/// The connection to the host, shared by the threads that write to it.
 #[derive(Debug)]
 struct Link {
     wire: Wire,
     path: PathBuf,
-    /// One message at a time.
+    /// Locked while one message is written, so that messages are not mixed.
     writing: Mutex<()>,
-    /// Nothing can be written any more.
+    /// True after the channel has failed; nothing can be written any more.
     is_broken: AtomicBool,
-    /// The recording ends.
+    /// True when the recording is ending.
     is_over: AtomicBool,
-    /// If the host can read it.
+    /// Addresses of the buffers, if the host can read the guest's memory.
     memory: OnceLock<Memory>,
-    /// Reads the CPU's counter and the clock.
+    /// Function that reads the CPU's counter and the clock.
     pair: fn() -> CounterPair,
 }
 
@@ -71,7 +71,7 @@ impl Link {
         self.write_one(bytes)
     }
 
-    /// While nobody else writes.
+    /// Writes one message; the caller holds `writing`.
     fn write_one(&self, bytes: &[u8]) -> io::Result<()> {
         if self.is_broken.load(Ordering::Acquire) {
             return Err(ErrorKind::BrokenPipe.into());
@@ -102,40 +102,41 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The output of a guest: all traces go to the host.
+/// The output of a recorder in a guest: sends all traces to the host.
 #[derive(Debug)]
 pub struct Relay {
     link: Arc<Link>,
     next: u32,
-    /// Traces by what messages call them.
+    /// Numbers of the traces in messages, by folder.
     ids: HashMap<PathBuf, u32>,
 }
 
-/// What hears the host, in a thread of its own.
+/// Receives the host's messages in a thread of its own.
 #[derive(Debug)]
 pub struct Listener {
     link: Arc<Link>,
     frames: Frames,
 }
 
-/// What a guest says of itself.
+/// Description of a guest in its first message.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// Names this recording, anew for each.
+    /// UUID of this recording, new for each one.
     pub recording: Uuid,
-    /// The guest's boot, whose clock its traces have; absent where the guest does not tell.
+    /// UUID of the guest's boot, whose clock the traces use; absent if the guest does not report it.
     pub boot: Option<Uuid>,
     /// The guest's name for itself.
     pub hostname: String,
-    /// Reads the CPU's counter and the clock at one moment.
+    /// Function that reads the CPU's counter and the clock at one moment.
     pub pair: fn() -> CounterPair,
 }
 
 impl Relay {
-    /// Waits until a host's recorder is there, or `is_over` says that nobody wants to wait any more.
+    /// Waits until a host's recorder answers, or until `is_over` returns true.
     ///
     /// # Errors
-    /// `Interrupted`: `is_over` has said so. Else the channel is none, or the host takes no guest like this one.
+    /// `Interrupted` if `is_over` returned true. Otherwise `place` is no channel, or the host refuses this kind of
+    /// guest.
     pub fn meet(
         place: &Place,
         guest: &Guest,
@@ -210,7 +211,7 @@ impl Relay {
         }
     }
 
-    /// The trace of this layer or process is that with this number from now on.
+    /// Announces a new trace of this layer or process to the host and returns its sink.
     fn begin(&mut self, of: TraceOf) -> Result<Channel, Error> {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
@@ -230,10 +231,10 @@ impl Relay {
         })
     }
 
-    /// All was recorded: the host is told so, and it is waited for what is on its way.
+    /// Reports to the host that everything was recorded, and waits until it has received what is in flight.
     ///
     /// # Errors
-    /// The host does not take it.
+    /// The host does not accept the message.
     pub fn end(&self) -> Result<(), Error> {
         // Who has heard it may be gone before this goes on.
         self.link.is_over.store(true, Ordering::Release);
@@ -242,10 +243,10 @@ impl Relay {
 }
 
 impl Listener {
-    /// Answers the host until the recording is over. `stop`: the host's recording ends.
+    /// Answers the host's messages until the recording is over. `stop` is called when the host's recording ends.
     ///
     /// # Errors
-    /// The host is gone, or what it says makes no sense.
+    /// The host is gone, or has sent an invalid message.
     pub fn listen(mut self, stop: &mut dyn FnMut()) -> io::Result<()> {
         let (mut buffer, mut silent) = ([0; 4096], Instant::now());
         let (mut away, mut returned): (Option<Instant>, Option<Instant>) = (None, None);
@@ -301,7 +302,7 @@ fn nonsense(problem: impl std::fmt::Display) -> io::Error {
     io::Error::other(format!("the host's recorder: {problem}"))
 }
 
-/// Passes over what is nothing.
+/// Returns the next message, and skips invalid ones.
 fn next_said(frames: &mut Frames) -> Option<ToGuest> {
     loop {
         match frames.next_frame() {
@@ -316,8 +317,8 @@ fn next_said(frames: &mut Frames) -> Option<ToGuest> {
     }
 }
 
-/// Says what time it was when this was asked, and is now that nobody else writes. At the end nothing: a host that has all
-/// is gone, and a device of its would take the answer never.
+/// Sends the times at which the host's question arrived and at which it is answered, while nobody else writes. Sends
+/// nothing at the end of the recording: the host may be gone, and the write would never return.
 fn answer(link: &Link, number: u64) -> io::Result<()> {
     let received_ns = now_ns();
     let _one = lock(&link.writing);
@@ -329,7 +330,7 @@ fn answer(link: &Link, number: u64) -> io::Result<()> {
     link.write_one(&FromGuest::Pong { number, received_ns, sent_ns, pair }.encode())
 }
 
-/// A socket may not be there yet.
+/// Opens the channel, and waits for a socket that does not exist yet.
 fn open(place: &Place, is_over: &mut dyn FnMut() -> bool) -> io::Result<Wire> {
     loop {
         match Wire::open(place) {
@@ -378,7 +379,7 @@ impl Output for Relay {
     }
 }
 
-/// A trace of a guest, as a sink.
+/// The sink of one trace of a guest.
 #[derive(Debug)]
 struct Channel {
     link: Arc<Link>,
@@ -386,10 +387,10 @@ struct Channel {
     path: PathBuf,
     text: String,
     bytes: HashMap<u32, u64>,
-    /// How far the ring of each CPU was handed over.
+    /// Position up to which each CPU's ring was handed over \[byte since stream creation\].
     upto: HashMap<u32, u64>,
     is_of_kernel: bool,
-    /// Keeps the buffers where they are.
+    /// Pin that keeps the buffers at their physical addresses; `None` if they may move.
     pin: Option<Pin>,
 }
 
@@ -398,7 +399,7 @@ impl Sink for Channel {
         &self.path
     }
 
-    /// They grow, mostly: what the host has already is not said again.
+    /// Sends only the changed end of the metadata, since most changes append.
     fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
         let keep = match text.starts_with(&self.text) {
             true => self.text.len(),
@@ -416,14 +417,8 @@ impl Sink for Channel {
 
     fn append(&mut self, stream: u32, header: Header, body: &Body<'_>) -> Result<(), Error> {
         let mut copied = Vec::new();
-        let body = match body {
-            Body::Bytes(bytes) => bytes,
-            Body::Packet(packet, from) => {
-                let copy = packet.copy_to(*from, &mut copied);
-                copy.map_err(|source| Error::Ring { path: self.path.clone(), source })?;
-                &copied[..]
-            }
-        };
+        let body = body.in_memory(&mut copied);
+        let body = body.map_err(|source| Error::Ring { path: self.path.clone(), source })?;
         // What is copied is what is said, whatever its producer does meanwhile.
         let header = header.with_content_bytes(body.len() as u64);
         let packet = PacketBytes { header, body };
@@ -433,33 +428,6 @@ impl Sink for Channel {
         Ok(())
     }
 
-    fn wants_memory(&self) -> bool {
-        self.link.memory.get().is_some()
-    }
-
-    fn goes_upto(&mut self, cpu: u32, position: u64) {
-        self.upto.insert(cpu, position);
-    }
-
-    fn lies_in(&mut self, channel: &Ring) -> Result<(), Error> {
-        let Some(memory) = self.link.memory.get() else { return Ok(()) };
-        let pages = channel.mapped_bytes() as usize / PAGE_BYTES;
-        if pages < 2 {
-            return Ok(());
-        }
-        // The kernel's maps do not move. Files in memory may: what is told of those must stay true.
-        if !self.is_of_kernel && self.pin.is_none() {
-            let Some(pin) = memory.pin(channel) else { return Ok(()) };
-            self.pin = Some(pin);
-        }
-        // Without addresses it is as without memory that the host can read.
-        let all = memory.addresses(channel.address() + PAGE_BYTES, pages - 1);
-        let (Ok(all), Some(marker)) = (all, memory.marker()) else { return Ok(()) };
-        let pages: Vec<u8> = all.into_iter().flat_map(u64::to_le_bytes).collect();
-        let first = &channel.first_page()[..];
-        self.link.say(&FromGuest::Memory { id: self.id, marker, first, pages: &pages })
-    }
-
     fn set_end(&mut self, stream: u32, end: u64) -> Result<(), Error> {
         self.link.say(&FromGuest::SetEnd { id: self.id, stream, end_ns: end })
     }
@@ -467,8 +435,6 @@ impl Sink for Channel {
     fn stream_bytes(&self, cpu: u32) -> u64 {
         self.bytes.get(&cpu).copied().unwrap_or(0)
     }
-
-    fn pause(&mut self) {}
 
     fn set_stream(&mut self, name: &str, header: &[u8], body: &[u8]) -> Result<(), Error> {
         let header = header.first_chunk::<HEADER_BYTES>().and_then(Header::decode);
@@ -497,8 +463,33 @@ impl Sink for Channel {
         self.link.say(&FromGuest::Ended { id: self.id, ending, losses })
     }
 
-    fn directory(&self) -> Option<&Directory> {
-        None
+    fn memory_reader(&mut self) -> Option<&mut dyn MemoryReader> {
+        self.link.memory.get().is_some().then_some(self as &mut dyn MemoryReader)
+    }
+}
+
+impl MemoryReader for Channel {
+    fn lies_in(&mut self, channel: &Ring) -> Result<(), Error> {
+        let Some(memory) = self.link.memory.get() else { return Ok(()) };
+        let pages = channel.mapped_bytes() as usize / PAGE_BYTES;
+        if pages < 2 {
+            return Ok(());
+        }
+        // The kernel's maps do not move. Files in memory may: what is told of those must stay true.
+        if !self.is_of_kernel && self.pin.is_none() {
+            let Some(pin) = memory.pin(channel) else { return Ok(()) };
+            self.pin = Some(pin);
+        }
+        // Without addresses it is as without memory that the host can read.
+        let all = memory.addresses(channel.address() + PAGE_BYTES, pages - 1);
+        let (Ok(all), Some(marker)) = (all, memory.marker()) else { return Ok(()) };
+        let pages: Vec<u8> = all.into_iter().flat_map(u64::to_le_bytes).collect();
+        let first = &channel.first_page()[..];
+        self.link.say(&FromGuest::Memory { id: self.id, marker, first, pages: &pages })
+    }
+
+    fn goes_upto(&mut self, cpu: u32, position: u64) {
+        self.upto.insert(cpu, position);
     }
 }
 

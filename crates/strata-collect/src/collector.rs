@@ -1,4 +1,33 @@
-//! One channel of one process.
+//! Collects the packets of one channel of one process.
+//!
+//! A [`Collector`] has a channel's streams on one side and a [`Sink`] on the other. It moves whole packets, and the
+//! published begin of the packet that is being filled, without decoding records:
+//!
+//! ```text
+//! poll()      packets that producers have delivered                  each time that something may be ready
+//! flush()     also the published part of the present packets          once a flush period
+//! complete()  all of it, while producers go on; then into_parts()     rotation: the streams go on in another trace
+//! finish()    all of it, and the final counts of losses               the channel is closed
+//! give_up()   nothing more: the sink or the memory failed for good
+//! ```
+//!
+//! # What a reader of the files may rely on
+//! The list is in the crate's comment (`lib.rs`). `track.rs` keeps these promises with one state for each stream, and
+//! this module consults that state before each write. The contents of the records are not checked: a producer may write
+//! anything there.
+//!
+//! # Losses
+//! Each packet has the count of discarded records so far. Records that were discarded after the last packet get an
+//! empty packet with that count, so that every loss has a time range. Losses that no stream counts
+//! ([`Collector::add_discarded`]) are in the end mark.
+//!
+//! # Full disks
+//! Of a packet that does not fit, as many whole records as fit are written. If the session waits for space, writing is
+//! tried again later. Metadata that could not be written are kept ([`Collector::tell`]), since their source gives them
+//! only once.
+//!
+//! A collector belongs to the pump's thread and never blocks on a producer: at the end of a session it waits some
+//! milliseconds for a slot that stays reserved, and then skips it.
 
 use crate::error::Error;
 use crate::kinds::Kinds;
@@ -9,40 +38,44 @@ use crate::track::{PacketWriting, StreamTrack};
 use std::time::Duration;
 use std::{fmt, thread};
 use strata_ctf::packet::Header;
+use strata_ctf::progress_mark::ProgressMark;
 use strata_ctf::walk::Walker;
 use strata_model::{ByteOrder, LossMode, StreamClass, Uuid};
 use strata_ring::{Channel, Counters, Info, Packet, Poll, Publish, SeenPacket, Stream};
 
-/// Which trace a channel's packets belong to.
+/// The trace that a channel's packets belong to.
 #[derive(Clone, Debug)]
 pub struct TraceIdentity {
-    /// The trace's.
+    /// UUID of the trace.
     pub uuid: Uuid,
     /// Id of the stream class in the metadata.
     pub stream_id: u32,
 }
 
-/// How it stands with who writes to the channel, at its end.
+/// State of the producers of a channel when it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProducerState {
-    /// It lives; its tracepoints were switched off.
+    /// The producer lives; its tracepoints were disabled.
     Alive,
-    /// It is dead, and so is everybody else who wrote.
+    /// The producer is dead, and so is everybody else who wrote to the channel.
     Dead,
 }
 
-/// How often, and how long each time, the end of a session waits for a slot to be committed.
+/// Number of attempts to read a slot that is not committed at the end of a session, and the time between two attempts.
 const PATIENCE: (u32, Duration) = (20, Duration::from_millis(1));
 
-/// Pieces of a packet that does not fit are not smaller: a page less is no use \[byte\].
+/// Size of the smallest piece that is tried if a packet does not fit: what a shorter one would save is no use \[byte\].
 const PIECE_BYTES_MIN: usize = 512;
 
-/// Less may still fit.
+/// Time after its timestamp within which a record is almost always published \[ns\].
+const IN_FLIGHT_NS: u64 = 5_000_000;
+
+/// Returns whether the write failed for want of space, so that a shorter piece may still fit.
 fn is_full(error: &Error) -> bool {
     matches!(error, Error::NoSpace { .. } | Error::TooLarge { .. })
 }
 
-/// Who knows the event record classes; see [`Collector::set_classes`].
+/// Supplies the event record classes; see [`Collector::set_classes`].
 pub(crate) struct ClassTeller(pub(crate) Box<dyn FnMut() -> Option<StreamClass> + Send>);
 
 impl fmt::Debug for ClassTeller {
@@ -53,38 +86,39 @@ impl fmt::Debug for ClassTeller {
 
 /// Moves the packets of one channel into its trace.
 ///
-/// After an [`Error`] the packet that could not be written is still unread and the trace is whole: the
-/// same call may be tried again.
+/// After an [`Error`] the packet that could not be written is still unread and the trace is whole: the same call may be
+/// tried again.
 #[derive(Debug)]
 pub struct Collector {
     sink: Box<dyn Sink>,
     identity: TraceIdentity,
     streams: Streams,
     described: bool,
-    /// Metadata that there was no room for.
+    /// Metadata that are not written yet, because the disk was full.
     untold: Option<String>,
     classes: Option<ClassTeller>,
     kinds: Option<Kinds>,
-    /// See [`Collector::span_from`].
+    /// Begin and end that all streams get; see [`Collector::span_from`] \[ns\].
     span: Option<(u64, u64)>,
-    /// When packets were last looked for \[ns\].
+    /// When [`Collector::late_ns`] was called last \[ns\].
     looked_ns: u64,
 }
 
 pub(crate) fn now_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    // Not negative, and 2^64 ns are 584 years.
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    // Not negative, and 2^64 ns are 584 years. Records have the machine's time, whatever namespace we are in.
+    let ns = t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64;
+    ns.saturating_add_signed(strata_model::time_namespace_adds_ns().0.saturating_neg())
 }
 
 impl Collector {
-    /// A collector of `channel` into `sink`. Nothing is read or written yet.
+    /// Makes a collector that moves packets from `channel` to `sink`. Nothing is read or written yet.
     #[must_use]
     pub fn new(sink: Box<dyn Sink>, channel: Channel, identity: TraceIdentity) -> Self {
         Self::of(sink, Streams::new(channel), identity)
     }
 
-    /// The same, of streams that others may have read up to a place: it goes on there.
+    /// Makes a collector that continues `streams` at the positions up to which they were read.
     #[must_use]
     pub fn of(sink: Box<dyn Sink>, streams: Streams, identity: TraceIdentity) -> Self {
         Self {
@@ -100,12 +134,13 @@ impl Collector {
         }
     }
 
-    /// Where the trace goes.
+    /// Returns the sink of the trace.
     pub fn sink(&mut self) -> &mut dyn Sink {
         &mut *self.sink
     }
 
-    /// The trace, to which nothing comes any more, and the streams, of which the rest may go to another one.
+    /// Returns the trace, to which nothing more is written, and the streams, whose further records can go to another
+    /// trace.
     #[must_use]
     pub fn into_parts(self) -> (WrittenTrace, Streams) {
         let Self { sink, mut streams, .. } = self;
@@ -115,16 +150,16 @@ impl Collector {
         (WrittenTrace { sink, counts }, streams)
     }
 
-    /// Has every stream that gets a packet span the whole recording, from here to [`Collector::finish`], by an
-    /// empty packet in front of the first one and a later end of the last: for readers that look only at what
-    /// all streams span. Must have happened before the first packet is written.
+    /// Extends every stream that gets a packet to the whole recording, from `begin` to [`Collector::finish`]: an empty
+    /// packet is put before the first one, and the last one ends later. Some readers show only the time that all
+    /// streams cover. Must be called before the first packet is written.
     pub fn span_from(&mut self, begin: u64) {
         self.span = Some((begin, begin));
         self.streams.tracks.iter_mut().for_each(|track| track.span_from(begin));
     }
 
-    /// Goes on with streams whose records another trace has up to now: of each, how many of those that were discarded it
-    /// tells of. Must have happened before the first packet is written.
+    /// Continues streams whose records until now are in another trace. `told` has the number of discarded records that
+    /// other trace reports, for each stream. Must be called before the first packet is written.
     pub fn go_on(&mut self, told: &[u64]) {
         let Streams { channel, tracks, .. } = &mut self.streams;
         for (track, told) in tracks.iter_mut().zip(told) {
@@ -134,28 +169,30 @@ impl Collector {
         }
     }
 
-    /// Of each stream, how many discarded records the traces before this one tell of; and they and this one.
+    /// Returns two counts of discarded records for each stream: those that earlier traces report, and those that
+    /// earlier traces and this one report together.
     #[must_use]
     pub fn told(&self) -> (Vec<u64>, Vec<u64>) {
         self.streams.tracks.iter().map(|track| (track.before(), track.discarded())).unzip()
     }
 
-    /// What all streams span, if they were told to, once this has finished \[ns\].
+    /// Returns the time range that all streams cover, once the collector has finished \[ns\]; `None` without
+    /// [`Collector::span_from`].
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
 
-    /// Replaces the trace's metadata. Must have happened before the first packet is written.
+    /// Replaces the trace's metadata. Must be called before the first packet is written.
     ///
     /// # Errors
-    /// What the system says. [`Collector::tell`] tries again.
+    /// A system call failed; [`Collector::tell`] tries again.
     pub fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
         self.untold = Some(text.to_owned());
         self.tell()
     }
 
-    /// Writes the metadata that there was no room for, if there are any.
+    /// Writes metadata that could not be written before because the disk was full, if there are any.
     ///
     /// # Errors
     /// As [`Collector::set_metadata`].
@@ -163,13 +200,13 @@ impl Collector {
         tell(&mut self.untold, &mut self.described, &mut *self.sink)
     }
 
-    /// Has the metadata grow with the kinds of event records that happen, instead of being set. Must have
-    /// happened before the first packet is written.
+    /// Makes the metadata grow with the kinds of event records that happen, in place of [`Collector::set_metadata`].
+    /// Must be called before the first packet is written.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn describe_kinds(&mut self, mut kinds: Kinds) -> Result<(), Error> {
-        if self.sink.wants_memory() {
+        if self.sink.memory_reader().is_some() {
             kinds.add_all();
         }
         let kinds = self.kinds.insert(kinds);
@@ -179,11 +216,11 @@ impl Collector {
         Ok(())
     }
 
-    /// Says other things of the trace than before, in front of its kinds of event records. Nothing, where it has none
-    /// that grow.
+    /// Replaces the part of growing metadata that precedes the kinds of event records. Does nothing if the metadata do
+    /// not grow ([`Collector::describe_kinds`]).
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn set_head(&mut self, head: &str) -> Result<(), Error> {
         let Some(kinds) = &mut self.kinds else { return Ok(()) };
         kinds.set_head(head);
@@ -193,35 +230,39 @@ impl Collector {
         Ok(())
     }
 
-    /// Has `classes` asked for the stream's event record classes where the producer did not live to say how
-    /// many records a packet has: by commit, killed within a record. They are then counted, one by one.
+    /// Sets the source of the stream's event record classes, which are needed if a producer was killed before it could
+    /// count a packet's records: the collector then counts them one by one.
     ///
-    /// It is asked for each such packet, after `describe` was; it must know each class of which records
-    /// may be in the packet. What is behind the first record that is of no class, or not all there, is
-    /// left out of the file, and the packet counts as damaged.
+    /// `classes` is called for each such packet, after `describe`, and must return every class of which the packet may
+    /// have records. From the first record on that has no class or is incomplete, the packet is left out of the file,
+    /// and counts as damaged.
     pub fn set_classes(&mut self, classes: impl FnMut() -> Option<StreamClass> + Send + 'static) {
         self.classes = Some(ClassTeller(Box::new(classes)));
     }
 
-    /// Tells the sink where the records lie.
+    /// Passes the place of the channel's memory to the sink, if the sink's other end can read it.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub(crate) fn show(&mut self) -> Result<(), Error> {
-        self.sink.lies_in(&self.streams.channel)
+        match self.sink.memory_reader() {
+            Some(reader) => reader.lies_in(&self.streams.channel),
+            None => Ok(()),
+        }
     }
 
-    /// See [`Streams::add_discarded`]; [`Collector::finish`] says them in the first stream's file.
+    /// Adds `n` discarded records that no stream counts; see [`Streams::add_discarded`]. [`Collector::finish`] adds
+    /// them to the first stream's file.
     pub fn add_discarded(&mut self, n: u64) {
         self.streams.add_discarded(n);
     }
 
-    /// What is read.
+    /// Returns the streams that the collector reads.
     pub fn streams(&mut self) -> &mut Streams {
         &mut self.streams
     }
 
-    /// Whether a stream has a whole packet to read.
+    /// Returns whether a stream has a whole packet to read.
     #[must_use]
     pub fn readable(&mut self) -> bool {
         let ready = |poll| matches!(poll, Poll::Readable | Poll::Urgent);
@@ -230,14 +271,14 @@ impl Collector {
             .any(|i| channel.stream(i).is_ok_and(|stream| ready(stream.poll())))
     }
 
-    /// Writes what the streams have delivered: at most twice as many packets of each as it has
-    /// sub-buffers, so that no producer keeps the others waiting. Returns how many were written.
+    /// Writes packets that the streams have delivered. From each stream at most twice as many packets are taken as it
+    /// has sub-buffers, so that no producer keeps the others waiting. Returns the number of written packets.
     ///
-    /// `describe` is asked after a packet was taken and before it is written: new metadata, if records in
-    /// it may be of event record classes that the last metadata does not have.
+    /// `describe` is called after a packet was taken and before it is written. It returns new metadata if the packet
+    /// may have records of event record classes that the last metadata lack.
     ///
     /// # Errors
-    /// The first stream's that failed; the others are not tried.
+    /// The error of the first stream that failed; the streams after it are not tried.
     pub fn poll(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<u64, Error> {
         let mut packets = 0;
         let late_ns = self.late_ns();
@@ -247,14 +288,14 @@ impl Collector {
         Ok(packets)
     }
 
-    /// Packets are looked for now: so long after the last time \[ns\].
+    /// Returns the time since the last call \[ns\].
     fn late_ns(&mut self) -> u64 {
         let now = now_ns();
         now.saturating_sub(std::mem::replace(&mut self.looked_ns, now))
     }
 
-    /// Has `act` read a stream and write its file; the number of packets that it wrote. A stream that
-    /// cannot be read at all is passed over, and said to be damaged once.
+    /// Calls `act`, which reads one stream and writes its file. Returns the number of packets that `act` wrote. A
+    /// stream that cannot be read at all is skipped, and reported as damaged once.
     fn on_stream(
         &mut self,
         number: u32,
@@ -340,7 +381,24 @@ impl Collector {
         Ok(packets)
     }
 
-    /// By commit: has the sub-buffers being filled delivered.
+    /// Flushes as [`Collector::flush`] does, and notes in the trace's progress mark up to which time it is written.
+    ///
+    /// # Errors
+    /// As [`Collector::poll`].
+    pub fn flush_and_tell(
+        &mut self,
+        flush: Duration,
+        describe: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<u64, Error> {
+        let upto = now_ns().saturating_sub(IN_FLIGHT_NS);
+        let packets = self.flush(describe)?;
+        let flush_ns = u64::try_from(flush.as_nanos()).unwrap_or(u64::MAX);
+        // Whoever follows the trace waits until the next time; that there is no room is said by packets.
+        let _ = self.sink.set_progress(&ProgressMark { upto, flush_ns });
+        Ok(packets)
+    }
+
+    /// Flushes the sub-buffers being filled, for channels that publish by commit.
     fn flush_outside(&mut self) {
         for i in 0..self.streams.channel.nr_streams() {
             if let Ok(mut stream) = self.streams.channel.stream(i) {
@@ -352,7 +410,7 @@ impl Collector {
         }
     }
 
-    /// By position: writes the prefix of the packet being filled.
+    /// Writes the published beginning of the packet being filled, for channels that publish by position.
     fn cut(
         &mut self,
         number: u32,
@@ -380,7 +438,7 @@ impl Collector {
         })
     }
 
-    /// Writes what is left and says in each file how many records were discarded in all. Afterwards the
+    /// Writes all remaining records, and into each file how many records were discarded in all. Afterwards the
     /// collector has nothing more to do.
     ///
     /// # Errors
@@ -404,8 +462,8 @@ impl Collector {
         self.sink.check()
     }
 
-    /// Completes the trace while producers go on: writes everything that was published, and says in each file how many
-    /// records were discarded until now. What comes next is of another trace: [`Collector::into_parts`].
+    /// Completes the trace while producers continue: writes everything that was published, and notes in each file how
+    /// many records were discarded until now. Later records go to another trace; see [`Collector::into_parts`].
     ///
     /// # Errors
     /// As [`Collector::poll`].
@@ -421,7 +479,7 @@ impl Collector {
         done
     }
 
-    /// Last packets end with the recording, if streams are to span it.
+    /// Extends the last packet of each stream to the end of the recording, if [`Collector::span_from`] was called.
     fn span_to_end(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<(), Error> {
         let Some((begin, _)) = self.span else { return Ok(()) };
         let end = self.streams.tracks.iter().map(StreamTrack::end).fold(now_ns(), u64::max);
@@ -443,7 +501,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Writes what producers have left that will write no more.
+    /// Writes what is left of a stream to which producers write no more.
     fn rest(
         &mut self,
         number: u32,
@@ -481,7 +539,7 @@ impl Collector {
         .map(|_| ())
     }
 
-    /// Records that were discarded after the last packet was closed: an empty packet says so.
+    /// Writes an empty packet that counts the records discarded after the last packet was closed, if there are any.
     fn sign_off(
         &mut self,
         number: u32,
@@ -507,32 +565,32 @@ impl Collector {
         .map(|_| ())
     }
 
-    /// Instead of [`Collector::finish`], where it or what came before has failed for good: what the streams
-    /// hold counts as discarded. Their producers must write no more.
+    /// Counts what the streams hold as discarded. Replaces [`Collector::finish`] if writing has failed for good;
+    /// producers must write no more.
     pub fn give_up(&mut self) {
         self.streams.give_up();
     }
 
-    /// What became of each stream's records, so far; streams that were never used are left out.
+    /// Returns the counts of each stream's records so far, without streams that were never used.
     #[must_use]
     pub fn stats(&mut self) -> Vec<StreamStats> {
         self.streams.stats()
     }
 
-    /// From the begin of the first packet of the trace that is being written to the end of its last one so far \[ns\].
+    /// Returns the begin of the trace's first packet and the end of its last one so far \[ns\].
     #[must_use]
     pub fn span_of_trace(&self) -> Option<(u64, u64)> {
         self.streams.counts_of_trace().span
     }
 
-    /// Whether the oldest packets are overwritten when all sub-buffers are full.
+    /// Returns whether the oldest packets are overwritten when all sub-buffers are full.
     #[must_use]
     pub fn overwrites(&self) -> bool {
         self.streams.channel.loss_mode() == LossMode::Overwrite
     }
 }
 
-/// New metadata stay until they are written: who describes a trace says what is new once.
+/// Writes the metadata in `untold`, and keeps them there if that fails: their source returns new metadata only once.
 fn tell(
     untold: &mut Option<String>,
     described: &mut bool,
@@ -546,7 +604,7 @@ fn tell(
     Ok(())
 }
 
-/// What writing the packets of one stream needs.
+/// State needed to write the packets of one stream.
 pub(crate) struct StreamWriting<'w> {
     pub(crate) sink: &'w mut dyn Sink,
     pub(crate) identity: &'w TraceIdentity,
@@ -560,7 +618,8 @@ pub(crate) struct StreamWriting<'w> {
 }
 
 impl StreamWriting<'_> {
-    /// Writes what is new of a packet that was copied: `bytes` is all of it. `whole`: no more of it will come.
+    /// Writes the part of a copied packet that is not in the file yet. `bytes` is the copy of the packet; with `whole`,
+    /// no more of the packet will follow.
     pub(crate) fn copied(
         &mut self,
         info: &Info,
@@ -587,8 +646,8 @@ impl StreamWriting<'_> {
         }
     }
 
-    /// Writes a packet that its producer may overwrite meanwhile, straight from shared memory. `false`: it must be
-    /// copied, or is gone; nothing is written then.
+    /// Writes a packet straight from shared memory while its producer may overwrite it. Returns `false`, with nothing
+    /// written, if the packet must be copied first or is gone.
     pub(crate) fn seen(&mut self, seen: &SeenPacket<'_>) -> Result<bool, Error> {
         let packet = seen.packet();
         let plan = self.track.plan(packet.info(), true, || packet.counters(), now_ns);
@@ -603,7 +662,9 @@ impl StreamWriting<'_> {
         let header = self.header(plan.begin, plan.end, plan.discarded, plan.body_bytes);
         self.sink.append(cpu, header, &Body::Packet(packet, plan.from))?;
         if !seen.is_there() {
-            self.sink.take_back(cpu);
+            if let Some(hidden) = self.sink.hidden_streams() {
+                hidden.take_back(cpu);
+            }
             return Ok(false);
         }
         self.track.written(plan, true, self.sink.stream_bytes(cpu));
@@ -611,7 +672,7 @@ impl StreamWriting<'_> {
         Ok(true)
     }
 
-    /// Writes what is new of a whole packet, straight from shared memory.
+    /// Writes the part of a complete packet that is not in the file yet, straight from shared memory.
     fn packet(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
         let mut plan = match self.track.plan(packet.info(), true, || packet.counters(), now_ns) {
             Ok(plan) => plan,
@@ -643,8 +704,8 @@ impl StreamWriting<'_> {
         })
     }
 
-    /// The whole packet did not fit: writes as many of its first records as do. `body` is all of it, from the
-    /// begin of the sub-buffer on. Without memory, or with classes that are nonsense, nothing more is written.
+    /// Writes as many of a packet's first records as fit, after the whole packet did not. `body` is the packet from the
+    /// begin of its sub-buffer on. Writes nothing if there is no memory or the classes are invalid.
     fn write_some(&mut self, info: &Info, body: &[u8], counters: Counters) {
         let class = self.classes.as_mut().and_then(|classes| (classes.0)());
         let walker = class.and_then(|class| Walker::new(&class, ByteOrder::NATIVE).ok());
@@ -681,7 +742,7 @@ impl StreamWriting<'_> {
         }
     }
 
-    /// Asks for new metadata, if anything is to be written.
+    /// Writes new metadata, if `describe` has any and the plan has records to write.
     fn describe(&mut self, plan: &PacketWriting) -> Result<(), Error> {
         if plan.body_bytes > 0 {
             if let Some(text) = (self.describe)() {
@@ -692,7 +753,7 @@ impl StreamWriting<'_> {
         Ok(())
     }
 
-    /// Describes the kinds of records that are to be written.
+    /// Adds the descriptions of the kinds of `records` to growing metadata.
     fn look(&mut self, records: &[u8]) -> Result<(), Error> {
         if let Some(kinds) = &mut self.kinds {
             if !kinds.is_whole() && kinds.look(records) {
@@ -703,8 +764,8 @@ impl StreamWriting<'_> {
         Ok(())
     }
 
-    /// Counts the records of a packet, if nobody else has and there are classes. Returns the whole ones, as
-    /// a copy: what was counted is what is written.
+    /// Counts the packet's records, if the producer has not counted them and there are classes. Returns a copy of the
+    /// whole records, so that what was counted is what is written.
     fn count(
         &mut self,
         plan: &mut PacketWriting,
@@ -732,7 +793,7 @@ impl StreamWriting<'_> {
         Some(body)
     }
 
-    /// Carries `plan` out, of which these are the records.
+    /// Writes what `plan` describes; `body` has the records.
     fn write(&mut self, plan: PacketWriting, body: &Body<'_>) -> Result<(), Error> {
         let cpu = self.track.stats.cpu;
         if plan.body_bytes == 0 {
@@ -745,16 +806,19 @@ impl StreamWriting<'_> {
             self.sink.set_end(cpu, end)?;
         }
         let header = self.header(plan.begin, plan.end, plan.discarded, plan.body_bytes);
-        self.sink.goes_upto(cpu, plan.end_position());
+        if let Some(reader) = self.sink.memory_reader() {
+            reader.goes_upto(cpu, plan.end_position());
+        }
         self.sink.append(cpu, header, body)?;
         self.track.written(plan, true, self.sink.stream_bytes(cpu));
         self.packets += 1;
         Ok(())
     }
 
-    /// Before a packet that begins at `begin` and says `discarded`. Readers compare that with the packet
-    /// before: in front of the first one, there is an empty packet that counts 0. Likewise where the stream is to
-    /// span what was before: the packet itself may not begin earlier, for its records' times are short.
+    /// Prepares the file for a packet that begins at `begin` and counts `discarded`. Readers compare that count with
+    /// the one of the packet before, so the first packet is preceded by an empty one that counts 0. An empty packet
+    /// also fills the time before the first one if the stream has to begin earlier: the packet itself may not, because
+    /// its records have shortened times.
     fn open(&mut self, begin: u64, discarded: u64) -> Result<(), Error> {
         if !*self.described {
             return Err(Error::NoMetadata { path: self.sink.path().to_owned() });
@@ -768,7 +832,7 @@ impl StreamWriting<'_> {
         Ok(())
     }
 
-    /// The last packet in the file, if there is one, says that it ends there.
+    /// Sets the end time of the last packet in the file, if there is one.
     fn end_at(&mut self, end: u64) -> Result<(), Error> {
         if self.track.stats.packets == 0 {
             return Ok(());

@@ -1,80 +1,52 @@
-//! What stops a collector.
+//! Errors that stop a collector.
 
 use rustix::io::Errno;
 use std::io;
 use std::path::PathBuf;
 
-/// Why something could not be written. What was written before is whole and stays.
+/// Reason why something could not be written. What was written before stays whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No space, or no quota, is left.
+    /// The disk or the quota has no space left.
     #[error("{}: no space left on its file system", .path.display())]
-    NoSpace {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    NoSpace { path: PathBuf, source: io::Error },
     /// The file would exceed the file system's limit or RLIMIT_FSIZE.
     #[error("{}: would exceed the largest size of a file, it has {bytes} bytes (ulimit -f)", .path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size \[byte\].
-        bytes: u64,
-        /// What the system said.
-        source: io::Error,
-    },
+    TooLarge { path: PathBuf, bytes: u64, source: io::Error },
     /// The file system cannot be written to, or this user may not.
     #[error("{}: cannot be written to", .path.display())]
-    ReadOnly {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    ReadOnly { path: PathBuf, source: io::Error },
     /// The file, or the folder that it was in, was removed.
     #[error("{}: was removed while it was written", .path.display())]
     Gone {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
-    /// There is something of this name already.
+    /// The file or folder exists already.
     #[error("{}: exists already", .path.display())]
     Exists {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
-    /// Anything else that the system says.
+    /// Any other error of a system call.
     #[error("{}: cannot be written", .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A packet was to be written before any metadata: nobody could read it.
+    Write { path: PathBuf, source: io::Error },
+    /// A packet was to be written before any metadata, so that nobody could read it.
     #[error("{}: no metadata yet for packets to be written", .path.display())]
-    NoMetadata {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A stream cannot be read for a reason that is not its producer's.
+    NoMetadata { path: PathBuf },
+    /// A stream cannot be read, for a reason other than its producer.
     #[error("{}: cannot read its channel", .path.display())]
     Ring {
-        /// The folder.
         path: PathBuf,
-        /// What the ring found.
+        /// Error of the ring.
         source: strata_ring::Error,
     },
 }
 
 impl Error {
-    /// Is it the memory of one source that cannot be read? Else it is the trace that cannot be written.
+    /// Returns whether the memory of one source cannot be read. Otherwise the trace cannot be written.
     #[must_use]
     pub fn is_of_the_source(&self) -> bool {
         match self {
@@ -83,7 +55,17 @@ impl Error {
         }
     }
 
-    /// What `source` means for `path`, which has so many whole bytes.
+    /// Returns whether the same may succeed later: space, descriptors or memory are used up now.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::NoSpace { .. } => true,
+            Self::Write { source, .. } => is_passing(source),
+            _ => false,
+        }
+    }
+
+    /// Classifies `source` for the file `path`, which has `bytes` whole bytes.
     pub(crate) fn new(path: PathBuf, bytes: u64, source: io::Error) -> Self {
         match Errno::from_io_error(&source) {
             Some(Errno::NOSPC | Errno::DQUOT) => Self::NoSpace { path, source },
@@ -94,4 +76,12 @@ impl Error {
             _ => Self::Write { path, source },
         }
     }
+}
+
+/// Returns whether the call that failed so may succeed later: space, descriptors or memory are used up now.
+#[must_use]
+pub fn is_passing(error: &io::Error) -> bool {
+    use Errno as E;
+    let passing = [E::NOSPC, E::DQUOT, E::MFILE, E::NFILE, E::NOMEM, E::INTR, E::AGAIN, E::IO];
+    Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
 }

@@ -2,7 +2,8 @@
 
 use crate::directory::{file_mode, Directory};
 use crate::error::Error;
-use crate::sink::{Body, Sink};
+use crate::resume;
+use crate::sink::{Body, HiddenStreams, Sink};
 use rustix::fs::{self, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::io;
@@ -13,23 +14,24 @@ use std::sync::{Arc, Once};
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::kernel_symbols;
 use strata_ctf::packet::{Header, HEADER_BYTES, PACKET_BITS_OFFSET, TIMESTAMP_END_OFFSET};
+use strata_ctf::progress_mark::ProgressMark;
 
-/// A file grows by so many bytes: what every file system and every size of memory pages takes as a whole.
+/// Size of the steps in which a file grows: a page, which every file system and every page size can take as a whole
+/// \[byte\].
 const PAGE: u64 = 4096;
 
-/// Packets begin at multiples of this, so that no word of a packet's header lies in two pages.
+/// Alignment of packets in a file, so that no word of a packet's header lies in two pages \[byte\].
 pub(crate) const ALIGN: u64 = 8;
 
-/// How many pages are added with one system call.
+/// The most pages that one system call adds.
 const FILLERS: u64 = 16;
 
 /// One stream's file. It is open only while packets are moved: a session has more streams than a
 /// process may have open files, and a file that was removed is noticed when it is opened again.
 ///
-/// It consists of whole packets after each system call, and in the middle of one: whoever is killed
-/// here, at any moment, leaves a file that readers accept. A kill stops a write between two pages, never
-/// within one. So the last packet L is padded up to the end of the file, which is the end of a page, and
-/// a packet P is appended like this:
+/// The file consists of whole packets after each system call, and in the middle of one: if this program is killed at
+/// any moment, it leaves a file that readers accept. A kill stops a write between two pages, never within one. So the
+/// last packet L is padded up to the end of the file, which is the end of a page, and a packet P is appended like this:
 ///
 /// ```text
 ///                       ... L ~~~~|                            ~ padding, | end of a page
@@ -39,29 +41,29 @@ const FILLERS: u64 = 16;
 /// 4 L.packet_size       ... L |PPPPPPPPPPP~~|                  one word: P is there
 /// ```
 ///
-/// Where P fits into the padding that is there, 1 and 2 are left out. The first packet is written under a
-/// hidden name.
+/// If P fits into the padding that is there, steps 1 and 2 are left out. The first packet is written under a hidden
+/// name.
 #[derive(Debug)]
 pub(crate) struct StreamFile {
     name: String,
-    /// Its size: whole packets \[byte\].
+    /// Size of the whole packets in the file \[byte\].
     bytes: u64,
-    /// `None`: there is no file yet.
+    /// The last packet; `None` while the file does not exist.
     last: Option<LastInFile>,
-    /// The one before it, of a file that is gathered.
+    /// The packet before the last one, if packets are gathered.
     before: Option<LastInFile>,
-    /// See [`Files::gathered`].
+    /// True if packets are gathered before the file is shown; see [`Files::gathered`].
     is_gathered: bool,
 }
 
 /// The last packet of a file.
 #[derive(Clone, Copy, Debug)]
 struct LastInFile {
-    /// Its sizes are not kept up to date.
+    /// Header of the packet; its sizes are not kept up to date.
     header: Header,
-    /// Where it begins \[byte\].
+    /// Offset of the packet \[byte\].
     at: u64,
-    /// Where the next one can begin \[byte\].
+    /// Offset at which the next packet can begin \[byte\].
     next: u64,
 }
 
@@ -73,6 +75,14 @@ fn round_up(bytes: u64, to: u64) -> u64 {
 impl StreamFile {
     pub(crate) fn new(name: String, is_gathered: bool) -> Self {
         Self { name, bytes: 0, last: None, before: None, is_gathered }
+    }
+
+    /// Makes the state of a file that another writer has left, from its size and the header and offset of its last
+    /// packet.
+    pub(crate) fn resumed(name: String, bytes: u64, header: Header, at: u64) -> Self {
+        let next = at + round_up(header.content_bits / 8, ALIGN);
+        let last = Some(LastInFile { header, at, next });
+        Self { bytes, last, ..Self::new(name, false) }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -94,8 +104,8 @@ impl StreamFile {
         opened.map_err(|e| self.error(directory, e.into()))
     }
 
-    /// Appends a packet of `header`, whose content size is set, which `write` writes at the offset, with
-    /// the header's bytes, that it is given. All of it or nothing.
+    /// Appends a packet, wholly or not at all. The content size in `header` must be set; `write` writes the packet at
+    /// the offset and with the encoded header that it receives.
     pub(crate) fn append(
         &mut self,
         directory: &Directory,
@@ -137,7 +147,8 @@ impl StreamFile {
         done
     }
 
-    /// Nobody sees the file yet, and what is behind its last packet is cut off before it is shown.
+    /// Appends a packet to a file that no reader sees yet. Bytes after the last packet are cut off before the file is
+    /// shown.
     fn gather(
         &mut self,
         fd: &OwnedFd,
@@ -153,13 +164,13 @@ impl StreamFile {
         Ok(())
     }
 
-    /// The last packet that was gathered is none.
+    /// Removes the last gathered packet, which was found to be invalid.
     fn take_back(&mut self) {
         self.last = self.before.take();
         self.bytes = self.last.map_or(0, |last| last.next);
     }
 
-    /// All is gathered.
+    /// Shows the gathered file to readers.
     fn show_gathered(&mut self, directory: &Directory) -> Result<(), Error> {
         if !self.is_gathered || self.last.is_none() {
             return Ok(());
@@ -171,7 +182,7 @@ impl StreamFile {
         Ok(())
     }
 
-    /// Gives the file its name, which nothing else must have.
+    /// Gives the file its name. Fails if something else has that name.
     fn show(&self, directory: &Directory) -> io::Result<()> {
         let old = self.hidden();
         match fs::renameat_with(directory, &*old, directory, &*self.name, RenameFlags::NOREPLACE) {
@@ -216,7 +227,7 @@ impl StreamFile {
         Ok(())
     }
 
-    /// Has the last packet end at another time.
+    /// Changes the end time of the last packet.
     pub(crate) fn set_end(
         &mut self,
         directory: &Directory,
@@ -243,16 +254,16 @@ impl StreamFile {
 #[derive(Debug)]
 pub struct Files {
     directory: Directory,
-    /// Files are called `NAME_CPU`.
+    /// Name of the channel's files, which are called `NAME_CPU`.
     name: String,
-    /// By CPU, those that were written to.
+    /// Files of the streams that were written to, by CPU.
     streams: Vec<Option<StreamFile>>,
     open: Option<(u32, OwnedFd)>,
     is_gathered: bool,
 }
 
 impl Files {
-    /// The streams called `name` in the folder. Nothing is made yet.
+    /// Makes a sink for the streams called `name` in the folder. No file is created yet.
     #[must_use]
     pub fn new(directory: Directory, name: &str) -> Files {
         keep_sigxfsz_away();
@@ -260,14 +271,55 @@ impl Files {
         Files { directory, name, streams, open: None, is_gathered: false }
     }
 
-    /// The same, where nobody looks at a stream before it is whole: each is written under a hidden name, with one
-    /// system call for a packet, and gets its own by [`Sink::show`]. A kill leaves the streams that were shown.
+    /// Makes a sink for streams that nobody reads before they are complete. Each is written under a hidden name, with
+    /// one system call for a packet, and gets its own name by [`HiddenStreams::show`]. A kill leaves the streams that were
+    /// shown.
     #[must_use]
     pub fn gathered(directory: Directory, name: &str) -> Files {
         Files { is_gathered: true, ..Files::new(directory, name) }
     }
 
-    /// The stream's file, from its first use on open.
+    /// Continues the streams in the folder whose files are called `name` and a number. Returns the header of the last
+    /// packet of each, not counting packets without content that a killed writer has left.
+    ///
+    /// # Errors
+    /// A system call failed, or a file does not consist of whole packets.
+    pub fn resume(directory: Directory, name: &str) -> Result<(Files, Vec<(u32, Header)>), Error> {
+        let mut files = Files::new(directory, name);
+        let (mut found, mut lasts) = (Vec::new(), Vec::new());
+        let path = files.directory.path().to_owned();
+        let error = |source: io::Error| Error::new(path.clone(), 0, source);
+        for entry in files.directory.names().map_err(error)? {
+            let number = entry.to_str().and_then(|entry| entry.strip_prefix(name));
+            let number = number.and_then(|rest| rest.strip_prefix('_')?.parse::<u16>().ok());
+            let number = number.map(u32::from);
+            let Some(number) = number else { continue };
+            let file = format!("{name}_{number}");
+            if let Some((bytes, header, at)) =
+                resume::last_packet(&files.directory, &file).map_err(error)?
+            {
+                found.push((number, StreamFile::resumed(file, bytes, header, at)));
+                lasts.push((number, header));
+            }
+        }
+        for (number, file) in found {
+            let index = number as usize;
+            if files.streams.len() <= index {
+                files.streams.resize_with(index + 1, || None);
+            }
+            files.streams[index] = Some(file);
+        }
+        Ok((files, lasts))
+    }
+
+    /// Closes the files, and keeps what is known of them. Returns it with the folder, whose lock ends with its descriptor.
+    #[must_use]
+    pub fn close(self) -> (Directory, ClosedFiles) {
+        let Files { directory, name, streams, is_gathered, .. } = self;
+        (directory, ClosedFiles { name, streams, is_gathered })
+    }
+
+    /// Returns the stream's file, opened at its first use.
     fn file(&mut self, cpu: u32) -> Result<(&Directory, &mut StreamFile, &OwnedFd), Error> {
         let index = cpu as usize;
         if self.streams.len() <= index {
@@ -282,6 +334,24 @@ impl Files {
         };
         let (_, fd) = self.open.insert((cpu, fd));
         Ok((&self.directory, file, fd))
+    }
+}
+
+/// Sizes and last packets of a trace's files, without any descriptor: a writer with more traces than descriptors continues
+/// files without reading them again. Nobody else may write to the folder meanwhile.
+#[derive(Debug)]
+pub struct ClosedFiles {
+    name: String,
+    streams: Vec<Option<StreamFile>>,
+    is_gathered: bool,
+}
+
+impl ClosedFiles {
+    /// Continues the files in their folder, which was opened again.
+    #[must_use]
+    pub fn open(self, directory: Directory) -> Files {
+        let ClosedFiles { name, streams, is_gathered } = self;
+        Files { directory, name, streams, open: None, is_gathered }
     }
 }
 
@@ -301,24 +371,6 @@ impl Sink for Files {
     fn append(&mut self, cpu: u32, header: Header, body: &Body<'_>) -> Result<(), Error> {
         let (directory, file, fd) = self.file(cpu)?;
         file.append(directory, fd, header, |fd, at, header| body.write_to(fd, at, header))
-    }
-
-    fn takes_back(&self) -> bool {
-        self.is_gathered
-    }
-
-    fn take_back(&mut self, cpu: u32) {
-        if let Some(Some(file)) = self.streams.get_mut(cpu as usize) {
-            file.take_back();
-        }
-    }
-
-    fn show(&mut self, cpu: u32) -> Result<(), Error> {
-        self.open = None;
-        match self.streams.get_mut(cpu as usize) {
-            Some(Some(file)) => file.show_gathered(&self.directory),
-            _ => Ok(()),
-        }
     }
 
     fn set_end(&mut self, cpu: u32, end: u64) -> Result<(), Error> {
@@ -342,6 +394,10 @@ impl Sink for Files {
         self.directory.set_stream(kernel_symbols::FILE, &[], symbols)
     }
 
+    fn set_progress(&mut self, mark: &ProgressMark) -> Result<(), Error> {
+        self.directory.set_progress(mark)
+    }
+
     fn check(&self) -> Result<(), Error> {
         self.directory.check()
     }
@@ -353,10 +409,30 @@ impl Sink for Files {
     fn directory(&self) -> Option<&Directory> {
         Some(&self.directory)
     }
+
+    fn hidden_streams(&mut self) -> Option<&mut dyn HiddenStreams> {
+        self.is_gathered.then_some(self as &mut dyn HiddenStreams)
+    }
 }
 
-/// A write beyond RLIMIT_FSIZE shall be an error and not kill this program. A handler that does
-/// nothing, and not SIG_IGN: programs that are started from here would inherit that.
+impl HiddenStreams for Files {
+    fn take_back(&mut self, cpu: u32) {
+        if let Some(Some(file)) = self.streams.get_mut(cpu as usize) {
+            file.take_back();
+        }
+    }
+
+    fn show(&mut self, cpu: u32) -> Result<(), Error> {
+        self.open = None;
+        match self.streams.get_mut(cpu as usize) {
+            Some(Some(file)) => file.show_gathered(&self.directory),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Installs a handler that does nothing for SIGXFSZ, so that a write beyond RLIMIT_FSIZE is an error and does not kill
+/// this program. SIG_IGN would be inherited by programs that are started from here.
 fn keep_sigxfsz_away() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -365,13 +441,13 @@ fn keep_sigxfsz_away() {
     });
 }
 
-/// One word in one page: before or after, for whoever reads it.
+/// Replaces the last packet's size in the file, atomically for readers.
 fn set_packet_bytes(fd: &OwnedFd, last: &LastInFile, bytes: u64) -> io::Result<()> {
     let at = last.at + PACKET_BITS_OFFSET;
     strata_ring::write_both(fd.as_fd(), at, &(bytes * 8).to_ne_bytes(), &[]).map(|_| ())
 }
 
-/// Makes each page from `from` on an empty packet that goes on from `last`.
+/// Makes each page between `from` and `to` an empty packet that continues `last`.
 fn fill(fd: &OwnedFd, last: &Header, from: u64, to: u64) -> io::Result<()> {
     let mut pages = vec![0; ((to - from).min(FILLERS * PAGE)) as usize];
     let header = Header { timestamp_begin: last.timestamp_end, ..*last }.with_content_bytes(0);
@@ -399,7 +475,7 @@ mod tests {
 
     const UUID: Uuid = Uuid(*b"0123456789abcdef");
 
-    /// All of it happens at the time 0.
+    /// Makes a header whose times are all 0.
     fn header(sequence: u64, body_bytes: u64) -> Header {
         Header { uuid: UUID, sequence, ..Header::default() }.with_content_bytes(body_bytes)
     }
@@ -434,7 +510,7 @@ mod tests {
         directory
     }
 
-    /// So many records are read from so many packets, and nothing is wrong with them.
+    /// Checks that so many records are read from so many packets, without damage.
     fn check(directory: &Directory, packets: usize, records: usize) {
         let bytes = std::fs::read(directory.path().join("s_0")).unwrap();
         let (mut at, mut found) = (0, 0);
@@ -512,7 +588,8 @@ mod tests {
         assert_eq!(end(), (RecordingEnd::Running, true));
         let losses = Losses { unwritten: 7, ..Losses::default() };
         directory.end(Ending::NoSpace, losses).unwrap();
-        let mark = EndMark { ending: Ending::NoSpace, losses, files: 1, bytes: 4096 };
+        let mark =
+            EndMark { ending: Ending::NoSpace, losses, files: 1, bytes: 4096, session: None };
         assert_eq!(end(), (RecordingEnd::Marked(mark), false));
         directory.end(Ending::Ended, Losses::default()).unwrap();
         assert!(end().1);

@@ -1,37 +1,36 @@
-//! Metadata that grow with what happens: a kind of event record is described when its first record is about to be
-//! written. Of the hundreds of kinds that the kernel has, a recording meets a few, and their descriptions would
-//! be larger than many a recording.
+//! Metadata that grow: a kind of event record is described when its first record is about to be written. A recording
+//! has only a few of the hundreds of kinds that the kernel knows, and the descriptions of all would be larger than many
+//! a recording.
 //!
-//! To know the kinds, packets are gone through record by record before they are written. That is done of the
-//! first packets only: a recording that has become so large that all descriptions are little beside it gets all
-//! of them, and from then on no packet is looked at.
+//! To find new kinds, packets are scanned record by record before they are written. Only the first packets are scanned:
+//! once a recording is so large that all descriptions are small beside it, it gets all of them.
 
 use std::fmt;
 use strata_ctf::walk::Walker;
 use strata_model::{ByteOrder, EventClass, StreamClass, TraceError};
 
-/// Packets are looked at until they have had so many bytes for each byte of all descriptions.
+/// Number of bytes of records that are scanned for each byte of all descriptions.
 const SHARE: u64 = 16;
 
 /// Appends the description of a class.
 type Describe = Box<dyn Fn(&mut String, &EventClass) + Send>;
 
-/// The classes behind the first so many: new ones may come while it is recorded.
+/// Returns the classes after the first so many: classes may be added during the recording.
 pub type Since = Box<dyn FnMut(usize) -> Vec<EventClass> + Send>;
 
-/// See [`crate::Collector::describe_kinds`].
+/// Metadata that grow with the kinds of event records; see [`crate::Collector::describe_kinds`].
 pub struct Kinds {
     text: String,
-    /// What of it is in front of all kinds \[byte\].
+    /// Size of the text before the first kind \[byte\].
     head: usize,
     class: StreamClass,
     walker: Walker,
     describe: Describe,
     since: Since,
     described: Vec<bool>,
-    /// So many bytes are looked at yet; 0: all kinds are described.
+    /// Number of bytes of records that are still to be scanned; 0 if all kinds are described \[byte\].
     left: u64,
-    /// So much of the text is in the file \[byte\].
+    /// Size of the text that is already in the file \[byte\].
     written: usize,
 }
 
@@ -42,11 +41,12 @@ impl fmt::Debug for Kinds {
 }
 
 impl Kinds {
-    /// Behind `text`, which describes the trace and no kind of `class`; `describe` appends one. `since` is asked for
-    /// kinds that have come since; it knows each of which there may be a record.
+    /// Makes metadata that begin with `text`, which describes the trace and none of the kinds of `class`. `describe`
+    /// appends the description of one kind. `since` returns the kinds that were added since; it must return every kind
+    /// of which there may be a record.
     ///
     /// # Errors
-    /// The class is nonsense.
+    /// The class is invalid.
     pub fn new(
         text: String,
         class: StreamClass,
@@ -68,7 +68,7 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// Packets are looked at for the kinds that have come.
+    /// Computes how many bytes of records have to be scanned, from the size of all descriptions.
     fn count(&mut self) {
         let mut all = String::new();
         let new = self.class.events.iter().skip(self.described.len());
@@ -77,7 +77,7 @@ impl Kinds {
         self.left = self.left.saturating_add(SHARE.saturating_mul(all.len() as u64));
     }
 
-    /// Asks for kinds that have come since. Those that are nonsense are left out, with all behind them.
+    /// Adds the kinds that are new since the last call. If one of them is invalid, all new ones are left out.
     fn grow(&mut self) {
         let known = self.class.events.len();
         let new = (self.since)(known);
@@ -94,7 +94,7 @@ impl Kinds {
         }
     }
 
-    /// Describes a kind before there is a record of it.
+    /// Adds the description of the kind `index`, before the first record of it is written.
     pub fn add(&mut self, index: usize) {
         if let Some(described @ false) = self.described.get_mut(index) {
             *described = true;
@@ -104,13 +104,13 @@ impl Kinds {
         }
     }
 
-    /// Describes all that are known.
+    /// Adds the descriptions of all kinds.
     pub(crate) fn add_all(&mut self) {
         self.grow();
         (0..self.described.len()).for_each(|index| self.add(index));
     }
 
-    /// Says this of the trace, in front of its kinds.
+    /// Replaces the text before the first kind.
     pub(crate) fn set_head(&mut self, head: &str) {
         self.text.replace_range(..self.head, head);
         self.head = head.len();
@@ -118,24 +118,24 @@ impl Kinds {
         self.written = 0;
     }
 
-    /// The metadata so far.
+    /// Returns the metadata so far.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether a packet that was taken needs not be looked at.
+    /// Returns whether a packet needs no scan for new kinds, because all kinds are described.
     pub(crate) fn is_whole(&mut self) -> bool {
         self.grow();
         self.left == 0 && self.written == self.text.len()
     }
 
-    /// The text is in the file.
+    /// Notes that the text is in the file.
     pub(crate) fn set_written(&mut self) {
         self.written = self.text.len();
     }
 
-    /// Looks at the records of a packet; whether the text is to be written before it.
+    /// Scans the records of a packet for new kinds. Returns whether the text has to be written before the packet.
     pub(crate) fn look(&mut self, records: &[u8]) -> bool {
         self.left = self.left.saturating_sub(records.len() as u64);
         let walk = self.walker.records(records, 0);

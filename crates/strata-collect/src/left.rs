@@ -1,8 +1,10 @@
-//! What a recorder that was killed has written of a buffer that another one goes on with: records of a packet that is
-//! still in the buffer may be in its files. They are passed over, so that each record is in one of the traces.
+//! Deduplicates records when another recorder adopts the buffers of a killed one: records of a packet that is still in
+//! the buffer may already be in the killed recorder's files. These are passed over, so that each record is in one of
+//! the traces.
 //!
-//! Nothing is noted for that: who is killed between a note and a file would make it wrong. The file says it: its last
-//! packet is a piece of the packet in the buffer, or it is of one before that, whose records are others and earlier.
+//! The killed recorder leaves no note about that: if it is killed between the note and the write, the note is wrong.
+//! The file itself shows it: its last packet is either a piece of the packet in the buffer, or a piece of an earlier
+//! packet, whose records differ and are older.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -18,51 +20,51 @@ use strata_model::{ByteOrder, StreamClass};
 
 use crate::files::ALIGN;
 
-/// What is read of files, and compared, for all streams of a channel together \[byte\]: nothing is taken from its buffers
-/// meanwhile, and files are as long, and records as alike, as whoever has recorded them likes.
+/// The most bytes of files that are read and compared for all streams of a channel together \[byte\]. During that time
+/// the channel's buffers are not emptied, and a hostile producer can make long files of equal records.
 const READ_MAX: u64 = 1 << 29;
 const COMPARED_MAX: u64 = 1 << 26;
-/// Read at once where packets are short, and what a reading costs at least \[byte\].
+/// Size of one read where packets are short \[byte\]. The budget is charged at least this much for each read.
 const BLOCK: u64 = 1 << 16;
 const READ_MIN: u64 = 4096;
-/// Around a packet, in a file: its header, and what it is rounded up to \[byte\].
+/// The most bytes that a packet in a file has besides its records: header and padding \[byte\].
 const AROUND: u64 = 2 * 4096;
 
-/// Files that may have records of a channel.
+/// Files in which records of a channel may already be.
 #[derive(Clone, Debug)]
 pub struct LeftFiles {
     /// Folders of traces, the last one first.
     pub folders: Vec<PathBuf>,
-    /// What files are called, before the number of their CPU.
+    /// Beginning of the files' names, before the number of the CPU.
     pub name: &'static str,
-    /// What the records are.
+    /// Stream class of the records.
     pub class: StreamClass,
 }
 
 /// The end of a stream's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastPacket {
-    /// When the last packet with records begins, and ends \[ns\].
+    /// Begin and end of the last packet with records \[ns\].
     pub times: (u64, u64),
-    /// Its records; none has any: empty.
+    /// Records of the packet; empty if it has none.
     pub records: Vec<u8>,
-    /// What the file says of discarded records.
+    /// Count of discarded records in the last packet of the file.
     pub discarded: u64,
-    /// Packets before it, the last one first, as far as they were looked at: when they begin \[ns\], and their records.
+    /// Packets before the last one, the latest first, as far as they were read: begin \[ns\] and records.
     before: Vec<(u64, Vec<u8>)>,
 }
 
-/// So much of a packet is in a file.
+/// The part of a packet that is in a file already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PassedBytes {
-    /// Of its records \[byte\].
+    /// Size of the records \[byte\].
     pub(crate) bytes: u64,
     pub(crate) records: u64,
-    /// Of the piece that was written last \[ns\].
+    /// Begin and end of the piece that was written last \[ns\].
     pub(crate) times: (u64, u64),
 }
 
-/// What may still be done to find out.
+/// The bytes that may still be read and compared.
 #[derive(Clone, Copy, Debug)]
 struct SearchBudget {
     read: u64,
@@ -83,7 +85,7 @@ impl SearchBudget {
         left.is_some()
     }
 
-    /// `None`: that is too much.
+    /// Reads from a file; `None` if the budget does not allow it.
     fn read(&mut self, file: &File, at: u64, bytes: u64) -> io::Result<Option<Vec<u8>>> {
         if !self.may(|all| &mut all.read, bytes.max(READ_MIN)) {
             return Ok(None);
@@ -101,10 +103,10 @@ impl SearchBudget {
     }
 }
 
-/// A packet in a file: where it is, and its header.
+/// Offset of a packet in a file \[byte\], and its header.
 type PacketInFile = (u64, Header);
 
-/// Where its records are, and their size \[byte\].
+/// Returns offset and size of a packet's records \[byte\].
 fn body((at, header): &PacketInFile) -> (u64, u64) {
     (at + HEADER_BYTES as u64, header.content_bits / 8 - HEADER_BYTES as u64)
 }
@@ -113,7 +115,7 @@ fn end((at, header): &PacketInFile) -> u64 {
     at + header.packet_bits / 8
 }
 
-/// The header at the begin of these bytes, which are at this place of a file of so many, if it is one.
+/// Parses the header at the begin of `bytes`, which are at offset `at` of a file with `of` bytes.
 fn header_at(bytes: &[u8], at: u64, of: u64) -> Option<PacketInFile> {
     let header = Header::decode(bytes.first_chunk()?)?;
     let (content, packet) = (header.content_bits / 8, header.packet_bits / 8);
@@ -123,11 +125,11 @@ fn header_at(bytes: &[u8], at: u64, of: u64) -> Option<PacketInFile> {
 }
 
 impl LastPacket {
-    /// Of a file, which consists of whole packets at any time. `None`: there is none, or the file is so long that it was
-    /// not found.
+    /// Reads the last packet of a file that consists of whole packets. Returns `None` if there is no packet, or if the
+    /// file is so long that the packet was not found.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn read(path: &Path, subbuf_bytes: u64) -> io::Result<Option<LastPacket>> {
         LastPacket::read_within(path, subbuf_bytes, &mut { SearchBudget::NEW })
     }
@@ -153,7 +155,7 @@ impl LastPacket {
         }
     }
 
-    /// The packets that end where the file does: nothing before them is read.
+    /// Finds the packets that end at the end of the file, without reading the ones before.
     fn at_end(
         file: &File,
         bytes: u64,
@@ -205,7 +207,7 @@ impl LastPacket {
         Ok(last.filter(|last| !last.records.is_empty() || to == 0))
     }
 
-    /// From packet to packet, up to what is none.
+    /// Follows packets from the begin of the file to the first invalid one.
     fn from_begin(
         file: &File,
         bytes: u64,
@@ -247,7 +249,8 @@ impl LastPacket {
         Ok(Some(last))
     }
 
-    /// Up to where it has the records of a packet that begins then \[ns\]; `None`: it has none of them.
+    /// Returns up to where the records of the packet that begins at `begin` \[ns\] are in the file; `None` if none of
+    /// them are.
     fn passed(
         &self,
         walker: &Walker,
@@ -280,8 +283,8 @@ impl LastPacket {
         None
     }
 
-    /// Where pieces of a packet end that are all here: one behind the other they are its begin, and the first one begins
-    /// when it does. Records that are alike, of a clock that had not gone on, are told apart so.
+    /// Returns the end of the pieces of this packet that are all in the file: joined, they are the packet's beginning,
+    /// and the first piece begins at `begin`. That distinguishes equal records with the same time.
     fn pieces(&self, begin: u64, packet: &[u8], budget: &mut SearchBudget) -> Option<usize> {
         let all = std::iter::once((self.times.0, &self.records))
             .chain(self.before.iter().map(|(begin, records)| (*begin, records)));
@@ -301,13 +304,13 @@ impl LastPacket {
         None
     }
 
-    /// All that it has was recorded before that time \[ns\].
+    /// Returns whether everything in the file was recorded before `begin` \[ns\].
     fn is_before(&self, begin: u64) -> bool {
         begin > self.times.1
     }
 }
 
-/// Looks for packets of a channel in files.
+/// Searches files for packets of a channel.
 pub(crate) struct LeftSearch<'a> {
     left: &'a LeftFiles,
     walker: Walker,
@@ -316,7 +319,7 @@ pub(crate) struct LeftSearch<'a> {
 }
 
 impl LeftFiles {
-    /// `None`: its classes cannot be.
+    /// Starts a search in these files; `None` if the classes are not valid.
     pub(crate) fn search(&self, subbuf_bytes: u64) -> Option<LeftSearch<'_>> {
         let walker = Walker::new(&self.class, ByteOrder::NATIVE).ok()?;
         Some(LeftSearch { left: self, walker, subbuf_bytes, budget: SearchBudget::NEW })
@@ -324,7 +327,8 @@ impl LeftFiles {
 }
 
 impl LeftSearch<'_> {
-    /// What is in a stream's files of a packet that begins then \[ns\] and has these records: that of its last piece.
+    /// Returns how much of a packet is in the stream's files, up to the end of its last piece. The packet is given by
+    /// its begin \[ns\] and its records.
     pub(crate) fn passed(&mut self, stream: u32, packet: (u64, &[u8])) -> Option<PassedBytes> {
         let file = format!("{}_{stream}", self.left.name);
         // Of traces of one name, what was written before what is too early already is earlier still.
@@ -347,7 +351,7 @@ impl LeftSearch<'_> {
         None
     }
 
-    /// It was too much to look at: what was not found may be there.
+    /// Returns whether the budget ran out: records that were not found may still be in the files.
     pub(crate) fn is_over(&self) -> bool {
         self.budget.is_over
     }

@@ -1,5 +1,5 @@
-//! Streams to packets to files: one [`Collector`] moves one channel of one process into the folder of
-//! its trace, without decoding a record.
+//! Writes streams of packets to files: one [`Collector`] moves the packets of one channel of one process into the
+//! folder of its trace, without decoding a record.
 //!
 //! ```text
 //! FOLDER/metadata      whole at any time: replaced, never written over
@@ -26,12 +26,14 @@ mod collector;
 mod directory;
 mod error;
 mod files;
+mod history;
 mod kinds;
 mod left;
 mod mark;
 mod memory;
 mod output;
 mod pump;
+mod resume;
 mod sink;
 mod snapshot;
 mod source;
@@ -45,16 +47,19 @@ mod track_tests;
 pub use channel::{Guest, Listener, Relay};
 pub use collector::{Collector, ProducerState, TraceIdentity};
 pub use directory::Directory;
-pub use error::Error;
-pub use files::Files;
+pub use error::{is_passing, Error};
+pub use files::{ClosedFiles, Files};
 pub use kinds::Kinds;
 pub use left::{LastPacket, LeftFiles};
 pub use mark::{begin_mark, end_mark, remove_mark};
 pub use output::Output;
 pub use pump::{Arrival, Keep, Pump, PumpOrder, ENDED_MAX};
-pub use sink::{Body, Sink, WrittenTrace};
+pub use resume::cut_packets;
+pub use sink::{Body, HiddenStreams, MemoryReader, Sink, WrittenTrace};
 pub use snapshot::{HeldTrace, SnapshotSpan};
-pub use source::{Finish, Grown, Monitor, OpenedTrace, Source, TellClasses, WriteBefore};
+pub use source::{
+    Finish, Grown, Monitor, OpenedTrace, Source, TellClasses, TracePoint, WriteBefore,
+};
 pub use stats::{counts_of, StreamStats};
 pub use strata_model::{Counts, Discarded, StreamLoss};
 pub use streams::Streams;

@@ -1,5 +1,5 @@
-//! Where the buffers of a guest's recorder lie in the guest's memory, for the host's: when the kernel has panicked, nobody
-//! is there who hands over what is in them.
+//! Finds the physical addresses of a guest recorder's buffers, for the host. When the guest's kernel has panicked, no
+//! process can hand their contents over.
 
 use std::fs::File;
 use std::io;
@@ -9,25 +9,25 @@ use strata_model::Uuid;
 use strata_relay::{FRAME_BYTES_MAX, PAGE_BYTES};
 use strata_ring::{Channel, Pin, Pins};
 
-/// Pages that may be the marker: the one at the highest address shows best where memory lies.
+/// The number of marker pages, of which the one at the highest address is announced: it shows best where memory is.
 const MARKERS: usize = 64;
-/// Of an entry of pagemap: the page is there.
+/// Bit of a pagemap entry that is set if the page is present.
 const PRESENT: u64 = 1 << 63;
-/// And its number.
+/// Bits of a pagemap entry that hold the page's number.
 const NUMBER: u64 = (1 << 55) - 1;
 
-/// This process' memory, as the machine has it.
+/// Physical addresses of this process' memory.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pagemap: File,
-    /// Stays where it is as long as this lives.
+    /// Marker pages, which keep their addresses as long as this lives.
     marker: Vec<u8>,
-    /// `None`: this kernel has none.
+    /// The pins that keep pages in place; `None` if this kernel cannot pin pages.
     pins: Option<Pins>,
 }
 
 impl Memory {
-    /// `None`: who is not root does not see it, and it is not told.
+    /// Opens the page tables; `None` without root, since only root sees physical addresses.
     pub(crate) fn open(recording: Uuid) -> Option<Memory> {
         let pagemap = File::open("/proc/self/pagemap").ok()?;
         let marker = recording.0.repeat((MARKERS + 1) * PAGE_BYTES / recording.0.len());
@@ -35,18 +35,19 @@ impl Memory {
         memory.marker().is_some().then_some(memory)
     }
 
-    /// The physical address of a page that holds nothing but the recording's number. Each page begins with it.
+    /// Returns the physical address of a page that holds nothing but copies of the recording's UUID; it begins with
+    /// one.
     pub(crate) fn marker(&self) -> Option<u64> {
         let first = (self.marker.as_ptr() as usize).next_multiple_of(PAGE_BYTES);
         self.addresses(first, MARKERS).ok()?.into_iter().max()
     }
 
-    /// Keeps a channel's pages where they are, as long as that lives. `None`: they may move.
+    /// Pins a channel's pages as long as the returned pin lives; `None` if they may move.
     pub(crate) fn pin(&self, channel: &Channel) -> Option<Pin> {
         self.pins.as_ref()?.pin(channel).ok()
     }
 
-    /// The physical addresses of so many pages.
+    /// Returns the physical addresses of `pages` pages from address `first` on.
     pub(crate) fn addresses(&self, first: usize, pages: usize) -> io::Result<Vec<u64>> {
         if pages * 8 + 2 * PAGE_BYTES > FRAME_BYTES_MAX {
             return Err(io::ErrorKind::FileTooLarge.into());

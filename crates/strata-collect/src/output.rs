@@ -1,4 +1,4 @@
-//! Where the traces of a session go: a folder for each is one output, a snapshot is another.
+//! Destinations of a session's traces: a folder for each trace is one output, a snapshot is another.
 
 use strata_model::Counts;
 
@@ -7,21 +7,22 @@ use crate::sink::Sink;
 
 /// Makes the sinks of a session's traces.
 pub trait Output: Send {
-    /// A trace of this layer, and within it of the process with this name and number, if it is of one.
+    /// Creates the trace of this layer. `process` is the name and number of the process within the layer to which the
+    /// trace belongs, if it belongs to one.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     fn trace(&mut self, layer: &str, process: Option<(&[u8], u32)>)
         -> Result<Box<dyn Sink>, Error>;
 
-    /// Takes a layer's trace away, in which is nothing.
+    /// Removes an empty trace of a layer.
     fn remove(&mut self, layer: &str, sink: Box<dyn Sink>);
 
-    /// Is this trace among those that are written to now? Where an output is rotated, traces of before are not.
+    /// Returns whether this trace is still written to. After a rotation, earlier traces are not.
     fn is_present(&self, _sink: &dyn Sink) -> bool {
         true
     }
 
-    /// This trace is complete, and so much is in it: of its channel, and besides.
+    /// Notes that this trace is complete, with the counts of its channel and of its other records.
     fn ended(&mut self, _sink: &dyn Sink, _counts: &Counts, _besides: &Counts) {}
 }

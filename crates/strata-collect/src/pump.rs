@@ -1,136 +1,164 @@
-//! The pump: takes packets from the channels of all sources of a layer, in one thread, and has each source's
-//! [`Collector`] write them.
+//! The pump: one thread for each layer, which moves packets from the channels of all sources to their traces.
+//!
+//! A layer sends its sources to the pump as they appear. For each source the pump has a
+//! [`Collector`], which writes the packets of the source's channel to a sink, without decoding a record.
+//!
+//! ```text
+//! PumpOrder::Take      ─▶ Idle(Streams) ── first record ──▶ Open(Collector) ── producers ended, all is written ──▶ Closed
+//! PumpOrder::Rotate    ─▶ Open ─▶ Idle: the trace is complete, and the next record begins another one
+//! PumpOrder::Snapshot  ─▶ copies of what the channels hold; nothing is consumed
+//! ```
+//!
+//! # A round
+//! [`Pump::run`] repeats these steps until the order channel is closed, that is, until every layer thread that could send a source
+//! has closed its sender:
+//!
+//! 1. It accepts orders for the length of the pause. A new source is polled at once, since it may be recording already.
+//! 2. It completes traces that a rotation could not complete for want of disk space.
+//! 3. It polls each source for whole packets, and at the flush period also writes the published beginning of packets that are
+//!    still being filled.
+//! 4. It closes sources whose producers have ended, and passes the counts to the [`Monitor`].
+//!
+//! The pause doubles while nothing comes, up to a limit, and is shortest after a round that moved packets.
+//!
+//! # Threads
+//! Only the pump's thread touches the collectors. Orders come from any thread; a snapshot or a rotation answers through the reply
+//! sender of its order, and the files are then finished by the thread that asked ([`Finish`]), so that the pump is not delayed.
+//! The [`Monitor`] is called in the pump's thread.
+//!
+//! # Errors
+//! A failed write ends either everything, if the output itself has failed (no space, removed folder), or the one source whose
+//! channel is damaged. With `must_wait`, which sessions set while their disk is full, sources keep their packets in the buffers.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use strata_model::{Counts, StreamLoss};
+use strata_model::{Counts, StreamLoss, TimeSource};
 use strata_ring::Channel;
 
 use crate::collector::{now_ns, Collector};
 use crate::error::Error;
+use crate::history::HistoryMeter;
 use crate::kinds::Kinds;
 use crate::output::Output;
 use crate::sink::WrittenTrace;
 use crate::snapshot::{self, HeldTrace, SnapshotSpan};
-use crate::source::{Finish, Monitor, OpenedTrace, Source};
+use crate::source::{Finish, Monitor, OpenedTrace, Source, TracePoint};
 use crate::stats::{counts_of, held_of, StreamStats};
 use crate::streams::Streams;
 
-/// Pause after a round that found packets. Long enough for a producer at full speed to fill a part of a
-/// sub-buffer, short enough to be back before it has filled them all.
+/// Pause after a round that found packets. Long enough for a producer at full speed to fill part of a sub-buffer, short
+/// enough to return before all are full.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// Pause when nothing has happened for a while.
+/// Longest pause, after some rounds without packets.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
-/// How often figures are told.
+/// Period at which counts are reported to the monitor.
 const COUNT_PERIOD: Duration = Duration::from_millis(100);
 
-/// What a pump is told.
+/// Orders to a pump.
 pub enum PumpOrder<S> {
-    /// Take packets of this source, too.
+    /// Adds a source.
     Take(Arrival<S>),
-    /// Make traces in this output for what is held, and hand over what is to be written to them.
+    /// Makes snapshots of all sources in this output. The reply has the traces that still have to be written.
     Snapshot(Arc<Mutex<dyn Output>>, SnapshotSpan, Sender<Result<Vec<HeldTrace>, Error>>),
-    /// Write what is published. Complete the traces that this output does not write to any more, and go on in others;
-    /// hand over what is still to be done with them.
+    /// Writes what is published and completes the present traces; the sources continue in other traces. The reply has
+    /// the work that is left on the completed ones.
     Rotate(Arc<Mutex<dyn Output>>, Sender<Vec<Finish>>),
 }
 
-/// What becomes of packets.
+/// Modes in which a pump handles packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// They are written as they come; of what is published in a sub-buffer being filled, once in this time. Zero:
-    /// at the end only.
-    Write {
-        /// The time.
-        flush: Duration,
-    },
-    /// They stay in the channels, until a snapshot is asked for: a flight recorder. Sources that have ended stay,
-    /// too, as long as there are no more than [`ENDED_MAX`].
+    /// Packets are written as they arrive. The published beginning of a sub-buffer being filled is written once per
+    /// `flush`; if that is zero, at the end only.
+    Write { flush: Duration },
+    /// Packets stay in the channels until a snapshot is requested, as in a flight recorder. At most [`ENDED_MAX`]
+    /// sources that have ended are kept.
     Hold,
 }
 
-/// Sources that have ended and are held for the next snapshot.
+/// The most ended sources that are held for the next snapshot.
 pub const ENDED_MAX: usize = 64;
 
 /// A source on its way to the pump.
 #[derive(Debug)]
 pub struct Arrival<S> {
-    /// What knows it.
+    /// The source, which knows what the channel records.
     pub source: S,
-    /// Its channel, from which nothing was taken yet.
+    /// Channel of the source. Nothing has been read from it.
     pub channel: Channel,
 }
 
-/// Where the packets of a source go.
+/// State of a source's trace.
 #[derive(Debug)]
 enum SourceOutput {
-    /// Nothing was recorded yet, or since the last trace was completed: there is no trace.
+    /// The source has no trace: nothing has been recorded, or nothing since the last trace was completed.
     Idle(Box<Streams>),
-    /// There is one.
+    /// A trace is open.
     Open(Box<Collector>),
-    /// No more.
+    /// The source is closed.
     Closed,
 }
 
-/// What is to be done of a trace's begin; where there was no room, again.
+/// The work that is left before a trace's first packet can be written; it is tried again when there is disk space.
 #[derive(Debug)]
 enum Begins {
-    /// It is described.
+    /// The trace's metadata are set, or are to be made from these kinds.
     Described(Option<Box<Kinds>>),
-    /// What describes it was asked for, and is to be written.
+    /// The description was requested, and has to be written.
     Told,
 }
 
-/// One source.
 #[derive(Debug)]
 struct Pumped<S> {
     source: S,
     output: SourceOutput,
     streams: u32,
-    /// Its trace is there, and something is still to be done before the first packet.
+    /// Work that is left on the opened trace before its first packet; `None` if there is no such work.
     begins: Option<Begins>,
-    /// What no program ran for is among the discarded.
+    /// True if the discards already include events for which no program ran.
     has_not_run: bool,
-    /// Nothing is written of it but snapshots.
+    /// True if packets go to snapshots only.
     is_held: bool,
-    /// Of traces that are complete \[byte\].
+    /// Size of the metadata of completed traces \[byte\].
     metadata_bytes: u64,
     last: Counts,
-    /// Its streams, as they were at the last look, and when that was \[ns\].
+    /// Counts of the source's streams at the last look, and the time of that look \[ns\].
     streams_seen: Vec<StreamStats>,
     seen_ns: u64,
-    /// Events of it that were told of.
+    /// Number of the source's events that were reported to the monitor.
     events: u64,
+    history: HistoryMeter,
 }
 
-/// The pump's state.
+/// Moves packets of all sources of a layer; see the module.
 pub struct Pump<'a, S> {
     monitor: &'a dyn Monitor,
     orders: Receiver<PumpOrder<S>>,
     sources: Vec<Pumped<S>>,
     keep: Keep,
+    time: TimeSource,
     next_flush: Option<Instant>,
     next_count: Instant,
-    /// What was recorded of sources that are closed.
+    /// Counts of closed sources.
     closed: Counts,
-    /// What of them was discarded, by CPU.
+    /// Discards of closed sources, by CPU.
     closed_losses: Vec<StreamLoss>,
-    /// For want of room not all traces are in this output yet that are to be.
+    /// Output to which a rotation could not move all traces yet, because the disk was full.
     uncut: Option<Arc<Mutex<dyn Output>>>,
 }
 
 impl<'a, S: Source> Pump<'a, S> {
-    /// A pump that does what comes by `orders`.
+    /// Makes a pump that carries out `orders` and takes its pauses and flush periods from `time`.
     #[must_use]
     pub fn new(
         orders: Receiver<PumpOrder<S>>,
         monitor: &'a dyn Monitor,
         keep: Keep,
+        time: TimeSource,
     ) -> Pump<'a, S> {
-        let now = Instant::now();
+        let now = time.now();
         let next_flush = match keep {
             Keep::Write { flush } if !flush.is_zero() => Some(now + flush),
             _ => None,
@@ -140,6 +168,7 @@ impl<'a, S: Source> Pump<'a, S> {
             orders,
             sources: Vec::new(),
             keep,
+            time,
             next_flush,
             next_count: now,
             closed: Counts::default(),
@@ -148,8 +177,8 @@ impl<'a, S: Source> Pump<'a, S> {
         }
     }
 
-    /// Until nobody sends any more, and all is taken. Whoever sends drops its end when everything is switched
-    /// off. Returns what was recorded.
+    /// Runs until all senders of orders are closed and all packets are written. Senders must be closed when everything
+    /// is switched off. Returns the counts of what was recorded.
     pub fn run(mut self) -> Counts {
         let mut pause = PAUSE_MIN;
         while let Some(first) = self.arrive(pause) {
@@ -173,15 +202,16 @@ impl<'a, S: Source> Pump<'a, S> {
         self.closed
     }
 
-    /// Lets in who comes, for as long as the pause is. Returns how many packets were moved of them at once;
-    /// `None`: nobody will come any more, and everything is switched off.
+    /// Accepts orders for the length of the pause. Returns how many packets were moved from new sources at once; `None`
+    /// if all senders are closed.
     ///
-    /// A thousand may come one after the other: the others are not looked at for each of them, and this thread
-    /// is not woken by each.
+    /// A thousand sources may arrive one after the other. The existing ones are not polled for each of them, and this
+    /// thread is not woken by each.
     fn arrive(&mut self, pause: Duration) -> Option<u64> {
-        let until = Instant::now() + pause;
+        let until = self.time.now() + pause;
         loop {
-            match self.orders.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            let rest = until.saturating_duration_since(self.time.now());
+            match self.time.receive(&self.orders, rest) {
                 Ok(order) => self.obey(order),
                 Err(RecvTimeoutError::Timeout) => return Some(0),
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -195,12 +225,12 @@ impl<'a, S: Source> Pump<'a, S> {
                 }
             }
             // What comes may be at work already, and fill its buffers before the pause is over.
-            let rest = until.saturating_duration_since(Instant::now());
+            let rest = until.saturating_duration_since(self.time.now());
             let packets = self.poll(first);
             if rest.is_zero() || packets > 0 {
                 return Some(packets);
             }
-            thread::sleep(rest.min(PAUSE_MIN));
+            self.time.pause(rest.min(PAUSE_MIN));
         }
     }
 
@@ -223,7 +253,7 @@ impl<'a, S: Source> Pump<'a, S> {
         }
     }
 
-    /// Completes traces that there was no room for to complete.
+    /// Completes traces that a rotation could not complete because the disk was full.
     fn cut_late(&mut self) {
         if self.uncut.is_none() || self.monitor.must_wait() {
             return;
@@ -234,10 +264,14 @@ impl<'a, S: Source> Pump<'a, S> {
         }
     }
 
-    /// What cannot be completed stays where it is, and is told as any other failure to write.
+    /// Completes all traces. A trace that cannot be completed stays where it is, and is reported as a failed write.
     fn rotate(&mut self, output: &Mutex<dyn Output>) -> Vec<Finish> {
         let mut all = Vec::new();
-        self.each(0, Pumped::flush);
+        let period = match self.keep {
+            Keep::Write { flush } => flush,
+            Keep::Hold => Duration::ZERO,
+        };
+        self.each(0, |pumped| pumped.flush(period));
         for pumped in &mut self.sources {
             if self.monitor.has_failed() || self.monitor.lacks_room() {
                 break;
@@ -246,7 +280,7 @@ impl<'a, S: Source> Pump<'a, S> {
                 Ok(None) => Ok(()),
                 Ok(Some(finish)) => {
                     all.push(finish);
-                    match pumped.source.begins_at_once() {
+                    match S::BEGINS_AT_ONCE {
                         true => pumped.open(),
                         false => Ok(()),
                     }
@@ -263,7 +297,7 @@ impl<'a, S: Source> Pump<'a, S> {
     fn add(&mut self, arrival: Arrival<S>) {
         let mut pumped = Pumped::new(arrival);
         pumped.is_held = self.keep == Keep::Hold;
-        let begins = self.keep != Keep::Hold && pumped.source.begins_at_once();
+        let begins = self.keep != Keep::Hold && S::BEGINS_AT_ONCE;
         if begins && !self.monitor.has_failed() && !self.monitor.lacks_room() {
             if let Err(error) = pumped.open() {
                 failed(self.monitor, &mut pumped, &error);
@@ -272,17 +306,17 @@ impl<'a, S: Source> Pump<'a, S> {
         self.sources.push(pumped);
     }
 
-    /// Once through all sources. Returns how many packets were moved.
+    /// Polls or flushes all sources once. Returns how many packets were moved.
     fn round(&mut self) -> u64 {
-        let (now, Keep::Write { flush }) = (Instant::now(), self.keep) else { return 0 };
+        let (now, Keep::Write { flush }) = (self.time.now(), self.keep) else { return 0 };
         if self.next_flush.is_none_or(|time| now < time) {
             return self.poll(0);
         }
         self.next_flush = Some(now + flush);
-        self.each(0, Pumped::flush)
+        self.each(0, |pumped| pumped.flush(flush))
     }
 
-    /// Takes the whole packets of the sources from this one on. Returns how many.
+    /// Takes the whole packets of the sources from index `first` on. Returns the number of packets.
     fn poll(&mut self, first: usize) -> u64 {
         self.each(first, Pumped::poll)
     }
@@ -304,7 +338,7 @@ impl<'a, S: Source> Pump<'a, S> {
         packets
     }
 
-    /// Takes what is left of sources that have ended.
+    /// Takes the remaining packets of sources that have ended, and closes them.
     fn close_ended(&mut self) {
         if self.monitor.lacks_room() {
             return self.close_oldest();
@@ -350,8 +384,8 @@ impl<'a, S: Source> Pump<'a, S> {
         }
     }
 
-    /// As many wait for room as a flight recorder would hold, or fewer where somebody wants their memory: what the oldest
-    /// ones have left is never written.
+    /// Closes the oldest ended sources, so that no more of them wait for disk space than a flight recorder keeps, or
+    /// fewer if their memory is needed. Their remaining records are never written.
     fn close_oldest(&mut self) {
         let ended = self.ended();
         let mut left = match self.monitor.wants_memory() {
@@ -374,7 +408,7 @@ impl<'a, S: Source> Pump<'a, S> {
         self.sources.iter().filter(|one| one.source.has_ended()).count()
     }
 
-    /// What it held is for no snapshot any more: overwritten.
+    /// Closes a source of a flight recorder; its records count as overwritten.
     fn let_go(&mut self, mut pumped: Pumped<S>) {
         pumped.counts();
         let held = std::mem::take(&mut pumped.last.records);
@@ -384,7 +418,8 @@ impl<'a, S: Source> Pump<'a, S> {
         self.let_go_of(pumped, false);
     }
 
-    /// Takes what is left of it. `Some`: it is to be tried again, when there is room.
+    /// Writes the remaining packets of a source and closes it. Returns the source if that has to be tried again when
+    /// there is disk space.
     fn close(&mut self, mut pumped: Pumped<S>) -> Option<Pumped<S>> {
         if self.keep != Keep::Hold && !self.monitor.has_failed() {
             if let Err(error) = pumped.finish() {
@@ -399,7 +434,7 @@ impl<'a, S: Source> Pump<'a, S> {
         None
     }
 
-    /// What is left of it is not written.
+    /// Closes a source without writing its remaining records.
     fn drop_rest(&mut self, pumped: Pumped<S>) {
         self.let_go_of(pumped, true);
     }
@@ -413,35 +448,38 @@ impl<'a, S: Source> Pump<'a, S> {
         }
     }
 
-    /// Before it is taken; as often as it is counted.
+    /// Reports how full the buffers are, before packets are taken and as often as counts are reported.
     fn look_at_fill(&mut self) {
-        if Instant::now() >= self.next_count {
+        if self.time.now() >= self.next_count {
             let fills = self.sources.iter_mut().filter_map(|one| Some(one.streams()?.fill()));
             self.monitor.set_fill(fills.max().unwrap_or(0));
         }
     }
 
     fn count(&mut self) {
-        let now = Instant::now();
+        let now = self.time.now();
         if now < self.next_count {
             return;
         }
         self.next_count = now + COUNT_PERIOD;
         let (mut sum, mut losses) = (self.closed, self.closed_losses.clone());
+        let mut history = None;
         for pumped in &mut self.sources {
             let counts = pumped.counts();
             if pumped.source.is_possible(&counts) {
                 pumped.tell_events(self.monitor);
+                history = [history, pumped.history(now)].into_iter().flatten().min();
                 sum.add(&counts);
                 pumped.streams_seen.iter().for_each(|one| one.loss().add_to(&mut losses));
             }
         }
         self.monitor.set_counts(&sum);
         self.monitor.set_losses(losses);
+        self.monitor.set_history(history);
     }
 }
 
-/// Whose fault it is decides what ends: all of it, or the one source.
+/// Ends the whole recording or only this source, depending on the kind of the error.
 fn failed<S: Source>(monitor: &dyn Monitor, pumped: &mut Pumped<S>, error: &Error) {
     if error.is_of_the_source() {
         pumped.source.give_up(error);
@@ -457,9 +495,6 @@ impl<S: Source> Pumped<S> {
             Some(left) => Streams::left(channel, &left),
             None => Streams::new(channel),
         };
-        if streams.may_repeat() {
-            source.may_repeat();
-        }
         Pumped {
             source,
             output: SourceOutput::Idle(Box::new(streams)),
@@ -472,10 +507,11 @@ impl<S: Source> Pumped<S> {
             streams_seen: Vec::new(),
             seen_ns: now_ns(),
             events: 0,
+            history: HistoryMeter::new(Instant::now()),
         }
     }
 
-    /// Takes whole packets. Returns how many.
+    /// Writes whole packets. Returns their number.
     fn poll(&mut self) -> Result<u64, Error> {
         match self.source.must_wait() {
             true => Ok(0),
@@ -483,40 +519,39 @@ impl<S: Source> Pumped<S> {
         }
     }
 
-    /// Takes what is published of the sub-buffers being filled, too.
-    fn flush(&mut self) -> Result<u64, Error> {
+    /// Writes whole packets and the published part of the sub-buffers being filled. Returns the number of packets.
+    fn flush(&mut self, period: Duration) -> Result<u64, Error> {
         match self.source.must_wait() {
             true => Ok(0),
             false => {
-                let moved = self.with_collector(|collector, describe| collector.flush(describe))?;
-                self.besides()?;
+                let moved = self.with_collector(|collector, describe| {
+                    collector.flush_and_tell(period, describe)
+                })?;
+                self.besides(TracePoint::Meanwhile)?;
                 Ok(moved)
             }
         }
     }
 
-    fn besides(&mut self) -> Result<(), Error> {
+    fn besides(&mut self, at: TracePoint) -> Result<(), Error> {
         match &mut self.output {
-            SourceOutput::Open(collector) => self.source.besides(collector),
+            SourceOutput::Open(collector) => self.source.besides(collector, at),
             _ => Ok(()),
         }
     }
 
-    /// Takes what is left.
+    /// Takes the remaining packets of the source.
     fn finish(&mut self) -> Result<(), Error> {
         let producer = self.source.producer();
         self.count_not_run();
         self.with_collector(|collector, describe| {
             collector.finish(producer, describe).map(|()| 0)
         })?;
-        self.besides()?;
-        match &mut self.output {
-            SourceOutput::Open(collector) => self.source.finished(collector),
-            _ => Ok(()),
-        }
+        self.besides(TracePoint::End)
     }
 
-    /// Completes its trace, if the output writes to another one by now. What is left to do with it.
+    /// Completes the source's trace, if the output writes to another one by now. Returns the work that is left on the
+    /// completed trace.
     fn cut(&mut self, output: &Mutex<dyn Output>) -> Result<Option<Finish>, Error> {
         let SourceOutput::Open(collector) = &mut self.output else { return Ok(None) };
         if output.lock().unwrap_or_else(PoisonError::into_inner).is_present(collector.sink()) {
@@ -524,13 +559,12 @@ impl<S: Source> Pumped<S> {
         }
         let source = &mut self.source;
         collector.complete(&mut || source.describe())?;
-        source.besides(collector)?;
-        source.finished(collector)?;
+        source.besides(collector, TracePoint::End)?;
         let Some(trace) = self.leave() else { return Ok(None) };
         Ok(Some(self.source.cut(trace)))
     }
 
-    /// Lets go of the trace, if there is one. The streams stay.
+    /// Gives up the source's trace and returns it, if there is one. The streams stay.
     fn leave(&mut self) -> Option<WrittenTrace> {
         match std::mem::replace(&mut self.output, SourceOutput::Closed) {
             SourceOutput::Open(collector) => {
@@ -556,7 +590,7 @@ impl<S: Source> Pumped<S> {
         }
     }
 
-    /// Counts what no program ran for, once: as soon as there is anything else to count.
+    /// Counts the events for which no program ran, once and as soon as there is anything else to count.
     fn count_not_run(&mut self) {
         let not_run = self.source.not_run();
         let is_idle = matches!(&self.output, SourceOutput::Idle(streams) if !streams.has_traces());
@@ -569,7 +603,7 @@ impl<S: Source> Pumped<S> {
         }
     }
 
-    /// Makes a trace of its own for what it holds; `None`: that is nothing.
+    /// Makes a trace of its own for what the channel holds; `None` if it holds nothing.
     fn snapshot(
         &mut self,
         output: &Mutex<dyn Output>,
@@ -590,7 +624,7 @@ impl<S: Source> Pumped<S> {
         snapshot::begin(&mut self.source, view, opened).map(Some)
     }
 
-    /// Lets `work` take packets, if there is something to take or was before.
+    /// Calls `work` to take packets, if there is something to take or a trace is open.
     fn with_collector(
         &mut self,
         work: impl FnOnce(&mut Collector, &mut dyn FnMut() -> Option<String>) -> Result<u64, Error>,
@@ -624,7 +658,8 @@ impl<S: Source> Pumped<S> {
         self.begin()
     }
 
-    /// Before packets: records that were only discarded are told by a packet without records.
+    /// Completes the work that precedes the first packet. Records that were only discarded are reported by a packet
+    /// without records.
     fn begin(&mut self) -> Result<(), Error> {
         let Some(begins) = self.begins.take() else { return Ok(()) };
         let SourceOutput::Open(collector) = &mut self.output else { return Ok(()) };
@@ -639,12 +674,12 @@ impl<S: Source> Pumped<S> {
             Begins::Told => collector.tell()?,
         }
         collector.show()?;
-        self.source.opened(collector)?;
+        self.source.besides(collector, TracePoint::Begin)?;
         self.begins = None;
         Ok(())
     }
 
-    /// What was recorded until now.
+    /// Returns the counts of everything recorded until now.
     fn counts(&mut self) -> Counts {
         let is_held = self.is_held;
         self.streams_seen = match &mut self.output {
@@ -661,7 +696,14 @@ impl<S: Source> Pumped<S> {
         self.last
     }
 
-    /// What has happened since this was last told: of what was told nothing is taken back, whatever becomes of it.
+    /// Returns how far back the source's buffers reach, if its packets stay in them.
+    fn history(&mut self, now: Instant) -> Option<Duration> {
+        let SourceOutput::Idle(streams) = &self.output else { return None };
+        let capacity = streams.stream_bytes();
+        self.is_held.then(|| self.history.look(now, &self.streams_seen, capacity)).flatten()
+    }
+
+    /// Reports new events since the last report. A report is never taken back.
     fn tell_events(&mut self, monitor: &dyn Monitor) {
         let Counts { records, discarded, overwritten, .. } = &self.last;
         let now = records.saturating_add(discarded.total()).saturating_add(*overwritten);
@@ -672,7 +714,7 @@ impl<S: Source> Pumped<S> {
         }
     }
 
-    /// Lets go of the source. `is_left`: what its streams hold is written nowhere, and counted.
+    /// Closes the source and returns its counts. With `is_left`, what its streams hold is counted, and never written.
     fn close(mut self, is_left: bool, monitor: &dyn Monitor) -> (Counts, Vec<StreamLoss>) {
         self.count_not_run();
         let not_run = if self.has_not_run { 0 } else { self.source.not_run() };
@@ -695,7 +737,6 @@ impl<S: Source> Pumped<S> {
         }
         let mut losses = Vec::new();
         self.streams_seen.iter().for_each(|one| one.loss().add_to(&mut losses));
-        self.source.losses(losses.clone());
-        (self.source.close(counts, trace), losses)
+        (self.source.close(counts, &losses, trace), losses)
     }
 }

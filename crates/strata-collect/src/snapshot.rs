@@ -1,9 +1,10 @@
-//! A snapshot: what the channels hold at one moment, as traces of their own. Nothing is consumed and no writer is
-//! disturbed: the same records can be in the next one.
+//! A snapshot: traces of what the channels hold at one moment. Nothing is consumed and no writer is disturbed, so the
+//! next snapshot may have the same records.
 //!
-//! Each layer's pump makes the traces, which takes the time of a few files; whoever asks writes the packets, in a thread
-//! of its own. The moment is a time of the traces' clock, when all traces are there: the streams of all layers end at it,
-//! in whatever order and however slowly they are written. What describes the records is looked at again afterwards.
+//! Each layer's pump makes the traces, which takes the time to create a few files; the thread that requested the
+//! snapshot writes the packets. The moment is a time of the traces' clock after all traces were made: the streams of
+//! all layers end at it, in whatever order and however slowly they are written. Metadata are updated again after the
+//! packets.
 
 use std::fmt;
 
@@ -18,20 +19,20 @@ use crate::source::{OpenedTrace, Source, WriteBefore};
 use crate::stats::counts_of;
 use crate::track::StreamTrack;
 
-/// So often a stream is walked through whose packets were all overwritten before they were copied.
+/// The most walks over a stream, if all its packets are overwritten before they are copied.
 const WALKS: usize = 100;
 
-/// From when to when records are in a snapshot, by the traces' clock \[ns\].
+/// Time range of the records in a snapshot, by the traces' clock \[ns\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotSpan {
-    /// Packets that end before this are left out.
+    /// Time before which packets must not end, or they are left out.
     pub from: u64,
-    /// Records that are later than this are left out.
+    /// Time after which records are left out.
     pub until: u64,
 }
 
 impl SnapshotSpan {
-    /// Up to now; `last`: so much of it \[ns\].
+    /// Makes a range that ends now and begins `last` earlier \[ns\], or with the oldest record if `last` is absent.
     #[must_use]
     pub fn until_now(last: Option<u64>) -> SnapshotSpan {
         let until = now_ns();
@@ -39,7 +40,7 @@ impl SnapshotSpan {
     }
 }
 
-/// What one source holds, and its trace, which is described: to be written by [`HeldTrace::write`].
+/// A source's records at one moment, and the trace into which [`HeldTrace::write`] writes them.
 pub struct HeldTrace {
     opened: OpenedTrace,
     view: View,
@@ -52,7 +53,7 @@ impl fmt::Debug for HeldTrace {
     }
 }
 
-/// Describes the trace that `source` has made for what `channel` holds.
+/// Makes the trace for what `view` shows of the source's channel, and describes its records.
 pub(crate) fn begin<S: Source>(
     source: &mut S,
     view: View,
@@ -68,10 +69,10 @@ pub(crate) fn begin<S: Source>(
 }
 
 impl HeldTrace {
-    /// Writes it, while its producers go on. Returns the counts of that trace.
+    /// Writes the packets while producers continue. Returns the counts of the trace.
     ///
     /// # Errors
-    /// What the system says; a part is written then, and can be read.
+    /// A system call failed; a part is written then, and can be read.
     pub fn write(self, span: SnapshotSpan) -> Result<Counts, Error> {
         let HeldTrace { opened, mut view, before } = self;
         let OpenedTrace { mut sink, identity, classes, mut kinds, mut grown, .. } = opened;
@@ -108,7 +109,9 @@ impl HeldTrace {
             sink.set_metadata(&text)?;
         }
         for one in &stats {
-            sink.show(one.cpu)?;
+            if let Some(hidden) = sink.hidden_streams() {
+                hidden.show(one.cpu)?;
+            }
         }
         if let Some(error) = failed {
             return Err(error);
@@ -125,9 +128,9 @@ impl HeldTrace {
 
 /// Writes the packets of one stream, the oldest first.
 ///
-/// Of a stream that is so quick that all of it was overwritten since the moment there is what came later. All that a
-/// walk has found can be overwritten, too, before a byte of it is copied, if this thread has no CPU meanwhile: what is
-/// there then is walked through.
+/// If a stream is so fast that all of it was overwritten since the moment of the snapshot, its trace has only later
+/// records. All packets that a walk has found can be overwritten before the first byte is copied, if this thread gets
+/// no CPU; the stream is then walked again.
 fn walk(
     view: &mut View,
     number: u32,
@@ -147,7 +150,7 @@ fn walk(
     Ok(())
 }
 
-/// Returns whether more than it has found is overwritten.
+/// Walks over the stream once. Returns whether all packets that were found had been overwritten.
 fn walk_once(
     view: &mut View,
     number: u32,
@@ -169,7 +172,7 @@ fn walk_once(
             Some(seen) => {
                 let info = seen.packet().info();
                 let is_late = info.timestamp_end.is_none_or(|end| end > span.until);
-                let straight = !is_late && writer.sink.takes_back();
+                let straight = !is_late && writer.sink.hidden_streams().is_some();
                 has_early |= is_early(info);
                 is_early(info) || (straight && writer.seen(&seen)?)
             }
@@ -203,7 +206,8 @@ fn walk_once(
     Ok(!has_early && (walk.gone() > 0 || counters.overwritten_packets > 0))
 }
 
-/// Leaves out the records that are later than `until`. Returns whether there were any: later packets have only such.
+/// Removes the records later than `until`. Returns whether there were any: packets after this one then have only later
+/// records.
 fn cut(info: &mut Info, buffer: &mut Vec<u8>, until: u64, writer: &mut StreamWriting<'_>) -> bool {
     if info.timestamp_end.is_some_and(|end| end <= until) {
         return false;
@@ -234,7 +238,7 @@ fn cut(info: &mut Info, buffer: &mut Vec<u8>, until: u64, writer: &mut StreamWri
     false
 }
 
-/// Whether the channel holds anything that would be in the snapshot.
+/// Returns whether the channel holds anything that would be in the snapshot.
 pub(crate) fn has_any(view: &mut View, span: SnapshotSpan) -> bool {
     let mut buffer = Vec::new();
     (0..view.nr_streams()).any(|number| {

@@ -1,4 +1,6 @@
-//! Where packets come from: a channel, and who knows what is in it and what becomes of its trace.
+//! The source of a pump: a channel, what its records are, and what happens with its trace.
+
+use std::time::Duration;
 
 use strata_model::{Counts, StreamClass, StreamLoss};
 
@@ -9,174 +11,171 @@ use crate::left::LeftFiles;
 use crate::output::Output;
 use crate::sink::{Sink, WrittenTrace};
 
-/// Tells the event record classes of a stream; see [`Collector::set_classes`].
+/// Returns the event record classes of a stream; see [`Collector::set_classes`].
 pub type TellClasses = Box<dyn FnMut() -> Option<StreamClass> + Send>;
 
-/// Tells new metadata, if they are not what they were; from any thread.
+/// Returns the metadata if they have changed. Can be called in any thread.
 pub type Grown = Box<dyn FnMut() -> Option<String> + Send>;
 
-/// Adds to a snapshot whose packets are written what was before the first of them, of this time \[ns\].
+/// Adds a state dump to a written snapshot. The argument is the time of the first packet \[ns\].
 pub type WriteBefore = Box<dyn FnOnce(&mut dyn Sink, u64) -> Result<(), Error> + Send>;
 
-/// What is still to be done with a trace that is complete, by whoever has the time.
+/// Work that is left on a completed trace, for a thread other than the pump's.
 pub type Finish = Box<dyn FnOnce() + Send>;
 
 /// A trace that can be written to.
 pub struct OpenedTrace {
-    /// Where it goes.
+    /// Destination of the trace.
     pub sink: Box<dyn Sink>,
-    /// Which trace it is.
+    /// Identity of the trace.
     pub identity: TraceIdentity,
-    /// See [`Collector::set_classes`].
+    /// Returns the event record classes; see [`Collector::set_classes`].
     pub classes: TellClasses,
-    /// What describes it; of a recording that has no `kinds`, empty: [`Source::describe`] is asked.
+    /// Metadata of the trace. If they are empty and there are no `kinds`, the pump calls [`Source::describe`].
     pub metadata: String,
-    /// Metadata that grow with the kinds that happen ([`Collector::describe_kinds`]), instead.
+    /// Metadata that grow with the kinds of event records, in place of `metadata`; see [`Collector::describe_kinds`].
     pub kinds: Option<Kinds>,
-    /// See [`Collector::span_from`].
+    /// Time at which all streams begin; see [`Collector::span_from`] \[ns\].
     pub span_from: Option<u64>,
-    /// Of a snapshot: new metadata, if there are more kinds of records by now than `metadata` describe.
+    /// Returns new metadata for a snapshot, if its records have kinds that `metadata` do not describe.
     pub grown: Option<Grown>,
 }
 
-/// One channel that a [`crate::Pump`] takes packets from. All of it is called by the pump's thread.
+/// A point in the life of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TracePoint {
+    /// The trace is described, and no packet is written yet.
+    Begin,
+    /// Packets are being written.
+    Meanwhile,
+    /// All packets are written.
+    End,
+}
+
+/// A channel that a [`crate::Pump`] takes packets from. The pump's thread makes all calls.
 pub trait Source: Send {
-    /// Where records of its channel may be already, if a recorder has read it that was killed. Asked once, before anything
-    /// is taken.
+    /// True if a trace begins when it is opened; otherwise it begins with the first record.
+    const BEGINS_AT_ONCE: bool = false;
+
+    /// Files that may already have records of the channel, because a killed recorder has read it. Called once, before
+    /// any packet is read.
     fn left(&mut self) -> Option<LeftFiles> {
         None
     }
 
-    /// What is in those files was more than is looked at: some of it may be written again.
-    fn may_repeat(&mut self) {}
-
-    /// Whether its trace begins at once; else with its first record.
-    fn begins_at_once(&self) -> bool {
-        false
-    }
-
-    /// Makes its trace; behind [`Source::cut`] another one. After an error it is asked again when there is something to
-    /// write.
+    /// Opens the trace, and after [`Source::cut`] the next one. After an error the pump calls it again when there is
+    /// something to write.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     fn open(&mut self) -> Result<OpenedTrace, Error>;
 
-    /// Makes a trace in `output` for what its channel holds now; one of its own, and described.
+    /// Creates and describes a separate trace in `output` for what the channel holds now.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<OpenedTrace, Error>;
 
-    /// That trace is described, and no packet is written yet. What it returns is asked when there are packets.
+    /// Called when the snapshot's trace is described and no packet is written yet. If the snapshot has packets, the
+    /// returned function is called.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     fn begin_snapshot(&mut self, _sink: &mut dyn Sink) -> Result<Option<WriteBefore>, Error> {
         Ok(None)
     }
 
-    /// The trace is there, and described; nothing is written yet.
+    /// Writes what the trace has besides the channel's records. Called before the first packet, now and then, and after
+    /// the last packet.
     ///
     /// # Errors
-    /// What the system says.
-    fn opened(&mut self, _collector: &mut Collector) -> Result<(), Error> {
+    /// A system call failed.
+    fn besides(&mut self, _collector: &mut Collector, _at: TracePoint) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Now and then, and behind its last packet: what there is besides the channel may be written.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn besides(&mut self, _collector: &mut Collector) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// New metadata, if records may be of event record classes that the last ones do not have.
+    /// Returns new metadata if records may have event record classes that the last metadata do not describe.
     fn describe(&mut self) -> Option<String>;
 
-    /// Its packets are to wait, until later.
+    /// Returns whether packets have to stay in the buffers for now.
     fn must_wait(&self) -> bool {
         false
     }
 
-    /// Nothing will come any more: what is left is taken, and then it is closed.
+    /// Returns whether producers have ended, so that the remaining records are written and the source is closed.
     fn has_ended(&self) -> bool;
 
-    /// It has ended, and is not to be held for a snapshot: its place is needed.
+    /// Returns whether the source has ended and must not be held for a snapshot, because its memory is needed.
     fn must_go(&self) -> bool {
         false
     }
 
-    /// How it stands with who wrote, at its end.
+    /// State of the producers at the end.
     fn producer(&self) -> ProducerState;
 
-    /// Records that the kernel kept from being written, known at the end; see [`Collector::add_discarded`].
+    /// Returns the number of events for which the kernel did not run a program, known at the end; see
+    /// [`Collector::add_discarded`].
     fn not_run(&self) -> u64 {
         0
     }
 
-    /// All is written.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn finished(&mut self, _collector: &mut Collector) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Its memory cannot be read any more, for this reason.
+    /// Called when the channel's memory cannot be read any more; `error` is the reason.
     fn give_up(&mut self, error: &Error);
 
-    /// This trace is complete, and the source goes on: what is recorded next is of another one.
+    /// Notes that `trace` is complete. The source continues, and later records are in another trace. Returns the work
+    /// that is left on the trace.
     fn cut(&mut self, trace: WrittenTrace) -> Finish;
 
-    /// Of its streams, before its end: what was discarded, in all traces, and when.
-    fn losses(&mut self, _losses: Vec<StreamLoss>) {}
-
-    /// Can so much have happened? What a program says of itself may be anything, and must not hide what others say.
+    /// Returns whether `counts` are possible. A hostile program may claim any counts, and must not hide those of other
+    /// programs that way.
     fn is_possible(&self, _counts: &Counts) -> bool {
         true
     }
 
-    /// The end: `counts` were recorded in all, the last of it into `trace` if there was anything since the last
-    /// [`Source::cut`]. The channel is unmapped. Returns the counts as they are to be reported.
-    fn close(self, counts: Counts, trace: Option<WrittenTrace>) -> Counts;
+    /// Ends the source, whose channel is unmapped already. `counts` are its counts in all traces. `losses` are the
+    /// discards of each stream in all traces, with their times. `trace` is the last trace, if anything was recorded
+    /// since the last [`Source::cut`]. Returns the counts as they are to be reported.
+    fn close(self, counts: Counts, losses: &[StreamLoss], trace: Option<WrittenTrace>) -> Counts;
 }
 
-/// Whom a pump works for.
+/// Receives the reports of a pump.
 pub trait Monitor: Send + Sync {
-    /// Nothing can be written any more: packets stay where they are, and count as discarded.
+    /// Returns whether nothing can be written any more, so that packets stay in their buffers and count as discarded.
     fn has_failed(&self) -> bool;
 
-    /// This could not be written.
+    /// Notes that a trace could not be written.
     fn fail(&self, error: &Error);
 
-    /// Somebody is to be recorded for whom there is no memory: who has ended and is only held is let go of.
+    /// Returns whether a process waits for memory: sources of ended processes should then be released.
     fn wants_memory(&self) -> bool {
         false
     }
 
-    /// There is no room for packets at present: they stay in their buffers, also of who has ended.
+    /// Returns whether packets must stay in their buffers because the disk is full, also packets of ended processes.
     fn must_wait(&self) -> bool {
         false
     }
 
-    /// The same, since something could not be written for want of room, and was not a failure: what could not be done is
-    /// done again when there is some. Of those who have ended some are let go of.
+    /// Returns whether packets must stay in their buffers because a write failed for want of disk space. That is no
+    /// failure, and the write is repeated later. Some ended processes should be released.
     fn lacks_room(&self) -> bool {
         false
     }
 
-    /// So much was recorded until now.
+    /// Sets the counts so far.
     fn set_counts(&self, counts: &Counts);
 
-    /// Of that, what was discarded of each CPU's streams, and when.
+    /// Sets the discards of each CPU's streams, with their times.
     fn set_losses(&self, _losses: Vec<StreamLoss>) {}
 
-    /// So full was the fullest stream of all sources, when its packets were about to be taken \[%\]. Told as often as the
-    /// counts.
+    /// Sets how full the fullest stream of all sources was just before its packets were taken \[%\]. Called as often as
+    /// [`Monitor::set_counts`].
     fn set_fill(&self, _percent: u8) {}
 
-    /// So many events more have happened, recorded or not, of all sources that can be believed.
+    /// Sets how far back the buffers of a flight recorder reach at the present rate; `None` if nothing is recorded at
+    /// present, or if packets are written as they arrive.
+    fn set_history(&self, _reach: Option<Duration>) {}
+
+    /// Adds events, recorded or not, of all sources whose counts are possible.
     fn add_events(&self, _events: u64) {}
 }

@@ -1,53 +1,53 @@
-//! What became of a stream's records.
+//! Counts of one stream's records.
 
 use strata_model::{Counts, Demand, Discarded, LossMode, LossTimes, StreamLoss};
 use strata_ring::{Channel, Counters};
 
-/// One stream, or with [`StreamStats::add`] several.
+/// The counts of a stream, or of several after [`StreamStats::add`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamStats {
-    /// Its CPU.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Records in the file.
     pub records: u64,
-    /// Packets in the file, parts counted each.
+    /// Packets in the file; each part of a packet counts as one.
     pub packets: u64,
     /// Packets in the file whose records nobody could count; not in `records`. 0 where the collector
     /// knows the event record classes ([`crate::Collector::set_classes`]).
     pub uncounted_packets: u64,
     /// The file's size \[byte\].
     pub bytes: u64,
-    /// Never written.
+    /// Records that were never written.
     pub discarded: Discarded,
-    /// When, as far as packets tell.
+    /// Time ranges of the discards, as far as packets show them.
     pub times: LossTimes,
-    /// What its buffer would have had to hold.
+    /// Buffer size that would have held all records.
     pub demand: Demand,
-    /// Written, then reclaimed before they were read \[record\].
+    /// Records that were written, then overwritten before they were read.
     pub overwritten: u64,
-    /// How many of those discarded and overwritten the stream's packets count, for whoever reads them.
+    /// Discarded and overwritten records that the stream's packets account for.
     pub told: u64,
-    /// Packets that held them.
+    /// Packets that were overwritten together with their records.
     pub overwritten_packets: u64,
-    /// Reserved by threads that did not come to an end with it, killed as a rule, and not in the file:
-    /// their records, and what others wrote behind them in the same sub-buffer \[byte\]. A bound, not a
-    /// size: of a sub-buffer that is full, its padding is in it.
+    /// Bytes that threads reserved and never committed, as a rule because they were killed. With them, records of other
+    /// threads later in the same sub-buffer cannot be read \[byte\]. An upper bound: it includes the padding of a full
+    /// sub-buffer.
     pub unpublished_bytes: u64,
-    /// Records that others wrote behind those, which nobody can read: nothing says where they begin. The
-    /// producer's word; known from [`crate::Collector::finish`] on.
+    /// Records of other threads after uncommitted bytes, which cannot be read because their begin is unknown. The
+    /// number is a claim of the producer, and known after [`crate::Collector::finish`].
     pub unread_records: u64,
-    /// Packets whose description was wrong: skipped, or put right.
+    /// Packets whose description was wrong; they were skipped or corrected.
     pub damaged: u64,
-    /// The first of these.
+    /// Description of the first wrong packet.
     pub damage: Option<String>,
     /// Begin of the first packet with records \[ns\].
     pub first_timestamp: Option<u64>,
-    /// End of the last one \[ns\].
+    /// End of the last packet with records \[ns\].
     pub last_timestamp: Option<u64>,
 }
 
 impl StreamStats {
-    /// Adds another stream's, for a sum; `cpu` stays.
+    /// Adds the counts of another stream; `cpu` stays.
     pub fn add(&mut self, other: &StreamStats) {
         for (sum, one) in [
             (&mut self.records, other.records),
@@ -76,14 +76,14 @@ impl StreamStats {
         self.last_timestamp = self.last_timestamp.max(other.last_timestamp);
     }
 
-    /// What of it was never written.
+    /// Returns the discards of the stream.
     #[must_use]
     pub fn loss(&self) -> StreamLoss {
         StreamLoss { cpu: self.cpu, discarded: self.discarded, times: self.times }
     }
 }
 
-/// What a stream's producer has counted as discarded.
+/// Converts the producer's counters of discarded records.
 pub(crate) fn discarded_of(counters: &Counters) -> Discarded {
     Discarded {
         full: counters.discarded_full,
@@ -94,7 +94,7 @@ pub(crate) fn discarded_of(counters: &Counters) -> Discarded {
     }
 }
 
-/// What was recorded in all streams of a channel that has `streams` of them.
+/// Returns the sum of the counts of a channel with `streams` streams.
 #[must_use]
 pub fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
     let mut sum = StreamStats::default();
@@ -119,8 +119,8 @@ pub fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
     }
 }
 
-/// What the streams of a channel hold of which nothing is written but snapshots. When records were discarded is known
-/// from `before`, which this was at the last look, and the times of both looks \[ns\].
+/// Returns the counts of what the streams of a flight recorder's channel hold. Discards are dated between the last
+/// look, whose result was `before`, and this one \[ns\].
 pub(crate) fn held_of(
     channel: &mut Channel,
     before: &[StreamStats],

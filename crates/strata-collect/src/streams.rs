@@ -1,5 +1,5 @@
-//! What is read of a channel: where each of its streams has got to, and what became of its records. It outlives the
-//! traces that these are written to, one behind the other, where a recording is rotated.
+//! Read state of a channel: the position in each of its streams, and counts of its records. It outlives a trace, since
+//! a rotated recording writes several traces one after the other.
 
 use strata_model::Counts;
 use strata_ring::{Channel, Info, Publish};
@@ -13,7 +13,7 @@ use crate::track::StreamTrack;
 pub struct Streams {
     pub(crate) channel: Channel,
     pub(crate) tracks: Vec<StreamTrack>,
-    /// See [`Streams::add_discarded`].
+    /// Number of discarded records that no stream counts; see [`Streams::add_discarded`].
     not_run: u64,
     given_up: bool,
     has_traces: bool,
@@ -21,7 +21,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Of which nothing is read yet.
+    /// Makes the state of a channel from which nothing was read yet.
     #[must_use]
     pub fn new(channel: Channel) -> Streams {
         let outside = channel.publish() == Publish::ByCommit;
@@ -37,7 +37,8 @@ impl Streams {
         }
     }
 
-    /// Which a recorder has read that was killed: what is in its files is not read again.
+    /// Makes the state of a channel that a killed recorder has read. Records that are already in the killed recorder's
+    /// files are skipped.
     #[must_use]
     pub fn left(channel: Channel, left: &LeftFiles) -> Streams {
         let mut streams = Streams::new(channel);
@@ -92,23 +93,24 @@ impl Streams {
         streams
     }
 
-    /// [`Streams::left`] has not looked at all that is in files: records that are in them may be read again.
-    pub(crate) fn may_repeat(&self) -> bool {
-        self.may_repeat
+    /// Returns true, the first time, if the search through files of a killed recorder was cut short: some of their
+    /// records may be written again.
+    pub fn take_may_repeat(&mut self) -> bool {
+        std::mem::take(&mut self.may_repeat)
     }
 
-    /// The trace that was written to is complete.
+    /// Completes the present trace and begins another one.
     pub(crate) fn cut(&mut self) {
         self.tracks.iter_mut().for_each(StreamTrack::cut);
         self.has_traces = true;
     }
 
-    /// Whether there was a trace of it that is complete.
+    /// Returns whether a completed trace has records of the channel.
     pub(crate) fn has_traces(&self) -> bool {
         self.has_traces
     }
 
-    /// Whether anything was recorded, or discarded, that is in no trace.
+    /// Returns whether there are records or discards that are in no trace yet.
     pub(crate) fn has_something(&mut self) -> bool {
         let Streams { channel, tracks, .. } = self;
         tracks.iter().any(|track| match channel.stream(track.stats.cpu) {
@@ -122,29 +124,33 @@ impl Streams {
         })
     }
 
-    /// Backlog of a stream without what was cut of it.
+    /// Returns the unread bytes of a stream, without those that are already written of the packet being filled
+    /// \[byte\].
     pub(crate) fn backlog(&mut self, number: u32) -> u64 {
         let track = &self.tracks[number as usize];
         self.channel.stream(number).map_or(0, |s| s.backlog()).saturating_sub(track.cut_bytes())
     }
 
-    /// What is not read yet of the stream that holds the most of it \[% of its buffer\].
+    /// Returns the size of the buffer of one stream \[byte\].
+    pub(crate) fn stream_bytes(&self) -> u64 {
+        u64::from(self.channel.nr_subbufs()).saturating_mul(self.channel.subbuf_bytes())
+    }
+
+    /// Returns the unread share of the fullest stream's buffer \[%\].
     pub(crate) fn fill(&mut self) -> u8 {
-        let whole =
-            u64::from(self.channel.nr_subbufs()).saturating_mul(self.channel.subbuf_bytes());
+        let whole = self.stream_bytes();
         let most = (0..self.channel.nr_streams()).map(|number| self.backlog(number)).max();
         let percent = most.unwrap_or(0).min(whole).saturating_mul(100) / whole.max(1);
         u8::try_from(percent).unwrap_or(100)
     }
 
-    /// Counts `n` records more that the kernel itself kept from being written: a program of theirs was
-    /// running on that CPU already. The kernel knows how many for all CPUs together, so they are the first
-    /// stream's.
+    /// Adds `n` records that were not written because a program of the same event was already running on that CPU. The
+    /// kernel counts them for all CPUs together, so they are added to the first stream.
     pub fn add_discarded(&mut self, n: u64) {
         self.not_run = self.not_run.saturating_add(n);
     }
 
-    /// What of [`Streams::add_discarded`] is this stream's.
+    /// Returns the part of [`Streams::add_discarded`] that this stream reports.
     pub(crate) fn not_run(&self, stream: u32) -> u64 {
         match stream {
             0 => self.not_run,
@@ -152,12 +158,12 @@ impl Streams {
         }
     }
 
-    /// What they hold is written nowhere, and counts as discarded. Their producers must write no more.
+    /// Counts everything unread as discarded. Producers must write no more.
     pub(crate) fn give_up(&mut self) {
         self.given_up = true;
     }
 
-    /// What became of each stream's records, in all traces; streams that were never used are left out.
+    /// Returns the counts of each stream's records in all traces, without streams that were never used.
     pub(crate) fn stats(&mut self) -> Vec<StreamStats> {
         let mut all = Vec::new();
         let held_bytes_max =
@@ -182,7 +188,8 @@ impl Streams {
         all
     }
 
-    /// What is in the trace that is being written. What was discarded is told of all traces together.
+    /// Returns the counts of the trace being written. Discards are not among them: they are reported for all traces
+    /// together.
     pub(crate) fn counts_of_trace(&self) -> Counts {
         let of_trace: Vec<StreamStats> = self.tracks.iter().map(|one| one.stats.clone()).collect();
         counts_of(&of_trace, self.channel.nr_streams())

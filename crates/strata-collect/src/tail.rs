@@ -1,8 +1,9 @@
-//! What a guest's recorder had not handed over when it ended without a word: read out of the rings in the guest's memory.
+//! Recovers the records that a guest's recorder had not handed over when it ended unexpectedly, from the rings in the
+//! guest's memory.
 //!
-//! The rings are a copy, and are read as those of any producer that has died. The guest may have written anything there,
-//! or gone on and used the pages for something else: of each packet all records must be readable and in time, or
-//! none of it is taken.
+//! The rings are a copy, and are read like those of any producer that has died. The guest may have written anything
+//! there, or continued and reused the pages: a packet is taken only if all its records are readable and have possible
+//! times.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
@@ -16,50 +17,50 @@ use strata_model::Uuid;
 use strata_relay::Last;
 use strata_ring::{Channel, Error, Info, Publish};
 
-/// How often a name for a folder is taken.
+/// The most attempts to find a free folder name.
 const FOLDERS_MAX: u64 = 1000;
-/// Packets of one CPU, at most, whatever its ring says.
+/// The most packets that are read from one CPU's ring, whatever the ring claims.
 const PACKETS_MAX: usize = 1 << 16;
 
-/// What was found.
+/// Summary of the recovered records.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
-    /// Event records.
+    /// Number of recovered event records.
     pub records: u64,
-    /// The last one's, by the guest's clock \[ns\].
+    /// Time of the last recovered record, by the guest's clock \[ns\].
     pub last_ns: u64,
-    /// The first thing that is wrong.
+    /// Description of the first error that was found.
     pub damage: Option<String>,
 }
 
-/// One more packet of a CPU.
+/// A packet that was found in a CPU's ring.
 #[derive(Debug)]
 pub struct Found {
-    /// What it says of itself.
+    /// Header of the packet.
     pub header: Header,
-    /// Its records.
+    /// Records of the packet.
     pub body: Vec<u8>,
-    /// The packet before must end there, since this one begins earlier.
+    /// New end time of the packet before, if this one begins earlier \[ns\].
     pub mend: Option<u64>,
 }
 
-/// The trace that it is of, as its guest describes it.
+/// The trace to which recovered records belong, as its guest describes it.
 #[allow(missing_debug_implementations, reason = "it has a function")]
 pub struct Of<'t> {
-    /// Its number.
+    /// UUID of the trace.
     pub uuid: Uuid,
-    /// Its metadata.
+    /// Metadata of the trace.
     pub text: &'t str,
-    /// No record is later, by the guest's clock \[ns\].
+    /// Time after which no record can be, by the guest's clock \[ns\].
     pub until: u64,
-    /// What was handed over of a CPU.
+    /// Returns the state of a CPU's stream after its last packet.
     pub last: &'t dyn Fn(u32) -> Option<Last>,
-    /// How far the ring of a CPU was handed over, where that is told \[byte since its creation\]. Its producers' word, as
-    /// all that is in the ring.
+    /// Returns the position up to which a CPU's ring was handed over, if the guest reported it \[byte since its
+    /// creation\]. As everything in the ring, it is a claim of the producer.
     pub upto: &'t dyn Fn(u32) -> u64,
 }
 
-/// All that is in the rings and was not handed over: in the order of each CPU.
+/// Returns all packets in the rings that were not handed over, in order within each CPU.
 pub fn packets(channel: &mut Channel, of: &Of<'_>) -> (Vec<Found>, Tail) {
     let (mut all, mut tail) = (Vec::new(), Tail::default());
     let checked = match Checked::begin(of) {
@@ -104,7 +105,7 @@ pub fn packets(channel: &mut Channel, of: &Of<'_>) -> (Vec<Found>, Tail) {
 
 type LeftInRing = Result<(Info, Vec<u8>), String>;
 
-/// What is in a ring: whole packets, and the begin of the one that was being filled.
+/// Reads the unread packets of a ring: the whole ones, and the beginning of the packet that was being filled.
 fn left(channel: &mut Channel, cpu: u32) -> Vec<LeftInRing> {
     let mut all: Vec<LeftInRing> = Vec::new();
     let most = (channel.nr_subbufs() as usize + 1).min(PACKETS_MAX);
@@ -138,7 +139,7 @@ fn left(channel: &mut Channel, cpu: u32) -> Vec<LeftInRing> {
     all
 }
 
-/// The packet behind the last one of its CPU; `None`: there is nothing in it, or it was handed over.
+/// Makes the packet that follows the last one of its CPU; `None` if it is empty or was handed over.
 fn follow(
     of: &Of<'_>,
     cpu: u32,
@@ -160,8 +161,8 @@ fn follow(
     Ok(Some(Found { header: header(of, cpu, info, begin, last, &body), body, mend }))
 }
 
-/// The same of a ring that is published by position. Packets of it were handed over in parts, as they were filled: this
-/// is what is behind the last part.
+/// Continues a ring that is published by position. Such packets are handed over in parts while they are filled; this
+/// returns the part after the last one.
 fn go_on(
     of: &Of<'_>,
     cpu: u32,
@@ -192,7 +193,7 @@ fn go_on(
     Ok(Some(Found { header, body, mend: None }))
 }
 
-/// What a packet with these records says of itself.
+/// Makes the header of a packet with these records.
 fn header(
     of: &Of<'_>,
     cpu: u32,
@@ -215,7 +216,7 @@ fn header(
     header.with_content_bytes(body.len() as u64)
 }
 
-/// A trace of one packet, in which its records are looked at.
+/// A trace of one packet, which is made to check the packet's records.
 struct Checked<'o> {
     folder: PathBuf,
     of: &'o Of<'o>,
@@ -228,7 +229,7 @@ impl Drop for Checked<'_> {
     }
 }
 
-/// A folder that nobody else can have made, and nobody else can open.
+/// Creates a folder with a new name that only this user can open.
 fn new_folder() -> std::io::Result<PathBuf> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -252,7 +253,7 @@ impl<'o> Checked<'o> {
         Ok(checked)
     }
 
-    /// How many records are in the packet, and when the last one was.
+    /// Counts the records in the packet, and returns the time of the last one.
     fn records(&self, found: &Found) -> Result<(u64, u64), String> {
         let bytes = [&found.header.encode()[..], &found.body].concat();
         let file = self.folder.join("channel0_0");

@@ -1,17 +1,17 @@
-//! Where one stream's file has got to, and what the next packet in it must say.
+//! Write state of one stream's file, and headers of its packets.
 //!
-//! Sizes come checked from the ring; times, counts and order are the producer's word. Nothing here does
-//! I/O: a [`PacketWriting`] is made for a packet, and counts once it was written ([`StreamTrack::written`]).
+//! Sizes were checked by the ring; times, counts and order are claims of the producer. Nothing here does I/O: a
+//! [`PacketWriting`] is made for a packet, and counts once the packet is written ([`StreamTrack::written`]).
 
 use crate::left::PassedBytes;
 use crate::stats::{discarded_of, StreamStats};
 use strata_model::{Demand, Discarded};
 use strata_ring::{Counters, Info};
 
-/// A producer's clock may be so far ahead of ours; what is later than that is a lie [ns].
+/// The most that a producer's clock may be ahead of this process' clock; later times are invalid \[ns\].
 const AHEAD_NS: u64 = 1_000_000_000;
 
-/// No record is shorter: a compact header \[byte\].
+/// Size of the shortest record, which has a compact header only \[byte\].
 const RECORD_BYTES_MIN: u64 = 4;
 
 /// Part of a packet that was written while the packet was being filled.
@@ -22,47 +22,48 @@ struct WrittenPart {
     records: u64,
 }
 
-/// How one packet, or a part of one, is to be written.
+/// Plan for writing one packet, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PacketWriting {
-    /// First byte to write, from the begin of the sub-buffer.
+    /// First byte to write, counted from the begin of the sub-buffer.
     pub from: u64,
-    /// Bytes of records; 0: nothing new.
+    /// Size of the records to write; 0 if there are no new ones \[byte\].
     pub body_bytes: u64,
     pub begin: u64,
     pub end: u64,
     pub discarded: u64,
-    /// What the packet before must say of its end, since this one begins earlier.
+    /// New end time of the packet before, if this one begins earlier than that packet's present end \[ns\].
     pub mend: Option<u64>,
     position: u64,
-    /// The packet up to here is in the file then \[byte\].
+    /// End of the written part of the packet, once this plan was carried out \[byte\].
     upto: u64,
     records: Option<u64>,
     whole: bool,
     overwritten: u64,
-    /// Records of a part in the file, whose packet was overwritten afterwards.
+    /// Number of records in a part that was written to the file before its packet was overwritten.
     kept: u64,
-    /// What was discarded until it was looked at, and when that was \[ns\]; `None`: the packet counts no more than the one
-    /// before it.
+    /// Discards until the last look, and the time of that look \[ns\]; `None` if this packet counts no more discards
+    /// than the one before.
     losses: Option<(Discarded, u64)>,
-    /// What it counts as discarded, but for overwritten records.
+    /// Discarded records that the packet counts, without overwritten ones.
     told_losses: u64,
     pub damage: Option<String>,
 }
 
 impl PacketWriting {
-    /// There is something to write, and the producer has not said of how many records.
+    /// Returns whether there is something to write and the producer has not counted its records.
     pub(crate) fn is_uncounted(&self) -> bool {
         self.body_bytes > 0 && self.records.is_none()
     }
 
-    /// What of the stream is before that is written with it \[byte since stream creation\].
+    /// Returns the position in the stream up to which everything is written with this packet \[byte since stream
+    /// creation\].
     pub(crate) fn end_position(&self) -> u64 {
         self.position.wrapping_add(self.upto)
     }
 
-    /// Only its first bytes are written, which are so many records, the last of this time; it goes on later, or
-    /// never.
+    /// Reduces the packet to its first `body_bytes` bytes, which have `records` records, the last one of time `last`.
+    /// The rest may be written later.
     pub(crate) fn cut(&mut self, records: u64, body_bytes: u64, last: u64) {
         // Readers complete the records' times from here on.
         self.end = last.clamp(self.begin, self.end.max(self.begin));
@@ -72,8 +73,8 @@ impl PacketWriting {
         self.whole = false;
     }
 
-    /// Its first `body_bytes` are whole records, so many; it ends there, for this reason if that is not all
-    /// of it.
+    /// Sets the number of whole records in the first `body_bytes`, where the packet then ends, and the reason why the
+    /// bytes after them are left out, if there are any.
     pub(crate) fn count(&mut self, records: u64, body_bytes: u64, why: Option<String>) {
         self.records = Some(records);
         self.body_bytes = self.body_bytes.min(body_bytes);
@@ -81,12 +82,13 @@ impl PacketWriting {
     }
 }
 
-/// One stream.
+/// The write state of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct StreamTrack {
     pub stats: StreamStats,
     subbuf_bytes: u64,
-    /// By commit, a packet's end may be later than the next one's begin: a flush from outside stamps it.
+    /// True if another process can flush the stream and stamp its packets, so that a packet may end later than the next
+    /// one begins (publication by commit).
     flushed_outside: bool,
     begin: u64,
     end: u64,
@@ -94,21 +96,21 @@ pub(crate) struct StreamTrack {
     overwritten: u64,
     kept: u64,
     part: Option<WrittenPart>,
-    /// Position behind the last whole packet.
+    /// Position after the last whole packet \[byte since stream creation\].
     next: Option<u64>,
-    /// When the stream is to begin, if not with its first record.
+    /// Time at which the stream is to begin, if not with its first record \[ns\].
     from: Option<u64>,
-    /// See [`StreamTrack::of_snapshot`].
+    /// True if the trace is a snapshot; see [`StreamTrack::of_snapshot`].
     is_of_snapshot: bool,
-    /// What was discarded before a snapshot's first packet, or is told by traces that are behind, of this session or of
-    /// the one before.
+    /// Discards that other traces report, or that happened before a snapshot's first packet.
     before: u64,
-    /// What is in traces that are behind: see [`StreamTrack::cut`].
+    /// Sum of the counts of earlier traces; see [`StreamTrack::cut`].
     behind: StreamStats,
-    /// Discarded records whose time is known, and what packets have counted of them.
+    /// Discarded records whose time is known, and which packets have counted.
     losses: Discarded,
     told_losses: u64,
-    /// Of a buffer that was full: how often until the last packets were taken, and since all was taken in time.
+    /// Records discarded by a full buffer: the total at the last read, and those since the last read that found no new
+    /// ones, with their time. The demand is estimated from these.
     full: u64,
     piled: u64,
     piled_ns: u64,
@@ -120,20 +122,21 @@ impl StreamTrack {
         Self { stats, subbuf_bytes, flushed_outside, ..Self::default() }
     }
 
-    /// The same for a snapshot, which begins with what is there: what was before it is not told as absent.
+    /// Makes the state for a snapshot, which begins with the oldest record in the buffer: earlier records do not count
+    /// as missing.
     pub(crate) fn of_snapshot(cpu: u32, subbuf_bytes: u64, flushed_outside: bool) -> Self {
         Self { is_of_snapshot: true, ..Self::new(cpu, subbuf_bytes, flushed_outside) }
     }
 
-    /// Goes on where another trace has ended, which tells of so many discarded records. When those were discarded that are
-    /// counted by now, nobody knows here.
+    /// Continues after another trace, which reports `told` discarded records. The times of the discards since then are
+    /// not known.
     pub(crate) fn go_on(&mut self, told: u64, counters: &Counters) {
         (self.before, self.discarded) = (told, told);
         (self.losses, self.told_losses) = (discarded_of(counters), told);
     }
 
-    /// Goes on within the packet at `position`, whose records begin at `header_bytes`: so much of it is in another trace, as
-    /// are all packets before it.
+    /// Continues within the packet at `position`, whose records begin at `header_bytes`. The first `passed` bytes of
+    /// records and all packets before are in another trace.
     pub(crate) fn go_on_within(&mut self, position: u64, header_bytes: u64, passed: &PassedBytes) {
         let bytes = header_bytes.saturating_add(passed.bytes);
         self.part = Some(WrittenPart { position, bytes, records: passed.records });
@@ -141,14 +144,15 @@ impl StreamTrack {
         (self.begin, self.end) = passed.times;
     }
 
-    /// The packet of this plan is about to be written: what a snapshot's first one counts was before it.
+    /// Notes that the packet of this plan is about to be written. Discards that a snapshot's first packet counts
+    /// happened before the snapshot.
     pub(crate) fn begin(&mut self, plan: &PacketWriting) {
         if self.is_of_snapshot && self.stats.packets == 0 {
             self.before = plan.discarded;
         }
     }
 
-    /// The trace is complete: what comes next is of another one, whose packets count from 0.
+    /// Completes the present trace and begins another one, whose packets count from 0.
     pub(crate) fn cut(&mut self) {
         let new = StreamStats { cpu: self.stats.cpu, ..StreamStats::default() };
         self.behind.add(&std::mem::replace(&mut self.stats, new));
@@ -156,86 +160,88 @@ impl StreamTrack {
         self.from = None;
     }
 
-    /// What is in this trace and in those that are behind.
+    /// Returns the counts of this trace and the earlier ones.
     pub(crate) fn all(&self) -> StreamStats {
         let mut all = self.stats.clone();
         all.add(&self.behind);
         all
     }
 
-    /// Whether there is a packet of it, in this trace or in those that are behind.
+    /// Returns whether this trace or an earlier one has a packet of the stream.
     fn has_packets(&self) -> bool {
         self.stats.packets > 0 || self.behind.packets > 0
     }
 
-    /// When its last packet begins and ends \[ns\].
+    /// Returns begin and end of the last packet \[ns\].
     pub(crate) fn last_times(&self) -> (u64, u64) {
         (self.begin, self.end)
     }
 
-    /// Packets that come next may begin earlier than what was written last says of its end.
+    /// Sets begin and end of the last packet \[ns\], so that the next one may begin earlier than records that were
+    /// written already.
     pub(crate) fn set_last_times(&mut self, (begin, end): (u64, u64)) {
         (self.begin, self.end) = (begin, end);
     }
 
-    /// What of the discarded is none of this trace's.
+    /// Returns the number of discards that do not belong to this trace.
     pub(crate) fn before(&self) -> u64 {
         self.before
     }
 
-    /// Of so many discarded since the stream was made, those that the trace is to count.
+    /// Returns how many of `discarded`, the records discarded since the stream was created, this trace counts.
     pub(crate) fn counted(&self, discarded: u64) -> u64 {
         discarded.saturating_sub(self.before)
     }
 
-    /// The stream is to begin here.
+    /// Sets the time at which the stream is to begin \[ns\].
     pub(crate) fn span_from(&mut self, from: u64) {
         self.from = Some(from);
     }
 
-    /// When the stream is to begin.
+    /// Returns the time at which the stream is to begin \[ns\], if one was set.
     pub(crate) fn spans_from(&self) -> Option<u64> {
         self.from
     }
 
-    /// The last packet in the file ends here.
+    /// Sets the end of the last packet in the file \[ns\].
     pub(crate) fn ended(&mut self, end: u64) {
         self.end = end;
     }
 
-    /// The packet's description is wrong.
+    /// Notes that a packet's description is wrong, for the reason `what`.
     pub(crate) fn damaged(&mut self, what: String) {
         self.stats.damaged += 1;
         self.stats.damage.get_or_insert(what);
     }
 
-    /// What the stream's file says of its last packet's end [ns].
+    /// Returns the end of the last packet in the stream's file \[ns\].
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether the packet at `position` is behind us.
+    /// Returns whether the packet at `position` is written.
     pub(crate) fn has(&self, position: u64) -> bool {
         // Positions wrap; what is behind is less than half of all of them away.
         self.next.is_some_and(|next| (position.wrapping_sub(next) as i64) < 0)
     }
 
-    /// Bytes of the packet being filled that are in the file.
+    /// Returns how many bytes of the packet being filled are in the file.
     pub(crate) fn cut_bytes(&self) -> u64 {
         self.part.map_or(0, |part| part.bytes)
     }
 
-    /// What the stream's file says of discarded and overwritten records.
+    /// Returns the number of discarded and overwritten records that the stream's file counts.
     pub(crate) fn discarded(&self) -> u64 {
         self.discarded
     }
 
-    /// Overwritten and never in the file.
+    /// Returns the number of records that were overwritten and are not in the file.
     pub(crate) fn overwritten(&self, counters: &Counters) -> u64 {
         counters.overwritten_records.saturating_sub(self.kept)
     }
 
-    /// Neither in the file nor overwritten, of at most so many bytes.
+    /// Returns the number of records that are neither in the file nor overwritten: no more than `held_bytes_max` bytes
+    /// can hold.
     pub(crate) fn unwritten(&self, counters: &Counters, held_bytes_max: u64) -> u64 {
         let all = self.all();
         // Of a packet in a file that nobody could count, it is not known.
@@ -250,7 +256,8 @@ impl StreamTrack {
             .min(held_bytes_max / RECORD_BYTES_MIN)
     }
 
-    /// Everything that can be read is in the file: what else was written is behind holes.
+    /// Counts records that were written but cannot be read: everything readable is in the file, and the others follow a
+    /// record that was never committed.
     pub(crate) fn finished(&mut self, counters: &Counters) {
         let all = self.all();
         let stats = &mut self.stats;
@@ -261,10 +268,10 @@ impl StreamTrack {
         }
     }
 
-    /// How to write the packet `info`, of which no more will come if it is `whole`.
+    /// Plans how to write the packet `info`. With `whole`, no more of the packet will follow.
     ///
     /// # Errors
-    /// It must not be written: the text says why.
+    /// The packet must not be written; the text is the reason.
     pub(crate) fn plan(
         &self,
         info: &Info,
@@ -331,7 +338,8 @@ impl StreamTrack {
         Ok(plan)
     }
 
-    /// Begin and end: never back, never far ahead of now, each record between them.
+    /// Chooses begin and end of the packet: never before the packet before, never far in the future, and each record
+    /// between them.
     fn times(
         &self,
         plan: &mut PacketWriting,
@@ -376,7 +384,7 @@ impl StreamTrack {
         };
     }
 
-    /// The plan was carried out; `packet`: a packet was written for it.
+    /// Notes that the plan was carried out. With `packet`, a packet was written for it.
     pub(crate) fn written(&mut self, plan: PacketWriting, packet: bool, file_bytes: u64) {
         if let Some(what) = plan.damage {
             self.damaged(what);
@@ -418,13 +426,13 @@ impl StreamTrack {
         self.stats.last_timestamp = Some(plan.end);
     }
 
-    /// What is counted now and was not before was discarded within these times.
+    /// Assigns these times to the discards that were not counted before.
     fn losses_at(&mut self, losses: Discarded, times: (u64, u64)) {
         self.stats.times.grow(&self.losses, &losses, times);
         self.losses = losses;
     }
 
-    /// No packet comes any more that tells when the rest was discarded.
+    /// Assigns the time until `now` to the remaining discards, since no later packet will show when they happened.
     pub(crate) fn losses_until(&mut self, counters: &Counters, now: u64) {
         // Without a packet, nobody knows since when.
         if self.has_packets() {
@@ -432,8 +440,8 @@ impl StreamTrack {
         }
     }
 
-    /// Packets were taken, `late_ns` after the last look; the buffer, which holds `capacity`, was found full so often
-    /// since the stream was made.
+    /// Notes that packets were taken, `late_ns` after the last look. `full` is the number of records discarded by a
+    /// full buffer since the stream was created, and `capacity` is the buffer's size \[byte\].
     pub(crate) fn taken(&mut self, full: u64, capacity: u64, late_ns: u64) {
         let new = full.saturating_sub(std::mem::replace(&mut self.full, full));
         if new == 0 {
@@ -448,7 +456,7 @@ impl StreamTrack {
         self.stats.demand = self.stats.demand.or(Demand { bytes, late_ns: self.piled_ns });
     }
 
-    /// A packet without records was written.
+    /// Notes that a packet without records was written.
     pub(crate) fn written_empty(&mut self, begin: u64, end: u64, discarded: u64, file_bytes: u64) {
         self.begin = begin;
         self.end = end;

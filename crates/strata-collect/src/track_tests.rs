@@ -221,7 +221,7 @@ fn cut_of_a_stream_goes_on_where_it_was_and_counts_from_there() {
     assert_eq!(t.unwritten(&counters, 1 << 20), 10);
 }
 
-/// So many were discarded until the packet was closed, and so many, for two reasons, until it was looked at.
+/// Writes a packet after losses: so many before it was closed, and, for two reasons, until it was examined.
 fn lossy(track: &mut StreamTrack, info: Info, closed: u64, full: u64, nested: u64) {
     let counters =
         Counters { discarded_full: full, discarded_nested: nested, ..Counters::default() };

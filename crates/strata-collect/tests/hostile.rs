@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// From one stream of the channel to the next \[byte\].
+/// Distance from one stream of the channel to the next \[byte\].
 fn stride(t: &Traced) -> u64 {
     let with = |nr_cpus| channel_bytes(&strata_ring::Attr { nr_cpus, ..t.attr }).unwrap();
     with(2) - with(1)

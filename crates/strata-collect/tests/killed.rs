@@ -9,7 +9,7 @@ use strata_ring::producer::HeaderFormat;
 use strata_ring::{Attr, LossMode};
 
 const KILLS: u64 = 100;
-/// How many of the traces babeltrace2 reads.
+/// Number of traces that babeltrace2 reads.
 const READ: u64 = 10;
 
 /// xorshift64*, from a seed that it prints.
@@ -77,7 +77,7 @@ fn spawn(folder: &Path) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// The trace in `folder`, once it is there.
+/// Waits for the trace in `folder`.
 fn trace(folder: &Path) -> PathBuf {
     let mut path = PathBuf::new();
     wait_until("a trace", || {

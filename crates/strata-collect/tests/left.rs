@@ -15,11 +15,11 @@ fn class(header: HeaderFormat) -> StreamClass {
     trace(header).streams[0].clone()
 }
 
-/// So many records before the last flush, so many behind it; and whether the kill comes between the end of a packet in its
-/// file and the moment in which it is given back.
+/// The records before the last flush and after it, and whether the kill comes between the end of a packet in its file
+/// and its release.
 type Round = (u64, u64, bool);
 
-/// Where that is so, there is one packet.
+/// Rounds of the test. A round whose last value is true has one packet.
 const ROUNDS: [Round; 11] = [
     (7, 3, false),
     (0, 0, false),
@@ -34,7 +34,7 @@ const ROUNDS: [Round; 11] = [
     (0, 0, false),
 ];
 
-/// One that writes to this folder, behind those that have written to others.
+/// Makes a collector that writes to this folder, after others that have written elsewhere.
 fn collector(
     channel: Channel,
     header: HeaderFormat,
@@ -129,7 +129,7 @@ fn records_of_recorders_that_were_killed_are_each_in_one_of_the_traces() {
     }
 }
 
-/// Nothing of it is given back: who comes next finds all of it again.
+/// The test keeps the buffers, so that the next recorder finds all of their records again.
 #[test]
 fn what_programs_that_have_ended_have_left_is_written_once() {
     for publish in ways() {

@@ -7,7 +7,7 @@ use strata_ctf::read::{DiscardedKind, Message, Reader, TimeRange};
 use strata_ring::producer::HeaderFormat;
 use strata_ring::{LossMode, Publish};
 
-/// How many discarded events babeltrace2 warns of.
+/// Number of discarded events that babeltrace2 warns of.
 fn warned(talk: &str) -> u64 {
     let of = "Tracer discarded ";
     let number = |line: &str| -> u64 {
@@ -121,7 +121,7 @@ fn loss_in_overwrite_mode_is_counted_to_the_last_record() {
     }
 }
 
-/// How many discarded records this crate's own reader finds in the stream of each file.
+/// Discarded records that this crate's reader finds in the stream of each file.
 fn found(trace: &std::path::Path) -> Vec<(usize, u64)> {
     let reader = Reader::open(&[trace]).unwrap();
     assert!(reader.damage().is_empty());

@@ -1,4 +1,4 @@
-//! All tests of the crate from outside, as one program: to link one for each file takes longer than to run them.
+//! All integration tests of the crate, in one program: to link one for each file takes longer than to run them.
 
 mod failures;
 mod hostile;
@@ -6,6 +6,7 @@ mod killed;
 mod left;
 mod losses;
 mod metadata;
+mod pump;
 mod read_back;
 mod rotated;
 mod support;

@@ -1,4 +1,4 @@
-//! Why a session cannot be reached.
+//! Errors of sessions that cannot be reached.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,129 +7,82 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// A name that is none.
+    /// The name is not allowed for a session.
     #[error(
         "session '{name}': not a name. Use 1 to {max} of A-Z a-z 0-9 . _ -, and none of . and - first",
         max = crate::NAME_BYTES_MAX
     )]
     Name {
-        /// As it was given, without control characters.
+        /// Name that was given, without control characters.
         name: String,
     },
-    /// The environment does not say where sockets may be.
+    /// The environment names no folder for sockets.
     #[error(
         "sessions: XDG_RUNTIME_DIR is not set to an absolute path, so there is no folder for their sockets. Log in by a session \
          manager, or set it to a folder that only you can enter"
     )]
     NoRuntimeFolder,
-    /// The folder is not this user's alone.
+    /// Other users may access the folder of sessions.
     #[error(
         "sessions: {}: belongs to user {owner}, mode {mode:o}; it must be yours alone to read and write. Remove it, \
          or set XDG_RUNTIME_DIR to another folder",
         path.display()
     )]
     NotOurs {
-        /// The folder.
         path: PathBuf,
-        /// Whose it is.
+        /// User id of the owner.
         owner: u32,
-        /// Its mode.
         mode: u32,
     },
-    /// Something else is where a session has a file.
+    /// Another file has the name that a session's file needs.
     #[error("sessions: {}: {what}; a session of this name needs that place. Remove it, or use another name", path.display())]
-    InTheWay {
-        /// The place.
-        path: PathBuf,
-        /// What is there.
-        what: &'static str,
-    },
+    InTheWay { path: PathBuf, what: &'static str },
     /// The folder cannot be used.
     #[error("sessions: {}: cannot {what}: {source}", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What was tried.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It cannot be open to this group.
+    Folder { path: PathBuf, what: &'static str, source: io::Error },
+    /// The folder cannot be opened to this group.
     #[error("group '{group}': {why}; no session can be open to it")]
-    Group {
-        /// As it was given.
-        group: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// There is one already.
+    Group { group: String, why: String },
+    /// A session of this name exists already.
     #[error("session '{name}': runs already, as process {pid}. Use another name, or `strata destroy {name}`")]
     Exists {
-        /// Its name.
         name: String,
-        /// Its process; 0: it has not said it yet.
+        /// Process id; 0 if the session has not reported it yet.
         pid: u32,
     },
-    /// There is none.
-    #[error("session '{name}': does not run. `strata status` names those that do")]
-    Absent {
-        /// Its name.
-        name: String,
-    },
-    /// There was one, which was killed.
+    /// The session does not exist.
+    #[error(
+        "session '{name}': there is none of this name. `strata status` shows those that there are"
+    )]
+    Absent { name: String },
+    /// A session of this name was killed, and its plan is left.
     #[error(
         "session '{name}': was killed, and its plan is left. `strata start {name}` makes it again and starts it, \
          `strata destroy {name}` removes what is left"
     )]
-    Killed {
-        /// Its name.
-        name: String,
-    },
-    /// It is there, and says nothing.
+    Killed { name: String },
+    /// The session's process exists and does not answer.
     #[error(
-        "session '{name}': does not answer within {seconds} s. Is it stopped? `kill -CONT {pid}` has it go on, and `kill \
-         -KILL {pid}` ends it: `strata start {name}` makes it again then"
+        "session '{name}': does not answer within {seconds} s. Its process {pid} is there, and is busy or stopped. If `ps -o \
+         stat= {pid}` says T, `kill -CONT {pid}` has it go on; else try again later"
     )]
     Silent {
-        /// Its name.
         name: String,
-        /// Its process; 0: it has not said it.
+        /// Process id; 0 if the session has not reported it.
         pid: u32,
-        /// How long was waited.
+        /// Time that the command waited for the answer \[s\].
         seconds: u64,
     },
-    /// It is another user's.
+    /// The other end of the socket is another user's process.
     #[error("session '{name}': the other end of its socket is user {uid}, not you")]
-    Stranger {
-        /// Its name.
-        name: String,
-        /// Who it is.
-        uid: u32,
-    },
-    /// It has said no.
+    Stranger { name: String, uid: u32 },
+    /// The session refused the request.
     #[error("session '{name}': {why}")]
-    Refused {
-        /// Its name.
-        name: String,
-        /// Its words.
-        why: String,
-    },
-    /// It said something that is no reply.
+    Refused { name: String, why: String },
+    /// The answer is no valid reply.
     #[error("session '{name}': its answer is none: {what}. Is it of another version of strata?")]
-    Message {
-        /// Its name.
-        name: String,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The system refused.
+    Message { name: String, what: String },
+    /// A system call failed.
     #[error("session '{name}': cannot {what}: {source}")]
-    System {
-        /// Its name.
-        name: String,
-        /// What was tried.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    System { name: String, what: &'static str, source: io::Error },
 }

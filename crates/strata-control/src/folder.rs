@@ -1,4 +1,4 @@
-//! The folder of a user's sessions, and who has which name in it.
+//! The folder of a user's sessions, and the claims on names in it.
 
 use std::env;
 use std::fs::File;
@@ -16,54 +16,53 @@ use crate::group::Group;
 use crate::message::clean;
 use crate::name::is_name;
 
-/// The folder, held open.
+/// The folder of a user's sessions, held open.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
     path: PathBuf,
 }
 
-/// How often a name is asked for that another session has, which may just be ending.
+/// Attempts to take a name that another session still holds, since that one may just be ending.
 const TRIES: u32 = 10;
-/// The same where somebody only looks whether it is locked: that takes a moment, or longer without a CPU.
+/// The most attempts while a reader has the lock, which takes a moment, or longer without a CPU.
 const TRIES_OF_LOOKS: u32 = 10_000;
-/// How long is waited between two.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A name that is this process' as long as this lives.
+/// A session's name that belongs to this process as long as this value lives.
 #[derive(Debug)]
 pub struct Claim {
     folder: OwnedFd,
     name: String,
-    /// Locked.
+    /// Lock file, locked as long as the claim lives.
     lock: OwnedFd,
 }
 
-/// A session that runs.
+/// A session that is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningSession {
-    /// Its name.
     pub name: String,
-    /// Its process; 0: it has not said it yet.
+    /// Process id; 0 if the session has not reported it yet.
     pub pid: u32,
 }
 
 impl Folder {
-    /// This user's, made if it is not there.
+    /// Opens this user's folder, after creating it if necessary.
     ///
     /// # Errors
-    /// [`ControlError`]: there is no place for it, it is not this user's alone, or what the system says.
+    /// [`ControlError`]: there is no place for the folder, other users may access it, or a system call failed.
     pub fn open() -> Result<Folder, ControlError> {
         let above = match env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
             _ if geteuid().is_root() => PathBuf::from("/run"),
-            // As others who use it do: a relative one is none.
+            // As other programs do: a relative path is ignored.
             Some(path) if Path::new(&path).is_absolute() => PathBuf::from(path),
             _ => return Err(ControlError::NoRuntimeFolder),
         };
         Folder::open_in(&above)
     }
 
-    /// The same, in another one.
+    /// Opens the folder within the parent `above` instead of the usual one.
     ///
     /// # Errors
     /// As [`Folder::open`].
@@ -82,7 +81,7 @@ impl Folder {
             fs::open(&path, flags, Mode::empty()).map_err(failed("open the folder for sockets"))?;
         let status = fs::fstat(&fd).map_err(failed("look at the folder for sockets"))?;
         let (owner, mode) = (status.st_uid, status.st_mode & 0o7777);
-        // Who may enter root's reaches the sockets that are open to a group.
+        // Users who may enter root's folder can reach the sockets that are open to their group.
         let others = if geteuid().is_root() { 0o066 } else { 0o077 };
         if owner != geteuid().as_raw() || mode & others != 0 {
             return Err(ControlError::NotOurs { path, owner, mode });
@@ -90,8 +89,8 @@ impl Folder {
         Ok(Folder { fd, path })
     }
 
-    /// That in which the session of this name is reached: this user's; if it does not run there, root's, whose sessions
-    /// may be open to a group.
+    /// Opens the folder in which the session `name` can be reached: this user's, or root's if the session does not run
+    /// there. Root's sessions may be open to a group.
     ///
     /// # Errors
     /// As [`Folder::open`].
@@ -107,7 +106,7 @@ impl Folder {
         Folder::of_root().filter(is_in).map_or(own, Ok)
     }
 
-    /// Root's, to ask one of its sessions; whose it is, its socket is asked again.
+    /// Opens root's folder, to send requests to one of its sessions. The owner of the socket is checked again.
     fn of_root() -> Option<Folder> {
         let path = PathBuf::from("/run/strata-sessions");
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::PATH;
@@ -116,10 +115,10 @@ impl Folder {
         (status.st_uid == 0 && status.st_mode & 0o022 == 0).then_some(Folder { fd, path })
     }
 
-    /// What a session has said until now.
+    /// Opens the log of the session.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn said(&self, name: &str) -> Result<File, ControlError> {
         check(name)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -127,16 +126,16 @@ impl Folder {
         fd.map(File::from).map_err(|errno| system(name, "open what it has said", errno.into()))
     }
 
-    /// Where it is, for messages.
+    /// Path of the folder, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes this name for a session, as long as the [`Claim`] lives and this process.
+    /// Claims this name for a session, as long as the [`Claim`] and this process live.
     ///
     /// # Errors
-    /// [`ControlError::Exists`], and what the system says.
+    /// [`ControlError::Exists`], or a system call failed.
     pub fn claim(&self, name: &str) -> Result<Claim, ControlError> {
         check(name)?;
         let failed = |what| move |source: io::Error| system(name, what, source);
@@ -156,7 +155,7 @@ impl Folder {
             match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
-                    // Who looks has it beside others who do, and a session alone.
+                    // Readers share the lock, while a session has it alone.
                     let looked = fs::flock(&lock, FlockOperation::NonBlockingLockShared);
                     let most = if looked.is_ok() { TRIES_OF_LOOKS } else { TRIES };
                     if tries >= most {
@@ -169,7 +168,7 @@ impl Folder {
                 }
                 Err(errno) => return Err(failed("lock its name")(errno.into())),
             }
-            // Who had it before may have removed it meanwhile.
+            // The former owner may have removed the file in between.
             if !is_there(self.fd.as_fd(), &file, &lock) {
                 continue;
             }
@@ -179,13 +178,13 @@ impl Folder {
                 .map_err(io::Error::from)
                 .and_then(|()| File::from(lock.try_clone()?).write_all(number.as_bytes()));
             written.map_err(failed("write its number"))?;
-            // Left by one that was killed.
+            // A killed session may have left it.
             let _ = fs::unlinkat(&self.fd, format!("{name}.sock"), AtFlags::empty());
             return Ok(Claim { folder, name: name.to_owned(), lock });
         }
     }
 
-    /// Nothing is there, or what a session that was killed has left.
+    /// Checks that a file does not exist, or is a remainder of a killed session.
     ///
     /// # Errors
     /// [`ControlError::InTheWay`].
@@ -205,10 +204,10 @@ impl Folder {
         Err(ControlError::InTheWay { path: self.path.join(file), what })
     }
 
-    /// The sessions that run, by name.
+    /// Lists the running sessions, by name.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn entries(&self) -> Result<Vec<RunningSession>, ControlError> {
         let what = "look at the folder for sockets";
         let failed = |errno: Errno| {
@@ -231,7 +230,7 @@ impl Folder {
         Ok(entries)
     }
 
-    /// The process of the session with this name, if it runs.
+    /// Returns the process id of the session with this name, if it runs.
     #[must_use]
     pub fn pid(&self, name: &str) -> Option<u32> {
         check(name).ok()?;
@@ -243,16 +242,16 @@ impl Folder {
         }
     }
 
-    /// The path of a session's socket, through the descriptor that is held.
+    /// Returns the path of a session's socket, through the descriptor of the folder.
     pub(crate) fn socket(&self, name: &str) -> Result<PathBuf, ControlError> {
         check(name)?;
         Ok(through(self.fd.as_fd(), name, "sock"))
     }
 
-    /// A new file for what a session says.
+    /// Creates a new file for the messages of a session.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn log(&self, name: &str) -> Result<File, ControlError> {
         check(name)?;
         let failed = |errno: Errno| system(name, "make a file for what it says", errno.into());
@@ -281,7 +280,7 @@ impl Claim {
         self.folder.as_fd()
     }
 
-    /// The session's name.
+    /// Name of the session.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -291,12 +290,12 @@ impl Claim {
         self.path("sock")
     }
 
-    /// The path of its file of this kind, through the descriptor that is held.
+    /// Path of the session's file of this kind, through the descriptor of the folder.
     pub(crate) fn path(&self, kind: &str) -> PathBuf {
         through(self.folder.as_fd(), &self.name, kind)
     }
 
-    /// Who may connect: this user; and a group, which then may enter the folder, but not see what is in it.
+    /// Permits connections from this user and from a group. The group may then enter the folder, but not list it.
     pub(crate) fn give(&self, group: Option<&Group>) -> Result<(), Errno> {
         let socket = format!("{}.sock", self.name);
         let mode = Mode::RUSR | Mode::WUSR;
@@ -312,7 +311,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // The lock goes last: until then, the name is ours.
+        // The lock is removed last: until then, the name is ours.
         for file in [format!("{}.sock", self.name), format!("{}.lock", self.name)] {
             let _ = fs::unlinkat(&self.folder, file, AtFlags::empty());
         }
@@ -320,12 +319,13 @@ impl Drop for Claim {
     }
 }
 
-/// Is this the user who may: the one that this process runs as, or root?
+/// Returns true if the user is the one that this process runs as, or root.
 pub(crate) fn is_ours(uid: u32) -> bool {
     uid == geteuid().as_raw() || uid == 0
 }
 
-/// Short enough for a socket's address, wherever the folder is, and of the folder that was checked.
+/// Returns the path of a file through the folder's descriptor. It is short enough for a socket's address wherever the
+/// folder is, and leads to the folder that was checked.
 fn through(folder: BorrowedFd<'_>, name: &str, suffix: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}.{suffix}", folder.as_raw_fd()))
 }
@@ -334,7 +334,7 @@ fn is_there(folder: BorrowedFd<'_>, file: &str, lock: &OwnedFd) -> bool {
     fs::fstat(lock).is_ok_and(|ours| is_at(folder, file, (ours.st_dev, ours.st_ino)))
 }
 
-/// Is the file of this device and inode number the one that has this name?
+/// Returns true if the file with this name has this device and inode number.
 pub(crate) fn is_at(folder: BorrowedFd<'_>, file: &str, number: (u64, u64)) -> bool {
     let there = fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW);
     there.is_ok_and(|there| (there.st_dev, there.st_ino) == number)
@@ -350,6 +350,8 @@ fn pid_in(lock: &OwnedFd) -> u32 {
     read.ok().and_then(|_| text.parse().ok()).unwrap_or(0)
 }
 
+/// Checks that a session may have this name.
+///
 /// # Errors
 /// [`ControlError::Name`].
 pub(crate) fn check(name: &str) -> Result<(), ControlError> {

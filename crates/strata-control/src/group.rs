@@ -1,6 +1,7 @@
-//! Groups to which root's sessions are open: what they are called, and who is of one.
+//! Groups to which root's sessions are open: their names, and their members.
 //!
-//! The only code here that is not safe: what the C library and the kernel are asked has no other name in Rust.
+//! This is the only unsafe code of the crate: Rust has no other access to these functions of the C library and the
+//! kernel.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -11,14 +12,14 @@ use std::ptr::null_mut;
 use crate::error::ControlError;
 use crate::message::clean;
 
-/// Linux' most groups of one process.
+/// The most groups of one process in Linux.
 const GROUPS_MAX: usize = 65_536;
-/// Who has no number here has this one: a group of nobody's choosing.
+/// Id that the kernel shows for a group without a number in this namespace. It stands for no group.
 const OVERFLOW: u32 = 65_534;
-/// An entry of the system's list of groups, with all members' names \[byte\].
+/// The largest entry of the system's list of groups, with the names of all members \[byte\].
 const ENTRY_BYTES: usize = 1 << 20;
 
-/// A group, whose members may see how a session of root is.
+/// A group whose members may request the status of a session of root's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     id: u32,
@@ -26,10 +27,10 @@ pub struct Group {
 }
 
 impl Group {
-    /// By its name, or its number.
+    /// Finds a group by its name or its number.
     ///
     /// # Errors
-    /// [`ControlError::Group`]: there is none, or it is nobody's.
+    /// [`ControlError::Group`]: there is no such group, or it cannot have members.
     pub fn find(name: &str) -> Result<Group, ControlError> {
         let fault = |why: String| ControlError::Group { group: clean(name), why };
         let id = match name.parse() {
@@ -43,17 +44,19 @@ impl Group {
         }
     }
 
-    /// As it was given.
+    /// Name or number, as it was given.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    /// Number of the group.
+    #[must_use]
+    pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Was who has connected of this group then? `gid`: its own, of `SO_PEERCRED`.
+    /// Returns true if the peer was in this group when it connected. `gid` is the peer's own group, from `SO_PEERCRED`.
     pub(crate) fn has(&self, socket: BorrowedFd<'_>, gid: u32) -> bool {
         gid == self.id || others(socket).is_ok_and(|groups| groups.contains(&self.id))
     }
@@ -63,7 +66,7 @@ fn by_name(name: &str) -> io::Result<Option<u32>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     let mut entry = std::mem::MaybeUninit::<libc::group>::uninit();
     let (mut texts, mut found) = (vec![0; ENTRY_BYTES], null_mut());
-    // SAFETY: each pointer is to memory of its own; `texts` has the size that is given.
+    // SAFETY: each pointer refers to separate memory; `texts` has the size that is passed.
     let error = unsafe {
         libc::getgrnam_r(
             name.as_ptr(),
@@ -81,12 +84,12 @@ fn by_name(name: &str) -> io::Result<Option<u32>> {
     }
 }
 
-/// The groups that the other end had besides its own, when it connected.
+/// Returns the supplementary groups that the peer had when it connected.
 fn others(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     let mut groups = vec![0_u32; 64];
     loop {
         let mut bytes = (groups.len() * size_of::<u32>()) as libc::socklen_t;
-        // SAFETY: `groups` has as many bytes as are said.
+        // SAFETY: `groups` has as many bytes as `bytes` contains.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),

@@ -1,5 +1,5 @@
-//! What sessions leave in the folder that do not run any more: one that was killed its plan, from which it is made
-//! again; and files that nobody needs.
+//! Files that ended and killed sessions leave in the folder: the plan of a killed session, from which it is made again,
+//! and files that are no longer needed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,44 +11,46 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::error::ControlError;
+use crate::fdstore::FDSTORE;
 use crate::folder::{check, system, Claim, Folder};
 use crate::name::is_name;
-use crate::trust::TRUSTEE;
 
-/// What a session records, and is made again from.
+/// Kind of the file with a session's plan, from which a killed session is made again.
 pub const PLAN: &str = "plan";
-/// Where programs hold its records.
+/// Kind of the file with the programs' slots that have the session's records.
 pub const SLOTS: &str = "slots";
-/// What it has in the kernel, which goes on recording when it is killed.
+/// Kind of the file about what the session keeps in the kernel, which continues to record when the session is killed.
 pub const KERNEL: &str = "kernel";
-/// What is missing of what it has recorded: left for who ends it.
+/// Kind of the file with the folders of saved snapshots, which the session may remove when there are too many.
+pub const FOLDERS: &str = "folders";
+/// Kind of the file that counts what is missing from the recording, for the command that ends the session.
 pub const VERDICT: &str = "verdict";
-/// One of these, before it is whole.
+/// Kind of a file that is being written, until it gets its own kind.
 const NEW: &str = "new";
-/// All kinds of files that a session has; the lock is the last that goes.
-const KINDS: [&str; 9] = [PLAN, SLOTS, KERNEL, NEW, TRUSTEE, "sock", VERDICT, LOG, LOCK];
+/// All kinds of files of a session; the lock is removed last.
+const KINDS: [&str; 10] = [PLAN, SLOTS, KERNEL, FOLDERS, NEW, FDSTORE, "sock", VERDICT, LOG, LOCK];
 const LOG: &str = "log";
 const LOCK: &str = "lock";
-/// Of one file \[byte\].
+/// Limit on the size of one file \[byte\].
 const TEXT_BYTES_MAX: u64 = 32 << 20;
 
-/// What is there of a session that does not run.
+/// Files of a session that does not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftSession {
-    /// Its name.
+    /// Name of the session.
     pub name: String,
-    /// What its files end in.
+    /// Kinds of the session's files that exist.
     pub kinds: Vec<&'static str>,
 }
 
 impl LeftSession {
-    /// It did not end, but was killed: it can be made again.
+    /// Returns true if the session was killed, so that it can be started again.
     #[must_use]
     pub fn is_killed(&self) -> bool {
         self.kinds.contains(&PLAN)
     }
 
-    /// It ended as it should: what it has said at the end is there, and nothing else.
+    /// Returns true if the session ended normally, so that only its verdict or log is left.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.kinds.iter().all(|kind| [VERDICT, LOG].contains(kind))
@@ -56,10 +58,11 @@ impl LeftSession {
 }
 
 impl Folder {
-    /// What is there of sessions that do not run, by name. Files of other names, and of others, are not ours.
+    /// Lists the files of sessions that do not run, by session name. Files with other names, and of other users, are
+    /// left out.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn left(&self) -> Result<Vec<LeftSession>, ControlError> {
         let what = "look at the folder for sockets";
         let failed = |errno: Errno| {
@@ -76,7 +79,7 @@ impl Folder {
                 found.entry(name.to_owned()).or_default().push(kind);
             }
         }
-        // Who has begun meanwhile runs now, who has ended has no plan any more.
+        // A session that has begun in between runs now; one that has ended has no plan any more.
         found.retain(|name, kinds| {
             kinds.retain(|kind| self.is_left(name, kind));
             kinds.sort_by_key(|kind| KINDS.iter().position(|one| one == kind));
@@ -85,23 +88,24 @@ impl Folder {
         Ok(found.into_iter().map(|(name, kinds)| LeftSession { name, kinds }).collect())
     }
 
-    /// Was the session of this name killed, and left its plan?
+    /// Returns true if the session of this name was killed and has left its plan.
     #[must_use]
     pub fn is_killed(&self, name: &str) -> bool {
         check(name).is_ok() && is_file_of_ours(self.as_fd(), name, PLAN) && self.is_left(name, PLAN)
     }
 
-    /// The names of those that were killed.
+    /// Returns the names of killed sessions.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn killed(&self) -> Result<Vec<String>, ControlError> {
         let left = self.left()?.into_iter().filter(LeftSession::is_killed);
         Ok(left.map(|left| left.name).collect())
     }
 
-    /// A session takes its lock before it makes another file, and gives it back after it has removed them: what was there
-    /// before we looked at the lock, and is the same afterwards, is nobody's; but for LOG, which its starter makes.
+    /// Returns true if a file belongs to a session that does not run. A session takes its lock before it makes other
+    /// files, and releases it after it has removed them. So a file that exists before the lock is checked, and is the
+    /// same afterwards, belongs to no session, except for the log, which the session's starter makes.
     fn is_left(&self, name: &str, kind: &str) -> bool {
         let file = format!("{name}.{kind}");
         let look = || fs::statat(self.as_fd(), &*file, AtFlags::SYMLINK_NOFOLLOW).ok();
@@ -110,29 +114,29 @@ impl Folder {
         before.is_some() && self.pid(name).is_none() && number(look()) == before
     }
 
-    /// The text that a session keeps in a file of this kind, whether it runs or not.
+    /// Returns the text in a session's file of this kind, whether the session runs or not.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn text(&self, name: &str, kind: &str) -> Result<String, ControlError> {
         check(name)?;
         text(self.as_fd(), name, kind)
             .map_err(|source| system(name, "read what it has left", source))
     }
 
-    /// The same of what was kept for who asks for it, once: it is removed.
+    /// Reads a text and removes it, so that it is read only once.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn take_text(&self, name: &str, kind: &str) -> Result<String, ControlError> {
         let text = self.text(name, kind)?;
-        // Whoever is next with this name replaces it.
+        // The next session of this name replaces a remaining file.
         let _ = fs::unlinkat(self.as_fd(), format!("{name}.{kind}"), AtFlags::empty());
         Ok(text)
     }
 
-    /// What a session that has ended has said was read from this file, and shown: it is not needed any more. Of one that
-    /// runs it stays, and of one that begins it is another file.
+    /// Removes the log of an ended session, if it is still the file `shown`. The log of a running session stays, and a
+    /// session that has just begun has another file.
     pub fn drop_said(&self, name: &str, shown: &File) {
         let file = format!("{name}.{LOG}");
         let number = |status: fs::Stat| (status.st_dev, status.st_ino);
@@ -145,17 +149,17 @@ impl Folder {
         }
     }
 
-    /// Removes what is there of a session that does not run, and has its trustee end. Returns the kinds of files that were.
+    /// Removes the files of a session that does not run, and ends its fdstore. Returns the kinds of files.
     ///
     /// # Errors
-    /// [`ControlError::Exists`]: it runs. What the system says.
+    /// [`ControlError::Exists`]: the session runs. A system call failed.
     pub fn remove(&self, name: &str) -> Result<Vec<&'static str>, ControlError> {
         let had_lock = is_file_of_ours(self.as_fd(), name, LOCK);
-        // With the name nobody else makes any of them.
+        // While this process has the name, nobody else makes these files.
         let claim = self.claim(name)?;
-        if let Ok(Some((trust, held))) = claim.trustee() {
+        if let Ok(Some((fdstore, held))) = claim.connect_fdstore() {
             drop(held);
-            trust.end();
+            fdstore.end();
         }
         let mut kinds = claim.forget(true);
         kinds.extend(had_lock.then_some(LOCK));
@@ -164,15 +168,15 @@ impl Folder {
 }
 
 impl Claim {
-    /// Keeps this text in a file of this kind: as a whole, in the place of what is there.
+    /// Writes a text to the file of this kind, atomically, in place of an existing file.
     ///
     /// # Errors
-    /// What the system says; what is there stays.
+    /// A system call failed; an existing file stays.
     pub fn keep(&self, kind: &str, text: &str) -> io::Result<()> {
         self.keep_open(kind, text).map(drop)
     }
 
-    /// The same; what is written to the file is appended.
+    /// Writes the file as [`keep`](Self::keep) does, and returns it open for appending.
     ///
     /// # Errors
     /// As [`keep`](Self::keep).
@@ -196,15 +200,15 @@ impl Claim {
         let _ = fs::unlinkat(self.folder(), file, AtFlags::empty());
     }
 
-    /// What the session of this name that was killed has kept in a file of this kind.
+    /// Reads a file of this kind that the killed session of this name has written.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn kept(&self, kind: &str) -> io::Result<String> {
         text(self.folder(), self.name(), kind)
     }
 
-    /// Removes what is there but the lock, and of who ends what it has said. Returns the kinds of files that were.
+    /// Removes all files but the lock; with `has_said`, also the verdict and the log. Returns their kinds.
     pub fn forget(&self, has_said: bool) -> Vec<&'static str> {
         let kinds = KINDS.into_iter().filter(|kind| *kind != LOCK);
         kinds
@@ -218,14 +222,15 @@ impl Claim {
     }
 }
 
-/// The name of a session, and what its file is.
+/// Splits a file name into the session's name and the kind; `None` if it is no session's file.
 fn kind_of(file: &str) -> Option<(&str, &'static str)> {
     let (name, kind) = file.rsplit_once('.')?;
     let kind = KINDS.into_iter().find(|one| *one == kind)?;
     is_name(name).then_some((name, kind))
 }
 
-/// Not what somebody else has put there, with the rights of root.
+/// Returns true if the file is a regular file or socket of this user, and not one that somebody else put there to
+/// misuse root's rights.
 fn is_file_of_ours(folder: BorrowedFd<'_>, name: &str, kind: &str) -> bool {
     let status = fs::statat(folder, format!("{name}.{kind}"), AtFlags::SYMLINK_NOFOLLOW);
     status.is_ok_and(|status| {

@@ -1,4 +1,4 @@
-//! How commands reach a session that runs by itself: one process for each session, which nothing else depends on.
+//! Commands control a session, which is a process on which no other process depends, through files and a socket.
 //!
 //! ```text
 //! FOLDER/NAME.lock   locked as long as the session lives; its content is the process' number
@@ -6,7 +6,7 @@
 //! FOLDER/NAME.log    what it has said
 //! FOLDER/NAME.plan   what it records: of one that was killed it is left, and makes it again (left.rs)
 //! FOLDER/NAME.slots  where programs hold its records
-//! FOLDER/NAME.trustee  where the process listens that holds programs' memory, should it be killed (trust.rs)
+//! FOLDER/NAME.fdstore  where the process listens that holds programs' memory, should it be killed (fdstore.rs)
 //! ```
 //!
 //! The folder is `$XDG_RUNTIME_DIR/strata-sessions`, of root `/run/strata-sessions`. It is this user's and nobody else's, which is
@@ -20,6 +20,7 @@
 #[cfg(test)]
 mod bench_tests;
 mod error;
+mod fdstore;
 mod folder;
 mod group;
 mod left;
@@ -28,13 +29,12 @@ mod name;
 mod socket;
 #[cfg(test)]
 mod tests;
-mod trust;
 
 pub use error::ControlError;
+pub use fdstore::{FdStoreClient, FdStoreServer, HeldMemory, FACTS_BYTES_MAX};
 pub use folder::{Claim, Folder, RunningSession};
 pub use group::Group;
-pub use left::{LeftSession, KERNEL, PLAN, SLOTS, VERDICT};
+pub use left::{LeftSession, FOLDERS, KERNEL, PLAN, SLOTS, VERDICT};
 pub use message::{Reply, Request};
 pub use name::{is_name, NAME_BYTES_MAX};
 pub use socket::{ask, Connection, SessionListener, MESSAGE_BYTES_MAX};
-pub use trust::{HeldMemory, Trust, Trustee, FACTS_BYTES_MAX};

@@ -1,66 +1,75 @@
-//! What is said: a request, and its reply. One JSON object each; `strata` is the version, and what it does not know
-//! a receiver refuses.
+//! Requests and replies. Each is one JSON object whose key `strata` has the version. A receiver refuses unknown keys.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{json, Map, Value};
+use strata_text::{controls_display, json};
 
-/// The version of this protocol.
+/// Version of this protocol.
 const VERSION: u64 = 1;
 
-/// What a session is asked for.
+/// Request to a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// How it is.
+    /// Asks for the session's state.
     Status,
-    /// Write what the buffers hold into this folder, which is new or empty.
+    /// Asks for a snapshot in a folder, which must be new or empty.
     Snapshot {
-        /// An absolute path.
+        /// Absolute path of the folder for the snapshot.
         output: PathBuf,
-        /// Of so much time only, up to now.
+        /// Relay that the snapshot is sent to, as in `--to`; the last part of `output` is then its name there.
+        to: Option<String>,
+        /// Length of the time up to now that the snapshot covers; `None` for everything in the buffers.
         last: Option<Duration>,
     },
-    /// Write to a new part of the trace from now on.
+    /// Asks for a snapshot in a new folder, in the place where the plan allows members of the session's group to save
+    /// snapshots.
+    MemberSnapshot {
+        /// Length of the time up to now that the snapshot covers; `None` for everything in the buffers.
+        last: Option<Duration>,
+    },
+    /// Asks for a new part of the trace.
     Rotate,
-    /// Write what is held in memory to the disk, and go on there.
+    /// Asks to copy the trace from memory to the disk, and to continue there.
     Settle {
-        /// Where its folder is made, an absolute path; `None`: where its plan says.
+        /// Absolute path of the new folder's parent; `None` for that of the plan.
         folder: Option<PathBuf>,
     },
-    /// Record, from now on or again.
+    /// Asks to start recording, or to resume it.
     Start,
-    /// Record nothing until [`Request::Start`]; a session of `strata record` ends.
+    /// Asks to pause until [`Request::Start`]; a session of `strata record` ends.
     Stop,
-    /// End.
+    /// Asks to end the session.
     Destroy,
-    /// Say what is recorded.
+    /// Asks for the session's plan.
     Plan,
-    /// Record something else.
+    /// Asks to change the selection of events, or another part of the plan.
     Change {
-        /// What, in the words of the session.
+        /// Description of the change; its keys are defined by the session.
         change: Map<String, Value>,
     },
 }
 
-/// What a session answers: facts by name, or why not.
+/// Answer of a session: facts by name, or a reason for refusal.
 pub type Reply = Result<Map<String, Value>, String>;
 
 impl Request {
-    /// As bytes on the wire.
+    /// Encodes the request for the socket.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut object = Map::new();
         object.insert("strata".into(), VERSION.into());
         object.insert("do".into(), self.word().into());
         match self {
-            Request::Snapshot { output, last } => {
+            Request::Snapshot { output, to, last } => {
                 object.insert("output".into(), output.to_string_lossy().into());
-                if let Some(last) = last {
-                    let nanos = u64::try_from(last.as_nanos()).unwrap_or(u64::MAX);
-                    object.insert("last_ns".into(), nanos.into());
+                if let Some(to) = to {
+                    object.insert("to".into(), to.as_str().into());
                 }
+                insert_last(&mut object, *last);
             }
+            Request::MemberSnapshot { last } => insert_last(&mut object, *last),
             Request::Settle { folder } => {
                 if let Some(folder) = folder {
                     object.insert("folder".into(), folder.to_string_lossy().into());
@@ -76,13 +85,14 @@ impl Request {
             | Request::Destroy
             | Request::Plan => {}
         }
-        Value::Object(object).to_string().into_bytes()
+        json::compact(&object).into_bytes()
     }
 
     fn word(&self) -> &'static str {
         match self {
             Request::Status => "status",
             Request::Snapshot { .. } => "snapshot",
+            Request::MemberSnapshot { .. } => "member-snapshot",
             Request::Rotate => "rotate",
             Request::Settle { .. } => "settle",
             Request::Start => "start",
@@ -93,16 +103,16 @@ impl Request {
         }
     }
 
-    /// May it be asked by who is only of the group that the session is open to? It changes nothing, and nothing is
-    /// written with the session's rights.
+    /// Returns true if members of the session's group may send the request: it changes nothing, and writes only where
+    /// root has allowed it.
     pub(crate) fn is_for_members(&self) -> bool {
-        matches!(self, Request::Status)
+        matches!(self, Request::Status | Request::MemberSnapshot { .. })
     }
 
-    /// From bytes on the wire, which may be anything.
+    /// Decodes a request from bytes that may be anything.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The bytes are no valid request.
     pub fn decode(bytes: &[u8]) -> Result<Request, String> {
         let object = object(bytes)?;
         let request = match object.get("do").and_then(Value::as_str) {
@@ -131,21 +141,19 @@ impl Request {
                 let output = object.get("output").and_then(Value::as_str).map(PathBuf::from);
                 let output = output.filter(|path| path.is_absolute());
                 let output = output.ok_or("'output' is no absolute path")?;
-                let last = match object.get("last_ns") {
+                let to = match object.get("to") {
                     None => None,
-                    Some(nanos) => {
-                        let nanos =
-                            nanos.as_u64().ok_or("'last_ns' is no number of nanoseconds")?;
-                        Some(Duration::from_nanos(nanos))
-                    }
+                    Some(to) => Some(to.as_str().ok_or("'to' is no text")?.to_owned()),
                 };
-                Request::Snapshot { output, last }
+                Request::Snapshot { output, to, last: last_of(&object)? }
             }
+            Some("member-snapshot") => Request::MemberSnapshot { last: last_of(&object)? },
             Some(other) => return Err(format!("'{}' is nothing to do", clean(other))),
             None => return Err("there is no 'do'".to_owned()),
         };
         let known: &[&str] = match &request {
-            Request::Snapshot { .. } => &["output", "last_ns"],
+            Request::Snapshot { .. } => &["output", "to", "last_ns"],
+            Request::MemberSnapshot { .. } => &["last_ns"],
             Request::Change { .. } => &["change"],
             Request::Settle { .. } => &["folder"],
             _ => &[],
@@ -158,16 +166,29 @@ impl Request {
     }
 }
 
-/// A reply as bytes on the wire.
+fn insert_last(object: &mut Map<String, Value>, last: Option<Duration>) {
+    if let Some(last) = last {
+        let nanos = u64::try_from(last.as_nanos()).unwrap_or(u64::MAX);
+        object.insert("last_ns".into(), nanos.into());
+    }
+}
+
+fn last_of(object: &Map<String, Value>) -> Result<Option<Duration>, String> {
+    let Some(nanos) = object.get("last_ns") else { return Ok(None) };
+    let nanos = nanos.as_u64().ok_or("'last_ns' is no number of nanoseconds")?;
+    Ok(Some(Duration::from_nanos(nanos)))
+}
+
+/// Encodes a reply for the socket.
 pub(crate) fn encode_reply(reply: &Reply) -> Vec<u8> {
     let object = match reply {
         Ok(facts) => json!({ "strata": VERSION, "ok": facts }),
         Err(why) => json!({ "strata": VERSION, "error": why }),
     };
-    object.to_string().into_bytes()
+    json::compact(&object).into_bytes()
 }
 
-/// A reply from bytes on the wire, which may be anything.
+/// Decodes a reply from bytes that may be anything.
 pub(crate) fn decode_reply(bytes: &[u8]) -> Result<Reply, String> {
     let mut object = object(bytes)?;
     match (object.remove("ok"), object.remove("error")) {
@@ -187,7 +208,7 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Text for a terminal.
+/// Replaces control characters and cuts a long text, for a terminal.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).take(1000).collect()
+    text.chars().map(|c| if controls_display(c) { '?' } else { c }).take(1000).collect()
 }

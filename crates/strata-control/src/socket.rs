@@ -1,4 +1,4 @@
-//! The socket of a session: who listens, and who asks.
+//! The socket of a session: the session that listens, and clients that send requests.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,26 +18,28 @@ use crate::message::{decode_reply, encode_reply, Reply, Request};
 
 /// Longest message \[byte\].
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// Who has connected and says nothing is let go then: others wait.
+/// Longest silence of a client before it is disconnected, since others wait.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A snapshot of large buffers on a slow disk takes its time; nothing else does.
+/// As [`PATIENCE`], for members of the group, who are less trusted.
+const MEMBER_PATIENCE: Duration = Duration::from_millis(200);
+/// Longest wait for an answer: a snapshot of large buffers to a slow disk takes that long, nothing else does.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(600);
-/// How a session is, it says at once, if it is given a CPU.
+/// Longest wait for the answer to a status request, which a session sends at once if it gets a CPU.
 const STATUS_PATIENCE: Duration = Duration::from_secs(30);
-/// How often, and how far apart, is looked whether a session that gave no answer has ended.
+/// Limit on the checks, and the pause between them, whether a session that gave no answer has ended.
 const LOOKS: u32 = 20;
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
-/// Who may wait to be heard.
-const BACKLOG: i32 = 16;
+/// The most clients that wait to be accepted.
+const BACKLOG: i32 = 128;
 
-/// Where a session listens.
+/// The socket at which a session accepts requests.
 #[derive(Debug)]
 pub struct SessionListener {
     socket: OwnedFd,
     claim: Claim,
-    /// Whose members may ask how it is.
+    /// Group whose members may request the status.
     group: Option<Group>,
-    /// [`PATIENCE`]; tests have more.
+    /// Longest silence of a client: [`PATIENCE`], or longer in tests.
     pub(crate) patience: Duration,
 }
 
@@ -51,15 +53,15 @@ impl SessionListener {
     /// Listens under the name that was claimed.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn new(claim: Claim) -> Result<SessionListener, ControlError> {
         SessionListener::open_to(None, claim)
     }
 
-    /// The same; members of a group may ask how the session is.
+    /// Opens the socket. Members of `group` may request the session's status.
     ///
     /// # Errors
-    /// What the system says; [`ControlError::Group`]: this is not root.
+    /// A system call failed; [`ControlError::Group`]: this is not root.
     pub fn open_to(group: Option<Group>, claim: Claim) -> Result<SessionListener, ControlError> {
         if let Some(group) = group.as_ref().filter(|_| !geteuid().is_root()) {
             let (group, why) = (group.name().to_owned(), "only root's sessions are".to_owned());
@@ -72,26 +74,25 @@ impl SessionListener {
         let socket = socket(claim.name())?;
         let address = SocketAddrUnix::new(claim.socket()).map_err(failed("name its socket"))?;
         bind(&socket, &address).map_err(failed("bind its socket"))?;
-        // Nobody can connect before it listens.
+        // Nobody can connect before the socket listens.
         claim.give(group.as_ref()).map_err(failed("give its socket its rights"))?;
         listen(&socket, BACKLOG).map_err(failed("listen"))?;
         Ok(SessionListener { socket, claim, group, patience: PATIENCE })
     }
 
-    /// The session's name.
+    /// Name of the session.
     #[must_use]
     pub fn name(&self) -> &str {
         self.claim.name()
     }
 
-    /// What it listens under.
+    /// Claim on the session's name.
     #[must_use]
     pub fn claim(&self) -> &Claim {
         &self.claim
     }
 
-    /// Has [`SessionListener::serve`] hear somebody who says nothing, if nobody else is there to be heard. Waits for
-    /// nobody.
+    /// Makes [`SessionListener::serve`] return soon, by a connection without a request. Does not wait.
     pub fn wake(&self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
@@ -100,11 +101,11 @@ impl SessionListener {
         }
     }
 
-    /// Hears one who asks, and sends what `answer` says. Who is somebody else, says nothing or nonsense, or goes
-    /// away is none.
+    /// Accepts one client, and sends the reply that `answer` returns. Clients that may not send requests, send none or
+    /// invalid ones, or disconnect are ignored.
     ///
     /// # Errors
-    /// What the system says of the socket itself.
+    /// The socket itself failed.
     pub fn serve(&self, answer: &mut dyn FnMut(Request) -> Reply) -> io::Result<()> {
         if let Some(connection) = self.accept()? {
             connection.answer(answer);
@@ -112,10 +113,10 @@ impl SessionListener {
         Ok(())
     }
 
-    /// The next one who asks, to be heard by any thread; `None`: it was somebody else.
+    /// Accepts the next client, which any thread can answer. Returns `None` if the client may not send requests.
     ///
     /// # Errors
-    /// What the system says of the socket itself.
+    /// The socket itself failed.
     pub fn accept(&self) -> io::Result<Option<Connection>> {
         let connection = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
             Ok(connection) => connection,
@@ -126,29 +127,42 @@ impl SessionListener {
         let is_of = |group: &Group| group.has(connection.as_fd(), peer.gid.as_raw());
         let is_owner = is_ours(peer.uid.as_raw());
         let is_known = is_owner || self.group.as_ref().is_some_and(is_of);
-        let patience = self.patience;
-        Ok(is_known.then_some(Connection { socket: connection, is_owner, patience }))
+        let patience = match is_owner {
+            true => self.patience,
+            false => self.patience.min(MEMBER_PATIENCE),
+        };
+        let uid = peer.uid.as_raw();
+        Ok(is_known.then_some(Connection { socket: connection, is_owner, uid, patience }))
     }
 }
 
-/// One who asks.
+/// A client that has connected.
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
-    /// Else it is of the group that the session is open to.
+    /// True if the client is this user or root, false if it is a member of the session's group.
     is_owner: bool,
-    /// The listener's.
+    /// User id of the client, as the kernel reports it.
+    uid: u32,
+    /// Longest silence of the client before it is disconnected.
     pub(crate) patience: Duration,
 }
 
 impl Connection {
-    /// Hears it, and sends what `answer` says.
+    /// User id of the client if it is a member of the session's group, and neither the session's own user nor root.
+    #[must_use]
+    pub fn member(&self) -> Option<u32> {
+        (!self.is_owner).then_some(self.uid)
+    }
+
+    /// Receives the client's request, and sends the reply that `answer` returns.
     pub fn answer(self, answer: &mut dyn FnMut(Request) -> Reply) {
-        // It may be gone: that is its affair.
+        // The client may have disconnected, which is no problem here.
         let _ = self.heard(&mut |request| match self.is_owner || request.is_for_members() {
             true => answer(request),
             false => {
-                Err("who is of its group may ask for its status only; ask who has started it"
+                Err("who is of its group may ask for its status only, and for a snapshot where root has said; ask who has \
+                     started it"
                     .into())
             }
         });
@@ -171,7 +185,7 @@ impl Connection {
     }
 }
 
-// A call with a timeout of the socket does not begin again by itself when a signal, or a debugger that attaches,
+// A call on a socket with a timeout is not restarted by the kernel when a signal, or a debugger that attaches,
 // interrupts it.
 
 /// Sends one message.
@@ -179,7 +193,7 @@ fn say(socket: impl AsFd, bytes: &[u8]) -> Result<(), Errno> {
     retry_on_intr(|| send(&socket, bytes, SendFlags::NOSIGNAL)).map(drop)
 }
 
-/// One message; `None`: it is too long.
+/// Receives one message; `None` if it is too long.
 fn receive(socket: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
     let mut buffer = vec![0; MESSAGE_BYTES_MAX + 1];
     let (read, whole) = retry_on_intr(|| recv(&socket, &mut buffer[..], RecvFlags::TRUNC))?;
@@ -187,11 +201,11 @@ fn receive(socket: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
     Ok((whole <= MESSAGE_BYTES_MAX).then_some(buffer))
 }
 
-/// Asks the session of this name.
+/// Sends a request to the session of this name. Returns the facts of its reply.
 ///
 /// # Errors
 /// [`ControlError::Absent`], [`ControlError::Killed`], [`ControlError::Stranger`], [`ControlError::Silent`],
-/// [`ControlError::Refused`], and what the system says.
+/// [`ControlError::Refused`], or a system call failed.
 pub fn ask(folder: &Folder, name: &str, request: &Request) -> Result<Map, ControlError> {
     let patience = match request {
         Request::Status | Request::Plan => STATUS_PATIENCE,
@@ -200,7 +214,7 @@ pub fn ask(folder: &Folder, name: &str, request: &Request) -> Result<Map, Contro
     ask_within(folder, name, request, patience)
 }
 
-/// The same, for so long.
+/// Sends a request, and waits for the reply, at most for the time `patience`.
 pub(crate) fn ask_within(
     folder: &Folder,
     name: &str,
@@ -215,7 +229,7 @@ pub(crate) fn ask_within(
         pid: folder.pid(name).unwrap_or(0),
         seconds: patience.as_secs(),
     };
-    // One that is stopped accepts nobody, and where many wait, to connect waits, too.
+    // A stopped session accepts nobody, and connecting waits as well if many clients wait.
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))
         .map_err(failed("ask it"))?;
     match retry_on_intr(|| connect(&socket, &address)) {
@@ -253,7 +267,7 @@ pub(crate) fn ask_within(
     }
 }
 
-/// Nobody listens under this name.
+/// Makes the error for a name at which no session listens.
 fn absent(folder: &Folder, name: &str) -> ControlError {
     let name = name.to_owned();
     match folder.is_killed(&name) {
@@ -262,9 +276,10 @@ fn absent(folder: &Folder, name: &str) -> ControlError {
     }
 }
 
-/// The connection was closed without an answer: the session is over, or could not hear who asked.
+/// Makes the error for a connection that was closed without an answer: the session has ended, or could not receive the
+/// request.
 fn ended(folder: &Folder, name: &str) -> ControlError {
-    // The kernel closes what a process that was killed had open, one after the other.
+    // The kernel closes the files of a killed process one after the other.
     for _ in 0..LOOKS {
         if folder.pid(name).is_none() {
             return absent(folder, name);

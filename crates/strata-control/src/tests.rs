@@ -15,14 +15,14 @@ use crate::socket::ask_within;
 use crate::{ask, ControlError, Reply, Request, SessionListener, MESSAGE_BYTES_MAX, PLAN};
 
 impl Bench {
-    /// One that lets go of nobody who has no CPU for a while between connecting and asking.
+    /// Makes a listener with long patience, for clients that have no CPU between connecting and asking.
     fn listener(&self, name: &str) -> SessionListener {
         let mut listener = SessionListener::new(self.folder.claim(name).unwrap()).unwrap();
         listener.patience = Duration::from_secs(60);
         listener
     }
 
-    /// Sends these bytes; what comes back.
+    /// Sends the bytes and returns the reply.
     fn say(&self, name: &str, bytes: &[u8]) -> String {
         let socket =
             socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
@@ -56,7 +56,11 @@ fn request_is_answered_and_a_refusal_is_said_in_one_line() {
         let facts = ask(
             &bench.folder,
             "one",
-            &Request::Snapshot { output, last: Some(Duration::from_millis(1500)) },
+            &Request::Snapshot {
+                output,
+                to: Some("web1@relay".into()),
+                last: Some(Duration::from_millis(1500)),
+            },
         )
         .unwrap();
         let asked = facts["asked"].as_str().unwrap();
@@ -185,7 +189,7 @@ fn bytes_that_are_anything_never_make_a_request_panic() {
     let change = serde_json::json!({ "enable-event": { "rules": ["a:*"], "layer": "user" } });
     let change = change.as_object().unwrap().clone();
     let whole = [
-        Request::Snapshot { output: "/a".into(), last: None }.encode(),
+        Request::Snapshot { output: "/a".into(), to: None, last: None }.encode(),
         Request::Change { change }.encode(),
         Request::Settle { folder: Some("/a".into()) }.encode(),
     ];

@@ -12,7 +12,8 @@ use std::{env, error, thread};
 use strata_ctf::model::schema::Scope;
 use strata_ctf::read::{Event, Events, FieldInfo, Message, Reader, TimeRange, Visit};
 
-/// What a thread takes at once \[byte\]. Packets with records on both sides of an end are read twice: so not less.
+/// The size of the slice that a thread takes at once \[byte\]. Packets with records on both sides of an end are read
+/// twice: so not less.
 const SLICE_BYTES: u64 = 64 << 20;
 
 /// Something that depends on every field, so that none is left out.
@@ -21,10 +22,10 @@ struct DecodedSum {
     // What changes together is not side by side: as one vector of two numbers, it would be slower.
     events: u64,
     fields: u64,
-    /// Of all times.
+    /// The sum of all records' times.
     times: u64,
     damage: u64,
-    /// Of all fields.
+    /// The sum of all integer fields' values.
     sum: u64,
 }
 

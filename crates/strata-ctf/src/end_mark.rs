@@ -1,12 +1,12 @@
-//! How a recording ended, and what of it could not be written: a small file of fixed size in the folder of each
-//! trace, and in that of the recording.
+//! The end mark says how a recording ended and what could not be written. It is a small file of fixed size in the
+//! folder of each trace, and in the folder of the recording.
 //!
-//! Packets tell of what was discarded between them. Of a disk that is full, or of a recorder that was killed,
-//! they cannot tell: so there is a file that is written when the recording begins, with [`Ending::Recording`],
-//! and is written over in place at its end, which takes no new space. One write within one page does both: a
-//! kill leaves the one or the other. The trace's environment says that there is such a file ([`IN_ENVIRONMENT`]).
+//! Packets count what was discarded between them. They cannot say that the disk was full or that the recorder was
+//! killed. So this file is written with [`Ending::Recording`] when the recording begins, and is overwritten in place at
+//! the end, which needs no further disk space. Each state is written with one write within one page: after a kill, the
+//! file has the old state or the new one. The trace's environment announces the file ([`IN_ENVIRONMENT`]).
 //!
-//! It is text, so that people can read it without Strata:
+//! The file is text, so that people can read it without Strata:
 //!
 //! ```text
 //! strata end mark 1
@@ -16,47 +16,48 @@
 //! unread 0
 //! files 2
 //! bytes 1044480
+//! session 0123456789abcdef
 //! check 0123456789abcdef
 //! ```
 //!
-//! and newlines up to [`BYTES`]. The check is of the lines before it: against a file that is damaged, not
-//! against somebody who wants to lie.
+//! The rest of the file, up to [`BYTES`], is newlines. Only a folder that was made by a session, which may remove it,
+//! has the line `session`. The check is a checksum of the lines before it: it detects damage, not forgery.
 
 use std::fmt;
 
 use strata_model::Counts;
 
-/// The file's name. Readers of a trace take every file for a stream, but not a hidden one.
+/// Name of the file. It is hidden, since readers of a trace take every other file for a stream.
 pub const FILE: &str = ".strata-end";
 
-/// The file's size.
+/// Size of the file \[byte\].
 pub const BYTES: usize = 512;
 
-/// The entry of a trace's environment that says that its folder has an end mark; its value is [`VERSION`].
+/// The entry of a trace's environment which announces that its folder has an end mark; its value is [`VERSION`].
 pub const IN_ENVIRONMENT: &str = "strata_end_mark";
 
-/// Of the file's layout.
+/// Version of the file's layout.
 pub const VERSION: i64 = 1;
 
 const TITLE: &str = "strata end mark 1";
 
-/// How a recording ended.
+/// Ways in which a recording can end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// Not yet; or whoever recorded could not say any more.
+    /// The recording has not ended, or its recorder was killed.
     #[default]
     Recording,
-    /// What was recorded has ended: the process, the command.
+    /// The recorded process or command has ended.
     Ended,
-    /// Somebody asked for it.
+    /// A user has stopped the recording.
     Stopped,
-    /// The time that was asked for was over.
+    /// The recording had the duration that was asked for.
     Duration,
-    /// The trace had the size that was asked for.
+    /// The trace reached the size that was asked for.
     Size,
-    /// There was no room on the file system.
+    /// The file system was full.
     NoSpace,
-    /// Nothing could be written any more, or something else went wrong.
+    /// Writing failed, or something else went wrong.
     Failed,
 }
 
@@ -71,32 +72,32 @@ const ENDINGS: [(Ending, &str); 7] = [
 ];
 
 impl Ending {
-    /// One word.
+    /// Returns the name of the ending, a single word.
     #[must_use]
     pub fn word(self) -> &'static str {
         ENDINGS.iter().find(|(ending, _)| *ending == self).map_or("", |(_, word)| word)
     }
 
-    /// Whether the recording ended before it was to.
+    /// Returns whether the recording ended early because of an error.
     #[must_use]
     pub fn is_failure(self) -> bool {
         matches!(self, Ending::NoSpace | Ending::Failed)
     }
 }
 
-/// Event records that are not in the trace, and that none of its packets counts.
+/// Numbers of event records that are missing in the trace and that none of its packets counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Nothing could be written any more: what the buffers held.
+    /// Records that the buffers still held when writing failed.
     pub unwritten: u64,
-    /// Discarded where no packet came behind, or where packets do not count.
+    /// Records that were discarded without a later packet to count them, or in a trace whose packets do not count.
     pub discarded: u64,
-    /// Behind a record that was never finished, so that nothing says where they begin.
+    /// Records after a record that was never committed, so that their begin is unknown.
     pub unread: u64,
 }
 
 impl Losses {
-    /// What of `counts` is not in the trace, and no packet of it counts.
+    /// Computes the losses of `counts` that no packet of the trace accounts for.
     #[must_use]
     pub fn of(counts: &Counts) -> Losses {
         let discarded = &counts.discarded;
@@ -108,41 +109,44 @@ impl Losses {
         }
     }
 
-    /// All of them.
+    /// Returns the sum of all losses.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.unwritten.saturating_add(self.discarded).saturating_add(self.unread)
     }
 }
 
-/// What the file says.
+/// Contents of an end mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndMark {
-    /// How the recording ended.
+    /// The reason for which the recording ended.
     pub ending: Ending,
-    /// What is not there.
+    /// Records that are missing.
     pub losses: Losses,
-    /// The trace's stream files when it ended.
+    /// The number of the trace's stream files at the end.
     pub files: u64,
-    /// Their size \[byte\].
+    /// Size of the stream files at the end \[byte\].
     pub bytes: u64,
+    /// Number that identifies the session that made the folder, and the folder's name: the session may remove such a
+    /// folder.
+    pub session: Option<u64>,
 }
 
-/// Why bytes are no end mark.
+/// Reasons why bytes are not a valid end mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadMark {
-    /// It has another size.
+    /// The file has another size.
     Size {
-        /// What there is \[byte\]; one more than it should have: at least.
+        /// Size that was found \[byte\]. One byte more than [`BYTES`] stands for any greater size.
         found: usize,
     },
-    /// It begins with something else.
+    /// The file does not begin with the title of this version.
     Title,
-    /// Its check does not fit: it was changed, or written in part.
+    /// The checksum is wrong: the file was changed, or written in part.
     Check,
-    /// A line that should be there is not, is there twice, or has a value that it cannot have.
+    /// A required line is missing, occurs twice, or has an invalid value.
     Line {
-        /// Its first word.
+        /// First word of the line.
         key: &'static str,
     },
 }
@@ -162,37 +166,39 @@ impl fmt::Display for BadMark {
 }
 
 impl EndMark {
-    /// While it is recorded.
+    /// The mark of a trace that is being recorded.
     pub const RECORDING: EndMark = EndMark {
         ending: Ending::Recording,
         losses: Losses { unwritten: 0, discarded: 0, unread: 0 },
         files: 0,
         bytes: 0,
+        session: None,
     };
 
-    /// The file's bytes.
+    /// Encodes the file's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; BYTES] {
-        let EndMark { ending, losses, files, bytes } = self;
+        let EndMark { ending, losses, files, bytes, session } = self;
         let Losses { unwritten, discarded, unread } = losses;
+        let session = session.map_or_else(String::new, |id| format!("session {id:016x}\n"));
         let lines = format!(
             "{TITLE}\nstate {}\nunwritten {unwritten}\ndiscarded {discarded}\nunread {unread}\n\
-             files {files}\nbytes {bytes}\n",
+             files {files}\nbytes {bytes}\n{session}",
             ending.word()
         );
         let text = format!("{lines}check {:016x}\n", check(lines.as_bytes()));
         let mut block = [b'\n'; BYTES];
-        // Six numbers of 20 digits at most: it always fits.
+        // The text always fits: six numbers of at most 20 digits, and two of 16.
         for (to, from) in block.iter_mut().zip(text.bytes()) {
             *to = from;
         }
         block
     }
 
-    /// What the file's bytes say.
+    /// Decodes the file's bytes.
     ///
     /// # Errors
-    /// Why they are no end mark.
+    /// The reason why the bytes are not a valid end mark.
     pub fn decode(bytes: &[u8]) -> Result<EndMark, BadMark> {
         if bytes.len() != BYTES {
             return Err(BadMark::Size { found: bytes.len() });
@@ -219,11 +225,15 @@ impl EndMark {
             },
             files: number("files")?,
             bytes: number("bytes")?,
+            session: match lines.contains("\nsession ") {
+                true => Some(hexadecimal(value(lines, "session")?, "session")?),
+                false => None,
+            },
         })
     }
 }
 
-/// What is behind the only line's first word.
+/// Returns the text after the first word of the only line that begins with `key`.
 fn value<'t>(lines: &'t str, key: &'static str) -> Result<&'t str, BadMark> {
     let mut found = lines.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
     match (found.next(), found.next()) {
@@ -232,14 +242,21 @@ fn value<'t>(lines: &'t str, key: &'static str) -> Result<&'t str, BadMark> {
     }
 }
 
-/// Digits and nothing else.
+/// Parses a decimal number that consists of digits only.
 fn number(text: &str, key: &'static str) -> Result<u64, BadMark> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if is_number { text.parse().ok() } else { None };
     number.ok_or(BadMark::Line { key })
 }
 
-/// FNV-1a.
+/// Parses a hexadecimal number of exactly sixteen digits.
+fn hexadecimal(text: &str, key: &'static str) -> Result<u64, BadMark> {
+    let is_number = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = if is_number { u64::from_str_radix(text, 16).ok() } else { None };
+    number.ok_or(BadMark::Line { key })
+}
+
+/// Computes the checksum, FNV-1a.
 fn check(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -256,9 +273,10 @@ mod tests {
         losses: Losses { unwritten: u64::MAX, discarded: u64::MAX, unread: u64::MAX },
         files: u64::MAX,
         bytes: u64::MAX,
+        session: Some(u64::MAX),
     };
 
-    /// The block with another text in place of a part, and a check that fits.
+    /// Returns the encoded mark with a part of its text replaced, and with a valid checksum.
     fn with(from: &str, to: &str) -> Vec<u8> {
         let text = String::from_utf8(FULL.encode().to_vec()).unwrap();
         let lines = text.split("check ").next().unwrap().replace(from, to);
@@ -276,6 +294,8 @@ mod tests {
             assert!(String::from_utf8(mark.encode().to_vec()).unwrap().contains(word));
         }
         assert_eq!(EndMark::decode(&EndMark::RECORDING.encode()), Ok(EndMark::RECORDING));
+        let of_session = EndMark { session: Some(7), ..EndMark::RECORDING };
+        assert_eq!(EndMark::decode(&of_session.encode()), Ok(of_session));
         assert_eq!(FULL.losses.total(), u64::MAX);
     }
 
@@ -304,9 +324,13 @@ mod tests {
             let block = with(&format!("files {most}"), &format!("files {wrong}"));
             assert_eq!(EndMark::decode(&block), line("files"), "{wrong}");
         }
+        for wrong in ["", "1", "+123456789abcdef", "0123456789abcdefg"] {
+            let block = with("session ffffffffffffffff", &format!("session {wrong}"));
+            assert_eq!(EndMark::decode(&block), line("session"), "{wrong}");
+        }
         assert_eq!(EndMark::decode(&with("discarded", "unread")), line("discarded"));
         assert_eq!(EndMark::decode(&with("mark 1", "mark 2")), Err(BadMark::Title));
-        // What a later version adds is passed over.
+        // Lines of a later version are ignored.
         assert_eq!(EndMark::decode(&with("files", "more 7\nfiles")), Ok(FULL));
     }
 
@@ -316,7 +340,7 @@ mod tests {
         let counts =
             Counts { discarded, overwritten: 5, told: 12, unread_records: 3, ..Counts::default() };
         assert_eq!(Losses::of(&counts), Losses { unwritten: 100, discarded: 7, unread: 3 });
-        // A process that says less than before.
+        // A process may report a lower count than before.
         let counts = Counts { told: u64::MAX, ..counts };
         assert_eq!(Losses::of(&counts).discarded, 0);
     }

@@ -1,20 +1,20 @@
-//! How metadata of CTF 1.8, which has no sets of flags, says that an enumeration is one: by its name.
+//! Sets of flags in metadata of CTF 1.8, which has no such type: the name of an enumeration marks it as a set of flags.
 //!
-//! `enum flagsN_FIELD : integer { ... } { "A" = 1, "B" = 2, ... }`, N the number of low bits that are one
-//! number ([`Flags::low_bits`]). The name is one of the structure that the field is in, so FIELD makes it
-//! unique. To a reader that does not know of this it is an enumeration like any other.
+//! `enum flagsN_FIELD : integer { ... } { "A" = 1, "B" = 2, ... }`, where N is the number of low bits that are one
+//! number ([`Flags::low_bits`]). The name belongs to the scope of the structure with the field, and FIELD makes it
+//! unique there. Other readers see an ordinary enumeration.
 
 use strata_model::Flags;
 
-/// In front of the number of bits.
+/// Prefix of the enumeration's name, before the number of bits.
 const BEGIN: &str = "flags";
 
-/// The name of the enumeration of a member of a structure.
+/// Returns the name that marks the enumeration of a structure's member as flags.
 pub(crate) fn tag(flags: Flags, member: &str) -> String {
     format!("{BEGIN}{}_{member}", flags.low_bits)
 }
 
-/// What the name of an enumeration says.
+/// Parses the name of an enumeration. Returns `None` if the name does not mark flags.
 pub(crate) fn of_tag(tag: &str) -> Option<Flags> {
     let (bits, _) = tag.strip_prefix(BEGIN)?.split_once('_')?;
     let is_number = matches!(bits.len(), 1..=2) && bits.bytes().all(|byte| byte.is_ascii_digit());

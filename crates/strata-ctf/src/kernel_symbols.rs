@@ -1,23 +1,61 @@
-//! Names of a kernel's functions, in a file of a trace's folder: what was recorded on another machine, or before the last
-//! boot, still has names. A hidden file: readers of a trace take every other one for a stream.
+//! Names of a kernel's functions, in a file of the trace's folder. With it, functions have names on another machine and
+//! after a reboot. The file is hidden, since readers of a trace take every other file for a stream.
 //!
 //! ```text
 //! strata kernel symbols 1\n
-//! for each function, by address: how far behind the one before (LEB128), u8 length of its name, the name
+//! for each function, by address: distance from the previous one (LEB128), length of its name (u8), the name
 //! ```
 
-/// The file's name.
+/// Name of the file.
 pub const FILE: &str = ".strata-kernel-symbols";
 
 const TITLE: &[u8] = b"strata kernel symbols 1\n";
 
-/// More are not read: a kernel has some 100,000.
+/// The greatest distance of an address from the begin of its function \[byte\]. Higher addresses belong to other code,
+/// such as a BPF program.
+pub const FUNCTION_BYTES_MAX: u64 = 1 << 20;
+
+/// The most functions that are read; a kernel has some 100,000.
 const FUNCTIONS_MAX: usize = 1 << 21;
 
-/// Largest file that is read \[byte\].
+/// The greatest size of a file that is read \[byte\].
 pub const BYTES_MAX: u64 = 64 << 20;
 
-/// Of the text of /proc/kallsyms: code that has an address. `None`: the kernel shows none.
+/// Names of fields of kernel events that hold the address of a kernel function, or of code in one: in events about
+/// timers, queued work, allocated memory, freed packets. The kernel prints these fields with `%pS` or `%ps`.
+const FUNCTION_FIELDS: [&str; 15] = [
+    "function",
+    "func",
+    "fun",
+    "fn",
+    "handler",
+    "shrink",
+    "ip",
+    "parent_ip",
+    "location",
+    "call_site",
+    "callsite",
+    "caller",
+    "caller_ip",
+    "callback",
+    "cb",
+];
+
+/// Returns whether a field of this name may hold the address of a kernel function.
+#[must_use]
+fn is_function_field(name: &str) -> bool {
+    FUNCTION_FIELDS.contains(&name)
+}
+
+/// Returns whether records of an event of the kernel may have an address of a kernel function in a field of this name.
+/// Page faults of programs and samples have addresses of programs in `ip`.
+#[must_use]
+pub fn has_function(event: &str, field: &str) -> bool {
+    let is_of_program = event.ends_with("page_fault_user") || event == "cpu_clock";
+    is_function_field(field) && !is_of_program
+}
+
+/// Converts the text of /proc/kallsyms to a file of its functions. Returns `None` if the kernel shows no addresses.
 #[must_use]
 pub fn of_kallsyms(text: &str) -> Option<Vec<u8>> {
     let mut all: Vec<(u64, &str, Option<&str>)> = text.lines().filter_map(function).collect();
@@ -38,7 +76,8 @@ pub fn of_kallsyms(text: &str) -> Option<Vec<u8>> {
     (!all.is_empty()).then_some(out)
 }
 
-/// `ffffffff81000000 T _stext`, and `[module]` behind it.
+/// Parses a line such as `ffffffff81000000 T _stext`, with an optional `[module]` at the end. Returns address, name and
+/// module.
 fn function(line: &str) -> Option<(u64, &str, Option<&str>)> {
     let mut words = line.split_ascii_whitespace();
     let address = u64::from_str_radix(words.next()?, 16).ok().filter(|address| *address != 0)?;
@@ -57,7 +96,8 @@ fn leb128(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// The next function of a file: how far its address is behind the one before, its name, and what follows.
+/// Reads the next function of a file. Returns the distance of its address from the previous one, its name, and the
+/// bytes after it.
 fn next_function(rest: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (more, behind) = unleb128(rest)?;
     let (&length, behind) = behind.split_first()?;
@@ -65,8 +105,8 @@ fn next_function(rest: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     Some((more, name, behind))
 }
 
-/// Whether these are the bytes of a file as [`of_kallsyms`] makes it, from begin to end: for who takes it from somebody
-/// else. Names have no bytes that a terminal would take for more than letters.
+/// Returns whether the bytes are a valid file as [`of_kallsyms`] makes it, for files from elsewhere. Names must not
+/// have bytes that control a terminal.
 #[must_use]
 pub fn are_symbols(bytes: &[u8]) -> bool {
     let Some(mut rest) = bytes.strip_prefix(TITLE) else { return false };
@@ -87,13 +127,13 @@ pub fn are_symbols(bytes: &[u8]) -> bool {
 /// Functions of a kernel, by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelSymbols {
-    /// Begin, and where its name lies in `names`.
+    /// For each function its begin, and offset and length of its name in `names`.
     functions: Vec<(u64, usize, u8)>,
     names: Vec<u8>,
 }
 
 impl KernelSymbols {
-    /// What a file says, as far as it can be read.
+    /// Reads a file up to the first invalid entry.
     #[must_use]
     pub fn read(bytes: &[u8]) -> KernelSymbols {
         let mut symbols = KernelSymbols::default();
@@ -111,7 +151,8 @@ impl KernelSymbols {
         symbols
     }
 
-    /// The function that an address is in, as far as is known, and how far behind its begin.
+    /// Finds the function that contains an address, as far as is known. Returns its name, and the address's distance
+    /// from its begin \[byte\].
     #[must_use]
     pub fn find(&self, address: u64) -> Option<(&[u8], u64)> {
         let behind = self.functions.partition_point(|(begin, ..)| *begin <= address);
@@ -119,7 +160,19 @@ impl KernelSymbols {
         Some((self.names.get(at..at + usize::from(length))?, address - begin))
     }
 
-    /// Whether there are none.
+    /// Returns the name of the function at an address: `process_one_work` at its begin, `process_one_work+0x1a` inside.
+    /// Returns `None` if no function contains the address.
+    #[must_use]
+    pub fn text(&self, address: u64) -> Option<Vec<u8>> {
+        let (name, offset) = self.find(address)?;
+        let mut text = name.to_vec();
+        if offset > 0 {
+            text.extend_from_slice(format!("+{offset:#x}").as_bytes());
+        }
+        (offset < FUNCTION_BYTES_MAX).then_some(text)
+    }
+
+    /// Returns whether there are no functions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
@@ -146,6 +199,26 @@ mod tests {
                         ffffffffc0000010 t init_module\t[ext4]\n0000000000000000 T hidden\n";
 
     #[test]
+    fn text_of_an_address_is_its_function_unless_that_is_too_far_in_front() {
+        let file = of_kallsyms("1000 T begin\n1100 t middle [module]\n").unwrap();
+        let symbols = KernelSymbols::read(&file);
+        for (address, wanted) in [
+            (0xfff, None),
+            (0x1000, Some("begin")),
+            (0x10ff, Some("begin+0xff")),
+            (0x1101, Some("middle [module]+0x1")),
+            (0x1100 + FUNCTION_BYTES_MAX - 1, Some("middle [module]+0xfffff")),
+            (0x1100 + FUNCTION_BYTES_MAX, None),
+        ] {
+            let found = symbols.text(address).map(|text| String::from_utf8(text).unwrap());
+            assert_eq!(found.as_deref(), wanted, "{address:#x}");
+        }
+        assert!(is_function_field("function") && !is_function_field("ptr"));
+        assert!(has_function("page_fault_kernel", "ip") && has_function("kmalloc", "call_site"));
+        assert!(!has_function("page_fault_user", "ip") && !has_function("kmalloc", "ptr"));
+    }
+
+    #[test]
     fn symbols_of_kallsyms_are_read_back_by_address() {
         let bytes = of_kallsyms(TEXT).unwrap();
         let symbols = KernelSymbols::read(&bytes);
@@ -168,12 +241,12 @@ mod tests {
         let bytes = of_kallsyms(TEXT).unwrap();
         assert!(are_symbols(&bytes));
         let cut = (0..bytes.len()).filter(|end| are_symbols(&bytes[..*end])).count();
-        // Behind each function it could end.
+        // A cut is valid only after a whole function.
         assert_eq!(cut, 2);
         let with = |entry: &[u8]| [TITLE, b"\x10\x01f", entry].concat();
         assert!(are_symbols(&with(b"\x10\x03g h")));
         for entry in [
-            // The same address again, a name that is none, colours for a terminal, and what is no number.
+            // Invalid entries: a repeated address, an incomplete name, colours for a terminal, an incomplete number.
             &b"\x00\x01g"[..],
             b"\x10\x00",
             b"\x10\x05\x1b[31m",

@@ -1,18 +1,22 @@
-//! Where a kernel's trace says what was there when recording began, and what of it has changed since: streams of their own.
+//! Streams of a kernel trace that describe the state when recording began, and its changes since.
 
-/// The stream with what was there; its records have the time at which the recorder has begun to look. Of a snapshot it is
-/// what was there at its end.
+/// Name of the stream with the state when recording began. Its records have the time at which the recorder began to
+/// read the state. In a snapshot, the stream has the state at the snapshot's end.
 pub const FILE: &str = "statedump_0";
 
-/// In a snapshot, the stream with what has changed. Elsewhere it is called as those of the CPUs, behind which it is, and is
-/// there, perhaps without records, where that is watched: since its first packet begins.
+/// Name of a snapshot's stream with the changes of the state. In other traces, this stream has a name like those of the
+/// CPUs, and the number after the first dump's. It exists, possibly without records, if changes are watched: from the
+/// begin of its first packet on.
 pub const CHANGES_FILE: &str = "statedump_1";
 
-/// A second stream with what was there, where more is said than at the begin; in a snapshot, with what was before all
-/// changes.
+/// Name of the stream with a second state dump, which has more than the dump at the begin. In a snapshot, the stream has
+/// the state before all changes.
 pub const AGAIN_FILE: &str = "statedump_2";
 
-/// The numbers that packets have of the stream of changes, and of the second one, are so much higher than that of the first.
+/// Distance of the stream number of the changes from that of the first dump.
 pub const CHANGES_BEHIND: u64 = 1;
-/// Likewise.
+/// Distance of the stream number of the second dump from that of the first dump.
 pub const AGAIN_BEHIND: u64 = 2;
+/// Distance of the number of the stream with the names of generated code from that of the first dump. The stream exists if
+/// there are such names, and is in snapshots, too, a stream with a name like those of the CPUs.
+pub const NAMES_BEHIND: u64 = 3;

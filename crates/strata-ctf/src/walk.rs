@@ -1,12 +1,11 @@
-//! From record to record through a packet.
+//! Walks from record to record through a packet.
 //!
-//! A record's size is in its fields: nothing says where the next one begins but the one before it. So a
-//! [`Walker`] is made of a stream class once, with a small program for its event context and one for each
-//! event record class, and then goes through as many packets as one likes.
+//! The size of a record follows from its fields, so a record can be found only from the one before it. A [`Walker`] is
+//! made once from a stream class, with a small program for the event context and one for each event record class. It
+//! can then walk through any number of packets.
 //!
-//! Packets come from files and from programs, and may hold anything. Whatever they hold, each step stays
-//! in the packet and moves ahead by a header's size at least; the first thing that cannot be is a
-//! [`WalkError`], which says where.
+//! Packets come from files and from programs, and may hold anything. Whatever they hold, each step stays in the packet
+//! and moves ahead by at least a header's size. The first fault is returned as a [`WalkError`] with its position.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -17,15 +16,15 @@ use strata_model::{ByteOrder, Field, FieldClass, RecordHeader, StreamClass, Trac
 /// A step through a context or a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WalkStep {
-    /// So many bytes.
+    /// A fixed number of bytes.
     Bytes(u64),
-    /// Up to a NUL, and that.
+    /// A text that ends with a NUL.
     String,
-    /// An unsigned integer of `length_bytes`, and that many elements.
+    /// An unsigned integer of `length_bytes`, then that many elements.
     Sequence { length_bytes: u8, element_bytes: u8 },
 }
 
-/// Steps of neighbouring fields of fixed size are one.
+/// Makes the steps for these fields. Neighbouring fields of fixed size share a step.
 fn steps(fields: &[Field]) -> Vec<WalkStep> {
     let mut steps = Vec::new();
     for field in fields {
@@ -41,7 +40,7 @@ fn steps(fields: &[Field]) -> Vec<WalkStep> {
             | FieldClass::Array(_) => WalkStep::Bytes(field.min_bytes()),
         };
         match (steps.last_mut(), step) {
-            // At most FIELDS times ARRAY_BYTES.
+            // The sum is at most FIELDS times ARRAY_BYTES.
             (Some(WalkStep::Bytes(sum)), WalkStep::Bytes(bytes)) => *sum += bytes,
             _ => steps.push(step),
         }
@@ -49,33 +48,33 @@ fn steps(fields: &[Field]) -> Vec<WalkStep> {
     steps
 }
 
-/// Why a packet's records could not be followed any further.
+/// Reasons why the records of a packet cannot be walked any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkError {
-    /// No event record class has this id.
+    /// The record's id belongs to no event record class.
     UnknownId {
-        /// Where the record begins \[byte of the packet's records\].
+        /// Begin of the record \[byte of the packet's records\].
         offset: u64,
-        /// What its header says.
+        /// Id in the record's header.
         id: u32,
     },
-    /// A record does not end in the packet.
+    /// A record does not end within the packet.
     Outside {
-        /// Where the record begins \[byte of the packet's records\].
+        /// Begin of the record \[byte of the packet's records\].
         offset: u64,
-        /// Of its class; `None`: not even its header is there.
+        /// Id of the record's class; `None` if its header is incomplete.
         id: Option<u32>,
-        /// Where the part of it begins that is not all there \[byte of the packet's records\].
+        /// Begin of the incomplete part \[byte of the packet's records\].
         at: u64,
-        /// Bytes of that part; `None`: it is a string, and there is no NUL.
+        /// Size that the part needs \[byte\]; `None` for a string without a NUL.
         bytes: Option<u64>,
-        /// Bytes that are left for it.
+        /// Size that is left for the part \[byte\].
         left: u64,
     },
 }
 
 impl WalkError {
-    /// Where the record begins that cannot be followed \[byte of the packet's records\]: those before it
+    /// Returns the begin of the record that cannot be walked \[byte of the packet's records\]. All records before it
     /// are whole.
     #[must_use]
     pub fn offset(&self) -> u64 {
@@ -108,62 +107,62 @@ impl fmt::Display for WalkError {
 
 impl Error for WalkError {}
 
-/// One event record.
+/// An event record in undecoded form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'p> {
-    /// Where it begins \[byte of the packet's records\].
+    /// Begin of the record \[byte of the packet's records\].
     pub offset: u64,
-    /// The id of its class.
+    /// Id of the record's class.
     pub id: u32,
-    /// Index of its class in [`StreamClass::events`].
+    /// Index of the record's class in [`StreamClass::events`].
     pub class: usize,
-    /// When it happened, in cycles of the clock.
+    /// Time of the record \[cycle of the clock\].
     pub timestamp: u64,
-    /// The fields of [`StreamClass::context`], one behind the other.
+    /// Bytes of the fields of [`StreamClass::context`].
     pub context: &'p [u8],
-    /// Its fields, one behind the other.
+    /// Bytes of the event's own context and payload.
     pub payload: &'p [u8],
 }
 
-/// What a record's header says.
+/// Fields of a record's header.
 #[derive(Clone, Copy)]
 struct RecordHead {
     id: u32,
     bytes: usize,
-    /// All of it, or the lowest bits.
+    /// The record's time, or its lowest bits unless `whole` is set.
     time: u64,
     whole: bool,
 }
 
-/// Where a record and its parts are.
+/// Offsets of a record and its parts.
 struct FoundRecord {
     head: RecordHead,
     class: usize,
-    /// Behind its header and context.
+    /// Offset after header and context.
     payload: usize,
     end: usize,
 }
 
-/// Goes through packets of one stream class.
+/// Walks through packets of one stream class.
 #[derive(Clone, Debug)]
 pub struct Walker {
     header: RecordHeader,
     order: ByteOrder,
     context: Vec<WalkStep>,
-    /// For each event record class, the end of its part of `steps`; it begins where the last one ends.
+    /// For each event record class, the end of its steps in `steps`. They begin at the end of the previous class.
     ends: Vec<usize>,
     steps: Vec<WalkStep>,
-    /// Index of the class with this id, plus 1; 0: none.
+    /// Index of the class with this id, plus 1; 0 if there is no such class.
     low: Vec<u32>,
-    /// The same for all other ids, without the 1.
+    /// Index of the class of each id that `low` does not have.
     high: HashMap<u32, u32>,
 }
 
 impl Walker {
-    /// For packets of `stream` in a trace of this byte order.
+    /// Makes a walker for packets of `stream` in a trace with this byte order.
     ///
     /// # Errors
-    /// What [`StreamClass::validate`] says: of such a class no size could be believed.
+    /// The error of [`StreamClass::validate`]: sizes of an invalid class cannot be relied on.
     pub fn new(stream: &StreamClass, order: ByteOrder) -> Result<Walker, TraceError> {
         stream.validate()?;
         let mut walker = Walker {
@@ -172,7 +171,7 @@ impl Walker {
             context: steps(&stream.context),
             ends: Vec::with_capacity(stream.events.len()),
             steps: Vec::new(),
-            // Ids are given one after the other, so as a rule all of them are here.
+            // Ids are usually consecutive, so that this table has all of them.
             low: vec![0; stream.events.len().max(32)],
             high: HashMap::new(),
         };
@@ -190,11 +189,10 @@ impl Walker {
         Ok(walker)
     }
 
-    /// How many records are in `packet`, the bytes behind a packet's header and context up to the end of
-    /// its content.
+    /// Counts the records in `packet`, the bytes after a packet's header and context up to the end of its content.
     ///
     /// # Errors
-    /// The first record that cannot be followed; those before it end at [`WalkError::offset`].
+    /// The first record that cannot be walked; the records before it end at [`WalkError::offset`].
     pub fn count(&self, packet: &[u8]) -> Result<u64, WalkError> {
         let (mut at, mut count) = (0, 0);
         while at < packet.len() {
@@ -204,8 +202,8 @@ impl Walker {
         Ok(count)
     }
 
-    /// The records in `packet`, as for [`Walker::count`], which begins at the time `begin`. The first
-    /// error is the last item.
+    /// Returns an iterator over the records in `packet`, the same bytes as for [`Walker::count`]. The packet begins at
+    /// the time `begin` \[cycle\]. The first error is the last item.
     #[must_use]
     pub fn records<'w, 'p>(&'w self, packet: &'p [u8], begin: u64) -> Records<'w, 'p> {
         Records { walker: self, packet, at: 0, time: begin }
@@ -219,7 +217,7 @@ impl Walker {
         index.map(|index| index as usize)
     }
 
-    /// The record at `at`.
+    /// Finds the record that begins at `at`.
     fn next(&self, packet: &[u8], at: usize) -> Result<FoundRecord, WalkError> {
         let offset = at as u64;
         let left = packet.get(at..).unwrap_or(&[]);
@@ -247,7 +245,7 @@ impl Walker {
         })
     }
 
-    /// The header at the begin of `left`; an error: how many bytes it needs.
+    /// Reads the header at the begin of `left`. The error is the number of bytes that it needs.
     fn head(&self, left: &[u8]) -> Result<RecordHead, usize> {
         let (id, time) = match self.header {
             RecordHeader::Compact => {
@@ -270,7 +268,7 @@ impl Walker {
         Ok(RecordHead { id: id as u32, bytes, time, whole: false })
     }
 
-    /// A header whose id and timestamp begin at `at`.
+    /// Reads a header whose full id and timestamp begin at `at`.
     fn extended(&self, left: &[u8], at: usize) -> Result<RecordHead, usize> {
         let bytes = at + 12;
         let id = self.number(left, at, 4).ok_or(bytes)?;
@@ -278,7 +276,7 @@ impl Walker {
         Ok(RecordHead { id: id as u32, bytes, time, whole: true })
     }
 
-    /// Where the fields end that begin at `at`.
+    /// Returns the end of the fields that begin at `at`.
     fn follow(
         &self,
         steps: &[WalkStep],
@@ -315,7 +313,7 @@ impl Walker {
         self.order == ByteOrder::Big
     }
 
-    /// An unsigned integer of 1 to 8 bytes; `None`: it is not all there.
+    /// Reads an unsigned integer of 1 to 8 bytes; `None` if the bytes are incomplete.
     fn number(&self, packet: &[u8], at: usize, bytes: usize) -> Option<u64> {
         let found = packet.get(at..)?.get(..bytes)?;
         let mut whole = [0; 8];
@@ -329,7 +327,7 @@ impl Walker {
     }
 }
 
-/// What of a payload is not all there.
+/// The incomplete part of a payload.
 struct CutPayload {
     at: usize,
     bytes: Option<u64>,
@@ -342,18 +340,18 @@ fn ahead(packet: &[u8], at: usize, bytes: u64) -> Result<usize, CutPayload> {
     }
 }
 
-/// The records of a packet, as [`Walker::records`] gives them.
+/// An iterator over the records of a packet, as [`Walker::records`] returns it.
 #[derive(Clone, Debug)]
 pub struct Records<'w, 'p> {
     walker: &'w Walker,
     packet: &'p [u8],
     at: usize,
-    /// Of the record before.
+    /// Time of the previous record \[cycle\].
     time: u64,
 }
 
 impl Records<'_, '_> {
-    /// The next time that ends in the bits of a header, or the whole one that it has.
+    /// Returns the whole time of the header, or the next time that ends with the header's bits.
     fn time(&self, head: &RecordHead) -> u64 {
         if head.whole {
             return head.time;

@@ -9,7 +9,7 @@ use strata_model::{Element, Field, FieldClass, Integer, RecordHeader, Trace};
 
 const HEADERS: [RecordHeader; 2] = [RecordHeader::Compact, RecordHeader::Large];
 
-/// As the kernel's: the thread's id only.
+/// Describes a trace like the kernel's, whose context is only the thread's id.
 fn kernel(header: RecordHeader) -> Trace {
     let mut described = trace(
         header,
@@ -24,7 +24,7 @@ fn kernel(header: RecordHeader) -> Trace {
     described
 }
 
-/// Class, context, payload; the timestamps are 1000, 1001, ...
+/// Returns each record's class, context and payload; the timestamps are 1000, 1001, ...
 fn kernel_records() -> Vec<(u32, u32, Vec<u8>)> {
     let switch = |next: u64, comm: &[u8]| [&next.to_ne_bytes()[..], comm, b"\0"].concat();
     vec![
@@ -58,7 +58,7 @@ fn bytes(header: RecordHeader) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// `NAME: CONTEXT / PAYLOAD`, each field as it is.
+/// Reads a trace and returns each record as `NAME: CONTEXT / PAYLOAD`.
 fn read(folder: &Path) -> Vec<String> {
     let reader = Reader::open(&[folder]).unwrap();
     assert!(reader.damage().is_empty());

@@ -9,11 +9,11 @@ use strata_model::RecordHeader;
 use crate::read_support::*;
 use crate::support::*;
 
-/// What is told of a trace: events by their time and debug text, and what was discarded.
+/// The content of a trace, for comparison: events by their time and debug text, and losses.
 #[derive(Debug, Default, PartialEq, Clone)]
 struct Told {
     events: Vec<(Option<u64>, String)>,
-    /// Count, kind, whether it is at the begin.
+    /// Losses: count, kind, and whether at the begin.
     discarded: Vec<(u64, DiscardedKind, bool)>,
 }
 
@@ -52,7 +52,7 @@ impl Told {
         self.events.push((event.cycles(), format!("{} {number:?}", class.name())));
     }
 
-    /// What was discarded without the order that streams have at one time.
+    /// Sorts losses, since streams have no order at one time.
     fn in_order(mut self) -> Told {
         self.discarded.sort_by_key(|it| (it.0, it.1 == DiscardedKind::Packets, it.2));
         self
@@ -87,7 +87,7 @@ fn times_of(trace: &Path) -> Option<Vec<u64>> {
     Some(text.lines().map(|line| line[1..21].parse().unwrap()).collect())
 }
 
-/// As Strata reads it.
+/// Compares the cut with the original trace, as Strata reads both.
 fn check_ours(
     from: &Path,
     range: TimeRange,
@@ -200,7 +200,7 @@ stream {
 };
 event { name = e; fields := struct { integer { size = 8; align = 8; } v; }; };";
 
-/// Such a trace: packets from a time on, with events 40,000 cycles from each other.
+/// Writes a trace whose packets begin at given times, with events 40,000 cycles apart.
 fn short(order: &str, begin: &str, packets: &[(u64, u64)]) -> Folder {
     let folder = Folder::new();
     let text = SHORT.replace("ORDER", order).replace("BEGIN", begin);

@@ -15,7 +15,7 @@ impl Random {
     }
 }
 
-/// A field's declaration. All names are different.
+/// Writes the declaration of a random field. All names are different.
 fn field(random: &mut Random, names: &mut u32, depth: u32, text: &mut String) {
     *names += 1;
     let name = format!("_f{names}");
@@ -53,11 +53,11 @@ fn field(random: &mut Random, names: &mut u32, depth: u32, text: &mut String) {
     }
 }
 
-/// As babeltrace2 shows fields.
+/// Collects fields in the format of babeltrace2.
 #[derive(Default)]
 struct Text {
     text: String,
-    /// Fields so far of what is open.
+    /// The number of fields so far in each open structure.
     open: Vec<u64>,
     /// The next field is a variant's, whose name is not shown.
     is_option: bool,

@@ -118,7 +118,7 @@ fn metadata_of_two_streams_and_another_clock_is_the_golden_text() {
     check("streams.tsdl", &metadata::write(&described));
 }
 
-/// What `validate()` refuses must still not break out of its place, nor stop the writer.
+/// A trace that `validate()` refuses must still not break out of its place in the metadata, nor stop the writer.
 #[test]
 fn malicious_trace_that_was_not_validated_is_written_without_breaking_out() {
     let evil = "x\"; }; env { y = 1; }; \0\n\x1b*/ //";

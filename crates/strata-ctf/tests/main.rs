@@ -1,5 +1,5 @@
-//! All tests of the crate from outside, as one program: to link one for each file takes longer than to run them.
-//! Not with them are those that have an allocator of their own.
+//! All integration tests of the crate, in one program: to link one for each file takes longer than to run them. Tests
+//! with an allocator of their own are not among them.
 
 mod context;
 mod cut;
@@ -9,7 +9,12 @@ mod golden;
 mod random;
 mod read;
 mod read_damage;
+mod read_draft;
+mod read_overrun;
 mod read_support;
+mod read_unread;
+mod read_unreadable;
+mod read_wrapped;
 mod streams;
 mod support;
 mod tsdl;

@@ -8,7 +8,7 @@ use strata_model::{
     Integer, Label, RecordHeader, Sequence,
 };
 
-/// xorshift64*.
+/// A xorshift64* generator.
 struct Random(u64);
 
 impl Random {
@@ -325,7 +325,7 @@ fn malicious_random_names_are_read_as_they_were_written() {
     }
 }
 
-/// What follows the first `wanted` in `text`, which must be there.
+/// Returns the text after the first `wanted`, which must be there.
 fn behind<'a>(text: &'a str, wanted: &str) -> &'a str {
     match text.split_once(wanted) {
         Some((_, rest)) => rest,

@@ -291,7 +291,7 @@ fn wrap_of_the_discarded_counter_is_no_damage() {
     assert_eq!(found, [0xffff, 4]);
 }
 
-/// Without packet header, timestamps, sizes or clock: one packet for the whole file.
+/// The trace has no packet header, timestamps, sizes or clock, so each file is one packet.
 #[test]
 fn events_without_time_come_at_once_in_the_order_of_streams() {
     let folder = Folder::new();
@@ -383,7 +383,7 @@ fn slices_of_random_traces_are_all_their_events() {
     }
 }
 
-/// What LTTng writes beside its streams leads to the same packets.
+/// Index files that LTTng writes beside its streams lead to the same packets.
 #[test]
 fn span_and_seek_by_index_files_are_those_of_packet_headers() {
     let folder = Folder::new();
@@ -403,7 +403,7 @@ fn span_and_seek_by_index_files_are_those_of_packet_headers() {
     }
 }
 
-/// What is in front of a range is not read, and a trace is not read to open it.
+/// Packets before a range are not read, and opening a trace reads no packets.
 #[test]
 fn events_of_a_late_range_read_little() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Damaged traces: what is wrong is said, with stream, packet and offset; all that is intact is shown.
+//! Tests of damaged traces: the damage is reported with stream, packet and offset, and all intact packets are shown.
 
 use crate::read_support::*;
 use crate::support::*;
@@ -17,7 +17,7 @@ fn open(folder: &Path) -> Reader {
     Reader::open(&[folder]).unwrap()
 }
 
-/// All damage, and how many events there are.
+/// Returns all damage, and the number of events.
 fn damage(reader: &Reader) -> (Vec<Damage>, usize) {
     let (mut damage, mut count) = (Vec::new(), 0);
     let mut events = reader.events(TimeRange::ALL);
@@ -42,7 +42,7 @@ fn one(folder: &Path) -> (Damage, usize) {
 struct Changed {
     folder: Folder,
     made: Made,
-    /// Where it begins, and its bytes.
+    /// The offset of the packet in its file.
     offset: u64,
     packet: Vec<u8>,
 }
@@ -61,7 +61,7 @@ impl Changed {
         Changed { folder, made, offset, packet }
     }
 
-    /// All events but those of the packet.
+    /// Returns the number of events outside of the packet.
     fn others(&self) -> usize {
         self.made.events() - self.made.packets[0][2].events.len()
     }
@@ -72,7 +72,7 @@ fn put(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
 }
 
-/// Where the fields of Strata's packets are \[byte\].
+/// Offsets of the fields in Strata's packets \[byte\].
 mod at {
     pub const UUID: usize = 4;
     pub const CLASS: usize = 20;
@@ -269,7 +269,7 @@ fn packet_that_ends_before_it_begins_is_shown() {
     assert_eq!(count, it.made.events());
 }
 
-/// What is behind a packet with a wrong end is not held up by it, and said once.
+/// Packets after one with a wrong end are not delayed by it, and the damage is reported once.
 #[test]
 fn packet_that_ends_too_late_leaves_the_order_of_all_others() {
     for place in [at::END, at::BEGIN] {
@@ -456,7 +456,7 @@ fn message_of_one_byte_is_in_the_singular() {
     assert!(text.ends_with("Skipped 1 byte up to the end of the file"), "{text}");
 }
 
-/// A record that is longer than what is held in memory.
+/// The record is longer than what is held in memory.
 #[test]
 fn malicious_record_of_gigabytes_is_not_held() {
     let folder = Folder::new();
@@ -577,8 +577,7 @@ fn is_boundary(made: &Made, length: usize) -> bool {
     length == 0 || ends.contains(&length)
 }
 
-/// Flipped bits anywhere: no panic, no end that does not come, and all packets that were not touched are
-/// shown.
+/// Flips random bits: the reader must not panic or hang, and must show all untouched packets.
 #[test]
 fn malicious_bits_leave_all_other_packets() {
     let mut random = Random::seeded();
@@ -676,7 +675,7 @@ fn malicious_order_of_packets_shows_all() {
     }
 }
 
-/// Nothing of the stream was decoded when it is told, and another stream follows.
+/// The damage is reported before any packet of the stream was decoded, and another stream follows.
 #[test]
 fn damage_in_front_of_a_streams_first_packet_is_told_by_run() {
     let folder = Folder::new();
@@ -691,7 +690,7 @@ fn damage_in_front_of_a_streams_first_packet_is_told_by_run() {
     assert_eq!(found.iter().filter(|text| text.starts_with("event")).count(), events);
 }
 
-/// What was discarded between two packets of a stream, of which the first ends before the range begins.
+/// The records were discarded between two packets of a stream, of which the first ends before the range begins.
 #[test]
 fn loss_in_front_of_a_streams_first_packet_is_in_a_slice() {
     let none = [0; 8];

@@ -65,7 +65,7 @@ fn behind(number: u64) -> (u64, u64) {
     (10 * number, 10 * number + 5)
 }
 
-/// What looking for all slices takes at most \[byte\], and how many there are.
+/// Returns the most memory that finding all slices takes \[byte\], and the number of slices.
 fn taken(reader: &Reader, bytes: u64) -> (isize, usize) {
     let before = NOW.with(Cell::get);
     MOST.with(|most| most.set(before));
@@ -105,7 +105,7 @@ fn slices_that_begin_within_many_packets_have_all_messages_once() {
     assert!(found == expected, "{} messages, not {}", found.len(), expected.len());
 }
 
-/// Where a packet does not say when it ends, the rest is one slice, and nobody goes through it for that.
+/// The packets do not say when they end, so the rest is one slice, which is not read to find its end.
 #[test]
 fn slice_of_packets_without_end_is_the_rest_of_the_trace() {
     let mut bytes: Vec<u8> =

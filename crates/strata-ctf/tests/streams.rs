@@ -289,7 +289,7 @@ fn events_without_fields_are_read() {
     }
 }
 
-/// As when a library is unloaded and loaded again.
+/// A library that is unloaded and loaded again gets new ids for the same events.
 #[test]
 fn events_of_one_name_with_two_ids_are_read() {
     let classes = vec![
@@ -315,7 +315,7 @@ fn events_of_one_name_with_two_ids_are_read() {
 
 // ---- clocks ----
 
-/// What babeltrace2 shows as the wall-clock time of cycle 2,500,000,000.
+/// Returns the wall-clock time that babeltrace2 shows for cycle 2,500,000,000.
 fn seconds_of(clock: ClockClass) -> Option<String> {
     let header = RecordHeader::Compact;
     let described = Trace { clock, ..one_event(header) };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use strata_ctf::metadata;
-use strata_ctf::tsdl::{parse, parse_tolerant};
+use strata_ctf::read::metadata::{parse, parse_tolerant};
 use strata_model::schema::{self, Location, Role, Schema, Scope, Structure, Width};
 use strata_model::{
     Array, Base, ByteOrder, ClockClass, Element, Enumeration, EnvValue, EventClass, Field,
@@ -17,7 +17,7 @@ fn file(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)).unwrap()
 }
 
-/// What the metadata of a trace with plain names must say.
+/// The schema that the metadata of a trace with plain names must describe.
 struct Expected<'t> {
     trace: &'t Trace,
 }
@@ -77,6 +77,8 @@ impl Expected<'_> {
                 ("stream_instance_id", self.with_role(64, Role::StreamId).into_class()),
             ])),
             streams: self.trace.streams.iter().map(|stream| self.stream(stream)).collect(),
+            is_packet_header_unread: false,
+            is_stream_unread: false,
         }
     }
 
@@ -127,7 +129,7 @@ impl Expected<'_> {
             let class = schema::FieldClass::Structure(form);
             schema::VariantOption { name: name.into(), ranges, class }
         });
-        let selector = Location { scope: Scope::EventHeader, path: vec![0] };
+        let selector = Location::at(Scope::EventHeader, vec![0]);
         let v = schema::Variant { selector, options: options.collect() };
         let mut header =
             members(vec![("id", id.into_class()), ("v", schema::FieldClass::Variant(v))]);
@@ -166,7 +168,7 @@ impl Expected<'_> {
                 let class = self.unsigned(sequence.length_bytes * 8).into_class();
                 let name = format!("_{}_length", field.name);
                 part.members.push(schema::Member { name, class });
-                let location = Location { scope, path };
+                let location = Location::at(scope, path);
                 self.list(&sequence.element, schema::Length::Dynamic(location))
             }
         };
@@ -192,7 +194,7 @@ impl Expected<'_> {
         })
     }
 
-    /// Labels of one name are one.
+    /// Returns the class as a reader sees it: labels of the same name are merged.
     fn enumeration(&self, class: &Enumeration) -> schema::FieldClass {
         let mut labels: Vec<schema::Label> = Vec::new();
         for label in &class.labels {
@@ -430,7 +432,7 @@ fn metadata_of_lttng_ust_is_read() {
     ];
     assert_eq!(names, expected);
     let schema::FieldClass::Array(array) = &payload.members[16].class else { panic!() };
-    let location = Location { scope: Scope::Payload, path: vec![15] };
+    let location = Location::at(Scope::Payload, vec![15]);
     assert_eq!(array.length, schema::Length::Dynamic(location));
     let schema::FieldClass::Integer(element) = &*array.element else { panic!() };
     assert_eq!(element.byte_order, ByteOrder::Big);
@@ -456,7 +458,7 @@ fn metadata_of_perf_and_babeltrace2_is_read() {
     assert_eq!(*strings.element, schema::FieldClass::String);
 }
 
-/// All the metadata there is here.
+/// Returns all sample metadata.
 fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let names = [
         "tsdl/lttng-ust.metadata",
@@ -506,7 +508,7 @@ fn steps(random: &mut Random) -> (usize, usize) {
     }
 }
 
-/// Whether it says anything is another matter: it must come back.
+/// Parses the bytes, which may fail but must return, and with a message.
 fn survive(bytes: &[u8]) {
     let _ = parse(bytes);
     if let Err(error) = parse_tolerant(bytes) {
@@ -533,7 +535,7 @@ fn malicious_bytes_are_survived() {
     }
 }
 
-/// Words and marks, and white space between them.
+/// Splits text into words, marks and white space.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut word = false;
@@ -573,7 +575,7 @@ fn malicious_order_of_tokens_is_survived() {
     }
 }
 
-/// Without optimisation each takes ten times as long. `STRATA_ROUNDS=N` makes it as many as one likes.
+/// Returns the number of rounds: fewer in debug builds, which take ten times as long. `STRATA_ROUNDS=N` sets it.
 fn rounds() -> usize {
     let given = std::env::var("STRATA_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     given.unwrap_or(if cfg!(debug_assertions) { 1_500 } else { 120_000 })

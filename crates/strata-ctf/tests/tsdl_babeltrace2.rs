@@ -1,8 +1,8 @@
-//! What metadata means, compared with what babeltrace2 says it means.
+//! Compares the meaning of metadata with that of babeltrace2.
 
 use crate::support::*;
 use std::fmt::Write;
-use strata_ctf::tsdl::parse;
+use strata_ctf::read::metadata::parse;
 use strata_model::schema::*;
 use strata_model::{Base, ClockClass};
 
@@ -13,14 +13,14 @@ typealias integer { size = 64; align = 8; } := u64;
 typealias integer { size = 32; align = 8; signed = true; } := int;
 ";
 
-/// One stream with one packet that has no event.
+/// Makes a stream with one packet without events.
 fn stream(rest: &str) -> String {
     format!(
         "stream {{ packet.context := struct {{ u64 packet_size; u64 content_size; }}; {rest} }};\n"
     )
 }
 
-/// Compares what both say of the trace's classes.
+/// Compares both descriptions of the trace's classes.
 fn compare(text: &str) {
     let folder = Folder::new();
     std::fs::write(folder.path().join("metadata"), text).unwrap();
@@ -65,7 +65,7 @@ fn with_commas(number: u64) -> String {
     out
 }
 
-/// As sink.text.details shows it.
+/// Formats a schema as babeltrace2's sink.text.details does.
 fn shown(schema: &Schema) -> String {
     let mut out = String::new();
     for stream in &schema.streams {

@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use strata_ctf::tsdl::{limits, parse_tolerant};
+use strata_ctf::read::metadata::{limits, parse_tolerant};
 
 const HEAD: &str = "trace { major = 1; minor = 8; byte_order = le; };\n\
                     typealias integer { size = 8; } := u8;\n";
 
-/// What is taken besides what [`limits::MEMORY`] allows: the text, the syntax of one block, the list of
-/// blocks, lists that grow, the program itself \[byte\].
+/// Memory besides what [`limits::MEMORY`] allows: the text, the syntax of one block, the list of blocks, lists that
+/// grow, the program itself \[byte\].
 const BESIDES: u64 = 24 << 20;
 
 fn repeated(count: usize, text: impl Fn(usize) -> String) -> String {
@@ -58,10 +58,10 @@ fn entries() -> String {
     repeated(12, |block| format!("env {{ {} }};", entries(block)))
 }
 
-/// A name, and what writes it.
+/// The name of a generated text, and the function that writes it.
 type Text = (&'static str, fn() -> String);
 
-/// Each is short, and is read only in part. Without optimisation the last ones take long.
+/// Short texts that are read only in part. Without optimisation the last ones take long.
 const TEXTS: [Text; 13] = [
     ("fields", || doubling("")),
     ("arrays", || doubling("[1]")),
@@ -88,7 +88,7 @@ fn peak() -> u64 {
 
 const VARIABLE: &str = "STRATA_MEMORY_TEXT";
 
-/// Each in a process of its own.
+/// Each text is read in a process of its own.
 #[test]
 fn malicious_texts_of_all_kinds_stay_within_the_memory() {
     if let Ok(number) = std::env::var(VARIABLE) {

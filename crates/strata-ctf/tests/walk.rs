@@ -234,7 +234,7 @@ impl Random {
     }
 }
 
-/// Whatever is in it: records one behind the other from its begin on, up to its end or one error.
+/// Walks any bytes as a packet: records must follow one another from its begin to its end or to one error.
 fn check(walker: &Walker, packet: &[u8], rounds: &mut [u64; 2]) {
     let (mut at, mut count, mut last) = (0, 0, None);
     for found in walker.records(packet, u64::MAX - 5) {

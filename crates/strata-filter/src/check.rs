@@ -1,9 +1,30 @@
-//! What of a filter can never be true of given events: slips that are no errors of the language.
+//! Hints about filters that can never be true for given events: slips that are not syntax errors.
+//!
+//! A filter such as `sched_switch && prev_tdi == 7` is well formed, and matches nothing. [`Filter::check`] compares it
+//! with the known classes of events (those of a trace, or those that will be recorded) and returns a [`Hint`] for each
+//! part that no event can satisfy, with its place in the text and similar names:
+//!
+//! ```text
+//! strata: no event has a field 'prev_tdi'; similar: 'prev_tid'
+//! sched_switch && prev_tdi == 7
+//!                 ^^^^^^^^
+//! ```
+//!
+//! # How it decides
+//! For each class, a condition can be true, unknown or false; [`possible`] computes the set of values it can have from
+//! names, kinds and value ranges, without reading records. A leaf that is true in no class gets a hint. If each leaf
+//! can be true in some class, but the whole filter in none, the hint is [`Slip::Never`]: two parts contradict each
+//! other.
+//!
+//! In doubt, no hint is given: whatever cannot be excluded counts as possible, there are at most 16 hints, and a class
+//! that describes too much is not searched. A filter is never refused because of a hint. Commands print hints as
+//! warnings, and `strata record` reports at the end if nothing has matched.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
+use crate::call::call_of;
 use crate::class::{hull, key, Class, ClassFieldKind};
 use crate::excerpt::{column, excerpt, tame};
 use crate::expr::{Expr, Item, Literal, Op, Operand, Root, Subject, Term};
@@ -15,46 +36,46 @@ use crate::ranges::{contradict, line};
 use crate::similar::similar;
 use crate::Filter;
 
-/// What is probably wrong with a filter. `Display` is one line; [`Hint::caret`] shows the place.
+/// A probable mistake in a filter. `Display` is one line; [`Hint::caret`] shows the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
     text: String,
     span: Range<usize>,
-    /// What it is.
+    /// Kind of the mistake.
     pub what: Slip,
 }
 
-/// What can be wrong.
+/// Kinds of mistakes in a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slip {
-    /// No event has a name like this.
+    /// The filter names an event that does not exist.
     NoEvent {
-        /// As in the filter.
+        /// Name or pattern of the event, as in the filter.
         pattern: String,
         /// Names of events that are similar.
         similar: Vec<String>,
-        /// A field has this name.
+        /// True if a field has this name.
         field: bool,
     },
-    /// No event has such a field.
+    /// The filter names a field that no event has.
     NoField {
-        /// As in the filter.
+        /// Name of the field, as in the filter.
         field: String,
         /// Names of fields that are similar.
         similar: Vec<String>,
-        /// It is compared with text or an enumeration: quotes were perhaps forgotten.
+        /// True if the field is compared with a text or an enumeration, so that quotes may have been forgotten.
         text: bool,
     },
-    /// All fields of this name are of a kind that the comparison cannot be true of.
+    /// All fields of this name are of a kind for which the comparison can never be true.
     Kind {
-        /// As in the filter.
+        /// Name of the field, as in the filter.
         field: String,
-        /// What it is: "text".
+        /// Kind of the field, such as "text".
         is: &'static str,
-        /// What it is compared with: "a number".
+        /// Kind of the value that it is compared with, such as "a number".
         with: &'static str,
     },
-    /// No enumeration of this name has such a label.
+    /// No enumeration of a field with this name has the label.
     NoLabel {
         /// The field, as in the filter.
         field: String,
@@ -63,31 +84,31 @@ pub enum Slip {
         /// Labels that are similar.
         similar: Vec<String>,
     },
-    /// No value that a field can have, of any event, is one that the comparison is true of.
+    /// The comparison is false for every value that the field can have in any event.
     Range {
-        /// As in the filter.
+        /// Name of the field, as in the filter.
         field: String,
-        /// The least value that it can have.
+        /// The least value that the field can have.
         from: i128,
-        /// The greatest.
+        /// The greatest value that the field can have.
         to: i128,
-        /// The comparison.
+        /// Text of the comparison.
         condition: String,
     },
-    /// No packet says which CPU it is of.
+    /// The filter uses `cpu`, but no packet says on which CPU it was recorded.
     NoCpu,
-    /// No event has a log level.
+    /// The filter uses `loglevel`, but no event has a log level.
     NoLogLevel,
-    /// Each part can be true of some event, the whole of none.
+    /// Each part of the filter can be true for some event, but the whole filter for none.
     Never,
 }
 
-/// Hints that are given at most: after so many, the filter is for other traces.
+/// The most hints that are given: a filter with more is probably meant for other traces.
 const MOST_HINTS: usize = 16;
 
 impl Filter {
-    /// What in the filter matches nothing in events of these classes, 16 things at most. Empty if all can
-    /// be true, and if there are no classes, of which nothing can be said.
+    /// Returns hints for the parts of the filter that match nothing in events of these classes, 16 at most. The list is
+    /// empty if all parts can match, or if there are no classes.
     pub fn check(&self, classes: &[Class]) -> Vec<Hint> {
         if classes.is_empty() {
             return Vec::new();
@@ -104,13 +125,13 @@ impl Filter {
         checker.hints
     }
 
-    /// Whether an event record of the class can be selected, as far as its description tells.
+    /// Returns whether the filter can be true for an event record of the class, as far as its description shows.
     pub fn can_select(&self, class: &Class) -> bool {
         possible(&self.expr, class) & TRUE != 0
     }
 }
 
-/// Values that a condition can have, as bits.
+/// The set of values that a condition can have, as bits.
 type TruthValues = u8;
 const TRUE: TruthValues = 1;
 const UNKNOWN: TruthValues = 2;
@@ -145,7 +166,7 @@ fn possible(expr: &Expr, class: &Class) -> TruthValues {
                     with_number(&comparison.left, comparison.op, *number, class)
                 }
             };
-            // Of numbers the sign is in it already; text knows only these two.
+            // The range of numbers already covers the negation; a text is only equal or not.
             let text = matches!(&comparison.right, Operand::Literal(Literal::Text(_)));
             if text && comparison.op == Op::NotEqual {
                 exchanged(equal)
@@ -171,7 +192,8 @@ fn possible(expr: &Expr, class: &Class) -> TruthValues {
     }
 }
 
-/// Values of two conditions together: `strong` of one decides, `weak` must both have.
+/// Combines the possible values of two conditions. The result is `strong` if one of them is, and `weak` only if both
+/// are.
 fn either(
     left: TruthValues,
     right: TruthValues,
@@ -205,7 +227,7 @@ fn certain(value: bool) -> TruthValues {
     }
 }
 
-/// What is known of a term's kind in a class.
+/// The kind of a term, as far as a class's description shows it.
 enum KnownKind<'c> {
     Absent,
     Text,
@@ -237,7 +259,7 @@ fn known<'c>(term: &Term, class: &'c Class) -> KnownKind<'c> {
 
 fn with_text(term: &Term, pattern: &Pattern, class: &Class) -> TruthValues {
     if term.subject == Subject::Name {
-        return certain(pattern.matches(class.name.as_bytes()));
+        return certain(pattern.names_event(class.name.as_bytes()));
     }
     match known(term, class) {
         KnownKind::Text => TRUE | FALSE | UNKNOWN,
@@ -265,7 +287,7 @@ fn with_number(term: &Term, op: Op, number: Number, class: &Class) -> TruthValue
     }
 }
 
-/// Is it one text there, and not any of a number's labels?
+/// Returns whether the term is a text in the class, and not a number with labels.
 fn is_text(term: &Term, class: &Class) -> bool {
     matches!(known(term, class), KnownKind::Text)
 }
@@ -295,7 +317,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The leaves are in the order of the expression; `negated`: it is to be false.
+    /// Checks an expression and its parts. `leaves` are the places of the leaves, in the order of the expression; with
+    /// `negated`, the expression has to be false.
     fn walk<'l>(
         &mut self,
         expr: &Expr,
@@ -349,7 +372,7 @@ impl Checker<'_> {
                         Item::Range(from, _) => Literal::Number(*from),
                     };
                     self.literal(term, &literal, right(index), &leaf.left);
-                    // That one of several is not there is what most are to be.
+                    // A negated set is meant to be true for most events: no hint for single items.
                     if negated {
                         continue;
                     }
@@ -373,7 +396,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether some event has the term; if none has, says so.
+    /// Returns whether some event has the term; adds a hint if none has.
     fn exists(&mut self, term: &Term, span: &Range<usize>, text: bool) -> bool {
         let bare = Term { subject: term.subject.clone(), mask: None };
         if self.classes.iter().any(|class| !matches!(known(&bare, class), KnownKind::Absent)) {
@@ -396,7 +419,8 @@ impl Checker<'_> {
     fn similar_fields(&self, word: &str) -> Vec<String> {
         let fields = self.classes.iter().flat_map(|class| &class.fields);
         let names: BTreeSet<&str> = fields.map(|field| field.path.as_str()).collect();
-        // The same name in another place is the best advice, and `similar` leaves equal names out.
+        // A field of the same name in another part of the record is the best advice, and `similar` leaves equal names
+        // out.
         if names.contains(word) {
             let fields = self.classes.iter().flat_map(|class| &class.fields);
             let roots: BTreeSet<String> = fields
@@ -414,11 +438,11 @@ impl Checker<'_> {
             .any(|class| matches!(known(term, class), KnownKind::Text | KnownKind::Enumeration(_)))
     }
 
-    /// The term, which some events have, compared with a constant.
+    /// Checks a comparison of a term that some events have with a constant.
     fn literal(&mut self, term: &Term, literal: &Literal, span: Range<usize>, left: &Range<usize>) {
         match (literal, &term.subject) {
             (Literal::Text(pattern), Subject::Name) => {
-                let none = |class: &Class| !pattern.matches(class.name.as_bytes());
+                let none = |class: &Class| !pattern.names_event(class.name.as_bytes());
                 if self.classes.iter().all(none) {
                     let slip = self.no_event(pattern);
                     self.hint(span, slip);
@@ -450,7 +474,7 @@ impl Checker<'_> {
         }
     }
 
-    /// All these comparisons of the term with numbers, or, negated, that they are false.
+    /// Checks whether the term's comparisons with numbers can be true, or, with `negated`, false.
     fn range(
         &mut self,
         term: &Term,
@@ -459,7 +483,7 @@ impl Checker<'_> {
         span: &Range<usize>,
         condition: &dyn fmt::Display,
     ) {
-        // What has no such level is said of all events together.
+        // A log level that no event has is reported by `Slip::Never`, for all events together.
         if term.subject == Subject::LogLevel {
             return;
         }
@@ -519,7 +543,12 @@ impl Checker<'_> {
 
     fn no_event(&self, pattern: &Pattern) -> Slip {
         let word = unquoted(pattern);
-        let names: BTreeSet<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
+        let mut names: BTreeSet<&str> =
+            self.classes.iter().map(|class| class.name.as_str()).collect();
+        let calls = names.iter().filter_map(|name| call_of(name.as_bytes()));
+        let calls: Vec<&str> =
+            calls.filter_map(|(name, _)| std::str::from_utf8(name).ok()).collect();
+        names.extend(calls);
         let field =
             self.classes.iter().flat_map(|class| &class.fields).any(|field| field.path == word);
         Slip::NoEvent { similar: similar(&word, names.into_iter()), pattern: word, field }
@@ -541,24 +570,24 @@ fn root_name(root: Root) -> &'static str {
 }
 
 impl Hint {
-    /// Where \[byte of the filter\].
+    /// Returns the range of the filter's bytes that the hint is about.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    /// Where \[column of a terminal, from 1\].
+    /// Returns the terminal column at which that range begins, from 1.
     pub fn column(&self) -> usize {
         column(&self.text, self.span.start)
     }
 
-    /// Two lines: the filter, and carets below the place with what is wrong there.
+    /// Returns two lines: the filter, and carets under the place with a note of what is wrong.
     pub fn caret(&self) -> String {
         excerpt(&self.text, self.span.clone(), &self.what.note())
     }
 }
 
 impl Slip {
-    /// Names that were perhaps meant.
+    /// Returns names that were perhaps meant.
     #[must_use]
     pub fn similar(&self) -> &[String] {
         match self {
@@ -584,7 +613,7 @@ impl Slip {
     }
 }
 
-/// `in front'a', 'b'`; nothing of none.
+/// Formats names as `'a', 'b'` after `before`; empty if there are no names.
 fn list(before: &str, names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("'{}'", tame(name))).collect();
     if names.is_empty() {

@@ -1,4 +1,4 @@
-//! What is known of event records before there are any: which fields they have, and of what kind.
+//! Descriptions of event records: their fields and kinds, before any record is read.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use crate::expr::{Path, PathStep, Root};
 use crate::lower::IntegerSpan;
 use crate::number::{GREATEST, LEAST};
 
-/// What is known of one kind of event records.
+/// The description of one kind of event records.
 #[derive(Clone, Debug, Default)]
 pub struct Class {
-    /// The event's name.
+    /// Name of the event.
     pub name: String,
-    /// Its log level.
+    /// Log level of the event.
     pub loglevel: Option<i64>,
-    /// Whether packets say which CPU they are of.
+    /// True if packets carry their CPU.
     pub cpu: bool,
-    /// All its fields, those of its contexts and headers, and what is in them, in the order of
+    /// All fields of the class, including nested fields and those of contexts and headers, in the order of
     /// [`Root::Any`].
     pub fields: Vec<ClassField>,
 }
@@ -23,34 +23,34 @@ pub struct Class {
 /// A field of a [`Class`].
 #[derive(Clone, Debug)]
 pub struct ClassField {
-    /// Where it is; never [`Root::Any`].
+    /// Part of the record that has the field; never [`Root::Any`].
     pub root: Root,
-    /// Its name from there: members with `.` between them, `[]` for any element of an array.
+    /// Path of the field below the root: members with `.` between them, `[]` for any element of an array.
     pub path: String,
-    /// What it is.
+    /// Kind of the field.
     pub kind: ClassFieldKind,
 }
 
-/// What a field is.
+/// Kind of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClassFieldKind {
-    /// An integer or a truth value, no less than the first and no greater than the last.
+    /// An integer or a truth value, with the least and the greatest value.
     Integer(IntegerSpan),
     /// An integer with labels.
     Enumeration(Arc<[String]>),
-    /// A floating-point number.
+    /// A floating-point number, in any precision.
     Real,
-    /// Text.
+    /// A text, in any encoding.
     Text,
-    /// A structure, an array, bytes.
+    /// A structure, an array or bytes.
     Other,
 }
 
 impl ClassFieldKind {
-    /// An integer of which nothing more is known.
+    /// The kind of an integer about which nothing else is known.
     pub const INTEGER: ClassFieldKind = ClassFieldKind::Integer((LEAST, GREATEST));
 
-    /// An integer of so many bits, in two's complement if it is signed.
+    /// Returns the kind of an integer of `bits` bits, in two's complement if it is signed.
     #[must_use]
     pub fn integer(bits: u32, signed: bool) -> ClassFieldKind {
         let bits = bits.clamp(1, 64);
@@ -62,7 +62,8 @@ impl ClassFieldKind {
 }
 
 impl Class {
-    /// The fields that the path may be of a record, the first one first: one that is optional hides none.
+    /// Returns the kinds of all fields to which the path may lead in a record, in the order of preference: a preferred
+    /// field may be absent in some records.
     fn all<'c, 'k>(
         &'c self,
         path: &'k Path,
@@ -78,7 +79,7 @@ impl Class {
         self.all(path, key).next()
     }
 
-    /// Between which integers it is, if it is an integer wherever it is; `None`: it is not, or not there.
+    /// Returns the span of the field's values; `None` if it is absent, or not an integer wherever it occurs.
     pub(crate) fn integers(&self, path: &Path, key: &str) -> Option<IntegerSpan> {
         let mut all = None;
         for kind in self.all(path, key) {
@@ -88,19 +89,19 @@ impl Class {
         all
     }
 
-    /// Is it a floating-point number wherever it is?
+    /// Returns whether the field is a floating-point number wherever it occurs.
     pub(crate) fn is_real(&self, path: &Path, key: &str) -> bool {
         let mut kinds = self.all(path, key).peekable();
         kinds.peek().is_some() && kinds.all(|kind| *kind == ClassFieldKind::Real)
     }
 }
 
-/// From the least to the greatest of both.
+/// Returns the smallest span that contains both.
 pub(crate) fn hull(known: Option<IntegerSpan>, one: IntegerSpan) -> IntegerSpan {
     known.map_or(one, |known| (known.0.min(one.0), known.1.max(one.1)))
 }
 
-/// The path as [`ClassField::path`] has it.
+/// Formats the path as [`ClassField::path`] has it.
 pub(crate) fn key(path: &Path) -> String {
     let mut key = String::new();
     for step in &path.steps {

@@ -1,194 +1,209 @@
-//! What is wrong with a filter's text.
+//! Syntax errors of filters.
 
 use std::ops::Range;
 
 use crate::excerpt::{column, excerpt, tame};
 use crate::limits::{MAX_DEPTH, MAX_LENGTH};
 
-/// Why a text is no filter. `Display` is one line; [`ParseError::caret`] shows the place.
+/// A syntax error of a filter. `Display` is one line; [`ParseError::caret`] shows the place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("filter, column {}: {problem}", self.column())]
 pub struct ParseError {
-    /// The whole text; of one that is too long, the beginning.
+    /// The whole text, or its beginning if the text is too long.
     pub(crate) text: String,
     pub(crate) span: Range<usize>,
     pub(crate) problem: Problem,
 }
 
 impl ParseError {
-    /// What is wrong.
+    /// Returns the kind of the error.
     pub fn problem(&self) -> &Problem {
         &self.problem
     }
 
-    /// Where \[byte of the text\]. Empty at the text's end.
+    /// Returns the range of bytes that the error is about; it is empty at the text's end.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    /// Where \[column of a terminal, from 1\], in its line.
+    /// Returns the terminal column at which the error begins in its line, from 1.
     pub fn column(&self) -> usize {
         column(&self.text, self.span.start)
     }
 
-    /// Two lines: the text, and carets below the place with what was expected there.
+    /// Returns two lines: the text, and carets under the error with a note of what was expected.
     pub fn caret(&self) -> String {
         excerpt(&self.text, self.span.clone(), &self.problem.note())
     }
 }
 
-/// What can be wrong. `Display` says which, and what to do; [`Problem::note`] what was expected.
+/// Kinds of syntax errors. `Display` describes the error and its remedy; [`Problem::note`] describes what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// Nothing but blanks.
+    /// The text is empty or blank.
     #[error("the filter is empty. Write an event's name or a comparison, or leave it out")]
     Empty,
-    /// Longer than [`MAX_LENGTH`].
+    /// The text is longer than [`MAX_LENGTH`].
     #[error("the filter has {0} bytes, limit {MAX_LENGTH}. Use a pattern for similar names")]
     TooLong(usize),
-    /// Nested deeper than [`MAX_DEPTH`].
+    /// The filter is nested deeper than [`MAX_DEPTH`].
     #[error(
         "nested deeper than {MAX_DEPTH} levels. Remove parentheses and '!' that change nothing"
     )]
     TooDeep,
-    /// Something is needed here that is not there.
+    /// A required part of the filter is missing.
     #[error("expected {expected}, found {found}")]
     Missing {
-        /// What is there.
+        /// Text that was found instead.
         found: String,
-        /// What should be.
+        /// Description of the missing part.
         expected: &'static str,
     },
-    /// Something follows that does not belong there.
+    /// A part follows that is not allowed here.
     #[error("{found} behind a complete expression. Write '&&' or '||' between two conditions")]
     Unexpected {
-        /// What follows.
+        /// Text of the part.
         found: String,
-        /// What could.
+        /// Description of what may follow.
         expected: &'static str,
     },
-    /// Spelled as in another language.
+    /// An operator or word of another language.
     #[error("'{found}' is not an operator here. Write '{instead}'")]
     Foreign {
-        /// As it is written.
+        /// Text as it is written.
         found: String,
-        /// As it should be.
+        /// Text as it should be written.
         instead: &'static str,
     },
-    /// `=~`.
+    /// The operator `=~`, which filters do not have.
     #[error("'{0}': no regular expressions. Use '==' with '*' and '?' in the text")]
     Regex(&'static str),
-    /// `+`, `-`, …
+    /// An arithmetic operator: `+`, `-`, …
     #[error("'{0}': no arithmetic. Compare a field with a number or another field")]
     Arithmetic(char),
-    /// `&` without a number behind it.
+    /// A `&` without a number after it.
     #[error("'&' tests bits and needs a number: field & 0x4. For two conditions write '&&'")]
     SingleAnd,
-    /// `& 0`, `& -1`, `& 1.5`
+    /// A mask that is not a positive integer: `& 0`, `& -1`, `& 1.5`
     #[error("'{0}' is no mask. Write the bits to test as a positive integer")]
     BadMask(String),
-    /// `3 & flags`, `"a" & 1`
+    /// A mask on something that is not a field: `3 & flags`, `"a" & 1`
     #[error("bits can be tested of a field or 'cpu' only. Write field & 0x4")]
     MaskOf,
-    /// `'a'`, `“a”`
+    /// A quotation mark that filters do not have: `'a'`, `“a”`
     #[error("{0} does not enclose text. Write \"text\" in double quotes")]
     WrongQuote(char),
-    /// `"a`
+    /// A text without its closing quote: `"a`
     #[error("the text has no closing '\"'. Add it, or write a quote in the text as '\\\"'")]
     OpenText,
-    /// `(a`, `a[3`, `x in {1`
+    /// A bracket that is not closed: `(a`, `a[3`, `x in {1`
     #[error("'{opening}' has no '{closing}'. Close it")]
     Unclosed {
-        /// What was opened.
+        /// The bracket that was opened.
         opening: char,
-        /// What would close it.
+        /// The bracket that would close it.
         closing: char,
     },
-    /// `a)`
+    /// A closing bracket without its opening one: `a)`
     #[error("'{0}' closes nothing. Remove it, or open it in front")]
     Unopened(char),
-    /// Not a number.
+    /// A word in the place of a number that is not a number.
     #[error("'{text}' is not a number: {why}")]
     BadNumber {
-        /// As it is written.
+        /// Text as it is written.
         text: String,
-        /// What is wrong with it.
+        /// Reason why the number is refused.
         why: &'static str,
     },
-    /// Beyond 64 bits, or beyond the greatest real.
+    /// A number with an unknown unit: `50msec`
+    #[error("'{text}' has no known unit: '{unit}'{}. Units are ns, us, ms, s, min, h, d and B, KiB, MiB, GiB, TiB, \
+             without a blank in front; names that begin with a digit are quoted",
+            similar.as_ref().map_or(String::new(), |unit| format!(" (similar: '{unit}')")))]
+    Unit {
+        /// Text as it is written.
+        text: String,
+        /// Letters after the number.
+        unit: String,
+        /// The unit that was perhaps meant.
+        similar: Option<String>,
+    },
+    /// A number with a blank before its unit: `50 ms`
+    #[error("'{0}' is a unit, and stands apart from its number. Write it right behind the number, without a blank")]
+    UnitApart(String),
+    /// A number beyond 64 bits, or beyond the greatest real number.
     #[error("the number {text} is out of range, limit {limit}. No field can have it")]
     NumberRange {
-        /// As it is written.
+        /// Text as it is written.
         text: String,
-        /// The greatest or least.
+        /// The least or greatest value that is possible.
         limit: String,
     },
-    /// `"\q"`
+    /// An unknown escape sequence: `"\q"`
     #[error("'{0}' is no escape. Write '\\\\' for a backslash")]
     BadEscape(String),
-    /// `"\0"`
+    /// A zero byte in a text: `"\0"`
     #[error("'{0}': text never has a zero byte. Remove it")]
     ZeroByte(String),
-    /// `x in {}`
+    /// A set without elements: `x in {}`
     #[error("no value in '{{}}'. Write at least one: {{1, 2, 10 ... 20}}")]
     EmptySet,
-    /// `5 ... 1`
+    /// A range whose first value is greater than its last: `5 ... 1`
     #[error("the range {0} has no value. Write the lesser number first")]
     EmptyRange(String),
-    /// `"a" ... "b"`
+    /// A range of texts: `"a" ... "b"`
     #[error("a range is of numbers: {{10 ... 20}}, both included")]
     RangeOfText,
-    /// `sched_* == 3`
+    /// A pattern in the place of a field: `sched_* == 3`
     #[error("'{0}' is not a field: its name has no '*', '?' or ':'. Quote text: \"{0}\"")]
     PatternAsField(String),
-    /// `a..b`, `a[`, `$x`
+    /// A field's path that is malformed: `a..b`, `a[`, `$x`
     #[error("'{text}' is not a field: {why}")]
     BadPath {
-        /// As it is written.
+        /// Text as it is written.
         text: String,
-        /// What is wrong with it.
+        /// Reason why the path is refused.
         why: &'static str,
     },
-    /// A constant where a condition should be.
+    /// A constant in the place of a condition.
     #[error("{0} alone is no condition. Compare it with a field")]
     ConstantAlone(String),
-    /// `a[3]` or `context.pid` alone.
+    /// A field without a comparison: `a[3]` or `context.pid` alone.
     #[error("'{0}' alone is no condition. Compare it, or write has({0})")]
     FieldAlone(String),
-    /// `"sched_switch"` alone.
+    /// A text without a comparison: `"sched_switch"` alone.
     #[error("text alone is no condition. For an event's name write name == {0}")]
     TextAlone(String),
-    /// `1 == 2`
+    /// A comparison of two constants: `1 == 2`
     #[error("two constants are compared. One side must be a field")]
     TwoConstants,
-    /// `cpu` alone.
+    /// A special word without a comparison: `cpu` alone.
     #[error("'{0}' alone is no condition. Compare it: {0} == {1}")]
     SpecialAlone(&'static str, &'static str),
-    /// `cpu == "x"`
+    /// A special word compared with the wrong kind of value: `cpu == "x"`
     #[error("'{0}' is {1} and never equals {2}. For a field of that name write payload.{0}")]
     SpecialKind(&'static str, &'static str, &'static str),
-    /// `flags & 1 == "x"`
+    /// A comparison of masked bits with a text: `flags & 1 == "x"`
     #[error("bits are a number and never equal text. Compare the field without '&'")]
     MaskedText,
-    /// `has(cpu)`
+    /// A special word in `has()`: `has(cpu)`
     #[error("'{0}' is not a field. For a field of that name write has(payload.{0})")]
     HasSpecial(&'static str),
-    /// `comm < "a"`
+    /// An ordering of texts: `comm < "a"`
     #[error("'{0}' does not compare text. Use '==' or '!='")]
     OrderOfText(&'static str),
-    /// `1 < x < 5`
+    /// A chain of comparisons: `1 < x < 5`
     #[error("comparisons cannot be chained. Write a < x && x < b, or x in {{a ... b}}")]
     Chained,
-    /// `foo(x)`
+    /// A call of a function: `foo(x)`
     #[error("'{0}' is not a function; 'has' is the only one. Write has(FIELD)")]
     Function(String),
-    /// `my-app`
+    /// A name with a dash that is not quoted: `my-app`
     #[error("'-' is not part of a bare word. Quote the name: name == \"{0}\"")]
     Dash(String),
 }
 
 impl Problem {
-    /// What was expected, for the line of carets.
+    /// Returns a note of what was expected, for the line of carets.
     pub fn note(&self) -> String {
         let note = match self {
             Problem::Empty => "expected an event's name or a comparison",
@@ -208,6 +223,9 @@ impl Problem {
             Problem::Unclosed { closing, .. } => return format!("expected '{closing}' behind it"),
             Problem::Unopened(_) => "expected '&&', '||' or the end",
             Problem::BadNumber { why, .. } => why,
+            Problem::Unit { similar: Some(unit), .. } => return format!("perhaps '{unit}'"),
+            Problem::Unit { similar: None, .. } => "expected a unit such as ms or KiB",
+            Problem::UnitApart(_) => "expected no blank in front of the unit",
             Problem::NumberRange { limit, .. } => return format!("limit {limit}"),
             Problem::BadEscape(_) | Problem::ZeroByte(_) => {
                 "expected one of \\\\ \\\" \\* \\? \\n \\t \\r \\a \\b \\f \\v \\xHH \\OOO"
@@ -234,7 +252,7 @@ impl Problem {
     }
 }
 
-/// The words of the text that a message repeats.
+/// Makes a part of the filter's text fit to be quoted in a message.
 pub(crate) fn quoted(text: &str) -> String {
     tame(text)
 }

@@ -1,7 +1,7 @@
-//! The value of a filter for one event record.
+//! Evaluates a filter for one event record.
 //!
-//! These are the rules; whoever compiles an expression for another place keeps to them, and has the
-//! functions here to compare with.
+//! The functions here define what filters mean. Compilers of filters for other evaluators must give the same results,
+//! and are tested against them.
 
 use crate::expr::{Comparison, Expr, Item, Literal, Op, Operand, Path, Subject, Term};
 use crate::number::Number;
@@ -10,43 +10,43 @@ use crate::pattern::Pattern;
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// An integer of up to 64 bits, signed or not, a truth value (0, 1) or an enumeration's.
+    /// An integer of up to 64 bits, signed or unsigned; also a truth value (0, 1) or the value of an enumeration.
     Integer(i128),
-    /// IEEE 754.
+    /// A floating-point number of IEEE 754.
     Real(f64),
     /// Text, without a zero byte.
     Text(&'a [u8]),
-    /// Anything else: a structure, an array, bytes. It is there, and equals nothing.
+    /// A structure, an array or bytes: the field is present, but equals no value.
     Other,
 }
 
-/// An event record, as a filter sees it.
+/// An event record as filters see it.
 pub trait Fields {
-    /// The event's name.
+    /// Returns the name of the event.
     fn name(&self) -> &[u8];
 
-    /// The CPU that the packet is of.
+    /// Returns the CPU on which the packet was recorded.
     fn cpu(&self) -> Option<u64> {
         None
     }
 
-    /// The event's log level.
+    /// Returns the event's log level.
     fn loglevel(&self) -> Option<i64> {
         None
     }
 
-    /// A field's value; `None` if it is not there.
+    /// Returns the value of a field; `None` if the record does not have it.
     fn field(&self, path: &Path) -> Option<Value<'_>>;
 
-    /// Whether one of the labels that the field's value has is like the pattern. `None` if the field is
-    /// not an enumeration. Asked only where [`Fields::field`] has just given this integer.
+    /// Returns whether a label of the field's value matches the pattern; `None` if the field is not an enumeration.
+    /// Called only with an integer that [`Fields::field`] has returned.
     fn label(&self, path: &Path, value: i128, pattern: &Pattern) -> Option<bool> {
         let _ = (path, value, pattern);
         None
     }
 }
 
-/// The value of a condition: `None` is unknown. Stops as soon as the value is certain.
+/// Returns the value of a condition; `None` is unknown. Stops as soon as the value is certain.
 pub fn evaluate(expr: &Expr, fields: &impl Fields) -> Option<bool> {
     match expr {
         Expr::And(parts) => all(parts.iter().map(|part| evaluate(part, fields))),
@@ -61,7 +61,7 @@ pub fn evaluate(expr: &Expr, fields: &impl Fields) -> Option<bool> {
     }
 }
 
-/// False if one is false, else unknown if one is unknown.
+/// Returns the conjunction: false if one part is false, else unknown if one is unknown.
 #[inline]
 pub fn all(parts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let mut result = Some(true);
@@ -75,7 +75,7 @@ pub fn all(parts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     result
 }
 
-/// True if one is true, else unknown if one is unknown.
+/// Returns the disjunction: true if one part is true, else unknown if one is unknown.
 #[inline]
 pub fn any(parts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let mut result = Some(false);
@@ -89,8 +89,8 @@ pub fn any(parts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     result
 }
 
-/// Two values of an event record, or a value and a number: numbers compare as numbers, text with text
-/// byte by byte and only with `==` and `!=`; all else is unknown.
+/// Compares two values. Numbers are compared as numbers. Texts are compared byte by byte, only with `==` and `!=`. The
+/// result of any other comparison is unknown.
 #[inline]
 pub fn compare(left: Value<'_>, op: Op, right: Value<'_>) -> Option<bool> {
     if let (Value::Text(left), Value::Text(right)) = (left, right) {
@@ -99,7 +99,7 @@ pub fn compare(left: Value<'_>, op: Op, right: Value<'_>) -> Option<bool> {
     Some(op.holds(left.number()?.order(right.number()?)))
 }
 
-/// Text of an event record with text of the filter.
+/// Compares a value of an event record with a text of the filter.
 #[inline]
 pub fn compare_text(left: Value<'_>, op: Op, right: &Pattern) -> Option<bool> {
     match left {
@@ -108,7 +108,7 @@ pub fn compare_text(left: Value<'_>, op: Op, right: &Pattern) -> Option<bool> {
     }
 }
 
-/// What `op` says of things that are equal or not, and neither less nor greater.
+/// Returns the result of `op` for values that can be equal or unequal, but not less or greater.
 #[inline]
 pub fn equality(op: Op, equal: bool) -> Option<bool> {
     match op {
@@ -119,7 +119,7 @@ pub fn equality(op: Op, equal: bool) -> Option<bool> {
 }
 
 impl<'a> Value<'a> {
-    /// The value as a number, if it is one.
+    /// Returns the value as a number, if it is one.
     #[inline]
     pub fn number(self) -> Option<Number> {
         match self {
@@ -129,7 +129,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Only these bits of an integer.
+    /// Returns the bits of an integer that the mask selects, or the value itself without a mask.
     #[inline]
     pub fn masked(self, mask: Option<u64>) -> Option<Value<'a>> {
         match (self, mask) {
@@ -177,6 +177,9 @@ fn evaluate_literal(
         {
             equality(op, fields.label(path, value, pattern)?)
         }
+        (Literal::Text(pattern), Value::Text(name), Subject::Name) => {
+            equality(op, pattern.names_event(name))
+        }
         (Literal::Text(pattern), ..) => compare_text(left, op, pattern),
     }
 }
@@ -188,7 +191,7 @@ fn evaluate_item(term: &Term, left: Value<'_>, item: &Item, fields: &impl Fields
     }
 }
 
-/// Whether the number is one of `from ... to`.
+/// Returns whether the number is in `from ... to`, both ends included.
 #[inline]
 pub fn in_range(number: Number, from: Number, to: Number) -> bool {
     Op::GreaterOrEqual.holds(number.order(from)) && Op::LessOrEqual.holds(number.order(to))

@@ -1,14 +1,16 @@
-//! A line of the filter with a line of carets below it.
+//! Shows a line of a filter with carets below it.
 
 use std::ops::Range;
 
-/// Columns of the filter that are shown at most; of a longer one, a part.
+use strata_text::controls_display;
+
+/// The most columns of a filter that are shown; of a longer filter, a part is shown.
 const COLUMNS: usize = 96;
-/// Of these, in front of the place that matters.
+/// The most of these columns before the marked place.
 const COLUMNS_BEFORE: usize = 64;
 
-/// Three lines at most: the text, `^^^ note` below the bytes `span` of it. The text's line is the one that
-/// the span begins in; what a terminal would obey is shown as a blank.
+/// Formats the line of the text in which `span` begins, and below it `^^^ note` under the bytes `span`. Characters on
+/// which a terminal would act are shown as blanks.
 pub(crate) fn excerpt(text: &str, span: Range<usize>, note: &str) -> String {
     let start = floor(text, span.start);
     let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
@@ -32,27 +34,27 @@ pub(crate) fn excerpt(text: &str, span: Range<usize>, note: &str) -> String {
             break;
         }
         columns += width(char);
-        shown.push(if is_obeyed(char) { ' ' } else { char });
+        shown.push(if controls_display(char) { ' ' } else { char });
     }
     let before = carets.0 + usize::from(from > line_start);
     let marks = carets.1.clamp(1, COLUMNS.saturating_sub(before).max(1));
     format!("{shown}\n{}{} {note}", " ".repeat(before), "^".repeat(marks))
 }
 
-/// The column of a byte, from 1, in characters as wide as a terminal shows them, of its own line.
+/// Returns the terminal column of a byte in its line, from 1.
 pub(crate) fn column(text: &str, at: usize) -> usize {
     let at = floor(text, at);
     let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     1 + text[line_start..at].chars().map(width).sum::<usize>()
 }
 
-/// Text that may come from anybody, for a message of one line.
+/// Returns a short form of any text, safe for a message of one line.
 pub(crate) fn tame(text: &str) -> String {
     const CHARACTERS: usize = 60;
     let mut tame: String = text
         .chars()
         .take(CHARACTERS)
-        .map(|char| if is_obeyed(char) { '\u{fffd}' } else { char })
+        .map(|char| if controls_display(char) { '\u{fffd}' } else { char })
         .collect();
     if text.chars().nth(CHARACTERS).is_some() {
         tame.push('…');
@@ -60,17 +62,12 @@ pub(crate) fn tame(text: &str) -> String {
     tame
 }
 
-/// Whether a terminal does something else with it than show it: also those that turn the writing round.
-fn is_obeyed(char: char) -> bool {
-    char.is_control() || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 fn floor(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// Where the part to be shown begins, so that `start` is in it.
+/// Returns the begin of the part that is shown, so that `start` is within it.
 fn window_start(text: &str, line_start: usize, start: usize) -> usize {
     let mut columns = 0;
     for (at, char) in text[line_start..start].char_indices().rev() {
@@ -82,11 +79,15 @@ fn window_start(text: &str, line_start: usize, start: usize) -> usize {
     line_start
 }
 
-/// Columns of a terminal: 2 for the wide scripts and pictures of Unicode, 0 for marks that are put on the
-/// character in front of them. Rare ones count 1.
+/// Returns the number of terminal columns of a character: 2 for wide scripts and pictures of Unicode, 0 for combining
+/// marks, 1 for all others, including rare wide ones.
 fn width(char: char) -> usize {
+    // Such a character is shown as a space.
+    if controls_display(char) {
+        return 1;
+    }
     match char as u32 {
-        0x0300..=0x036f | 0x200b..=0x200f | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,
+        0x0300..=0x036f | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,
         0x1100..=0x115f
         | 0x2e80..=0x303e
         | 0x3041..=0xa4cf

@@ -1,4 +1,4 @@
-//! What a filter says, as data.
+//! The expression tree of a filter.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,36 +6,37 @@ use std::fmt;
 use crate::number::Number;
 use crate::pattern::Pattern;
 
-/// A condition. Its value is true, false or unknown.
+/// A condition, whose value is true, false or unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
-    /// All of them: false if one is false, else unknown if one is unknown. Two or more; none is an `And`.
+    /// A conjunction of two or more conditions: false if one is false, else unknown if one is unknown. None of the
+    /// conditions is an `And`.
     And(Vec<Expr>),
-    /// One of them at least: true if one is true, else unknown if one is unknown. Two or more; none is
-    /// an `Or`.
+    /// A disjunction of two or more conditions: true if one is true, else unknown if one is unknown. None of the
+    /// conditions is an `Or`.
     Or(Vec<Expr>),
-    /// The contrary; unknown stays unknown.
+    /// A negation; unknown stays unknown.
     Not(Box<Expr>),
-    /// A comparison.
+    /// A comparison of a term with a constant or another value.
     Compare(Comparison),
-    /// Whether the term equals one of these: as an `Or` of comparisons would be.
+    /// Membership of a set, like an `Or` of comparisons with its items.
     In(Term, Vec<Item>),
-    /// Whether the event record has the field. Never unknown.
+    /// Presence of a field in the event record; never unknown.
     Has(Path),
 }
 
-/// Two values side by side.
+/// A comparison of two values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Never a constant: the parser turns those round.
+    /// The left side, never a constant: the parser swaps the sides.
     pub left: Term,
-    /// The operator between them.
+    /// The operator of the comparison.
     pub op: Op,
-    /// The right side: a constant, or another value.
+    /// The right side, a constant or another value.
     pub right: Operand,
 }
 
-/// How two values are compared.
+/// Comparison operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// `==`
@@ -52,56 +53,56 @@ pub enum Op {
     GreaterOrEqual,
 }
 
-/// What has a value in an event record.
+/// A value of an event record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
-    /// Whose value.
+    /// Source of the value.
     pub subject: Subject,
-    /// Only these bits of it, as an unsigned integer of 64 bits; a negative value is in two's complement.
-    /// Never 0.
+    /// The bits of the value that are used, as an unsigned integer of 64 bits; `None` for the whole value. A negative
+    /// value is in two's complement. The mask is never 0.
     pub mask: Option<u64>,
 }
 
-/// Whose value it is.
+/// Source of a term's value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// The event's name: text.
+    /// Name of the event, a text.
     Name,
-    /// The CPU that the packet was recorded on: an integer.
+    /// The CPU on which the packet was recorded: an integer.
     Cpu,
     /// The event's log level: an integer.
     LogLevel,
-    /// A field's.
+    /// A field of the event record.
     Field(Path),
 }
 
 /// A field, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path {
-    /// Where to look.
+    /// Part of the record in which the field is looked up.
     pub root: Root,
-    /// From there downwards; begins with a member. With [`Root::Any`], that member alone is never called
-    /// `name`, `cpu` or `loglevel`, nor, with members below it, as a root.
+    /// Steps from the root to the field, the first of them a member. With [`Root::Any`], a single member is never
+    /// called `name`, `cpu` or `loglevel`, and the first of several members never like a root.
     pub steps: Vec<PathStep>,
 }
 
-/// Where a field is looked for.
+/// Parts of an event record in which fields are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Root {
-    /// The first that has it of: payload, event's context, stream's context, packet context, event
-    /// header, packet header.
+    /// The first part that has the field. The order is: payload, event's context, stream's context, packet context,
+    /// event header, packet header.
     Any,
-    /// `payload.`
+    /// The payload, written `payload.`
     Payload,
-    /// `context.` or `$ctx.`: the event's own context, then that of all events of its stream.
+    /// The event's own context, then the context of all events of its stream, written `context.` or `$ctx.`
     Context,
-    /// `packet.`: the packet context.
+    /// The packet context, written `packet.`
     Packet,
-    /// `header.`: the event header, then the packet header.
+    /// The event header, or the packet header if the former lacks the field; written with the prefix `header.`
     Header,
 }
 
-/// One step down.
+/// A step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathStep {
     /// A structure's member, or a variant's option.
@@ -115,31 +116,31 @@ pub enum PathStep {
 pub enum Operand {
     /// Another value of the event record.
     Term(Term),
-    /// A constant.
+    /// A constant value.
     Literal(Literal),
 }
 
-/// A constant.
+/// A constant of a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Literal {
-    /// A number.
+    /// A number, as an operand.
     Number(Number),
-    /// Text, compared with text, or with the labels of an enumeration's value. Only `==` and `!=`.
+    /// A text, compared with a text or with the labels of an enumeration's value. Only `==` and `!=` are possible.
     Text(Pattern),
 }
 
-/// What may be in braces.
+/// An item of a set in braces.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// One value.
+    /// A single value of the set.
     One(Literal),
-    /// Numbers: the first, the last, and all between them.
+    /// A range of numbers, with the first and the last one included.
     Range(Number, Number),
 }
 
 impl Op {
-    /// Whether the comparison is true for two numbers in this order; `None`: one is NaN, which differs
-    /// from any number and is not less or greater.
+    /// Returns whether the comparison is true for two numbers in this order. `None` means that one of them is NaN,
+    /// which differs from any number and is neither less nor greater.
     #[inline]
     pub fn holds(self, order: Option<Ordering>) -> bool {
         match self {
@@ -152,7 +153,7 @@ impl Op {
         }
     }
 
-    /// The same with both sides exchanged.
+    /// Returns the operator that gives the same result when the sides are exchanged.
     pub fn exchanged(self) -> Op {
         match self {
             Op::Equal | Op::NotEqual => self,
@@ -163,13 +164,13 @@ impl Op {
         }
     }
 
-    /// Whether it asks which is greater, and not only whether both are the same.
+    /// Returns whether the operator compares by order, and not only by equality.
     pub fn is_order(self) -> bool {
         !matches!(self, Op::Equal | Op::NotEqual)
     }
 }
 
-/// Canonical: parses to the same expression.
+/// Formats the canonical text, which parses to the same expression.
 impl fmt::Display for Expr {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -191,7 +192,7 @@ impl fmt::Display for Expr {
 }
 
 impl Expr {
-    /// Read as one thing by a person, too: needs no parentheses behind `!`.
+    /// Returns whether the expression needs no parentheses after `!`.
     fn is_atom(&self) -> bool {
         match self {
             Expr::Has(_) | Expr::Not(_) => true,
@@ -213,7 +214,7 @@ fn join(out: &mut fmt::Formatter<'_>, parts: &[Expr], between: &str) -> fmt::Res
 }
 
 impl Comparison {
-    /// The event name pattern as a bare word, if that is what the comparison is.
+    /// Returns the event name pattern as a bare word, if the comparison can be written so.
     fn bare_name(&self) -> Option<String> {
         match (&self.left.subject, self.op, &self.right) {
             (Subject::Name, Op::Equal, Operand::Literal(Literal::Text(pattern))) => pattern.bare(),

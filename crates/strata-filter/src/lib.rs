@@ -1,4 +1,4 @@
-//! Filter expressions: text to an expression, and its value for an event record.
+//! Filter expressions: parsing, and evaluation on event records.
 //!
 //! ```
 //! use strata_filter::{Fields, Filter, Path, Value};
@@ -30,12 +30,15 @@
 //! # Ok::<(), strata_filter::ParseError>(())
 //! ```
 //!
-//! The language is described for its users in `docs/guide/filter.md`. The expression is plain data
-//! ([`Expr`]), and [`mod@evaluate`] is what it means; nothing here knows where event records come from.
+//! `docs/guide/filter.md` describes the language for its users. The expression is plain data ([`Expr`]), and
+//! [`mod@evaluate`] defines its meaning. This crate does not depend on where event records come from.
+#![deny(missing_docs, clippy::missing_errors_doc)]
 #![forbid(unsafe_code)]
 
+mod call;
 mod check;
 mod class;
+mod duration;
 mod error;
 pub mod evaluate;
 mod excerpt;
@@ -45,55 +48,60 @@ pub mod lower;
 mod number;
 mod parse;
 mod pattern;
+mod process_name;
 mod ranges;
 mod similar;
 #[cfg(test)]
 mod tests;
+mod unit;
 mod words;
 
 use std::fmt;
 use std::str::FromStr;
 
+pub use call::{call_of, SYSCALLS};
 pub use check::{Hint, Slip};
 pub use class::{Class, ClassField, ClassFieldKind};
+pub use duration::{DurationError, DurationSplit};
 pub use error::{ParseError, Problem};
 pub use evaluate::{Fields, Value};
 pub use expr::{Comparison, Expr, Item, Literal, Op, Operand, Path, PathStep, Root, Subject, Term};
 pub use limits::{MAX_DEPTH, MAX_LENGTH};
 pub use number::{Number, GREATEST, LEAST};
 pub use pattern::{Pattern, PatternPart};
+pub use process_name::means_process;
 pub use similar::{distance, distance_within};
 
-/// A filter: its text, and what that means.
+/// A filter, with its text and its expression.
 #[derive(Clone, Debug)]
 pub struct Filter {
     text: String,
     expr: Expr,
-    /// In the order of the expression.
+    /// Places of the leaves in the text, in the order of the expression.
     leaves: Vec<parse::LeafSpans>,
 }
 
 impl Filter {
-    /// Reads a text.
+    /// Parses a filter.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The first syntax error, with its place.
     pub fn parse(text: &str) -> Result<Filter, ParseError> {
         let (expr, leaves) = parse::parse(text)?;
         Ok(Filter { text: text.to_string(), expr, leaves })
     }
 
-    /// What the filter says.
+    /// Returns the expression of the filter.
     pub fn expr(&self) -> &Expr {
         &self.expr
     }
 
-    /// The text that was read.
+    /// Returns the text that was parsed.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The value for an event record; `None` is unknown, and does not select. Allocates nothing.
+    /// Returns the filter's value for an event record. `None` is unknown, and does not select. Nothing is allocated.
     pub fn evaluate(&self, fields: &impl Fields) -> Option<bool> {
         evaluate::evaluate(&self.expr, fields)
     }
@@ -107,14 +115,15 @@ impl FromStr for Filter {
     }
 }
 
-/// Two filters that say the same in the same order, however they are spelled.
+/// Compares expressions: filters are equal if they have the same conditions in the same order, however they are
+/// written.
 impl PartialEq for Filter {
     fn eq(&self, other: &Filter) -> bool {
         self.expr == other.expr
     }
 }
 
-/// Canonical: parses to an equal filter.
+/// Formats the canonical text, which parses to an equal filter.
 impl fmt::Display for Filter {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.expr.fmt(out)

@@ -1,8 +1,8 @@
-//! How much a filter may be.
+//! Limits on the size and depth of a filter.
 
-/// A filter's text has at most so many bytes.
+/// The greatest length of a filter's text \[byte\].
 pub const MAX_LENGTH: usize = 16 * 1024;
 
-/// An expression has at most so many levels of `&&`, `||` and `!` below each other, and its text twice as
-/// many parentheses and `!` around one thing.
+/// The greatest nesting depth of `&&`, `||` and `!` in an expression. The text may nest twice as many parentheses and
+/// `!`.
 pub const MAX_DEPTH: usize = 64;

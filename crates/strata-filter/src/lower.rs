@@ -1,45 +1,47 @@
-//! What is left of an expression where it is asked: the one home of what all that evaluate filters do to them
-//! first (readers of traces, the kernel's programs, applications).
+//! Simplifies expressions before they are evaluated. All evaluators of filters share this: readers of traces, the
+//! kernel's programs, applications.
 //!
-//! Only true selects. So negations are moved down to the comparisons, of which each is then either true for
-//! certain or does not count, and a record costs no three-valued logic. What is certain is folded.
+//! A record is selected only if the filter is true, not if it is unknown. So negations are moved down to the
+//! comparisons, and each comparison is then either certainly true or does not count: evaluating a record needs no
+//! three-valued logic. Constant parts are folded.
 
 use crate::expr::{Expr, Item, Literal, Op};
 use crate::number::Number;
 
-/// A condition whose leaves are tests of some kind. Unknown is not in it: it does not select.
+/// A condition whose leaves are tests of some kind. It is true or false: an unknown value does not select.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node<L> {
-    /// True of no record.
+    /// The condition is never true.
     Never,
-    /// True of each.
+    /// The condition is always true.
     Always,
-    /// All of them.
+    /// A conjunction of nodes.
     All(Vec<Node<L>>),
-    /// One of them at least.
+    /// A disjunction of nodes.
     Any(Vec<Node<L>>),
-    /// What the test says.
+    /// A test of the record.
     Leaf(L),
 }
 
-/// Who knows what a comparison is where it is made.
+/// Translates comparisons into tests for one evaluator.
 pub trait Compiler {
-    /// A test.
+    /// A test that the evaluator can make.
     type Leaf;
-    /// Why a comparison cannot be made there.
+    /// Reason why the evaluator cannot test a condition.
     type Error;
 
-    /// That a comparison, a set or a `has()` is true, or, negated, that it is false; unknown is neither.
+    /// Makes the test that a comparison, a set or a `has()` is true, or, with `negated`, that it is false. Neither
+    /// holds for an unknown value.
     ///
     /// # Errors
-    /// It cannot be told there.
+    /// The evaluator cannot test the condition.
     fn condition(&self, expr: &Expr, negated: bool) -> Result<Node<Self::Leaf>, Self::Error>;
 }
 
-/// What is left of an expression.
+/// Simplifies an expression.
 ///
 /// # Errors
-/// What cannot be told, if the rest does not decide already.
+/// The first error of a condition that cannot be tested, unless the other conditions decide already.
 pub fn lower<C: Compiler>(expr: &Expr, compiler: &C) -> Result<Node<C::Leaf>, C::Error> {
     signed(expr, false, compiler)
 }
@@ -60,7 +62,7 @@ fn signed<C: Compiler>(
 }
 
 impl<L> Node<L> {
-    /// True of each record, or of none.
+    /// Makes a node that is true for every record, or for none.
     pub fn certain(value: bool) -> Node<L> {
         if value {
             Node::Always
@@ -69,10 +71,10 @@ impl<L> Node<L> {
         }
     }
 
-    /// All of the parts, or any of them; what is certain is folded.
+    /// Joins parts to a conjunction (`all`) or a disjunction. Parts that are certain are folded.
     ///
     /// # Errors
-    /// The first of a part, if no other part decides.
+    /// The first error of a part, unless another part decides.
     pub fn join<E>(
         all: bool,
         parts: impl Iterator<Item = Result<Node<L>, E>>,
@@ -98,7 +100,7 @@ impl<L> Node<L> {
         })
     }
 
-    /// The parts of which one that does not hold is enough to reject.
+    /// Splits the node into conditions that must all hold.
     pub fn into_conditions(self) -> Vec<Node<L>> {
         match self {
             Node::All(parts) => parts.into_iter().flat_map(Node::into_conditions).collect(),
@@ -106,7 +108,7 @@ impl<L> Node<L> {
         }
     }
 
-    /// Whether something is so of all its tests.
+    /// Returns whether `is` holds for all tests of the node.
     pub fn all_leaves(&self, is: &impl Fn(&L) -> bool) -> bool {
         match self {
             Node::Never | Node::Always => true,
@@ -115,7 +117,7 @@ impl<L> Node<L> {
         }
     }
 
-    /// How many tests it has.
+    /// Returns the number of tests in the node.
     pub fn nr_leaves(&self) -> usize {
         match self {
             Node::Never | Node::Always => 0,
@@ -125,30 +127,30 @@ impl<L> Node<L> {
     }
 }
 
-/// Where a test leads.
+/// Target of a test's branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Branch {
-    /// The record passes.
+    /// The record passes the filter.
     Pass,
-    /// It does not.
+    /// The record does not pass the filter.
     Reject,
-    /// The test of this number, which is behind the one that leads there.
+    /// The test with this index, which is greater than that of the test that branches.
     Test(usize),
 }
 
-/// A test of a [`graph`].
+/// A test of a [`graph`], with its two branches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jump<L> {
-    /// The test.
+    /// The test to make.
     pub leaf: L,
-    /// Where it leads if it holds.
+    /// Branch if the test holds.
     pub yes: Branch,
-    /// Where it leads if not.
+    /// Branch if the test does not hold.
     pub no: Branch,
 }
 
-/// The condition as a list of tests that lead forwards only, the first one first. Of a condition without tests
-/// there are none.
+/// Converts a condition to a list of tests that branch only forwards, beginning with the first one. A condition without
+/// tests yields an empty list.
 pub fn graph<L>(node: Node<L>) -> Vec<Jump<L>> {
     let nr = node.nr_leaves();
     let mut grapher = Grapher { nr, jumps: Vec::with_capacity(nr) };
@@ -157,14 +159,14 @@ pub fn graph<L>(node: Node<L>) -> Vec<Jump<L>> {
     grapher.jumps
 }
 
-/// From the last test to the first: where a test leads is there already.
+/// Builds the graph from the last test to the first, so that the targets of a test exist already.
 struct Grapher<L> {
     nr: usize,
     jumps: Vec<Jump<L>>,
 }
 
 impl<L> Grapher<L> {
-    /// Where the condition begins.
+    /// Adds a condition. Returns the branch that leads to its first test.
     fn node(&mut self, node: Node<L>, yes: Branch, no: Branch) -> Branch {
         match node {
             Node::Always => yes,
@@ -183,13 +185,13 @@ impl<L> Grapher<L> {
     }
 }
 
-/// First and last integer.
+/// First and last integer of a span.
 pub type IntegerSpan = (i128, i128);
 
-/// The integers of which `op number` is true; of `!=`, those of which it is not.
+/// Returns the span of integers for which `op number` is true; for `!=`, the span for which it is false.
 pub fn span(op: Op, number: Number) -> IntegerSpan {
-    // The greatest integer that is not above the number, and the least that is not below. The casts
-    // saturate, beyond all integers of 64 bits.
+    // The greatest integer not above the number, and the least not below it. The casts saturate beyond all integers of
+    // 64 bits.
     let (floor, ceiling) = match number {
         Number::Integer(value) => (value, value),
         Number::Real(value) => (value.floor() as i128, value.ceil() as i128),
@@ -204,7 +206,7 @@ pub fn span(op: Op, number: Number) -> IntegerSpan {
     }
 }
 
-/// The same integers: spans in order, apart from each other, none of them empty.
+/// Merges spans into sorted, disjoint and non-empty spans of the same integers.
 pub fn apart(mut spans: Vec<IntegerSpan>) -> Vec<IntegerSpan> {
     spans.retain(|(from, to)| from <= to);
     spans.sort_unstable();
@@ -218,39 +220,40 @@ pub fn apart(mut spans: Vec<IntegerSpan>) -> Vec<IntegerSpan> {
     apart
 }
 
-/// Where the items of a set go.
+/// Makes the tests for the items of a set.
 pub trait Set {
-    /// A test.
+    /// A test that the evaluator can make.
     type Leaf;
-    /// Why a comparison cannot be made.
+    /// Reason why the evaluator cannot test an item.
     type Error;
 
-    /// Whether what is compared is an integer.
+    /// Returns whether the compared value is an integer.
     fn is_integer(&self) -> bool;
 
-    /// The values that a literal other than a number stands for, if what is compared has an integer for it.
+    /// Returns the integers that a literal other than a number stands for, if the compared field is an integer with
+    /// labels.
     fn labelled(&self, literal: &Literal) -> Option<Vec<IntegerSpan>> {
         let _ = literal;
         None
     }
 
-    /// The comparison with one constant.
+    /// Makes the test of the comparison with one constant.
     ///
     /// # Errors
-    /// It cannot be made there.
+    /// The evaluator cannot make the comparison.
     fn one(&self, op: Op, literal: &Literal) -> Result<Node<Self::Leaf>, Self::Error>;
 
-    /// That the integer is in one of the spans, or, negated, in none.
+    /// Makes the test that the integer is in one of the spans, or, if the set is negated, in none.
     ///
     /// # Errors
-    /// It cannot be told there.
+    /// The evaluator cannot make the test.
     fn among(&self, spans: Vec<IntegerSpan>) -> Result<Node<Self::Leaf>, Self::Error>;
 }
 
-/// As the comparisons with each item would be, but all integers at once.
+/// Lowers a set like comparisons with each item, but with all integers in one test.
 ///
 /// # Errors
-/// What cannot be told, if the rest does not decide already.
+/// The first error of an item that cannot be tested, unless the other items decide already.
 pub fn set<S: Set>(items: &[Item], negated: bool, of: &S) -> Result<Node<S::Leaf>, S::Error> {
     let (mut spans, mut nodes) = (Vec::new(), Vec::new());
     for item in items {
@@ -284,7 +287,7 @@ mod tests {
     use super::*;
     use crate::Filter;
 
-    /// Each comparison is a test of its own text; `x` cannot be compared.
+    /// A compiler that makes each comparison a test of its own text; `x` cannot be compared.
     struct Texts;
 
     impl Compiler for Texts {

@@ -1,24 +1,24 @@
-//! Numbers and how they compare: by value, whatever their types.
+//! Numbers and their comparison by value, whatever their types.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The least integer that a field or a filter has.
+/// The least integer of a field or a filter.
 pub const LEAST: i128 = i64::MIN as i128;
-/// The greatest.
+/// The greatest integer of a field or a filter.
 pub const GREATEST: i128 = u64::MAX as i128;
 
-/// A number. Two of them compare as the numbers that they are: no integer is wrapped or rounded first.
+/// A number of a filter or a field. Comparisons are exact: no integer is wrapped or rounded first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// [`LEAST`] to [`GREATEST`]: any signed or unsigned integer of up to 64 bits.
+    /// An integer from [`LEAST`] to [`GREATEST`]: any signed or unsigned integer of up to 64 bits.
     Integer(i128),
-    /// IEEE 754. Never NaN or infinite in a parsed filter; anything in a field.
+    /// A floating-point number of IEEE 754. In a parsed filter it is never NaN or infinite.
     Real(f64),
 }
 
 impl Number {
-    /// Which is greater. `None` if one of them is NaN.
+    /// Orders two numbers. `None` if one of them is NaN.
     pub fn order(self, other: Number) -> Option<Ordering> {
         match (self, other) {
             (Number::Integer(left), Number::Integer(right)) => Some(left.cmp(&right)),
@@ -35,8 +35,8 @@ fn order_with_real(integer: i128, real: f64) -> Option<Ordering> {
     if real.is_nan() {
         return None;
     }
-    // A cast to i128 saturates: what is beyond is beyond all integers of 64 bits, too, and between
-    // the limits a whole real is an i128 exactly.
+    // A cast to i128 saturates. A saturated value is beyond all integers of 64 bits; any other whole real is exact as
+    // i128.
     let whole = real.trunc();
     let by_whole = integer.cmp(&(whole as i128));
     // An infinity is its own whole part, and saturates to the right side of any integer.
@@ -48,7 +48,7 @@ impl fmt::Display for Number {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Number::Integer(value) => write!(out, "{value}"),
-            // With a point or an exponent, so that it is read as a real again.
+            // The text has a point or an exponent, so that it is parsed as a real number again.
             Number::Real(value) => write!(out, "{value:?}"),
         }
     }

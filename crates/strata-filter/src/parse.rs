@@ -1,4 +1,4 @@
-//! From text to an expression: recursive descent, nested as deep as [`MAX_DEPTH`] allows.
+//! Recursive-descent parser from text to an expression, nested as deep as [`MAX_DEPTH`] allows.
 //!
 //! ```text
 //! filter     = any
@@ -20,6 +20,7 @@ use crate::expr::{Comparison, Expr, Item, Literal, Op, Operand, Subject, Term};
 use crate::limits::{MAX_DEPTH, MAX_LENGTH};
 use crate::number::Number;
 use crate::pattern::Pattern;
+use crate::unit::Unit;
 use crate::words::is_path_only;
 
 use found::Result;
@@ -27,18 +28,19 @@ pub(crate) use found::TextSpan;
 use lexical::TextCursor;
 use operand::{Located, OperandPiece, OperandSide};
 
-/// Where the parts of a comparison, of a set or of `has` stand in the text.
+/// The places in the text of a comparison, a set or a `has()`, and of their parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeafSpans {
-    /// All of it.
+    /// Place of the whole expression.
     pub whole: TextSpan,
-    /// [`Comparison::left`], the term, the path.
+    /// Place of [`Comparison::left`], of the set's term, or of the path.
     pub left: TextSpan,
-    /// [`Comparison::right`], or the items.
+    /// Place of [`Comparison::right`], or of each item.
     pub right: Vec<TextSpan>,
 }
 
-/// The expression, and a [`LeafSpans`] for each node without conditions in it, in the order of the expression.
+/// Parses a filter. Returns the expression, and a [`LeafSpans`] for each comparison, set and `has()` in the order of
+/// the expression.
 pub(crate) fn parse(text: &str) -> std::result::Result<(Expr, Vec<LeafSpans>), ParseError> {
     if text.len() > MAX_LENGTH {
         let end = (0..=MAX_LENGTH).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
@@ -53,7 +55,7 @@ pub(crate) fn parse(text: &str) -> std::result::Result<(Expr, Vec<LeafSpans>), P
     }
 }
 
-/// An expression, and how many levels of `And`, `Or` and `Not` it has.
+/// An expression, and the depth of its `And`, `Or` and `Not`.
 struct Built {
     expr: Expr,
     levels: usize,
@@ -61,13 +63,13 @@ struct Built {
 
 struct FilterParser<'t> {
     cursor: TextCursor<'t>,
-    /// Parentheses and `!` around what is read.
+    /// Number of parentheses and `!` around the current place.
     nesting: usize,
     leaves: Vec<LeafSpans>,
 }
 
-/// Twice, because an expression of [`MAX_DEPTH`] levels that ends in `!(…)` on each is printed with as many
-/// parentheses as exclamation marks.
+/// The greatest depth of parentheses and `!`. It is twice [`MAX_DEPTH`], because an expression of that depth that has
+/// `!(…)` on each level is printed with as many parentheses as exclamation marks.
 const MAX_NESTING: usize = 2 * MAX_DEPTH;
 
 impl FilterParser<'_> {
@@ -106,7 +108,7 @@ impl FilterParser<'_> {
         })
     }
 
-    /// One node of the parts; parts that are of the same kind become parts of it.
+    /// Joins parts in one node; parts of the same kind are merged into it.
     fn joined(
         &self,
         start: usize,
@@ -183,7 +185,7 @@ impl FilterParser<'_> {
         Err(self.leftover("'&&', '||' or ')'"))
     }
 
-    /// What stands where an expression is complete, and cannot stand there.
+    /// Describes text that follows a complete expression and does not belong there.
     fn leftover(&mut self, expected: &'static str) -> (Problem, TextSpan) {
         if let Some((problem, span)) = self.cursor.not_an_operator() {
             return (problem, span);
@@ -195,13 +197,16 @@ impl FilterParser<'_> {
             ")" | "}" | "]" => Problem::Unopened(found.chars().next().unwrap_or(')')),
             _ if found.eq_ignore_ascii_case("and") => foreign("&&"),
             _ if found.eq_ignore_ascii_case("or") => foreign("||"),
+            _ if Unit::find(found).is_some() && self.cursor.is_behind_digit(span.start) => {
+                Problem::UnitApart(found.to_string())
+            }
             _ if self.cursor.take_comparison().is_ok_and(|op| op.is_some()) => Problem::Chained,
             _ => Problem::Unexpected { found: format!("'{}'", quoted(found)), expected },
         };
         (problem, span)
     }
 
-    /// `has(path)`.
+    /// Parses `has(path)`, if the text continues with it.
     fn function(&mut self) -> Result<Option<Expr>> {
         let start = self.cursor.at();
         let word = self.cursor.word();
@@ -264,7 +269,7 @@ impl FilterParser<'_> {
         self.alone(start, left)
     }
 
-    /// An operand with no operator behind it.
+    /// Parses an operand without an operator after it.
     fn alone(&mut self, start: usize, piece: Located) -> Result<Expr> {
         let span = piece.span.clone();
         let text = self.cursor.text(&span);

@@ -4,37 +4,37 @@ use std::fmt;
 
 use crate::words::is_bare;
 
-/// What text is compared with: bytes, any of which may stand for others.
+/// A pattern of literal bytes and wildcards.
 ///
-/// Two parts of [`PatternPart::Text`] or of [`PatternPart::Any`] are never neighbours, and no text part is empty, in a
-/// parsed filter.
+/// In a parsed filter, no text part is empty, and there are never two neighbouring parts of [`PatternPart::Text`] or of
+/// [`PatternPart::Any`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// One behind the other; none: only the empty text matches.
+    /// The parts in order. A pattern without parts matches only the empty text.
     pub parts: Vec<PatternPart>,
 }
 
 /// A part of a [`Pattern`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PatternPart {
-    /// These bytes.
+    /// Literal bytes of the text.
     Text(Vec<u8>),
-    /// `?`: one character, that is a byte and all bytes `10xxxxxx` directly behind it, whether or not the
-    /// text is UTF-8.
+    /// Wildcard `?`: one character, which is a byte and all bytes `10xxxxxx` directly after it, whether or not the text
+    /// is UTF-8.
     One,
-    /// `*`: any bytes, also none.
+    /// Wildcard `*`: any number of bytes, including none.
     Any,
 }
 
 impl Pattern {
-    /// Nothing but these bytes.
+    /// Makes a pattern that matches only these bytes.
     pub fn literal(bytes: impl Into<Vec<u8>>) -> Pattern {
         let mut pattern = Pattern::default();
         pattern.push(PatternPart::Text(bytes.into()));
         pattern
     }
 
-    /// `*` and `?` stand for others, all else for itself: what a bare word means.
+    /// Makes the pattern of a bare word: `*` and `?` are wildcards, all other characters are literal.
     pub fn glob(word: &str) -> Pattern {
         let mut pattern = Pattern::default();
         for char in word.chars() {
@@ -48,7 +48,7 @@ impl Pattern {
         pattern
     }
 
-    /// A part more. Keeps the promise about neighbours.
+    /// Appends a part and joins it with a neighbour of the same kind.
     pub fn push(&mut self, part: PatternPart) {
         match (self.parts.last_mut(), part) {
             (_, PatternPart::Text(more)) if more.is_empty() => (),
@@ -58,7 +58,15 @@ impl Pattern {
         }
     }
 
-    /// The only text that matches, if there is only one.
+    /// Returns the text with which the pattern begins, up to a wildcard.
+    pub(crate) fn beginning(&self) -> &[u8] {
+        match self.parts.first() {
+            Some(PatternPart::Text(text)) => text,
+            _ => &[],
+        }
+    }
+
+    /// Returns the text that matches, if it is the only one.
     pub fn exact(&self) -> Option<&[u8]> {
         match self.parts.as_slice() {
             [] => Some(&[]),
@@ -67,8 +75,8 @@ impl Pattern {
         }
     }
 
-    /// Whether the whole text is as the pattern says. Allocates nothing; takes at most the product of
-    /// both lengths, as a rule the text's.
+    /// Returns whether the whole text matches the pattern. Allocates nothing. The time is at most proportional to the
+    /// product of both lengths, usually to the text's length.
     #[inline]
     pub fn matches(&self, text: &[u8]) -> bool {
         match self.exact() {
@@ -82,8 +90,8 @@ impl Pattern {
             return false;
         }
         let (mut part, mut at) = (0, 0);
-        // The part behind the last `*`, and where in the text it was tried last. Only the last `*` is
-        // ever tried again: what is between two of them cannot end earlier than at its first place.
+        // The part after the last `*`, and where in the text it was last tried. Only the last `*` is ever tried again:
+        // the parts between two `*` cannot end earlier than at their first match.
         let mut again = None;
         loop {
             let rest = text.get(at..).unwrap_or_default();
@@ -117,7 +125,7 @@ impl Pattern {
         }
     }
 
-    /// The pattern as a bare word, if it can be one.
+    /// Returns the pattern as a bare word, if it can be written so.
     pub(crate) fn bare(&self) -> Option<String> {
         let mut word = String::new();
         for part in &self.parts {
@@ -137,13 +145,13 @@ impl Pattern {
     }
 }
 
-/// Bytes of the first character. The text is not empty.
+/// Returns the size of the first character \[byte\]. The text must not be empty.
 fn character(text: &[u8]) -> usize {
     let follow = |byte: &&u8| **byte & 0xc0 == 0x80;
     1 + text.get(1..).unwrap_or_default().iter().take_while(follow).count()
 }
 
-/// In double quotes, with escapes where they are needed.
+/// Formats the pattern in double quotes, with the necessary escapes.
 impl fmt::Display for Pattern {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("\"")?;
@@ -223,7 +231,7 @@ mod tests {
         assert!(Pattern::glob("a?b").matches(b"a\xffb"), "not UTF-8: one byte");
     }
 
-    /// The same by definition: tries every place for every `*`.
+    /// Matches a text according to the definition of patterns: tries every place for every `*`.
     fn matches_slowly(parts: &[PatternPart], text: &[u8]) -> bool {
         match parts.split_first() {
             None => text.is_empty(),

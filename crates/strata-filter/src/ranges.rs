@@ -1,8 +1,8 @@
-//! Of which values a condition is true, and whether several together leave any: `len < 0` of an unsigned field, and
-//! `len > 5 && len < 3` of any.
+//! Computes the values for which a condition is true, to find conditions that leave none together: `len < 0` for an
+//! unsigned field, and `len > 5 && len < 3` for any field.
 //!
-//! Values stand on a line of integers, so that what a comparison admits is a list of spans: an integer stands at itself,
-//! a floating-point number at its place among all of them.
+//! Values are positions on a line of integers, so that the values for which a comparison is true are a list of spans.
+//! The position of an integer is the integer itself; floating-point numbers are numbered in their order.
 
 use crate::class::{key, Class};
 use crate::expr::{Comparison, Expr, Item, Literal, Op, Operand, Subject, Term};
@@ -10,10 +10,10 @@ use crate::lower::{apart, span, IntegerSpan};
 use crate::number::{Number, GREATEST};
 use crate::pattern::Pattern;
 
-/// Conditions that are looked at together; of more, nothing is known. A filter has hundreds at most.
+/// The most conditions that are examined together; further ones are ignored. Filters have hundreds at most.
 const MOST_CONDITIONS: usize = 256;
 
-/// Where a term's values can be.
+/// The positions that a term's values can have on the line of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueLine {
     whole: IntegerSpan,
@@ -23,24 +23,24 @@ pub(crate) struct ValueLine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ValueLineKind {
     Integers,
-    /// With none but these bits.
+    /// The bits of a term that are compared.
     Bits(u64),
     Reals,
 }
 
-/// Behind all numbers: it differs from each.
+/// Position of NaN, after all numbers, since it differs from each.
 const NAN: i128 = i128::MAX;
 
-/// The term's; `None`: it is no number in these event records, or its values have labels.
+/// Returns the line of the term; `None` if it is not a number in these event records, or if its values have labels.
 pub(crate) fn line(term: &Term, class: &Class) -> Option<ValueLine> {
     if let Some(mask) = term.mask {
-        // Whatever it is of: no integer has more.
+        // The mask bounds the values of any term.
         return Some(ValueLine { whole: (0, mask.into()), what: ValueLineKind::Bits(mask) });
     }
     let integers = |whole| Some(ValueLine { whole, what: ValueLineKind::Integers });
     match &term.subject {
         Subject::Name => None,
-        // As a trace has them, which may be of anybody.
+        // A packet may claim any CPU, so all integers are possible.
         Subject::Cpu if class.cpu => integers((0, GREATEST)),
         Subject::Cpu => None,
         Subject::LogLevel => {
@@ -61,7 +61,8 @@ pub(crate) fn line(term: &Term, class: &Class) -> Option<ValueLine> {
     }
 }
 
-/// Of a number that is not NaN: greater numbers have greater places, and no two that differ have one.
+/// Returns the position of a number that is not NaN. Greater numbers have greater positions, and different numbers have
+/// different positions.
 fn place(real: f64) -> i128 {
     let magnitude = i128::from(real.abs().to_bits());
     if real < 0.0 {
@@ -71,7 +72,7 @@ fn place(real: f64) -> i128 {
     }
 }
 
-/// The places of which `op number` is true; of `!=`, those of which it is not.
+/// Returns the positions for which `op number` is true; for `!=`, those for which it is false.
 fn places(op: Op, number: Number) -> IntegerSpan {
     let nearest = match number {
         Number::Integer(value) => value as f64,
@@ -92,12 +93,12 @@ fn places(op: Op, number: Number) -> IntegerSpan {
 }
 
 impl ValueLine {
-    /// Between which numbers it is; `None` of floating-point numbers.
+    /// Returns the least and the greatest integer of the line; `None` for floating-point numbers.
     pub(crate) fn integers(&self) -> Option<IntegerSpan> {
         (self.what != ValueLineKind::Reals).then_some(self.whole)
     }
 
-    /// Where the comparison is true.
+    /// Returns the positions for which the comparison is true.
     pub(crate) fn of(&self, op: Op, number: Number) -> Vec<IntegerSpan> {
         let one = match self.what {
             ValueLineKind::Reals => places(op, number),
@@ -110,7 +111,7 @@ impl ValueLine {
         }
     }
 
-    /// All places but these, which are in order and apart from each other.
+    /// Returns all positions outside of these spans, which must be sorted and disjoint.
     pub(crate) fn without(&self, spans: &[IntegerSpan]) -> Vec<IntegerSpan> {
         let mut left = Vec::new();
         let mut from = self.whole.0;
@@ -128,7 +129,7 @@ impl ValueLine {
         apart(left)
     }
 
-    /// Is there no value at these places?
+    /// Returns whether the term can have no value in these spans.
     pub(crate) fn is_none(&self, spans: &[IntegerSpan]) -> bool {
         match self.what {
             ValueLineKind::Bits(mask) => !spans.iter().any(|span| has_bits(*span, mask)),
@@ -137,13 +138,13 @@ impl ValueLine {
     }
 }
 
-/// Is there a number in the span, which is not negative, with none but these bits?
+/// Returns whether the span has a non-negative number whose bits are all in `mask`.
 fn has_bits((from, to): IntegerSpan, mask: u64) -> bool {
     let (Ok(from), to) = (u64::try_from(from), to.max(0) as u128) else { return false };
     let wrong = from & !mask;
     let least = match wrong.checked_ilog2() {
         None => Some(from),
-        // The least above: all bits below the highest wrong one are as low as can be, and it is carried.
+        // The least such number above `from`: bits below the highest wrong bit become 0, and the carry moves up.
         Some(at) => {
             let below = (from >> at >> 1 << at << 1) | (mask & ((1 << at) - 1));
             (below | !mask).checked_add(1).map(|next| next & mask)
@@ -166,14 +167,14 @@ fn both(left: &[IntegerSpan], right: &[IntegerSpan]) -> Vec<IntegerSpan> {
     apart(found)
 }
 
-/// What a condition admits of one term.
+/// The positions for which a condition on one term holds.
 struct Admitted<'e> {
     term: &'e Term,
     line: ValueLine,
     spans: Vec<IntegerSpan>,
 }
 
-/// Of a condition that is of the numbers of one term; `negated`: that it is false.
+/// Computes the values for which a condition on the numbers of one term is true, or, with `negated`, false.
 fn admitted<'e>(expr: &'e Expr, negated: bool, class: &Class) -> Option<Admitted<'e>> {
     let (term, spans) = match expr {
         Expr::Compare(Comparison {
@@ -220,11 +221,11 @@ fn admitted<'e>(expr: &'e Expr, negated: bool, class: &Class) -> Option<Admitted
     Some(Admitted { term, line, spans })
 }
 
-/// What must hold together.
+/// Conditions that must hold together.
 #[derive(Default)]
 struct Together<'e> {
     numbers: Vec<Admitted<'e>>,
-    /// What text must be like, or, negated, must not.
+    /// Patterns that a text must match, or, if the flag is set, must not match.
     texts: Vec<(&'e Term, &'e Pattern, bool)>,
 }
 
@@ -248,7 +249,7 @@ impl<'e> Together<'e> {
         }
     }
 
-    /// Is there nothing that all of them admit?
+    /// Returns whether no value satisfies all conditions.
     fn is_never(&mut self, is_text: &impl Fn(&Term) -> bool) -> bool {
         while let Some(mut one) = self.numbers.pop() {
             self.numbers.retain(|other| {
@@ -262,7 +263,7 @@ impl<'e> Together<'e> {
                 return true;
             }
         }
-        // A value that text must equal is like all the others.
+        // A text that must equal a value excludes all patterns that do not match that value.
         let exact = |(term, pattern, not): &(&'e Term, &'e Pattern, bool)| {
             let text = pattern.exact().filter(|_| !*not && is_text(term))?.to_vec();
             Some((*term, text))
@@ -274,8 +275,8 @@ impl<'e> Together<'e> {
     }
 }
 
-/// Whether all these parts can not be true of one event record, or, negated, not all be false. `is_text`: what is a
-/// text in the class, and no label of a number.
+/// Returns whether the parts cannot all be true for one event record, or, with `negated`, not all false. `is_text`
+/// decides whether a term is a text in the class, and not a number with labels.
 pub(crate) fn contradict(
     parts: &[Expr],
     negated: bool,
@@ -310,7 +311,7 @@ mod tests {
         let numbers = [
             Number::Integer(0),
             Number::Integer(3),
-            // Between two that there are.
+            // This integer lies between two floating-point numbers.
             Number::Integer(9_007_199_254_740_993),
             Number::Integer(u64::MAX.into()),
             Number::Real(-2.5),

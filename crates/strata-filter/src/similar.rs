@@ -1,11 +1,11 @@
-//! Names that were perhaps meant.
+//! Finds names that were perhaps meant.
 
-/// Names that are shown at most.
+/// The most names that are shown.
 const SHOWN: usize = 3;
-/// Longer names are not compared \[byte\]: what a trace says its fields are called may be of any length.
+/// The greatest length of a name that is compared \[byte\], since a trace may have names of any length.
 const LONGEST: usize = 128;
 
-/// Those of the names that are most like the word, best first, of equals the shortest; each once.
+/// Returns the names that are most similar to the word, best first, then shortest first; each name once.
 pub(crate) fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let mut found: Vec<(usize, &str)> = names
         .filter(|name| name.len() <= LONGEST && word.len() <= LONGEST && *name != word)
@@ -16,14 +16,14 @@ pub(crate) fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> V
     found.into_iter().take(SHOWN).map(|(_, name)| name.to_string()).collect()
 }
 
-/// Less is more alike; `None` is not alike.
+/// Returns how similar two names are, where less is more similar; `None` if they are not.
 fn likeness(word: &str, name: &str) -> Option<usize> {
     let last = |text: &str| text.rsplit([':', '.']).next().unwrap_or_default().to_lowercase();
     let (short_word, short_name) = (last(word), last(name));
     if short_word == short_name && !short_word.is_empty() {
         return Some(0);
     }
-    // `openat` of `syscall_entry_openat`.
+    // For example, `openat` is the end of `syscall_entry_openat`.
     let ends =
         short_name.strip_suffix(short_word.as_str()).is_some_and(|front| front.ends_with('_'));
     if ends && short_word.len() > 2 {
@@ -34,7 +34,7 @@ fn likeness(word: &str, name: &str) -> Option<usize> {
     whole.or_else(|| distance_within(&short_word, &short_name, limit).map(|distance| distance + 1))
 }
 
-/// The same within a limit; `None` if more, or all of them.
+/// Returns the distance up to a limit; `None` beyond it, or if all letters differ.
 pub fn distance_within(left: &str, right: &str, limit: usize) -> Option<usize> {
     let (nr_left, nr_right) = (left.chars().count(), right.chars().count());
     if nr_left.abs_diff(nr_right) > limit {
@@ -44,7 +44,8 @@ pub fn distance_within(left: &str, right: &str, limit: usize) -> Option<usize> {
     (distance <= limit && distance < nr_left.max(nr_right)).then_some(distance)
 }
 
-/// Characters to be put in, taken out, exchanged or swapped with their neighbour. Takes the product of both lengths.
+/// Returns the number of characters to insert, remove, replace or swap with their neighbour. The time is proportional
+/// to the product of both lengths.
 pub fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().collect();
     let right: Vec<char> = right.chars().collect();

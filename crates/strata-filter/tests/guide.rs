@@ -1,4 +1,4 @@
-//! What the guide says is what is.
+//! Tests that the guide's statements about filters are true.
 
 use strata_filter::{Class, ClassField, ClassFieldKind, Filter, Root, MAX_DEPTH, MAX_LENGTH};
 
@@ -9,7 +9,7 @@ fn section(title: &str) -> &'static str {
     section.split("\n## ").next().expect("its text")
 }
 
-/// What stands in backquotes.
+/// Returns the texts in backquotes.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

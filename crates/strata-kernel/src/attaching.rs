@@ -1,4 +1,4 @@
-//! Loads and attaches what is wanted, in several threads: the verifier takes most of the time.
+//! Loads and attaches programs in several threads: the verifier takes most of the time.
 
 use crate::attach::{attach, AttachPoint, Attached};
 use crate::classes::{id_of, Classes};
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc, Mutex};
 use strata_abi::kernel::Event;
 
-/// What loading needs, and what has become of the units so far.
+/// The shared state that loading needs, and the result for each unit so far.
 pub(crate) struct Attaching<'p> {
     pub(crate) shared: &'p Arc<SharedControl>,
     pub(crate) classes: &'p Classes,
@@ -29,22 +29,22 @@ pub(crate) struct Attaching<'p> {
     pub(crate) progress: &'p mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
     pub(crate) running: Vec<RunningPrograms>,
     pub(crate) flow: ControlFlow<()>,
-    /// Does it take another one's place?
+    /// Returns whether a unit replaces a running one.
     asks: &'p dyn Fn(&LoadUnit) -> bool,
     done: usize,
     total: usize,
     refused: Vec<(Fallback, ProgramKey)>,
 }
 
-/// A unit on its way.
+/// A unit that is to be loaded and attached.
 struct AttachJob {
     unit: LoadUnit,
-    /// That of the unit that was wanted.
+    /// The key by which the unit was requested, which differs from a fallback's own.
     key: ProgramKey,
     switch: Switch,
 }
 
-/// Its programs, and the table that they look at.
+/// The attached programs of a unit, and the table of system calls that they read.
 struct LoadedPrograms(Vec<Attached>, Option<LiveTable>);
 
 impl<'p> Attaching<'p> {
@@ -69,8 +69,8 @@ impl<'p> Attaching<'p> {
         }
     }
 
-    /// All of them, switched off; those that the kernel refuses have nothing attached. `loaded`: objects that
-    /// have made the maps that others share.
+    /// Loads and attaches all units, switched off. Of a unit that the kernel refuses, nothing stays attached. `loaded`
+    /// are the objects that have created the shared maps.
     pub(crate) fn run(
         &mut self,
         loader: &mut Loader,
@@ -153,7 +153,8 @@ impl<'p> Attaching<'p> {
         }
     }
 
-    /// For events whose own programs were refused; their records are other ones then.
+    /// Makes jobs for the fallbacks of events whose own programs were refused. Their records have other fields, and so
+    /// other classes.
     fn fall_back(&mut self) -> Vec<AttachJob> {
         let mut jobs = Vec::new();
         for (Fallback { mut unit, context, fields }, key) in std::mem::take(&mut self.refused) {
@@ -165,7 +166,7 @@ impl<'p> Attaching<'p> {
         jobs
     }
 
-    /// One thread for each CPU.
+    /// Attaches the units after the first one, with one thread for each CPU.
     fn attach_others(&mut self, loader: &Loader, mut others: Vec<AttachJob>) {
         if self.flow.is_break() {
             return;
@@ -212,7 +213,7 @@ impl<'p> Attaching<'p> {
         }
     }
 
-    /// Events of those that are refused.
+    /// Returns the events of units that the kernel refused.
     pub(crate) fn problems(
         running: &[RunningPrograms],
     ) -> impl Iterator<Item = UnrecordedEvent> + '_ {
@@ -246,7 +247,8 @@ fn settle(
     Ok(LoadedPrograms(attached, calls))
 }
 
-/// What another process needs to go on with these programs. Who fails leaves names that nobody has noted.
+/// Pins everything by which another process can adopt these programs. After an error, pins may be left that are in no
+/// saved description.
 fn pin(
     object: &libbpf_rs::Object,
     attached: &[Attached],
@@ -273,7 +275,7 @@ fn pin(
     Ok(())
 }
 
-/// These are kept no more: they go when nobody here has them.
+/// Removes the pins of these programs, so that the programs end when this process closes them.
 pub(crate) fn unpin<'r>(
     pins: Option<&Arc<ChannelPins>>,
     gone: impl Iterator<Item = &'r RunningPrograms>,
@@ -299,13 +301,19 @@ fn prepare(loader: &Loader, job: &AttachJob) -> Result<libbpf_rs::OpenObject, Re
     let layouts = syscalls::layouts();
     // SAFETY: integers only, without padding.
     let mut constants = vec![(".rodata.event", unsafe { bytes_of(&event) })];
+    if let Some(count) = &unit.count {
+        // SAFETY: integers only, without padding.
+        constants.push((".rodata.count", unsafe { bytes_of(&**count) }));
+    }
     match &unit.constant {
         Constant::None => {}
-        Constant::Payload { fixed, nr_strings } => {
+        Constant::Payload { fixed, nr_strings, guard } => {
             // SAFETY: one integer.
             constants.push((".rodata.fixed", unsafe { bytes_of(fixed) }));
             // SAFETY: one integer.
             constants.push((".rodata.strings", unsafe { bytes_of(nr_strings) }));
+            // SAFETY: integers of one size.
+            constants.push((".rodata.guard", unsafe { bytes_of(guard) }));
         }
         Constant::Syscalls(table, _) => {
             // SAFETY: an array of structures of integers without padding.

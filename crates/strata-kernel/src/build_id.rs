@@ -1,13 +1,14 @@
-//! The build id of a file that a process has mapped: what a linker has made of its content.
+//! Reads the build id of a file that a process has mapped. The linker has computed it from the file's content.
 //!
-//! Only a file that the process has mapped to execute it is read, so that process could read it itself; nothing else of it
-//! goes into a trace. What says so is the kernel: its own way to the file (`/proc/PID/map_files`), or the device and the
-//! number of the file that has the name. A number alone is not enough: whoever has a file system of his own (FUSE, or a
-//! tmpfs in his namespaces) chooses the numbers there, and could give another program's library an id of his choice.
+//! A file is read only if the process has mapped it as code. Then that process can read it, and nothing else of the
+//! file goes into a trace. The kernel confirms it: by its own link to the file (`/proc/PID/map_files`), or by the
+//! device and inode number of the file with that name. An inode number alone is not enough: with a file system of his
+//! own (FUSE, or a tmpfs in his namespaces), a user chooses the numbers there, and could give another program's library
+//! any id.
 //!
-//! A name is never opened, as it may lead to a pipe or a device by now: what it leads to is held without being opened, and
-//! must be such a file. Nor is there a wait for who has a lease of it. A file system of a user may keep a reader waiting
-//! for as long as it likes: who asks does it in a thread that can be left behind, and reads at most some 280 KiB.
+//! A name is never opened directly, since it may lead to a pipe or a device by now: it is opened with O_PATH first, and
+//! must be the mapped file. Nothing waits for the holder of a lease. A user's file system may delay a reader without
+//! end, so the caller runs this in a thread that it can leave behind. At most some 280 KiB are read.
 
 use rustix::fs::{fstat, major, minor, open, FileType, Mode, OFlags};
 use std::fmt::Write as _;
@@ -20,19 +21,20 @@ const PT_NOTE: u32 = 4;
 const NT_GNU_BUILD_ID: u32 = 3;
 const HEADERS_MAX: u64 = 64;
 const NOTES_MAX: u64 = 4096;
-/// Bytes of a build id; the usual ones have 20.
+/// Size of the longest build id; the usual ones have 20 bytes \[byte\].
 const BYTES_MAX: usize = 32;
 
-/// Which file is mapped, as `maps` says it.
+/// Identity of a mapped file, as `maps` shows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Which {
-    /// Major and minor number of its device; `None`: the kernel itself leads to it. Of some file systems, `maps` has other
-    /// numbers than the file.
+    /// Major and minor number of the file's device; `None` if the path is the kernel's own link to the file. For some
+    /// file systems, `maps` shows other numbers than the file has.
     pub(crate) device: Option<(u32, u32)>,
     pub(crate) inode: u64,
 }
 
-/// In hexadecimal digits; `None`: it is not that file any more, or has none.
+/// Returns a mapped file's build id in hexadecimal digits; `None` if `path` now leads to another file, or if the file
+/// has no id.
 pub(crate) fn of_mapped(path: &Path, which: Which) -> Option<String> {
     let held = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let stat = fstat(&held).ok()?;
@@ -92,7 +94,7 @@ fn of_notes(mut notes: &[u8]) -> Option<String> {
     }
 }
 
-/// In hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {

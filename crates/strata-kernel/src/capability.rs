@@ -1,4 +1,4 @@
-//! What this process may do.
+//! The capabilities of this process.
 
 use std::fmt;
 use std::fs;
@@ -6,26 +6,26 @@ use std::path::Path;
 
 use rustix::thread::{capabilities, set_capabilities, CapabilitySets};
 
-/// The capabilities that recording asks for, with the kernel's numbers.
+/// The capabilities that matter for recording, with the kernel's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Capability {
-    /// Read what others may not: tracefs is root's.
+    /// Reading files that other users may not read: tracefs belongs to root.
     DacReadSearch = 2,
-    /// Look into, and prepare, programs of other users that are running already.
+    /// Examining and preparing running programs of other users.
     SysPtrace = 19,
-    /// Everything, on kernels that do not know the two below.
+    /// All rights, on kernels that do not have the two below.
     SysAdmin = 21,
-    /// Raise the limit of open files.
+    /// Raising the limit of open files.
     SysResource = 24,
-    /// Attach programs to what the kernel and processes do, and read their memory from there.
+    /// Attaching programs to events of the kernel and of processes, and reading memory in such programs.
     Perfmon = 38,
-    /// Load programs and make maps.
+    /// Loading programs and creating maps.
     Bpf = 39,
 }
 
 impl Capability {
-    /// Its name, as `setcap` and the manual have it, but in capitals.
+    /// Returns the capability's name, in capitals, as the manual has it.
     pub fn name(self) -> &'static str {
         match self {
             Capability::DacReadSearch => "CAP_DAC_READ_SEARCH",
@@ -48,17 +48,17 @@ impl fmt::Display for Capability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     effective: u64,
-    /// A user namespace other than the machine's: what is in effect there does not count for the kernel.
+    /// True in a user namespace other than the machine's first one, where capabilities do not count for the kernel.
     namespaced: bool,
 }
 
 impl Capabilities {
-    /// Those of this process; none if /proc does not tell.
+    /// Reads the capabilities of this process; there are none if /proc cannot be read.
     pub fn of_this_process() -> Capabilities {
         Capabilities::read(Path::new("/"))
     }
 
-    /// As `root`/proc/self says.
+    /// Reads the capabilities from `root`/proc/self.
     pub fn read(root: &Path) -> Capabilities {
         let text = |name| fs::read_to_string(root.join("proc/self").join(name)).unwrap_or_default();
         Capabilities {
@@ -67,26 +67,26 @@ impl Capabilities {
         }
     }
 
-    /// Whether it is in effect, or one that includes it.
+    /// Returns whether the capability, or one that includes it, is in effect.
     pub fn has(self, capability: Capability) -> bool {
         let set = |one: Capability| self.effective & (1 << (one as u32)) != 0;
         let included = matches!(capability, Capability::Bpf | Capability::Perfmon);
         !self.namespaced && (set(capability) || (included && set(Capability::SysAdmin)))
     }
 
-    /// Whether this process is in a user namespace, where capabilities do not reach the kernel's own.
+    /// Returns whether this process is in a user namespace, whose capabilities do not count for the kernel.
     pub fn is_namespaced(self) -> bool {
         self.namespaced
     }
 
-    /// What is missing to record kernel events; empty: nothing.
+    /// Returns the capabilities that are missing to record kernel events.
     pub fn missing_to_record(self) -> Vec<Capability> {
         let needed = [Capability::Bpf, Capability::Perfmon];
         needed.into_iter().filter(|one| !self.has(*one)).collect()
     }
 }
 
-/// This thread has for good no more than what is in effect: what who made it keeps in reserve, it has no use for.
+/// Gives up the capabilities that are permitted but not in effect, for this thread and for good.
 pub(crate) fn give_up_reserve() {
     let Ok(before) = capabilities(None) else { return };
     let kept = CapabilitySets { permitted: before.effective, ..before };
@@ -94,13 +94,14 @@ pub(crate) fn give_up_reserve() {
     let _ = set_capabilities(None, kept);
 }
 
-/// The line `CapEff:` of /proc/PID/status.
+/// Parses the line `CapEff:` of /proc/PID/status.
 fn effective(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
-/// The machine's own namespace maps all users to themselves. Without user namespaces there is no file.
+/// Returns whether the mapping of users is that of a user namespace. The machine's first namespace maps all users to
+/// themselves; a kernel without user namespaces has no such file, so the text is empty.
 fn is_namespaced(uid_map: &str) -> bool {
     !uid_map.is_empty() && uid_map.split_whitespace().ne(["0", "0", "4294967295"])
 }

@@ -1,4 +1,4 @@
-//! All events that can be recorded, by name; what one of them holds is read when it is asked for.
+//! The catalog of all events that can be recorded, by name. An event's description is read only when it is needed.
 
 mod enumerators;
 
@@ -9,20 +9,19 @@ use crate::{names, Error, KernelEvent, Probe};
 use std::collections::HashMap;
 use strata_model::EventClass;
 
-/// The system of system calls.
+/// Name of the system to which all system calls belong.
 pub const SYSCALLS: &str = "syscalls";
 
 /// Names of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EventName {
-    /// The recorded one; of a system call its own (openat, compat_openat), see
+    /// The recorded name; for a system call the call's name (openat, compat_openat), see
     /// [`crate::syscalls::recorded_names`].
     pub name: String,
-    /// "sched"; of system calls [`SYSCALLS`].
+    /// The subsystem, such as "sched"; [`SYSCALLS`] for system calls.
     pub system: String,
-    /// Within the system; of a system call `name`, without the `compat_` of a 32-bit program's.
+    /// The name within the system; for a system call `name`, without the `compat_` of calls in 32-bit programs.
     pub kernel_name: String,
-    /// Whether it is a system call.
     pub is_syscall: bool,
 }
 
@@ -34,10 +33,10 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Reads the names of all tracepoints; no two events have one recorded name.
+    /// Reads the names of all tracepoints. No two events get the same recorded name.
     ///
     /// # Errors
-    /// If tracefs cannot be read.
+    /// tracefs cannot be read.
     pub fn load(tracefs: &Tracefs) -> Result<Catalog, Error> {
         let found = tracefs.events()?;
         let found = found.into_iter().filter(|(system, _)| excluded_system(system).is_none());
@@ -47,12 +46,12 @@ impl Catalog {
         Ok(Catalog { tracefs: tracefs.clone(), events })
     }
 
-    /// All events: tracepoints by system and name, then system calls.
+    /// Returns the names of all events: tracepoints in the order of system and name, then system calls.
     pub fn names(&self) -> impl Iterator<Item = &EventName> {
         self.events.iter()
     }
 
-    /// The event that the kernel calls so; of a system call not that of 32-bit programs.
+    /// Finds the event by the kernel's name for it; system calls of 32-bit programs are not found.
     pub fn find(&self, system: &str, kernel_name: &str) -> Option<&EventName> {
         self.events.iter().find(|event| event.system == system && event.kernel_name == kernel_name)
     }
@@ -61,11 +60,11 @@ impl Catalog {
         &self.events
     }
 
-    /// What an event holds and how it is recorded.
+    /// Describes the fields of an event and how it is recorded.
     ///
     /// # Errors
-    /// [`Error::NoEvent`] if it is not there (any more), [`Error::Format`] if what the kernel says of
-    /// it cannot be recorded, and those of tracefs.
+    /// [`Error::NoEvent`] if the event does not exist (any more), [`Error::Format`] if its fields cannot be recorded,
+    /// and the errors of tracefs.
     pub fn describe(&self, event: &EventName) -> Result<KernelEvent, Error> {
         if event.is_syscall {
             return system_call(&event.name).ok_or_else(|| Error::NoEvent {
@@ -77,7 +76,7 @@ impl Catalog {
         describe(event, &text)
     }
 
-    /// Why no event of a system is in the catalog, if that is on purpose. `rule` is one of a
+    /// Returns the reason if the events of a system are left out of the catalog on purpose. `rule` is a rule of a
     /// [`crate::selection::EventSelection`].
     pub fn excluded(&self, rule: &str) -> Option<&'static str> {
         let rule = rule.trim_start_matches('!').trim_start();
@@ -91,7 +90,7 @@ impl Catalog {
     }
 }
 
-/// Why a system's events are not in the catalog, of those that are not.
+/// Returns why a system's events are not in the catalog; `None` if they are.
 fn excluded_system(system: &str) -> Option<&'static str> {
     match system {
         "ftrace" => Some("these are the formats of ftrace's own records, no tracepoints"),
@@ -102,8 +101,8 @@ fn excluded_system(system: &str) -> Option<&'static str> {
     }
 }
 
-/// Gives each event its recorded name: as [`names::event_name`] has it, or, where two events would
-/// share that one, with the system in front.
+/// Gives each event its recorded name: that of [`names::event_name`], or, if two events would have the same name, with
+/// the system before it.
 fn distinct(found: Vec<(String, String)>) -> Vec<EventName> {
     let mut count: HashMap<String, u32> = HashMap::new();
     for (system, kernel_name) in &found {
@@ -128,12 +127,12 @@ fn distinct(found: Vec<(String, String)>) -> Vec<EventName> {
     events
 }
 
-/// A name that system calls, or what the tracer itself records, may have.
+/// Returns whether only system calls or records of the tracer itself may have the name.
 fn is_reserved(name: &str) -> bool {
     ["syscall_", "compat_syscall_", "lttng_statedump_"].iter().any(|begin| name.starts_with(begin))
 }
 
-/// Recorded only of the processes that are followed.
+/// Returns whether events of the system are recorded only of processes that are followed.
 fn is_followed(system: &str) -> bool {
     matches!(system, "exceptions" | "signal")
 }
@@ -156,7 +155,7 @@ fn describe(event: &EventName, text: &str) -> Result<KernelEvent, Error> {
     generic(event, &format)
 }
 
-/// As the program for any tracepoint records it.
+/// Describes an event for the program that records any tracepoint.
 fn generic(event: &EventName, format: &EventFormat) -> Result<KernelEvent, Error> {
     let refused = |error| Error::Format {
         system: event.system.clone(),

@@ -1,19 +1,19 @@
-//! The event record classes of a recording: they grow while it records, and none is ever another one.
+//! The event record classes of a recording. Classes may be added while it records, and never change.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use strata_model::{EventClass, Field, StreamClass};
 
-/// What the records are. A class is in it before there is a record of it; clones are the same.
+/// The event record classes of a session. A class is added before any record of it is written; clones share the list.
 #[derive(Clone, Debug)]
 pub struct Classes {
     stream: Arc<Mutex<StreamClass>>,
-    /// How many there are, without the lock.
+    /// The number of classes, which can be read without the lock.
     len: Arc<AtomicUsize>,
 }
 
 impl Classes {
-    /// These, for now.
+    /// Makes the list from the classes of a stream.
     #[must_use]
     pub fn new(stream: StreamClass) -> Classes {
         let len = Arc::new(AtomicUsize::new(stream.events.len()));
@@ -24,13 +24,13 @@ impl Classes {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As they are now.
+    /// Returns the stream class with all event classes added so far.
     #[must_use]
     pub fn stream_class(&self) -> StreamClass {
         self.lock().clone()
     }
 
-    /// Those behind the first `known`.
+    /// Returns the classes after the first `known`.
     #[must_use]
     pub fn since(&self, known: usize) -> Vec<EventClass> {
         if self.len.load(Ordering::Acquire) <= known {
@@ -39,7 +39,7 @@ impl Classes {
         self.lock().events.get(known..).unwrap_or_default().to_vec()
     }
 
-    /// Adds some, with what `add` returns. It must leave those as they are that are there.
+    /// Calls `add` to add classes, and returns its result. `add` must not change existing classes.
     pub fn add<R>(&self, add: impl FnOnce(&mut StreamClass) -> R) -> R {
         let mut stream = self.lock();
         let result = add(&mut stream);
@@ -49,7 +49,8 @@ impl Classes {
     }
 }
 
-/// The class' id in `events`; that of another place of the same event is the same.
+/// Returns the id of the class in `events`, which is added if it is new. Several places of the same event share a
+/// class.
 pub(crate) fn id_of(
     events: &mut Vec<EventClass>,
     name: &str,

@@ -1,18 +1,19 @@
-//! Which container a control group is of, by the forms that those who make them give its path. Whoever may make control groups
-//! may call one so: it is a name for people, and decides nothing.
+//! Guesses the container of a control group from the paths that container managers use. Any user who may create control
+//! groups can imitate such paths: the result is a name for people and decides nothing.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
-/// Digits of an id that are shown, as `docker ps` does.
+/// Number of digits of an id that are shown, as in `docker ps`.
 const SHOWN: usize = 12;
 
-/// In front of the id in a scope of systemd's.
+/// Prefixes of ids in the names of systemd's scopes.
 const SCOPES: [&str; 6] =
     ["docker-", "crio-", "libpod-", "cri-containerd-", "nerdctl-", "containerd-"];
 
-/// The innermost one: its id's first digits, or its name. Empty: it is of none.
+/// Returns the innermost container of the group, as the first digits of its id or its name. Empty if the group belongs
+/// to none.
 pub(crate) fn container_of(path: &[u8]) -> String {
     let mut name = named(path).unwrap_or_default();
     if is_id(&name) {
@@ -21,7 +22,7 @@ pub(crate) fn container_of(path: &[u8]) -> String {
     name
 }
 
-/// Likewise, an id in full.
+/// Returns the name or the full id of the container.
 pub(crate) fn named(path: &[u8]) -> Option<String> {
     let path = Path::new(OsStr::from_bytes(path));
     let parts: Vec<&str> = path
@@ -41,8 +42,8 @@ pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// `docker-ID.scope`, and of kubelet and docker without systemd `ID` alone. What watches a container is not in it
-/// (`libpod-conmon-ID.scope`).
+/// Returns the id in `docker-ID.scope`, or in `ID` alone, as kubelet and docker without systemd have it. A process that
+/// watches a container is not in it (`libpod-conmon-ID.scope`).
 fn by_id(part: &str) -> Option<String> {
     let id = match part.strip_suffix(".scope") {
         Some(scope) => SCOPES.iter().find_map(|maker| scope.strip_prefix(maker))?,
@@ -51,7 +52,7 @@ fn by_id(part: &str) -> Option<String> {
     is_id(id).then(|| id.to_owned())
 }
 
-/// Of LXC and of systemd's machines, the name that people have given.
+/// Returns the name that users have given a container of LXC or a machine of systemd.
 fn by_name(before: Option<&str>, part: &str) -> Option<String> {
     let machine = |text: &str| Some(unescaped(text)).filter(|name| !name.is_empty());
     if let Some(name) = part.strip_prefix("lxc.payload.") {
@@ -68,7 +69,7 @@ fn by_name(before: Option<&str>, part: &str) -> Option<String> {
     }
 }
 
-/// `\x2d` is what systemd makes of a `-`.
+/// Replaces `\x2d`, which systemd writes for a `-`.
 fn unescaped(text: &str) -> String {
     text.replace("\\x2d", "-")
 }

@@ -1,4 +1,4 @@
-//! Contexts of the kernel's records: what they say of the thread beside its number.
+//! Contexts of the kernel's records: properties of the thread, besides its number, and of the moment.
 
 use crate::counter::{self, Counter};
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use strata_abi::kernel;
 use strata_model::{Array, Base, Element, Field, FieldClass, Integer, Sequence};
 use thiserror::Error;
 
-/// What a context is in a record.
+/// The type of a context in a record.
 #[derive(Clone, Copy, Debug)]
 enum ContextKind {
     Signed,
@@ -16,8 +16,8 @@ enum ContextKind {
     Addresses,
 }
 
-/// LTTng's names where it has such a context; in the order of a record, which is that of the bits. The counters have those
-/// in front of the stacks'.
+/// All contexts but counters: name, kind, description and bit. The order is that in a record and of the bits; counters
+/// precede the stacks. The names are LTTng's where LTTng has such a context.
 const ALL: [(&str, ContextKind, &str, u32); 20] = [
     ("pid", ContextKind::Signed, "process", kernel::CONTEXT_PID),
     ("ppid", ContextKind::Signed, "its parent", kernel::CONTEXT_PPID),
@@ -63,22 +63,22 @@ const ALL: [(&str, ContextKind, &str, u32); 20] = [
 
 const STACKS: u32 = 1 << kernel::CONTEXT_STACK | 1 << kernel::CONTEXT_USER_STACK;
 
-/// Every record has it: it may be asked for all the same.
+/// The context that every record has; users may name it all the same.
 const THREAD: &str = "tid";
 
-/// Contexts that cannot be had.
+/// Reasons why a context cannot be recorded.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ContextError {
-    /// There is none of this name.
+    /// The name stands for no context.
     #[error("kernel context '{name}': {}", hint(.name))]
     Unknown {
-        /// As it was written.
+        /// The name as it was written.
         name: String,
     },
-    /// More than records have room for.
+    /// There are more counters than records have room for.
     #[error("kernel context '{name}': it is one counter more than the {} that records have room for. Ask for fewer", kernel::COUNTERS)]
     TooManyCounters {
-        /// As it was written.
+        /// The name as it was written.
         name: String,
     },
 }
@@ -91,20 +91,20 @@ fn hint(name: &str) -> String {
     format!("there is none. There are tid, which each record has, {names}, and counters, as perf:cpu:page-faults")
 }
 
-/// Those of a session, besides the thread that each record has.
+/// The contexts of a session, besides the thread that each record has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contexts {
-    /// Of all but the counters.
+    /// Bits of all contexts but counters.
     bits: u32,
-    /// By their places, of which each is a bit of its own.
+    /// Counters by their places, each of which is a bit of its own.
     counters: BTreeMap<u32, Counter>,
 }
 
 impl Contexts {
-    /// Those of these names, of which each text may have several, separated by commas.
+    /// Parses names of contexts; each text may have several, separated by commas.
     ///
     /// # Errors
-    /// There is none of a name, or there are too many counters.
+    /// A name is unknown, or there are too many counters.
     pub fn parse<T: AsRef<str>>(texts: &[T]) -> Result<Contexts, ContextError> {
         let mut contexts = Contexts::default();
         for name in texts.iter().flat_map(|text| text.as_ref().split(',')).map(str::trim) {
@@ -132,48 +132,49 @@ impl Contexts {
         Ok(())
     }
 
-    /// All that there are but for counters: names, and what they say.
+    /// Returns the names and descriptions of all contexts but counters.
     pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
         ALL.into_iter().map(|(name, _, about, _)| (name, about))
     }
 
-    /// All counters that have a name: it, and what it says.
+    /// Returns the names and descriptions of all counters that have a name.
     pub fn all_counters() -> impl Iterator<Item = (String, String)> {
         counter::names()
     }
 
-    /// Both call stacks, the process whose the program's addresses are, and these.
+    /// Returns these contexts with both call stacks added, and with the process, which the program's addresses belong
+    /// to.
     #[must_use]
     pub fn with_stacks(&self) -> Contexts {
         Contexts { bits: self.bits | 1 << kernel::CONTEXT_PID | STACKS, ..self.clone() }
     }
 
-    /// These and those, of one session.
+    /// Returns the union of both sets, which are of one session.
     pub(crate) fn with(&self, others: &Contexts) -> Contexts {
         let counters = self.counters.clone().into_iter().chain(others.counters.clone());
         Contexts { bits: self.bits | others.bits, counters: counters.collect() }
     }
 
-    /// These but for those, of one session.
+    /// Returns the contexts that are not in `others`, a set of the same session.
     pub(crate) fn without(&self, others: &Contexts) -> Contexts {
         let mut counters = self.counters.clone();
         counters.retain(|place, _| !others.counters.contains_key(place));
         Contexts { bits: self.bits & !others.bits, counters }
     }
 
-    /// Those that are counters.
+    /// Returns the contexts that are counters.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
         self.counters.values()
     }
 
-    /// The same, with the counters at the places that they have there.
+    /// Returns the set with its counters at the places of the session.
     pub(crate) fn placed(&self, places: &[Counter]) -> Contexts {
         let here = |(_, one): &(u32, &Counter)| self.counters().any(|own| own == *one);
         let places = (0..).zip(places).filter(here).map(|(place, one)| (place, one.clone()));
         Contexts { bits: self.bits, counters: places.collect() }
     }
 
-    /// Those of a session with these counters, of which programs have these bits.
+    /// Makes the set that a program's bits stand for, in a session with these counters.
     pub(crate) fn of_bits(bits: u32, places: &[Counter]) -> Contexts {
         let known = ALL.iter().fold(0, |known, (.., bit)| known | 1 << bit);
         let is_there = |place: u32| bits >> (kernel::CONTEXT_COUNTER + place) & 1 != 0;
@@ -182,24 +183,24 @@ impl Contexts {
         Contexts { bits: bits & known, counters }
     }
 
-    /// Call stacks that are not among these.
+    /// Returns the call stacks that are not in this set.
     pub(crate) fn missing_stacks(&self) -> Contexts {
         Contexts { bits: STACKS & !self.bits, ..Contexts::default() }
     }
 
-    /// Whether there is a call stack among them.
+    /// Returns whether the set has a call stack.
     #[must_use]
     pub fn has_stack(&self) -> bool {
         self.bits & STACKS != 0
     }
 
-    /// As programs have it.
+    /// Returns the set as the bits that programs use.
     pub(crate) fn bits(&self) -> u32 {
         let places = self.counters.keys().map(|place| 1 << (kernel::CONTEXT_COUNTER + place));
         places.fold(self.bits, |bits, place| bits | place)
     }
 
-    /// The same of a record that has `own` besides, behind these.
+    /// Returns the bits of a record that has the contexts `own` after these.
     pub(crate) fn bits_with(&self, own: &Contexts) -> u64 {
         u64::from(self.bits()) | u64::from(own.without(self).bits()) << kernel::CONTEXT_OWN
     }
@@ -216,19 +217,21 @@ impl Contexts {
         of(false).chain(self.counters().map(counter)).chain(of(true))
     }
 
-    /// Of what one event's records have alone: its context, and what begins its payload. The stacks are there, since
-    /// babeltrace2 2.0 ends itself where a sequence is in an event's own context; they come last anyway.
+    /// Returns the fields that only one event's records have: those of the event's own context, and those that precede
+    /// its payload. Stacks are among the latter, since babeltrace2 2.0 crashes on a sequence in an event's own context;
+    /// they are last anyway.
     pub(crate) fn own_fields(&self) -> (Vec<Field>, Vec<Field>) {
         let stacks = Contexts { bits: self.bits & STACKS, ..Contexts::default() };
         (self.without(&stacks).fields().collect(), stacks.fields().collect())
     }
 
-    /// Behind the thread in the context of each record.
+    /// Returns the fields after the thread in the context of each record.
     pub(crate) fn fields(&self) -> impl Iterator<Item = Field> + '_ {
         self.chosen().map(|(name, kind)| Field::new(name, class(kind)))
     }
 
-    /// What this process' own records have there: those of what runs already. `number`: what the kernel calls a process.
+    /// Encodes these contexts for records that this process writes itself, such as those of the state dump. `number`
+    /// converts a process id to the kernel's number.
     #[must_use]
     pub fn of_this_process(&self, number: &dyn Fn(u32) -> u32) -> Vec<u8> {
         let (pid, ppid) = (std::process::id(), std::os::unix::process::parent_id());
@@ -264,8 +267,7 @@ impl Contexts {
         bytes
     }
 
-    /// What records of another process have there of which the kernel has told no more than the number: all else is 0, or
-    /// empty. Nobody's numbers stand for its.
+    /// Encodes these contexts for a record of another process whose number alone is known: all others are 0 or empty.
     pub(crate) fn of_process(&self, pid: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (name, kind) in self.chosen() {

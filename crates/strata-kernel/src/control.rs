@@ -1,4 +1,4 @@
-//! Memory that the tracer and its programs have in common: switches and counters of a session, tables of system calls.
+//! Memory that the tracer shares with its programs: switches and counters of a session, tables of system calls.
 
 use crate::error::Refusal;
 use crate::load::bytes_of;
@@ -12,7 +12,7 @@ use strata_abi::kernel::{
     SWITCHES, SYSCALLS, TRACK_GENERATION,
 };
 
-/// A map's value, mapped.
+/// The value of a BPF map, mapped into this process.
 #[derive(Debug)]
 pub(crate) struct MappedValue<T>(NonNull<T>);
 
@@ -22,6 +22,8 @@ unsafe impl<T: Send> Send for MappedValue<T> {}
 unsafe impl<T: Sync> Sync for MappedValue<T> {}
 
 impl<T> MappedValue<T> {
+    /// Maps the value of the map `fd`, which messages call `name`.
+    ///
     /// # Safety
     /// The map's value has a T, valid whatever its bytes are, and who changes it meanwhile does so only in what is
     /// atomic of it.
@@ -44,21 +46,23 @@ impl<T> Drop for MappedValue<T> {
     }
 }
 
-/// The map `control`, and who has which of its switches.
+/// The mapped value of the map `control`, and which of its switches are taken.
 #[derive(Debug)]
 pub(crate) struct SharedControl {
     memory: MappedValue<Control>,
     taken: Mutex<Vec<bool>>,
-    /// What is stored to switch something on.
+    /// The value that is stored in a switch to turn it on.
     on: AtomicU8,
-    /// The number of the last change in which programs took the places of others; held while roles are changed.
+    /// Number of the last change that replaced programs; locked while roles are changed.
     turns: Mutex<u64>,
 }
 
-/// The switch of those that none was left for.
+/// Index of the switch that all programs share for which no other switch was left.
 pub(crate) const OF_ALL: u32 = 0;
 
 impl SharedControl {
+    /// Maps the map `fd`.
+    ///
     /// # Errors
     /// What the system says.
     pub(crate) fn new(fd: BorrowedFd<'_>) -> Result<Arc<SharedControl>, Refusal> {
@@ -79,12 +83,12 @@ impl SharedControl {
         Ok(Arc::new(shared))
     }
 
-    /// Is anything recorded?
+    /// Returns whether anything is recorded.
     pub(crate) fn records(&self) -> bool {
         self.get().on[OF_ALL as usize].load(Ordering::Relaxed) != 0
     }
 
-    /// What the programs see.
+    /// Returns the memory that the programs see.
     pub(crate) fn get(&self) -> &Control {
         // SAFETY: mapped, aligned to a page, and as long as self; what changes in it is atomic.
         unsafe { self.memory.0.as_ref() }
@@ -97,7 +101,7 @@ impl SharedControl {
         }
     }
 
-    /// One that runs takes another one's place, or does so no more, beside what it does else.
+    /// Sets the role of a running program while it replaces another program or is replaced.
     fn set_role(&self, at: u32, role: u8) {
         if let Some(switch) = self.get().on.get(at as usize) {
             let others = switch.load(Ordering::SeqCst) & !(ON_TELLS | ON_ASKS);
@@ -105,7 +109,7 @@ impl SharedControl {
         }
     }
 
-    /// Programs are about to take the places of others, and are not attached yet. Returns the number of this change.
+    /// Begins a change in which new programs, not attached yet, replace running ones. Returns the number of the change.
     pub(crate) fn begin_turns(&self) -> u64 {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         *turns += 1;
@@ -114,12 +118,12 @@ impl SharedControl {
         *turns
     }
 
-    /// From now on they record: one store.
+    /// Switches to the new programs of a change, by one store.
     pub(crate) fn turn(&self) {
         self.get().turn.store(1, Ordering::SeqCst);
     }
 
-    /// Those that had to make room are gone, in the change of this number; later ones are left alone.
+    /// Ends the change `number` after the replaced programs were detached. Does nothing if a later change has begun.
     pub(crate) fn end_turns(&self, number: u64) {
         let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if *turns != number {
@@ -133,7 +137,7 @@ impl SharedControl {
         self.get().changing.store(0, Ordering::SeqCst);
     }
 
-    /// Whether what is on asks for those who are tracked, from now on.
+    /// Sets whether switched-on programs record tracked processes only, from now on.
     pub(crate) fn set_tracking(&self, tracking: bool) {
         let value = if tracking { ON | ON_TRACKED } else { ON };
         self.on.store(value, Ordering::Relaxed);
@@ -147,7 +151,8 @@ impl SharedControl {
     }
 }
 
-/// A switch of one program or one pair of them. It is another one's when this one goes: after the programs.
+/// The switch of one program, or of one pair of programs. It can be taken for others once this value is gone, so this
+/// must outlive the programs.
 #[derive(Debug)]
 pub(crate) struct Switch {
     shared: Arc<SharedControl>,
@@ -155,7 +160,7 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// One that is off; that of all others if there are no more.
+    /// Takes a free switch, which is off. If there is none, returns the one that is shared.
     pub(crate) fn take(shared: &Arc<SharedControl>) -> Switch {
         let mut taken = shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let at = taken.iter().position(|taken| !taken).unwrap_or(OF_ALL as usize);
@@ -163,7 +168,8 @@ impl Switch {
         Switch { shared: Arc::clone(shared), at: at as u32 }
     }
 
-    /// That of a program which another process has attached, as it is; `None`: somebody has it.
+    /// Takes the switch of a program that another process has attached, without changing it; `None` if it is taken
+    /// already.
     pub(crate) fn retake(shared: &Arc<SharedControl>, at: u32) -> Option<Switch> {
         let mut taken = shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_taken = taken.get_mut(at as usize).filter(|taken| !**taken)?;
@@ -171,29 +177,29 @@ impl Switch {
         Some(Switch { shared: Arc::clone(shared), at })
     }
 
-    /// In [`Control::on`].
+    /// Returns the index of the switch in [`Control::on`].
     pub(crate) fn at(&self) -> u32 {
         self.at
     }
 
-    /// From now on. `others_go_on`: those that share it, if they do, record.
+    /// Turns the programs on or off. With `others_go_on`, a shared switch stays on, since other programs still record.
     pub(crate) fn set(&self, on: bool, others_go_on: bool) {
         self.shared.set(self.at, on || others_go_on && self.at == OF_ALL);
     }
 }
 
 impl Switch {
-    /// Its program runs before one that takes its place.
+    /// Makes the program announce the events that it has recorded, since it runs before its replacement.
     pub(crate) fn tell(&self) {
         self.shared.set_role(self.at, ON_TELLS);
     }
 
-    /// Off, and asks already: what is told before it is on is not left for later.
+    /// Makes the program consume announcements while it is still off, so that none is left for later.
     pub(crate) fn wait_to_ask(&self) {
         self.shared.set_role(self.at, ON_ASKS);
     }
 
-    /// On, in another one's place as soon as it is its turn.
+    /// Turns the program on as a replacement, which records the events that were not announced.
     pub(crate) fn ask(&self) {
         let on = self.shared.on.load(Ordering::Relaxed) | ON_ASKS;
         if let Some(switch) = self.shared.get().on.get(self.at as usize) {
@@ -201,7 +207,7 @@ impl Switch {
         }
     }
 
-    /// Has it to do with another one in a change that was not brought to its end?
+    /// Returns the role of the programs in a change that was not completed.
     pub(crate) fn role(&self) -> u8 {
         let on = self.shared.get().on.get(self.at as usize);
         on.map_or(0, |on| on.load(Ordering::SeqCst) & (ON_TELLS | ON_ASKS))
@@ -218,17 +224,19 @@ impl Drop for Switch {
     }
 }
 
-/// All places of system calls.
+/// The table of all system calls that a pair of programs uses.
 pub(crate) type SyscallTable = [Syscall; SYSCALLS as usize];
 
-/// A call's words; the last one has its flags.
+/// Number of words in a call's table entry; the last word has the call's flags.
 const WORDS: usize = size_of::<Syscall>() / 4;
 
-/// The table of a pair of programs that runs.
+/// The table of a running pair of programs, in their memory.
 #[derive(Debug)]
 pub(crate) struct LiveTable(MappedValue<[[AtomicU32; WORDS]; SYSCALLS as usize]>);
 
 impl LiveTable {
+    /// Maps the map `fd`.
+    ///
     /// # Errors
     /// What the system says.
     pub(crate) fn new(fd: BorrowedFd<'_>) -> Result<LiveTable, Refusal> {
@@ -236,7 +244,7 @@ impl LiveTable {
         unsafe { MappedValue::new(fd, "syscalls") }.map(LiveTable)
     }
 
-    /// What is in it.
+    /// Returns a copy of the table.
     pub(crate) fn table(&self) -> Box<SyscallTable> {
         let mut table = Box::new([Syscall::default(); SYSCALLS as usize]);
         // SAFETY: mapped, aligned to a page, and as long as self; all of it is atomic.
@@ -249,7 +257,7 @@ impl LiveTable {
         table
     }
 
-    /// These calls move to another pair of programs, and no others.
+    /// Marks the calls for which `moves` is true as moving to another pair of programs, and unmarks all others.
     pub(crate) fn set_moves(&self, moves: impl Fn(usize) -> bool) {
         // SAFETY: mapped, aligned to a page, and as long as self; all of it is atomic.
         let memory = unsafe { self.0 .0.as_ref() };
@@ -262,7 +270,7 @@ impl LiveTable {
         }
     }
 
-    /// Those that were to move are gone.
+    /// Clears the entries of calls that were moved to other programs.
     pub(crate) fn drop_moved(&self) {
         // SAFETY: as above.
         for words in unsafe { self.0 .0.as_ref() } {
@@ -273,8 +281,8 @@ impl LiveTable {
         }
     }
 
-    /// Makes what differs between the two what `to` says. What is known of a call is there before its flags say
-    /// that it is recorded, and stays: programs that run look at it.
+    /// Writes the entries in which `to` differs from `from`. A call's other words are written before its flags, and
+    /// stay when it is not recorded any more, since programs read the table at the same time.
     pub(crate) fn change(&mut self, from: &SyscallTable, to: &SyscallTable) {
         // SAFETY: mapped, aligned to a page, and as long as self; all of it is atomic.
         let memory = unsafe { self.0 .0.as_ref() };

@@ -1,4 +1,4 @@
-//! A counter of a CPU that the kernel's records may have as a context: its names, and how the kernel calls it.
+//! Counters of a CPU that records may have as contexts: their names, and the kernel's numbers for them.
 
 use libbpf_sys::{
     PERF_TYPE_HARDWARE as HARDWARE, PERF_TYPE_HW_CACHE as CACHE, PERF_TYPE_RAW as RAW,
@@ -6,17 +6,17 @@ use libbpf_sys::{
 };
 use strata_filter::distance_within;
 
-/// How contexts that are counters begin.
+/// Prefix of contexts that are counters.
 const PREFIX: &str = "perf:cpu:";
-/// How those go on that are a number of the processor's manual.
+/// Prefix, after [`PREFIX`], of counters that are given by a number from the processor's manual.
 const RAW_PREFIX: &str = "raw:r";
-/// Of the name that such a one is given.
+/// The most characters of the name that a user gives such a counter.
 const RAW_NAME_MAX: usize = 64;
 
-/// Names of LTTng and perf for the same, its number (PERF_COUNT_SW_*, PERF_COUNT_HW_*), and what it says.
+/// A counter: its names in LTTng and perf, its number (PERF_COUNT_SW_* or PERF_COUNT_HW_*), and a description.
 type KnownCounter = (&'static [&'static str], u64, &'static str);
 
-/// The kernel's own, which each machine has.
+/// Counters of the kernel itself, which every machine has.
 const OF_KERNEL: [KnownCounter; 10] = [
     (&["page-faults", "page-fault", "faults"], 2, "page faults"),
     (&["minor-faults"], 5, "those without input"),
@@ -30,7 +30,7 @@ const OF_KERNEL: [KnownCounter; 10] = [
     (&["task-clock"], 1, "time in which it was counted [ns]"),
 ];
 
-/// The processor's, of which a machine has all, some or none.
+/// Counters of the processor, of which a machine has all, some or none.
 const OF_PROCESSOR: [KnownCounter; 10] = [
     (&["cycles", "cpu-cycles"], 0, "cycles"),
     (&["ref-cycles"], 9, "cycles of a clock that keeps its pace"),
@@ -48,7 +48,7 @@ const OF_PROCESSOR: [KnownCounter; 10] = [
     (&["stalled-cycles-backend", "idle-cycles-backend"], 8, "cycles that waited for their results"),
 ];
 
-/// Its caches: name, PERF_COUNT_HW_CACHE_*, and whether it is loaded only.
+/// Caches of the processor: name, PERF_COUNT_HW_CACHE_*, and whether only loads are counted.
 const CACHES: [(&str, u64, bool); 6] = [
     ("L1-dcache", 0, false),
     ("L1-icache", 1, false),
@@ -58,8 +58,8 @@ const CACHES: [(&str, u64, bool); 6] = [
     ("branch", 5, true),
 ];
 
-/// What is done with a cache, PERF_COUNT_HW_CACHE_OP_* and PERF_COUNT_HW_CACHE_RESULT_* where the kernel has them, and what
-/// that says; the first two are loads.
+/// Operations on a cache: name, PERF_COUNT_HW_CACHE_OP_* and PERF_COUNT_HW_CACHE_RESULT_* in the kernel's encoding, and
+/// a description. The first two are loads.
 const CACHE_USES: [(&str, u64, &str); 6] = [
     ("loads", 0, "loads"),
     ("load-misses", 0x1_0000, "loads that it did not have"),
@@ -69,18 +69,18 @@ const CACHE_USES: [(&str, u64, &str); 6] = [
     ("prefetch-misses", 0x1_0200, "prefetches that it did not have"),
 ];
 
-/// One of them.
+/// A counter of the kernel or the processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counter {
-    /// As it is asked for.
+    /// The name that the user has given for the counter.
     name: String,
-    /// PERF_TYPE_*
+    /// The counter's PERF_TYPE_*.
     pub(crate) kind: u32,
     pub(crate) config: u64,
 }
 
 impl Counter {
-    /// `None`: it is none.
+    /// Parses a counter's name; `None` if there is no such counter.
     pub(crate) fn parse(name: &str) -> Option<Counter> {
         let counter = |(kind, config)| Counter { name: name.to_owned(), kind, config };
         let short = name.strip_prefix(PREFIX)?;
@@ -97,13 +97,14 @@ impl Counter {
         &self.name
     }
 
-    /// What records call it, as LTTng's do.
+    /// Returns the name of the counter's field in records, which is LTTng's.
     pub(crate) fn field(&self) -> String {
         self.name.replace([':', '-'], "_")
     }
 }
 
-/// `0110:name` of `perf:cpu:raw:r0110:name`; the kernel knows whether the processor has it.
+/// Parses the part `0110:name` of `perf:cpu:raw:r0110:name`. Whether the processor has such a counter is left to the
+/// kernel.
 fn raw_config(text: &str) -> Option<u64> {
     let (number, name) = text.split_once(':')?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
@@ -113,7 +114,7 @@ fn raw_config(text: &str) -> Option<u64> {
     (has_name && is_number).then(|| u64::from_str_radix(number, 16).ok())?
 }
 
-/// One that has a name.
+/// A counter with a name and a description.
 struct NamedCounter {
     name: String,
     kind: u32,
@@ -148,18 +149,18 @@ fn all() -> impl Iterator<Item = NamedCounter> {
     of_kernel.chain(OF_PROCESSOR.into_iter().flat_map(of(HARDWARE))).chain(caches)
 }
 
-/// All that have a name, and what they say.
+/// Returns the names and descriptions of all counters that have a name.
 pub(crate) fn names() -> impl Iterator<Item = (String, String)> {
     all().map(|one| (format!("{PREFIX}{}", one.name), one.about))
 }
 
-/// Those that each machine has.
+/// Returns the names of the counters that every machine has, as a text.
 pub(crate) fn everywhere() -> String {
     let names = OF_KERNEL.map(|(names, ..)| format!("{PREFIX}{}", names[0]));
     names.join(", ")
 }
 
-/// What to ask for instead of what begins with `perf:` and is none.
+/// Returns a suggestion for a name that begins with `perf:` and is no counter.
 pub(crate) fn hint(name: &str) -> String {
     let short = name.strip_prefix("perf:").unwrap_or(name);
     let (scope, short) = short.split_once(':').unwrap_or(("", short));

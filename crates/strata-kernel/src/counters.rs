@@ -1,8 +1,8 @@
-//! The counters of a session: a perf event for each of them and each CPU, of all that runs there, in a map that programs
-//! read them from.
+//! Counters of a session: one perf event for each counter and CPU, which counts everything that runs there. Programs
+//! read them through a map.
 //!
-//! Those of a session that is kept stay in the map when its process is killed, and go on counting. Whoever takes it up puts
-//! its own there instead, since what others have put there cannot be looked at; so these begin at 0.
+//! If a persistent session's process is killed, its counters stay in the map and continue. The adopting process
+//! replaces them by its own, since it cannot read the values of others; so these begin at 0.
 
 use crate::contexts::Contexts;
 use crate::counter::{everywhere, Counter};
@@ -16,21 +16,21 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use strata_abi::kernel::COUNTERS;
 
-/// Those of a session, each at its place.
+/// The counters of a session, each at its place in the programs' map.
 #[derive(Debug, Default)]
 pub(crate) struct PlacedCounters {
     places: Vec<Counter>,
     counting: Arc<Mutex<OpenedCounters>>,
-    /// Has CPUs counted that come.
+    /// Thread that opens the counters on new CPUs.
     watch: Option<CpuWatch>,
 }
 
 #[derive(Debug, Default)]
 struct OpenedCounters {
     map: Option<OwnedFd>,
-    /// Each at its place; of the last ones there may be none yet.
+    /// Counters at their places; the last ones may not be opened yet.
     all: Vec<OpenedCounter>,
-    /// Whose events are asked next whether they have stopped.
+    /// Index of the counter that is checked next for having stopped.
     asked: usize,
 }
 
@@ -42,7 +42,7 @@ struct OpenedCounter {
 }
 
 impl PlacedCounters {
-    /// The same contexts, with their counters at the places that they have, or get, here.
+    /// Gives each counter a place, unless it has one. Returns the contexts with their counters at these places.
     ///
     /// # Errors
     /// [`Error::TooManyCounters`].
@@ -58,29 +58,29 @@ impl PlacedCounters {
         }
     }
 
-    /// By their places.
+    /// Returns the counters by their places.
     pub(crate) fn places(&self) -> &[Counter] {
         &self.places
     }
 
-    /// How many files they take: of each CPU, also where this process may not run.
+    /// Returns how many open files the counters need: one for each CPU, also where this process may not run.
     pub(crate) fn files(&self) -> usize {
         self.places.len() * online().map_or(1, |cpus| cpus.len())
     }
 
-    /// Counts those that were placed, from now on.
+    /// Opens all counters that have a place; they count from now on.
     ///
     /// # Errors
-    /// [`Error::Counter`]: this machine has it not, or not now.
+    /// [`Error::Counter`] if this machine does not have the counter, or cannot count it at present.
     pub(crate) fn open(&mut self, limits: &Limits) -> Result<(), Error> {
         self.open_all(limits, true)
     }
 
-    /// The same in place of those of a session that was killed. What the processor counts at once may be short until they
-    /// are gone: who is not counted now is tried again.
+    /// Opens the counters that replace those of a killed session. The processor may not have enough counters until the
+    /// old ones are closed, so a counter that cannot count yet is retried.
     ///
     /// # Errors
-    /// As above.
+    /// As for [`PlacedCounters::open`].
     pub(crate) fn open_instead(
         &mut self,
         map: BorrowedFd<'_>,
@@ -113,7 +113,7 @@ impl PlacedCounters {
         Ok(())
     }
 
-    /// Programs find them there; `None`: there is none that would.
+    /// Puts the counters into the programs' map. Without a map, no program needs counters.
     ///
     /// # Errors
     /// [`Error::Load`].
@@ -138,13 +138,13 @@ impl PlacedCounters {
         Ok(())
     }
 
-    /// Counts no more: others may want what the processor has, and to detach programs takes long.
+    /// Closes all counters: other users may need the processor's counters, and detaching programs takes long.
     pub(crate) fn end(&mut self) {
         self.watch = None;
         self.truncate(0);
     }
 
-    /// Only so many of them are left: no program reads the others.
+    /// Keeps only the counters at the first `left` places, since no program reads the others.
     pub(crate) fn truncate(&mut self, left: usize) {
         self.places.truncate(left);
         let mut counting = lock(&self.counting);
@@ -158,8 +158,8 @@ impl PlacedCounters {
 }
 
 impl OpenedCounters {
-    /// Of CPUs that have come; those that have gone count no more, and are read no more. One after the other is asked whether it
-    /// has stopped, so that a CPU is interrupted once for all of them.
+    /// Opens the counters of new CPUs, and closes those of removed ones. One counter at each call is checked for having
+    /// stopped, which interrupts each CPU.
     fn look(&mut self) {
         let Some(map) = &self.map else { return };
         self.asked = (self.asked + 1) % self.all.len().max(1);
@@ -177,7 +177,7 @@ fn lock(counting: &Mutex<OpenedCounters>) -> MutexGuard<'_, OpenedCounters> {
     counting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In the map.
+/// Returns the index of a CPU's counter in the map.
 fn at(cpu: u32, place: usize) -> u32 {
     cpu * COUNTERS + place as u32
 }
@@ -203,13 +203,14 @@ fn put(map: BorrowedFd<'_>, at: u32, event: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// What is not there is no failure.
+/// Removes an entry of the map. That the entry does not exist is no error.
 fn remove(map: BorrowedFd<'_>, at: u32) {
     // SAFETY: a key of the map's size, which lives longer than the call.
     let _ = unsafe { sys::bpf_map_delete_elem(map.as_raw_fd(), std::ptr::from_ref(&at).cast()) };
 }
 
-/// One of a CPU, which counts from now on. Pinned: it counts all the time, or its value is none.
+/// Opens a counter of a CPU, which counts from now on. The counter is pinned: either it counts all the time, or it has
+/// no value.
 fn open(counter: &Counter, cpu: u32) -> io::Result<OwnedFd> {
     let mut attr = perf_event_attr {
         type_: counter.kind,
@@ -223,12 +224,12 @@ fn open(counter: &Counter, cpu: u32) -> io::Result<OwnedFd> {
     cpus::open_event(&attr, cpu)
 }
 
-/// Of one for which the processor has no room the kernel says nothing.
+/// Returns whether the counter counts: if the processor has no room for it, the kernel returns no value.
 fn counts(event: &OwnedFd) -> io::Result<bool> {
     Ok(rustix::io::read(event, &mut [0u8; 16])? > 0)
 }
 
-/// Why a CPU does not count it, and what helps.
+/// Returns why a CPU cannot count this, and what helps.
 fn why(cpu: u32, error: &io::Error) -> Refusal {
     Refusal(match error.raw_os_error() {
         Some(libc::EBUSY) => format!(

@@ -1,5 +1,5 @@
-//! CPUs that are online, and those that come while it is recorded. What belongs to a CPU ends when that goes: a timer that
-//! has stopped does not begin again when its CPU comes back.
+//! CPUs that are online, and those that come online during a recording. A CPU's perf events stop when the CPU goes
+//! offline, and do not continue when it comes back.
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -11,12 +11,12 @@ use libbpf_sys::{perf_event_attr, PERF_FLAG_FD_CLOEXEC};
 
 use crate::capability::give_up_reserve;
 
-/// More CPUs are not asked.
+/// The most CPUs for which events are opened.
 const CPUS_MAX: u32 = 1 << 16;
-/// How often it is looked whether one has come: the kernel tells it to nobody who waits for it.
+/// Period of checking for new CPUs, since the kernel sends no notification.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// `0-3,5`, as the kernel lists CPUs.
+/// Parses a list of CPUs as the kernel writes it, such as `0-3,5`.
 pub fn cpus(list: &str) -> impl Iterator<Item = u32> + '_ {
     let ranges = list.trim().split(',').filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -26,7 +26,7 @@ pub fn cpus(list: &str) -> impl Iterator<Item = u32> + '_ {
     ranges.flatten()
 }
 
-/// Those that are online.
+/// Lists the online CPUs.
 ///
 /// # Errors
 /// What the system says.
@@ -35,17 +35,22 @@ pub(crate) fn online() -> io::Result<Vec<u32>> {
     Ok(cpus(&list).collect())
 }
 
-/// A perf event of all that runs on a CPU.
+/// Opens a perf event for everything that runs on a CPU.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub(crate) fn open_event(attr: &perf_event_attr, cpu: u32) -> io::Result<OwnedFd> {
+    open_event_of(attr, -1, cpu)
+}
+
+/// Opens a perf event for a thread while it runs on this CPU. `tid` 0 is the calling thread, -1 all threads.
+pub(crate) fn open_event_of(attr: &perf_event_attr, tid: i32, cpu: u32) -> io::Result<OwnedFd> {
     // SAFETY: the kernel reads the structure, which says how long it is, and gives a new descriptor or an error.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             std::ptr::from_ref(attr),
-            -1,
+            tid,
             cpu,
             -1,
             PERF_FLAG_FD_CLOEXEC,
@@ -58,8 +63,8 @@ pub(crate) fn open_event(attr: &perf_event_attr, cpu: u32) -> io::Result<OwnedFd
     }
 }
 
-/// Something of perf's for each CPU. Of one that has gone, if only for a moment, it has stopped for good, and another one is
-/// made once the CPU is there.
+/// A perf event for each online CPU. When a CPU goes offline, even for a moment, its event stops for good, and a new
+/// one is made once the CPU is back.
 #[derive(Debug)]
 pub(crate) struct OfCpus<T> {
     all: Vec<CpuEvent<T>>,
@@ -70,13 +75,15 @@ pub(crate) struct OfCpus<T> {
 struct CpuEvent<T> {
     cpu: u32,
     event: T,
-    /// What it had counted at the last look, which is more each time as long as it runs.
+    /// Value of the counter at the last look; it grows as long as the event runs.
     counted: u64,
 }
 
 impl<T: AsFd> OfCpus<T> {
+    /// Makes an event with `make` for each online CPU.
+    ///
     /// # Errors
-    /// One cannot be made.
+    /// An event cannot be made.
     pub(crate) fn make(mut make: impl FnMut(u32) -> io::Result<T>) -> io::Result<OfCpus<T>> {
         let one = |cpu| Ok(CpuEvent { cpu, event: make(cpu)?, counted: 0 });
         let all = online()?.into_iter().map(one).collect::<io::Result<_>>()?;
@@ -87,7 +94,7 @@ impl<T: AsFd> OfCpus<T> {
         self.all.iter().map(|one| &one.event)
     }
 
-    /// With the numbers of their CPUs.
+    /// Returns the events with the numbers of their CPUs.
     pub(crate) fn each(&self) -> impl Iterator<Item = (u32, &T)> {
         self.all.iter().map(|one| (one.cpu, &one.event))
     }
@@ -96,12 +103,13 @@ impl<T: AsFd> OfCpus<T> {
         self.all.iter_mut().map(|one| &mut one.event)
     }
 
-    /// Makes those that are missing, if the last look is some time ago. Those that cannot be made are tried again.
+    /// Makes missing events, if the last look is some time ago. Those that cannot be made are tried again later.
     pub(crate) fn look(&mut self, make: impl FnMut(u32) -> io::Result<T>) {
         self.look_and_ask(true, make);
     }
 
-    /// The same; one that has stopped, whose CPU is there, is found only if it `asks`, by which each CPU is interrupted.
+    /// Makes missing events as [`OfCpus::look`] does. With `asks`, also replaces events that have stopped although
+    /// their CPU is online; checking this interrupts each CPU.
     pub(crate) fn look_and_ask(&mut self, asks: bool, mut make: impl FnMut(u32) -> io::Result<T>) {
         let now = Instant::now();
         let online = if now < self.next_look { None } else { online().ok() };
@@ -117,7 +125,7 @@ impl<T: AsFd> OfCpus<T> {
 }
 
 impl<T: AsFd> CpuEvent<T> {
-    /// Has it counted anything since the last look? What was made counts from its begin on.
+    /// Returns whether the event has counted since the last look.
     fn runs(&mut self) -> bool {
         let mut words = [0u8; 16];
         // The last word: the time that it was enabled, or all that it says.
@@ -130,7 +138,7 @@ impl<T: AsFd> CpuEvent<T> {
     }
 }
 
-/// A thread that looks again and again, until this goes.
+/// A thread that checks for new CPUs until this value goes out of scope.
 #[derive(Debug)]
 pub(crate) struct CpuWatch {
     is_over: Arc<(Mutex<bool>, Condvar)>,
@@ -138,8 +146,10 @@ pub(crate) struct CpuWatch {
 }
 
 impl CpuWatch {
+    /// Starts a thread that calls `look` again and again.
+    ///
     /// # Errors
-    /// There is no thread for it.
+    /// The thread cannot be started.
     pub(crate) fn begin(mut look: impl FnMut() + Send + 'static) -> io::Result<CpuWatch> {
         let is_over = Arc::new((Mutex::new(false), Condvar::new()));
         let told = Arc::clone(&is_over);

@@ -1,7 +1,7 @@
-//! What this machine can record of the kernel, and why not: everything that decides it, looked at one by one.
+//! Finds out what this machine can record of the kernel, and why it cannot record the rest, one requirement at a time.
 //!
-//! What a file says is read below a root folder, for tests; what only the kernel can answer is asked for
-//! by doing it: the smallest program is loaded, the smallest map made.
+//! Facts that are in files are read below a root folder, so that tests can replace them. Other facts are found by
+//! trying: the smallest program is loaded, and the smallest map created.
 
 mod bpf;
 mod files;

@@ -1,21 +1,44 @@
-//! ELF files: where in the file the code of a symbol or an address lies.
+//! Reads ELF files: finds where in the file the code of a symbol or an address lies.
 //!
-//! Files come from anybody: nothing in one is believed, and what does not fit together is
-//! [`ElfError::Damaged`].
+//! Probes of programs are attached to offsets in files, and users name functions. [`Elf`] leads from one to the other:
+//!
+//! ```text
+//! path or name ── find.rs ── Elf::open ──┬─ symbol("handle", 0) ─▶ CodePlace { address, offset }
+//!                                        ├─ address(0x4011d0)   ─▶ CodePlace
+//!                                        ├─ matching("tcp_*")   ─▶ several
+//!                                        └─ functions(), notes() (of USDT probes), named_code() (functions and their ends)
+//! ```
+//!
+//! Addresses are those that `nm` and `objdump` print, before the file is loaded anywhere. If the file is stripped, its
+//! separate debug file is used for names, found by build id in /usr/lib/debug. A Go program has a table of its functions
+//! even when it is stripped (`go.rs`).
+//!
+//! # Hostile files
+//! Files come from anybody, while the reader may be root. `binary.rs` opens regular files only, and never waits for a
+//! lease or a pipe. `bounded.rs` reads each piece once and a limited number of bytes in all. Nothing in a file is
+//! believed: sizes, counts and offsets are compared with limits, and contradictions are [`ElfError::Damaged`], which
+//! names the file and what is wrong. `tests.rs` compares the result with `nm` and `readelf`, and opens files that claim
+//! to be huge.
+//!
+//! An [`Elf`] keeps its file open: the kernel attaches a probe by path, and [`Binary`] makes sure that this is still the
+//! same file.
 
 mod binary;
 mod bounded;
 mod error;
 mod find;
+mod go;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use binary::Binary;
 pub(crate) use error::similar_list;
 pub use error::{ElfError, ListedAddresses};
-pub use find::find;
+pub use find::{find, find_name};
+pub(crate) use go::GoFunctions;
 
 use bounded::Bounded;
+use go::GoPlaces;
 use object::elf::{self, FileHeader64, ProgramHeader64, Sym64};
 use object::read::elf::{
     FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym, VersionTable,
@@ -31,35 +54,52 @@ const LITTLE: LittleEndian = LittleEndian;
 type ElfHeader = FileHeader64<LittleEndian>;
 type ElfData<'data> = &'data Bounded;
 
-/// Symbols with a name that are looked at: a browser with all of its symbols has some 2 million.
-const SYMBOLS_MAX: usize = 8 << 20;
-/// All of their names \[byte\].
+/// The most entries of symbol tables that are read: a browser with all of its symbols has some 2 million.
+const SYMBOLS_MAX: usize = 4 << 20;
+/// Types of sections that have the names of functions.
+const SYMBOL_TABLES: [u32; 2] = [elf::SHT_SYMTAB, elf::SHT_DYNSYM];
+/// The most notes that are read.
+const NOTES_MAX: usize = 1 << 20;
+/// The most segments of a program: linkers make some ten.
+const SEGMENTS_MAX: usize = 1024;
+/// The most sections whose names have the same prefix.
+const NAMED_ALIKE_MAX: usize = 64;
+/// The most bytes of the names of all sections with the same prefix \[byte\].
 const NAMES_MAX: usize = 256 << 20;
 
-/// An ELF program or library for x86-64. Only what is needed of it is read, and once.
+/// An ELF program or library for x86-64. Only the parts that are needed are read, each once.
 pub struct Elf {
     binary: Binary,
     data: Bounded,
-    /// Its symbols, where they are in a file of their own.
+    /// The separate debug file with the symbols, if there is one.
     debug: Option<Box<Elf>>,
-    /// Of each name, where it has but one: made when one is asked for.
+    /// The address of each name, or `None` for a name with several addresses. Filled when it is first needed.
     addresses: OnceCell<HashMap<Box<[u8]>, Option<u64>>>,
 }
 
-/// Where code lies.
+/// The place of a byte of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodePlace {
-    /// As `nm` and `objdump` print it, before the file is loaded anywhere.
+    /// The address that `nm` and `objdump` print, before the file is loaded anywhere.
     pub address: u64,
-    /// In the file \[byte\].
+    /// Offset in the file \[byte\].
     pub offset: u64,
 }
 
-/// One symbol that has a definition.
+/// A function with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamedCode<'data> {
+    pub(crate) start: u64,
+    /// The address after the last byte; `start` if the file does not have the function's size.
+    pub(crate) end: u64,
+    pub(crate) name: &'data [u8],
+}
+
+/// A symbol that the file defines.
 struct Symbol<'data> {
     name: &'data [u8],
     version: Option<&'data [u8]>,
-    /// What a program that is linked today gets; false: `name@version`, for programs of old.
+    /// True for the version that a program linked today gets; false for `name@version`, which only old programs get.
     is_default: bool,
     kind: u8,
     is_local: bool,
@@ -67,14 +107,17 @@ struct Symbol<'data> {
     size: u64,
 }
 
-/// What a symbol table holds.
+/// The content of a symbol table.
+#[derive(Default)]
 struct ElfSymbols<'data> {
     defined: Vec<Symbol<'data>>,
-    /// Names that another file defines.
+    /// Names of symbols that the file uses and another file defines.
     imported: Vec<&'data [u8]>,
-    /// Of the names \[byte\].
+    /// Total size of the names \[byte\].
     name_bytes: usize,
-    /// There is a `.symtab`, here or in the debug file: functions that are not exported have names.
+    /// Number of read entries of all tables, also of those that are left out.
+    looked_at: usize,
+    /// True if there is a `.symtab`, here or in the debug file, so that functions that are not exported have names.
     is_full: bool,
 }
 
@@ -88,7 +131,7 @@ impl Elf {
     /// Opens a program or library.
     ///
     /// # Errors
-    /// It cannot be read, or is no ELF program or library for x86-64.
+    /// The file cannot be read, or is no ELF program or library for x86-64.
     pub fn open(path: &Path) -> Result<Elf, ElfError> {
         let mut elf = Elf::open_any(path)?;
         let header = elf.header()?;
@@ -102,7 +145,7 @@ impl Elf {
         Ok(elf)
     }
 
-    /// Also one that holds nothing but debug information.
+    /// Opens a file that may have nothing but debug information.
     fn open_any(path: &Path) -> Result<Elf, ElfError> {
         let binary = Binary::open(path)?;
         let elf = Elf {
@@ -133,7 +176,7 @@ impl Elf {
         self.header().map(|_| ())
     }
 
-    /// The separate debug information that the distribution's packages install.
+    /// Opens the separate debug file, where the distribution's packages install it; `None` if there is none.
     fn open_debug(&self) -> Option<Elf> {
         let id = self.build_id()?;
         let (first, rest) = id.split_first()?;
@@ -144,11 +187,13 @@ impl Elf {
 
     fn build_id(&self) -> Option<Vec<u8>> {
         let sections = self.sections().ok()?;
+        let mut left = NOTES_MAX;
         for section in sections.iter() {
             let Ok(Some(mut notes)) = section.notes(LITTLE, &self.data) else {
                 continue;
             };
             while let Ok(Some(note)) = notes.next() {
+                left = left.checked_sub(1)?;
                 let is_id =
                     note.name() == elf::ELF_NOTE_GNU && note.n_type(LITTLE) == elf::NT_GNU_BUILD_ID;
                 if is_id && (2..=64).contains(&note.desc().len()) {
@@ -159,12 +204,11 @@ impl Elf {
         None
     }
 
-    /// The file, as long as somebody holds it.
+    /// Returns the file, which stays open as long as a copy of the result exists.
     pub fn binary(&self) -> &Binary {
         &self.binary
     }
 
-    /// The file's name.
     pub fn path(&self) -> &Path {
         self.binary.path()
     }
@@ -177,12 +221,21 @@ impl Elf {
         ElfError::Damaged { path, what: what.to_string() }
     }
 
+    fn large(&self, what: &'static str, limit: usize) -> ElfError {
+        ElfError::Large { path: self.path().into(), what, limit: limit as u64 }
+    }
+
     fn header(&self) -> Result<&ElfHeader, ElfError> {
         ElfHeader::parse(&self.data).map_err(|error| self.damaged(error))
     }
 
     fn segments(&self) -> Result<&[ProgramHeader64<LittleEndian>], ElfError> {
-        self.header()?.program_headers(LITTLE, &self.data).map_err(|error| self.damaged(error))
+        let all = self.header()?.program_headers(LITTLE, &self.data);
+        let all = all.map_err(|error| self.damaged(error))?;
+        match all.len() > SEGMENTS_MAX {
+            true => Err(self.large("program headers", SEGMENTS_MAX)),
+            false => Ok(all),
+        }
     }
 
     fn sections(&self) -> Result<SectionTable<'_, ElfHeader, ElfData<'_>>, ElfError> {
@@ -193,12 +246,12 @@ impl Elf {
         Ok(self.sections()?.iter().any(|section| section.sh_type(LITTLE) == elf::SHT_SYMTAB))
     }
 
-    /// Whether addresses are those of the running program: it is loaded nowhere else.
+    /// Returns whether the file is always loaded at the addresses that it has itself.
     pub(crate) fn is_fixed(&self) -> bool {
         self.header().is_ok_and(|header| header.e_type(LITTLE) == elf::ET_EXEC)
     }
 
-    /// The section of that name: its address and its bytes.
+    /// Returns address and bytes of the section with this name.
     pub(crate) fn section(&self, name: &str) -> Result<Option<(u64, &[u8])>, ElfError> {
         let sections = self.sections()?;
         let Some((_, section)) = sections.section_by_name(LITTLE, name.as_bytes()) else {
@@ -208,13 +261,18 @@ impl Elf {
         Ok(Some((section.sh_addr(LITTLE), bytes)))
     }
 
-    /// All notes of this name and kind.
+    /// Returns all notes of this name and kind.
     pub(crate) fn notes(&self, name: &[u8], kind: u32) -> Result<Vec<&[u8]>, ElfError> {
-        let mut all = Vec::new();
+        let (mut all, mut looked_at) = (Vec::new(), 0);
         for section in self.sections()?.iter() {
             let notes = section.notes(LITTLE, &self.data).map_err(|error| self.damaged(error))?;
             let Some(mut notes) = notes else { continue };
             while let Some(note) = notes.next().map_err(|error| self.damaged(error))? {
+                // Several sections may have the same bytes.
+                looked_at += 1;
+                if looked_at > NOTES_MAX {
+                    return Err(self.large("notes", NOTES_MAX));
+                }
                 if note.name() == name && note.n_type(LITTLE) == kind {
                     all.push(note.desc());
                 }
@@ -223,7 +281,7 @@ impl Elf {
         Ok(all)
     }
 
-    /// Where in the file the byte of that address lies, in a segment with all of these flags.
+    /// Returns the offset in the file of the byte at this address, if it is in a segment with all of these flags.
     pub(crate) fn file_offset(&self, address: u64, flags: u32) -> Result<Option<u64>, ElfError> {
         Ok(self.segments()?.iter().find_map(|segment| {
             let inside = address.checked_sub(segment.p_vaddr(LITTLE))?;
@@ -234,7 +292,127 @@ impl Elf {
         }))
     }
 
-    /// Where the code of that address is.
+    /// Returns whether the Go compiler made some of the code.
+    pub fn is_go(&self) -> bool {
+        self.go_functions(None).is_some()
+    }
+
+    /// Returns the functions of Go; `None` if the file is no Go program. `text` is the address of the symbol
+    /// `runtime.text`.
+    fn go_functions(&self, text: Option<u64>) -> Option<GoFunctions<'_>> {
+        let section = |name| self.section(name).ok().flatten();
+        let read = |(at, table): (u64, _)| {
+            let places = GoPlaces {
+                text: text.or_else(|| self.relocated(at.checked_add(go::TEXT_AT)?)),
+                section: section(".text").map(|(address, _)| address),
+                entry: self.entry_address(),
+                module: section(".go.module").and_then(|(at, bytes)| self.go_module(at, bytes)),
+            };
+            GoFunctions::read(table, &places)
+        };
+        let table = section(".gopclntab").or_else(|| section(".data.rel.ro.gopclntab"));
+        if let Some(table) = table {
+            return Some(read(table));
+        }
+        section(".go.buildinfo")?;
+        // A linker of C puts it among others.
+        let (at, bytes) = section(".data.rel.ro").unwrap_or_default();
+        let tables =
+            go::tables_within(bytes).map(|(behind, table)| (at.wrapping_add(behind), table));
+        let read = tables.map(read).find(GoFunctions::is_known);
+        Some(read.unwrap_or_default())
+    }
+
+    /// Returns the address that a relocation writes to `at`, in a file that may be loaded anywhere.
+    fn relocated(&self, at: u64) -> Option<u64> {
+        const BYTES: usize = size_of::<u64>();
+        let (_, all) = self.section(".rela.dyn").ok().flatten()?;
+        let wanted = [at, elf::R_X86_64_RELATIVE.into()];
+        all.chunks_exact(3 * BYTES).find_map(|one| {
+            let mut words = one.chunks_exact(BYTES).filter_map(|word| word.first_chunk());
+            let mut word = || words.next().map(|word| u64::from_le_bytes(*word));
+            let found = [word()?, word()?];
+            (found == wanted).then(word).flatten()
+        })
+    }
+
+    /// Reads the addresses of Go's code and tables from the section `.go.module`.
+    fn go_module(&self, address: u64, bytes: &[u8]) -> Option<(u64, u64)> {
+        go::module(|index| {
+            let at = usize::try_from(8 * index).ok()?;
+            let written = u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
+            match written {
+                0 => self.relocated(address.checked_add(8 * index)?),
+                written => Some(written),
+            }
+        })
+    }
+
+    /// Returns all functions that have names, sorted by address, and the functions of a Go program.
+    ///
+    /// # Errors
+    /// [`ElfError::Damaged`], [`ElfError::Large`].
+    pub(crate) fn named_code(
+        &self,
+    ) -> Result<(Vec<NamedCode<'_>>, Option<GoFunctions<'_>>), ElfError> {
+        let symbols = self.symbols()?.defined;
+        let text = symbols.iter().find(|one| one.name == b"runtime.text").map(|one| one.address);
+        let is_function =
+            |symbol: &&Symbol<'_>| matches!(symbol.kind, elf::STT_FUNC | elf::STT_GNU_IFUNC);
+        let mut functions: Vec<_> = symbols
+            .iter()
+            .filter(is_function)
+            .map(|symbol| NamedCode {
+                start: symbol.address,
+                end: symbol.address.saturating_add(symbol.size),
+                name: symbol.name,
+            })
+            .collect();
+        functions.sort_unstable_by_key(|one| (one.start, one.end, one.name));
+        functions.dedup();
+        Ok((functions, self.go_functions(text)))
+    }
+
+    /// Returns the entry address of the program.
+    fn entry_address(&self) -> Option<u64> {
+        self.header().ok().map(|header| header.e_entry(LITTLE))
+    }
+
+    /// Returns the address ranges of sections whose names begin with `prefix`.
+    pub(crate) fn sections_with_prefix(
+        &self,
+        prefix: &str,
+    ) -> Result<Vec<std::ops::Range<u64>>, ElfError> {
+        let sections = self.sections()?;
+        let named = sections.iter().filter(|section| {
+            sections
+                .section_name(LITTLE, section)
+                .is_ok_and(|name| name.starts_with(prefix.as_bytes()))
+        });
+        let ranges = named.map(|section| {
+            let start = section.sh_addr(LITTLE);
+            start..start.saturating_add(section.sh_size(LITTLE))
+        });
+        Ok(ranges.take(NAMED_ALIKE_MAX).collect())
+    }
+
+    /// Returns the bytes in this range of addresses; `None` if they are not all in one segment of code.
+    pub(crate) fn code(&self, range: &std::ops::Range<u64>) -> Result<Option<&[u8]>, ElfError> {
+        let Some(bytes) = range.end.checked_sub(range.start).filter(|bytes| *bytes > 0) else {
+            return Ok(None);
+        };
+        let first = self.file_offset(range.start, elf::PF_X)?;
+        let last = self.file_offset(range.end - 1, elf::PF_X)?;
+        match (first, last) {
+            (Some(first), Some(last)) if last.checked_sub(first) == Some(bytes - 1) => {
+                let read = (&self.data).read_bytes_at(first, bytes);
+                read.map(Some).map_err(|()| self.damaged("its code cannot be read"))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the place of the code at this address.
     ///
     /// # Errors
     /// There is no code at that address.
@@ -245,10 +423,11 @@ impl Elf {
         }
     }
 
-    /// Where a function is, or a byte so many behind its first. `wanted` may end with `@VERSION`.
+    /// Returns the place of a function, or of the byte at offset `behind` in it. `wanted` may end with `@VERSION`.
     ///
     /// # Errors
-    /// There is no such symbol, or it is no function, or several, or ends before.
+    /// No symbol has the name, or it is no function, or several functions have it, or the function ends before the
+    /// offset.
     pub fn symbol(&self, wanted: &str, behind: u64) -> Result<CodePlace, ElfError> {
         let symbols = self.symbols()?;
         let symbol = symbols.function(self.path(), wanted)?;
@@ -259,7 +438,7 @@ impl Elf {
         self.address(symbol.address.wrapping_add(behind))
     }
 
-    /// The address of a variable or function of that name, where there is just one.
+    /// Returns the address of the variable or function with this name, if only one has it.
     pub(crate) fn any_symbol(&self, name: &str) -> Result<Option<u64>, ElfError> {
         if self.addresses.get().is_none() {
             let mut addresses: HashMap<Box<[u8]>, Option<u64>> = HashMap::new();
@@ -272,7 +451,7 @@ impl Elf {
         Ok(self.addresses.get().and_then(|all| all.get(name.as_bytes()).copied()).flatten())
     }
 
-    /// The names of all functions that can be probed, sorted.
+    /// Returns the names of all functions that can be probed, sorted.
     ///
     /// # Errors
     /// [`ElfError::Damaged`].
@@ -282,7 +461,27 @@ impl Elf {
         Ok(names.into_iter().collect())
     }
 
-    /// The functions whose names are wanted, also those that cannot be probed.
+    /// Returns the functions that this file defines for all files of a process. A loader uses those of the program
+    /// before those of preloaded libraries.
+    ///
+    /// # Errors
+    /// [`ElfError::Damaged`], [`ElfError::Large`].
+    pub fn exported_functions(&self) -> Result<BTreeSet<String>, ElfError> {
+        let mut all = ElfSymbols::default();
+        self.add_symbols(&mut all, &[elf::SHT_DYNSYM])?;
+        let is_function =
+            |kind| matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE);
+        let exported = all.defined.iter().filter(|one| !one.is_local && is_function(one.kind));
+        let names = exported.filter_map(|one| std::str::from_utf8(one.name).ok());
+        Ok(names.map(String::from).collect())
+    }
+
+    /// Returns whether a function has exactly this name.
+    pub(crate) fn has_function(&self, name: &str) -> bool {
+        self.symbols().is_ok_and(|symbols| symbols.functions().any(|known| known == name))
+    }
+
+    /// Returns the functions with the wanted names, also those that cannot be probed.
     ///
     /// # Errors
     /// [`ElfError::Damaged`].
@@ -301,23 +500,45 @@ impl Elf {
     }
 
     fn symbols(&self) -> Result<ElfSymbols<'_>, ElfError> {
-        let mut all =
-            ElfSymbols { defined: vec![], imported: vec![], name_bytes: 0, is_full: false };
-        self.add_symbols(&mut all)?;
+        let mut all = ElfSymbols::default();
+        self.add_symbols(&mut all, &SYMBOL_TABLES)?;
         if let Some(debug) = &self.debug {
             // It is none of the program: what is wrong with it takes no more away than its names.
-            let _ = debug.add_symbols(&mut all);
+            let _ = debug.add_symbols(&mut all, &SYMBOL_TABLES);
+        }
+        if !all.is_full {
+            self.add_go_functions(&mut all);
         }
         Ok(all)
     }
 
-    fn add_symbols<'data>(&'data self, all: &mut ElfSymbols<'data>) -> Result<(), ElfError> {
+    /// Adds the functions of a Go program, whose table has their names even when the file is stripped.
+    fn add_go_functions<'data>(&'data self, all: &mut ElfSymbols<'data>) {
+        let Some(go) = self.go_functions(None) else { return };
+        all.is_full |= go.is_known();
+        all.defined.extend(go.all().iter().map(|one| Symbol {
+            name: one.name,
+            version: None,
+            is_default: true,
+            kind: elf::STT_FUNC,
+            is_local: true,
+            address: one.start,
+            size: one.end - one.start,
+        }));
+    }
+
+    /// Adds the symbols of all tables whose section has one of these types.
+    fn add_symbols<'data>(
+        &'data self,
+        all: &mut ElfSymbols<'data>,
+        kinds: &[u32],
+    ) -> Result<(), ElfError> {
         let damaged = |error| self.damaged(error);
         let sections = self.sections()?;
         let versions = sections.versions(LITTLE, &self.data).map_err(damaged)?;
         for section in sections.iter() {
             let kind = section.sh_type(LITTLE);
-            if !matches!(kind, elf::SHT_SYMTAB | elf::SHT_DYNSYM) {
+            if !kinds.contains(&kind) {
                 continue;
             }
             all.is_full |= kind == elf::SHT_SYMTAB;
@@ -335,24 +556,24 @@ impl Elf {
     }
 }
 
-/// Some functions of a file.
+/// The functions of a file whose names match.
 pub(crate) struct Matching<'data> {
     elf: &'data Elf,
-    /// These and no others.
+    /// The matching symbols, without all others.
     symbols: ElfSymbols<'data>,
     names: BTreeSet<String>,
 }
 
 impl Matching<'_> {
-    /// Their names, sorted.
+    /// Returns the matching names, sorted.
     pub(crate) fn names(&self) -> &BTreeSet<String> {
         &self.names
     }
 
-    /// Where one of them is.
+    /// Returns the place of one of the matching functions.
     ///
     /// # Errors
-    /// Why it cannot be probed.
+    /// The reason why the function cannot be probed.
     pub(crate) fn place(&self, name: &str) -> Result<CodePlace, ElfError> {
         let symbol = self.symbols.function(self.elf.path(), name)?;
         self.elf.address(symbol.address)
@@ -365,6 +586,11 @@ fn add_table<'data>(
     strings: &'data [u8],
     versions: Option<&VersionTable<'data, ElfHeader>>,
 ) -> Result<(), (&'static str, usize)> {
+    // Several tables may have the same bytes.
+    all.looked_at = all.looked_at.saturating_add(symbols.len());
+    if all.looked_at > SYMBOLS_MAX {
+        return Err(("symbols", SYMBOLS_MAX));
+    }
     for (index, symbol) in symbols.iter().enumerate() {
         let Some(text) = strings.get(symbol.st_name(LITTLE) as usize..) else {
             continue;
@@ -376,9 +602,6 @@ fn add_table<'data>(
         all.name_bytes += text.len();
         if all.name_bytes > NAMES_MAX {
             return Err(("bytes of symbols' names", NAMES_MAX));
-        }
-        if all.defined.len() + all.imported.len() >= SYMBOLS_MAX {
-            return Err(("symbols", SYMBOLS_MAX));
         }
         let (name, mut version, mut is_default) = split_version(text);
         if symbol.st_shndx(LITTLE) == elf::SHN_UNDEF {
@@ -407,7 +630,8 @@ fn add_table<'data>(
     Ok(())
 }
 
-/// `name@@version` is the default one, `name@version` is not.
+/// Splits a name and its version; the result is true for the default version. `name@@version` is the default one,
+/// `name@version` is not.
 fn split_version(text: &[u8]) -> (&[u8], Option<&[u8]>, bool) {
     let Some(at) = text.iter().position(|byte| *byte == b'@').filter(|at| *at > 0) else {
         return (text, None, true);
@@ -420,7 +644,7 @@ fn split_version(text: &[u8]) -> (&[u8], Option<&[u8]>, bool) {
 }
 
 impl<'data> ElfSymbols<'data> {
-    /// Names of functions, in no order.
+    /// Returns the names of functions, in no order.
     fn functions(&self) -> impl Iterator<Item = &'data str> + '_ {
         let functions = self.defined.iter().filter(|symbol| symbol.kind == elf::STT_FUNC);
         functions.filter_map(|symbol| std::str::from_utf8(symbol.name).ok())
@@ -474,7 +698,7 @@ impl<'data> ElfSymbols<'data> {
         ElfError::NoSymbol { path, symbol, similar, is_full: self.is_full }
     }
 
-    /// Functions whose names are much the same, or contain it.
+    /// Returns functions whose names contain `wanted`, and with `with_slips` also similar names.
     fn like(&self, wanted: &str, with_slips: bool) -> Vec<String> {
         let (name, _, _) = split_version(wanted.as_bytes());
         let name = String::from_utf8_lossy(name);
@@ -482,7 +706,7 @@ impl<'data> ElfSymbols<'data> {
     }
 }
 
-/// Only these, if there are any.
+/// Keeps only the symbols that meet the condition, if there are any.
 fn prefer<'a, 'data>(
     found: &mut Vec<&'a Symbol<'data>>,
     is_preferred: impl Fn(&Symbol<'data>) -> bool,

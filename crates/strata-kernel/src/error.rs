@@ -1,62 +1,62 @@
-//! What can go wrong.
+//! Errors of the kernel layer.
 
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// What can go wrong. Each module adds its own block.
+/// An error of the kernel layer. Each module adds its own block. Each module adds its own block.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
     // ---- object, load, attach, session, follow ----
-    /// The programs are for another kind of machine.
+    /// The programs are made for another kind of machine.
     #[error(
         "the kernel layer is for x86-64 only so far, and this is {machine}. Record user space: leave -k out"
     )]
     Machine {
-        /// This one.
+        /// The kind of this machine.
         machine: &'static str,
     },
-    /// No right to load programs.
+    /// The process lacks the rights to load programs.
     #[error(
         "kernel events need the capabilities CAP_BPF and CAP_PERFMON (or root); missing: {missing}. Run as \
          root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep \"$(command -v strata)\""
     )]
     Rights {
-        /// Those that this process has not.
+        /// The capabilities that are missing.
         missing: String,
     },
-    /// The kernel does not describe its types.
+    /// The kernel has no type information.
     #[error(
         "this kernel has no type information (/sys/kernel/btf/vmlinux), which programs are fitted to it by. \
          Boot a kernel with CONFIG_DEBUG_INFO_BTF=y"
     )]
     NoBtf,
-    /// The kernel lets no timer come so often.
+    /// The kernel refuses a timer of this rate.
     #[error(
         "--sample {found}: this kernel lets a timer come {limit} times in a second at most. Use fewer, or write a larger \
          number to /proc/sys/kernel/perf_event_max_sample_rate"
     )]
     SampleRate {
-        /// Asked for \[Hz\].
+        /// The requested rate \[Hz\].
         found: u32,
-        /// Possible \[Hz\].
+        /// The greatest possible rate \[Hz\].
         limit: u32,
     },
-    /// A counter cannot be had.
+    /// A counter cannot be used.
     #[error("kernel context '{name}': {reason}")]
     Counter {
-        /// As it was asked for.
+        /// The name of the counter, as it was written.
         name: String,
-        /// Why, and what helps.
+        /// The reason, and what helps.
         reason: Refusal,
     },
-    /// More than records have room for.
+    /// There are more counters than records have room for.
     #[error(
         "{found} counters in the kernel's records of a session, limit {}. Ask for fewer, or record with a second session",
         strata_abi::kernel::COUNTERS
     )]
     TooManyCounters {
-        /// Asked for.
+        /// The number of requested counters.
         found: usize,
     },
     /// The buffers do not fit into a map.
@@ -64,138 +64,118 @@ pub enum Error {
         "{found} bytes of buffers for each CPU, limit {limit}. Use less or smaller sub-buffers"
     )]
     TooLarge {
-        /// Asked for \[byte\].
+        /// The requested size \[byte\].
         found: u64,
-        /// Possible \[byte\].
+        /// The greatest possible size \[byte\].
         limit: u64,
     },
-    /// The part without which nothing is recorded cannot be loaded.
+    /// A program without which nothing can be recorded cannot be loaded.
     #[error("the kernel refuses the programs of {what}: {reason}. `strata doctor` says what this kernel can do")]
     Load {
-        /// Whose programs: "the session" and such.
+        /// The owner of the programs: "the session" and the like.
         what: &'static str,
-        /// The kernel's reason, and libbpf's.
+        /// The reasons of the kernel and of libbpf.
         reason: Refusal,
     },
-    /// No memory for the buffers, or no buffers that fit.
+    /// The buffers cannot be created: there is no memory, or their sizes are not possible.
     #[error("kernel buffers: {0}")]
     Ring(#[from] strata_ring::Error),
     /// A filter cannot be compiled for an event.
     #[error(transparent)]
     Filter(#[from] crate::filter::FilterError),
-    /// More events than a session can hold.
+    /// The selected events cannot be counted as requested.
+    #[error(transparent)]
+    Count(#[from] crate::count::CountError),
+    /// More events are selected than a session can hold.
     #[error("{found} event record classes, limit {limit}. Select fewer events")]
     TooManyEvents {
-        /// Selected.
+        /// The number of selected events.
         found: usize,
-        /// Possible.
+        /// The greatest possible number.
         limit: usize,
     },
 
-    /// The kernel takes none of the events that were to be recorded from now on.
+    /// The kernel refuses all events that were to be recorded in addition.
     #[error(
         "kernel event {event}: the kernel refuses it: {reason}. What is recorded is as it was"
     )]
     Refused {
-        /// The first one.
+        /// The first event that was refused.
         event: String,
-        /// The kernel's reason, and libbpf's.
+        /// The reasons of the kernel and of libbpf.
         reason: String,
     },
-    /// Names of which the kernel's programs cannot ask.
+    /// A tracked name has a pattern that programs in the kernel cannot check.
     #[error(
         "tracked name '{name}': for the kernel's events a '*' is possible at the end only, and no '?'. \
          Write a whole name, or its beginning and '*'"
     )]
     TrackedName {
-        /// As it was written.
+        /// The name as it was written.
         name: String,
     },
-    /// No such control group.
+    /// The path is not that of a control group of version 2.
     #[error(
         "tracked control group '{path}': there is none of version 2 with this path. Start what is in it \
          first; `systemd-cgls` lists all there are"
     )]
     TrackedGroup {
-        /// As it was written.
+        /// The path as it was written.
         path: String,
     },
-    /// More than there is room for.
+    /// More values are tracked than there is room for.
     #[error("{found} processes, users, groups and names to be tracked, limit {limit}. Track fewer: a control group, or the beginning of a name")]
     TrackedMany {
-        /// Asked for.
+        /// The number of requested values.
         found: usize,
-        /// Possible.
+        /// The greatest possible number.
         limit: usize,
     },
     /// Records of an event cannot be described.
     #[error("kernel events: {0}. Please report this, with the output of `strata list -k`")]
     Classes(#[from] strata_model::TraceError),
-    /// What is pinned in the kernel, or is to be.
+    /// An object cannot be pinned in the kernel, or a pinned one cannot be used.
     #[error("{path}: {reason}")]
     Pins {
-        /// Where, in the file system of BPF.
+        /// The path in the file system of BPF.
         path: String,
-        /// What cannot be done with it, and why.
+        /// The operation that failed, and why.
         reason: Refusal,
     },
-    /// Somebody did not want to wait for it.
+    /// The caller has stopped waiting.
     #[error("the change of kernel events was given up. What is recorded is as it was")]
     GivenUp,
 
     // ---- tracefs, format, catalog ----
-    /// It is mounted nowhere, and cannot be.
+    /// tracefs is mounted nowhere, and cannot be mounted.
     #[error("tracefs is mounted neither at {places}, and a mount of our own fails: {error}. Run as root, or \
              `mount -t tracefs nodev /sys/kernel/tracing` as root; if that fails, the kernel has no tracing \
              (CONFIG_FTRACE)")]
     NoTracefs {
-        /// Where it was looked for.
+        /// The places that were searched.
         places: String,
-        /// Why it cannot be mounted.
+        /// The reason why tracefs cannot be mounted.
         error: std::io::Error,
     },
-    /// It may not be read.
+    /// This process may not read tracefs.
     #[error("{} cannot be read: {error}. Run as root, or give a group of yours the right: `mount -o \
              remount,mode=750,gid=GROUP /sys/kernel/tracing`", path.display())]
-    TracefsRights {
-        /// What was to be read.
-        path: PathBuf,
-        /// The kernel's answer.
-        error: std::io::Error,
-    },
-    /// Nobody may read it.
+    TracefsRights { path: PathBuf, error: std::io::Error },
+    /// Kernel lockdown keeps everybody from reading tracefs.
     #[error("{} cannot be read: {error}. A kernel in lockdown 'confidentiality' refuses it even to root: boot \
              with lockdown=integrity, or without lockdown", path.display())]
-    TracefsLockdown {
-        /// What was to be read.
-        path: PathBuf,
-        /// The kernel's answer.
-        error: std::io::Error,
-    },
-    /// It could not be read.
+    TracefsLockdown { path: PathBuf, error: std::io::Error },
+    /// A file of tracefs could not be read.
     #[error("{} cannot be read: {error}", path.display())]
-    TracefsRead {
-        /// What was to be read.
-        path: PathBuf,
-        /// The kernel's answer.
-        error: std::io::Error,
-    },
+    TracefsRead { path: PathBuf, error: std::io::Error },
     /// The kernel has no such event.
     #[error("kernel event {system}:{name}: there is none. `strata list -k` shows what there is")]
-    NoEvent {
-        /// Its system.
-        system: String,
-        /// Its name.
-        name: String,
-    },
-    /// What the kernel says of an event's fields cannot be recorded.
+    NoEvent { system: String, name: String },
+    /// The event's `format` file describes fields that cannot be recorded.
     #[error("kernel event {system}:{name}: {error}. This event cannot be recorded")]
     Format {
-        /// Its system.
         system: String,
-        /// Its name.
         name: String,
-        /// What is wrong.
         #[source]
         error: crate::format::FormatError,
     },
@@ -206,7 +186,7 @@ pub enum Error {
     // ---- capability, doctor, statedump ----
 }
 
-/// Why the kernel does not take something: its error, and what libbpf or the verifier said last.
+/// Reason why the kernel refuses something: its error, and the last messages of libbpf or the verifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub(crate) String);
 

@@ -1,89 +1,89 @@
-//! One recordable event: its fields, and how it is recorded.
+//! An event that can be recorded: its fields, and how it is recorded.
 
 use crate::elf::Binary;
+use crate::guard::Guard;
 use strata_abi::kernel::{Part, Syscall};
 use strata_model::{Field, Label};
 
-/// One recordable event, or both ends of a system call.
+/// An event that can be recorded, or both ends of a system call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelEvent {
-    /// The recorded name. Of a system call its own (openat): recorded are `syscall_entry_openat` and
-    /// `syscall_exit_openat`.
+    /// The recorded name. For a system call it is the name of the call (openat): its records are `syscall_entry_openat`
+    /// and `syscall_exit_openat`.
     pub name: String,
-    /// "sched", "syscalls", "uprobes".
+    /// The subsystem, such as "sched", "syscalls", "uprobes".
     pub system: String,
-    /// "sched_switch", "openat".
+    /// The kernel's name, such as "sched_switch", "openat".
     pub kernel_name: String,
-    /// The payload; of a system call, the entry's.
+    /// Fields of the payload; for a system call, those of its entry.
     pub fields: Vec<Field>,
-    /// Of a system call, the exit's, `ret` first; else empty.
+    /// Fields of a system call's exit, `ret` first; else empty.
     pub exit_fields: Vec<Field>,
-    /// How it is recorded.
+    /// The way in which the event is recorded.
     pub probe: Probe,
-    /// Recorded only of the processes being followed, if any are.
+    /// True if only events of followed processes are recorded, when processes are followed.
     pub is_followed: bool,
-    /// What filters can look at.
+    /// Sources of fields that filters can test.
     pub sources: Vec<FieldSource>,
-    /// The same, at the exit of a system call.
+    /// Sources of fields that filters can test at a system call's exit.
     pub exit_sources: Vec<FieldSource>,
 }
 
-/// How an event is recorded.
+/// The way in which an event is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Probe {
     /// The program for any tracepoint, with the event's description as constants.
     Tracepoint {
-        /// As `PERF_TYPE_TRACEPOINT` wants it.
+        /// The event's number for `PERF_TYPE_TRACEPOINT`.
         id: u32,
-        /// The payload; offsets are those of the kernel's `format` file.
+        /// Parts of the payload; offsets are those of the kernel's `format` file.
         parts: Vec<Part>,
     },
     /// A program written for this event, of `hot.bpf.c`.
     Hot {
-        /// Its name.
+        /// The name of the program.
         program: &'static str,
-        /// The event as the program for any tracepoint records it, with its own fields: where the kernel
-        /// refuses this one.
+        /// The event for the program that records any tracepoint, with other fields; used if the kernel refuses this
+        /// program.
         fallback: Option<Box<KernelEvent>>,
     },
     /// A timer of each CPU.
     Sample {
-        /// How often it comes \[Hz\].
+        /// Rate of the timer \[Hz\].
         rate: u32,
     },
-    /// A system call: the programs for the entry and the exit of all of them.
+    /// A system call. One pair of programs records the entries and exits of all calls.
     Syscall {
-        /// Its place in the programs' table.
+        /// Index in the programs' table.
         place: u32,
-        /// Both its ids are [`strata_abi::kernel::NO_ID`]: they are chosen when it is loaded.
+        /// Constants of the call. Both ids are [`strata_abi::kernel::NO_ID`], until they are assigned when the programs
+        /// are loaded.
         entry: Syscall,
     },
-    /// An instruction of a program or library.
+    /// An instruction in a program or library.
     Uprobe {
-        /// The file.
         binary: Binary,
-        /// Where in the file \[byte\].
-        offset: u64,
-        /// At the return of the function that begins there.
-        is_return: bool,
-        /// Where in the file its reference count lies \[byte\].
+        /// Offsets of the instructions in the file, at least one \[byte\].
+        offsets: Vec<u64>,
+        /// The condition under which reaching an instruction is a hit; `None` if it always is.
+        guard: Option<Guard>,
+        /// Offset in the file of the probe's reference count \[byte\].
         semaphore: Option<u64>,
-        /// The payload.
+        /// Parts of the payload.
         parts: Vec<Part>,
     },
 }
 
-/// Where a field's value lies for a filter, see `strata/abi/kernel.h`.
+/// The place where a filter finds a field's value; see `strata/abi/kernel.h`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSource {
-    /// The field's name.
     pub field: String,
-    /// Where in the source \[byte\].
+    /// Offset in the source \[byte\].
     pub offset: u16,
-    /// 1, 2, 4, 8; 16: a char array.
+    /// Size of the value: 1, 2, 4, 8, or 16 for a char array \[byte\].
     pub bytes: u8,
-    /// Whether it is sign-extended.
+    /// True if the value is sign-extended.
     pub is_signed: bool,
-    /// Names of its values.
+    /// Names of the field's values.
     pub labels: Vec<Label>,
 }

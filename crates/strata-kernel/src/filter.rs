@@ -1,19 +1,20 @@
-//! Filters in the kernel: a filter becomes tests that the BPF program makes before it records.
+//! Filters in the kernel: a filter becomes tests that the BPF program makes before it records an event.
 //!
-//! A filter is compiled for each event. What is known of the event beforehand is decided then: its name,
-//! which fields it has, and what is compared with something that it can never be. Only true selects, so
-//! negations are moved down to the comparisons, each of which is true for certain or does not count: as
-//! in [`strata_filter::evaluate`](mod@strata_filter::evaluate), and a record costs no three-valued logic.
+//! A filter is compiled for each event. Whatever is known of the event beforehand is decided at that time: its name,
+//! its fields, and comparisons with values that a field can never have. Only a result that is true selects. So
+//! negations are moved down to the comparisons, each of which is either certainly true or does not count: as in
+//! [`strata_filter::evaluate`](mod@strata_filter::evaluate), but without three-valued logic for each record.
 //!
-//! `pid`, `tid`, `comm` (or `procname`), `cgroup` and `cpu` are those of the task and the processor that
-//! the event happens on, as `context.pid` always, as `pid` where the event has no such field of its own.
-//! A bare `cpu` is always the processor. All ids are those of the machine's first namespace.
+//! `pid`, `tid`, `comm` (or `procname`), `cgroup` and `cpu` are those of the task and the processor on which the event
+//! happens: with `context.`, as in `context.pid`, always; alone, as in `pid`, if the event has no field of that name. A
+//! bare `cpu` is always the processor. All ids are those of the machine's first namespace.
 
 pub mod cgroup;
 mod check;
 mod emit;
 mod group_error;
 mod lower;
+mod place;
 mod ranges;
 mod resolve;
 #[cfg(test)]
@@ -31,43 +32,43 @@ use crate::syscalls;
 pub(crate) use cgroup::id as cgroup_id;
 pub use check::{can_select, check, Slips};
 pub use emit::Compiled;
+pub(crate) use place::{has_field, place_of, FieldPlace};
 
-/// Which end of a system call.
+/// One end of a system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SyscallEnd {
-    /// Its entry; of any other event, the only one.
+    /// The entry of a system call; for any other event, its only record.
     #[default]
     Entry,
-    /// Its exit.
+    /// The exit of a system call.
     Exit,
 }
 
-/// An event, and which end of it.
+/// One end of an event, for which a filter is compiled.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'e> {
-    /// The event.
     pub event: &'e KernelEvent,
-    /// Which end.
+    /// The end for which the filter is compiled.
     pub end: SyscallEnd,
 }
 
-/// Why a filter cannot be compiled for an event.
+/// Reason why a filter cannot be compiled for an event.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FilterError {
-    /// Something that the tests cannot express.
+    /// The filter has a condition that the kernel's tests cannot express.
     #[error(
         "filter: '{part}' cannot be decided in the kernel for event '{event}': {why}. Leave this part out, \
          and give it to `strata view -f` afterwards"
     )]
     Unsupported {
-        /// The condition, as the filter has it.
+        /// The condition in the filter.
         part: String,
         /// The event's recorded name.
         event: String,
-        /// Why not.
+        /// The reason.
         why: Unsupported,
     },
-    /// More tests than a program has room for.
+    /// The filter needs more tests than a program has room for.
     #[error(
         "filter: {found} tests are needed for event '{event}', limit {TESTS_MAX}. Use ranges or patterns, or \
          leave a part out and give it to `strata view -f` afterwards"
@@ -75,94 +76,93 @@ pub enum FilterError {
     TooManyTests {
         /// The event's recorded name.
         event: String,
-        /// So many.
+        /// The number of tests that are needed.
         found: usize,
     },
-    /// Text that the field can never have.
+    /// The filter has a text that is longer than the field can be.
     #[error(
         "filter: '{part}' is never true: the text has {bytes} bytes, a '{field}' of event '{event}' at most \
          {limit}. The kernel cuts longer names: write the first {limit} bytes"
     )]
     TextTooLong {
-        /// The condition, as the filter has it.
+        /// The condition in the filter.
         part: String,
         /// The event's recorded name.
         event: String,
-        /// The field.
         field: String,
-        /// Bytes of the text.
+        /// Size of the text \[byte\].
         bytes: usize,
-        /// The most that are possible.
+        /// Size of the longest text that the field can have \[byte\].
         limit: usize,
     },
-    /// No such control group.
+    /// The path in a comparison is that of no control group.
     #[error(
         "filter: '{part}': there is no control group {}. Start what is in it first; `systemd-cgls` lists \
          all there are", .path.display()
     )]
     NoCgroup {
-        /// The condition, as the filter has it.
+        /// The condition in the filter.
         part: String,
-        /// Where it should be.
+        /// The folder that the group should have.
         path: PathBuf,
     },
-    /// No control groups of version 2 on this machine.
+    /// The machine has no control groups of version 2 mounted.
     #[error(
         "filter: '{part}': no control groups of version 2 are mounted at /sys/fs/cgroup or \
          /sys/fs/cgroup/unified. Mount them: mount -t cgroup2 none /sys/fs/cgroup/unified"
     )]
     NoCgroups {
-        /// The condition, as the filter has it.
+        /// The condition in the filter.
         part: String,
     },
-    /// A name that is no group's, or several groups'.
+    /// The name in a comparison stands for no control group, or for several.
     #[error("filter: '{part}': {cause}")]
     CgroupName {
-        /// The condition, as the filter has it.
+        /// The condition in the filter.
         part: String,
-        /// Why no group is meant by it.
+        /// The reason for which the name stands for no group.
         cause: group_error::GroupError,
     },
 }
 
-/// What the tests cannot express.
+/// A condition that the kernel's tests cannot express.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Unsupported {
-    /// `prev_tid == next_tid`
+    /// A comparison of two fields: `prev_tid == next_tid`.
     #[error("it compares two fields with each other")]
     TwoFields,
-    /// `comm == "a*b"`
+    /// A pattern with a `*` that is not at the end: `comm == "a*b"`.
     #[error("of patterns only a '*' at the end is possible there")]
     Pattern,
-    /// A `cgroup` with `*`.
+    /// A pattern for `cgroup`.
     #[error("a control group is named in full there, without '*' and '?'")]
     CgroupPattern,
-    /// `filename == "a"`
+    /// A comparison with text: `filename == "a"`.
     #[error("the text has no fixed place there, or is in the program's memory")]
     Text,
-    /// Text of more bytes than a test has.
+    /// A text of more bytes than one test compares.
     #[error(
         "of a text the first 16 bytes are seen there; 15 and the end, or 16 and a '*' are possible"
     )]
     LongText,
-    /// An array's element, or a number that is in memory.
+    /// An array's element, or a number in user memory.
     #[error("the value has no fixed place there")]
     Place,
-    /// A floating-point number.
+    /// A comparison of floating-point numbers.
     #[error("it is a floating-point number, with which kernels do not calculate")]
     Real,
-    /// A number in the other byte order.
+    /// A number in the opposite byte order.
     #[error("the number is recorded in another byte order than the processor's")]
     ByteOrder,
-    /// `packet.` and `header.`
+    /// A value that is known only later: `packet.` and `header.`.
     #[error("packets and their headers are made later")]
     NotYet,
 }
 
-/// What the filter is for one event.
+/// Compiles a filter for one end of an event.
 ///
 /// # Errors
-/// What of it cannot be decided in the kernel, if the rest does not decide already.
+/// A part of the filter cannot be decided in the kernel, and the other parts do not decide without it.
 pub fn compile(
     filter: &strata_filter::Filter,
     event: &KernelEvent,
@@ -171,19 +171,19 @@ pub fn compile(
     compile_for(filter, event, end, Groups::AreThere)
 }
 
-/// Control groups that a filter names.
+/// Treatment of control groups that a filter names and that do not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Groups {
-    /// One that is not there is an error.
+    /// A group that does not exist is an error.
     AreThere,
-    /// Nothing is in one that is not there: it was there before, and has gone.
+    /// A group that does not exist has no members: it existed earlier.
     MayBeGone,
 }
 
-/// [`compile()`], of groups that may have gone.
+/// Compiles a filter as [`compile()`] does, with this treatment of control groups.
 ///
 /// # Errors
-/// As there.
+/// As for [`compile()`].
 pub fn compile_for(
     filter: &strata_filter::Filter,
     event: &KernelEvent,
@@ -198,7 +198,7 @@ pub fn compile_for(
 }
 
 impl Candidate<'_> {
-    /// The name in the trace.
+    /// Returns the event's name in the trace.
     pub fn recorded_name(&self) -> String {
         let Probe::Syscall { .. } = self.event.probe else { return self.event.name.clone() };
         let [entry, exit] = syscalls::recorded_names(&self.event.name);
@@ -208,7 +208,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// Whether a program can make the test before it has looked at anything.
+    /// Returns whether a program can make the test before it has read anything.
     fn can_test_early(&self, test: &Test) -> bool {
         let nr_arguments = match (&self.event.probe, self.end) {
             // The trap costs a hundred times as much.

@@ -1,4 +1,4 @@
-//! Which processes' events are recorded.
+//! Restricts recording to certain processes, in the kernel.
 
 use crate::attach::{attach, AttachPoint, Attached};
 use crate::error::{Error, Refusal};
@@ -7,21 +7,21 @@ use crate::object::Object;
 use libbpf_rs::{Iter, MapCore, MapFlags};
 use std::io::Read;
 
-/// Of which processes events that are followed are recorded; never the tracer's own.
+/// The processes whose events are recorded, for events that are followed. Those of the tracer itself never are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Follow {
-    /// All.
+    /// All processes.
     Everyone,
-    /// Those that this process makes while the session is there, from their execve on, and theirs.
+    /// Processes that this process starts while the session exists, from their execve on, and their descendants.
     Children,
-    /// These, with their threads and descendants; by their numbers in the PID namespace of this process.
+    /// Processes with these numbers in the PID namespace of this process, with their threads and descendants.
     Processes(Vec<u32>),
 }
 
-/// Walks until nothing new is found, but no more than so often.
+/// The most walks over all tasks; walking ends earlier if a walk finds nothing new.
 const WALKS_MAX: usize = 32;
 
-/// Loads what follows, which makes the maps that all share, and follows who runs already.
+/// Loads the object that follows processes, which creates the shared maps, and finds the processes that run already.
 ///
 /// # Errors
 /// [`Error::Load`].
@@ -53,8 +53,8 @@ pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::O
     Ok(object)
 }
 
-/// Attaches it; who forks from now on is seen. Then finds those that run already: who was made before is
-/// found by the walk, or its parent is and the next walk finds it.
+/// Attaches the program that follows forks, then walks over all tasks to find those that run already. If a task is
+/// created during a walk, the walk finds it or its parent; in the latter case, the next walk finds it.
 ///
 /// # Errors
 /// [`Error::Load`].
@@ -81,10 +81,10 @@ pub(crate) fn attach_and_walk(object: &libbpf_rs::Object) -> Result<Vec<Attached
     Ok(attached)
 }
 
-/// Runs an iterator over all tasks.
+/// Runs an iterator over all tasks once.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub(crate) fn once(walk: &Attached) -> Result<(), Refusal> {
     begin_listening();
     let Some(link) = walk.link() else { return Ok(()) };
@@ -94,7 +94,7 @@ pub(crate) fn once(walk: &Attached) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// How many tasks were found so far.
+/// Returns the number of tasks found so far.
 fn found(object: &libbpf_rs::Object) -> Option<u64> {
     let map = object.maps().find(|map| map.name() == ".data.found")?;
     let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;

@@ -1,4 +1,4 @@
-//! An event's `format` file: which fields the kernel says it has, and how they are recorded.
+//! An event's `format` file: the fields that the kernel describes, and how they are recorded.
 //!
 //! ```text
 //! name: irq_handler_entry
@@ -15,7 +15,7 @@
 //! | integer, pointer | [`Integer`]; in the base in which `print fmt` shows it |
 //! | `bool` | [`Integer`] that is 0 or 1 |
 //! | `__print_symbolic` of exactly the field | [`Enumeration`]; values that cannot be told are left out |
-//! | `__print_flags` of the field, or of some of its bits | hexadecimal [`Enumeration`] of [`Flags`] |
+//! | `__print_flags` of the field, or of some of its bits | hexadecimal [`Enumeration`] of `Flags` |
 //! | `char x[16]` | [`Array`] of text |
 //! | `u32 x[4]` | [`Array`] of integers |
 //! | structure, or a size that no integer has | [`Array`] of bytes |
@@ -41,91 +41,87 @@ use thiserror::Error;
 
 pub use field::{Enumerators, FieldShape, FormatField};
 
-/// Bytes in front of an event's own fields in the context of a program; it may not read them.
+/// Size of the common fields, which precede an event's own fields and which programs may not read \[byte\].
 const COMMON_BYTES: u16 = 8;
 
-/// Why a `format` file cannot be used.
+/// Reason why a `format` file cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FormatError {
-    /// No line with its name, its number or its fields.
+    /// The line with the name, the number or the fields is missing.
     #[error("its format file has no line '{line}'")]
     NoLine {
-        /// How the line begins.
+        /// The words with which the missing line begins.
         line: &'static str,
     },
-    /// A line with a field that cannot be read.
+    /// A line with a field is not understood.
     #[error("its format file has a field that is not understood, {}", printable(.line))]
-    Line {
-        /// The line.
-        line: String,
-    },
-    /// A field where programs may not read.
+    Line { line: String },
+    /// A field is in a place that programs may not read.
     #[error("its field {} is at byte {offset}; programs can read from byte {COMMON_BYTES} on",
             printable(.field))]
     Unreadable {
-        /// Its name.
         field: String,
-        /// Where it is \[byte\].
+        /// Offset of the field \[byte\].
         offset: u16,
     },
-    /// The fields lie so far apart that they are too many parts.
+    /// The fields are so scattered that the payload would have too many parts.
     #[error("its fields lie in {found} places apart; the limit is {limit}")]
     TooManyParts {
-        /// Places that its fields lie in.
+        /// The number of parts that are needed.
         found: usize,
-        /// The most that are possible.
+        /// The most parts that are possible.
         limit: usize,
     },
-    /// No trace can be written with it.
+    /// A trace cannot describe the event.
     #[error("it cannot be described in a trace: {0}")]
     Class(#[from] EventError),
-    /// The record would be too big.
+    /// A record of the event would be too big.
     #[error(
         "its fields have {found} bytes, without what dynamic arrays hold; the limit is {limit}"
     )]
     TooBig {
-        /// Size of its fields \[byte\].
+        /// Size of the event's fields \[byte\].
         found: u64,
-        /// The most that are possible.
+        /// The greatest possible size \[byte\].
         limit: u64,
     },
 }
 
-/// What a `format` file says.
+/// A parsed `format` file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFormat {
-    /// The kernel's name.
+    /// The kernel's name of the event.
     pub name: String,
-    /// `common_type`, as `PERF_TYPE_TRACEPOINT` wants it.
+    /// The event's number, `common_type`, for `PERF_TYPE_TRACEPOINT`.
     pub id: u32,
-    /// By where they are, without those that all events have (`common_...`).
+    /// Fields, sorted by offset, without those that all events have (`common_...`).
     pub fields: Vec<FormatField>,
 }
 
-/// How an event is recorded by the program for any tracepoint.
+/// The layout of an event's records, as the program for any tracepoint writes them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventLayout {
-    /// The payload.
+    /// Fields of the payload.
     pub fields: Vec<Field>,
-    /// How a program makes it.
+    /// Parts of which a program composes the payload.
     pub parts: Vec<Part>,
-    /// What filters can look at.
+    /// Sources of fields that filters can test.
     pub sources: Vec<FieldSource>,
 }
 
 impl EventFormat {
-    /// Reads the text of a `format` file.
+    /// Parses the text of a `format` file.
     ///
     /// # Errors
-    /// What in it is not understood.
+    /// The part of the text that is not understood.
     pub fn parse(text: &str) -> Result<EventFormat, FormatError> {
         EventFormat::parse_with(text, &|_| None)
     }
 
-    /// As [`EventFormat::parse`]; `enumerator` gives the value of a name that the text has instead of it.
+    /// Parses a `format` file as [`EventFormat::parse`] does; `enumerator` returns the values of names in the text.
     ///
     /// # Errors
-    /// What in it is not understood.
+    /// The part of the text that is not understood.
     pub fn parse_with(text: &str, enumerator: Enumerators<'_>) -> Result<EventFormat, FormatError> {
         let (head, print) = match text.split_once("\nprint fmt:") {
             Some((head, print)) => (head, print),
@@ -161,12 +157,12 @@ impl EventFormat {
         Ok(EventFormat { name, id, fields })
     }
 
-    /// The field with this name.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&FormatField> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// How it is recorded, its fields called as `name` says.
+    /// Makes the layout of the event's records; `name` returns each field's name in the trace.
     ///
     /// # Errors
     /// [`FormatError::Unreadable`], [`FormatError::TooManyParts`], [`FormatError::TooBig`].
@@ -199,7 +195,7 @@ impl EventFormat {
     }
 }
 
-/// Bytes directly behind those copied last are copied with them.
+/// Adds a part. Bytes directly after the last part are joined to it.
 fn add_part(parts: &mut Vec<Part>, part: Part) {
     if let Some(last) = parts.last_mut() {
         let is_next = last.offset.checked_add(last.bytes) == Some(part.offset);
@@ -214,17 +210,17 @@ fn add_part(parts: &mut Vec<Part>, part: Part) {
 }
 
 impl FormatField {
-    /// Where it ends \[byte\].
+    /// Returns the offset after the field's last byte \[byte\].
     fn end(&self) -> u32 {
         u32::from(self.offset) + u32::from(self.bytes)
     }
 
-    /// Its type without qualifiers and without the star of a pointer: `struct page`, `__be16`.
+    /// Returns the field's type without qualifiers and without the star of a pointer: `struct page`, `__be16`.
     fn base_type(&self) -> String {
         declaration::base_type(&self.c_type)
     }
 
-    /// Its elements, or itself, as an integer of so many bytes.
+    /// Returns the class of the field, or of its elements, as an integer of `bytes` bytes.
     fn integer(&self, bytes: u8) -> Integer {
         let byte_order = match self.base_type().as_str() {
             swapped if swapped.starts_with("__be") => FieldOrder::Big,
@@ -235,7 +231,7 @@ impl FormatField {
         Integer { bytes, signed: self.is_signed, base: self.base, byte_order, is_bool }
     }
 
-    /// What is recorded of it.
+    /// Returns the field's class in the trace.
     pub fn class(&self) -> FieldClass {
         // The shape was made for the size: an integer has 1, 2, 4 or 8 bytes.
         let bytes = u8::try_from(self.bytes).unwrap_or(u8::MAX);
@@ -268,7 +264,7 @@ impl FormatField {
         }
     }
 
-    /// What a program does to record it.
+    /// Returns the part by which a program records the field.
     fn part(&self) -> Part {
         let kind = match self.shape {
             FieldShape::Dynamic { is_relative: false, is_text: true } => kernel::TEXT,
@@ -280,7 +276,8 @@ impl FormatField {
         Part { kind, offset: self.offset, bytes: self.bytes, ..Part::default() }
     }
 
-    /// Where a filter finds its value. The event ends at `end`: a filter reads 16 bytes of a text.
+    /// Returns where a filter finds the field's value; `None` if it cannot. The event ends at offset `end`: a filter
+    /// reads 16 bytes of a text.
     fn source(&self, field: String, end: u32) -> Option<FieldSource> {
         let bytes = match self.shape {
             FieldShape::Integer | FieldShape::Bool => {

@@ -1,5 +1,5 @@
-//! Events that have programs of their own (`probe/kernel/hot.bpf.c`): those that come most often, and those
-//! of interrupts, which must be run inside any other program.
+//! Events with programs of their own (`probe/kernel/hot.bpf.c`): the most frequent ones, and those of interrupts, whose
+//! programs must run even while another program runs.
 
 use crate::event::{FieldSource, KernelEvent, Probe};
 use crate::format::EventFormat;
@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use strata_model::{Array, Base, Element, Enumeration, Field, FieldClass, Integer, Sequence};
 
-/// What a field of a payload is, and so how large; payloads have no padding.
+/// Type of a payload's field, which determines the field's size; payloads have no padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HotFieldKind {
     /// A task's name, 16 bytes.
@@ -21,18 +21,18 @@ enum HotFieldKind {
     U64,
     /// An address or flags.
     Hex,
-    /// Length and text; only at the end.
+    /// A length and a text, possible only at the end of a payload.
     Text,
 }
 use HotFieldKind::{Comm, Hex, Text, I32, I64, U32, U64};
 
-/// One event: its program has the kernel's name.
+/// An event with a program of its own, which is called like the event.
 struct Hot {
     system: &'static str,
     name: &'static str,
-    /// Arguments of the tracepoints for which the program does.
+    /// Numbers of tracepoint arguments for which the program is made.
     nr_args: RangeInclusive<usize>,
-    /// Recorded name of each field.
+    /// Recorded name and type of each field.
     fields: &'static [(&'static str, HotFieldKind)],
 }
 
@@ -164,8 +164,8 @@ impl HotFieldKind {
     }
 }
 
-/// How many arguments each tracepoint hands to a program of type tp_btf; empty on a kernel that does not
-/// describe its types.
+/// Returns the number of arguments that each tracepoint passes to a program of type tp_btf, by the tracepoint's name.
+/// Empty on a kernel that does not describe its types.
 fn arguments() -> &'static HashMap<String, usize> {
     static ARGUMENTS: OnceLock<HashMap<String, usize>> = OnceLock::new();
     ARGUMENTS.get_or_init(|| {
@@ -181,7 +181,8 @@ fn arguments() -> &'static HashMap<String, usize> {
     })
 }
 
-/// `typedef void (*btf_trace_NAME)(void *, ...)`: the first argument is not an event's.
+/// Returns the number of arguments in `typedef void (*btf_trace_NAME)(void *, ...)`, without the first one, which is
+/// not the event's.
 fn nr_args(btf: &Btf<'_>, name: &str) -> Option<usize> {
     let typedef: Typedef<'_> = btf.type_by_name(&format!("btf_trace_{name}"))?;
     let pointer: Ptr<'_> = typedef.referenced_type().try_into().ok()?;
@@ -190,10 +191,10 @@ fn nr_args(btf: &Btf<'_>, name: &str) -> Option<usize> {
     function.iter().count().checked_sub(1)
 }
 
-/// The event, if it has a program of its own whose arguments this kernel has.
+/// Returns the event, if it has a program of its own that fits this kernel's tracepoint.
 ///
-/// Its recorded name and whether it is followed are the catalog's to say. What the kernel calls a field's
-/// values comes from its `format`.
+/// The catalog sets its recorded name and whether it is followed. The names of a field's values are taken from the
+/// event's `format`.
 pub fn find(system: &str, kernel_name: &str, format: Option<&EventFormat>) -> Option<KernelEvent> {
     let hot = ALL.iter().find(|hot| hot.system == system && hot.name == kernel_name)?;
     if !hot.nr_args.contains(arguments().get(hot.name)?) {

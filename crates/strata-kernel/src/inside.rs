@@ -1,5 +1,5 @@
-//! Whether this process is in a container, as far as the kernel lets it know: which namespaces it has of its own, and what
-//! recording the kernel lacks there.
+//! Finds out whether this process is in a container, as far as the kernel shows that: its namespaces, and what is
+//! missing there to record the kernel.
 
 use crate::capability::{Capabilities, Capability};
 use crate::numbers::is_first_namespace;
@@ -8,25 +8,25 @@ use crate::tracefs::Tracefs;
 /// PROC_CGROUP_INIT_INO of the kernel's include/linux/proc_ns.h.
 const FIRST_CGROUPS: u64 = 0xeffffffb;
 
-/// What is not as on the machine itself.
+/// Differences between this process' environment and the machine itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inside {
-    /// It has a PID namespace of its own.
+    /// True if the process has a PID namespace of its own.
     pub has_pids: bool,
-    /// A control group namespace.
+    /// True if the process has a control group namespace of its own.
     pub has_cgroups: bool,
-    /// A user namespace: no capability reaches the kernel.
+    /// True if the process has a user namespace of its own, so that no capability counts for the kernel.
     pub has_users: bool,
-    /// /proc is that of another PID namespace than this process is in.
+    /// True if /proc is that of another PID namespace than this process is in.
     pub shows_others: bool,
-    /// What is missing to record the kernel.
+    /// Capabilities that are missing to record the kernel.
     pub missing: Vec<Capability>,
-    /// The kernel's descriptions of its events cannot be read.
+    /// True if the kernel's descriptions of its events cannot be read.
     pub has_no_tracefs: bool,
 }
 
 impl Inside {
-    /// `None`: nothing says that it is in a container.
+    /// Examines this process; `None` if there is no sign of a container.
     #[must_use]
     pub fn look() -> Option<Inside> {
         let rights = Capabilities::of_this_process();
@@ -47,8 +47,8 @@ impl Inside {
         Some(Inside { missing: rights.missing_to_record(), has_no_tracefs, ..inside })
     }
 
-    /// What can be seen from here and what not, and what to do about it. `records`: the kernel is recorded; `wants`: it was
-    /// to be.
+    /// Returns a text on what can be seen from here, what cannot, and how to change that. `records`: the kernel is
+    /// recorded; `wants`: it was meant to be.
     #[must_use]
     pub fn remark(&self, records: bool, wants: bool) -> String {
         let own =

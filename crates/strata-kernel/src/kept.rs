@@ -1,6 +1,6 @@
-//! What makes a session's kernel part again after its process was killed: which programs it had in the kernel, and what
-//! their records are. What can be asked of the kernel is asked there, and compared with this; nothing of it is believed
-//! where the two differ.
+//! The description by which a session's kernel part is adopted after its process was killed: its programs in the kernel
+//! and the classes of their records. What the kernel reports about its objects is compared with it, and what differs is
+//! not used.
 
 use crate::attach::AttachPoint;
 use crate::contexts::Contexts;
@@ -21,29 +21,29 @@ use strata_abi::kernel::{Event, Filter};
 use strata_model::EventClass;
 use strata_ring::{Attr, LossMode};
 
-/// Of this description, and of everything that the programs and this program share. What is added to it has a default: an
-/// older one is then refused as that, and not taken for none.
+/// Version of this description and of everything that the programs share with this crate. New members must have a
+/// default, so that an older description is refused for its version and not for its syntax.
 const VERSION: u32 = 3;
 
-/// What is kept of a session outside of it.
+/// The saved description of a session's kernel part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
     version: u32,
-    /// The boot that it is of.
+    /// Id of the boot during which the description was made.
     boot: String,
     overwrites: bool,
     subbuf_bytes: u64,
     nr_subbufs: u64,
     contexts: u32,
-    /// The counters that its records have, by their places.
+    /// Names of the counters in records, by their places.
     #[serde(default)]
     counters: Vec<String>,
-    /// The kernel's numbers of the maps that all share, in their order; 0: there is none.
+    /// The kernel's ids of the shared maps, in a fixed order; 0 for one that does not exist.
     maps: Vec<u32>,
     pub(crate) classes: Vec<EventClass>,
     pub(crate) units: Vec<KeptUnit>,
-    /// Events whose programs did not run, of programs that are gone.
+    /// Number of events for which programs that are now gone did not run.
     pub(crate) nested: u64,
 }
 
@@ -51,14 +51,14 @@ pub struct Kept {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeptUnit {
-    /// Its switch, and its pins' number.
+    /// Index of the switch, which is also the number in the names of its pins.
     pub(crate) at: u32,
     object: Object,
     programs: Vec<String>,
     payload: Option<(u32, u32)>,
-    /// Of a tracepoint, its number; `None`: what the program's section names.
+    /// Number of the tracepoint; `None` if the name of the section in the program's object gives the place.
     tracepoint: Option<u32>,
-    /// Of samples, how often.
+    /// Rate of samples \[Hz\].
     #[serde(default)]
     rate: Option<u32>,
     pub(crate) events: Vec<String>,
@@ -71,16 +71,16 @@ pub(crate) struct KeptUnit {
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeptProgram {
     program: u32,
-    /// A hash of its instructions, which the kernel makes.
+    /// Hash of the program's instructions, as the kernel computes it.
     tag: u64,
     link: u32,
 }
 
-/// See [`PairAbilities`]; of tests only that there are some: the program's constants have them.
+/// The saved [`PairAbilities`]. The tests of a filter are not saved: they are in the program's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeptCalls {
-    /// 0: none of its records, 1: all, 2: those that pass the tests.
+    /// The recorded entries: 0 none, 1 all, 2 those that pass the tests.
     entry: u8,
     exit: u8,
     has_entry: bool,
@@ -89,6 +89,8 @@ pub(crate) struct KeptCalls {
 }
 
 impl KeptProgram {
+    /// Describes a program and its link.
+    ///
     /// # Errors
     /// What the system says.
     pub(crate) fn of(program: BorrowedFd<'_>, link: BorrowedFd<'_>) -> io::Result<KeptProgram> {
@@ -132,12 +134,13 @@ impl KeptCalls {
             has_entry: self.has_entry,
             has_exit: self.has_exit,
             reads_again: self.reads_again,
+            slower: u64::from(event.slower) * 1000,
         }
     }
 }
 
 impl KeptUnit {
-    /// `None`: nothing is attached of it, or it cannot be taken up.
+    /// Describes running programs; `None` if none of them is attached, or if they cannot be adopted.
     fn of(running: &RunningPrograms) -> Option<KeptUnit> {
         let (tracepoint, rate) = match running.key.target {
             AttachPoint::Own => (None, None),
@@ -171,7 +174,7 @@ impl KeptUnit {
         })
     }
 
-    /// What it was wanted as; `event` are its program's constants.
+    /// Returns the key by which the programs were requested; `event` has their constants.
     pub(crate) fn key(&self, event: &Event) -> ProgramKey {
         ProgramKey {
             object: self.object,
@@ -187,7 +190,7 @@ impl KeptUnit {
     }
 }
 
-/// What is the same for the whole session.
+/// The part of the description that is the same for the whole session.
 pub(crate) struct KeptSession<'s> {
     pub(crate) attr: &'s Attr,
     pub(crate) contexts: u32,
@@ -217,25 +220,27 @@ impl Kept {
         }
     }
 
-    /// Is it of this boot of the machine? What another one had in its kernel is gone.
+    /// Returns whether the description is of this boot. The kernel objects of an earlier one do not exist any more.
     #[must_use]
     pub fn is_of_this_boot(&self) -> bool {
         self.boot == boot()
     }
 
-    /// The size of its sub-buffers \[byte\], and how many each CPU has.
+    /// Returns the size of the sub-buffers \[byte\], and their number for each CPU.
     #[must_use]
     pub fn sizes(&self) -> (u64, u64) {
         (self.subbuf_bytes, self.nr_subbufs)
     }
 
-    /// What all its records have; what was added to it some have besides.
+    /// Returns the contexts that all records have. Contexts that were added later are in some records only.
     pub(crate) fn contexts(&self, counters: &PlacedCounters) -> Contexts {
         Contexts::of_bits(self.contexts, counters.places())
     }
 
+    /// Returns the saved counters at their places.
+    ///
     /// # Errors
-    /// One of them is none, or there are too many.
+    /// A name is no counter, or there are too many counters.
     pub(crate) fn counters(&self, pins: &ChannelPins) -> Result<PlacedCounters, Error> {
         let mut counters = PlacedCounters::default();
         let known = Contexts::parse(&self.counters);
@@ -244,8 +249,10 @@ impl Kept {
         Ok(counters)
     }
 
+    /// Checks that the description is of this version and boot, and has these buffers.
+    ///
     /// # Errors
-    /// It is not what is to be made again.
+    /// The description differs from what is to be recorded.
     pub(crate) fn check(&self, pins: &ChannelPins, attr: &Attr) -> Result<(), Error> {
         let found = (self.overwrites, self.subbuf_bytes, self.nr_subbufs);
         let overwrites = attr.loss_mode == LossMode::Overwrite;
@@ -262,10 +269,10 @@ impl Kept {
         Err(pins.failed("it cannot be taken up", why))
     }
 
-    /// One of the maps that all share, if it is the one that was pinned; `None`: there was none.
+    /// Opens a shared map, and checks that it is the described one; `None` if the session has no such map.
     ///
     /// # Errors
-    /// It is not there, or another one.
+    /// The map does not exist, or is another one.
     pub(crate) fn shared(
         &self,
         pins: &ChannelPins,

@@ -1,5 +1,4 @@
-//! What a session that was killed has left in its rings, where somebody has held their map: how many records nobody has
-//! read.
+//! Counts the unread records that a killed session left in its rings, as long as somebody holds their map.
 
 use crate::load::{are_rings, value_bytes};
 use crate::pins::info;
@@ -9,7 +8,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use strata_ring::{stream_layout, Attr, Channel, Error, LossMode, Mapping, Publish, Stream};
 
-/// How rings were made, for who holds their map.
+/// Shape of the rings, for a process that holds only their map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RingsShape {
@@ -27,7 +26,7 @@ impl RingsShape {
         RingsShape::new(attr.loss_mode, attr.subbuf_bytes, attr.nr_subbufs)
     }
 
-    /// What rings of the kernel are made by.
+    /// Returns the attributes by which the rings were made.
     pub(crate) fn attr(self) -> Attr {
         Attr {
             loss_mode: if self.overwrites { LossMode::Overwrite } else { LossMode::Discard },
@@ -39,20 +38,20 @@ impl RingsShape {
         }
     }
 
-    /// The kernel's number of such a map, which no other has as long as this one is there.
+    /// Returns the kernel's id of such a map, which no other map has as long as this one exists.
     ///
     /// # Errors
-    /// What the system says.
+    /// The kernel does not describe the map.
     pub fn number(map: BorrowedFd<'_>) -> io::Result<u32> {
         let found: sys::bpf_map_info = info(map)?;
         Ok(found.id)
     }
 
-    /// Takes all records out of the rings that nobody has read, and returns how many they were. To be called once, when
-    /// the process that has read them and the programs that have written them are gone; in the same boot.
+    /// Takes all unread records out of the rings, and returns their number. To be called once in the same boot, when
+    /// the reading process and the writing programs are gone.
     ///
     /// # Errors
-    /// It is no map of such rings, or cannot be mapped.
+    /// The map has no such rings, or cannot be mapped.
     pub fn take_unread(self, map: BorrowedFd<'_>) -> io::Result<u64> {
         let attr = self.attr();
         let layout = stream_layout(&attr).map_err(io::Error::other)?;

@@ -1,8 +1,8 @@
-//! The kernel layer: which events the kernel has, what their records hold, and the BPF programs that
-//! write them into rings of our own.
+//! The kernel layer: lists the kernel's events, describes their records, and loads the BPF programs that write these
+//! into our own rings.
 //!
-//! No module, no run-time compiler: the programs of `probe/kernel` are compiled when this crate is, and
-//! each event's description becomes constants of its program before that is loaded.
+//! There is no kernel module and no compiler at run time: the programs of `probe/kernel` are compiled with this crate,
+//! and each event's description is set as constants of its program before the program is loaded.
 #![cfg(target_os = "linux")]
 
 mod error;
@@ -14,9 +14,12 @@ mod build_id;
 pub mod capability;
 pub mod catalog;
 mod classes;
+mod code_map;
+pub mod code_names;
 mod container;
 mod contexts;
 mod control;
+pub mod count;
 mod counter;
 mod counters;
 mod cpus;
@@ -25,6 +28,7 @@ pub mod elf;
 pub mod filter;
 mod follow;
 pub mod format;
+pub mod guard;
 pub mod hot;
 pub mod hypervisor;
 mod inside;
@@ -37,6 +41,7 @@ pub mod mapped;
 pub mod names;
 mod numbers;
 mod object;
+mod perf_ring;
 mod pins;
 mod plan;
 mod running;
@@ -44,6 +49,7 @@ pub mod sample;
 mod selected;
 pub mod selection;
 pub mod session;
+pub mod started;
 pub mod statedump;
 pub mod syscalls;
 pub mod tracefs;
@@ -68,3 +74,8 @@ pub use selected::{AttachProgress, SelectedEvent, UnrecordedEvent};
 pub use session::{FlawCounts, Keeping, KernelSession, RecordingSpec};
 pub use track::Tracked;
 pub use whom::{Followed, Looked, Whom};
+
+/// Default size of a program's recorded arguments, including a NUL \[byte\].
+pub const ARGV_BYTES: u32 = strata_abi::kernel::TEXT_MAX;
+/// Largest size of a program's recorded arguments \[byte\].
+pub const ARGV_BYTES_MAX: u32 = strata_abi::kernel::ARGV_MAX;

@@ -1,5 +1,5 @@
-//! Limits. Those of this process are raised while programs are loaded, and put back: what it starts afterwards
-//! inherits them. To those of the kernel's maps the buffers are fitted.
+//! Resource limits. Those of this process are raised while programs are loaded, and then restored, since programs that
+//! it starts inherit them. Buffers are made to fit the limits of the kernel's maps.
 
 use crate::error::{Error, Refusal};
 use crate::load::value_bytes;
@@ -10,32 +10,33 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use strata_ring::{stream_layout, Attr};
 
-/// Files that a process has open for other reasons.
+/// Number of files that a process may have open for other reasons.
 const OTHERS: u64 = 256;
 
-/// Of one attached program: itself, its link, and of some types one more.
+/// Number of open files for one attached program: the program, its link, and for some types one more.
 const FILES_OF_A_PROGRAM: u64 = 3;
 
-/// Fewer free ones than this are none: opening and loading an object takes some.
+/// If fewer free descriptors than this are left, they count as used up: opening and loading an object takes some.
 const SHORT: u64 = 24;
 
-/// Largest value of a map before 6.0 \[byte\]: what kmalloc() gives.
+/// Size of the largest map value before Linux 6.0, which is the most that kmalloc() returns \[byte\].
 const OLD_VALUE_BYTES_MAX: u64 = 4 << 20;
 
-/// Sub-buffers are made smaller down to this; then there are fewer \[byte\].
+/// Size to which sub-buffers are reduced; if that is not enough, their number is reduced \[byte\].
 const SUBBUF_BYTES_KEPT: u64 = 64 << 10;
 
-/// Put back on drop.
+/// Raised limits of this process, which are restored on drop.
 pub(crate) struct Limits {
     before: Vec<(Resource, Rlimit)>,
-    /// Numbers below the limit: they are free again afterwards, and the programs' are above it.
+    /// Descriptors with numbers below the old limit, which are kept free for later: programs get numbers above the
+    /// limit.
     low: Vec<OwnedFd>,
-    /// So many files are enough.
+    /// Number of files that have to be open at the same time.
     needed: u64,
 }
 
 impl Limits {
-    /// What is not allowed shows where it is missing.
+    /// Raises the limits as far as this process may. A limit that stays too low makes a later call fail.
     pub(crate) fn raise(nr_programs: usize) -> Limits {
         let needed = OTHERS + FILES_OF_A_PROGRAM * nr_programs as u64;
         let mut limits = Limits { before: vec![], low: vec![], needed };
@@ -56,7 +57,7 @@ impl Limits {
         limits
     }
 
-    /// The reason, or which limit it is and what helps.
+    /// Returns `reason`, or, if a limit was reached, which one that is and what helps.
     pub(crate) fn explain(&self, reason: Refusal) -> Refusal {
         // Whoever says the error's name or number; an object that cannot be opened says neither.
         let is_said = ["EMFILE", "(os error 24)"].iter().any(|name| reason.0.contains(name));
@@ -75,7 +76,7 @@ impl Limits {
         ))
     }
 
-    /// Are there hardly any left? Other threads may use them, too.
+    /// Returns whether hardly any descriptors are left. Other threads may use some as well.
     fn is_short(&self) -> bool {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let used = std::fs::read_dir("/proc/self/fd").map_or(limit, |all| all.count() as u64);
@@ -111,7 +112,7 @@ impl Drop for Limits {
     }
 }
 
-/// Before 5.11 maps count as locked memory.
+/// Returns whether maps count as locked memory, as they do before Linux 5.11.
 fn counts_locked_memory() -> bool {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy().into_owned();
@@ -123,7 +124,7 @@ fn counts_locked_memory() -> bool {
     }
 }
 
-/// Whether the kernel makes a map for rings with a value of so many bytes.
+/// Checks whether the kernel creates a map for rings with values of this size.
 pub(crate) fn try_value(bytes: u32) -> io::Result<()> {
     let options = sys::bpf_map_create_opts {
         sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
@@ -142,11 +143,11 @@ pub(crate) fn try_value(bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// As many and as large sub-buffers as were asked for, or, where the kernel's maps do not hold them, less; then
-/// with a remark, a whole message.
+/// Returns the requested buffers, or smaller ones with a remark if the kernel's maps cannot hold them. The remark is a
+/// whole message.
 ///
 /// # Errors
-/// Sizes that nobody can have.
+/// The sizes are not possible on any kernel.
 pub(crate) fn fit_buffers(asked: &Attr) -> Result<(Attr, Option<String>), Error> {
     let bytes = value_bytes(&stream_layout(asked)?);
     if bytes > OLD_VALUE_BYTES_MAX && u32::try_from(bytes).is_ok_and(is_refused) {
@@ -156,7 +157,7 @@ pub(crate) fn fit_buffers(asked: &Attr) -> Result<(Attr, Option<String>), Error>
     }
 }
 
-/// Whether the kernel's maps hold buffers of twice the size of these.
+/// Returns whether the kernel's maps hold buffers of twice this size.
 pub(crate) fn holds_twice(attr: &Attr) -> bool {
     let twice = Attr { nr_subbufs: attr.nr_subbufs.saturating_mul(2), ..*attr };
     match stream_layout(&twice) {
@@ -169,7 +170,7 @@ pub(crate) fn holds_twice(attr: &Attr) -> bool {
     }
 }
 
-/// Too large for a value of this kernel's maps.
+/// Returns whether a value of this size is too large for this kernel's maps.
 fn is_refused(bytes: u32) -> bool {
     try_value(bytes).is_err_and(|error| error.raw_os_error() == Some(libc::E2BIG))
 }

@@ -1,6 +1,7 @@
-//! Objects opened, given their constants, and loaded; the maps that they share.
+//! Opens objects, sets their constants, and loads them; keeps the maps that they share.
 
 use crate::contexts::Contexts;
+use crate::count::CountSpec;
 use crate::error::{Error, Refusal};
 use crate::object::Object;
 use crate::pins::{info, ChannelPins, SHARED};
@@ -10,15 +11,17 @@ use libbpf_sys as sys;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use strata_abi::count::{Key, Value};
 use strata_abi::kernel;
 use strata_ring::{Attr, LossMode, StreamLayout};
 
-/// Lines that libbpf says before an error; the kernel's log is one of them, and long.
+/// The most bytes of libbpf's messages that are kept for an error. The kernel's log is among them, and long \[byte\].
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
-/// How far a program may go into a value for its verifier \[byte\] (BPF_MAX_VAR_OFF).
+/// The farthest offset into a map's value that the verifier admits \[byte\] (BPF_MAX_VAR_OFF).
 const VALUE_BYTES_MAX: u64 = 1 << 29;
 
 thread_local! {
@@ -33,17 +36,17 @@ fn listen(_: PrintLevel, text: String) {
     });
 }
 
-/// Has libbpf tell this module, not stderr, what is wrong. Messages are the thread's that called it.
+/// Redirects libbpf's messages from stderr to this module. Each thread gets its own.
 pub(crate) fn quiet() {
     libbpf_rs::set_print(Some((PrintLevel::Info, listen)));
 }
 
-/// Forgets what was said so far.
+/// Discards the messages so far.
 pub(crate) fn begin_listening() {
     MESSAGES.with_borrow_mut(String::clear);
 }
 
-/// The error, and what libbpf and the kernel said about it last.
+/// Returns the error, with the last messages of libbpf and the kernel about it.
 pub(crate) fn reason(error: &dyn std::fmt::Display) -> Refusal {
     let text = MESSAGES.with_borrow(|all| {
         let lines = || all.lines().map(|line| line.trim().trim_start_matches("libbpf: "));
@@ -66,7 +69,7 @@ pub(crate) fn reason(error: &dyn std::fmt::Display) -> Refusal {
     }
 }
 
-/// Where a record goes, as the programs know it (`struct strata_sizes`).
+/// Sizes and offsets of a stream, as the programs know them (`struct strata_sizes`).
 #[repr(C)]
 #[derive(Debug)]
 struct BufferSizes {
@@ -75,22 +78,23 @@ struct BufferSizes {
     frames_offset: u64,
     data_offset: u64,
     subbuf_shift: u64,
+    argv_bytes: u64,
 }
 
-/// Of a value of `rings`: a stream, and room for the largest record behind it; one with contexts, which may come
-/// later, seems to end later.
+/// Returns the size of a value of `rings`: a stream, and room for the largest record after it \[byte\]. Contexts that
+/// are added later make a record seem longer.
 pub(crate) fn value_bytes(layout: &StreamLayout) -> u64 {
     layout.stride_bytes + 2 * u64::from(kernel::SLACK)
 }
 
-/// Is it a map of so many rings, in values of so many bytes?
+/// Returns whether the map has rings for `nr_cpus` CPUs, in values of `value_bytes` bytes.
 pub(crate) fn are_rings(info: &sys::bpf_map_info, nr_cpus: u32, value_bytes: u64) -> bool {
     info.type_ == sys::BPF_MAP_TYPE_ARRAY
         && (info.max_entries, u64::from(info.value_size)) == (nr_cpus, value_bytes)
         && info.map_flags & sys::BPF_F_MMAPABLE != 0
 }
 
-/// What all objects of one session are given.
+/// Settings and maps that all objects of one session get.
 #[derive(Debug)]
 pub(crate) struct Loader {
     mode: LossMode,
@@ -99,13 +103,16 @@ pub(crate) struct Loader {
     value_bytes: u32,
     shared: HashMap<&'static str, OwnedFd>,
     tracked: Option<MapHandle>,
+    counts: Option<MapHandle>,
+    /// Sizes of the map of counts: number of elements, and size of a key and a value \[byte\].
+    count_sizes: Option<(u32, u32, u32)>,
     contexts: Contexts,
     types: Option<Types>,
-    /// Where what is loaded is pinned.
+    /// The folder in which loaded objects are pinned; `None` if they are not.
     pins: Option<Arc<ChannelPins>>,
 }
 
-/// The bytes of a plain structure without padding that matters.
+/// Returns the bytes of a structure.
 ///
 /// # Safety
 /// `T` is `repr(C)`, made of integers only, and has no padding.
@@ -114,16 +121,19 @@ pub(crate) unsafe fn bytes_of<T>(value: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// Constants of one object, by the name of their map.
+/// Constants of one object, each with the name of its map.
 pub(crate) type Constants<'c> = [(&'static str, &'c [u8])];
 
 impl Loader {
+    /// Makes a loader for buffers of this layout.
+    ///
     /// # Errors
     /// [`Error::TooLarge`].
     pub(crate) fn new(
         attr: &Attr,
         layout: &StreamLayout,
         contexts: Contexts,
+        argv_bytes: u32,
     ) -> Result<Loader, Error> {
         let value_bytes = value_bytes(layout);
         if value_bytes >= VALUE_BYTES_MAX {
@@ -140,19 +150,38 @@ impl Loader {
                 frames_offset: layout.frames_offset,
                 data_offset: layout.data_offset,
                 subbuf_shift: u64::from(attr.subbuf_bytes.trailing_zeros()),
+                argv_bytes: argv_bytes.clamp(kernel::TEXT_MAX, kernel::ARGV_MAX).into(),
             },
             nr_cpus: layout.nr_streams,
             // Less than VALUE_BYTES_MAX.
             value_bytes: value_bytes as u32,
             shared: HashMap::new(),
             tracked: None,
+            counts: None,
+            count_sizes: None,
             contexts,
             types: Types::of_this_kernel(),
             pins: None,
         })
     }
 
-    /// What is loaded from now on is pinned there.
+    /// Sets the sizes of the map of counts, for programs that count.
+    pub(crate) fn count_in(&mut self, spec: &CountSpec) {
+        let key = offset_of!(Key, part) + spec.keys.len() * size_of::<[u64; 2]>();
+        let value = match (&spec.value, spec.spread) {
+            (None, _) => offset_of!(Value, sum),
+            (Some(_), false) => offset_of!(Value, bucket),
+            (Some(_), true) => size_of::<Value>(),
+        };
+        self.count_sizes = Some((spec.rows_max, key as u32, value as u32));
+    }
+
+    /// Returns the map of counts, if a program that counts is loaded.
+    pub(crate) fn take_counts(&mut self) -> Option<MapHandle> {
+        self.counts.take()
+    }
+
+    /// Pins all objects that are loaded from now on.
     pub(crate) fn pin_in(&mut self, pins: Arc<ChannelPins>) {
         self.pins = Some(pins);
     }
@@ -161,7 +190,7 @@ impl Loader {
         self.pins.as_ref()
     }
 
-    /// The maps that another process had made and pinned, each `found` if it is as it is to be.
+    /// Uses the maps that another process has made and pinned, which `found` checks and opens.
     ///
     /// # Errors
     /// [`Error::Pins`].
@@ -195,17 +224,17 @@ impl Loader {
         Ok(())
     }
 
-    /// Bytes of each value of `rings`.
+    /// Returns the size of each value of `rings` \[byte\].
     pub(crate) fn value_bytes(&self) -> u32 {
         self.value_bytes
     }
 
-    /// A shared map, once an object that has it is loaded.
+    /// Returns a shared map, if an object that has it is loaded.
     pub(crate) fn shared(&self, name: &str) -> Option<BorrowedFd<'_>> {
         self.shared.get(name).map(AsFd::as_fd)
     }
 
-    /// Makes the only value of a shared map zeroes.
+    /// Sets the only value of a shared map to zeroes.
     pub(crate) fn clear(&self, name: &str) {
         let Some(fd) = self.shared(name) else { return };
         let info: std::io::Result<sys::bpf_map_info> = info(fd);
@@ -224,10 +253,10 @@ impl Loader {
         }
     }
 
-    /// Opens an object; of its programs only those that `wanted` names are loaded.
+    /// Opens an object, of whose programs only those with a name in `wanted` will be loaded.
     ///
     /// # Errors
-    /// What libbpf says.
+    /// The error of libbpf.
     pub(crate) fn open(
         &self,
         object: Object,
@@ -274,6 +303,12 @@ impl Loader {
                 map.set_max_entries(self.nr_cpus)?;
                 map.set_value_size(self.value_bytes)?;
             }
+            "counts" => {
+                let (rows, key, value) = self.count_sizes.unwrap_or((1, 8, 8));
+                map.set_max_entries(rows)?;
+                map.set_key_size(key)?;
+                map.set_value_size(value)?;
+            }
             "counters" => {
                 map.set_max_entries(self.nr_cpus * kernel::COUNTERS)?;
                 // Else they go with this process.
@@ -291,19 +326,19 @@ impl Loader {
         }
     }
 
-    /// Loads it.
+    /// Loads an opened object.
     ///
     /// # Errors
-    /// What libbpf and the verifier say.
+    /// The errors of libbpf and the verifier.
     pub(crate) fn load(&self, open: OpenObject) -> Result<libbpf_rs::Object, Refusal> {
         begin_listening();
         open.load().map_err(|error| reason(&error))
     }
 
-    /// Loads it, and keeps the maps that others will share.
+    /// Loads an opened object, and keeps its maps for others to share.
     ///
     /// # Errors
-    /// What libbpf and the verifier say.
+    /// The errors of libbpf and the verifier.
     pub(crate) fn load_first(&mut self, open: OpenObject) -> Result<libbpf_rs::Object, Refusal> {
         let mut object = self.load(open)?;
         for map in object.maps_mut() {
@@ -312,12 +347,12 @@ impl Loader {
         Ok(object)
     }
 
-    /// What the records of all programs have.
+    /// Returns the contexts that the records of all programs have.
     pub(crate) fn contexts(&self) -> &Contexts {
         &self.contexts
     }
 
-    /// The map of who is tracked, once an object is loaded.
+    /// Returns the map of tracked processes, if an object is loaded.
     pub(crate) fn tracked(&self) -> Option<&MapHandle> {
         self.tracked.as_ref()
     }
@@ -326,6 +361,9 @@ impl Loader {
         let name = map.name().to_string_lossy().into_owned();
         if name == "tracked" && self.tracked.is_none() {
             self.tracked = Some(MapHandle::try_from(map)?);
+        }
+        if name == "counts" && self.counts.is_none() {
+            self.counts = Some(MapHandle::try_from(map)?);
         }
         if let Some(name) = SHARED.into_iter().find(|shared| *shared == name) {
             if !self.shared.contains_key(name) {

@@ -1,13 +1,15 @@
-//! Code that programs map, and processes that begin, while it is recorded: what addresses in their stacks mean.
+//! Reports of code that programs map and of processes that begin during a recording. They give addresses in call stacks
+//! a meaning.
 //!
-//! The kernel says it to perf events that count nothing (`mmap2`, `comm` and `task` of PERF_COUNT_SW_DUMMY), a ring of
-//! records for each CPU, with the time of the trace's clock; and with the build id, where the file's begin is in memory.
-//! What it says comes from the kernel alone: no file of anybody is opened here.
+//! The kernel reports these changes through perf events that count nothing (`mmap2`, `comm` and `task` of
+//! PERF_COUNT_SW_DUMMY), in a ring of records for each CPU. Records have the time of the trace's clock, and the file's
+//! build id if its begin is in memory. All information comes from the kernel: no file of a user is opened here.
 
 use crate::build_id::hex;
 use crate::contexts::Contexts;
 use crate::cpus::{self, OfCpus};
 use crate::numbers::Numbers;
+use crate::perf_ring::{u16_at, u32_at, u64_at, until_nul, PerfRing, HEADER};
 use crate::statedump::{CodeMapping, DumpRecord, DumpRecordKind, DumpStamp, DumpedProcess};
 use crate::whom::Whom;
 use libbpf_sys::{
@@ -16,35 +18,26 @@ use libbpf_sys::{
 };
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of each CPU's ring \[byte\]; a power of two.
+/// Size of each CPU's ring, a power of two \[byte\].
 const RING_BYTES: usize = 256 << 10;
-/// Who waits is woken when so much is in one \[byte\].
+/// Fill of a ring at which a waiting reader is woken \[byte\].
 const WAKE_BYTES: u32 = 64 << 10;
-/// Within this a record of another CPU may still come that is earlier \[ns\].
+/// Time within which an earlier record of another CPU may still arrive \[ns\].
 const LATE_NS: u64 = 10_000_000;
 
-/// `struct perf_event_mmap_page`: where its words lie \[byte\].
-const HEAD_AT: usize = 1024;
-const TAIL_AT: usize = 1032;
-const DATA_AT: usize = 1040;
-
-const DISCARDED: u32 = 2;
 const COMM: u32 = 3;
 const FORK: u32 = 7;
 const MMAP2: u32 = 10;
 const COMM_EXEC: u16 = 1 << 13;
 const MMAP_BUILD_ID: u16 = 1 << 14;
-/// Bytes of a record's header, and of what `sample_type` puts at its end: u32 pid, tid, u64 time.
-const HEADER: usize = 8;
+/// Size of the fields that `sample_type` adds at a record's end: u32 pid, tid, u64 time \[byte\].
 const TRAILER: usize = 16;
 
-/// What happened to whose code.
+/// A change of a process' code that the kernel reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CodeNews {
     Map { pid: i32, map: CodeMapping },
@@ -52,53 +45,55 @@ enum CodeNews {
     Exec { name: Vec<u8> },
 }
 
-/// What was said, as a record.
+/// A change that the kernel reported, as a trace record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedChange {
-    /// When it happened \[ns\].
+    /// Time of the change \[ns\].
     pub time: u64,
-    /// With the ids and contexts of [`ChangePlace`].
+    /// The record, with the ids and contexts of [`ChangePlace`].
     pub record: Vec<u8>,
-    /// What was not there before.
+    /// The thread or code that appeared with the change.
     pub new: New,
+    /// The process that has generated the code, by its number in this program's PID namespace; `None` for code of a file.
+    pub generated_by: Option<u32>,
 }
 
-/// Where records of changes are: in the kernel's stream class.
+/// The ids and contexts that records of changes get in the kernel's stream class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangePlace {
-    /// Of [`crate::statedump::event_classes`].
+    /// Id of the first of [`crate::statedump::event_classes`].
     pub first_id: u32,
-    /// What its records have behind their thread. Of these records it is what the kernel tells: the process; all else is 0
-    /// or empty.
+    /// Contexts of records after the thread. In these records only the process is known; all other contexts are 0 or
+    /// empty.
     pub contexts: Contexts,
 }
 
-/// What was not there before a change.
+/// A thread or code that did not exist before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum New {
-    /// A thread, of which nothing here depends.
+    /// A new thread, which changes no code.
     Thread,
-    /// All code of a process: it began, or another program did in it.
+    /// A process that began or executed another program, so that all its code is new.
     Process {
-        /// Its number.
+        /// The process's number.
         pid: i32,
     },
-    /// What a process has mapped there.
+    /// Code that a process has mapped.
     Code {
-        /// Its number.
+        /// The process's number.
         pid: i32,
-        /// First address.
+        /// The first address.
         start: u64,
-        /// Behind the last address.
+        /// The address after the last.
         end: u64,
     },
 }
 
-/// Of one process, more changes than this are not compared with what it has mapped.
+/// The most changes of one process that are compared with its mappings.
 const CHANGES_MAX: usize = 1024;
 
-/// Of what these processes have mapped, what they had mapped before the first of the changes; all changes since then are
-/// there.
+/// Returns the mappings that these processes already had before the first of `changes`, which must be all changes since
+/// then.
 pub fn mapped_before<'p>(
     processes: &'p [DumpedProcess],
     changes: impl Iterator<Item = New>,
@@ -133,7 +128,7 @@ pub fn mapped_before<'p>(
     processes.iter().flat_map(held).collect()
 }
 
-/// Records that say so, of one time, that of the stamp; and how many.
+/// Encodes mappings as records that all have the time of `stamp`. Returns the bytes and the number of records.
 pub fn map_records(maps: &[(i32, &CodeMapping)], stamp: &DumpStamp<'_>) -> (Vec<u8>, u64) {
     let mut out = Vec::new();
     for (pid, map) in maps {
@@ -142,12 +137,12 @@ pub fn map_records(maps: &[(i32, &CodeMapping)], stamp: &DumpStamp<'_>) -> (Vec<
     (out, maps.len() as u64)
 }
 
-/// Waits for what is said.
+/// Waits for reports of the kernel.
 #[derive(Debug)]
 pub struct Waiter(Vec<libc::pollfd>);
 
 impl Waiter {
-    /// Until a ring is rather full, or for so long.
+    /// Waits until a ring is filled to a quarter, for at most `most`.
     pub fn wait(mut self, most: Duration) {
         let most = i32::try_from(most.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: so many structures, which live longer than the call. To wait less is no harm.
@@ -155,83 +150,73 @@ impl Waiter {
     }
 }
 
-/// At a time \[ns\], of a thread.
+/// A report with the time \[ns\] and the thread to which it belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TimedNews {
     time: u64,
     pid: i32,
     tid: i32,
+    /// `pid` in this program's PID namespace.
+    here: i32,
     news: CodeNews,
 }
 
-/// One CPU's records.
-#[derive(Debug)]
-struct Ring {
-    event: OwnedFd,
-    memory: NonNull<u8>,
-    data_at: usize,
-    bytes: usize,
-}
-
-// SAFETY: a mapping is any thread's; there is one reader, who has it for itself.
-unsafe impl Send for Ring {}
-
-/// What the kernel says of all processes, and of whom it is kept.
+/// The kernel's reports on all processes' code, of which only those on recorded processes are kept.
 #[derive(Debug)]
 pub struct Mapped {
-    rings: OfCpus<Ring>,
+    rings: OfCpus<PerfRing>,
     whom: Whom,
     numbers: Option<Arc<Numbers>>,
-    /// Read, and not handed over yet.
+    /// Changes that were read and not yet returned by [`Mapped::take`].
     told: Vec<TimedNews>,
-    /// Up to when it was handed over \[ns\].
+    /// Time of the latest change that [`Mapped::take`] returned \[ns\].
     handed: u64,
     discarded: u64,
     known_from: u64,
 }
 
 impl Mapped {
-    /// From now on. `numbers`: what the kernel's events call those whom it names here by the numbers of this process' PID
-    /// namespace.
+    /// Opens the rings of all CPUs. `numbers` converts process numbers of this PID namespace to those of the kernel's
+    /// events.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel refuses a perf event or its ring.
     pub fn open(whom: Whom, numbers: Option<Arc<Numbers>>) -> io::Result<Mapped> {
-        let rings = OfCpus::make(Ring::open)?;
+        let rings = OfCpus::make(open)?;
         let known_from = now_ns();
         let told = Vec::new();
         Ok(Mapped { rings, whom, numbers, told, handed: 0, discarded: 0, known_from })
     }
 
-    /// What the kernel's events call those whom it names.
+    /// Returns the conversion of process numbers to those of the kernel's events; `None` if both are the same.
     pub fn numbers(&self) -> Option<&Numbers> {
         self.numbers.as_deref()
     }
 
-    /// To be waited for before the next [`Mapped::take`], which may close what it looks at.
+    /// Returns a waiter to be used before the next [`Mapped::take`], which may close the files that the waiter polls.
     pub fn waiter(&self) -> Waiter {
-        let event = |ring: &Ring| libc::pollfd {
-            fd: ring.event.as_raw_fd(),
+        let event = |ring: &PerfRing| libc::pollfd {
+            fd: ring.as_fd().as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
         Waiter(self.rings.all().map(event).collect())
     }
 
-    /// What was said of those who are recorded, as records; in the order of time. Unless it is the `last` time, the newest
-    /// is kept for the next one.
+    /// Returns the records of recorded processes, ordered by time. Unless this is the `last` call, the newest are kept
+    /// for the next call.
     pub fn take(&mut self, place: &ChangePlace, last: bool) -> Vec<MappedChange> {
         let now = now_ns();
         self.read();
         // To one that has stopped nothing comes any more.
-        self.rings.look(Ring::open);
+        self.rings.look(open);
         let until = if last { u64::MAX } else { now.saturating_sub(LATE_NS) };
         let count = self.told.partition_point(|told| told.time < until);
         self.handed = self.told[..count].last().map_or(self.handed, |told| told.time);
         self.told.drain(..count).map(|told| told.change(place)).collect()
     }
 
-    /// What the next [`Mapped::take`] will hand over of what was said until now.
+    /// Returns the records that the next [`Mapped::take`] will return, as far as they have arrived.
     pub fn so_far(&mut self, place: &ChangePlace) -> Vec<MappedChange> {
         self.read();
         self.told.iter().map(|told| told.change(place)).collect()
@@ -241,7 +226,7 @@ impl Mapped {
         let mut new = Vec::new();
         let before = self.discarded;
         for ring in self.rings.all_mut() {
-            self.discarded += ring.read(&mut new);
+            self.discarded += ring.read(|record| new.extend(TimedNews::parse(record)));
         }
         if self.discarded > before {
             self.known_from = now_ns();
@@ -263,21 +248,21 @@ impl Mapped {
         }
     }
 
-    /// All that happened since then was said, and found room \[ns\].
+    /// Returns the time from which no report was discarded \[ns\].
     #[must_use]
     pub fn known_from(&self) -> u64 {
         self.known_from
     }
 
-    /// Records that found no room: somebody's code is not known.
+    /// Returns the number of records that found no room in a ring: the code of some process is then not known.
     #[must_use]
     pub fn discarded(&self) -> u64 {
         self.discarded
     }
 }
 
-/// In the order of time, none before what was handed over: a virtual CPU that its host did not run may have kept one
-/// back for longer than [`LATE_NS`].
+/// Sorts changes by time, after moving none before `handed`: a virtual CPU that its host did not run may have delivered
+/// a record later than [`LATE_NS`].
 fn in_order(told: &mut [TimedNews], handed: u64) {
     told.iter_mut().for_each(|told| told.time = told.time.max(handed));
     told.sort_by_key(|told| told.time);
@@ -287,11 +272,13 @@ fn now_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one structure.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+    let ns = (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64);
+    // What our time namespace adds, the kernel's times do not have.
+    ns.saturating_add_signed(strata_model::time_namespace_adds_ns().0.saturating_neg())
 }
 
 impl TimedNews {
-    /// Whose recording decides.
+    /// Returns the task by which it is decided whether the change is recorded.
     fn task(&self) -> u32 {
         match &self.news {
             CodeNews::Fork { child, .. } => child[1] as u32,
@@ -299,7 +286,7 @@ impl TimedNews {
         }
     }
 
-    /// `None`: not all of them have one.
+    /// Converts all process numbers of the change; `None` if one of them is not known.
     fn renumber(&mut self, number: &dyn Fn(u32) -> Option<u32>) -> Option<()> {
         let number = |at: &mut i32| {
             *at = number(u32::try_from(*at).ok()?)? as i32;
@@ -324,10 +311,14 @@ impl TimedNews {
             CodeNews::Fork { child, .. } => New::Process { pid: child[0] },
             CodeNews::Exec { .. } => New::Process { pid: self.pid },
         };
-        MappedChange { time: self.time, record: self.record(place), new }
+        let generated_by = match &self.news {
+            CodeNews::Map { map, .. } if map.is_generated() => u32::try_from(self.here).ok(),
+            _ => None,
+        };
+        MappedChange { time: self.time, record: self.record(place), new, generated_by }
     }
 
-    /// Its thread and process are those that did it, not who writes it down.
+    /// Encodes the change as a record. Its thread and process are those that made the change, not those of the tracer.
     fn record(&self, place: &ChangePlace) -> Vec<u8> {
         let mut out = Vec::new();
         let contexts = &place.contexts.of_process(self.pid as u32);
@@ -349,7 +340,7 @@ impl TimedNews {
         out
     }
 
-    /// What a perf record says, header and all; `None`: nothing that matters.
+    /// Parses a perf record with its header; `None` if the record is of no interest.
     fn parse(record: &[u8]) -> Option<TimedNews> {
         let (kind, misc) = (u32_at(record, 0)?, u16_at(record, 4)?);
         let end = record.len().checked_sub(TRAILER)?;
@@ -368,10 +359,6 @@ impl TimedNews {
                 }
                 let path = until_nul(body.get(64..)?).to_vec();
                 let (end, offset) = (start.checked_add(bytes)?, u64_at(body, 24)?);
-                // "//anon" is code that a program has made.
-                if path.starts_with(b"//") {
-                    return None;
-                }
                 CodeNews::Map {
                     pid,
                     map: CodeMapping { start, end, offset, inode, path, build_id },
@@ -389,6 +376,7 @@ impl TimedNews {
                     time,
                     pid: parent,
                     tid: parent_tid,
+                    here: parent,
                     news: CodeNews::Fork {
                         parent: [parent, parent_tid],
                         child: [child, child_tid],
@@ -397,137 +385,33 @@ impl TimedNews {
             }
             _ => return None,
         };
-        Some(TimedNews { time: u64_at(record, end + 8)?, pid, tid, news })
+        Some(TimedNews { time: u64_at(record, end + 8)?, pid, tid, here: pid, news })
     }
 }
 
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-}
-
-impl Ring {
-    fn open(cpu: u32) -> io::Result<Ring> {
-        let mut attr = perf_event_attr {
-            type_: PERF_TYPE_SOFTWARE,
-            size: size_of::<perf_event_attr>() as u32,
-            config: PERF_COUNT_SW_DUMMY.into(),
-            sample_type: u64::from(PERF_SAMPLE_TID | PERF_SAMPLE_TIME),
-            // It counts nothing: whether it runs, its time says.
-            read_format: PERF_FORMAT_TOTAL_TIME_ENABLED.into(),
-            clockid: libc::CLOCK_MONOTONIC,
-            ..Default::default()
-        };
-        attr.__bindgen_anon_2.wakeup_watermark = WAKE_BYTES;
-        attr.set_watermark(1);
-        attr.set_mmap(1);
-        attr.set_mmap2(1);
-        attr.set_build_id(1);
-        attr.set_comm(1);
-        attr.set_comm_exec(1);
-        attr.set_task(1);
-        attr.set_sample_id_all(1);
-        attr.set_use_clockid(1);
-        let event = cpus::open_event(&attr, cpu)?;
-        let page = rustix::param::page_size();
-        let bytes = page + RING_BYTES;
-        // SAFETY: a new mapping, of an object that is ours.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                event.as_raw_fd(),
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut ring = Ring { event, memory, data_at: page, bytes };
-        // Where the data begin; of all kernels that are recorded, behind the first page.
-        let at = ring.word(DATA_AT).load(Ordering::Relaxed) as usize;
-        if at != 0 && at + RING_BYTES <= bytes {
-            ring.data_at = at;
-        }
-        Ok(ring)
-    }
-
-    fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: within the mapping's first page.
-        let word = unsafe { self.memory.as_ptr().add(at) };
-        // SAFETY: aligned, and lives as long as this; the kernel writes it at once.
-        unsafe { AtomicU64::from_ptr(word.cast()) }
-    }
-
-    /// All that is in it. Returns how many records found no room.
-    fn read(&mut self, out: &mut Vec<TimedNews>) -> u64 {
-        // Acquire pairs with the kernel's barrier in front of its store: what is before `head` is written.
-        let head = self.word(HEAD_AT).load(Ordering::Acquire);
-        let mut tail = self.word(TAIL_AT).load(Ordering::Relaxed);
-        let mut discarded = 0;
-        let mut record = Vec::new();
-        while head.wrapping_sub(tail) >= HEADER as u64 {
-            let mut header = [0; HEADER];
-            self.copy(tail, &mut header);
-            let size = usize::from(u16_at(&header, 6).unwrap_or(0));
-            // The kernel writes no such thing.
-            if size < HEADER || size as u64 > head.wrapping_sub(tail) {
-                tail = head;
-                break;
-            }
-            record.resize(size, 0);
-            self.copy(tail, &mut record);
-            if u32_at(&record, 0) == Some(DISCARDED) {
-                discarded += u64_at(&record, HEADER + 8).unwrap_or(0);
-            }
-            out.extend(TimedNews::parse(&record));
-            tail = tail.wrapping_add(size as u64);
-        }
-        // Release: the kernel writes there only when all was read.
-        self.word(TAIL_AT).store(tail, Ordering::Release);
-        discarded
-    }
-
-    fn copy(&self, from: u64, to: &mut [u8]) {
-        let begin = from as usize & (RING_BYTES - 1);
-        let first = to.len().min(RING_BYTES - begin);
-        let (one, other) = to.split_at_mut(first);
-        // SAFETY: the data begin within the mapping.
-        let data = unsafe { self.memory.as_ptr().add(self.data_at) };
-        // SAFETY: `begin` is less than their size.
-        let at = unsafe { data.add(begin) };
-        // SAFETY: up to their end at most, and the kernel does not write between tail and head.
-        unsafe { std::ptr::copy_nonoverlapping(at, one.as_mut_ptr(), one.len()) };
-        // SAFETY: likewise, the rest from their begin.
-        unsafe { std::ptr::copy_nonoverlapping(data, other.as_mut_ptr(), other.len()) };
-    }
-}
-
-impl AsFd for Ring {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: made by open(), and nothing leads into it any more.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
-    }
+/// Opens the ring for the events of a CPU.
+fn open(cpu: u32) -> io::Result<PerfRing> {
+    let mut attr = perf_event_attr {
+        type_: PERF_TYPE_SOFTWARE,
+        size: size_of::<perf_event_attr>() as u32,
+        config: PERF_COUNT_SW_DUMMY.into(),
+        sample_type: u64::from(PERF_SAMPLE_TID | PERF_SAMPLE_TIME),
+        // It counts nothing: whether it runs, its time says.
+        read_format: PERF_FORMAT_TOTAL_TIME_ENABLED.into(),
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Default::default()
+    };
+    attr.__bindgen_anon_2.wakeup_watermark = WAKE_BYTES;
+    attr.set_watermark(1);
+    attr.set_mmap(1);
+    attr.set_mmap2(1);
+    attr.set_build_id(1);
+    attr.set_comm(1);
+    attr.set_comm_exec(1);
+    attr.set_task(1);
+    attr.set_sample_id_all(1);
+    attr.set_use_clockid(1);
+    PerfRing::map(cpus::open_event(&attr, cpu)?, RING_BYTES)
 }
 
 #[cfg(test)]
@@ -571,7 +455,8 @@ mod tests {
             path: b"/bin/a".to_vec(),
             build_id: "deadbeef".into(),
         };
-        let wanted = TimedNews { time: 9, pid: 7, tid: 8, news: CodeNews::Map { pid: 7, map } };
+        let wanted =
+            TimedNews { time: 9, pid: 7, tid: 8, here: 7, news: CodeNews::Map { pid: 7, map } };
         assert_eq!(found, wanted);
         let body: Vec<u8> =
             [20u32, 10, 21, 11, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
@@ -582,7 +467,10 @@ mod tests {
         assert_eq!(exec.news, CodeNews::Exec { name: b"name".to_vec() });
         // Another name only.
         assert_eq!(TimedNews::parse(&record(COMM, 0, &body, 5)), None);
-        assert_eq!(TimedNews::parse(&record(MMAP2, 0, &map_body(b"//anon\0\0"), 5)), None);
+        // Code that a program has made itself.
+        let found = TimedNews::parse(&record(MMAP2, 0, &map_body(b"//anon\0\0"), 5)).unwrap();
+        let is_it = |map: &CodeMapping| map.path == b"//anon" && map.build_id.is_empty();
+        assert!(matches!(found.news, CodeNews::Map { pid: 7, ref map } if is_it(map)), "{found:?}");
     }
 
     #[test]
@@ -598,20 +486,20 @@ mod tests {
     #[test]
     fn news_of_a_fork_are_of_the_child_and_all_its_numbers_are_the_kernel_s() {
         let news = CodeNews::Fork { parent: [1, 4], child: [5, 5] };
-        let mut told = TimedNews { time: 0, pid: 1, tid: 4, news };
+        let mut told = TimedNews { time: 0, pid: 1, tid: 4, here: 1, news };
         assert_eq!(told.task(), 5);
         // In another namespace: all of them, or it is nobody's.
         assert_eq!(told.clone().renumber(&|here| (here != 4).then_some(here + 10)), None);
         told.renumber(&|here| Some(here + 10)).unwrap();
         let news = CodeNews::Fork { parent: [11, 14], child: [15, 15] };
-        assert_eq!(told, TimedNews { time: 0, pid: 11, tid: 14, news });
+        assert_eq!(told, TimedNews { time: 0, pid: 11, tid: 14, here: 1, news });
     }
 
     #[test]
     fn record_of_a_change_is_of_the_thread_and_process_that_did_it() {
         let contexts = Contexts::parse(&["pid", "vpid", "procname"]).unwrap();
         let of = |pid, tid, news| {
-            let record = TimedNews { time: 3, pid, tid, news }
+            let record = TimedNews { time: 3, pid, tid, here: pid, news }
                 .record(&ChangePlace { contexts: contexts.clone(), ..place() });
             // Behind the header of the extended kind: u16, u32 id, u64 time.
             let number = |at| u32_at(&record, at).unwrap();
@@ -625,8 +513,13 @@ mod tests {
 
     #[test]
     fn news_that_come_late_are_not_before_what_was_handed_over() {
-        let at =
-            |time| TimedNews { time, pid: 1, tid: 1, news: CodeNews::Exec { name: Vec::new() } };
+        let at = |time| TimedNews {
+            time,
+            pid: 1,
+            tid: 1,
+            here: 1,
+            news: CodeNews::Exec { name: Vec::new() },
+        };
         let mut told = [at(70), at(90), at(20), at(60)];
         in_order(&mut told, 50);
         assert_eq!(told.map(|told| told.time), [50, 60, 70, 90]);
@@ -706,7 +599,7 @@ mod tests {
 
     #[test]
     fn change_of_a_fork_is_a_new_process_or_a_thread_and_of_an_exec_the_whole_process() {
-        let told = |news| TimedNews { time: 3, pid: 1, tid: 1, news }.change(&place()).new;
+        let told = |news| TimedNews { time: 3, pid: 1, tid: 1, here: 1, news }.change(&place()).new;
         assert_eq!(told(CodeNews::Fork { parent: [1, 1], child: [1, 2] }), New::Thread);
         assert_eq!(told(CodeNews::Fork { parent: [1, 1], child: [2, 2] }), New::Process { pid: 2 });
         assert_eq!(told(CodeNews::Exec { name: Vec::new() }), New::Process { pid: 1 });

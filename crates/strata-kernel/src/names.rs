@@ -1,6 +1,7 @@
-//! What an event and its fields are called in a trace: as in LTTng's traces, so that analyses know them.
+//! Converts the kernel's names of events and fields to the recorded ones. These are LTTng's, so that existing analyses
+//! know them.
 
-/// The recorded name of an event, if no other has it.
+/// Returns the recorded name of an event, as long as no other event has that name.
 pub fn event_name(system: &str, name: &str) -> String {
     match system {
         "irq" if name.starts_with("softirq_") || name.starts_with("tasklet_") => {
@@ -17,7 +18,7 @@ pub fn event_name(system: &str, name: &str) -> String {
     }
 }
 
-/// The recorded name of a field.
+/// Returns the recorded name of a field.
 pub fn field_name<'a>(system: &str, field: &'a str) -> &'a str {
     match (system, field) {
         ("sched", "pid") => "tid",

@@ -1,5 +1,5 @@
-//! In a PID namespace that is not the machine's first, processes have other numbers than in the kernel's events. Which ones,
-//! a program in the kernel says: nothing that a process could change is believed.
+//! Converts process numbers. In a PID namespace that is not the machine's first, processes have other numbers than in
+//! the kernel's events. A program in the kernel reports the pairs, so that no process can forge them.
 
 use crate::attach::{attach, AttachPoint, Attached};
 use crate::error::{Error, Refusal};
@@ -11,19 +11,19 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the kernel calls those that this process sees. It knows of all that have begun since it was made, and of those that
-/// were there when it has walked last.
+/// The kernel's numbers of processes that this process can see. They are known for processes that began after this was
+/// made, and for those that existed at the last walk.
 #[derive(Debug)]
 pub struct Numbers {
     map: MapHandle,
     walk: Attached,
-    /// Notes those that begin.
+    /// Programs that report new processes.
     _newcomers: Vec<Attached>,
     level: u32,
 }
 
 impl Numbers {
-    /// `None`: the kernel calls them as this process does.
+    /// Starts the conversion; `None` if the kernel's numbers are those of this process' namespace.
     ///
     /// # Errors
     /// [`Error::Load`].
@@ -56,41 +56,43 @@ impl Numbers {
         Ok(Some(Arc::new(numbers)))
     }
 
-    /// The number in the kernel's events of a process or thread; `None`: there is none, or it was not seen.
+    /// Returns the number that a process or thread has in the kernel's events; `None` if it does not exist, or was not
+    /// seen.
     #[must_use]
     pub fn of(&self, here: u32) -> Option<u32> {
         let found = self.map.lookup(&here.to_ne_bytes(), MapFlags::ANY).ok()??;
         Some(u32::from_ne_bytes(found.get(..4)?.try_into().ok()?))
     }
 
-    /// Looks at all that are there.
+    /// Walks over all processes that exist now, so that their numbers are known.
     pub fn walk(&self) {
         // Then it knows those that it knew.
         let _ = once(&self.walk);
     }
 
-    /// How deep the namespace lies below the machine's first.
+    /// Returns how deep the namespace lies below the machine's first.
     #[must_use]
     pub fn level(&self) -> u32 {
         self.level
     }
 }
 
-/// The machine's first PID namespace: PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h.
+/// Inode number of the machine's first PID namespace: PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h.
 const FIRST_NAMESPACE: u32 = 0xeffffffc;
 
-/// Whether processes have the numbers here by which the kernel's events know them, as far as it may be known.
+/// Returns whether processes have the same numbers here as in the kernel's events, as far as this process can find out.
 #[must_use]
 pub fn is_first_namespace() -> bool {
     is_first_namespace_of(Path::new("/"))
 }
 
-/// The same by `root`/proc.
+/// Returns whether process numbers are the kernel's, according to `root`/proc.
 pub(crate) fn is_first_namespace_of(root: &Path) -> bool {
     matches!(namespace_of(&root.join("proc/self")), FIRST_NAMESPACE | 0)
 }
 
-/// The number in the kernel's events, where it is another one than here; 0: not known.
+/// Returns the process' number in the kernel's events: converted by `numbers`, or unchanged without; 0 if it is not
+/// known.
 #[must_use]
 pub fn number_of(numbers: Option<&Numbers>, here: u32) -> u32 {
     match numbers {

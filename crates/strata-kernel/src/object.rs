@@ -4,22 +4,22 @@ use serde::{Deserialize, Serialize};
 use strata_abi::kernel::Event;
 use strata_ring::LossMode;
 
-/// One source file of `probe/kernel`.
+/// A source file of `probe/kernel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Object {
-    /// Which tasks are followed.
+    /// Finds the tasks whose events are recorded.
     Follow,
-    /// Events with programs of their own.
+    /// Records events that have programs of their own.
     Hot,
-    /// What the kernel calls the tasks of a PID namespace.
+    /// Converts task numbers of a PID namespace to the kernel's.
     Numbers,
-    /// What CPUs do, asked by a timer.
+    /// Samples what CPUs do, by a timer.
     Sample,
-    /// System calls.
+    /// Records system calls.
     Syscalls,
-    /// Any tracepoint.
+    /// Records any tracepoint.
     Tracepoint,
-    /// User-space probes.
+    /// Records user-space probes.
     Uprobe,
     /// [`Object::Hot`] for events with early tests.
     HotEarly,
@@ -27,6 +27,17 @@ pub(crate) enum Object {
     SyscallsEarly,
     /// [`Object::Tracepoint`] for events with early tests.
     TracepointEarly,
+    /// [`Object::Uprobe`] with sleepable programs, which can wait until a page of user memory that they read is
+    /// paged in.
+    UprobeSleepable,
+    /// [`Object::Hot`], which counts events and records none.
+    CountHot,
+    /// [`Object::Syscalls`], which counts calls and records none.
+    CountSyscalls,
+    /// [`Object::Tracepoint`], which counts events and records none.
+    CountTracepoint,
+    /// [`Object::Uprobe`], which counts events and records none.
+    CountUprobe,
 }
 
 macro_rules! embed {
@@ -42,8 +53,15 @@ macro_rules! embed {
     };
 }
 
+/// Embeds an object that writes to no ring, so that one loss mode is enough.
+macro_rules! embed_count {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".count.discard.bpf.o")).as_slice()
+    };
+}
+
 impl Object {
-    pub(crate) const ALL: [Object; 10] = [
+    pub(crate) const ALL: [Object; 15] = [
         Object::Follow,
         Object::Hot,
         Object::Numbers,
@@ -54,9 +72,25 @@ impl Object {
         Object::HotEarly,
         Object::SyscallsEarly,
         Object::TracepointEarly,
+        Object::UprobeSleepable,
+        Object::CountHot,
+        Object::CountSyscalls,
+        Object::CountTracepoint,
+        Object::CountUprobe,
     ];
 
-    /// The object for such an event.
+    /// Returns the object that counts the events which this one records; `None` if there is none.
+    pub(crate) fn that_counts(self) -> Option<Object> {
+        match self {
+            Object::Hot => Some(Object::CountHot),
+            Object::Syscalls => Some(Object::CountSyscalls),
+            Object::Tracepoint => Some(Object::CountTracepoint),
+            Object::Uprobe => Some(Object::CountUprobe),
+            _ => None,
+        }
+    }
+
+    /// Returns the variant of the object that suits the event's filters.
     pub(crate) fn of(self, event: &Event) -> Object {
         if event.filter.iter().all(|filter| filter.nr_early == 0) {
             return self;
@@ -69,7 +103,7 @@ impl Object {
         }
     }
 
-    /// An ELF file; empty where this build has none.
+    /// Returns the object's ELF file; empty if this build does not have it.
     pub(crate) fn bytes(self, mode: LossMode) -> &'static [u8] {
         match self {
             Object::Follow => embed!(mode, "follow"),
@@ -82,6 +116,11 @@ impl Object {
             Object::HotEarly => embed!(mode, "hot.early"),
             Object::SyscallsEarly => embed!(mode, "syscalls.early"),
             Object::TracepointEarly => embed!(mode, "tracepoint.early"),
+            Object::UprobeSleepable => embed!(mode, "uprobe.sleepable"),
+            Object::CountHot => embed_count!("hot"),
+            Object::CountSyscalls => embed_count!("syscalls"),
+            Object::CountTracepoint => embed_count!("tracepoint"),
+            Object::CountUprobe => embed_count!("uprobe"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a session has in the kernel, pinned in the file system of BPF: it stays there when this process is killed, and
-//! goes on recording, until somebody takes it up again or removes it.
+//! Pins a session's kernel objects in the BPF file system. Pinned objects stay when this process is killed and continue
+//! to record, until another process adopts or removes them.
 //!
 //! ```text
 //! /sys/fs/bpf/strata/SESSION/CHANNEL/   root's alone, each level; found by descriptors, never by a path twice
@@ -19,15 +19,15 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Where systems have it, and bpftool mounts it.
+/// Usual mount point of the BPF file system, which bpftool uses as well.
 const ABOVE: &str = "/sys/fs/bpf";
-/// Everything of this program's is in it.
+/// Name of the folder that has all pins of this program.
 const OURS: &str = "strata";
 /// BPF_FS_MAGIC of the kernel's include/uapi/linux/magic.h.
 const MAGIC: u32 = 0xcafe_4a11;
 
-/// Maps that are made once, by the first object that has them.
-pub(crate) const SHARED: [&str; 10] = [
+/// Names of the maps that are created once, by the first object that has them, and then shared.
+pub(crate) const SHARED: [&str; 11] = [
     "contexts",
     "rings",
     ".data.control",
@@ -38,19 +38,21 @@ pub(crate) const SHARED: [&str; 10] = [
     "slots",
     "told",
     "counters",
+    "counts",
 ];
 
 /// The folder of one channel, held open.
 #[derive(Debug)]
 pub struct ChannelPins {
     fd: OwnedFd,
-    /// The session's, with a shared lock: nobody removes it as that of a session that does not run.
+    /// The session's folder, with a shared lock: another process then sees that the session runs, and does not remove
+    /// the folder.
     of_session: OwnedFd,
-    /// For messages.
+    /// Path of the channel's folder, for messages.
     path: String,
 }
 
-/// No name there has a '.'; none of a session or channel has a '+'.
+/// Converts a name for the BPF file system, in which names have no '.'. Names of sessions and channels have no '+'.
 fn spelled(name: &str) -> String {
     name.replace('.', "+")
 }
@@ -64,7 +66,7 @@ fn open_below(above: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     fs::openat(above, name, flags, Mode::empty())
 }
 
-/// The file system, mounted where it is not.
+/// Opens the root of the BPF file system, and mounts it first if it is not mounted.
 fn above() -> Result<OwnedFd, Error> {
     let is_it = |fd: &OwnedFd| fs::fstatfs(fd).is_ok_and(|found| found.f_type as u32 == MAGIC);
     let open = || {
@@ -96,7 +98,8 @@ fn above() -> Result<OwnedFd, Error> {
     }
 }
 
-/// In this process' tree of files: one that is mounted nowhere would go with this process, and what is pinned with it.
+/// Mounts the BPF file system in this process' file tree. A detached mount would be removed with this process, and all
+/// pins with it.
 fn mount() -> Result<(), Errno> {
     let context = fsopen("bpf", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&context, "mode", "0700")?;
@@ -108,7 +111,7 @@ fn mount() -> Result<(), Errno> {
     move_mount(&mounted, "", fs::CWD, ABOVE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-/// A folder that nobody but root can change, made if `make`; `None`: there is none.
+/// Opens a folder that only root can change. Creates it if `make` is set; returns `None` if it does not exist.
 fn folder(
     above: BorrowedFd<'_>,
     name: &str,
@@ -137,7 +140,7 @@ fn folder(
     Ok(Some(fd))
 }
 
-/// The folder of all sessions; `None`: there is none.
+/// Opens the folder of all sessions; `None` if it does not exist.
 fn of_all(make: bool) -> Result<Option<OwnedFd>, Error> {
     if !rustix::process::geteuid().is_root() {
         if !make {
@@ -161,7 +164,7 @@ fn names(folder: BorrowedFd<'_>) -> Vec<String> {
     names.filter(|name| name != "." && name != "..").collect()
 }
 
-/// What is pinned goes, where nobody else holds it. How many were there.
+/// Removes all pins in a folder, which frees the objects that no process holds. Returns the number of removed pins.
 fn empty(folder: BorrowedFd<'_>) -> usize {
     let mut removed = 0;
     // Links first: what they are of records no more then.
@@ -173,10 +176,10 @@ fn empty(folder: BorrowedFd<'_>) -> usize {
     removed
 }
 
-/// The sessions of which something is pinned, whether they run or not.
+/// Returns the names of the sessions that have pins, whether they run or not.
 ///
 /// # Errors
-/// [`Error::Pins`]: others than root can change the folder.
+/// [`Error::Pins`] if users other than root can change the folder.
 pub fn pinned() -> Result<Vec<String>, Error> {
     let Some(all) = of_all(false)? else { return Ok(Vec::new()) };
     let mut names: Vec<String> =
@@ -185,10 +188,10 @@ pub fn pinned() -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Removes what is pinned of a session that does not run: it records no more. Returns how many things that were.
+/// Removes the pins of a session that does not run, which stops its recording. Returns the number of removed pins.
 ///
 /// # Errors
-/// [`Error::Pins`]: it runs, where its files cannot be seen from here: another container's session, say.
+/// [`Error::Pins`] if the session runs: in another container, say, where its files cannot be seen from here.
 pub fn remove_pinned(session: &str) -> Result<usize, Error> {
     let Some(all) = of_all(false)? else { return Ok(0) };
     let (name, path) = (spelled(session), format!("{ABOVE}/{OURS}/{session}"));
@@ -209,7 +212,7 @@ pub fn remove_pinned(session: &str) -> Result<usize, Error> {
     Ok(removed)
 }
 
-/// What the kernel says of an object of its own.
+/// Reads the kernel's description of a BPF object.
 ///
 /// # Errors
 /// What the system says.
@@ -229,19 +232,20 @@ pub(crate) fn info<T: Default>(fd: BorrowedFd<'_>) -> io::Result<T> {
     }
 }
 
-/// Has the file system of BPF mounted, while this process may: what records needs less rights than that.
+/// Mounts the BPF file system, as long as this process has the right to: the process that records may have fewer
+/// rights.
 ///
 /// # Errors
-/// [`Error::Pins`]: whoever asks is not root, or it cannot be mounted.
+/// [`Error::Pins`] if this process is not root, or the file system cannot be mounted.
 pub fn prepare_pins() -> Result<(), Error> {
     of_all(true).map(drop)
 }
 
 impl ChannelPins {
-    /// The folder of a channel of a session, whose names are words of letters, digits, `.`, `_` and `-`.
+    /// Opens or creates the folder of a session's channel. The names consist of letters, digits, `.`, `_` and `-`.
     ///
     /// # Errors
-    /// [`Error::Pins`]: there is no file system of BPF, or others than root can change the folder.
+    /// [`Error::Pins`] if there is no BPF file system, or users other than root can change the folder.
     pub fn open(session: &str, channel: &str) -> Result<ChannelPins, Error> {
         let path = format!("{ABOVE}/{OURS}/{session}/{channel}");
         let none = || failed(&path, "it was removed", "somebody else has done so");
@@ -253,7 +257,7 @@ impl ChannelPins {
         Ok(ChannelPins { fd, of_session, path })
     }
 
-    /// Of what has this name there, for messages.
+    /// Returns the path of a pin, for messages.
     pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
@@ -262,7 +266,8 @@ impl ChannelPins {
         failed(&self.path, what, source)
     }
 
-    /// The kernel has no call for a name in an open folder before 6.5.
+    /// Returns a path of the pin by way of the open folder's descriptor: before Linux 6.5, no system call takes a
+    /// descriptor and a name.
     fn through(&self, name: &str) -> CString {
         let path = format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd());
         CString::new(path).unwrap_or_default()
@@ -277,7 +282,7 @@ impl ChannelPins {
         }
     }
 
-    /// `None`: there is none of this name.
+    /// Opens a pinned object; `None` if there is no pin with this name.
     pub(crate) fn get(&self, name: &str) -> io::Result<Option<OwnedFd>> {
         let path = self.through(name);
         // SAFETY: as above.
@@ -289,7 +294,7 @@ impl ChannelPins {
         }
     }
 
-    /// A map of this name.
+    /// Opens the pinned map with this name.
     pub(crate) fn map(&self, name: &str) -> libbpf_rs::Result<MapHandle> {
         MapHandle::from_pinned_path(self.through(name).to_string_lossy().into_owned())
     }
@@ -298,12 +303,12 @@ impl ChannelPins {
         names(self.fd.as_fd())
     }
 
-    /// What is not there is no failure.
+    /// Removes a pin. That the pin does not exist is no error.
     pub(crate) fn unpin(&self, name: &str) {
         let _ = fs::unlinkat(&self.fd, name, AtFlags::empty());
     }
 
-    /// All of it; the folder, too, and that of the session if it was the last one.
+    /// Removes all pins and the channel's folder, and the session's folder if this was the last one in it.
     pub(crate) fn remove(&self) {
         empty(self.fd.as_fd());
         let parts: Vec<&str> = self.path.rsplitn(3, '/').collect();

@@ -1,87 +1,110 @@
-//! Which program is loaded with which constants for each event, and what the records are.
+//! Plans which program is loaded with which constants for each event, and makes the record classes.
 
 use crate::attach::AttachPoint;
 use crate::classes::id_of;
 use crate::contexts::Contexts;
 use crate::control::SyscallTable;
+use crate::count::{CountError, CountKinds, CountSpec, Counted, KeyKinds, SplitFilter};
 use crate::error::Error;
 use crate::event::{KernelEvent, Probe};
 use crate::filter::{compile_for, Compiled, Groups, SyscallEnd};
+use crate::guard;
 use crate::key::ProgramKey;
 use crate::object::Object;
 use crate::sample;
 use crate::selected::{SelectedEvent, UnrecordedEvent};
 use crate::syscalls;
+use crate::uprobe::register::RSP;
+use strata_abi::count::{self, Count};
 use strata_abi::kernel::{
     self, Event, Filter, Part, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MEMORY, COMPAT, COMPAT_UNKNOWN,
     NO_ID, SYSCALLS, UNKNOWN,
 };
 use strata_model::{limits, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass};
 
-/// One object to load.
+/// An object to load, with its programs.
 pub(crate) struct LoadUnit {
     pub(crate) object: Object,
     pub(crate) programs: Vec<&'static str>,
     pub(crate) event: Event,
     pub(crate) constant: Constant,
     pub(crate) target: AttachPoint,
-    /// Recorded names.
+    /// The names of the events that the unit records.
     pub(crate) events: Vec<String>,
-    /// What is loaded if the kernel refuses it.
+    /// The unit to load if the kernel refuses this one.
     pub(crate) fallback: Option<Box<Fallback>>,
+    /// Constants of a program that counts; `None` for one that records.
+    pub(crate) count: Option<Box<Count>>,
 }
 
-/// The same event, by another program.
+/// Another unit that records the same event.
 pub(crate) struct Fallback {
     pub(crate) unit: LoadUnit,
-    /// What it has in front of its payload, alone.
+    /// Fields of the event's own context, which precede the payload.
     pub(crate) context: Vec<Field>,
-    /// The payload that it has then.
+    /// Fields of the payload, which differ from those of the refused unit.
     pub(crate) fields: Vec<Field>,
 }
 
-/// What it has besides `event`.
+/// Constants of a program besides `event`.
+#[derive(Clone)]
 pub(crate) enum Constant {
     None,
-    /// Of a payload, what does not depend on the event's data.
+    /// Constants that describe a payload, as far as it does not depend on the event's data.
     Payload {
-        /// \[byte\]
+        /// Size of the fixed fields \[byte\].
         fixed: u32,
-        /// Texts that are read before.
+        /// Number of texts that are read before the record is reserved.
         nr_strings: u32,
+        /// See [`crate::guard::words`].
+        guard: [u64; guard::WORDS],
     },
     Syscalls(Box<SyscallTable>, Box<PairAbilities>),
 }
 
-/// What a pair of programs for system calls can do, whichever calls are in its table.
+/// The abilities of a pair of programs for system calls, whichever calls are in its table.
 #[derive(Clone, Debug)]
 pub(crate) struct PairAbilities {
-    /// What its records have besides the thread; see [`Event::contexts`].
+    /// Contexts of its records besides the thread; see [`Event::contexts`].
     pub(crate) contexts: u64,
     pub(crate) entry: Compiled,
     pub(crate) exit: Compiled,
     pub(crate) has_entry: bool,
     pub(crate) has_exit: bool,
-    /// Calls may have [`CALL_MEMORY`].
+    /// True if calls may have [`CALL_MEMORY`].
     pub(crate) reads_again: bool,
+    /// Least duration of a recorded call; see [`SelectedEvent::slower`].
+    pub(crate) slower: u64,
 }
 
-/// All that is to be recorded.
+/// The plan of everything that is recorded.
 pub(crate) struct KernelPlan {
-    /// Each with its programs; those that run already, too.
+    /// Units with their programs, also those that run already.
     pub(crate) units: Vec<LoadUnit>,
-    /// For each pair of programs that runs: its table from now on, and the recorded names.
+    /// For each running pair of programs: its new table, and the names that it records.
     pub(crate) tables: Vec<(Box<SyscallTable>, Vec<String>)>,
-    /// The classes that are known, and new ones behind them.
+    /// All classes: those that were known, then new ones.
     pub(crate) classes: Vec<EventClass>,
     pub(crate) problems: Vec<UnrecordedEvent>,
+    /// What the values of keys are, if events are counted.
+    pub(crate) kinds: CountKinds,
 }
 
-/// System calls with the same filters: one pair of programs.
+/// The settings of a plan that concern all events.
+pub(crate) struct PlanOptions<'a> {
+    /// Contexts that all records have.
+    pub(crate) contexts: &'a Contexts,
+    /// Treatment of control groups in filters that do not exist.
+    pub(crate) groups: Groups,
+    /// What is counted; `None` if events are recorded.
+    pub(crate) count: Option<&'a CountSpec>,
+}
+
+/// System calls with the same filters, which one pair of programs records.
 struct SyscallGroup {
-    /// What its records have besides the thread; see [`Event::contexts`].
+    /// Contexts of its records besides the thread; see [`Event::contexts`].
     contexts: u64,
-    /// Of these, what others have not; of one that runs it is not asked.
+    /// Contexts that only records of this group have; not set for a running group, which does not need them.
     own: Contexts,
     entry: Compiled,
     exit: Compiled,
@@ -89,24 +112,36 @@ struct SyscallGroup {
     events: Vec<String>,
     has_entry: bool,
     has_exit: bool,
-    /// It runs: what it can do stays as it is.
+    /// Least duration of a recorded call; see [`SelectedEvent::slower`].
+    slower: u64,
+    /// `Some` for a group whose programs run already, so that its abilities cannot change; true if they can read memory
+    /// again.
     running: Option<bool>,
+    /// Constants of programs that count.
+    count: Option<Box<Count>>,
 }
 
-struct Planner {
+/// What is counted, and what the keys have been so far.
+struct Counting<'a> {
+    spec: &'a CountSpec,
+    kinds: KeyKinds,
+}
+
+struct Planner<'a> {
     units: Vec<LoadUnit>,
     groups: Vec<SyscallGroup>,
-    /// Of each place that is recorded: the group that does.
+    /// For each place in the table of system calls, the index of the group that records the call.
     at: Vec<Option<usize>>,
     classes: Vec<EventClass>,
     problems: Vec<UnrecordedEvent>,
-    /// What all records say.
+    /// Contexts that all records have.
     contexts: Contexts,
-    /// Of filters.
+    /// Treatment of control groups in filters that do not exist.
     filter_groups: Groups,
+    counting: Option<Counting<'a>>,
 }
 
-/// A stream's class without an event.
+/// Makes a stream's class without events.
 pub(crate) fn stream_class(contexts: &Contexts) -> StreamClass {
     let tid = Field { name: "tid".into(), class: FieldClass::Integer(Integer::signed(4)) };
     StreamClass {
@@ -118,18 +153,18 @@ pub(crate) fn stream_class(contexts: &Contexts) -> StreamClass {
     }
 }
 
-/// `classes` are known already, and pairs of programs with these tables run.
+/// Plans the recording of `events`. `classes` are the known classes; pairs of programs with the given tables run
+/// already.
 ///
 /// # Errors
 /// [`Error::Filter`], [`Error::TooManyEvents`].
 pub(crate) fn plan<'t>(
     events: Vec<SelectedEvent>,
     classes: Vec<EventClass>,
-    contexts: &Contexts,
+    options: &PlanOptions<'_>,
     running: impl Iterator<Item = (&'t SyscallTable, &'t PairAbilities)>,
-    groups: Groups,
 ) -> Result<KernelPlan, Error> {
-    let mut planner = Planner::new(classes, contexts.clone(), groups);
+    let mut planner = Planner::new(classes, options);
     for (table, held) in running {
         planner.add_running(table, held);
     }
@@ -149,12 +184,19 @@ pub(crate) fn plan<'t>(
             tables.push((group.table, group.events));
         }
     }
-    let Planner { units, classes, problems, .. } = planner;
+    let Planner { mut units, classes, problems, counting, .. } = planner;
+    let kinds = match counting {
+        Some(Counting { spec, kinds }) => kinds.finish(spec)?,
+        None => CountKinds::default(),
+    };
+    if kinds.signed {
+        units.iter_mut().for_each(LoadUnit::count_signed);
+    }
     let found = classes.len();
     if found > limits::EVENTS {
         return Err(Error::TooManyEvents { found, limit: limits::EVENTS });
     }
-    Ok(KernelPlan { units, tables, classes, problems })
+    Ok(KernelPlan { units, tables, classes, problems, kinds })
 }
 
 fn compiled(
@@ -168,13 +210,15 @@ fn compiled(
         SyscallEnd::Exit => &selected.exit_filter,
     };
     match filter {
+        // Its other end decides.
+        _ if !wanted && selected.slower > 0 => Ok(Compiled::Always),
         _ if !wanted => Ok(Compiled::Never),
         None => Ok(Compiled::Always),
         Some(filter) => Ok(compile_for(filter, &selected.event, end, groups)?),
     }
 }
 
-/// What is recorded instead, if an event's own program is refused.
+/// Returns the event that is recorded in place of this one if the event's own program is refused.
 fn fallback_of(selected: &SelectedEvent) -> Option<SelectedEvent> {
     let Probe::Hot { fallback: Some(event), .. } = &selected.event.probe else { return None };
     Some(SelectedEvent { event: (**event).clone(), ..selected.clone() })
@@ -188,10 +232,20 @@ fn tests(compiled: &Compiled) -> Filter {
 }
 
 impl LoadUnit {
-    /// See [`ProgramKey`].
+    /// Notes that values may be negative, since those of some event may: all programs share one table.
+    fn count_signed(&mut self) {
+        if let Some(count) = &mut self.count {
+            count.flags |= count::SIGNED;
+        }
+        if let Some(fallback) = &mut self.fallback {
+            fallback.unit.count_signed();
+        }
+    }
+
+    /// Returns the unit's key, by which running programs are found.
     pub(crate) fn key(&self) -> ProgramKey {
         let payload = match self.constant {
-            Constant::Payload { fixed, nr_strings } => Some((fixed, nr_strings)),
+            Constant::Payload { fixed, nr_strings, .. } => Some((fixed, nr_strings)),
             _ => None,
         };
         ProgramKey {
@@ -204,8 +258,8 @@ impl LoadUnit {
     }
 }
 
-impl Planner {
-    fn new(classes: Vec<EventClass>, contexts: Contexts, filter_groups: Groups) -> Planner {
+impl<'a> Planner<'a> {
+    fn new(classes: Vec<EventClass>, options: &PlanOptions<'a>) -> Planner<'a> {
         let at = vec![None; SYSCALLS as usize];
         Planner {
             units: vec![],
@@ -213,14 +267,15 @@ impl Planner {
             at,
             classes,
             problems: vec![],
-            contexts,
-            filter_groups,
+            contexts: options.contexts.clone(),
+            filter_groups: options.groups,
+            counting: options.count.map(|spec| Counting { spec, kinds: KeyKinds::new(spec) }),
         }
     }
 
-    /// Nothing of it is wanted yet.
+    /// Adds a group of running programs, with no call yet that has to be recorded.
     fn add_running(&mut self, table: &SyscallTable, held: &PairAbilities) {
-        let PairAbilities { contexts, entry, exit, has_entry, has_exit, reads_again } =
+        let PairAbilities { contexts, entry, exit, has_entry, has_exit, reads_again, slower } =
             held.clone();
         let mut table = Box::new(*table);
         for (at, call) in self.at.iter_mut().zip(table.iter_mut()) {
@@ -240,21 +295,37 @@ impl Planner {
             events,
             has_entry,
             has_exit,
+            slower,
             running,
+            count: None,
         });
     }
 
-    fn add(&mut self, selected: SelectedEvent) -> Result<(), Error> {
+    fn add(&mut self, mut selected: SelectedEvent) -> Result<(), Error> {
+        let mut count = None;
+        if let Some(counting) = &mut self.counting {
+            let counted = counting.kinds.counted(counting.spec, &selected)?;
+            let Some(counted) = counted else { return Ok(()) };
+            let is_paired = counted.is_paired();
+            (selected.entry, selected.exit) = (true, is_paired);
+            let Counted { count: constants, filter: SplitFilter { entry, exit } } = counted;
+            (selected.filter, selected.exit_filter) = (entry, exit);
+            count = Some(Box::new(constants));
+            if matches!(selected.event.probe, Probe::Syscall { .. }) {
+                return self.add_counted_call(selected, count);
+            }
+        }
         let is_syscall = matches!(selected.event.probe, Probe::Syscall { .. });
         let fallback = fallback_of(&selected);
-        let entry = compiled(
+        let mut entry = compiled(
             &selected,
             SyscallEnd::Entry,
             selected.entry || !is_syscall,
             self.filter_groups,
         )?;
-        let exit =
+        let mut exit =
             compiled(&selected, SyscallEnd::Exit, selected.exit && is_syscall, self.filter_groups)?;
+        let slower = selected.slower;
         let KernelEvent { name, mut fields, exit_fields, probe, is_followed, .. } = selected.event;
         let own = selected.contexts.without(&self.contexts);
         let contexts = self.contexts.bits_with(&own);
@@ -262,11 +333,22 @@ impl Planner {
             let mut call = Syscall { entry_id: NO_ID, exit_id: NO_ID, ..call };
             let mut events = Vec::new();
             let [entry_name, exit_name] = syscalls::recorded_names(&name);
+            if slower > 0 {
+                // Both ends are written or none: an end whose fields the filter does not ask for leaves it to the other.
+                (entry, exit) = match (entry, exit) {
+                    (Compiled::Never, Compiled::Never) => return Ok(()),
+                    (Compiled::Never, exit) => (Compiled::Always, exit),
+                    (entry, Compiled::Never) => (entry, Compiled::Always),
+                    both => both,
+                };
+                fields.splice(0..0, syscalls::slow_fields());
+            }
             if entry != Compiled::Never {
                 call.entry_id = self.class(&entry_name, &own, fields);
                 call.flags |= CALL_ENTRY;
                 events.push(entry_name);
-                if call.kind.iter().any(|kind| syscalls::is_read_again(*kind)) {
+                let mut kinds = call.kind.iter();
+                if slower == 0 && kinds.any(|kind| syscalls::is_read_again(*kind)) {
                     call.flags |= kernel::CALL_MEMORY;
                 }
             }
@@ -275,7 +357,8 @@ impl Planner {
                 call.flags |= CALL_EXIT;
                 events.push(exit_name);
             }
-            self.add_syscall(place, call, (contexts, own), (entry, exit), events);
+            let group = SyscallGroup { slower, ..SyscallGroup::new(contexts, own) };
+            self.add_syscall(place, call, group, (entry, exit), events);
             return Ok(());
         }
         if entry == Compiled::Never {
@@ -283,18 +366,25 @@ impl Planner {
         }
         let mut event = Event { followed: u8::from(is_followed), contexts, ..Event::default() };
         event.filter[0] = tests(&entry);
+        let reads_target =
+            matches!(&probe, Probe::Uprobe { guard: Some(guard), .. } if guard.reads_memory());
         let (object, program, constant, target) = match probe {
             Probe::Tracepoint { id, parts } => {
                 let Some(fixed) = self.set_parts(&name, &mut event, parts) else { return Ok(()) };
                 let target = AttachPoint::Tracepoint { id };
-                let constant = Constant::Payload { fixed, nr_strings: 0 };
+                let guard = guard::words(None);
+                let constant = Constant::Payload { fixed, nr_strings: 0, guard };
                 (Object::Tracepoint, "strata_tracepoint", constant, target)
             }
-            Probe::Uprobe { binary, offset, is_return, semaphore, parts } => {
+            Probe::Uprobe { binary, offsets, guard, semaphore, parts } => {
                 let Some(fixed) = self.set_parts(&name, &mut event, parts) else { return Ok(()) };
-                let target = AttachPoint::Uprobe { binary, offset, is_return, semaphore };
-                let strings = event.part.iter().filter(|part| part.kind >= kernel::STRING);
-                let constant = Constant::Payload { fixed, nr_strings: strings.count() as u32 };
+                let words = guard::words(guard.as_ref());
+                let target = AttachPoint::Uprobe { binary, offsets, guard, semaphore };
+                let is_text =
+                    |part: &&Part| [kernel::STRING, kernel::STRING_AT].contains(&part.kind);
+                let strings = event.part.iter().filter(is_text);
+                let nr_strings = strings.count() as u32;
+                let constant = Constant::Payload { fixed, nr_strings, guard: words };
                 (Object::Uprobe, "strata_uprobe", constant, target)
             }
             Probe::Sample { rate } => {
@@ -305,29 +395,78 @@ impl Planner {
             Probe::Hot { program, .. } => (Object::Hot, program, Constant::None, AttachPoint::Own),
             Probe::Syscall { .. } => return Ok(()),
         };
-        event.id = self.class(&name, &own, fields);
-        let events = vec![name];
-        let programs = vec![program];
-        let object = object.of(&event);
-        self.units.push(LoadUnit {
+        let reads_memory = object == Object::Uprobe && (reads_target || reads_user_memory(&event));
+        event.id = self.class(&name, &own, fields.clone());
+        let object = match count {
+            // It makes early tests, too.
+            Some(_) => match object.that_counts() {
+                Some(object) => object,
+                None => return Err(CountError::NoProgram { event: name }.into()),
+            },
+            None => object.of(&event),
+        };
+        let unit = |object| LoadUnit {
             object,
-            programs,
+            count: count.clone(),
+            programs: vec![program],
             event,
-            constant,
-            target,
-            events,
+            constant: constant.clone(),
+            target: target.clone(),
+            events: vec![name.clone()],
             fallback: None,
-        });
+        };
+        if reads_memory && !has_counters(contexts) && count.is_none() {
+            // Before 6.0 no probe may wait.
+            let (context, begin) = own.own_fields();
+            let fields = begin.into_iter().chain(fields).collect();
+            let fallback = Some(Box::new(Fallback { unit: unit(Object::Uprobe), context, fields }));
+            self.units.push(LoadUnit { fallback, ..unit(Object::UprobeSleepable) });
+        } else {
+            self.units.push(unit(object));
+        }
         if let Some(fallback) = fallback {
             self.add_fallback(fallback, event.id);
         }
         Ok(())
     }
 
-    /// Of the unit that was added last: planned alone, with the id of that one's class. Without one if the
-    /// filter names a field that it does not have.
+    /// Adds a system call that is counted: at its entry, or with what its entry has noted when it returns.
+    fn add_counted_call(
+        &mut self,
+        selected: SelectedEvent,
+        count: Option<Box<Count>>,
+    ) -> Result<(), Error> {
+        let compile = |end, wanted| compiled(&selected, end, wanted, self.filter_groups);
+        let entry = compile(SyscallEnd::Entry, true)?;
+        let exit = match selected.exit {
+            true => compile(SyscallEnd::Exit, true)?,
+            false => Compiled::Never,
+        };
+        let Probe::Syscall { place, entry: call } = selected.event.probe else { return Ok(()) };
+        if entry == Compiled::Never || selected.exit && exit == Compiled::Never {
+            return Ok(());
+        }
+        let name = selected.event.name;
+        let mut call = Syscall { exit_id: NO_ID, ..call };
+        call.entry_id = self.class(&name, &Contexts::default(), Vec::new());
+        call.flags |= CALL_ENTRY | if selected.exit { CALL_EXIT } else { 0 };
+        let contexts = Contexts::default();
+        let bits = self.contexts.bits_with(&contexts);
+        let slower = selected.slower;
+        let group = SyscallGroup { slower, count, ..SyscallGroup::new(bits, contexts) };
+        self.add_syscall(place, call, group, (entry, exit), vec![name]);
+        Ok(())
+    }
+
+    /// Plans a fallback for the last unit, with the id of that unit's class. There is no fallback if the filter names a
+    /// field that the fallback lacks.
     fn add_fallback(&mut self, selected: SelectedEvent, id: u32) {
-        let mut alone = Planner::new(Vec::new(), self.contexts.clone(), self.filter_groups);
+        let options = PlanOptions {
+            contexts: &self.contexts,
+            groups: self.filter_groups,
+            count: self.counting.as_ref().map(|counting| counting.spec),
+        };
+        let mut alone = Planner::new(Vec::new(), &options);
         if alone.add(selected).is_err() {
             return;
         }
@@ -346,12 +485,13 @@ impl Planner {
         id_of(&mut self.classes, name, context, fields)
     }
 
-    /// Of the records of what system calls have read again: the first of three, one behind the other.
+    /// Returns the id of the first of three consecutive classes for memory that system calls read again.
     fn again_id(&mut self, own: &Contexts) -> u32 {
         syscalls::again_classes().map(|(name, fields)| self.class(name, own, fields))[0]
     }
 
-    /// Neighbours are copied in one piece. Returns the bytes that do not depend on the event's data.
+    /// Sets the parts of the event's payload; neighbours are joined to one piece. Returns the number of bytes that do
+    /// not depend on the event's data.
     fn set_parts(&mut self, name: &str, event: &mut Event, parts: Vec<Part>) -> Option<u32> {
         let mut joined: Vec<Part> = Vec::new();
         for part in parts {
@@ -391,15 +531,17 @@ impl Planner {
         &mut self,
         place: u32,
         call: Syscall,
-        (contexts, own): (u64, Contexts),
+        new: SyscallGroup,
         (entry, exit): (Compiled, Compiled),
         events: Vec<String>,
     ) {
         if events.is_empty() || place >= SYSCALLS {
             return;
         }
-        let fits =
-            |group: &SyscallGroup| group.contexts == contexts && group.fits(&call, &entry, &exit);
+        let fits = |group: &SyscallGroup| {
+            (group.contexts, group.slower, &group.count) == (new.contexts, new.slower, &new.count)
+                && group.fits(&call, &entry, &exit)
+        };
         let current = self.at.get(place as usize).copied().flatten();
         // One that moves goes to programs that are attached behind those that it comes from.
         let is_behind =
@@ -408,7 +550,7 @@ impl Planner {
             .filter(|at| self.groups.get(*at).is_some_and(fits))
             .or_else(|| self.groups.iter().position(is_behind));
         let at = at.unwrap_or_else(|| {
-            self.groups.push(SyscallGroup::new(contexts, own));
+            self.groups.push(new);
             self.groups.len() - 1
         });
         let Some(group) = self.groups.get_mut(at) else { return };
@@ -444,7 +586,22 @@ impl Planner {
     }
 }
 
-/// Places that no system call has, as far as we know.
+/// Returns whether a record of the event reads the program's memory.
+fn reads_user_memory(event: &Event) -> bool {
+    let kinds = [kernel::MEMORY, kernel::STRING, kernel::STRING_AT];
+    // What is on top of the stack is there: it was just written.
+    let is_stack = |part: &kernel::Part| part.kind == kernel::MEMORY && part.offset == RSP;
+    let mut parts = event.part.iter().take(event.nr_parts.into());
+    parts.any(|part| kinds.contains(&part.kind) && !is_stack(part))
+}
+
+/// Returns whether there are counters among the contexts: a program that may sleep cannot read them.
+fn has_counters(contexts: u64) -> bool {
+    let counters = ((1 << kernel::COUNTERS) - 1) << kernel::CONTEXT_COUNTER;
+    (contexts | contexts >> kernel::CONTEXT_OWN) & counters != 0
+}
+
+/// Returns the places in the table to which no known system call belongs.
 fn unknown_places() -> Vec<u32> {
     let all = syscalls::table().iter().chain(syscalls::compat::table());
     let known: Vec<u32> = all.map(|call| call.place()).collect();
@@ -453,7 +610,9 @@ fn unknown_places() -> Vec<u32> {
 
 fn fixed_bytes(part: &Part) -> u32 {
     match part.kind {
-        kernel::COPY | kernel::REGISTER | kernel::MEMORY | kernel::CONSTANT => part.bytes.into(),
+        kernel::COPY | kernel::REGISTER | kernel::MEMORY | kernel::CONSTANT | kernel::UNREAD => {
+            part.bytes.into()
+        }
         _ => 2,
     }
 }
@@ -470,11 +629,14 @@ impl SyscallGroup {
             events: vec![],
             has_entry: false,
             has_exit: false,
+            slower: 0,
             running: None,
+            count: None,
         }
     }
 
-    /// Whether the call can be one of it. What is not recorded fits into any group that has yet to be loaded.
+    /// Returns whether the call can join the group. An end that is not recorded fits into any group that is not loaded
+    /// yet.
     fn fits(&self, call: &Syscall, entry: &Compiled, exit: &Compiled) -> bool {
         let fits = |one: &Compiled, own: &Compiled, has: bool| {
             *one == Compiled::Never || one == own && has || !has && self.running.is_none()
@@ -489,7 +651,8 @@ impl SyscallGroup {
         self.table.iter().any(|call| call.flags & kernel::CALL_MEMORY != 0)
     }
 
-    /// An execve or execveat that has succeeded returns as execve, and as that of the new program's kind.
+    /// Prepares the exits of execve and execveat: a call that has succeeded returns as execve, and as a call of the new
+    /// program's kind (64 or 32 bits).
     fn expect_execve(&mut self) {
         let own = ["execve", "execveat"].map(syscalls::find);
         let compat = ["compat_execve", "compat_execveat"].map(syscalls::compat::find);
@@ -509,8 +672,9 @@ impl SyscallGroup {
         self.expect_execve();
         let reads_again = u8::from(self.has_memory());
         let contexts = self.contexts;
+        let slower = u32::try_from(self.slower.div_ceil(1000)).unwrap_or(u32::MAX);
         let mut event =
-            Event { id: again_id, followed: 1, reads_again, contexts, ..Event::default() };
+            Event { id: again_id, followed: 1, reads_again, contexts, slower, ..Event::default() };
         event.filter = [tests(&self.entry), tests(&self.exit)];
         let held = Box::new(PairAbilities {
             contexts,
@@ -519,6 +683,7 @@ impl SyscallGroup {
             has_entry: self.has_entry,
             has_exit: self.has_exit,
             reads_again: self.has_memory(),
+            slower: self.slower,
         });
         let mut programs = Vec::new();
         if self.has_entry {
@@ -527,8 +692,13 @@ impl SyscallGroup {
         if self.has_exit || self.has_memory() {
             programs.push("strata_sys_exit");
         }
+        let object = match self.count {
+            Some(_) => Object::CountSyscalls,
+            None => Object::Syscalls.of(&event),
+        };
         LoadUnit {
-            object: Object::Syscalls.of(&event),
+            object,
+            count: self.count,
             programs,
             event,
             constant: Constant::Syscalls(self.table, held),

@@ -11,20 +11,21 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Programs of one event, or of system calls with the same filters. They go in this order.
+/// Programs of one event, or of system calls with the same filters. The order of the fields is that in which they are
+/// released.
 #[derive(Debug)]
 pub(crate) struct RunningPrograms {
     pub(crate) attached: Vec<Attached>,
     pub(crate) switch: Switch,
-    /// As it was wanted; what runs may be another one that the kernel takes.
+    /// The key by which the programs were requested; the kernel may have taken a fallback instead.
     pub(crate) key: ProgramKey,
-    /// Recorded names.
+    /// Names of the recorded events.
     pub(crate) events: Vec<String>,
-    /// Of system calls.
+    /// Tables of a pair of programs for system calls.
     pub(crate) calls: Option<RunningCalls>,
-    /// The kernel refuses it, for this reason: nothing is attached.
+    /// The kernel's reason, if it has refused the programs: then nothing is attached.
     pub(crate) refused: Option<String>,
-    /// How often its programs had not been run when recording began last.
+    /// The value of [`RunningPrograms::not_run`] when recording was last started.
     pub(crate) not_run_before: u64,
 }
 
@@ -37,32 +38,33 @@ pub(crate) struct RunningCalls {
 }
 
 impl RunningPrograms {
-    /// How often its programs were not run, ever.
+    /// Returns how often the programs were not run for an event since they were loaded.
     pub(crate) fn not_run(&self) -> u64 {
         self.attached.iter().map(Attached::nested).sum()
     }
 }
 
-/// Detaches behind one's back: the kernel takes a grace period for each program, some 50 ms.
+/// Detaches programs in the background: the kernel takes a grace period for each of them, some 50 ms.
 #[derive(Debug, Default)]
 pub(crate) struct Detacher {
     thread: Option<(Sender<GonePrograms>, JoinHandle<()>)>,
     left: Arc<AtomicUsize>,
 }
 
-/// Programs that go; and the change in which others took their places, if they did.
+/// Programs to detach, and the change in which others replaced them, if there was one.
 type GonePrograms = (Vec<RunningPrograms>, Option<Turns>);
 
-/// See [`SharedControl::end_turns`].
+/// The change in which new programs replaced others, and which ends when the old ones are detached; see
+/// [`SharedControl::end_turns`].
 #[derive(Clone, Debug)]
 pub(crate) struct Turns(pub(crate) Arc<SharedControl>, pub(crate) u64);
 
-/// So long after a program was detached nobody is between it and the one behind it: a task can be preempted there, and
-/// be late. Nobody waits for it.
+/// Time after which no task is still between a detached program and the next one; a task can be preempted there. The
+/// detaching thread waits for it, and nobody else.
 const SETTLED: Duration = Duration::from_secs(1);
 
 impl Detacher {
-    /// These are switched off already.
+    /// Detaches programs, which must be switched off already, in a thread of its own.
     pub(crate) fn detach(&mut self, all: Vec<RunningPrograms>, turns: Option<Turns>) {
         if all.is_empty() && turns.is_none() {
             return;
@@ -110,12 +112,12 @@ impl Detacher {
         }
     }
 
-    /// Programs that are attached yet.
+    /// Returns the number of programs that are still attached.
     pub(crate) fn left(&self) -> usize {
         self.left.load(Ordering::Acquire)
     }
 
-    /// Until all are detached.
+    /// Waits until all programs are detached.
     pub(crate) fn finish(&mut self) {
         if let Some((sender, thread)) = self.thread.take() {
             drop(sender);

@@ -1,8 +1,8 @@
-//! Samples: what each CPU does, asked by a timer many times in a second; with the stacks of who was interrupted
+//! Samples of what each CPU does, taken by a timer, with the stack of the interrupted thread
 //! (`probe/kernel/sample.bpf.c`).
 //!
-//! The timer is perf's `cpu-clock`, which every kernel has, also in a virtual machine. It comes at the same rate to each
-//! CPU, whatever runs there; what is not followed is not recorded.
+//! The timer is perf's `cpu-clock`, which every kernel has, even in a virtual machine. It has the same rate on each
+//! CPU, whatever runs there; samples of processes that are not followed are not recorded.
 
 use crate::contexts::Contexts;
 use crate::cpus;
@@ -13,16 +13,16 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use strata_model::{Base, Field, FieldClass, Integer};
 
-/// The recorded name: perf's, as a name that filters can have.
+/// Recorded name of the event: perf's name, in a form that filters can use.
 pub const NAME: &str = "cpu_clock";
 
-/// Its system.
+/// The subsystem of the event.
 pub const SYSTEM: &str = "perf";
 
-/// Most of them in a second, of each CPU.
+/// The highest rate of samples on each CPU \[Hz\].
 pub const RATE_MAX: u32 = 10_000;
 
-/// Of the payload what is always there; `struct sample_payload`.
+/// Fixed fields of the payload, as in `struct sample_payload`.
 const FIXED: [(&str, u8, bool, Base); 4] = [
     ("ip", 8, false, Base::Sixteen),
     ("period", 8, false, Base::Ten),
@@ -30,7 +30,7 @@ const FIXED: [(&str, u8, bool, Base); 4] = [
     ("pid", 4, true, Base::Ten),
 ];
 
-/// The event; recorded of who is followed.
+/// Describes the event, which is recorded of followed processes only.
 #[must_use]
 pub fn event(rate: u32) -> KernelEvent {
     let mut offset = 0;
@@ -54,7 +54,8 @@ pub fn event(rate: u32) -> KernelEvent {
     }
 }
 
-/// The payload, where all records have these contexts: what of the stacks is not among them is behind the rest.
+/// Returns the fields of the payload. `contexts` are those that all records have; stacks that are not among them are at
+/// the payload's end.
 pub(crate) fn fields(contexts: &Contexts) -> Vec<Field> {
     let fixed = FIXED.iter().map(|&(name, bytes, signed, base)| {
         let class = Integer { signed, base, ..Integer::unsigned(bytes) };
@@ -64,8 +65,10 @@ pub(crate) fn fields(contexts: &Contexts) -> Vec<Field> {
     fixed.chain(stacks).collect()
 }
 
+/// Checks that the kernel allows this rate of samples.
+///
 /// # Errors
-/// [`Error::SampleRate`]: the kernel would leave some of them out.
+/// [`Error::SampleRate`] if the kernel would leave out some of the samples.
 pub fn check_rate(rate: u32) -> Result<(), Error> {
     // Where it may not be read, nothing is known.
     let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
@@ -76,10 +79,10 @@ pub fn check_rate(rate: u32) -> Result<(), Error> {
     }
 }
 
-/// A CPU's timer, which stops for good when that goes.
+/// Opens a CPU's timer, which stops for good when the CPU goes offline.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub(crate) fn open(rate: u32, cpu: u32) -> io::Result<OwnedFd> {
     let mut attr = perf_event_attr {
         type_: PERF_TYPE_SOFTWARE,
@@ -92,10 +95,10 @@ pub(crate) fn open(rate: u32, cpu: u32) -> io::Result<OwnedFd> {
     cpus::open_event(&attr, cpu)
 }
 
-/// Has a timer run this program.
+/// Attaches the program to the timer.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub(crate) fn run(timer: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
     // _IOW('$', 8, __u32) and _IO('$', 0) of the kernel's linux/perf_event.h
     const SET_BPF: libc::Ioctl = 0x4004_2408;

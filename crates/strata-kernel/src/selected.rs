@@ -1,39 +1,40 @@
-//! What is asked of a session, and what it says while it does that.
+//! The events that a session records, and the reports of attaching their programs.
 
 use crate::contexts::Contexts;
 use crate::event::KernelEvent;
 
-/// One event, and what of it is recorded.
+/// An event, and which of its records are wanted.
 #[derive(Clone, Debug)]
 pub struct SelectedEvent {
-    /// The event.
     pub event: KernelEvent,
-    /// Of a system call: its entry. True of every other event.
+    /// True if a system call's entry is recorded; true for every other event.
     pub entry: bool,
-    /// Of a system call: its exit.
+    /// True if a system call's exit is recorded.
     pub exit: bool,
-    /// Which of its records; of a system call, of those of its entry.
+    /// Filter of the records; for a system call, of its entries.
     pub filter: Option<strata_filter::Filter>,
-    /// Of a system call, which records of its exit.
+    /// Filter of the records of a system call's exit.
     pub exit_filter: Option<strata_filter::Filter>,
-    /// What its records say beside those of all.
+    /// Least duration of a system call of which both ends are recorded, in whole microseconds \[ns\]; 0 records all.
+    pub slower: u64,
+    /// Contexts of the event's records, besides those of all events.
     pub contexts: Contexts,
 }
 
-/// How far attaching has got.
+/// Progress of attaching programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachProgress {
-    /// Programs that are done with, refused ones included.
+    /// Number of programs that are attached or refused.
     pub attached: usize,
-    /// All of them.
+    /// The number of programs to attach.
     pub total: usize,
 }
 
 /// An event that is not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnrecordedEvent {
-    /// Its name; of system calls, all that one program records.
+    /// Name of the event; for system calls, the names of all that one program records.
     pub event: String,
-    /// What the kernel or the rule's reader said, as text.
+    /// The message of the kernel, or of the parser of rules.
     pub reason: String,
 }

@@ -1,14 +1,19 @@
 //! Event rules of the kernel: `sched_*,syscalls,irq:*,!sched_stat_*`.
 //!
-//! A rule is a name, with `*` for any characters and `?` for one. It selects by the recorded name
-//! (`irq_softirq_entry`), the kernel's (`softirq_entry`) or `SYSTEM:NAME` (`irq:softirq_entry`). What a rule
-//! with `!` in front matches is not recorded, wherever it stands; if all have one, everything else is.
+//! A rule is a name, in which `*` stands for any characters and `?` for one. It selects events by the recorded name
+//! (`irq_softirq_entry`), the kernel's name (`softirq_entry`) or `SYSTEM:NAME` (`irq:softirq_entry`). Events that match
+//! a rule with a leading `!` are not recorded, wherever that rule is in the list; if all rules have a `!`, all other
+//! events are recorded.
 //!
-//! System calls: `syscalls` is all, `openat` this one, `open*` those whose names begin so, and
-//! `syscall_entry_open*` their entries, those of 32-bit programs too; `compat_*`, `compat_openat` and
-//! `compat_syscall_entry_open*` are of 32-bit programs only. What begins with the name of one of the kernel's
-//! systems and `_`, and matches tracepoints, stays with these unless it excludes: with system calls every call of
-//! every process gets slower, and `sched_*` is not meant to include `sched_yield`, which `syscalls:sched_*` does.
+//! `default` stands for the events that are recorded if no event is named, so `default,block_rq_*` selects these and
+//! more.
+//!
+//! System calls: `syscalls` selects all, `openat` this one, `open*` those whose names begin with `open`, and
+//! `syscall_entry_open*` the entries of these, also in 32-bit programs; `compat_*`, `compat_openat` and
+//! `compat_syscall_entry_open*` select calls of 32-bit programs only. A rule that begins with the name of one of the
+//! kernel's systems and `_`, and matches tracepoints, selects only tracepoints, unless it has a `!`: recording system
+//! calls makes every call of every process slower, and `sched_*` is not meant to include `sched_yield`, which
+//! `syscalls:sched_*` does.
 
 use crate::catalog::{Catalog, EventName, SYSCALLS};
 use crate::syscalls::recorded_names;
@@ -16,60 +21,96 @@ use strata_filter::{distance, Pattern};
 use strata_model::printable;
 use thiserror::Error;
 
-/// Why a rule is refused.
+/// Reason why a rule is refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SelectionError {
-    /// No rule at all.
+    /// The list of rules is empty.
     #[error(
         "kernel event rules: none was given. '*' selects every event, 'syscalls' all system calls"
     )]
     None,
-    /// Nothing where a rule should be.
+    /// A rule is empty.
     #[error(
         "kernel event rule number {number}: it is empty. Write an event's name, or '*' for all"
     )]
     Empty {
-        /// Its place among all rules, from 1.
+        /// Index among all rules, from 1.
         number: usize,
     },
-    /// A '!' and nothing behind it.
+    /// A rule is only a '!'.
     #[error("kernel event rule number {number}: nothing behind '!'. Write the name of what to leave out")]
     Exclusion {
-        /// Its place among all rules, from 1.
+        /// Index among all rules, from 1.
         number: usize,
     },
-    /// Nothing in front of the colon, or behind it.
+    /// A rule has nothing before its colon, or nothing after it.
     #[error("kernel event rule {}: nothing {} ':'. Write SYSTEM:NAME, with '*' for any",
             printable(.rule), if *.is_front { "in front of" } else { "behind" })]
     Half {
-        /// As it was written.
+        /// The rule as it was written.
         rule: String,
-        /// In front of the colon; else behind it.
+        /// True if the part before the colon is missing.
         is_front: bool,
     },
-    /// A character that no event has in its name.
+    /// A character that cannot be in an event's name.
     #[error("kernel event rule {}: no event has {} in its name. Rules are names with '*', '?', or \
              SYSTEM:NAME, separated by ','", printable(.rule), printable(&.found.to_string()))]
     Character {
-        /// As it was written.
+        /// The rule as it was written.
         rule: String,
-        /// The first such character.
+        /// The first character that is not allowed.
         found: char,
     },
 }
 
-/// What a rule's name is compared with.
+/// The word for the events that are recorded by default.
+pub const DEFAULT: &str = "default";
+
+/// The rules for which the word `default` stands: events that show why a program waits. docs/guide/kernel.md has the
+/// reason for each.
+pub const DEFAULT_RULES: [&str; 9] = [
+    "syscalls",
+    "x86_exceptions_page_fault_*",
+    "signal_generate,signal_deliver",
+    "sched_process_fork,sched_process_exec,sched_process_exit",
+    "sched_switch",
+    "sched_waking,sched_wakeup,sched_wakeup_new",
+    "sched_migrate_task",
+    "irq_handler_entry,irq_handler_exit",
+    "irq_softirq_entry,irq_softirq_exit",
+];
+
+/// The word for events that may be recorded all the time.
+pub const ALWAYS: &str = "always";
+
+/// The rules for which the word `always` stands: which threads run and wake others, processes, disks, page faults that
+/// look for a file's page, and slow system calls. What a kernel does not have is left out.
+pub const ALWAYS_RULES: [&str; 6] = [
+    "syscalls",
+    "sched_process_fork,sched_process_exec,sched_process_exit",
+    "sched_switch",
+    "sched_waking,sched_wakeup_new",
+    "block_rq_issue,block_rq_complete",
+    "mm_filemap_fault",
+];
+
+/// Least duration of the system calls that the word `always` records \[ns\].
+pub const ALWAYS_SLOWER: u64 = 1_000_000;
+
+/// The kind of names that a rule selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RuleNames {
-    /// `syscalls`
+    /// The word `syscalls`.
     Syscalls,
-    /// Any of an event's names.
+    /// The words `default` and `always`.
+    Several(Vec<SelectionRule>),
+    /// A pattern for any of an event's names.
     Any(Pattern),
-    /// `SYSTEM:NAME`
+    /// A pattern within a subsystem: `SYSTEM:NAME`.
     Within(Pattern, Pattern),
 }
 
-/// One rule.
+/// A rule of the selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SelectionRule {
     text: String,
@@ -77,7 +118,7 @@ struct SelectionRule {
     names: RuleNames,
 }
 
-/// Which kernel events a session records.
+/// The rules that select a session's kernel events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSelection {
     rules: Vec<SelectionRule>,
@@ -86,34 +127,33 @@ pub struct EventSelection {
 /// An event that rules select.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectedName {
-    /// The event.
     pub event: EventName,
-    /// Of a system call: its entry is recorded.
+    /// True if a system call's entry is recorded.
     pub entry: bool,
-    /// Of a system call: its exit is recorded.
+    /// True if a system call's exit is recorded.
     pub exit: bool,
 }
 
-/// What rules select of a catalog.
+/// The events of a catalog that rules select.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selected {
-    /// In the catalog's order.
+    /// The selected events, in the catalog's order.
     pub events: Vec<SelectedName>,
-    /// Each rule as it was written, and how many events it matches, recorded or not.
+    /// The rules as they were written, with the number of events that each matches.
     pub matched: Vec<(String, u64)>,
 }
 
-/// The two ends of a system call; of another event they are one.
+/// The selected ends of a system call; of any other event both are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SyscallEnds {
     entry: bool,
     exit: bool,
 }
 
-/// What a pattern is compared with of a system call.
+/// The names of a system call with which a pattern is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// Its own name, too.
+    /// All names, including its own.
     All,
     /// The recorded names of its ends only.
     Tracepoints,
@@ -122,7 +162,7 @@ enum Reach {
 const BOTH: SyscallEnds = SyscallEnds { entry: true, exit: true };
 
 impl EventSelection {
-    /// The rules in `texts`, each of which may have several, separated by commas.
+    /// Parses rules; each text may have several, separated by commas.
     ///
     /// # Errors
     /// The first rule that is not well formed, and what is wrong with it.
@@ -137,12 +177,12 @@ impl EventSelection {
         Ok(EventSelection { rules })
     }
 
-    /// The rules as they were written.
+    /// Returns the rules as they were written.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(|rule| rule.text.as_str())
     }
 
-    /// What they select.
+    /// Applies the rules to the catalog's events. Returns the selected events and the number of matches of each rule.
     pub fn apply(&self, catalog: &Catalog) -> Selected {
         let mut matched: Vec<_> = self.rules.iter().map(|rule| (rule.text.clone(), 0)).collect();
         let all: Vec<&EventName> = catalog.names().collect();
@@ -198,13 +238,16 @@ impl SelectionRule {
         }
         let names = match system {
             None if event == SYSCALLS => RuleNames::Syscalls,
+            None if event == DEFAULT => RuleNames::Several(rules_of(&DEFAULT_RULES, number)?),
+            None if event == ALWAYS => RuleNames::Several(rules_of(&ALWAYS_RULES, number)?),
             None => RuleNames::Any(Pattern::glob(event)),
             Some(system) => RuleNames::Within(Pattern::glob(system), Pattern::glob(event)),
         };
         Ok(SelectionRule { text: rule(), is_exclusion, names })
     }
 
-    /// Whether it is a pattern of one system's tracepoints.
+    /// Returns with which names of system calls the rule is compared: if its pattern is one for a system's tracepoints,
+    /// only with those of tracepoints.
     fn reach(&self, events: &[&EventName]) -> Reach {
         let RuleNames::Any(pattern) = &self.names else { return Reach::All };
         let begin = self.text.split(['*', '?']).next().unwrap_or_default();
@@ -224,11 +267,18 @@ impl SelectionRule {
         }
     }
 
-    /// Which ends of an event the rule is about.
+    /// Returns the ends of an event that the rule selects.
     fn matches(&self, event: &EventName, reach: Reach) -> SyscallEnds {
         let (pattern, is_within, is_bare) = match &self.names {
             RuleNames::Syscalls => {
                 return if event.is_syscall { BOTH } else { SyscallEnds::default() };
+            }
+            RuleNames::Several(rules) => {
+                let ends = rules.iter().map(|rule| rule.matches(event, Reach::All));
+                return ends.fold(SyscallEnds::default(), |sum, ends| SyscallEnds {
+                    entry: sum.entry || ends.entry,
+                    exit: sum.exit || ends.exit,
+                });
             }
             RuleNames::Any(pattern) => (pattern, true, !event.is_syscall || reach == Reach::All),
             RuleNames::Within(system, name) => {
@@ -252,17 +302,46 @@ impl SelectionRule {
     }
 }
 
-/// Names shown for a rule that matches nothing.
+/// Parses the rules for which a word stands.
+fn rules_of(rules: &[&str], number: usize) -> Result<Vec<SelectionRule>, SelectionError> {
+    let texts = rules.iter().flat_map(|rules| rules.split(','));
+    texts.map(|text| SelectionRule::parse(text, number)).collect()
+}
+
+/// Returns whether the word `default` is among the rules of these texts.
+#[must_use]
+pub fn has_default<S: AsRef<str>>(texts: &[S]) -> bool {
+    texts.iter().flat_map(|text| text.as_ref().split(',')).any(|rule| rule.trim() == DEFAULT)
+}
+
+/// Words that people write for all events or for the default ones, and the rule that they mean.
+const OTHER_WORDS: [(&str, &str); 8] = [
+    ("all", "*"),
+    ("any", "*"),
+    ("everything", "*"),
+    ("events", "*"),
+    ("defaults", DEFAULT),
+    ("usual", DEFAULT),
+    ("syscall", SYSCALLS),
+    ("calls", SYSCALLS),
+];
+
+/// The most names that are suggested for a rule without matches.
 const SHOWN: usize = 5;
 
-/// The rules that are nearest to one that matches nothing, the nearest first: with names that contain its name, or that a few changed
-/// characters make of it. Each matches something as it stands; what a rule with `!` gets has one, too.
+/// Suggests rules for one that matches nothing, the nearest first: those with names that contain its name, or that
+/// differ from it by few characters. Each suggestion matches something; for a rule with `!`, suggestions have one as
+/// well.
 pub fn similar(rule: &str, catalog: &Catalog) -> Vec<String> {
     similar_of(rule, catalog.events())
 }
 
 fn similar_of(rule: &str, events: &[EventName]) -> Vec<String> {
     let exclusion = if rule.starts_with('!') { "!" } else { "" };
+    let word = rule.trim_start_matches('!').trim().to_ascii_lowercase();
+    if let Some((_, meant)) = OTHER_WORDS.iter().find(|(other, _)| *other == word) {
+        return vec![format!("{exclusion}{meant}")];
+    }
     let is_offered = |name: &String| {
         let matches = |rule: SelectionRule| {
             events.iter().any(|event| rule.matches(event, Reach::All) != SyscallEnds::default())
@@ -273,7 +352,7 @@ fn similar_of(rule: &str, events: &[EventName]) -> Vec<String> {
     names.into_iter().map(|name| format!("{exclusion}{name}")).collect()
 }
 
-/// Names with their distance from a rule's.
+/// Returns the names that may be meant by a rule, with their distances from it.
 fn candidates(rule: &str, events: &[EventName]) -> Vec<(usize, String)> {
     let rule = rule.trim_start_matches('!').trim().to_ascii_lowercase();
     let (system, bare) = match rule.split_once(':') {
@@ -289,6 +368,11 @@ fn candidates(rule: &str, events: &[EventName]) -> Vec<(usize, String)> {
     let end = ends.into_iter().find(|end| bare.starts_with(end));
     let bare = end.and_then(|end| bare.strip_prefix(end)).unwrap_or(&bare);
     let limit = (bare.len() / 3).max(1);
+    for word in [DEFAULT, ALWAYS] {
+        if system.is_none() && distance(bare, word) <= limit {
+            found.push((distance(bare, word), word.to_owned()));
+        }
+    }
     // One end of a 32-bit program's call is that of the call, with more in front.
     let is_near = |event: &&EventName| {
         end.is_none() || event.is_syscall && !event.name.starts_with("compat_")
@@ -312,7 +396,7 @@ fn candidates(rule: &str, events: &[EventName]) -> Vec<(usize, String)> {
     found
 }
 
-/// `SYSTEM:*` of the systems that are called like this.
+/// Suggests `SYSTEM:*` for systems with a similar name, with the distance.
 fn similar_systems(system: &str, events: &[EventName]) -> Vec<(usize, String)> {
     let system: String = system.chars().filter(|found| !"*?".contains(*found)).take(64).collect();
     let limit = (system.len() / 3).max(1);
@@ -324,7 +408,7 @@ fn similar_systems(system: &str, events: &[EventName]) -> Vec<(usize, String)> {
     near.collect()
 }
 
-/// The first of them by distance and name, of those that are offered; none twice.
+/// Returns the nearest offered names, sorted by distance and then by name, without duplicates.
 fn nearest(mut found: Vec<(usize, String)>, is_offered: impl Fn(&String) -> bool) -> Vec<String> {
     found.sort();
     let mut names: Vec<String> = Vec::new();

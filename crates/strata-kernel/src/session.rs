@@ -1,4 +1,4 @@
-//! A recording of the kernel's events: begun, started, stopped, taken down.
+//! A recording of the kernel's events, from its begin to its teardown.
 
 use crate::attach::{AttachPoint, Attached};
 use crate::attaching::{unpin, Attaching};
@@ -6,6 +6,7 @@ use crate::capability::{Capabilities, Capability};
 use crate::classes::Classes;
 use crate::contexts::Contexts;
 use crate::control::{LiveTable, SharedControl, Switch, SyscallTable, OF_ALL};
+use crate::count::{CountKinds, CountSpec, CountTable, TableShape};
 use crate::counters::PlacedCounters;
 use crate::error::{Error, Refusal};
 use crate::filter::Groups;
@@ -17,7 +18,7 @@ use crate::load::{quiet, Loader};
 use crate::numbers::Numbers;
 use crate::object::Object;
 use crate::pins::{info, ChannelPins};
-use crate::plan::{plan, stream_class, Constant, KernelPlan, LoadUnit};
+use crate::plan::{plan, stream_class, Constant, KernelPlan, LoadUnit, PlanOptions};
 use crate::running::{Detacher, RunningCalls, RunningPrograms, Turns};
 use crate::selected::{AttachProgress, SelectedEvent, UnrecordedEvent};
 use crate::track::{track, Tracked};
@@ -35,31 +36,33 @@ use strata_abi::kernel::{
 };
 use strata_ring::{stream_layout, Attr, Channel, LossMode, Mapping};
 
-/// What is to be recorded.
+/// Specification of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordingSpec {
-    /// When the buffers are full.
+    /// Loss mode: what happens when all sub-buffers are full.
     pub loss_mode: LossMode,
     /// Size of a sub-buffer, a power of two \[byte\].
     pub subbuf_bytes: u64,
-    /// Sub-buffers of each CPU, a power of two, at least 2.
+    /// Number of sub-buffers of each CPU, a power of two, at least 2.
     pub nr_subbufs: u64,
-    /// Which events.
+    /// The events to record.
     pub events: Vec<SelectedEvent>,
-    /// Of which processes.
+    /// The processes whose events are recorded.
     pub follow: Follow,
-    /// What their records say beside the thread.
+    /// Contexts of all records besides the thread.
     pub contexts: Contexts,
+    /// Size of the longest program arguments that are recorded, with a NUL \[byte\]: 1,024 to 8,192.
+    pub argv_bytes: u32,
 }
 
-/// Keeps what makes a session again, outside of it.
+/// Saves the description by which the session can be adopted after this process was killed.
 pub type Note = Box<dyn FnMut(&Kept) -> io::Result<()> + Send>;
 
-/// Has what is in the kernel stay there when this process is killed.
+/// Settings of a persistent session, whose kernel objects stay when this process is killed.
 pub struct Keeping {
-    /// The channel's folder below the file system of BPF.
+    /// The channel's pins in the BPF file system.
     pub pins: Arc<ChannelPins>,
-    /// Notes what makes the session again; before what is new is recorded.
+    /// Saves the session's description; called before new programs record.
     pub note: Note,
 }
 
@@ -69,25 +72,25 @@ impl std::fmt::Debug for Keeping {
     }
 }
 
-/// How many parts of the records are not as they should be. The records themselves are there.
+/// Counts of record parts that could not be recorded as they are. The records themselves are complete otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlawCounts {
-    /// Fields in user memory that could not be read: texts are their addresses, others zeroes.
+    /// Number of fields in user memory that could not be read: texts have their address instead, other fields are 0.
     pub unreadable: u64,
-    /// Counters that could not be read, and are zeroes.
+    /// Number of counters that could not be read, and are recorded as 0.
     pub uncounted: u64,
-    /// Texts that were longer than a record holds.
+    /// Number of texts that were cut because a record has no room for more.
     pub cut: u64,
 }
 
-/// The buffers as they are.
+/// Sizes of the buffers that were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelBuffers {
     /// Size of a sub-buffer \[byte\].
     pub subbuf_bytes: u64,
-    /// Sub-buffers of each CPU.
+    /// Number of sub-buffers of each CPU.
     pub nr_subbufs: u32,
-    /// Twice the memory would not fit into one of the kernel's maps, so larger buffers are not possible.
+    /// True if buffers of twice this size would not fit into one of the kernel's maps.
     pub are_largest: bool,
 }
 
@@ -95,15 +98,15 @@ pub struct KernelBuffers {
 #[derive(Debug)]
 pub struct KernelSession {
     loader: Loader,
-    /// Objects that have made the maps that others share.
+    /// Objects that created the shared maps.
     loaded: Vec<Object>,
     shared: Arc<SharedControl>,
     channel: Option<Channel>,
     counters: PlacedCounters,
     classes: Classes,
-    /// But for those that the kernel refuses.
+    /// Events that are not recorded, except for those that the kernel refused.
     problems: Vec<UnrecordedEvent>,
-    /// Processes that are not there.
+    /// Processes to follow that do not exist.
     absent: Vec<UnrecordedEvent>,
     remark: Option<String>,
     attr: Attr,
@@ -112,21 +115,21 @@ pub struct KernelSession {
     running: Vec<RunningPrograms>,
     detacher: Detacher,
     records: bool,
-    /// Of events whose programs did not run, of programs that record no more.
+    /// Number of events for which programs that are now detached did not run.
     nested: u64,
     keeping: Option<Keeping>,
-    /// The number of the last change in which programs took the places of others, as long as they are there.
+    /// Number of the last change that replaced programs, until the replaced programs are gone.
     replaced: Option<u64>,
 }
 
-/// Programs that take the places of others.
+/// A replacement of running programs by new ones for the same events.
 struct Replacing {
     number: u64,
-    /// Of events, the numbers of their classes.
+    /// Class ids of the events whose programs are replaced.
     ids: HashSet<u32>,
 }
 
-/// The rings of a session, and what its programs share.
+/// The rings of a session, and the memory that its programs share.
 struct SharedRings {
     loader: Loader,
     shared: Arc<SharedControl>,
@@ -134,19 +137,51 @@ struct SharedRings {
 }
 
 impl KernelSession {
-    /// Loads and attaches everything; nothing is recorded before [`KernelSession::start`]. There may be no event
-    /// at all: see [`KernelSession::change`].
+    /// Loads and attaches all programs; nothing is recorded before [`KernelSession::start`]. The events may be none;
+    /// [`KernelSession::change`] adds some.
     ///
-    /// An event that the kernel refuses is one of [`KernelSession::problems`]. When `progress` breaks, the
-    /// session has what was attached by then.
+    /// An event that the kernel refuses is added to [`KernelSession::problems`]. If `progress` breaks, the session has
+    /// what was attached by then.
     ///
     /// # Errors
-    /// What makes recording impossible altogether, or a filter that cannot be compiled.
+    /// Nothing can be recorded at all, or a filter cannot be compiled.
     pub fn begin(
-        mut spec: RecordingSpec,
+        spec: RecordingSpec,
         keeping: Option<Keeping>,
         progress: &mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
     ) -> Result<KernelSession, Error> {
+        Ok(KernelSession::begin_with(spec, keeping, None, progress)?.0)
+    }
+
+    /// Loads and attaches programs that count events by `count` and write no record. Nothing is counted before
+    /// [`KernelSession::start`]. Also returns the table of counts, `None` if the kernel refuses all events.
+    ///
+    /// # Errors
+    /// As for [`KernelSession::begin`], and [`Error::Count`].
+    pub fn begin_counting(
+        spec: RecordingSpec,
+        count: &CountSpec,
+        progress: &mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
+    ) -> Result<(KernelSession, Option<CountTable>), Error> {
+        let (mut session, kinds) = KernelSession::begin_with(spec, None, Some(count), progress)?;
+        let table = session.loader.take_counts().map(|map| CountTable {
+            map,
+            shape: TableShape {
+                kinds: kinds.keys,
+                signed: kinds.signed,
+                has_value: count.value.is_some(),
+                spread: count.spread,
+            },
+        });
+        Ok((session, table))
+    }
+
+    fn begin_with(
+        mut spec: RecordingSpec,
+        keeping: Option<Keeping>,
+        count: Option<&CountSpec>,
+        progress: &mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
+    ) -> Result<(KernelSession, CountKinds), Error> {
         check()?;
         quiet();
         let attr = spec.attr();
@@ -154,13 +189,17 @@ impl KernelSession {
         let mut counters = PlacedCounters::default();
         let contexts = counters.place(&spec.contexts)?;
         place(&mut spec.events, &mut counters)?;
-        let planned =
-            plan(spec.events, Vec::new(), &contexts, std::iter::empty(), Groups::AreThere)?;
+        let options = PlanOptions { contexts: &contexts, groups: Groups::AreThere, count };
+        let mut planned = plan(spec.events, Vec::new(), &options, std::iter::empty())?;
+        let kinds = std::mem::take(&mut planned.kinds);
         let limits = Limits::raise(planned.units.len() + counters.files());
         counters.open(&limits)?;
         let (attr, remark) = fit_buffers(&attr)?;
         let layout = stream_layout(&attr)?;
-        let mut loader = Loader::new(&attr, &layout, contexts.clone())?;
+        let mut loader = Loader::new(&attr, &layout, contexts.clone(), spec.argv_bytes)?;
+        if let Some(count) = count {
+            loader.count_in(count);
+        }
         if let Some(Keeping { pins, .. }) = &keeping {
             // Of one that nobody can take up.
             pins.names().iter().for_each(|name| pins.unpin(name));
@@ -208,14 +247,14 @@ impl KernelSession {
         session.note(&change.new)?;
         session.commit(change);
         session.note(&[])?;
-        Ok(session)
+        Ok((session, kinds))
     }
 
-    /// Goes on with what a session has in the kernel that was killed, which `kept` describes: it has recorded meanwhile,
-    /// as it was told last, and does so. Nothing is recorded of whom it has followed besides all.
+    /// Adopts the kernel objects of a killed session, which `kept` describes and which still record. Processes to
+    /// follow in `spec` are ignored: all are recorded.
     ///
     /// # Errors
-    /// [`Error::Pins`]: what is pinned is not what was noted, or what is asked for now. All is as it was.
+    /// [`Error::Pins`] if the pinned objects, which stay, differ from the saved description or from `spec`.
     pub fn take_up(
         spec: &RecordingSpec,
         kept: Kept,
@@ -230,7 +269,7 @@ impl KernelSession {
         let limits = Limits::raise(2 * kept.units.len() + counters.files());
         let contexts = kept.contexts(&counters);
         let SharedRings { mut loader, shared, channel } =
-            SharedRings::found(&attr, &contexts, &pins, &kept)?;
+            SharedRings::found((&attr, spec.argv_bytes), &contexts, &pins, &kept)?;
         let explained = |error| match error {
             Error::Load { what, reason } => Error::Load { what, reason: limits.explain(reason) },
             other => other,
@@ -279,7 +318,7 @@ impl KernelSession {
         Ok(session)
     }
 
-    /// The one in which it was killed: either all or nothing of it has happened.
+    /// Completes the change during which the session was killed, or reverts it if its switch-over has not happened.
     fn end_change(&mut self) {
         let control = self.shared.get();
         if control.changing.load(Ordering::SeqCst) == 0 {
@@ -303,7 +342,7 @@ impl KernelSession {
         self.shared.end_turns(0);
     }
 
-    /// What was pinned of programs that nobody has noted: they were never switched on, or are off for good.
+    /// Removes pins of programs that were not saved: these were never switched on, or are off for good.
     fn forget_others(&self) {
         let Some(Keeping { pins, .. }) = &self.keeping else { return };
         let is_known = |name: &String| match name.split_at_checked(1) {
@@ -317,10 +356,10 @@ impl KernelSession {
         pins.names().iter().filter(|name| !is_known(name)).for_each(|name| pins.unpin(name));
     }
 
-    /// Notes what makes this again, should this process be killed: what runs, and what is `new`.
+    /// Saves the description by which the session can be adopted, with the running programs and `new` ones.
     ///
     /// # Errors
-    /// [`Error::Pins`]: it cannot be noted.
+    /// [`Error::Pins`] if it cannot be saved.
     fn note(&mut self, new: &[RunningPrograms]) -> Result<(), Error> {
         if self.keeping.is_none() {
             return Ok(());
@@ -341,24 +380,25 @@ impl KernelSession {
         note(&kept).map_err(|error| pins.failed("what is pinned cannot be noted", error))
     }
 
-    /// The same, of classes that were added from outside.
+    /// Saves the description again after classes were added from outside.
     ///
     /// # Errors
-    /// [`Error::Pins`]: it cannot be noted.
+    /// [`Error::Pins`] if it cannot be saved.
     pub fn note_classes(&mut self) -> Result<(), Error> {
         self.note(&[])
     }
 
-    /// Records these events from now on, instead of those that it did; while it records or not. Programs of events
-    /// that are wanted as before stay. Those of others are switched off, and detached behind one's back; those
-    /// of new ones, or with another filter, are switched on in the same moment, when all are attached.
+    /// Replaces the recorded events by `events`, whether the session records now or not. Programs of events that are
+    /// wanted unchanged stay. When all new programs are attached, they are switched on and unwanted ones off in the
+    /// same moment; the unwanted ones are detached in the background.
     ///
-    /// As at the begin, an event that the kernel refuses is one of [`KernelSession::problems`]; with `may_lack` also where
-    /// it takes none. Nothing is in a control group that a filter names and that is not there: whoever asks anew looks before.
+    /// An event that the kernel refuses is added to [`KernelSession::problems`]. With `may_lack`, that is no failure
+    /// even if the kernel refuses all new events. A control group that a filter names and that does not exist matches
+    /// nothing; the caller checks that before.
     ///
     /// # Errors
-    /// All is as it was: a filter cannot be compiled; [`Error::Refused`] if the kernel takes none of what
-    /// is new; [`Error::GivenUp`] if `progress` breaks.
+    /// After an error nothing has changed. A filter cannot be compiled; [`Error::Refused`] if the kernel refuses all
+    /// new events; [`Error::GivenUp`] if `progress` breaks.
     pub fn change(
         &mut self,
         mut events: Vec<SelectedEvent>,
@@ -384,13 +424,9 @@ impl KernelSession {
         let calls = self.running.iter().filter_map(|one| one.calls.as_ref());
         let calls = calls.map(|calls| (&*calls.table, &*calls.held));
         let mut class = self.classes.stream_class();
-        let planned = plan(
-            events,
-            std::mem::take(&mut class.events),
-            self.loader.contexts(),
-            calls,
-            Groups::MayBeGone,
-        )?;
+        let contexts = self.loader.contexts();
+        let options = PlanOptions { contexts, groups: Groups::MayBeGone, count: None };
+        let planned = plan(events, std::mem::take(&mut class.events), &options, calls)?;
         class.events.clone_from(&planned.classes);
         class.validate()?;
         let limits = Limits::raise(self.programs() + planned.units.len() + self.counters.files());
@@ -426,24 +462,24 @@ impl KernelSession {
         Ok(())
     }
 
-    /// Records of these processes only, from now on, whatever the event: those whose work it is that a CPU does
-    /// when it happens.
+    /// Records only events for which a CPU works on behalf of tracked processes, from now on. `named` lists processes
+    /// whose names match only in a way that kernel programs cannot check.
     ///
     /// # Errors
-    /// All is as it was: it is something that the kernel cannot ask, or that is not there.
-    pub fn track(&mut self, tracked: &Tracked) -> Result<(), Error> {
+    /// Nothing has changed. Kernel programs cannot check the condition, or it names something that does not exist.
+    pub fn track(&mut self, tracked: &Tracked, named: &[u32]) -> Result<(), Error> {
         let map = self.loader.tracked().ok_or_else(|| no_map("tracked"))?;
-        track(map, &self.shared, tracked, self.numbers.as_deref())
+        track(map, &self.shared, (tracked, named), self.numbers.as_deref())
     }
 
-    /// Has ready what runs not yet of what is planned.
+    /// Loads and attaches those planned units that do not run yet.
     fn attach(
         &mut self,
         planned: KernelPlan,
         limits: &Limits,
         progress: &mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
     ) -> (PreparedChange, ControlFlow<()>) {
-        let KernelPlan { units, tables, classes, problems } = planned;
+        let KernelPlan { units, tables, classes, problems, .. } = planned;
         // Whoever reads the records knows the classes before there are any.
         self.classes.add(|class| {
             let known = class.events.len();
@@ -475,9 +511,9 @@ impl KernelSession {
         (PreparedChange { kept, tables, new, problems, replacing }, flow)
     }
 
-    /// What runs and is to make room tells from now on, before anything else is attached to the same events: who comes
-    /// behind it asks. Not probes of programs, of which who is attached last runs first, nor timers, of which each is one
-    /// of its own.
+    /// Prepares the replacement of running programs, before new ones are attached to the same events: the old programs
+    /// announce each event they handle, so that a new program that runs after them skips it. Probes of programs and
+    /// timers are not replaced in this way. Returns `None` if nothing is replaced.
     fn begin_replacing(&mut self, kept: &[bool], units: &mut [LoadUnit]) -> Option<Replacing> {
         if !self.records {
             return None;
@@ -526,7 +562,7 @@ impl KernelSession {
         Some(Replacing { number, ids })
     }
 
-    /// Until those that made room in the change before are gone: else three would run for one event.
+    /// Waits until the programs that the last change replaced are gone, so that never three programs run for one event.
     fn settle(&mut self) {
         let Some(number) = self.replaced.take() else { return };
         while self.detacher.left() > 0 {
@@ -542,7 +578,7 @@ impl KernelSession {
         }
     }
 
-    /// Switches everything over at once.
+    /// Switches from the old programs to the new ones at once.
     fn commit(&mut self, change: PreparedChange) {
         let PreparedChange { kept, tables, mut new, problems, replacing } = change;
         if let Some(Replacing { ids, .. }) = &replacing {
@@ -615,7 +651,7 @@ impl KernelSession {
         self.detacher.detach(gone, turns);
     }
 
-    /// Records from now on; again, if it was stopped.
+    /// Starts recording, also after [`KernelSession::stop`].
     pub fn start(&mut self) {
         if self.records {
             return;
@@ -630,7 +666,7 @@ impl KernelSession {
         self.running.iter().for_each(|one| one.switch.set(true, true));
     }
 
-    /// Records no more, until it is started again. A program that runs meanwhile ends its record.
+    /// Stops recording until the next [`KernelSession::start`]. A program that is running completes its record.
     pub fn stop(&mut self) {
         self.running.iter().for_each(|one| one.switch.set(false, false));
         self.shared.set(OF_ALL, false);
@@ -640,15 +676,15 @@ impl KernelSession {
         }
     }
 
-    /// The buffers, once.
+    /// Returns the channel with the buffers; `None` at the second call.
     pub fn take_channel(&mut self) -> Option<Channel> {
         self.channel.take()
     }
 
-    /// Who is recorded, of those who are followed or all.
+    /// Returns the set of recorded processes, which the kernel's map has.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The map cannot be read.
     pub fn whom(&self, follow: &Follow) -> io::Result<Whom> {
         if *follow == Follow::Everyone {
             return Ok(Whom::Everyone);
@@ -657,32 +693,32 @@ impl KernelSession {
         Ok(Whom::Followed(Arc::new(Followed::of(fd)?)))
     }
 
-    /// What the kernel calls the processes that this one sees; `None`: as this one does.
+    /// Returns the conversion of process numbers to the kernel's; `None` if both are the same.
     pub fn numbers(&self) -> Option<&Arc<Numbers>> {
         self.numbers.as_ref()
     }
 
-    /// What all records have, those of what runs already included.
+    /// Returns the contexts of all records, also those of running programs.
     pub fn contexts(&self) -> &Contexts {
         self.loader.contexts()
     }
 
-    /// What the records are.
+    /// Returns the classes of the session's records.
     pub fn classes(&self) -> &Classes {
         &self.classes
     }
 
-    /// Events that are not recorded.
+    /// Returns the events that are not recorded, with the reasons.
     pub fn problems(&self) -> Vec<UnrecordedEvent> {
         self.problems.iter().chain(&self.absent).cloned().collect()
     }
 
-    /// What of it is less than was asked for, a whole message.
+    /// Returns a message if something is smaller than requested, such as the buffers.
     pub fn remark(&self) -> Option<&str> {
         self.remark.as_deref()
     }
 
-    /// The buffers: those asked for, or what [`KernelSession::remark`] says.
+    /// Returns the sizes of the buffers: the requested ones, or smaller ones as [`KernelSession::remark`] explains.
     pub fn buffers(&self) -> KernelBuffers {
         KernelBuffers {
             subbuf_bytes: self.attr.subbuf_bytes,
@@ -691,32 +727,32 @@ impl KernelSession {
         }
     }
 
-    /// The map that has the rings, and how they were made.
+    /// Returns the map that has the rings, and their shape.
     pub fn rings(&self) -> Option<(BorrowedFd<'_>, RingsShape)> {
         Some((self.loader.shared("rings")?, RingsShape::of(&self.attr)))
     }
 
-    /// How many events are recorded; both ends of a system call are two.
+    /// Returns the number of recorded events; entry and exit of a system call count as two.
     pub fn attached(&self) -> u64 {
         let running = self.running.iter().filter(|one| one.refused.is_none());
         running.map(|one| one.events.len() as u64).sum()
     }
 
-    /// How many programs are attached, those being detached included.
+    /// Returns the number of attached programs, including those being detached.
     pub fn programs(&self) -> usize {
         let running: usize = self.running.iter().map(|one| one.attached.len()).sum();
         running + self.following.len() + self.detacher.left()
     }
 
-    /// Calls of programs that the kernel did not make while the session recorded, because one was
-    /// running on that CPU already: events discarded before they reached a buffer.
+    /// Returns the number of events, while the session recorded, for which the kernel ran no program because one was
+    /// already running on that CPU: they were discarded before they reached a buffer.
     pub fn nested(&self) -> u64 {
         let not_run = |one: &RunningPrograms| one.not_run().saturating_sub(one.not_run_before);
         let now = if self.records { self.running.iter().map(not_run).sum() } else { 0 };
         self.nested + now
     }
 
-    /// What was counted so far.
+    /// Returns the counts of flawed records so far.
     pub fn counts(&self) -> FlawCounts {
         let control = self.shared.get();
         // While nothing is recorded, what has not been read by now is not.
@@ -728,18 +764,25 @@ impl KernelSession {
         }
     }
 
-    /// Counts no more, where nothing is recorded any more and others are to detach the programs.
+    /// Returns the numbers of events that are in no row of the table of counts: those for whose key the table had no
+    /// room, and those whose place another program was changing.
+    pub fn uncounted_events(&self) -> (u64, u64) {
+        let control = self.shared.get();
+        (control.full.load(Ordering::Relaxed), control.busy.load(Ordering::Relaxed))
+    }
+
+    /// Closes the counters. Used when nothing is recorded any more and others detach the programs.
     pub fn end_counting(&mut self) {
         self.counters.end();
     }
 
-    /// Detaches everything, and returns when that is done.
+    /// Detaches all programs, and returns when that is done.
     pub fn teardown(mut self) {
         self.detach();
         self.detacher.finish();
     }
 
-    /// One by one: more threads are no faster, the kernel does it under one lock.
+    /// Detaches all programs one by one. More threads would be no faster, since the kernel does it under one lock.
     fn detach(&mut self) {
         self.stop();
         self.end_counting();
@@ -764,16 +807,16 @@ impl RecordingSpec {
 }
 
 impl SharedRings {
-    /// As another process has left it.
+    /// Opens the rings that another process has left.
     fn found(
-        attr: &Attr,
+        (attr, argv_bytes): (&Attr, u32),
         contexts: &Contexts,
         pins: &Arc<ChannelPins>,
         kept: &Kept,
     ) -> Result<SharedRings, Error> {
         let what = "the session";
         let layout = stream_layout(attr)?;
-        let mut loader = Loader::new(attr, &layout, contexts.clone())?;
+        let mut loader = Loader::new(attr, &layout, contexts.clone(), argv_bytes)?;
         loader.take_up(Arc::clone(pins), |at, is_right| kept.shared(pins, at, is_right))?;
         let control = loader.shared(".data.control").ok_or_else(|| no_map(".data.control"))?;
         let shared = SharedControl::new(control).map_err(|reason| Error::Load { what, reason })?;
@@ -784,8 +827,8 @@ impl SharedRings {
     }
 }
 
-/// Programs that another process has attached and pinned; `None`: they are off and not all there, since they were being
-/// let go.
+/// Opens the programs of one unit that another process has attached and pinned. Returns `None` if they are off and some
+/// are missing, since they were being removed.
 fn found(
     unit: &KeptUnit,
     pins: &ChannelPins,
@@ -844,7 +887,7 @@ fn found(
     }))
 }
 
-/// The constants of a program, which nobody can change any more.
+/// Reads the constants of a program, which nobody can change any more.
 fn event_in(map: &MapHandle) -> Result<Event, String> {
     if map.value_size() as usize != size_of::<Event>() {
         return Err(format!(
@@ -860,9 +903,9 @@ fn event_in(map: &MapHandle) -> Result<Event, String> {
     Ok(unsafe { std::ptr::read_unaligned(value.as_ptr().cast()) })
 }
 
-/// What becomes another one, all of it attached.
+/// A prepared change: its new programs are attached, and still off.
 struct PreparedChange {
-    /// Of programs that run: it stays. Those of system calls have tables.
+    /// For each running program, whether it stays. Programs of system calls always stay, and get new tables.
     kept: Vec<bool>,
     tables: Vec<(Box<SyscallTable>, Vec<String>)>,
     new: Vec<RunningPrograms>,
@@ -870,7 +913,7 @@ struct PreparedChange {
     replacing: Option<Replacing>,
 }
 
-/// Has each event's counters at their places in the session.
+/// Assigns the events' counters to their places in the session.
 ///
 /// # Errors
 /// [`Error::TooManyCounters`].
@@ -881,7 +924,7 @@ fn place(events: &mut [SelectedEvent], counters: &mut PlacedCounters) -> Result<
     Ok(())
 }
 
-/// Processes to be followed that are not there.
+/// Returns the processes to follow that do not exist.
 fn absent(follow: &Follow) -> Vec<UnrecordedEvent> {
     let Follow::Processes(all) = follow else { return vec![] };
     let is_absent = |pid: &&u32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
@@ -905,7 +948,7 @@ fn no_map(name: &str) -> Error {
     Error::Load { what: "the session", reason: Refusal(format!("they have no map {name}")) }
 }
 
-/// Whether this process may record anything of this kernel.
+/// Checks whether this process can record events of this kernel at all.
 ///
 /// # Errors
 /// [`Error::Machine`], [`Error::Rights`], [`Error::NoBtf`].
@@ -922,7 +965,7 @@ fn check_machine() -> Result<(), Error> {
     }
 }
 
-/// The right to load, and what programs are fitted to the kernel by.
+/// Checks the right to load programs, and the type information by which they are fitted to the kernel.
 fn check_rights() -> Result<(), Error> {
     let missing: Vec<&str> = Capabilities::of_this_process()
         .missing_to_record()
@@ -940,54 +983,4 @@ fn check_rights() -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::catalog::Catalog;
-    use crate::event::Probe;
-    use crate::tracefs::Tracefs;
-
-    #[test]
-    fn session_with_a_refused_program_has_the_event_of_the_generic_one() {
-        let catalog = match Tracefs::find().and_then(|tracefs| Catalog::load(&tracefs)) {
-            Ok(catalog) => catalog,
-            Err(error) => return eprintln!("skip: {error}"),
-        };
-        let mut event = catalog
-            .find("sched", "sched_switch")
-            .and_then(|name| catalog.describe(name).ok())
-            .expect("the kernel has sched_switch");
-        let Probe::Hot { program, fallback: Some(generic) } = &mut event.probe else {
-            return eprintln!("skip: no program of its own for sched_switch here");
-        };
-        *program = "refused";
-        // Else both may be the same.
-        generic.fields.pop();
-        let fields = generic.fields.clone();
-        let selected = SelectedEvent {
-            event,
-            entry: true,
-            exit: true,
-            filter: None,
-            exit_filter: None,
-            contexts: Contexts::default(),
-        };
-        let spec = RecordingSpec {
-            loss_mode: LossMode::Discard,
-            subbuf_bytes: 1 << 16,
-            nr_subbufs: 4,
-            events: vec![selected],
-            follow: Follow::Everyone,
-            contexts: Contexts::default(),
-        };
-        let session = match KernelSession::begin(spec, None, &mut |_| ControlFlow::Continue(())) {
-            Ok(session) => session,
-            Err(error @ Error::Rights { .. }) => return eprintln!("skip: {error}"),
-            Err(error) => panic!("{error}"),
-        };
-        assert_eq!(session.problems(), []);
-        assert_eq!(session.attached(), 1);
-        // Behind that of the refused one.
-        let classes = session.classes().since(1);
-        assert_eq!(classes.iter().map(|class| &class.fields).collect::<Vec<_>>(), [&fields]);
-    }
-}
+mod tests;

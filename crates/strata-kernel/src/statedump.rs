@@ -1,9 +1,10 @@
-//! What was there before the first event: all threads, for readers that name and place them; of those that are recorded
-//! what they have open and which code they have mapped; and what the machine has.
+//! The state dump: what existed before the first event. It has all threads, so that readers can name and place them;
+//! open files and mapped code of recorded processes; and the state of the machine.
 //!
-//! The tracer writes it, not a program in the kernel, as events of LTTng's names and fields: so its readers
-//! find in it what they look for.
+//! The tracer writes the dump, not a program in the kernel. Its records have LTTng's names and fields, so that readers
+//! for LTTng's traces find what they look for.
 
+mod command;
 mod held;
 mod kinds;
 mod machine;
@@ -11,69 +12,88 @@ mod proc;
 #[cfg(test)]
 mod tests;
 
+pub use command::CommandState;
+pub(crate) use held::code_mapping;
 pub use held::{BuildIds, CodeMapping, OpenFile};
 pub use kinds::{event_classes, DumpStamp, NAME_BYTES, NR_CLASSES};
 pub(crate) use kinds::{DumpRecord, DumpRecordKind};
 pub use machine::MachineState;
 pub(crate) use proc::namespace_of;
-pub use proc::{numbers_of_processes, process, states, DumpedProcess};
+pub use proc::{numbers_of_processes, process, states, ticks_since_boot, DumpedProcess};
 
 use crate::container::container_of;
 
-/// `lttng_thread_type`.
+/// The value of a kernel thread in `lttng_thread_type`.
 const KERNEL_THREAD: i32 = 1;
 
-/// `LTTNG_MODE_UNKNOWN` and `LTTNG_UNKNOWN`: where in its code a thread is, /proc does not say.
+/// Values `LTTNG_MODE_UNKNOWN` and `LTTNG_UNKNOWN`, since /proc does not show where in its code a thread is.
 const MODE_UNKNOWN: i32 = 5;
 const SUBMODE_UNKNOWN: i32 = 1;
 
-/// How a thread was; the numbers are LTTng's `lttng_process_status`.
+/// The state of a thread. The numbers are LTTng's `lttng_process_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum ThreadStatus {
-    /// Stopped, traced, or in a state that has no number here.
+    /// The thread is stopped, traced, or in a state without a number here.
     Unnamed = 0,
-    /// Runs, or could run.
+    /// The thread runs, or could run.
     WaitCpu = 2,
-    /// Ended; its parent has not asked yet.
+    /// The thread has ended, and its parent has not waited for it yet.
     Zombie = 4,
-    /// Sleeps.
+    /// The thread sleeps.
     Wait = 5,
-    /// Being taken away.
+    /// The thread is being removed.
     Dead = 7,
 }
 
-/// One thread.
+/// The system call in which a thread sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitingCall {
+    /// Name of the call; empty if the thread is in none, or if this process may not know.
+    pub name: &'static str,
+    /// First argument of the call, if it is a descriptor.
+    pub descriptor: Option<i32>,
+    /// First argument of a call that waits for a change in memory: the address of that memory; 0 for other calls.
+    pub address: u64,
+}
+
+/// The state of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessState {
-    /// Its number, as all records of the kernel's trace have it.
+    /// Number of the thread, as in all records of the kernel's trace.
     pub tid: i32,
-    /// Its number in its own PID namespace.
+    /// Number of the thread in its own PID namespace.
     pub vtid: i32,
-    /// Its process.
+    /// The number of the thread's process.
     pub pid: i32,
-    /// Likewise, in its own PID namespace.
+    /// The process' number in its own PID namespace.
     pub vpid: i32,
-    /// Its process' parent; 0: none.
+    /// The number of the process' parent; 0 if it has none.
     pub ppid: i32,
-    /// Likewise, in the thread's PID namespace; 0: it is outside of it.
+    /// The parent's number in the thread's PID namespace; 0 if it is outside of that.
     pub vppid: i32,
-    /// As the kernel has it, NUL behind it.
+    /// The thread's name in the kernel, filled up with NULs.
     pub name: [u8; NAME_BYTES],
-    /// A thread of the kernel.
+    /// True for a kernel thread.
     pub is_kernel: bool,
-    /// What it did.
+    /// The thread's state.
     pub status: ThreadStatus,
-    /// How deep its PID namespace lies below the one that /proc shows.
+    /// Letter of the thread's state in /proc: `S`, `D`, `R`; `?` if the thread began while /proc was read.
+    pub letter: u8,
+    /// The system call in which the thread waits.
+    pub call: WaitingCall,
+    /// Depth of the thread's PID namespace below the one that /proc shows.
     pub ns_level: i32,
-    /// Its PID namespace; 0: not allowed to know.
+    /// Number of the thread's PID namespace; 0 if this process may not know it.
     pub ns_inum: u32,
-    /// Where it ran last.
+    /// Start time of the thread, in clock ticks since the boot.
+    pub start_ticks: u64,
+    /// The CPU on which the thread ran last.
     pub cpu: u32,
 }
 
-/// The records of a dump, and how many they are, for a packet of the kernel's stream class. In native byte order; all of
-/// one time. What `machine` has is said if it is there.
+/// Encodes the records of a dump, for a packet of the kernel's stream class. Returns them and their number. All have
+/// one time, and are in native byte order. The state of the machine is added if `machine` is given.
 pub fn records(
     processes: &[DumpedProcess],
     machine: Option<&MachineState>,
@@ -94,6 +114,11 @@ pub fn records(
     }
     writer.begin(DumpRecordKind::End);
     (writer.out, writer.count)
+}
+
+/// Encodes the state of a command alone, without the machine's, to precede other records.
+pub fn command_records(process: &DumpedProcess, stamp: &DumpStamp<'_>) -> (Vec<u8>, u64) {
+    records(std::slice::from_ref(process), None, stamp)
 }
 
 struct DumpWriter<'s> {
@@ -161,5 +186,9 @@ fn put(record: DumpRecord<'_>, state: &ProcessState) {
         .u32s(&ids.map(|id| id as u32))
         .bytes(&state.name)
         .u32s(&how.map(|number| number as u32))
-        .u32s(&[state.ns_inum, state.cpu]);
+        .u32s(&[state.ns_inum, state.cpu])
+        .text(&[state.letter])
+        .text(state.call.name.as_bytes())
+        .u32s(&[state.call.descriptor.unwrap_or(-1) as u32])
+        .u64s(&[state.call.address]);
 }

@@ -1,10 +1,10 @@
 //! The system calls of this architecture: their numbers, names and arguments, and what is recorded of
 //! each argument.
 //!
-//! The table is part of the crate. A kernel describes the arguments only when it is built with
-//! CONFIG_FTRACE_SYSCALLS, and the numbers nowhere; a crate of numbers would know neither the kernel's
-//! names of the arguments nor which of them point to paths. What comes after the kernel that the table
-//! was made of is recorded as [`unknown`]. What 32-bit programs call has events of its own, see [`compat`].
+//! The table is part of the crate. A kernel describes the arguments only if it is built with CONFIG_FTRACE_SYSCALLS,
+//! and the numbers nowhere; a crate of numbers would have neither the kernel's names of the arguments nor the
+//! information which of them point to paths. System calls that are newer than the table are recorded as [`unknown`].
+//! Calls of 32-bit programs are separate events; see [`compat`].
 
 mod call;
 pub mod compat;
@@ -34,16 +34,16 @@ use strata_abi::kernel::{
 };
 use strata_model::{Base, Element, Field, FieldClass, Integer, Label};
 
-/// These return an address.
+/// System calls that return an address.
 const ADDRESS_RETURNED: &[&str] = &["mmap", "mmap2", "brk", "mremap", "shmat", "map_shadow_stack"];
 
-/// These give back how much time was left, if they were interrupted.
+/// System calls that return the remaining time if they were interrupted.
 const INTERRUPTED: &[&str] = &["nanosleep", "clock_nanosleep", "clock_nanosleep_time64"];
 
-/// These give nothing back if they return 0: no child has anything to say.
+/// System calls that fill nothing if they return 0: then no child has changed its state.
 const NOT_ZERO: &[&str] = &["wait4", "waitpid"];
 
-/// The recorded names of the entry and the exit, by the event's: "openat", "compat_openat".
+/// Returns the recorded names of entry and exit, from the name of the event: "openat", "compat_openat".
 pub fn recorded_names(event: &str) -> [String; 2] {
     let (prefix, name) = match event.strip_prefix(call::PREFIX) {
         Some(name) => (call::PREFIX, name),
@@ -52,7 +52,8 @@ pub fn recorded_names(event: &str) -> [String; 2] {
     ["entry", "exit"].map(|end| format!("{prefix}syscall_{end}_{name}"))
 }
 
-/// The event of which this is the recorded name of one end: "compat_openat" of "compat_syscall_exit_openat".
+/// Returns the event to which the recorded name of an entry or exit belongs: "compat_openat" for
+/// "compat_syscall_exit_openat".
 pub fn event_of(recorded: &str) -> Option<String> {
     let (prefix, end) = match recorded.strip_prefix(call::PREFIX) {
         Some(end) => (call::PREFIX, end),
@@ -62,7 +63,7 @@ pub fn event_of(recorded: &str) -> Option<String> {
     Some(format!("{prefix}{name}"))
 }
 
-/// The system call of this name, its own or the kernel's.
+/// Returns the system call with this name, its own or the kernel's.
 pub fn find(name: &str) -> Option<&'static Syscall> {
     let all = table();
     all.iter()
@@ -70,13 +71,13 @@ pub fn find(name: &str) -> Option<&'static Syscall> {
         .or_else(|| all.iter().find(|syscall| syscall.kernel_name == name))
 }
 
-/// Those of the kernel's names that are not in the table; of `events/syscalls/sys_enter_NAME`.
+/// Returns those of `kernel_names` (as in `events/syscalls/sys_enter_NAME`) that are not in the table.
 pub fn not_in_table<'a>(kernel_names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let is_new = |name: &&str| !table().iter().any(|syscall| syscall.kernel_name == *name);
     kernel_names.into_iter().filter(is_new).collect()
 }
 
-/// What is recorded of a system call.
+/// Describes the event of a system call.
 pub fn event(syscall: &Syscall) -> KernelEvent {
     let base = match ADDRESS_RETURNED.contains(&syscall.name) {
         true => Base::Sixteen,
@@ -108,8 +109,8 @@ pub fn event(syscall: &Syscall) -> KernelEvent {
     }
 }
 
-/// What is recorded of a system call that is not in the table: its number, the interface by which it was
-/// called, and the registers. At exit the number and the interface come behind `ret`.
+/// Describes the event for system calls that are not in the table: number of the call, interface and registers. At the
+/// exit, number and interface follow `ret`.
 pub fn unknown() -> KernelEvent {
     let abi = ["x86_64", "i386", "x32"].iter().zip(0..).map(|(label, value)| Label {
         from: value,
@@ -146,19 +147,19 @@ pub fn unknown() -> KernelEvent {
     }
 }
 
-/// Whether an argument of this kind is read from memory when the call is entered, and, if it is not there,
-/// when the call returns.
+/// Returns whether an argument of this kind is read from memory at the entry, and again at the exit if the memory was
+/// not present.
 pub(crate) fn is_read_again(kind: u8) -> bool {
     is_words(kind) || matches!(kind, ARG_PATH | ARG_NAME | ARG_STRINGS | ARG_SOCKADDR | ARG_MESSAGE)
 }
 
-/// Whether that is recorded as words.
+/// Returns whether an argument of this kind is recorded as words.
 fn is_words(kind: u8) -> bool {
     kind & ARG_MEMORY != 0 || matches!(kind, ARG_TIMEOUT | ARG_TIMEOUT_NARROW)
 }
 
-/// The three classes of records of what was not in memory when its call was entered: name, and fields. The
-/// first are the system call and which argument of it (the first is 0).
+/// Returns the three classes of records for memory that was not present when the call was entered, each with name and
+/// fields. The first fields are the system call and the number of its argument, from 0.
 pub fn again_classes() -> [(&'static str, Vec<Field>); 3] {
     let unsigned = |bytes| RegisterNumber { bytes, is_signed: false, base: Base::Ten };
     let class = |name, fields: Vec<Field>, of: fn(u8) -> bool| {
@@ -182,6 +183,17 @@ pub fn again_classes() -> [(&'static str, Vec<Field>); 3] {
         class("syscall_memory", vec![Field::new("words", fields::sequence(word, 1))], is_words),
     ]
 }
+
+/// Returns the first fields of a slow call's entry: how long ago the call began, and the least duration that is
+/// recorded \[ns\]. Both ends are recorded when the call returns.
+pub(crate) fn slow_fields() -> [Field; 2] {
+    [ELAPSED, SLOWER].map(|name| Field::new(name, FieldClass::Integer(Integer::unsigned(8))))
+}
+
+/// Field in the entry of a slow call: the time since the call began \[ns\].
+pub const ELAPSED: &str = "elapsed";
+/// Field in the entry of a slow call: the least duration of recorded calls \[ns\].
+pub const SLOWER: &str = "slower_than";
 
 /// Name of the first of [`again_classes`].
 pub const TEXT: &str = "syscall_text";

@@ -1,4 +1,4 @@
-//! The kernel's own list of its tracepoints.
+//! Reads the kernel's own list of its tracepoints.
 
 use crate::Error;
 use rustix::fs::{open, openat, statfs, Mode, OFlags};
@@ -10,31 +10,31 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Where it is mounted, as a rule.
+/// Usual mount points of tracefs.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// `TRACEFS_MAGIC` of `linux/magic.h`.
 const MAGIC: u64 = 0x7472_6163;
 
-/// What stands for the root of one that is mounted nowhere, in messages.
+/// Name that messages use for a tracefs that is mounted nowhere.
 const DETACHED: &str = "tracefs";
 
 static OWN: OnceLock<Tracefs> = OnceLock::new();
 
-/// The kernel's tracefs. Only read.
+/// The kernel's tracefs, which is only read.
 #[derive(Clone, Debug)]
 pub struct Tracefs {
     root: PathBuf,
-    /// It is in nobody's tree of files: the kernel takes it away with the last copy of this descriptor.
+    /// A mount that is part of no file tree: the kernel removes it when the last copy of this descriptor is closed.
     mount: Option<Arc<OwnedFd>>,
 }
 
 impl Tracefs {
-    /// The one at `/sys/kernel/tracing` or `/sys/kernel/debug/tracing`; where it is at neither, one of its own
-    /// ([`Tracefs::detached`]).
+    /// Finds the tracefs at `/sys/kernel/tracing` or `/sys/kernel/debug/tracing`; if there is none, mounts a private
+    /// one ([`Tracefs::detached`]).
     ///
     /// # Errors
-    /// [`Error::NoTracefs`] if it is at neither and cannot be mounted, [`Error::TracefsRights`] and
+    /// [`Error::NoTracefs`] if there is no tracefs and it cannot be mounted; [`Error::TracefsRights`] and
     /// [`Error::TracefsLockdown`] if it may not be read.
     pub fn find() -> Result<Tracefs, Error> {
         let mut denied = None;
@@ -55,8 +55,8 @@ impl Tracefs {
         }
     }
 
-    /// Where it is mounted nowhere, has [`Tracefs::find`] find one from now on when nobody here may mount any more: at boot
-    /// a session begins before it is.
+    /// Mounts a private tracefs if none is mounted. [`Tracefs::find`] can then use it when this process has no right to
+    /// mount any more: at boot, a session begins before the system mounts tracefs.
     pub fn prepare() {
         if let Some(own) = Tracefs::find().ok().filter(|found| found.mount.is_some()) {
             // Another thread has found the same.
@@ -64,8 +64,7 @@ impl Tracefs {
         }
     }
 
-    /// A mount that this process alone has, by its descriptor: nothing appears in any tree of files. For who has
-    /// CAP_SYS_ADMIN.
+    /// Mounts a private tracefs, which appears in no file tree. This process needs CAP_SYS_ADMIN.
     ///
     /// # Errors
     /// [`Error::NoTracefs`] if it cannot be mounted, [`Error::TracefsRights`] and [`Error::TracefsLockdown`] if it
@@ -81,17 +80,17 @@ impl Tracefs {
         }
     }
 
-    /// The one at `root`, or a copy of its files there. Whether it is there is not looked at.
+    /// Returns the tracefs at `root`, or a copy of its files there. Its existence is not checked.
     pub fn at(root: impl Into<PathBuf>) -> Tracefs {
         Tracefs { root: root.into(), mount: None }
     }
 
-    /// Where it is; `None`: nowhere, it is [`Tracefs::detached`].
+    /// Returns the mount point; `None` if the mount is [`Tracefs::detached`].
     pub fn root(&self) -> Option<&Path> {
         self.mount.is_none().then_some(&self.root)
     }
 
-    /// Whether it is mounted here and can be read.
+    /// Returns whether tracefs is mounted here and can be read.
     fn probe(&self) -> Result<bool, Error> {
         let found = match statfs(&self.root) {
             Ok(found) => found,
@@ -107,7 +106,7 @@ impl Tracefs {
         }
     }
 
-    /// An error if it is another than that nothing is there.
+    /// Returns `error`, unless it says that the file or folder does not exist.
     fn unless_absent(&self, error: io::Error) -> Result<(), Error> {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(()),
@@ -124,7 +123,7 @@ impl Tracefs {
         Ok(file.into())
     }
 
-    /// The text of the file at `path` in it; what is not UTF-8 is replaced.
+    /// Returns the text of the file at `path` in tracefs, with bytes replaced that are not UTF-8.
     ///
     /// # Errors
     /// [`Error::TracefsRights`], [`Error::TracefsRead`].
@@ -139,8 +138,8 @@ impl Tracefs {
         })
     }
 
-    /// System and name of all its events, in its order, but for those that somebody has defined while
-    /// the kernel ran (`dynamic_events`): these are no tracepoints, or not the kernel's.
+    /// Returns system and name of all events, in the order of tracefs. Events that somebody has defined at run time
+    /// (`dynamic_events`) are left out: they are no tracepoints, or not the kernel's.
     ///
     /// # Errors
     /// [`Error::TracefsRights`], [`Error::TracefsRead`].
@@ -157,10 +156,10 @@ impl Tracefs {
             .collect())
     }
 
-    /// What the kernel says about the fields of an event.
+    /// Reads the description of an event's fields.
     ///
     /// # Errors
-    /// [`Error::NoEvent`] if there is no such event (any more), and as [`Tracefs::read`].
+    /// [`Error::NoEvent`] if the event does not exist (any more), and errors as of [`Tracefs::read`].
     pub fn format(&self, system: &str, name: &str) -> Result<String, Error> {
         let unknown = || Error::NoEvent { system: system.to_owned(), name: name.to_owned() };
         if !is_name(system) || !is_name(name) {
@@ -201,7 +200,7 @@ fn refused(path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Group and name of a line such as `p:kprobes/myprobe vfs_read` or `r16:uprobes/other /bin/sh:0x1`.
+/// Parses group and name from a line such as `p:kprobes/myprobe vfs_read` or `r16:uprobes/other /bin/sh:0x1`.
 fn dynamic_event(line: &str) -> Option<(&str, &str)> {
     let (_, rest) = line.split_once(':')?;
     let full = rest.split([' ', '\t']).next()?;
@@ -209,12 +208,12 @@ fn dynamic_event(line: &str) -> Option<(&str, &str)> {
     Some(full.split_once('/').unwrap_or(("synthetic", full)))
 }
 
-/// What a system or an event can be called, and a folder in tracefs safely be.
+/// Returns whether the name can be that of a system or event, and so is safe as a folder's name in tracefs.
 pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_name_char)
 }
 
-/// Occurs in names of systems and events.
+/// Returns whether the character can be in names of systems and events.
 pub(crate) fn is_name_char(found: char) -> bool {
     found.is_ascii_alphanumeric() || matches!(found, '_' | '-')
 }

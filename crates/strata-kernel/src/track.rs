@@ -1,4 +1,5 @@
-//! Which processes are recorded, asked in the kernel before anything else: set, and changed while it is recorded.
+//! Restricts recording to tracked processes. Programs in the kernel check this first; the set can change while
+//! recording.
 
 use crate::control::SharedControl;
 use crate::error::Error;
@@ -9,40 +10,47 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 use strata_abi::kernel::{
-    Track, TRACK_CGROUP, TRACK_GENERATION, TRACK_GID, TRACK_MAX, TRACK_NAME, TRACK_PID,
-    TRACK_PREFIXES, TRACK_UID,
+    Track, TRACK_CGROUP, TRACK_GENERATION, TRACK_GID, TRACK_MAX, TRACK_NAME, TRACK_NAMED,
+    TRACK_PID, TRACK_PREFIXES, TRACK_UID,
 };
 
-/// Of each kind, which are recorded; `None`: all of them. A process is recorded if every kind admits it. It is JSON in
-/// plans of sessions.
+/// Conditions on recorded processes, by kind; `None` for a kind without a condition. A process is recorded if it meets
+/// the conditions of all kinds. Plans of sessions have this as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tracked {
-    /// By number.
+    /// Ids of processes.
     pub pids: Option<Vec<u32>>,
-    /// By real user.
+    /// Real user ids.
     pub uids: Option<Vec<u32>>,
-    /// By real group.
+    /// Real group ids.
     pub gids: Option<Vec<u32>>,
-    /// With `*` and `?`, compared with the process' name, of which the kernel keeps 15 bytes. The kernel's programs know
-    /// a `*` at the end only.
+    /// Patterns with `*` and `?` for the names of threads, of which the kernel keeps 15 bytes, and of the program's
+    /// file. Programs in the kernel can check a `*` at the end only.
     pub names: Option<Vec<String>>,
-    /// Paths from the root of the hierarchy, as in `/proc/PID/cgroup`; what is below them is admitted, too.
+    /// Paths of control groups from the root of the hierarchy, as in `/proc/PID/cgroup`; groups below them are
+    /// included.
     pub cgroups: Option<Vec<String>>,
 }
 
-/// What the kernel keeps of a name \[byte\].
+/// The most bytes of a thread's name that the kernel keeps.
 const NAME_BYTES: usize = 15;
 
 impl Tracked {
-    /// Nobody is excluded.
+    /// Returns whether no process is excluded.
     #[must_use]
     pub fn is_everybody(&self) -> bool {
         *self == Tracked::default()
     }
 
-    /// The number that programs look at, without its generation, and the keys of that.
-    fn keys(&self, generation: u8, numbers: Option<&Numbers>) -> Result<(u32, Vec<Track>), Error> {
+    /// Returns the bits of the kinds that programs have to check, and the keys of the map of tracked values. `named`
+    /// lists processes whose names match only in a way that programs cannot check.
+    fn keys(
+        &self,
+        named: &[u32],
+        generation: u8,
+        numbers: Option<&Numbers>,
+    ) -> Result<(u32, Vec<Track>), Error> {
         let (mut what, mut keys) = (0, Vec::new());
         let mut add = |kind: u16, bytes: u8, value: [u64; 2]| {
             keys.push(Track { kind, generation, bytes, reserved: 0, value });
@@ -84,6 +92,10 @@ impl Tracked {
                 );
             }
         }
+        if what & 1 << TRACK_NAME != 0 && !named.is_empty() {
+            what |= 1 << TRACK_NAMED;
+            named.iter().for_each(|pid| add(TRACK_NAMED, 0, [number_of(numbers, *pid).into(), 0]));
+        }
         if let Some(paths) = &self.cgroups {
             what |= 1 << TRACK_CGROUP;
             for path in paths {
@@ -99,11 +111,12 @@ impl Tracked {
     }
 }
 
-/// Records those from now on. Between two that are tracked it is one store; after an error all is as it was.
+/// Records only tracked processes from now on, and the processes in `named` as if their names matched. A change from
+/// one tracked set to another is made by one store; after an error nothing has changed.
 pub(crate) fn track(
     map: &MapHandle,
     shared: &SharedControl,
-    tracked: &Tracked,
+    (tracked, named): (&Tracked, &[u32]),
     numbers: Option<&Numbers>,
 ) -> Result<(), Error> {
     let control = &shared.get().tracked;
@@ -111,7 +124,7 @@ pub(crate) fn track(
     let generation = 1 - (before >> TRACK_GENERATION);
     // What a change that failed has left.
     clear(map, generation as u8);
-    let (what, keys) = tracked.keys(generation as u8, numbers)?;
+    let (what, keys) = tracked.keys(named, generation as u8, numbers)?;
     for key in &keys {
         // SAFETY: integers without padding.
         let key = unsafe { bytes_of(key) };
@@ -128,8 +141,9 @@ pub(crate) fn track(
     Ok(())
 }
 
-/// Of a program that runs while this does, and looks at what is no more: it may be asked a second time, and not find
-/// a process that is tracked before and after. So the other generation is cleared by the next change only.
+/// Removes the entries of a generation from the map. The other generation's entries stay until the next change: a
+/// running program may still look for an old entry, and would not find a process that is tracked before and after the
+/// change.
 fn clear(map: &MapHandle, generation: u8) {
     let old: Vec<Vec<u8>> =
         map.keys().filter(|key| key.get(2).is_some_and(|found| *found == generation)).collect();
@@ -149,27 +163,28 @@ mod tests {
 
     #[test]
     fn keys_are_what_programs_look_for() {
-        assert_eq!(Tracked::default().keys(1, None).unwrap(), (0, vec![]));
+        assert_eq!(Tracked::default().keys(&[], 1, None).unwrap(), (0, vec![]));
         let (what, keys) =
             Tracked { pids: Some(vec![7]), uids: Some(vec![]), ..Tracked::default() }
-                .keys(1, None)
+                .keys(&[9], 1, None)
                 .unwrap();
         assert_eq!(what, 1 << TRACK_PID | 1 << TRACK_UID);
         let key = Track { kind: TRACK_PID, generation: 1, value: [7, 0], ..Track::default() };
         assert_eq!(keys, [key]);
         let word = |text: &[u8; 8]| u64::from_le_bytes(*text);
         let (what, keys) =
-            names(&["sh", "shop-*", "a-name-longer-than-that"]).keys(0, None).unwrap();
-        assert_eq!(what, 1 << TRACK_NAME | 1 << (TRACK_PREFIXES + 5));
+            names(&["sh", "shop-*", "a-name-longer-than-that"]).keys(&[9], 0, None).unwrap();
+        assert_eq!(what, 1 << TRACK_NAME | 1 << TRACK_NAMED | 1 << (TRACK_PREFIXES + 5));
         let found: Vec<_> = keys.iter().map(|key| (key.bytes, key.value)).collect();
         let wanted = [
             (0, [word(b"sh\0\0\0\0\0\0"), 0]),
             (5, [word(b"shop-\0\0\0"), 0]),
             (0, [word(b"a-name-l"), word(b"onger-t\0")]),
+            (0, [9, 0]),
         ];
         assert_eq!(found, wanted);
         // Anything, whatever else is said.
-        assert_eq!(names(&["sh", "*"]).keys(0, None).unwrap().0, 0);
+        assert_eq!(names(&["sh", "*"]).keys(&[9], 0, None).unwrap().0, 0);
     }
 
     #[test]
@@ -183,7 +198,7 @@ mod tests {
             ),
             (Tracked { pids: Some((0..2000).collect()), ..Tracked::default() }, "2000"),
         ] {
-            let error = tracked.keys(0, None).unwrap_err().to_string();
+            let error = tracked.keys(&[], 0, None).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
     }

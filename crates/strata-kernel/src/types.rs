@@ -1,7 +1,7 @@
-//! The kernel's type information (BTF), cut down to the structures that our programs read.
+//! The kernel's type information (BTF), reduced to the structures that the programs read.
 //!
-//! libbpf fits a program to the running kernel by going through all types that it is given, again for each structure of
-//! each object. A kernel has a hundred thousand of them and more, and programs read twenty.
+//! To fit a program to the running kernel, libbpf searches all types that it gets, again for each structure of each
+//! object. A kernel has more than a hundred thousand types, and the programs read twenty.
 
 use crate::object::Object;
 use object::{Object as _, ObjectSection};
@@ -19,7 +19,7 @@ const MAGIC: u16 = 0xeb9f;
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 24;
 const TYPE_BYTES: usize = 12;
-/// Structures within structures; the kernel's go half as deep.
+/// The most levels of nested structures; the kernel's have half as many.
 const DEPTH_MAX: u32 = 32;
 
 /// Numbers of kinds, as in the kernel's `include/uapi/linux/btf.h`.
@@ -45,12 +45,12 @@ mod kind {
     pub const ENUM64: u32 = 19;
 }
 
-/// A file of what the kernel's programs need; it is there as long as this is.
+/// A file with the types that the kernel's programs need, which exists as long as this value.
 #[derive(Debug)]
 pub(crate) struct Types(File);
 
 impl Types {
-    /// None where that cannot be had: libbpf then reads the whole.
+    /// Returns the types of this kernel that the programs need; `None` if that fails, and libbpf then reads all types.
     pub(crate) fn of_this_kernel() -> Option<Types> {
         static NEEDED: OnceLock<Option<Vec<u8>>> = OnceLock::new();
         let needed = NEEDED.get_or_init(|| {
@@ -64,13 +64,13 @@ impl Types {
         File::open(types.path()).ok().map(|_| types)
     }
 
-    /// For this process.
+    /// Returns the path under which this process can open the types.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 }
 
-/// The names of the structures that an object knows.
+/// Returns the names of the structures that an object refers to.
 fn structures(object: Object) -> Vec<Vec<u8>> {
     let of_file = || {
         let file = object::File::parse(object.bytes(LossMode::Discard)).ok()?;
@@ -82,7 +82,7 @@ fn structures(object: Object) -> Vec<Vec<u8>> {
     of_file().unwrap_or_default()
 }
 
-/// Of `whole` the structures with these names, and what they are made of.
+/// Cuts out the structures with these names, and all types they are made of.
 fn cut(whole: &[u8], names: &HashSet<&[u8]>) -> Option<Vec<u8>> {
     let all = All::read(whole)?;
     let mut cut =
@@ -95,7 +95,7 @@ fn cut(whole: &[u8], names: &HashSet<&[u8]>) -> Option<Vec<u8>> {
     cut.bytes()
 }
 
-/// A name without what is behind `___`, which tells versions of a structure from each other, as libbpf has it.
+/// Returns a name without the part after `___`, by which libbpf tells versions of a structure apart.
 fn essential(name: &[u8]) -> &[u8] {
     let is_there = |at: &usize| {
         let around = &name[*at..*at + 5];
@@ -112,7 +112,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// A type as it lies in the file: three integers, and what its kind has behind them.
+/// A type as it is encoded in the file: three integers, then data that depend on its kind.
 struct BtfType<'d> {
     name: u32,
     info: u32,
@@ -130,7 +130,7 @@ impl BtfType<'_> {
     }
 }
 
-/// Bytes behind a type's integers; none of a kind that is not known.
+/// Returns the size of the data after a type's integers \[byte\]; `None` for an unknown kind.
 fn behind_bytes(of: u32, length: usize) -> Option<usize> {
     Some(match of {
         kind::INT | kind::VAR | kind::DECL_TAG => 4,
@@ -143,7 +143,7 @@ fn behind_bytes(of: u32, length: usize) -> Option<usize> {
     })
 }
 
-/// Type information as a whole; the type with the number 1 is the first, and 0 is void.
+/// All type information. The first type has the number 1, and 0 is void.
 struct All<'d> {
     types: Vec<BtfType<'d>>,
     strings: &'d [u8],
@@ -192,11 +192,11 @@ impl<'d> All<'d> {
     }
 }
 
-/// What is taken over from `all`, with numbers of its own.
+/// The types that are copied from `all`, with new numbers.
 struct BtfCut<'d> {
     all: &'d All<'d>,
     names: &'d HashSet<&'d [u8]>,
-    /// The number here of each that is taken.
+    /// New numbers of the copied types, by their old ones.
     ids: HashMap<u32, u32>,
     nr: u32,
     types: Vec<u8>,
@@ -208,8 +208,9 @@ impl BtfCut<'_> {
         self.all.name(of).is_some_and(|name| self.names.contains(essential(name)))
     }
 
-    /// A type and those that it consists of; its number here. Fields are found by their names, and where a pointer goes
-    /// is no part of a structure: all pointers are one, and structures that nobody asks for have a size only.
+    /// Copies a type and the types that it consists of. Returns its new number. Programs find fields by name, and do
+    /// not need the target of a pointer: all pointers become one type, and structures that are not wanted keep their
+    /// size only.
     fn take(&mut self, id: u32, depth: u32) -> Option<u32> {
         if id == 0 {
             return Some(0);

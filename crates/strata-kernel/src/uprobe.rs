@@ -5,16 +5,22 @@
 //! [NAME=]uretprobe:BINARY:SYMBOL[(NAME:TYPE)]
 //! [NAME=]usdt:BINARY:PROVIDER:NAME[(ARGUMENT[:TYPE],...)]
 //! ```
-//! A SYMBOL, PROVIDER or NAME with `*` is a pattern: what of it can be recorded is.
-//! For their users they are described in `docs/guide/probes.md`.
+//! A SYMBOL, PROVIDER or NAME with `*` is a pattern: all matches that can be recorded are. `docs/guide/probes.md`
+//! describes probes for users.
 
 mod error;
 mod events;
+mod exits;
 mod fit;
+mod go_entry;
+mod instruction;
 mod known;
+mod loaded;
+mod outside;
 mod probes;
 pub mod register;
 mod similar;
+mod source_names;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -24,55 +30,107 @@ pub use known::KnownProbes;
 pub use probes::Probes;
 pub(crate) use similar::similar;
 
+use crate::code_map::CodeMap;
 use crate::elf::{self, Elf, ElfError, Matching};
 use crate::usdt;
-use events::TakenNames;
+use events::{FunctionExits, ProbedFunction, TakenNames};
 use fit::Fit;
+use loaded::{loaded_instead, LoadedFile};
 use spec::{FunctionPlace, ProbeArgument, ProbeSpec, ProbeTarget};
 use std::collections::HashSet;
-use std::path::PathBuf;
-use strata_filter::Pattern;
+use std::path::{Path, PathBuf};
 
-/// More functions than this are not probed for one pattern.
+/// The most functions that are probed for one pattern.
 const FUNCTIONS_MAX: usize = 1000;
 
-/// What can be probed in a program or library.
+/// Suffix that is appended to the event name of a function's returns, to name the event of its tail calls.
+const TAIL: &str = "_tail";
+
+/// The places that can be probed in a program or library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeListing {
-    /// The file.
+    /// The file's path.
     pub binary: PathBuf,
-    /// Functions, sorted.
+    /// Names of functions, sorted.
     pub functions: Vec<String>,
     /// USDT probes, in the order of the file.
     pub usdt: Vec<usdt::Listed>,
 }
 
-/// What one `--probe` records.
+/// Resolves one `--probe`.
 ///
 /// # Errors
-/// It is no probe, or there is none such in the file.
+/// The text is no probe, or the file has no such place.
 pub fn parse(spec: &str) -> Result<Probes, ProbeError> {
     parse_all(&[spec])
 }
 
-/// What several `--probe` record. A name that is taken gets a number behind it, `_2`.
+/// Resolves several `--probe`. If an event name is taken, a number is appended: `_2`.
 ///
 /// # Errors
-/// One of them is no probe, or there is none such in its file.
+/// One of the texts is no probe, or its file has no such place.
 pub fn parse_all<S: AsRef<str>>(specs: &[S]) -> Result<Probes, ProbeError> {
+    parse_for(specs, &[])
+}
+
+/// Resolves probes for running processes: if a process has loaded an older file under the name of a probe's file, that
+/// file is probed as well.
+///
+/// # Errors
+/// One of the texts is no probe, or its file has no such place.
+pub fn parse_for<S: AsRef<str>>(specs: &[S], pids: &[u32]) -> Result<Probes, ProbeError> {
     let mut probes = Probes::default();
     let mut names = TakenNames::default();
     for text in specs {
         let spec = ProbeSpec::parse(text.as_ref())?;
-        add(&spec, &mut probes, &mut names)?;
+        let added = add(&spec, &mut probes, &mut names);
+        let has_other = !pids.is_empty() && add_loaded(&spec, pids, &mut probes, &mut names)?;
+        match added {
+            // No file has the name any more, but a process has loaded the one that had.
+            Err(error) if has_other && error.is_not_found() => {}
+            Err(error) if has_other => probes.remarks.push(error.to_string()),
+            added => added?,
+        }
     }
     Ok(probes)
 }
 
-/// Is it written as one that a session that stays can have? No file is looked at.
+/// Adds the probe in files that these processes have loaded in place of the present one. Returns whether there are any.
+fn add_loaded(
+    spec: &ProbeSpec<'_>,
+    pids: &[u32],
+    probes: &mut Probes,
+    names: &mut TakenNames,
+) -> Result<bool, ProbeError> {
+    let before = probes.events.len();
+    let path = match elf::find(spec.binary) {
+        Ok(path) => path,
+        Err(_) => match elf::find_name(spec.binary) {
+            Some(path) => path,
+            None => return Ok(false),
+        },
+    };
+    for LoadedFile { pid, path: loaded } in loaded_instead(&path, pids) {
+        let added = add_at(spec, &loaded, probes, names);
+        let (name, loaded) = (path.display(), loaded.display());
+        let which =
+            format!("process {pid} has loaded another file as {name} than is there now ({loaded})");
+        let remark = match added {
+            Ok(()) => format!("{which}: that one is probed as well"),
+            Err(error) => format!("{which}, which cannot be probed: {}", error.problem()),
+        };
+        // It is the same for all probes on that file.
+        if !probes.remarks.contains(&remark) {
+            probes.remarks.push(remark);
+        }
+    }
+    Ok(probes.events.len() > before)
+}
+
+/// Checks that a session that stays can have the probe, without reading any file.
 ///
 /// # Errors
-/// It is no probe, the path of its file is not from `/` on, or it is at a place within a function.
+/// The text is no probe, the path of its file does not begin with `/`, or it is at a place within a function.
 pub fn check(text: &str) -> Result<(), ProbeError> {
     let spec = ProbeSpec::parse(text)?;
     if is_relative(spec.binary) {
@@ -84,7 +142,8 @@ pub fn check(text: &str) -> Result<(), ProbeError> {
     }
 }
 
-/// Is it at an address, or behind the begin of a function? That is one of this file alone.
+/// Returns whether the probe is at an address or inside of a function: such a place is right only in the present
+/// version of the file.
 #[must_use]
 pub fn is_within(text: &str) -> bool {
     ProbeSpec::parse(text).is_ok_and(|spec| place_within(&spec).is_some())
@@ -99,11 +158,10 @@ fn place_within<'a>(spec: &ProbeSpec<'a>) -> Option<&'a str> {
     }
 }
 
-/// The same probe for who may be in another folder: where the path of its file is not from `/` on, it is made one, from
-/// this process' folder. Links stay, and no file is looked at.
+/// Returns the probe with an absolute path, for a process in another folder. Symbolic links stay, and no file is read.
 ///
 /// # Errors
-/// It is no probe, or cannot be written so.
+/// The text is no probe, or the absolute path cannot be written in one.
 pub fn absolute(text: &str) -> Result<String, ProbeError> {
     let spec = ProbeSpec::parse(text)?;
     if !is_relative(spec.binary) {
@@ -122,22 +180,22 @@ pub fn absolute(text: &str) -> Result<String, ProbeError> {
     Ok(format!("{kind}:{whole}:{behind}"))
 }
 
-/// The name that was chosen for its event.
+/// Returns the event name that the user has chosen in the probe's text; `None` without one.
 #[must_use]
 pub fn name_of(text: &str) -> Option<&str> {
     ProbeSpec::parse(text).ok()?.name
 }
 
-/// A name without a `/` is looked for, and no path.
+/// Returns whether the text is a relative path. A name without a `/` is none: it is searched for.
 fn is_relative(binary: &str) -> bool {
     let binary = binary.trim();
     binary.contains('/') && !binary.starts_with('/')
 }
 
-/// What can be probed in a program or library: a path, or a name as `--probe` has it.
+/// Lists the places that can be probed in a program or library, given by a path or by a name as in `--probe`.
 ///
 /// # Errors
-/// There is no such file, or it is none of ELF for x86-64.
+/// The file does not exist, or is no ELF file for x86-64.
 pub fn list(binary: &str) -> Result<ProbeListing, ElfError> {
     let elf = Elf::open(&elf::find(binary)?)?;
     Ok(ProbeListing {
@@ -152,20 +210,36 @@ fn add(
     probes: &mut Probes,
     names: &mut TakenNames,
 ) -> Result<(), ProbeError> {
+    let path = elf::find(spec.binary);
+    let path = path.map_err(|error| spec.error(spec.binary, ProbeProblem::Elf(error)))?;
+    add_at(spec, &path, probes, names)
+}
+
+/// Adds the probe in this file, whatever path its text has.
+fn add_at(
+    spec: &ProbeSpec<'_>,
+    path: &Path,
+    probes: &mut Probes,
+    names: &mut TakenNames,
+) -> Result<(), ProbeError> {
     let at_binary = |error| spec.error(spec.binary, ProbeProblem::Elf(error));
-    let path = elf::find(spec.binary).map_err(at_binary)?;
-    let elf = Elf::open(&path).map_err(at_binary)?;
+    let elf = Elf::open(path).map_err(at_binary)?;
+    if let ProbeTarget::Function { arguments, .. } = &spec.target {
+        let (found, limit) = (arguments.len(), register::ARGUMENTS.len());
+        if found > limit && !elf.is_go() {
+            return Err(spec.error(spec.list, ProbeProblem::TooMany { found, limit }));
+        }
+    }
     match &spec.target {
         ProbeTarget::Function {
             place: FunctionPlace { symbol: Some(pattern), offset, text },
             arguments,
             is_return,
-        } if pattern.contains('*') => {
+        } if pattern.contains('*') && !elf.has_function(pattern) => {
             if *offset > 0 {
                 return Err(spec.error(text, ProbeProblem::WithinMany(*offset)));
             }
-            let pattern = Pattern::glob(pattern);
-            let found = elf.matching(|name| pattern.matches(name)).map_err(at_binary)?;
+            let found = source_names::matching(&elf, pattern).map_err(at_binary)?;
             if found.names().len() > FUNCTIONS_MAX {
                 let (found, limit) = (found.names().len(), FUNCTIONS_MAX);
                 return Err(spec.error(text, ProbeProblem::Many { found, limit }));
@@ -179,13 +253,52 @@ fn add(
             Err(spec.error(text, missing.map_or(ProbeProblem::Nothing, ProbeProblem::Elf)))
         }
         ProbeTarget::Function { place, arguments, is_return } => {
-            let found = match &place.symbol {
+            let of_source = match place.symbol.filter(|symbol| !elf.has_function(symbol)) {
+                Some(name) => Some(source_names::matching(&elf, name).map_err(at_binary)?),
+                None => None,
+            };
+            let of_source = of_source.filter(|found| !found.names().is_empty());
+            if let Some(found) = of_source.as_ref().filter(|found| found.names().len() > 1) {
+                if place.offset > 0 {
+                    return Err(spec.error(place.text, ProbeProblem::WithinMany(place.offset)));
+                }
+                probes.remarks.push(format!(
+                    "probe {}: {} functions have this name. Each of them is an event; the name \
+                     that `nm` prints selects one of them",
+                    spec.text,
+                    found.names().len()
+                ));
+                let asked = (place.text, arguments.as_slice(), *is_return);
+                return add_functions(spec, &elf, found, asked, probes, names);
+            }
+            let symbol = of_source.as_ref().and_then(|found| found.names().first());
+            let symbol = symbol.map(String::as_str).or(place.symbol);
+            let found = match symbol {
                 Some(symbol) => elf.symbol(symbol, place.offset),
                 None => elf.address(place.offset),
             };
             let found = found.map_err(|error| spec.error(place.text, ProbeProblem::Elf(error)))?;
-            let event = events::function(elf.binary(), found, place, arguments, *is_return);
-            events::add_function(spec, event, probes, names)
+            let is_place = place.symbol.is_none() || place.offset > 0;
+            let map = code_map(&elf, *is_return || is_place).map_err(at_binary)?;
+            let binary = elf.binary();
+            let function = ProbedFunction { binary, map: map.as_ref(), found, place, arguments };
+            let failed = |problem| spec.error(place.text, problem);
+            if !*is_return {
+                let event = function.entry().map_err(failed)?;
+                return events::add_function(spec, event, "", probes, names).map(|_| ());
+            }
+            let exits = function.exits().map_err(failed)?;
+            let (returns, tails) = exits.counts;
+            let first = add_exits(spec, exits, probes, names)?;
+            if let Some(name) = first {
+                probes.remarks.push(format!(
+                    "probe {}: of the {} instructions by which it is left, {tails} may be a tail call, where another \
+                     function returns in its place. They are recorded as '{name}', without a value",
+                    spec.text,
+                    returns + tails,
+                ));
+            }
+            Ok(())
         }
         ProbeTarget::Usdt(wanted) => {
             let all = usdt::locations(&elf).map_err(at_binary)?;
@@ -194,7 +307,33 @@ fn add(
     }
 }
 
-/// All functions of a pattern that can be probed; of several names of one place the first.
+/// Maps functions and their pieces, if that is needed or the file is a Go program.
+fn code_map(elf: &Elf, is_needed: bool) -> Result<Option<CodeMap<'_>>, ElfError> {
+    if is_needed || elf.is_go() {
+        return CodeMap::new(elf).map(Some);
+    }
+    Ok(None)
+}
+
+/// Adds the events of the function's exits. Returns the name of the event of its tail calls, if it has some.
+fn add_exits(
+    spec: &ProbeSpec<'_>,
+    exits: FunctionExits,
+    probes: &mut Probes,
+    names: &mut TakenNames,
+) -> Result<Option<String>, ProbeError> {
+    if let Some(event) = exits.returns {
+        events::add_function(spec, event, "", probes, names)?;
+    }
+    let behind = if exits.has_value { TAIL } else { "" };
+    let mut last = None;
+    for event in exits.tails {
+        last = Some(events::add_function(spec, event, behind, probes, names)?);
+    }
+    Ok(last.filter(|_| exits.has_value))
+}
+
+/// Adds all functions that match a pattern and can be probed. Of several names for one place, the first is used.
 fn add_functions(
     spec: &ProbeSpec<'_>,
     elf: &Elf,
@@ -204,21 +343,46 @@ fn add_functions(
     names: &mut TakenNames,
 ) -> Result<(), ProbeError> {
     let (mut fit, mut places) = (Fit::default(), HashSet::new());
+    let map = code_map(elf, is_return);
+    let map = map.map_err(|error| spec.error(spec.binary, ProbeProblem::Elf(error)))?;
+    let mut tails = 0;
     for name in found.names() {
         match found.place(name) {
             Ok(at) if !places.insert(at.offset) => {
                 fit.leave_out(name, "another name of one of these");
             }
             Ok(at) => {
-                let place = FunctionPlace { text: name, symbol: Some(name), offset: 0 };
-                let event = events::function(elf.binary(), at, &place, arguments, is_return);
-                events::add_function(spec, event, probes, names)?;
-                fit.fits();
+                let shown = source_names::shown(name);
+                let place = FunctionPlace { text: &shown, symbol: Some(name), offset: 0 };
+                let (binary, map) = (elf.binary(), map.as_ref());
+                let function = ProbedFunction { binary, map, found: at, place: &place, arguments };
+                let added = if is_return {
+                    function.exits().map(|exits| add_exits(spec, exits, probes, names))
+                } else {
+                    let event = function.entry();
+                    event.map(|event| {
+                        events::add_function(spec, event, "", probes, names).map(|_| None)
+                    })
+                };
+                match added {
+                    Ok(added) => {
+                        tails += usize::from(added?.is_some());
+                        fit.fits();
+                    }
+                    Err(problem) => fit.leave_out(name, &problem.of_one()),
+                }
             }
             Err(error) => fit.leave_out(name, &ProbeProblem::Elf(error).of_one()),
         }
     }
     let remark = fit.remark(spec.text).map_err(|problem| spec.error(text, problem))?;
     probes.remarks.extend(remark);
+    if tails > 0 {
+        probes.remarks.push(format!(
+            "probe {}: {tails} of these functions may be left by a tail call, where another function returns in its place. \
+             That is recorded as an event of its own, '..._tail', without a value",
+            spec.text
+        ));
+    }
     Ok(())
 }

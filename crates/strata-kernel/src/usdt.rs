@@ -1,6 +1,6 @@
-//! USDT probes: what the `.note.stapsdt` notes of a program or library say.
+//! Finds USDT probes in the `.note.stapsdt` notes of a program or library.
 //!
-//! The format: systemtap's `sys/sdt.h`, and its wiki, "UserSpaceProbeImplementation".
+//! The format is that of systemtap's `sys/sdt.h`; its wiki describes it under "UserSpaceProbeImplementation".
 
 pub mod operand;
 #[cfg(test)]
@@ -12,45 +12,51 @@ use operand::{OperandClass, OperandSymbols, UsdtOperand};
 use std::collections::HashMap;
 use strata_abi::kernel::Part;
 
-/// One place of a probe.
+/// One place of a USDT probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsdtLocation {
-    /// Who made the probe.
+    /// The provider of the probe.
     pub provider: String,
-    /// Its name.
+    /// The probe's name.
     pub name: String,
-    /// Of its instruction.
+    /// Address of the probe's instruction.
     pub address: u64,
-    /// Of that instruction, in the file \[byte\].
+    /// Offset of the instruction in the file \[byte\].
     pub offset: u64,
-    /// Of the count of those who want the probe, in the file \[byte\]; there may be none.
+    /// Offset in the file of the probe's semaphore, which counts the tracers that want the probe, if there is one
+    /// \[byte\].
     pub semaphore: Option<u64>,
-    /// Its arguments, in the notes' own words: `-4@%edi`.
+    /// The arguments in the form that the notes have: `-4@%edi`.
     pub arguments: Vec<String>,
 }
 
-/// A probe, as a list of probes has it.
+/// A USDT probe, for a list of all probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Who made the probe.
+    /// The provider of the probe.
     pub provider: String,
-    /// Its name.
+    /// The probe's name.
     pub name: String,
-    /// In how many places it is.
+    /// Number of places of the probe.
     pub locations: u64,
-    /// Its arguments, as they are recorded of the first of them: `arg1: s32`; or why they are not.
+    /// The arguments as they are recorded at the first place, such as `arg1: s32`; or the reason why they are not.
     pub arguments: Vec<String>,
-    /// Code is run only if somebody wants the probe.
+    /// True if the program runs some code only if a tracer wants the probe.
     pub has_semaphore: bool,
 }
 
 /// Note type of a probe, version 3: the only one since 2010.
 const NT_STAPSDT: u32 = 3;
 
-/// Places in one file: the programs with most have some thousands.
+/// The most places in one file; the programs with the most have some thousands.
 const PLACES_MAX: usize = 65_536;
 
-/// All USDT probes of a program or library, in the order of the file.
+/// The most bytes of a probe's provider and name \[byte\].
+const NAME_MAX: usize = 256;
+/// The most bytes of all arguments of a probe; `sys/sdt.h` has up to 12 arguments \[byte\].
+const ARGUMENTS_MAX: usize = 1024;
+
+/// Returns all USDT probes of a program or library, in the order of the file.
 ///
 /// # Errors
 /// [`ElfError::Damaged`].
@@ -66,7 +72,7 @@ pub fn locations(elf: &Elf) -> Result<Vec<UsdtLocation>, ElfError> {
             path: elf.path().to_owned(),
             what: format!("USDT probe {}: {what}", all.len() + 1),
         };
-        let raw = parse_note(note).ok_or_else(|| damaged("its note is cut".into()))?;
+        let raw = parse_note(note).ok_or_else(|| damaged("its note is cut, or too long".into()))?;
         // A file that was moved to other addresses after it was linked (prelink).
         let moved = base.filter(|_| raw.base != 0).map_or(0, |base| base.wrapping_sub(raw.base));
         let address = raw.address.wrapping_add(moved);
@@ -92,7 +98,7 @@ pub fn locations(elf: &Elf) -> Result<Vec<UsdtLocation>, ElfError> {
     Ok(all)
 }
 
-/// All USDT probes, each once, in the order of the file.
+/// Returns all USDT probes, each once, in the order of the file.
 ///
 /// # Errors
 /// [`ElfError::Damaged`].
@@ -124,7 +130,7 @@ pub fn list(elf: &Elf) -> Result<Vec<Listed>, ElfError> {
     Ok(all)
 }
 
-/// A note, as it is.
+/// A note as it is in the file.
 struct UsdtNote {
     address: u64,
     base: u64,
@@ -137,8 +143,11 @@ struct UsdtNote {
 fn parse_note(note: &[u8]) -> Option<UsdtNote> {
     let word = |at: usize| Some(u64::from_le_bytes(note.get(at..at + 8)?.try_into().ok()?));
     let mut texts = note.get(24..)?.split(|byte| *byte == 0);
-    let mut text = || Some(strata_model::text_from_bytes(texts.next()?));
-    let (provider, name, arguments) = (text()?, text()?, text()?);
+    let mut text = |limit| {
+        let text = texts.next().filter(|text| text.len() <= limit);
+        text.map(strata_model::text_from_bytes)
+    };
+    let (provider, name, arguments) = (text(NAME_MAX)?, text(NAME_MAX)?, text(ARGUMENTS_MAX)?);
     // Behind the last text there is its NUL.
     texts.next()?;
     if provider.is_empty() || name.is_empty() {
@@ -148,7 +157,7 @@ fn parse_note(note: &[u8]) -> Option<UsdtNote> {
     Some(UsdtNote { address, base, semaphore, provider, name, arguments })
 }
 
-/// At blanks, but not those within parentheses.
+/// Splits the text at blanks, except at those within parentheses.
 fn split(arguments: &str) -> Vec<String> {
     let mut all = Vec::new();
     let (mut depth, mut one) = (0u32, String::new());
@@ -170,7 +179,8 @@ fn split(arguments: &str) -> Vec<String> {
     all
 }
 
-/// What each argument of a location is and how it is recorded; or why it is not.
+/// Returns for each argument of a location its type and the part by which it is recorded, or the reason why it is not
+/// recorded.
 pub(crate) fn arguments(
     elf: &Elf,
     location: &UsdtLocation,

@@ -1,28 +1,28 @@
-//! Who is recorded, of those who are followed or all; asked by the map that programs look at.
+//! Finds out which of the followed processes are recorded, from the map that programs use.
 
 use crate::pins::info;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Which processes are recorded.
+/// The set of recorded processes.
 #[derive(Clone, Debug, Default)]
 pub enum Whom {
-    /// None, as far as is known.
+    /// The set is empty.
     #[default]
     Nobody,
-    /// All.
+    /// All processes.
     Everyone,
-    /// Those that are followed, by this map.
+    /// The followed processes, which this map has.
     Followed(Arc<Followed>),
 }
 
-/// The same at one moment.
+/// A copy of the set at one moment; `None` for all processes.
 #[derive(Clone, Debug)]
 pub struct Looked(Option<Vec<u8>>);
 
 impl Whom {
-    /// As it is now.
+    /// Copies the present set.
     #[must_use]
     pub fn look(&self) -> Looked {
         Looked(match self {
@@ -34,8 +34,8 @@ impl Whom {
 }
 
 impl Looked {
-    /// By the words of the map `followed`, two bits for each task. Who is recorded from its next execve on is one of them,
-    /// too.
+    /// Returns whether the task is recorded. In the map `followed`, each task has two bits. A task that will be
+    /// recorded from its next execve on counts as recorded.
     #[must_use]
     pub fn is(&self, tid: u32) -> bool {
         let Some(words) = &self.0 else { return true };
@@ -43,24 +43,26 @@ impl Looked {
     }
 }
 
-/// The map `followed`. Held by a descriptor of our own: to open it by its number, one needs CAP_SYS_ADMIN.
+/// The map `followed` with a descriptor of its own, since opening a map by its id needs CAP_SYS_ADMIN.
 #[derive(Debug)]
 pub struct Followed {
     map: OwnedFd,
-    /// Of its only value.
+    /// Size of the map's only value \[byte\].
     bytes: usize,
 }
 
 impl Followed {
+    /// Duplicates the descriptor of the map.
+    ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub(crate) fn of(map: BorrowedFd<'_>) -> io::Result<Followed> {
         let info: libbpf_sys::bpf_map_info = info(map)?;
         let bytes = (info.value_size as usize).next_multiple_of(8);
         Ok(Followed { map: map.try_clone_to_owned()?, bytes })
     }
 
-    /// All of them; none where the kernel gives none.
+    /// Reads the map's value; all zeroes if the map cannot be read.
     fn words(&self) -> Vec<u8> {
         let (key, mut words) = (0u32, vec![0u8; self.bytes]);
         // SAFETY: a key and room for a value of the map's sizes, which live longer than the call.

@@ -14,7 +14,7 @@ use strata_model::{
     limits, ByteOrder, ClockClass, EventClass, FieldClass, RecordHeader, StreamClass, Trace, Uuid,
 };
 
-/// What may be read of the kernel's tracefs; `None`, and why, if nothing may.
+/// Finds the kernel's tracefs; `None`, with a message, if it may not be read.
 fn tracefs() -> Option<Tracefs> {
     match Tracefs::find() {
         Ok(tracefs) => Some(tracefs),
@@ -230,7 +230,7 @@ fn load_and_describe_of_the_running_kernel_are_fast() {
     assert!(describe < slack * Duration::from_millis(150), "describe: {describe:?}");
 }
 
-/// What is written of a stream is read again, each event with its fields.
+/// Writes a stream's metadata and reads it again: each event must have its fields.
 fn check_metadata(stream: StreamClass) {
     let expected: Vec<_> =
         stream.events.iter().map(|event| (event.name.clone(), event.fields.len())).collect();
@@ -244,7 +244,7 @@ fn check_metadata(stream: StreamClass) {
     trace.validate().expect("all event record classes together");
     let text = strata_ctf::metadata::write(&trace);
     println!("{} event record classes, {} bytes of metadata", expected.len(), text.len());
-    let schema = strata_ctf::tsdl::parse(text.as_bytes()).expect("our own metadata");
+    let schema = strata_ctf::read::metadata::parse(text.as_bytes()).expect("our own metadata");
     let stream = schema.streams.first().expect("one stream");
     assert_eq!(stream.events.len(), expected.len());
     for (event, (name, nr_fields)) in stream.events.iter().zip(&expected) {

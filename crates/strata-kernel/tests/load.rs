@@ -26,6 +26,7 @@ fn session(
     let follow = Follow::Children;
     let names: Vec<&str> = Contexts::all().filter(|_| has_contexts).map(|(name, _)| name).collect();
     let spec = RecordingSpec {
+        argv_bytes: strata_kernel::ARGV_BYTES,
         loss_mode,
         subbuf_bytes: 1 << 16,
         nr_subbufs: 4,
@@ -118,8 +119,8 @@ fn uprobe_with_parts_of_all_kinds_is_accepted() {
             exit_fields: vec![],
             probe: Probe::Uprobe {
                 binary: Binary::open("/bin/true".as_ref()).unwrap(),
-                offset: 0x2000,
-                is_return: false,
+                offsets: vec![0x2000],
+                guard: None,
                 semaphore: None,
                 parts: vec![
                     part(REGISTER, 4),

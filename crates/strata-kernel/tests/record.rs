@@ -23,7 +23,7 @@ const CALLS: usize = 10_000;
 const CHILD: &str = "STRATA_TEST_CHILD";
 const FILE: &str = "/etc/hostname";
 
-/// What the recorded process does; run by the tests below.
+/// The recorded process of the tests below.
 #[test]
 #[ignore = "is the process that the other tests record"]
 fn child() {
@@ -42,7 +42,7 @@ fn child_process() -> Command {
     command
 }
 
-/// Makes system calls until its input ends, and says how many of each.
+/// Makes system calls until its input ends, and prints the number of each.
 #[test]
 #[ignore = "is the process that a test records"]
 fn steady_child() {
@@ -114,6 +114,7 @@ fn tracepoint(system: &str, name: &str) -> SelectedEvent {
 
 fn spec(events: Vec<SelectedEvent>, follow: Follow) -> RecordingSpec {
     RecordingSpec {
+        argv_bytes: strata_kernel::ARGV_BYTES,
         loss_mode: LossMode::Discard,
         subbuf_bytes: 1 << 20,
         nr_subbufs: 8,
@@ -123,7 +124,7 @@ fn spec(events: Vec<SelectedEvent>, follow: Follow) -> RecordingSpec {
     }
 }
 
-/// With room for what a CPU records while this process gets none for some seconds.
+/// Enlarges the buffers to hold what a CPU records while this process does not run for some seconds.
 fn large(spec: RecordingSpec) -> RecordingSpec {
     RecordingSpec { subbuf_bytes: 4 << 20, nr_subbufs: 16, ..spec }
 }
@@ -135,7 +136,7 @@ fn let_programs_end() {
     assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, 1, 0, 0) }, 0);
 }
 
-/// What was recorded, by name: thread and payload.
+/// Records by name: thread and payload.
 type Records = HashMap<String, Vec<(u32, Vec<u8>)>>;
 
 fn read(channel: &mut Channel, class: &StreamClass) -> Records {
@@ -168,7 +169,7 @@ fn read(channel: &mut Channel, class: &StreamClass) -> Records {
     all
 }
 
-/// One at a time: a session follows all that this process starts, for other tests too.
+/// Locks out other tests: a session follows all that this process starts.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -273,7 +274,7 @@ fn add(all: &mut Records, some: Records) {
     some.into_iter().for_each(|(name, records)| all.entry(name).or_default().extend(records));
 }
 
-/// What comes from now on, until there are many of this kind, of a steady child's; how many of each.
+/// Reads until there are many records of one kind, made by a steady child. Returns the number of each kind.
 fn take(
     all: &mut Records,
     channel: &mut Channel,
@@ -295,7 +296,7 @@ fn take(
     counts
 }
 
-/// What a session that is changed while it records has of a process that goes on with what it does.
+/// A session that is changed while it records must not lose records of a process that goes on with its work.
 #[test]
 fn change_while_recording_adds_and_removes_and_loses_nothing_of_the_others() {
     let _alone = alone();
@@ -393,7 +394,7 @@ fn session_that_is_stopped_and_started_again_records_what_is_between() {
     assert_eq!(session.nested(), 0);
 }
 
-/// A folder for one test, and one of control groups, removed with what is in them.
+/// A folder and a control group for one test, removed with their content.
 struct Folder(std::path::PathBuf);
 
 impl Folder {
@@ -420,9 +421,9 @@ impl Drop for Folder {
     }
 }
 
-/// Those who are tracked, in all ways of saying it, changed while two processes go on with the same work.
-/// Filters of an event change while it happens again and again: one program takes another one's place. Each event is
-/// there once, of system calls and of a tracepoint, with early tests and without.
+/// Tracking is changed in all its forms while two processes go on with the same work, and filters are changed while
+/// events happen, so that one program replaces another. Each event must be recorded once, for system calls and a
+/// tracepoint, with early tests and without.
 #[test]
 fn filter_that_changes_while_events_happen_has_each_of_them_once() {
     let _alone = alone();
@@ -512,7 +513,7 @@ fn filter_that_changes_while_events_happen_has_each_of_them_once() {
     }
 }
 
-/// This thread has a tree of files of its own: what it mounts goes with it.
+/// Gives this thread a tree of mounts of its own, which ends with it.
 fn mount_for_itself() -> bool {
     use rustix::mount::{mount_change, MountPropagationFlags};
     // SAFETY: nobody else uses this thread's working folder.
@@ -521,7 +522,7 @@ fn mount_for_itself() -> bool {
         && mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).is_ok()
 }
 
-/// What a session leaves that goes without a word records on, and another one has all of it, once.
+/// A session that ends without cleaning up records on, and another one that adopts it has all records once.
 #[test]
 fn session_that_is_gone_records_on_and_is_taken_up_as_it_was_and_no_other_way() {
     let _alone = alone();
@@ -647,7 +648,7 @@ fn only_who_is_tracked_is_recorded() {
         cases.push((Tracked { cgroups, names: names(&["bank"]), ..all() }, (false, true)));
     }
     for (tracked, wanted) in cases {
-        session.track(&tracked).unwrap();
+        session.track(&tracked, &[]).unwrap();
         let_programs_end();
         read(&mut channel, &session.classes().stream_class());
         let (mut found, mut rounds) = ((false, false), 0);
@@ -674,8 +675,8 @@ fn only_who_is_tracked_is_recorded() {
     }
     // What cannot be asked changes nothing.
     let before = Tracked { pids: some(&[shop.id()]), ..all() };
-    session.track(&before).unwrap();
-    let error = session.track(&Tracked { names: names(&["*nk"]), ..all() }).unwrap_err();
+    session.track(&before, &[]).unwrap();
+    let error = session.track(&Tracked { names: names(&["*nk"]), ..all() }, &[]).unwrap_err();
     assert!(error.to_string().contains("'*nk'"), "{error}");
     let_programs_end();
     read(&mut channel, &session.classes().stream_class());
@@ -692,7 +693,7 @@ fn only_who_is_tracked_is_recorded() {
     session.stop();
 }
 
-/// Each event has its own, whatever their order; what is added later has them at once, and what there is not changes nothing.
+/// Each event has its own counters, in any order; added ones work at once, and missing ones change nothing.
 #[test]
 fn counters_are_those_of_each_event_and_one_that_there_is_not_changes_nothing() {
     let _alone = alone();

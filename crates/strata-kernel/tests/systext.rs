@@ -20,7 +20,7 @@ const MODES: [LossMode; 2] = [LossMode::Discard, LossMode::Overwrite];
 const CHILD: &str = "STRATA_TEST_SYSTEXT";
 const FIFO: &str = "STRATA_TEST_SYSTEXT_FIFO";
 const PAGE: usize = 4096;
-/// Where in its page each text is, so that its address is known again.
+/// Offset of each text in its page, by which its address is recognized.
 const AT: usize = 0x123;
 const FILE: &CStr = c"/etc/hostname";
 const PROGRAM: &CStr = c"/bin/true";
@@ -28,7 +28,7 @@ const NO_PROGRAM: &CStr = c"/nowhere/there/is/such/a/program";
 /// An address that nothing is mapped at.
 const NOWHERE: usize = 0x1230;
 
-/// As a program of the x32 interface calls it, whether the kernel has that or not.
+/// The number by which a program calls getpid through the x32 interface, whether the kernel has that or not.
 const X32_GETPID: u32 = 0x4000_0027;
 
 // ---- what is recorded ----
@@ -90,7 +90,7 @@ fn execute(number: libc::c_long, path: &CStr) {
     unsafe { libc::_exit(0) };
 }
 
-/// With the length of the whole structure, as programs do.
+/// Connects with the length of the whole structure, as programs do.
 fn connect(path: &[u8]) {
     // SAFETY: all zeroes is one.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -109,7 +109,7 @@ fn connect(path: &[u8]) {
 
 extern "C" fn handler(_: libc::c_int) {}
 
-/// What the recorded process does; run by the tests below.
+/// The recorded process of the tests below.
 #[test]
 #[ignore = "is the process that the other tests record"]
 fn child() {
@@ -164,7 +164,7 @@ fn child() {
 
 // ---- recording ----
 
-/// One record: name, thread, payload.
+/// A record: name, thread, payload.
 type Seen = (String, u32, Vec<u8>);
 
 fn read(channel: &mut Channel, class: &StreamClass) -> Vec<Seen> {
@@ -193,7 +193,7 @@ fn read(channel: &mut Channel, class: &StreamClass) -> Vec<Seen> {
     all.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// One at a time: a session follows all that this process starts, for other tests too.
+/// Locks out other tests: a session follows all that this process starts.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// `None`, and says why, where the kernel cannot be recorded.
@@ -215,6 +215,7 @@ fn begin_calls(
     let events = calls.iter().map(one).collect();
     let follow = Follow::Children;
     let spec = RecordingSpec {
+        argv_bytes: strata_kernel::ARGV_BYTES,
         loss_mode,
         subbuf_bytes: 1 << 18,
         nr_subbufs: 4,
@@ -233,7 +234,7 @@ fn command(what: &str) -> Command {
     command
 }
 
-/// Records it.
+/// Records the child's calls without a filter.
 fn record(
     what: &str,
     loss_mode: LossMode,
@@ -269,7 +270,7 @@ fn number(bytes: &[u8]) -> i64 {
     i64::from_ne_bytes(bytes[..8].try_into().unwrap())
 }
 
-/// Whether it is an address of a text of [`Untouched`], as strace writes it.
+/// Returns whether the text is the address of a text of [`Untouched`], in strace's form.
 fn is_address(text: &str) -> bool {
     let address = text.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
     address.is_some_and(|address| {
@@ -277,7 +278,7 @@ fn is_address(text: &str) -> bool {
     })
 }
 
-/// `syscall_text`: number, argument, text.
+/// Decodes a `syscall_text` record: number, argument, text.
 fn text_record((name, _, payload): &Seen) -> Option<(u32, u8, String)> {
     let number = u32::from_ne_bytes(payload[..4].try_into().unwrap());
     (name == syscalls::TEXT).then(|| (number, payload[4], text(&payload[5..])))
@@ -349,7 +350,7 @@ fn wait_for_thread(pid: u32, wanted: &dyn Fn(&str, &str) -> bool) {
     panic!("process {pid} does not come so far");
 }
 
-/// Of a call whose exit was not seen the text is not read; it is counted, and no other call has it.
+/// The text of a call whose exit was not seen is not read, but counted, and no other call gets it.
 #[test]
 fn text_of_a_call_whose_exit_is_not_seen_is_counted_and_not_taken_by_the_next() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What is wrong with a name.
+//! Checks the names with which traces are written.
 
 use crate::error::NameError;
 

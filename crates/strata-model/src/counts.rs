@@ -1,47 +1,48 @@
-//! What a recording has, and what it has not, in figures that add up: of a stream, a process, a layer, or all.
+//! Counts that can be added up: those of a stream, a process, a layer, or the whole recording.
 
 use std::time::Duration;
 
 use crate::loss::Discarded;
 use crate::times::{Demand, LossTimes};
 
-/// What was recorded, of one producer or of several.
+/// Counts of one or several producers: what was recorded, discarded or overwritten.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Event records in the trace.
     pub records: u64,
     /// Packets in the trace.
     pub packets: u64,
-    /// Their size \[byte\].
+    /// Size of the records \[byte\].
     pub bytes: u64,
-    /// The size of the metadata that describe them \[byte\].
+    /// Size of the metadata \[byte\].
     pub metadata_bytes: u64,
-    /// Time of the first and the last packet's ends, `CLOCK_MONOTONIC` \[ns\].
+    /// The begin of the first packet and the end of the last one, `CLOCK_MONOTONIC` \[ns\].
     pub span: Option<(u64, u64)>,
     /// Records that were never written.
     pub discarded: Discarded,
-    /// When, as far as is known.
+    /// Times of the discarded records, as far as they are known.
     pub times: LossTimes,
-    /// What its buffers would have had to hold.
+    /// Buffer size that would have held all records.
     pub demand: Demand,
-    /// Records that were written, then reclaimed before they were read.
+    /// Records that were written and then overwritten before they were read.
     pub overwritten: u64,
-    /// How many of those discarded and overwritten the packets in the trace count.
+    /// Discarded and overwritten records that packets of the trace count.
     pub told: u64,
-    /// Streams: CPUs that the producer could have run on.
+    /// Number of streams, one for each CPU on which the producer could have run.
     pub streams: u32,
-    /// How many of them discarded records.
+    /// Number of streams that discarded records.
     pub streams_discarding: u32,
-    /// Packets that were not well formed, and are not in the trace.
+    /// Number of malformed packets, which are not in the trace.
     pub damaged_packets: u64,
-    /// Reserved by threads that were killed, or stood still, before they had written it \[byte\]; at most.
+    /// Upper limit on the bytes that threads reserved but never committed, because they were killed or stopped
+    /// \[byte\].
     pub unpublished_bytes: u64,
-    /// Records of other threads behind that, which cannot be read.
+    /// Records of other threads after such reserved bytes, which therefore cannot be read.
     pub unread_records: u64,
 }
 
 impl Counts {
-    /// Counts `other` too. Numbers come from processes, which may lie: they stop at their largest.
+    /// Adds `other`. Sums saturate, since the numbers come from processes and may be wrong.
     pub fn add(&mut self, other: &Counts) {
         self.records = self.records.saturating_add(other.records);
         self.packets = self.packets.saturating_add(other.packets);
@@ -63,7 +64,7 @@ impl Counts {
         self.unread_records = self.unread_records.saturating_add(other.unread_records);
     }
 
-    /// From the first to the last packet's ends.
+    /// Returns the time from the first packet's begin to the last packet's end.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.span.map_or(Duration::ZERO, |(first, last)| {

@@ -1,109 +1,86 @@
-//! What can be wrong with a description. Messages carry the path to the culprit.
+//! Errors in descriptions of traces. Messages name the path to the faulty part.
 
 use crate::name::printable;
 use thiserror::Error;
 
-/// Why a name is refused.
+/// Reasons why a name is refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NameError {
-    /// No characters.
+    /// The name is empty.
     #[error("the name is empty")]
     Empty,
-    /// More bytes than the limit.
+    /// The name has more bytes than the limit.
     #[error("the name {} has {bytes} bytes; the limit is {limit}", printable(.name))]
     TooLong {
-        /// The name.
+        /// The name that is too long.
         name: String,
-        /// Its bytes.
         bytes: usize,
-        /// The most that are possible.
+        /// The greatest number of bytes.
         limit: usize,
     },
-    /// A control character.
+    /// The name has a control character.
     #[error("the name {} has a control character (U+{:04X})", printable(.name), *.character as u32)]
     Control {
-        /// The name.
+        /// The name with the control character.
         name: String,
-        /// The first such character.
+        /// The first control character.
         character: char,
     },
 }
 
-/// What is wrong with a field class.
+/// Reasons why a field class cannot be written.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FieldError {
-    /// The field's own name.
+    /// The field's own name cannot be written.
     #[error("{0}")]
     Name(#[from] NameError),
-    /// The enumeration's name.
+    /// The enumeration's name cannot be written.
     #[error("its enumeration: {0}")]
     EnumerationName(NameError),
-    /// An integer of another size.
+    /// The size of an integer is not one that can be written.
     #[error("an integer of {found} bytes; it can have 1, 2, 4 or 8")]
-    IntegerBytes {
-        /// Its bytes.
-        found: u8,
-    },
-    /// A floating-point number of another size.
+    IntegerBytes { found: u8 },
+    /// The size of a floating-point number is not one that can be written.
     #[error("a floating-point number of {found} bytes; it can have 4 or 8")]
-    FloatBytes {
-        /// Its bytes.
-        found: u8,
-    },
-    /// A sequence's length of another size.
-    #[error("a sequence's length of {found} bytes; it can have 1, 2, 4 or 8")]
-    LengthBytes {
-        /// Its bytes.
-        found: u8,
-    },
-    /// An array of too many bytes.
+    FloatBytes { found: u8 },
+    /// The size of a sequence's length is not one that can be written.
+    #[error("the length of a sequence has {found} bytes; it can have 1, 2, 4 or 8")]
+    LengthBytes { found: u8 },
+    /// The array has too many bytes.
     #[error("an array of {bytes} bytes; the limit is {limit}")]
     ArrayBytes {
-        /// Bytes of all elements.
+        /// Size of all elements \[byte\].
         bytes: u64,
-        /// The most that are possible.
+        /// The greatest size \[byte\].
         limit: u64,
     },
-    /// An enumeration with no label.
+    /// The enumeration has no label.
     #[error("an enumeration with no labels")]
     NoLabels,
-    /// An enumeration with too many labels.
+    /// The enumeration has too many labels.
     #[error("an enumeration with {found} labels; the limit is {limit}")]
     TooManyLabels {
-        /// Its labels.
         found: usize,
-        /// The most that are possible.
+        /// The greatest number of labels.
         limit: usize,
     },
-    /// A label of too many bytes.
+    /// The label has too many bytes.
     #[error("the label {} has {bytes} bytes; the limit is {limit}", printable(.label))]
     LabelTooLong {
-        /// The label.
         label: String,
-        /// Its bytes.
         bytes: usize,
-        /// The most that are possible.
+        /// The greatest number of bytes.
         limit: usize,
     },
-    /// A label for no value.
-    #[error("the label {} is for {from} to {to}, which are no values", printable(.label))]
-    LabelReversed {
-        /// The label.
-        label: String,
-        /// First value.
-        from: i128,
-        /// Last value.
-        to: i128,
-    },
-    /// A label for values that the integer cannot have.
+    /// The label's first value is greater than its last.
+    #[error("the label {} has the range {from} to {to}, which is empty", printable(.label))]
+    LabelReversed { label: String, from: i128, to: i128 },
+    /// The label has values that the integer cannot have.
     #[error("the label {} is for {from} to {to}; the integer has {lowest} to {highest}",
             printable(.label))]
     LabelOutside {
-        /// The label.
         label: String,
-        /// First value.
         from: i128,
-        /// Last value.
         to: i128,
         /// The integer's lowest value.
         lowest: i128,
@@ -112,173 +89,143 @@ pub enum FieldError {
     },
 }
 
-/// What is wrong with an event record class.
+/// Reasons why an event record class cannot be written.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum EventError {
-    /// `provider:name`.
+    /// The provider or the name cannot be written.
     #[error("{0}")]
     Name(#[from] NameError),
-    /// Log level outside the range.
+    /// The log level is greater than the most verbose one.
     #[error("log level {found}; the limit is {limit}")]
     Loglevel {
-        /// The level.
+        /// The log level that was given.
         found: u8,
-        /// The most verbose one.
+        /// The most verbose log level.
         limit: u8,
     },
-    /// The model's URI.
+    /// The URI of the event's model is too long.
     #[error("a model URI of {bytes} bytes; the limit is {limit}")]
     UriTooLong {
-        /// Its bytes.
         bytes: usize,
-        /// The most that are possible.
+        /// The greatest number of bytes.
         limit: usize,
     },
-    /// Too many fields.
+    /// The event has too many fields.
     #[error("{found} fields; the limit is {limit}")]
     TooManyFields {
-        /// Its fields.
         found: usize,
-        /// The most that are possible.
+        /// The greatest number of fields.
         limit: usize,
     },
-    /// Two fields with one name.
+    /// Two fields have the same name.
     #[error("two fields named {}", printable(.field))]
-    DuplicateField {
-        /// The name.
-        field: String,
-    },
-    /// One of the fields.
+    DuplicateField { field: String },
+    /// A field of the event is wrong.
     #[error("field {} (number {}): {error}", printable(.field), .index + 1)]
     Field {
-        /// Its name.
         field: String,
-        /// Its position, from 0.
+        /// Index of the field, from 0.
         index: usize,
-        /// What is wrong with it.
         #[source]
         error: Box<FieldError>,
     },
 }
 
-/// What is wrong with a trace.
+/// Reasons why a trace cannot be written.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TraceError {
-    /// The clock's name.
+    /// The clock's name cannot be written.
     #[error("clock: {0}")]
     ClockName(NameError),
-    /// The clock's description.
+    /// The clock's description is too long.
     #[error("clock: a description of {bytes} bytes; the limit is {limit}")]
     ClockDescription {
-        /// Its bytes.
         bytes: usize,
-        /// The most that are possible.
+        /// The greatest number of bytes.
         limit: usize,
     },
-    /// A clock that stands still.
+    /// The clock's frequency is 0.
     #[error("clock: the frequency is 0")]
     ClockFrequency,
-    /// A part of a second that is more than a second.
+    /// The part of the clock's offset that is given in cycles is not less than a second.
     #[error("clock: an offset of {found} cycles beside whole seconds; a second has {frequency}")]
     ClockOffset {
-        /// The cycles.
+        /// Offset that was given \[cycle\].
         found: u64,
-        /// Cycles of a second.
+        /// Frequency of the clock \[cycle/s\].
         frequency: u64,
     },
-    /// Too many entries in the environment.
+    /// The environment has too many entries.
     #[error("an environment of {found} entries; the limit is {limit}")]
     TooManyEntries {
-        /// Its entries.
+        /// Number of environment entries.
         found: usize,
-        /// The most that are possible.
+        /// The greatest number of entries.
         limit: usize,
     },
-    /// The name of an entry in the environment.
+    /// The name of an environment entry cannot be written.
     #[error("environment: {0}")]
     EntryName(NameError),
-    /// Two entries with one name.
+    /// Two environment entries have the same name.
     #[error("environment: two entries named {}", printable(.name))]
-    DuplicateEntry {
-        /// The name.
-        name: String,
-    },
-    /// An entry's text.
+    DuplicateEntry { name: String },
+    /// The text of an environment entry is too long.
     #[error("environment: {} has {bytes} bytes; the limit is {limit}", printable(.name))]
     EntryTooLong {
-        /// The entry's name.
         name: String,
-        /// Its bytes.
         bytes: usize,
-        /// The most that are possible.
+        /// The greatest number of bytes.
         limit: usize,
     },
-    /// Too many streams.
+    /// The trace has too many streams.
     #[error("{found} stream classes; the limit is {limit}")]
     TooManyStreams {
-        /// Its streams.
         found: usize,
-        /// The most that are possible.
+        /// The greatest number of streams.
         limit: usize,
     },
-    /// Two streams with one id.
+    /// Two streams have the same id.
     #[error("two stream classes with id {id}")]
-    DuplicateStream {
-        /// The id.
-        id: u32,
-    },
-    /// A stream's name.
+    DuplicateStream { id: u32 },
+    /// The name of a stream cannot be written.
     #[error("stream class {stream}: {error}")]
     StreamName {
-        /// The stream's id.
         stream: u32,
-        /// What is wrong with it.
         #[source]
         error: NameError,
     },
-    /// A stream's event context.
+    /// The event context of a stream is wrong.
     #[error("stream class {stream}, event context: {error}")]
     Context {
-        /// The stream's id.
         stream: u32,
-        /// What is wrong with it.
         #[source]
         error: Box<EventError>,
     },
-    /// Too many event record classes.
+    /// The stream has too many event record classes.
     #[error("stream class {stream}: {found} event record classes; the limit is {limit}")]
     TooManyEvents {
-        /// The stream's id.
         stream: u32,
-        /// Its event record classes.
         found: usize,
-        /// The most that are possible.
+        /// The greatest number of event record classes.
         limit: usize,
     },
-    /// Two event record classes with one id.
+    /// Two event record classes of a stream have the same id.
     #[error("stream class {stream}: two event record classes with id {id}")]
-    DuplicateEvent {
-        /// The stream's id.
-        stream: u32,
-        /// The id.
-        id: u32,
-    },
-    /// More names and labels than a trace can have.
+    DuplicateEvent { stream: u32, id: u32 },
+    /// The trace has more names and labels than its metadata can hold.
     #[error("stream class {stream}: names and labels of more than {limit} bytes")]
     TooMuchText {
-        /// The stream in which the limit was passed.
+        /// The stream at which the limit was exceeded.
         stream: u32,
-        /// The most that are possible.
+        /// The greatest size of all names and labels \[byte\].
         limit: usize,
     },
-    /// One of the event record classes.
+    /// An event record class is wrong.
     #[error("stream class {stream}, event {}: {error}", printable(.event))]
     Event {
-        /// The stream's id.
         stream: u32,
-        /// `provider:name`.
+        /// The event, as `provider:name`.
         event: String,
-        /// What is wrong with it.
         #[source]
         error: Box<EventError>,
     },

@@ -1,10 +1,14 @@
-//! Field classes.
+//! Field classes: integers, floating-point numbers, texts, arrays and enumerations that an event record can hold.
 
 use crate::check::check_name;
 use crate::error::FieldError;
 use crate::flags::Flags;
 use crate::limits;
 use serde::{Deserialize, Serialize};
+
+/// Name of the last field of records whose numbers were read from a program's memory. If bit i of its value is set, the
+/// number in field i could not be read, and 0 was written in its place. Lengths of texts do not count as fields here.
+pub const UNREAD_FIELD: &str = "strata_unread";
 
 /// Byte order of a machine, and so of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +20,7 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// This machine's.
+    /// Byte order of this machine.
     pub const NATIVE: ByteOrder =
         if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
 }
@@ -24,31 +28,27 @@ impl ByteOrder {
 /// Byte order of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FieldOrder {
-    /// The trace's.
+    /// The byte order that the trace declares.
     #[default]
     Native,
-    /// Most significant byte first: the network's.
+    /// Most significant byte first, as in network protocols.
     Big,
     /// Least significant byte first.
     Little,
 }
 
-/// How an integer is shown.
+/// Number base in which a reader shows an integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Base {
-    /// Binary.
     Two,
-    /// Octal.
     Eight,
-    /// Decimal.
     #[default]
     Ten,
-    /// Hexadecimal.
     Sixteen,
 }
 
 impl Base {
-    /// The base with this radix, or `None` if it is not 2, 8, 10 or 16.
+    /// Returns the base with this radix, or `None` if it is not 2, 8, 10 or 16.
     pub fn from_radix(radix: u8) -> Option<Base> {
         match radix {
             2 => Some(Base::Two),
@@ -59,7 +59,7 @@ impl Base {
         }
     }
 
-    /// 2, 8, 10 or 16.
+    /// Returns the radix: 2, 8, 10 or 16.
     pub fn radix(self) -> u8 {
         match self {
             Base::Two => 2,
@@ -70,23 +70,21 @@ impl Base {
     }
 }
 
-/// An integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Integer {
-    /// 1, 2, 4 or 8.
+    /// Size: 1, 2, 4 or 8 \[byte\].
     pub bytes: u8,
-    /// Two's complement.
+    /// True if values are in two's complement.
     pub signed: bool,
-    /// How it is shown.
+    /// Number base in which readers show the value.
     pub base: Base,
-    /// Its bytes' order.
     pub byte_order: FieldOrder,
-    /// Only 0 and 1 occur.
+    /// True for a truth value: only 0 and 1 occur.
     pub is_bool: bool,
 }
 
 impl Integer {
-    /// An unsigned decimal integer in native byte order.
+    /// Makes an unsigned decimal integer in native byte order.
     pub fn unsigned(bytes: u8) -> Integer {
         Integer {
             bytes,
@@ -97,15 +95,15 @@ impl Integer {
         }
     }
 
-    /// A signed decimal integer in native byte order.
+    /// Makes a signed decimal integer in native byte order.
     pub fn signed(bytes: u8) -> Integer {
         Integer { signed: true, ..Integer::unsigned(bytes) }
     }
 
-    /// The lowest and the highest value; an error if the size is none of an integer.
+    /// Returns the lowest and the highest value.
     ///
     /// # Errors
-    /// [`FieldError::IntegerBytes`].
+    /// [`FieldError::IntegerBytes`] if integers cannot have the size.
     pub fn range(&self) -> Result<(i128, i128), FieldError> {
         if !matches!(self.bytes, 1 | 2 | 4 | 8) {
             return Err(FieldError::IntegerBytes { found: self.bytes });
@@ -119,19 +117,19 @@ impl Integer {
     }
 }
 
-/// A label: the values `from..=to`.
+/// The label of the values `from..=to`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Label {
-    /// First value. Of an unsigned integer of 8 bytes it is the bit pattern: -1 is 2^64 - 1.
+    /// First value. For an unsigned integer of 8 bytes it is the bit pattern: -1 stands for 2^64 - 1.
     pub from: i64,
-    /// Last value, likewise.
+    /// Last value, with the same bit pattern.
     pub to: i64,
-    /// What these values are called; any text.
+    /// Text that readers show for these values.
     pub label: String,
 }
 
 impl Label {
-    /// First and last value, as values of `integer`.
+    /// Returns the first and the last value, as values of `integer`.
     pub fn values(&self, integer: &Integer) -> (i128, i128) {
         if !integer.signed && integer.bytes == 8 {
             (i128::from(self.from as u64), i128::from(self.to as u64))
@@ -141,41 +139,38 @@ impl Label {
     }
 }
 
-/// An integer some of whose values have names. They may overlap, and share a name.
+/// An integer with labels for some values. Labels may overlap, and several may have the same text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Enumeration {
-    /// What is recorded.
+    /// The integer that a record holds.
     pub integer: Integer,
-    /// The enumeration's name; may be empty.
+    /// Name of the enumeration; may be empty.
     pub name: String,
-    /// Its labels, at least one.
+    /// Labels of the values, at least one.
     pub labels: Vec<Label>,
-    /// Its labels are flags.
+    /// If set, labels stand for bits that can be combined.
     pub flags: Option<Flags>,
 }
 
 /// A floating-point number, IEEE 754.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Float {
-    /// 4 or 8.
+    /// Size, 4 or 8 \[byte\].
     pub bytes: u8,
-    /// Its bytes' order.
     pub byte_order: FieldOrder,
 }
 
-/// What an array or a sequence consists of.
+/// Element class of an array or a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Element {
-    /// Integers.
     Integer(Integer),
-    /// Floating-point numbers.
     Float(Float),
     /// Bytes of UTF-8 text, padded with NULs.
     Text,
 }
 
 impl Element {
-    /// Bytes of one element.
+    /// Returns the size of an element \[byte\].
     pub fn bytes(&self) -> u8 {
         match self {
             Element::Integer(integer) => integer.bytes,
@@ -202,60 +197,58 @@ impl Float {
     }
 }
 
-/// Always the same number of elements.
+/// A fixed number of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Array {
     /// The type of each element.
     pub element: Element,
-    /// Elements; may be 0.
+    /// Number of elements; may be 0.
     pub count: u32,
 }
 
-/// A length, then that many elements.
+/// A variable number of elements, with the number before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sequence {
     /// The type of each element.
     pub element: Element,
-    /// Bytes of the length, an unsigned integer in native byte order: 1, 2, 4 or 8.
+    /// Size of the number of elements, an unsigned integer in native byte order: 1, 2, 4 or 8 \[byte\].
     pub length_bytes: u8,
 }
 
-/// What a field is.
+/// The class of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FieldClass {
     /// An integer or a truth value.
     Integer(Integer),
     /// An integer with labels.
     Enumeration(Enumeration),
-    /// A floating-point number.
     Float(Float),
-    /// UTF-8 text up to a NUL, and the NUL.
+    /// UTF-8 text that ends with a NUL.
     String,
     /// A fixed number of elements.
     Array(Array),
-    /// A length and that many elements.
+    /// A number, then that many elements.
     Sequence(Sequence),
 }
 
 /// A field of an event record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Field {
-    /// Its name: any text but control characters.
+    /// Name of the field: any text without control characters.
     pub name: String,
-    /// What it is.
     pub class: FieldClass,
 }
 
 impl Field {
-    /// A field of this name and class.
+    /// Makes a field with this name and class.
     pub fn new(name: impl Into<String>, class: FieldClass) -> Field {
         Field { name: name.into(), class }
     }
 
-    /// Whether a trace can be written with this field.
+    /// Checks that a trace can be written with this field.
     ///
     /// # Errors
-    /// What is wrong with the name or the class.
+    /// The fault of the name or the class.
     pub fn validate(&self) -> Result<(), FieldError> {
         check_name(&self.name, limits::NAME_BYTES)?;
         match &self.class {
@@ -268,7 +261,7 @@ impl Field {
         }
     }
 
-    /// The fewest bytes that the field takes in a record.
+    /// Returns the least size of the field in a record \[byte\].
     pub fn min_bytes(&self) -> u64 {
         match &self.class {
             FieldClass::Integer(integer) => u64::from(integer.bytes),
@@ -315,7 +308,7 @@ impl Enumeration {
 }
 
 impl Array {
-    /// Bytes of all elements.
+    /// Returns the size of all elements \[byte\].
     pub fn bytes(&self) -> u64 {
         u64::from(self.count) * u64::from(self.element.bytes())
     }

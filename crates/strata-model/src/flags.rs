@@ -1,25 +1,25 @@
-//! Enumerations whose labels are flags, and which of them a value has.
+//! Enumerations whose labels are flags, and the flags that a value has.
 
 use serde::{Deserialize, Serialize};
 
-/// The labels of an enumeration are flags: a value has several at once.
+/// The form of an enumeration whose labels are flags, so that a value can have several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Flags {
-    /// So many of the lowest bits are no flags but one number with labels of its own, at most 63: of
-    /// the flags of `open`, two are O_RDONLY, O_WRONLY or O_RDWR.
+    /// The number of lowest bits, at most 63, that are not flags but a single number with labels of its own. For
+    /// example, in the flags of `open` two bits are O_RDONLY, O_WRONLY or O_RDWR.
     pub low_bits: u8,
 }
 
 impl Flags {
-    /// The bits that are a number.
+    /// Returns the mask of the bits that are a number.
     pub fn number(self) -> u64 {
         (1u64 << self.low_bits.min(63)) - 1
     }
 
-    /// The bits of a value that decide whether it has a label: those of the label; of the number, all;
-    /// and of a label that is 0 where there is no number, all.
+    /// Returns the bits of a value that decide whether it has the label. For flags these are the label's bits, for the
+    /// number all bits of the number, and for a label 0 without a number all bits.
     ///
-    /// Values and labels that are negative are in two's complement of 64 bits.
+    /// Negative values and labels are in two's complement of 64 bits.
     pub fn mask(self, label: u64) -> u64 {
         let number = self.number();
         let flags = label & !number;
@@ -30,7 +30,7 @@ impl Flags {
         }
     }
 
-    /// Whether a value has a label.
+    /// Returns whether a value has a label: the bits of the label's mask equal the label.
     pub fn has(self, value: u64, label: u64) -> bool {
         value & self.mask(label) == label
     }

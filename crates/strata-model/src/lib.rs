@@ -1,5 +1,5 @@
-//! What a trace is made of: its environment, its clock, its streams, their event record classes and
-//! the fields of these. No input or output.
+//! The data model of traces: environment, clock, streams, their event record classes, and the fields of these. No input
+//! or output.
 //!
 //! ```text
 //! Trace ── environment, ClockClass
@@ -8,13 +8,12 @@
 //!             └─ Field ── FieldClass: integer, enumeration, float, string, array, sequence
 //! ```
 //!
-//! [`schema`] has the same for any trace, in the terms of CTF 2: what a reader finds. [`syscalls`] has the names of
-//! system calls, of which some traces have numbers only.
+//! [`schema`] describes any trace that a reader may find, in the terms of CTF 2. [`syscalls`] has the names of system
+//! calls, for traces that have only their numbers.
 //!
-//! The descriptions come from traced programs, and a program may lie. So the types can hold
-//! nonsense (an integer of 3 bytes, two fields of one name), and `validate()` says what is wrong
-//! with it. What it accepts can be written as a trace that every reader opens; names are still
-//! arbitrary text, and whoever writes them somewhere escapes them.
+//! Descriptions come from traced programs, whose values may be wrong. So the types can hold invalid values (an integer
+//! of 3 bytes, two fields of the same name), which `validate()` reports. A valid description can be written as a trace
+//! that every reader opens. Names are still arbitrary text, and every writer must escape them.
 #![forbid(unsafe_code)]
 
 mod check;
@@ -28,6 +27,8 @@ pub mod schema;
 pub mod syscalls;
 #[cfg(test)]
 mod tests;
+mod time_namespace;
+mod time_source;
 mod times;
 mod trace;
 
@@ -35,41 +36,43 @@ pub use counts::Counts;
 pub use error::{EventError, FieldError, NameError, TraceError};
 pub use field::{
     Array, Base, ByteOrder, Element, Enumeration, Field, FieldClass, FieldOrder, Float, Integer,
-    Label, Sequence,
+    Label, Sequence, UNREAD_FIELD,
 };
 pub use flags::Flags;
 pub use loss::{DiscardReason, Discarded, LossMode};
 pub use name::{is_identifier, printable, text_from_bytes, LEVEL_NAMES};
+pub use time_namespace::time_namespace_adds_ns;
+pub use time_source::TimeSource;
 pub use times::{Demand, LossTimes, StreamLoss};
 pub use trace::{
     ClockClass, EnvValue, EventClass, RecordHeader, StreamClass, Trace, Uuid, UuidError,
 };
 
-/// Limits that `validate()` keeps. They are far beyond honest use, and keep a lie from costing the
-/// tracer more than some tens of megabytes.
+/// Limits that `validate()` enforces. They are far above normal use, and bound the memory that an invalid description
+/// costs the tracer to some tens of megabytes.
 pub mod limits {
-    /// Fields of one event.
+    /// The most fields of an event.
     pub const FIELDS: usize = 64;
-    /// Bytes of `provider:name`.
+    /// The greatest length of `provider:name` \[byte\].
     pub const EVENT_NAME_BYTES: usize = 255;
-    /// Bytes of a field's, an enumeration's, a clock's, a stream's or an environment entry's name.
+    /// The greatest length of a field's, enumeration's, clock's, stream's or environment entry's name \[byte\].
     pub const NAME_BYTES: usize = 255;
-    /// Bytes of an enumeration's label.
+    /// The greatest length of an enumeration's label \[byte\].
     pub const LABEL_BYTES: usize = 255;
-    /// Labels of one enumeration.
+    /// The most labels of an enumeration.
     pub const LABELS: usize = 4096;
-    /// Bytes of one array.
+    /// The greatest size of an array \[byte\].
     pub const ARRAY_BYTES: u64 = 1 << 20;
-    /// Bytes of a text value: of the environment, a clock's description, a model URI.
+    /// The greatest length of a text value: of the environment, a clock's description or a model URI \[byte\].
     pub const TEXT_BYTES: usize = 4096;
-    /// The most verbose log level; 0 is the most severe one.
+    /// The greatest log level, which is the most verbose one; 0 is the most severe one.
     pub const LOGLEVEL: u8 = 14;
-    /// Streams of one trace.
+    /// The most streams of a trace.
     pub const STREAMS: usize = 4096;
-    /// Entries of the environment.
+    /// The most entries of the environment.
     pub const ENVIRONMENT: usize = 256;
-    /// Event record classes of one stream.
+    /// The most event record classes of a stream.
     pub const EVENTS: usize = 65536;
-    /// Sum of [`super::EventClass::text_bytes`] over a trace.
+    /// The greatest sum of [`super::EventClass::text_bytes`] over a trace \[byte\].
     pub const TRACE_TEXT_BYTES: usize = 16 << 20;
 }

@@ -1,17 +1,17 @@
-//! The reasons why event records are missing, and what happens when buffers are full.
+//! The reasons for which event records are missing, and what happens when buffers are full.
 
-/// What happens to a new record when all sub-buffers are full.
+/// The treatment of a new record when all sub-buffers are full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossMode {
-    /// It is discarded, and counted.
+    /// Discards the new record, and counts it.
     #[default]
     Discard,
-    /// It overwrites the oldest packet, and that is counted.
+    /// Overwrites the oldest packet, and counts it.
     Overwrite,
 }
 
 impl LossMode {
-    /// As options and a trace's environment have it.
+    /// Returns the mode's name in options and in a trace's environment.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -20,7 +20,7 @@ impl LossMode {
         }
     }
 
-    /// The mode of this name, if there is one.
+    /// Returns the mode with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<LossMode> {
         [LossMode::Discard, LossMode::Overwrite].into_iter().find(|mode| mode.name() == name)
@@ -30,17 +30,17 @@ impl LossMode {
 /// Defines [`Discarded`] and [`DiscardReason`] from one list, so that a new reason is one line.
 macro_rules! reasons {
     ($($(#[$doc:meta])+ $field:ident $variant:ident $name:literal,)+) => {
-        /// Why an event record was never written.
+        /// Reasons for which an event record was never written.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum DiscardReason {
             $($(#[$doc])+ $variant,)+
         }
 
         impl DiscardReason {
-            /// All of them, in the order in which they are reported.
+            /// All reasons, in the order in which they are reported.
             pub const ALL: &'static [DiscardReason] = &[$(DiscardReason::$variant,)+];
 
-            /// As messages have it.
+            /// Returns the reason's name in messages.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -49,14 +49,15 @@ macro_rules! reasons {
             }
         }
 
-        /// Event records that were never written, by reason. Of applications it is the producer's word.
+        /// Numbers of event records that were never written, by reason. Those of applications are as the producer
+        /// claims.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Discarded {
             $($(#[$doc])+ pub $field: u64,)+
         }
 
         impl Discarded {
-            /// How many for this reason.
+            /// Returns the number of records that were discarded for this reason.
             #[must_use]
             pub fn of(&self, reason: DiscardReason) -> u64 {
                 match reason {
@@ -76,18 +77,18 @@ macro_rules! reasons {
 reasons! {
     /// All sub-buffers were full.
     full Full "full",
-    /// More than a sub-buffer holds, or no memory to assemble it.
+    /// The record is larger than a sub-buffer, or there was no memory to assemble it.
     too_big TooBig "too big",
-    /// The sub-buffer still held a record of the lap before that was not complete: its writer was interrupted
-    /// too deeply, preempted for a whole lap, or killed.
+    /// The next sub-buffer still held an incomplete record of the previous lap: its writer was interrupted too deeply,
+    /// preempted for a whole lap, or killed.
     nested Nested "sub-buffer still being written",
-    /// On a CPU that came after the channel was made.
+    /// The CPU was added after the channel was made, and has no stream.
     no_stream NoStream "CPU without a stream",
-    /// The kernel did not run the program that writes it: one was running on that CPU already.
+    /// The kernel did not run the program that writes the record, since one was running on that CPU already.
     not_run NotRun "program already running",
     /// The process could not map the channel.
     unmapped Unmapped "buffers not mapped",
-    /// The process had no memory to assemble the record in.
+    /// The process had no memory to assemble the record.
     unstaged Unstaged "no memory for the record",
     /// The thread may not read the clock.
     no_clock NoClock "no clock",
@@ -96,24 +97,24 @@ reasons! {
 }
 
 impl Discarded {
-    /// All reasons together.
+    /// Returns the sum over all reasons.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.each().fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
-    /// Each reason and its count.
+    /// Returns each reason with its count.
     pub fn each(&self) -> impl Iterator<Item = (DiscardReason, u64)> + '_ {
         DiscardReason::ALL.iter().map(|&reason| (reason, self.of(reason)))
     }
 
-    /// Without so many for this reason; not less than none.
+    /// Subtracts `count` from this reason, down to 0.
     pub fn take(&mut self, reason: DiscardReason, count: u64) {
         let left = self.of_mut(reason);
         *left = left.saturating_sub(count);
     }
 
-    /// Counts `other` too. Numbers come from processes, which may lie: they stop at their largest.
+    /// Adds `other`. Sums saturate, since the numbers come from processes and may be wrong.
     pub fn add(&mut self, other: &Discarded) {
         for (reason, count) in other.each() {
             let sum = self.of_mut(reason);

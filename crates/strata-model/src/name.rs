@@ -1,8 +1,10 @@
-//! Text that a program chose, and the names of its log levels.
+//! Names that a program chose, as text, and the names of log levels.
+
+use strata_text::controls_display;
 
 use crate::limits;
 
-/// What log levels are called, in LTTng's words; a level is its index.
+/// Names of log levels in LTTng's words, indexed by level.
 pub const LEVEL_NAMES: [&str; limits::LOGLEVEL as usize + 1] = [
     "emerg",
     "alert",
@@ -21,14 +23,14 @@ pub const LEVEL_NAMES: [&str; limits::LOGLEVEL as usize + 1] = [
     "debug",
 ];
 
-/// Whether `name` is a C identifier: a letter or `_`, then letters, digits or `_`; ASCII only.
+/// Returns whether `name` is a C identifier: a letter or `_`, then letters, digits or `_`; ASCII only.
 pub fn is_identifier(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first == b'_' || first.is_ascii_alphabetic())
         && bytes.all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }
 
-/// `text`, quoted, for a message: control characters escaped, at most 80 characters of it.
+/// Returns `text` in quotes for a message: with control characters escaped, and at most 80 characters long.
 pub fn printable(text: &str) -> String {
     const SHOWN: usize = 80;
     let mut out = String::from("'");
@@ -39,6 +41,9 @@ pub fn printable(text: &str) -> String {
         }
         match character {
             '"' => out.push('"'),
+            other if controls_display(other) && !other.is_ascii() => {
+                out.extend(other.escape_default());
+            }
             other => out.extend(other.escape_debug()),
         }
     }
@@ -46,9 +51,9 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-/// The text in `bytes`; each byte that is not part of UTF-8 text becomes `\xNN`.
+/// Converts `bytes` to text. Each byte that is not part of UTF-8 text becomes `\xNN`.
 ///
-/// Two different names stay different, unless a program spells such an escape in a valid name.
+/// Different names stay different, unless a valid name itself contains such an escape.
 pub fn text_from_bytes(mut bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     while !bytes.is_empty() {
@@ -59,7 +64,7 @@ pub fn text_from_bytes(mut bytes: &[u8]) -> String {
             }
             Err(error) => {
                 let (valid, rest) = bytes.split_at(error.valid_up_to());
-                // Lossy changes nothing here: these bytes were just found valid.
+                // These bytes were just found valid, so that none is replaced.
                 out.push_str(&String::from_utf8_lossy(valid));
                 let bad = error.error_len().unwrap_or(rest.len());
                 for byte in &rest[..bad] {

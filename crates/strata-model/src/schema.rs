@@ -1,4 +1,4 @@
-//! Any trace's description, in the terms of CTF 2: what a reader makes of a trace's metadata.
+//! The description of any trace in the terms of CTF 2, as a reader makes it from the trace's metadata.
 //!
 //! ```text
 //! Schema ── environment, ClockClass, packet header
@@ -8,9 +8,9 @@
 //!                                       structure, array, variant, optional
 //! ```
 //!
-//! What Strata's own tracers record is a small part of this and has the types of the crate's root.
-//! A description comes from a file, and a file may lie: nothing here says that lengths, labels or ids
-//! make sense together, only that every [`Location`] was found when it was written down.
+//! Strata's own tracers record only a small part of this, which has the types of the crate's root. A schema comes from
+//! a file, whose contents may be wrong: lengths, labels and ids need not make sense together. Only the [`Location`]s
+//! were verified when the schema was made.
 
 use std::sync::Arc;
 
@@ -19,66 +19,70 @@ use crate::{Base, ByteOrder, ClockClass, EnvValue, Flags, Uuid};
 /// The description of one trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schema {
-    /// The trace's own; packets repeat it.
+    /// UUID of the trace, which its packets repeat.
     pub uuid: Option<Uuid>,
-    /// Its name; as a rule there is none.
+    /// Name of the trace; usually absent.
     pub name: Option<String>,
-    /// Whose name that is (CTF 2).
+    /// Namespace of the trace's name (CTF 2).
     pub namespace: Option<String>,
-    /// Which of this name it is (CTF 2).
+    /// Id of the trace that is unique among the traces of the same name (CTF 2).
     pub uid: Option<String>,
-    /// Where and by what it was recorded, in the order of the metadata.
+    /// Environment of the recording, in the order of the metadata.
     pub environment: Vec<(String, EnvValue)>,
-    /// All clocks.
     pub clocks: Vec<ClockClass>,
-    /// In front of each packet.
+    /// Structure at the begin of each packet.
     pub packet_header: Option<Structure>,
-    /// Which member of the packet header repeats [`Schema::uuid`]: 16 bytes.
+    /// Index of the packet header's member that repeats [`Schema::uuid`]: 16 bytes.
     pub packet_uuid: Option<u32>,
-    /// Kinds of streams.
+    /// Classes of streams.
     pub streams: Vec<StreamClass>,
+    /// True if the metadata have, or may have, a packet header whose description could not be read: where the content
+    /// of any packet begins is then unknown.
+    pub is_packet_header_unread: bool,
+    /// True if the metadata have stream classes that could not be read: a packet without a class id may belong to one
+    /// of them.
+    pub is_stream_unread: bool,
 }
 
 impl Schema {
-    /// An entry of the environment.
+    /// Returns the value of the environment's entry `name`.
     pub fn environment(&self, name: &str) -> Option<&EnvValue> {
         self.environment.iter().find(|(found, _)| found == name).map(|(_, value)| value)
     }
 }
 
-/// One kind of streams.
+/// The description of all streams of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamClass {
-    /// What a packet's header says; 0 where it says nothing.
+    /// Id that packet headers carry; 0 if they carry no id.
     pub id: u64,
-    /// Its name; as a rule there is none.
     pub name: Option<String>,
-    /// Index into [`Schema::clocks`] of the clock that its timestamps count.
+    /// Index into [`Schema::clocks`] of the clock that gives the stream's timestamps.
     pub clock: Option<usize>,
-    /// Behind the packet's header.
+    /// Structure after the packet header.
     pub packet_context: Option<Structure>,
-    /// In front of each record.
+    /// Structure at the begin of each record.
     pub event_header: Option<Structure>,
-    /// Behind each record's header, the same for all kinds of records.
+    /// Structure after each record's header, the same for all classes of records.
     pub event_common_context: Option<Structure>,
-    /// Kinds of records.
+    /// Classes of event records.
     pub events: Vec<EventClass>,
 }
 
-/// One kind of event records.
+/// The description of all event records of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventClass {
-    /// What a record's header says; 0 where it says nothing.
+    /// Id that record headers carry; 0 if they carry no id.
     pub id: u64,
-    /// `provider:name`, as it is in the metadata; may be empty.
+    /// `provider:name`, as in the metadata; may be empty.
     pub name: String,
-    /// How severe it is, as it is in the metadata.
+    /// Log level, as in the metadata.
     pub loglevel: Option<i64>,
-    /// A link to a model of what it means.
+    /// URI of a model that describes the event's meaning.
     pub emf_uri: Option<String>,
-    /// Behind the common context, for this kind of records only.
+    /// Structure after the common context, for this class of records only.
     pub specific_context: Option<Structure>,
-    /// What was recorded.
+    /// The fields of the event itself.
     pub payload: Option<Structure>,
 }
 
@@ -100,7 +104,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All of them, in this order.
+    /// All scopes, in the order of their bytes.
     pub const ALL: [Scope; 6] = [
         Scope::PacketHeader,
         Scope::PacketContext,
@@ -111,83 +115,99 @@ impl Scope {
     ];
 }
 
-/// Where a field is that says how long another one is, or which option it has.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Location of the field that gives another field's length or selects its option.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Location {
-    /// The part that it is in.
+    /// Part of the record or packet that contains the field.
     pub scope: Scope,
-    /// From that part's structure downwards: index of a structure's member or a variant's option; 0 into
-    /// an array's element (the one that is being read) or an optional field.
+    /// Steps from the structure of `scope` down to the field. A step is the index of a structure's member or of a
+    /// variant's option; it is 0 for an array's current element and for the content of an optional field.
     pub path: Vec<u32>,
+    /// Further paths, for a field that exists once in each of several options of a variant on the way. A record has at
+    /// most one of all these fields, whose value is used. All of them are signed, or none is.
+    pub others: Vec<Vec<u32>>,
 }
 
-/// How many elements, or bytes.
+impl Location {
+    /// Makes the location of a single field.
+    #[must_use]
+    pub fn at(scope: Scope, path: Vec<u32>) -> Location {
+        Location { scope, path, others: Vec::new() }
+    }
+
+    /// Returns the paths of all fields that the location may stand for.
+    pub fn paths(&self) -> impl Iterator<Item = &[u32]> {
+        std::iter::once(self.path.as_slice()).chain(self.others.iter().map(Vec::as_slice))
+    }
+}
+
+/// Length of an array, a text or a blob.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Length {
-    /// Always as many.
+    /// A fixed number of elements or bytes.
     Static(u64),
-    /// As many as an unsigned integer in front of it says.
+    /// The value of an unsigned integer that comes earlier in the record.
     Dynamic(Location),
 }
 
-/// What an integer in a header or a packet's context means to a reader.
+/// Meaning of an integer in a header or a packet's context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// `magic`: 0xC1FC1FC1.
+    /// Member `magic`, which is 0xC1FC1FC1.
     PacketMagic,
-    /// `stream_id`: [`StreamClass::id`].
+    /// Member `stream_id`, which is [`StreamClass::id`].
     StreamClassId,
-    /// `stream_instance_id`: which stream of its class.
+    /// Member `stream_instance_id`, the number of a stream within its class.
     StreamId,
-    /// `packet_size` \[bit\].
+    /// Member `packet_size` \[bit\].
     PacketTotalLength,
-    /// `content_size` \[bit\].
+    /// Member `content_size` \[bit\].
     PacketContentLength,
-    /// `timestamp_end` of a packet's context \[cycle\].
+    /// Member `timestamp_end` of a packet's context \[cycle\].
     PacketEndTimestamp,
-    /// `events_discarded`: all records of the stream that were discarded so far.
+    /// Member `events_discarded`: records of the stream that were discarded so far.
     DiscardedEvents,
-    /// `packet_seq_num`: the packet's number in its stream.
+    /// Member `packet_seq_num`, the packet's number in its stream.
     PacketSequenceNumber,
-    /// `id` of a record's header: [`EventClass::id`].
+    /// Member `id` of a record's header, which is [`EventClass::id`].
     EventClassId,
 }
 
-/// How many bits an integer has.
+/// Width of an integer in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
-    /// 1 to 64.
+    /// A fixed width of 1 to 64 bits.
     Bits(u8),
-    /// LEB128: 7 bits of each byte, the lowest first, up to a byte whose highest bit is 0 (CTF 2).
+    /// An integer in LEB128: 7 bits of each byte, the lowest first, up to a byte whose highest bit is 0 (CTF 2).
     Variable,
 }
 
-/// An integer, an enumeration or a truth value.
+/// The class of an integer, an enumeration or a truth value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Integer {
-    /// Its bits.
     pub width: Width,
-    /// A power of two \[bit\].
+    /// Alignment, a power of two \[bit\].
     pub align: u32,
-    /// Two's complement.
+    /// True if values are in two's complement.
     pub signed: bool,
-    /// Order of its bytes, and of bits in a byte: the lowest first, or the highest.
+    /// Order of the integer's bytes, and of the bits in a byte: the lowest first, or the highest first.
     pub byte_order: ByteOrder,
-    /// How it is shown.
+    /// Number base in which readers show the value.
     pub base: Base,
-    /// 0 is false, all else true (CTF 2).
+    /// True for a truth value: 0 is false, all other values are true (CTF 2).
     pub is_bool: bool,
-    /// Index into [`Schema::clocks`]: it is a time of this clock, whole or its lowest bits.
+    /// Index into [`Schema::clocks`] if the integer is a time of this clock: the whole time or its lowest bits.
     pub clock: Option<usize>,
-    /// What it means to a reader.
+    /// Meaning of the integer for readers, if it has a special one.
     pub role: Option<Role>,
-    /// It is an enumeration, or a bit map. Shared by all fields of its type.
+    /// Labels of an enumeration or a bit map, shared by all fields of the same type.
     pub labels: Option<Arc<[Label]>>,
-    /// Its labels are flags.
+    /// The form of the labels' values if labels stand for bits that can be combined.
     pub flags: Option<Flags>,
-    /// Its labels are for bits, 0 the lowest one: a value has each of which one bit is set (CTF 2).
+    /// True if labels are for bit numbers, 0 being the lowest bit: a value has the label of each of its bits that is
+    /// set (CTF 2).
     pub is_bit_map: bool,
-    /// Its bits are the other way round than its byte order says: the first one is the highest if
+    /// True if the order of bits is the reverse of what the byte order implies: the first bit is the highest if
     /// little-endian, else the lowest (CTF 2).
     pub is_reversed: bool,
 }
@@ -195,43 +215,37 @@ pub struct Integer {
 /// A name for some values of an enumeration. Labels may overlap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Label {
-    /// The name.
     pub name: String,
-    /// The values.
     pub ranges: Vec<Range>,
 }
 
-/// The values `from..=to`; of unsigned and signed integers alike.
+/// The values `from..=to` of an integer, signed or unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Range {
-    /// First value.
     pub from: i128,
-    /// Last value.
     pub to: i128,
 }
 
 impl Range {
-    /// Whether the value is one of these.
+    /// Returns whether the range contains the value.
     pub fn contains(&self, value: i128) -> bool {
         self.from <= value && value <= self.to
     }
 }
 
-/// A floating-point number, IEEE 754.
+/// The class of a floating-point number (IEEE 754).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Real {
-    /// 16, 32 or 64.
+    /// Width: 16, 32 or 64 \[bit\].
     pub bits: u8,
-    /// A power of two \[bit\].
+    /// Alignment, a power of two \[bit\].
     pub align: u32,
-    /// Its bytes' order.
     pub byte_order: ByteOrder,
-    /// As [`Integer::is_reversed`] (CTF 2).
+    /// True if the order of bits is reversed, as in [`Integer::is_reversed`] (CTF 2).
     pub is_reversed: bool,
 }
 
-/// What the characters of a text are, where they are not single bytes (CTF 2). A text of single bytes is
-/// UTF-8 or what is in it.
+/// Encoding of a text whose code units have more than one byte (CTF 2). Texts of single bytes are read as UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// UTF-16 in this byte order.
@@ -241,7 +255,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Bytes of a NUL, and of each code unit.
+    /// Returns the size of a code unit, which is also that of the final NUL \[byte\].
     pub fn unit(self) -> usize {
         match self {
             Encoding::Utf16(_) => 2,
@@ -250,106 +264,102 @@ impl Encoding {
     }
 }
 
-/// What a field is.
+/// The class of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldClass {
     /// An integer, an enumeration or a truth value.
     Integer(Integer),
     /// A floating-point number.
     Real(Real),
-    /// Text up to a NUL, and the NUL. Begins with a whole byte.
+    /// Text that ends with a NUL. Begins at a whole byte.
     String,
-    /// Text of a given number of bytes; ends before the first NUL in them. Begins with a whole byte.
+    /// Text in a given number of bytes; ends before the first NUL in them. Begins at a whole byte.
     Text {
-        /// Bytes.
+        /// Length of the text \[byte\].
         length: Length,
     },
-    /// Text of UTF-16 or UTF-32 (CTF 2); ends before the first NUL in it. Begins with a whole byte.
+    /// Text in UTF-16 or UTF-32 (CTF 2); ends before its first NUL. Begins at a whole byte.
     Wide {
-        /// Bytes; `None`: up to a NUL, and that.
+        /// Length \[byte\]; `None` if the text ends with a NUL.
         length: Option<Length>,
-        /// Its characters.
+        /// Encoding of the characters.
         encoding: Encoding,
     },
-    /// Bytes of any content (CTF 2), and numbers that are too long to compute with. Begins with a whole byte.
+    /// Bytes with any content (CTF 2), and numbers that are too long to compute with. Begins at a whole byte.
     Blob {
-        /// A power of two \[bit\], at least 8.
+        /// Alignment, a power of two of at least 8 \[bit\].
         align: u32,
-        /// Bytes.
+        /// Length of the blob \[byte\].
         length: Length,
     },
-    /// Fields with names.
     Structure(Structure),
-    /// Elements of one class.
+    /// An array of elements of one class.
     Array(Array),
-    /// One of several.
+    /// A variant: one of several options, chosen by a selector.
     Variant(Variant),
-    /// There or not (CTF 2).
+    /// An optional field of CTF 2, which may be absent.
     Optional(Optional),
 }
 
-/// Fields, one behind the other.
+/// Fields that follow each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Structure {
-    /// At least 1; a power of two \[bit\]. Where it begins; that of its members may be greater.
+    /// Alignment of the structure, at least 1; a power of two \[bit\]. Members may have a greater one.
     pub align: u32,
-    /// In the order of their bytes.
+    /// Members in the order of their bytes.
     pub members: Vec<Member>,
 }
 
 /// A field of a structure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// As it is shown: without the `_` that TSDL has in front.
+    /// Name of the member without the `_` that TSDL puts before it.
     pub name: String,
-    /// What it is.
     pub class: FieldClass,
 }
 
-/// Elements of one class, one behind the other.
+/// Elements of one class that follow each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    /// Where the first element begins, over and above what that asks for; a power of two \[bit\].
+    /// Alignment of the first element, in addition to the element's own; a power of two \[bit\].
     pub align: u32,
-    /// Where the number of elements comes from.
+    /// Number of elements.
     pub length: Length,
-    /// What each is.
+    /// Class of each element.
     pub element: Box<FieldClass>,
 }
 
-/// One of several fields.
+/// A field that is one of several options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
-    /// The integer whose value says which.
+    /// The integer whose value chooses the option.
     pub selector: Location,
-    /// All that are possible.
+    /// All possible options.
     pub options: Vec<VariantOption>,
 }
 
-/// One possibility of a variant.
+/// A possible option of a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariantOption {
-    /// As it is shown: without the `_` that TSDL has in front.
+    /// Name of the option without the `_` that TSDL puts before it.
     pub name: String,
-    /// The selector's values for it.
+    /// Selector values that choose this option.
     pub ranges: Vec<Range>,
-    /// What it is.
     pub class: FieldClass,
 }
 
-/// A field that is there or not.
+/// A field that may be absent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optional {
-    /// The integer whose value says whether.
+    /// The integer whose value decides whether the field is present.
     pub selector: Location,
-    /// The selector's values with which it is there; empty: all but 0.
+    /// Selector values for which the field is present; if empty, all values but 0.
     pub ranges: Vec<Range>,
-    /// What it is.
     pub class: Box<FieldClass>,
 }
 
 impl FieldClass {
-    /// Where such a field begins: its bit in the packet is a multiple of this.
+    /// Returns the alignment of the field \[bit\]: the field's first bit in the packet is a multiple of this number.
     pub fn align(&self) -> u64 {
         match self {
             FieldClass::Integer(integer) => u64::from(integer.align.max(1)),
@@ -358,20 +368,20 @@ impl FieldClass {
             FieldClass::Blob { align, .. } => u64::from(*align).max(8),
             FieldClass::Structure(structure) => structure.align(),
             FieldClass::Array(array) => u64::from(array.align.max(1)).max(array.element.align()),
-            // What is chosen aligns itself.
+            // The chosen field has its own alignment.
             FieldClass::Variant(_) | FieldClass::Optional(_) => 1,
         }
     }
 }
 
 impl Structure {
-    /// The greatest alignment of it and its members \[bit\].
+    /// Returns the greatest alignment of the structure and its members \[bit\].
     pub fn align(&self) -> u64 {
         let members = self.members.iter().map(|member| member.class.align());
         members.fold(u64::from(self.align.max(1)), u64::max)
     }
 
-    /// The index of the member of this name.
+    /// Returns the index of the member called `name`.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.members.iter().position(|member| member.name == name)
     }

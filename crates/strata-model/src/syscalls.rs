@@ -1,36 +1,39 @@
-//! Names of system calls by their numbers, of the architectures that number them.
+//! Names of system calls by their numbers, for each architecture with a table.
+
+mod arguments;
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Those of x86-64, with their arguments; its head says how. What records them reads it, too.
+pub use arguments::{arguments, ArgumentFields, ArgumentKind};
+
+/// Table of x86-64's system calls with their arguments; its first lines describe the format. The recorder parses it as
+/// well.
 pub const X86_64: &str = include_str!("syscalls/x86_64.txt");
-/// Those of AArch64.
+/// Table of AArch64's system calls.
 const AARCH64: &str = include_str!("syscalls/aarch64.txt");
 
-/// Numbers that kernels give to system calls, far more than there are.
+/// The range of numbers that may be system calls, far more than exist.
 pub const NUMBERS: Range<i64> = 0..4096;
-/// Beside the number of an x86-64 kernel's call, if its program is one of x32: of 64 bits, with addresses of 32.
+/// Bit in the number of a system call of an x86-64 kernel that marks x32 programs: 64-bit code with 32-bit addresses.
 const X32_BIT: i64 = 0x4000_0000;
-/// Those of x32 that no other program has, and the number of the first.
+/// Table of the system calls that only x32 has. `X32_FROM` is the first of their numbers.
 const X32: &str = include_str!("syscalls/x32.txt");
 const X32_FROM: i64 = 512;
-/// Who returns from a signal's handler has no number any more at the call's end.
+/// Number at the end of a system call from which a signal handler returned: the kernel no longer knows the number.
 const NONE: i64 = -1;
 const WITHOUT_NUMBER: &str = "rt_sigreturn";
 
-/// What a machine runs on, and numbers its system calls by.
+/// A processor architecture, which determines the numbers of system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Architecture {
-    /// x86-64.
     X86_64,
-    /// 64-bit Arm.
     Aarch64,
 }
 
 impl Architecture {
-    /// By the name that `uname -m` prints; `None`: no table is here of such a one, or there is none of this name.
+    /// Finds an architecture by the name that `uname -m` prints; `None` if there is no table for this name.
     #[must_use]
     pub fn from_machine(name: &str) -> Option<Architecture> {
         match name {
@@ -40,7 +43,7 @@ impl Architecture {
         }
     }
 
-    /// The name of a system call, as unistd.h and strace have it; of a program that is as wide as the kernel.
+    /// Returns the name of a system call, as unistd.h and strace have it, for programs of the kernel's own word size.
     fn syscall(self, number: i64) -> Option<&'static str> {
         static ALL: [OnceLock<Vec<&'static str>>; 2] = [OnceLock::new(), OnceLock::new()];
         let names = match self {
@@ -50,7 +53,7 @@ impl Architecture {
         find(names, number)
     }
 
-    /// The same of any program that says by its number what it is.
+    /// Returns the name of a system call for a program of any kind that the number shows.
     fn named(self, number: i64) -> Option<&'static str> {
         if self != Architecture::X86_64 || number & X32_BIT == 0 {
             return self.syscall(number);
@@ -68,8 +71,8 @@ fn find(names: &[&'static str], number: i64) -> Option<&'static str> {
     Some(*name).filter(|name| !name.is_empty())
 }
 
-/// What a system call is called of which a record has the number only: its name, or `syscall_N` where the architecture is not
-/// known or has none of this number. `begins`: the record is of its begin. `None`: no kernel gives a call such a number.
+/// Returns the name of a system call from its number: `syscall_N` if the architecture is unknown or has no such number.
+/// `begins` is true for a record of the call's begin. Returns `None` if no kernel uses such a number.
 #[must_use]
 pub fn name_of(
     architecture: Option<Architecture>,
@@ -84,7 +87,7 @@ pub fn name_of(
         .or_else(|| NUMBERS.contains(&number).then(|| format!("syscall_{number}").into()))
 }
 
-/// Lines `0 read(ARGUMENTS)`, `4 stat=newstat(ARGUMENTS)` and `63 read`.
+/// Parses a table with lines such as `0 read(ARGUMENTS)`, `4 stat=newstat(ARGUMENTS)` and `63 read`.
 fn by_number(text: &'static str) -> Vec<&'static str> {
     let mut names = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -140,11 +143,11 @@ mod tests {
             (x86, 0, true, Some("read")),
             (arm, 63, false, Some("read")),
             (None, 0, true, Some("syscall_0")),
-            // clock_gettime64 of a program of 32 bits.
+            // clock_gettime64 of a 32-bit program.
             (x86, 403, true, Some("syscall_403")),
             (x86, 4095, true, Some("syscall_4095")),
             (x86, 4096, true, None),
-            // x32: those that it shares, and its own.
+            // x32: system calls that it shares with x86-64, and its own.
             (x86, 0x4000_0000, true, Some("read")),
             (x86, 0x4000_0000 + 39, false, Some("getpid")),
             (x86, 0x4000_0000 + 512, true, Some("rt_sigaction")),

@@ -1,4 +1,4 @@
-//! What `validate()` accepts, and one test for each thing that it refuses.
+//! Tests of `validate()`: descriptions that pass, and one for each reason to refuse.
 
 use crate::*;
 
@@ -204,7 +204,7 @@ fn label_of_too_many_bytes_is_refused() {
 fn label_for_no_values_is_refused() {
     let refused = |from, to| Err(FieldError::LabelReversed { label: "red".into(), from, to });
     assert_eq!(colour(Integer::signed(4), &[(1, 0)]).validate(), refused(1, 0));
-    // As bit patterns: 2^64 - 1 to 0.
+    // The values are bit patterns: from 2^64 - 1 to 0.
     let largest = i128::from(u64::MAX);
     assert_eq!(colour(Integer::unsigned(8), &[(-1, 0)]).validate(), refused(largest, 0));
 }
@@ -447,7 +447,7 @@ fn malicious_trace_with_too_much_text_is_refused() {
     assert_eq!(trace(events(most)).validate(), Ok(()));
     let limit = limits::TRACE_TEXT_BYTES;
     let refused = Err(TraceError::TooMuchText { stream: 0, limit });
-    // What is in the event context counts too: there is no room for two such fields.
+    // Fields of the event context count as well: there is no room for two such fields.
     let mut context = trace(events(most));
     let other = Field { name: "g".into(), ..large.fields[0].clone() };
     context.streams[0].context = vec![large.fields[0].clone(), other];

@@ -1,20 +1,22 @@
-//! Of what is missing, when and where: the times between which event records were discarded, by reason and stream, and how
-//! large buffers would have had to be. Beside loss.rs, which says how many and why.
+//! Times at which records were discarded, by reason and stream, and the buffer size that would have been needed. The
+//! counts themselves are in `loss.rs`.
 
 use crate::loss::{DiscardReason, Discarded};
 
-/// Between which times event records were discarded, by reason, as far as packets tell; `CLOCK_MONOTONIC` \[ns\].
+/// The times between which event records were discarded, by reason, as far as packets show them; `CLOCK_MONOTONIC`
+/// \[ns\].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossTimes([Option<(u64, u64)>; DiscardReason::ALL.len()]);
 
 impl LossTimes {
-    /// The first and the last time for this reason; `None`: there was nothing, or nobody knows when.
+    /// Returns the first and the last time for this reason; `None` if nothing was discarded, or the time is unknown.
     #[must_use]
     pub fn of(&self, reason: DiscardReason) -> Option<(u64, u64)> {
         self.0[reason as usize]
     }
 
-    /// What `now` counts more than `before` was discarded from `from` to `until`.
+    /// Extends the times of each reason whose count is greater in `now` than in `before` by the time from `from` to
+    /// `until`.
     pub fn grow(&mut self, before: &Discarded, now: &Discarded, (from, until): (u64, u64)) {
         for (reason, count) in now.each().filter(|(reason, count)| *count > before.of(*reason)) {
             if count > 0 {
@@ -23,7 +25,7 @@ impl LossTimes {
         }
     }
 
-    /// Those of `other`, too.
+    /// Extends the times of each reason by those of `other`.
     pub fn add(&mut self, other: &LossTimes) {
         for &reason in DiscardReason::ALL {
             if let Some(times) = other.of(reason) {
@@ -39,19 +41,19 @@ impl LossTimes {
     }
 }
 
-/// What was discarded of one stream, of one process or of several.
+/// Discarded records of one CPU's stream, of one process or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamLoss {
-    /// Its CPU.
+    /// Number of the stream's CPU.
     pub cpu: u32,
-    /// How many, and why.
+    /// Number of discarded records by reason.
     pub discarded: Discarded,
     /// First and last time of each reason's records.
     pub times: LossTimes,
 }
 
 impl StreamLoss {
-    /// Adds these to those of `all` that are of the same CPU; they are in the order of CPUs.
+    /// Adds these losses to the entry of the same CPU in `all`, which is sorted by CPU.
     pub fn add_to(&self, all: &mut Vec<StreamLoss>) {
         if self.discarded.total() == 0 {
             return;
@@ -66,17 +68,18 @@ impl StreamLoss {
     }
 }
 
-/// What a stream's buffer would have had to hold so that no record found it full: an estimate.
+/// Estimated size of a buffer that would not have become full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// What was there and what was discarded, until it was taken in time again, at most \[byte\]; 0: it was never full.
+    /// The most bytes, waiting and discarded, between two times at which the consumer had read everything \[byte\]; 0
+    /// if the buffer was never full.
     pub bytes: u64,
-    /// So long nothing had been taken then \[ns\].
+    /// Time for which the buffer was not read then \[ns\].
     pub late_ns: u64,
 }
 
 impl Demand {
-    /// The larger one.
+    /// Returns the larger of two demands.
     #[must_use]
     pub fn or(self, other: Demand) -> Demand {
         if other.bytes > self.bytes {
@@ -102,7 +105,7 @@ mod tests {
             (times.of(DiscardReason::TooBig), times.of(DiscardReason::Nested)),
             (Some((100, 200)), None)
         );
-        // What counts less than before is no news; a begin behind the end is the end.
+        // A lower count is ignored, and a begin after the end is replaced by the end.
         times.grow(&now, &before, (0, 900));
         times.grow(&now, &Discarded { full: 9, ..now }, (400, 300));
         assert_eq!(times.of(DiscardReason::Full), Some((100, 300)));

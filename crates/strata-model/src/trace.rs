@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// 128 bits that name one thing.
+/// A unique id of 128 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -26,7 +26,7 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// Text that is no UUID.
+/// The error for a text that is not a UUID.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{} is no UUID, which is 32 hexadecimal digits as 8-4-4-4-12", crate::printable(.0))]
 pub struct UuidError(pub String);
@@ -34,7 +34,7 @@ pub struct UuidError(pub String);
 impl FromStr for Uuid {
     type Err = UuidError;
 
-    /// Reads `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, as in `/proc/sys/kernel/random/boot_id`.
+    /// Parses `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, as in `/proc/sys/kernel/random/boot_id`.
     fn from_str(text: &str) -> Result<Uuid, UuidError> {
         let bad = || UuidError(text.to_owned());
         let mut out = [0; 16];
@@ -59,32 +59,31 @@ impl FromStr for Uuid {
     }
 }
 
-/// What a timestamp counts.
+/// A clock from which timestamps are read.
 ///
 /// Wall-clock time [s since 1970] = `offset_s` + (`offset_cycles` + timestamp) / `frequency`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockClass {
-    /// Its name, "monotonic".
+    /// Name of the clock, such as "monotonic".
     pub name: String,
-    /// Clocks with the same one can be compared; the boot's id.
+    /// The boot's id. Clocks with the same id can be compared with each other.
     pub uuid: Option<Uuid>,
-    /// For people; may be empty.
+    /// Description for people; may be empty.
     pub description: String,
-    /// Cycles per second.
     pub frequency: u64,
-    /// How far off a timestamp may be, in cycles.
+    /// Greatest error of a timestamp \[cycle\].
     pub precision: u64,
     /// Whole seconds from 1970 to timestamp 0.
     pub offset_s: i64,
-    /// The rest of that time, less than a second, in cycles.
+    /// The rest of the time from 1970 to timestamp 0, less than a second \[cycle\].
     pub offset_cycles: u64,
-    /// Whether it can be compared with the clocks of all other machines.
+    /// True if the clock can be compared with the absolute clocks of all other machines.
     pub absolute: bool,
 }
 
 impl ClockClass {
-    /// CLOCK_MONOTONIC in nanoseconds, with the boot's id and the wall-clock time [ns since 1970]
-    /// of timestamp 0.
+    /// Makes the description of CLOCK_MONOTONIC in nanoseconds, with the boot's id and the wall-clock time of timestamp
+    /// 0 [ns since 1970].
     pub fn monotonic(boot_id: Option<Uuid>, offset_ns: i64) -> ClockClass {
         const SECOND: i64 = 1_000_000_000;
         ClockClass {
@@ -95,8 +94,8 @@ impl ClockClass {
             precision: 0,
             offset_s: offset_ns.div_euclid(SECOND),
             offset_cycles: offset_ns.rem_euclid(SECOND) as u64,
-            // Readers compare such clocks by their time since 1970. babeltrace2 takes those of LTTng's tracers
-            // for absolute whatever they say, and merges no others with them.
+            // Readers compare absolute clocks by their time since 1970. babeltrace2 takes the clocks of LTTng's tracers
+            // for absolute in any case, and merges traces of other clocks with them only if those are absolute.
             absolute: true,
         }
     }
@@ -105,9 +104,7 @@ impl ClockClass {
 /// A value of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvValue {
-    /// A number.
     Integer(i64),
-    /// Text.
     Text(String),
 }
 
@@ -129,17 +126,19 @@ impl From<i64> for EnvValue {
     }
 }
 
-/// What is in front of each record's payload; byte-packed.
+/// Layout of the header before each record's payload. Fields are packed by bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecordHeader {
-    /// 4 bytes: 5 bits id, 27 bits timestamp. Ids from 31 on, or after a long silence: 13 bytes.
+    /// Headers of 4 bytes: 5 bits id, 27 bits timestamp. Headers for ids from 31 on, or after a long silence, have 13
+    /// bytes.
     Compact,
-    /// 6 bytes: 16 bits id, 32 bits timestamp. Ids from 65535 on, or after a long silence: 14.
+    /// Headers of 6 bytes: 16 bits id, 32 bits timestamp. Headers for ids from 65535 on, or after a long silence, have
+    /// 14 bytes.
     Large,
 }
 
 impl RecordHeader {
-    /// Bytes of a header with this id; `full`: with the whole timestamp.
+    /// Returns the size of a header with this id \[byte\]. `full` means that it has the whole timestamp.
     pub fn bytes(self, id: u32, full: bool) -> usize {
         match self {
             RecordHeader::Compact if full || id >= 31 => 13,
@@ -149,7 +148,7 @@ impl RecordHeader {
         }
     }
 
-    /// Bits of the timestamp in a header that has not the whole one.
+    /// Returns the width of the timestamp in a header without the whole timestamp \[bit\].
     pub fn timestamp_bits(self) -> u32 {
         match self {
             RecordHeader::Compact => 27,
@@ -158,28 +157,28 @@ impl RecordHeader {
     }
 }
 
-/// One kind of event records.
+/// The description of all event records of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventClass {
-    /// What a record's header says.
+    /// Id that record headers carry.
     pub id: u32,
-    /// Its provider; may be empty.
+    /// Provider of the event; may be empty.
     pub provider: String,
-    /// Its name within the provider.
+    /// Name of the event within the provider.
     pub name: String,
-    /// 0 (most severe) to 14, or none.
+    /// Log level from 0 (most severe) to 14, if the event has one.
     pub loglevel: Option<u8>,
-    /// A link to a model of what it means.
+    /// URI of a model that describes the event's meaning.
     pub emf_uri: Option<String>,
-    /// Behind the stream's event context, of records of this kind only.
+    /// Context fields of this class alone, after the stream's event context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<Field>,
-    /// In the order of the record.
+    /// Payload fields, in the order of the record.
     pub fields: Vec<Field>,
 }
 
 impl EventClass {
-    /// `provider:name`, or the name alone without a provider.
+    /// Returns `provider:name`, or only the name if there is no provider.
     pub fn full_name(&self) -> String {
         if self.provider.is_empty() {
             self.name.clone()
@@ -188,10 +187,10 @@ impl EventClass {
         }
     }
 
-    /// Whether a trace can be written with this class.
+    /// Checks that a trace can be written with this class.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the class.
     pub fn validate(&self) -> Result<(), EventError> {
         if self.name.is_empty() {
             return Err(NameError::Empty.into());
@@ -208,55 +207,55 @@ impl EventClass {
         validate_fields(&self.fields)
     }
 
-    /// Bytes of all names and labels, and 64 for what is written around each.
+    /// Returns the bytes of all names and labels in the metadata, with 64 bytes for the text around each.
     pub fn text_bytes(&self) -> usize {
         let mut bytes = self.provider.len() + self.name.len() + TEXT_AROUND;
         bytes += self.emf_uri.as_ref().map_or(0, |uri| uri.len() + TEXT_AROUND);
         bytes + self.context.iter().chain(&self.fields).map(field_text_bytes).sum::<usize>()
     }
 
-    /// The fewest bytes of a record's payload, and of what it has in front of it alone.
+    /// Returns the least size of a record's payload and of the context fields of this class \[byte\].
     pub fn min_bytes(&self) -> u64 {
         self.context.iter().chain(&self.fields).map(Field::min_bytes).sum()
     }
 }
 
-/// One kind of streams.
+/// The description of all streams of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamClass {
-    /// What a packet's header says.
+    /// Id that packet headers carry.
     pub id: u32,
-    /// Its channel's name; may be empty.
+    /// Name of the channel; may be empty.
     pub name: String,
-    /// What is in front of each record.
+    /// Layout of the records' headers.
     pub header: RecordHeader,
-    /// Event context: between the header and the payload of each record, in this order.
+    /// Context fields between the header and the payload of each record, in this order.
     pub context: Vec<Field>,
-    /// The kinds of records in it.
+    /// Event record classes of the stream.
     pub events: Vec<EventClass>,
 }
 
-/// A trace's description.
+/// The description of a trace, from which metadata are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The trace's own: readers take two traces with the same one for parts of one trace, and a
-    /// stream that is in both for the same stream.
+    /// UUID of the trace. Readers take traces with the same UUID for parts of one trace, and a stream that is in
+    /// several of them for one stream.
     pub uuid: Uuid,
-    /// Of all fields that say nothing else.
+    /// Byte order of all fields that declare no other.
     pub byte_order: ByteOrder,
-    /// Where and by what it was recorded.
+    /// Environment of the recording, in the order of the metadata.
     pub environment: Vec<(String, EnvValue)>,
-    /// What all timestamps count.
+    /// The clock of all timestamps.
     pub clock: ClockClass,
-    /// Its kinds of streams.
+    /// Classes of the trace's streams.
     pub streams: Vec<StreamClass>,
 }
 
 impl Trace {
-    /// Whether the trace can be written so that readers open it.
+    /// Checks that the trace can be written so that readers open it.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the trace.
     pub fn validate(&self) -> Result<(), TraceError> {
         self.clock.validate()?;
         self.validate_environment()?;
@@ -305,10 +304,10 @@ impl Trace {
 }
 
 impl ClockClass {
-    /// Whether a trace can be written with this clock.
+    /// Checks that a trace can be written with this clock.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the clock.
     pub fn validate(&self) -> Result<(), TraceError> {
         check_name(&self.name, limits::NAME_BYTES).map_err(TraceError::ClockName)?;
         let bytes = self.description.len();
@@ -327,10 +326,10 @@ impl ClockClass {
 }
 
 impl StreamClass {
-    /// Whether a trace can be written with this class.
+    /// Checks that a trace can be written with this class.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the class.
     pub fn validate(&self) -> Result<(), TraceError> {
         let stream = self.id;
         if !self.name.is_empty() {
@@ -358,7 +357,7 @@ impl StreamClass {
     }
 }
 
-/// What is written around each name and label of a description \[byte\], about.
+/// Estimated size of the metadata text around each name and label \[byte\].
 const TEXT_AROUND: usize = 64;
 
 fn field_text_bytes(field: &Field) -> usize {
@@ -370,7 +369,7 @@ fn field_text_bytes(field: &Field) -> usize {
     bytes
 }
 
-/// Of a payload, or of an event context.
+/// Checks the fields of a payload or of an event context.
 fn validate_fields(fields: &[Field]) -> Result<(), EventError> {
     let found = fields.len();
     if found > limits::FIELDS {

@@ -1,67 +1,68 @@
-//! What is known of the offset between two clocks that nobody can read at one moment.
+//! Bounds for the offset between two clocks that nobody can read at the same moment.
 //!
-//! The host asks what time it is, and the guest answers. The answer was written after the host had asked, and before
-//! the host had it: the offset, host time minus guest time, is at least `asked - received` and at most `answered - sent`.
-//! Each exchange gives such an interval, however long it took; of all of them the intersection is true, and an average
-//! would not be.
+//! The host asks for the time, and the guest answers. The guest received the question after the host had sent it, and
+//! sent the answer before the host received it. So the offset, host time minus guest time, is at least `asked -
+//! received` and at most `answered - sent`. Each exchange gives such an interval, however long it took. The
+//! intersection of all intervals is correct, while an average would not be.
 //!
 //! Clocks drift against each other: an interval is true of its moment, and of any other one if it is made wider by
 //! [`DRIFT_PPM`] of the time between. Where intervals do not intersect even so, the guest's clock stood still or was set
 //! meanwhile (a virtual machine that was paused, or moved): a new epoch begins.
 
-/// How fast two clocks may drift apart [parts per million]. Those of two kernels are within 50 of each other, and what
-/// NTP does to them is mostly less; where it is more, intervals do not intersect, and that is seen.
+/// Fastest drift between two clocks that is assumed \[parts per million\]. Clocks of two kernels are within 50 of each
+/// other, and NTP mostly changes them less. If they drift faster, intervals do not intersect, and that is detected.
 pub const DRIFT_PPM: u64 = 100;
 
-/// A guest that says that its clock has jumped more often is not asked any more.
+/// The most jumps of a guest's clock after which the guest is still asked for its time.
 pub const EPOCHS_MAX: usize = 64;
 
-/// Intervals of one epoch that are held: beyond that each takes the place of two.
+/// The most intervals of one epoch that are kept; at that number, each two of them are merged.
 const POINTS_MAX: usize = 1 << 14;
 
-/// Times of a guest beyond this are none [ns].
+/// The latest time of a guest that is accepted \[ns\].
 const TIME_MAX: u64 = 1 << 62;
 
-/// An interval of the offset that says nothing [ns].
+/// Interval of an offset of which nothing is known \[ns\].
 const NOTHING: (i64, i64) = (i64::MIN / 4, i64::MAX / 4);
 
-/// One question and its answer.
+/// A question for the time, and the guest's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exchange {
-    /// By the host's clock [ns].
+    /// Time by the host's clock at which it sent the request \[ns\].
     pub asked: u64,
-    /// By the guest's clock [ns].
+    /// Time by the guest's clock at which it received the request \[ns\].
     pub received: u64,
-    /// By the guest's clock [ns].
+    /// Time by the guest's clock at which it sent the answer \[ns\].
     pub sent: u64,
-    /// By the host's clock [ns].
+    /// Time by the host's clock at which it received the answer \[ns\].
     pub answered: u64,
 }
 
-/// What follows for the offset at one moment from what the host saw: host time minus guest time [ns].
+/// Bounds of the offset, host time minus guest time \[ns\], at one moment, which the host has concluded from other
+/// observations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// By the guest's clock [ns].
+    /// Moment by the guest's clock \[ns\].
     pub at: u64,
-    /// It is at least so much.
+    /// Lower bound of the offset, if there is one.
     pub low: Option<i64>,
-    /// It is at most so much.
+    /// Upper bound of the offset, if there is one.
     pub high: Option<i64>,
 }
 
-/// What is known of the offset at one moment.
+/// Both bounds of the offset at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
-    /// By the guest's clock [ns].
+    /// Moment by the guest's clock \[ns\].
     pub(crate) at: u64,
-    /// Host time minus guest time, at least [ns].
+    /// Lower bound of host time minus guest time \[ns\].
     pub(crate) low: i64,
-    /// At most.
+    /// Upper bound of host time minus guest time \[ns\].
     pub(crate) high: i64,
 }
 
 impl Point {
-    /// The same of another moment.
+    /// Returns the interval for another moment, widened by the drift in between.
     pub(crate) fn moved(self, at: u64) -> Point {
         let drift = drift(self.at.abs_diff(at));
         Point { at, low: self.low.saturating_sub(drift), high: self.high.saturating_add(drift) }
@@ -73,17 +74,17 @@ impl Point {
     }
 }
 
-/// How far clocks may drift apart in so much time [ns].
+/// Returns the largest drift between the clocks in `passed` nanoseconds \[ns\].
 pub(crate) fn drift(passed: u64) -> i64 {
     let drift = u128::from(passed) * u128::from(DRIFT_PPM);
     i64::try_from(drift.div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
-/// A time in which the guest's clock went on without a jump.
+/// A time in which the guest's clock ran without a jump.
 #[derive(Clone, Debug, Default)]
 pub struct Epoch {
     pub(crate) points: Vec<Point>,
-    /// All that is known, of the last moment.
+    /// The combined bounds, for the moment of the last exchange.
     now: Option<Point>,
     first: u64,
     last: u64,
@@ -91,19 +92,19 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// The first and the last moment of which something is known, by the guest's clock [ns].
+    /// Returns the first and the last moment for which there are bounds, by the guest's clock \[ns\].
     #[must_use]
     pub fn span(&self) -> (u64, u64) {
         (self.first, self.last)
     }
 
-    /// How many exchanges it is known by.
+    /// Returns the number of exchanges from which the bounds were made.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
         self.exchanges
     }
 
-    /// Whether the interval intersects with what is known.
+    /// Adds the interval `point` to the bounds if it intersects with them, drift included. Returns whether it does.
     fn takes(&mut self, point: Point, last: u64) -> bool {
         let known = match self.now {
             None => point,
@@ -127,23 +128,23 @@ impl Epoch {
     }
 }
 
-/// All that is known of a guest's clock.
+/// The bounds for a guest's clock, in all its epochs.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
     epochs: Vec<Epoch>,
-    /// Exchanges that cannot have been.
+    /// Number of exchanges with impossible times.
     impossible: u64,
-    /// The next exchange is of another epoch.
+    /// True if the next exchange begins a new epoch.
     is_cut: bool,
 }
 
 impl Bounds {
-    /// What comes from now on is of another epoch, whatever it says: another machine runs the guest.
+    /// Lets the next exchange begin a new epoch, because another machine runs the guest now.
     pub fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// One more exchange. Returns whether a new epoch has begun, behind others.
+    /// Adds an exchange. Returns whether it has begun a new epoch after others.
     pub fn add(&mut self, exchange: &Exchange) -> bool {
         let &Exchange { asked, received, sent, answered } = exchange;
         let is_possible = asked <= answered
@@ -179,8 +180,8 @@ impl Bounds {
         is_behind
     }
 
-    /// Takes what follows for an epoch besides exchanges. Returns how much of it was taken: what contradicts what is known
-    /// is not, since a guest may say anything of its times.
+    /// Adds bounds to an epoch that do not come from exchanges. Returns how many were accepted. Bounds that contradict
+    /// the known ones are not, since a guest may claim anything about its times.
     pub fn refine(&mut self, epoch: usize, bounds: &[Bound]) -> usize {
         let Some(epoch) = self.epochs.get_mut(epoch) else { return 0 };
         let before = epoch.points.len();
@@ -201,13 +202,13 @@ impl Bounds {
         epoch.points.len() - before
     }
 
-    /// In their order.
+    /// Returns the epochs, in the order of time.
     #[must_use]
     pub fn epochs(&self) -> &[Epoch] {
         &self.epochs
     }
 
-    /// Exchanges that cannot have been: the guest's clock goes back, or it does not tell the truth.
+    /// Returns the number of exchanges with impossible times: the guest's clock goes back, or its answers are wrong.
     #[must_use]
     pub fn impossible(&self) -> u64 {
         self.impossible

@@ -1,5 +1,5 @@
-//! The packets of a guest's trace: what a stream of packets can be. Readers take any bytes; this keeps out what would make
-//! a trace of lies larger than what came, go back in time, or name thousands of CPUs.
+//! Checks the packets of a guest's trace. Readers accept any bytes; these checks refuse packets that would make a trace
+//! larger than what arrived, let it go back in time, or name thousands of CPUs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,32 +7,32 @@ use std::fmt;
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_model::Uuid;
 
-/// CPUs of a guest.
+/// The most CPUs of a guest.
 pub const CPUS_MAX: u32 = 4096;
-/// Streams of a trace that have packets one behind the other: those of its CPUs, and what is behind them.
+/// The most streams of a trace with more than one packet: those of CPUs, and some without a CPU.
 pub const STREAMS_MAX: u32 = CPUS_MAX + 16;
 
-/// Why a packet cannot be in a trace.
+/// Reason why a packet cannot be in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketProblem {
-    /// It says that it is of another trace.
+    /// The packet's header names another trace.
     OtherTrace,
-    /// It is of this CPU.
+    /// The packet carries the number of a CPU beyond the limit.
     Cpu(u32),
-    /// It is to be of the stream of this number, and says that it is of another one, or of a CPU that is not the stream's.
+    /// The packet claims another stream or CPU than the stream with this number has.
     Stream(u32),
-    /// It says that it has so many bits, and came with so many bytes.
+    /// The packet claims another size than it has.
     Size {
-        /// Bits.
+        /// Size in the packet's header \[bit\].
         said: u64,
-        /// Bytes, with its header.
+        /// Size of the packet that arrived, header included \[byte\].
         came: u64,
     },
-    /// It ends before it begins, or begins before the last one of its stream ends.
+    /// The packet ends before it begins, or begins before the last packet of its stream ends.
     Time,
-    /// Its number is not behind that of the last one of its stream.
+    /// The packet's sequence number is not greater than that of the last packet of its stream.
     Sequence,
-    /// It says that fewer records were discarded than the last one did.
+    /// The packet has a smaller count of discarded records than the last one.
     Discarded,
 }
 
@@ -62,34 +62,34 @@ impl fmt::Display for PacketProblem {
     }
 }
 
-/// What the last packet of a stream said.
+/// State of a stream after its last packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Last {
-    /// By the guest's clock [ns].
+    /// Begin of the packet by the guest's clock \[ns\].
     pub begin: u64,
-    /// By the guest's clock [ns].
+    /// End of the packet by the guest's clock \[ns\].
     pub end: u64,
-    /// Its number.
     pub sequence: u64,
-    /// Records of the stream until its end.
+    /// Number of discarded records of the stream until that end.
     pub discarded: u64,
 }
 
-/// The streams of one trace.
+/// States of the streams of one trace.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     last: BTreeMap<u32, Last>,
-    /// Of one packet each.
+    /// Number of streams that have only one packet each.
     others: u64,
     span: Option<(u64, u64)>,
 }
 
 impl Streams {
-    /// Whether this can be the next packet of this stream in the trace of this number: `bytes` of records came with it.
-    /// Streams of CPUs have the CPU's number; those that are of none say that they are of CPU 0, as such streams do.
+    /// Checks that this packet can be the next one of its stream, in the trace with this UUID; `bytes` of records
+    /// arrived with it. Streams of CPUs must have the CPU's number; streams without a CPU must claim CPU 0, as they
+    /// always do.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why the packet cannot be in the trace.
     pub fn take(
         &mut self,
         uuid: Uuid,
@@ -120,10 +120,10 @@ impl Streams {
         Ok(())
     }
 
-    /// Whether this can be a stream by itself, in the trace of this number.
+    /// Checks that this packet can be a stream by itself, in the trace with this UUID.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why the packet cannot be in the trace.
     pub fn take_other(
         &mut self,
         uuid: Uuid,
@@ -136,17 +136,22 @@ impl Streams {
         Ok(())
     }
 
+    /// Sets the state of a stream whose packets are in a file and were checked by another program.
+    pub fn restore(&mut self, stream: u32, last: Last) {
+        self.last.insert(stream, last);
+    }
+
     fn widen(&mut self, header: &Header) {
         let &Header { timestamp_begin, timestamp_end, .. } = header;
         let span = self.span.get_or_insert((timestamp_begin, timestamp_end));
         *span = (span.0.min(timestamp_begin), span.1.max(timestamp_end));
     }
 
-    /// Whether the last packet of the stream may end then: of one that was sent while it was being filled, its recorder
-    /// may have said too late a time.
+    /// Corrects the end of the stream's last packet. A packet that was sent while it was being filled may have too late
+    /// an end.
     ///
     /// # Errors
-    /// It may not.
+    /// [`PacketProblem::Time`] if the stream has no packet, or if the packet begins after this end.
     pub fn set_end(&mut self, stream: u32, end: u64) -> Result<(), PacketProblem> {
         let last = self.last.get_mut(&stream).filter(|last| last.begin <= end);
         last.ok_or(PacketProblem::Time)?.end = end;
@@ -156,32 +161,33 @@ impl Streams {
         Ok(())
     }
 
-    /// What the last packet of this stream said.
+    /// Returns the state of the stream after its last packet.
     #[must_use]
     pub fn last(&self, stream: u32) -> Option<Last> {
         self.last.get(&stream).copied()
     }
 
-    /// From the first packet's begin to the last one's end, by the guest's clock [ns].
+    /// Returns the begin of the first packet and the end of the last one, by the guest's clock \[ns\].
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
 
-    /// How many there are.
+    /// Returns the number of streams.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.last.len() as u64 + self.others
     }
 
-    /// What the packets of all of them say that was discarded.
+    /// Returns the number of discarded records of all streams together. The number of a stream is the count in
+    /// its last packet, which is cumulative.
     #[must_use]
     pub fn discarded(&self) -> u64 {
         self.last.values().fold(0, |sum, last| sum.saturating_add(last.discarded))
     }
 }
 
-/// What does not depend on others.
+/// Checks the packet by itself, without the ones before it.
 pub(crate) fn check(uuid: Uuid, header: &Header, bytes: u64) -> Result<(), PacketProblem> {
     if header.uuid != uuid {
         return Err(PacketProblem::OtherTrace);

@@ -1,17 +1,18 @@
-//! The metadata of a guest's trace, as the host writes them: the guest's text, with its clock in the host's time and
-//! what the host knows of it.
+//! Rewrites the metadata of a guest's trace for the host: the guest's text, with a clock in the host's time, and with
+//! what the host knows of the guest.
 //!
-//! The text is the guest's, and may be anything. So what is put in its place is looked for as the guest's recorder
-//! writes it, and the result is read again: the trace has the clock that was meant and no other one, and what the
-//! environment says of it is ours, or the text is refused. What else it says is the guest's affair; readers take any text.
+//! The text is the guest's, and may be anything. So the parts to be replaced must have the form in which the guest's
+//! recorder writes them, and the result is parsed again: the text is refused unless the trace has the intended clock
+//! and no other one, and the environment's entries are those of the host. The rest of the text may be anything that
+//! readers accept.
 
 use std::fmt;
 use std::fmt::Write as _;
 
-use strata_ctf::tsdl;
+use strata_ctf::read::metadata;
 use strata_model::{ClockClass, EnvValue, Uuid};
 
-/// Largest metadata of one trace [byte].
+/// Largest size of the metadata of one trace \[byte\].
 pub const METADATA_BYTES_MAX: usize = 8 << 20;
 
 const BEGIN: &str = "/* CTF 1.8 */\n\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"";
@@ -20,15 +21,15 @@ const ENVIRONMENT: &str = "\nenv {\n";
 const CLOCK: &str = "\nclock {\n";
 const END: &str = "\n};\n";
 
-/// What the host says in the environment: a number by a name.
+/// Entry that the host adds to a trace's environment: a name and a number.
 pub type Entry = (String, i64);
 
-/// Why it cannot be written.
+/// Reason why the metadata cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescribeProblem {
-    /// It is not as Strata's recorder writes it, for this reason.
+    /// The text does not have the form that Strata's recorder writes, for this reason.
     Foreign(&'static str),
-    /// It is no metadata.
+    /// The text is not valid metadata.
     Metadata(String),
 }
 
@@ -41,20 +42,20 @@ impl fmt::Display for DescribeProblem {
     }
 }
 
-/// The number that the trace has in the guest.
+/// Returns the UUID that the trace has in the guest.
 ///
 /// # Errors
-/// The text does not begin as Strata's do.
+/// The text does not begin in the way of Strata's metadata.
 pub fn uuid_of(text: &str) -> Result<Uuid, DescribeProblem> {
     let number = text.strip_prefix(BEGIN).and_then(|rest| rest.get(..UUID_BYTES));
     let number = number.and_then(|number| number.parse().ok());
     number.ok_or(DescribeProblem::Foreign("they do not begin so"))
 }
 
-/// The same trace with the number `uuid`, whose clock is `clock`, with these entries in its environment.
+/// Rewrites a trace's metadata with the UUID `uuid`, the clock `clock`, and these entries in its environment.
 ///
 /// # Errors
-/// The text is nothing that can be written so.
+/// The text cannot be rewritten.
 pub fn in_host_time(
     text: &str,
     uuid: Uuid,
@@ -82,7 +83,7 @@ pub fn in_host_time(
     out.push_str(&clock_block(clock));
     out.push_str(&text[begin + length..]);
 
-    let schema = tsdl::parse(out.as_bytes());
+    let schema = metadata::parse(out.as_bytes());
     let schema = schema.map_err(|error| DescribeProblem::Metadata(error.to_string()))?;
     let [found] = &schema.clocks[..] else { return Err(foreign("it has more than one clock")) };
     if found != clock {
@@ -102,7 +103,62 @@ pub fn in_host_time(
     }
 }
 
-/// As `strata_ctf` writes a clock, but for seconds and cycles of its offset: some readers count both in doubles.
+/// Rewrites a trace's metadata like [`in_host_time`], so that the text keeps its size if it is rewritten with other numbers
+/// later: they are padded, and entries of these names that are there are replaced. Whoever has read the text so far can
+/// continue where it was.
+///
+/// # Errors
+/// The text cannot be rewritten.
+pub fn in_host_time_again(
+    text: &str,
+    clock: &ClockClass,
+    entries: &[Entry],
+) -> Result<String, DescribeProblem> {
+    let uuid = uuid_of(text)?;
+    let plain = in_host_time(&without(text, entries), uuid, clock, entries)?;
+    let begin = plain.find(CLOCK).map_or(0, |at| at + 1);
+    let end = plain.get(begin..).and_then(|rest| rest.find(END)).map_or(begin, |at| begin + at);
+    let is_entry = |line: &str| {
+        let name = line.strip_prefix('\t').and_then(|line| line.split_once(" = "));
+        name.is_some_and(|(name, _)| entries.iter().any(|(entry, _)| entry == name))
+    };
+    let numbers = ["\tfreq = ", "\tprecision = ", "\toffset_s = ", "\toffset = "];
+    let (mut out, mut at) = (String::with_capacity(plain.len() + 256), 0);
+    for line in plain.split_inclusive('\n') {
+        let is_of_clock =
+            (begin..end).contains(&at) && numbers.iter().any(|it| line.starts_with(it));
+        let is_padded = is_of_clock || (at < begin && is_entry(line));
+        match line.strip_suffix(";\n").filter(|_| is_padded) {
+            Some(line) => {
+                let _ = writeln!(out, "{line:PADDED$};");
+            }
+            None => out.push_str(line),
+        }
+        at += line.len();
+    }
+    Ok(out)
+}
+
+/// Width of a line with a number that may change: a name of 17 letters, and the longest number.
+const PADDED: usize = 44;
+
+/// Returns the text without these entries in its environment.
+fn without(text: &str, entries: &[Entry]) -> String {
+    let begin = text.find(ENVIRONMENT).map_or(text.len(), |at| at + ENVIRONMENT.len());
+    let end = text.get(begin..).and_then(|rest| rest.find("};\n")).map_or(begin, |at| begin + at);
+    let is_kept = |line: &&str| {
+        let name = line.strip_prefix('\t').and_then(|line| line.split_once(" = "));
+        !name.is_some_and(|(name, _)| entries.iter().any(|(entry, _)| entry == name))
+    };
+    let kept = text.get(begin..end).unwrap_or_default().split_inclusive('\n').filter(is_kept);
+    let mut out = text.get(..begin).unwrap_or_default().to_owned();
+    out.extend(kept);
+    out.push_str(text.get(end..).unwrap_or_default());
+    out
+}
+
+/// Formats a clock as `strata_ctf` does, but with an offset of both seconds and cycles, since some readers calculate in
+/// doubles.
 fn clock_block(clock: &ClockClass) -> String {
     let uuid = clock.uuid.map_or_else(String::new, |uuid| format!("\tuuid = \"{uuid}\";\n"));
     format!(
@@ -121,6 +177,7 @@ fn clock_block(clock: &ClockClass) -> String {
 mod tests {
     use super::*;
     use strata_ctf::metadata;
+    use strata_ctf::read::metadata::parse;
     use strata_model::{ByteOrder, RecordHeader, StreamClass, Trace};
 
     fn clock() -> ClockClass {
@@ -164,7 +221,7 @@ mod tests {
         let text = text(&[("hostname", "box")]);
         assert_eq!(uuid_of(&text), Ok(trace(Vec::new()).uuid));
         let out = in_host_time(&text, Uuid([3; 16]), &clock(), &entries()).unwrap();
-        let (before, after) = (tsdl::parse(text.as_bytes()), tsdl::parse(out.as_bytes()));
+        let (before, after) = (parse(text.as_bytes()), parse(out.as_bytes()));
         let (before, after) = (before.unwrap(), after.unwrap());
         assert_eq!(after.clocks, [clock()]);
         assert_eq!(after.streams, before.streams);
@@ -185,7 +242,7 @@ mod tests {
         for (bad, why) in [
             (good.replace("\nenv {", "\nenv{"), "environment"),
             (good.replace("\nclock {", "\nclock{"), "clock"),
-            (good.clone() + clock_of_guest, "second time"),
+            (good.clone() + clock_of_guest, "is not described"),
             (good.clone() + other, "more than one"),
             (text(&[("clock_uncertainty", "0")]), "environment"),
             // What is looked for stands in a comment, so that what is put there does, too.
@@ -198,5 +255,27 @@ mod tests {
                 in_host_time(&bad, Uuid([3; 16]), &clock(), &entries()).unwrap_err().to_string();
             assert!(error.contains(why), "{why}: {error}: {bad}");
         }
+    }
+
+    #[test]
+    fn metadata_keep_their_size_when_the_clock_is_known_better() {
+        let text = metadata::write(&trace(vec![("hostname".into(), "web1".into())]));
+        let entries = |uncertainty| vec![("clock_uncertainty".to_owned(), uncertainty)];
+        let first = in_host_time_again(&text, &clock(), &entries(i64::MAX)).unwrap();
+        let better = ClockClass { precision: 7, offset_cycles: 0, offset_s: -3, ..clock() };
+        let second = in_host_time_again(&first, &better, &entries(7)).unwrap();
+        assert_eq!(first.len(), second.len());
+        for (text, clock, uncertainty) in [(&first, clock(), i64::MAX), (&second, better, 7)] {
+            let found = parse(text.as_bytes()).unwrap();
+            assert_eq!(found.clocks, [clock]);
+            assert_eq!(found.environment("clock_uncertainty"), Some(&uncertainty.into()));
+            assert_eq!(found.environment("hostname"), Some(&"web1".into()));
+        }
+        assert_eq!(uuid_of(&second), uuid_of(&text));
+        // Text of the class is never taken for the clock's or an entry.
+        let more = format!("{second}/*\n\tfreq = 1;\n\tclock_uncertainty = 1;\n*/\n");
+        let again = in_host_time_again(&more, &clock(), &entries(9)).unwrap();
+        assert!(again.ends_with("/*\n\tfreq = 1;\n\tclock_uncertainty = 1;\n*/\n"));
+        assert!(in_host_time_again("trace {};", &clock(), &[]).is_err());
     }
 }

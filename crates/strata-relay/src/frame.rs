@@ -1,4 +1,4 @@
-//! Bytes to frames, as they come: a frame may arrive in any number of pieces.
+//! Reassembles frames from bytes. A frame may arrive in any number of pieces.
 //!
 //! ```text
 //! offset  size  field
@@ -13,18 +13,19 @@ use std::fmt;
 /// First bytes of each frame.
 const MAGIC: [u8; 4] = *b"StRl";
 
-/// Bytes in front of the payload.
+/// Size of a frame's header \[byte\].
 pub(crate) const HEADER_BYTES: usize = 12;
 
-/// Largest payload: a packet of the largest sub-buffer that can be relayed, and what stands in front of it.
+/// Size of the largest payload: a packet of the largest sub-buffer that can be relayed, and the fields before it
+/// \[byte\].
 pub const FRAME_BYTES_MAX: usize = (16 << 20) + 4096;
 
-/// Why bytes are no frame.
+/// Reason why bytes are no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameProblem {
-    /// A frame begins otherwise.
+    /// The bytes do not begin with the mark of a frame.
     NoFrame,
-    /// It says that it has so many bytes.
+    /// A frame's header gives a length beyond the limit.
     TooLarge(u32),
 }
 
@@ -39,7 +40,9 @@ impl fmt::Display for FrameProblem {
     }
 }
 
-/// What has come, and was not taken yet.
+impl std::error::Error for FrameProblem {}
+
+/// Reassembles frames from the bytes that arrive.
 #[derive(Debug, Default)]
 pub struct Frames {
     buffer: Vec<u8>,
@@ -47,7 +50,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Behind what has come already.
+    /// Appends bytes that have arrived.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
             self.buffer.drain(..self.taken);
@@ -56,10 +59,10 @@ impl Frames {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame's kind and payload; `None`: more has to come.
+    /// Returns kind and payload of the next whole frame; `None` if more bytes have to arrive first.
     ///
     /// # Errors
-    /// What is there is no frame; it stays the next one.
+    /// The next bytes are no frame. They stay the next ones.
     pub fn next_frame(&mut self) -> Result<Option<(u16, &[u8])>, FrameProblem> {
         let rest = self.buffer.get(self.taken..).unwrap_or_default();
         let known = rest.len().min(MAGIC.len());
@@ -81,8 +84,8 @@ impl Frames {
         Ok(Some((u16::from_le_bytes([kind_low, kind_high]), payload)))
     }
 
-    /// Passes over bytes up to what may be the next frame's begin: what somebody has left in the channel. Returns how
-    /// many.
+    /// Skips bytes up to the next possible begin of a frame: an earlier sender may have left bytes in the channel.
+    /// Returns the number of skipped bytes.
     pub fn pass(&mut self) -> usize {
         let from = self.taken;
         let rest = self.buffer.get(from + 1..).unwrap_or_default();
@@ -95,14 +98,30 @@ impl Frames {
         self.taken - from
     }
 
-    /// Bytes that are held.
+    /// Returns the size of the frame that is arriving, with its header, once the header is there \[byte\].
+    #[must_use]
+    pub fn coming(&self) -> Option<usize> {
+        let rest = self.buffer.get(self.taken..)?;
+        let length = rest.get(8..HEADER_BYTES)?.first_chunk()?;
+        let bytes = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+        (bytes <= FRAME_BYTES_MAX).then_some(HEADER_BYTES + bytes)
+    }
+
+    /// Releases unused memory beyond `most` bytes.
+    pub fn shrink(&mut self, most: usize) {
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        self.buffer.shrink_to(most);
+    }
+
+    /// Returns the number of bytes that are held.
     #[must_use]
     pub fn held(&self) -> usize {
         self.buffer.len() - self.taken
     }
 }
 
-/// A frame's begin, for a payload of so many bytes.
+/// Makes the header of a frame with a payload of `bytes` bytes.
 pub(crate) fn header(kind: u16, bytes: usize) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
     out[..4].copy_from_slice(&MAGIC);
@@ -134,6 +153,22 @@ mod tests {
             assert_eq!(found, [(1, b"abc".to_vec()), (2, vec![]), (3, vec![7; 1000])], "{step}");
             assert_eq!(frames.held(), 0);
         }
+    }
+
+    #[test]
+    fn coming_frame_is_known_by_its_header() {
+        let sent = frame(1, &[7; 1000]);
+        let mut frames = Frames::default();
+        frames.push(&sent[..11]);
+        assert_eq!(frames.coming(), None);
+        frames.push(&sent[11..500]);
+        assert_eq!((frames.coming(), frames.next_frame()), (Some(1012), Ok(None)));
+        frames.push(&sent[500..]);
+        assert!(frames.next_frame().unwrap().is_some());
+        frames.shrink(10);
+        assert_eq!((frames.coming(), frames.held()), (None, 0));
+        frames.push(&header(1, FRAME_BYTES_MAX + 1));
+        assert_eq!(frames.coming(), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Of all that is known of the offset between two clocks, what a trace can say: one offset, one rate, and how far
-//! it may be off.
+//! Reduces the bounds of the offset between two clocks to what a trace can express: one offset, one rate, and the
+//! uncertainty of both.
 
 use strata_model::ClockClass;
 
@@ -7,23 +7,24 @@ use crate::bounds::{drift, Epoch, Point, DRIFT_PPM};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A rate is said where it makes the uncertainty less by so much [ns]: without it times are whole numbers for readers.
+/// The reduction of the uncertainty for which a rate is written \[ns\]: without a rate, readers calculate in whole
+/// numbers.
 const WORTH_NS: i64 = 10_000;
 
-/// The guest's clock as the host's: host time = `offset` + guest time / `frequency`.
+/// Conversion of the guest's clock to the host's: host time = `offset` + guest time / `frequency`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Of what the guest counts, in a second of the host.
+    /// Ticks of the guest's clock in a second of the host's clock \[Hz\].
     pub frequency: u64,
-    /// The host's time when the guest's clock was 0 [ns].
+    /// Time by the host's clock when the guest's clock was 0 \[ns\].
     pub offset_ns: i64,
-    /// No time is farther off [ns].
+    /// Largest error of a converted time \[ns\].
     pub uncertainty_ns: u64,
 }
 
 impl Line {
-    /// The best line through an epoch, of times from `span.0` to `span.1` by the guest's clock; what is known of the
-    /// epoch is always among them. `None`: nothing is known.
+    /// Returns the best line for an epoch, for times from `span.0` to `span.1` by the guest's clock and those for which
+    /// there are bounds. `None` if there are no bounds.
     #[must_use]
     pub fn through(epoch: &Epoch, span: Option<(u64, u64)>) -> Option<Line> {
         let points = envelope(&epoch.points, span);
@@ -48,7 +49,7 @@ impl Line {
         Some(Line::of_rate(&points, frequency))
     }
 
-    /// The best one of this rate.
+    /// Returns the best line with this rate.
     fn of_rate(points: &[Point], frequency: u64) -> Line {
         let host = |point: &Point| {
             i128::from(point.at) * i128::from(SECOND) / i128::from(frequency) - i128::from(point.at)
@@ -66,7 +67,8 @@ impl Line {
         }
     }
 
-    /// As a clock of a trace, of a host whose own clock is 0 so long after 1970 [ns].
+    /// Describes the guest's clock for a trace. `of_host` is the host's clock, which was 0 at `wall_ns` after 1970
+    /// \[ns\].
     #[must_use]
     pub fn clock(&self, of_host: &ClockClass, wall_ns: i64) -> ClockClass {
         let all = i128::from(self.offset_ns) + i128::from(wall_ns);
@@ -82,7 +84,7 @@ impl Line {
         }
     }
 
-    /// The host's time at a time of the guest [ns].
+    /// Converts a time of the guest to the host's \[ns\].
     #[must_use]
     pub fn host_ns(&self, guest_ns: u64) -> i128 {
         i128::from(self.offset_ns)
@@ -90,12 +92,12 @@ impl Line {
     }
 }
 
-/// What is known of the offset at any moment of an epoch.
+/// Bounds of the offset at all moments of an epoch.
 #[derive(Clone, Debug)]
 pub struct Known(Vec<Point>);
 
 impl Known {
-    /// All that is known of an epoch.
+    /// Computes the bounds for an epoch.
     #[must_use]
     pub fn of(epoch: &Epoch) -> Known {
         let mut points = envelope(&epoch.points, None);
@@ -103,7 +105,8 @@ impl Known {
         Known(points)
     }
 
-    /// The host's time at a time of the guest: at least and at most [ns].
+    /// Returns the least and the greatest time of the host that a time of the guest may be \[ns\]; `None` if there are
+    /// no bounds.
     #[must_use]
     pub fn host_ns(&self, guest_ns: u64) -> Option<(i128, i128)> {
         let behind = self.0.partition_point(|point| point.at < guest_ns);
@@ -119,8 +122,8 @@ impl Known {
     }
 }
 
-/// What is known at each moment by all of the exchanges, and where the least is known: between two of them, and at the
-/// ends.
+/// Combines the bounds of all exchanges. The points are the moments at which bounds are widest: between two exchanges,
+/// and at the ends of `span`.
 fn envelope(points: &[Point], span: Option<(u64, u64)>) -> Vec<Point> {
     let mut all: Vec<Point> = points.to_vec();
     // What is recorded by one CPU can be sent before what another one has recorded.
@@ -151,7 +154,7 @@ fn envelope(points: &[Point], span: Option<(u64, u64)>) -> Vec<Point> {
     all
 }
 
-/// The first one, with what the other one says of its moment.
+/// Returns the first interval, narrowed by the other one.
 fn both(one: Point, other: Point) -> Point {
     let drift = drift(one.at.abs_diff(other.at));
     Point {
@@ -161,7 +164,8 @@ fn both(one: Point, other: Point) -> Point {
     }
 }
 
-/// Between two moments, where the bounds are widest: both at once, which is no less.
+/// Returns the moment between two others at which the bounds are widest. The upper and the lower bound are both taken
+/// there, which is never too narrow.
 fn peak(one: Point, other: Point) -> Option<Point> {
     let passed = other.at - one.at;
     let drift = drift(passed);
@@ -171,7 +175,7 @@ fn peak(one: Point, other: Point) -> Option<Point> {
     (passed > 1).then_some(Point { at: one.at + passed / 2, low, high })
 }
 
-/// How far apart the bounds are of lines of this slope [ns]; `slope` in parts per million.
+/// Returns the distance between the bounds of all lines with this slope \[ns\]; `slope` is in parts per million.
 fn width(points: &[Point], origin: u64, slope: f64) -> f64 {
     let (mut high, mut low) = (f64::MIN, f64::MAX);
     let base = points.first().map_or(0, |point| point.low);

@@ -1,4 +1,26 @@
-//! What frames say, in both directions. Each number has a fixed width and place; texts and bytes come last.
+//! Messages between a guest's recorder and its host, which frames carry. Each number has a fixed width and place; texts
+//! and bytes come last.
+//!
+//! ```text
+//! guest                                          host
+//! Hello ─────────────────────────────────────▶        repeated until it is answered
+//!       ◀──────────────────────────────── Welcome     or Refused, with the reason
+//!       ◀─────────────────────────────────── Ping     ┐ several times, then every 50 ms: two clocks are
+//! Pong  ─────────────────────────────────────▶        ┘ compared (`bounds.rs`)
+//! Trace, Metadata, Symbols, Memory ──────────▶        a trace begins, and is described
+//! Packet, Stream ────────────────────────────▶        bytes of a stream; or a file by itself
+//! Counted, SetEnd, Ended ────────────────────▶        counts so far; the last time; the end of a trace
+//!       ◀─────────────────────────────────── Stop     the host's recording ends
+//! End   ─────────────────────────────────────▶        everything was sent
+//! ```
+//!
+//! [`FromGuest`] and [`ToGuest`] are decoded from a frame's payload and borrow its bytes. Decoding checks the form: all
+//! numbers are present, names are short and harmless, a stream's file has a possible name. Whether a message makes
+//! sense (a trace that was never announced, a packet of the wrong size) is checked by the receiver,
+//! `strata-session/src/guest/receive.rs`.
+//!
+//! [`VERSION`] changes with every change of a message; a host refuses a guest with another version, with a text that
+//! has both versions.
 
 use std::fmt;
 
@@ -9,205 +31,191 @@ use strata_model::Uuid;
 
 use crate::frame::header;
 
-/// Of this protocol.
+/// Version of this protocol.
 pub const VERSION: u32 = 5;
 
-/// A page of a guest's memory \[byte\].
+/// Size of a page of a guest's memory \[byte\].
 pub const PAGE_BYTES: usize = 4096;
 
-/// Longest name of a host, a process, or a file [byte].
+/// Longest name of a host, a process, or a file \[byte\].
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// Texts are packed as bytes: 1 for little-endian machines, 2 for others.
-const ORDER: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
+/// Byte order of this machine: 1 for little-endian, 2 for others. Packets are in the sender's byte order.
+pub(crate) const ORDER: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
 
-/// What a guest's recorder says first, again and again until it is answered.
+/// First message of a guest's recorder, repeated until it is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Of its protocol.
+    /// Version of the guest's protocol.
     pub version: u32,
-    /// The byte order of its packets is the host's.
+    /// True if the guest's packets are in the host's byte order.
     pub is_of_our_order: bool,
-    /// Of this recording: what the answer repeats.
+    /// UUID of this recording, which the host's answer repeats.
     pub recording: Uuid,
-    /// Of the guest's clock; 0: it has none.
+    /// UUID of the guest's clock; 0 if the guest has none.
     pub boot: Uuid,
-    /// What the guest calls itself.
+    /// The guest's own host name.
     pub hostname: String,
 }
 
-/// A CPU's counter and the clock, read at one moment; all zeros: there is no counter.
+/// A CPU's counter and the clock, read at one moment; all are 0 if there is no counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterPair {
-    /// The counter, read before the clock.
+    /// Value of the counter, read before the clock.
     pub before: u64,
-    /// `CLOCK_MONOTONIC` [ns].
+    /// Time by `CLOCK_MONOTONIC` \[ns\].
     pub at_ns: u64,
-    /// The counter, read behind the clock.
+    /// Value of the counter, read after the clock.
     pub behind: u64,
 }
 
-/// What a trace is of.
+/// The kernel or process of which a trace is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceOf {
-    /// The guest's kernel.
+    /// The trace of the guest's kernel.
     Kernel,
-    /// A process of the guest.
+    /// The trace of a process in the guest.
     Process {
-        /// Its number there.
+        /// Process id in the guest.
         pid: u32,
-        /// Any text.
+        /// Name of the process; any text.
         name: String,
     },
 }
 
-/// A packet as it came.
+/// A packet as it arrived, not checked yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketBytes<'b> {
-    /// What it says of itself; not checked.
+    /// Header of the packet, unchecked.
     pub header: Header,
-    /// Its records.
     pub body: &'b [u8],
 }
 
-/// What a guest says.
+/// Message from a guest to its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromGuest<'b> {
-    /// See there.
     Hello(Hello),
-    /// A trace, by a number.
+    /// Announces a trace and its number.
     Trace {
-        /// Its number from now on.
+        /// Number that later messages use for this trace.
         id: u32,
-        /// What it is of.
         of: TraceOf,
     },
-    /// The trace's metadata, or how they go on.
+    /// Sets or extends the metadata of the trace.
     Metadata {
-        /// The trace.
         id: u32,
-        /// So much of the text from before stays [byte].
+        /// Size of the earlier text that stays before the new text \[byte\].
         keep: u64,
-        /// What comes behind it.
         text: &'b str,
     },
-    /// Names of the functions of the guest's kernel, for its trace: see [`strata_ctf::kernel_symbols`].
+    /// Sets the names of the kernel's functions, for the trace of the guest's kernel; see
+    /// [`strata_ctf::kernel_symbols`].
     Symbols {
-        /// The trace.
         id: u32,
-        /// As the file has them.
+        /// Content of the symbols file.
         bytes: &'b [u8],
     },
-    /// The next packet of a stream.
+    /// Appends the next packet of a stream.
     Packet {
-        /// The trace.
         id: u32,
-        /// Its number: that of the CPU, or one behind all of them, where it is of none.
+        /// Number of the stream: that of its CPU, or a number after all CPUs' for a stream without a CPU.
         stream: u32,
-        /// What is before that place of the stream's ring has been handed over with it [byte since its creation].
+        /// Position up to which the stream's ring has been handed over with this packet \[byte since its creation\].
         upto: u64,
-        /// It.
         packet: PacketBytes<'b>,
     },
-    /// A stream of one packet.
+    /// Adds a stream of one packet.
     Stream {
-        /// The trace.
         id: u32,
-        /// Of its file.
+        /// Name of the stream's file.
         name: &'b str,
-        /// All of it.
         packet: PacketBytes<'b>,
     },
-    /// The last packet of a stream ends at another time.
+    /// Changes the end time of a stream's last packet.
     SetEnd {
-        /// The trace.
         id: u32,
-        /// Its number.
+        /// Number of the stream.
         stream: u32,
-        /// By the guest's clock [ns].
+        /// New end time by the guest's clock \[ns\].
         end_ns: u64,
     },
-    /// The trace is complete.
+    /// Reports that the trace is complete.
     Ended {
-        /// The trace.
         id: u32,
-        /// How its recording ended.
+        /// Reason why the recording ended.
         ending: Ending,
-        /// What is not in it.
+        /// Records that are discarded, and thus missing from the trace.
         losses: Losses,
     },
-    /// So much was recorded into a trace, as the guest says.
+    /// Reports the counts of a trace so far.
     Counted {
-        /// The trace.
+        /// Number of the trace.
         id: u32,
-        /// Event records.
+        /// Number of written event records.
         records: u64,
-        /// Never written.
+        /// Number of discarded event records.
         discarded: u64,
-        /// Overwritten before they were read.
+        /// Number of event records that were overwritten before they were read.
         overwritten: u64,
     },
-    /// Nothing is in the trace.
     Gone {
-        /// The trace.
         id: u32,
     },
-    /// The answer to [`ToGuest::Ping`].
+    /// Answers a [`ToGuest::Ping`].
     Pong {
-        /// The ping's number, as it was asked.
+        /// Number of the ping, repeated.
         number: u64,
-        /// When the ping was taken, by the guest's clock [ns].
+        /// Time at which the ping arrived, by the guest's clock \[ns\].
         received_ns: u64,
-        /// When this was sent, by the guest's clock [ns].
+        /// Time at which this answer was sent, by the guest's clock \[ns\].
         sent_ns: u64,
-        /// The guest's counter at one of its times in between.
+        /// The guest's counter and clock at a moment between these two times.
         pair: CounterPair,
     },
-    /// Where the buffers of a trace lie in the guest's memory, for a host that can read that when the guest cannot say
-    /// anything any more.
+    /// Reports the addresses of a trace's buffers in the guest's memory. A host that can read that memory finds the
+    /// last records there when the guest cannot send any more.
     Memory {
-        /// The trace.
         id: u32,
-        /// The physical address of a page that holds [`Hello::recording`], again and again.
+        /// Physical address of a page that is filled with copies of [`Hello::recording`].
         marker: u64,
-        /// The first page of the channel.
+        /// Content of the channel's first page.
         first: &'b [u8],
-        /// The physical addresses of the others, in their order [8 bytes each].
+        /// Physical addresses of the other pages, in order \[8 bytes each\].
         pages: &'b [u8],
     },
-    /// All of it was sent.
+    /// Reports that everything was sent.
     End,
 }
 
-/// What the host says.
+/// Message from a host to its guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToGuest {
-    /// Record.
+    /// Accepts the guest, which may now record.
     Welcome {
-        /// Of the host's protocol.
+        /// Version of the host's protocol.
         version: u32,
-        /// See [`Hello::recording`].
+        /// UUID from [`Hello::recording`].
         recording: Uuid,
-        /// The host can read the guest's memory: where the buffers lie is worth telling.
+        /// True if the host can read the guest's memory, so that the guest should send [`FromGuest::Memory`].
         reads_memory: bool,
     },
-    /// What time is it?
+    /// Requests the guest's time.
     Ping {
-        /// The answer repeats it.
+        /// Number of the request, which the answer repeats.
         number: u64,
     },
-    /// The host's recording ends: so is the guest's to.
+    /// Reports that the host's recording ends, so that the guest ends its own.
     Stop,
-    /// Nothing of the guest is taken any more.
+    /// Refuses the guest: the host accepts nothing from it any more.
     Refused,
 }
 
-/// Why a frame says nothing.
+/// Reason why a frame is no valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageProblem {
-    /// There is no such kind.
+    /// The kind of message does not exist.
     Kind(u16),
-    /// It has too few or too many bytes, or a number that cannot be, for its kind.
+    /// The payload does not fit the kind of message: it has too few or too many bytes, or an impossible number.
     Payload(u16),
 }
 
@@ -223,6 +231,8 @@ impl fmt::Display for MessageProblem {
         }
     }
 }
+
+impl std::error::Error for MessageProblem {}
 
 const HELLO: u16 = 1;
 const TRACE: u16 = 2;
@@ -242,7 +252,7 @@ const PING: u16 = 102;
 const STOP: u16 = 103;
 const REFUSED: u16 = 104;
 
-const ENDINGS: [Ending; 7] = [
+pub(crate) const ENDINGS: [Ending; 7] = [
     Ending::Recording,
     Ending::Ended,
     Ending::Stopped,
@@ -252,38 +262,38 @@ const ENDINGS: [Ending; 7] = [
     Ending::Failed,
 ];
 
-/// A payload that is read from its begin on.
-struct Taken<'b>(&'b [u8]);
+/// The rest of a payload, which is read from its begin on.
+pub(crate) struct Taken<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Taken<'b> {
-    fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*first)
     }
 
-    fn u8(&mut self) -> Option<u8> {
+    pub(crate) fn u8(&mut self) -> Option<u8> {
         self.bytes::<1>().map(|[byte]| byte)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.bytes().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.bytes().map(u64::from_le_bytes)
     }
 
-    fn uuid(&mut self) -> Option<Uuid> {
+    pub(crate) fn uuid(&mut self) -> Option<Uuid> {
         self.bytes().map(Uuid)
     }
 
-    /// Up to the end.
-    fn rest(&mut self) -> &'b [u8] {
+    /// Takes all remaining bytes.
+    pub(crate) fn rest(&mut self) -> &'b [u8] {
         std::mem::take(&mut self.0)
     }
 
-    fn name(&mut self) -> Option<String> {
+    pub(crate) fn name(&mut self) -> Option<String> {
         let bytes = self.rest();
         (bytes.len() <= NAME_BYTES_MAX).then(|| String::from_utf8_lossy(bytes).into_owned())
     }
@@ -295,10 +305,10 @@ impl<'b> Taken<'b> {
 }
 
 impl<'b> FromGuest<'b> {
-    /// What a frame says.
+    /// Decodes a frame that a guest has sent.
     ///
     /// # Errors
-    /// It says nothing.
+    /// The frame is no valid message.
     pub fn decode(kind: u16, payload: &'b [u8]) -> Result<FromGuest<'b>, MessageProblem> {
         let mut taken = Taken(payload);
         let said = Self::decoded(kind, &mut taken)?;
@@ -370,7 +380,7 @@ impl<'b> FromGuest<'b> {
         })
     }
 
-    /// As bytes of the channel.
+    /// Encodes the message as a frame.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Out::default();
@@ -472,19 +482,19 @@ fn trace<'b>(from: &mut Taken<'b>) -> Option<FromGuest<'b>> {
     Some(FromGuest::Trace { id, of })
 }
 
-/// May a stream's file be called so? No hidden one, not the metadata, in no other folder.
+/// Returns whether a stream's file may have this name: not hidden, not the metadata, and in no other folder.
 fn is_stream(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     let is_own = name.contains('_') && !name.starts_with("channel");
     is_own && name.len() <= 64 && name.bytes().all(is_allowed)
 }
 
-/// A payload that is written.
+/// A payload that is being written.
 #[derive(Default)]
-struct Out(Vec<u8>);
+pub(crate) struct Out(pub(crate) Vec<u8>);
 
 impl Out {
-    fn number(&mut self, bytes: &[u8]) -> &mut Out {
+    pub(crate) fn number(&mut self, bytes: &[u8]) -> &mut Out {
         self.0.extend_from_slice(bytes);
         self
     }
@@ -501,16 +511,16 @@ impl Out {
         self.0.extend_from_slice(packet.body);
     }
 
-    fn framed(self, kind: u16) -> Vec<u8> {
+    pub(crate) fn framed(self, kind: u16) -> Vec<u8> {
         [&header(kind, self.0.len())[..], &self.0].concat()
     }
 }
 
 impl ToGuest {
-    /// What a frame says.
+    /// Decodes a frame that a host has sent.
     ///
     /// # Errors
-    /// It says nothing.
+    /// The frame is no valid message.
     pub fn decode(kind: u16, payload: &[u8]) -> Result<ToGuest, MessageProblem> {
         let mut from = Taken(payload);
         let said = match kind {
@@ -531,7 +541,7 @@ impl ToGuest {
         said.filter(|_| from.0.is_empty()).ok_or(MessageProblem::Payload(kind))
     }
 
-    /// As bytes of the channel.
+    /// Encodes the message as a frame.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Out::default();

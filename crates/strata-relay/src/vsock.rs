@@ -1,4 +1,5 @@
-//! Sockets between a guest and its host without a network (`AF_VSOCK`). The address is all that rustix does not know.
+//! Sockets between a guest and its host without a network (`AF_VSOCK`). This module adds the address, which rustix
+//! lacks.
 
 #![allow(unsafe_code)]
 
@@ -10,9 +11,9 @@ use rustix::io::Errno;
 use rustix::net::addr::{SocketAddrArg, SocketAddrLen, SocketAddrOpaque};
 use rustix::net::{socket_with, AddressFamily, SocketAddrAny, SocketFlags, SocketType};
 
-/// Any of this machine's (`VMADDR_CID_ANY`).
+/// Address by which a socket listens for every machine (`VMADDR_CID_ANY`).
 const ANY: u32 = u32::MAX;
-/// This machine, to itself (`VMADDR_CID_LOCAL`).
+/// The address of this machine itself (`VMADDR_CID_LOCAL`).
 const ITSELF: u32 = 1;
 
 /// `struct sockaddr_vm` of the kernel's vm_sockets.h.
@@ -56,10 +57,10 @@ fn socket(more: SocketFlags) -> io::Result<OwnedFd> {
     })
 }
 
-/// Connects to who listens there: 2 is the host, 1 this machine itself. The kernel waits 2 s for it at most.
+/// Connects to the machine with this id: 2 is the host, 1 this machine itself. The kernel waits for at most 2 s.
 ///
 /// # Errors
-/// What the system says; `ConnectionRefused`: nobody listens.
+/// A system call failed; `ConnectionRefused` if nobody listens.
 pub(crate) fn connect(cid: u32, port: u32) -> io::Result<OwnedFd> {
     let socket = socket(SocketFlags::empty())?;
     match rustix::net::connect(&socket, &VsockAddress::new(cid, port)) {
@@ -81,7 +82,7 @@ pub(crate) fn connect(cid: u32, port: u32) -> io::Result<OwnedFd> {
 /// Listens at this port.
 ///
 /// # Errors
-/// What the system says.
+/// A system call failed.
 pub(crate) fn listen(port: u32) -> io::Result<OwnedFd> {
     let socket = socket(SocketFlags::NONBLOCK)?;
     rustix::net::bind(&socket, &VsockAddress::new(ANY, port))?;
@@ -89,10 +90,10 @@ pub(crate) fn listen(port: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The next one who has connected, and which machine that is; `None`: nobody.
+/// Returns the next connection and the id of the connected machine; `None` if there is none.
 ///
 /// # Errors
-/// What the system says.
+/// A system call failed.
 pub(crate) fn accept(socket: &OwnedFd) -> io::Result<Option<(OwnedFd, u32)>> {
     match rustix::net::acceptfrom_with(socket, SocketFlags::CLOEXEC) {
         Ok((peer, Some(address))) => Ok(cid_of(&address).map(|cid| (peer, cid))),
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(cid_of(&other), None);
     }
 
-    /// Where the kernel has vsock, and itself as a machine there, both ends are this one.
+    /// The test connects this machine with itself, if the kernel has vsock and an address for it.
     #[test]
     fn vsock_leads_to_who_listens_or_says_what_is_missing() {
         let port = 0x5374_0000 + std::process::id();

@@ -1,4 +1,4 @@
-//! A channel of bytes to the other recorder: what it is called, and reading and writing it with an end to all waiting.
+//! A channel of bytes to the other recorder: its address, and reading and writing with limited waiting.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -15,26 +15,26 @@ use rustix::net::{socket_with, sockopt, AddressFamily, SocketAddrUnix, SocketFla
 
 use crate::vsock;
 
-/// How long a connection by TCP may take.
+/// Time limit for making a TCP connection.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// Where the other one is.
+/// Address of the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A unix socket, or a device such as a virtio-serial port.
     Path(PathBuf),
-    /// `HOST:PORT`.
+    /// TCP address, `HOST:PORT`.
     Tcp(String),
-    /// A socket between a guest and its host: the host listens at the port, for the guest with this number.
+    /// A socket between a guest and its host. The host listens at the port for the guest with this number.
     Vsock {
-        /// The number of the machine at the other end: to a guest its host is 2.
+        /// Number of the machine at the other end; the host's number is 2 for every guest.
         cid: u32,
-        /// Where the host listens.
+        /// Port at which the host listens.
         port: u32,
     },
 }
 
-/// Why a text is no place.
+/// The text that is no address of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceProblem(String);
 
@@ -48,10 +48,10 @@ impl fmt::Display for PlaceProblem {
 impl std::error::Error for PlaceProblem {}
 
 impl Place {
-    /// As it is written: a path, `tcp:HOST:PORT`, or `vsock:CID:PORT`.
+    /// Parses the address of a channel: a path, `tcp:HOST:PORT`, or `vsock:CID:PORT`.
     ///
     /// # Errors
-    /// It is none of them.
+    /// The text is none of these.
     pub fn parse(text: &str) -> Result<Place, PlaceProblem> {
         let problem = || PlaceProblem(text.escape_debug().take(100).collect());
         if let Some(address) = text.strip_prefix("vsock:") {
@@ -86,10 +86,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// Connects to a unix socket. Nothing is waited for: whoever listens there may never look.
+/// Connects to a unix socket, without waiting: the listening process may never accept the connection.
 ///
 /// # Errors
-/// What the system says; `ConnectionRefused`: others wait there already, or nobody listens.
+/// A system call failed; `ConnectionRefused` if nobody listens, or if other connections wait there already.
 pub fn connect(path: &Path) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -100,20 +100,20 @@ pub fn connect(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// How the host waits for its guest at a channel.
+/// Ways in which a host waits for its guest.
 #[derive(Debug)]
 pub enum Waiting {
-    /// Both connect to who is between them.
+    /// Guest and host both connect to a third party between them.
     Between(Place),
     /// The guest connects to its host.
     Listening(OwnedFd, u32),
 }
 
 impl Waiting {
-    /// At this place.
+    /// Prepares to wait for the guest at `place`.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn at(place: &Place) -> io::Result<Waiting> {
         Ok(match place {
             Place::Vsock { cid, port } => Waiting::Listening(vsock::listen(*port)?, *cid),
@@ -121,10 +121,11 @@ impl Waiting {
         })
     }
 
-    /// The channel, if somebody is there; at a vsock only that guest is let in.
+    /// Returns the channel if the guest has connected; `None` otherwise. Over vsock, only the guest with the given
+    /// number is accepted.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn opened(&self) -> io::Result<Option<Wire>> {
         match self {
             Waiting::Between(place) => match Wire::open(place) {
@@ -146,8 +147,8 @@ impl Waiting {
         }
     }
 
-    /// The channel of who listens at the place of `wire` now, if that is another socket: a hypervisor that takes a machine
-    /// over from another one makes its own there. Other channels than unix sockets tell nothing of that.
+    /// Returns a channel to the process that listens at the place now, if its socket is another than that of `wire`: a
+    /// hypervisor that takes over a machine creates its own socket. Only unix sockets show this.
     #[must_use]
     pub fn newer(&self, wire: &Wire) -> Option<Wire> {
         let Waiting::Between(Place::Path(path)) = self else { return None };
@@ -161,13 +162,13 @@ impl Waiting {
     }
 }
 
-/// A unix socket that is in the file system.
+/// Identity of a unix socket in the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Socket {
     device: u64,
     inode: u64,
     owner: u32,
-    /// A number that a file had may be given to the next one: when it was made \[s, ns\].
+    /// Time at which the socket was created \[s, ns\], since its inode number may be that of an earlier file.
     made: (i64, i64),
 }
 
@@ -179,20 +180,20 @@ impl Socket {
     }
 }
 
-/// A channel that is open.
+/// An open channel.
 #[derive(Debug)]
 pub struct Wire {
     fd: OwnedFd,
     is_device: bool,
-    /// Of a unix socket, what was connected to.
+    /// Identity of the unix socket that was connected to; `None` for other channels.
     socket: Option<Socket>,
 }
 
 impl Wire {
-    /// Opens it.
+    /// Opens the device at `place`, or connects to the socket there.
     ///
     /// # Errors
-    /// What the system says; it may be there later.
+    /// A system call failed. The device or socket may exist later.
     pub fn open(place: &Place) -> io::Result<Wire> {
         match place {
             Place::Tcp(address) => {
@@ -232,20 +233,20 @@ impl Wire {
         }
     }
 
-    /// A socket that is connected.
+    /// Makes a channel from a connected socket.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn of(fd: OwnedFd) -> io::Result<Wire> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(Wire { fd, is_device: false, socket: None })
     }
 
-    /// Reads what there is, within so much time. `None`: nothing came; 0: nobody is there, which of a device may
-    /// change.
+    /// Reads available bytes, and waits for them for at most `within`. Returns `None` if no bytes arrived, and 0 if
+    /// there is nobody at the other end. A device may get a peer later.
     ///
     /// # Errors
-    /// What the system says.
+    /// A system call failed.
     pub fn read(&self, buffer: &mut [u8], within: Duration) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.fd, &mut *buffer) {
             Ok(bytes) => return Ok(Some(bytes)),
@@ -262,10 +263,11 @@ impl Wire {
         }
     }
 
-    /// Writes all of it. `is_over` is asked again and again while nobody takes it.
+    /// Writes all bytes. `is_over` is called repeatedly while the other end accepts none, and ends the wait if it
+    /// returns true.
     ///
     /// # Errors
-    /// What the system says; `TimedOut`: `is_over` has said so, and a part may be written.
+    /// A system call failed; `TimedOut` if `is_over` has returned true, and a part may be written then.
     pub fn write_all(&self, mut bytes: &[u8], is_over: &mut dyn FnMut() -> bool) -> io::Result<()> {
         while !bytes.is_empty() {
             match rustix::io::write(&self.fd, bytes) {
@@ -283,13 +285,14 @@ impl Wire {
         Ok(())
     }
 
-    /// Whether it may be that nobody is there yet: of a device that somebody else opens, too.
+    /// Returns whether the channel is a device, which can be open while there is nobody at the other end.
     #[must_use]
     pub fn is_device(&self) -> bool {
         self.is_device
     }
 
-    /// The process at the other end of a unix socket, as it was when it began to listen.
+    /// Returns the id of the process at the other end of a unix socket, as it was when that process began to listen;
+    /// `None` for other channels.
     #[must_use]
     pub fn peer(&self) -> Option<u32> {
         let found = sockopt::socket_peercred(&self.fd).ok()?;
@@ -297,7 +300,8 @@ impl Wire {
         u32::try_from(found.pid.as_raw_nonzero().get()).ok().filter(|pid| *pid > 0)
     }
 
-    /// The user of the process at the other end of a unix socket, as it was when it began to listen.
+    /// Returns the user id of the process at the other end of a unix socket, as it was when that process began to
+    /// listen; `None` for other channels.
     #[must_use]
     pub fn peer_user(&self) -> Option<u32> {
         self.peer()?;

@@ -22,7 +22,7 @@ const EXTENDED: u32 = 31;
 const PAYLOAD: usize = 24;
 const NAMES: [&str; 5] = ["", "thread", "timer", "nested", "switch"];
 
-/// What the device says of itself, by name.
+/// Reads the device's status file into a map by name.
 fn status(device: &str) -> Result<HashMap<String, u64>> {
     let mut text = String::new();
     File::open(device)?.read_to_string(&mut text)?;
@@ -61,10 +61,10 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// What was found in the stream of a CPU.
+/// Records found in the stream of one CPU.
 #[derive(Default)]
 struct FoundRecords {
-    /// By number: whether it was there.
+    /// Marks each sequence number that was found.
     seen: Vec<bool>,
     records: u64,
     packets: u64,
@@ -144,7 +144,7 @@ impl FoundRecords {
     }
 }
 
-/// All packets that are there.
+/// Consumes every packet that the channel holds.
 fn drain(
     channel: &mut Channel,
     cpu: u32,
@@ -215,7 +215,7 @@ fn read(device: &str) -> Result<bool> {
     Ok(good)
 }
 
-/// Sizes and places that are not a stream's.
+/// Returns true if the device refuses to map with sizes and at places that are not a stream's.
 fn wrong(device: &str) -> Result<bool> {
     let said = status(device)?;
     let right = stream_layout(&attr(&said))?;

@@ -1,4 +1,4 @@
-//! A channel: made in mapped memory for another process to write, or found there.
+//! Channels, which are created in mapped memory for another process to write, or opened there.
 
 use crate::description::{ChannelDescription, Publish};
 use crate::error::Error;
@@ -10,22 +10,23 @@ use std::sync::Arc;
 use strata_abi::ring;
 use strata_model::LossMode;
 
-/// What is chosen when a channel is made.
+/// Attributes of a new channel.
 ///
-/// The format of record headers is not part of it: records are bytes to a consumer.
+/// The format of record headers is not among them: for a consumer, records are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
-    /// When full.
+    /// Loss mode: what producers do when all sub-buffers are full.
     pub loss_mode: LossMode,
-    /// How its producers write; only they know what they can.
+    /// Publication mode of the producers, which must support it.
     pub publish: Publish,
-    /// A power of two \[byte\].
+    /// Size of a sub-buffer, a power of two \[byte\].
     pub subbuf_bytes: u64,
-    /// A power of two, at least 2.
+    /// Number of sub-buffers of each stream, a power of two, at least 2.
     pub nr_subbufs: u64,
-    /// Streams: the largest CPU number that a producer can run on, plus 1. 0: possible CPUs here.
+    /// The number of streams, which is the largest CPU number on which a producer can run, plus 1. 0 stands for all
+    /// CPUs that are possible on this machine.
     pub nr_cpus: u32,
-    /// Where positions begin; a multiple of the buffer's size. 0, but for tests near 2^64.
+    /// First write position, a multiple of the buffer's size. It is 0 except in tests near 2^64.
     pub start_position: u64,
 }
 
@@ -49,10 +50,10 @@ impl Attr {
     }
 }
 
-/// How much memory a channel needs \[byte\]; a multiple of 4096.
+/// Returns the size of the memory that a channel needs, a multiple of 4096 \[byte\].
 ///
 /// # Errors
-/// [`Error::Attr`]: a value is outside its limits.
+/// [`Error::Attr`] if a value is outside its limits.
 pub fn channel_bytes(attr: &Attr) -> Result<u64, Error> {
     let (mut bytes, mut text) = (0, ffi::Text::new());
     // SAFETY: reads the attributes, and writes to the two local variables.
@@ -63,10 +64,10 @@ pub fn channel_bytes(attr: &Attr) -> Result<u64, Error> {
     }
 }
 
-/// How the streams of a channel with these attributes are laid out; see [`Mapping::of_streams`].
+/// Returns the layout of the streams of a channel with these attributes; see [`Mapping::of_streams`].
 ///
 /// # Errors
-/// [`Error::Attr`]: a value is outside its limits.
+/// [`Error::Attr`] if a value is outside its limits.
 pub fn stream_layout(attr: &Attr) -> Result<StreamLayout, Error> {
     let (mut layout, mut text) = (ffi::Layout::default(), ffi::Text::new());
     // SAFETY: reads the attributes, and writes to the two local variables.
@@ -83,20 +84,20 @@ pub fn stream_layout(attr: &Attr) -> Result<StreamLayout, Error> {
     }
 }
 
-/// The streams of one channel, and where their one consumer has got to.
+/// The streams of one channel, with the read position of their one consumer.
 #[derive(Debug)]
 pub struct Channel {
     description: ChannelDescription,
-    /// Which streams were looked at already.
+    /// For each stream, whether its reader has begun.
     begun: Vec<bool>,
-    /// Where the barrier of [`Channel::order_by`] is asked for.
+    /// Device from which [`Channel::order_by`] requests barriers.
     barrier: Option<OwnedFd>,
-    /// Behind the others: unmapped last, when no view of it is left either.
+    /// The memory of the channel. It is the last field, so that it is unmapped after every use of it.
     mapping: Arc<Mapping>,
 }
 
 impl Channel {
-    /// Makes an empty channel in memory that holds zeros, for another process to write.
+    /// Creates an empty channel in memory that is all zeros, for another process to write.
     ///
     /// # Errors
     /// [`Error::Attr`], [`Error::NoRoom`], [`Error::NoMemory`].
@@ -108,8 +109,8 @@ impl Channel {
         Self::new(Arc::new(mapping), shim, code, &text, Error::Attr)
     }
 
-    /// Goes on with a channel whose streams are there and whose header is not: that of [`Mapping::of_streams`] was
-    /// memory of the process that made it, which has ended. The streams are as it has left them.
+    /// Adopts a channel whose streams exist and whose header does not: the header of [`Mapping::of_streams`] was memory
+    /// of the process that created the channel and has ended. The streams stay as that process has left them.
     ///
     /// # Errors
     /// As [`Channel::format`].
@@ -121,7 +122,7 @@ impl Channel {
         Self::new(Arc::new(mapping), shim, code, &text, Error::Attr)
     }
 
-    /// Reads a channel that is there; its header is copied, and the copy checked.
+    /// Opens an existing channel; its header is copied, and the copy is checked.
     ///
     /// # Errors
     /// [`Error::Header`], [`Error::NoRoom`], [`Error::NoMemory`].
@@ -133,7 +134,7 @@ impl Channel {
         Self::new(Arc::new(mapping), shim, code, &text, Error::Header)
     }
 
-    /// The same memory, described as this copy of its header says.
+    /// Makes another description of the same memory, from the copy of its header.
     pub(crate) fn again(&self) -> Result<Self, Error> {
         let (mut shim, mut text) = (std::ptr::null_mut(), ffi::Text::new());
         // SAFETY: the description lives, and the new one keeps the mapping that it is of.
@@ -153,12 +154,12 @@ impl Channel {
         Ok(Self { description, begun, barrier: None, mapping })
     }
 
-    /// For a channel whose producers order what they store for their own CPU only (`STRATA_RING_WRITERS_UNORDERED`):
-    /// `ioctl(device, request, stream)` comes back when that stream's CPU has made a full memory barrier between two
-    /// of its instructions. It is asked for once for each packet. Such a channel has no walks, prefixes only in
-    /// discard mode, and is flushed by its own CPU.
+    /// Requests a memory barrier for each packet, for producers whose stores are ordered for their own CPU only
+    /// (`STRATA_RING_WRITERS_UNORDERED`): `ioctl(device, request, stream)` returns when that stream's CPU has made a
+    /// full memory barrier between two of its instructions. It is called once for each packet. Such a channel has no
+    /// walks, has prefixes in discard mode only, and is flushed by its own CPU.
     ///
-    /// Before any [`Channel::stream`]; a stream that was looked at before is read from its begin again.
+    /// To be called before any [`Channel::stream`]; a stream that was used before is read from its begin again.
     pub fn order_by(&mut self, device: OwnedFd, request: u64) {
         // SAFETY: the descriptor is kept as long as the description that names it.
         unsafe {
@@ -168,25 +169,25 @@ impl Channel {
         self.begun.fill(false);
     }
 
-    /// Streams of the channel.
+    /// Returns the number of streams.
     #[must_use]
     pub fn nr_streams(&self) -> u32 {
         self.description.header().nr_streams
     }
 
-    /// Size of a sub-buffer \[byte\].
+    /// Returns the size of a sub-buffer \[byte\].
     #[must_use]
     pub fn subbuf_bytes(&self) -> u64 {
         self.description.header().subbuf_bytes
     }
 
-    /// Sub-buffers of each stream.
+    /// Returns the number of sub-buffers of each stream.
     #[must_use]
     pub fn nr_subbufs(&self) -> u32 {
         self.description.header().nr_subbufs
     }
 
-    /// What happens when all of them are full.
+    /// Returns what producers do when all sub-buffers are full.
     #[must_use]
     pub fn loss_mode(&self) -> LossMode {
         match self.description.header().loss_mode {
@@ -195,25 +196,25 @@ impl Channel {
         }
     }
 
-    /// How its producers publish.
+    /// Returns the publication mode of the channel's producers.
     #[must_use]
     pub fn publish(&self) -> Publish {
         self.description.publish()
     }
 
-    /// Size of the memory it lies in \[byte\].
+    /// Returns the size of the channel's memory \[byte\].
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
         self.mapping.bytes()
     }
 
-    /// Where it is mapped, for who looks up which memory of the machine that is: the first address.
+    /// Returns the address of the mapping, from which the physical addresses of its pages can be found.
     #[must_use]
     pub fn address(&self) -> usize {
         self.mapping.as_ptr() as usize
     }
 
-    /// A copy of the channel's header, in a page of it.
+    /// Returns a copy of the channel's first page, which has the header.
     #[must_use]
     pub fn first_page(&self) -> Vec<u8> {
         let mut page = vec![0u8; ring::PAGE as usize];
@@ -228,10 +229,10 @@ impl Channel {
         page
     }
 
-    /// The stream with this number: the CPU's, or 0 for a global channel.
+    /// Returns the stream with this number: the CPU's, or 0 in a global channel.
     ///
     /// # Errors
-    /// [`Error::NoStream`]; [`Error::Table`]: its memory is damaged.
+    /// [`Error::NoStream`]; [`Error::Table`] if the stream's memory is damaged.
     pub fn stream(&mut self, stream: u32) -> Result<Stream<'_>, Error> {
         let nr_streams = self.description.header().nr_streams;
         let begun = match self.begun.get_mut(stream as usize) {
@@ -252,8 +253,7 @@ impl Channel {
         self.description.shim()
     }
 
-    /// For a test that damages the memory, or that produces in it.
-    #[cfg(any(test, feature = "producer"))]
+    /// Returns the raw memory, for a test that damages it or produces in it.
     pub(crate) fn memory(&self) -> *mut std::ffi::c_void {
         self.mapping.as_ptr()
     }

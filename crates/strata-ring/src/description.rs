@@ -1,21 +1,21 @@
-//! What the C side keeps of a channel.
+//! The C side's description of a channel.
 
 use crate::error::Error;
 use crate::ffi;
 use std::ptr::NonNull;
 use strata_abi::ring;
 
-/// Which position says that a record is there.
+/// How a producer publishes records, that is, shows a reader that a record is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publish {
-    /// Each sub-buffer's commit count: any thread on any CPU writes, with atomic operations.
+    /// Records are published by each sub-buffer's commit counter: any thread on any CPU writes, with atomic operations.
     ByCommit,
-    /// The stream's write position: restartable sequences, one CPU for each stream.
+    /// Records are published by the stream's write position: with restartable sequences, and one CPU for each stream.
     ByPosition,
 }
 
-/// A copy of a channel's header, which was checked, and where the consumer of each stream has got to. Whoever has it
-/// keeps the memory that it describes mapped for longer.
+/// A checked copy of a channel's header, and the read position of each stream's consumer. The owner of this value must
+/// keep the described memory mapped for longer.
 #[derive(Debug)]
 pub(crate) struct ChannelDescription {
     shim: NonNull<ffi::Shim>,
@@ -26,7 +26,7 @@ pub(crate) struct ChannelDescription {
 unsafe impl Send for ChannelDescription {}
 
 impl ChannelDescription {
-    /// The one that a call has made, which has returned `code` and `text`.
+    /// Takes the description that a call of the C code has made. `code` and `text` are the call's result.
     pub fn new(
         shim: *mut ffi::Shim,
         code: i32,
@@ -49,12 +49,12 @@ impl ChannelDescription {
         self.shim.as_ptr()
     }
 
-    /// The channel's header, as it was when it was copied.
+    /// Returns the checked copy of the channel's header.
     pub fn header(&self) -> &ring::Channel {
         &self.header
     }
 
-    /// How its producers publish.
+    /// Returns the publication mode of the channel's producers.
     pub fn publish(&self) -> Publish {
         match self.header.publish {
             ring::BY_COMMIT => Publish::ByCommit,

@@ -1,4 +1,4 @@
-//! Mirror of `shim.h` and `producer.c`.
+//! Mirrors `shim.h` and `producer.c`.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 
@@ -11,12 +11,12 @@ pub(crate) const ENODATA: i32 = 61;
 pub(crate) const EINVAL: i32 = 22;
 pub(crate) const EPROTO: i32 = 71;
 
-/// `STRATA_SHIM_RECORDS`.
+/// Mirrors `STRATA_SHIM_RECORDS` of shim.h.
 pub(crate) const RECORDS: u64 = 1;
-/// `STRATA_SHIM_END`.
+/// Mirrors `STRATA_SHIM_END` of shim.h.
 pub(crate) const END: u64 = 2;
 
-/// `struct strata_shim`, which only the C side looks into.
+/// `struct strata_shim`, whose content only the C code uses.
 #[repr(C)]
 pub(crate) struct Shim {
     opaque: [u8; 0],
@@ -35,7 +35,7 @@ pub(crate) struct Attr {
 }
 const _: () = assert!(std::mem::size_of::<Attr>() == 40);
 
-/// `struct strata_shim_layout`.
+/// Mirrors `struct strata_shim_layout` of shim.h.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Layout {
@@ -79,7 +79,7 @@ impl Default for Packet {
     }
 }
 
-/// `struct strata_shim_before`.
+/// Mirrors `struct strata_shim_before` of shim.h.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Before {
@@ -90,7 +90,7 @@ pub(crate) struct Before {
 }
 const _: () = assert!(std::mem::size_of::<Before>() == 32);
 
-/// `struct strata_ring_counters`.
+/// Mirrors `struct strata_ring_counters`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
@@ -104,7 +104,7 @@ pub(crate) struct Counters {
     pub cancelled: u64,
 }
 
-/// `struct strata_ring_error`.
+/// Mirrors `struct strata_ring_error`.
 #[repr(C)]
 pub(crate) struct Text {
     text: [c_char; 256],
@@ -194,7 +194,7 @@ extern "C" {
     pub(crate) fn strata_shim_pins(slots: u32) -> c_int;
     pub(crate) fn strata_shim_pin(fd: c_int, slot: u32, address: *mut c_void, bytes: u64) -> c_int;
     pub(crate) fn strata_shim_pins_close(fd: c_int);
-    pub(crate) fn strata_shim_flush(shim: *mut Shim, stream: u32) -> c_int;
+    pub(crate) fn strata_shim_flush(shim: *mut Shim, stream: u32, clock_adds: i64) -> c_int;
     pub(crate) fn strata_shim_rest(shim: *mut Shim, stream: u32, packet: *mut Packet) -> c_int;
     pub(crate) fn strata_shim_walk(shim: *mut Shim, stream: u32, newest_first: c_int);
     pub(crate) fn strata_shim_walk_copy(
@@ -219,12 +219,11 @@ extern "C" {
     ) -> c_int;
 }
 
-#[cfg(any(test, feature = "producer"))]
 pub(crate) mod producer {
     //! Mirror of `producer.c`.
     use std::ffi::{c_int, c_void};
 
-    /// `struct strata_producer`.
+    /// Mirrors `struct strata_producer` of producer.c.
     #[repr(C)]
     pub(crate) struct Producer {
         opaque: [u8; 0],

@@ -1,13 +1,40 @@
-//! The consumer side of the ring buffer library, safe to use from Rust.
+//! The consumer side of the ring buffer, safe to use from Rust.
 //!
-//! The algorithm is that of `ring/include`, compiled from C; nothing of it is done again here. A
-//! [`Channel`] is made in memory that another process will write ([`Channel::format`]), or found
-//! there ([`Channel::open`]). Each of its streams has one consumer: [`Stream::next`] takes a whole
-//! packet, [`Packet::put`] gives its space back. [`Stream::walk`] copies all that is there and consumes nothing.
+//! A *channel* is a piece of shared memory with one *stream* for each CPU. Producers write event records into a stream's
+//! *sub-buffers*; a full sub-buffer, or one that was flushed, is a *packet*, which the one consumer of the stream takes as a
+//! whole. The algorithm is that of the C headers in `ring/include`, which this crate compiles: nothing of it is written a second
+//! time. `docs/design/ring.md` lists its invariants and what checks them.
 //!
-//! The memory is another process', and hostile: sizes are checked copies, and bytes of packets leave
-//! it by system calls or copies, never as a reference. What a producer can do is make its own
+//! ```text
+//!            Channel::format          producers write                 Stream::next        Packet::put
+//! memory ───────────────────▶ channel ───────────────▶ sub-buffer full ───────────▶ Packet ───────────▶ free again
+//!            Channel::open
+//! ```
+//!
+//! # Reading
+//! - [`Channel::format`] makes a channel in memory that another process will write; [`Channel::open`] opens an existing one.
+//! - [`Stream::next`] takes the oldest whole packet, [`Packet::put`] releases its space to the producer. A packet that goes out of
+//!   scope without `put` stays unread.
+//! - [`Stream::walk`] copies what a stream holds at one moment and consumes nothing, for flight recorders. A
+//!   [`View`] walks without being the consumer.
+//! - [`Stream::poll`] tells whether there is a packet, and never waits. [`Stream::counters`] has what was written, discarded and
+//!   overwritten.
+//!
+//! # Loss modes
+//! With [`LossMode::Discard`] a producer that finds all sub-buffers full discards its new record. With [`LossMode::Overwrite`] it
+//! overwrites the oldest packet, except the one that the consumer holds. Both are counted.
+//!
+//! # Hostile memory
+//! The memory belongs to another process, which may write anything at any time. Sizes are copied, then the copy is checked;
+//! bytes of packets leave the memory by system calls or copies, never as a reference. A hostile producer can only make its own
 //! packets nonsense.
+//!
+//! # Threads
+//! Each stream has one consumer at a time, on any thread: a [`Channel`] is `Send`, and its streams are borrowed from it. A
+//! [`View`] may be used beside the consumer.
+//!
+//! # Example
+//! Writes all packets of one stream to a file:
 //!
 //! ```no_run
 //! use strata_ring::{Channel, Mapping};
@@ -22,6 +49,7 @@
 //! # Ok(())
 //! # }
 //! ```
+#![deny(missing_docs, clippy::missing_errors_doc)]
 #![cfg(target_os = "linux")]
 
 mod channel;
@@ -32,7 +60,6 @@ mod ffi;
 mod map_tests;
 mod mapping;
 mod pin;
-#[cfg(any(test, feature = "producer"))]
 pub mod producer;
 mod stream;
 #[cfg(test)]

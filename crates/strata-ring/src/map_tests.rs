@@ -15,7 +15,7 @@ const SUBBUF: u64 = 4096;
 const COUNT: u64 = 4;
 /// Behind each stream in its value.
 const SLACK: u64 = 4096;
-/// What the slack is full of, and stays.
+/// Fill byte of the slack, which no producer may change.
 const UNTOUCHED: u8 = 0xee;
 
 const MODES: [LossMode; 2] = [LossMode::Discard, LossMode::Overwrite];
@@ -25,7 +25,7 @@ fn attr(loss_mode: LossMode) -> Attr {
     Attr { loss_mode, publish, subbuf_bytes, nr_subbufs, nr_cpus: 0, start_position: 0 }
 }
 
-/// A file like a map of so many values, and the size of one.
+/// Makes a file like a map of so many values. Returns it with the size of a value.
 fn values(layout: &StreamLayout) -> (File, u64) {
     let value_bytes = layout.stride_bytes + SLACK;
     let file = memory(value_bytes * u64::from(layout.nr_streams));

@@ -1,4 +1,4 @@
-//! Shared memory that holds a channel.
+//! Shared memory that contains a channel.
 
 use crate::error::Error;
 use crate::ffi;
@@ -7,27 +7,26 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-/// Offsets and sizes of mappings are multiples of it \[byte\]; the largest page size of the machines
-/// that matter would do too, since the kernel refuses what it cannot map.
+/// Unit of offsets and sizes of mappings \[byte\]. On machines with larger pages, the kernel refuses what it cannot
+/// map.
 const PAGE: u64 = strata_abi::ring::PAGE as u64;
 
-/// Where the parts of a stream are, for memory that is not one file: the values of a BPF map.
+/// Offsets of a stream's parts, for streams that are not all in one file: those in the values of a BPF map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLayout {
-    /// Size of a stream; a multiple of 4096 \[byte\].
+    /// Size of a stream, a multiple of 4096 \[byte\].
     pub stride_bytes: u64,
-    /// Where its frames begin \[byte\].
+    /// Offset of the stream's frames \[byte\].
     pub frames_offset: u64,
-    /// Where its data begins; a multiple of 4096 \[byte\].
+    /// Offset of the stream's data, a multiple of 4096 \[byte\].
     pub data_offset: u64,
-    /// Streams of the channel.
+    /// Number of streams in the channel.
     pub nr_streams: u32,
 }
 
-/// A shared mapping of a part of a file; unmapped on drop.
+/// A shared mapping of a part of a file. It is unmapped when this value is destroyed.
 ///
-/// Other processes write to it at any time, so nothing in this crate refers to its bytes by a
-/// reference.
+/// Other processes write to it at any time, so this crate never makes a reference to its bytes.
 #[derive(Debug)]
 pub struct Mapping {
     memory: NonNull<c_void>,
@@ -43,8 +42,8 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps `bytes` bytes of `fd` from `offset` on.
     ///
-    /// The caller has checked that the file cannot shrink (`F_SEAL_SHRINK`): otherwise whoever
-    /// truncates it kills this process.
+    /// The caller has checked that the file cannot shrink (`F_SEAL_SHRINK`): otherwise, truncating the file would kill
+    /// this process.
     ///
     /// # Errors
     /// [`Error::Range`], [`Error::FileTooShort`], [`Error::Map`].
@@ -72,12 +71,12 @@ impl Mapping {
         }
     }
 
-    /// Maps a channel whose streams lie in the values of a map, one in each: value `i` begins at byte
-    /// `i * value_bytes` of `fd`, and what it has behind its stream stays outside. The channel's header
-    /// is memory of this process only, zeros: [`Channel::format`](crate::Channel::format) writes it.
+    /// Maps a channel whose streams are in the values of a BPF map, one in each: value `i` begins at byte `i *
+    /// value_bytes` of `fd`, and bytes after the stream are not used. The channel's header is memory of this process
+    /// only and all zeros: [`Channel::format`](crate::Channel::format) writes it.
     ///
-    /// A BPF map (`BPF_F_MMAPABLE`) has no size that could be asked for, and cannot be truncated; the
-    /// kernel refuses what is behind its end.
+    /// A BPF map (`BPF_F_MMAPABLE`) has no size that can be queried, and cannot be truncated; the kernel refuses to map
+    /// beyond its end.
     ///
     /// # Errors
     /// [`Error::Range`], [`Error::Value`], [`Error::Map`].
@@ -123,7 +122,7 @@ impl Mapping {
         }
     }
 
-    /// Its size \[byte\].
+    /// Returns the size of the mapping \[byte\].
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -41,7 +41,7 @@ int strata_shim_pins(uint32_t slots)
 	return fd;
 }
 
-/* @bytes 0: what was there is let go. */
+/* With @bytes 0 the slot releases the memory that it pinned. */
 int strata_shim_pin(int fd, uint32_t slot, void *address, uint64_t bytes)
 {
 	struct iovec buffer = { bytes ? address : NULL, (size_t)bytes };

@@ -1,5 +1,5 @@
-//! Channels whose memory stays where it is in the machine: whoever is told the physical addresses of its pages once, finds
-//! it there.
+//! Pins a channel's memory to its physical addresses, so that a host that got these addresses once finds the channel
+//! there later.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::channel::Channel;
 use crate::ffi;
 
-/// Channels at once; the kernel's limit is 16,384.
+/// The most channels that are pinned at once; the kernel's limit is 16,384.
 const SLOTS: u32 = 8192;
 
 #[derive(Debug)]
 struct PinTable {
     fd: i32,
-    /// Those that were never used begin here, and those that are free again.
+    /// Number of the first slot that was never used, and the slots that were freed.
     slots: Mutex<(u32, Vec<u32>)>,
 }
 
@@ -30,11 +30,11 @@ impl PinTable {
     }
 }
 
-/// Keeps the memory of channels where it is.
+/// Pins the memory of channels.
 #[derive(Debug)]
 pub struct Pins(Arc<PinTable>);
 
-/// The memory of one channel stays where it is, as long as this lives.
+/// Keeps the memory of one channel at its physical addresses as long as this value lives.
 #[derive(Debug)]
 pub struct Pin {
     table: Arc<PinTable>,
@@ -42,10 +42,12 @@ pub struct Pin {
 }
 
 impl Pins {
-    /// Whoever makes it with the right to lock memory, `CAP_IPC_LOCK`, has no limit of it afterwards (`ulimit -l`).
+    /// Creates the table of pins. If this process has the right to lock memory (`CAP_IPC_LOCK`), the limit on locked
+    /// memory (`ulimit -l`) does not apply to pins.
     ///
     /// # Errors
-    /// What the system says: before Linux 5.19 there are none, and an administrator may have refused `io_uring`.
+    /// A system call failed: before Linux 5.19 there are no such pins, and an administrator may have disabled
+    /// `io_uring`.
     pub fn new() -> io::Result<Pins> {
         // SAFETY: makes a descriptor, and reads and writes no memory of this program.
         let fd = unsafe { ffi::strata_shim_pins(SLOTS) };
@@ -55,10 +57,10 @@ impl Pins {
         }
     }
 
-    /// All of the channel's memory is there from now on, and stays where it is, whoever else has it mapped.
+    /// Pins the channel's memory: it is resident from now on and keeps its addresses, whichever other processes map it.
     ///
     /// # Errors
-    /// What the system says: it is memory that is no file's in memory, it is too large, or too many channels are held.
+    /// A system call failed: the memory is no file in memory, it is too large, or too many channels are pinned.
     pub fn pin(&self, channel: &Channel) -> io::Result<Pin> {
         let table = Arc::clone(&self.0);
         let mut slots = table.slots();

@@ -19,7 +19,7 @@ struct strata_producer {
 	const struct strata_ring_config *config;
 };
 
-/* What the next records of this thread are stamped with; 0: CLOCK_MONOTONIC. */
+/* Timestamp of this thread's next records; 0 takes CLOCK_MONOTONIC. */
 static _Thread_local uint64_t producer_now;
 
 static uint64_t producer_clock(void)
@@ -85,7 +85,7 @@ void strata_producer_flush(const struct strata_producer *p)
 	strata_ring_flush_current(p->config, &p->channel);
 }
 
-/* By commit: reserve a slot and never commit it, as a thread that was killed there. */
+/* Reserves a slot by commit and never commits it, as a thread that is killed there does. */
 int strata_producer_abandon(const struct strata_producer *p, uint32_t bytes)
 {
 	const struct strata_ring_event event = { 0, bytes, 0 };
@@ -145,7 +145,7 @@ void strata_producer_stop(int pid)
 		;
 }
 
-/* The same, and forgets about it. */
+/* Ends such a process as strata_producer_stop() does, reaps it, and unmaps its shared page. */
 void strata_producer_free(int pid, uint64_t *progress)
 {
 	strata_producer_stop(pid);

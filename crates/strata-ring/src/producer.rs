@@ -1,4 +1,7 @@
-//! A producer in this process, for tests of who reads: it writes records as an application does.
+//! A producer in this process, for tests of crates that read streams: it writes records as an application does.
+//!
+//! The module is always compiled. If it was a feature for tests only, cargo would compile this crate and all that
+//! depend on it twice: once for the command and once for tests. The linker leaves it out of the command.
 
 use crate::channel::Channel;
 use crate::ffi::producer as ffi;
@@ -8,13 +11,13 @@ use std::ptr::NonNull;
 /// The format of record headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderFormat {
-    /// 4 bytes: 5 bits id, 27 bits timestamp; or 13, with both whole.
+    /// Headers of 4 bytes: 5 bits id, 27 bits timestamp; or of 13 bytes, with the whole id and timestamp.
     Compact,
-    /// 6 bytes: u16 id, u32 timestamp; or 14, with both whole.
+    /// Headers of 6 bytes: u16 id, u32 timestamp; or of 14 bytes, with the whole id and timestamp.
     Large,
 }
 
-/// Whether the C library has registered restartable sequences, which [`Publish::ByPosition`] needs.
+/// Returns whether the C library has registered restartable sequences, which [`Publish::ByPosition`] needs.
 ///
 /// [`Publish::ByPosition`]: crate::Publish::ByPosition
 #[must_use]
@@ -23,13 +26,13 @@ pub fn has_rseq() -> bool {
     unsafe { ffi::strata_producer_has_rseq() != 0 }
 }
 
-/// What the next records of this thread are stamped with \[ns\]; 0: CLOCK_MONOTONIC.
+/// Sets the timestamp of this thread's next records \[ns\]; with 0, they get the time of CLOCK_MONOTONIC.
 pub fn stamp(now: u64) {
     // SAFETY: sets a variable of this thread.
     unsafe { ffi::strata_producer_stamp(now) }
 }
 
-/// Writes to a channel that this process has made. It must not outlive the channel.
+/// Writes to a channel that this process has created. The producer must not outlive the channel.
 #[derive(Debug)]
 pub struct Producer {
     producer: NonNull<ffi::Producer>,
@@ -43,7 +46,7 @@ unsafe impl Send for Producer {}
 unsafe impl Sync for Producer {}
 
 impl Producer {
-    /// A producer of `channel`; `None`: no memory.
+    /// Makes a producer of `channel`; `None` if there is no memory.
     #[must_use]
     pub fn new(channel: &Channel, header: HeaderFormat) -> Option<Self> {
         let (memory, large) = (channel.memory(), i32::from(header == HeaderFormat::Large));
@@ -52,38 +55,40 @@ impl Producer {
         Some(Self { producer, memory: memory.cast(), bytes: channel.mapped_bytes() })
     }
 
-    /// Writes one record; false: it was discarded.
+    /// Writes one record to the stream of the current CPU. Returns false if it was discarded.
     pub fn record(&self, id: u32, payload: &[u8]) -> bool {
         let (p, data, bytes) = (self.producer.as_ptr(), payload.as_ptr(), payload.len() as u32);
         // SAFETY: copies so many bytes.
         unsafe { ffi::strata_producer_record(p, id, data.cast(), bytes) == 0 }
     }
 
-    /// Delivers what the current CPU is filling.
+    /// Delivers the sub-buffer that the current CPU is filling.
     pub fn flush(&self) {
         // SAFETY: as a record.
         unsafe { ffi::strata_producer_flush(self.producer.as_ptr()) }
     }
 
-    /// By commit: reserves room for a payload and never commits it; false: there was none.
+    /// Reserves room for a payload, with publication by commit, and never commits it. Returns false if there was no
+    /// room.
     pub fn abandon(&self, payload_bytes: u32) -> bool {
         // SAFETY: as a record.
         unsafe { ffi::strata_producer_abandon(self.producer.as_ptr(), payload_bytes) == 0 }
     }
 
-    /// Another process that writes `nr` records of id 0, whose payload is their number (u64), and then
-    /// waits to be killed.
+    /// Starts a process that writes `nr` records with id 0, whose payload is the record's number (u64), and then waits
+    /// to be killed.
     ///
     /// # Errors
-    /// What the system said.
+    /// A system call failed.
     pub fn spawn(&self, nr: u64) -> io::Result<Child> {
         self.spawn_words(nr, 1)
     }
 
-    /// The same, with a payload of up to 16 words: word `i` is the number times `2 * i + 1`.
+    /// Starts a process as [`Producer::spawn`] does, but with a payload of up to 16 words: word `i` is the record's
+    /// number times `2 * i + 1`.
     ///
     /// # Errors
-    /// What the system said.
+    /// A system call failed.
     pub fn spawn_words(&self, nr: u64, words: u32) -> io::Result<Child> {
         assert!((1..=16).contains(&words), "a test's mistake: {words} words");
         let (p, mut progress) = (self.producer.as_ptr(), std::ptr::null_mut());
@@ -115,7 +120,7 @@ impl Drop for Producer {
     }
 }
 
-/// A process that writes records; killed on drop.
+/// A process that writes records. It is killed when this value is destroyed.
 #[derive(Debug)]
 pub struct Child {
     pid: i32,
@@ -123,20 +128,20 @@ pub struct Child {
 }
 
 impl Child {
-    /// How many of its records are published, at least; one more may be.
+    /// Returns the number of records that the child has published, or one less.
     #[must_use]
     pub fn published(&self) -> u64 {
         // SAFETY: the page that it shares with the child is mapped as long as this lives.
         unsafe { ffi::strata_producer_published(self.progress) }
     }
 
-    /// Its number.
+    /// Returns the process id of the child.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Kills it, wherever it is, and says how many records it had published then.
+    /// Kills the process, and returns the number of records that it had published.
     #[must_use]
     pub fn kill(self) -> u64 {
         // SAFETY: a child of ours that nobody has waited for.

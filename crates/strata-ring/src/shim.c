@@ -17,20 +17,24 @@ struct strata_shim {
 	struct strata_ring_reader reader[]; /* [nr_streams] */
 };
 
+/* What the time namespace of this process adds to the machine's CLOCK_MONOTONIC, which records have [ns]. */
+static _Thread_local int64_t shim_clock_adds;
+
 /*
  * The clock for a flush from here. A producer that converts a cycle counter may be a little ahead of it:
  * the packet must not end before its records. Who reads puts the end right when the next one begins.
  */
 static uint64_t shim_flush_clock(void)
 {
-	return strata_clock_monotonic_ns() + STRATA_SHIM_AHEAD_NS;
+	return strata_clock_monotonic_ns() - (uint64_t)shim_clock_adds + STRATA_SHIM_AHEAD_NS;
 }
 
 /*
- * How applications write their channels (probe/user), and well enough how BPF programs do (probe/kernel:
- * writers SMP, large headers). Here it says how to describe a channel and how to flush by commit: that
- * uses the atomic operations of all writers but LOCAL, the loss mode and the clock. The header format is
- * not in a channel and no consumer needs it.
+ * Configuration of applications' channels (probe/user), which is close enough to that of BPF
+ * programs (probe/kernel: writers SMP, large headers). writers SMP, large headers). Here it says
+ * how to describe a channel and how to flush by commit: that uses the atomic operations of all
+ * writers but LOCAL, the loss mode and the clock. The header format is not in a channel and no
+ * consumer needs it. /
  */
 #define SHIM_CONFIG(loss)                                                                      \
 	{                                                                                      \
@@ -43,7 +47,7 @@ static const struct strata_ring_config shim_config[] = {
 	[STRATA_ABI_RING_OVERWRITE] = SHIM_CONFIG(STRATA_RING_OVERWRITE),
 };
 
-/* How often something is tried again that a producer was too quick for. */
+/* Attempts at an operation that a quick producer can spoil. */
 enum {
 	FLUSH_TRIES = 100,
 	PARTIAL_TRIES = 20
@@ -295,7 +299,10 @@ int strata_shim_begin(struct strata_shim *shim, uint32_t stream)
 	return code;
 }
 
-/* For walks and counters only: nothing is written to the memory, whose consumer is somebody else. */
+/*
+ * Attaches to a stream for walks and counters only: it writes nothing, since the consumer is
+ * somebody else.
+ */
 void strata_shim_view(struct strata_shim *shim, uint32_t stream)
 {
 	struct strata_ring_reader *reader = &shim->reader[stream];
@@ -381,7 +388,7 @@ int strata_shim_partial(struct strata_shim *shim, uint32_t stream, unsigned char
  * strata_ring_flush() with an end: a producer that never stops to write there cannot keep us. Its frame's
  * index comes from shared memory; STRATA_SHIM_GUARD_BYTES.
  */
-int strata_shim_flush(struct strata_shim *shim, uint32_t stream)
+int strata_shim_flush(struct strata_shim *shim, uint32_t stream, int64_t clock_adds)
 {
 	struct strata_ring_stream *s = shim_stream(shim, stream);
 	const struct strata_ring_config *config = &shim_config[s->loss_mode];
@@ -389,13 +396,17 @@ int strata_shim_flush(struct strata_shim *shim, uint32_t stream)
 
 	if (s->publish != STRATA_ABI_RING_BY_COMMIT || shim->barrier_fd >= 0)
 		return -EINVAL;
+	shim_clock_adds = clock_adds;
 	while (tries--)
 		if (strata_ring_flush_try(config, s))
 			return 0;
 	return -EAGAIN;
 }
 
-/* What strata_ring_get_rest() does not say of the packet that was being filled when the producers died. */
+/*
+ * Completes the description of the packet that was being filled when the producers died, beyond
+ * what strata_ring_get_rest() fills in.
+ */
 static void shim_rest_open(const struct strata_ring_stream *s, struct strata_shim_packet *packet)
 {
 	const struct strata_abi_ring_frame *frame;
@@ -466,7 +477,7 @@ int strata_shim_walk_copy(struct strata_shim *shim, unsigned char *dst, uint64_t
 	return code;
 }
 
-/* Where it lies in shared memory: see strata_ring_walk_look(). */
+/* Describes a packet in place, in shared memory: see strata_ring_walk_look(). */
 int strata_shim_walk_look(struct strata_shim *shim, struct strata_shim_packet *packet)
 {
 	struct strata_ring_packet p;

@@ -18,7 +18,7 @@
 #define STRATA_SHIM_GUARD_BYTES \
 	((STRATA_ABI_RING_ENTRY_FRAME + UINT64_C(1)) * sizeof(struct strata_abi_ring_frame))
 
-/* How much later than now a flush says that its packet ends [ns]. */
+/* A flush ends its packet this much later than now [ns]. */
 #define STRATA_SHIM_AHEAD_NS UINT64_C(1000000)
 
 struct strata_shim;
@@ -52,7 +52,10 @@ struct strata_shim_packet {
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_shim_packet) == 80, "mirrored in ffi.rs");
 
-/* What is in front of a packet that a walk has copied, and was overwritten, as its producers have counted it. */
+/*
+ * Counts of packets and records that precede a packet copied by a walk, as the producers counted
+ * them.
+ */
 struct strata_shim_before {
 	uint64_t packets;	      /* all that were before it, read ones too */
 	uint64_t overwritten_packets; /* fewer: some were read, or are being counted */
@@ -94,7 +97,10 @@ void strata_shim_header(const struct strata_shim *shim, struct strata_abi_ring_c
  * @stream is below header.nr_streams in all of these; strata_shim_begin() comes before the others, or strata_shim_view()
  * before those that write nothing.
  */
-/* Of UNORDERED writers: ioctl(@fd, @request, stream) is the barrier of strata_ring_reader_set_barrier(). Before begin. */
+/*
+ * Sets ioctl(@fd, @request, stream) as the barrier for UNORDERED writers, see
+ * strata_ring_reader_set_barrier(). Before begin.
+ */
 void strata_shim_set_barrier(struct strata_shim *shim, int fd, uint64_t request);
 int strata_shim_begin(struct strata_shim *shim, uint32_t stream);
 void strata_shim_view(struct strata_shim *shim, uint32_t stream);
@@ -105,7 +111,7 @@ void strata_shim_put(struct strata_shim *shim, uint32_t stream);
 void strata_shim_put_back(struct strata_shim *shim, uint32_t stream);
 int strata_shim_partial(struct strata_shim *shim, uint32_t stream, unsigned char *dst,
 			uint64_t bytes, struct strata_shim_packet *packet);
-int strata_shim_flush(struct strata_shim *shim, uint32_t stream);
+int strata_shim_flush(struct strata_shim *shim, uint32_t stream, int64_t clock_adds);
 int strata_shim_rest(struct strata_shim *shim, uint32_t stream, struct strata_shim_packet *packet);
 void strata_shim_walk(struct strata_shim *shim, uint32_t stream, int newest_first);
 int strata_shim_walk_copy(struct strata_shim *shim, unsigned char *dst, uint64_t bytes,

@@ -1,4 +1,4 @@
-//! One stream: packets, the prefix of the one being filled, and the counters.
+//! Streams of a channel: packets, the prefix of the packet being filled, and counters.
 
 use crate::description::{ChannelDescription, Publish};
 use crate::error::Error;
@@ -7,42 +7,42 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What is there for the reader of a stream.
+/// State of a stream for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// No whole packet.
+    /// The stream has no whole packet yet.
     Nothing,
     /// A packet can be taken.
     Readable,
-    /// The same, and in discard mode the producer is in its last free sub-buffer.
+    /// Packets are ready, and in discard mode the producer is in its last free sub-buffer.
     Urgent,
-    /// No record will come any more, and all are read.
+    /// All records are read, and producers will write no more.
     Hangup,
 }
 
-/// How many records went where, since the stream was made. Written by the producer: hostile.
+/// Counters of a stream since its creation. Producers write them, so a hostile producer can make them anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Published or committed.
+    /// Number of records published or committed.
     pub written: u64,
-    /// Discarded: all sub-buffers were full.
+    /// Number of records discarded because all sub-buffers were full.
     pub discarded_full: u64,
-    /// Discarded: more than a sub-buffer holds, or no memory to assemble it.
+    /// Number of records discarded because they exceed a sub-buffer, or because no memory was left to assemble them.
     pub discarded_too_big: u64,
-    /// Discarded: a sub-buffer had a slot of the lap before that was not committed.
+    /// Number of records discarded because their sub-buffer still had an uncommitted slot of the lap before.
     pub discarded_nested: u64,
-    /// Discarded, counted in stream 0: the CPU's number is not in the channel.
+    /// Number of records discarded because the channel has no stream for their CPU; counted in stream 0.
     pub discarded_no_stream: u64,
-    /// Written, then reclaimed before they were read.
+    /// Number of records that were written, then overwritten before they were read.
     pub overwritten_records: u64,
-    /// Packets that held them.
+    /// Number of packets that were overwritten together with their records.
     pub overwritten_packets: u64,
-    /// Slots that became padding.
+    /// Number of slots that became padding.
     pub cancelled: u64,
 }
 
 impl Counters {
-    /// Discarded records, whatever the reason.
+    /// Returns the number of discarded records, whatever the reason.
     #[must_use]
     pub fn discarded(&self) -> u64 {
         self.discarded_full
@@ -52,24 +52,24 @@ impl Counters {
     }
 }
 
-/// What is known of a packet. Sizes are checked; times and counts are the producer's word.
+/// Metadata of a packet. Sizes are checked; times and counts are claims of the producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Its first byte \[byte since stream creation\].
+    /// Position of the packet's first byte \[byte since stream creation\].
     pub position: u64,
-    /// Reserved at its begin, and not records \[byte\].
+    /// Size of the reserved place for a header, before the records \[byte\].
     pub header_bytes: u64,
     /// Header and records \[byte\]; at least `header_bytes`, at most a sub-buffer.
     pub content_bytes: u64,
-    /// When it was opened \[ns\].
+    /// Time at which the packet was opened \[ns\].
     pub timestamp_begin: u64,
-    /// At or after its last record \[ns\]; `None`: the producer did not live to say so.
+    /// Time at or after the last record \[ns\]; `None` if the producer died before it closed the packet.
     pub timestamp_end: Option<u64>,
-    /// Records in it; `None`: only a prefix is known, and not how many are in that.
+    /// Number of the packet's records; `None` for a prefix whose records were not counted.
     pub records: Option<u64>,
-    /// Discarded records of the stream since it was made, when the packet was closed.
+    /// Number of records that the stream had discarded, since its creation, when the packet was closed.
     pub discarded: u64,
-    /// Reserved behind the content and never committed \[byte\]; a bound, not a size.
+    /// Upper bound of the bytes after the content that were reserved and never committed \[byte\].
     pub unpublished_bytes: u64,
 }
 
@@ -88,10 +88,10 @@ impl Info {
     }
 }
 
-/// One stream of a [`Channel`](crate::Channel), for its one consumer.
+/// A stream of a [`Channel`](crate::Channel), for its only consumer.
 #[derive(Debug)]
 pub struct Stream<'c> {
-    /// The channel's, of which this is a stream whose reader has begun.
+    /// Description of the channel, in which this stream's reader has begun.
     description: &'c mut ChannelDescription,
     stream: u32,
 }
@@ -101,7 +101,7 @@ impl<'c> Stream<'c> {
         Self { description, stream }
     }
 
-    /// Its number in the channel.
+    /// Returns the number of the stream in its channel.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.stream
@@ -126,7 +126,7 @@ impl<'c> Stream<'c> {
         }
     }
 
-    /// What is there to read; never waits.
+    /// Returns whether there is a packet to read; never waits.
     #[must_use]
     pub fn poll(&self) -> Poll {
         // SAFETY: a stream of the channel, whose reader has begun.
@@ -138,18 +138,18 @@ impl<'c> Stream<'c> {
         }
     }
 
-    /// What was written and not yet read, the sub-buffer being filled included \[byte\].
+    /// Returns the size of what is written and not yet read, the sub-buffer being filled included \[byte\].
     #[must_use]
     pub fn backlog(&self) -> u64 {
         // SAFETY: a stream of the channel, whose reader has begun.
         unsafe { ffi::strata_shim_backlog(self.description.shim(), self.stream) }
     }
 
-    /// Takes the oldest unread packet; `None`: nothing is delivered.
+    /// Takes the oldest unread packet; `None` if none is delivered.
     ///
     /// # Errors
-    /// [`Error::Packet`]: its description is damaged. It is skipped, the next call goes on. [`Error::Barrier`]: that of
-    /// [`Channel::order_by`](crate::Channel::order_by) was refused.
+    /// [`Error::Packet`] if the packet's description is damaged: it is skipped, and the next call continues after it.
+    /// [`Error::Barrier`] if the barrier of [`Channel::order_by`](crate::Channel::order_by) was refused.
     // An iterator's items could not borrow the stream.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, Error> {
@@ -171,10 +171,10 @@ impl<'c> Stream<'c> {
         }
     }
 
-    /// Copies what is committed of the packet being filled, which disturbs nobody; `None`: nothing is,
-    /// or the packet was delivered meanwhile.
+    /// Copies the committed part of the packet being filled, without disturbing its producers; `None` if there is none,
+    /// or if the packet was delivered in the meantime.
     ///
-    /// `buffer` then holds the packet from its first byte on. Published by commit, times and records of
+    /// `buffer` then has the packet from its first byte on. With publication by commit, times and number of records of
     /// a prefix are not known.
     ///
     /// # Errors
@@ -195,27 +195,30 @@ impl<'c> Stream<'c> {
         Ok(Some(Info::new(&raw)))
     }
 
-    /// Delivers the sub-buffer being filled, from outside of its process. Published by commit only.
+    /// Delivers the sub-buffer being filled, from outside of its process. Possible only with publication by commit.
     ///
-    /// What is in it comes with [`Stream::next`], once the last slot in it is committed.
+    /// [`Stream::next`] returns the packet, once the last slot in it is committed.
     ///
     /// # Errors
     /// [`Error::NotFlushable`], [`Error::FlushBusy`].
     pub fn flush(&mut self) -> Result<(), Error> {
+        // The packet's end is a time of the machine's clock, as its records have.
+        let adds = strata_model::time_namespace_adds_ns().0;
         // SAFETY: a stream of the channel, whose reader has begun.
-        match -unsafe { ffi::strata_shim_flush(self.description.shim(), self.stream) } {
+        match -unsafe { ffi::strata_shim_flush(self.description.shim(), self.stream, adds) } {
             0 => Ok(()),
             EINVAL => Err(Error::NotFlushable { stream: self.stream }),
             _ => Err(Error::FlushBusy { stream: self.stream }),
         }
     }
 
-    /// The next packet, whole or not, that dead producers have left; `None` at the end.
+    /// Returns the next packet, whole or not, that dead producers have left; `None` at the end.
     ///
-    /// After the last [`Stream::next`]. Nothing is consumed: there is nothing to put.
+    /// To be called after [`Stream::next`] has returned the last packet. Nothing is consumed, so there is nothing to
+    /// put.
     ///
     /// # Errors
-    /// [`Error::Packet`]: damaged, the next call goes on behind it.
+    /// [`Error::Packet`] if the packet is damaged; the next call continues after it.
     pub fn rest(&mut self) -> Result<Option<Packet<'_>>, Error> {
         let mut raw = ffi::Packet::default();
         // SAFETY: a stream of the channel, whose reader has begun, and a local variable.
@@ -227,7 +230,7 @@ impl<'c> Stream<'c> {
         }
     }
 
-    /// Has [`Stream::rest`] begin anew.
+    /// Lets [`Stream::rest`] begin again with the first packet.
     ///
     /// # Errors
     /// [`Error::Table`].
@@ -239,20 +242,20 @@ impl<'c> Stream<'c> {
         }
     }
 
-    /// How many records went where.
+    /// Returns a copy of the stream's counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         counters(self.description.shim(), self.stream)
     }
 
-    /// How its producers publish.
+    /// Returns the publication mode of the stream's producers.
     #[must_use]
     pub fn publish(&self) -> Publish {
         self.description.publish()
     }
 }
 
-/// An empty buffer with room for a sub-buffer.
+/// Empties a buffer and reserves memory in it for a sub-buffer.
 pub(crate) fn make_room(stream: u32, bytes: u64, buffer: &mut Vec<u8>) -> Result<(), Error> {
     buffer.clear();
     buffer.try_reserve_exact(bytes as usize).map_err(|_| {
@@ -277,51 +280,51 @@ pub(crate) fn counters(shim: *const ffi::Shim, stream: u32) -> Counters {
     }
 }
 
-/// A packet that is the reader's until it is put; if it never is, it stays unread.
+/// A packet that belongs to the reader until it is put. A packet that is never put stays unread.
 #[derive(Debug)]
 pub struct Packet<'s> {
     info: Info,
-    /// `info.content_bytes` bytes in shared memory.
+    /// The packet in shared memory, of `info.content_bytes` bytes.
     data: *const u8,
-    /// Between get and put; what [`Stream::rest`] and a walk give is not.
+    /// True between get and put; false for packets from [`Stream::rest`] and from walks.
     held: bool,
     shim: *mut ffi::Shim,
     stream: u32,
-    /// The mapping stays, and nobody else takes a packet, as long as this one lives.
+    /// Borrow of the channel: as long as the packet lives, the mapping stays and no other packet is taken.
     of: PhantomData<&'s mut ChannelDescription>,
 }
 
 impl Packet<'_> {
-    /// One that nobody holds: there is nothing to put.
+    /// Makes a packet that is not held, so that nothing is released at its end.
     pub(crate) fn seen<'s>(raw: &ffi::Packet, shim: *mut ffi::Shim, stream: u32) -> Packet<'s> {
         let info = Info::new(raw);
         Packet { info, data: raw.data, held: false, shim, stream, of: PhantomData }
     }
 
-    /// What is known of it.
+    /// Returns the metadata of the packet.
     #[must_use]
     pub fn info(&self) -> &Info {
         &self.info
     }
 
-    /// How many records of its stream went where, now.
+    /// Returns a copy of the present counters of the packet's stream.
     #[must_use]
     pub fn counters(&self) -> Counters {
         counters(self.shim, self.stream)
     }
 
-    /// The part of the content from byte `from` of the packet on: where, and how much.
+    /// Returns the place and the size of the content from byte `from` of the packet on \[byte\].
     fn part(&self, from: u64) -> (*const u8, u64) {
         let from = from.min(self.info.content_bytes);
         // No provenance is left by it, and nothing is read: content_bytes are in the mapping.
         (self.data.wrapping_add(from as usize), self.info.content_bytes - from)
     }
 
-    /// Writes `header` and the content from byte `from` of the packet on to `file` at offset `at`,
-    /// straight from shared memory. Returns how many bytes that were.
+    /// Writes `header` and the content from byte `from` of the packet on to `file` at offset `at`, straight from shared
+    /// memory. Returns the number of written bytes.
     ///
     /// # Errors
-    /// What the system said; a part may be written then.
+    /// A system call failed; a part may be written then.
     pub fn write_to(
         &self,
         file: BorrowedFd<'_>,
@@ -354,7 +357,7 @@ impl Packet<'_> {
         Ok(())
     }
 
-    /// It is read: its space is the producer's again.
+    /// Releases the packet, whose space the producer can use again.
     pub fn put(mut self) {
         if std::mem::take(&mut self.held) {
             // SAFETY: the stream's reader holds this packet.
@@ -372,11 +375,11 @@ impl Drop for Packet<'_> {
     }
 }
 
-/// Writes `header` and then `body` at offset `at` of `file`, in one system call if the system takes
-/// all of it at once. Returns how many bytes that were.
+/// Writes `header` and then `body` to `file` at offset `at`, in one system call if the system accepts all of it at
+/// once. Returns the number of written bytes.
 ///
 /// # Errors
-/// What the system said; a part may be written then.
+/// A system call failed; a part may be written then.
 pub fn write_both(file: BorrowedFd<'_>, at: u64, header: &[u8], body: &[u8]) -> io::Result<u64> {
     write_at(file, at, header, body.as_ptr(), body.len() as u64)
 }

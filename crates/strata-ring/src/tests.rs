@@ -30,7 +30,7 @@ pub(crate) fn modes() -> Vec<(Publish, LossMode)> {
     ways().into_iter().flat_map(|way| both.map(|loss| (way, loss))).collect()
 }
 
-/// A file without a name, of so many zeros.
+/// Makes a file without a name, of so many zeros.
 pub(crate) fn memory(bytes: u64) -> File {
     let path = std::env::temp_dir().join(format!(
         "strata-ring-{}-{:?}",
@@ -473,7 +473,7 @@ fn flush_by_position_is_refused() {
     assert!(matches!(error, Error::NotFlushable { stream: 0 }), "{error}");
 }
 
-/// Where the parts of the only stream are.
+/// Offsets of the parts of the only stream.
 pub(crate) mod place {
     use super::{ring, COUNT};
     pub const WRITE_COUNT: u64 = ring::PAGE as u64;
@@ -557,7 +557,7 @@ fn malicious_frame_numbers_keep_a_flush_inside_its_memory() {
     }
 }
 
-/// Numbers below 2^31, others in each run, which says what they begin with.
+/// Returns random numbers below 2^31, whose seed is printed.
 pub(crate) fn random() -> impl FnMut() -> u64 {
     let mut seed = Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id());
     println!("seed {seed}");

@@ -1,4 +1,4 @@
-//! A walk: what a stream holds at one moment, copied without consuming it. For a flight recorder.
+//! Walks, for a flight recorder: copies of what a stream holds at one moment, without consuming it.
 
 use crate::channel::Channel;
 use crate::description::Publish;
@@ -7,29 +7,32 @@ use crate::ffi::{self, EAGAIN, EBUSY, ENODATA};
 use crate::stream::{counters, make_room, Counters, Info, Packet, Stream};
 use std::marker::PhantomData;
 
-/// In which order a walk goes through the packets of a stream.
+/// The order in which a walk visits the packets of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As they were written. What producers overwrite on the way leaves a gap between two packets.
+    /// The oldest packet comes first. If producers overwrite packets during the walk, there is a gap between two
+    /// packets.
     OldestFirst,
-    /// The newest one first. The walk ends where the first one is gone: what it gives has no gap.
+    /// The newest packet comes first. The walk ends at the first packet that was overwritten, so there is no gap
+    /// between its packets.
     NewestFirst,
 }
 
-/// How many records of a stream were overwritten before some packet of it. Producers' word: hostile.
+/// Number of records that were overwritten before some packet of the walk. Producers count them, so a hostile producer
+/// can make the number anything.
 ///
-/// Exact, which is both numbers the same, if nobody has consumed a packet of the stream, and no producer was
-/// between taking the place of a packet and counting what was in it.
+/// The number is exact, which means that both bounds are equal, if nobody has consumed a packet of the stream, and no
+/// producer was between taking the place of a packet and counting the packet's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwritten {
-    /// So many were counted.
+    /// Least number of overwritten records.
     pub at_least: u64,
-    /// If each packet in front that was not counted was overwritten, and was as full as it can be; published
-    /// by position, all records in front.
+    /// Greatest number of overwritten records: as if each earlier packet that was not counted had been overwritten, and
+    /// had been as full as possible. With publication by position, all earlier records.
     pub at_most: u64,
 }
 
-/// One pass over a stream's packets, from [`Stream::walk`].
+/// A pass over a stream's packets, from [`Stream::walk`].
 #[derive(Debug)]
 pub struct Walk<'s> {
     shim: *mut ffi::Shim,
@@ -41,11 +44,12 @@ pub struct Walk<'s> {
     gone: u64,
     unfinished: u64,
     before: Option<Overwritten>,
-    /// The mapping stays, and nobody takes a packet or begins another walk, as long as this one lives.
+    /// Borrow of the channel: as long as the walk lives, the mapping stays, no packet is taken and no other walk
+    /// begins.
     of: PhantomData<&'s mut Channel>,
 }
 
-/// A packet that nobody holds: its producer may overwrite it at any time.
+/// A packet that is not held: its producer may overwrite it at any time.
 #[derive(Debug)]
 pub struct SeenPacket<'w> {
     packet: Packet<'w>,
@@ -53,13 +57,13 @@ pub struct SeenPacket<'w> {
 }
 
 impl<'w> SeenPacket<'w> {
-    /// The packet.
+    /// Returns the packet at which the walk is.
     #[must_use]
     pub fn packet(&self) -> &Packet<'w> {
         &self.packet
     }
 
-    /// Whether it is there still: what was read of it until now is whole.
+    /// Returns whether the packet has not been overwritten yet, so that bytes that were read until now are valid.
     #[must_use]
     pub fn is_there(&self) -> bool {
         // SAFETY: the walk that has given the packet is borrowed, and has not gone on.
@@ -68,11 +72,11 @@ impl<'w> SeenPacket<'w> {
 }
 
 impl Stream<'_> {
-    /// Begins to walk through all packets that the stream holds now: from the oldest one unread to the one being
-    /// filled, as far as that is published.
+    /// Begins to walk over all packets that the stream holds now: from the oldest unread one to the published part of
+    /// the one being filled.
     ///
-    /// Nothing is consumed and nothing is written to the ring, so that no producer is disturbed; they may be
-    /// dead. What they overwrite while it is copied is left out.
+    /// Nothing is consumed and nothing is written to the ring, so that no producer is disturbed. The producers may be
+    /// dead. Packets that are overwritten while they are copied are left out.
     pub fn walk(&mut self, order: Order) -> Walk<'_> {
         let (shim, stream) = (self.shim(), self.number());
         let by_position = self.publish() == Publish::ByPosition;
@@ -80,13 +84,13 @@ impl Stream<'_> {
     }
 }
 
-/// The same memory as a [`Channel`]'s, for walks in another thread, while that one has the channel. It stays mapped
-/// as long as either lives.
+/// The memory of a [`Channel`], for walks in another thread than the one that has the channel. It stays mapped as long
+/// as the channel or the view lives.
 #[derive(Debug)]
 pub struct View(Channel);
 
 impl Channel {
-    /// Another look at the channel's memory.
+    /// Makes a view of the channel's memory.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -96,25 +100,25 @@ impl Channel {
 }
 
 impl View {
-    /// Streams of the channel.
+    /// Returns the number of streams.
     #[must_use]
     pub fn nr_streams(&self) -> u32 {
         self.0.nr_streams()
     }
 
-    /// Size of a sub-buffer \[byte\].
+    /// Returns the size of a sub-buffer \[byte\].
     #[must_use]
     pub fn subbuf_bytes(&self) -> u64 {
         self.0.subbuf_bytes()
     }
 
-    /// How its producers publish.
+    /// Returns the publication mode of the channel's producers.
     #[must_use]
     pub fn publish(&self) -> Publish {
         self.0.publish()
     }
 
-    /// As [`Stream::walk`], and how many records went where until then.
+    /// Starts a walk as [`Stream::walk`] does, and returns the counters at that moment.
     ///
     /// # Errors
     /// [`Error::NoStream`].
@@ -132,7 +136,7 @@ impl View {
 }
 
 impl Walk<'_> {
-    /// The caller borrows the channel of which this is a stream, whose reader or view has begun.
+    /// Begins a walk over a stream. The caller borrows the channel of the stream, whose reader or view has begun.
     fn begin<'s>(
         shim: *mut ffi::Shim,
         stream: u32,
@@ -158,8 +162,8 @@ impl Walk<'_> {
         }
     }
 
-    /// The packet that [`Walk::next`] would copy, where it lies, if it is delivered; the oldest first, in overwrite
-    /// mode.
+    /// Returns the packet that [`Walk::next`] would copy, at its place in the ring, if the packet is delivered.
+    /// Possible with the oldest packet first, in overwrite mode.
     pub fn look(&mut self) -> Option<SeenPacket<'_>> {
         let mut raw = ffi::Packet::default();
         // SAFETY: the walk was begun by this, and a local variable.
@@ -170,19 +174,19 @@ impl Walk<'_> {
         })
     }
 
-    /// Goes on behind the packet that was looked at.
+    /// Continues after the packet that [`Walk::look`] returned.
     pub fn pass(&mut self) {
         // SAFETY: the walk was begun by this.
         unsafe { ffi::strata_shim_walk_pass(self.shim) }
     }
 
-    /// Copies the next packet, from its first byte on, to `buffer`, whose memory is used again; `None`: the end.
+    /// Copies the next packet, from its first byte on, to `buffer`, whose memory is reused; `None` at the end.
     ///
-    /// Of a packet that is not delivered it is the committed prefix; published by commit, its end and its
+    /// For a packet that is not delivered, this is the committed prefix. With publication by commit, its end time and
     /// number of records are not known.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; [`Error::Packet`]: damaged, the next call goes on behind it.
+    /// [`Error::NoMemory`]; [`Error::Packet`] if the packet is damaged: the next call continues after it.
     pub fn next(&mut self, buffer: &mut Vec<u8>) -> Result<Option<Info>, Error> {
         make_room(self.stream, self.subbuf_bytes, buffer)?;
         while !self.ended {
@@ -224,19 +228,20 @@ impl Walk<'_> {
         Overwritten { at_least, at_most }
     }
 
-    /// Packets that were there when the walk began, and were overwritten before they were copied.
+    /// Returns how many packets were there when the walk began and were overwritten before they were copied.
     #[must_use]
     pub fn gone(&self) -> u64 {
         self.gone
     }
 
-    /// Packets of which nothing is committed, or whose producers were quicker each time.
+    /// Returns how many packets have no committed record, or were changed by their producers during each attempt.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.unfinished
     }
 
-    /// What was overwritten before the oldest packet that the walk has given; `None`: it gave none yet.
+    /// Returns how many records were overwritten before the oldest packet that the walk has returned; `None` before the
+    /// first packet.
     #[must_use]
     pub fn overwritten_before(&self) -> Option<Overwritten> {
         self.before

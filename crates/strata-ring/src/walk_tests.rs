@@ -1,11 +1,11 @@
-//! Walks: while a producer writes, after it was killed, of random rings, and of hostile ones.
+//! Tests of walks: beside a writing producer, after a killed one, on random rings, and on hostile ones.
 
 use crate::producer::{stamp, HeaderFormat, Producer};
 use crate::tests::{attr, create, modes, pin_to, pinned, place, random, COUNT, SUBBUF};
 use crate::{Attr, Channel, Error, Info, LossMode, Order, Overwritten, Publish};
 use std::time::{Duration, Instant};
 
-/// What one walk gave, in the order of time.
+/// Packets and records of one walk, in the order of time.
 #[derive(Debug, Default)]
 struct Walked {
     packets: Vec<(Info, Vec<u64>)>,
@@ -234,7 +234,7 @@ fn walk_after_some_packets_were_read_has_the_others_and_says_what_it_does_not_kn
     });
 }
 
-/// By commit a slot that is never committed hides what is behind it in its packet; the packets around are there.
+/// An uncommitted slot hides the rest of its packet from a reader by commit. Other packets stay readable.
 #[test]
 fn walk_past_a_slot_never_committed_has_the_prefix_before_it_and_goes_on() {
     for loss_mode in [LossMode::Discard, LossMode::Overwrite] {
@@ -339,8 +339,8 @@ fn malicious_bytes_anywhere_keep_a_walk_inside_of_the_memory_and_let_it_end() {
     });
 }
 
-/// By position the entry is given to the reader before write_count says that the packet is closed: a producer may
-/// be killed, or preempted, between the two.
+/// In position mode, the entry is given to the reader before write_count closes the packet. A producer may be killed or
+/// preempted between the two.
 #[test]
 fn walk_of_a_packet_half_closed_has_its_records() {
     let (publish, loss_mode) = (Publish::ByPosition, LossMode::Overwrite);

@@ -1,13 +1,13 @@
-//! The layer of applications: those that have tracepoints of Strata.
+//! The layer of applications: programs that have tracepoints of Strata.
 //!
 //! ```text
-//! strata-keeper   finds processes, heartbeat, clock, new events    keeper.rs
+//! strata-registry   finds processes, heartbeat, clock, new events    registry.rs
 //! strata-mover    packets from all channels to the output          source.rs, strata_collect::Pump
 //! lttng           looks for descendants that LTTng instruments     lttng.rs
 //! ```
 //!
-//! The keeper hands each process' channel to the pump, and lives until the pump has taken everything: while a
-//! slow disk is written to, no process takes its tracer for dead.
+//! The registry hands each process's channel to the pump, and lives until the pump has taken everything. So no process
+//! takes its tracer for dead while a slow disk is written to.
 
 use std::ffi::OsString;
 use std::sync::mpsc::{channel, Sender};
@@ -22,12 +22,13 @@ use strata_user::{
 
 use crate::applications::book::RuleBook;
 use crate::applications::filtered::Filtered;
-use crate::applications::keeper::{
-    asking, Hearing, Keeper, KeeperAsking, KeeperFindings, KeeperParts, Now, ProcessTarget,
-};
+use crate::applications::group_numbers::with_group_numbers;
 use crate::applications::known::Reasons;
 use crate::applications::lowered::lowered;
 use crate::applications::lttng::OfCommand;
+use crate::applications::registry::{
+    asking, Hearing, Now, ProcessTarget, Registry, RegistryAsking, RegistryFindings, RegistryParts,
+};
 use crate::applications::source::{elsewhere, ProcessSource, ProgramSources};
 use crate::applications::traced::Traced;
 use crate::error::SessionError;
@@ -37,72 +38,76 @@ use crate::plan::PlanError;
 use crate::record::command::Running;
 use crate::report::{Buffers, LayerReport, NotReached, Report, EVERY_TRACEPOINT, USER};
 use crate::session::layer::{
-    Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerLook, LayerRule, Tell, Wanted,
+    Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerRule, LayerStatus, Tell, Wanted,
 };
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
 use crate::session::shared::LayerLosses;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
+use crate::sizes::{BuffersOf, Hardware};
 
 pub mod book;
 pub mod filtered;
-pub mod keeper;
+mod group_numbers;
 pub mod known;
 pub mod lowered;
 pub mod lttng;
-pub mod near;
 pub mod objects;
 pub mod pace;
+pub mod registry;
 pub mod reports;
 pub mod source;
+pub mod suggestion;
 pub mod traced;
 pub mod verify;
 
-/// Who is recorded.
+/// The programs to record.
 enum TracedPrograms {
-    /// The command and its descendants, which inherit this.
+    /// The command and its descendants, which inherit the session.
     Command { launch: Launch, generation: u64, command: Vec<OsString> },
-    /// These, and what they fork.
+    /// These processes, and the processes that they start from now on.
     Processes(Vec<u32>),
-    /// All that this user can trace.
+    /// All processes that this user may trace.
     Everyone,
 }
 
-/// The layer.
+/// The layer of applications.
 pub(crate) struct Applications {
     who: Option<TracedPrograms>,
     listener: Option<ProgramListener>,
-    /// What is recorded, unless it is paused.
+    /// The rules and settings in effect unless recording is paused.
     spec: Arc<SessionSpec>,
-    /// Of whom.
+    /// The tracked processes.
     tracked: Arc<Tracked>,
     is_paused: bool,
-    /// It is not what it was at the begin.
+    /// True if rules or tracked processes were changed since the beginning.
     was_changed: bool,
-    asking: KeeperAsking,
+    asking: RegistryAsking,
     hearing: Option<Hearing>,
     clock: Arc<Clock>,
     sources: Arc<ProgramSources>,
-    found: Arc<KeeperFindings>,
-    /// Who was asked for, and has no tracepoints, is recorded by another layer.
+    found: Arc<RegistryFindings>,
+    /// True if another layer records selected processes that have no tracepoints.
     plain_too: bool,
-    /// Before the command was started, `CLOCK_MONOTONIC` \[ns\].
+    /// Time before the start of the command \[ns of `CLOCK_MONOTONIC`\].
     begun_ns: u64,
     target: Option<ProcessTarget>,
+    /// True if processes were named by process id. They are recorded together with the processes that they start.
+    of_processes: bool,
     of_lttng: Vec<String>,
     command_of_lttng: Option<OfCommand>,
-    keeper: Option<Keeper>,
+    registry: Option<Registry>,
     orders: Option<Sender<PumpOrder<ProcessSource>>>,
     moving: Option<JoinHandle<Counts>>,
     keeping: Option<JoinHandle<()>>,
 }
 
 impl Applications {
-    /// Ready to record whom `options` name; `clock` has run for a while, and `filter` is that of
-    /// the options. `plain_too`: who has no tracepoints is recorded by another layer.
+    /// Prepares to record the processes that `options` name. `clock` has run for a while, and `filter` is that of the
+    /// options. `plain_too`: true if another layer records processes without tracepoints.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn new(
         options: &Options,
         context: &Arc<Context>,
@@ -121,9 +126,12 @@ impl Applications {
             ));
         }
         let is_of_command = !options.command.is_empty() && !options.everyone;
-        let listener = ProgramListener::new();
+        let listener = match is_of_command {
+            true => ProgramListener::for_command(),
+            false => ProgramListener::new(),
+        };
         let who = match (is_of_command, options.pids.is_empty()) {
-            // The listener is for those who close all descriptors, or whose environment is cleared.
+            // The listener is for processes that did not inherit the launch's socket or the environment.
             (true, _) => TracedPrograms::Command {
                 launch: Launch::new()?,
                 generation: new_generation(),
@@ -133,7 +141,7 @@ impl Applications {
             (false, true) => TracedPrograms::Everyone,
         };
         if let (false, Err(error)) = (is_of_command, &listener) {
-            // Processes are then found by searching only: a second later, and not from their begin.
+            // Processes are then only found by searching: some time after their start, and not from their first event.
             remarks.push(error.to_string());
         }
         let book = Mutex::new(RuleBook::new(&rules));
@@ -160,16 +168,17 @@ impl Applications {
                 filtered,
                 ended: Mutex::default(),
             }),
-            found: Arc::new(KeeperFindings {
+            found: Arc::new(RegistryFindings {
                 remarks: Mutex::new(remarks),
-                ..KeeperFindings::default()
+                ..RegistryFindings::default()
             }),
             plain_too,
             begun_ns: 0,
             target: None,
+            of_processes: false,
             of_lttng: Vec::new(),
             command_of_lttng: None,
-            keeper: None,
+            registry: None,
             orders: None,
             moving: None,
             keeping: None,
@@ -178,7 +187,7 @@ impl Applications {
 }
 
 impl Applications {
-    /// What is recorded now.
+    /// Returns the rules and settings in effect now.
     fn now(&self) -> Arc<SessionSpec> {
         match self.is_paused {
             true => Arc::new(SessionSpec { rules: Rules::none(), ..(*self.spec).clone() }),
@@ -192,10 +201,14 @@ impl Applications {
             nr_subbufs: u32::try_from(self.spec.nr_subbufs).unwrap_or(u32::MAX),
             mode: self.spec.loss_mode,
             are_largest: false,
+            streams: lock(&self.sources.ended)
+                .at_once
+                .saturating_mul(Hardware::here().streams(BuffersOf::Program)),
+            room: None,
         }
     }
 
-    /// What was not recorded until now, with what programs that run count elsewhere than in their buffers.
+    /// Returns the losses so far, including those that running programs count outside of their buffers.
     fn losses(&self, live: &[Arc<Traced>]) -> LayerLosses {
         let mut losses = self.sources.voice.losses();
         for traced in live {
@@ -210,7 +223,7 @@ impl Applications {
         losses
     }
 
-    /// Waits, when it is called, for programs that have announced themselves until then.
+    /// Returns a function that waits for the admission of programs that have announced themselves before its call.
     fn arrivals(&self) -> Box<dyn FnOnce() + Send> {
         let asking = self.keeping.is_some().then(|| self.asking.clone());
         Box::new(move || {
@@ -220,22 +233,22 @@ impl Applications {
         })
     }
 
-    /// Has it recorded, by whoever is the keeper at this moment: this thread, later one of its own.
-    fn tell_keeper(&mut self) {
+    /// Makes the registry apply the present rules, in this thread or in the registry's own.
+    fn tell_registry(&mut self) {
         if !self.was_changed {
             return;
         }
         let now = Now { spec: self.now(), tracked: Arc::clone(&self.tracked) };
-        match &mut self.keeper {
-            Some(keeper) => keeper.change(now),
+        match &mut self.registry {
+            Some(registry) => registry.change(now),
             None if self.keeping.is_some() => self.asking.change(now),
-            // Before all: it gets it when it is made.
+            // The registry does not exist yet, and gets the rules when it is created.
             None => {}
         }
     }
 }
 
-/// What the session wants of each process.
+/// Returns the settings of the session in each process.
 fn spec(options: &Options, rules: Rules, filter: Option<Program>) -> SessionSpec {
     SessionSpec {
         rules,
@@ -250,6 +263,14 @@ fn spec(options: &Options, rules: Rules, filter: Option<Program>) -> SessionSpec
     }
 }
 
+impl Applications {
+    /// Notes the rules of the options as they were written, for remarks on their filters.
+    pub(crate) fn with_rules(self, rules: &[LayerRule]) -> Applications {
+        self.sources.filtered.change(rules, self.spec.contexts);
+        self
+    }
+}
+
 impl Layer for Applications {
     fn rights(&self) -> Work {
         Work::Applications
@@ -259,7 +280,8 @@ impl Layer for Applications {
         let Some(TracedPrograms::Command { launch, generation, .. }) = &self.who else {
             return Inheritance::default();
         };
-        let environment = launch.environment(*generation, &self.now(), &self.clock);
+        let listener = self.listener.as_ref();
+        let environment = launch.environment(*generation, &self.now(), &self.clock, listener);
         Inheritance {
             environment: vec![(ENVIRONMENT.into(), environment.into())],
             keep_open: vec![launch.child_fd()],
@@ -289,6 +311,7 @@ impl Layer for Applications {
             }
             (Some(TracedPrograms::Processes(pids)), _) => {
                 self.of_lttng = lttng::of_processes(&pids);
+                self.of_processes = true;
                 Some(ProcessTarget::Processes(pids))
             }
             (Some(TracedPrograms::Everyone), _) => Some(ProcessTarget::Everyone),
@@ -302,7 +325,7 @@ impl Layer for Applications {
         };
         let (orders, receiver) = channel();
         self.orders = Some(orders.clone());
-        self.keeper = Some(Keeper::new(KeeperParts {
+        self.registry = Some(Registry::new(RegistryParts {
             target,
             listener: self.listener.take(),
             spec: Arc::clone(&self.spec),
@@ -314,20 +337,21 @@ impl Layer for Applications {
             plain_too: self.plain_too,
             hearing,
         }));
-        self.tell_keeper();
+        self.tell_registry();
         let (voice, keep) = (self.sources.voice.clone(), self.sources.context.keep);
+        let time = self.sources.context.time.clone();
         let shared = Arc::clone(voice.shared());
         self.moving = spawn("strata-mover", Work::Files, &shared, move || {
-            Pump::new(receiver, &voice, keep).run()
+            Pump::new(receiver, &voice, keep, time).run()
         });
     }
 
     fn admit(&mut self, tell: &mut Tell<'_>) {
-        let Some(mut keeper) = self.keeper.take() else { return };
-        keeper.begin(tell);
+        let Some(mut registry) = self.registry.take() else { return };
+        registry.begin(tell);
         let shared = self.sources.voice.shared();
-        // Not made, it is freed here, and the pump ends.
-        self.keeping = spawn("strata-keeper", Work::Applications, shared, move || keeper.run());
+        // If the thread cannot be created, the registry is freed here, and the pump ends.
+        self.keeping = spawn("strata-registry", Work::Applications, shared, move || registry.run());
     }
 
     fn knows_processes(&self) -> bool {
@@ -355,19 +379,17 @@ impl Layer for Applications {
         })
     }
 
-    fn note_rules(&mut self, rules: &[LayerRule]) {
-        self.sources.filtered.change(rules, self.spec.contexts);
-    }
-
-    fn lacks(&self, _: &Wanted) -> Vec<String> {
-        Vec::new()
-    }
-
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
         let (rules, filter) = lowered(wanted)?;
         let contexts = EventContexts::parse(&wanted.contexts)
             .map_err(|error| PlanError::NoContext(error.to_string()))?;
-        let program = match filter.as_ref().map(Program::compile).transpose()? {
+        let program = match filter
+            .as_ref()
+            .map(with_group_numbers)
+            .as_ref()
+            .map(Program::compile)
+            .transpose()?
+        {
             None | Some(Compiled::Always) => None,
             Some(Compiled::Tests(program)) => Some(program),
             Some(Compiled::Never) => return Err(SessionError::NothingPasses),
@@ -378,33 +400,30 @@ impl Layer for Applications {
             Arc::new(SessionSpec { rules, filter: program, contexts, ..(*self.spec).clone() });
         self.tracked = Arc::new(wanted.tracked.clone());
         self.was_changed = true;
-        self.tell_keeper();
+        self.tell_registry();
         Ok(())
     }
 
-    fn pause(&mut self) {
-        // What they have recorded is of before.
-        self.arrivals()();
-        self.is_paused = true;
-        self.was_changed = true;
-        self.tell_keeper();
+    fn set_paused(&mut self, is_paused: bool) {
+        if is_paused {
+            // Records of programs that announced themselves before belong to the time before the change.
+            self.arrivals()();
+            self.was_changed = true;
+        }
+        self.is_paused = is_paused;
+        self.tell_registry();
     }
 
-    fn resume(&mut self) {
-        self.is_paused = false;
-        self.tell_keeper();
-    }
-
-    fn take_ends(&mut self) -> Vec<EndedProgram> {
+    fn look_around(&mut self) -> Vec<EndedProgram> {
         std::mem::take(&mut *lock(&self.found.ends))
     }
 
-    fn look(&self) -> LayerLook {
+    fn status(&self) -> LayerStatus {
         let live = lock(&self.sources.ended).live.clone();
         let mut book = lock(&self.sources.book).clone();
         let is_open = self.sources.filtered.is_open();
         for traced in &live {
-            // What cannot be read of one is said at its end.
+            // An error about a single process is reported at its end.
             let _ = book.count(traced.application(), traced.changes());
             if let Some(session) =
                 is_open.then(|| traced.session()).as_deref().and_then(Option::as_ref)
@@ -412,7 +431,7 @@ impl Layer for Applications {
                 self.sources.filtered.look(session.events());
             }
         }
-        LayerLook {
+        LayerStatus {
             rules: book.reports(),
             filters: self.sources.filtered.reports(),
             not_reached: {
@@ -422,15 +441,18 @@ impl Layer for Applications {
             },
             figures: self.sources.voice.figures(),
             fill: self.sources.voice.fill(),
+            history_seconds: self.sources.voice.history_seconds(),
             losses: self.losses(&live),
             buffers: self.buffers(),
             late: lock(&self.found.late).clone(),
             processes: live.iter().filter(|one| !one.is_replaced()).count() as u64,
+            events: None,
             remarks: Vec::new(),
         }
     }
 
-    /// The keeper switches everything off, as soon as the session is told to stop, and then says so to the pump.
+    /// Ends the orders. The registry disables all tracepoints as soon as the session is told to stop, and then notifies
+    /// the pump.
     fn stop(&mut self) {
         self.orders = None;
     }
@@ -438,25 +460,29 @@ impl Layer for Applications {
     fn join(&mut self) {
         let shared = self.sources.voice.shared();
         joined(self.moving.take(), shared);
-        // The keeper keeps the processes alive until then.
+        // Until then, the registry keeps the processes alive.
         shared.set_moved();
         joined(self.keeping.take(), shared);
     }
 
     fn end(self: Box<Self>) -> LayerEnd {
+        let buffers = self.buffers();
         let ended = std::mem::take(&mut *lock(&self.sources.ended));
         let taken = |list: &Mutex<Reasons>| lock(list).take();
         let mut remarks = std::mem::take(&mut *lock(&self.found.remarks));
         remarks.extend(self.sources.filtered.remark());
         remarks.extend(lock(&self.found.outdated).remark());
         let unseen = lock(&self.found.unseen);
-        remarks.extend(unseen.of_command());
+        remarks.extend(match self.of_processes {
+            true => unseen.of_processes(),
+            false => unseen.of_command(),
+        });
         remarks.extend(lock(&self.found.untold).of_tracked());
         LayerEnd {
             report: LayerReport {
                 layer: USER,
                 channel: String::new(),
-                buffers: self.buffers(),
+                buffers,
                 is_filtered: self.sources.filtered.is_filtered(),
                 processes: ended.reports.into_all(),
             },

@@ -1,91 +1,117 @@
-//! Why a session cannot begin, and what stops one.
+//! Errors that prevent a session, or end one.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::options::OptionsError;
 use crate::output::folder::FolderError;
 use crate::record::command::CommandError;
+use crate::session::disk::LowSpace;
 
 /// Why a session cannot begin. Nothing was recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// It was asked for something that cannot be.
+    /// The options contradict each other or are out of range.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// There is no folder for the trace.
+    /// The trace's folder cannot be created or used.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The disk has less free space than the recording must leave.
+    #[error("output folder '{}': {low}, so that nothing would be recorded. Free some, use -o with a folder on another \
+             file system, or --min-free 0 to record until it is full", .path.display())]
+    Space {
+        /// The path of the traces.
+        path: PathBuf,
+        /// The free space, and the limit.
+        low: LowSpace,
+    },
     /// The command could not be started.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// What the command is to be started with is not there, or not safe.
+    /// A library to preload is missing, or not safe.
     #[error(transparent)]
     Preload(#[from] crate::record::preload::PreloadError),
-    /// Applications cannot be found or told.
+    /// Applications cannot be found or traced.
     #[error(transparent)]
     User(#[from] strata_user::Error),
     /// The kernel cannot be recorded.
     #[error("{cause}{}", without(.cause, .asked))]
     Kernel {
-        /// What `strata-kernel` failed in.
+        /// The error of `strata-kernel`.
         #[source]
         cause: Box<strata_kernel::Error>,
-        /// The flags that ask for it.
+        /// The flags that request the kernel.
         asked: String,
     },
-    /// What the kernel has to offer cannot be found out.
+    /// The kernel's events cannot be listed.
     #[error(transparent)]
     KernelEvents(Box<strata_kernel::Error>),
+    /// The kernel has no place for programs that must continue to record when the session is killed.
+    #[error(transparent)]
+    Pins(Box<strata_kernel::Error>),
     /// A rule for the kernel's events is not well formed.
     #[error(transparent)]
     KernelRules(#[from] strata_kernel::selection::SelectionError),
-    /// A probe of a program or library cannot be made.
+    /// A probe of a program or library is invalid, or its target does not exist.
     #[error(transparent)]
     Probe(Box<strata_kernel::uprobe::ProbeError>),
-    /// No event that is recorded can pass the filter, or a part of it. Several lines.
+    /// No recorded event can pass the filter or a part of it. The message has several lines.
     #[error(transparent)]
     KernelFilter(#[from] strata_kernel::filter::Slips),
-    /// What is wrong with the filter of a rule.
+    /// The filter uses the duration in a way that only readers of traces support.
+    #[error(transparent)]
+    Duration(#[from] strata_filter::DurationError),
+    /// The filter uses the duration, and the selected events have none.
+    #[error(
+        "'duration' is how long a system call took, and {rule} selects no system call. Use a rule such as \
+         'syscalls' or 'openat', or leave it out of the filter"
+    )]
+    NoCalls {
+        /// The rule, preceded by the word "rule", or "what is recorded".
+        rule: String,
+    },
+    /// The filter of a rule is wrong.
     #[error("rule '{rule}': {cause}")]
     OfRule {
-        /// As it was written.
+        /// The rule as it was written.
         rule: String,
-        /// What it is.
+        /// The error of the filter.
         #[source]
         cause: Box<SessionError>,
     },
-    /// What is wrong with a channel of a session.
+    /// A rule or filter of a channel is wrong.
     #[error("{layer} channel '{channel}': {cause}")]
     OfChannel {
-        /// Its layer.
+        /// The channel's layer.
         layer: &'static str,
-        /// Its name.
+        /// The channel's name.
         channel: String,
-        /// What it is.
+        /// The error of the rule or filter.
         #[source]
         cause: Box<SessionError>,
     },
-    /// The filters of several rules cannot be one.
+    /// The filters of several rules cannot be combined.
     #[error("the filters of the rules, together: {0}")]
     Filters(Box<strata_filter::ParseError>),
-    /// The filter cannot be asked in applications.
+    /// The filter cannot be evaluated in applications.
     #[error(transparent)]
     Filter(#[from] strata_user::FilterError),
-    /// Nothing can pass the filter.
+    /// No event can pass the filter.
     #[error(
         "filter: no event of any application can pass it: each part is true of some, or of none"
     )]
     NothingPasses,
-    /// What is to be recorded makes no sense.
+    /// The plan is invalid.
     #[error(transparent)]
     Plan(#[from] crate::plan::PlanError),
-    /// What nobody can record of a layer.
+    /// A layer cannot record what was requested.
     #[error("{layer}: {what} cannot be recorded")]
     Missing {
-        /// Which layer.
+        /// The name of the layer.
         layer: &'static str,
-        /// What was asked for, in words for people.
+        /// The requested thing, as text for the message.
         what: String,
     },
     /// The trace of the kernel cannot be described.
@@ -94,49 +120,84 @@ pub enum SessionError {
     /// The rules select none of the kernel's events.
     #[error("the rules for the kernel select no event")]
     NothingSelected(Vec<crate::report::KernelRuleReport>),
-    /// Somebody asked to stop before it began, by this signal if it was one.
+    /// Somebody asked to stop before the session began, by this signal if it was a signal.
     #[error("stopped before recording began. There is no trace")]
     Stopped(Option<i32>),
-    /// The kernel's rings are larger than what is allowed.
+    /// The kernel's rings need more memory than allowed.
     #[error("the kernel: {why}")]
     Memory {
-        /// How much, and what to do.
+        /// The amount of memory, with advice.
         why: String,
     },
-    /// The host's recorder cannot be reached, or does not take this guest.
+    /// The host's recorder cannot be reached, or refuses this guest.
     #[error("the host's recorder, by {channel}: {source}. On the host: strata record --guest NAME=CHANNEL; see docs/guide/guests.md")]
     Relay {
-        /// The channel.
+        /// The channel to the host.
         channel: String,
-        /// What the system said, or the host.
+        /// The error of the system or of the host.
         source: io::Error,
     },
-    /// What is recorded of a layer stays as it is.
+    /// The relay on another host cannot be reached, or refuses the recording.
+    #[error("--to {relay}: {why}. On that host: strata relayd --listen ADDRESS --output DIR; see docs/guide/network.md")]
+    Remote {
+        /// The relay's address.
+        relay: String,
+        /// Why the relay cannot be used.
+        why: String,
+    },
+    /// This machine has no certificate for the relay on another host.
+    #[error(transparent)]
+    Destination(#[from] strata_remote::DestinationError),
+    /// The session's name is in use or invalid, or its control folder cannot be used.
+    #[error(transparent)]
+    Control(#[from] strata_control::ControlError),
+    /// A session that was to start at once did not.
+    #[error("session '{name}': {why}")]
+    NotStarted {
+        /// The session's name.
+        name: String,
+        /// Why it did not start, as a sentence.
+        why: String,
+    },
+    /// An earlier session left the memory of more programs than this process may open.
+    #[error(
+        "session '{name}': its strata-fdstore holds the memory of more programs than this process may have open ({limit} \
+         files). Raise that limit (ulimit -H -n), or give them up: strata destroy {name}"
+    )]
+    FdStore {
+        /// The session's name.
+        name: String,
+        /// The most files that a process may have open.
+        limit: u64,
+    },
+    /// The layer cannot be changed while it records.
     #[error(
         "{layer}: what is recorded cannot be changed while it is recorded. Stop the session first"
     )]
     Unchangeable {
-        /// Its name.
+        /// The name of the layer.
         layer: &'static str,
     },
-    /// The system refused.
+    /// A call of the system failed.
     #[error("session: cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The error code of the system.
         source: io::Error,
     },
 }
 
 impl SessionError {
-    /// What is wrong with the rules and filters of a channel names it; what else there is, is of no channel.
+    /// Adds the channel to an error about its rules or filters. Returns other errors unchanged.
     pub(crate) fn of_channel(self, layer: &'static str, channel: &str) -> SessionError {
         match self {
             SessionError::KernelFilter(_)
             | SessionError::Filter(_)
             | SessionError::Filters(_)
             | SessionError::NothingPasses
+            | SessionError::Duration(_)
+            | SessionError::NoCalls { .. }
             | SessionError::OfRule { .. } => SessionError::OfChannel {
                 layer,
                 channel: channel.to_owned(),
@@ -149,7 +210,8 @@ impl SessionError {
         }
     }
 
-    /// Is it of what there is to be recorded, which may go and come, and not of who records or how?
+    /// Returns whether the error is about the selected events or programs, which may appear and disappear, and not
+    /// about the recorder.
     pub(crate) fn is_of_what_is_there(&self) -> bool {
         use strata_kernel::Error as E;
         match self {
@@ -166,7 +228,7 @@ impl SessionError {
         }
     }
 
-    /// In one line: what is similar to a word of a filter stands below its place otherwise.
+    /// Returns the message as one line. Suggestions, which otherwise stand on lines below, follow the problem.
     pub(crate) fn in_a_line(&self) -> String {
         let text = self.to_string();
         let line = text.lines().next().unwrap_or_default();
@@ -189,7 +251,7 @@ impl SessionError {
     }
 }
 
-/// What still works without the kernel, where it is not what was asked for that is wrong.
+/// Returns advice on recording without the kernel, if the kernel and not the request is the cause.
 fn without(cause: &strata_kernel::Error, asked: &str) -> String {
     use strata_kernel::Error as E;
     match cause {

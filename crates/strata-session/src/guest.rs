@@ -1,17 +1,18 @@
-//! The layer of one guest: a virtual machine whose own recorder hands its traces over, by a channel of bytes.
+//! The layer of one guest: a virtual machine with a recorder of its own, which sends its traces over a byte channel.
 //!
 //! ```text
-//! strata-guest    asks the guest what time it is, takes what it says      here
-//!                 what KVM tells of its clock                              guest/exact.rs
-//! at the end      what follows from when its virtual CPUs ran              guest/causality.rs
-//!                 what that means for the traces                          guest/receive.rs
-//! meanwhile       whether another hypervisor has its machine               guest/elsewhere.rs
-//!                 what a guest that has panicked had not said             guest/memory.rs, strata_collect::tail
+//! strata-guest    asks the guest for its time, receives its messages       here
+//!                 reads the offset of its clock from KVM                   guest/exact.rs
+//!                 notices that another hypervisor has its machine          guest/migration.rs
+//! at the end      bounds the clock by the times of its virtual CPUs        guest/causality.rs
+//!                 rewrites the metadata of its traces                      guest/receive.rs
+//!                 reads records of a crashed guest from its memory         guest/memory.rs, strata_collect::tail
 //! ```
 //!
-//! A guest decides itself what it records, and when it begins. It is told when the recording ends. Another hypervisor may take
-//! its machine over meanwhile (a migration on this host, or a machine that is saved and restored): its recorder does not
-//! notice, and the bytes go on at the new one's socket where they ended at that of the old one.
+//! A guest decides itself what it records, and when it begins. The host notifies it when the recording ends. Another
+//! hypervisor may take over its machine during the recording (a migration on this host, or a machine that is saved and
+//! restored). The guest's recorder does not notice that: its bytes continue at the new hypervisor's socket where they
+//! ended at the old one's.
 
 use std::io;
 use std::path::Path;
@@ -37,51 +38,52 @@ use crate::session::layer::{Context, Layer, LayerEnd, Wanted};
 use crate::session::privileges::Work;
 use crate::session::shared::Voice;
 use crate::session::threads::{joined, spawn, Ask, Cut};
-use elsewhere::Elsewhere;
 use exact::Exact;
 use machine::{Machines, Peer};
+use migration::Elsewhere;
 use receive::{Place, Receiver};
 
 mod causality;
 mod cpus;
-mod elsewhere;
 mod exact;
 mod kvm;
 mod machine;
 mod memory;
+mod migration;
 mod receive;
 pub mod relayed;
 
-/// How often the guest is asked for the time.
+/// The period of asking the guest for its time.
 const ASK_PERIOD: Duration = Duration::from_millis(50);
-/// So many times without a pause, before the guest is to record.
+/// The number of questions without a pause, before the guest begins to record.
 const ASKED_FIRST: u64 = 20;
-/// An answer that does not come in this time is not waited for.
+/// The longest wait for the answer to a question.
 const ANSWER: Duration = Duration::from_secs(1);
-/// How long it takes at most to hear that the recording ends.
+/// The longest time until the end of the recording is noticed.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
-/// A guest's clock may be so far ahead of what is known of it \[ns\].
+/// Margin by which the guest's clock may be ahead of the estimate \[ns\].
 const AHEAD_NS: i128 = 1_000_000_000;
-/// How often it is looked whether somebody is at the channel.
+/// The period of checking whether somebody is connected to the channel.
 const OPEN_PERIOD: Duration = Duration::from_millis(100);
-/// A guest that was told to end may say nothing for so long.
+/// The longest silence of a guest after it was told to end.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// And may go on saying something for so long.
+/// The longest time that a guest may go on sending after it was told to end.
 const PATIENCE_AT_ALL: Duration = Duration::from_secs(60);
-/// And where another hypervisor is at its channel, so long without a word.
+/// The longest silence of a guest after another hypervisor connected to its channel.
 const UNHEARD: Duration = Duration::from_secs(2);
-/// What became of a guest that said no end.
+/// The problem reported for a guest whose traffic ended without its end message.
 const ENDED: &str = "it has ended, or its recorder has, before all came";
-/// What may come before its recorder says that it is there: what another one has left \[byte\].
+/// The most bytes that are skipped before the recorder's first message; they are the rest of an earlier recorder's
+/// message \[byte\].
 const NOTHING_MAX: usize = 64 << 20;
-/// What is read at once \[byte\].
+/// The size of a single read \[byte\].
 const READ_BYTES: usize = 64 << 10;
 
-/// One guest.
+/// The layer of one guest.
 pub(crate) struct GuestLayer {
     options: GuestOptions,
     context: Arc<Context>,
-    /// All guests of the recording.
+    /// The machines of all guests of the recording.
     machines: Arc<Machines>,
     voice: Option<Voice>,
     is_stopping: Arc<AtomicBool>,
@@ -89,13 +91,13 @@ pub(crate) struct GuestLayer {
     outcome: Option<Outcome>,
 }
 
-/// What became of it.
+/// The result of a guest's recording.
 struct Outcome {
     reports: Vec<ProcessReport>,
-    /// What is known of its clock.
+    /// The conversation, with the state of the clock.
     talk: Talk,
     problem: Option<String>,
-    /// It never said anything that makes sense.
+    /// True if no valid message arrived.
     is_absent: bool,
 }
 
@@ -136,22 +138,22 @@ impl Layer for GuestLayer {
         });
     }
 
-    /// A guest that ends before the recording does is no failure.
+    /// A guest that ends before the recording is no failure.
     fn is_broken(&self) -> bool {
         false
     }
 
-    /// It writes what comes: nothing is held here.
+    /// Returns an empty answer at once: packets are written as they arrive, and none are held here.
     fn snapshot(&self) -> Ask {
         Box::new(|_, _| {
             let (reply, answer) = channel();
-            // Who asked may have gone.
+            // The requester may have gone.
             let _ = reply.send(Ok(Vec::new()));
             answer
         })
     }
 
-    /// Refused before it comes here.
+    /// Returns an empty answer; rotation with guests is refused before this point.
     fn rotate(&self) -> Cut {
         Box::new(|_| {
             let (reply, answer) = channel();
@@ -163,10 +165,6 @@ impl Layer for GuestLayer {
     fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {
         Err(SessionError::Unchangeable { layer: GUEST })
     }
-
-    fn pause(&mut self) {}
-
-    fn resume(&mut self) {}
 
     fn stop(&mut self) {
         self.is_stopping.store(true, Ordering::Release);
@@ -189,7 +187,7 @@ impl Layer for GuestLayer {
             ..LayerEnd::default()
         };
         let mut talk = outcome.talk;
-        // All layers have written what they have, the kernel's too.
+        // All layers have written their traces by now, the kernel's included.
         let shared = &self.context.shared;
         let refining = spawn("strata-guest", Work::Files, shared, move || {
             let problem = talk.refine();
@@ -217,39 +215,40 @@ impl Layer for GuestLayer {
     }
 }
 
-/// What is said between the two recorders.
+/// The conversation between the two recorders.
 struct Talk {
     receiver: Receiver,
     machines: Arc<Machines>,
     channel: Channel,
     voice: Voice,
     is_stopping: Arc<AtomicBool>,
-    /// The process that runs it: as the user says, or who listens at the channel.
+    /// The process that runs the guest: set by the user, or the process that listens at the channel.
     peer: Option<u32>,
-    /// The question that is not answered yet: its number, when, by this machine's clock and to wait.
+    /// The unanswered question: its number, the time on this machine's clock, and the instant for the timeout.
     asked: Option<(u64, u64, Instant)>,
     questions: u64,
     answers: u64,
     next: Instant,
     is_welcome: bool,
     told_to_stop: Option<Instant>,
-    /// By this channel.
+    /// True once the request to stop was sent by this channel.
     is_stop_said: bool,
-    /// What came before its recorder said that it is there \[byte\].
+    /// Number of bytes that arrived before the recorder's first message; more than `NOTHING_MAX` mean that it
+    /// is no recorder.
     nothing: usize,
-    /// When something last came.
+    /// Time when the last bytes arrived.
     heard: Instant,
-    /// It ended without a word.
+    /// True if the guest ended without a message.
     is_silent: bool,
-    /// Where it goes on when this channel ends.
+    /// The guest's migration to another hypervisor.
     elsewhere: Elsewhere,
-    /// What of it is not known since then.
+    /// Set once a part of the guest's memory can no longer be read, with the reason.
     without_memory: Option<String>,
-    /// What KVM tells of its clock.
+    /// Reader of the exact clock offset from KVM.
     exact: Option<Exact>,
-    /// So many bounds of its clock follow from when its virtual CPUs ran.
+    /// Number of bounds on the guest's clock that were derived from the times when its virtual CPUs ran.
     refined: usize,
-    /// Why QMP does not say which virtual CPU is which thread.
+    /// Why it is not known from QMP which thread runs which virtual CPU.
     without_cpus: Option<String>,
 }
 
@@ -304,7 +303,7 @@ impl Talk {
                 let ended = self.talk(&mut wire, &waiting, options);
                 let ended = ended.and(self.release());
                 if ended.is_err() {
-                    // Who does not listen is not told.
+                    // A guest that does not read gets no refusal.
                     let _ = wire.write_all(&ToGuest::Refused.encode(), &mut || true);
                 }
                 ended.err()
@@ -331,14 +330,14 @@ impl Talk {
         Outcome { reports, talk: self, problem: problem.or(unwritten), is_absent }
     }
 
-    /// What follows from when its virtual CPUs ran.
+    /// Refines the guest's clock by the times when its virtual CPUs ran. Returns a message if that failed.
     fn refine(&mut self) -> Option<String> {
         let (refined, problem) = self.receiver.refine();
         self.refined = refined;
         problem.map(|problem| format!("guest {}: its clock: {problem}", self.receiver.name()))
     }
 
-    /// What its memory still says.
+    /// Reads the records that the guest has not sent from its memory. Returns a remark, which may be empty.
     fn tail(&mut self) -> String {
         let Some(until) = self.guest_now() else { return String::new() };
         let Some(tail) = self.receiver.take_tail(until) else { return String::new() };
@@ -352,16 +351,16 @@ impl Talk {
         }
     }
 
-    /// What time it is there at most \[ns\].
+    /// Returns the latest possible present time of the guest's clock \[ns\].
     fn guest_now(&self) -> Option<u64> {
         let line = Line::through(self.receiver.clock().epochs().last()?, None)?;
         let passed = i128::from(strata_user::Clock::monotonic_ns()) - i128::from(line.offset_ns);
-        // By a rate that is within 100 ppm of the host's.
+        // The rate is within 100 ppm of the host's.
         let now = passed + passed.abs() / 1_000_000 * i128::from(DRIFT_PPM);
         u64::try_from(now + i128::from(line.uncertainty_ns) + AHEAD_NS).ok()
     }
 
-    /// How well its clock is known, and who runs it.
+    /// Returns a remark about the clock's uncertainty and about the hypervisor.
     fn remark(&self) -> Option<String> {
         let hello = self.receiver.hello.as_ref()?;
         let uncertainty = self.receiver.uncertainty_ns()?;
@@ -415,7 +414,7 @@ impl Talk {
         ))
     }
 
-    /// Until somebody is at the channel. `None`: nobody came.
+    /// Waits until somebody is connected to the channel; `None` if the recording stopped before.
     fn open(&mut self, waiting: &Waiting) -> io::Result<Option<Wire>> {
         loop {
             if let Some(wire) = waiting.opened()? {
@@ -428,7 +427,7 @@ impl Talk {
         }
     }
 
-    /// Until all has come, or nothing more will.
+    /// Receives messages until the guest has sent all, or will send nothing more.
     fn talk(
         &mut self,
         wire: &mut Wire,
@@ -445,7 +444,7 @@ impl Talk {
             self.elsewhere.look(waiting, wire, &mut buffer);
             self.ask(wire)?;
             let read = match wire.read(&mut buffer, LOOK_PERIOD) {
-                // Its hypervisor was killed, and has not read what was said to it.
+                // The hypervisor was killed and has not read our last message.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(Some(0)),
                 read => read,
             };
@@ -478,10 +477,10 @@ impl Talk {
                     return Err(ENDED.to_owned());
                 }
                 Some(bytes) => {
-                    // Not before: one that ends may still let somebody in.
+                    // Only now: a hypervisor that ends may still accept a connection.
                     if self.elsewhere.hear() {
                         match begins_with_hello(buffer.get(..bytes).unwrap_or_default()) {
-                            // Its machine was started anew: of what it was saying, the rest never comes.
+                            // The machine was restarted, so that the rest of the previous message never arrives.
                             true => frames = Frames::default(),
                             false => self.go_on(wire, options),
                         }
@@ -499,7 +498,7 @@ impl Talk {
             while self.take(wire, &mut frames, now_ns, options)? {
                 if self.receiver.is_complete {
                     self.tell();
-                    // It waits for this; whether it hears it is its affair.
+                    // The guest waits for this message; whether it reads it is its own affair.
                     let _ = wire.write_all(&ToGuest::Stop.encode(), &mut || true);
                     return Ok(());
                 }
@@ -507,9 +506,9 @@ impl Talk {
         }
     }
 
-    /// Where the guest goes on, now that this channel has ended. A hypervisor that takes a machine over while it runs is there
-    /// before; one that restores it comes later, and is waited for, where what the guest's memory says need not be read
-    /// before somebody else has it.
+    /// Returns the channel by which the guest continues, after the present one has ended. A hypervisor that takes over
+    /// a running machine has connected before that. A hypervisor that restores a saved machine connects later, and is
+    /// waited for unless the guest's memory must be read before others change it.
     fn next_wire(&mut self, wire: &Wire, waiting: &Waiting) -> Option<Wire> {
         if let Some(next) = self.elsewhere.take() {
             return Some(next);
@@ -523,17 +522,17 @@ impl Talk {
         self.elsewhere.wait(waiting, wire, &|| is_stopping.load(Ordering::Acquire))
     }
 
-    /// What is said and heard is by another channel from now on.
+    /// Continues the conversation over another channel.
     fn change_wire(&mut self, wire: &mut Wire, next: Wire) {
         *wire = next;
         self.elsewhere.begin();
         (self.asked, self.next, self.is_stop_said) = (None, Instant::now(), false);
     }
 
-    /// Another process runs the machine: what is known of the one before holds no longer.
+    /// Notes that another process runs the machine, so that facts about the former process no longer hold.
     fn go_on(&mut self, wire: &Wire, options: &GuestOptions) {
         self.elsewhere.moved();
-        // The number that the user gave was the old one's.
+        // The process id that the user set was that of the old process.
         self.peer = wire.peer();
         self.exact = self.peer.and_then(|pid| Exact::of(pid, counter_pair()));
         self.find_cpus(options);
@@ -546,7 +545,7 @@ impl Talk {
         }
     }
 
-    /// By whom its machine is known.
+    /// Returns the peer that identifies the machine; `None` if nothing does.
     fn machine_at(&self) -> Option<Peer> {
         match self.channel {
             Channel::Vsock { cid, .. } => Some(Peer::Guest(cid)),
@@ -554,7 +553,7 @@ impl Talk {
         }
     }
 
-    /// The next message, if all of it has come.
+    /// Handles the next message. Returns false if it has not arrived completely.
     fn take(
         &mut self,
         wire: &Wire,
@@ -566,7 +565,7 @@ impl Talk {
         let (kind, payload) = match frames.next_frame() {
             Ok(None) => return Ok(false),
             Ok(Some(frame)) => frame,
-            // What a recorder that was there before has left.
+            // These bytes are left over from an earlier recorder.
             Err(_) if is_unknown => {
                 frames.pass();
                 return Ok(true);
@@ -580,7 +579,7 @@ impl Talk {
                 }
                 self.welcome(wire)?;
             }
-            // Nothing comes behind that, no answer either.
+            // Nothing follows this message, not even an answer.
             Ok(FromGuest::End) => {
                 self.release()?;
                 self.receiver.take(FromGuest::End)?;
@@ -601,15 +600,15 @@ impl Talk {
         Ok(true)
     }
 
-    /// Does the process run one machine? One that only listens for others may be at the other end of several, and a guest's
-    /// word would put it in the place of another one.
+    /// Returns whether the process runs exactly one machine. A process that only listens may serve several machines,
+    /// and a guest could then claim to be another one.
     fn is_machine(&self, pid: u32) -> bool {
         self.receiver.has_cpus()
             || cpus::has_names(pid)
             || kvm::machine(Path::new(kvm::DEBUGFS), pid).is_some()
     }
 
-    /// A guest of which that is not known is recorded all the same.
+    /// Finds the threads of the guest's virtual CPUs. Without them, the guest is recorded all the same.
     fn find_cpus(&mut self, options: &GuestOptions) {
         let asked =
             options.qmp.as_ref().map(|path| cpus::by_qmp(path).map_err(|error| (path, error)));
@@ -647,7 +646,7 @@ impl Talk {
         self.receiver.entries.extend(hypervisor);
     }
 
-    /// Asks what time it is, if that is due.
+    /// Asks the guest for its time, if a question is due.
     fn ask(&mut self, wire: &Wire) -> Result<(), String> {
         let is_waiting = self.asked.is_some_and(|(_, _, since)| since.elapsed() < ANSWER);
         if self.receiver.hello.is_none() || is_waiting || Instant::now() < self.next {
@@ -660,7 +659,7 @@ impl Talk {
         self.say(wire, &message)
     }
 
-    /// Takes an answer, if it is to what was asked last. Returns whether it is.
+    /// Uses an answer, if it is the answer to the last question. Returns whether it is.
     fn answered(
         &mut self,
         number: u64,
@@ -685,7 +684,7 @@ impl Talk {
         true
     }
 
-    /// Does what has waited for the clock.
+    /// Handles the messages that waited until the clock was known.
     fn release(&mut self) -> Result<(), String> {
         for (kind, payload) in self.elsewhere.release() {
             let said = FromGuest::decode(kind, &payload).map_err(|problem| problem.to_string())?;
@@ -694,7 +693,7 @@ impl Talk {
         Ok(())
     }
 
-    /// The guest records from now on: its clock is known.
+    /// Welcomes the guest once its clock is known. The guest records from then on.
     fn welcome(&mut self, wire: &Wire) -> Result<(), String> {
         let Some(hello) = &self.receiver.hello else { return Ok(()) };
         if self.is_welcome || self.answers < ASKED_FIRST {
@@ -715,7 +714,7 @@ impl Talk {
         let mut is_over = || since.elapsed() > PATIENCE && is_stopping.load(Ordering::Acquire);
         let said = wire.write_all(message, &mut is_over);
         if let Err(error) = &said {
-            // Reading finds what was said before the end, and that it has ended.
+            // The next read returns what was sent before the end, and then the end.
             if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
                 return Ok(());
             }
@@ -724,7 +723,7 @@ impl Talk {
         said.map_err(|error| format!("its channel: {error}"))
     }
 
-    /// The recording ends: is there nothing to wait for?
+    /// Returns whether the recording can end without waiting for more from the guest.
     fn is_over(&mut self, wire: &Wire) -> Result<bool, String> {
         if !self.is_welcome {
             return match self.receiver.hello {
@@ -732,7 +731,8 @@ impl Talk {
                 Some(_) => Err("its recorder has not told what time it is".to_owned()),
             };
         }
-        // Of all channels together: a machine that moves again and again is not waited for any longer.
+        // The time counts over all channels together, so that a machine that moves again and again is not waited for
+        // any longer.
         let told = *self.told_to_stop.get_or_insert_with(Instant::now);
         if !std::mem::replace(&mut self.is_stop_said, true) {
             self.heard = Instant::now();
@@ -757,7 +757,7 @@ impl Talk {
     }
 }
 
-/// Does a recorder begin there, which has said nothing before?
+/// Returns whether the bytes begin with a recorder's first message.
 fn begins_with_hello(bytes: &[u8]) -> bool {
     let mut frames = Frames::default();
     frames.push(bytes);
@@ -765,7 +765,7 @@ fn begins_with_hello(bytes: &[u8]) -> bool {
     matches!(first, Ok(Some((kind, payload))) if matches!(FromGuest::decode(kind, payload), Ok(FromGuest::Hello(_))))
 }
 
-/// Why nothing is known of virtual CPUs of this process.
+/// Returns why the virtual CPUs of this process are not known.
 fn none_of(pid: u32) -> String {
     let why = match std::fs::read_to_string(format!("/proc/{pid}/comm")) {
         Err(error) => error.to_string(),
@@ -781,7 +781,7 @@ fn none_of(pid: u32) -> String {
     )
 }
 
-/// What a guest needs of a machine.
+/// Methods of a machine that guests need.
 impl Machine {
     fn clock_of_guests(&self, uuid: strata_model::Uuid) -> (strata_model::ClockClass, i64) {
         let clock = self.clock();

@@ -1,14 +1,14 @@
-//! The kernel's layer of a session: one trace of the whole machine beside those of the applications.
+//! The kernel's layer of a session: one trace of the whole machine next to the traces of applications.
 //!
 //! ```text
 //! main thread     begin: select, describe, load, attach     KernelLayer
 //!                 start, stop: one flag each
-//! strata-kernel   packets from the rings to the output       kernel/source.rs, strata_collect::Pump
-//! strata-detach   a process: detaches, behind the report     kernel/detach.rs
+//! strata-kernel   packets from the rings to the output      kernel/source.rs, strata_collect::Pump
+//! strata-detach   a process: detaches, after the report     kernel/detach.rs
 //! ```
 //!
-//! Attaching many events takes seconds, and so does detaching them: what is recorded lies between the two
-//! flags.
+//! Attaching many events takes seconds, and so does detaching them. Recording lasts from the flag set by `start` to the
+//! flag set by `stop`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -19,26 +19,32 @@ use strata_collect::{Arrival, Counts, Keep, Kinds, Pump, PumpOrder};
 use strata_ctf::kernel_symbols;
 use strata_kernel::mapped::{ChangePlace, Mapped};
 use strata_kernel::session::{check as check_kernel, FlawCounts, KernelSession, RecordingSpec};
-use strata_kernel::uprobe::parse_all;
-use strata_kernel::{sample, syscalls, Follow, SelectedEvent, Tracked, UnrecordedEvent, Whom};
+use strata_kernel::uprobe::{parse_for, ProbeError};
+use strata_kernel::{
+    sample, syscalls, Follow, Probe, SelectedEvent, Tracked, UnrecordedEvent, Whom, ARGV_BYTES,
+};
 use strata_ring::Channel;
 
+use crate::daemon::held_rings::HeldRings;
 use crate::error::SessionError;
 use crate::options::{KernelOptions, Options};
 use crate::output::describe::new_uuid;
+use crate::record::command::Running;
 use crate::report::{
     Buffers, EventProblem, FilterReport, KernelReport, KernelRuleReport, LayerReport, LossMode,
     NoKernel, NotReached, Notice, ProcessReport, Report, RuleReport, KERNEL,
 };
 use crate::session::budget::{over_memory, BudgetShare};
 use crate::session::detaching::Detaching;
-use crate::session::layer::{Context, Layer, LayerEnd, LayerLook, LayerRule, Wanted};
+use crate::session::layer::{
+    Context, EndedProgram, Layer, LayerEnd, LayerRule, LayerStatus, Wanted,
+};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
 use crate::session::shared::Voice;
 use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
-use crate::standing::rings::HeldRings;
+use crate::sizes::{BuffersOf, Hardware};
 pub(crate) use change::{check_new, check_new_probes};
 pub(crate) use chosen::{catalog, recorded_names, rule_reports};
 use chosen::{check_filter, rules_of, sampled, BegunLayer, Chosen};
@@ -46,21 +52,26 @@ use source::{KernelSource, KernelTraceIdentity, RecordedByKernel};
 
 mod change;
 mod chosen;
+mod code_names;
+pub mod count;
 pub mod default;
 mod detach;
+mod named;
 mod probes;
 mod records;
 mod source;
 pub mod statedump;
 mod whole;
 
-/// The kernel's layer, from before anything runs to its end. Without an event that the rules select there
-/// is only something to report.
+/// Number of programs from which on attaching takes seconds and is announced.
+const PROGRAMS_TOLD: usize = 200;
+
+/// The kernel's layer during its whole life. If the rules select no event, it only has something to report.
 #[derive(Default)]
 pub(crate) struct KernelLayer {
     attached: Option<KernelPrograms>,
     rules: Vec<KernelRuleReport>,
-    /// Events that the rules selected.
+    /// Number of events that the rules selected.
     selected: u64,
     problems: Vec<EventProblem>,
     remarks: Vec<String>,
@@ -71,64 +82,68 @@ pub(crate) struct KernelLayer {
     recorded: Arc<Mutex<RecordedByKernel>>,
     orders: Option<Sender<PumpOrder<KernelSource>>>,
     moving: Option<JoinHandle<Counts>>,
-    /// Returns how many changes of what processes have mapped found no room.
+    /// The thread that reads which files processes map. It returns the number of changes that found no room.
     watching: Option<JoinHandle<u64>>,
+    /// The thread that reads names of generated code.
+    naming: Option<JoinHandle<()>>,
     begun: Option<BegunLayer>,
     /// The rules, as they were written.
     given: Vec<LayerRule>,
-    /// It records what it was asked for, be that nothing.
+    /// True if the layer was begun and records what was requested, even if that is nothing.
     was_begun: bool,
-    /// With a part that no event passes any more; they were not refused, since they were there before.
+    /// Filters with a part that no event passes any longer. They were accepted because they existed before.
     filters: Vec<FilterReport>,
-    /// Control groups that are tracked and not there.
+    /// Tracked control groups that do not exist.
     absent: Vec<NotReached>,
+    /// The search for processes that have a tracked name.
+    names: named::NameSearch,
     mode: LossMode,
-    /// By the trustee, until all that is in them is read.
+    /// The rings' memory in the fdstore, kept until all of it is read.
     _held: Option<HeldRings>,
 }
 
-/// Programs in the kernel.
+/// The programs of this layer in the kernel.
 struct KernelPrograms {
     session: KernelSession,
-    /// Taken by the thread that reads it.
+    /// The buffers, until the reading thread takes them.
     channel: Option<Channel>,
-    /// Its metadata, taken likewise.
+    /// The descriptions of events for the metadata, until the reading thread takes them.
     kinds: Option<Kinds>,
     trace: KernelTraceIdentity,
-    /// Events that a program never ran for, known when the session has stopped.
+    /// Number of events for which a program did not run. It is known after the session has stopped.
     not_run: Arc<AtomicU64>,
     as_lttng: bool,
-    /// When recording began, if the streams are to begin then \[ns\].
+    /// Start of the recording \[ns\], if all streams are to begin then.
     span_from: Option<u64>,
-    /// Of each stream, how many discarded records the traces of a killed session tell of.
+    /// For each stream, the number of discarded records that the traces of a killed session already report.
     told: Vec<u64>,
-    /// What is said of those who are recorded.
+    /// The scope of state dumps.
     around: Arc<Mutex<statedump::DumpScope>>,
-    /// Who reads what changes of it takes this.
+    /// Changes of the dumped state, until the thread that reads them takes them.
     unread: Option<statedump::WatchedChanges>,
-    /// Of the session's memory, the rings'.
+    /// The rings' share of the session's memory.
     _memory: BudgetShare,
 }
 
-/// What is asked of the layer.
+/// The request to create the layer.
 pub(crate) struct LayerRequest<'a> {
     pub(crate) options: &'a Options,
     pub(crate) kernel: &'a KernelOptions,
     pub(crate) context: &'a Arc<Context>,
-    /// Who wants this to end while it attaches.
+    /// The user's request to stop, which may arrive while programs are being attached.
     pub(crate) stop: &'a Stop,
 }
 
 impl KernelLayer {
-    /// Select, describe, load and attach. Nothing is recorded yet.
+    /// Selects, describes, loads and attaches the events. Nothing is recorded yet.
     ///
     /// # Errors
-    /// [`SessionError`]: nothing is left in the kernel.
+    /// [`SessionError`]; nothing is left in the kernel.
     pub(crate) fn begin(
         &LayerRequest { options, kernel: asked, context, stop }: &LayerRequest<'_>,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<KernelLayer, SessionError> {
-        // First: whoever has no rights would else be told of a file of root's.
+        // The check comes first: a user without rights would otherwise get an error about a file of root's.
         let failed = |cause| failed(cause, options);
         check_kernel().map_err(failed)?;
         let mut layer = KernelLayer::default();
@@ -136,7 +151,7 @@ impl KernelLayer {
         layer.is_filtered = asked.filter.is_some();
         let mut begun = BegunLayer::new(options, stop);
         let mut described = layer.describe(options, &rules, &mut begun, notify)?;
-        layer.add_probes(asked, &mut begun)?;
+        layer.add_probes(asked, &options.pids, &mut begun)?;
         if let Some(rate) = asked.sample {
             sample::check_rate(rate).map_err(failed)?;
             begun.probes.push(layer.sample(rate, asked));
@@ -148,13 +163,14 @@ impl KernelLayer {
         }
         layer.mode = options.mode;
         layer.begun = Some(begun);
-        if let (Some(filter), false) = (&asked.filter, described.is_empty()) {
+        let common = rules.first().map_or(&asked.filter, |rule| &rule.filter);
+        if let (Some(filter), false) = (common, described.is_empty()) {
             check_filter(filter, &described, options.records_applications())?;
         }
         let found = whole::of(&described, &Tracked::default());
         let before = context.kept.as_ref().and_then(|kept| kept.before());
         let sizes = (options.subbuf_bytes, u64::from(options.nr_subbufs));
-        // Sizes that were chosen for the machine, as it was then, stay.
+        // Sizes that were once chosen for the machine stay as they are.
         let chosen = before.as_ref().filter(|_| !options.is_size_given);
         let (subbuf_bytes, nr_subbufs) = chosen.map_or(sizes, |noted| noted.kernel.sizes());
         let spec = RecordingSpec {
@@ -164,14 +180,26 @@ impl KernelLayer {
             events: described,
             follow: follow(options, asked),
             contexts: asked.contexts.clone(),
+            argv_bytes: asked.argv_bytes.unwrap_or(ARGV_BYTES),
         };
+        let calls = |one: &&SelectedEvent| matches!(one.event.probe, Probe::Syscall { .. });
+        let programs = spec.events.len() - spec.events.iter().filter(calls).count();
+        if programs >= PROGRAMS_TOLD {
+            notify(Notice::ManyPrograms { programs: programs as u64 });
+        }
         let mut progress = |now: strata_kernel::AttachProgress| {
             let (attached, total) = (now.attached as u64, now.total as u64);
             notify(Notice::Attaching { attached, total });
             stop.flow()
         };
         let has_stacks = asked.contexts.has_stack() || asked.sample.is_some();
+        let names_functions = has_functions(&spec.events);
         let (of_others, follow) = (is_of_others(&spec) || has_stacks, spec.follow.clone());
+        // The kernel searches its symbols from the first one on, and each attached part of a program adds a symbol.
+        let symbols = (has_stacks || names_functions).then(read_symbols).flatten();
+        // A command is recorded with its probes alone.
+        let is_probe = |one: &SelectedEvent| matches!(one.event.probe, Probe::Uprobe { .. });
+        let is_dumped = of_others || spec.events.is_empty() || !spec.events.iter().all(is_probe);
         let session = match &context.kept {
             None => KernelSession::begin(spec, None, &mut progress),
             Some(kept) => kept.keeping().and_then(|keeping| match &before {
@@ -191,13 +219,19 @@ impl KernelLayer {
             context.machine.set_numbers(numbers);
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
-        let mut attached = KernelPrograms::new(session, asked, context, of_others)?;
+        let mut attached = KernelPrograms::new(session, asked, context, is_dumped)?;
         let found = whole::without(found, &attached.session.problems());
         attached.trace.whole.set(found);
-        if of_others {
-            attached.look_around(&follow, has_stacks, &mut layer.remarks);
+        {
+            let mut around = lock(&attached.around);
+            (around.wish.symbols, around.has_new_symbols) = (symbols, names_functions);
         }
-        // A flight recorder has given nothing back.
+        attached.look_around(&follow, has_stacks, &mut layer.remarks);
+        if names_functions {
+            attached.name_functions(&mut layer.remarks);
+        }
+        lock(&attached.around).wish.of_command = !of_others;
+        // A flight recorder has not released any packet.
         if let (Some(noted), Some(channel), false) = (&before, &mut attached.channel, options.hold)
         {
             attached.told = noted.pass_written(channel);
@@ -210,17 +244,17 @@ impl KernelLayer {
         Ok(layer)
     }
 
-    /// As of events that nobody named: of the rules nothing is told.
+    /// Marks the events as the default ones, so that their rules are not reported.
     pub(crate) fn by_default(mut self) -> KernelLayer {
         self.rules.clear();
         self.is_default = true;
         self
     }
 
-    /// The same; without an event there is no layer.
+    /// Marks the events as the default ones.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No event could be recorded; the error has the reasons.
     pub(crate) fn by_default_or_not(self) -> Result<KernelLayer, NoKernel> {
         let recorded = self.attached.as_ref().is_some_and(|one| one.session.attached() > 0);
         if recorded {
@@ -234,7 +268,7 @@ impl KernelLayer {
         Err(NoKernel { why, is_failure: true })
     }
 
-    /// The events that the rules select.
+    /// Returns the events that the rules select, with their descriptions.
     fn describe(
         &mut self,
         options: &Options,
@@ -259,17 +293,26 @@ impl KernelLayer {
         Ok(described)
     }
 
-    /// The probes of programs and libraries, which stay whatever becomes of the rules.
+    /// Adds the probes of programs and libraries, which later changes of the rules do not affect.
     fn add_probes(
         &mut self,
         asked: &KernelOptions,
+        pids: &[u32],
         begun: &mut BegunLayer,
     ) -> Result<(), SessionError> {
         if asked.probes.is_empty() {
             return Ok(());
         }
-        let failed = |error| SessionError::Probe(Box::new(error));
-        let probes = parse_all(&asked.probes).map_err(failed)?;
+        // A column says where the mistake is only if there is one probe.
+        let failed = |error: ProbeError| {
+            let rule = error.spec().to_owned();
+            let cause = Box::new(SessionError::Probe(Box::new(error)));
+            match &asked.probes[..] {
+                [_] => *cause,
+                _ => SessionError::OfRule { rule, cause },
+            }
+        };
+        let probes = parse_for(&asked.probes, pids).map_err(failed)?;
         self.remarks = probes.remarks;
         self.selected += probes.events.len() as u64;
         let filter = &asked.filter;
@@ -279,18 +322,19 @@ impl KernelLayer {
             exit: true,
             filter: filter.clone(),
             exit_filter: filter.clone(),
+            slower: 0,
             contexts: asked.contexts.clone(),
         }));
         Ok(())
     }
 
-    /// What CPUs do, which stays as the probes do.
+    /// Returns the event of samples, which is never replaced.
     fn sample(&mut self, rate: u32, asked: &KernelOptions) -> SelectedEvent {
         self.selected += 1;
         sampled(rate, asked.filter.clone())
     }
 
-    /// Did nobody name its events?
+    /// Returns whether the events are the default ones.
     pub(crate) fn is_default(&self) -> bool {
         self.is_default
     }
@@ -302,10 +346,13 @@ impl KernelLayer {
             nr_subbufs: found.nr_subbufs,
             mode: self.mode,
             are_largest: found.are_largest,
+            streams: Hardware::here().streams(BuffersOf::Kernel),
+            room: None,
         }
     }
 
-    /// Reads what processes map, once there is somebody who writes it. `goes_on`: a dump may be written already.
+    /// Starts to read which files processes map, once there is a pump to write it. `goes_on`: true if an earlier dump
+    /// may be written already.
     fn watch(&mut self, goes_on: bool) {
         let (Some(attached), Some(context)) = (&mut self.attached, &self.context) else { return };
         if self.orders.is_none() {
@@ -314,10 +361,13 @@ impl KernelLayer {
         if let Some(watched) = attached.unread.take() {
             let place = attached.of_changes();
             let holds = matches!(context.keep, Keep::Hold);
+            let names = Arc::clone(&watched.names);
+            self.naming =
+                spawn("strata-names", Work::Names, &context.shared, move || names.watch());
             self.watching = spawn("strata-mapped", Work::Code, &context.shared, move || {
                 watched.watch(&place, holds)
             });
-            // What was mapped before: that dump does not have it.
+            // Maps from before the start are not in that dump.
             lock(&attached.around).is_new = goes_on;
         }
     }
@@ -327,19 +377,41 @@ impl KernelLayer {
     }
 }
 
+impl KernelLayer {
+    /// Returns the number of events that are recorded.
+    fn recorded_events(&self) -> Option<u64> {
+        let failed = self.attached.as_ref().map_or(0, |one| nr_refused(&one.session.problems()));
+        let known = self.selected.saturating_sub(self.problems.len() as u64);
+        Some(known.saturating_sub(failed))
+    }
+
+    /// Searches again, once some time has passed, for processes with tracked names, and tracks those found.
+    fn look_for_processes(&mut self) {
+        let (Some(begun), Some(attached)) = (&mut self.begun, &mut self.attached) else { return };
+        let Some(found) = self.names.look(&begun.tracked) else { return };
+        // Entries that a change could not track, such as removed control groups, are not tracked here either.
+        if found != begun.named && self.absent.is_empty() {
+            match attached.session.track(&begun.tracked, &found) {
+                Ok(()) => begun.named = found,
+                Err(error) => self.names.note(&error, &mut self.remarks),
+            }
+        }
+    }
+}
+
 impl Layer for KernelLayer {
     fn rights(&self) -> Work {
         Work::Kernel
     }
 
-    /// What processes have open is in the state that was there before.
+    /// Returns the rights needed for reading the open files of processes for the state dump.
     fn asks_with(&self) -> Work {
         Work::Applications
     }
 
     fn start(&mut self) {
         if let Some(attached) = &mut self.attached {
-            // Analyses of LTTng's traces look at what all streams span.
+            // Analyses of LTTng's traces look at the time span that all streams share.
             attached.span_from = attached.as_lttng.then(strata_user::Clock::monotonic_ns);
             if let Some(watched) = &attached.unread {
                 watched.begin(strata_user::Clock::monotonic_ns());
@@ -349,13 +421,24 @@ impl Layer for KernelLayer {
         }
     }
 
+    fn look_around(&mut self) -> Vec<EndedProgram> {
+        self.look_for_processes();
+        Vec::new()
+    }
+
+    fn begun(&mut self, command: Option<&Running>) {
+        if let (Some(attached), Some(running)) = (&self.attached, command) {
+            lock(&attached.around).wish.command = running.state().cloned();
+        }
+    }
+
     fn run(&mut self) {
         let (Some(attached), Some(context)) = (&mut self.attached, &self.context) else { return };
         let Some(voice) = self.voice.clone() else { return };
         let (Some(channel), Some(kinds)) = (attached.channel.take(), attached.kinds.take()) else {
             return;
         };
-        // What it records may have been changed since it was described.
+        // The recorded events may have changed since they were described.
         let said = attached.trace.whole.of_new();
         let kinds = attached.trace.kinds(context, attached.trace.uuid, said).unwrap_or(kinds);
         attached.trace.whole.begin();
@@ -377,23 +460,17 @@ impl Layer for KernelLayer {
         };
         let shared = Arc::clone(&context.shared);
         let (orders, receiver) = mpsc::channel();
-        // Fails only where nobody listens, who is right here.
+        // Sending fails only without a receiver, and the receiver is right here.
         let _ = orders.send(PumpOrder::Take(Arrival { source, channel }));
         self.orders = Some(orders);
-        let keep = context.keep;
+        let (keep, time) = (context.keep, context.time.clone());
         self.moving = spawn("strata-kernel", Work::Kernel, &shared, move || {
-            Pump::new(receiver, &voice, keep).run()
+            Pump::new(receiver, &voice, keep, time).run()
         });
         self.watch(false);
     }
 
-    /// Events that are being recorded.
-    fn events(&self) -> Option<u64> {
-        let failed = self.attached.as_ref().map_or(0, |one| nr_refused(&one.session.problems()));
-        let known = self.selected.saturating_sub(self.problems.len() as u64);
-        Some(known.saturating_sub(failed))
-    }
-
+    /// Returns whether the layer's thread has ended unexpectedly.
     fn is_broken(&self) -> bool {
         self.moving.as_ref().is_some_and(JoinHandle::is_finished)
     }
@@ -406,29 +483,22 @@ impl Layer for KernelLayer {
         cut(self.orders.as_ref())
     }
 
-    fn lacks(&self, _wanted: &Wanted) -> Vec<String> {
-        Vec::new()
-    }
-
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
         self.change_to(wanted)
     }
 
-    fn pause(&mut self) {
-        if let Some(attached) = &mut self.attached {
+    fn set_paused(&mut self, is_paused: bool) {
+        let Some(attached) = &mut self.attached else { return };
+        if is_paused {
             attached.trace.whole.pause(true);
             attached.session.stop();
-        }
-    }
-
-    fn resume(&mut self) {
-        if let Some(attached) = &mut self.attached {
+        } else {
             attached.session.start();
             attached.trace.whole.pause(false);
         }
     }
 
-    fn look(&self) -> LayerLook {
+    fn status(&self) -> LayerStatus {
         let rule = |one: &KernelRuleReport| RuleReport {
             rule: one.rule.clone(),
             matched: one.matched,
@@ -437,7 +507,7 @@ impl Layer for KernelLayer {
         let problems = self.attached.iter().flat_map(|one| one.session.problems());
         let problems = problems.map(|one| (one.event.clone(), one.reason.clone()));
         let known = self.problems.iter().map(|one| (one.event.clone(), one.reason.clone()));
-        LayerLook {
+        LayerStatus {
             rules: self.rules.iter().map(rule).collect(),
             filters: self.filters.clone(),
             not_reached: problems
@@ -447,10 +517,12 @@ impl Layer for KernelLayer {
                 .collect(),
             figures: self.voice.as_ref().map(Voice::figures).unwrap_or_default(),
             fill: self.voice.as_ref().map(Voice::fill).unwrap_or_default(),
+            history_seconds: self.voice.as_ref().and_then(Voice::history_seconds),
             losses: self.voice.as_ref().map(Voice::losses).unwrap_or_default(),
             buffers: self.buffers(),
             late: Vec::new(),
             processes: 0,
+            events: self.recorded_events(),
             remarks: self.remarks.clone(),
         }
     }
@@ -458,9 +530,9 @@ impl Layer for KernelLayer {
     fn stop(&mut self) {
         if let Some(attached) = &mut self.attached {
             attached.session.stop();
-            // Release pairs with the acquire in the source, which is asked at its end.
+            // Release pairs with the acquire in the source, which reads the count at its end.
             attached.not_run.store(attached.session.nested(), Ordering::Release);
-            // All of it is there when the pump looks for the last time.
+            // All changes are there when the pump looks for the last time.
             let watched = lock(&attached.around).watched.clone();
             if let (Some(watched), Some(context)) = (watched, &self.context) {
                 watched.end();
@@ -471,9 +543,12 @@ impl Layer for KernelLayer {
                          stacks have no names"
                     ));
                 }
+                watched.names.end();
+                let () = joined(self.naming.take(), &context.shared);
+                self.remarks.extend(watched.names.remarks());
             }
         }
-        // The pump learns by it that all is switched off.
+        // A closed channel is the pump's sign that all events are disabled.
         self.orders = None;
     }
 
@@ -483,14 +558,14 @@ impl Layer for KernelLayer {
         }
     }
 
-    /// What became of it. Detaching begins.
+    /// Returns the result, and begins to detach the programs in another process.
     fn end(mut self: Box<Self>) -> LayerEnd {
         let mut failures = FlawCounts::default();
-        let selected = self.events().unwrap_or(0);
+        let selected = self.recorded_events().unwrap_or(0);
         if let Some(attached) = &self.attached {
             failures = attached.session.counts();
             let problems = attached.session.problems().into_iter();
-            // Who is not there is one of those that are not reached.
+            // Processes that do not exist are reported as not reached.
             let events = problems.filter(|problem| !is_process(problem));
             self.problems.extend(
                 events.map(|UnrecordedEvent { event, reason }| EventProblem { event, reason }),
@@ -536,7 +611,7 @@ impl Layer for KernelLayer {
     }
 }
 
-/// What could not begin is not waited for either.
+/// Detaches the programs of a layer that could not begin, without waiting for the end of detaching.
 impl Drop for KernelLayer {
     fn drop(&mut self) {
         self.detach();
@@ -557,11 +632,11 @@ impl KernelPrograms {
             false => 0..0,
         };
         let (classes, as_lttng) = (session.classes().clone(), asked.as_lttng);
-        // A session that is taken up has those of its begin.
+        // A restored session keeps the contexts of its beginning.
         let contexts = session.contexts().clone();
         let whole = whole::RecordedWhole::default();
         let trace = KernelTraceIdentity { uuid, classes, of_dump, contexts, as_lttng, whole };
-        // Whether they can be described: what they say is known once all rules are.
+        // This checks whether the events can be described. Their final description is known only when all rules are.
         let kinds = Some(trace.kinds(context, uuid, whole::Said::default())?);
         let channel = session.take_channel();
         let bytes = channel.as_ref().map_or(0, Channel::mapped_bytes);
@@ -588,7 +663,7 @@ impl KernelPrograms {
 }
 
 impl KernelPrograms {
-    /// What is said of those who are recorded: without it addresses have no names, and descriptors no paths.
+    /// Opens the sources of the state dump. Without them, addresses have no names, and descriptors no paths.
     fn look_around(&mut self, follow: &Follow, has_stacks: bool, remarks: &mut Vec<String>) {
         {
             let mut around = lock(&self.around);
@@ -606,29 +681,28 @@ impl KernelPrograms {
         }
     }
 
-    /// Where what it says of changes is.
+    /// Returns the first event id and the contexts of records of state changes.
     fn of_changes(&self) -> ChangePlace {
         ChangePlace { first_id: self.trace.of_dump.start, contexts: self.trace.contexts.clone() }
     }
 
-    /// From now on, what addresses of call stacks mean, too.
+    /// Adds the kernel's symbols to the dump, since fields hold addresses of functions.
+    fn name_functions(&mut self, remarks: &mut Vec<String>) {
+        let mut around = lock(&self.around);
+        let is_new = around.wish.symbols.is_none();
+        keep_symbols(&mut around, remarks);
+        around.has_new_symbols |= is_new;
+    }
+
+    /// Adds mapped code to the dump, since records have call stacks.
     fn watch_code(&mut self, remarks: &mut Vec<String>) {
         let mut around = lock(&self.around);
         if around.wish.has_code {
             return;
         }
         around.wish.has_code = true;
-        let text = std::fs::read("/proc/kallsyms").unwrap_or_default();
-        let symbols = kernel_symbols::of_kallsyms(&String::from_utf8_lossy(&text));
-        if symbols.is_none() {
-            remarks.push(
-                "the kernel shows no addresses of its functions (/proc/kallsyms; it does with CAP_SYSLOG, in a container \
-                 --cap-add SYSLOG, unless /proc/sys/kernel/kptr_restrict is 2): stacks in the kernel have no names"
-                    .to_owned(),
-            );
-        }
-        around.wish.symbols = symbols.map(Arc::new);
-        // Of such a trace every stream spans all of it.
+        keep_symbols(&mut around, remarks);
+        // In such a trace, every stream spans the whole recording.
         if self.as_lttng {
             return;
         }
@@ -646,8 +720,42 @@ impl KernelPrograms {
     }
 }
 
+/// Adds the kernel's symbols to the state dump, unless they are there already.
+fn keep_symbols(around: &mut statedump::DumpScope, remarks: &mut Vec<String>) {
+    if around.wish.symbols.is_some() {
+        return;
+    }
+    let symbols = read_symbols();
+    let remark = "the kernel shows no addresses of its functions (/proc/kallsyms; it does with CAP_SYSLOG, in a container --cap-add \
+                  SYSLOG, unless /proc/sys/kernel/kptr_restrict is 2): stacks in the kernel have no names, nor have functions in fields";
+    if symbols.is_none() && !remarks.iter().any(|one| one == remark) {
+        remarks.push(remark.to_owned());
+    }
+    around.wish.symbols = symbols;
+}
+
+/// Reads the kernel's symbols, which takes seconds if thousands of BPF programs are attached. Returns `None` if the
+/// kernel shows no addresses.
+fn read_symbols() -> Option<Arc<Vec<u8>>> {
+    let text = std::fs::read("/proc/kallsyms").unwrap_or_default();
+    kernel_symbols::of_kallsyms(&String::from_utf8_lossy(&text)).map(Arc::new)
+}
+
+/// Returns whether one of the events has a field that holds the address of a function.
+fn has_functions(events: &[SelectedEvent]) -> bool {
+    let fields = |one: &SelectedEvent| {
+        one.event.system != "syscalls"
+            && one
+                .event
+                .fields
+                .iter()
+                .any(|field| kernel_symbols::has_function(&one.event.name, &field.name))
+    };
+    events.iter().any(fields)
+}
+
 fn failed(cause: strata_kernel::Error, options: &Options) -> SessionError {
-    // What was asked for: the rules may be those of the default by now.
+    // The flags come from the request, since the rules may have been replaced by the default ones.
     let asked = options.kernel.as_ref().map_or_else(String::new, KernelOptions::flags);
     SessionError::Kernel { cause: Box::new(cause), asked }
 }
@@ -664,7 +772,7 @@ fn follow(options: &Options, asked: &KernelOptions) -> Follow {
     }
 }
 
-/// Events among them; both ends of a system call were selected as one. A process is none.
+/// Counts the events among the problems. Both ends of a system call count as one event; a process counts as none.
 fn nr_refused(problems: &[UnrecordedEvent]) -> u64 {
     let mut names: Vec<String> = problems
         .iter()
@@ -676,14 +784,14 @@ fn nr_refused(problems: &[UnrecordedEvent]) -> u64 {
     names.len() as u64
 }
 
-/// Not an event, but one of those who are recorded.
+/// Returns whether the problem is about a recorded process and not about an event.
 fn is_process(problem: &UnrecordedEvent) -> bool {
     problem.event.starts_with("process ")
 }
 
-/// Whether threads can be in the trace that began before it: only then a reader needs to be told of them.
+/// Returns whether the trace can contain threads that began before it. Only then do readers need the dump.
 fn is_of_others(spec: &RecordingSpec) -> bool {
-    // Which come later is not known.
+    // Later events are not known yet.
     spec.events.is_empty()
         || spec.follow != Follow::Children
         || spec.events.iter().any(|chosen| !chosen.event.is_followed)

@@ -1,20 +1,21 @@
-//! Sessions: what `strata record` and `strata list` do, without a word to the terminal.
+//! Sessions: the work of `strata record`, `strata list` and the commands for sessions, without writing to the terminal.
 //!
 //! ```text
-//! options.rs         what a session is asked to do, sizes.rs: how large buffers are; plan.rs: of one that stays, as data
+//! options.rs         options of a session; sizes.rs: sizes of buffers; plan.rs: plan of a persistent session
 //! record.rs          `strata record`: one session, and its command
-//! standing.rs        a session that stays, and is changed; what of it goes on when it is killed, and its triggers
+//! daemon.rs          a persistent session: its changes, its triggers, and what continues after it is killed
+//!   process.rs       its process; server.rs: answers commands; kept_plan.rs: restores it after a kill
 //! session.rs         create, start, run, stop, destroy over any layers
-//!   layer.rs         what a session asks of a layer
-//!   ground.rs        what `record` and a session that stays have in common: output, snapshots, report
-//!   control.rs       what is asked of a recording while it runs
-//!   snapshot.rs      what the buffers hold; rotation.rs: a trace is cut into parts; each by threads of their own
-//! applications.rs    the layer of applications: keeper.rs finds them, source.rs has their packets
-//! kernel.rs          the layer of the kernel, with kernel/source.rs; kernel/detach.rs detaches its programs behind its end
+//!   layer.rs         the interface of a layer
+//!   resources.rs     shared by `record` and persistent sessions: output, snapshots, report
+//!   control.rs       requests to a running recording
+//!   snapshot.rs      writes what the buffers hold; rotation.rs: splits a trace into chunks; both by other threads
+//! applications.rs    the layer of applications: registry.rs finds them, source.rs has their packets
+//! kernel.rs          the layer of the kernel, with kernel/source.rs; kernel/detach.rs detaches its programs at the end
 //! guest.rs           the layer of a guest, with guest/receive.rs; relayed.rs: in a guest, a recording for the host
-//! output.rs          where traces go: a sink for each, and what it says of itself
-//! report.rs          what a session says of itself, while it runs and at its end
-//! machine.rs         what could be recorded here, with nothing recorded
+//! output.rs          destination of traces: a sink for each, and the metadata
+//! report.rs          reports of a session, while it runs and at its end
+//! machine.rs         what could be recorded on this machine, without recording
 //! ```
 //!
 //! Packets go from a layer's sources through a [`strata_collect::Pump`] to the sinks of the session's output. A
@@ -22,6 +23,7 @@
 #![cfg(target_os = "linux")]
 
 mod applications;
+pub mod daemon;
 mod error;
 mod guest;
 mod kernel;
@@ -35,29 +37,35 @@ pub mod report;
 mod scratch_tests;
 mod session;
 mod sizes;
-pub mod standing;
 
+pub use daemon::fdstore::FdStore;
+pub use daemon::fdstore_process::open_fdstore;
+pub use daemon::kept_plan::{KeptPlan, KeptPlanError};
+pub use daemon::persistent::KernelKept;
+pub use daemon::server::{ControlServer, SessionOf};
+pub use daemon::slots::Slots;
 pub use error::SessionError;
+pub use kernel::count;
 pub use kernel::default::{of_plan as kernel_by_default, RULES as DEFAULT_KERNEL_RULES};
 pub use machine::{doctor, kernel_list, listing};
 pub use output::folder;
-pub use output::folder::{has_parts, time_name};
+pub use output::folder::{group_folder, has_parts, is_trusted_user, show_to_group, time_name};
+pub use output::retention::{KeptFolders, Retention, WriteKept};
 pub use plan::tracked::Tracked;
-pub use record::named::{processes_of, NameError};
+pub use record::named::{processes_of, some_are_there, NameError};
 pub use record::{command, preload};
 pub use record::{record, record_with};
 pub use session::control::{controls, Controls, Orders};
 pub use session::detaching::Detaching;
+pub use session::disk::{LowSpace, MinFree};
 pub use session::privileges::give_up_rights;
 pub use session::recording::Recording;
 pub use session::rotation::Rotated;
 pub use session::shared::Figured;
+pub use session::status::Status;
 pub use session::stop;
-pub use standing::kept::{KernelKept, WriteKept};
-pub use standing::slots::Slots;
-pub use standing::trust::Trusted;
-pub use standing::trustee::trustee;
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
+pub use strata_kernel::count as kernel_count;
 pub use strata_kernel::{pinned, prepare_pins, remove_pinned};
 pub use strata_user::{
     level_name, ContextError, EventContexts, Rule, RuleError, Rules, EVENT_CONTEXTS,

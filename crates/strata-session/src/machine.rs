@@ -1,6 +1,7 @@
-//! What this machine has, with nothing recorded: running programs with their tracepoints, events of the kernel, and what
-//! is in the way of recording.
+//! Describes this machine without recording: running programs with their tracepoints, events of the kernel, and
+//! obstacles to recording them.
 
 pub mod doctor;
 pub mod kernel_list;
 pub mod listing;
+pub(crate) mod process_names;

@@ -1,4 +1,20 @@
-//! What a session is asked to do, its defaults and its limits.
+//! The options of a session, their defaults and their limits.
+//!
+//! [`Options`] is the request of `strata record`, and the form to which each channel of a plan is lowered
+//! (`Plan::options_of`); a layer is made from it. Values are checked in one place, [`Options::check`],
+//! with an [`OptionsError`] for each mistake, whose message names the flag, the value, the limit and a value that works.
+//!
+//! - Sizes that the user gave are checked and kept. Sizes that nobody gave are reduced to what this machine can bear
+//!   (`sizes.rs`), separately for programs and for the kernel: `Options::for_programs`, [`Options::for_kernel`].
+//! - `rules: None` means every tracepoint, unless kernel events are named; then it means none.
+//!   [`Options::records_applications`] decides this for all callers.
+//! - Flags that exclude each other are refused here and not in the command line's parser, since plans also end up here.
+//!
+//! ```text
+//! flags ── strata-cli/src/flags.rs ──┐
+//!                                    ├─▶ Options ── check() ─▶ a layer
+//! plan ── plan/lower.rs ─────────────┘
+//! ```
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,50 +27,59 @@ use strata_abi::ring::{NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
 pub use strata_ctf::metadata::Version;
 use strata_filter::Filter;
 pub use strata_kernel::sample::RATE_MAX;
+use strata_kernel::selection::has_default;
 pub use strata_kernel::Contexts;
 use strata_model::LossMode;
 pub use strata_relay::{Place, PlaceProblem};
+pub use strata_remote::Target;
 use strata_user::{EventContexts, Rules};
 
+use crate::output::retention::Retention;
 use crate::record::preload::PreloadPart;
 use crate::report::{KERNEL, USER};
+use crate::session::disk::MinFree;
+pub use crate::sizes::{flag_size, NR_SUBBUFS, SUBBUF_BYTES};
 use crate::sizes::{BuffersOf, Hardware};
-pub use crate::sizes::{NR_SUBBUFS, SUBBUF_BYTES};
 
-/// What is recorded of the kernel.
+/// The options of the kernel's layer.
 #[derive(Debug, Clone, Default)]
 pub struct KernelOptions {
-    /// Which events, each as it was written; separated by commas where one text has several. If there is no
-    /// probe either: those that are recorded by default.
+    /// Rules for events as they were written; one text may have several, separated by commas. Without any rule or
+    /// probe, the default events are recorded.
     pub rules: Vec<String>,
     /// Uprobes and USDT probes of programs and libraries.
     pub probes: Vec<String>,
-    /// Which records of them; `None`: all.
+    /// The filter on the events; `None` for all records.
     pub filter: Option<Filter>,
-    /// System calls, page faults and such of every process, and not only of those asked for.
+    /// True to record system calls, page faults and similar events of every process, and not only of the selected ones.
     pub all_processes: bool,
-    /// The trace says that lttng-modules recorded it.
+    /// True if the trace's metadata claim that lttng-modules recorded it.
     pub as_lttng: bool,
-    /// What records say beside the thread.
+    /// Contexts of the records in addition to the thread.
     pub contexts: Contexts,
-    /// What CPUs do is asked so often, besides the events \[Hz\].
+    /// The least duration of recorded system calls \[ns\]; `None` for the bound that the rules set.
+    pub slower: Option<u64>,
+    /// Rate of samples, which are recorded in addition to the events \[Hz\].
     pub sample: Option<u32>,
-    /// No event is recorded by default: samples alone.
+    /// True if samples are recorded alone, without default events.
     pub samples_only: bool,
-    /// Size of one of its sub-buffers \[byte\]; `None`: as those of applications.
+    /// Size of a sub-buffer of the kernel \[byte\]; `None` for the size of applications' sub-buffers.
     pub subbuf_bytes: Option<u64>,
-    /// Its sub-buffers for each CPU; `None`: as many as applications have.
+    /// Number of sub-buffers for each CPU; `None` for the number of applications' sub-buffers.
     pub nr_subbufs: Option<u32>,
+    /// The most bytes of a program's arguments that are recorded, NUL included \[byte\]; `None` for
+    /// [`strata_kernel::ARGV_BYTES`].
+    pub argv_bytes: Option<u32>,
 }
 
 impl KernelOptions {
-    /// Did nobody say which events?
+    /// Returns true if the user named no events.
     #[must_use]
     pub fn is_default(&self) -> bool {
         self.rules.is_empty() && self.probes.is_empty() && !self.samples_only
     }
 
-    /// Is it an error if the kernel cannot be recorded? It is none where nothing was said of it.
+    /// Returns whether a failure to record the kernel is an error. It is not if the user did not request the kernel.
     #[must_use]
     pub fn is_required(&self) -> bool {
         !self.is_default()
@@ -68,7 +93,7 @@ impl KernelOptions {
         self.subbuf_bytes.is_some() || self.nr_subbufs.is_some()
     }
 
-    /// The flags of `strata record` that ask for it: `--kernel and --filter`.
+    /// Returns the flags of `strata record` that request the kernel, joined for a message: `--kernel and --probe`.
     pub(crate) fn flags(&self) -> String {
         let given = [
             (!self.rules.is_empty(), "--kernel"),
@@ -84,49 +109,49 @@ impl KernelOptions {
     }
 }
 
-/// A virtual machine that is recorded beside this one, by a recorder of its own.
+/// A virtual machine that is recorded together with this one, by a recorder inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestOptions {
-    /// What it is called, and the folder of its traces.
+    /// The guest's name, which is also the folder of its traces.
     pub name: String,
-    /// Where its recorder is.
+    /// The channel to the guest's recorder.
     pub channel: Place,
-    /// The process that runs it, where it is not the one that listens at the channel.
+    /// The process that runs the guest, if it is not the process that listens on the channel.
     pub pid: Option<u32>,
-    /// QEMU's control socket, which says which of its threads runs which virtual CPU.
+    /// QEMU's control socket, which reports which thread runs which virtual CPU.
     pub qmp: Option<PathBuf>,
-    /// Its memory, as a file of the host.
+    /// The guest's memory as a file of the host.
     pub memory: Option<PathBuf>,
-    /// What its traces may take \[byte\].
+    /// The most bytes that the guest's traces may take \[byte\].
     pub max_bytes: u64,
 }
 
-/// When a trace is rotated by itself, and how many of its parts stay.
+/// Conditions on which a trace is rotated automatically, and the number of chunks to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rotation {
-    /// As soon as the packets of the present part have so many bytes.
+    /// Size of packets at which a chunk is completed \[byte\].
     #[serde(default)]
     pub size: Option<u64>,
-    /// After so much time, if anything was recorded \[ms\].
+    /// Time after which a chunk is completed, if it has any records \[ms\].
     #[serde(default)]
     pub time_ms: Option<u64>,
-    /// Complete parts that stay; `None`: all.
+    /// Number of complete chunks to keep; `None` to keep all.
     #[serde(default)]
     pub count: Option<u64>,
 }
 
 impl Rotation {
-    /// Nothing is done by itself.
+    /// Returns true if nothing is rotated automatically.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Rotation::default()
     }
 
-    /// Is everything within its limits?
+    /// Checks that all values are within their limits.
     ///
     /// # Errors
-    /// The first thing that is not.
+    /// The first value outside its limits.
     pub fn check(&self) -> Result<(), OptionsError> {
         let time_max = TIME_MAX.as_millis() as u64;
         for (which, found, low, high, unit) in [
@@ -142,80 +167,91 @@ impl Rotation {
     }
 }
 
-/// What `strata record` is asked to do.
+/// The options of `strata record`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which tracepoints of applications are recorded. `None`: none if `kernel` names events, else all.
+    /// Rules for tracepoints of applications. `None` selects all tracepoints, or none if `kernel` names events.
     pub rules: Option<Rules>,
-    /// Which of their events are recorded; `None`: all. The kernel's filter is in `kernel`.
+    /// The filter on the events of applications; `None` to record all. The kernel's filter is in `kernel`.
     pub filter: Option<Filter>,
-    /// What is recorded of the kernel; `None`: nothing.
+    /// The least duration of recorded spans of applications \[ns\]; 0 to record all. Other events are not affected.
+    pub spans_slower: u64,
+    /// The kernel's options; `None` to leave the kernel out.
     pub kernel: Option<KernelOptions>,
-    /// The trace's folder; `None`: a new `strata-trace-YYYYMMDD-HHMMSS` in the current folder.
+    /// The trace's folder; `None` for a new `strata-trace-YYYYMMDD-HHMMSS` in the current folder.
     pub output: Option<PathBuf>,
-    /// The trace goes to the recorder of the host that this machine is a guest of.
+    /// The host's recorder to which the trace is sent, if this machine is a guest.
     pub relay: Option<Place>,
-    /// Virtual machines that are recorded, too.
+    /// The relay on another host, `strata relayd`, to which the trace is sent.
+    pub remote: Option<Target>,
+    /// Virtual machines that are recorded together with this machine.
     pub guests: Vec<GuestOptions>,
-    /// Which version of CTF the traces' metadata is.
+    /// CTF version of the metadata.
     pub version: Version,
-    /// What happens when the buffers are full.
+    /// The loss mode: what happens when buffers are full.
     pub mode: LossMode,
     /// Size of one sub-buffer \[byte\], a power of two.
     pub subbuf_bytes: u64,
-    /// Sub-buffers for each CPU of each process, a power of two.
+    /// Number of sub-buffers for each CPU of each process, a power of two.
     pub nr_subbufs: u32,
-    /// Each record of an application says its thread.
+    /// True if each record of an application has the id of its thread.
     pub vtid: bool,
-    /// What it says of its moment besides.
+    /// Contexts of applications' records.
     pub contexts: EventContexts,
-    /// The user said one of these two, or both: they are kept to. Else they may be too large for this machine.
+    /// True if the user set `subbuf_bytes` or `nr_subbufs`, which are then kept. Otherwise they may be reduced to suit
+    /// this machine.
     pub is_size_given: bool,
-    /// How often what is not yet a whole sub-buffer is written; zero: only at the end.
+    /// The period of writing sub-buffers that are not full; zero to write them only at the end.
     pub flush: Duration,
-    /// Nothing is written but snapshots, which are asked for: a flight recorder.
+    /// True for a flight recorder, which writes nothing but snapshots.
     pub hold: bool,
-    /// When to stop; `None`: when the command ends, or when told to.
+    /// The time after which to stop; `None` to stop when the command ends, or when asked to.
     pub duration: Option<Duration>,
-    /// When to stop: as soon as the trace's files have so many bytes; `None`: whatever they have.
+    /// Size of the trace's files at which to stop \[byte\]; `None` for no limit.
     pub max_bytes: Option<u64>,
-    /// The folder is that of a recording that was killed, which goes on in further parts.
+    /// The free space on the disk at which to stop.
+    pub min_free: MinFree,
+    /// True if the folder belongs to a recording that was killed. This recording continues it in new parts.
     pub goes_on: bool,
-    /// The folder is in memory, until there is another one to go on in.
+    /// True if the trace's folder is in memory, until the trace can go on in a folder on disk.
     pub is_early: bool,
-    /// When it is cut into parts.
+    /// Conditions on which the trace is rotated.
     pub rotation: Rotation,
-    /// What the buffers of all processes and the kernel may take together \[byte\]; `None`: whatever they need.
+    /// Limits on the data that the session keeps, chunks included.
+    pub retention: Retention,
+    /// Name of a persistent session; the folders that it creates are marked with it.
+    pub session: Option<String>,
+    /// The most memory for all buffers together \[byte\]; `None` if it is not limited.
     pub max_memory: Option<u64>,
-    /// Running processes to record; empty: every process, unless there is a command.
+    /// Running processes to record. If empty, all processes are recorded, unless there is a command.
     pub pids: Vec<u32>,
-    /// Every process, also where there is a command.
+    /// True to record every process even if there is a command.
     pub everyone: bool,
-    /// What of the command is recorded that nobody has instrumented, by objects that are preloaded.
+    /// Parts of uninstrumented programs that are recorded by preloaded objects.
     pub libc: Vec<PreloadPart>,
-    /// The command has not ended before all have that it and its descendants have started.
+    /// True to wait, after the end of the command, for the end of all its descendants.
     pub wait_descendants: bool,
-    /// The command to run and record with all its descendants; empty: none.
+    /// The command to run; it is recorded with all its descendants. Empty for no command.
     pub command: Vec<OsString>,
 }
 
-/// Flush period unless told otherwise.
+/// The default flush period.
 pub const FLUSH: Duration = Duration::from_secs(1);
-/// Longest time that can be asked for: ten years.
+/// The longest duration or period that can be requested: ten years.
 pub const TIME_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
-/// A part of a trace is not smaller \[byte\].
+/// The least size of a chunk for automatic rotation \[byte\].
 pub const ROTATE_BYTES_MIN: u64 = 64 << 10;
-/// What a guest's traces may take unless told otherwise \[byte\].
+/// The default limit on the size of a guest's traces \[byte\].
 pub const GUEST_BYTES_MAX: u64 = 4 << 30;
-/// Guests of one recording.
+/// The most guests of one recording.
 pub const GUESTS_MAX: usize = 64;
-/// Largest sub-buffer whose packets can be relayed \[byte\].
+/// The largest sub-buffer whose packets can be relayed \[byte\].
 pub const RELAY_SUBBUF_MAX: u64 = 16 << 20;
-/// A trace is not rotated more often by itself \[ms\].
+/// The shortest period of automatic rotation \[ms\].
 pub const ROTATE_MS_MIN: u64 = 100;
-/// Complete parts that are kept where others are removed: each takes a descriptor.
+/// The most complete chunks that can be kept when older ones are removed; each takes a file descriptor.
 pub const ROTATE_COUNT_MAX: u64 = 500;
-/// Most memory that one stream's sub-buffers may take together \[byte\].
+/// The most memory that the sub-buffers of one stream may take together \[byte\].
 pub const STREAM_BYTES_MAX: u64 = 16 << 30;
 
 impl Default for Options {
@@ -223,9 +259,11 @@ impl Default for Options {
         Options {
             rules: None,
             filter: None,
+            spans_slower: 0,
             kernel: None,
             output: None,
             relay: None,
+            remote: None,
             guests: Vec::new(),
             version: Version::default(),
             mode: LossMode::default(),
@@ -238,9 +276,12 @@ impl Default for Options {
             hold: false,
             duration: None,
             max_bytes: None,
+            min_free: MinFree::default(),
             goes_on: false,
             is_early: false,
             rotation: Rotation::default(),
+            retention: Retention::default(),
+            session: None,
             max_memory: None,
             pids: Vec::new(),
             everyone: false,
@@ -251,20 +292,21 @@ impl Default for Options {
     }
 }
 
-/// Why the options cannot be met.
+/// A mistake in the options.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     /// The size of a sub-buffer is outside its limits.
     #[error(
-        "--{of}subbuf-size={bytes}: not a power of two from {PAGE} to {SUBBUF_BYTES_MAX} bytes. \
-         Use {suggestion}"
+        "--{of}subbuf-size={bytes}: not a power of two from {least} to {most}. Use {suggestion}",
+        bytes = flag_size(*bytes), least = flag_size(PAGE.into()), most = flag_size(SUBBUF_BYTES_MAX),
+        suggestion = flag_size(*suggestion)
     )]
     SubbufSize {
-        /// `kernel-`, of its own buffers, or nothing.
+        /// Prefix of the flag: `kernel-` for the kernel's buffers, otherwise empty.
         of: &'static str,
-        /// What was asked for.
+        /// The size in the request \[byte\].
         bytes: u64,
-        /// The nearest size that is allowed \[byte\].
+        /// The nearest allowed size \[byte\].
         suggestion: u64,
     },
     /// The number of sub-buffers is outside its limits.
@@ -273,157 +315,198 @@ pub enum OptionsError {
          Use {suggestion}"
     )]
     Subbufs {
-        /// `kernel-`, of its own buffers, or nothing.
+        /// Prefix of the flag: `kernel-` for the kernel's buffers, otherwise empty.
         of: &'static str,
-        /// What was asked for.
+        /// The number in the request.
         number: u32,
-        /// The nearest number that is allowed.
+        /// The nearest allowed number.
         suggestion: u32,
     },
-    /// Both are within their limits, and too much together.
+    /// Size and number of sub-buffers are each within their limits, but together take too much memory.
     #[error(
         "--num-subbuf={number} of --subbuf-size={subbuf_bytes}: {bytes} bytes for each CPU of each \
          process, at most {STREAM_BYTES_MAX}. Use fewer or smaller ones"
     )]
     StreamBytes {
-        /// Sub-buffers asked for.
+        /// Number of sub-buffers in the request.
         number: u32,
-        /// Size of each \[byte\].
+        /// Size of each sub-buffer \[byte\].
         subbuf_bytes: u64,
-        /// Together \[byte\].
+        /// Total size of the sub-buffers \[byte\].
         bytes: u64,
     },
-    /// A time is longer than any recording.
+    /// A duration or period is longer than [`TIME_MAX`].
     #[error("--{which}: {} seconds, at most {}. Leave it out for no limit", time.as_secs(), TIME_MAX.as_secs())]
     Time {
-        /// `duration` or `flush`.
+        /// Name of the option, `duration` or `flush`.
         which: &'static str,
-        /// What was asked for.
+        /// The time in the request.
         time: Duration,
     },
-    /// A duration of nothing records nothing.
+    /// The duration is zero, so that nothing would be recorded.
     #[error("--duration=0: nothing would be recorded. Use a time such as 10s, or leave it out")]
     NoTime,
-    /// A command and running processes exclude each other.
+    /// The request names both a command and running processes.
     #[error(
         "--pid and a command: one of them is recorded at a time. Use either --pid or -- COMMAND; \
          two `strata record` may run at once"
     )]
     PidsAndCommand,
-    /// All and some exclude each other.
+    /// The request names running processes and also asks for all.
     #[error("--all and --pid: use either --all for every process, or --pid for some")]
     AllAndPids,
-    /// There is no descendant without a command.
-    #[error("--wait-descendants: of a command, and there is none. Write `strata record --wait-descendants -- COMMAND`, or leave it out")]
+    /// Waiting for descendants is requested without a command.
+    #[error("--wait-descendants: needs a command, and there is none. Write `strata record --wait-descendants -- COMMAND`, or leave the flag out")]
     NoCommand,
-    /// A trace of nothing.
+    /// The size limit is zero, so that nothing would be recorded.
     #[error("--max-size=0: nothing would be recorded. Use a size such as 100M, or leave it out")]
     NoSize,
-    /// Parts of a trace that are none.
+    /// A rotation value is outside its limits.
     #[error("--rotate-{which}: {found} {unit}, from {low} to {high} are possible")]
     Rotation {
-        /// `size`, `time` or `count`.
+        /// Name of the value: `size`, `time` or `count`.
         which: &'static str,
-        /// What was asked for.
+        /// The value in the request.
         found: u64,
-        /// At least.
+        /// The least allowed value.
         low: u64,
-        /// At most.
+        /// The greatest allowed value.
         high: u64,
-        /// In what the numbers are counted, such as bytes.
+        /// Unit of the numbers, such as bytes.
         unit: &'static str,
     },
-    /// What is removed meanwhile has no size at the end.
+    /// A retention limit is outside its range.
+    #[error("--keep-{which}: {found} {unit}, from {low} to {high} are possible; --keep-count 0 keeps all")]
+    Retention {
+        /// Name of the option, `count` or `size`.
+        which: &'static str,
+        /// The value in the request.
+        found: u64,
+        /// The least allowed value.
+        low: u64,
+        /// The greatest allowed value.
+        high: u64,
+        /// Unit of the numbers, such as bytes.
+        unit: &'static str,
+    },
+    /// A limit on the trace's size contradicts the removal of old chunks.
     #[error("--max-size and --rotate-count: parts of the trace are removed while it is recorded. Leave one of them out")]
     SizeOfParts,
-    /// What is never written has no size and no folder.
+    /// A flight recorder writes no trace of its own, and another flag sets a property of one, such as its size or
+    /// folder.
     #[error("--snapshot and {which}: nothing is written but snapshots, each to a folder of its own. Leave one of them out")]
     Hold {
-        /// The flag.
+        /// The flag that contradicts the flight recorder.
         which: &'static str,
     },
-    /// What goes to another machine is not in a folder here.
+    /// The trace is sent to a relay, and another flag asks for a folder or a property of one.
+    #[error(
+        "--to and {which}: the trace goes to the relay as it is recorded. Leave one of them out"
+    )]
+    Remote {
+        /// Name of the other flag.
+        which: &'static str,
+    },
+    /// The trace is sent to another machine, and another flag asks for a folder here or a property of one.
     #[error("--relay and {which}: the trace goes to the host's recorder. Leave one of them out")]
     Relay {
-        /// The flag.
+        /// The flag that contradicts sending the trace.
         which: &'static str,
     },
-    /// What a guest's recorder hands over is written as it comes.
+    /// The traces of guests are written continuously, which contradicts another flag.
     #[error("--guest and {which}: what a guest hands over is written as it comes, in one piece. Leave one of them out")]
     Guest {
-        /// The flag.
+        /// The flag that contradicts guests.
         which: &'static str,
     },
-    /// A folder of this name is somebody else's, or none.
+    /// The name of a guest is invalid, reserved for a layer, or used by another guest.
     #[error(
         "--guest={name}: a guest's name is 1 to 64 letters, digits, '.', '_' and '-', begins with neither '.' nor '-', \
          is not 'user' or 'kernel', and no other guest's. Use another one"
     )]
     GuestName {
-        /// As it was written, in part.
+        /// The name, shortened.
         name: String,
     },
-    /// Two guests at one channel.
+    /// Two guests have the same channel.
     #[error(
         "--guest={name}: its channel, {channel}, is that of guest {other}. Each recorder in a guest needs a channel of its own"
     )]
     GuestChannel {
-        /// Its name.
+        /// The guest's name.
         name: String,
-        /// Where both are.
+        /// The channel of both guests.
         channel: String,
-        /// The other one's name.
+        /// Name of the other guest.
         other: String,
     },
-    /// More than anybody has.
+    /// The request names more guests than [`GUESTS_MAX`].
     #[error("--guest: {found} guests, at most {GUESTS_MAX}. Use fewer")]
     Guests {
-        /// How many were asked for.
+        /// Number of guests in the request.
         found: usize,
     },
-    /// Contexts of nobody.
+    /// Contexts of applications are requested, and no application is recorded.
     #[error(
         "--context: of applications' records, and none are recorded, since the kernel's events are named and no \
          tracepoints. Name them with --user, such as -u '*:*', or leave it out"
     )]
     NoApplications,
-    /// Too many samples.
+    /// The rate of samples is too high.
     #[error("--sample={found}: so often in a second, from 1 to {RATE_MAX} are possible. 99 is usual: it keeps step with no other timer")]
     Rate {
-        /// What was asked for.
+        /// The rate in the request \[Hz\].
         found: u32,
     },
-    /// 0 is no process.
+    /// The request names process 0, which does not exist.
     #[error(
         "--pid=0: no process has this number. See `strata list` for those that can be recorded"
     )]
     PidZero,
 }
 
+/// Checks that the retention limits are within their range.
+///
+/// # Errors
+/// The first value outside its range.
+fn check_retention(asked: &Retention) -> Result<(), OptionsError> {
+    for (which, found, low, high, unit) in [
+        ("count", asked.most(), 1, ROTATE_COUNT_MAX, "folders"),
+        ("size", asked.size, ROTATE_BYTES_MIN, u64::MAX, "bytes"),
+    ] {
+        if let Some(found) = found.filter(|found| !(low..=high).contains(found)) {
+            return Err(OptionsError::Retention { which, found, low, high, unit });
+        }
+    }
+    Ok(())
+}
+
 impl Options {
-    /// Are applications recorded?
+    /// Returns whether applications are recorded.
     #[must_use]
     pub fn records_applications(&self) -> bool {
-        let is_alone = |kernel: &KernelOptions| !kernel.is_default() && !kernel.samples_only;
+        let is_alone = |kernel: &KernelOptions| {
+            !kernel.is_default() && !kernel.samples_only && !has_default(&kernel.rules)
+        };
         self.rules.is_some() || !self.kernel.as_ref().is_some_and(is_alone)
     }
 
-    /// What one stream's buffer takes \[byte\].
+    /// Returns the memory of one stream's buffer \[byte\].
     pub(crate) fn stream_bytes(&self) -> u64 {
         let frames = u64::from(self.nr_subbufs) + u64::from(self.mode == LossMode::Overwrite);
         frames.saturating_mul(self.subbuf_bytes)
     }
 
-    /// Are the buffers others than those of `other`?
+    /// Returns whether the options of the buffers differ from those of `other`.
     pub(crate) fn is_other_buffer(&self, other: &Options) -> bool {
         let of = |one: &Options| (one.mode, one.subbuf_bytes, one.nr_subbufs, one.flush);
         of(self) != of(other)
     }
 
-    /// Is everything within its limits?
+    /// Checks that all options are within their limits.
     ///
     /// # Errors
-    /// The first thing that is not.
+    /// The first mistake.
     pub fn check(&self) -> Result<(), OptionsError> {
         self.check_buffers("")?;
         if self.kernel.as_ref().is_some_and(KernelOptions::has_sizes) {
@@ -447,6 +530,7 @@ impl Options {
             return Err(OptionsError::NoCommand);
         }
         self.rotation.check()?;
+        check_retention(&self.retention)?;
         if self.max_bytes.is_some() && self.rotation.count.is_some() {
             return Err(OptionsError::SizeOfParts);
         }
@@ -477,7 +561,7 @@ impl Options {
 }
 
 impl Options {
-    /// The same with the sizes of the kernel's buffers, on this machine.
+    /// Returns the options with the sizes that the kernel's buffers have on this machine.
     #[must_use]
     pub fn for_kernel(&self) -> Options {
         let mut options = self.clone();
@@ -489,7 +573,7 @@ impl Options {
         options.fitted(BuffersOf::Kernel)
     }
 
-    /// The same with the sizes of programs' buffers, on this machine.
+    /// Returns the options with the sizes that programs' buffers have on this machine.
     pub(crate) fn for_programs(&self) -> Options {
         let are_named = !self.pids.is_empty() || !self.command.is_empty();
         self.clone().fitted(match are_named && !self.everyone {
@@ -498,7 +582,7 @@ impl Options {
         })
     }
 
-    /// With smaller buffers, where these would be a burden on this machine and nobody asked for them.
+    /// Reduces the buffers to a size that suits this machine, unless the user set it.
     pub(crate) fn fitted(mut self, of: BuffersOf) -> Options {
         if !self.is_size_given {
             let usual = (self.subbuf_bytes, self.nr_subbufs);
@@ -507,7 +591,7 @@ impl Options {
         self
     }
 
-    /// `of`: how the flags begin that said the sizes.
+    /// Checks the sizes of buffers. `of` is the prefix of the flags that set them.
     fn check_buffers(&self, of: &'static str) -> Result<(), OptionsError> {
         let (bytes, number) = (self.subbuf_bytes, self.nr_subbufs);
         if !bytes.is_power_of_two() || !(PAGE.into()..=SUBBUF_BYTES_MAX).contains(&bytes) {
@@ -549,6 +633,12 @@ impl Options {
         {
             return Err(OptionsError::Relay { which });
         }
+        let remote = [("--relay", self.relay.is_some())].into_iter().chain(relayed);
+        if let Some((which, _)) =
+            remote.into_iter().find(|one| self.remote.is_some() && is_given(one))
+        {
+            return Err(OptionsError::Remote { which });
+        }
         let guests = !self.guests.is_empty();
         if let Some((which, _)) = [parts, held].into_iter().find(|one| guests && is_given(one)) {
             return Err(OptionsError::Guest { which });
@@ -576,7 +666,7 @@ impl Options {
     }
 }
 
-/// Whether a folder beside those of the layers may be called so.
+/// Returns whether `name` is valid for a guest's folder, which is beside the folders of the layers.
 fn is_guest_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=64).contains(&name.len())
@@ -585,7 +675,8 @@ fn is_guest_name(name: &str) -> bool {
         && ![USER, KERNEL].contains(&name)
 }
 
-/// The power of two from `low` to `high`, both powers of two, that holds at least `number` if one does.
+/// Returns the smallest power of two in `low..=high` that is at least `number`, or `high` if there is none. Both bounds
+/// are powers of two.
 fn nearest_power_of_two(number: u64, low: u64, high: u64) -> u64 {
     number.checked_next_power_of_two().unwrap_or(high).clamp(low, high)
 }
@@ -607,15 +698,25 @@ mod tests {
 
     #[test]
     fn options_with_sizes_outside_the_limits_are_refused_with_the_nearest() {
-        for (bytes, suggestion) in
-            [(0, 4096), (100_000, 131_072), (u64::MAX, 1 << 30), (2 << 30, 1 << 30)]
-        {
+        for (bytes, suggestion) in [
+            (0, 4096),
+            (100_000, 131_072),
+            (3 << 20, 4 << 20),
+            (u64::MAX, 1 << 30),
+            (2 << 30, 1 << 30),
+        ] {
             let text = message(|options| options.subbuf_bytes = bytes);
-            assert!(text.starts_with(&format!("--subbuf-size={bytes}: not a power")), "{text}");
+            let (asked, suggestion) = (flag_size(bytes), flag_size(suggestion));
+            assert!(
+                text.starts_with(&format!(
+                    "--subbuf-size={asked}: not a power of two from 4K to 1G"
+                )),
+                "{text}"
+            );
             assert!(text.ends_with(&format!("Use {suggestion}")), "{text}");
             let kernel = KernelOptions { subbuf_bytes: Some(bytes), ..KernelOptions::default() };
             let text = message(|options| options.kernel = Some(kernel));
-            assert!(text.starts_with(&format!("--kernel-subbuf-size={bytes}: not")), "{text}");
+            assert!(text.starts_with(&format!("--kernel-subbuf-size={asked}: not")), "{text}");
         }
         for (number, suggestion) in [(0, 2), (1, 2), (6, 8), (u32::MAX, 32_768)] {
             let text = message(|options| options.nr_subbufs = number);
@@ -643,6 +744,10 @@ mod tests {
         assert!(Options::default().records_applications() && !options.records_applications());
         let by_default = Options { kernel: Some(KernelOptions::default()), ..Options::default() };
         assert!(by_default.records_applications());
+        let rules = vec!["sched_*,default".to_owned()];
+        let and_more = KernelOptions { rules, ..KernelOptions::default() };
+        let and_more = Options { kernel: Some(and_more), ..Options::default() };
+        assert!(and_more.records_applications());
         options.rules = Rules::parse(&["a:*"]).ok();
         assert!(options.records_applications());
     }

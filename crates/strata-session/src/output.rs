@@ -1,6 +1,7 @@
-//! Where the traces of a session go, and what each says of itself: its folder, the parts that it is cut into, and its
-//! metadata.
+//! Writes the traces of a session: folders, the chunks into which a trace is split, and metadata.
 
+pub mod chunks;
 pub mod describe;
 pub mod folder;
-pub mod parts;
+pub(crate) mod mark;
+pub mod retention;

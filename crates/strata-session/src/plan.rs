@@ -1,11 +1,11 @@
-//! What a session that stays records, as data: channels with their rules and contexts, whom it tracks, where its traces
-//! go. It is JSON in files (`strata save`) and between commands and sessions.
+//! The plan of a persistent session, as data: channels with their rules and contexts, tracked processes, and the
+//! destination of the traces. It is JSON in files (`strata save`) and between commands and sessions.
 //!
 //! ```text
-//! plan/change.rs   from one plan to the next
-//! plan/lower.rs    what a channel asks of its layer
-//! plan/names.rs    names that were perhaps meant
-//! plan/triggers.rs what is done by itself, and when
+//! plan/change.rs   changes one plan into another
+//! plan/lower.rs    converts a channel to the options of its layer
+//! plan/names.rs    suggestions of similar names
+//! plan/triggers.rs triggers: what happens automatically, and when
 //! ```
 
 use std::collections::HashSet;
@@ -13,14 +13,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use strata_filter::Filter;
 use strata_kernel::Contexts;
 use strata_model::LossMode;
+use strata_remote::Destination;
+use strata_text::json;
 use strata_user::{possible_cpus, EventContexts};
 
-use crate::options::{Options, OptionsError, Rotation, NR_SUBBUFS, RATE_MAX, SUBBUF_BYTES};
+use crate::options::{
+    Options, OptionsError, Rotation, NR_SUBBUFS, RATE_MAX, RELAY_SUBBUF_MAX, SUBBUF_BYTES,
+};
+use crate::output::retention::Retention;
 use crate::plan::tracked::Tracked;
 use crate::report::{KERNEL, USER};
+use crate::session::disk::MinFree;
 use crate::sizes::BuffersOf;
 
 mod change;
@@ -38,110 +45,137 @@ pub use triggers::{
     Action, Condition, How, Selection, Trigger, PAUSE, SILENCE_MIN, TRIGGERS_MAX, WORDS_MAX,
 };
 
-/// Contexts of a channel.
+/// The most contexts of a channel.
 const CONTEXTS_MAX: usize = 32;
 
-/// The version of this description.
+/// Version of the plan's format.
 pub const VERSION: u32 = 1;
-/// The channel of a layer where none was named.
+/// Name of the channel that is used if the user named none.
 pub const CHANNEL: &str = "channel0";
-/// Channels of a session.
+/// The most channels of a session.
 pub const CHANNELS_MAX: usize = 32;
-/// Rules of a channel.
+/// The most rules of a channel.
 pub const RULES_MAX: usize = 256;
 /// Longest text of one rule, filter or name \[byte\].
 pub const TEXT_BYTES_MAX: usize = 4096;
-/// Of one kind, how many are tracked.
+/// The most tracked entries of one kind.
 pub const TRACKED_MAX: usize = 256;
-/// A plan as JSON: it has to fit a message \[byte\].
+/// Allowed range for [`EventRule::slower_ns`], the bound for slow system calls \[ns\].
+pub const SLOWER_NS: std::ops::RangeInclusive<u64> = 1_000..=3_600_000_000_000;
+/// The most bytes of a plan as JSON, which must fit a message \[byte\].
 pub const PLAN_BYTES_MAX: usize = 24 << 10;
 
-/// What a session records.
+/// The plan of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// [`VERSION`].
+    /// Version of the format, always [`VERSION`].
     pub version: u32,
-    /// Nothing is written but snapshots: a flight recorder.
+    /// True for a flight recorder, which writes nothing but snapshots.
     #[serde(default)]
     pub snapshot: bool,
-    /// The kernel goes on recording when the session is killed.
+    /// True if the kernel continues to record when the session is killed.
     #[serde(default)]
     pub keep: bool,
-    /// All records have the call stacks of who made them.
+    /// True if all records have call stacks.
     #[serde(default)]
     pub stack: bool,
-    /// The folder of its traces; `None`: a new one where the session was made.
+    /// The folder of the traces; `None` for a new one in the folder where the session was created.
     #[serde(default)]
     pub output: Option<PathBuf>,
-    /// Its folder is in memory, and it goes on elsewhere once it is told to.
+    /// The relay on another host to which traces or snapshots are sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Destination>,
+    /// Set for a trace that is held in memory until it is flushed to disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settle: Option<Settle>,
-    /// When its trace is cut into parts.
+    /// Conditions on which the session ends by itself.
+    #[serde(default, skip_serializing_if = "Until::is_none")]
+    pub until: Until,
+    /// Conditions on which the trace is rotated.
     #[serde(default, skip_serializing_if = "Rotation::is_none")]
     pub rotation: Rotation,
-    /// Of channels that say nothing else \[byte\].
+    /// Limits on the data that the session keeps: chunks, snapshots, and traces from before it was killed.
+    #[serde(default, skip_serializing_if = "Retention::is_none")]
+    pub retention: Retention,
+    /// Default size of a sub-buffer, for channels that do not set one \[byte\].
     #[serde(default)]
     pub subbuf_size: Option<u64>,
-    /// Of channels that say nothing else.
+    /// Default number of sub-buffers, for channels that do not set one.
     #[serde(default)]
     pub num_subbuf: Option<u32>,
-    /// What the buffers of all channels, of programs and the kernel, may take together \[byte\]; `None`: whatever they
-    /// need.
+    /// The most memory for the buffers of all channels together \[byte\]; `None` if it is not limited.
     #[serde(default)]
     pub max_memory: Option<u64>,
-    /// Sizes that an earlier report has asked for, of channels that say nothing else.
-    #[serde(default)]
-    pub advised: Vec<Advised>,
-    /// In the order in which they were made.
+    /// Free space to leave where traces and snapshots are written; `None` for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_free: Option<MinFree>,
+    /// The most bytes of a program's arguments in kernel events, NUL included \[byte\].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub argv_bytes: Option<u32>,
+    /// The folder in which members of the session's group may save snapshots of root's flight recorder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_snapshots: Option<PathBuf>,
+    /// The channels, in the order in which they were created.
     #[serde(default)]
     pub channels: Vec<Channel>,
-    /// Whose events.
+    /// The tracked processes.
     #[serde(default)]
     pub tracked: Tracked,
-    /// What it does by itself, in the order in which they were added.
+    /// The triggers, in the order in which they were added.
     #[serde(default)]
     pub triggers: Vec<Trigger>,
 }
 
-/// What becomes of a trace that is held in memory.
+/// Conditions on which a session ends by itself. A session that is restored after a kill counts its time anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Until {
+    /// Time after the first start at which the session ends \[ms\].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Size of the session's files at which it ends \[byte\].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
+}
+
+impl Until {
+    /// Returns true if only a request ends the session.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Until::default()
+    }
+
+    /// Returns the time after the first start at which the session ends.
+    pub(crate) fn duration(self) -> Option<Duration> {
+        self.duration_ms.map(Duration::from_millis)
+    }
+}
+
+/// The destination of a trace that is held in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settle {
-    /// Where its folder on the disk is made, by the time.
+    /// The folder on disk in which the trace's folder is created; its name is the time.
     pub folder: PathBuf,
-    /// What it may take in memory until then \[byte\].
+    /// The most memory that the trace may take before it is flushed \[byte\].
     pub size: u64,
 }
 
-/// Less of it is not worth its name \[byte\].
+/// The least value of [`Settle::size`] \[byte\].
 pub const SETTLE_BYTES_MIN: u64 = 1 << 20;
 
-/// Sizes of a channel that an earlier report has asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Advised {
-    /// The layer that it is of.
-    pub layer: LayerOf,
-    /// Its name.
-    pub channel: String,
-    /// \[byte\]
-    pub subbuf_size: u64,
-    /// Of each stream.
-    pub num_subbuf: u32,
-}
-
-/// Those who are recorded in one way.
+/// A layer: the applications or the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LayerOf {
-    /// Applications.
+    /// The layer of applications.
     User,
-    /// The kernel.
+    /// The layer of the kernel.
     Kernel,
 }
 
-/// What happens when the buffers are full.
+/// The loss mode: what happens when the buffers are full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
@@ -151,62 +185,77 @@ pub enum Loss {
     Overwrite,
 }
 
-/// Buffers of one layer.
+/// A channel: buffers of one layer, with the rules for the events that are recorded into them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Channel {
-    /// Of its layer, no other one has it.
+    /// The channel's name, which is unique in its layer.
     pub name: String,
-    /// The layer that it is of.
+    /// The channel's layer.
     pub layer: LayerOf,
-    /// Is anything recorded into it?
+    /// True if the channel is enabled.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// `None`: discard; overwrite in a flight recorder.
+    /// The loss mode; `None` for discard, or in a flight recorder for overwrite.
     #[serde(default)]
     pub mode: Option<Loss>,
-    /// Size of a sub-buffer \[byte\]; `None`: the session's.
+    /// Size of a sub-buffer \[byte\]; `None` for the session's default.
     #[serde(default)]
     pub subbuf_size: Option<u64>,
-    /// Sub-buffers of each stream; `None`: the session's.
+    /// Number of sub-buffers of each stream; `None` for the session's default.
     #[serde(default)]
     pub num_subbuf: Option<u32>,
-    /// How often what is not yet a whole sub-buffer is written \[ms\]; `None`: once a second.
+    /// Period of writing sub-buffers that are not full \[ms\]; `None` for the default, one second.
     #[serde(default)]
     pub flush_ms: Option<u64>,
-    /// What each of its records has besides.
+    /// Contexts that are added to each record.
     #[serde(default)]
     pub contexts: Vec<String>,
-    /// What is recorded.
+    /// Rules for the events.
     #[serde(default)]
     pub events: Vec<EventRule>,
 }
 
-/// One event rule of a channel.
+/// An event rule of a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventRule {
-    /// As `strata record -u` and `-k` take it; with `!` in front it excludes from the whole channel.
+    /// A rule in the form of `strata record -u` and `-k`. With a leading `!`, it excludes events from the whole
+    /// channel.
     pub rule: String,
-    /// Which of its events; `None`: all.
+    /// The filter on the rule's events; `None` to record all.
     #[serde(default)]
     pub filter: Option<String>,
-    /// What of its events is left out, as rules without `!`.
+    /// Exclusions from the rule's events, as rules without `!`.
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// Its records have the call stacks of who made them; of the kernel.
+    /// True if the records have call stacks. Kernel rules only.
     #[serde(default, skip_serializing_if = "is_not")]
     pub stack: bool,
-    /// It selects no event, but asks what CPUs do, so many times in a second; of the kernel.
+    /// Rate of samples \[Hz\], for a rule that samples CPUs and selects no event. Kernel rules only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<u32>,
-    /// It is a probe of a program or library, as `strata record --probe` takes it, with a path from `/` on; of the
-    /// kernel.
+    /// True if the rule is a probe of a program or library, as `strata record --probe` takes it, with an absolute path.
+    /// Kernel rules only.
     #[serde(default, skip_serializing_if = "is_not")]
     pub probe: bool,
-    /// Does it select anything?
+    /// The least duration of system calls that the rule records \[ns\]. Kernel rules only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slower_ns: Option<u64>,
+    /// True if the rule is enabled.
     #[serde(default = "yes")]
     pub enabled: bool,
+}
+
+/// Parses a plan. Plans saved by an earlier version may have sizes under `advised`, a flag that no longer exists; it is
+/// ignored.
+fn parse(text: &str) -> Result<Plan, serde_json::Error> {
+    let mut all: Map<String, Value> = serde_json::from_str(text)?;
+    match all.remove("advised") {
+        Some(_) => serde_json::from_value(Value::Object(all)),
+        // Parsing the text directly keeps the position in error messages.
+        None => serde_json::from_str(text),
+    }
 }
 
 fn yes() -> bool {
@@ -218,72 +267,76 @@ fn is_not(it: &bool) -> bool {
     !it
 }
 
-/// Why there is no such plan.
+/// Why a plan is invalid, or a change to it impossible.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Of a later version.
+    /// The plan has a version that this program does not support.
     #[error("plan: version {found}, and this is {VERSION}. Was it made by a later strata?")]
     Version {
-        /// What was found.
+        /// The version found.
         found: u32,
     },
-    /// No plan at all.
+    /// The text is not a plan.
     #[error("plan: {0}")]
     Json(String),
-    /// More than fits a message.
+    /// The plan is larger than a message allows.
     #[error("plan: {bytes} bytes, at most {PLAN_BYTES_MAX}. Use '*' to say more with less")]
     TooLarge {
-        /// As JSON.
+        /// Size of the plan as JSON \[byte\].
         bytes: usize,
     },
-    /// A name that is none.
+    /// The text is not a valid name of a channel.
     #[error(
         "channel '{0}': not a name. Use 1 to 64 of A-Z a-z 0-9 . _ -, and none of . and - first"
     )]
     Name(String),
-    /// A name that is the folder of a layer.
+    /// The name is reserved for the folder of a layer.
     #[error("channel '{0}': traces of the layer are in a folder of this name. Use another one")]
     Reserved(String),
-    /// Two of one name.
+    /// Two channels of a layer have the same name.
     #[error("channel '{0}': there are two in one layer")]
     Twice(String),
-    /// More than are possible.
+    /// The plan has more entries of some kind than allowed.
     #[error("{what}: {found}, at most {limit}")]
     TooMany {
-        /// What there are too many of, such as rules.
+        /// Kind of the entries, such as rules.
         what: &'static str,
-        /// How many there are.
+        /// The number found.
         found: usize,
-        /// How many there may be.
+        /// The most entries allowed.
         limit: usize,
     },
-    /// A rotation or a rate that is none.
+    /// The filter uses a duration in a way that only readers of traces support.
+    #[error(transparent)]
+    Duration(#[from] strata_filter::DurationError),
+    /// A rotation or a sample rate is outside its limits.
     #[error(transparent)]
     Options(OptionsError),
-    /// What only the kernel's rules have.
-    #[error("event rule '{0}': --stack and --sample of one rule, and probes, are the kernel's (-k). For programs, use `strata add-context -u -t callstack_user`")]
+    /// A property that only kernel rules have is set for another layer.
+    #[error("event rule '{0}': --stack and --sample of one rule, and probes, are the kernel's (-k). For stacks of programs, use `strata add-context -u -t callstack_user`")]
     OfKernel(String),
-    /// A probe that is none.
+    /// A probe is invalid.
     #[error("event rule '{}': {cause}", rule.escape_debug().take(100).collect::<String>())]
     Probe {
-        /// As it was written.
+        /// The rule as it was written.
         rule: String,
-        /// What is wrong with it.
+        /// The mistake in the probe.
         #[source]
         cause: Box<strata_kernel::uprobe::ProbeError>,
     },
-    /// What ends with the session's process does not go on.
+    /// The plan has a probe of a program and `--keep`. Recording would continue when the session is killed, and the
+    /// probe cannot.
     #[error(
         "event rule '{}': a probe of a program ends when the session is killed, and what is recorded with --keep goes on. Use a \
          session without --keep",
         .0.escape_debug().take(100).collect::<String>()
     )]
     ProbeEnds(String),
-    /// What is to be held in memory cannot be.
+    /// The plan contradicts holding the trace in memory.
     #[error("settle: {0}")]
     Settle(&'static str),
-    /// More memory than there may be.
+    /// The buffers need more memory than the plan allows.
     #[error(
         "channel '{channel}': its buffers need at least {} MiB for one program, or for the kernel, those of the other \
          channels {} MiB, and --max-memory allows {} MiB. Use smaller or fewer sub-buffers, or another session",
@@ -292,110 +345,111 @@ pub enum PlanError {
     Memory {
         /// The channel's name.
         channel: String,
-        /// What they need \[byte\].
+        /// Memory that the channel's buffers need \[byte\].
         bytes: u64,
-        /// What channels before it need \[byte\].
+        /// Memory that the buffers of the preceding channels need \[byte\].
         planned: u64,
-        /// What there may be \[byte\].
+        /// The limit \[byte\].
         max: u64,
     },
-    /// Nothing overwrites what is held.
+    /// The plan is one of a flight recorder, and this channel would discard new records instead of overwriting old
+    /// ones.
     #[error("channel '{0}': a flight recorder (--snapshot) overwrites the oldest records. Leave out --discard")]
     Discards(String),
-    /// A size that is none.
+    /// The sizes of a channel's buffers are outside their limits.
     #[error("channel '{channel}': {why}")]
     Sizes {
         /// The channel's name.
         channel: String,
-        /// What is wrong with it.
+        /// The mistake in the sizes.
         #[source]
         why: OptionsError,
     },
-    /// A rule for applications that is none.
+    /// A rule for applications is invalid.
     #[error(transparent)]
     UserRule(#[from] strata_user::RuleError),
-    /// A rule for the kernel that is none.
+    /// A rule for the kernel is invalid.
     #[error(transparent)]
     KernelRule(#[from] strata_kernel::selection::SelectionError),
-    /// A filter that is none.
+    /// A filter is invalid.
     #[error("filter: {0}")]
     Filter(#[from] strata_filter::ParseError),
-    /// One that cannot be asked in programs.
+    /// The filter cannot be tested in programs.
     #[error(transparent)]
     Program(#[from] strata_user::FilterError),
-    /// One that nothing passes.
+    /// No event passes the filter.
     #[error("filter '{0}': no event can pass it")]
     NothingPasses(String),
-    /// No such channel.
+    /// The channel does not exist.
     #[error("channel '{name}': the {layer} layer has none of this name{near}")]
     NoChannel {
-        /// What was asked for.
+        /// The name in the request.
         name: String,
-        /// Of which layer.
+        /// The channel's layer.
         layer: &'static str,
-        /// What was perhaps meant.
+        /// Similar names, as a suggestion for the message.
         near: String,
     },
-    /// Which of several?
+    /// The layer has several channels, and none was named.
     #[error("the {layer} layer has the channels {names}: use -c to say which")]
     WhichChannel {
-        /// Of which layer.
+        /// The name of the layer.
         layer: &'static str,
-        /// All of them.
+        /// Names of all channels.
         names: String,
     },
-    /// No such rule.
+    /// The channel has no such rule.
     #[error("event rule '{rule}': {what}{near}")]
     NoRule {
-        /// What was asked for.
+        /// The rule in the request.
         rule: String,
-        /// What there is instead.
+        /// Kind of rules that the channel has.
         what: &'static str,
-        /// What was perhaps meant.
+        /// Similar rules, as a suggestion for the message.
         near: String,
     },
-    /// Nothing to do.
+    /// The command would have no effect.
     #[error("{what}: {why}")]
     Nothing {
-        /// The command that would change nothing.
+        /// The command.
         what: &'static str,
-        /// Why not.
+        /// Why it would have no effect.
         why: &'static str,
     },
-    /// No such context.
+    /// The context is unknown.
     #[error("{0}")]
     NoContext(String),
-    /// Nobody can be taken away from all.
+    /// Everything of this kind is tracked, so that a single entry cannot be removed.
     #[error("untrack: no single {0} can be taken away: each is tracked. Use `strata track` for those that are to be recorded")]
     AllTracked(&'static str),
-    /// Not one of those.
+    /// The entry is not tracked.
     #[error("untrack: {what} {value} is not tracked")]
     NotTracked {
-        /// Which kind.
+        /// The kind of entry.
         what: &'static str,
-        /// The number, name or cgroup, as it was typed.
+        /// The entry as the user typed it: a number, name or cgroup.
         value: String,
     },
-    /// A trigger that is none.
+    /// A trigger is invalid.
     #[error("trigger '{name}': {why}")]
     Trigger {
-        /// Its name.
+        /// The trigger's name.
         name: String,
-        /// What is wrong with it.
+        /// The mistake in the trigger.
         why: String,
     },
-    /// No process, user, group, name or cgroup.
+    /// The value can belong to no process, user, group, name or cgroup.
     #[error("track: '{value}' is no {what}")]
     NoOne {
-        /// Which kind.
+        /// The kind of entry.
         what: &'static str,
-        /// What was asked for.
+        /// The value in the request.
         value: String,
     },
 }
 
 impl LayerOf {
-    /// As folders and messages call it.
+    /// Returns the layer's name in folders and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -406,59 +460,72 @@ impl LayerOf {
 }
 
 impl Plan {
-    /// That records nothing yet.
+    /// Creates a plan without channels.
     #[must_use]
     pub fn new(snapshot: bool, output: Option<PathBuf>) -> Plan {
         Plan {
+            argv_bytes: None,
+            group_snapshots: None,
             version: VERSION,
             snapshot,
             keep: false,
             stack: false,
             output,
+            to: None,
             settle: None,
+            until: Until::default(),
             rotation: Rotation::default(),
+            retention: Retention::default(),
             subbuf_size: None,
             num_subbuf: None,
             max_memory: None,
-            advised: Vec::new(),
+            min_free: None,
             channels: Vec::new(),
             tracked: Tracked::default(),
             triggers: Vec::new(),
         }
     }
 
-    /// From JSON, which may be anything.
+    /// Parses a plan from JSON and checks it. `text` may be hostile.
     ///
     /// # Errors
-    /// [`PlanError`]: the first thing that is wrong.
+    /// [`PlanError`]: the first mistake.
     pub fn from_json(text: &str) -> Result<Plan, PlanError> {
         if text.len() > 4 * PLAN_BYTES_MAX {
             return Err(PlanError::TooLarge { bytes: text.len() });
         }
-        let plan: Plan =
-            serde_json::from_str(text).map_err(|error| PlanError::Json(error.to_string()))?;
+        let plan = parse(text).map_err(|error| PlanError::Json(error.to_string()))?;
         plan.check()?;
         Ok(plan)
     }
 
-    /// As JSON, for people too.
+    /// Formats the plan as indented JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        json::indented(self) + "\n"
     }
 
-    /// Is all of it possible, as far as that can be known without asking the kernel or a program?
+    /// Checks the plan as far as possible without asking the kernel or a program.
     ///
     /// # Errors
-    /// The first thing that is not.
+    /// The first mistake.
     pub fn check(&self) -> Result<(), PlanError> {
         if self.version != VERSION {
             return Err(PlanError::Version { found: self.version });
         }
-        let rotation =
-            Options { hold: self.snapshot, rotation: self.rotation, ..Options::default() };
-        rotation.check().map_err(PlanError::Options)?;
+        let whole = Options {
+            hold: self.snapshot,
+            rotation: self.rotation,
+            retention: self.retention,
+            duration: self.until.duration(),
+            max_bytes: self.until.max_bytes,
+            ..Options::default()
+        };
+        whole.check().map_err(PlanError::Options)?;
+        self.check_until()?;
         self.check_settle()?;
+        self.check_to()?;
+        self.check_group_snapshots()?;
         let sizes = self.buffers(self.subbuf_size, self.num_subbuf).check();
         sizes.map_err(|why| PlanError::Sizes { channel: CHANNEL.to_owned(), why })?;
         at_most("channels of a session", self.channels.len(), CHANNELS_MAX)?;
@@ -473,11 +540,35 @@ impl Plan {
         self.check_memory()?;
         self.check_tracked()?;
         self.check_triggers()?;
-        let bytes = serde_json::to_string(self).map_or(usize::MAX, |text| text.len());
+        let bytes = json::compact(self).len();
         match bytes > PLAN_BYTES_MAX {
             true => Err(PlanError::TooLarge { bytes }),
             false => Ok(()),
         }
+    }
+
+    fn check_group_snapshots(&self) -> Result<(), PlanError> {
+        let Some(folder) = &self.group_snapshots else { return Ok(()) };
+        let why = match folder.is_absolute() {
+            false => "its folder is no path from '/'",
+            true if !self.snapshot => {
+                "only a flight recorder saves snapshots. Leave it out, or add --snapshot"
+            }
+            true => return Ok(()),
+        };
+        Err(PlanError::Nothing { what: "--group-snapshots", why })
+    }
+
+    fn check_until(&self) -> Result<(), PlanError> {
+        let why = match self.until {
+            until if until.is_none() => return Ok(()),
+            _ if self.keep => "what the kernel goes on recording after a kill forgets its end. Leave it out, or 'keep'",
+            Until { max_bytes: None, .. } => return Ok(()),
+            _ if self.settle.is_some() => "a trace in memory is bounded by the size in 'settle'. Leave out 'max_bytes'",
+            _ if self.to.is_some() => "the trace goes to the relay. Leave out 'max_bytes', or the relay",
+            _ => return Ok(()),
+        };
+        Err(PlanError::Nothing { what: "until", why })
     }
 
     fn check_settle(&self) -> Result<(), PlanError> {
@@ -494,6 +585,22 @@ impl Plan {
             () if *size < SETTLE_BYTES_MIN => "its size is less than 1 MiB",
             () => return Ok(()),
         }))
+    }
+
+    fn check_to(&self) -> Result<(), PlanError> {
+        if self.to.is_none() {
+            return Ok(());
+        }
+        let why = match () {
+            () if self.output.is_some() => "the trace goes to the relay. Leave it out, or the folder",
+            () if self.settle.is_some() => "a trace that is held in memory goes to a folder. Leave it out",
+            () if self.keep => "what the kernel goes on recording is written to a folder. Leave it out, or --keep",
+            () if !self.rotation.is_none() => {
+                "the trace goes to the relay in one piece. Leave it out, or --rotate-size, --rotate-time and --rotate-count"
+            }
+            () => return Ok(()),
+        };
+        Err(PlanError::Nothing { what: "--to", why })
     }
 
     fn check_channel(&self, channel: &Channel) -> Result<(), PlanError> {
@@ -519,19 +626,23 @@ impl Plan {
             if let Some(found) = event.sample.filter(|rate| !(1..=RATE_MAX).contains(rate)) {
                 return Err(PlanError::Options(OptionsError::Rate { found }));
             }
+            event.check_slower()?;
             event.parse(channel.layer)?;
         }
         check_contexts(channel)?;
         let options = self.fixed(channel);
+        if self.to.is_some() && options.subbuf_bytes > RELAY_SUBBUF_MAX {
+            let why = "a sub-buffer that goes to a relay has 16 MiB at most. Use --subbuf-size=16M or less";
+            return Err(PlanError::Nothing { what: "--to", why });
+        }
         let sizes = options.check();
         sizes.map_err(|why| PlanError::Sizes { channel: channel.name.clone(), why })?;
-        // What can be asked of the layer is asked now.
+        // Whatever the layer's own options can refuse is checked here.
         self.options_of(channel).map(drop)
     }
 
-    /// Of each channel that is on, the buffers of one program, or those of the kernel.
+    /// Checks that the buffers of all enabled channels fit `max_memory`, counted for one program or for the kernel.
     fn check_memory(&self) -> Result<(), PlanError> {
-        at_most("advised sizes", self.advised.len(), 2 * CHANNELS_MAX)?;
         let Some(max) = self.max_memory else { return Ok(()) };
         let mut planned = 0u64;
         for channel in self.channels.iter().filter(|channel| channel.enabled) {
@@ -570,7 +681,7 @@ impl Plan {
         }
     }
 
-    /// Is anything recorded into this channel?
+    /// Returns whether any event can be recorded into this channel.
     pub(crate) fn is_on(&self, channel: &Channel) -> bool {
         let Tracked { pids, uids, gids, names, cgroups } = &self.tracked;
         let nobody = [pids, uids, gids].into_iter().flatten().any(Vec::is_empty)
@@ -578,16 +689,10 @@ impl Plan {
         !nobody && channel.is_on()
     }
 
-    /// A channel's sizes and the like: what stays as it is from its start on.
+    /// Returns a channel's fixed options, such as sizes: those that do not change after its start.
     pub(crate) fn fixed(&self, channel: &Channel) -> Options {
-        let advised = self
-            .advised
-            .iter()
-            .find(|one| (one.layer, &one.channel) == (channel.layer, &channel.name));
-        let (size, number) = match (channel.subbuf_size, channel.num_subbuf, advised) {
-            (None, None, Some(advised)) => (Some(advised.subbuf_size), Some(advised.num_subbuf)),
-            (size, number, _) => (size.or(self.subbuf_size), number.or(self.num_subbuf)),
-        };
+        let size = channel.subbuf_size.or(self.subbuf_size);
+        let number = channel.num_subbuf.or(self.num_subbuf);
         let default = Options::default();
         let of = match channel.layer {
             LayerOf::User => BuffersOf::EveryProgram,
@@ -614,7 +719,7 @@ impl Plan {
         }
     }
 
-    /// The channel of this name.
+    /// Returns the channel of this layer and name.
     #[must_use]
     pub fn channel(&self, layer: LayerOf, name: &str) -> Option<&Channel> {
         self.channels.iter().find(|one| one.layer == layer && one.name == name)
@@ -622,7 +727,7 @@ impl Plan {
 }
 
 impl Channel {
-    /// Does it select anything, as it is?
+    /// Returns whether the channel has an enabled rule that selects events.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.enabled && self.events.iter().any(|event| event.enabled && !event.is_exclusion())
@@ -630,19 +735,34 @@ impl Channel {
 }
 
 impl EventRule {
-    /// Does it take away from the whole channel?
+    /// Returns whether the rule excludes events from the whole channel.
     #[must_use]
     pub fn is_exclusion(&self) -> bool {
         self.rule.starts_with('!')
     }
 
-    /// Does it select of what the layer has, by names?
+    /// Returns whether the rule selects events by name, and so is neither a probe nor a sampler.
     fn is_selection(&self) -> bool {
         !self.probe && self.sample.is_none()
     }
 
     /// # Errors
-    /// It is none, or several.
+    /// The bound for slow system calls is outside its limits, or the rule selects events without a duration.
+    fn check_slower(&self) -> Result<(), PlanError> {
+        let Some(slower_ns) = self.slower_ns else { return Ok(()) };
+        let what = match SLOWER_NS.contains(&slower_ns) {
+            false => "the bound of --slower is from 1us to 1h",
+            true if !self.is_selection() => {
+                "--slower is of system calls, and neither of probes nor of --sample"
+            }
+            true if self.is_exclusion() => "what excludes has no --slower",
+            true => return Ok(()),
+        };
+        Err(PlanError::NoRule { rule: self.rule.clone(), what, near: String::new() })
+    }
+
+    /// # Errors
+    /// The text is not exactly one valid rule.
     fn parse(&self, layer: LayerOf) -> Result<(), PlanError> {
         if self.probe {
             return self.parse_probe();
@@ -657,7 +777,7 @@ impl EventRule {
         };
         let has_twice = self.exclude.iter().any(|one| one.starts_with('!'));
         let what = match (number == texts.len(), self.is_exclusion()) {
-            (false, _) => "it is several, separated by commas",
+            (false, _) => "it names several rules, separated by commas",
             (true, _) if has_twice => "what it excludes begins with '!'",
             (true, true) if self.filter.is_some() || !self.exclude.is_empty() => {
                 "what excludes has no filter and no exclusion"
@@ -680,7 +800,7 @@ impl EventRule {
     }
 }
 
-/// Rounded up, as a message has it.
+/// Converts bytes to MiB, rounded up, for messages.
 fn mib(bytes: &u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
@@ -724,7 +844,7 @@ fn check_contexts(channel: &Channel) -> Result<(), PlanError> {
             });
         }
     }
-    // Each is one; there may be too many of them.
+    // Every single context is valid here; only their number may be too large.
     match (channel.layer, Contexts::parse(&channel.contexts)) {
         (LayerOf::Kernel, Err(error)) => Err(PlanError::NoContext(error.to_string())),
         _ => Ok(()),

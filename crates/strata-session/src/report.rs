@@ -1,76 +1,103 @@
-//! What a session says of itself, while it runs and at its end: data, no text for people.
+//! Reports of a session, while it runs and at its end: data, no text for people.
+//!
+//! ```text
+//! Notice     sent while the session runs: searching, attaching, started, no room …    for one line on the terminal
+//! Progress   a few times a second: counts and memory                                   for the progress line
+//! Report     once, at the end                                                          for the summary and --strict
+//!   layers      one LayerReport for each channel: buffers, and one ProcessReport for each process
+//!   rules, kernel, filters, triggers     parts of the request that matched nothing or could not be recorded
+//!   not_reached, hidden, left_running    processes that are not in the trace, with the reason
+//!   end, failure, command                why the session ended
+//! ```
+//!
+//! Counts keep their reasons apart: a loss is a [`strata_model::Discarded`] by reason, with the stream and the time in
+//! [`StreamLoss`], and never a sum of different reasons. Processes that are too many to be reported one by one share
+//! one report, with [`Summed`].
+//!
+//! `gaps.rs` reduces a report to the kinds of things that are missing, which `--strict` and the verdict of a session
+//! depend on; it is the same code for a session that still runs, whose status has the same facts. `advice.rs` computes
+//! which buffers would have prevented a loss.
+//!
+//! The words for people are in `strata-cli/src/talk/messages.rs`, one function for each fact here; a field that is added
+//! here needs a line there, or an entry in the JSON of `strata status`.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
+use strata_kernel::selection::DEFAULT;
+
+use crate::session::disk::LowSpace;
+use crate::sizes::Hardware;
+pub use crate::sizes::Room;
 
 pub use strata_model::{Counts, Demand, DiscardReason, Discarded, LossMode, LossTimes, StreamLoss};
 
 pub mod advice;
 pub mod gaps;
 
-/// One process that was recorded, or could have been.
+/// A process that was recorded, or could have been.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessReport {
-    /// Its number, as this session sees it.
+    /// Process id, as this session sees the process.
     pub pid: u32,
-    /// Its short name; any bytes that are text, control characters included.
+    /// The process' short name, which may have any text, control characters included.
     pub name: String,
-    /// Its folder in the trace; `None`: nothing was selected, or nothing happened.
+    /// Folder of the process's trace; `None` if no tracepoint was selected, or nothing was recorded.
     pub folder: Option<PathBuf>,
-    /// What was written of it before it turned out to be damaged; not part of the trace.
+    /// Files that were written before the process turned out to be damaged; no part of the trace.
     pub set_aside: Option<PathBuf>,
-    /// Tracepoints that it has.
+    /// Number of tracepoints in the process.
     pub tracepoints: u64,
-    /// Tracepoints that the rules selected.
+    /// Number of tracepoints that the rules selected.
     pub selected: u64,
-    /// Tracepoints for which the process had no room.
+    /// Number of tracepoints for which the process had no room.
     pub refused: u64,
-    /// What was recorded.
+    /// Counts of the process's records.
     pub counts: Counts,
-    /// Of these records, those that say what it has loaded, which are no events of its own.
+    /// Number of records that describe loaded objects; they are not events of the process.
     pub objects: u64,
-    /// Of its streams, what was discarded and when; those of which nothing was are left out.
+    /// Losses of the process's streams, with times. Streams without losses are left out.
     pub losses: Vec<StreamLoss>,
-    /// It began while others were recorded already, and was recorded only so long after its start, or after it was asked
-    /// for \[ns\].
+    /// Delay between the process's start, or the request to record it, and its attachment \[ns\]; `None` if it was not
+    /// late. Only for processes that were attached while others were already being recorded.
     pub late_ns: Option<u64>,
-    /// When it was reached, if it was late \[ns of `CLOCK_MONOTONIC`\].
+    /// Time of the attachment, if it was late \[ns of `CLOCK_MONOTONIC`\].
     pub reached_ns: u64,
-    /// Its memory's number, which its reports have in common: a process whose filter or contexts were changed has
-    /// several, and so has one with several channels. 0: nobody knows.
+    /// Number of the process's memory. Reports with the same number are about the same process: there are several if
+    /// its filter or contexts were changed, or if it has several channels. 0 if the number is not known.
     pub memory: u64,
-    /// Another report is of what came later.
+    /// True if this report is about an earlier part of the process's recording, and another report about the rest.
     pub is_part: bool,
-    /// Why it was given up before its end.
+    /// Why the recording of the process was given up before its end.
     pub problem: Option<String>,
-    /// What of it was not recorded, and why; each a whole message.
+    /// Warnings about events that were not recorded, with the reason. Each is a complete message.
     pub warnings: Vec<String>,
-    /// It ran on when its recording ended.
+    /// True if the process was alive when its recording ended.
     pub is_alive: bool,
-    /// Records of it that are in no trace, and that no trace's end mark says.
+    /// Records of the process that are in no trace, and that no end mark of a trace counts.
     pub unmarked: u64,
-    /// It stands for many processes that are not told one by one, and has their sums.
+    /// Set if this report stands for many processes that are not reported one by one; the counts are then sums over
+    /// them.
     pub summed: Option<Summed>,
 }
 
-/// How many processes one report stands for.
+/// The number of processes that one report stands for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summed {
-    /// All of them.
+    /// Number of processes.
     pub processes: u64,
-    /// Those with a folder in the trace.
+    /// Number of processes that have a folder in the trace.
     pub in_trace: u64,
 }
 
-/// How many processes these are, each counted once.
+/// Counts the processes of `reports`. Each process counts once, even if it has several reports.
 pub fn nr_processes<'p>(reports: impl IntoIterator<Item = &'p ProcessReport>) -> u64 {
     once(reports, |summed| summed.processes)
 }
 
-/// How many processes of these are in the trace, each counted once.
+/// Counts the processes of `reports` that are in the trace. Each process counts once.
 pub fn nr_in_trace<'p>(reports: impl IntoIterator<Item = &'p ProcessReport>) -> u64 {
     let is_there = |one: &&ProcessReport| one.folder.is_some() || one.summed.is_some();
     once(reports.into_iter().filter(is_there), |summed| summed.in_trace)
@@ -92,24 +119,45 @@ fn once<'p>(
     sum
 }
 
-/// The layer of applications.
+/// Name of the layer of applications.
 pub const USER: &str = "user";
-/// The kernel's layer.
+/// Name of the kernel's layer.
 pub const KERNEL: &str = "kernel";
-/// The layer of a guest.
+/// Name of a guest's layer.
 pub const GUEST: &str = "guest";
 
 /// The buffers of a channel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// Size of a sub-buffer, which in the kernel may be less than was asked for \[byte\].
+    /// Size of a sub-buffer \[byte\]. In the kernel it may be less than was requested.
     pub subbuf_bytes: u64,
-    /// Sub-buffers of a stream.
+    /// Number of sub-buffers of a stream.
     pub nr_subbufs: u32,
-    /// What happens when they are full.
+    /// The loss mode.
     pub mode: LossMode,
-    /// Of twice this size they would be beyond what this kernel allows for a map.
+    /// True if buffers of twice this size exceed what this kernel allows for a map.
     pub are_largest: bool,
+    /// The most streams that had such buffers at the same time: one for each CPU of each program. 0 if not known.
+    pub streams: u64,
+    /// Limit to which the buffers may grow on this machine; `None` if it was not computed.
+    pub room: Option<Room>,
+}
+
+impl Buffers {
+    /// Returns the buffer size of one stream \[byte\].
+    #[must_use]
+    pub fn stream_bytes(&self) -> u64 {
+        self.subbuf_bytes.saturating_mul(self.nr_subbufs.into())
+    }
+
+    /// Sets [`Buffers::room`] of all channels of a recording: how far each may grow on this machine.
+    pub(crate) fn note_room<'b>(channels: impl Iterator<Item = &'b mut Buffers>) {
+        let channels: Vec<&mut Buffers> = channels.collect();
+        let sizes: Vec<(u64, u64)> =
+            channels.iter().map(|one| (one.stream_bytes(), one.streams)).collect();
+        let rooms = Hardware::here().room(&sizes);
+        channels.into_iter().zip(rooms).for_each(|(one, room)| one.room = Some(room));
+    }
 }
 
 /// The processes of one channel of a layer.
@@ -117,18 +165,18 @@ pub struct Buffers {
 pub struct LayerReport {
     /// [`USER`], [`KERNEL`] or [`GUEST`].
     pub layer: &'static str,
-    /// The channel's name, or the guest's; empty: the layer has no other one.
+    /// Name of the channel, or of the guest. Empty if the layer has only one channel without a name.
     pub channel: String,
-    /// Its buffers.
+    /// The buffers of the layer.
     pub buffers: Buffers,
-    /// A filter has decided which records of applications are written, at some time at least.
+    /// True if a filter decided, at least for some time, which records of applications are written.
     pub is_filtered: bool,
-    /// In the order in which they came. The kernel is one, with number 0.
+    /// Processes in the order in which they were attached. The kernel counts as one, with process id 0.
     pub processes: Vec<ProcessReport>,
 }
 
 impl LayerReport {
-    /// All its processes together.
+    /// Returns the sum over all processes.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
@@ -137,109 +185,109 @@ impl LayerReport {
     }
 }
 
-/// Selects whatever there is: it names nothing that could be missing.
+/// Rule that selects all tracepoints, however many there are. No report can call it unmatched.
 pub const EVERY_TRACEPOINT: &str = "*:*";
 
-/// One rule, and how many tracepoints it matched in all processes.
+/// A rule, and the number of tracepoints it matched in all processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleReport {
     /// The rule as it was written.
     pub rule: String,
-    /// Tracepoints.
+    /// Number of tracepoints that match the rule.
     pub matched: u64,
-    /// Rules for tracepoints that were perhaps meant, if it matched none.
+    /// Rules with similar names that the user perhaps meant, if this rule matched no tracepoint.
     pub similar: Vec<String>,
 }
 
-/// A filter of rules with something in it that no event passes, of all that these rules have selected.
+/// A filter with a mistake: a part of it, or all of it, passes no event that its rules have selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FilterReport {
-    /// The rules, as they were written; none: it is of all.
+    /// Rules that the filter belongs to, as they were written. Empty if the filter applies to all rules.
     pub rules: Vec<String>,
-    /// As it was written.
+    /// The filter as it was written.
     pub filter: String,
-    /// What is wrong with it.
+    /// Mistakes in the filter.
     pub slips: Vec<FilterSlip>,
-    /// No event passes the filter as a whole.
+    /// True if no event passes the filter as a whole.
     pub is_never: bool,
 }
 
-/// What is wrong with a filter.
+/// A mistake in a filter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FilterSlip {
-    /// Where in it, from 1 on.
+    /// Column of the mistake in the filter's text, from 1.
     pub column: usize,
-    /// What it is, and what was perhaps meant.
+    /// Description of the mistake, with suggestions.
     pub text: String,
 }
 
-/// A trigger that could not fire, as far as is known.
+/// A trigger that probably could not fire.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TriggerReport {
-    /// Its name.
+    /// The trigger's name.
     pub name: String,
-    /// The rule of the events that it waits for; `None`: it waits for something else.
+    /// Rule of the events that the trigger waits for; `None` if it waits for something else.
     pub rule: Option<String>,
-    /// Rules for tracepoints that were perhaps meant, if this one has matched none.
+    /// Rules with similar names that the user perhaps meant, if `rule` matched no tracepoint.
     pub similar: Vec<String>,
-    /// What is wrong with its filter, if nothing passes that.
+    /// Mistakes in the trigger's filter, if no event passes it.
     pub filter: Option<FilterReport>,
-    /// What there must be for it to fire, and is not.
+    /// Requirement of the trigger that is not met.
     pub lacks: Option<String>,
 }
 
-/// One rule for the kernel's events.
+/// A rule for the kernel's events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelRuleReport {
     /// The rule as it was written.
     pub rule: String,
-    /// Events that it selected, or took away.
+    /// Number of events that the rule selected or, if it is an exclusion, removed.
     pub matched: u64,
-    /// Names of events that were perhaps meant, if it matched none.
+    /// Names of events that the user perhaps meant, if the rule matched none.
     pub similar: Vec<String>,
-    /// Why it matches none, if that is on purpose.
+    /// Why the rule matches no event, if the events are excluded on purpose.
     pub excluded: Option<String>,
 }
 
 /// An event of the kernel that was selected and not recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventProblem {
-    /// Its name.
+    /// The event's name.
     pub event: String,
-    /// What the kernel or the rule's reader said, as text.
+    /// The error message, from the kernel or from the parser of rules.
     pub reason: String,
 }
 
-/// Why the kernel is not recorded, though it is by default.
+/// Explains why the kernel is not recorded, although it would be by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NoKernel {
-    /// Why, and perhaps what helps.
+    /// The reason, with advice if there is any.
     pub why: String,
-    /// Something failed; else it is the machine, or the user's rights.
+    /// True for a failure; false if the machine or the user's rights do not allow kernel recording.
     pub is_failure: bool,
 }
 
-/// What there is to say of the kernel's layer besides its counts.
+/// The report of the kernel's layer, without its counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelReport {
-    /// Nobody said which events.
+    /// True if the user named no events, so that the default events were recorded.
     pub is_default: bool,
-    /// The rules, in their order; none by default.
+    /// The rules in the order given; empty if the default events were recorded.
     pub rules: Vec<KernelRuleReport>,
-    /// A filter has decided which records are written.
+    /// True if a filter decided which records are written.
     pub is_filtered: bool,
     /// Events that could not be recorded.
     pub problems: Vec<EventProblem>,
-    /// Fields that are empty since memory of the process could not be read.
+    /// Number of fields that are empty because memory of the process could not be read.
     pub unreadable: u64,
-    /// Counters that could not be read, and are zeroes.
+    /// Number of counters that could not be read, and were recorded as zero.
     pub uncounted: u64,
-    /// Texts that were longer than a field holds, and were cut.
+    /// Number of texts that were longer than their field and were cut.
     pub cut: u64,
 }
 
 impl KernelReport {
-    /// Of two channels of the kernel.
+    /// Combines the reports of two kernel channels.
     pub(crate) fn both(one: Option<Self>, other: Option<Self>) -> Option<KernelReport> {
         let (mut sum, other) = match (one, other) {
             (Some(one), Some(other)) => (one, other),
@@ -256,39 +304,39 @@ impl KernelReport {
     }
 }
 
-/// A process that was asked for, or has tracepoints, and could not be recorded.
+/// A process that the session should have recorded, because it was named or has tracepoints, and could not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotReached {
-    /// Its number; 0: not known.
+    /// Process id; 0 if it is not known.
     pub pid: u32,
-    /// Its name; empty: not known.
+    /// Name of the process; empty if it is not known.
     pub name: String,
-    /// What kept the session from it, as text.
+    /// Why the session could not record the process.
     pub reason: String,
 }
 
 /// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandEnd {
-    /// It exited with this status.
+    /// The command exited with this status.
     Exited(i32),
-    /// This signal ended it.
+    /// The command was ended by this signal.
     Signalled(i32),
-    /// It runs on: the recording was stopped before it ended.
+    /// The command still runs: the recording was stopped before it ended.
     Running {
-        /// Its number.
+        /// The command's process id.
         pid: u32,
     },
 }
 
-/// What a session was asked to record.
+/// The processes that a session was asked to record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecordingTarget {
     /// A command and its descendants.
     Command,
-    /// Certain processes.
+    /// Certain processes, by number or name.
     Processes,
-    /// Every process.
+    /// Every process of the machine.
     #[default]
     Everyone,
 }
@@ -299,104 +347,111 @@ pub enum EndReason {
     /// The command ended.
     #[default]
     Command,
-    /// All processes asked for ended.
+    /// All processes that the user named have ended.
     Processes,
-    /// The time was over.
+    /// The requested duration was over.
     Duration,
-    /// The trace has as many bytes as it may have.
+    /// The trace reached its size limit.
     Size {
-        /// That is, at most.
+        /// The limit on the size \[byte\].
         max_bytes: u64,
     },
-    /// Somebody asked for it, by this signal if it was one.
+    /// The free space of the trace's file system has fallen to the limit.
+    Space(LowSpace),
+    /// Somebody asked the session to stop, with this signal if it was a signal.
     Asked(Option<i32>),
-    /// It could not go on; see [`Report::failure`].
+    /// The recording failed; see [`Report::failure`].
     Failure,
 }
 
-/// How a part is.
+/// The status of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PartLook {
-    /// From 1 on.
+pub struct ChunkStatus {
+    /// The chunk's number, from 1.
     pub number: u64,
-    /// Its folder.
+    /// The chunk's folder.
     pub folder: PathBuf,
-    /// Event records in it, as far as they are written; `None`: it was made by the session's process before.
+    /// Number of event records written into the chunk so far; `None` if an earlier process of the session made the
+    /// chunk.
     pub records: Option<u64>,
-    /// Bytes of its packets.
+    /// Size of the chunk's packets \[byte\].
     pub bytes: Option<u64>,
 }
 
-/// How a session's parts are.
+/// The status of a session's chunks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PartsLook {
-    /// That is being written; `None`: nothing was recorded in it, at the end.
-    pub present: Option<PartLook>,
-    /// How many are complete, and there.
+pub struct ChunksStatus {
+    /// The chunk that is being written; `None` at the end if nothing was recorded in it.
+    pub present: Option<ChunkStatus>,
+    /// The number of complete chunks that exist.
     pub complete: u64,
-    /// The last of these.
-    pub last: Vec<PartLook>,
-    /// Those that were removed, since there were more than are to be kept.
+    /// The latest complete chunks.
+    pub last: Vec<ChunkStatus>,
+    /// Number of chunks that were removed because of the limit on kept chunks.
     pub removed: u64,
-    /// Event records in them.
+    /// The number of event records in removed chunks.
     pub removed_records: u64,
-    /// Of so many of them that is not known: they were made by the session's process before.
+    /// The number of removed chunks whose records are not known, since an earlier process of the session made them.
     pub removed_unknown: u64,
-    /// The last thing that went wrong.
+    /// The latest error in making or removing chunks.
     pub error: Option<String>,
 }
 
-/// What a session has to say at its end.
+/// The report of a session at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many snapshots were written of what was held in memory; `None`: it was written as it came.
+    /// Number of snapshots written; `None` if the session wrote a trace continuously.
     pub snapshots: Option<u64>,
-    /// How its parts are, of a trace that was rotated.
-    pub parts: Option<PartsLook>,
-    /// The trace's folder; `None`: nothing was recorded, or the folder is gone.
+    /// The chunks of a rotated trace.
+    pub parts: Option<ChunksStatus>,
+    /// The trace's folder; `None` if nothing was recorded, or the folder is gone.
     pub output: Option<PathBuf>,
-    /// The channel by which it went to the host's recorder, of a guest.
+    /// Channel by which a guest's trace was sent to the host's recorder; `None` if this machine is no such guest.
     pub relay: Option<String>,
-    /// How long it recorded.
+    /// The relay on another host that has the trace.
+    pub remote: Option<String>,
+    /// The duration of the recording.
     pub elapsed: Duration,
-    /// What it was asked to record.
+    /// The processes that the session was asked to record.
     pub asked: RecordingTarget,
-    /// Why it ended.
+    /// Why the session ended.
     pub end: EndReason,
-    /// What was recorded.
+    /// The reports of the layers.
     pub layers: Vec<LayerReport>,
     /// The rules, in their order.
     pub rules: Vec<RuleReport>,
-    /// Filters with something in them that no event passes.
+    /// Filters with a part that no event passes.
     pub filters: Vec<FilterReport>,
-    /// Triggers that could not fire.
+    /// Triggers that probably could not fire.
     pub triggers: Vec<TriggerReport>,
-    /// What of the kernel; `None`: it was not recorded.
+    /// The report on the kernel; `None` if it was not recorded.
     pub kernel: Option<KernelReport>,
-    /// Why it was not, if it is by default.
+    /// Why the kernel was not recorded, if it would have been by default.
     pub no_kernel: Option<NoKernel>,
-    /// What could not be recorded.
+    /// Processes and events that could not be recorded.
     pub not_reached: Vec<NotReached>,
-    /// Programs that may be of the command or not, and ended before that could be found out.
+    /// Programs of the command into which nothing was preloaded, although the user requested it.
+    pub unpreloaded: Vec<NotReached>,
+    /// Number of programs that ended before Strata could find out whether they belong to the command.
     pub unseen: u64,
-    /// Descendants of the command that were recorded and run on: a recording ends with its command.
+    /// Descendants of the command that were recorded and still run after the end of the recording.
     pub left_running: Vec<u32>,
-    /// How the command ended, if there was one.
+    /// The end of the command, if there was one.
     pub command: Option<CommandEnd>,
-    /// Why it could not go on: disk full, ...
+    /// Why the recording failed, such as a full disk; `None` if it did not.
     pub failure: Option<String>,
-    /// The layer alone that could not go on, [`USER`] or [`KERNEL`]; `None`: nothing could.
+    /// The only layer that failed, [`USER`] or [`KERNEL`]; `None` if the failure affected all layers.
     pub failed_layer: Option<&'static str>,
-    /// What else should be known.
+    /// Further remarks for the user.
     pub remarks: Vec<String>,
-    /// Of what was asked for, what is instrumented for LTTng-UST, or in part; and what helps.
+    /// Remarks on processes that are instrumented, fully or partly, for LTTng-UST.
     pub of_lttng: Vec<String>,
-    /// Since 1970, when `CLOCK_MONOTONIC` was 0 \[ns\].
+    /// Wall-clock time at which `CLOCK_MONOTONIC` was 0 \[ns since 1970\].
     pub wall_ns: i64,
 }
 
 impl Report {
-    /// Adds what another layer, or another channel of one, says that no other does.
+    /// Adds the facts from `other` that only its layer or channel has.
     pub(crate) fn add_own(&mut self, other: Report) {
         // A field that a layer sets is named here; the others are of all layers together.
         self.kernel = KernelReport::both(self.kernel.take(), other.kernel);
@@ -404,7 +459,7 @@ impl Report {
         self.unseen = self.unseen.saturating_add(other.unseen);
     }
 
-    /// All layers together.
+    /// Returns the sum over all layers.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
@@ -412,17 +467,17 @@ impl Report {
         sum
     }
 
-    /// Every process of every layer.
+    /// Iterates over the processes of all layers.
     pub fn processes(&self) -> impl Iterator<Item = &ProcessReport> {
         self.layers.iter().flat_map(|layer| &layer.processes)
     }
 
-    /// Every process that was recorded by its own tracepoints.
+    /// Iterates over the processes that were recorded through their own tracepoints.
     pub fn applications(&self) -> impl Iterator<Item = &ProcessReport> {
         self.of_layer(USER)
     }
 
-    /// The kernel, as if it were a process.
+    /// Returns the report of the kernel, which has the form of a process report.
     pub fn of_kernel(&self) -> Option<&ProcessReport> {
         self.of_layer(KERNEL).next()
     }
@@ -431,25 +486,33 @@ impl Report {
         self.layers.iter().filter(move |layer| layer.layer == name).flat_map(|one| &one.processes)
     }
 
-    /// Were applications to be recorded?
+    /// Returns whether the session was to record applications.
     #[must_use]
     pub fn has_applications(&self) -> bool {
         self.layers.iter().any(|layer| layer.layer == USER)
     }
 
-    /// Has a filter decided which of their records are written?
+    /// Returns whether a filter decided which records of applications are written.
     #[must_use]
     pub fn has_filtered_applications(&self) -> bool {
         self.layers.iter().any(|layer| layer.layer == USER && layer.is_filtered)
     }
 
-    /// Was the kernel recorded without being asked for?
+    /// Returns whether the kernel was recorded by default.
     #[must_use]
     pub fn has_kernel_by_default(&self) -> bool {
         self.kernel.as_ref().is_some_and(|kernel| kernel.is_default)
     }
 
-    /// Tracepoints that the rules selected, in all applications.
+    /// Returns whether applications were recorded without being named, because the kernel's events were the default
+    /// ones or were named by the word for the defaults.
+    #[must_use]
+    pub fn has_applications_by_default(&self) -> bool {
+        let has_word = |kernel: &KernelReport| kernel.rules.iter().any(|one| one.rule == DEFAULT);
+        self.has_kernel_by_default() || self.kernel.as_ref().is_some_and(has_word)
+    }
+
+    /// Returns the number of tracepoints that the rules selected, over all applications.
     #[must_use]
     pub fn selected(&self) -> u64 {
         let whole = self.applications().filter(|process| !process.is_part);
@@ -457,130 +520,139 @@ impl Report {
     }
 }
 
-/// How a session does.
+/// The progress of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Since it began to record.
+    /// The time since recording began.
     pub elapsed: Duration,
     /// Event records so far.
     pub records: u64,
-    /// Bytes of the trace so far.
+    /// Size of the trace so far \[byte\].
     pub bytes: u64,
-    /// Records that were never written.
+    /// Number of records that were discarded.
     pub discarded: u64,
-    /// Records that were overwritten before they were read.
+    /// Number of records that were overwritten before they were read.
     pub overwritten: u64,
-    /// What the buffers take \[byte\].
+    /// Size of the buffers \[byte\].
     pub memory: u64,
-    /// Processes being recorded; `None`: applications are not.
+    /// The number of recorded processes; `None` if applications are not recorded.
     pub processes: Option<u64>,
 }
 
-/// What a session tells while it runs.
+/// A message of a running session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// What the kernel says of its events is being read.
+    /// Events are counted in the kernel from now on.
+    Counting,
+    /// The session reads the kernel's descriptions of events.
     Describing {
-        /// Of so many events it was.
+        /// The number of events described so far.
         described: u64,
-        /// Of so many.
+        /// The number of all events.
         total: u64,
     },
-    /// Processes are being looked at, whether they have tracepoints.
+    /// The session examines processes to find those with tracepoints.
     Searching {
-        /// So many were.
+        /// The number of processes examined so far.
         looked: u64,
-        /// Of so many.
+        /// The number of all processes.
         total: u64,
     },
-    /// The tracepoints of processes are being switched on.
+    /// The session enables the tracepoints of processes.
     Admitting {
-        /// The process whose are now.
+        /// The process whose tracepoints are being enabled.
         pid: u32,
-        /// So many processes are done with.
+        /// The number of processes admitted so far.
         admitted: u64,
-        /// Of so many.
+        /// The number of all processes.
         total: u64,
     },
-    /// The kernel's events are being switched on.
+    /// The kernel layer is about to attach many programs to events one by one, which takes long.
+    ManyPrograms {
+        /// The number of programs.
+        programs: u64,
+    },
+    /// The session enables the kernel's events.
     Attaching {
-        /// So many are on.
+        /// The number of programs attached so far.
         attached: u64,
-        /// Of so many.
+        /// The number of all programs.
         total: u64,
     },
-    /// This rule selects none of the kernel's events.
+    /// A rule selects none of the kernel's events.
     NoSuchEvent(KernelRuleReport),
-    /// The kernel is not recorded, though it is by default.
+    /// The kernel is not recorded, although it would be by default.
     NoKernel(NoKernel),
-    /// It records from now on.
+    /// Recording has started.
     Started {
-        /// Where the trace goes.
+        /// The folder of the trace, unless the trace is sent elsewhere.
         output: Option<PathBuf>,
-        /// Instead, the channel to the host's recorder.
+        /// The channel to the host's recorder, if the trace is sent there.
         relay: Option<String>,
-        /// The command's number, if there is one.
+        /// The relay on another host, if the trace is sent there.
+        remote: Option<String>,
+        /// The command's process id, if there is a command.
         command: Option<u32>,
-        /// Processes that are being recorded.
+        /// Number of processes that are being recorded.
         processes: usize,
-        /// Events of the kernel that are being recorded; `None`: it is not.
+        /// Number of kernel events that are being recorded; `None` if the kernel is not recorded.
         events: Option<u64>,
-        /// What the buffers take now \[byte\].
+        /// Present size of the buffers \[byte\].
         memory: u64,
-        /// What they may take \[byte\]; `None`: whatever they need.
+        /// The most memory that the buffers may take \[byte\]; `None` if it is not limited.
         max_memory: Option<u64>,
     },
-    /// A few times a second.
+    /// The connection to the relay on another host has changed; the text describes how.
+    Remote(String),
+    /// The progress of the session, sent a few times a second.
     Progress(Progress),
-    /// The command has ended, and what it has started has not: that is waited for.
+    /// The command has ended. The session waits for the end of its descendants.
     WaitingForDescendants,
-    /// It was asked to stop, and waits for the command to end.
+    /// The session was asked to stop and waits for the command to end.
     WaitingForCommand {
-        /// The command's number.
+        /// The command's process id.
         pid: u32,
-        /// The signal that the command got, too, or why it did not; `None`: it was not meant to.
+        /// The signal that was passed on to the command, or why it could not be; `None` if none was to be passed on.
         passed_on: Option<Result<i32, String>>,
     },
-    /// It records no more, and writes what is in the buffers.
+    /// Recording has stopped. The session writes what is still in the buffers.
     Stopping,
-    /// One layer cannot be written any more; another one can, and is recorded.
+    /// The trace of one layer cannot be written any longer. The other layers go on.
     LayerFailed {
         /// [`USER`] or [`KERNEL`].
         layer: &'static str,
         /// The error with its causes, as text.
         why: String,
     },
-    /// The host's recorder is not there yet; recording begins when it is.
+    /// The host's recorder does not answer yet. Recording begins when it does.
     WaitingForHost {
-        /// The channel to it.
+        /// The channel to the host.
         channel: String,
     },
-    /// How the parts of the trace are by now.
-    Parts(Box<PartsLook>),
-    /// What it holds in memory has no more room: packets stay in the buffers.
+    /// The trace is held in memory, and its memory is full: packets stay in the buffers.
     NoRoom {
-        /// Where it is held.
+        /// The folder in memory.
         folder: PathBuf,
-        /// The session.
+        /// The name of the session.
         name: String,
     },
-    /// There is no room on the disk: packets stay in the buffers until there is.
+    /// The disk is full: packets stay in the buffers until there is space.
     WaitsForRoom {
-        /// What could not be written, and what to do.
+        /// The file that could not be written, and advice.
         why: String,
     },
-    /// The trace was to be cut, and this could not be done; recording goes on.
+    /// The trace could not be rotated. Recording goes on.
     NotRotated {
-        /// What, and why.
+        /// Why the rotation failed.
         why: String,
     },
-    /// Something is in no trace, or will not be, whatever is recorded from now on: a whole sentence.
+    /// A complete sentence about something that is in no trace, or will be in none.
     Remark(String),
-    /// It cannot go on, and has ended but for the command, which it waits for.
+    /// The recording has failed and writes nothing more. Strata still waits for the end of the command.
     Failed {
         /// The error with its causes, as text.
         why: String,
-        /// The command's number.
+        /// The command's process id.
         command: u32,
     },
 }

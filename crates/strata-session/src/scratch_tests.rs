@@ -1,4 +1,4 @@
-//! What tests of several modules need: a folder, and a channel of records as a process or the kernel has one.
+//! Helpers of several modules' tests: a folder, and a channel of records like that of a process or the kernel.
 
 use std::fs;
 use std::mem::offset_of;
@@ -14,6 +14,7 @@ use rustix::fs::{
 use strata_abi::user;
 use strata_collect::{Error, Keep, Output, Sink};
 use strata_ctf::metadata::Version;
+use strata_model::TimeSource;
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 use strata_user::Application;
 
@@ -21,7 +22,7 @@ use crate::output::describe::Machine;
 use crate::session::layer::Context;
 use crate::session::shared::Shared;
 
-/// A folder for one test, removed with what the test put there.
+/// A folder for one test. It is removed at the end, with the files that the test put there.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
@@ -41,8 +42,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Until a folder that was let go of is locked by nobody. Processes that other tests start have its descriptor, and with
-/// it the lock, until they execute something.
+/// Waits until nobody locks a folder that was released. Processes that other tests start hold its descriptor, and with
+/// it the lock, until they execute a program.
 pub(crate) fn wait_until_unlocked(path: &Path) {
     let folder = fs::File::open(path).unwrap();
     let until = Instant::now() + Duration::from_secs(60);
@@ -50,16 +51,16 @@ pub(crate) fn wait_until_unlocked(path: &Path) {
         assert!(Instant::now() < until, "{path:?}: somebody has it still");
         std::thread::yield_now();
     }
-    // Not by the end of this descriptor: they may have that, too.
+    // Unlocked explicitly, since other processes may have inherited this descriptor as well.
     flock(&folder, FlockOperation::Unlock).unwrap();
 }
 
-/// A channel of so many streams in which nothing is, and its memory.
+/// Creates an empty channel of `nr_cpus` streams. Returns it with its memory.
 pub(crate) fn channel(nr_cpus: u32) -> (Channel, OwnedFd) {
     made(nr_cpus, LossMode::Discard)
 }
 
-/// A channel of this mode, of any CPU up to this number.
+/// Creates a channel with this loss mode and `nr_cpus` streams.
 pub(crate) fn channel_of(nr_cpus: u32, loss_mode: LossMode) -> Channel {
     made(nr_cpus, loss_mode).0
 }
@@ -80,7 +81,8 @@ fn made(nr_cpus: u32, loss_mode: LossMode) -> (Channel, OwnedFd) {
     (Channel::format(mapping, &attr).unwrap(), memory)
 }
 
-/// This process as a program without tracepoints, which no tracer finds, and its memory.
+/// Creates an application that stands for this process, without tracepoints and hidden from tracers. Returns it with
+/// its memory.
 pub(crate) fn program() -> (Application, OwnedFd) {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = memfd_create("strata-test", flags).unwrap();
@@ -99,12 +101,12 @@ pub(crate) fn program() -> (Application, OwnedFd) {
     (Application::open(memory.try_clone().unwrap(), pid).unwrap(), memory)
 }
 
-/// What layers have in common, with this output.
+/// Creates the context of layers with this output.
 pub(crate) fn context(output: impl Output + 'static) -> Arc<Context> {
     context_of(output, Keep::Write { flush: Duration::ZERO })
 }
 
-/// The same, where this becomes of packets.
+/// Creates the context of layers with this output and this handling of packets.
 pub(crate) fn context_of(output: impl Output + 'static, keep: Keep) -> Arc<Context> {
     Arc::new(Context {
         slots: None,
@@ -116,10 +118,11 @@ pub(crate) fn context_of(output: impl Output + 'static, keep: Keep) -> Arc<Conte
         created: String::new(),
         output: Arc::new(Mutex::new(output)),
         keep,
+        time: TimeSource::machine(),
     })
 }
 
-/// An output that is a full disk.
+/// An output on a full disk.
 pub(crate) struct Nowhere;
 
 impl Output for Nowhere {

@@ -1,16 +1,16 @@
-//! A session: layers that are recorded together, from their start to their end. What a layer records is its own
-//! affair, and so is where the session's traces go.
+//! A session: layers that are recorded together, from their start to their end. It does not depend on what a layer
+//! records or where traces are written.
 //!
 //! ```text
-//! create    layers that are ready
-//! start     they record; the caller starts the command, if there is one
-//! run       threads move what is recorded
-//! snapshot  what the buffers hold becomes a trace
-//! rotate    traces are completed, and others begin
-//! add       a layer more, which records at once; where the session is stopped, not before it goes on
-//! pause     they record nothing for now, and resume
-//! stop      they record no more
-//! destroy   all is moved; what each layer has to say
+//! create    takes layers that are ready
+//! start     the layers record; the caller starts the command, if there is one
+//! run       starts the threads that move packets
+//! snapshot  writes what the buffers hold as a trace
+//! rotate    completes the present traces, and begins others
+//! add       adds a layer, which records at once, or once the session is resumed
+//! pause     the layers record nothing until they are resumed
+//! stop      the layers stop recording
+//! destroy   waits until all packets are moved, and returns the result of each layer
 //! ```
 
 use std::sync::Arc;
@@ -19,8 +19,10 @@ use strata_user::ask_with_these_rights;
 
 use crate::output::folder::below;
 use crate::record::command::Running;
-use crate::report::EndReason;
-use crate::session::layer::{Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerLook, Tell};
+use crate::report::{Buffers, EndReason};
+use crate::session::layer::{
+    Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerStatus, Tell,
+};
 use crate::session::privileges::{keep_for, Work};
 use crate::session::threads::{joined, spawn, Ask, Cut};
 
@@ -30,43 +32,46 @@ pub mod control;
 pub mod detaching;
 pub mod disk;
 pub mod failure;
-pub mod ground;
 pub mod layer;
 pub mod lock;
 pub mod memory;
 pub mod privileges;
 pub mod recording;
+pub(crate) mod remote;
+pub mod resources;
 pub mod room;
 pub mod rotation;
 pub mod shared;
 pub mod snapshot;
+pub mod status;
 pub mod stop;
 pub mod threads;
 pub mod watch;
 
-/// A session.
+/// A session and its layers.
 pub(crate) struct Session {
     context: Arc<Context>,
     layers: Vec<Box<dyn Layer>>,
-    /// Of each layer, the folder of its traces in those of snapshots, if they have one.
+    /// For each layer, the folder of its traces within snapshots, if it has one.
     folders: Vec<Option<String>>,
 }
 
 impl Session {
-    /// A session of these layers, which are ready. Nothing is recorded yet.
+    /// Creates a session of these layers, which are ready. Nothing is recorded yet.
     pub(crate) fn create(context: Arc<Context>, layers: Vec<Box<dyn Layer>>) -> Session {
         let folders = layers.iter().map(|_| None).collect();
         Session { context, layers, folders }
     }
 
-    /// One layer more: it records from now on, and so it was told what. Its traces are in this folder of snapshots.
+    /// Adds a layer, which records from now on. `folder`: folder of its traces within snapshots.
     pub(crate) fn add(
         &mut self,
         mut layer: Box<dyn Layer>,
         folder: Option<String>,
         tell: &mut Tell<'_>,
     ) {
-        // Who asks is one for the whole process: what is there for programs still may, whichever session it is of.
+        // The rights for questions apply to the whole process. Rights for programs are kept, whichever session they
+        // belong to.
         if layer.rights() == Work::Applications {
             self.ask_with(layer.rights());
         }
@@ -78,22 +83,25 @@ impl Session {
         self.folders.push(folder);
     }
 
-    /// The layer that was added as this one, from 0.
+    /// Returns the layer that was added as number `index`, from 0.
     pub(crate) fn layer(&mut self, index: usize) -> Option<&mut Box<dyn Layer>> {
         self.layers.get_mut(index)
     }
 
-    /// How each layer is, in their order.
-    pub(crate) fn look(&self) -> Vec<LayerLook> {
-        self.layers.iter().map(|layer| layer.look()).collect()
+    /// Returns the status of each layer, in the order in which they were added.
+    pub(crate) fn statuses(&self) -> Vec<LayerStatus> {
+        let mut statuses: Vec<LayerStatus> =
+            self.layers.iter().map(|layer| layer.status()).collect();
+        Buffers::note_room(statuses.iter_mut().map(|one| &mut one.buffers));
+        statuses
     }
 
-    /// Records from now on. The thread that calls this starts the command.
+    /// Starts to record. The thread that calls this also starts the command.
     pub(crate) fn start(&mut self) {
         self.layers.iter_mut().for_each(|layer| layer.start());
     }
 
-    /// What a command inherits.
+    /// Returns what a command must inherit for all layers.
     pub(crate) fn inheritance(&self) -> Inheritance<'_> {
         let mut all = Inheritance::default();
         for of in self.layers.iter().map(|layer| layer.inheritance()) {
@@ -103,14 +111,14 @@ impl Session {
         all
     }
 
-    /// The command was started, if there is one.
+    /// Notifies the layers that the command was started, if there is one.
     pub(crate) fn begun(&mut self, command: Option<&Running>) {
         self.layers.iter_mut().for_each(|layer| layer.begun(command));
     }
 
-    /// Moves what is recorded, in threads of its own, and lets in who is there already.
+    /// Starts the threads that move packets, and admits processes that exist already.
     pub(crate) fn run(&mut self, tell: &mut Tell<'_>) {
-        // What only the begin needs is done.
+        // The rights that only the beginning needs are given up.
         keep_for(Work::Everything);
         self.ask_with(self.layers.first().map_or(Work::Watch, |layer| layer.asks_with()));
         self.layers.iter_mut().for_each(|layer| layer.run());
@@ -118,7 +126,8 @@ impl Session {
         keep_for(Work::Watch);
     }
 
-    /// Any thread may ask other processes, also one whose own rights are for files.
+    /// Sets the rights for questions to other processes. Any thread may then ask, even one whose own rights are only
+    /// for files.
     pub(crate) fn ask_with(&self, rights: Work) {
         let shared = &self.context.shared;
         let asking = spawn("strata-rights", rights, shared, || ask_with_these_rights().err());
@@ -127,27 +136,23 @@ impl Session {
         }
     }
 
-    /// How many events are recorded, by layers that know that before they happen.
-    pub(crate) fn events(&self) -> Option<u64> {
-        self.layers.iter().filter_map(|layer| layer.events()).reduce(u64::saturating_add)
-    }
-
-    /// Whether all layers know when everybody has ended who was asked for by number.
+    /// Returns whether all layers notice the end of all processes that were named by number.
     pub(crate) fn knows_processes(&self) -> bool {
         self.layers.iter().all(|layer| layer.knows_processes())
     }
 
-    /// Programs that have ended since this was last asked.
-    pub(crate) fn take_ends(&mut self) -> Vec<EndedProgram> {
-        self.layers.iter_mut().flat_map(|layer| layer.take_ends()).collect()
+    /// Makes each layer update which processes are tracked. Returns recorded programs that have ended since the last
+    /// call.
+    pub(crate) fn look_around(&mut self) -> Vec<EndedProgram> {
+        self.layers.iter_mut().flat_map(|layer| layer.look_around()).collect()
     }
 
-    /// Has a thread ended that should not?
+    /// Returns whether a thread has ended unexpectedly.
     pub(crate) fn is_broken(&self) -> bool {
         self.layers.iter().any(|layer| layer.is_broken())
     }
 
-    /// Asks for what is held, while recording goes on: to be written by whoever has the time, [`crate::session::snapshot`].
+    /// Returns each layer's request for a snapshot, which another thread may carry out: [`crate::session::snapshot`].
     pub(crate) fn snapshot(&self) -> Vec<Ask> {
         let of = |ask: Ask, folder: Option<String>| -> Ask {
             Box::new(move |output, span| ask(&below(folder.as_deref(), output), span))
@@ -156,18 +161,18 @@ impl Session {
         all.map(|(layer, folder)| of(layer.snapshot(), folder.clone())).collect()
     }
 
-    /// Has all layers complete their traces of before; after the output has begun to write to others.
+    /// Returns each layer's request to complete its earlier traces. Call this after the output has begun to use others.
     pub(crate) fn rotate(&self) -> Vec<Cut> {
         self.layers.iter().map(|layer| layer.rotate()).collect()
     }
 
-    /// Records no more, for this reason.
+    /// Stops recording, for this reason.
     pub(crate) fn stop(&mut self, why: EndReason) {
         self.layers.iter_mut().for_each(|layer| layer.stop());
         self.context.shared.stop(why);
     }
 
-    /// Until all is moved: what each layer has to say, in their order.
+    /// Waits until all packets are moved, and ends all layers. Returns their results in order.
     pub(crate) fn destroy(mut self) -> Vec<LayerEnd> {
         self.layers.iter_mut().for_each(|layer| layer.join());
         self.layers.into_iter().map(|layer| layer.end()).collect()

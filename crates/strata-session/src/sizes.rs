@@ -1,64 +1,80 @@
-//! How large buffers are where nobody says it: by the CPUs and the memory of this machine.
+//! Default sizes of buffers, derived from the CPUs and the memory of this machine.
 //!
-//! Each CPU has 8 sub-buffers of 1 MiB, of each program and of the kernel, unless the buffers of several programs together
-//! would be a burden. A program takes memory only where it has written.
+//! Each CPU has 8 sub-buffers of 1 MiB for each program and for the kernel, unless the buffers of several programs
+//! together would take too much memory. A program takes memory only for the parts to which it has written.
 
 use std::path::{Component, Path};
 use std::sync::OnceLock;
 
+use rustix::process::{getrlimit, Resource};
 use strata_kernel::listed_cpus;
 use strata_user::possible_cpus;
 
-/// Size of a sub-buffer unless told otherwise, on most machines \[byte\].
+/// The default size of a sub-buffer on most machines \[byte\].
 pub const SUBBUF_BYTES: u64 = 1 << 20;
-/// Sub-buffers of a stream unless told otherwise, on most machines.
+/// The default number of sub-buffers of a stream on most machines.
 pub const NR_SUBBUFS: u32 = 8;
 
-/// So many programs with full buffers are no burden; where all are recorded, as many as there are CPUs if that is more.
+/// The least number of programs whose full buffers this machine must bear. If all programs are recorded, it is the
+/// number of CPUs, if that is greater.
 const PROGRAMS: u64 = 16;
-/// What they take together at most \[byte\]: 128 MiB each, which is what the sizes above take on 16 CPUs.
+/// The most memory of all programs' buffers together \[byte\]: 128 MiB for each of [`PROGRAMS`], which the default
+/// sizes take on 16 CPUs.
 const PROGRAMS_BYTES_MAX: u64 = 2 << 30;
-/// What the kernel takes at most \[byte\].
+/// The most memory of the kernel's buffers \[byte\].
 const KERNEL_BYTES_MAX: u64 = 256 << 20;
-/// In which order a program's buffers become smaller: down to this size, then down to this number. A record has to fit in a
-/// sub-buffer, so that they become fewer before they are too small for most.
+/// The order in which a program's buffers are reduced: each step first halves the size down to its first value, then
+/// the number down to its second value. A record must fit into a sub-buffer, so their number is reduced before they
+/// become too small for most records.
 const PROGRAM_STEPS: &[(u64, u32)] =
     &[(64 << 10, NR_SUBBUFS), (64 << 10, 4), (16 << 10, 4), (8 << 10, 4)];
-/// Likewise of the kernel, of which there is one.
+/// The order in which the kernel's buffers are reduced; see [`PROGRAM_STEPS`].
 const KERNEL_STEPS: &[(u64, u32)] = &[(64 << 10, NR_SUBBUFS)];
-/// Control groups in each other are looked at so deep.
+/// The most nested control groups that are examined.
 const DEPTH_MAX: usize = 64;
 
-/// Whose buffers they are.
+/// The owner of buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BuffersOf {
-    /// Those of a program that was named, or that is the command's descendant.
+    /// A program that the user named, or that descends from the command.
     Program,
-    /// Those of each program of the machine.
+    /// Any program of the machine.
     EveryProgram,
-    /// The kernel's.
+    /// The kernel's layer.
     Kernel,
 }
 
-/// What sizes are chosen by.
+/// The properties of the machine that sizes depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hardware {
-    /// CPUs that are online: nobody writes to the buffers of others.
+    /// Number of CPUs that are online; other CPUs write to no buffers.
     cpus: u64,
-    /// CPUs that can be in the machine: the kernel's buffers are there from the begin.
+    /// Number of CPUs that the machine can have; the kernel's buffers exist for all of them from the beginning.
     possible_cpus: u64,
-    /// That of the machine, or what our control group may take of it, if that is less \[byte\].
+    /// Memory of the machine, or the limit of our control group if that is lower \[byte\].
     memory: u64,
 }
 
 impl Hardware {
-    /// This machine, as it was when this was first asked: the sizes of a session do not change.
+    /// Returns the properties of this machine at the first call. They are kept, since the sizes of a session do not
+    /// change.
     pub(crate) fn here() -> &'static Hardware {
         static HERE: OnceLock<Hardware> = OnceLock::new();
-        HERE.get_or_init(|| Hardware::of(Path::new("/"), possible_cpus().into()))
+        HERE.get_or_init(|| {
+            let found = Hardware::of(Path::new("/"), possible_cpus().into());
+            // The recorder maps the buffers of all programs, so the limit on its address space counts as well.
+            let mapped = getrlimit(Resource::As).current.unwrap_or(u64::MAX);
+            Hardware { memory: found.memory.min(mapped), ..found }
+        })
     }
 
-    /// As the files below `root` say; what they do not say is no limit.
+    /// Returns the most memory that all buffers may take together \[byte\]: two thirds, since the programs themselves
+    /// need memory too.
+    fn for_buffers(&self) -> u64 {
+        self.memory - self.memory / 3
+    }
+
+    /// Reads the properties from files below `root`. A missing file means that there is no limit.
     fn of(root: &Path, possible_cpus: u64) -> Hardware {
         let online = read(&root.join("sys/devices/system/cpu/online"));
         let total = kib(&read(&root.join("proc/meminfo")), "MemTotal:").unwrap_or(u64::MAX);
@@ -69,10 +85,9 @@ impl Hardware {
         }
     }
 
-    /// What all streams of one channel may take together \[byte\], and how many they are.
+    /// Returns the most memory that all streams of one channel may take together \[byte\], and the number of streams.
     fn limit(&self, of: BuffersOf) -> (u64, u64) {
-        // Two thirds: the programs themselves need some, too.
-        let memory = self.memory - self.memory / 3;
+        let memory = self.for_buffers();
         let each = |programs: u64| PROGRAMS_BYTES_MAX.min(memory) / programs;
         match of {
             BuffersOf::Program => (each(PROGRAMS), self.cpus),
@@ -81,64 +96,127 @@ impl Hardware {
         }
     }
 
-    /// These sizes, of a sub-buffer \[byte\] and the number of them, or smaller ones that are no burden here.
-    pub(crate) fn fit(&self, of: BuffersOf, (size, number): (u64, u32)) -> (u64, u32) {
-        let (mut size, mut number) = (size, number);
+    /// Returns `sizes` (the size of a sub-buffer \[byte\] and the number of sub-buffers), reduced if this machine
+    /// cannot bear them.
+    pub(crate) fn fit(&self, of: BuffersOf, mut sizes: (u64, u32)) -> (u64, u32) {
         let (limit, streams) = self.limit(of);
-        let is_over = |size: u64, number: u32| {
-            size.saturating_mul(number.into()).saturating_mul(streams) > limit
-        };
-        let steps = match of {
-            BuffersOf::Kernel => KERNEL_STEPS,
-            BuffersOf::Program | BuffersOf::EveryProgram => PROGRAM_STEPS,
-        };
-        for &(least_size, least_number) in steps {
-            while size > least_size && is_over(size, number) {
-                size /= 2;
-            }
-            while number > least_number && is_over(size, number) {
-                number /= 2;
-            }
+        let bytes =
+            |(size, number): (u64, u32)| size.saturating_mul(number.into()).saturating_mul(streams);
+        while bytes(sizes) > limit {
+            let Some(smaller) = smaller(of, sizes) else { break };
+            sizes = smaller;
         }
-        (size, number)
+        sizes
     }
+
+    /// Returns the number of streams that a channel has for each of its programs: one for each CPU.
+    pub(crate) fn streams(&self, of: BuffersOf) -> u64 {
+        match of {
+            BuffersOf::Program | BuffersOf::EveryProgram => self.cpus,
+            BuffersOf::Kernel => self.possible_cpus,
+        }
+    }
+
+    /// Returns how far the buffers of each channel may grow so that all together stay within the limit for buffers,
+    /// with the present number of streams. Each channel is given by the bytes of a stream and the number of streams.
+    pub(crate) fn room(&self, channels: &[(u64, u64)]) -> Vec<Room> {
+        let bytes = |&(stream, number): &(u64, u64)| stream.saturating_mul(number);
+        let taken = channels.iter().map(bytes).fold(0, u64::saturating_add);
+        let known = channels.iter().filter(|(_, number)| *number > 0).count() as u64;
+        let each = self.for_buffers().saturating_sub(taken) / known.max(1);
+        let room = |&(stream, number): &(u64, u64)| Room {
+            stream_bytes: match number {
+                0 => u64::MAX,
+                number => stream.saturating_add(each / number),
+            },
+            for_buffers: self.for_buffers(),
+            memory: self.memory,
+        };
+        channels.iter().map(room).collect()
+    }
+}
+
+/// The room into which a channel's buffers may grow, next to those of other channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// The most that one stream may take \[byte\].
+    pub stream_bytes: u64,
+    /// The most that all buffers together may take \[byte\].
+    pub for_buffers: u64,
+    /// Available memory: that of the machine, or the lowest limit of a control group or of `ulimit -v` \[byte\].
+    pub memory: u64,
+}
+
+/// Returns the next smaller sizes in the order of the steps; `None` if they are as small as allowed.
+fn smaller(of: BuffersOf, (size, number): (u64, u32)) -> Option<(u64, u32)> {
+    let steps = match of {
+        BuffersOf::Kernel => KERNEL_STEPS,
+        BuffersOf::Program | BuffersOf::EveryProgram => PROGRAM_STEPS,
+    };
+    steps.iter().find_map(|&(least_size, least_number)| match () {
+        () if size > least_size => Some((size / 2, number)),
+        () if number > least_number => Some((size, number / 2)),
+        () => None,
+    })
 }
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// A line of /proc/meminfo \[byte\].
+/// Returns the value of a line of /proc/meminfo \[byte\].
 pub(crate) fn kib(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The least that our control group, and those that it is in, may take of the memory \[byte\]; of version 2 or 1.
+/// Returns the lowest memory limit of our control group and the groups around it \[byte\], for cgroup version 2 or 1.
+/// Swap does not count. `None` if there is no limit.
 fn limit_of_groups(root: &Path) -> Option<u64> {
     let groups = read(&root.join("proc/self/cgroup"));
     let limits = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, Path::new(parts.next()?));
-        let (folders, file): (&[&str], _) = match controllers {
-            "" => (&["sys/fs/cgroup", "sys/fs/cgroup/unified"], "memory.max"),
+        let (folders, files): (&[&str], &[&str]) = match controllers {
+            // Above `memory.high`, no process is killed, but the whole group is slowed down.
+            "" => (&["sys/fs/cgroup", "sys/fs/cgroup/unified"], &["memory.max", "memory.high"]),
             _ if controllers.split(',').any(|one| one == "memory") => {
-                (&["sys/fs/cgroup/memory"], "memory.limit_in_bytes")
+                (&["sys/fs/cgroup/memory"], &["memory.limit_in_bytes", "memory.stat"])
             }
             _ => return None,
         };
-        // Outside of what is mounted here.
+        // The group is outside of the mounted hierarchy.
         if path.components().any(|one| one == Component::ParentDir) {
             return None;
         }
         let inside = path.ancestors().take(DEPTH_MAX).filter_map(|one| one.strip_prefix("/").ok());
         let limit = |group: &Path| {
-            let all = folders.iter().map(|folder| read(&root.join(folder).join(group).join(file)));
-            all.filter_map(|text| text.trim().parse::<u64>().ok()).min()
+            let all = folders.iter().flat_map(|folder| {
+                files.iter().map(move |file| read(&root.join(folder).join(group).join(file)))
+            });
+            all.filter_map(|text| limit_in(&text)).min()
         };
         inside.filter_map(limit).min()
     });
     limits.min()
+}
+
+/// Returns the limit in a file of a control group: a plain number or, for version 1, the limit that includes all groups
+/// above. In a container, groups outside of it can only be seen this way.
+fn limit_in(text: &str) -> Option<u64> {
+    let above = text.lines().find_map(|line| line.strip_prefix("hierarchical_memory_limit "));
+    above.unwrap_or(text).trim().parse().ok()
+}
+
+/// Formats a size in the form of a flag: `1048576` as `1M`. A number that is no multiple of a unit is given in bytes.
+#[must_use]
+pub fn flag_size(bytes: u64) -> String {
+    for (shift, unit) in [(30, 'G'), (20, 'M'), (10, 'K')] {
+        if bytes != 0 && bytes % (1 << shift) == 0 {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
 }
 
 #[cfg(test)]
@@ -257,6 +335,9 @@ mod tests {
         // In a container the own group is at the root.
         put("sys/fs/cgroup/memory.max", "1073741824\n");
         assert_eq!(found().memory, GIB);
+        // What holds the group up is a limit, too.
+        put("sys/fs/cgroup/a/b/memory.high", "536870912\n");
+        assert_eq!(found().memory, GIB / 2);
         // Version 1, with others beside it; more than there is is no limit.
         put(
             "proc/self/cgroup",
@@ -266,9 +347,26 @@ mod tests {
         assert_eq!(found().memory, 4 * GIB);
         put("sys/fs/cgroup/memory/m/memory.limit_in_bytes", "536870912\n");
         assert_eq!(found().memory, GIB / 2);
+        // Of a group above that is not mounted here.
+        let stat = "cache 5\nhierarchical_memory_limit 67108864\nhierarchical_memsw_limit 1\n";
+        put("sys/fs/cgroup/memory/m/memory.stat", stat);
+        assert_eq!(found().memory, GIB / 16);
         for nothing in ["", "\n", "4\n", "4:memory\n", "::\n", "x:y:z\n"] {
             put("proc/self/cgroup", nothing);
             assert!(found().memory >= GIB, "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn channels_may_grow_so_far_that_all_of_them_together_fit() {
+        for memory in [GIB / 16, GIB, 64 * GIB] {
+            let hardware = hardware(2, memory);
+            let rooms = hardware.room(&[(1 << 20, 48), (8 << 20, 2), (1 << 20, 0)]);
+            let sum = rooms[0].stream_bytes * 48 + rooms[1].stream_bytes * 2;
+            // What was there already is not taken away.
+            assert!(sum <= hardware.for_buffers().max((48 << 20) + (16 << 20)), "{memory}: {sum}");
+            assert!(rooms[0].stream_bytes >= 1 << 20 && rooms[1].stream_bytes >= 8 << 20);
+            assert_eq!(rooms[2].stream_bytes, u64::MAX);
         }
     }
 }

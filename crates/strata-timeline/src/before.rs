@@ -1,25 +1,27 @@
-//! What was there when recording began, where that is told only later: a state dump is written while records are made
-//! already.
+//! The threads and descriptors that existed when recording began. Records say this only later, since a state dump is
+//! written while other records are already made.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::calls::{kind, CallKind};
 use crate::fact::{More, Part};
+use crate::files::AT_FDCWD;
 use crate::state::Object;
 use crate::steps::{OpenDescriptor, Step, StepKind};
 
-/// What the first records say of what was there before them.
+/// The threads and descriptors that existed before the first record of a trace, as its first records say.
 #[derive(Debug, Default)]
 pub(crate) struct FactsBefore {
-    /// By machine and process, and whether it begins in one of these records: what it has is its own from then on.
+    /// The descriptors by machine and process. The key's flag is true for a process that begins in one of the first
+    /// records, and has these descriptors from then on.
     opened: HashMap<(u8, i64, bool), Vec<OpenDescriptor>>,
-    /// By machine and thread: its process.
+    /// The process of each thread, by machine and thread.
     processes: HashMap<(u8, i64), i64>,
 }
 
 impl FactsBefore {
-    /// Each descriptor that no record in front of the one that tells of it has given or taken away. The records are in the
-    /// order of time, each with its trace, of which `machine` knows the machine, and its thread.
+    /// Finds the descriptors of a state dump that no earlier record has opened or closed. The records are in the order
+    /// of time, each with its trace and its thread. `machine` returns the machine of a trace.
     pub(crate) fn new(
         machine: impl Fn(usize) -> u8,
         first: &[(usize, Option<i64>, Step)],
@@ -52,6 +54,10 @@ impl FactsBefore {
                     }
                     (CallKind::Close | CallKind::CloseRange | CallKind::Unshare, _) => {
                         touch(None);
+                    }
+                    // The working folder is told of as a descriptor of this number.
+                    (CallKind::Folder, _) => {
+                        touch(Some(i64::from(AT_FDCWD)));
                     }
                     _ => {}
                 },
@@ -92,24 +98,24 @@ impl FactsBefore {
         self.opened.is_empty() && self.processes.is_empty()
     }
 
-    /// Processes that had descriptors before the first record.
+    /// Returns the processes that had descriptors before the first record.
     pub(crate) fn there(&self) -> Vec<(u8, i64)> {
         let of =
             |&(machine, process, is_new): &(u8, i64, bool)| (!is_new).then_some((machine, process));
         self.opened.keys().filter_map(of).collect()
     }
 
-    /// The process of a thread that was there, which is asked for once.
+    /// Removes and returns the process of a thread that existed before the first record.
     pub(crate) fn take_process(&mut self, machine: u8, tid: i64) -> Option<i64> {
         self.processes.remove(&(machine, tid))
     }
 
-    /// What a process had, which is asked for once; `is_new`: of one that begins now.
+    /// Removes and returns the descriptors that a process had; with `is_new`, those of a process that begins now.
     pub(crate) fn take(&mut self, machine: u8, process: i64, is_new: bool) -> Vec<OpenDescriptor> {
         self.opened.remove(&(machine, process, is_new)).unwrap_or_default()
     }
 
-    /// Records of a machine are not there: nothing is known any more.
+    /// Forgets everything about a machine, since records of it were discarded.
     pub(crate) fn forget(&mut self, machine: u8) {
         self.opened.retain(|of, _| of.0 != machine);
         self.processes.retain(|of, _| of.0 != machine);

@@ -1,51 +1,77 @@
-//! What the event records of a class say, and in which fields: found once for each class, whoever recorded it.
+//! Bindings: the meaning of an event record class, and the places of its fields, found once for each class.
 //!
-//! LTTng's names, which are Strata's, and the kernel's, which perf and trace-cmd keep.
+//! A [`Binding`] is made at the first record of a class, by the names of the event and of its fields. From then on each
+//! record costs a look at fields that are known by place. All that differs between tracers ends here and in `spelling`:
+//! names are those of LTTng, which Strata writes as well, and those of the kernel, which perf and trace-cmd keep.
+//!
+//! ```text
+//! class "sched_switch" { prev_tid, prev_state, next_tid, … }          (a description, once)
+//!         └── kernel_event() ── BindingKind::Switch { prev: FieldRef, … }
+//! record  └── Binding::fact() ── Fact::Switch { prev: 812, prev_state: Some(1), next: 0, … }
+//! ```
+//!
+//! A binding has three parts, any of which may be empty: what the record says of threads and CPUs (`kind`), the span
+//! that it begins or ends, and its counters. A class with none of them is ignored. A class that lacks a field which its
+//! meaning needs has no `kind`, and its records say at most which thread made them: a trace is not trusted, so no field
+//! is assumed to exist.
+//!
+//! A record is read in one of three ways, the cheapest first. [`Binding::brief`] reads calls whose arguments the
+//! observer does not need. [`Binding::is_unwanted`] says that the observer needs only the thread. [`Binding::fact`]
+//! reads everything. Arguments that were not in memory at a call's entry are in records of their own, which
+//! [`Binding::deferred`] reads.
+//!
+//! # A new event
+//! Add its name to `kernel_event`, a variant to [`BindingKind`] with its fields, and its [`Fact`] to `Binding::fact`.
+//! If observers may do without it, add it to `is_unwanted`. The engine applies the fact.
 
+use strata_ctf::read::{DeferredClass, DeferredField, DeferredValue};
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope};
 use strata_model::syscalls::{name_of, Architecture, NUMBERS};
 
 use crate::calls::{CallId, CallKind, Calls};
 use crate::counters::{CounterBinding, CounterRoles};
-use crate::fact::{Brief, DiskPlace, Fact, Fields, More, Part, RecordText, SpanMark};
+use crate::fact::SpanMark;
+use crate::fact::{
+    Brief, DiskPlace, Fact, Fields, Kept, More, Part, RecordText, SocketAddress, POLLED,
+};
 use crate::names::{Name, Names};
 use crate::observer::Observer;
 use crate::spans::{KeyRef, SpanRole, SpanRoles};
-use crate::spelling::{kernel_name, CallEnd, NumberedEnd, Whose};
-use crate::state::Object;
+use crate::spelling::{elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose};
+use crate::state::{Object, Reason, Sleep};
 
-/// Arguments that are descriptors, by their names.
+/// Names of arguments that are descriptors.
 const DESCRIPTORS: [&str; 9] =
     ["fd", "fildes", "oldfd", "epfd", "fd_in", "in_fd", "fdin", "ufd", "mqdes"];
 const PATHS: [&str; 6] = ["filename", "pathname", "path", "uname", "u_name", "oldname"];
-/// Of what a call's record has beside that, by the call's kind.
+/// Names of the fields for each [`Part`] of a call. The first name that the class has is taken.
 const PARTS: [(Part, &[&str]); 8] = [
     (Part::Folder, &["dfd", "dirfd", "olddfd"]),
     (Part::Target, &["out_fd", "fd_out", "fdout"]),
     (Part::Flags, &["flags", "how_flags", "clone_flags", "uargs_flags", "unshare_flags"]),
     (Part::Control, &["cmd", "op"]),
-    (Part::Argument, &["arg", "max_fd"]),
+    (Part::Argument, &["arg", "max_fd", "val"]),
     (Part::Family, &["family"]),
     (Part::Type, &["type"]),
     (Part::Timeout, &["timeout_msecs", "timeout", "tsp", "tvp"]),
 ];
-/// Others, of which a call is not about.
+/// Names of arguments that are descriptors, but not the object of their call.
 const OTHER_DESCRIPTORS: [&str; 8] =
     ["dfd", "dirfd", "olddfd", "newdfd", "newfd", "out_fd", "fd_out", "fdout"];
 
-/// Whether an argument of this name is a path.
+/// Returns true if an argument of this name is a path.
 #[must_use]
 pub fn is_path(argument: &str) -> bool {
     PATHS.contains(&argument)
 }
 
-/// Whether an argument of this name is a descriptor.
+/// Returns true if an argument of this name is a descriptor.
 #[must_use]
 pub fn is_descriptor(argument: &str) -> bool {
     DESCRIPTORS.contains(&argument) || OTHER_DESCRIPTORS.contains(&argument)
 }
 
-/// What is to be done with a class' records.
+/// The meaning of a class' records.
 #[derive(Debug)]
 pub(crate) struct Binding {
     kind: BindingKind,
@@ -54,7 +80,7 @@ pub(crate) struct Binding {
     pub whose: Whose,
 }
 
-/// What becomes of a request to a disk.
+/// A step of a request to a disk.
 #[derive(Clone, Copy, Debug)]
 enum RequestStep {
     Queue,
@@ -65,7 +91,7 @@ enum RequestStep {
 #[derive(Debug)]
 enum BindingKind {
     Nothing,
-    /// Of which process its thread is, and nothing else.
+    /// The record says the process of its thread, and nothing else.
     Whose,
     Switch {
         prev: FieldRef,
@@ -78,10 +104,19 @@ enum BindingKind {
         tid: FieldRef,
         name: Option<FieldRef>,
         is_by_waker: bool,
+        /// The field that is 0 if the thread was not asleep, or waits for something else: nothing was woken. Kernels
+        /// before 4.3 have it.
+        success: Option<FieldRef>,
+    },
+    /// The end of the call in which the record's thread is.
+    LeaveAny {
+        result: Option<FieldRef>,
     },
     Enter {
         call: CallId,
         is_plain: bool,
+        /// The field with the time since the call's begin \[ns\], if both ends are recorded when the call returns.
+        elapsed: Option<FieldRef>,
         object: Option<(FieldRef, bool)>,
         more: Option<Box<Fields>>,
     },
@@ -91,11 +126,14 @@ enum BindingKind {
         result: Option<FieldRef>,
         more: Option<Box<Fields>>,
     },
-    /// Of a call that has a number and no name.
+    /// A deferred argument of a system call, recorded after the call's entry.
+    Deferred(DeferredClass),
+    /// One end of a system call, which the record identifies by number instead of by name.
     Number(NumberedEnd),
     Fault,
     Signal {
-        tid: FieldRef,
+        signal: FieldRef,
+        code: Option<FieldRef>,
     },
     Interrupt {
         number: Option<FieldRef>,
@@ -105,6 +143,9 @@ enum BindingKind {
     },
     Raise {
         number: FieldRef,
+    },
+    Timer {
+        begins: bool,
     },
     Request {
         place: [FieldRef; 3],
@@ -129,7 +170,10 @@ enum BindingKind {
         process: Option<FieldRef>,
         name: Option<FieldRef>,
     },
-    Exec,
+    Exec {
+        program: Option<FieldRef>,
+        old: Option<FieldRef>,
+    },
     Program {
         tid: FieldRef,
         process: FieldRef,
@@ -144,6 +188,7 @@ enum BindingKind {
         process: FieldRef,
         parent: Option<FieldRef>,
         name: Option<FieldRef>,
+        asleep: Option<AsleepFields>,
     },
     Named {
         tid: FieldRef,
@@ -151,7 +196,59 @@ enum BindingKind {
     },
 }
 
-/// What its records do to spans.
+/// The fields of a state dump that say whether a thread is blocked, and in which way.
+#[derive(Debug)]
+struct AsleepFields {
+    status: FieldRef,
+    /// The state's letter in /proc, which only Strata's dump has.
+    letter: Option<FieldRef>,
+    call: Option<FieldRef>,
+    descriptor: Option<FieldRef>,
+    address: Option<FieldRef>,
+}
+
+impl AsleepFields {
+    /// The value of `lttng_process_status` for a thread that waits.
+    const WAITS: i64 = 5;
+
+    fn of(class: &EventClass) -> Option<AsleepFields> {
+        let find = |name: &str| class.find_in(Scope::Payload, name);
+        Some(AsleepFields {
+            status: find("status")?,
+            letter: find("state"),
+            call: find("call"),
+            descriptor: find("fd"),
+            address: find("address"),
+        })
+    }
+
+    fn reason(&self, event: &Event<'_>, calls: &mut Calls) -> Option<Reason> {
+        let text = |field: &Option<FieldRef>| RecordText::new(event, field.as_ref()).bytes();
+        let letter = text(&self.letter).and_then(|letter| letter.first().copied());
+        let sleep = match letter {
+            Some(b'S') => Sleep::Interruptible,
+            Some(b'D') => Sleep::Uninterruptible,
+            Some(b'I') => Sleep::Idle,
+            Some(b'T' | b't') => Sleep::Stopped,
+            Some(_) => return None,
+            None if event.integer(&self.status) == Some(AsleepFields::WAITS) => Sleep::Other,
+            None => return None,
+        };
+        let call = text(&self.call).filter(|name| !name.is_empty());
+        let call = call.and_then(|name| calls.of(&String::from_utf8_lossy(&name)));
+        let number = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
+        let descriptor = number(&self.descriptor).filter(|&number| number >= 0);
+        let address = number(&self.address).filter(|&address| address != 0);
+        let object = match (descriptor.and_then(|number| i32::try_from(number).ok()), address) {
+            (Some(descriptor), _) => Object::Descriptor(descriptor),
+            (None, Some(address)) => Object::Address(address as u64),
+            (None, None) => Object::None,
+        };
+        Some(Reason { sleep, call, object, is_older: true })
+    }
+}
+
+/// The span that a class' records begin or end, and its fields.
 #[derive(Debug)]
 struct SpanBinding {
     pair: u32,
@@ -164,13 +261,14 @@ struct SpanBinding {
     address: Option<FieldRef>,
     owner: Option<FieldRef>,
     result: Option<FieldRef>,
+    elapsed: Option<FieldRef>,
 }
 
-/// Calls that have numbers and no names, of all architectures.
+/// The system calls by number, for records without their names, for all architectures.
 #[derive(Debug, Default)]
 pub(crate) struct NumberedCalls(Vec<NumbersOf>);
 
-/// The same of one architecture; `None`: the trace says none, or one whose numbers are not known here.
+/// The system calls of one architecture, by number; `None` if the trace says no architecture, or an unknown one.
 #[derive(Debug)]
 pub(crate) struct NumbersOf {
     architecture: Option<Architecture>,
@@ -178,7 +276,7 @@ pub(crate) struct NumbersOf {
 }
 
 impl NumberedCalls {
-    /// Those of an architecture.
+    /// Returns the system calls of an architecture, by number.
     pub(crate) fn by(&mut self, architecture: Option<Architecture>) -> &mut NumbersOf {
         let found = self.0.iter().position(|of| of.architecture == architecture);
         let at = found.unwrap_or(self.0.len());
@@ -210,7 +308,7 @@ impl NumbersOf {
 }
 
 impl Binding {
-    /// Of a class of a kernel's trace, or of an application's.
+    /// Finds the meaning of a class, in the trace of a kernel or of an application.
     pub(crate) fn new(
         class: &EventClass,
         is_kernel: bool,
@@ -244,29 +342,35 @@ impl Binding {
         Binding { kind, span: span.filter(|span| span.name.is_some()), counters, whose }
     }
 
-    /// Whether its records say anything.
+    /// Returns true if the class' records are of no use to a timeline.
     #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
         matches!(self.kind, BindingKind::Nothing) && self.span.is_none() && self.counters.is_empty()
     }
 
-    /// Whether a record says what descriptors are, or whose.
+    /// Returns true if the class' records say what a descriptor was opened for, or which process has it.
     pub(crate) fn is_of_descriptors(&self, calls: &Calls) -> bool {
         match &self.kind {
             BindingKind::Enter { call, .. } | BindingKind::Leave { call, .. } => !matches!(
                 calls.kind(*call),
-                CallKind::Other | CallKind::Sleep | CallKind::Poll | CallKind::Futex
+                CallKind::Other
+                    | CallKind::Sleep
+                    | CallKind::Poll
+                    | CallKind::Futex
+                    | CallKind::Restart
             ),
-            BindingKind::Opened { .. }
+            BindingKind::Deferred(_)
+            | BindingKind::LeaveAny { .. }
+            | BindingKind::Opened { .. }
             | BindingKind::Fork { .. }
-            | BindingKind::Exec
+            | BindingKind::Exec { .. }
             | BindingKind::Exit { .. }
             | BindingKind::There { .. } => true,
             _ => false,
         }
     }
 
-    /// Which span a record begins or ends.
+    /// Returns the span that a record begins or ends.
     #[inline]
     pub(crate) fn span<'a>(&self, event: &Event<'a>) -> Option<SpanMark<'a>> {
         let span = self.span.as_ref()?;
@@ -284,23 +388,27 @@ impl Binding {
             address: number(&span.address).map(|it| it as u64),
             owner: number(&span.owner).filter(|&owner| owner > 0),
             result: number(&span.result),
+            elapsed: number(&span.elapsed).and_then(|it| u64::try_from(it).ok()).unwrap_or(0),
         })
     }
 
-    /// Whether its records are of no use to this observer; but for who made them.
+    /// Returns true if this observer needs nothing but the thread of the class' records.
     #[inline]
     pub(crate) fn is_unwanted<O: Observer>(&self) -> bool {
         match self.kind {
-            BindingKind::Enter { .. } | BindingKind::Leave { .. } | BindingKind::Number(_) => {
-                !(O::CALLS || O::FILES || O::STATES)
-            }
+            BindingKind::Enter { .. }
+            | BindingKind::Leave { .. }
+            | BindingKind::Number(_)
+            | BindingKind::Deferred(_) => !(O::CALLS || O::FILES || O::STATES),
             BindingKind::Interrupt { .. } => !(O::INTERRUPTS || O::STATES),
-            BindingKind::Fault | BindingKind::Signal { .. } => !O::STATES,
+            BindingKind::Fault | BindingKind::Signal { .. } | BindingKind::Timer { .. } => {
+                !O::STATES
+            }
             _ => false,
         }
     }
 
-    /// What a record says, if that is all that this observer wants to know of it.
+    /// Returns the brief fact of a record, if this observer needs no more.
     #[inline(always)]
     pub(crate) fn brief<O: Observer>(&self, event: &Event<'_>) -> Option<Brief> {
         if self.span.is_some() || !self.counters.is_empty() || O::RECORDS {
@@ -321,7 +429,16 @@ impl Binding {
         }
     }
 
-    /// What a record says; `None`: it lacks what matters.
+    /// Returns the deferred argument in a record, and its call; `None` for most classes.
+    #[inline]
+    pub(crate) fn deferred(&self, event: &Event<'_>, calls: &mut Calls) -> Option<(CallId, Kept)> {
+        match &self.kind {
+            BindingKind::Deferred(class) => deferred(class, event, calls),
+            _ => None,
+        }
+    }
+
+    /// Returns the fact of a record; `None` if the record lacks a necessary field.
     #[inline]
     pub(crate) fn fact<'a>(
         &'a self,
@@ -334,9 +451,10 @@ impl Binding {
         let ask = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
         let text = |field: &'a Option<FieldRef>| RecordText::new(event, field.as_ref());
         Some(match &self.kind {
-            BindingKind::Nothing => return None,
+            // What such a record says it does not lend.
+            BindingKind::Nothing | BindingKind::Deferred(_) => return None,
             BindingKind::Whose => Fact::Whose,
-            BindingKind::Enter { call, object, more, .. } => {
+            BindingKind::Enter { call, elapsed, object, more, .. } => {
                 // Of most calls it says what they are blocked in, and nothing else.
                 let is_wanted = wants || calls.kind(*call) != CallKind::Other;
                 let object =
@@ -351,7 +469,9 @@ impl Binding {
                     Some(fields) if is_wanted => More::Of(event, fields),
                     _ => More::None,
                 };
-                Fact::Enter { call: *call, object: object.unwrap_or(Object::None), more }
+                let elapsed = ask(elapsed).and_then(|found| u64::try_from(found).ok());
+                let (object, elapsed) = (object.unwrap_or(Object::None), elapsed.unwrap_or(0));
+                Fact::Enter { call: *call, elapsed, object, more }
             }
             BindingKind::Leave { call, result, more, .. } => Fact::Leave {
                 call: *call,
@@ -365,7 +485,9 @@ impl Binding {
                 prev_name: text(prev_name),
                 next_name: text(next_name),
             },
-            BindingKind::Wake { tid, name, is_by_waker: true } => {
+            BindingKind::Wake { success, .. } if ask(success) == Some(0) => return None,
+            BindingKind::LeaveAny { result } => Fact::LeaveAny { result: ask(result) },
+            BindingKind::Wake { tid, name, is_by_waker: true, .. } => {
                 Fact::Waking { tid: number(tid)?, name: text(name) }
             }
             BindingKind::Wake { tid, name, .. } => {
@@ -374,12 +496,16 @@ impl Binding {
             BindingKind::Number(NumberedEnd { number: field, result, begins }) => {
                 let call = numbers.of(number(field)?, *begins, calls)?;
                 match begins {
-                    true => Fact::Enter { call, object: Object::None, more: More::None },
+                    true => {
+                        Fact::Enter { call, elapsed: 0, object: Object::None, more: More::None }
+                    }
                     false => Fact::Leave { call, result: ask(result), more: More::None },
                 }
             }
             BindingKind::Fault => Fact::Fault,
-            BindingKind::Signal { tid } => Fact::Signal { tid: number(tid)? },
+            BindingKind::Signal { signal, code } => {
+                Fact::Signal { signal: number(signal), code: ask(code) }
+            }
             BindingKind::Interrupt { number: field, name, softirq, begins } => {
                 match (begins, softirq) {
                     (true, true) => Fact::SoftirqEnter(ask(field)?),
@@ -388,6 +514,7 @@ impl Binding {
                     (false, false) => Fact::InterruptLeave,
                 }
             }
+            BindingKind::Timer { begins } => Fact::Timer { begins: *begins },
             BindingKind::Raise { number: field } => Fact::SoftirqRaise(number(field)?),
             BindingKind::Request { place: [device, sector, sectors], kind, error, step } => {
                 let place = DiskPlace {
@@ -420,18 +547,21 @@ impl Binding {
                 process: ask(process),
                 name: text(name),
             },
-            BindingKind::Exec => Fact::Exec,
+            BindingKind::Exec { program, old } => {
+                Fact::Exec { program: text(program), old: ask(old) }
+            }
             BindingKind::Program { tid, process, name } => Fact::Program {
                 tid: number(tid)?,
                 process: number(process)?,
                 name: RecordText::Of(event, name),
             },
             BindingKind::Exit { tid, name } => Fact::Exit { tid: number(tid)?, name: text(name) },
-            BindingKind::There { tid, process, parent, name } => Fact::There {
+            BindingKind::There { tid, process, parent, name, asleep } => Fact::There {
                 tid: number(tid)?,
                 process: number(process)?,
                 parent: ask(parent),
                 name: text(name),
+                asleep: asleep.as_ref().and_then(|fields| fields.reason(event, calls)),
             },
             BindingKind::Named { tid, name } => {
                 Fact::Named { tid: number(tid)?, name: RecordText::Of(event, name) }
@@ -440,12 +570,47 @@ impl Binding {
     }
 }
 
+#[cold]
+fn deferred(class: &DeferredClass, event: &Event<'_>, calls: &mut Calls) -> Option<(CallId, Kept)> {
+    let call = calls.of(class.call(event)?)?;
+    let argument = class.argument(event)?;
+    let trace = event.stream().trace().index();
+    let payload = calls.entry(trace, call, || class.entry_of(event)?.payload.as_ref())?;
+    // Of several names, the call has the first one that its entry has.
+    let is_its = |name: &str, names: &[&str]| {
+        names.iter().find(|it| payload.find(it).is_some()).is_some_and(|it| *it == name)
+    };
+    let fields = argument.fields(&payload, class.order());
+    let mut path = None;
+    let mut numbers = Vec::new();
+    for (name, value) in &fields {
+        let number = match value {
+            DeferredField::Text(text) if is_its(name, &PATHS) => {
+                path = Some(text.clone());
+                continue;
+            }
+            DeferredField::Unsigned(value) => *value as i64,
+            DeferredField::Signed(value) => *value,
+            DeferredField::Text(_) | DeferredField::Bytes(_) => continue,
+        };
+        let parts = PARTS.iter().filter(|(_, names)| is_its(name, names));
+        numbers.extend(parts.map(|(part, _)| (*part, number)));
+    }
+    let address = match argument.value {
+        DeferredValue::Address { family, port, bytes } if !fields.is_empty() => {
+            Some(SocketAddress::new(family, port, bytes))
+        }
+        _ => None,
+    };
+    Some((call, Kept::of_argument(path, numbers, address)))
+}
+
 fn named(class: &EventClass) -> Option<BindingKind> {
     let find = |name: &str| class.find_in(Scope::Payload, name);
     Some(BindingKind::Named { tid: find("tid")?, name: find("name")? })
 }
 
-/// Where nobody says which events are spans: those of a program whose names end so.
+/// Returns the role of an application's event whose name ends in `_begin` or `_end`: that of spans by default.
 fn by_suffix(event: &str, names: &mut Names) -> Option<SpanRole> {
     let begin = event.strip_suffix("_begin").map(|name| (name, true));
     let (name, begins) = begin.or_else(|| event.strip_suffix("_end").map(|name| (name, false)))?;
@@ -475,6 +640,7 @@ fn span(class: &EventClass, role: &SpanRole, names: &mut Names) -> SpanBinding {
         address: field(&role.address),
         owner: field(&role.owner).filter(|_| role.begins),
         result: field(&role.result).filter(|_| !role.begins),
+        elapsed: elapsed_of_span(class).filter(|_| role.begins),
     }
 }
 
@@ -498,8 +664,9 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
             tid: either("tid", "pid")?,
             name: find("comm"),
             is_by_waker: name == "sched_waking",
+            success: find("success"),
         },
-        "signal_generate" => BindingKind::Signal { tid: find("pid")? },
+        "signal_generate" => BindingKind::Signal { signal: find("sig")?, code: find("code") },
         "irq_handler_entry" => BindingKind::Interrupt {
             number: Some(find("irq")?),
             name: find("name"),
@@ -518,6 +685,16 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
             softirq: name != "irq_handler_exit",
             begins: false,
         },
+        "timer_hrtimer_expire_entry"
+        | "hrtimer_expire_entry"
+        | "timer_expire_entry"
+        | "x86_irq_vectors_local_timer_entry"
+        | "local_timer_entry" => BindingKind::Timer { begins: true },
+        "timer_hrtimer_expire_exit"
+        | "hrtimer_expire_exit"
+        | "timer_expire_exit"
+        | "x86_irq_vectors_local_timer_exit"
+        | "local_timer_exit" => BindingKind::Timer { begins: false },
         "irq_softirq_raise" | "softirq_raise" => BindingKind::Raise { number: find("vec")? },
         "block_rq_insert" | "block_rq_issue" | "block_rq_complete" => BindingKind::Request {
             place: [find("dev")?, find("sector")?, either("nr_sector", "nr_sectors")?],
@@ -556,7 +733,9 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
                 name: find("child_comm"),
             },
         },
-        "sched_process_exec" => BindingKind::Exec,
+        "sched_process_exec" => {
+            BindingKind::Exec { program: find("filename"), old: either("old_tid", "old_pid") }
+        }
         "lttng_statedump_vm_exec" => {
             BindingKind::Program { tid: find("tid")?, process: find("pid")?, name: find("name")? }
         }
@@ -568,28 +747,40 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
             process: find("pid")?,
             parent: find("ppid"),
             name: find("name"),
+            asleep: AsleepFields::of(class),
         },
         "strata:thread_name" => return named(class),
+        "syscall_text" | "syscall_address" | "syscall_memory" => {
+            BindingKind::Deferred(DeferredClass::new(class)?)
+        }
+        name if CallEnd::is_of_any(name) => BindingKind::LeaveAny { result: find("ret") },
         _ if NumberedEnd::begins(name).is_some() => BindingKind::Number(NumberedEnd::of(class)?),
         _ if name.contains("page_fault_user") => BindingKind::Fault,
+        // The page of a file was not where a fault finds it without asking. It may have to come from the disk.
+        "mm_filemap_fault" => BindingKind::Fault,
         _ => return None,
     })
 }
 
 fn call(class: &EventClass, calls: &mut Calls) -> Option<BindingKind> {
     let find = |names: &[&str]| names.iter().find_map(|it| class.find_in(Scope::Payload, it));
-    let end = CallEnd::of(class.name())?;
+    // LTTng 2.0 to 2.3 call the begin of exit() as perf calls the end of any call by number.
+    let is_exit = class.name() == "sys_exit" && find(&["error_code"]).is_some();
+    let exit = CallEnd { name: "exit", is_compat: false, begins: true };
+    let end = CallEnd::of(class.name()).or(is_exit.then_some(exit))?;
     let call = calls.of(&end.full_name())?;
     let kind = calls.kind(call);
     let is_plain = kind == CallKind::Other;
     let mut more = Fields {
         has_address: matches!(kind, CallKind::Address | CallKind::Ask | CallKind::Make),
+        has_polled: kind == CallKind::Poll && has_polled(class),
         ..Fields::default()
     };
     if !end.begins {
         more.set(Part::First, find(&["fildes_0", "usockvec_0"]));
         more.set(Part::Second, find(&["fildes_1", "usockvec_1"]));
-        let has = matches!(kind, CallKind::Pair | CallKind::Ask | CallKind::Make);
+        let has =
+            more.has_polled || matches!(kind, CallKind::Pair | CallKind::Ask | CallKind::Make);
         let more = has.then(|| Box::new(more));
         return Some(BindingKind::Leave { call, is_plain, result: find(&["ret"]), more });
     }
@@ -599,10 +790,17 @@ fn call(class: &EventClass, calls: &mut Calls) -> Option<BindingKind> {
     more.path = find(&PATHS);
     let descriptor = find(&DESCRIPTORS).map(|field| (field, true));
     let address = find(&["uaddr"]).map(|field| (field, false));
+    let elapsed = elapsed_field(class);
     Some(BindingKind::Enter {
         call,
-        is_plain,
+        is_plain: is_plain && elapsed.is_none(),
+        elapsed,
         object: if kind == CallKind::Futex { address } else { descriptor },
         more: Some(Box::new(more)),
     })
+}
+
+/// Returns true if the class' records have the descriptors of poll() or select().
+fn has_polled(class: &EventClass) -> bool {
+    POLLED.iter().any(|name| class.find_in(Scope::Payload, name).is_some())
 }

@@ -1,8 +1,11 @@
-//! System calls by number, and what is known of them by their names.
+//! The table of system calls by number, with facts that follow from their names.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-/// System calls that are told apart: all systems have less than a thousand.
+use strata_model::schema::Structure;
+
+/// The most system calls that are distinguished. Every system has less than a thousand.
 const CALLS_MAX: usize = 1 << 14;
 
 /// A system call, by its number in [`Calls`].
@@ -10,7 +13,7 @@ const CALLS_MAX: usize = 1 << 14;
 pub struct CallId(u32);
 
 impl CallId {
-    /// Its number, for tables.
+    /// Returns the index, for tables.
     #[must_use]
     #[inline]
     pub fn index(self) -> usize {
@@ -18,62 +21,65 @@ impl CallId {
     }
 }
 
-/// What a system call does to what a timeline knows.
+/// The effect of a system call on what a timeline knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
-    /// Nothing of that.
+    /// The call changes nothing that a timeline follows.
     Other,
     /// Waits for time to pass, and for nothing else.
     Sleep,
-    /// Waits for something to happen to descriptors, or for some time: then its result is 0.
+    /// Waits for events on descriptors, or until a timeout. At a timeout the result is 0.
     Poll,
-    /// Gives a descriptor of a path.
+    /// Opens a path and returns a descriptor.
     Open,
-    /// Gives a descriptor of something without a path.
+    /// Makes something that has no path, and returns a descriptor.
     Make,
-    /// Gives two descriptors.
+    /// Makes two descriptors.
     Pair,
-    /// Takes one away.
+    /// Closes a descriptor.
     Close,
-    /// Gives another one for the same.
+    /// Makes a second descriptor for the same file.
     Duplicate,
-    /// Duplicates a descriptor, or says whether it is closed by exec(), if its command says so.
+    /// Duplicates a descriptor, or sets whether exec() closes it, depending on its command.
     Control,
-    /// Takes some away.
+    /// Closes a range of descriptors.
     CloseRange,
-    /// Gives a socket an address.
+    /// Gives an address to a socket.
     Address,
-    /// Says which address a socket has.
+    /// Returns the address of a socket: getsockname().
     Ask,
-    /// Changes the folder in which paths begin.
+    /// Changes the working folder.
     Folder,
-    /// May give its thread descriptors of its own, and such a folder.
+    /// May give its thread descriptors and a working folder of its own.
     Unshare,
-    /// Waits for, or wakes, who waits for an address.
+    /// Waits on a futex, or wakes waiters.
     Futex,
     /// May give its thread another name.
     Rename,
-    /// Returns in the new thread, too, where it did not begin.
+    /// Returns also in the new thread, where it did not begin.
     Fork,
-    /// Returns in another program.
+    /// Returns in another program, if it succeeds.
     Exec,
     /// Never returns.
     Exit,
+    /// Continues a call that a signal has interrupted.
+    Restart,
 }
 
-/// What a system call moves between a program and what a descriptor is for: as many bytes as its result says.
+/// The direction in which a system call moves bytes between a program and a descriptor. The call's result is the number
+/// of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Moves {
-    /// No bytes.
+    /// The call moves no bytes.
     #[default]
     Nothing,
-    /// From there to the program.
+    /// The call reads: bytes go from the descriptor to the program.
     Reads,
-    /// From the program to there.
+    /// The call writes: bytes go from the program to the descriptor.
     Writes,
-    /// From what one descriptor is for to what another one is.
+    /// The call moves bytes from one descriptor to another.
     Copies,
-    /// Some bytes: its result is no number of them.
+    /// The call moves bytes, but its result is not their number.
     Unsaid,
 }
 
@@ -82,10 +88,12 @@ pub enum Moves {
 pub struct Calls {
     known: Vec<(Box<str>, CallKind, Moves)>,
     numbers: HashMap<Box<str>, CallId>,
+    /// The payload types of the entries of calls with deferred arguments, by the trace's index and the call.
+    entries: HashMap<(usize, CallId), Option<Arc<Structure>>>,
 }
 
 impl Calls {
-    /// The number of a name; `None`: there are too many.
+    /// Returns the number of a call, which is added if it is new; `None` if there are too many.
     pub fn of(&mut self, name: &str) -> Option<CallId> {
         if let Some(&id) = self.numbers.get(name) {
             return Some(id);
@@ -99,20 +107,31 @@ impl Calls {
         Some(id)
     }
 
-    /// Its name: `openat`; `compat_openat` of a program of 32 bits.
+    /// Returns a call's name: `openat`, or `compat_openat` if a 32-bit program calls it.
     #[must_use]
     pub fn name(&self, id: CallId) -> &str {
         self.known.get(id.index()).map_or("", |(name, ..)| name)
     }
 
-    /// What it does.
+    /// Returns the effect of a call on what a timeline knows.
     #[must_use]
     #[inline]
     pub fn kind(&self, id: CallId) -> CallKind {
         self.known.get(id.index()).map_or(CallKind::Other, |&(_, kind, _)| kind)
     }
 
-    /// What it moves.
+    /// Returns the payload type of a call's entries in a trace. `find` is called once, to look for it.
+    pub(crate) fn entry<'e>(
+        &mut self,
+        trace: usize,
+        call: CallId,
+        find: impl FnOnce() -> Option<&'e Structure>,
+    ) -> Option<Arc<Structure>> {
+        let entry = self.entries.entry((trace, call));
+        entry.or_insert_with(|| find().map(|payload| Arc::new(payload.clone()))).clone()
+    }
+
+    /// Returns the direction in which a call moves bytes.
     #[must_use]
     #[inline]
     pub fn moves(&self, id: CallId) -> Moves {
@@ -120,8 +139,8 @@ impl Calls {
     }
 }
 
-/// Whether a system call gives, copies or takes away descriptors, or says what one of them is for: a trace without it
-/// does not tell what a descriptor's number means.
+/// Returns true if a call opens, copies or closes descriptors, or says what one was opened for. If a trace lacks such a
+/// call, a descriptor's number does not identify a file in it.
 #[must_use]
 pub fn is_of_descriptors(name: &str) -> bool {
     match kind(name) {
@@ -143,6 +162,7 @@ pub fn is_of_descriptors(name: &str) -> bool {
         | CallKind::Sleep
         | CallKind::Poll
         | CallKind::Exit
+        | CallKind::Restart
         | CallKind::Other => false,
     }
 }
@@ -172,6 +192,7 @@ pub(crate) fn kind(name: &str) -> CallKind {
         "fork" | "vfork" | "clone" | "clone3" => CallKind::Fork,
         "execve" | "execveat" => CallKind::Exec,
         "exit" | "exit_group" => CallKind::Exit,
+        "restart_syscall" => CallKind::Restart,
         _ => CallKind::Other,
     }
 }
@@ -203,7 +224,7 @@ fn moves(name: &str) -> Moves {
     }
 }
 
-/// Whether the descriptor that a call makes is closed by exec(); `None`: nobody knows.
+/// Returns whether exec() closes the descriptor that a call makes; `None` if the flags are needed and not in the trace.
 pub(crate) fn is_closed_by_exec(name: &str, flags: Option<i64>) -> Option<bool> {
     const CLOEXEC: i64 = 0o2_000_000;
     let bit = match name.strip_prefix("compat_").unwrap_or(name) {

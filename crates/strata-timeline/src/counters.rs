@@ -1,4 +1,9 @@
-//! Counters: numbers of a process or a CPU, each of which holds until the next record says another one.
+//! Counters: numbers of a process or a CPU. Each value holds until the next record of it.
+//!
+//! A field of an event is a counter if the client says so ([`CounterRoles`]). A value ends when another record has the
+//! next value, when its process ends, or at the first gap in the records that could have changed it: those of the CPU
+//! for a counter of a CPU, those of the trace for all others. [`OpenCounters`] has the present values and reports each
+//! when it ends.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,51 +12,51 @@ use strata_ctf::read::{Event, EventClass, FieldKind, FieldRef, Scope, Value};
 use crate::id::ThreadId;
 use crate::names::{Name, Names};
 
-/// Counters that are told apart.
+/// The most counters that have values at one time.
 pub const COUNTERS_MAX: usize = 1 << 16;
 
-/// Fields of events that are counters, each by the part of a record that it is in and its path there: by event.
+/// Fields that are counters, by the event's name: the scope of each field and its path in the scope.
 pub type CounterRoles = HashMap<String, Vec<(Scope, String)>>;
 
-/// What a counter is of.
+/// The process, CPU or stream that a counter counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CounterPlace {
     /// A process, by its first thread.
     Process(ThreadId),
-    /// A CPU: who runs there has nothing to do with what the kernel counts.
+    /// A CPU, for counters of the kernel, which counts whichever thread runs there.
     Cpu {
-        /// By its place in [`World::machines`](crate::World::machines).
+        /// The machine's index in [`World::machines`](crate::World::machines).
         machine: u8,
         /// The CPU's number in its machine.
         cpu: u32,
     },
-    /// Nothing says of which of them the records are: a stream, by [`strata_ctf::read::Stream::index`].
+    /// A stream, by [`strata_ctf::read::Stream::index`], if its records say neither process nor CPU.
     Stream(u32),
 }
 
-/// A counter's number.
+/// The value of a counter's field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CounterNumber {
-    /// As the field has it.
+    /// A signed integer.
     Signed(i64),
-    /// As the field has it.
+    /// An unsigned integer.
     Unsigned(u64),
-    /// As the field has it, infinite ones and NaN too.
+    /// A floating-point number, which may be infinite or NaN.
     Real(f64),
 }
 
-/// What a counter is from a time on.
+/// A value of a counter, which holds from a time on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CounterValue {
-    /// `EVENT.FIELD`.
+    /// The counter's name, `EVENT.FIELD`.
     pub name: Name,
-    /// Of what.
+    /// The process, CPU or stream that is counted.
     pub place: CounterPlace,
-    /// The number.
+    /// The value.
     pub number: CounterNumber,
-    /// When a record has said it \[ns since 1970\].
+    /// The time of the record with the value \[ns since 1970\].
     pub from: i64,
-    /// Whether that record was selected.
+    /// True if that record was selected.
     pub selected: bool,
 }
 
@@ -63,7 +68,7 @@ pub(crate) struct CounterBinding {
 }
 
 impl CounterBinding {
-    /// Those of a class.
+    /// Returns the counters among a class' fields. Fields that are missing, or no numbers, are left out.
     pub(crate) fn all(
         class: &EventClass,
         roles: &CounterRoles,
@@ -79,7 +84,7 @@ impl CounterBinding {
         bound.collect()
     }
 
-    /// What a record says; `None`: it has no such field.
+    /// Reads the value of the counter from a record; `None` if the record lacks the field.
     pub(crate) fn number(&self, event: &Event<'_>) -> Option<CounterNumber> {
         match event.value(&self.field)? {
             Value::Signed(number) => Some(CounterNumber::Signed(number)),
@@ -90,7 +95,7 @@ impl CounterBinding {
     }
 }
 
-/// Where records are that may say another value: a trace, and of what is counted for a CPU that one.
+/// The records that may change a counter: those of a trace, or of one CPU in it if the counter is one of a CPU.
 type CounterHome = (u32, Option<u32>);
 type CounterKey = (Name, CounterPlace);
 
@@ -98,28 +103,28 @@ type CounterKey = (Name, CounterPlace);
 #[derive(Clone, Copy, Debug)]
 struct OpenCounter {
     value: CounterValue,
-    /// Where the record was that said it.
+    /// The records that may change the counter.
     home: CounterHome,
-    /// Since when it is not known any more: records were discarded, or the process has ended.
+    /// The time from which the value is unknown, since records were discarded or the process ended.
     gap: Option<i64>,
 }
 
 impl OpenCounter {
-    /// Up to when the value was, which is over now.
+    /// Returns the end of a value that is over at `now`.
     fn end(&self, now: i64) -> i64 {
         self.gap.map_or(now, |gap| gap.min(now)).max(self.value.from)
     }
 }
 
-/// What all counters are.
+/// The present values of all counters.
 #[derive(Debug, Default)]
 pub(crate) struct OpenCounters {
     open: HashMap<CounterKey, OpenCounter>,
-    /// Those that lose their values where records are discarded; each is there until that has happened.
+    /// The counters that a gap in these records ends. A counter that a gap has ended is removed.
     homes: BTreeMap<CounterHome, HashSet<CounterKey>>,
-    /// Up to when records are absent there; of no CPU: of any.
+    /// The time up to which records are missing; without a CPU, records of some CPU of the trace.
     unsure: HashMap<CounterHome, i64>,
-    /// The same of traces, where nobody knows of which CPU.
+    /// The time up to which records of an unknown CPU are missing, by trace.
     unsure_of_all: HashMap<u32, i64>,
     /// The counters of processes that have not ended.
     processes: HashMap<ThreadId, Vec<Name>>,
@@ -127,8 +132,8 @@ pub(crate) struct OpenCounters {
 }
 
 impl OpenCounters {
-    /// A record of a trace says a value. What the counter was before, and up to when; an error: there are too many
-    /// counters for one more.
+    /// Sets a counter to the value in a record of `trace`. Returns the previous value and its end. Fails if the counter
+    /// is new and there are too many.
     pub(crate) fn set(
         &mut self,
         value: CounterValue,
@@ -164,7 +169,7 @@ impl OpenCounters {
         Ok(before.map(|before| (before.value, before.end(value.from))))
     }
 
-    /// Records of a trace were discarded between these times, of this CPU if that is known.
+    /// Ends the counters whose records were discarded between these times, on one CPU or in the whole trace.
     pub(crate) fn gap(&mut self, trace: u32, cpu: Option<u32>, (from, to): (i64, i64)) {
         let is_full = self.unsure.len() >= COUNTERS_MAX;
         let later = |until: &mut i64| *until = to.max(*until);
@@ -192,7 +197,7 @@ impl OpenCounters {
         }
     }
 
-    /// The first thread of a process ends, and with it what the process counts.
+    /// Ends the counters of a process when its first thread ends.
     pub(crate) fn exit(&mut self, process: ThreadId, time: i64) {
         for name in self.processes.remove(&process).into_iter().flatten() {
             if let Some(open) = self.open.get_mut(&(name, CounterPlace::Process(process))) {
@@ -201,7 +206,7 @@ impl OpenCounters {
         }
     }
 
-    /// All of them, by the time up to which each was.
+    /// Removes and returns all values, sorted by their ends.
     pub(crate) fn finish(&mut self, now: i64) -> Vec<(CounterValue, i64)> {
         self.homes.clear();
         let open = std::mem::take(&mut self.open).into_values();
@@ -211,13 +216,13 @@ impl OpenCounters {
         left
     }
 
-    /// How often a counter was one too many.
+    /// Returns the number of times that a new counter was refused because there were too many.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out
     }
 }
 
-/// There are as many counters as are told apart.
+/// The error of [`OpenCounters::set`]: there are [`COUNTERS_MAX`] counters already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 

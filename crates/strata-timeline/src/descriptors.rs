@@ -1,11 +1,14 @@
-//! What descriptors were opened for: tables of them, as the kernel has them. Mostly each process has its own;
-//! some share one.
+//! Tables of descriptors are kept as in the kernel: mostly one for each process, sometimes shared.
+//!
+//! A table holds what each descriptor was opened for. [`Descriptors::share`] and [`Descriptors::leave`] count its
+//! users; the last one to leave frees it. The number of all descriptors is limited, and a descriptor that does not fit
+//! is unknown.
 
 use std::collections::BTreeMap;
 
 use crate::names::Name;
 
-/// Descriptors that are kept, of all tables together; some 24 bytes each.
+/// The most descriptors in all tables together; some 24 bytes each.
 const DESCRIPTORS_MAX: usize = 1 << 20;
 const TABLES_MAX: usize = 1 << 18;
 
@@ -13,22 +16,22 @@ const TABLES_MAX: usize = 1 << 18;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableId(u32);
 
-/// What one was opened for.
+/// The file or socket that a descriptor was opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenedFor {
     pub name: Name,
-    /// Whether exec() closes it; `None`: the trace does not say.
+    /// True if exec() closes the descriptor; `None` if the trace does not say.
     pub by_exec: Option<bool>,
 }
 
 #[derive(Debug, Default)]
 struct DescriptorTable {
     known: BTreeMap<i32, OpenedFor>,
-    /// Processes, or threads, that have it.
+    /// The number of processes and threads that use the table.
     users: u32,
 }
 
-/// All tables.
+/// All tables of descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
     tables: Vec<DescriptorTable>,
@@ -37,7 +40,7 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// An empty one, of one user; `None`: there are too many.
+    /// Adds an empty table with one user; `None` if there are too many.
     pub(crate) fn add(&mut self) -> Option<TableId> {
         let id = match self.free.pop() {
             Some(id) => id,
@@ -75,7 +78,7 @@ impl Descriptors {
         self.kept -= usize::from(was_there);
     }
 
-    /// Those for which it is not true are closed.
+    /// Closes the descriptors for which `keep` returns false.
     pub(crate) fn retain(&mut self, id: TableId, keep: impl Fn(i32, &mut OpenedFor) -> bool) {
         let Some(table) = self.table(id) else { return };
         let before = table.known.len();
@@ -84,14 +87,14 @@ impl Descriptors {
         self.kept -= gone;
     }
 
-    /// One user more.
+    /// Adds a user to a table.
     pub(crate) fn share(&mut self, id: TableId) {
         if let Some(table) = self.table(id) {
             table.users = table.users.saturating_add(1);
         }
     }
 
-    /// One of the same content, or an empty one if there is no room for that.
+    /// Adds a table with the same descriptors, or an empty one if there is no room for them.
     pub(crate) fn copy(&mut self, id: TableId) -> Option<TableId> {
         let known = self.table(id)?.known.clone();
         let copy = self.add()?;
@@ -102,7 +105,7 @@ impl Descriptors {
         Some(copy)
     }
 
-    /// One user less.
+    /// Removes a user from a table. The last one frees it.
     pub(crate) fn leave(&mut self, id: TableId) {
         let Some(table) = self.table(id).filter(|table| table.users > 0) else { return };
         table.users -= 1;
@@ -113,13 +116,13 @@ impl Descriptors {
         }
     }
 
-    /// Whether others have it, too.
+    /// Returns true if a table has several users.
     pub(crate) fn is_shared(&self, id: TableId) -> bool {
         let table = usize::try_from(id.0).ok().and_then(|at| self.tables.get(at));
         table.is_some_and(|table| table.users > 1)
     }
 
-    /// Records were discarded: nothing is known any more.
+    /// Forgets all descriptors, since records of their changes may have been discarded.
     pub(crate) fn clear(&mut self) {
         self.tables.iter_mut().for_each(|table| table.known.clear());
         self.kept = 0;

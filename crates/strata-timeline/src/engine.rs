@@ -1,77 +1,121 @@
-//! Facts to state: the rules by which one follows from the other.
+//! The engine applies facts to the state, and reports to an observer what has ended.
+//!
+//! The state has two halves. The [`World`] is what observers may read: threads, their processes and names, descriptors,
+//! calls. The rest is the engine's own: what each CPU runs, requests to disks, open spans and counters.
+//!
+//! ```text
+//! fact ── apply ──┬─ threads: state, open call, name     ── seen.state, seen.call, seen.unpaired
+//!                 ├─ CPUs: running thread, interrupts    ── seen.ran, seen.interrupt
+//!                 ├─ requests, spans, counters           ── seen.request, seen.span, seen.counter
+//!                 └─ files: descriptors of processes        (read by observers from the world)
+//! ```
+//!
+//! # States of a thread
+//! A thread is in one state from `since` on. [`Engine::change`] ends it, reports the interval and begins the next:
+//!
+//! ```text
+//!           switch to it            switch from it, sleeping
+//!  Runnable ───────────► Running ───────────────────────────► Blocked
+//!     ▲  ▲                  │                                    │
+//!     │  └──────────────────┘ switch from it, still runnable     │
+//!     └──────────────────────────────────────────────────────────┘ waking
+//! ```
+//!
+//! A thread is `Unknown` before its first record, and `Gone` after its last switch. A record that a thread makes on a
+//! CPU proves that the thread runs there. If the engine took another thread to run on that CPU, the switch between them
+//! was not recorded, and the time of both is unknown ([`Engine::runs`]).
+//!
+//! # Discarded records
+//! Gaps are applied late, since a trace may have many threads and many gaps. [`Engine::gap`] adds the gap to its
+//! machine and clears what belongs to the CPU. Each thread holds the number of gaps after which its state was known.
+//! [`Engine::thread`] compares the numbers whenever a fact names the thread, and makes its state unknown from the first
+//! later gap on. A thread that runs on a CPU without discarded records stays known.
+//!
+//! # Where a rule is
+//! `before` and `hidden`: what the first records and missing records imply; `exec`: a thread that takes its process'
+//! number; `wakes`: who ended a wait; `softirqs`: for whom the kernel works between threads; `requests`, `spans` and
+//! `counters`: their own facts. Each is an `impl Engine`, and changes states by `change`, `ran` and `thread` of this
+//! file.
+//!
+//! # Cost
+//! [`Engine::apply`] is called once for each record that says anything. System calls of a thread that is known to run,
+//! the most frequent records, go through [`Engine::apply_brief`] instead, which neither looks up the thread nor visits
+//! files. Nothing allocates on that path. All tables have limits, since traces are not trusted: what exceeds one is
+//! unknown.
 
 mod before;
 mod counters;
+mod exec;
 mod hidden;
 mod requests;
+mod softirqs;
 mod spans;
+mod wakes;
 
 use crate::before::FactsBefore;
 use crate::calls::{CallId, CallKind};
+use crate::causes::{SoftirqCauses, SOFTIRQS};
 use crate::counters::OpenCounters;
 use crate::fact::{Brief, Fact, More, RecordText, Spot};
 use crate::files;
 use crate::hidden::{Given, Hidden, Switches};
 use crate::id::ThreadId;
+use crate::names;
 use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, Unpaired, UnpairedCall};
+use crate::prev_state::{Departure, StateNumbers};
 use crate::requests::{kind_of, Requests};
+use crate::signals;
 use crate::spans::OpenSpans;
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::threads::{OpenCall, Thread, NEVER};
 use crate::world::{EndingRecord, World};
 
-/// CPUs of a machine that are told apart.
+/// The most CPUs of a machine that have a state.
 const CPUS_MAX: usize = 1 << 13;
-/// Interrupts in each other.
+/// The deepest nesting of interrupts on a CPU that is followed. Deeper ones are ignored.
 const DEPTH_MAX: usize = 8;
-/// Gaps whose begins are kept; what is behind more of them is unknown from the last one on.
+/// The most gaps of a machine whose begins are kept. After that, the last one stands for all later ones.
 const GAPS_MAX: usize = 1 << 20;
-/// For so long behind its record the kernel may still be at work on a page fault \[ns\]. Most take a microsecond; no
-/// record tells the end, and what interrupts the thread's own code later is not to be taken for it.
+/// The longest time after the record of a page fault for which the kernel may still be handling it \[ns\]. Most take a
+/// microsecond. No record says the end, and a later interrupt of the thread's own code must not be taken for part of
+/// the fault.
 const FAULT_MAX: u64 = 10_000;
 
-/// Bits of a thread's state when it leaves a CPU, in all kernels.
-const INTERRUPTIBLE: i64 = 1;
-const UNINTERRUPTIBLE: i64 = 2;
-const STOPPED: i64 = 4 | 8;
-const DEAD: i64 = 16 | 32;
-const IDLE: i64 = 128;
-/// Those above mean that it was runnable.
-const SLEEPS: i64 = 255;
-
-const ETIMEDOUT: i64 = 110;
-
-/// Softirqs that there are.
-const SOFTIRQS: usize = 16;
-/// Softirqs that run what timers are for.
+/// The softirqs in which timers expire: TIMER and HRTIMER.
 const TIMER_SOFTIRQS: [u8; 2] = [1, 8];
 
 #[derive(Debug, Default)]
 struct CpuState {
-    /// `None`: nobody knows.
+    /// The thread that the CPU runs; `None` if the trace does not say.
     thread: Option<ThreadId>,
-    /// Since when that is so.
+    /// The time up to which the CPU's runs were reported \[ns since 1970\].
     since: i64,
-    /// A switch was seen: who runs is known from there on.
+    /// True if a switch on this CPU was read, so that its running thread is known.
     has_switches: bool,
-    /// To whom the last one was.
+    /// The switch that gave the CPU to its present thread, if one was recorded.
     given: Option<Given>,
-    /// What it had run, from when on, up to when records were discarded; not told yet.
+    /// A run that a gap has ended and that was not reported yet: thread, begin and end.
     before_gap: Option<(Option<ThreadId>, i64, i64)>,
-    /// With the time of the begin, and whether that was selected.
+    /// The interrupts being served, the innermost last, each with its begin and true if that record was selected.
     open: Vec<(Interrupt, i64, bool)>,
-    /// The last request to a disk that was said to be done, and in how many interrupts in each other; until the innermost
-    /// of these is over.
+    /// The last completed request to a disk, and the depth of interrupts in which it was completed. It is removed when
+    /// that interrupt ends.
     done: Option<(DiskRequest, usize)>,
-    /// Softirqs that are to be done, since when.
+    /// The time at which each pending softirq was first raised.
     raised: [Option<i64>; SOFTIRQS],
+    causes: SoftirqCauses,
 }
 
 #[derive(Debug, Default)]
 struct MachineCpus {
     cpus: Vec<CpuState>,
-    /// When records were discarded; a thread has the number of those that it is known behind.
+    /// The time of each gap, in order. [`Thread::gaps`] is an index into this list.
     gaps: Vec<i64>,
+    numbers: StateNumbers,
+    /// True if switches, or their CPUs, are not recorded, so that running threads are unknown.
+    is_blind: bool,
+    /// True if the traces have records of device interrupts.
+    knows_interrupts: bool,
 }
 
 impl MachineCpus {
@@ -80,21 +124,21 @@ impl MachineCpus {
     }
 }
 
-/// What follows from facts.
+/// All state of a timeline.
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     pub world: World,
     machines: Vec<MachineCpus>,
     requests: Requests,
     spans: OpenSpans,
-    /// By trace: how often records were discarded.
+    /// The number of gaps of each trace, by its index.
     span_gaps: Vec<u32>,
     counters: OpenCounters,
     before: FactsBefore,
 }
 
 impl Engine {
-    /// Of so many machines.
+    /// Returns an engine for machines with these names.
     pub(crate) fn new(names: Vec<String>) -> Engine {
         let machines = names.iter().map(|_| MachineCpus::default()).collect();
         let mut world = World::default();
@@ -103,15 +147,22 @@ impl Engine {
         Engine { world, machines, ..Engine::default() }
     }
 
-    /// What a record says, in the order of time.
+    /// Adds machines after those that are known. `names` has the names of all.
+    pub(crate) fn grow(&mut self, names: Vec<String>) {
+        self.machines.resize_with(names.len().max(self.machines.len()), MachineCpus::default);
+        self.world.machines = names;
+    }
+
+    /// Applies a fact, and reports to `seen` what it ends. Facts must come in the order of time.
     #[inline]
     pub(crate) fn apply<O: Observer>(&mut self, spot: Spot, fact: Fact<'_>, seen: &mut O) {
         let time = spot.time;
         self.world.told = EndingRecord { machine: spot.machine, selected: spot.selected };
         match fact {
             // These are of another stream than that of the CPU, and say nothing of what runs.
-            Fact::There { tid, process, parent, name } => {
-                return self.there(spot, tid, process, parent, name, seen);
+            Fact::There { tid, process, parent, name, asleep } => {
+                self.there(spot, tid, process, parent, name, seen);
+                return self.was_asleep(spot, tid, asleep);
             }
             Fact::Named { tid, name } => {
                 let thread = self.thread(spot.machine, tid, seen);
@@ -138,24 +189,47 @@ impl Engine {
                 return self.world.name_interrupt(spot.machine, number, &name);
             }
             Fact::Span(mark) => return self.span(spot, mark, seen),
+            Fact::Exec { old: Some(old), .. } => self.leads(spot, old, seen),
             _ => {}
         }
         let who = self.who(spot, seen);
         match fact {
-            Fact::Enter { call, object, more } => {
+            Fact::Enter { call, elapsed, object, more } => {
                 let Some(who) = who else { return };
                 let open = files::begin(&mut self.world, who, call, object, more, O::FILES);
+                if O::STATES {
+                    self.sends_meanwhile(spot, who, &open);
+                }
                 let is_last = self.world.calls.kind(call) == CallKind::Exit;
-                let open = OpenCall { begin: time, selected: spot.selected, ..open };
+                let again = self.begins_again(who, call).unwrap_or(open);
+                let begin = time.saturating_sub_unsigned(elapsed);
+                let open = OpenCall { call, begin, selected: spot.selected, ..again };
                 self.enter(who, open, is_last, seen);
+            }
+            Fact::Deferred { call, more } => {
+                let thread = who.and_then(|who| self.world.threads.get(who));
+                let open = thread.and_then(|thread| thread.open).filter(|open| open.call == call);
+                let (Some(who), Some(mut open)) = (who, open) else { return };
+                files::complete(&mut self.world, who, &mut open, more, O::FILES);
+                if let Some(thread) = self.world.threads.get_mut(who) {
+                    thread.open = Some(open);
+                }
             }
             Fact::Leave { call, result, more } => {
                 if let Some(who) = who {
                     self.leave(who, call, result, more, (time, spot.selected), seen);
                 }
             }
+            Fact::LeaveAny { result } => {
+                let thread = who.and_then(|who| self.world.threads.get(who));
+                let open = thread.and_then(|thread| thread.open);
+                if let Some((who, open)) = who.zip(open) {
+                    let (call, more) = (open.call, More::None);
+                    self.leave(who, call, result, more, (time, spot.selected), seen);
+                }
+            }
             Fact::Switch { prev, prev_state, next, prev_name, next_name } => {
-                let Some(cpu) = spot.cpu else { return };
+                let Some(cpu) = spot.cpu else { return self.blind(spot.machine) };
                 self.stop(spot, cpu, prev, prev_state, prev_name, seen);
                 self.run(spot, cpu, next, next_name, seen);
             }
@@ -166,11 +240,13 @@ impl Engine {
                     thread.fault = time;
                 }
             }
-            Fact::Signal { tid } => {
-                let id = self.thread(spot.machine, tid, seen);
-                if let Some(thread) = id.and_then(|id| self.world.threads.get_mut(id)) {
-                    thread.is_signalled = true;
-                }
+            Fact::Signal { signal, code } => {
+                let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
+                let is_sent =
+                    of.is_some_and(|of| of.open.is_empty()) && signals::is_of_thread(signal, code);
+                let thread =
+                    who.filter(|_| is_sent).and_then(|who| self.world.threads.get_mut(who));
+                thread.into_iter().for_each(|thread| thread.signals = time);
             }
             Fact::InterruptEnter(number, name) => {
                 let number = i32::try_from(number).unwrap_or(-1);
@@ -181,6 +257,9 @@ impl Engine {
                 self.interrupt(spot, Some(Interrupt::Device(number)), seen);
             }
             Fact::SoftirqRaise(number) => {
+                if let (Ok(number), true) = (u8::try_from(number), O::STATES) {
+                    self.softirq_raised(spot, number, who);
+                }
                 let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
                 let at = usize::try_from(number).unwrap_or(SOFTIRQS);
                 if let Some(slot) = of.and_then(|of| of.raised.get_mut(at)) {
@@ -195,7 +274,14 @@ impl Engine {
                     let delay = time.max(raised).abs_diff(raised);
                     seen.softirq_begins(&self.world, cpu, number, delay);
                 }
+                if O::STATES {
+                    self.softirq_begins(spot, number);
+                }
                 self.interrupt(spot, Some(Interrupt::Softirq(number)), seen);
+            }
+            Fact::Timer { begins } => {
+                let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
+                of.into_iter().for_each(|of| of.timer(begins));
             }
             Fact::InterruptLeave | Fact::SoftirqLeave => self.interrupt(spot, None, seen),
             Fact::Fork { parent, child, process, name } => {
@@ -211,12 +297,20 @@ impl Engine {
             }
             Fact::Queue { place } => self.requests.queue((spot.machine, place), time),
             Fact::Complete { place, error } => self.done(spot, place, error, seen),
-            Fact::Exec => {
+            Fact::Exec { program, .. } => {
+                let is_told = program.bytes().is_some_and(|path| !path.is_empty());
                 if let Some(who) = who {
                     files::exec(&mut self.world, who);
+                    // As the kernel calls it, until another record says its name.
+                    let program = program.bytes().unwrap_or_default();
+                    self.name(who, RecordText::Kept(names::of_program(&program)));
+                    self.is_first(spot, who, seen);
                 }
                 if let Some(thread) = who.and_then(|who| self.world.threads.get_mut(who)) {
                     thread.wants_name = true;
+                    if is_told {
+                        thread.program = thread.name;
+                    }
                 }
             }
             Fact::Exit { tid, name } => {
@@ -224,8 +318,11 @@ impl Engine {
                     self.name_if_wanted(id, name);
                     if let Some(thread) = self.world.threads.get_mut(id) {
                         thread.is_exiting = true;
-                        thread.open = None;
+                        if let Some(activity) = thread.activity_mut() {
+                            activity.open = None;
+                        }
                     }
+                    self.world.threads.has_ended(id);
                     self.counters_exit(id, time);
                     seen.exits(&self.world, id);
                 }
@@ -234,8 +331,8 @@ impl Engine {
         }
     }
 
-    /// The same of a record that says nothing but that a thread, which is known to run, begins or ends a call, and of
-    /// one of which nobody wants to know what it is about.
+    /// Applies a fact of a thread that is known to run: that it made a record, or the begin or end of a call whose
+    /// descriptors and paths no observer needs.
     #[inline(always)]
     pub(crate) fn apply_brief<O: Observer>(
         &mut self,
@@ -259,7 +356,7 @@ impl Engine {
         }
     }
 
-    /// Records of a CPU, or of any if that is not known, were discarded from a time on.
+    /// Notes that records of a CPU, or of any CPU if `cpu` is `None`, were discarded from a time on.
     pub(crate) fn gap(&mut self, machine: u8, cpu: Option<u32>, from: i64) {
         let Some(of) = self.machines.get_mut(usize::from(machine)) else { return };
         if of.gaps.len() < GAPS_MAX {
@@ -292,11 +389,12 @@ impl Engine {
                 other.open.clear();
                 other.done = None;
                 other.raised = [None; SOFTIRQS];
+                other.causes = SoftirqCauses::default();
             }
         }
     }
 
-    /// What was discarded behind the last record is behind the time that is told of.
+    /// Moves gaps after the last record to the time of that record, since observers must not see later times.
     fn forget_behind(&mut self, now: i64) {
         for of in &mut self.machines {
             of.gaps.iter_mut().for_each(|gap| *gap = now.min(*gap));
@@ -308,7 +406,7 @@ impl Engine {
         }
     }
 
-    /// The trace is over.
+    /// Ends every state, call, span and counter at the time of the last record.
     pub(crate) fn finish<O: Observer>(&mut self, seen: &mut O) {
         let now = self.world.now;
         self.forget_behind(now);
@@ -325,19 +423,25 @@ impl Engine {
         let all: Vec<ThreadId> = self.world.threads.iter().map(|(id, _)| id).collect();
         for id in all {
             self.refresh(id, seen);
-            let open = self.world.threads.get_mut(id).and_then(|thread| thread.open.take());
+            let open = self.world.threads.get(id).and_then(|thread| thread.open);
             if let Some(open) = open {
+                self.may_have_timed_out(id, &open, seen);
                 seen.unpaired(&self.world, &unpaired(id, &open, Unpaired::NoEnd));
             }
             if self.world.threads.get(id).is_some_and(|thread| thread.state != State::Gone) {
                 self.change(id, now, State::Gone, (Waker::Unknown, None), seen);
+            }
+            let thread = self.world.threads.get_mut(id);
+            if let Some(activity) = thread.and_then(|thread| thread.activity_mut()) {
+                activity.open = None;
             }
         }
         self.finish_spans(seen);
         self.finish_counters(seen);
     }
 
-    /// Who made the record; what it says of who runs is taken.
+    /// Returns the thread that made a record. Applies what the record says about its process and about the CPU that it
+    /// had.
     #[inline]
     pub(crate) fn who<O: Observer>(&mut self, spot: Spot, seen: &mut O) -> Option<ThreadId> {
         let Some(tid) = spot.tid else {
@@ -363,14 +467,14 @@ impl Engine {
         Some(who).filter(|&who| who != ThreadId::IDLE)
     }
 
-    /// What runs on a CPU; `None`: nobody knows.
+    /// Returns the thread that a CPU runs; `None` if the trace does not say.
     #[inline]
     pub(crate) fn runs_on(&self, machine: u8, cpu: u32) -> Option<ThreadId> {
         let of = self.machines.get(usize::from(machine))?;
         of.cpus.get(usize::try_from(cpu).ok()?)?.thread
     }
 
-    /// A record says of which process its thread is.
+    /// Applies the process of a thread, from a record that says nothing else.
     fn whose<O: Observer>(&mut self, spot: Spot, seen: &mut O) {
         let (Some(tid), Some(pid)) = (spot.tid, spot.pid) else { return };
         let who = self.thread(spot.machine, tid, seen).filter(|&who| who != ThreadId::IDLE);
@@ -380,7 +484,7 @@ impl Engine {
         }
     }
 
-    /// The thread of this number, if it is known to run on this CPU.
+    /// Returns the thread with this number if it is known to run on this CPU.
     #[inline]
     pub(crate) fn running(&self, machine: u8, cpu: Option<u32>, tid: i64) -> Option<ThreadId> {
         let of = self.machines.get(usize::from(machine))?;
@@ -390,7 +494,7 @@ impl Engine {
         (is_known && thread.machine == machine).then_some(who)
     }
 
-    /// The thread of this number, which is made if it is not known.
+    /// Returns the thread with this number, which is added if it is not known.
     #[inline]
     pub(crate) fn thread<O: Observer>(
         &mut self,
@@ -419,14 +523,14 @@ impl Engine {
         Some(id)
     }
 
-    /// The same of one that was not there before.
+    /// Adds a thread that did not exist before, to which nothing in the state dump applies.
     fn add_new(&mut self, machine: u8, tid: i64, since: i64) -> Option<ThreadId> {
         let gaps = self.machines.get(usize::from(machine))?.gap();
         let tid = i32::try_from(tid).ok()?;
         self.world.threads.add(Thread::new(machine, tid, since, gaps))
     }
 
-    /// Forget what was known of a thread before records were discarded.
+    /// Makes the state of a thread unknown from the first gap since it was last known.
     #[inline]
     fn refresh<O: Observer>(&mut self, id: ThreadId, seen: &mut O) {
         let Some(thread) = self.world.threads.get(id) else { return };
@@ -448,11 +552,13 @@ impl Engine {
         }
         let Some(thread) = self.world.threads.get_mut(id) else { return };
         thread.gaps = gap;
-        thread.wakes = None;
         thread.has_calls = false;
         thread.is_new = false;
-        thread.fault = NEVER;
-        if let Some(open) = thread.open.take() {
+        let Some(activity) = thread.activity_mut() else { return };
+        activity.wakes = None;
+        activity.fault = NEVER;
+        if let Some(open) = activity.open.take() {
+            self.may_have_timed_out(id, &open, seen);
             seen.unpaired(&self.world, &unpaired(id, &open, Unpaired::Gap));
         }
     }
@@ -467,7 +573,7 @@ impl Engine {
         cpus.get_mut(at)
     }
 
-    /// A CPU has done this up to now, since what was told before.
+    /// Reports the run of a CPU up to `to`, since the last report.
     fn ran<O: Observer>(
         &mut self,
         machine: u8,
@@ -489,7 +595,7 @@ impl Engine {
         seen.ran(&self.world, &Run { cpu, thread, from, to: to.max(from), is_switch });
     }
 
-    /// A state ends, and another one begins.
+    /// Ends a thread's state, reports it, and begins another one.
     fn change<O: Observer>(
         &mut self,
         id: ThreadId,
@@ -507,12 +613,15 @@ impl Engine {
         thread.spent = thread.spent.plus(thread.state.spent(to.abs_diff(from)));
         thread.state = state;
         thread.since = to;
+        if state == State::Gone {
+            self.world.threads.has_ended(id);
+        }
         if to > from {
             seen.state(&self.world, id, &interval);
         }
     }
 
-    /// The thread runs there: if that is new, no record has said how it came to it.
+    /// Notes that a thread runs on a CPU. If the CPU's known thread is another one, a switch between them is missing.
     #[inline]
     fn runs<O: Observer>(&mut self, machine: u8, cpu: u32, who: ThreadId, time: i64, seen: &mut O) {
         let Some(of) = self.cpu(machine, cpu) else { return };
@@ -525,7 +634,7 @@ impl Engine {
         self.replaced((cpu, given), before, who, time, seen);
     }
 
-    /// A record was made by this thread.
+    /// Notes that a thread has made a record, so that the kernel is not hiding it.
     #[inline]
     fn is_seen(&mut self, who: ThreadId) {
         if let Some(thread) = self.world.threads.get_mut(who) {
@@ -550,6 +659,9 @@ impl Engine {
         }
         for (id, state) in [(before, State::Unknown), (Some(who), State::Running { cpu })] {
             let Some(id) = id else { continue };
+            if id == who {
+                self.leaves_unseen(who, cpu, time, seen);
+            }
             let Some(thread) = self.world.threads.get_mut(id) else { continue };
             let is_there = thread.state == State::Running { cpu };
             match state {
@@ -560,6 +672,23 @@ impl Engine {
             }
             self.change(id, time, state, (Waker::Unknown, None), seen);
         }
+    }
+
+    /// Ends the run of a thread on its known CPU, if a record finds the thread on another CPU, `cpu`. No record says
+    /// when it left the first one, so what that CPU did since then is unknown, and so is what the thread did.
+    fn leaves_unseen<O: Observer>(&mut self, who: ThreadId, cpu: u32, time: i64, seen: &mut O) {
+        let Some(thread) = self.world.threads.get(who).filter(|_| who != ThreadId::IDLE) else {
+            return;
+        };
+        let (machine, State::Running { cpu: left }) = (thread.machine, thread.state) else {
+            return;
+        };
+        let Some(of) = self.cpu(machine, left).filter(|of| left != cpu && of.thread == Some(who))
+        else {
+            return;
+        };
+        of.thread = None;
+        self.ran(machine, left, None, (time, false), seen);
     }
 
     fn stop<O: Observer>(
@@ -581,30 +710,36 @@ impl Engine {
         self.runs(spot.machine, cpu, prev, spot.time, seen);
         self.follows(spot, cpu, Some(prev), seen);
         self.name_if_new(prev, name);
+        let numbers = self.machines.get(usize::from(spot.machine)).map(|of| of.numbers);
+        let numbers = numbers.unwrap_or_default();
         let Some(thread) = self.world.threads.get_mut(prev) else { return };
         thread.is_seen = true;
         let in_fault = std::mem::replace(&mut thread.fault, NEVER) != NEVER;
         // Where its calls are not in the trace, one of them may have stopped it since; those that wait for somebody can be
         // interrupted.
-        let is_sure =
-            thread.has_calls || prev_state.is_some_and(|bits| bits & UNINTERRUPTIBLE != 0);
         let (open, is_exiting) = (thread.open, thread.is_exiting);
-        let state = match prev_state {
+        let left = prev_state.map(|bits| Departure::of(bits, numbers, is_exiting));
+        let is_sure = thread.has_calls || left == Some(Departure::Asleep(Sleep::Uninterruptible));
+        let state = match left {
             None => State::Unknown,
-            Some(bits) if bits & SLEEPS == 0 => State::Runnable { woken: false },
-            Some(bits) if bits & DEAD != 0 => State::Gone,
-            Some(bits) => State::Blocked(Reason {
-                sleep: sleep(bits),
-                call: open.map(|open| open.call),
+            Some(Departure::Runnable) => State::Runnable { woken: false },
+            Some(Departure::Gone) => State::Gone,
+            Some(Departure::Asleep(sleep)) => State::Blocked(Reason {
+                sleep,
+                call: open.map(|open| open.in_effect),
                 object: match open {
                     Some(open) => open.object,
                     // A fault is not what stops a thread.
-                    None if in_fault && is_sure && bits & STOPPED == 0 => Object::Fault,
+                    None if in_fault && is_sure && sleep != Sleep::Stopped => Object::Fault,
                     None => Object::None,
                 },
+                is_older: false,
             }),
         };
         self.change(prev, spot.time, state, (Waker::Unknown, None), seen);
+        if let (State::Blocked(_), Some(of)) = (state, self.cpu(spot.machine, cpu)) {
+            of.sleeps(prev);
+        }
         if state == State::Gone && is_exiting {
             self.world.forget_files(prev);
         }
@@ -624,6 +759,9 @@ impl Engine {
             // Its number was given to another thread, of which no record tells the begin.
             Some(State::Gone) => id = self.add_new(spot.machine, next, spot.time),
             Some(State::Running { .. }) => {
+                if let Some(id) = id {
+                    self.leaves_unseen(id, cpu, spot.time, seen);
+                }
                 if let Some(thread) = id.and_then(|id| self.world.threads.get_mut(id)) {
                     thread.state = State::Unknown;
                 }
@@ -638,93 +776,9 @@ impl Engine {
         let Some(id) = id else { return };
         self.name_if_wanted(id, name);
         self.change(id, spot.time, State::Running { cpu }, (Waker::Unknown, Some(cpu)), seen);
-        if let Some(thread) = self.world.threads.get_mut(id) {
-            thread.wakes = None;
-            thread.is_signalled = false;
-        }
-    }
-
-    fn wake<O: Observer>(
-        &mut self,
-        spot: Spot,
-        tid: i64,
-        name: RecordText<'_>,
-        by: Option<ThreadId>,
-        is_by_waker: bool,
-        seen: &mut O,
-    ) {
-        let Some(id) = self.thread(spot.machine, tid, seen) else { return };
-        self.name_if_wanted(id, name);
-        if !O::STATES {
-            // Nobody wants to know by whom.
-            let state = self.world.threads.get(id).map(|thread| thread.state);
-            if matches!(state, Some(State::Blocked(_) | State::Unknown)) {
-                let woken = State::Runnable { woken: true };
-                self.change(id, spot.time, woken, (Waker::Unknown, None), seen);
-            }
-            return;
-        }
-        let waker = self.waker(spot, by);
-        let Some(thread) = self.world.threads.get_mut(id) else { return };
-        match thread.state {
-            State::Blocked(reason) => {
-                let is_now = thread.wakes.is_none();
-                let waker = thread.wakes.take().unwrap_or(waker);
-                let kind = reason.call.map(|call| self.world.calls.kind(call));
-                // Nothing but a signal ends it before, whoever the interrupt has found there.
-                let timer = kind == Some(CallKind::Sleep) && !thread.is_signalled;
-                let waker = if timer { Waker::Timer } else { waker };
-                let may_time_out = waker != Waker::Timer
-                    && reason.sleep == Sleep::Interruptible
-                    && matches!(kind, Some(CallKind::Poll | CallKind::Futex));
-                let (from, to) = (thread.since, spot.time.max(thread.since));
-                let interval = Interval { from, to, state: thread.state, waker, cpu: None };
-                thread.may_time_out = Some(interval).filter(|_| may_time_out && to > from);
-                self.change(id, spot.time, State::Runnable { woken: true }, (waker, None), seen);
-                if is_now && to > from {
-                    self.waited_for(spot, (id, &interval), seen);
-                }
-            }
-            State::Unknown => {
-                self.change(id, spot.time, State::Runnable { woken: true }, (waker, None), seen);
-            }
-            // It is on its way to sleep, and will be told then; or it does not go to sleep after all.
-            State::Running { .. } => thread.wakes = is_by_waker.then_some(waker),
-            State::Runnable { .. } | State::Gone => {}
-        }
-    }
-
-    fn waker(&mut self, spot: Spot, by: Option<ThreadId>) -> Waker {
-        let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
-        let (open, runs) = match of {
-            Some(of) => (of.open.last().map(|&(which, ..)| which), of.thread),
-            None => (None, None),
-        };
-        match open {
-            Some(Interrupt::Device(number)) => return Waker::Device(number),
-            Some(Interrupt::Softirq(number)) if TIMER_SOFTIRQS.contains(&number) => {
-                return Waker::Timer;
-            }
-            Some(Interrupt::Softirq(number)) => return Waker::Softirq(number),
-            None => {}
-        }
-        let Some(by) = by else {
-            // A CPU that has nothing to do wakes nobody but by an interrupt.
-            return match runs {
-                Some(ThreadId::IDLE) => Waker::Interrupt,
-                _ => Waker::Unknown,
-            };
-        };
-        let Some(thread) = self.world.threads.get(by) else { return Waker::Unknown };
-        let is_kernel = self.world.is_of_kernel(thread);
-        if thread.open.is_some() || thread.is_exiting || is_kernel {
-            return Waker::Thread { thread: by, is_sure: true };
-        }
-        let is_in_fault = thread.fault != NEVER && spot.time.abs_diff(thread.fault) <= FAULT_MAX;
-        match thread.has_calls && !is_in_fault {
-            // It ran, and called nobody.
-            true => Waker::Interrupt,
-            false => Waker::Thread { thread: by, is_sure: false },
+        let thread = self.world.threads.get_mut(id);
+        if let Some(activity) = thread.and_then(|thread| thread.activity_mut()) {
+            activity.wakes = None;
         }
     }
 
@@ -776,13 +830,16 @@ impl Engine {
             control: open.control,
             selected: open.selected || selected,
         });
-        let open = if kind == CallKind::Other { None } else { thread.open };
+        let is_other = kind == CallKind::Other && thread.may_time_out.is_none();
+        let open = if is_other { None } else { thread.open };
         let is_selected = thread.open.as_ref().is_some_and(|open| open.selected);
         thread.open = None;
-        if let Some(done) = done {
+        if let Some(mut done) = done {
             if done.call == call {
                 if let Some(open) = open {
+                    done.object = files::object_at_end(&self.world, &open, who, more);
                     self.timed_out(who, &open, result, seen);
+                    self.may_begin_again(who, &open, result);
                     files::end(&mut self.world, who, &open, result, more);
                 }
                 return seen.call(&self.world, &done);
@@ -791,29 +848,10 @@ impl Engine {
             let (why, selected) = (Unpaired::NoEnd, is_selected);
             seen.unpaired(&self.world, &UnpairedCall { thread: who, call, time, why, selected });
         }
+        self.older_timed_out(who, call, result, seen);
         if !(is_new && kind == CallKind::Fork) {
             let why = Unpaired::NoBegin;
             seen.unpaired(&self.world, &UnpairedCall { thread: who, call, time, why, selected });
-        }
-    }
-
-    /// Whose time was over was woken by a timer, whomever its interrupt has found there.
-    fn timed_out<O: Observer>(
-        &mut self,
-        who: ThreadId,
-        open: &OpenCall,
-        result: Option<i64>,
-        seen: &mut O,
-    ) {
-        let is_over = match self.world.calls.kind(open.call) {
-            CallKind::Poll => result == Some(0) && open.timeout.is_none_or(|timeout| timeout > 0),
-            CallKind::Futex => result == Some(-ETIMEDOUT),
-            _ => return,
-        };
-        let thread = self.world.threads.get_mut(who);
-        let wait = thread.and_then(|thread| thread.may_time_out.take());
-        if let Some(wait) = wait.filter(|wait| is_over && wait.from >= open.begin) {
-            seen.timed_out(&self.world, who, &wait);
         }
     }
 
@@ -828,6 +866,7 @@ impl Engine {
             Some(_) => {}
             None => {
                 if let Some((which, from, selected)) = of.open.pop() {
+                    of.is_over(which, spot.time);
                     let depth = of.open.len();
                     of.done = of.done.filter(|&(_, in_each_other)| in_each_other <= depth);
                     self.world.told.selected |= selected;
@@ -848,12 +887,15 @@ impl Engine {
     ) {
         let Some(child_id) = self.add_new(spot.machine, child, spot.time) else { return };
         self.name(child_id, name);
+        let state = self.can_run(spot.machine);
+        let program = parent.and_then(|parent| self.world.threads.get(parent)).map(|it| it.program);
         if let Some(thread) = self.world.threads.get_mut(child_id) {
             thread.parent = parent;
+            thread.program = program.unwrap_or(thread.program);
             thread.is_new = true;
             thread.born = Some(spot.time);
             // It is woken at once.
-            thread.state = State::Runnable { woken: true };
+            thread.state = state;
         }
         match process {
             Some(process) => self.belongs(child_id, spot.machine, process, seen),
@@ -888,7 +930,16 @@ impl Engine {
         seen.known(&self.world, id);
     }
 
-    /// The thread is one of this process, whose first thread has the process' number.
+    /// Makes a thread that has executed a program the first one of its process, if its process is unknown.
+    fn is_first<O: Observer>(&mut self, spot: Spot, id: ThreadId, seen: &mut O) {
+        let is_unknown = self.world.threads.get(id).is_some_and(|thread| thread.main.is_none());
+        if let Some(tid) = spot.tid.filter(|tid| is_unknown && *tid > 0) {
+            self.belongs(id, spot.machine, tid, seen);
+            seen.known(&self.world, id);
+        }
+    }
+
+    /// Puts a thread into the process with this number, whose first thread has the same number.
     fn belongs<O: Observer>(&mut self, id: ThreadId, machine: u8, process: i64, seen: &mut O) {
         let tid = self.world.threads.get(id).map(|thread| i64::from(thread.tid));
         let main = match tid == Some(process) {
@@ -909,7 +960,8 @@ impl Engine {
         }
     }
 
-    /// Others may give a thread a name, which no record tells but that of the next switch.
+    /// Applies a thread's name in a record of a switch, if it is new. Only such records show a name that another thread
+    /// has given.
     #[inline]
     fn name_if_new(&mut self, id: ThreadId, name: RecordText<'_>) {
         let (Some(thread), Some(short)) = (self.world.threads.get_mut(id), name.short()) else {
@@ -932,23 +984,16 @@ impl Engine {
         let Some(name) = name.bytes().filter(|name| !name.is_empty()) else { return };
         let name = self.world.names.of(&name);
         if let Some(thread) = self.world.threads.get_mut(id) {
-            thread.name = name;
+            let has_changed = std::mem::replace(&mut thread.name, name) != name;
             thread.wants_name = false;
+            if let Some(renamed) = self.world.renamed.as_mut().filter(|_| has_changed) {
+                renamed.push(id);
+            }
         }
     }
 }
 
-/// A call that has begun, and has no end or none that is known to be its.
+/// Returns a call that has begun and whose end is missing, or belongs to another call.
 fn unpaired(thread: ThreadId, open: &OpenCall, why: Unpaired) -> UnpairedCall {
     UnpairedCall { thread, call: open.call, time: open.begin, why, selected: open.selected }
-}
-
-fn sleep(bits: i64) -> Sleep {
-    match bits {
-        _ if bits & IDLE != 0 => Sleep::Idle,
-        _ if bits & UNINTERRUPTIBLE != 0 => Sleep::Uninterruptible,
-        _ if bits & INTERRUPTIBLE != 0 => Sleep::Interruptible,
-        _ if bits & STOPPED != 0 => Sleep::Stopped,
-        _ => Sleep::Other,
-    }
 }

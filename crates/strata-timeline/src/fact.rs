@@ -1,4 +1,8 @@
-//! What an event record says, in numbers. Tracers spell it in different ways; here it is one.
+//! Facts: what event records say, in one form for all tracers, and as numbers.
+//!
+//! A fact borrows from its record. Texts ([`RecordText`]) and rare fields ([`More`]) are read from the record only when
+//! the engine asks for them, since most facts need none. A [`Kept`] has the same fields without the record, for facts
+//! that are applied later or in another thread.
 
 use strata_ctf::read::{Event, FieldInfo, FieldRef, Scope, Value, Visit};
 
@@ -6,14 +10,14 @@ use crate::calls::CallId;
 use crate::names::Name;
 use crate::spans::{Home, KeyRef};
 
-use crate::state::Object;
+use crate::state::{Object, Reason};
 
-/// A text of a record that is looked at when it is wanted: most are not.
+/// A text of a record, which is read when it is needed.
 #[derive(Clone, Copy)]
 pub(crate) enum RecordText<'a> {
     None,
     Of(&'a Event<'a>, &'a FieldRef),
-    /// Taken out of its record before.
+    /// A text that was copied out of its record before.
     Kept(&'a [u8]),
     #[cfg(test)]
     Is(&'a str),
@@ -24,7 +28,7 @@ impl<'a> RecordText<'a> {
         field.map_or(RecordText::None, |field| RecordText::Of(event, field))
     }
 
-    /// Its first bytes, to be compared.
+    /// Returns the first 16 bytes of the text, for comparison.
     pub(crate) fn short(self) -> Option<[u8; 16]> {
         let copy = |bytes: &[u8]| {
             let mut short = [0; 16];
@@ -58,39 +62,41 @@ impl<'a> RecordText<'a> {
     }
 }
 
-/// What a system call's record has beside its descriptor, for the few calls of which that matters.
+/// A field of a system call that only some calls have, beside the descriptor and the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Of the folder in which a path begins.
+    /// The descriptor of the folder in which a path begins.
     Folder,
     /// The descriptor to which something is copied.
     Target,
-    /// The flags, one of which may be that exec() closes what is made.
+    /// The flags, one of which may make exec() close the new descriptor.
     Flags,
-    /// A command, an operation.
+    /// A command or an operation.
     Control,
-    /// What belongs to the command; the last of several descriptors.
+    /// The argument of a command, or the last one of a range of descriptors.
     Argument,
-    /// What was made.
+    /// The first descriptor of two that a call makes.
     First,
-    /// What was made, too.
+    /// The second descriptor of two that a call makes.
     Second,
-    /// A socket's.
+    /// The address family of a socket.
     Family,
-    /// A socket's.
+    /// The type of a socket.
     Type,
-    /// For how long it waits, or where that is said; 0: not at all.
+    /// The timeout of a call that waits, or the timeout's address; 0 if the call does not wait.
     Timeout,
 }
 
 const PARTS: usize = Part::Timeout as usize + 1;
 
-/// In which fields that is.
+/// The places of these fields in the records of a class.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     pub path: Option<FieldRef>,
     pub numbers: [Option<FieldRef>; PARTS],
     pub has_address: bool,
+    /// True if the record has the descriptors of poll() or select().
+    pub has_polled: bool,
 }
 
 impl Fields {
@@ -101,26 +107,42 @@ impl Fields {
     }
 }
 
-/// The same in a record, to be looked at when it is wanted.
+/// The fields of one record, which are read when they are needed.
 #[derive(Clone, Copy)]
 pub(crate) enum More<'a> {
     None,
     Of(&'a Event<'a>, &'a Fields),
-    /// Taken out of its record before.
+    /// Fields that were copied out of their record before.
     Kept(&'a Kept),
     #[cfg(test)]
     Is(&'a str, &'a [(Part, i64)]),
 }
 
-/// The same, without the record.
+/// The fields of one record, copied out of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     path: Option<Vec<u8>>,
     numbers: [Option<i64>; PARTS],
     address: Option<SocketAddress>,
+    polled: Option<PolledDescriptors>,
 }
 
 impl Kept {
+    /// Returns the fields of a deferred argument, which is recorded after its call's entry.
+    pub(crate) fn of_argument(
+        path: Option<Vec<u8>>,
+        numbers: impl IntoIterator<Item = (Part, i64)>,
+        address: Option<SocketAddress>,
+    ) -> Kept {
+        let mut kept = Kept { path, address, ..Kept::default() };
+        for (part, number) in numbers {
+            if let Some(slot) = kept.numbers.get_mut(part as usize) {
+                *slot = Some(number);
+            }
+        }
+        kept
+    }
+
     pub(crate) fn new(more: More<'_>) -> Kept {
         const ALL: [Part; PARTS] = [
             Part::Folder,
@@ -135,7 +157,8 @@ impl Kept {
             Part::Timeout,
         ];
         let path = more.path().bytes();
-        Kept { path, numbers: ALL.map(|part| more.number(part)), address: more.address() }
+        let numbers = ALL.map(|part| more.number(part));
+        Kept { path, numbers, address: more.address(), polled: more.polled() }
     }
 }
 
@@ -152,7 +175,7 @@ impl<'a> More<'a> {
         }
     }
 
-    /// A number of a descriptor.
+    /// Returns a field as the number of a descriptor.
     pub(crate) fn descriptor(self, part: Part) -> Option<i32> {
         self.number(part).and_then(|number| i32::try_from(number).ok())
     }
@@ -167,7 +190,7 @@ impl<'a> More<'a> {
         }
     }
 
-    /// A socket's address.
+    /// Returns the address of a socket.
     pub(crate) fn address(self) -> Option<SocketAddress> {
         match self {
             More::Of(event, fields) if fields.has_address => {
@@ -179,16 +202,85 @@ impl<'a> More<'a> {
             _ => None,
         }
     }
+
+    /// Returns the descriptors that poll() or select() waits for; at the call's end, those that are ready.
+    pub(crate) fn polled(self) -> Option<PolledDescriptors> {
+        match self {
+            More::Of(event, fields) if fields.has_polled => {
+                let mut polled = PolledDescriptors::default();
+                event.visit(Scope::Payload, &mut polled);
+                Some(polled)
+            }
+            More::Kept(kept) => kept.polled,
+            _ => None,
+        }
+    }
 }
 
-/// A socket's address.
+/// The descriptors in the arrays of a poll() or a select(): the first one, and whether there are others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PolledDescriptors {
+    first: Option<i32>,
+    has_others: bool,
+    /// True while an array of descriptors is being visited.
+    is_in: bool,
+}
+
+/// The names of the arrays that have descriptors: that of poll(), and the three sets of select().
+pub(crate) const POLLED: [&str; 4] = ["ufds_fd", "inp", "outp", "exp"];
+
+impl PolledDescriptors {
+    /// Returns the descriptor if there is only one.
+    pub(crate) fn only(self) -> Option<i32> {
+        self.first.filter(|_| !self.has_others)
+    }
+
+    /// The first descriptor, if there is any.
+    pub(crate) fn first(self) -> Option<i32> {
+        self.first
+    }
+}
+
+impl Visit for PolledDescriptors {
+    fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        self.signed(field, value as i64);
+    }
+
+    fn signed(&mut self, field: &FieldInfo, value: i64) {
+        // A negative one asks nothing.
+        let number = i32::try_from(value).ok().filter(|&number| number >= 0);
+        let Some(number) = number.filter(|_| self.is_in && field.is_element()) else { return };
+        let first = *self.first.get_or_insert(number);
+        self.has_others |= first != number;
+    }
+
+    fn real(&mut self, _: &FieldInfo, _: f64) {}
+
+    fn text(&mut self, _: &FieldInfo, _: &[u8]) {}
+
+    fn begin_array(&mut self, field: &FieldInfo, _: u64) {
+        self.is_in = POLLED.contains(&field.name());
+    }
+
+    fn end_array(&mut self, _: &FieldInfo) {
+        self.is_in = false;
+    }
+}
+
+/// The address of a socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SocketAddress {
     pub family: u64,
     pub port: u64,
     pub bytes: Vec<u8>,
-    /// The array of the bytes is being visited.
+    /// True while the array of the bytes is being visited.
     is_in: bool,
+}
+
+impl SocketAddress {
+    pub(crate) fn new(family: u64, port: u64, bytes: Vec<u8>) -> SocketAddress {
+        SocketAddress { family, port, bytes, is_in: false }
+    }
 }
 
 const ADDRESS_MAX: usize = 128;
@@ -225,14 +317,14 @@ impl Visit for SocketAddress {
     }
 }
 
-/// What a record says.
+/// The statement of one record about threads, CPUs, calls, disks or spans.
 #[derive(Clone, Copy)]
 pub(crate) enum Fact<'a> {
-    /// Of which process a thread is; its spot says both.
+    /// The process of a thread. The record's spot has both.
     Whose,
-    /// Who made it, and nothing else that is wanted.
+    /// A thread made the record. The observer needs no more of it.
     Made,
-    /// A CPU takes another thread.
+    /// A CPU switches to another thread.
     Switch {
         prev: i64,
         prev_state: Option<i64>,
@@ -240,12 +332,12 @@ pub(crate) enum Fact<'a> {
         prev_name: RecordText<'a>,
         next_name: RecordText<'a>,
     },
-    /// A thread is being woken, in the thread that does it.
+    /// A thread is being woken; the record is made by the waker.
     Waking {
         tid: i64,
         name: RecordText<'a>,
     },
-    /// It can run, wherever that is noticed.
+    /// A woken thread can run. The record may be on another CPU than the waker's.
     Wakeup {
         tid: i64,
         name: RecordText<'a>,
@@ -253,45 +345,61 @@ pub(crate) enum Fact<'a> {
     /// A system call begins.
     Enter {
         call: CallId,
+        /// The time since the begin, if the record was written later than that \[ns\].
+        elapsed: u64,
         object: Object,
         more: More<'a>,
     },
-    /// A system call is over.
+    /// A deferred argument of the thread's call, which was not in memory at the call's entry.
+    Deferred {
+        call: CallId,
+        more: More<'a>,
+    },
+    /// A system call returns.
     Leave {
         call: CallId,
         result: Option<i64>,
         more: More<'a>,
     },
-    /// A thread is sent a signal.
-    Signal {
-        tid: i64,
+    /// The system call in which the thread is returns, whichever that is.
+    LeaveAny {
+        result: Option<i64>,
     },
-    /// Memory was touched that is not there yet.
+    /// A thread sends a signal, or the kernel makes one for it.
+    Signal {
+        signal: Option<i64>,
+        code: Option<i64>,
+    },
+    /// A page fault of a thread.
     Fault,
-    /// By its number, with the name of who serves it.
+    /// The interrupt of a device begins: its number, and the name of its driver.
     InterruptEnter(i64, RecordText<'a>),
     InterruptLeave,
-    /// It is to be done.
+    /// A softirq becomes pending.
     SoftirqRaise(i64),
     SoftirqEnter(i64),
     SoftirqLeave,
-    /// Something that a disk is to be asked for waits in its queue.
+    /// The kernel begins or ends serving a timer in an interrupt.
+    Timer {
+        begins: bool,
+    },
+    /// A request waits in the queue of a disk.
     Queue {
         place: DiskPlace,
     },
-    /// A disk is asked for something.
+    /// A disk gets a request.
     Issue {
         place: DiskPlace,
-        /// As the kernel writes it, or LTTng's bits.
+        /// The kernel's letters for the operation.
         kind: RecordText<'a>,
         bits: Option<i64>,
     },
-    /// It has done so, or a part of it.
+    /// The disk has completed a request or a part of it.
     Complete {
         place: DiskPlace,
         error: Option<i64>,
     },
-    /// A disk, or an interrupt, has this name.
+    /// A disk, or an interrupt, has a name.
     DeviceName {
         device: i64,
         name: RecordText<'a>,
@@ -307,7 +415,7 @@ pub(crate) enum Fact<'a> {
         flags: Option<i64>,
         path: RecordText<'a>,
     },
-    /// There is a new thread.
+    /// A thread was created.
     Fork {
         parent: Option<i64>,
         child: i64,
@@ -315,8 +423,14 @@ pub(crate) enum Fact<'a> {
         name: RecordText<'a>,
     },
     /// A thread runs another program.
-    Exec,
-    /// The same as the kernel tells it to who asks what is mapped: with its process, and with the name that it has now.
+    Exec {
+        /// The program's file.
+        program: RecordText<'a>,
+        /// The thread's earlier number, if it was not the first thread of its process and gets the number of that.
+        old: Option<i64>,
+    },
+    /// The program that a thread executes, from the kernel's record of a mapping, with the process and the present
+    /// name.
     Program {
         tid: i64,
         process: i64,
@@ -327,12 +441,14 @@ pub(crate) enum Fact<'a> {
         tid: i64,
         name: RecordText<'a>,
     },
-    /// A thread that was there when recording began.
+    /// A thread that existed when recording began.
     There {
         tid: i64,
         process: i64,
         parent: Option<i64>,
         name: RecordText<'a>,
+        /// The reason for which the thread is blocked; `None` if it is not blocked, or the record does not say.
+        asleep: Option<Reason>,
     },
     /// A thread of a process has a new name.
     Named {
@@ -343,14 +459,14 @@ pub(crate) enum Fact<'a> {
     Span(SpanMark<'a>),
 }
 
-/// What most records say, where nobody wants to know more of them.
+/// A frequent fact that needs neither the record's spot nor its fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Brief {
-    /// Nothing but that a thread made it, on a CPU, at a time.
+    /// A thread made a record.
     Made,
-    /// A system call begins that does nothing to descriptors, names or threads.
+    /// The begin of a system call that does not affect descriptors, names or threads.
     Enter(CallId),
-    /// Such a one is over.
+    /// The end of such a call.
     Leave(CallId, Option<i64>),
 }
 
@@ -359,20 +475,22 @@ pub(crate) enum Brief {
 pub(crate) struct SpanMark<'a> {
     pub pair: u32,
     pub name: Name,
-    /// The event.
+    /// The event's name.
     pub event: Name,
     pub begins: bool,
-    /// Whether it is to have a key.
+    /// True if the span's role has a key field, whether this record has it or not.
     pub is_keyed: bool,
     pub key: Option<KeyRef<'a>>,
-    /// What is the same in both ends.
+    /// A hash of the value that should be the same at both ends.
     pub check: Option<u64>,
     pub address: Option<u64>,
     pub owner: Option<i64>,
     pub result: Option<i64>,
+    /// How long before its record the span began \[ns\].
+    pub elapsed: u64,
 }
 
-/// Where on a disk.
+/// A range of sectors on a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DiskPlace {
     pub device: i64,
@@ -380,19 +498,19 @@ pub(crate) struct DiskPlace {
     pub sectors: i64,
 }
 
-/// Where a record is from.
+/// The place and time of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     pub time: i64,
     pub machine: u8,
     pub cpu: Option<u32>,
-    /// The thread that it is of, as it says itself.
+    /// The thread, by its number on the machine.
     pub tid: Option<i64>,
-    /// That thread's process.
+    /// The process, by its number on the machine.
     pub pid: Option<i64>,
-    /// The thread by the number that its process knows it by.
+    /// The thread, by its number within the trace.
     pub own_tid: Option<i64>,
-    /// The process, as the trace has it.
+    /// The process according to the trace, for spans.
     pub home: Home,
     pub selected: bool,
 }

@@ -1,22 +1,33 @@
-//! What system calls do to descriptors, and what they are about.
+//! Follows what system calls do to descriptors, and finds the file that a call is about.
 //!
-//! A descriptor is known from the record that makes it, in the process that has it, up to the one that takes it away. Of
-//! all others only the number is known.
+//! A descriptor is known from the record that opens it up to the one that closes it, in the processes that have it.
+//! Before and after, only its number is known. A call is followed in up to three steps: [`begin`] takes its arguments,
+//! [`complete`] adds arguments that are recorded later, and [`end`] applies what a successful call has done to the
+//! tables of the [`World`].
+//!
+//! ```text
+//! openat("a") = 3     3 is "a"                 dup2(3, 1)     1 is "a"
+//! fork()              the child has a copy     execve()       those without FD_CLOEXEC stay
+//! clone(CLONE_FILES)  the child shares them    close(3)       3 is unknown
+//! ```
+//!
+//! close() applies at its begin, since another thread may get the number before the call returns. A descriptor of which
+//! it is not known whether exec() closes it is forgotten by exec(): nothing is guessed.
 
 use crate::calls::{is_closed_by_exec, CallId, CallKind};
 use crate::descriptors::OpenedFor;
-use crate::fact::{More, Part, RecordText, SocketAddress};
+use crate::fact::{More, Part, PolledDescriptors, RecordText, SocketAddress};
 use crate::id::ThreadId;
 use crate::names::{Name, NameKind};
 use crate::state::Object;
 use crate::threads::OpenCall;
 use crate::world::World;
 
-const AT_FDCWD: i32 = -100;
-/// In a set of flags: of clone(), of close_range(), of open().
+pub(crate) const AT_FDCWD: i32 = -100;
+/// Flags of clone(), close_range() and open(), by name.
 const CLONE_FILES: i64 = 0x400;
 const CLONE_FS: i64 = 0x200;
-/// With a new mount or user namespace, a thread has a folder of its own.
+/// Flags of unshare() after which a thread has a working folder of its own: a new mount or user namespace implies that.
 const OWN_FOLDER: i64 = CLONE_FS | 0x20000 | 0x1000_0000;
 const CLOSE_RANGE_UNSHARE: i64 = 2;
 const CLOSE_RANGE_CLOEXEC: i64 = 4;
@@ -34,7 +45,8 @@ const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 const AF_NETLINK: u64 = 16;
 
-/// What a call that begins is about. `wants_paths`: of calls that open nothing, too.
+/// Returns a call that begins, with its object and arguments. A close takes effect at once. With `wants_paths`, paths
+/// of calls that open nothing are kept as well.
 pub(crate) fn begin(
     world: &mut World,
     who: ThreadId,
@@ -61,12 +73,24 @@ pub(crate) fn begin(
         target: target.map_or(Object::None, |target| world.object(who, target)),
         ..OpenCall::of(call)
     };
+    open.folder = more.descriptor(Part::Folder).filter(|&folder| folder != AT_FDCWD);
     match kind {
-        CallKind::Open | CallKind::Folder => open.path = path(world, who, call, more),
-        CallKind::Address => open.path = socket_name(world, open.object, more.address()),
+        CallKind::Open | CallKind::Folder => open.path = path(world, who, &open, more),
+        CallKind::Address => {
+            let kind = addressed(world, call);
+            open.path = socket_name(world, open.object, more.address(), kind);
+        }
         CallKind::Make => open.path = made(world, call, more),
-        CallKind::Poll => open.timeout = more.number(Part::Timeout),
-        _ if wants_paths => open.path = path(world, who, call, more),
+        CallKind::Poll => {
+            open.timeout = more.number(Part::Timeout);
+            // Of several it is known which one when the call is over.
+            if open.object == Object::None {
+                let only = more.polled().and_then(PolledDescriptors::only);
+                open.object = only.map_or(Object::None, |only| polled(world, who, only));
+            }
+        }
+        CallKind::Futex => open.value = more.number(Part::Argument),
+        _ if wants_paths => open.path = path(world, who, &open, more),
         _ => {}
     }
     if kind != CallKind::Other {
@@ -99,6 +123,55 @@ pub(crate) fn begin(
     open
 }
 
+/// Returns the object of a descriptor of poll() or select().
+fn polled(world: &World, who: ThreadId, descriptor: i32) -> Object {
+    world.object(who, Object::Descriptor(descriptor))
+}
+
+/// Returns the object of a call at its end: for poll() and select() with several descriptors, the first that is ready.
+pub(crate) fn object_at_end(
+    world: &World,
+    open: &OpenCall,
+    who: ThreadId,
+    more: More<'_>,
+) -> Object {
+    let is_poll = world.calls.kind(open.call) == CallKind::Poll;
+    let ready = more.polled().filter(|_| is_poll && open.object == Object::None);
+    match ready.and_then(PolledDescriptors::first) {
+        Some(ready) => polled(world, who, ready),
+        None => open.object,
+    }
+}
+
+/// Adds a deferred argument to an open call.
+pub(crate) fn complete(
+    world: &mut World,
+    who: ThreadId,
+    open: &mut OpenCall,
+    more: More<'_>,
+    wants_paths: bool,
+) {
+    let kind = world.calls.kind(open.call);
+    let has_path = more.path().bytes().is_some();
+    match kind {
+        CallKind::Address => {
+            if let Some(address) = more.address() {
+                let kind = addressed(world, open.call);
+                open.path = socket_name(world, open.object, Some(address), kind);
+            }
+        }
+        CallKind::Make if has_path => open.path = made(world, open.call, more),
+        CallKind::Make => {}
+        CallKind::Open | CallKind::Folder if has_path => open.path = path(world, who, open, more),
+        _ if has_path && wants_paths => open.path = path(world, who, open, more),
+        _ => {}
+    }
+    if kind != CallKind::Other {
+        open.flags = more.number(Part::Flags).or(open.flags);
+        open.timeout = more.number(Part::Timeout).or(open.timeout);
+    }
+}
+
 fn close_range(
     world: &mut World,
     who: ThreadId,
@@ -121,7 +194,7 @@ fn close_range(
     });
 }
 
-/// What a call that is over has done.
+/// Applies what a call has done to descriptors and folders.
 pub(crate) fn end(
     world: &mut World,
     who: ThreadId,
@@ -201,13 +274,14 @@ fn duplicate(world: &mut World, who: ThreadId, open: &OpenCall, made: i32, by_ex
     }
 }
 
-/// Another program: some descriptors are gone, and the others are the process' own.
+/// Applies exec(): some descriptors are closed, and the others are not shared any more.
 pub(crate) fn exec(world: &mut World, who: ThreadId) {
     world.unshare(who);
     world.retain(who, |_, opened| opened.by_exec == Some(false));
 }
 
-/// A new thread: it shares its parent's descriptors, or has copies of them, or nobody knows.
+/// Applies the creation of a thread or process, which shares its parent's descriptors or gets copies, as the flags of
+/// the call say.
 pub(crate) fn fork(
     world: &mut World,
     parent: Option<ThreadId>,
@@ -239,7 +313,7 @@ pub(crate) fn fork(
     }
 }
 
-/// One that was there when recording began.
+/// Adds a descriptor, or a working folder, that existed when recording began.
 pub(crate) fn there(
     world: &mut World,
     who: ThreadId,
@@ -248,6 +322,11 @@ pub(crate) fn there(
     path: RecordText<'_>,
 ) {
     let Ok(descriptor) = i32::try_from(descriptor) else { return };
+    if descriptor == AT_FDCWD {
+        let (Some(path), None) = (path.bytes(), world.folder(who)) else { return };
+        let name = world.names.of_kind(NameKind::Given, &path);
+        return world.enter_folder(who, name);
+    }
     let (Some(path), None) = (path.bytes(), world.file(who, descriptor)) else { return };
     let (kind, text) = match path.as_slice() {
         // As /proc/PID/fd names them.
@@ -263,11 +342,11 @@ pub(crate) fn there(
     world.open(who, descriptor, OpenedFor { name, by_exec });
 }
 
-/// A path, with that of the folder in which it begins, if that is known.
-fn path(world: &mut World, who: ThreadId, call: CallId, more: More<'_>) -> Name {
+/// Returns a path, preceded by the folder in which it begins if that is known.
+fn path(world: &mut World, who: ThreadId, open: &OpenCall, more: More<'_>) -> Name {
     let Some(path) = more.path().bytes() else { return Name::NONE };
-    let folder = more.descriptor(Part::Folder).filter(|&folder| folder != AT_FDCWD);
-    let name = world.calls.name(call);
+    let folder = open.folder;
+    let name = world.calls.name(open.call);
     // A link's text is no path of its maker's, and a message queue has a name.
     let is_path = !name.contains("symlink") && !name.contains("mq_");
     let folder = match (path.first(), folder) {
@@ -290,7 +369,7 @@ fn path(world: &mut World, who: ThreadId, call: CallId, more: More<'_>) -> Name 
     }
 }
 
-/// A name of what a call makes: `epoll` of `epoll_create1`, `tcp` of a socket.
+/// Returns a name for the object that a call makes: `epoll` for `epoll_create1`, `tcp` for a socket.
 fn made(world: &mut World, call: CallId, more: More<'_>) -> Name {
     let name = world.calls.name(call);
     let name = name.strip_prefix("compat_").unwrap_or(name);
@@ -316,7 +395,7 @@ fn made(world: &mut World, call: CallId, more: More<'_>) -> Name {
     world.names.of_kind(NameKind::Nameless, short.as_bytes())
 }
 
-/// `127.0.0.1:80`, `[::1]:80`, a path; none if the record does not say.
+/// Returns a socket's address as text, `127.0.0.1:80`, `[::1]:80` or a path; `None` if the record does not say it.
 fn text_of(address: &SocketAddress, with_port: bool) -> Option<String> {
     let port = address.port;
     let bytes = address.bytes.as_slice();
@@ -346,7 +425,7 @@ fn text_of(address: &SocketAddress, with_port: bool) -> Option<String> {
     }
 }
 
-/// The first word of a socket's name.
+/// Returns the first word of a socket's name, its protocol.
 fn protocol(world: &World, object: Object) -> String {
     match object {
         Object::File(name) => {
@@ -357,27 +436,41 @@ fn protocol(world: &World, object: Object) -> String {
     }
 }
 
-/// Of a socket that gets an address: its own, or that of the other side.
-fn socket_name(world: &mut World, object: Object, address: Option<SocketAddress>) -> Name {
+/// Returns the new name of a socket that gets an address: its own, or at connect() that of the other end.
+fn socket_name(
+    world: &mut World,
+    object: Object,
+    address: Option<SocketAddress>,
+    kind: NameKind,
+) -> Name {
     let Some(text) = address.and_then(|address| text_of(&address, true)) else { return Name::NONE };
     let text = format!("{} {text}", protocol(world, object));
-    world.names.of_kind(NameKind::Socket, text.as_bytes())
+    world.names.of_kind(kind, text.as_bytes())
 }
 
-/// A socket that was bound to port 0 has one that the kernel has chosen.
+/// Returns the kind of name that a socket has after this call has given it an address.
+fn addressed(world: &World, call: CallId) -> NameKind {
+    match world.calls.name(call).ends_with("connect") {
+        true => NameKind::Connected,
+        false => NameKind::Socket,
+    }
+}
+
+/// Names a socket by the address that getsockname() returns: after a bind to port 0, the kernel has chosen the port.
 fn asked(world: &mut World, who: ThreadId, open: &OpenCall, address: Option<SocketAddress>) {
     let (Some(number), Object::File(name)) = (open.descriptor, open.object) else { return };
     if world.names.kind(name) != NameKind::Socket || !world.names.text(name).ends_with(":0") {
         return;
     }
-    let name = socket_name(world, open.object, address);
+    let name = socket_name(world, open.object, address, NameKind::Socket);
     let by_exec = world.opened(who, number).and_then(|opened| opened.by_exec);
     if name.is_some() {
         world.open(who, number, OpenedFor { name, by_exec });
     }
 }
 
-/// Connections to one address are told apart by who has made them, not by his port, which is any.
+/// Returns the name of an accepted connection. Connections to one address are distinguished by the other end's address,
+/// without its port, which is arbitrary.
 fn accepted(world: &mut World, from: Object, peer: Option<SocketAddress>) -> Name {
     let listens = match from {
         Object::File(name) => world.names.text(name),

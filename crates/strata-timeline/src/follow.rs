@@ -1,4 +1,6 @@
-//! What descriptors are, without all the rest: by steps, in the order of time.
+//! A timeline for descriptors only: it applies steps in the order of time, and returns the file of a descriptor.
+//!
+//! A filter on a descriptor's path uses it. Such a filter needs the path at each record, but no states, calls or spans.
 
 use std::collections::HashSet;
 
@@ -26,18 +28,18 @@ impl Observer for Nobody {
     const INTERRUPTS: bool = false;
 }
 
-/// Follows the steps.
+/// Follows descriptors through the [steps](crate::Steps) of records.
 #[derive(Debug, Default)]
 pub struct Follower {
     engine: Engine,
-    /// By trace.
+    /// The machine of each trace, by the trace's index.
     machines: Vec<u8>,
-    /// Processes of which not all is recorded that gives descriptors and takes them away.
+    /// The processes whose calls contradict what is known, because some of their calls are not recorded.
     unsure: HashSet<ThreadId>,
 }
 
 impl Follower {
-    /// Of the traces of a reader.
+    /// Returns a follower for the traces of a reader, at their begin.
     #[must_use]
     pub fn new(reader: &Reader) -> Follower {
         let Sources { machines: names, unsure, streams, .. } = Sources::new(reader);
@@ -52,8 +54,8 @@ impl Follower {
         Follower { engine, machines, ..Follower::default() }
     }
 
-    /// What the first records say of descriptors that were there before them. In the order of time, with the thread of
-    /// each.
+    /// Applies the first steps of the traces, for what they say about descriptors that were open before. Must be called
+    /// before [`Follower::follow`]. The steps are in the order of time, each with its trace and its thread.
     pub fn begin(&mut self, first: &[(usize, Option<i64>, Step)]) {
         let machine = |trace| self.machines.get(trace).copied().unwrap_or(u8::MAX);
         let before = FactsBefore::new(machine, first);
@@ -70,7 +72,7 @@ impl Follower {
         }
     }
 
-    /// The next step, in the order of time: in which trace, and of which thread, if that is known.
+    /// Applies the next step in the order of time, with its trace, and its thread if that is known.
     pub fn follow(&mut self, trace: usize, tid: Option<i64>, step: &Step) {
         let Some(&machine) = self.machines.get(trace) else { return };
         let spot = Spot {
@@ -94,11 +96,15 @@ impl Follower {
             }
             StepKind::Enter { call, object, more } => {
                 let Some(call) = calls.of(call) else { return };
-                Fact::Enter { call, object: *object, more: More::Kept(more) }
+                Fact::Enter { call, elapsed: 0, object: *object, more: More::Kept(more) }
             }
             StepKind::Leave { call, result, more } => {
                 let Some(call) = calls.of(call) else { return };
                 Fact::Leave { call, result: *result, more: More::Kept(more) }
+            }
+            StepKind::Deferred { call, more } => {
+                let (Some(call), true) = (calls.of(call), tid.is_some()) else { return };
+                Fact::Deferred { call, more: More::Kept(more) }
             }
             StepKind::Opened { process, opened: OpenDescriptor { descriptor, flags, path } } => {
                 let (process, descriptor, flags) = (*process, *descriptor, *flags);
@@ -110,9 +116,9 @@ impl Follower {
             }
             StepKind::There { tid, process, parent } => {
                 let (tid, process, parent) = (*tid, *process, *parent);
-                Fact::There { tid, process, parent, name: RecordText::None }
+                Fact::There { tid, process, parent, name: RecordText::None, asleep: None }
             }
-            StepKind::Exec => Fact::Exec,
+            StepKind::Exec => Fact::Exec { program: RecordText::None, old: None },
             StepKind::Exit { tid } => Fact::Exit { tid: *tid, name: RecordText::None },
         };
         let ends = match &step.0 {
@@ -126,7 +132,8 @@ impl Follower {
         }
     }
 
-    /// What a call gives was there already, or what it is about is not: others are not recorded.
+    /// Returns the process of a call whose result contradicts what is known: it returns a descriptor that is open, or
+    /// closes one that is not. So some calls of this process are not recorded.
     fn disagrees(&self, machine: u8, tid: Option<i64>, step: &Step) -> Option<ThreadId> {
         let StepKind::Leave { call, result: Some(result), .. } = &step.0 else { return None };
         let world = &self.engine.world;
@@ -148,7 +155,7 @@ impl Follower {
         disagrees.then_some(process)
     }
 
-    /// Records of a trace, or of any, are not there: nothing is known any more.
+    /// Forgets all descriptors of a trace's machine, or of all machines, since records were discarded.
     pub fn gap(&mut self, trace: Option<usize>) {
         match trace.and_then(|trace| self.machines.get(trace)) {
             Some(&machine) => self.engine.gap(machine, None, 0),
@@ -156,7 +163,8 @@ impl Follower {
         }
     }
 
-    /// What a thread's descriptor was opened for: a path, or `tcp 10.0.0.1:80`, `pipe`, `epoll`.
+    /// Returns what a thread's descriptor was opened for: a path, `tcp 10.0.0.1:80`, `pipe` or `epoll`. `None` if it is
+    /// unknown.
     #[must_use]
     pub fn path(&self, trace: usize, tid: i64, descriptor: i32) -> Option<&[u8]> {
         let machine = *self.machines.get(trace)?;

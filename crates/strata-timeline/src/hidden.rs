@@ -1,93 +1,101 @@
-//! Threads that are given CPUs and never seen to have one: how often, how long, and whether a trace lets one say so.
+//! Hidden threads: threads that are given CPUs and never found running. They are counted, and some are reported.
+//!
+//! A switch to a thread is recorded, and the next switch on that CPU is from another thread: the records between them
+//! are missing. This happens if a filter leaves out the records of a thread, or the kernel does not let them be
+//! recorded. `Hidden` counts such switches by thread. If the traces say that every switch is recorded, all of these
+//! threads are reported; otherwise only if the other switches of the machine fit together.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::id::ThreadId;
 use crate::threads::Threads;
 
-/// Where no trace says that each switch is in it, a thread is told that was given a CPU so often.
+/// The least number of switches to a hidden thread for it to be reported, if no trace says that every switch is
+/// recorded.
 const UNSURE_MIN: u64 = 2;
 
-/// Whether all switches of a machine's CPUs are recorded, as its traces say.
+/// The completeness of the switches of a machine, as its traces say it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Switches {
-    /// They say nothing of it.
+    /// The traces do not say.
     #[default]
     NotSaid,
-    /// Not all: there are filters, or only some threads are recorded, or not all the time.
+    /// Some switches are missing: filters apply, only some threads are recorded, or not all the time.
     Some,
-    /// Each one.
+    /// Every switch is recorded.
     All,
 }
 
-/// A thread that is given CPUs, while no record is made by it on any of them: the switch to it is there, and the next
-/// one of that CPU is from another thread.
+/// A thread that is given CPUs but makes no record on any of them: a switch to it is recorded, and the next switch on
+/// that CPU is from another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HiddenThread {
-    /// Its place in [`Threads`].
+    /// The hidden thread.
     pub thread: ThreadId,
-    /// How often it was given one.
+    /// The number of switches to the thread.
     pub count: u64,
-    /// How long these were its own at most, all together: up to their next records \[ns\].
+    /// The total time from each switch to the next record of the CPU \[ns\]. The thread had the CPU at most this long.
     pub nanos: u64,
-    /// The traces say that each switch is in them. If not, a filter may have left out those from this thread.
+    /// True if the traces say that every switch is recorded. If false, a filter may have left out the switches from
+    /// this thread.
     pub is_sure: bool,
 }
 
-/// A CPU was given to a thread, and the next switch there is from another one: how the first one has left it is in no
-/// record.
+/// A switch to a thread after which the next switch of the CPU is from another thread. No record says how the first
+/// thread left the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfollowed {
     /// The CPU's number in its machine.
     pub cpu: u32,
-    /// Who was given it; [`ThreadId::IDLE`] too.
+    /// The thread that was given the CPU, [`ThreadId::IDLE`] included.
     pub thread: ThreadId,
-    /// When \[ns since 1970\].
+    /// The time of the switch \[ns since 1970\].
     pub from: i64,
-    /// Who has it at the next switch; `None`: no thread has such a number.
+    /// The thread that has the CPU at the next switch; `None` if no thread has such a number.
     pub next: Option<FoundOnCpu>,
 }
 
-/// Who was found on a CPU that it was not given in any record.
+/// A thread that was found on a CPU without a switch to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundOnCpu {
-    /// The thread; [`ThreadId::IDLE`] too.
+    /// The thread, [`ThreadId::IDLE`] included.
     pub thread: ThreadId,
-    /// Up to when what it did is known, if it was known before; else as `time` \[ns since 1970\].
+    /// The time up to which the thread's state is known, or the same as `time` if it was not known before \[ns since
+    /// 1970\].
     pub since: i64,
-    /// When its first record there is.
+    /// The time of its first record on the CPU.
     pub time: i64,
 }
 
-/// A thread has a CPU by a switch that was recorded.
+/// A recorded switch that gave a CPU to a thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given {
     pub thread: ThreadId,
     pub from: i64,
-    /// Of whom else that CPU's first record is that is not its own.
+    /// Another thread that was found on the CPU since then.
     pub found: Option<FoundOnCpu>,
-    /// By the number of the trace that has the switch.
+    /// The index of the trace that has the switch.
     pub trace: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct OfMachine {
     switches: Switches,
-    /// The next switch was from the thread that the last one was to.
+    /// The number of switches that fit: each is from the thread of the previous switch.
     followed: u64,
-    /// It was from another one.
+    /// The number of switches from another thread than that of the previous switch.
     unfollowed: u64,
-    /// The same, where the CPU was given to nobody: no kernel hides that.
+    /// The number of these after a switch to the idle thread. A hidden thread cannot explain them.
     idle_unfollowed: u64,
 }
 
-/// What is counted of them.
+/// Counts the switches to hidden threads.
 #[derive(Debug, Default)]
 pub(crate) struct Hidden {
-    /// How often, and how long.
+    /// The number of unfollowed switches to each thread, and their total time \[ns\].
     given: HashMap<ThreadId, (u64, u64)>,
     machines: Vec<OfMachine>,
-    /// What ends before is not counted.
+    /// The time from which switches are counted.
     from: Option<i64>,
 }
 
@@ -97,11 +105,19 @@ impl Hidden {
         Hidden { machines: switches.iter().map(machine).collect(), ..Hidden::default() }
     }
 
+    /// Sets what the traces say by now about the switches of each machine. The counts stay.
+    pub(crate) fn know(&mut self, switches: &[Switches]) {
+        self.machines.resize_with(self.machines.len().max(switches.len()), OfMachine::default);
+        for (of, &switches) in self.machines.iter_mut().zip(switches) {
+            of.switches = switches;
+        }
+    }
+
     pub(crate) fn count_from(&mut self, from: i64) {
         self.from = Some(from);
     }
 
-    /// A switch is followed by one from the same thread.
+    /// Counts a switch from the thread of the previous switch.
     #[inline]
     pub(crate) fn is_followed(&mut self, machine: u8) {
         if let Some(of) = self.machines.get_mut(usize::from(machine)) {
@@ -109,7 +125,8 @@ impl Hidden {
         }
     }
 
-    /// It is not: what its thread did is not in the trace, and neither is how it left the CPU.
+    /// Counts a switch from another thread than that of the previous switch. The trace does not say what that thread
+    /// did, and how it left the CPU.
     pub(crate) fn is_unfollowed(&mut self, machine: u8, given: &Given, to: i64) {
         let Some(of) = self.machines.get_mut(usize::from(machine)) else { return };
         if given.thread == ThreadId::IDLE {
@@ -127,13 +144,13 @@ impl Hidden {
         *nanos = nanos.saturating_add(to.abs_diff(from));
     }
 
-    /// Whether a thread that has a CPU was given one before, and was never seen there.
+    /// Returns true if a thread was given a CPU before and has not made any record on one.
     pub(crate) fn is_hidden(&self, threads: &Threads, thread: ThreadId) -> bool {
         let is_seen = || threads.get(thread).is_none_or(|thread| thread.is_seen);
         self.given.contains_key(&thread) && !is_seen()
     }
 
-    /// All of them, by falling time.
+    /// Returns the threads to be reported, the longest time first.
     pub(crate) fn all(&self, threads: &Threads) -> Vec<HiddenThread> {
         // Where switches from threads are absent that are seen elsewhere, something else has left them out.
         let seen = self.given.keys().filter_map(|&id| threads.get(id)).filter(|it| it.is_seen);

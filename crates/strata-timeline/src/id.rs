@@ -1,14 +1,15 @@
-//! Threads by number: what is told of them need not know what is kept of them.
+//! The id of a thread, separate from the table of threads, since results need only the id.
 
-/// A thread, by its number in [`Threads`](crate::Threads). One that comes later under the same number of the system is another.
+/// A thread, by its place in [`Threads`](crate::Threads). A later thread with the same number in the system has another
+/// id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadId(pub(crate) u32);
 
 impl ThreadId {
-    /// What a CPU runs that has nothing to do.
+    /// The idle thread of every CPU, which runs when no other thread can.
     pub const IDLE: ThreadId = ThreadId(0);
 
-    /// Its number, for tables.
+    /// Returns the index, for tables.
     #[must_use]
     #[inline]
     pub fn index(self) -> usize {

@@ -1,14 +1,38 @@
-//! Event records to state: what each thread did and waited for, what each CPU ran, which system call took how long.
+//! State from event records: what each thread did and waited for, what each CPU ran, which system call took how long.
 //!
-//! A [`Timeline`] is told the messages of a [`Reader`](strata_ctf::read::Reader) in the order of time, once, and tells an
-//! [`Observer`] what has come to an end: a system call, a state of a thread, an interrupt, a counter's value. It keeps
-//! what is so now, not what was, so its memory does not grow with the trace.
+//! A [`Timeline`] takes the messages of a [`Reader`](strata_ctf::read::Reader) once, in the order of time. It calls an
+//! [`Observer`] when something has ended: a system call, a state of a thread, an interrupt, a span, or when a counter has a new
+//! value. It holds the present state only and no past, so its memory does not grow with the trace.
 //!
 //! ```text
-//! Event ── Binding (fields of its class, found once) ── Fact (numbers) ── Engine ── Observer
+//! Event ── Binding ── Fact ── Engine ── Observer
+//!          once for   numbers,  state     the client: a report, an exporter, an index
+//!          each class whichever
+//!                     tracer wrote it
 //! ```
 //!
-//! Where records were discarded, or recording began in the middle, a state is [`State::Unknown`]; none is guessed.
+//! - A *binding* finds the fields of an event record class once: which event it is, whichever tracer spelt it, and where its
+//!   numbers are.
+//! - A *fact* is what a record says, in one spelling: a switch, a wake-up, the entry or exit of a system call, a name.
+//! - The *engine* applies facts to its state, which a client sees as the [`World`]: threads, their processes and names, CPUs.
+//! - The *observer* is the client. Each of its methods has a default that does nothing; constants such as
+//!   [`Observer::FILES`] say which optional state it needs, so that others do not pay for it.
+//!
+//! # Unknown state
+//! Where records were discarded, or recording began in the middle, a state is [`State::Unknown`]; none is guessed. A client must
+//! therefore pass on [`Message::Discarded`](strata_ctf::read::Message), not only events. A system call of which only one end is
+//! known is reported as an [`UnpairedCall`].
+//!
+//! # Calls
+//! 1. [`Timeline::new`] with the reader, 2. [`Timeline::event`] and [`Timeline::discarded`] for each message,
+//! 3. [`Timeline::finish`], which reports what is open at the end of the trace. The second argument of `event` tells whether the
+//!    client selected this record: unselected records still change the state, and results carry whether a record of theirs was
+//!    selected.
+//!
+//! Everything happens in the calling thread; observers may not call back into the timeline. Times are in nanoseconds since 1970.
+//!
+//! # Example
+//! The longest system call of a trace:
 //!
 //! ```no_run
 //! use strata_ctf::read::{Message, Reader, TimeRange};
@@ -36,22 +60,31 @@
 //! timeline.finish(&mut longest);
 //! # Ok::<(), strata_ctf::read::OpenError>(())
 //! ```
+#![deny(missing_docs, clippy::missing_errors_doc)]
 #![forbid(unsafe_code)]
 
 mod before;
 mod binding;
 mod calls;
+mod causes;
 mod counters;
 mod descriptors;
 mod engine;
 mod fact;
 mod files;
+mod first_steps;
 mod follow;
+mod glob;
 mod hidden;
 mod id;
 mod names;
 mod observer;
+pub mod pairs;
+mod pass;
+mod prev_state;
 mod requests;
+mod roles;
+mod signals;
 mod source;
 mod spans;
 mod spelling;
@@ -66,6 +99,7 @@ mod world;
 pub use binding::{is_descriptor, is_path};
 pub use calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
 pub use counters::{CounterNumber, CounterPlace, CounterRoles, CounterValue, COUNTERS_MAX};
+pub use first_steps::{first_steps, TakenStep, Taker, FIRST_RECORDS};
 pub use follow::Follower;
 pub use hidden::{FoundOnCpu, HiddenThread, Switches, Unfollowed};
 pub use id::ThreadId;
@@ -73,11 +107,16 @@ pub use names::{Name, NameKind, Names, NAMES_MAX, NAME_BYTES_MAX};
 pub use observer::{
     Call, DiskRequest, Interrupt, Observer, RequestKind, Run, Unpaired, UnpairedCall,
 };
+pub use pairs::{PairRule, PairRuleError};
+pub use pass::{begin, pass, pass_on, Asked, Passed};
+pub use roles::{idle_rules, span_roles};
 pub use source::{architecture, descriptor_calls, is_kernel, Sources, StreamSource};
 pub use spans::{check_of, Alone, AloneSpan, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent};
-pub use spelling::{begins_of, kernel_name, CallEnd, NumberedEnd, Whose};
+pub use spelling::{
+    begins_of, elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose, OF_SLOW,
+};
 pub use state::{Interval, Object, Reason, Sleep, State, Waker};
 pub use steps::{has_dump, Step, StepPlan, Steps};
-pub use threads::{Thread, Threads, THREADS_MAX};
+pub use threads::{Thread, Threads, ACTIVE_MAX, THREADS_MAX};
 pub use timeline::Timeline;
-pub use world::{EndingRecord, World};
+pub use world::{Blind, EndingRecord, World};

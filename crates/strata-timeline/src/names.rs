@@ -1,10 +1,10 @@
-//! Names of threads and files, each kept once: what is counted and compared is a number.
+//! Names of threads and files, each kept once and referred to by number.
 
 use std::collections::HashMap;
 
-/// Names that are kept. A trace may have any number of them.
+/// The most names that are kept. A trace may have any number of names.
 pub const NAMES_MAX: usize = 1 << 18;
-/// Bytes of a name that are kept.
+/// The most bytes of a name that are kept.
 pub const NAME_BYTES_MAX: usize = 512;
 
 /// A name, by its number in [`Names`].
@@ -12,10 +12,10 @@ pub const NAME_BYTES_MAX: usize = 512;
 pub struct Name(u32);
 
 impl Name {
-    /// No name is known.
+    /// The name of a thing that has none, or whose name is unknown.
     pub const NONE: Name = Name(0);
 
-    /// Whether there is one.
+    /// Returns true unless this is [`Name::NONE`].
     #[must_use]
     pub fn is_some(self) -> bool {
         self != Name::NONE
@@ -26,27 +26,38 @@ impl Name {
     }
 }
 
-/// What has a name.
+/// The kind of thing that a name is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NameKind {
-    /// A thread, a file: the text is of the trace.
+    /// A thread or a file, with the text of the trace.
     #[default]
     Given,
-    /// A socket: its address, as far as that is known.
+    /// A socket, by its own address if that is known.
     Socket,
-    /// A pipe.
+    /// A socket that this end has connected, by the address of the other end.
+    Connected,
+    /// A pipe or a FIFO from pipe().
     Pipe,
-    /// What has a descriptor, and neither path nor address.
+    /// Something with a descriptor and neither path nor address, such as an epoll.
     Nameless,
 }
 
-const KINDS: usize = 4;
+const KINDS: usize = 5;
 
-/// All names.
+/// The most bytes of a thread's name that the kernel keeps.
+const THREAD_NAME_BYTES: usize = 15;
+
+/// Returns the name that the kernel gives a thread that executes this file.
+pub(crate) fn of_program(path: &[u8]) -> &[u8] {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    name.get(..THREAD_NAME_BYTES).unwrap_or(name)
+}
+
+/// The table of all names.
 #[derive(Debug)]
 pub struct Names {
     texts: Vec<(NameKind, Box<[u8]>)>,
-    /// By kind: a file may be called like a socket.
+    /// The names by text, one map for each kind, since a file may have the same name as a socket.
     known: [HashMap<Box<[u8]>, Name>; KINDS],
     left_out: u64,
 }
@@ -59,12 +70,13 @@ impl Default for Names {
 }
 
 impl Names {
-    /// The number of a text; that of none if it is empty, or if there are too many.
+    /// Returns the name with this text, which is added if it is new; [`Name::NONE`] if the text is empty, or there are
+    /// too many names.
     pub fn of(&mut self, text: &[u8]) -> Name {
         self.of_kind(NameKind::Given, text)
     }
 
-    /// The same, of another kind.
+    /// Returns the name with this text for a thing of this kind, which is added if it is new.
     pub fn of_kind(&mut self, kind: NameKind, text: &[u8]) -> Name {
         let text = text.get(..NAME_BYTES_MAX).unwrap_or(text);
         if text.is_empty() {
@@ -87,27 +99,33 @@ impl Names {
         }
     }
 
-    /// The text; empty if there is none.
+    /// Returns the name of this kind and text, if it is known.
+    #[must_use]
+    pub fn find(&self, kind: NameKind, text: &[u8]) -> Option<Name> {
+        self.known.get(kind as usize)?.get(text).copied()
+    }
+
+    /// Returns a name's text; empty for [`Name::NONE`]. Invalid UTF-8 is replaced.
     #[must_use]
     pub fn text(&self, name: Name) -> String {
         String::from_utf8_lossy(self.bytes(name)).into_owned()
     }
 
-    /// The text as it is in the trace.
+    /// Returns the bytes of the text as they are in the trace.
     #[must_use]
     pub fn bytes(&self, name: Name) -> &[u8] {
         let found = usize::try_from(name.0).ok().and_then(|at| self.texts.get(at));
         found.map_or(&[], |(_, text)| text)
     }
 
-    /// What has it.
+    /// Returns the kind of thing that the name is for.
     #[must_use]
     pub fn kind(&self, name: Name) -> NameKind {
         let found = usize::try_from(name.0).ok().and_then(|at| self.texts.get(at));
         found.map(|&(kind, _)| kind).unwrap_or_default()
     }
 
-    /// How often a name was not kept, since there were too many.
+    /// Returns the number of times that a name was refused because there were too many.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out

@@ -1,4 +1,12 @@
-//! What a timeline tells.
+//! The client of a timeline: the results that it receives, and when.
+//!
+//! An [`Observer`] receives each result when its end is known, in the order of the ends: a system call when it returns,
+//! a state when the next one begins. Each method also gets the [`World`] as it is at that time, so names and processes
+//! need not be copied into the results. Results are `Copy` where they can be, and hold numbers instead of texts.
+//!
+//! Optional state costs time for each record. The constants of the trait say which optional state an observer needs.
+//! The timeline is compiled for each observer, so code that it does not need is left out. A pair of observers is an
+//! observer as well, and needs what either needs.
 
 use strata_ctf::read::Event;
 
@@ -18,33 +26,34 @@ pub struct Call {
     pub thread: ThreadId,
     /// The kind of call, by its number in the timeline's names.
     pub call: CallId,
-    /// When it began \[ns since 1970\].
+    /// The begin of the call \[ns since 1970\].
     pub begin: i64,
-    /// When it was over.
+    /// The end of the call \[ns since 1970\].
     pub end: i64,
-    /// What it returned.
+    /// The return value, which is a negative error number if the call has failed; `None` if the record does not say.
     pub result: Option<i64>,
-    /// What it was about: what its descriptor was opened for when it began, if that is known.
+    /// The object of the call: what its descriptor was opened for when the call began, if that is known.
     pub object: Object,
-    /// What it copied to, if it copied from `object`.
+    /// The object to which the call copies, if it copies from `object`.
     pub target: Object,
-    /// The path that it names; only of calls that open it, unless the observer wants [files](Observer::FILES).
+    /// The path in the call's arguments. It is kept only for calls that open it, unless the observer needs
+    /// [files](Observer::FILES).
     pub path: Name,
-    /// A futex' operation; the command of fcntl() and ioctl().
+    /// The operation of a futex, or the command of fcntl() and ioctl().
     pub control: Option<i64>,
-    /// Whether the record of its begin or that of its end was selected.
+    /// True if the record of the begin or of the end was selected.
     pub selected: bool,
 }
 
 impl Call {
-    /// How long it took \[ns\].
+    /// Returns the length \[ns\].
     #[must_use]
     #[inline]
     pub fn nanos(&self) -> u64 {
         self.end.abs_diff(self.begin)
     }
 
-    /// The number of the error that it returned.
+    /// Returns the number of the error, if the call has failed.
     #[must_use]
     #[inline]
     pub fn error(&self) -> Option<u16> {
@@ -53,132 +62,136 @@ impl Call {
     }
 }
 
-/// Why a system call has no length.
+/// The reason for which a system call has no length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unpaired {
-    /// Its begin is not in the trace.
+    /// The begin is not in the trace.
     NoBegin,
-    /// Its end is not in the trace: it had none when the trace ended.
+    /// The end is not in the trace: the call had not returned when the trace ended.
     NoEnd,
-    /// Records were discarded in between.
+    /// Records were discarded after the begin.
     Gap,
 }
 
-/// A system call of which nobody knows how long it took.
+/// A system call of which only one end is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnpairedCall {
     /// The thread that called.
     pub thread: ThreadId,
     /// The kind of call.
     pub call: CallId,
-    /// When the record was that is alone, of its begin or of its end \[ns since 1970\].
+    /// The time of the end that is known \[ns since 1970\].
     pub time: i64,
-    /// Why it is alone.
+    /// The reason for which the other end is not known.
     pub why: Unpaired,
-    /// Whether that record was selected.
+    /// True if the client selected the call's only record (that of its begin or of its return), for example by
+    /// a filter.
     pub selected: bool,
 }
 
-/// What interrupts a CPU.
+/// The kind of an interrupt of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Interrupt {
-    /// Of a device.
+    /// The interrupt of a device, by its number.
     Device(i32),
-    /// What is left to do after one.
+    /// A softirq, by its number: work that the kernel puts off until after an interrupt.
     Softirq(u8),
 }
 
-/// What a CPU did for so long.
+/// A time in which a CPU ran one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The CPU's number in its machine.
     pub cpu: u32,
-    /// What it ran, [`ThreadId::IDLE`] too; `None`: the trace does not say.
+    /// The thread that the CPU ran, [`ThreadId::IDLE`] included; `None` if the trace does not say.
     pub thread: Option<ThreadId>,
-    /// From when on \[ns since 1970\].
+    /// The begin \[ns since 1970\].
     pub from: i64,
-    /// Up to when.
+    /// The end \[ns since 1970\].
     pub to: i64,
-    /// Whether a switch to another thread has ended it.
+    /// True if a switch to another thread ended the run.
     pub is_switch: bool,
 }
 
-/// What a disk is asked for.
+/// The operation of a request to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RequestKind {
-    /// To read.
+    /// The request reads sectors.
     Read,
-    /// To write.
+    /// The request writes sectors.
     Write,
-    /// To forget what is there.
+    /// The request discards sectors: their content is not needed any more.
     Discard,
-    /// To keep what it was told.
+    /// The request writes what the disk has in its cache.
     Flush,
-    /// Something else.
+    /// Another operation, or an unknown one.
     Other,
 }
 
-/// A request to a disk that is done.
+/// A completed request to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskRequest {
-    /// Which disk, as the kernel numbers it.
+    /// The number of the disk in the kernel: 12 bits of major and 20 bits of minor number.
     pub device: u32,
-    /// Where on it, in sectors of 512 bytes; of what is about no place, as the kernel has it.
+    /// The first sector, of 512 bytes each. For a request without a place, the number that the kernel gives.
     pub sector: u64,
-    /// What it was asked for.
+    /// The operation of the request.
     pub kind: RequestKind,
-    /// How much of that.
+    /// The length of the request \[byte\].
     pub bytes: u64,
-    /// The thread that ran when the disk was asked; often the kernel's.
+    /// The thread that ran when the disk got the request; often one of the kernel's.
     pub thread: Option<ThreadId>,
-    /// Since when the request was in the disk's queue, if a record tells that.
+    /// The time at which the request was put into the disk's queue \[ns since 1970\], if it is recorded.
     pub queued: Option<i64>,
-    /// When it was asked \[ns since 1970\].
+    /// The time at which the disk got the request \[ns since 1970\].
     pub begin: i64,
-    /// When it was done.
+    /// The time at which the disk completed the request \[ns since 1970\].
     pub end: i64,
-    /// It was not done.
+    /// True if the disk reported an error.
     pub is_error: bool,
-    /// Whether a record of it was selected.
+    /// True if a record of the request was selected.
     pub selected: bool,
 }
 
-/// Who wants to know what has come to an end. Each is told in the order of the ends.
+/// The client of a timeline. Each method is called when something has ended, in the order of the ends. By default,
+/// methods do nothing.
 pub trait Observer {
-    /// Whether it looks at states: if not, what a thread was blocked in may be [`Object::None`], which is quicker.
+    /// True if the observer needs states. If false, the object in which a thread was blocked may be [`Object::None`],
+    /// which is faster.
     const STATES: bool = true;
-    /// Whether it looks at what system calls are about: if not, that may be [`Object::None`].
+    /// True if the observer needs the objects of system calls. If false, they may be [`Object::None`].
     const FILES: bool = false;
-    /// Whether it looks at system calls: if neither at these nor at states, their records are passed over.
+    /// True if the observer needs system calls. If this and [`Observer::STATES`] are false, their records are ignored.
     const CALLS: bool = true;
-    /// Whether it looks at interrupts: if neither at these nor at states, their records are passed over.
+    /// True if the observer needs interrupts. If this and [`Observer::STATES`] are false, their records are ignored.
     const INTERRUPTS: bool = true;
-    /// Whether it looks at records.
+    /// True if [`Observer::record`] is to be called.
     const RECORDS: bool = false;
 
-    /// A record, when all is told that follows from it; `who` is the thread that it is of.
+    /// Called for each record, after all calls that follow from it. `who` is the thread of the record.
     fn record(&mut self, _: &World, _event: &Event<'_>, _who: Option<ThreadId>, _selected: bool) {}
 
-    /// A system call.
+    /// Called when a system call has returned.
     fn call(&mut self, _world: &World, _call: &Call) {}
 
-    /// A system call of which nobody knows how long it took.
+    /// Called for a system call of which only one end is known.
     fn unpaired(&mut self, _world: &World, _call: &UnpairedCall) {}
 
-    /// A record has said of which process a thread is, by whom it was begun, and its name.
+    /// Called when a record has said the process, the parent or the name of a thread.
     fn known(&mut self, _world: &World, _thread: ThreadId) {}
 
-    /// A thread is about to end.
+    /// Called when a thread is about to end.
     fn exits(&mut self, _world: &World, _thread: ThreadId) {}
 
-    /// A thread's state.
+    /// Called when a state of a thread has ended.
     fn state(&mut self, _world: &World, _thread: ThreadId, _interval: &Interval) {}
 
-    /// A thread's wait that was told last was not ended by who was told, but by its timer: no record tells of that
-    /// interrupt, and the call has returned now that its time was over.
+    /// Called when the waker that was reported for a thread's last wait was wrong, because a timeout ended the wait.
+    /// The timer's interrupt is not recorded, but the result of the call says that it timed out. A request that was
+    /// reported for this wait by [`Observer::waited_for`] did not end it either.
     fn timed_out(&mut self, _world: &World, _thread: ThreadId, _interval: &Interval) {}
 
-    /// An interrupt, in the thread that a CPU ran.
+    /// Called when an interrupt has ended. `_thread` is the thread that the CPU ran.
     fn interrupt(
         &mut self,
         _world: &World,
@@ -190,36 +203,37 @@ pub trait Observer {
     ) {
     }
 
-    /// So long after it was first to be done, a softirq begins \[ns\].
+    /// Called when a softirq begins, `_delay` nanoseconds after it was first raised.
     fn softirq_begins(&mut self, _world: &World, _cpu: u32, _number: u8, _delay: u64) {}
 
-    /// What a CPU did.
+    /// Called when a CPU's run has ended, or a part of the run is known.
     fn ran(&mut self, _world: &World, _run: &Run) {}
 
-    /// A switch does not follow from the one before on its CPU, although no record is known to be discarded between them.
+    /// Called for a switch that is not from the thread of the previous switch on its CPU, although no record between
+    /// them is known to be discarded.
     fn unfollowed(&mut self, _world: &World, _of: &Unfollowed) {}
 
-    /// A request to a disk is done.
+    /// Called when a request to a disk is completed.
     fn request(&mut self, _world: &World, _request: &DiskRequest) {}
 
-    /// A thread's wait that was told last was ended in the interrupt that has just said that this request is done.
+    /// Called when a thread's last wait was ended by the interrupt that has just completed this request.
     fn waited_for(&mut self, _world: &World, _thread: ThreadId, _: &Interval, _: &DiskRequest) {}
 
-    /// A span.
+    /// Called when a span has ended.
     fn span(&mut self, _world: &World, _span: &Span) {}
 
-    /// A begin or an end of a span, of which nobody knows how long it took.
+    /// Called for a begin or an end of a span without its partner.
     fn alone(&mut self, _world: &World, _span: &AloneSpan) {}
 
-    /// A record has said what a counter is from then on.
+    /// Called when a record has a value of a counter.
     fn counter(&mut self, _world: &World, _value: &CounterValue) {}
 
-    /// A counter was that up to then: another record has said its value, records that may have said one were discarded, or
-    /// the trace is over.
+    /// Called when a value of a counter ends, at `_to`: another record has the next value, records that may have had
+    /// one were discarded, or the trace has ended.
     fn counter_over(&mut self, _world: &World, _value: &CounterValue, _to: i64) {}
 }
 
-/// Both are told.
+/// Reports to both observers, the first one first.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const STATES: bool = A::STATES || B::STATES;
     const CALLS: bool = A::CALLS || B::CALLS;

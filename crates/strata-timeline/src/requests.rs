@@ -1,4 +1,8 @@
-//! Requests to disks: what is asked, until it is done.
+//! Requests to disks, from the time at which the disk gets them to their completion.
+//!
+//! The kernel identifies a request by its disk and first sector. A disk may complete a request in several parts; the
+//! rest is then identified by the first sector that is not completed. Requests that are merged while they wait in the
+//! queue never begin, so the table of waiting requests is emptied when it is full.
 
 use std::collections::HashMap;
 
@@ -6,7 +10,7 @@ use crate::fact::DiskPlace;
 use crate::id::ThreadId;
 use crate::observer::{DiskRequest, RequestKind};
 
-/// Requests that have begun; a disk has some thousands at most.
+/// The most requests that have begun and not ended. A disk has some thousands.
 const OPEN_MAX: usize = 1 << 16;
 const SECTOR_BYTES: u64 = 512;
 
@@ -18,24 +22,24 @@ struct OpenRequest {
     begin: i64,
     sector: i64,
     sectors: i64,
-    /// Those that are done.
+    /// The number of sectors that are completed.
     done: i64,
     selected: bool,
 }
 
-/// Machine, disk and first sector that is not done.
+/// The machine, the disk, and the first sector that is not completed.
 type RequestKey = (u8, i64, i64);
 
-/// Those that are not done.
+/// The requests of all disks that are queued or begun.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// Those that have begun.
+    /// The requests that a disk works on.
     open: HashMap<RequestKey, OpenRequest>,
-    /// Those that wait to be begun: since when, and how many sectors.
+    /// The requests that wait in a queue, each with the time since when and its number of sectors.
     queued: HashMap<RequestKey, (i64, i64)>,
 }
 
-/// LTTng's bits.
+/// Decodes the kind from the bits that LTTng records.
 fn kind_of_bits(bits: i64) -> RequestKind {
     match bits {
         _ if bits & 2 != 0 => RequestKind::Discard,
@@ -46,7 +50,8 @@ fn kind_of_bits(bits: i64) -> RequestKind {
     }
 }
 
-/// `WS`, `RA`, `FF`: in front of what it is there may be an F, which flushes before.
+/// Decodes the kind from the kernel's letters, such as `WS`, `RA` and `FF`. An F before other letters is a flush before
+/// the request.
 pub(crate) fn kind_of(text: Option<[u8; 16]>, bits: Option<i64>) -> RequestKind {
     let Some(text) = text else { return bits.map_or(RequestKind::Other, kind_of_bits) };
     let has = |letter| text.contains(&letter);
@@ -60,7 +65,7 @@ pub(crate) fn kind_of(text: Option<[u8; 16]>, bits: Option<i64>) -> RequestKind 
 }
 
 impl Requests {
-    /// It waits in the queue of its disk.
+    /// Notes that a request waits in the queue of its disk.
     pub(crate) fn queue(&mut self, (machine, place): (u8, DiskPlace), time: i64) {
         // Some become parts of others, and never begin.
         if self.queued.len() >= OPEN_MAX {
@@ -91,7 +96,7 @@ impl Requests {
         }
     }
 
-    /// The whole request, if that was the last part of it.
+    /// Completes a part of a request. Returns the whole request if that was the last part.
     pub(crate) fn end(
         &mut self,
         machine: u8,
@@ -123,7 +128,7 @@ impl Requests {
         })
     }
 
-    /// Records were discarded: what was done meanwhile, nobody knows.
+    /// Forgets all requests, since records of their completion may have been discarded.
     pub(crate) fn clear(&mut self) {
         self.open.clear();
         self.queued.clear();

@@ -1,4 +1,7 @@
-//! What a trace says of all its records: the machine, the process, and how threads are numbered there.
+//! The sources of records: what a trace says once about all its records, such as its machine and process.
+//!
+//! Machines are distinguished by their names, and guests also by their clocks. All traces of a machine share its state.
+//! Numbers of threads are those of the machine, unless a trace is of an application in another PID namespace.
 
 use strata_ctf::environment::{DescriptorCalls, DESCRIPTOR_CALLS, SWITCHES, SWITCHES_ALL};
 use strata_ctf::read::Reader;
@@ -9,26 +12,27 @@ use strata_model::{EnvValue, Uuid};
 use crate::hidden::Switches;
 use crate::spelling::kernel_name;
 
-/// Machines that are told apart; what is of one more is of machine 255, of which nothing is known.
+/// The most machines that are distinguished. All others are machine 255, of which nothing is known.
 const MACHINES_MAX: usize = 255;
 
-/// Kinds of records that are looked at for one of a kernel.
+/// The most events whose names are compared to find out whether a trace is a kernel's.
 const EVENTS_MAX: usize = 1 << 10;
 
-/// A stream's trace.
+/// The properties of a stream, as its trace says them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSource {
-    /// By the order in which the names of machines appear in the traces.
+    /// The machine's index in [`Sources::machines`].
     pub machine: u8,
-    /// A kernel's records are in it.
+    /// True for the trace of a kernel.
     pub is_kernel: bool,
-    /// The process that all of it is of, by the number that the kernel knows it by.
+    /// The process of all records, by its number on the machine.
     pub process: Option<i64>,
-    /// The number that it has in a PID namespace of its own, where that is another one.
+    /// The number of the process in its PID namespace, if it is another one than on the machine.
     pub inner_process: Option<i64>,
-    /// That process' name.
+    /// The name of the process.
     pub process_name: Option<String>,
-    /// By which its kernel numbers system calls; `None`: the trace does not say, or no table is here.
+    /// The architecture by which system calls have their numbers; `None` if the trace does not say, or there is no
+    /// table for it.
     pub architecture: Option<Architecture>,
 }
 
@@ -51,8 +55,8 @@ impl StreamSource {
         }
     }
 
-    /// The number by which the kernel knows the thread that its process knows by `tid`; or that number, if it is one
-    /// of another PID namespace.
+    /// Returns the number on the machine of a thread that has the number `tid` in its trace. If `tid` is a number in
+    /// another PID namespace, returns it as the second part instead.
     #[must_use]
     #[inline]
     pub fn thread(&self, tid: Option<i64>) -> (Option<i64>, Option<i64>) {
@@ -65,21 +69,50 @@ impl StreamSource {
     }
 }
 
-/// Those of all streams.
+/// The kernel of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kernel {
+    /// The kernel's release, such as `4.4.3-1-ARCH`; `None` if no trace says it.
+    pub release: Option<String>,
+    /// True if the traces have records of switches.
+    pub has_switches: bool,
+    /// True if the traces have records of interrupts of devices.
+    pub has_interrupts: bool,
+    /// True if there is a trace of the kernel.
+    pub is_recorded: bool,
+}
+
+impl Kernel {
+    fn of<'s>(traces: impl Iterator<Item = &'s Schema>) -> Kernel {
+        let mut kernel = Kernel::default();
+        for schema in traces.filter(|schema| is_kernel(schema)) {
+            let release = text(schema, "kernel_release").or_else(|| text(schema, "release"));
+            kernel.release = kernel.release.or_else(|| release.map(str::to_owned));
+            kernel.is_recorded = true;
+            kernel.has_switches |= has_switch(schema);
+            kernel.has_interrupts |= has_event(schema, "irq_handler_entry");
+        }
+        kernel
+    }
+}
+
+/// The sources of all streams of a reader.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The names of machines.
     pub machines: Vec<String>,
-    /// Those of which some traces have only some of the calls that give, copy and take away descriptors.
+    /// The machines with a trace that lacks some of the calls that open, copy and close descriptors.
     pub unsure: Vec<u8>,
-    /// Of machines, whether all their switches are recorded.
+    /// The completeness of the switches, by machine.
     pub switches: Vec<Switches>,
-    /// By [`strata_ctf::read::Stream::index`].
+    /// The kernel, by machine.
+    pub kernels: Vec<Kernel>,
+    /// The properties of streams, by [`strata_ctf::read::Stream::index`].
     pub streams: Vec<StreamSource>,
 }
 
 impl Sources {
-    /// Of all traces of a reader.
+    /// Reads the sources of all traces of a reader.
     #[must_use]
     pub fn new(reader: &Reader) -> Sources {
         let mut machines: Vec<MachineIdentity<'_>> = Vec::new();
@@ -104,6 +137,11 @@ impl Sources {
             switches(traces.filter(|it| usize::from(number(it)) == machine))
         });
         let switches = switches.collect();
+        let kernels = (0..machines.len()).map(|machine| {
+            let traces = reader.traces().iter().map(|trace| &**trace.schema());
+            Kernel::of(traces.filter(|it| usize::from(number(it)) == machine))
+        });
+        let kernels = kernels.collect();
         let streams = reader.streams().iter().map(|stream| {
             let schema = stream.trace().schema();
             StreamSource::new(schema, number(schema))
@@ -121,11 +159,11 @@ impl Sources {
             }
         };
         let machines = machines.iter().enumerate().map(name).collect();
-        Sources { machines, unsure, switches, streams }
+        Sources { machines, unsure, switches, kernels, streams }
     }
 }
 
-/// What a machine is known by: its name, and of a guest its clock, since guests are often called alike.
+/// The identity of a machine: its name, and for a guest also its clock, since guests often have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MachineIdentity<'s> {
     name: &'s str,
@@ -150,28 +188,41 @@ fn text<'s>(schema: &'s Schema, name: &str) -> Option<&'s str> {
     }
 }
 
-/// By which a trace's kernel numbers system calls; `None`: the trace does not say, or no table is here.
+/// Returns the architecture by which system calls have their numbers in a trace; `None` if the trace does not say, or
+/// there is no table for it.
 #[must_use]
 pub fn architecture(schema: &Schema) -> Option<Architecture> {
     text(schema, "machine").and_then(Architecture::from_machine)
 }
 
-/// How many of the calls that give, copy and take away descriptors a trace has; `None`: it does not say.
+/// Returns how many of the calls that open, copy and close descriptors are recorded in a trace; `None` if it does not
+/// say.
 #[must_use]
 pub fn descriptor_calls(schema: &Schema) -> Option<DescriptorCalls> {
     text(schema, DESCRIPTOR_CALLS).and_then(DescriptorCalls::from_name)
 }
 
-/// Whether all switches of a machine are in its traces: of those that have any.
+/// Returns true if a trace has records of switches.
+fn has_switch(schema: &Schema) -> bool {
+    has_event(schema, "sched_switch")
+}
+
+/// Returns true if a trace describes an event of the kernel with this name.
+fn has_event(schema: &Schema, name: &str) -> bool {
+    let is_it = |event: &EventClass| kernel_name(&event.name) == name;
+    schema.streams.iter().flat_map(|stream| &stream.events).any(is_it)
+}
+
+/// Returns the completeness of a machine's switches, from those traces that have any.
 fn switches<'s>(traces: impl Iterator<Item = &'s Schema>) -> Switches {
-    let is_switch = |event: &EventClass| kernel_name(&event.name) == "sched_switch";
-    let has = |schema: &&Schema| schema.streams.iter().flat_map(|it| &it.events).any(is_switch);
-    let said = traces.filter(|schema| is_kernel(schema)).filter(has).map(|schema| {
-        text(schema, SWITCHES).map_or(Switches::NotSaid, |text| match text {
-            SWITCHES_ALL => Switches::All,
-            _ => Switches::Some,
-        })
-    });
+    let said = traces.filter(|schema| is_kernel(schema)).filter(|schema| has_switch(schema)).map(
+        |schema| {
+            text(schema, SWITCHES).map_or(Switches::NotSaid, |text| match text {
+                SWITCHES_ALL => Switches::All,
+                _ => Switches::Some,
+            })
+        },
+    );
     let of_two = |one, other| match (one, other) {
         (Switches::Some, _) | (_, Switches::Some) => Switches::Some,
         (Switches::All, Switches::All) => Switches::All,
@@ -180,7 +231,8 @@ fn switches<'s>(traces: impl Iterator<Item = &'s Schema>) -> Switches {
     said.reduce(of_two).unwrap_or_default()
 }
 
-/// Whether a kernel's records are in such a trace. Not every tracer says so: perf has no environment.
+/// Returns true for the trace of a kernel. Not every tracer says so: for perf, whose traces have no environment, the
+/// names of events decide.
 #[must_use]
 pub fn is_kernel(schema: &Schema) -> bool {
     let events = schema.streams.iter().flat_map(|stream| &stream.events);

@@ -1,8 +1,23 @@
-//! Spans: which end belongs to which begin.
+//! Pairs the begins and the ends of spans.
 //!
-//! Without a key, those of one thread are in each other. With one, an end belongs to the begin of the same key, in
-//! whichever threads they are. Where records do not say their thread, the latest begin of the process is a guess, and
-//! told as one.
+//! A span is the time between two records of a program, such as `shop:checkout_begin` and `shop:checkout_end`. Which
+//! events begin and end spans is given as [`SpanRoles`]; this module finds which begin and which end belong together:
+//!
+//! | records have | pairing | rule in [`Paired`] |
+//! |---|---|---|
+//! | a key field | the end with the same key in the same process, else in any, in whichever threads | by key |
+//! | a thread | spans of a thread are nested: the end belongs to the latest open begin of the same pair | by thread |
+//! | neither | the latest begin of the process, that of the same CPU first | a guess, and reported as one |
+//!
+//! An end closes the spans that began within its own and have no end: these are reported as alone ([`AloneSpan`], with
+//! the reason [`Alone`]), as are begins that are open when the trace ends and ends without a begin. After a loss of
+//! records nothing is paired across the gap that could be wrong.
+//!
+//! A [`Span`] also has the time that its thread spent running, runnable and blocked meanwhile ([`Spent`]), from the
+//! thread's states.
+//!
+//! Memory is bounded: spans without a thread's stack are limited in number, a stack in depth, and a text key to 256
+//! bytes with a hash for the rest. What exceeds that is reported as alone, and never paired wrongly.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -12,57 +27,57 @@ use strata_ctf::read::{Value, Wide};
 use crate::id::ThreadId;
 use crate::names::Name;
 
-/// Spans that are open at once and not on a thread's stack; some 200 bytes each.
+/// The most open spans that are on no thread's stack; some 200 bytes each.
 const OPEN_MAX: usize = 1 << 16;
-/// Spans in each other.
+/// The most nested spans of a thread.
 pub(crate) const DEPTH_MAX: usize = 256;
-/// Bytes of a key that are kept; of the rest, a hash.
+/// The most bytes of a text key that are kept. A hash stands for the rest.
 const KEY_BYTES: usize = 256;
 
-/// What the records of an event do to spans.
+/// The role of an event's records: to begin or to end spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanRole {
-    /// Which spans: the same for those that begin and those that end them.
+    /// The number of the pair. Events that begin and events that end the same spans have the same number.
     pub pair: u32,
-    /// What the spans are called.
+    /// The name of the spans.
     pub name: String,
-    /// Whether it begins one.
+    /// True if the event begins a span, false if it ends one.
     pub begins: bool,
-    /// The field that tells apart those that overlap.
+    /// The field with the key, which distinguishes overlapping spans.
     pub key: Option<String>,
-    /// A field of both ends, which is the same in both if they belong together; of no meaning with a key.
+    /// A field of both ends, which has the same value if they belong together. It is not used if there is a key.
     pub check: Option<String>,
-    /// A field with the address of what the span is of: an end belongs to the begin of the same one.
+    /// A field with the address of the span's object. An end belongs to the begin with the same address.
     pub address: Option<String>,
-    /// A field of the begin with the number of the thread that it waits for.
+    /// A field of the begin with the number of the thread for which the span waits.
     pub owner: Option<String>,
-    /// A field of the end with what its call has returned.
+    /// A field of the end with the return value of the span's call.
     pub result: Option<String>,
 }
 
-/// By event.
+/// Roles by the event's name.
 pub type SpanRoles = HashMap<String, SpanRole>;
 
-/// What tells a span from others that overlap it.
+/// The value of a key field, which distinguishes overlapping spans.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SpanKey {
     /// A number, signed or not.
     Number(i128),
-    /// A number with a fraction, by its bits.
+    /// A floating-point number, by its bits.
     Real(u64),
     /// A text or bytes: the beginning, and the hash of all of it.
     Text(Box<[u8]>, u64),
 }
 
 impl SpanKey {
-    /// What is in the key's field; `None`: it has parts, and is no key.
+    /// Returns the value of a field as a key; `None` if it is a structure or an array.
     #[must_use]
     pub fn of(value: Value<'_>) -> Option<SpanKey> {
         KeyRef::of(value).map(KeyRef::keep)
     }
 }
 
-/// The same, in a record.
+/// A key whose text is still in its record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyRef<'a> {
     Number(i128),
@@ -71,15 +86,14 @@ pub(crate) enum KeyRef<'a> {
     Wide(Wide<'a>),
 }
 
-/// What is the same of two numbers, or texts, that are the same: to compare a field of a span's ends. What has parts has
-/// none.
+/// Returns a hash of a field's value, to compare both ends of a span; `None` for a structure or an array.
 #[must_use]
 pub fn check_of(value: Value<'_>) -> Option<u64> {
     KeyRef::of(value).map(KeyRef::hash)
 }
 
 impl<'a> KeyRef<'a> {
-    /// A number, a text, or bytes.
+    /// Returns a number, text or bytes as a key; `None` for a structure or an array.
     pub(crate) fn of(value: Value<'a>) -> Option<KeyRef<'a>> {
         match value {
             Value::Signed(value) => Some(KeyRef::Number(value.into())),
@@ -115,49 +129,50 @@ impl<'a> KeyRef<'a> {
     }
 }
 
-/// By what the ends of a span were put together.
+/// The rule by which the two ends of a span were paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Paired {
-    /// Both are of one thread.
+    /// Both ends are of one thread.
     Thread,
-    /// They have the same key.
+    /// Both ends have the same key.
     Key,
-    /// They should have a key, and one has none: by the thread.
+    /// One end lacks the key that it should have. Both ends are of one thread.
     NoKey,
-    /// Nothing says of which thread they are: the latest begin of the process, of the same CPU if there is one.
+    /// A guess, since no record says its thread: the latest begin of the process, if possible on the same CPU.
     Guess,
 }
 
-/// Why an end of a span is alone.
+/// The reason for which a begin or an end of a span has no partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Alone {
-    /// It is an end whose begin is not in the trace, or in another thread.
+    /// An end whose begin is missing, or in another thread.
     NoBegin,
-    /// It is a begin whose end is not in the trace, or in another thread.
+    /// A begin whose end is missing, or in another thread.
     NoEnd,
-    /// It is a begin, and records were discarded since.
+    /// A begin after which records were discarded.
     Gap,
-    /// It is a begin, and another one of its key came before its end.
+    /// A begin that another begin with its key followed before an end.
     Again,
-    /// It is a begin, and too many were open.
+    /// A begin for which there was no room: too many spans were open.
     TooMany,
 }
 
-/// What a thread's time went to \[ns\].
+/// A thread's time by state \[ns\].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// It had a CPU.
+    /// The time on a CPU \[ns\].
     pub running: u64,
-    /// It wanted one.
+    /// The time of waiting for a CPU \[ns\].
     pub runnable: u64,
-    /// It waited for something else.
+    /// The time of waiting for something else \[ns\].
     pub blocked: u64,
-    /// The trace does not say.
+    /// The time for which the trace does not say the state \[ns\].
     pub unknown: u64,
 }
 
 impl Spent {
-    /// What was spent since `before`, in so many nanoseconds: what is not known to be something is unknown.
+    /// Returns the time since `before`, which is `nanos` in total. The rest, without a known state, is counted as
+    /// unknown.
     pub(crate) fn since(self, before: Spent, nanos: u64) -> Spent {
         let mut left = nanos;
         let mut part = |now: u64, before: u64| {
@@ -171,13 +186,13 @@ impl Spent {
         Spent { running, runnable, blocked, unknown: left }
     }
 
-    /// Whether anything is known.
+    /// Returns true if the state was known at some time.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.running > 0 || self.runnable > 0 || self.blocked > 0
     }
 
-    /// This and that.
+    /// Returns the sum of two times, by state.
     #[must_use]
     pub fn plus(self, other: Spent) -> Spent {
         Spent {
@@ -192,38 +207,39 @@ impl Spent {
 /// A span that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What it is called.
+    /// The span's name.
     pub name: Name,
-    /// The event that began it.
+    /// The event that began the span.
     pub event: Name,
-    /// Which thread it began in; `None`: nothing says.
+    /// The thread in which the span began; `None` if the trace does not say.
     pub begun_by: Option<ThreadId>,
-    /// Which thread it ended in.
+    /// The thread in which the span ended.
     pub thread: Option<ThreadId>,
-    /// When it began \[ns since 1970\].
+    /// The begin \[ns since 1970\].
     pub begin: i64,
-    /// When it was over.
+    /// The end \[ns since 1970\].
     pub end: i64,
-    /// What tells it from others.
+    /// The key that both ends have.
     pub key: Option<SpanKey>,
-    /// The address of what it is of.
+    /// The address of the object of the span, such as a lock.
     pub address: Option<u64>,
-    /// Who had it when it began, if it is a wait for a lock and its begin says so.
+    /// The thread that held the lock when the span began, if the span is a wait for a lock and its begin says so.
     pub owner: Option<ThreadId>,
-    /// What the call that it is has returned, if its end says so.
+    /// The return value of the call that the span covers, if its end says so.
     pub result: Option<i64>,
-    /// How its ends were found.
+    /// The rule by which the ends were paired.
     pub paired: Paired,
-    /// The field that should be the same in both ends is not.
+    /// True if the ends have different values of the field that should be the same.
     pub disagrees: bool,
-    /// What its thread's time went to; `None`: it is in two threads, or none that is known.
+    /// The thread's time by state; `None` if the ends are in two threads, in an unknown one, or if the begin was recorded
+    /// at the end.
     pub spent: Option<Spent>,
-    /// Whether the record of its begin or that of its end was selected.
+    /// True if the record of the begin or that of the end was selected.
     pub selected: bool,
 }
 
 impl Span {
-    /// How long it took \[ns\].
+    /// Returns the length \[ns\].
     #[must_use]
     #[inline]
     pub fn nanos(&self) -> u64 {
@@ -231,18 +247,18 @@ impl Span {
     }
 }
 
-/// An end of a span that is alone.
+/// A begin or an end of a span without its partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AloneSpan {
-    /// What the span is called.
+    /// The span's name.
     pub name: Name,
-    /// Which thread it is of.
+    /// The thread of the record.
     pub thread: Option<ThreadId>,
-    /// When the record was \[ns since 1970\].
+    /// The time of the record \[ns since 1970\].
     pub time: i64,
-    /// Why it is alone.
+    /// The reason for which there is no partner.
     pub why: Alone,
-    /// Whether the record was selected.
+    /// True if the record was selected.
     pub selected: bool,
 }
 
@@ -256,12 +272,13 @@ pub(crate) struct OpenSpan {
     pub thread: Option<ThreadId>,
     pub cpu: Option<u32>,
     pub home: Home,
-    /// Records of its trace that were discarded up to then.
+    /// The number of gaps of the span's trace when the span began.
     pub gaps: u32,
     pub check: Option<u64>,
     pub address: Option<u64>,
     pub owner: Option<ThreadId>,
-    pub spent: Spent,
+    /// The thread's time by state when the span began; `None` if the begin was recorded later.
+    pub spent: Option<Spent>,
     pub selected: bool,
 }
 
@@ -272,23 +289,23 @@ impl OpenSpan {
     }
 }
 
-/// Which process a record is of, as its trace says: by the trace, and by number where a trace is of several.
+/// The process of a record according to its trace: the trace, and the process' number if the trace is of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Home {
     pub trace: u32,
     pub pid: Option<i64>,
 }
 
-/// Where those are looked for that are on no thread's stack.
+/// The key of open spans that are on no thread's stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum SpanPlace {
     Key(u32, SpanKey),
-    /// A thread by the number that only its process knows it by.
+    /// A thread that is known only by its number within its process.
     Thread(Home, i64),
     Process(Home),
 }
 
-/// What is open and on no thread's stack.
+/// Open spans that are on no thread's stack.
 #[derive(Debug, Default)]
 pub(crate) struct OpenSpans {
     open: HashMap<SpanPlace, Vec<OpenSpan>>,
@@ -296,7 +313,7 @@ pub(crate) struct OpenSpans {
 }
 
 impl OpenSpans {
-    /// Begin one with a key. Those that are alone now are told.
+    /// Begins a span with a key. Reports an open span with the same key and process as alone.
     pub(crate) fn begin_key(
         &mut self,
         key: KeyRef<'_>,
@@ -310,7 +327,7 @@ impl OpenSpans {
         self.push(place, span, alone);
     }
 
-    /// Begin one of a thread that has a number in its process only.
+    /// Begins a span of a thread that is known only by its number in its process.
     pub(crate) fn begin_thread(
         &mut self,
         home: Home,
@@ -321,7 +338,7 @@ impl OpenSpans {
         self.push(SpanPlace::Thread(home, number), span, alone);
     }
 
-    /// Begin one of any thread of a process.
+    /// Begins a span of a process, if records do not say their thread.
     pub(crate) fn begin_process(&mut self, span: OpenSpan, alone: &mut dyn FnMut(AloneSpan)) {
         self.push(SpanPlace::Process(span.home), span, alone);
     }
@@ -334,7 +351,7 @@ impl OpenSpans {
         self.open.entry(place).or_default().push(span);
     }
 
-    /// The one of this key that ends: of the same process, or else of any.
+    /// Removes and returns the open span with a key: the one of the same process, or else of any process.
     pub(crate) fn end_key(
         &mut self,
         pair: u32,
@@ -347,7 +364,8 @@ impl OpenSpans {
         Some((found.or_else(|| self.take(&place, |_| true))?, key))
     }
 
-    /// The one of a thread that has a number in its process only; what was begun in it is told.
+    /// Removes and returns the open span of a thread that is known only by its number within its process. Reports the
+    /// spans within it as alone.
     pub(crate) fn end_thread(
         &mut self,
         home: Home,
@@ -366,7 +384,7 @@ impl OpenSpans {
         found
     }
 
-    /// The latest of a process, of the same CPU if there is one.
+    /// Removes and returns the latest open span of a process: one of the same CPU, or else of any CPU.
     pub(crate) fn end_process(
         &mut self,
         home: Home,
@@ -378,7 +396,7 @@ impl OpenSpans {
         near.or_else(|| self.take(&place, |open| open.pair == pair))
     }
 
-    /// The latest that is wanted, and no longer open.
+    /// Removes and returns the latest span that `wanted` accepts.
     fn take(&mut self, place: &SpanPlace, wanted: impl Fn(&OpenSpan) -> bool) -> Option<OpenSpan> {
         let open = self.open.get_mut(place)?;
         let at = open.iter().rposition(wanted)?;
@@ -390,7 +408,7 @@ impl OpenSpans {
         Some(span)
     }
 
-    /// All of them, by time: nothing ends any more.
+    /// Removes and returns all open spans, by time.
     pub(crate) fn finish(&mut self) -> Vec<OpenSpan> {
         self.count = 0;
         let mut left: Vec<OpenSpan> =
@@ -400,7 +418,8 @@ impl OpenSpans {
     }
 }
 
-/// The latest of a stack; what was begun in it and has no end was left in some other way.
+/// Removes and returns the latest span of a stack with this pair and address. Reports the spans that began within it as
+/// alone: the thread left them in some other way, such as an exception.
 pub(crate) fn end(
     stack: &mut Vec<OpenSpan>,
     (pair, address): (u32, Option<u64>),

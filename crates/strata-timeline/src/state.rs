@@ -1,33 +1,33 @@
-//! What a thread does, as numbers: these are made and compared for each event record.
+//! States of threads. They are small numbers, since they are made and compared for each event record.
 
 use crate::calls::CallId;
 use crate::id::ThreadId;
 use crate::names::Name;
 use crate::spans::Spent;
 
-/// What a thread does.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// The trace does not say.
+    /// The trace does not say the state.
     Unknown,
-    /// It has a CPU.
+    /// The thread has a CPU.
     Running {
-        /// The CPU that it has.
+        /// The CPU's number in its machine.
         cpu: u32,
     },
-    /// It wants one, and another thread has it.
+    /// The thread could run, and waits for a CPU.
     Runnable {
-        /// It has waited for something before, which is over; otherwise another thread took its CPU.
+        /// True if the thread was woken from a wait; false if another thread took its CPU.
         woken: bool,
     },
-    /// It waits for something else.
+    /// The thread waits for something other than a CPU.
     Blocked(Reason),
-    /// It has ended.
+    /// The thread has ended.
     Gone,
 }
 
 impl State {
-    /// So many nanoseconds in this state.
+    /// Returns `nanos`, counted as time in this state.
     #[inline]
     pub(crate) fn spent(self, nanos: u64) -> Spent {
         let mut spent = Spent::default();
@@ -41,88 +41,90 @@ impl State {
     }
 }
 
-/// What a thread is blocked in.
+/// The reason for which a thread is blocked: the kind of its sleep, its system call, and that call's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reason {
-    /// How it sleeps.
+    /// The kind of sleep.
     pub sleep: Sleep,
-    /// In which system call; `None`: in none that the trace has the beginning of.
+    /// The system call that blocks; `None` if the thread is in none, or its begin is not in the trace.
     pub call: Option<CallId>,
-    /// What it is about.
+    /// The object of the call: a file, a descriptor, a futex.
     pub object: Object,
+    /// True if the thread has been blocked since before recording began.
+    pub is_older: bool,
 }
 
-/// How the kernel lets a thread sleep.
+/// The kind of a thread's sleep, according to the kernel's scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sleep {
-    /// A signal wakes it.
+    /// A wait that signals end.
     Interruptible,
-    /// It waits for a disk, memory or a lock of the kernel: nothing else wakes it.
+    /// A wait for a disk, memory or a lock of the kernel, which signals do not end.
     Uninterruptible,
-    /// A signal or a debugger has stopped it.
+    /// A stop by a signal or a debugger.
     Stopped,
-    /// A thread of the kernel that has nothing to do.
+    /// The idleness of a thread of the kernel that has no work.
     Idle,
-    /// Some other way.
+    /// Another kind, or an unknown one.
     Other,
 }
 
-/// What a system call is about.
+/// The object of a system call or of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Object {
-    /// The trace does not say.
+    /// The trace does not say the object.
     None,
-    /// A descriptor of which it is not known what it was opened for.
+    /// A descriptor of which it is unknown what it was opened for.
     Descriptor(i32),
-    /// What was opened: a path, or a kind of thing.
+    /// An opened file, socket or pipe, by its path or address.
     File(Name),
-    /// An address: a futex'.
+    /// The address of a futex.
     Address(u64),
-    /// Memory that was touched.
+    /// A page fault: memory that the thread touched and that was not mapped yet.
     Fault,
 }
 
-/// Who ended a thread's wait.
+/// The thread or interrupt that ended a thread's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Waker {
-    /// The trace does not say.
+    /// The trace does not say the waker.
     Unknown,
-    /// A thread.
+    /// Another thread woke the thread.
     Thread {
-        /// The thread that has woken it.
+        /// The thread that called or caused the wake-up.
         thread: ThreadId,
-        /// Its system calls are in the trace, and it was in one; or it is a thread of the kernel. If not, it may
-        /// have been an interrupt while it ran: its system calls are not in the trace, or it had just touched memory
-        /// that was not there.
+        /// True if the waker was in a recorded system call, or is a thread of the kernel. If false, an interrupt may
+        /// have occurred while this thread ran: its system calls are not in the trace, or it had just caused a page
+        /// fault.
         is_sure: bool,
     },
     /// An interrupt of a device, by its number.
     Device(i32),
-    /// A part of the kernel that runs after an interrupt, by its number.
+    /// A softirq, by its number: a part of the kernel that runs after an interrupt.
     Softirq(u8),
-    /// A timer.
+    /// A timer that has expired.
     Timer,
-    /// Some interrupt, of which no record tells.
+    /// An interrupt that is not recorded.
     Interrupt,
 }
 
-/// For so long, a thread was in one state.
+/// A span of time in which a thread was in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// From when on \[ns since 1970\].
+    /// The begin \[ns since 1970\].
     pub from: i64,
-    /// Up to when.
+    /// The end \[ns since 1970\].
     pub to: i64,
-    /// In which.
+    /// The state in that time.
     pub state: State,
-    /// Who ended it, if it was blocked.
+    /// The waker, if the state was [`State::Blocked`].
     pub waker: Waker,
-    /// If it was runnable: the CPU that it got then.
+    /// The CPU that the thread got at the end, if the state was [`State::Runnable`].
     pub cpu: Option<u32>,
 }
 
 impl Interval {
-    /// How long that was \[ns\].
+    /// Returns the length \[ns\].
     #[must_use]
     #[inline]
     pub fn nanos(&self) -> u64 {

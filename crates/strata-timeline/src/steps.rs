@@ -1,4 +1,8 @@
-//! What records do to descriptors: taken out of them in one place, on several threads if need be, for another one.
+//! Steps: what records do to descriptors, copied out of the records so that they can be applied elsewhere and later.
+//!
+//! A reader on several threads takes the steps from its records ([`Steps`]) and passes them to one
+//! [`Follower`](crate::Follower), which applies them in the order of time. A step owns its texts, so the record is no
+//! longer needed.
 
 use std::collections::HashMap;
 
@@ -15,20 +19,20 @@ use crate::source::{descriptor_calls, is_kernel};
 use crate::spelling::CallEnd;
 use crate::state::Object;
 
-/// The call after which a descriptor's number may be another one's: where it is not recorded, none is known. It is
-/// looked for in traces that do not say what they have.
+/// The call after which a descriptor's number may get another file. If a trace does not say which calls it has, it must
+/// have at least this one for descriptors to be known.
 const TAKES_AWAY: &str = "close";
-/// The records that say what was there when recording began.
+/// The events of a state dump that report the threads and descriptors which existed when recording began.
 const DUMPED: [&str; 2] = ["lttng_statedump_file_descriptor", "lttng_statedump_process_state"];
 
-/// Whether records of a trace say which threads and descriptors were there when recording began.
+/// Returns true if a trace has a state dump of threads or descriptors.
 #[must_use]
 pub fn has_dump(schema: &Schema) -> bool {
     let mut events = schema.streams.iter().flat_map(|stream| &stream.events);
     is_kernel(schema) && events.any(|event| DUMPED.contains(&event.name.as_str()))
 }
 
-/// What a record does to descriptors.
+/// The effect of a record on descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step(pub(crate) StepKind);
 
@@ -36,6 +40,7 @@ pub struct Step(pub(crate) StepKind);
 pub(crate) enum StepKind {
     Enter { call: Box<str>, object: Object, more: Box<Kept> },
     Leave { call: Box<str>, result: Option<i64>, more: Box<Kept> },
+    Deferred { call: Box<str>, more: Box<Kept> },
     Opened { process: i64, opened: OpenDescriptor },
     Fork { parent: Option<i64>, child: i64, process: Option<i64> },
     There { tid: i64, process: i64, parent: Option<i64> },
@@ -43,7 +48,7 @@ pub(crate) enum StepKind {
     Exit { tid: i64 },
 }
 
-/// One that was open when recording began.
+/// A descriptor that was open when recording began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenDescriptor {
     pub descriptor: i64,
@@ -51,22 +56,22 @@ pub(crate) struct OpenDescriptor {
     pub path: Vec<u8>,
 }
 
-/// How steps are taken out of the records of a class.
+/// The fields from which steps are read in the records of a class.
 #[derive(Debug)]
 pub struct StepPlan(Binding);
 
-/// Takes steps out of records.
+/// Takes steps from records.
 #[derive(Debug, Default)]
 pub struct Steps {
     calls: Calls,
     names: Names,
     numbers: NumberedCalls,
-    /// By trace: whether descriptors can be known in it.
+    /// True for traces in which descriptors can be known, by the trace's index.
     known: HashMap<usize, bool>,
 }
 
 impl Steps {
-    /// Whether a trace has all that it takes for a descriptor's number to mean what was opened last.
+    /// Returns true if descriptors can be known in a trace: it has all calls that change the file of a descriptor.
     pub fn can_be_known(&mut self, trace: &Trace) -> bool {
         *self.known.entry(trace.index()).or_insert_with(|| {
             let schema = trace.schema();
@@ -81,7 +86,7 @@ impl Steps {
         })
     }
 
-    /// `None`: its records do nothing to descriptors.
+    /// Prepares to read steps from the records of a class; `None` if they do not affect descriptors.
     pub fn plan(&mut self, class: &EventClass, trace: &Trace) -> Option<StepPlan> {
         if !self.can_be_known(trace) {
             return None;
@@ -91,13 +96,17 @@ impl Steps {
         binding.is_of_descriptors(&self.calls).then_some(StepPlan(binding))
     }
 
-    /// What a record does; `None`: nothing.
+    /// Returns the step of a record; `None` if the record does not affect descriptors.
     pub fn step(&mut self, plan: &StepPlan, event: &Event<'_>) -> Option<Step> {
+        if let Some((call, kept)) = plan.0.deferred(event, &mut self.calls) {
+            let call = self.calls.name(call).into();
+            return Some(Step(StepKind::Deferred { call, more: Box::new(kept) }));
+        }
         // Calls that have numbers only have no plan.
         let fact = plan.0.fact(event, self.numbers.by(None), &mut self.calls, true)?;
         let kept = |more: More<'_>| Box::new(Kept::new(more));
         Some(Step(match fact {
-            Fact::Enter { call, object, more } => {
+            Fact::Enter { call, object, more, .. } => {
                 let call = self.calls.name(call).into();
                 StepKind::Enter { call, object, more: kept(more) }
             }
@@ -110,7 +119,7 @@ impl Steps {
             }
             Fact::Fork { parent, child, process, .. } => StepKind::Fork { parent, child, process },
             Fact::There { tid, process, parent, .. } => StepKind::There { tid, process, parent },
-            Fact::Exec => StepKind::Exec,
+            Fact::Exec { .. } => StepKind::Exec,
             Fact::Exit { tid, .. } => StepKind::Exit { tid },
             _ => return None,
         }))

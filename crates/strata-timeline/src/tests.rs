@@ -1,9 +1,13 @@
-//! States and calls from facts.
+//! Tests of states and calls that follow from facts.
 
+mod deferred;
 mod edges;
 mod folders;
 mod hidden;
+mod many;
+mod older;
 mod requests;
+mod softirqs;
 
 use crate::engine::Engine;
 use crate::fact::{DiskPlace, Fact, More, Part, RecordText, SpanMark, Spot};
@@ -14,7 +18,7 @@ use crate::spans::{AloneSpan, Home, KeyRef, Paired, Span, Spent};
 use crate::state::{Interval, Object, State, Waker};
 use crate::world::World;
 
-/// What was told, as lines.
+/// The results of a timeline, as lines of text.
 #[derive(Default)]
 struct Told {
     lines: Vec<String>,
@@ -25,7 +29,7 @@ struct Told {
 }
 
 impl Told {
-    /// Those of a thread.
+    /// The lines about one thread.
     fn of(&self, tid: i32) -> Vec<&str> {
         let begin = format!("{tid}: ");
         self.lines.iter().filter_map(|line| line.strip_prefix(&begin)).collect()
@@ -172,7 +176,7 @@ impl Machine {
         self
     }
 
-    /// A begin or an end of a span, of a thread if it says so.
+    /// Makes a begin or an end of a span, with its thread if there is one.
     fn span(
         &mut self,
         time: i64,
@@ -201,6 +205,7 @@ impl Machine {
             address: None,
             owner: None,
             result: None,
+            elapsed: 0,
         }
     }
 
@@ -223,17 +228,22 @@ impl Machine {
         parts: &[(Part, i64)],
     ) -> &mut Machine {
         let call = self.engine.world.calls.of(name).unwrap();
-        self.tell(time, cpu, tid, Fact::Enter { call, object, more: More::Is("/etc/file", parts) })
+        self.tell(
+            time,
+            cpu,
+            tid,
+            Fact::Enter { call, elapsed: 0, object, more: More::Is("/etc/file", parts) },
+        )
     }
 
-    /// A call of thread 5 with these parts, which returns at once.
+    /// Adds a call of thread 5 with these parts, which returns at once.
     fn call(&mut self, name: &str, fd: i32, parts: &[(Part, i64)], result: i64) -> &mut Machine {
         let time = self.engine.world.now + 1;
         self.enter_with(time, 0, 5, (name, Object::Descriptor(fd)), parts);
         self.leave(time + 1, 0, 5, name, result)
     }
 
-    /// What a thread's descriptors are for: those of 0 to 15 that are known.
+    /// Returns the files of a thread's known descriptors, of those from 0 to 15.
     fn files(&self, tid: i64) -> String {
         let world = &self.engine.world;
         let thread = world.threads.find(0, tid).unwrap();
@@ -278,10 +288,10 @@ fn thread_that_sleeps_is_woken_by_the_timer_whoever_ran_then() {
     // In the interrupt of a timer that no record tells: it seems to be 9, whose calls are not recorded.
     machine.waking(50, 0, 9, 5).switch(60, 0, 9, 0, 5).leave(70, 0, 5, "clock_nanosleep", 0);
     let told = machine.finish();
-    let sleep = "blocked clock_nanosleep by Timer 20..50";
-    let wanted =
-        ["running on 0 10..20", sleep, "runnable 50..60", "call clock_nanosleep 10..70 = 0"];
-    assert_eq!(told.of(5)[..4], wanted, "{:?}", told.lines);
+    let (sleep, call) = ("blocked clock_nanosleep by 9? 20..50", "call clock_nanosleep 10..70 = 0");
+    // Only its result says that its time was over.
+    let wanted = ["running on 0 10..20", sleep, "runnable 50..60", "timed out 20..50", call];
+    assert_eq!(told.of(5)[..5], wanted, "{:?}", told.lines);
     assert_eq!(told.of(9), ["unknown 10..20", "running on 0 20..60", "preempted 60..70"]);
 }
 
@@ -291,10 +301,141 @@ fn sleep_is_ended_by_a_thread_only_with_a_signal() {
     machine.enter(5, 0, 9, "read", Object::None).enter(10, 1, 5, "nanosleep", Object::None);
     // The timer's interrupt comes while 9 is in a system call.
     machine.switch(20, 1, 5, S, 0).waking(50, 0, 9, 5).switch(60, 1, 0, 0, 5);
-    machine.switch(70, 1, 5, S, 0).tell(80, 0, 9, Fact::Signal { tid: 5 }).waking(80, 0, 9, 5);
+    // As the kernel has it: the signal is told behind the wake, and one that is ignored wakes nobody.
+    let generated = Fact::Signal { signal: Some(17), code: Some(1) };
+    machine.tell(61, 0, 9, generated).leave(65, 1, 5, "nanosleep", 0);
+    machine.enter(68, 1, 5, "nanosleep", Object::None).switch(70, 1, 5, S, 0);
+    machine.waking(80, 0, 9, 5).tell(81, 0, 9, Fact::Signal { signal: Some(10), code: Some(-6) });
+    machine.switch(90, 1, 0, 0, 5).leave(92, 1, 5, "nanosleep", -516);
+    // What goes on is the sleep; it is ended by its timer.
+    machine.enter(95, 1, 5, "restart_syscall", Object::None).switch(100, 1, 5, S, 0);
+    machine.waking(120, 0, 9, 5).switch(130, 1, 0, 0, 5).leave(135, 1, 5, "restart_syscall", 0);
     let told = machine.finish();
-    let blocked: Vec<_> = told.of(5).into_iter().filter(|line| line.contains("blocked")).collect();
-    assert_eq!(blocked, ["blocked nanosleep by Timer 20..50", "blocked nanosleep by 9 70..80"]);
+    let wanted = [
+        "blocked nanosleep by 9 20..50",
+        "timed out 20..50",
+        "blocked nanosleep by 9 70..80",
+        "blocked nanosleep by 9 100..120",
+        "timed out 100..120",
+    ];
+    let is_wait = |line: &&str| line.starts_with("blocked") || line.starts_with("timed out");
+    let waits: Vec<_> = told.of(5).into_iter().filter(is_wait).collect();
+    assert_eq!(waits, wanted);
+    assert!(told.of(5).contains(&"call restart_syscall 95..135 = 0"), "{:?}", told.lines);
+}
+
+/// Returns true if a wait of 5 in this call, of which a record says that 9 ended it, is reported as timed out.
+fn is_timed_out(name: &str, object: Object, parts: &[(Part, i64)], result: i64) -> bool {
+    let mut machine = Machine::new();
+    machine.enter(1, 0, 9, "read", Object::None);
+    machine.enter_with(5, 1, 5, (name, object), parts).switch(10, 1, 5, S, 0);
+    machine.waking(30, 0, 9, 5).switch(40, 1, 0, 0, 5).leave(50, 1, 5, name, result);
+    let told = machine.finish();
+    assert!(told.of(5).iter().any(|line| line.starts_with("blocked") && line.ends_with("10..30")));
+    told.of(5).contains(&"timed out 10..30")
+}
+
+#[test]
+fn what_a_call_returns_says_whether_its_time_was_over() {
+    let some = [(Part::Timeout, 1)];
+    for name in ["nanosleep", "clock_nanosleep", "compat_nanosleep"] {
+        assert!(is_timed_out(name, Object::None, &[], 0), "{name}");
+        for interrupted in [-4, -512, -513, -514, -516] {
+            assert!(!is_timed_out(name, Object::None, &[], interrupted), "{name} {interrupted}");
+        }
+    }
+    for name in
+        ["poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait2", "io_getevents"]
+    {
+        assert!(is_timed_out(name, Object::None, &some, 0), "{name}");
+        assert!(!is_timed_out(name, Object::None, &some, 1), "{name}");
+        assert!(!is_timed_out(name, Object::None, &some, -514), "{name}");
+    }
+    // -EAGAIN or -ETIMEDOUT of a call that has waited.
+    for (name, result) in [
+        ("futex", -110),
+        ("mq_timedreceive", -110),
+        ("rt_sigtimedwait", -11),
+        ("semtimedop", -11),
+        ("recvfrom", -11),
+    ] {
+        assert!(is_timed_out(name, Object::None, &[], result), "{name}");
+        for other in [0, -4, -512] {
+            assert!(!is_timed_out(name, Object::None, &[], other), "{name} {other}");
+        }
+    }
+    for name in ["pause", "rt_sigsuspend", "wait4"] {
+        assert!(!is_timed_out(name, Object::None, &[], -514), "{name}");
+    }
+}
+
+#[test]
+fn read_of_a_timer_s_descriptor_is_ended_by_the_timer() {
+    let mut machine = Machine::new();
+    machine.fork(1, 1, 5, 5).enter(2, 0, 9, "read", Object::None);
+    machine.call("timerfd_create", -1, &[CLOEXEC], 3);
+    let now = machine.engine.world.now;
+    machine.enter(now + 1, 0, 5, "read", Object::Descriptor(3)).switch(now + 2, 0, 5, S, 9);
+    machine.waking(now + 9, 0, 9, 5).switch(now + 10, 0, 9, 0, 5).leave(now + 11, 0, 5, "read", 8);
+    let line = format!("timed out {}..{}", now + 2, now + 9);
+    assert!(machine.finish().of(5).contains(&line.as_str()), "{:?}", machine.told.lines);
+}
+
+#[test]
+fn child_that_stops_wakes_its_parent_though_it_is_in_no_call() {
+    let mut machine = Machine::new();
+    machine.enter(5, 0, 5, "wait4", Object::None).switch(10, 0, 5, S, 0);
+    machine.enter(12, 1, 9, "read", Object::None).leave(14, 1, 9, "read", -512);
+    let generated = |signal, code| Fact::Signal { signal: Some(signal), code: Some(code) };
+    machine.tell(20, 1, 9, generated(17, 5)).waking(21, 1, 9, 5);
+    machine.switch(30, 0, 0, 0, 5).leave(40, 0, 5, "wait4", 9);
+    assert!(machine.told.of(5).contains(&"blocked wait4 by 9 10..21"), "{:?}", machine.told.lines);
+    // A timer's signal is not of the thread that it finds.
+    machine.enter(45, 0, 5, "pause", Object::None).switch(50, 0, 5, S, 0);
+    machine.tell(90_000, 1, 9, generated(14, 0x80)).waking(90_001, 1, 9, 5);
+    let wanted = "blocked pause by Interrupt 50..90001";
+    assert!(machine.told.of(5).contains(&wanted), "{:?}", machine.told.lines);
+}
+
+#[test]
+fn thread_that_runs_another_program_goes_on_as_its_process_s_first_one() {
+    let mut machine = Machine::new();
+    machine.fork(1, 1, 5, 5).switch(2, 0, 1, 0, 5).enter(3, 0, 5, "pause", Object::None);
+    machine.fork(4, 5, 6, 5).switch(5, 0, 5, S, 6).enter(10, 0, 6, "execve", Object::None);
+    machine.switch(20, 0, 6, 2, 5).tell(21, 0, 5, Fact::Exit { tid: 5, name: RecordText::None });
+    machine.switch(25, 0, 5, 32, 6);
+    machine.tell(40, 0, 5, Fact::Exec { program: RecordText::Is("/bin/sleep"), old: Some(6) });
+    machine.leave(50, 0, 5, "execve", 0).switch(60, 0, 5, S, 0);
+    let told = machine.finish();
+    assert_eq!(told.of(6).last(), Some(&"running on 0 25..40"), "{:?}", told.lines);
+    let of: Vec<_> = told.of(5).into_iter().filter(|line| !line.starts_with("blocked")).collect();
+    assert_eq!(of[of.len() - 2..], ["call execve 10..50 = 0", "running on 0 40..60"], "{of:?}");
+    let world = &machine.engine.world;
+    assert_eq!(world.threads.get(world.threads.find(0, 6).unwrap()).unwrap().state, State::Gone);
+}
+
+#[test]
+fn threads_are_not_runnable_where_no_record_says_who_runs() {
+    let blind = |machine: &mut Machine| {
+        let fact = Fact::Switch {
+            prev: 5,
+            prev_state: Some(S),
+            next: 9,
+            prev_name: RecordText::None,
+            next_name: RecordText::None,
+        };
+        let home = Home { trace: 0, pid: None };
+        let (cpu, tid, pid, own_tid) = (None, None, None, None);
+        let spot = Spot { time: 5, machine: 0, cpu, tid, pid, own_tid, home, selected: true };
+        machine.engine.apply(spot, fact, &mut machine.told);
+    };
+    let mut machine = Machine::new();
+    machine.wakeup(2, 0, 7, 8);
+    blind(&mut machine);
+    machine.wakeup(10, 0, 7, 5).fork(20, 7, 6, 6).wakeup(21, 0, 7, 6).wakeup(30, 0, 7, 7);
+    let told = machine.finish();
+    assert!(!told.lines.iter().any(|line| line.contains("runnable")), "{:?}", told.lines);
+    assert!(told.of(6).contains(&"unknown 20..30"), "{:?}", told.lines);
 }
 
 #[test]
@@ -431,7 +572,7 @@ fn program_that_is_run_has_the_descriptors_that_exec_leaves() {
     let all = "3:file 4:file 5:file 6:file 7:file 8:file 9:file 10:epoll 11:eventfd";
     assert_eq!(machine.files(5), all);
     let now = machine.engine.world.now;
-    machine.tell(now + 1, 0, 5, Fact::Exec);
+    machine.tell(now + 1, 0, 5, Fact::Exec { program: RecordText::None, old: None });
     assert_eq!(machine.files(5), "4:file 6:file 7:file 11:eventfd");
 }
 
@@ -491,7 +632,12 @@ fn paths_begin_in_the_folder_of_their_process() {
         let time = machine.engine.world.now + 1;
         let id = machine.engine.world.calls.of(call).unwrap();
         let more = More::Is(path, &[CLOEXEC]);
-        machine.tell(time, 0, tid, Fact::Enter { call: id, object: Object::None, more });
+        machine.tell(
+            time,
+            0,
+            tid,
+            Fact::Enter { call: id, elapsed: 0, object: Object::None, more },
+        );
         machine.leave(time + 1, 0, tid, call, result);
     };
     let mut machine = Machine::new();
@@ -511,6 +657,32 @@ fn paths_begin_in_the_folder_of_their_process() {
     machine.engine.gap(0, None, machine.engine.world.now);
     path(&mut machine, "open", "late", 7, 5);
     assert_eq!(machine.files(5), "7:late");
+}
+
+#[test]
+fn paths_begin_in_the_folder_that_a_dump_tells_of() {
+    let mut machine = Machine::new();
+    let dump = |machine: &mut Machine, path: &'static str| {
+        let time = machine.engine.world.now + 1;
+        let path = RecordText::Kept(path.as_bytes());
+        let fact = Fact::Opened { process: 5, descriptor: -100, flags: Some(0x10000), path };
+        machine.tell(time, 0, 1, fact);
+    };
+    let open = |machine: &mut Machine, path: &'static str, result| {
+        let time = machine.engine.world.now + 1;
+        let id = machine.engine.world.calls.of("open").unwrap();
+        let more = More::Is(path, &[CLOEXEC]);
+        machine.tell(time, 0, 5, Fact::Enter { call: id, elapsed: 0, object: Object::None, more });
+        machine.leave(time + 1, 0, 5, "open", result);
+    };
+    machine.fork(1, 1, 5, 5);
+    open(&mut machine, "before", 3);
+    dump(&mut machine, "/srv");
+    open(&mut machine, "a", 4);
+    // What is known already is no less right.
+    dump(&mut machine, "/late");
+    open(&mut machine, "b", 5);
+    assert_eq!(machine.files(5), "3:before 4:/srv/a 5:/srv/b");
 }
 
 #[test]

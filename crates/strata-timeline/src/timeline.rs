@@ -1,4 +1,15 @@
-//! Messages of a reader to facts.
+//! Turns the messages of a reader into facts, and passes these to the engine.
+//!
+//! [`Timeline::event`] does three things for each record. It finds the [`Binding`] of the record's class, which is made
+//! at the first record of the class. It finds the [`Spot`]: the time, machine, CPU, thread and process of the record,
+//! from the fields that the binding names and from what the trace says of all its records ([`Origin`]). It reads the
+//! fact and applies it.
+//!
+//! Most records only begin or end a system call, of a thread that is known to run. They take a fast path: no spot is
+//! made, and [`Engine::apply_brief`] is called. Records that say nothing are passed over as early as possible.
+//!
+//! A trace of an application in another PID namespace knows its threads by other numbers than the kernel does. Their
+//! numbers are used within the trace, for spans, and never to find a thread of the machine.
 
 use std::collections::HashMap;
 
@@ -10,7 +21,7 @@ use crate::before::FactsBefore;
 use crate::binding::{Binding, NumberedCalls};
 use crate::counters::CounterRoles;
 use crate::engine::Engine;
-use crate::fact::{Fact, Spot};
+use crate::fact::{Fact, More, Spot};
 use crate::hidden::Hidden;
 use crate::id::ThreadId;
 use crate::observer::Observer;
@@ -19,77 +30,103 @@ use crate::spans::{Home, SpanRoles};
 use crate::steps::Step;
 use crate::world::{EndingRecord, World};
 
-/// What a stream's trace says of all its records.
+/// The properties of a stream that hold for all of its records.
 #[derive(Clone, Copy, Debug)]
 struct Origin {
     machine: u8,
     is_kernel: bool,
-    /// By the numbers that the kernel knows them by.
+    /// True if thread numbers in the trace are those of the machine, and not of another PID namespace.
     knows_threads: bool,
     trace: u32,
-    /// The process that all of it is of, by the number that the kernel knows it by.
+    /// The process of all records, by its number on the machine.
     process: Option<i64>,
-    /// Its name has been told.
+    /// True if the process already has its name from the trace.
     is_named: bool,
-    /// What its system calls are numbered by.
+    /// The architecture by which system calls have their numbers.
     architecture: Option<Architecture>,
 }
 
-/// Makes state of event records.
+/// Returns the origin of each stream's records.
+fn origins<'r>(
+    reader: &'r Reader,
+    streams: &'r [StreamSource],
+) -> impl Iterator<Item = Origin> + 'r {
+    streams.iter().enumerate().map(|(at, source)| Origin {
+        machine: source.machine,
+        is_kernel: source.is_kernel,
+        knows_threads: source.inner_process.is_none(),
+        trace: reader
+            .streams()
+            .get(at)
+            .map_or(u32::MAX, |stream| u32::try_from(stream.trace().index()).unwrap_or(u32::MAX)),
+        process: source.process,
+        is_named: source.is_kernel || source.process.is_none(),
+        architecture: source.architecture,
+    })
+}
+
+/// The state of threads and CPUs, computed from event records.
 #[derive(Debug)]
 pub struct Timeline {
     engine: Engine,
-    /// By [`strata_ctf::read::EventClass::index`].
+    /// Bindings by [`strata_ctf::read::EventClass::index`], each made at the class' first record.
     bindings: Vec<Option<Binding>>,
     numbers: NumberedCalls,
-    /// By [`strata_ctf::read::Stream::index`].
+    /// Origins by [`strata_ctf::read::Stream::index`].
     origins: Vec<Origin>,
-    /// `None`: by the endings of names.
+    /// The spans to look for; `None` for events of programs that end in `_begin` and `_end`.
     spans: Option<SpanRoles>,
     counters: CounterRoles,
 }
 
 impl Timeline {
-    /// Of all traces of a reader.
+    /// Returns a timeline for all traces of a reader, at their begin.
     #[must_use]
     pub fn new(reader: &Reader) -> Timeline {
-        let Sources { machines, unsure, switches, streams } = Sources::new(reader);
-        let origin = |(at, source): (usize, &StreamSource)| Origin {
-            machine: source.machine,
-            is_kernel: source.is_kernel,
-            knows_threads: source.inner_process.is_none(),
-            trace: reader.streams().get(at).map_or(u32::MAX, |stream| {
-                u32::try_from(stream.trace().index()).unwrap_or(u32::MAX)
-            }),
-            process: source.process,
-            is_named: source.is_kernel || source.process.is_none(),
-            architecture: source.architecture,
-        };
-        let origins = streams.iter().enumerate().map(origin).collect();
+        let Sources { machines, unsure, switches, kernels, streams } = Sources::new(reader);
+        let origins = origins(reader, &streams).collect();
         let mut bindings = Vec::new();
         bindings.resize_with(reader.event_classes(), || None);
         let (mut engine, numbers) = (Engine::new(machines), NumberedCalls::default());
         engine.world.know_no_files(unsure);
         engine.world.hidden = Hidden::of(&switches);
+        engine.know_kernels(&kernels);
         let counters = CounterRoles::new();
         Timeline { engine, bindings, numbers, origins, spans: None, counters }
     }
 
-    /// The same, with these spans instead of those of programs whose events end in `_begin` and `_end`.
+    /// Returns a timeline with these spans, instead of events of programs that end in `_begin` and `_end`.
     #[must_use]
     pub fn with_spans(reader: &Reader, spans: SpanRoles) -> Timeline {
         Timeline { spans: Some(spans), ..Timeline::new(reader) }
     }
 
-    /// The same, with these counters. Without it there are none: which numbers hold until another record says another one
-    /// no trace tells.
+    /// Adds the streams and classes that a growing trace has by now. The reader is the same one as before, at a later
+    /// time: a stream keeps its index. `spans` returns the roles for all classes.
+    pub fn grow(&mut self, reader: &Reader, spans: impl FnOnce() -> SpanRoles) {
+        if self.bindings.len() < reader.event_classes() {
+            self.bindings.resize_with(reader.event_classes(), || None);
+            self.spans = Some(spans());
+        }
+        if self.origins.len() < reader.streams().len() {
+            let Sources { machines, unsure, switches, kernels, streams } = Sources::new(reader);
+            self.origins.extend(origins(reader, &streams).skip(self.origins.len()));
+            self.engine.grow(machines);
+            self.engine.world.know_no_files(unsure);
+            self.engine.world.hidden.know(&switches);
+            self.engine.know_kernels(&kernels);
+        }
+    }
+
+    /// Sets the fields that are counters. Without this there are none, since no trace says which fields hold their
+    /// value until the next record.
     #[must_use]
     pub fn with_counters(self, counters: CounterRoles) -> Timeline {
         Timeline { counters, ..self }
     }
 
-    /// What the first records say, in the order of time, of descriptors that were there before them: told before the first
-    /// one is, each with its trace and its thread.
+    /// Applies what the first records, such as a state dump, say about descriptors that were open before them. Must be
+    /// called before the first event. The steps are in the order of time, each with its trace and its thread.
     pub fn begin(&mut self, first: &[(usize, Option<i64>, Step)]) {
         let of =
             |origin: &Origin| (usize::try_from(origin.trace).unwrap_or(usize::MAX), origin.machine);
@@ -98,19 +135,33 @@ impl Timeline {
         self.engine.begin_with(FactsBefore::new(machine, first));
     }
 
-    /// [Hidden threads](World::hidden) are counted from then on.
+    /// Counts [hidden threads](World::hidden) from this time on.
     pub fn count_hidden_from(&mut self, time: i64) {
         self.engine.world.hidden.count_from(time);
     }
 
-    /// What is known now.
+    /// Makes the timeline collect threads that get another name, for [`Timeline::take_renamed`].
+    pub fn note_names(&mut self) {
+        self.engine.world.renamed = Some(Vec::new());
+    }
+
+    /// Returns and removes the threads that have got another name since the last call.
+    #[inline]
+    pub fn take_renamed(&mut self) -> Vec<ThreadId> {
+        match &mut self.engine.world.renamed {
+            Some(renamed) if !renamed.is_empty() => std::mem::take(renamed),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the present state.
     #[must_use]
     pub fn world(&self) -> &World {
         &self.engine.world
     }
 
-    /// The next record. `selected`: whether a filter has selected it, which the calls are told that begin or end
-    /// with it.
+    /// Applies the next record. `selected` says that the client selected it, for example by a filter. Results say
+    /// whether one of their records was selected.
     #[inline]
     pub fn event<O: Observer>(&mut self, event: &Event<'_>, selected: bool, seen: &mut O) {
         let Some(&origin) = self.origins.get(event.stream().index()) else { return };
@@ -145,9 +196,13 @@ impl Timeline {
             }
         }
         let calls = &mut self.engine.world.calls;
+        let deferred = binding.deferred(event, calls);
         // Of what this observer does not look at, only who made it.
         let fact = match binding.is_unwanted::<O>() {
             true => binding.whose.tid.is_some().then_some(Fact::Made),
+            false if deferred.is_some() => deferred
+                .as_ref()
+                .map(|(call, kept)| Fact::Deferred { call: *call, more: More::Kept(kept) }),
             false => {
                 let numbers = self.numbers.by(origin.architecture);
                 binding.fact(event, numbers, calls, O::STATES || O::FILES)
@@ -203,14 +258,15 @@ impl Timeline {
         }
     }
 
-    /// Records were discarded there.
+    /// Applies a gap that a reader reports: the state that the discarded records may have changed is unknown.
     pub fn discarded(&mut self, discarded: &Discarded<'_>) {
         let from = discarded.from.or(discarded.to).unwrap_or(self.engine.world.now);
         let to = discarded.to.unwrap_or(from);
         self.absent(discarded.stream.index(), discarded.packet.cpu, (from, to));
     }
 
-    /// Records of a stream are not there, from a time on; by what they say, if that is known, of this CPU.
+    /// Applies a gap in a stream from a time on, on one CPU if that is known. It is for clients that have no message of
+    /// a reader.
     pub fn gap(&mut self, stream: usize, cpu: Option<u64>, from: Option<i64>) {
         let from = from.unwrap_or(self.engine.world.now);
         self.absent(stream, cpu, (from, from));
@@ -226,25 +282,25 @@ impl Timeline {
         }
     }
 
-    /// What a CPU of a machine runs; `None`: nobody knows.
+    /// Returns the thread that a CPU runs; `None` if the trace does not say.
     #[must_use]
     #[inline]
     pub fn runs_on(&self, machine: u8, cpu: u32) -> Option<ThreadId> {
         self.engine.runs_on(machine, cpu)
     }
 
-    /// How often a counter was one more than are told apart, of which nothing is told.
+    /// Returns the number of times that a counter was refused because there were too many.
     #[must_use]
     pub fn counters_left_out(&self) -> u64 {
         self.engine.counters_left_out()
     }
 
-    /// Up to then there is no other record.
+    /// Sets the present to a later time. There must be no other record before it.
     pub fn until(&mut self, time: i64) {
         self.engine.world.now = self.engine.world.now.max(time);
     }
 
-    /// That was all: what is open ends with the last record.
+    /// Ends the trace. Everything that is open ends with the last record and is reported.
     pub fn finish<O: Observer>(&mut self, seen: &mut O) {
         self.engine.finish(seen);
     }

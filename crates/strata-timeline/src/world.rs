@@ -1,4 +1,8 @@
-//! What is known at one moment: all that an observer may look at.
+//! The present state, as observers may read it: threads, descriptors, and names of interrupts and disks.
+//!
+//! Descriptors belong to tables, as in the kernel. A thread uses the table of its process unless it has one of its own, which
+//! clone(), unshare() and close_range() can give it. The working folder is found in the same way. After a gap all tables are
+//! empty and all folders are unknown, since any of the discarded records may have changed them.
 
 use std::collections::HashMap;
 
@@ -6,70 +10,83 @@ use crate::calls::Calls;
 use crate::descriptors::{Descriptors, OpenedFor, TableId};
 use crate::hidden::{Hidden, HiddenThread};
 use crate::id::ThreadId;
-use crate::names::{Name, Names};
+use crate::names::{Name, NameKind, Names};
 use crate::state::{Object, State};
 use crate::threads::{Thread, Threads, WorkingFolder};
 
-/// Names of interrupts, and of disks, that are kept.
+/// The most names of interrupts, and the most names of disks, that are kept.
 const DEVICES_MAX: usize = 1 << 14;
-/// The thread whose children are the kernel's own threads.
+/// The number of the thread whose children are the kernel's own threads.
 const KTHREADD: i32 = 2;
-/// How often the threads of a process are looked for among all of them.
+/// The most searches through all threads for those of one process. After that, a process is assumed to have no others.
 const SEARCHES_MAX: u32 = 1 << 10;
 
-/// What is known.
+/// The present state of all machines.
 #[derive(Debug, Default)]
 pub struct World {
-    /// All threads.
+    /// All threads of all machines, including those that have ended.
     pub threads: Threads,
     /// Names of threads and files.
     pub names: Names,
-    /// System calls.
+    /// System calls of all traces.
     pub calls: Calls,
-    /// Names of machines.
+    /// Names of machines, in the order in which they appear in the traces.
     pub machines: Vec<String>,
-    /// When the first event record was \[ns since 1970\].
+    /// The time of the first record \[ns since 1970\].
     pub begin: Option<i64>,
-    /// When the last one was.
+    /// The time of the last record \[ns since 1970\].
     pub now: i64,
-    /// Of the record that is being told.
+    /// The machine and selection of the record that is being applied.
     pub told: EndingRecord,
+    /// The reason for which the running threads of some machine cannot be known, if there is one.
+    pub blind: Option<Blind>,
     pub(crate) hidden: Hidden,
+    /// The threads that got another name since the last call of `take_renamed`; `None` if they are not collected.
+    pub(crate) renamed: Option<Vec<ThreadId>>,
     descriptors: Descriptors,
-    /// How often records were discarded.
+    /// The number of gaps, which says whether a working folder is still known.
     folder_gaps: u32,
-    /// How often all threads were looked through for those of a process.
+    /// The number of searches through all threads so far.
     searches: u32,
-    /// Machines of which not all is recorded that gives descriptors and takes them away.
+    /// The machines whose traces lack some of the calls that open and close descriptors.
     unsure: Vec<u8>,
     interrupts: HashMap<(u8, i32), Name>,
     disks: HashMap<(u8, u32), Name>,
 }
 
-/// What an observer may know of the record with which something has ended.
+/// Properties of the record that has ended something, for observers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndingRecord {
-    /// The machine, by its place in [`World::machines`].
+    /// The machine's index in [`World::machines`].
     pub machine: u8,
-    /// Whether it, or that with which it began, was selected.
+    /// True if this record, or that of the begin, was selected.
     pub selected: bool,
 }
 
+/// A reason for which the running threads of a machine are unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blind {
+    /// The kernel's trace has no record of a switch.
+    NoSwitches,
+    /// The kernel's records of switches do not say the CPU.
+    NoCpus,
+}
+
 impl World {
-    /// The first thread of a thread's process; the thread itself if nothing tells whose it is.
+    /// Returns the first thread of a thread's process; the thread itself if its process is unknown.
     #[must_use]
     pub fn process_of(&self, thread: ThreadId) -> ThreadId {
         self.threads.get(thread).and_then(|thread| thread.main).unwrap_or(thread)
     }
 
-    /// Whether a thread is one of the kernel's own.
+    /// Returns true if a thread is one of the kernel's own.
     #[must_use]
     pub fn is_of_kernel(&self, thread: &Thread) -> bool {
         let parent = thread.parent.and_then(|parent| self.threads.get(parent));
         thread.tid == KTHREADD || parent.is_some_and(|parent| parent.tid == KTHREADD)
     }
 
-    /// A thread's name; empty if none is known.
+    /// Returns a thread's name; empty if none is known.
     #[must_use]
     pub fn thread_name(&self, thread: ThreadId) -> String {
         if thread == ThreadId::IDLE {
@@ -79,7 +96,7 @@ impl World {
         self.names.text(name)
     }
 
-    /// The name of a thread's process: that of its first thread, or its own if that has none.
+    /// Returns the name of a thread's process: that of its first thread, or the thread's own if the first one has none.
     #[must_use]
     pub fn process_name(&self, thread: ThreadId) -> String {
         let name = self.thread_name(self.process_of(thread));
@@ -89,26 +106,37 @@ impl World {
         name
     }
 
-    /// Whether a thread, which has a CPU, was given one before and has not made any record there: the kernel hides it, as
-    /// far as is known.
+    /// Returns true if the kernel seems to hide a thread: it was given a CPU before, and has not made any record there.
     #[must_use]
     pub fn hides(&self, thread: ThreadId) -> bool {
         self.hidden.is_hidden(&self.threads, thread)
     }
 
-    /// Threads that are given CPUs, and of which the trace tells nothing else: by falling time.
+    /// Returns the threads that are given CPUs but make no records, the longest time first.
     #[must_use]
     pub fn hidden(&self) -> Vec<HiddenThread> {
         self.hidden.all(&self.threads)
     }
 
-    /// What a descriptor of a thread was opened for.
+    /// Returns the file, socket or pipe that a descriptor of a thread was opened for.
     #[must_use]
     pub fn file(&self, thread: ThreadId, descriptor: i32) -> Option<Name> {
         self.opened(thread, descriptor).map(|opened| opened.name)
     }
 
-    /// A descriptor of a thread as what it was opened for, if that is known.
+    /// Returns true for a socket that this end has connected, so that what is read from it are answers. If it existed
+    /// before the trace, its ports decide: the kernel gives ports from 32768 on to the connecting end.
+    #[must_use]
+    pub fn is_connected_by_us(&self, object: Object) -> bool {
+        let Object::File(name) = object else { return false };
+        match self.names.kind(name) {
+            NameKind::Connected => true,
+            NameKind::Socket => are_ports_of_a_client(&self.names.text(name)),
+            _ => false,
+        }
+    }
+
+    /// Returns an object. A descriptor is replaced by its file, if that is known.
     #[must_use]
     #[inline]
     pub fn object(&self, thread: ThreadId, object: Object) -> Object {
@@ -118,20 +146,26 @@ impl World {
         }
     }
 
-    /// The name of an interrupt of a device, as who serves it is called; empty: not in the trace.
+    /// Returns the name of a device's interrupt, which is that of its driver; empty if the trace does not say.
     #[must_use]
     pub fn interrupt_name(&self, machine: u8, number: i32) -> String {
         let name = self.interrupts.get(&(machine, number)).copied();
         self.names.text(name.unwrap_or_default())
     }
 
-    /// The name of a disk; its number, `254:0`, if the trace does not say.
+    /// Returns the name of a disk; its number, such as `254:0`, if the trace does not say.
     #[must_use]
     pub fn disk_name(&self, machine: u8, device: u32) -> String {
         match self.disks.get(&(machine, device)) {
             Some(&name) => self.names.text(name),
-            None => format!("{}:{}", device >> 20, device & 0xf_ffff),
+            None => World::disk_number(device),
         }
+    }
+
+    /// Returns a disk's number in the form `MAJOR:MINOR`, such as `254:0`.
+    #[must_use]
+    pub fn disk_number(device: u32) -> String {
+        format!("{}:{}", device >> 20, device & 0xf_ffff)
     }
 
     pub(crate) fn name_interrupt(&mut self, machine: u8, number: i32, name: &[u8]) {
@@ -164,7 +198,7 @@ impl World {
         thread.files.or_else(of_process)
     }
 
-    /// The same; if there is none, the process has a new one.
+    /// Returns the table of a thread's descriptors. If there is none, the process gets a new one.
     fn own_table(&mut self, id: ThreadId) -> Option<TableId> {
         if let Some(table) = self.table(id) {
             return Some(table);
@@ -175,7 +209,7 @@ impl World {
         Some(table)
     }
 
-    /// What descriptors of these machines are for is known of none.
+    /// Sets the machines whose descriptors cannot be known.
     pub(crate) fn know_no_files(&mut self, machines: Vec<u8>) {
         self.unsure = machines;
     }
@@ -206,14 +240,14 @@ impl World {
         }
     }
 
-    /// The child has what the parent has, from now on.
+    /// Makes a child use its parent's table, so that changes by either are changes for both.
     pub(crate) fn share(&mut self, parent: ThreadId, child: ThreadId) {
         let Some(table) = self.own_table(parent) else { return };
         self.descriptors.share(table);
         self.give(child, Some(table));
     }
 
-    /// The child has what the parent has now.
+    /// Gives a child a copy of its parent's table.
     pub(crate) fn copy(&mut self, parent: ThreadId, child: ThreadId) {
         let copy = match self.table(parent) {
             Some(table) => self.descriptors.copy(table),
@@ -222,7 +256,7 @@ impl World {
         self.give(child, copy);
     }
 
-    /// What the thread shares becomes its own.
+    /// Gives a thread its own copy of the table that it shares.
     pub(crate) fn unshare(&mut self, thread: ThreadId) {
         self.leave_to_others(thread);
         let Some(table) = self.table(thread) else { return };
@@ -235,7 +269,7 @@ impl World {
         }
     }
 
-    /// What a process' first thread had stays what its other threads have.
+    /// Gives the table of a process' first thread to its other threads, before the first thread gets a new one.
     fn leave_to_others(&mut self, thread: ThreadId) {
         let Some(table) = self.threads.get(thread).and_then(|it| it.files) else { return };
         for other in self.others(thread) {
@@ -246,7 +280,7 @@ impl World {
         }
     }
 
-    /// The other threads of a process, by its first one.
+    /// Returns the other threads of a process than its first one.
     fn others(&mut self, main: ThreadId) -> Vec<ThreadId> {
         // A trace in which nothing else happens must come to an end, too.
         if self.process_of(main) != main || self.searches >= SEARCHES_MAX {
@@ -259,7 +293,7 @@ impl World {
         all.map(|(id, _)| id).collect()
     }
 
-    /// Whose folder is that of a thread.
+    /// Returns the thread that holds the working folder of a thread: itself, or the first one of its process.
     fn folder_of(&self, thread: ThreadId) -> ThreadId {
         let has_own = self.threads.get(thread).is_some_and(|it| it.has_folder);
         if has_own {
@@ -269,14 +303,14 @@ impl World {
         }
     }
 
-    /// In which folder a thread's paths begin, if that is known.
+    /// Returns the working folder of a thread, if that is known.
     pub(crate) fn folder(&self, thread: ThreadId) -> Option<Name> {
         let folder = self.threads.get(self.folder_of(thread))?.folder;
         let is_known = folder.gaps == self.folder_gaps && !folder.is_shared;
         Some(folder.name).filter(|name| name.is_some() && is_known)
     }
 
-    /// They begin there from now on.
+    /// Sets the working folder of a thread.
     pub(crate) fn enter_folder(&mut self, thread: ThreadId, name: Name) {
         if !self.knows_files(thread) {
             return;
@@ -287,7 +321,7 @@ impl World {
         }
     }
 
-    /// A new process begins in its parent's; `shares`: each follows the other.
+    /// Gives a new process its parent's working folder. With `shares`, a change by either is a change for both.
     pub(crate) fn inherit_folder(&mut self, parent: ThreadId, child: ThreadId, shares: bool) {
         let of = self.folder_of(parent);
         let Some(parent) = self.threads.get_mut(of) else { return };
@@ -299,7 +333,7 @@ impl World {
         }
     }
 
-    /// The thread's folder is its own from now on.
+    /// Gives a thread its own copy of the working folder.
     pub(crate) fn unshare_folder(&mut self, thread: ThreadId) {
         let name = self.folder(thread).unwrap_or_default();
         for other in self.others(thread) {
@@ -317,12 +351,15 @@ impl World {
 
     fn give(&mut self, id: ThreadId, table: Option<TableId>) {
         let Some(thread) = self.threads.get_mut(id) else { return };
+        if thread.files.is_none() && table.is_none() {
+            return;
+        }
         if let Some(before) = std::mem::replace(&mut thread.files, table) {
             self.descriptors.leave(before);
         }
     }
 
-    /// The thread has ended.
+    /// Removes a thread that has ended from the users of its table.
     pub(crate) fn forget_files(&mut self, thread: ThreadId) {
         self.give(thread, None);
     }
@@ -330,5 +367,36 @@ impl World {
     pub(crate) fn forget_descriptors(&mut self) {
         self.descriptors.clear();
         self.folder_gaps = self.folder_gaps.wrapping_add(1);
+    }
+}
+
+/// Returns true if a socket's name in a state dump, such as `socket:[17] tcp 127.0.0.1:40112->127.0.0.1:5432`, has a
+/// local port that the kernel gives to connecting ends, and another end's port that is not one.
+fn are_ports_of_a_client(name: &str) -> bool {
+    const FIRST_EPHEMERAL: u16 = 32768;
+    let port = |address: &str| address.rsplit(':').next()?.parse::<u16>().ok();
+    let ends = name.rsplit(' ').next().and_then(|ends| ends.split_once("->"));
+    let ports = ends.and_then(|(local, remote)| Some((port(local)?, port(remote)?)));
+    ports.is_some_and(|(local, remote)| local >= FIRST_EPHEMERAL && remote < FIRST_EPHEMERAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn socket_of_a_dump_is_a_client_s_if_the_kernel_chose_its_port_and_not_the_peer_s() {
+        for (name, wanted) in [
+            ("socket:[17] tcp 127.0.0.1:40112->127.0.0.1:5432", true),
+            ("socket:[17] tcp6 [::1]:40112->[::1]:443", true),
+            ("socket:[17] tcp 127.0.0.1:5432->127.0.0.1:40112", false),
+            ("socket:[17] tcp 127.0.0.1:40112->127.0.0.1:40113", false),
+            ("socket:[17] tcp 127.0.0.1:80", false),
+            ("socket:[17] unix /run/a->b", false),
+            ("tcp 127.0.0.1:99999->127.0.0.1:1", false),
+            ("", false),
+        ] {
+            assert_eq!(are_ports_of_a_client(name), wanted, "{name}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Which users may connect to a socket of ours: an access list on its name, which the kernel heeds. A
-//! connection that was never made need not be closed.
+//! Access list on the name of a socket: the kernel admits only some users, so that connections of others need not be
+//! accepted and closed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,36 +7,36 @@ use std::path::Path;
 
 use rustix::fs::{lsetxattr, XattrFlags};
 
-/// The attribute that has the list, in the kernel's `POSIX_ACL_XATTR_VERSION`.
+/// Attribute that holds the list, in the kernel's format `POSIX_ACL_XATTR_VERSION`.
 const NAME: &str = "system.posix_acl_access";
 const VERSION: u32 = 2;
 
-/// `ACL_USER_OBJ` and so on, in the order in which the kernel wants them.
+/// Tags of entries, `ACL_USER_OBJ` and so on, in the order that the kernel demands.
 const OWNER: u16 = 1;
 const USER: u16 = 2;
 const GROUP: u16 = 4;
 const MASK: u16 = 16;
 const OTHERS: u16 = 32;
-/// Who has no number.
+/// User id in an entry that has no user.
 const NOBODY: u32 = u32::MAX;
 
-/// To read and write: what it takes to connect.
+/// Permission to read and write, which connecting takes.
 const ALL: u16 = 6;
 
-/// Users that one list can have; the kernel's limit of an attribute is eight times as many.
+/// The most users in one list; the kernel's limit on an attribute would allow eight times as many.
 pub(crate) const USERS_MAX: usize = 1024;
 
-/// Who may connect.
+/// Users who may connect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Access<'a> {
     AllBut(&'a BTreeSet<u32>),
     Only(&'a BTreeSet<u32>),
 }
 
-/// Lets these connect to the socket of this name, which is ours, and nobody else.
+/// Sets the access list of our socket `path`.
 ///
 /// # Errors
-/// What the system said: this file system may have no such lists.
+/// The attribute could not be set: the file system may have no access lists.
 pub(crate) fn set_access(path: &Path, access: Access<'_>) -> io::Result<()> {
     Ok(lsetxattr(path, NAME, &list(access), XattrFlags::empty())?)
 }

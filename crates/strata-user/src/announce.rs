@@ -1,5 +1,23 @@
-//! New processes announce themselves: one message with their memory, and the kernel's word on who sent
-//! it (`strata/abi/user.h`, "The announcement").
+//! Messages by which new processes announce themselves: each passes the process' memory, and the kernel names its
+//! sender (`strata/abi/user.h`, "The announcement").
+//!
+//! The message comes by a unix socket of type SEQPACKET: a few bytes of text, and one descriptor, the process' memfd. The
+//! kernel adds the sender's credentials and, from Linux 6.5 on, a pidfd:
+//!
+//! ```text
+//! recvmsg() ─ ControlPart::parse() ─ hold_sender() ─ judge() ─▶ Received::Process { fd, sender, … }
+//!                                                            └▶ counted in AnnouncementCounters: wrong size, no memfd …
+//! ```
+//!
+//! Anybody may send anything. So each descriptor in the control part is owned at once, and closed if it is not wanted; a
+//! descriptor that could block on close is closed elsewhere (`closing.rs`). The text is checked for its length and
+//! version, and nothing in the memory is looked at here: that is done by [`Application::announced`], which also checks
+//! that the memory is the sender's own. Without a pidfd, the sender is held by number and start time, and checked again.
+//!
+//! `listen.rs` has the socket that all processes find in a folder, `launch.rs` the one that a command inherits; both
+//! receive through [`receive`].
+//!
+//! [`Application::announced`]: crate::Application::announced
 
 use std::ffi::c_int;
 use std::io;
@@ -14,62 +32,62 @@ use crate::error::Error;
 use crate::memory::{is_in_kernel_memory, u32_in, u64_in};
 use crate::process::{failed, Process};
 
-/// What a socket has for us.
+/// Message that was received from a socket.
 #[derive(Debug)]
 pub enum Received {
-    /// A process.
+    /// A process announced itself.
     Process {
-        /// Its memory; see [`Application::announced`](crate::Application::announced).
+        /// Memory of the process; see [`Application::announced`](crate::Application::announced).
         fd: OwnedFd,
-        /// Who it is.
+        /// Sender of the message.
         sender: Sender,
-        /// What it says itself.
+        /// Claims of the process about itself.
         announcement: Announcement,
     },
-    /// Nothing now.
+    /// The socket has no message now.
     Nothing,
-    /// Nothing any more: all who had the other end have ended, or closed it.
+    /// The socket has no other end any more: all processes that held it have ended or closed it.
     End,
 }
 
-/// Who has sent a message, by the kernel's word; held from the message on.
+/// Sender of a message, as the kernel names it. Its identity is held from the message on.
 #[derive(Clone, Debug)]
 pub struct Sender {
     process: Process,
     uid: u32,
     gid: u32,
-    /// It was not named by the kernel, but held by its number when the message came, at this time: whoever has
-    /// begun since is another one (`CLOCK_MONOTONIC`) \[ns\].
+    /// When the sender was held by its number, because the kernel passed no pidfd: a process that began later is
+    /// another one (`CLOCK_MONOTONIC`) \[ns\].
     held_ns: Option<u64>,
 }
 
 impl Sender {
-    /// Its number, in our namespace.
+    /// Process id of the sender in our namespace.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid
     }
 
-    /// Its real user, unless it was allowed to name another one.
+    /// Real user of the sender, unless the sender was allowed to name another one.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// Its real group, unless it was allowed to name another one.
+    /// Real group of the sender, unless the sender was allowed to name another one.
     #[must_use]
     pub fn gid(&self) -> u32 {
         self.gid
     }
 
-    /// Is the number still its own? What is read by number between the message and this question is of it
-    /// only then.
+    /// Returns true if the number is still the sender's. If so, everything that was read by number since the message is
+    /// about the sender.
     #[must_use]
     pub fn has_its_number(&self) -> bool {
         self.process.has_its_number()
     }
 
-    /// The process that has sent it. Asks what may not be answered, see `asking.rs`.
+    /// Returns the sending process. This reads files of /proc, which may block: see `asking.rs`.
     ///
     /// # Errors
     /// As [`Process::unless_younger`].
@@ -81,29 +99,30 @@ impl Sender {
     }
 }
 
-/// Messages that were no announcement.
+/// Counters of announcements, and of messages that were ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnnouncementCounters {
     /// Processes that announced themselves.
     pub received: u64,
-    /// Of another size, or with another magic number.
+    /// Messages of another size, or with another magic number.
     pub malformed: u64,
-    /// Of another version of the layout.
+    /// Messages of another version of the layout.
     pub other_version: u64,
-    /// With no file descriptor, with more than one, or with one that is no memory.
+    /// Messages with no file descriptor, with more than one, or with one that is no memory.
     pub bad_descriptor: u64,
-    /// From a process that is not in our PID namespace.
+    /// Messages from a process that is not in our PID namespace.
     pub unseen_process: u64,
 }
 
-/// What one call found.
+/// Result of one call of [`receive`].
 pub(crate) enum AnnounceMessage {
     Process {
         fd: OwnedFd,
         sender: Sender,
         announcement: Announcement,
     },
-    /// No announcement, of this user. `bad`: nor one of another version, which is nobody's fault.
+    /// The message of this user is no announcement of our version. `bad` is false if it is one of another version,
+    /// which is nobody's fault.
     Ignored {
         bad: bool,
         uid: u32,
@@ -113,31 +132,32 @@ pub(crate) enum AnnounceMessage {
 }
 
 /// Space for credentials, a pidfd, and as many descriptors as a message can have. One is taken; the others
-/// are closed by [`close_elsewhere`], while the kernel would close what does not fit in this thread.
+/// Space for credentials, a pidfd, and as many descriptors as a message can have. One descriptor is kept; the others
+/// are closed by [`close_elsewhere`]. Without the space, the kernel would close them in this thread.
 const CONTROL_WORDS: usize = 4 + 3 + (PART_HEADER + FDS_MAX * size_of::<c_int>()).div_ceil(8);
 
-/// `SCM_MAX_FD` of the kernel.
+/// The most descriptors in one message: `SCM_MAX_FD` of the kernel.
 const FDS_MAX: usize = 253;
 
-/// Since Linux 6.5: messages name their sender by a pidfd as well.
+/// Socket option since Linux 6.5: messages name their sender by a pidfd as well.
 pub(crate) const SO_PASSPIDFD: c_int = 76;
 const SCM_PIDFD: c_int = 4;
 
-/// `struct cmsghdr`: `usize` length with this header, `c_int` level, `c_int` type.
+/// Size of `struct cmsghdr`: `usize` length with this header, `c_int` level, `c_int` type.
 const PART_HEADER: usize = size_of::<usize>() + 2 * size_of::<c_int>();
 
-/// What the control part of a message holds.
+/// Contents of a message's control part.
 #[derive(Debug, Default)]
 struct ControlPart {
     fds: Vec<OwnedFd>,
-    /// pid, uid, gid
+    /// Credentials of the sender: pid, uid, gid.
     sender: Option<(u32, u32, u32)>,
-    /// The sender's, or the kernel's reason to have none; `None`: the kernel is too old.
+    /// Pidfd of the sender, or the kernel's reason to pass none; `None` if the kernel is too old.
     pidfd: Option<Result<OwnedFd, io::Error>>,
 }
 
 impl ControlPart {
-    /// Reads what the kernel has written; owns all descriptors in it.
+    /// Parses the control part that the kernel has written, and owns all descriptors in it.
     fn parse(bytes: &[u8]) -> ControlPart {
         let mut control = ControlPart::default();
         let mut at = 0;
@@ -178,12 +198,12 @@ impl ControlPart {
         control
     }
 
-    /// The user whose processes have sent it, as far as is known.
+    /// Returns the sender's user, or `u32::MAX` if it is unknown.
     fn uid(&self) -> u32 {
         self.sender.map_or(u32::MAX, |(_, uid, _)| uid)
     }
 
-    /// Who has sent it; `None`: it is not in our PID namespace.
+    /// Holds the sender's identity. Returns `None` if the sender is not in our PID namespace.
     fn hold_sender(&mut self) -> Result<Option<Sender>, Error> {
         let Some((pid, uid, gid)) = self.sender.filter(|(pid, ..)| *pid != 0) else {
             return Ok(None);
@@ -204,10 +224,10 @@ impl ControlPart {
     }
 }
 
-/// Takes one message off the socket, without waiting.
+/// Takes one message from the socket, without waiting.
 ///
 /// # Errors
-/// [`Error::Socket`]; [`Error::Descriptors`]: a process announced itself, and we can have no more.
+/// [`Error::Socket`]; [`Error::Descriptors`]: a process announced itself, and this program can open no more files.
 pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     counters: &mut AnnouncementCounters,
@@ -222,7 +242,7 @@ pub(crate) fn receive(
     header.msg_control = words.as_mut_ptr().cast();
     header.msg_controllen = size_of_val(&words) as _;
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: text and words are there until the call returns, as long as the header says.
+    // SAFETY: text and words outlive the call, and the header has their sizes.
     let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header, flags) };
     if got < 0 {
         let source = io::Error::last_os_error();
@@ -235,7 +255,7 @@ pub(crate) fn receive(
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let filled = (header.msg_controllen as usize).min(bytes.len());
     let control = ControlPart::parse(&bytes[..filled]);
-    // Nobody has sent the end; a message of 0 bytes has a sender, as any other (see `ask_for_senders`).
+    // The end has no sender; a message of 0 bytes has one like any other (see `ask_for_senders`).
     if got == 0 && control.sender.is_none() {
         let uid = control.uid();
         close_elsewhere(control.fds, uid);
@@ -245,7 +265,7 @@ pub(crate) fn receive(
         got as usize == size_of::<Announcement>() && header.msg_flags & libc::MSG_TRUNC == 0;
     let truncated = header.msg_flags & libc::MSG_CTRUNC != 0;
     if let (true, true, Some((pid, ..))) = (truncated, control.fds.is_empty(), control.sender) {
-        // What was sent found no room among our descriptors.
+        // The sent descriptor found no room in our table.
         let source = io::Error::from_raw_os_error(libc::EMFILE);
         return Err(failed(pid, "receiving its shared memory", source));
     }
@@ -265,7 +285,7 @@ fn judge(
         pid: u32_in(text, offset_of!(Announcement, pid)),
     };
     let one = control.fds.len() == 1 && !truncated;
-    // What cannot be looked at now is refused when it is opened, with the reason.
+    // A descriptor that cannot be checked now is refused, with the reason, when it is opened.
     let good = one && control.fds.iter().all(|fd| is_in_kernel_memory(fd.as_fd()).unwrap_or(true));
     let mut bad = true;
     let counter = if !whole || announcement.magic != user::MAGIC {
@@ -299,14 +319,14 @@ fn judge(
     Ok(AnnounceMessage::Ignored { bad, uid })
 }
 
-/// The socket's messages shall name their senders.
+/// Makes the kernel name the sender of each message on the socket.
 ///
 /// # Errors
-/// What the system said.
+/// The socket option could not be set.
 pub(crate) fn ask_for_senders(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SO_PASSCRED, 1)?;
     match set_option(socket, SO_PASSPIDFD, 1) {
-        // Before 6.5.
+        // The kernel is older than 6.5.
         Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(()),
         done => done,
     }
@@ -316,7 +336,7 @@ pub(crate) fn ask_for_senders(socket: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) fn set_option(socket: BorrowedFd<'_>, name: c_int, value: c_int) -> io::Result<()> {
     let (address, bytes) = (&raw const value, size_of::<c_int>() as libc::socklen_t);
     let number = socket.as_raw_fd();
-    // SAFETY: reads the integer, which is there until the call returns.
+    // SAFETY: reads the integer, which outlives the call.
     let code = unsafe { libc::setsockopt(number, libc::SOL_SOCKET, name, address.cast(), bytes) };
     if code == 0 {
         Ok(())
@@ -356,8 +376,8 @@ mod tests {
         assert_eq!(sent, Ok(text.len()));
     }
 
-    /// Nobody holds the other end any more, and nothing else came. A process that another test begins holds all that is
-    /// open, up to its execve.
+    /// Returns true if the other end is closed by all, and nothing else came. A process that another test begins holds
+    /// all that is open, up to its execve.
     fn ends(ours: &mut crate::launch::Announcements) -> bool {
         let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
         loop {
@@ -591,25 +611,25 @@ mod tests {
                 user::VERSION
             )
         };
-        assert_eq!(launch.environment(7, &spec, &clock), wanted("discard", 1));
+        assert_eq!(launch.environment(7, &spec, &clock, None), wanted("discard", 1));
         (spec.loss_mode, spec.vtid) = (crate::LossMode::Overwrite, false);
-        assert_eq!(launch.environment(7, &spec, &clock), wanted("overwrite", 0));
+        assert_eq!(launch.environment(7, &spec, &clock, None), wanted("overwrite", 0));
         spec.filter = Some(crate::Program::nothing());
         let hexadecimal = |byte: &u8| format!("{byte:02x}");
         let bytes: String = crate::Program::nothing().bytes().iter().map(hexadecimal).collect();
         assert_eq!(
-            launch.environment(7, &spec, &clock),
+            launch.environment(7, &spec, &clock, None),
             wanted("overwrite", 0).replace(";rules=", &format!(";filter={bytes};rules="))
         );
         (spec.filter, spec.contexts) = (None, crate::EventContexts::parse(&["ip,vpid"]).unwrap());
         assert_eq!(
-            launch.environment(7, &spec, &clock),
+            launch.environment(7, &spec, &clock, None),
             wanted("overwrite", 0).replace(";rules=", ";contexts=0c01;rules=")
         );
         let clock = Clock::new();
         if let Some(multiplier) = clock.multiplier() {
             assert!(launch
-                .environment(7, &spec, &clock)
+                .environment(7, &spec, &clock, None)
                 .contains(&format!("clock=32.{multiplier};")));
         }
     }

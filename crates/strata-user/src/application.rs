@@ -1,4 +1,28 @@
-//! One process that can be traced, through the memory that it shares.
+//! A process that can be traced, through the memory that it shares.
+//!
+//! An [`Application`] is a held process identity ([`Process`]) and a mapping of the memfd that the process made
+//! (`abi/include/strata/abi/user.h`). There are three ways to get one, all of which check that the memory is the process'
+//! own before it is believed:
+//!
+//! ```text
+//! open()            a number, and a descriptor got from /proc/PID/fd          a search, `find.rs`
+//! all_announced()   a message with the memfd, and its sender by the kernel    `announce.rs`
+//! all_stored()   memory that somebody held for a process that has ended    a session that is made again
+//! ```
+//!
+//! # What is believed
+//! Two things are known about a process: what the kernel says (pid, user, name, whether it lives: [`Identity`]) and what
+//! it claims in its memory (its inner pid, its parent, its start, its tracepoints). A comment that says "claims" marks
+//! the second kind. Claims select what is recorded of the process itself; they never decide for another process, and
+//! never lead to memory outside of the mapping. Bytes are copied and then checked ([`ProgramMemory`]); descriptions are
+//! parsed from the copy (`described.rs`).
+//!
+//! # Cost and blocking
+//! Questions by number may block for as long as the process' user likes, so lists of them are asked in other threads
+//! (`asking.rs`), and `meanwhile` is called so that a caller can keep other processes alive. An application is cheap to
+//! clone; the mapping and the pidfd are released with the last clone.
+//!
+//! docs/design/user.md has the invariants, docs/design/threats.md who may do what.
 
 use std::mem::offset_of;
 use std::ops::ControlFlow;
@@ -45,61 +69,61 @@ struct Inner {
     started_ns: u64,
 }
 
-/// What came with an announcement.
+/// Contents of an announcement.
 #[derive(Clone, Debug)]
 pub struct Announced {
-    /// The process' memory.
+    /// Memory file that the process shares.
     pub fd: Arc<OwnedFd>,
-    /// Who has sent it.
+    /// Sender of the announcement.
     pub sender: Sender,
 }
 
-/// A process that has ended, and whose memory somebody has held since.
+/// A process that has ended, with its memory, which another program has kept since.
 #[derive(Clone, Debug)]
-pub struct Entrusted {
-    /// The process' memory.
+pub struct StoredMemory {
+    /// Memory file that the process shared.
     pub fd: Arc<OwnedFd>,
-    /// Its number, when it lived.
+    /// Process id that the process had.
     pub pid: u32,
-    /// What the kernel said of it then.
+    /// Identity that the kernel reported when the memory was stored.
     pub identity: Identity,
 }
 
-/// One tracepoint, as its process describes it.
+/// A tracepoint, as its process describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tracepoint {
-    /// Its number in the process.
+    /// Number of the tracepoint in the process.
     pub index: u32,
     /// Provider, name, level and fields; `id` is the number in the process.
     pub event: EventClass,
-    /// Source file of its definition.
+    /// Source file that defines the tracepoint.
     pub file: String,
-    /// Line in it.
+    /// Line in the source file.
     pub line: u32,
-    /// Places in the code; 0 where there is nothing to patch.
+    /// Number of sites in the code; 0 if there is nothing to patch.
     pub sites: u32,
-    /// Bit s: on for the session in slot s.
+    /// Bit s is set while the tracepoint is enabled for the session in slot s.
     pub enabled: u32,
-    /// Its object is loaded.
+    /// True if the object with the tracepoint is loaded.
     pub present: bool,
-    /// Its sites test a flag in memory, and are never patched from outside.
+    /// True if the sites test a flag in memory. Such sites are never patched from outside.
     pub by_flag: bool,
 }
 
 impl Tracepoint {
-    /// Log level: 0, the most severe, to 14.
+    /// Log level of the tracepoint, 0 (most severe) to 14.
     #[must_use]
     pub fn level(&self) -> u8 {
         self.event.loglevel.unwrap_or(0)
     }
 }
 
-/// The status in a copy of a session's slot.
+/// Returns the status in a copy of a session's slot.
 fn status_in(slot: &[u8]) -> u32 {
     u32_in(slot, offset_of!(user::Session, status))
 }
 
-/// CPUs that a channel may have streams for: those that can be in this machine.
+/// Number of CPUs that this machine can have, which is the most streams that a channel may have.
 #[must_use]
 pub fn possible_cpus() -> u32 {
     use std::sync::OnceLock;
@@ -111,7 +135,7 @@ pub fn possible_cpus() -> u32 {
     })
 }
 
-/// What the kernel says of a process that is held; nothing, if it no longer has its number.
+/// Queries the kernel about a held process. The result is empty if the process no longer has its number.
 fn look_at(process: &Process) -> Result<(Status, Identity), Error> {
     let status = Status::read(process.pid)
         .map_err(|source| failed(process.pid, "looking at it", source))?
@@ -120,21 +144,22 @@ fn look_at(process: &Process) -> Result<(Status, Identity), Error> {
     Ok((status, identity))
 }
 
-/// May a process with this status have made memory of this owner? Root's, before it became another user.
+/// Returns true if a process with this status can have made memory that belongs to `owner`. Root's memory counts, since
+/// the process may have been root before.
 pub(crate) fn is_own(owner: u32, status: &Status) -> bool {
     owner == 0 || status.uids.contains(&owner)
 }
 
 impl Application {
-    /// Takes over the memory that process `pid` (in our namespace) shares through `fd`, which was got in a
-    /// way that makes sure that it is this process'. Of who has announced itself, see
+    /// Takes over the memory that process `pid` (in our namespace) shares through `fd`. The caller must have got `fd`
+    /// in a way that makes sure that it belongs to this process. For processes that have announced themselves, use
     /// [`announced`](Self::announced).
     ///
-    /// The process may have ended: what it has recorded is there. The memory is hostile: it is mapped
-    /// only if nobody can shorten it, and every value is copied, then checked.
+    /// The process may have ended; its records remain. The memory is hostile: it is mapped only if nobody can shorten
+    /// it, and every value is copied, then checked.
     ///
     /// # Errors
-    /// Why the process cannot be traced; [`Error::Refused`] if `fd` says so itself.
+    /// The process cannot be traced; [`Error::Refused`] if the process has written that to `fd` itself.
     pub fn open(fd: OwnedFd, pid: u32) -> Result<Application, Error> {
         let process = Process::hold(pid)?;
         let (_, identity) = look_at(&process)?;
@@ -144,8 +169,8 @@ impl Application {
         }
     }
 
-    /// Takes over the memory that came with an announcement, if it is the sender's own by the kernel's word.
-    /// Of a sender that has ended meanwhile nobody can tell; nothing is done by its number any more.
+    /// Takes over the memory that came with an announcement, if the kernel confirms that the memory belongs to the
+    /// sender. Nothing confirms it for a sender that has ended since; its number is then no longer used.
     ///
     /// # Errors
     /// [`Error::NotItsOwn`], [`Error::Held`], and as [`open`](Self::open).
@@ -155,10 +180,11 @@ impl Application {
         Application::all_announced(vec![one], &mut || ()).pop().unwrap_or(Err(Error::Gone { pid }))
     }
 
-    /// The same of each of them. `meanwhile` is called every few milliseconds as long as it takes.
+    /// Examines many announcements as [`announced`](Self::announced) does one. `meanwhile` is called every few
+    /// milliseconds until all are examined.
     ///
     /// # Errors
-    /// Of each, as of [`announced`](Self::announced).
+    /// For each announcement, those of [`announced`](Self::announced).
     pub fn all_announced(
         all: Vec<Announced>,
         meanwhile: &mut dyn FnMut(),
@@ -175,17 +201,17 @@ impl Application {
         ask_all(questions, PATIENCE, look, meanwhile).all
     }
 
-    /// Takes over the memory of each of these. Nothing is done by their numbers. `meanwhile` is called every few
-    /// milliseconds as long as it takes.
+    /// Takes over the memory of each of these processes, without using their numbers. `meanwhile` is called every few
+    /// milliseconds until that is done.
     ///
     /// # Errors
-    /// Of each, as of [`open`](Self::open).
-    pub fn all_entrusted(
-        all: Vec<Entrusted>,
+    /// For each process, those of [`open`](Self::open).
+    pub fn all_stored(
+        all: Vec<StoredMemory>,
         meanwhile: &mut dyn FnMut(),
     ) -> Vec<Result<Application, Error>> {
         let questions = all.into_iter().map(|one| (one.pid, one)).collect();
-        let look = |Entrusted { fd, pid, identity }: Entrusted, door: &Door<'_>| {
+        let look = |StoredMemory { fd, pid, identity }: StoredMemory, door: &Door<'_>| {
             let owner = || rustix::fs::fstat(&fd).map(|status| status.st_uid);
             let uid = identity.uid.map_or_else(owner, Ok);
             door.enter(
@@ -207,7 +233,7 @@ impl Application {
             return Err(error);
         }
         let seen = identity.inner_pid;
-        // As it was when it sent the message.
+        // Its identity at the time when it sent the message.
         let identity = Identity { uid: Some(sender.uid()), gid: Some(sender.gid()), ..identity };
         let app = Application::of_process(fd, process, identity)?;
         if let Some(inner) = seen {
@@ -219,7 +245,7 @@ impl Application {
         Ok(app)
     }
 
-    /// The same for a process that is held, and was looked at since.
+    /// Makes the application of a process that is held, and whose identity was examined afterwards.
     pub(crate) fn of_process(
         fd: BorrowedFd<'_>,
         process: Process,
@@ -228,7 +254,7 @@ impl Application {
         let pid = process.pid;
         let memory = ProgramMemory::open(fd, pid)?;
         let u32_at = |offset| memory.u32(offset).load(Ordering::Relaxed);
-        // ACQUIRE pairs with the process' RELEASE: what is below is there.
+        // ACQUIRE pairs with the process' RELEASE: the values below are complete.
         match memory.u64(offset_of!(user::Control, magic)).load(Ordering::Acquire) {
             user::MAGIC => (),
             0 => return Err(Error::NotReady { pid }),
@@ -266,11 +292,14 @@ impl Application {
             let what = "the time of its start";
             return Err(Error::Value { pid, what, found: started_ns, limit });
         }
-        // Before it was held, its number may have been another's, whose memory this is.
+        // Before the process was held, its number may have been that of another process, which made this memory.
         let process = process.unless_younger(started_ns)?;
+        let code = ProcessCode::new(process.clone(), memory.shared_file());
         let inner = Inner {
             name: match (identity.confirms(&said), &identity.comm) {
-                (Some(false), Some(comm)) => comm.clone(),
+                // The kernel's name is that of another program: only the process itself knows the name of the one that
+                // it was.
+                (Some(false), Some(comm)) if !code.has_gone() => comm.clone(),
                 _ => said.clone(),
             },
             said_name: said,
@@ -280,7 +309,7 @@ impl Application {
             publish,
             nr_cpus,
             started_ns,
-            code: Arc::new(ProcessCode::new(process.clone(), memory.shared_file())),
+            code: Arc::new(code),
             described: Mutex::new(Described::new(memory.owner.uid)),
             memory,
             process,
@@ -288,86 +317,99 @@ impl Application {
         Ok(Application { inner: Arc::new(inner) })
     }
 
-    /// The process, in our namespace.
+    /// Process id in our namespace.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.inner.process.pid
     }
 
-    /// Its short name, without control characters; not empty. What it says itself, if the kernel's name of
-    /// it or of its program bears that out, or if it could not be looked at; else the kernel's name.
+    /// Short name of the process, without control characters and never empty. The process' own claim counts if the
+    /// kernel's name of it or of its program confirms it, or if it could not be checked; otherwise the kernel's name
+    /// does.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The short name that it says itself, without control characters; not empty.
+    /// Short name that the process itself claims, without control characters and never empty.
     #[must_use]
     pub fn said_name(&self) -> &str {
         &self.inner.said_name
     }
 
-    /// What the kernel says of it.
+    /// Identity of the process, as the kernel reports it.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.inner.identity
     }
 
-    /// Its number in its own namespace, by the kernel's word; that in ours, if it had ended too soon.
+    /// Process id in its own namespace, as the kernel reports it; the id in ours if the process ended before that was
+    /// read.
     #[must_use]
     pub fn vpid(&self) -> u32 {
         self.inner.identity.inner_pid.unwrap_or_else(|| self.pid())
     }
 
-    /// Inode number of its memory: unlike that of any other while this lives.
+    /// Inode number of the memory: no other memory has it as long as this value lives.
     #[must_use]
     pub fn inode(&self) -> u64 {
         self.inner.memory.inode
     }
 
-    /// What the process says its number is, in its own namespace.
+    /// Why the process has not made the session that its environment asks for, as it claims: one of `UNARMED_*` in
+    /// `strata/abi/announce.h`, and an `errno`. 0: it has made the session, or gives no reason.
+    #[must_use]
+    pub fn unarmed(&self) -> (u32, i32) {
+        let load = |offset| self.memory().u32(offset).load(Ordering::Relaxed);
+        let code = load(offset_of!(user::Control, unarmed_errno));
+        (load(offset_of!(user::Control, unarmed)), i32::try_from(code).unwrap_or(0))
+    }
+
+    /// Process id that the process claims to have in its own namespace.
     #[must_use]
     pub fn inner_pid(&self) -> u32 {
         self.inner.inner_pid
     }
 
-    /// Whose fork it says it is, in its own namespace; 0: nobody's.
+    /// Process id of the parent, if the process claims to be a fork, in its own namespace; otherwise 0.
     #[must_use]
     pub fn parent_pid(&self) -> u32 {
         self.inner.parent_pid
     }
 
-    /// When it says it began, `CLOCK_MONOTONIC` \[ns\].
+    /// Time at which the process claims to have begun, `CLOCK_MONOTONIC` \[ns\].
     #[must_use]
     pub fn started_ns(&self) -> u64 {
         self.inner.started_ns
     }
 
-    /// Streams that a channel of it needs.
+    /// Number of streams that a channel of this process needs.
     #[must_use]
     pub fn nr_cpus(&self) -> u32 {
         self.inner.nr_cpus
     }
 
-    /// Its records are published by write position (restartable sequences), not by commit.
+    /// Returns true if the process publishes records by write position (restartable sequences), false if by commit
+    /// counter.
     #[must_use]
     pub fn by_position(&self) -> bool {
         self.inner.publish == ring::BY_POSITION
     }
 
-    /// Changes with every loaded and unloaded object.
+    /// Number that changes with every object that the process loads or unloads.
     #[must_use]
     pub fn generation(&self) -> u64 {
         // ACQUIRE pairs with the process' RELEASE after it has described the object.
         self.memory().u64(offset_of!(user::Control, generation)).load(Ordering::Acquire)
     }
 
-    /// Tracepoints that found no room in its memory: nobody can record them.
+    /// Number of tracepoints for which the process' memory had no room, so that they cannot be recorded.
     ///
     /// # Errors
     /// [`Error::Value`]: more than any program has.
     pub fn refused_tracepoints(&self) -> Result<u32, Error> {
-        /// Each takes some 100 bytes of the program's file; 100 times what its memory has room for.
+        /// The limit on refused tracepoints. Each takes some 100 bytes of the program's file; this is 100 times what
+        /// its memory has room for.
         const LIMIT: u32 = 100 * user::NR_STATES;
         let found = self.memory().u32(offset_of!(user::Control, refused)).load(Ordering::Relaxed);
         if found <= LIMIT {
@@ -377,37 +419,37 @@ impl Application {
         Err(Error::Value { pid: self.pid(), what, found: found.into(), limit: LIMIT.into() })
     }
 
-    /// Why the process could not patch its own sites: an `errno`; 0: it could.
+    /// `errno` with which the process failed to patch its own sites; 0 if it did not fail.
     #[must_use]
     pub fn arm_errno(&self) -> u32 {
         self.memory().u32(offset_of!(user::Control, arm_errno)).load(Ordering::Relaxed)
     }
 
-    /// Threads that have told libstrata that they may not read the CPU's counter.
+    /// Number of threads that have reported to libstrata that they may not read the CPU's counter.
     pub(crate) fn threads_without_clock(&self) -> u32 {
         self.memory().u32(offset_of!(user::Control, without_clock)).load(Ordering::SeqCst)
     }
 
-    /// Becomes readable when the process has ended; `None` on kernels before 5.3.
+    /// Descriptor that becomes readable when the process has ended; `None` on kernels before 5.3.
     #[must_use]
     pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.process.pidfd()
     }
 
-    /// Has the process not ended?
+    /// Returns whether the process has not ended.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         !self.inner.process.has_ended()
     }
 
-    /// How it ended; `None`: it has not, or nobody says: see [`Outcome`].
+    /// Outcome of the process; `None` while it runs, or if the outcome is unknown: see [`Outcome`].
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         outcome(&self.inner.process)
     }
 
-    /// Generations of its sessions that are active; if it has ended, behind them of those that their tracer was about to
-    /// end.
+    /// Generations of the process' active sessions. If the process has ended, these are followed by those of the
+    /// sessions that their tracer was about to end.
     #[must_use]
     pub fn session_generations(&self) -> Vec<u64> {
         let mut slots = self.memory().used_slots().unwrap_or_default();
@@ -418,13 +460,13 @@ impl Application {
         slots.into_iter().map(generation).filter(|one| *one != 0).collect()
     }
 
-    /// May there be records in a slot of this status that nobody has taken? Of one that lives its tracer takes those that it
-    /// ends; if that was killed meanwhile, and the process has ended, too, nobody else has them.
+    /// Returns true if a slot of this status may hold records that no tracer has taken. A living tracer takes the
+    /// records of the sessions that it ends; if it was killed and the process has ended, nobody has.
     pub(crate) fn has_records(&self, status: u32) -> bool {
         status == user::SESSION_ACTIVE || (status == user::SESSION_ENDING && !self.is_alive())
     }
 
-    /// Generations of sessions that it was to have and could not make, and the `errno` that it left.
+    /// Generations of sessions that the process was asked to make and could not, each with the `errno`.
     #[must_use]
     pub fn failed_sessions(&self) -> Vec<(u64, u32)> {
         let failed = |(_, slot): (u32, Vec<u8>)| {
@@ -436,7 +478,7 @@ impl Application {
         slots.into_iter().filter_map(failed).collect()
     }
 
-    /// Its tracepoints; also those whose object was unloaded.
+    /// Lists the tracepoints of the process, also those whose object was unloaded.
     ///
     /// # Errors
     /// [`Error::Value`], [`Error::Description`]: its memory is damaged. [`Error::System`].
@@ -460,8 +502,8 @@ impl Application {
         Ok((0..).zip(&snapshot.states).filter_map(tracepoint).collect())
     }
 
-    /// How many tracepoints it has, also of objects that were unloaded; to each rule that matches one of them,
-    /// one is added.
+    /// Counts the tracepoints of the process, also those of unloaded objects, and adds to `matched` for each rule the
+    /// tracepoints that it matches.
     ///
     /// # Errors
     /// As [`tracepoints`](Self::tracepoints).
@@ -477,7 +519,7 @@ impl Application {
         Ok(described.len().into())
     }
 
-    /// Do these rules select one of its tracepoints, also of objects that were unloaded?
+    /// Returns true if the rules select a tracepoint of the process, including those of unloaded objects.
     ///
     /// # Errors
     /// As [`tracepoints`](Self::tracepoints).
@@ -488,7 +530,7 @@ impl Application {
         Ok(headings.any(|one| rules.select(one.provider, one.name, one.level)))
     }
 
-    /// Does one of its tracepoints test a flag in memory instead of being patched?
+    /// Returns true if one of the process' tracepoints tests a flag in memory instead of being patched.
     ///
     /// # Errors
     /// As [`tracepoints`](Self::tracepoints).
@@ -496,7 +538,7 @@ impl Application {
         Ok(self.snapshot()?.states.iter().any(|state| state.flags & user::STATE_FLAG != 0))
     }
 
-    /// What it shares: for who holds it, should this process end.
+    /// Descriptor of the process' memory, to be stored by another process when this program ends.
     #[must_use]
     pub fn shared_memory(&self) -> BorrowedFd<'_> {
         self.memory().fd()
@@ -506,34 +548,36 @@ impl Application {
         &self.inner.memory
     }
 
-    /// What it has said of its tracepoints so far.
+    /// Descriptions that the process has given so far.
     pub(crate) fn described(&self) -> MutexGuard<'_, Described> {
         self.inner.described.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of what the snapshot says.
+    /// Adds the descriptions in a snapshot of the memory to those that are kept.
     ///
     /// # Errors
     /// See [`Described::learn`].
     pub(crate) fn learn(&self, snapshot: &Snapshot) -> Result<(), Error> {
-        self.described().learn(self.pid(), snapshot)
+        let mut described = self.described();
+        described.learn(self.pid(), snapshot, self.nr_states()?)
     }
 
     pub(crate) fn publish(&self) -> u32 {
         self.inner.publish
     }
 
-    /// Its number, and whose it is: real user when it was found, else who owns its memory.
+    /// Returns the process id and the user id. The user is the real user of the process when it was found or,
+    /// if it had ended by then, the owner of its shared memory.
     pub(crate) fn pid_and_user(&self) -> (u32, u32) {
         (self.pid(), self.identity().uid.unwrap_or(self.memory().owner.uid))
     }
 
-    /// Its code, to read and write; not opened yet.
+    /// The process' code, for reading and writing. It is opened at the first access.
     pub(crate) fn code(&self) -> Arc<ProcessCode> {
         Arc::clone(&self.inner.code)
     }
 
-    /// Tracepoints so far.
+    /// Number of tracepoint states in the memory so far.
     pub(crate) fn nr_states(&self) -> Result<u32, Error> {
         nr_states(self.memory(), self.pid())
     }
@@ -649,15 +693,17 @@ mod tests {
     }
 
     #[test]
-    fn entrusted_process_is_what_it_was_whoever_has_its_number_now() {
+    fn stored_process_is_what_it_was_whoever_has_its_number_now() {
         let fake = Fake::new();
         let fd = Arc::new(fake.fd.try_clone().unwrap());
         let identity = Identity { comm: Some("fake?".to_owned()), ..Identity::default() };
         // This process has the number, and lives.
-        let one = Entrusted { fd, pid: fake.pid, identity: identity.clone() };
-        let other =
-            Entrusted { fd: Arc::new(File::open("/proc/self/exe").unwrap().into()), ..one.clone() };
-        let mut found = Application::all_entrusted(vec![one, other], &mut || ());
+        let one = StoredMemory { fd, pid: fake.pid, identity: identity.clone() };
+        let other = StoredMemory {
+            fd: Arc::new(File::open("/proc/self/exe").unwrap().into()),
+            ..one.clone()
+        };
+        let mut found = Application::all_stored(vec![one, other], &mut || ());
         assert!(matches!(found.pop(), Some(Err(Error::NotMemory { .. }))));
         let app = found.pop().unwrap().unwrap();
         assert!(!app.is_alive() && app.outcome().is_none());
@@ -697,6 +743,23 @@ mod tests {
         assert!(app.started_ns() > 0);
         assert_eq!(app.generation(), 0);
         assert!(app.session_generations().is_empty());
+    }
+
+    #[test]
+    fn name_of_a_process_that_does_another_program_is_the_one_that_it_said_before() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        // The kernel lets who has started it go on before it has its new name.
+        let comm = format!("/proc/{}/comm", child.id());
+        while std::fs::read_to_string(&comm).unwrap() != "sleep\n" {
+            std::thread::yield_now();
+        }
+        let fake = Fake::new();
+        // As who shared this memory, and has executed another program before anybody looked.
+        let app = Application::open(fake.fd.try_clone().unwrap(), child.id()).unwrap();
+        assert_eq!((app.name(), app.said_name()), ("fake?", "fake?"));
+        assert_eq!(app.identity().comm.as_deref(), Some("sleep"));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Questions about other processes that the kernel may not answer for as long as a user likes.
+//! Questions about other processes that the kernel may leave unanswered for as long as a user likes.
 //!
-//! Most of what /proc tells of a process by its number waits for a lock that the process holds in execve(), and
-//! a file system of its user's own (FUSE) can hold it there. So these questions are asked by threads of their
-//! own. One that sleeps in one and the same wait is left behind: another one goes on with the next question.
-//! How many are left behind is counted by user; of a user who has too many, nothing more is asked until one of
-//! them has come back. Nobody waits for those: all these waits end with this program.
+//! Most reads of `/proc/PID` wait for a lock that the process holds in execve(), and a file system of its user's own
+//! (FUSE) can make that last for ever. So such questions are asked by separate threads. A thread that sleeps in one and
+//! the same wait for too long is left behind, and another thread continues with the next question. Threads left behind
+//! are counted by user; no question is asked about a user's processes while the user has too many of them. Nobody waits
+//! for those threads: they end with this program.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -16,33 +16,35 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::process::{read_proc, Status};
 
-/// How long a thread may sleep in one wait for what the kernel knows by heart, before it is left behind.
+/// Longest sleep of a thread in one wait for a fact that the kernel has in memory, before the thread is left behind.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(40);
 
-/// The same for what may have to be read from a disk; for our own program, where that is not in memory; and for
-/// processes of our own user, who holds up nobody else, or that were named.
+/// Longest sleep in one wait for data that may come from a disk, for our own program's pages, and for processes of our
+/// own user or that were named by the user of this program.
 pub(crate) const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// So many times that for all questions of one user that are asked together, beside those left behind.
+/// Limit on the sleep for all questions about one user's processes in one call of [`ask_all`], in multiples of its
+/// patience; threads left behind do not count.
 const PATIENCES_OF_USER: u32 = 3;
 
-/// How often who waits looks at the thread.
+/// Period at which the waiting thread checks the asking thread.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Threads that may be left behind for one user.
+/// The most threads that may be left behind for one user.
 pub(crate) const OF_USER_MAX: usize = 4;
 
-/// The same for all users but our own, whose share nobody else can take.
+/// The most threads that may be left behind for all users but our own.
 pub(crate) const OF_ALL_MAX: usize = 64;
 
-/// Threads that wait for further questions.
+/// The most threads that are kept for further questions.
 const IDLE_MAX: usize = 2;
 
 const STACK_BYTES: usize = 256 << 10;
 
 // ---- who is left behind ----
 
-/// For each user: the processes that threads were left behind for; `None`: it may answer yet.
+/// For each user, the processes whose questions left a thread behind; `None` stands for a process that may still
+/// answer.
 type LeftThreads = BTreeMap<u32, Vec<Option<u32>>>;
 
 static LEFT: Mutex<LeftThreads> = Mutex::new(BTreeMap::new());
@@ -51,10 +53,10 @@ fn left() -> MutexGuard<'static, LeftThreads> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// May something be asked of this process of this user?
+/// Checks whether questions about process `pid` of user `uid` may be asked.
 ///
 /// # Errors
-/// [`Error::Held`]: a thread is left behind for it already. [`Error::UserHeld`], [`Error::AllHeld`].
+/// [`Error::Held`]: a thread is left behind for this process. [`Error::UserHeld`], [`Error::AllHeld`].
 pub(crate) fn may_ask(pid: u32, uid: u32) -> Result<(), Error> {
     judged(&left(), pid, uid, rustix::process::geteuid().as_raw())
 }
@@ -77,7 +79,7 @@ fn judged(left: &LeftThreads, pid: u32, uid: u32, ours: u32) -> Result<(), Error
     }
 }
 
-/// A thread that is left behind, as long as this lives.
+/// Count of one thread that is left behind; dropping it ends the count.
 #[derive(Debug)]
 pub(crate) struct LeftBehind {
     pid: Option<u32>,
@@ -85,7 +87,7 @@ pub(crate) struct LeftBehind {
 }
 
 impl LeftBehind {
-    /// For this process, if it is known that it does not answer.
+    /// Counts a thread as left behind for user `uid`; `pid` is given if it is certain that the process does not answer.
     pub fn new(pid: Option<u32>, uid: u32) -> LeftBehind {
         left().entry(uid).or_default().push(pid);
         LeftBehind { pid, uid }
@@ -108,13 +110,13 @@ impl Drop for LeftBehind {
 // ---- threads ----
 
 type ThreadJob = Box<dyn FnOnce() + Send>;
-/// Where the new thread shall be sent.
+/// Request for a new thread, with the channel on which the thread is returned.
 type ThreadRequest = Sender<io::Result<Sender<ThreadJob>>>;
 
 struct AskingThreads {
     idle: Vec<Sender<ThreadJob>>,
     maker: Option<Sender<ThreadRequest>>,
-    /// Changes with the rights that they have.
+    /// Number of the rights with which threads ask; a thread with an older number ends.
     generation: u32,
 }
 
@@ -125,11 +127,10 @@ fn threads() -> MutexGuard<'static, AskingThreads> {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on other processes are asked, and their code is opened, with the rights that this thread has,
-/// whoever wants to know.
+/// Makes all later questions about other processes, and accesses to their code, use the rights of the calling thread.
 ///
 /// # Errors
-/// What the system said: no thread could be made.
+/// No thread could be made.
 pub fn ask_with_these_rights() -> io::Result<()> {
     let mut threads = threads();
     let generation = threads.generation.wrapping_add(1);
@@ -138,7 +139,7 @@ pub fn ask_with_these_rights() -> io::Result<()> {
     Ok(())
 }
 
-/// Has a thread do this.
+/// Runs the job in an idle or a new thread.
 fn submit(mut job: ThreadJob) -> io::Result<()> {
     let mut threads = threads();
     while let Some(idle) = threads.idle.pop() {
@@ -147,7 +148,7 @@ fn submit(mut job: ThreadJob) -> io::Result<()> {
             Err(mpsc::SendError(back)) => job = back,
         }
     }
-    // A thread has the rights of who makes it.
+    // A thread inherits the rights of the thread that makes it.
     let maker = match &threads.maker {
         Some(maker) => maker.clone(),
         None => {
@@ -162,7 +163,7 @@ fn submit(mut job: ThreadJob) -> io::Result<()> {
     thread.send(job).map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
-/// It makes threads and does nothing else, so it always answers.
+/// Starts a thread that only makes threads, so that it always answers.
 fn start_maker(generation: u32) -> io::Result<Sender<ThreadRequest>> {
     let (sender, requests) = mpsc::channel::<ThreadRequest>();
     let thread = std::thread::Builder::new().name("strata-maker".to_owned()).stack_size(64 << 10);
@@ -192,7 +193,7 @@ fn start_thread(generation: u32) -> io::Result<Sender<ThreadJob>> {
     Ok(sender)
 }
 
-/// How long a process of this user is waited for.
+/// Returns the longest wait for a process of this user.
 fn patience_with(uid: Option<u32>, patience: Duration) -> Duration {
     match uid == Some(rustix::process::geteuid().as_raw()) {
         true => patience.max(DISK_PATIENCE),
@@ -200,13 +201,13 @@ fn patience_with(uid: Option<u32>, patience: Duration) -> Duration {
     }
 }
 
-/// Does a thread of ours that sleeps wait for memory that it has touched, and not in a system call? That is our
-/// program, which comes from a disk; no process is asked.
+/// Returns true if a sleeping thread of ours waits for memory that it has touched, outside of a system call. Such
+/// memory is that of our own program, read from a disk, so no process is to blame.
 fn waits_for_memory(tid: u32) -> bool {
     read_proc(format!("/proc/self/task/{tid}/syscall")).is_ok_and(|text| text.starts_with(b"-1 "))
 }
 
-/// How often a thread of ours has gone to sleep, if it sleeps now; `None`: it does not.
+/// Returns how often our thread `tid` has gone to sleep, if it sleeps now; `None` if it is awake.
 fn asleep(tid: u32) -> Option<u64> {
     let text = read_proc(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -215,14 +216,14 @@ fn asleep(tid: u32) -> Option<u64> {
     };
     match value("State") {
         Some(state) if state.starts_with(['R', 'T', 't']) => None,
-        // Not to be seen is as good as asleep: it does not answer.
+        // A thread whose status cannot be read counts as asleep.
         _ => Some(value("voluntary_ctxt_switches").and_then(|n| n.parse().ok()).unwrap_or(0)),
     }
 }
 
 // ---- questions ----
 
-/// What those who ask and who waits for them share.
+/// State shared between the asking threads and the thread that waits for their answers.
 struct Desk<Q, A> {
     state: Mutex<AskingState<Q, A>>,
     changed: Condvar,
@@ -232,15 +233,15 @@ struct Desk<Q, A> {
 type AskOne<Q, A> = dyn Fn(Q, &Door<'_>) -> Result<A, Error> + Send + Sync;
 
 struct AskingState<Q, A> {
-    /// Number, process, question.
+    /// Queue of questions: number of the question, process, question.
     queue: VecDeque<(usize, u32, Q)>,
     answers: Vec<Option<Result<A, Error>>>,
-    /// What the thread in charge is at.
+    /// Question that the thread in charge is working on.
     asking: Option<Asking>,
-    /// The number of the thread in charge; those before it are left behind.
+    /// Number of the thread in charge; threads with lower numbers are left behind.
     in_charge: usize,
     left: BTreeMap<usize, LeftBehind>,
-    /// Users who have had their time.
+    /// Users whose limit on sleep is used up.
     refused: BTreeSet<u32>,
     is_done: bool,
 }
@@ -253,16 +254,16 @@ struct Asking {
     tid: u32,
 }
 
-/// What a question passes before it asks what may not be answered.
+/// Check that a question must pass before it does what the kernel may not answer.
 pub(crate) struct Door<'a> {
     pid: u32,
-    /// Says whose process it is. False: that user has had its time.
+    /// Reports the process' user to the waiting thread. Returns false if that user's limit is used up.
     tell: &'a dyn Fn(u32) -> bool,
 }
 
 impl Door<'_> {
-    /// The process belongs to this user: may it be asked? Before, only what is always answered may be asked:
-    /// the files `status` and `comm`, and who owns files.
+    /// Checks whether a process that belongs to user `uid` may be asked. Before this call, a question may only read
+    /// what is always answered: the files `status` and `comm`, and the owners of files.
     ///
     /// # Errors
     /// As [`may_ask`].
@@ -281,7 +282,7 @@ impl<Q, A> Desk<Q, A> {
     }
 }
 
-/// A thread at a desk, as long as this lives.
+/// A thread that works at a [`Desk`].
 struct Seat<Q, A> {
     desk: Arc<Desk<Q, A>>,
     number: usize,
@@ -295,7 +296,7 @@ impl<Q, A> Seat<Q, A> {
         loop {
             let mut state = desk.lock();
             if state.in_charge != self.number {
-                // What a question that was given up has found is let go without the lock.
+                // Drop the answer to a question that was given up after the lock is released.
                 drop(state);
                 return;
             }
@@ -320,7 +321,7 @@ impl<Q, A> Seat<Q, A> {
 
 impl<Q, A> Drop for Seat<Q, A> {
     fn drop(&mut self) {
-        // First: who hears that all is done may ask of the same process again.
+        // Before the end is reported: whoever hears of it may ask about the same process again.
         let left = self.desk.lock().left.remove(&self.number);
         drop(left);
         let mut state = self.desk.lock();
@@ -332,21 +333,20 @@ impl<Q, A> Drop for Seat<Q, A> {
     }
 }
 
-/// What questions were answered with.
+/// Results of [`ask_all`].
 pub(crate) struct Answers<A> {
-    /// In the order of the questions.
+    /// One result for each question that was asked, in the order of the questions.
     pub all: Vec<Result<A, Error>>,
-    /// For those who were left behind, without doing anything.
+    /// Time that was spent waiting for threads that were then left behind.
     pub waited: Duration,
 }
 
-/// Asks each of these questions, of the process beside it, in threads of their own. `meanwhile` is called every
-/// few milliseconds as long as that takes, with the number of those that were asked; when it breaks, no more are
-/// asked, and there are fewer answers than questions. A question whose thread sleeps in one wait for `patience` is
-/// given up.
+/// Asks each question about the process whose id is given with it, in separate threads. Meanwhile, calls `meanwhile`
+/// every few milliseconds with the number of questions asked; when that breaks, the remaining questions are not asked
+/// and have no answer. A question whose thread sleeps in one wait for `patience` is given up.
 ///
 /// # Errors
-/// For each question: its own, and [`Error::Held`]. `ask` has to pass the [`Door`].
+/// For each question, its own error, or [`Error::Held`] if it was given up. `ask` must pass the [`Door`].
 pub(crate) fn ask_all<Q: Send + 'static, A: Send + 'static>(
     questions: Vec<(u32, Q)>,
     patience: Duration,
@@ -381,7 +381,7 @@ pub(crate) fn ask_all<Q: Send + 'static, A: Send + 'static>(
     };
     let failure = watch(&desk, patience, meanwhile, &mut waited).err();
     let mut state = desk.lock();
-    // Nobody is in charge any more.
+    // From here on, no thread is in charge.
     state.in_charge = usize::MAX;
     let answers = std::mem::take(&mut state.answers);
     drop(state);
@@ -395,7 +395,7 @@ pub(crate) fn ask_all<Q: Send + 'static, A: Send + 'static>(
     Answers { all, waited }
 }
 
-/// Asks something of each of these processes, as [`ask_all`] does; of the answers, those that came.
+/// Asks a question about each process, as [`ask_all`] does. Returns the answers that were given, with their processes.
 pub fn ask_each<A: Send + 'static>(
     pids: &[u32],
     question: impl Fn(u32) -> Option<A> + Send + Sync + 'static,
@@ -403,7 +403,7 @@ pub fn ask_each<A: Send + 'static>(
     ask_each_for(PATIENCE, pids, question)
 }
 
-/// The same with another patience.
+/// Asks each process as [`ask_each`] does, with another patience.
 pub(crate) fn ask_each_for<A: Send + 'static>(
     patience: Duration,
     pids: &[u32],
@@ -421,8 +421,8 @@ pub(crate) fn ask_each_for<A: Send + 'static>(
 
 type Once<A> = Box<dyn FnOnce(&Door<'_>) -> Result<A, Error> + Send>;
 
-/// One question, for whose answer nobody has to wait: its thread goes on with it, and counts as left behind from
-/// when it is left on. Who lets go of it does not hear the answer.
+/// A question whose answer need not be waited for. Its thread continues after [`leave`](Self::leave), and then counts
+/// as left behind. Dropping the errand drops the answer.
 pub(crate) struct Errand<A> {
     desk: Arc<Desk<Once<A>, A>>,
     pid: u32,
@@ -435,10 +435,11 @@ impl<A> std::fmt::Debug for Errand<A> {
     }
 }
 
-/// How long this program has waited for errands of a user whose threads slept, in the period that began then.
+/// For each user, the start of the current period and the time in it that this program has waited for the user's
+/// errands.
 static WAITED: Mutex<BTreeMap<u32, (Instant, Duration)>> = Mutex::new(BTreeMap::new());
 
-/// So many seconds; in this crate's tests, none of which waits for the end of it, more than a busy machine takes.
+/// Returns a limit of `seconds`; in this crate's tests, a time that even a busy machine does not exceed.
 const fn unless_testing(seconds: u64) -> u64 {
     match cfg!(test) {
         true => 60,
@@ -446,19 +447,19 @@ const fn unless_testing(seconds: u64) -> u64 {
     }
 }
 
-/// So long it waits in a period for all errands of one user; then for none of them any more.
+/// Longest wait in one period for all errands of one user.
 pub(crate) const WAIT_OF_USER: Duration = Duration::from_secs(unless_testing(1));
 
 const WAIT_PERIOD: Duration = Duration::from_secs(10);
 
-/// Of so many users that is known; for others nobody waits then.
+/// The most users whose waiting time is counted; errands of further users are not waited for.
 const WAITED_MAX: usize = 1024;
 
-/// And so long for one that does something, or would if it had a CPU.
+/// Longest wait for an errand whose thread runs, or waits for a CPU only.
 const WAIT_MAX: Duration = Duration::from_secs(unless_testing(2));
 
 impl<A: Send + 'static> Errand<A> {
-    /// Asks it, of this process of this user.
+    /// Begins to ask the question about process `pid` of user `uid`.
     ///
     /// # Errors
     /// As [`may_ask`], and [`Error::System`].
@@ -490,7 +491,7 @@ impl<A: Send + 'static> Errand<A> {
         Ok(Errand { desk, pid, uid })
     }
 
-    /// The answer, if it is there.
+    /// Returns the answer, if it has arrived.
     pub fn answer(&self) -> Option<Result<A, Error>> {
         let mut state = self.desk.lock();
         state.is_done.then(|| {
@@ -499,7 +500,7 @@ impl<A: Send + 'static> Errand<A> {
         })
     }
 
-    /// The answer, if it comes soon.
+    /// Returns the answer if it arrives within the limits on waiting.
     pub fn wait(&self) -> Option<Result<A, Error>> {
         let begin = Instant::now();
         let mut seen: Option<(u64, Instant)> = None;
@@ -536,12 +537,12 @@ impl<A: Send + 'static> Errand<A> {
         }
     }
 
-    /// Goes on without waiting. The answer may come yet.
+    /// Stops waiting. The answer may still arrive.
     pub fn leave(&self) {
         self.count(None);
     }
 
-    /// It counts from now on, unless it is done.
+    /// Counts the thread as left behind from now on, unless it is done.
     fn count(&self, pid: Option<u32>) {
         let mut state = self.desk.lock();
         if !state.is_done && (pid.is_some() || state.left.is_empty()) {
@@ -550,7 +551,7 @@ impl<A: Send + 'static> Errand<A> {
     }
 }
 
-/// Takes a step off the time that is waited for this user.
+/// Adds one step to the time waited for this user. Returns false if the limit is reached.
 fn may_wait(uid: u32) -> bool {
     let mut waited = WAITED.lock().unwrap_or_else(PoisonError::into_inner);
     if waited.len() >= WAITED_MAX && !waited.contains_key(&uid) {
@@ -565,14 +566,15 @@ fn may_wait(uid: u32) -> bool {
     *of_user <= WAIT_OF_USER
 }
 
-/// What was seen of the thread in charge: at this question, so often asleep, from then on.
+/// Last observation of the thread in charge: its question, its count of sleeps, and since when both are
+/// unchanged.
 struct SeenAsleep {
     number: usize,
     sleeps: u64,
     since: Instant,
 }
 
-/// Until all is answered or given up.
+/// Waits until all questions are answered or given up.
 fn watch<Q: Send + 'static, A: Send + 'static>(
     desk: &Arc<Desk<Q, A>>,
     patience: Duration,
@@ -585,7 +587,7 @@ fn watch<Q: Send + 'static, A: Send + 'static>(
     };
     sit(0)?;
     let (mut seen, mut last): (Option<SeenAsleep>, _) = (None, Instant::now());
-    // By user; what sleeps for a short time, again and again, is as bad as what never answers.
+    // Sleep by user: many short sleeps are as bad as one that never ends.
     let mut slept_of: BTreeMap<Option<u32>, Duration> = BTreeMap::new();
     loop {
         let state = desk.lock();
@@ -614,13 +616,13 @@ fn watch<Q: Send + 'static, A: Send + 'static>(
             }
         };
         let is_over = *of_user >= patience * PATIENCES_OF_USER;
-        // Who has the lock and runs will go on; there may be many others.
+        // A process that holds the lock and runs will release it; there may be many such processes.
         let runs = || matches!(Status::read(asking.pid), Ok(Some(status)) if status.is_running);
         let slept = now - since;
         if !is_over && (slept < patience || slept < 4 * patience && runs()) {
             continue;
         }
-        // Those who are left behind are counted by themselves.
+        // Threads left behind are counted on their own.
         *of_user = of_user.saturating_sub(slept);
         let mut state = desk.lock();
         let Some(asking) = state.asking.filter(|one| one.number == asking.number) else { continue };
@@ -657,13 +659,13 @@ mod tests {
     /// Numbers that no process has.
     const NOBODY: u32 = 0x7000_0000;
 
-    /// Never answers while the sender lives.
+    /// Blocks while the sender lives.
     fn hang(never: &Mutex<Receiver<()>>) {
         let never = never.lock().unwrap_or_else(PoisonError::into_inner);
         while never.recv_timeout(Duration::from_secs(3600)) == Err(RecvTimeoutError::Timeout) {}
     }
 
-    /// No machine is so busy that what answers takes this long.
+    /// Limit that no machine exceeds for a question that is answered.
     const FOR_EVER: Duration = Duration::from_secs(3600);
 
     fn ask<A: Send + 'static>(
@@ -675,8 +677,8 @@ mod tests {
         ask_all(vec![(pid, ())], patience, question, &mut go_on).all.pop().unwrap()
     }
 
-    /// Where some hang and others answer, a busy machine may be slower with those than any patience that a test
-    /// can wait for: again with more of it, for other users, before it is a failure.
+    /// Retries with more patience, and for other users, before a test fails: a busy machine may answer later than any
+    /// patience that a test can wait for.
     fn holds_with_some_patience(uid: u32, holds: impl Fn(Duration, u32) -> Result<(), String>) {
         let mut patience = PATIENCE;
         let mut failures = Vec::new();

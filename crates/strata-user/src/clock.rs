@@ -1,58 +1,85 @@
-//! The cycle counter as `CLOCK_MONOTONIC`: measured by one estimator per tracer, and published to each
-//! process in slots of which each goes on where the one before stood (`strata/abi/user.h`).
+//! The cycle counter as `CLOCK_MONOTONIC`: measured by one estimator per tracer, and published to each process in
+//! slots, each of which continues where its predecessor stood (`strata/abi/user.h`).
+//!
+//! A traced program stamps an event with one read of the counter, and needs a multiplier and an offset for that. It has
+//! no thread that could measure them, so the tracer does:
+//!
+//! ```text
+//! measure() ─▶ Estimator: rate and offset of the last second ─▶ Clock (one per tracer)
+//!                                                                 │ publish(), every 10 … 250 ms
+//!                                                                 ▼
+//!             Publisher (one per process) ─▶ ConversionSlot in the process' memory ─▶ read by libstrata at each event
+//! ```
+//!
+//! # What must hold
+//! - Times never go back: a new slot begins exactly where the old one stands at the moment of the change, and differs
+//!   from the true time by a slew that is at most [`SLEW_SHARE`] of its rate, about what the kernel does to its own
+//!   clock.
+//! - A slot is right for longer than the time to the next refresh, so that a tracer that gets no CPU for 100 ms does no
+//!   harm.
+//! - Slots are published in a ring, with release and acquire: a program reads a slot that is complete, or the one before.
+//! - If the counter cannot be used ([`WhyNot`]), all of them read `CLOCK_MONOTONIC` through the vdso, at a higher cost.
+//!
+//! Several tracers may publish to one process; the one with the lowest session slot does, and another continues from its
+//! last slot if it dies. A slot that is off by more than a second is replaced instead of slewed.
+//!
+//! [`Clock`] is shared by all threads of a tracer; its estimator is behind a lock. docs/design/user.md, "The counter of each
+//! machine", has the measured errors.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::time::{clock_gettime, ClockId};
 use strata_abi::user;
+use strata_model::{time_namespace_adds_ns, TimeSource};
 
 use crate::memory::ProgramMemory;
 
-/// The part of a multiplier that is behind the point \[bit\].
+/// Number of fraction bits of a multiplier \[bit\].
 const POINT: u32 = 32;
 
-/// Measurements kept \[ns\]: long enough for their error not to matter, short enough to follow NTP.
+/// Length of the window of measurements \[ns\]: long enough that their error does not matter, short enough to follow
+/// NTP.
 const WINDOW_NS: u64 = 1_000_000_000;
 
-/// A measurement this far from what was expected says that the rate has changed \[ns\].
+/// Deviation of a measurement from its expected value beyond which the rate has changed \[ns\].
 const SURPRISE_NS: u64 = 150;
 
-/// The shortest time between two measurements \[ns\].
+/// Shortest time between two measurements \[ns\].
 const MEASURE_EVERY_NS: u64 = 5_000_000;
 
-/// From the first refresh of a process' slot to the last one of its series, which is then kept.
+/// Time between the first two refreshes of a process' slot. The interval grows up to [`REFRESH_LAST`].
 const REFRESH_FIRST: Duration = Duration::from_millis(10);
 const REFRESH_LAST: Duration = Duration::from_millis(250);
 
-/// A slot is right after so much time at the earliest: it is slewed on beyond that where we come late to write
-/// the next one, on a busy machine by tens of milliseconds.
+/// Shortest time for which a slot must be right, so that the slot is still right when the refresh is tens of
+/// milliseconds late on a busy machine.
 const HORIZON_MIN: Duration = Duration::from_millis(100);
 
-/// An error beyond which refreshing starts over with short intervals \[ns\].
+/// Error of a slot beyond which the refresh intervals start over with the shortest \[ns\].
 const REFRESH_ANEW_NS: i64 = 300;
 
-/// A slot is slewed by this part of its rate at most (488 ppm, about what the kernel slews its own clock by): where we
-/// come late by seconds, as without a CPU, it has gone wrong by as much of that time, and not by more each time.
+/// A slot is slewed by at most this part of its rate (488 ppm, about what the kernel slews its own clock by). A refresh
+/// that is seconds late, as without a CPU, then finds an error of that part of the delay, and errors do not add up.
 const SLEW_SHARE: u64 = 2048;
 
-/// What is so far off that this would take longer, as after another tracer, is put right in this time \[ns\].
+/// Time in which a large deviation is corrected, such as one that another tracer left \[ns\].
 const SLEW_NS: u64 = 64_000_000_000;
 
-/// A slot that is off by more is not gone on from but replaced \[ns\].
+/// Deviation beyond which a slot is replaced instead of continued \[ns\].
 const IMPLAUSIBLE_NS: i64 = 1_000_000_000;
 
-/// The CPU's counter by the name of the kernel's clock source that is the same one; what reads it.
+/// Name of the kernel's clock source that is the CPU's counter, and of the instruction that reads the counter.
 #[cfg(target_arch = "x86_64")]
 pub const COUNTER: (&str, &str) = ("tsc", "rdtsc");
-/// As on x86-64.
+/// Name and register of AArch64's counter.
 #[cfg(target_arch = "aarch64")]
 pub const COUNTER: (&str, &str) = ("arch_sys_counter", "cntvct_el0");
-/// There is none that we can read.
+/// Placeholders for machines whose counter cannot be read.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub const COUNTER: (&str, &str) = ("a counter that is known here", "");
 
@@ -60,13 +87,13 @@ pub const COUNTER: (&str, &str) = ("a counter that is known here", "");
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhyNot {
-    /// The kernel does not trust it either.
+    /// The kernel does not use the counter as its clock source; this is the source that it uses.
     Clocksource(String),
     /// The CPU's counter changes its rate, or stops.
     NotInvariant,
-    /// Its rate cannot be measured: it jumps.
+    /// The counter's rate cannot be measured, because it jumps.
     Unsteady,
-    /// We cannot read the one of this architecture.
+    /// Strata cannot read the counter of this architecture.
     Architecture,
 }
 
@@ -87,12 +114,12 @@ impl fmt::Display for WhyNot {
     }
 }
 
-/// How event records are stamped; always `CLOCK_MONOTONIC`.
+/// Source of timestamps; always `CLOCK_MONOTONIC`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClockKind {
     /// The cycle counter, converted.
     Tsc,
-    /// `clock_gettime()`, dearer, and why.
+    /// `clock_gettime()`, which costs more, with the reason why the counter is not used.
     Vdso(WhyNot),
 }
 
@@ -103,19 +130,19 @@ struct Pair {
     ns: u64,
 }
 
-/// What the recent measurements say.
+/// Estimate of the counter's rate and offset from recent measurements.
 #[derive(Debug)]
 struct Estimator {
     pairs: VecDeque<Pair>,
     multiplier: u64,
 }
 
-/// Nanoseconds for so many cycles.
+/// Converts a number of cycles to nanoseconds.
 fn convert(cycles: u64, multiplier: u64) -> u64 {
     ((u128::from(cycles) * u128::from(multiplier)) >> POINT) as u64
 }
 
-/// The rate from one measurement to another; `None` if the counter or the clock did not go on.
+/// Returns the rate between two measurements, as a multiplier; `None` if the counter or the clock did not advance.
 fn rate(from: Pair, to: Pair) -> Option<u64> {
     let cycles = to.cycles.checked_sub(from.cycles).filter(|cycles| *cycles > 0)?;
     let ns = to.ns.checked_sub(from.ns).filter(|ns| *ns > 0)?;
@@ -133,7 +160,7 @@ impl Estimator {
         *self.pairs.back().unwrap_or(&Pair { cycles: 0, ns: 0 })
     }
 
-    /// The time at a reading of the counter, which may lie before the newest measurement.
+    /// Returns the time at a reading of the counter, which may lie before the newest measurement \[ns\].
     fn ns_at(&self, cycles: u64) -> u64 {
         let newest = self.newest();
         match cycles.checked_sub(newest.cycles) {
@@ -146,7 +173,7 @@ impl Estimator {
         let newest = self.newest();
         let surprise = self.ns_at(pair.cycles).abs_diff(pair.ns);
         let passed = pair.ns.saturating_sub(newest.ns);
-        // What the two measurements' own errors and the rate's can explain, and more.
+        // More than the errors of the two measurements and of the rate can explain.
         if surprise > SURPRISE_NS + passed / 2_000_000 {
             self.pairs.clear();
             self.pairs.push_back(newest);
@@ -170,6 +197,7 @@ impl Estimator {
 pub struct Clock {
     kind: ClockKind,
     estimator: Option<Mutex<Estimator>>,
+    time: TimeSource,
 }
 
 impl Default for Clock {
@@ -179,7 +207,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// Decides how to stamp, and measures the counter's rate; takes some milliseconds.
+    /// Decides how events are timestamped, and measures the counter's rate. Takes some milliseconds.
     #[must_use]
     pub fn new() -> Clock {
         let estimator = usable().and_then(|()| {
@@ -189,30 +217,48 @@ impl Clock {
             Estimator::new(first, second).ok_or(WhyNot::Unsteady)
         });
         match estimator {
-            Ok(estimator) => Clock { kind: ClockKind::Tsc, estimator: Some(Mutex::new(estimator)) },
+            Ok(estimator) => Clock {
+                kind: ClockKind::Tsc,
+                estimator: Some(Mutex::new(estimator)),
+                time: TimeSource::machine(),
+            },
             Err(why) => Clock::without_counter(why),
         }
     }
 
     pub(crate) fn without_counter(why: WhyNot) -> Clock {
-        Clock { kind: ClockKind::Vdso(why), estimator: None }
+        Clock { kind: ClockKind::Vdso(why), estimator: None, time: TimeSource::machine() }
     }
 
-    /// How event records are stamped.
+    /// Returns a clock without a counter, for tests. Its sessions take the time from `time`, which a test advances.
+    #[must_use]
+    pub fn by_hand(time: TimeSource) -> Clock {
+        let why = WhyNot::Clocksource("time by hand".to_owned());
+        Clock { time, ..Clock::without_counter(why) }
+    }
+
+    /// Returns the time source for the periodic work of sessions with this clock.
+    pub(crate) fn time(&self) -> SessionTime {
+        SessionTime(self.time.clone())
+    }
+
+    /// Source of timestamps.
     #[must_use]
     pub fn kind(&self) -> &ClockKind {
         &self.kind
     }
 
-    /// `CLOCK_MONOTONIC` \[ns\].
+    /// Returns `CLOCK_MONOTONIC` of the machine, as in the kernel's own records: without the offset of our time
+    /// namespace \[ns\].
     #[must_use]
     pub fn monotonic_ns() -> u64 {
         let now = clock_gettime(ClockId::Monotonic);
-        u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000
-            + u64::try_from(now.tv_nsec).unwrap_or(0)
+        let now = u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000
+            + u64::try_from(now.tv_nsec).unwrap_or(0);
+        now.saturating_add_signed(time_namespace_adds_ns().0.saturating_neg())
     }
 
-    /// Measures anew, if the last time was some milliseconds ago.
+    /// Measures again, if the last measurement was some milliseconds ago.
     pub fn refresh(&self) {
         let Some(estimator) = &self.estimator else { return };
         let mut estimator = estimator.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,13 +270,13 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds of a cycle, times 2^32; `None` where the counter is not used.
+    /// Nanoseconds per cycle, times 2^32; `None` if the counter is not used.
     #[must_use]
     pub fn multiplier(&self) -> Option<u64> {
         self.with(|estimator| estimator.multiplier)
     }
 
-    /// The time at a reading of the cycle counter \[ns\].
+    /// Returns the time at a reading of the cycle counter \[ns\]; `None` if the counter is not used.
     #[must_use]
     pub fn convert(&self, cycles: u64) -> Option<u64> {
         self.with(|estimator| estimator.ns_at(cycles))
@@ -242,7 +288,24 @@ impl Clock {
     }
 }
 
-/// Is the kernel's clock the counter that we read? It knows what is wrong with it.
+/// The time of a session, which its periodic work follows and which it writes for programs and other tracers to
+/// compare.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionTime(TimeSource);
+
+impl SessionTime {
+    pub fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    /// `CLOCK_MONOTONIC` \[ns\]; see [`Clock::monotonic_ns`].
+    pub fn now_ns(&self) -> u64 {
+        self.0.manual_ns().unwrap_or_else(Clock::monotonic_ns)
+    }
+}
+
+/// Checks that the kernel's clock source is the counter that we read, since the kernel finds out if a counter is
+/// unreliable.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn is_the_kernels() -> Result<(), WhyNot> {
     const PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -252,7 +315,7 @@ fn is_the_kernels() -> Result<(), WhyNot> {
         .ok_or_else(|| WhyNot::Clocksource(name.trim().to_owned()))
 }
 
-/// May the cycle counter be used on this machine?
+/// Checks whether the cycle counter may be used on this machine.
 #[cfg(target_arch = "x86_64")]
 fn usable() -> Result<(), WhyNot> {
     use core::arch::x86_64::__cpuid;
@@ -270,7 +333,7 @@ fn usable() -> Result<(), WhyNot> {
     invariant.then_some(()).ok_or(WhyNot::NotInvariant)
 }
 
-/// One counter for all CPUs, of a constant rate, is what the architecture asks for.
+/// Checks whether the counter may be used. The architecture demands one counter of a constant rate for all CPUs.
 #[cfg(target_arch = "aarch64")]
 fn usable() -> Result<(), WhyNot> {
     is_the_kernels()
@@ -281,7 +344,8 @@ fn usable() -> Result<(), WhyNot> {
     Err(WhyNot::Architecture)
 }
 
-/// The cycle counter, `CLOCK_MONOTONIC` \[ns\], and the counter again; `None`: there is no counter that can be read.
+/// Returns the cycle counter, `CLOCK_MONOTONIC` \[ns\], and the counter again; `None` if the counter cannot be read
+/// here.
 #[must_use]
 pub fn counter_pair() -> Option<(u64, u64, u64)> {
     if COUNTER.1.is_empty() {
@@ -292,20 +356,20 @@ pub fn counter_pair() -> Option<(u64, u64, u64)> {
     Some((before, now, cycles()))
 }
 
-/// The cycle counter, not read before what is in front of it nor after what is behind it.
+/// Reads the cycle counter in program order: after everything before it, and before everything after it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn cycles() -> u64 {
     use core::arch::x86_64::{_mm_lfence, _rdtsc};
-    // SAFETY: every x86-64 CPU has it.
+    // SAFETY: every x86-64 CPU has the instruction.
     unsafe { _mm_lfence() };
-    // SAFETY: every x86-64 CPU has it, and Linux allows it.
+    // SAFETY: every x86-64 CPU has the instruction, and Linux allows it.
     let cycles = unsafe { _rdtsc() };
-    // SAFETY: every x86-64 CPU has it.
+    // SAFETY: every x86-64 CPU has the instruction.
     unsafe { _mm_lfence() };
     cycles
 }
 
-/// As on x86-64.
+/// Reads AArch64's counter.
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn cycles() -> u64 {
     let cycles: u64;
@@ -321,8 +385,8 @@ pub(crate) fn cycles() -> u64 {
     0
 }
 
-/// Counter and clock at one moment: the best of several tries, in which nothing came in between. Of a slow counter
-/// both readings are often the same; then the pair is exact, because the kernel's clock is made of that counter.
+/// Measures counter and clock at one moment: takes the pair with the shortest interruption of several tries. A slow
+/// counter often reads the same twice; the pair is then exact, because the kernel's clock is made of that counter.
 fn measure() -> Option<Pair> {
     const TRIES: u32 = 24;
     let mut best: Option<(u64, Pair)> = None;
@@ -337,7 +401,7 @@ fn measure() -> Option<Pair> {
     best.map(|(_, pair)| pair)
 }
 
-/// What a process converts by.
+/// Conversion from cycles to nanoseconds that a process uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ConversionSlot {
     base_cycles: u64,
@@ -346,7 +410,7 @@ struct ConversionSlot {
 }
 
 impl ConversionSlot {
-    /// As a process does it; rounded up, so that what goes on from here never is behind.
+    /// Converts as a process does, but rounds up, so that a conversion that continues from the result never goes back.
     fn ns_at_or_above(&self, cycles: u64) -> Option<u64> {
         let passed = cycles.checked_sub(self.base_cycles)?;
         let fixed = u128::from(passed) * u128::from(self.multiplier) + ((1 << POINT) - 1);
@@ -354,8 +418,9 @@ impl ConversionSlot {
     }
 }
 
-/// The slot behind `old`, from `now` on: goes on where `old` stands, and is right after `horizon_ns` if it is not far
-/// off. Gives also how far off `old` is \[ns\]; `None` if there was nothing to go on from.
+/// Returns the slot that follows `old` from `now` on: it continues where `old` stands, and is right after `horizon_ns`
+/// if `old` is not far off. Also returns the deviation of `old` \[ns\], or `None` if there was nothing to continue
+/// from.
 fn slew(
     old: ConversionSlot,
     now: u64,
@@ -371,7 +436,7 @@ fn slew(
     let (Some(stands), Some(off)) = (stands, off.filter(|off| off.abs() < IMPLAUSIBLE_NS)) else {
         return (anew, None);
     };
-    // Slower by off / horizon while it is ahead, faster while it is behind.
+    // Slower by off / horizon while the slot is ahead, faster while it lags.
     let change_in = |ns: u64| i128::from(multiplier) * i128::from(off) / i128::from(ns.max(1));
     let most = change_in(SLEW_NS).abs().max(i128::from(multiplier / SLEW_SHARE));
     let change = change_in(horizon_ns).clamp(-most, most);
@@ -379,25 +444,25 @@ fn slew(
     (ConversionSlot { base_cycles: now, multiplier: slewed, base_ns: stands }, Some(off))
 }
 
-/// Keeps the clock slots of one process right.
+/// Keeps the clock slots of one process up to date.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     slot: u32,
-    /// What we wrote last: the index, and what is there.
+    /// Conversion that was written last, and its index.
     last: Option<(u64, ConversionSlot)>,
     interval: Duration,
 }
 
 impl Publisher {
-    /// For the session in `slot` of the process.
+    /// Makes the publisher for the session in `slot` of the process.
     pub fn new(slot: u32) -> Publisher {
         Publisher { slot, last: None, interval: REFRESH_FIRST }
     }
 
-    /// Writes the next clock slot, if it is ours to do. Returns when to do it again.
+    /// Writes the next clock slot, unless another tracer's session does. Returns the time until the next call.
     pub fn publish(&mut self, memory: &ProgramMemory, clock: &Clock) -> Duration {
-        // Two writers would mix their slots: under the lock where there may be another one.
-        let now_ns = Clock::monotonic_ns();
+        // Two writers would mix their slots, so take the lock if there may be another one.
+        let now_ns = clock.time().now_ns();
         if (0..self.slot).any(|slot| memory.slot_is_alive(slot, now_ns)) {
             self.last = None;
             return REFRESH_LAST;
@@ -415,7 +480,8 @@ impl Publisher {
         next
     }
 
-    /// `None`: there is no counter, and the process must use `clock_gettime()`.
+    /// Publishes a conversion. Returns the deviation of the slot before it \[ns\], if there was one; `None` outside if
+    /// there is no counter, so that the process must use `clock_gettime()`.
     fn publish_now(&mut self, memory: &ProgramMemory, clock: &Clock) -> Option<Option<i64>> {
         let index_at = memory.u64(offset_of!(user::Control, clock_index));
         let index = index_at.load(Ordering::Acquire);
@@ -436,7 +502,7 @@ impl Publisher {
         };
         let next = self.next(memory, index);
         let horizon_ns = (2 * self.interval).max(HORIZON_MIN).as_nanos() as u64;
-        // If something came in between, the moment has passed from which the slot goes on.
+        // If the write was interrupted, the moment from which the slot continues has passed: try again.
         let mut tries = 8;
         let (slot, off) = loop {
             let now = cycles();
@@ -455,8 +521,8 @@ impl Publisher {
         Some(off)
     }
 
-    /// The index of the next slot. Who has finished the one that is next, and not published it, has died in between: a
-    /// process that has loaded that slot's index would take what we write there for it.
+    /// Returns the index of the next slot to write. If a tracer has finished that slot and died before it published it,
+    /// the slot is skipped: a process that has loaded its index would take our data for the dead tracer's.
     fn next(&self, memory: &ProgramMemory, index: u64) -> u64 {
         let next = index.wrapping_add(1);
         let said = memory.u64(Self::at(next) + offset_of!(user::ClockSlot, index));
@@ -488,7 +554,7 @@ impl Publisher {
         store(offset_of!(user::ClockSlot, base_ns), slot.base_ns);
     }
 
-    /// The slot is complete, and usable.
+    /// Marks the slot as complete.
     fn finish(&self, memory: &ProgramMemory, index: u64) {
         let at = Self::at(index) + offset_of!(user::ClockSlot, index);
         memory.u64(at).store(index, Ordering::Release);
@@ -505,7 +571,7 @@ mod tests {
     /// A machine whose clock runs at `ns_per_cycle`, which may change.
     struct Machine {
         cycles: u64,
-        /// Of the next cycle, what has passed.
+        /// Elapsed fraction of the next cycle.
         part: f64,
         ns: f64,
         ns_per_cycle: f64,
@@ -536,7 +602,7 @@ mod tests {
         (machine, Estimator::new(first, second).unwrap())
     }
 
-    /// Follows the machine for so many refreshes of 10, 20, 40 ... 250 ms. Gives the largest error.
+    /// Follows the machine for so many refreshes of 10, 20, 40 ... 250 ms. Returns the largest error.
     fn follow(
         machine: &mut Machine,
         estimator: &mut Estimator,
@@ -586,7 +652,7 @@ mod tests {
         assert!(worst < 200, "{worst} ns");
     }
 
-    /// Of AArch64's counters, and one of a telephone.
+    /// Frequencies of AArch64 counters, one of them of a telephone.
     const FREQUENCIES: [u64; 4] = [1_920_000, 24_000_000, 62_500_000, 1_000_000_000];
 
     #[test]
@@ -792,7 +858,7 @@ mod tests {
         assert_eq!(fake.u64(offset_of!(user::Control, clock_index)), 1);
     }
 
-    /// As the runtime does it.
+    /// Reads the clock as the runtime does.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn read(memory: &ProgramMemory) -> u64 {
         loop {

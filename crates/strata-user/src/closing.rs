@@ -1,8 +1,8 @@
-//! Closes what strangers have sent, where nobody waits for it. Closing may take for ever: a file system of
-//! a user's own (FUSE) is asked whether it minds, and a socket may linger for as long as its user has said.
+//! Closes descriptors that strangers have sent, in threads that nobody waits for. Closing may take for ever: a user's
+//! own file system (FUSE) is asked for its consent, and a socket may linger for as long as its user has chosen.
 //!
-//! For that reason nothing that was sent is left to the kernel either: what finds no room in a message's
-//! control part, or is still in a socket that is closed, the kernel closes in the thread that asked.
+//! Nothing that was sent is left to the kernel for the same reason: descriptors that do not fit a message's control
+//! part, or that are still in a socket that is closed, are closed by the kernel in the calling thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,22 +16,22 @@ use rustix::process::{getrlimit, Resource};
 use crate::memory::{is_in_kernel_memory, mount_of};
 use crate::person::person;
 
-/// Descriptors of one user that wait to be closed; who has more is no longer listened to. Fewer where this
-/// program may not have many open.
+/// The most descriptors of one user that may wait to be closed; a user with more is no longer listened to. Lower if
+/// this program may not have many files open.
 const OF_USER_MAX: usize = 256;
-/// Descriptors of all.
+/// The most descriptors of all users that may wait to be closed.
 const OF_ALL_MAX: usize = 1024;
 
-/// Threads that close; one who hangs holds up only those of its person.
+/// The most threads that close descriptors. A descriptor that blocks delays only those of the same user.
 const THREADS_MAX: usize = 64;
 
-/// What one person's processes have sent.
+/// Descriptors of one user that wait to be closed.
 #[derive(Debug, Default)]
 struct PendingClosing {
     waiting: VecDeque<OwnedFd>,
-    /// With the one that is being closed.
+    /// Number of descriptors, including the one that is being closed.
     number: usize,
-    /// A thread closes one of them.
+    /// True if a thread is closing one of them.
     is_served: bool,
 }
 
@@ -48,7 +48,7 @@ fn queue() -> std::sync::MutexGuard<'static, ClosingQueue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Closes these, which a process of this user has sent.
+/// Closes the descriptors, which a process of user `uid` has sent, in another thread. Harmless ones are closed at once.
 pub(crate) fn close_elsewhere(fds: impl IntoIterator<Item = OwnedFd>, uid: u32) {
     let mut fds = fds.into_iter().filter(|fd| !is_harmless(fd.as_fd())).peekable();
     if fds.peek().is_none() {
@@ -62,14 +62,14 @@ pub(crate) fn close_elsewhere(fds: impl IntoIterator<Item = OwnedFd>, uid: u32) 
     }
     if !pending.is_served && queue.threads < THREADS_MAX {
         let thread = std::thread::Builder::new().name("strata-close".to_owned());
-        // Without one they wait until there is one.
+        // Without a thread, the descriptors wait for the next one.
         if thread.stack_size(64 << 10).spawn(work).is_ok() {
             queue.threads += 1;
         }
     }
 }
 
-/// Closes what waits, of one person after the other, until nothing does.
+/// Closes waiting descriptors, one person's after the other, until none is left that this thread may close.
 fn work() {
     let mut queue = self::queue();
     loop {
@@ -91,7 +91,7 @@ fn work() {
     }
 }
 
-/// Is it of a kind that is closed at once: memory, or a pipe? Asks the kernel without touching the file.
+/// Returns true if the descriptor is memory or a pipe, which never block on close. Does not touch the file.
 fn is_harmless(fd: BorrowedFd<'_>) -> bool {
     static PIPES: OnceLock<Option<u64>> = OnceLock::new();
     let pipes = PIPES.get_or_init(|| {
@@ -102,27 +102,28 @@ fn is_harmless(fd: BorrowedFd<'_>) -> bool {
         || pipes.is_some_and(|pipes| mount_of(fd).is_ok_and(|mount| mount == pipes))
 }
 
-/// A part of the files that this program may have open, at most `most`.
+/// Returns a part of the limit on this program's open files: the `part`-th, at most `most` and at least 1.
 fn share(most: usize, part: u64) -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(files / part).unwrap_or(usize::MAX).clamp(1, most)
 }
 
-/// Do so many descriptors of this user's person wait to be closed that no more are taken? Where those of all
-/// are too many: any.
+/// Returns true if so many descriptors of this user's person wait to be closed that no more are taken. If all persons
+/// together have too many, one descriptor is too many.
 pub(crate) fn has_too_many(uid: u32) -> bool {
     let pending = queue().persons.get(&person(uid)).map_or(0, |of| of.number);
     pending >= share(OF_USER_MAX, 16) || (pending > 0 && is_full())
 }
 
-/// Do so many descriptors of all users wait to be closed that more are taken only of those who have sent none?
+/// Returns true if so many descriptors of all users wait to be closed that more are taken only from persons who have
+/// none waiting.
 pub(crate) fn is_full() -> bool {
     queue().persons.values().map(|of| of.number).sum::<usize>() >= share(OF_ALL_MAX, 4)
 }
 
-/// Closes a socket of ours to which this user's processes have written. True: there was something in it.
+/// Closes a socket of ours to which processes of user `uid` have written. Returns true if the socket had unread data.
 pub(crate) fn let_go(socket: OwnedFd, uid: u32) -> bool {
-    // From here on nothing more can be sent.
+    // From here on nobody can send more.
     let _ = shutdown(&socket, Shutdown::Both);
     let is_empty = ioctl_fionread(&socket).is_ok_and(|bytes| bytes == 0);
     if !is_empty {
@@ -146,10 +147,10 @@ pub(crate) mod tests {
     use std::os::fd::AsRawFd;
     use std::time::{Duration, Instant};
 
-    /// A user whom no other test of this process has.
+    /// A user id that no other test uses.
     const UID: u32 = 61_003;
 
-    /// Closing it takes ten minutes: what is in its buffers cannot be sent.
+    /// Makes a socket that takes ten minutes to close, since the data in its buffers cannot be sent.
     pub(crate) fn lingering() -> (OwnedFd, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut from = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -183,14 +184,14 @@ pub(crate) mod tests {
         close_elsewhere((0..many).map(|_| file.as_fd().try_clone_to_owned().unwrap()), UID);
         assert!(begun.elapsed() < Duration::from_secs(300));
         assert!(has_too_many(UID) && !has_too_many(UID + 1));
-        // Those of others do not wait for it.
+        // Descriptors of other users are not delayed.
         close_elsewhere((0..many).map(|_| file.as_fd().try_clone_to_owned().unwrap()), UID + 1);
         while has_too_many(UID + 1) {
             assert!(begun.elapsed() < Duration::from_secs(300));
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(has_too_many(UID));
-        // Its peer takes what is there: then it ends, and so do those behind it.
+        // The peer takes the data: then the first close ends, and so do the following ones.
         drop(other_end);
         while has_too_many(UID) {
             assert!(begun.elapsed() < Duration::from_secs(300));

@@ -1,8 +1,8 @@
-//! The code of another process: opened with no more rights than the process' own user has, and used only
-//! if it is the code of the program that shares its memory with us.
+//! The code of another process: opened with no more rights than the process' own user has, and used only if the process
+//! still runs the program that shares its memory with us.
 //!
-//! A process' number, and a pidfd, stay what they are when it executes another program, which may have more
-//! rights than its user. So, in this order:
+//! A process keeps its number and pidfd when it executes another program, which may have more rights than its user. So
+//! the code is opened in this order:
 //!
 //! 1. `/proc/PID/mem` is opened as the user who owns the shared memory, without capabilities: the kernel
 //!    refuses what that user may not look into. What is open from then on is one address space.
@@ -30,7 +30,7 @@ use crate::sites::Code;
 
 const OPENING: &str = "writing to its memory";
 
-/// Which file a process shares with us, as the kernel names it.
+/// Identity of the file that a process shares with us, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedFile {
     pub device: u64,
@@ -38,7 +38,7 @@ pub(crate) struct SharedFile {
     pub owner: User,
 }
 
-/// The code of the process that shares a file.
+/// The code of the process that shares a memory file.
 #[derive(Debug)]
 pub(crate) struct ProcessCode {
     process: Process,
@@ -59,15 +59,21 @@ impl ProcessCode {
         }
         let memory = open_memory(pid, self.shared.owner)?;
         let place = mapped_at(pid, &self.shared)?;
-        // Only now: before, the number could have been given to another process in between.
+        // Checked after the address space, since before, the number could have passed to another process.
         if self.process.has_ended() {
             return gone;
         }
         match place {
             Some(address) if has_magic(&memory, address) => Ok(memory),
-            // It has executed another program since, or has never had the memory.
+            // The process has executed another program since, or never had the memory mapped.
             _ => gone,
         }
+    }
+
+    /// Returns true if the process now runs another program than the one that shared the memory, so that the kernel's
+    /// facts are about that other program. False if that cannot be found out.
+    pub fn has_gone(&self) -> bool {
+        matches!(mapped_at(self.process.pid, &self.shared), Ok(None)) && !self.process.has_ended()
     }
 
     fn memory(&self) -> io::Result<&File> {
@@ -92,7 +98,7 @@ impl Code for ProcessCode {
     }
 }
 
-/// Opens the memory of the process with this number, as its user.
+/// Opens the memory of the process with this number, with the rights of the user `owner`.
 fn open_memory(pid: u32, owner: User) -> Result<File, Error> {
     let path = format!("/proc/{pid}/mem");
     let open = || OpenOptions::new().read(true).write(true).open(&path);
@@ -116,14 +122,15 @@ fn open_memory(pid: u32, owner: User) -> Result<File, Error> {
     })
 }
 
-/// Is it a program of this user and group, with no rights of others, and does it not hide? Asked after its
-/// memory was opened: had it been one with more rights then, it would still be, or hide.
+/// Returns true if the process is a program of this user and group, has no other rights, and is not hidden from its
+/// user. Must be called after the process' memory was opened: if the process had more rights then, it still has them,
+/// or is hidden.
 fn is_plainly_of(pid: u32, owner: User) -> bool {
     use std::os::unix::fs::MetadataExt;
     let User { uid, gid } = owner;
     let is_theirs = |status: &Status| status.uids == [uid; 4] && status.gids == [gid; 4];
-    // Of a process that hides from its user, as one does that executed a program with more rights, the
-    // files in /proc belong to root.
+    // The /proc files of a process that is hidden from its user, as after executing a program with more rights, belong
+    // to root.
     let mem = std::fs::metadata(format!("/proc/{pid}/mem"));
     mem.is_ok_and(|file| file.uid() == uid)
         && matches!(Status::read(pid), Ok(Some(status)) if is_theirs(&status))
@@ -131,11 +138,11 @@ fn is_plainly_of(pid: u32, owner: User) -> bool {
 
 fn in_our_user_namespace(pid: u32) -> bool {
     let link = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/user")).ok();
-    // Where there are no such namespaces, or the process has ended: it is not in another one.
+    // Without user namespaces, or after the end of the process, it is in no other one.
     link(&pid.to_string()).is_none_or(|theirs| Some(theirs) == link("self"))
 }
 
-/// Where the process has mapped the beginning of the file, shared and to be written.
+/// Finds where the process has mapped the beginning of the file, shared and writable.
 fn mapped_at(pid: u32, shared: &SharedFile) -> Result<Option<u64>, Error> {
     let error = |source| refused(pid, "looking at its mappings", source);
     let maps = File::open(format!("/proc/{pid}/maps")).map_err(error)?;
@@ -169,13 +176,14 @@ struct Query {
 /// `PROCMAP_QUERY`, `_IOWR('f', 17, struct procmap_query)`.
 const PROCMAP_QUERY: libc::c_ulong = 3 << 30 | (size_of::<Query>() as libc::c_ulong) << 16 | 0x6611;
 
-/// Readable, writable, shared, of a file; the one at the address or the next.
+/// Flags of a query: readable, writable, shared mappings of files, at or after the address.
 const SHARED_FILES: u64 = 0x01 | 0x02 | 0x08 | 0x10 | 0x20;
 
-/// Mappings of a process that are asked for at most.
+/// The most mappings of a process that are queried.
 const QUERIES_MAX: u32 = 65_536;
 
-/// As [`place_in`] finds it, without the text of all other mappings; `None`: the kernel cannot be asked so.
+/// Finds what [`place_in`] finds, without reading the text of all mappings. Returns `None` if the kernel lacks the
+/// query.
 fn queried_place(maps: &File, shared: &SharedFile) -> Option<Option<u64>> {
     let mut address = 0;
     for _ in 0..QUERIES_MAX {
@@ -184,7 +192,7 @@ fn queried_place(maps: &File, shared: &SharedFile) -> Option<Option<u64>> {
         // SAFETY: the kernel writes to the structure, as many bytes as it says it has.
         let code = unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY as _, &mut query) };
         if code != 0 {
-            // There is no further one; anything else: see the text.
+            // ENOENT: there is no further mapping. With any other error, read the text instead.
             let is_end = io::Error::last_os_error().raw_os_error() == Some(libc::ENOENT);
             return is_end.then_some(None);
         }
@@ -211,7 +219,7 @@ fn place_in(mut maps: Maps<impl BufRead>, shared: &SharedFile) -> io::Result<Opt
     Ok(None)
 }
 
-/// Does the shared memory begin there? Also false if the address space is no longer in use.
+/// Returns true if the shared memory begins at this address. False also if the address space is no longer in use.
 fn has_magic(memory: &File, address: u64) -> bool {
     let mut found = [0; 8];
     memory.read_exact_at(&mut found, address).is_ok() && u64::from_ne_bytes(found) == user::MAGIC

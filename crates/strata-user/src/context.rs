@@ -1,16 +1,16 @@
-//! The contexts that applications' records may have beside their thread: one table of their names, for all who ask for
-//! them, and what they are in a record.
+//! The contexts that applications' records may have in addition to their thread: their names, and their fields in a
+//! record.
 
 use strata_abi::user;
 use strata_filter::distance_within;
 use strata_model::{Array, Base, Element, Field, FieldClass, Integer, Sequence};
 
-/// One context that there is.
+/// A context that records can have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EventContext {
-    /// What it is asked for by: LTTng's name.
+    /// Name of the context, which is LTTng's.
     pub name: &'static str,
-    /// What it says, in a few words.
+    /// Description of the context in a few words.
     pub about: &'static str,
     number: u32,
     kind: UserContextKind,
@@ -34,7 +34,7 @@ const fn context(
     EventContext { name, about, number, kind }
 }
 
-/// All of them, in the order in which they are shown.
+/// All contexts, in the order in which they are shown.
 pub const EVENT_CONTEXTS: &[EventContext] = &[
     context(
         user::CTX_VPID,
@@ -160,10 +160,10 @@ pub const EVENT_CONTEXTS: &[EventContext] = &[
     ),
 ];
 
-/// Every record has it, unless it is left out: it may be asked for all the same.
+/// Name of the context that every record has unless it is left out. It may be requested, without effect.
 const THREAD: &str = "vtid";
 
-/// Contexts of others, and what to do.
+/// Contexts that applications do not have, each with advice on where its value is found.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("pid", "a program knows `vpid`; the trace's environment has its `pid` outside"),
     ("tid", "a program knows `vtid`, which each record has; the kernel's events have `tid`"),
@@ -179,10 +179,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("prio", "of the kernel's events only"),
 ];
 
-/// How counters of a thread begin.
+/// Prefix of the names of a thread's counters.
 const COUNTERS_OF_THREAD: &str = "perf:thread:";
 
-/// What perf or LTTng calls them besides.
+/// Other names that perf or LTTng have for a thread's counters, each with ours.
 const SAME_COUNTERS: &[(&str, &str)] = &[
     ("faults", "perf:thread:page-fault"),
     ("page-faults", "perf:thread:page-fault"),
@@ -190,13 +190,13 @@ const SAME_COUNTERS: &[(&str, &str)] = &[
     ("cpu-clock", "perf:thread:task-clock"),
 ];
 
-/// Contexts that cannot be had.
+/// Why a context is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
-    /// There is none of this name.
+    /// No context has this name.
     #[error("context '{name}': {}", hint(.name))]
     Unknown {
-        /// As it was written.
+        /// Name that was given.
         name: String,
     },
 }
@@ -222,7 +222,7 @@ fn hint(name: &str) -> String {
     }
 }
 
-/// Of a counter that there is not.
+/// Hint for a counter that does not exist.
 fn counter_hint(name: &str) -> String {
     let counters = || names().filter(|name| name.starts_with(COUNTERS_OF_THREAD));
     let Some(counter) = name.strip_prefix(COUNTERS_OF_THREAD) else {
@@ -249,7 +249,8 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl EventContext {
-    /// Can a filter name it in programs? What is another thing a moment later cannot be: a counter, the CPU.
+    /// Returns true if filters in programs can use the context. They cannot use values that change at any moment, such
+    /// as counters and the CPU.
     #[must_use]
     pub fn is_asked_for(&self) -> bool {
         let is_of_moment = matches!(
@@ -260,7 +261,7 @@ impl EventContext {
         !is_of_moment && !is_counter
     }
 
-    /// The field of an event record.
+    /// Returns the field of an event record that holds the context.
     #[must_use]
     pub fn field(&self) -> Field {
         let address = Integer { base: Base::Sixteen, ..Integer::unsigned(8) };
@@ -276,12 +277,12 @@ impl EventContext {
                 length_bytes: 4,
             }),
         };
-        // As LTTng calls the fields of counters.
+        // LTTng names the fields of counters like that.
         Field::new(self.name.replace([':', '-'], "_"), class)
     }
 }
 
-/// The contexts of a session, each once, in the order in which records have them.
+/// Contexts of a session, each once, in the order in which records have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventContexts {
     nr: u32,
@@ -289,10 +290,10 @@ pub struct EventContexts {
 }
 
 impl EventContexts {
-    /// Those of these names, of which each text may have several, separated by commas.
+    /// Finds contexts by names; each text may have several, separated by commas.
     ///
     /// # Errors
-    /// There is none of a name.
+    /// A name is unknown.
     pub fn parse<T: AsRef<str>>(texts: &[T]) -> Result<EventContexts, ContextError> {
         let mut contexts = EventContexts::default();
         for name in texts.iter().flat_map(|text| text.as_ref().split(',')).map(str::trim) {
@@ -306,7 +307,8 @@ impl EventContexts {
         Ok(contexts)
     }
 
-    /// Those of a slot, which may be anything; `None`: one is none, is there twice, or there are too many.
+    /// Returns the contexts that a slot lists. The slot may contain anything: returns `None` if a context is invalid or
+    /// listed twice, or if there are too many.
     pub(crate) fn of_slot(nr: u32, numbers: &[u8]) -> Option<EventContexts> {
         let mut contexts = EventContexts::default();
         for number in numbers.get(..usize::try_from(nr).ok()?)? {
@@ -327,18 +329,18 @@ impl EventContexts {
         }
     }
 
-    /// Are there none?
+    /// Returns true if the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nr == 0
     }
 
-    /// Is the control group among them?
+    /// Returns true if the control group is among the contexts.
     pub(crate) fn has_group(&self) -> bool {
         self.bytes().iter().any(|number| u32::from(*number) == user::CTX_CGROUP)
     }
 
-    /// Them.
+    /// Iterates over the contexts.
     pub fn iter(&self) -> impl Iterator<Item = &'static EventContext> + '_ {
         let of = |number: &u8| {
             EVENT_CONTEXTS.iter().find(|context| context.number == u32::from(*number))
@@ -346,12 +348,12 @@ impl EventContexts {
         self.bytes().iter().filter_map(of)
     }
 
-    /// As the shared memory and a command's environment have them.
+    /// Encoding for the shared memory and a command's environment.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.numbers[..self.nr as usize]
     }
 
-    /// The same with what is behind them.
+    /// Encoding with the unused bytes.
     pub(crate) fn all_bytes(&self) -> &[u8] {
         &self.numbers
     }

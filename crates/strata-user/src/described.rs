@@ -1,8 +1,8 @@
-//! What a process has said of its tracepoints over its whole life.
+//! Descriptions that a process has given of its tracepoints over its whole life.
 //!
-//! Kept is the text alone, as it was when it was first read, and what is made of it (fields, labels) only while
-//! somebody looks. A description never changes, and no two tracepoints own the same bytes: so a process has no
-//! more to keep than it has room for, `DESCRIPTIONS_BYTES`, however often it describes anew.
+//! Only the texts are kept, as they were first read; fields and labels are parsed when they are needed. A description
+//! never changes, and no two tracepoints share bytes, so a process' texts never take more than `DESCRIPTIONS_BYTES`,
+//! however often it describes anew.
 
 use std::collections::BTreeMap;
 
@@ -13,47 +13,51 @@ use crate::error::Error;
 use crate::ledger::Share;
 use crate::states::Snapshot;
 
-/// What a tracepoint takes of us besides its text \[byte\].
+/// Memory that a tracepoint takes in this program besides its text \[byte\].
 const OVERHEAD_BYTES: u64 = 64;
 
-/// One tracepoint.
+/// A tracepoint whose description was read.
 #[derive(Debug)]
 struct KnownTracepoint {
-    /// Where its text is, from the begin of the descriptions \[byte\].
+    /// Offset of the text from the begin of the descriptions \[byte\].
     begin: u32,
     text: Box<[u8]>,
 }
 
-/// All tracepoints of a process.
+/// All tracepoints that a process has described.
 #[derive(Debug)]
 pub(crate) struct Described {
     known: Vec<KnownTracepoint>,
-    /// Bytes that belong to one of them: begin to end.
+    /// Ranges of bytes that belong to a tracepoint: the end by the begin.
     owned: BTreeMap<u32, u32>,
-    /// What its user has left of us.
+    /// Share of the process' user in this program's memory.
     share: Share,
 }
 
 impl Described {
-    /// Of a process of which nothing was read yet, whose memory belongs to this user.
+    /// Makes an empty record of a process whose memory belongs to user `uid`.
     pub fn new(uid: u32) -> Described {
         Described { known: Vec::new(), owned: BTreeMap::new(), share: Share::new(uid) }
     }
 
-    /// Tracepoints that are known.
+    /// Number of tracepoints whose descriptions were read.
     pub fn len(&self) -> u32 {
         self.known.len() as u32
     }
 
-    /// Takes note of what is new in the snapshot, and compares the rest with what was there.
+    /// Adds the new tracepoints of a snapshot, and compares the others with what was read before. `nr_now` is the number
+    /// of tracepoints in the memory at a moment after the snapshot: another thread may have learned from a later one.
     ///
     /// # Errors
-    /// [`Error::Description`], [`Error::Value`]: it contradicts itself, or what it has said before.
+    /// [`Error::Description`], [`Error::Value`]: the descriptions contradict each other, or have changed.
     /// [`Error::Crowded`].
-    pub fn learn(&mut self, pid: u32, snapshot: &Snapshot) -> Result<(), Error> {
+    pub fn learn(&mut self, pid: u32, snapshot: &Snapshot, nr_now: u32) -> Result<(), Error> {
         let error = |index: u32, source| Error::Description { pid, index, source };
         for (index, known) in (0u32..).zip(&self.known) {
             let Some(state) = snapshot.states.get(index as usize) else {
+                if nr_now >= self.len() {
+                    break;
+                }
                 return Err(error(index, DescriptionError::Missing));
             };
             if state.description != known.begin || snapshot.text(pid, index)? != &*known.text {
@@ -64,7 +68,7 @@ impl Described {
             let text = snapshot.text(pid, index)?;
             Description::parse(text).map_err(|source| error(index, source))?;
             let begin = snapshot.states.get(index as usize).map_or(0, |state| state.description);
-            // Inside of the descriptions, as the text is.
+            // Within the descriptions, as the text is, so the sum cannot overflow.
             let end = begin + text.len() as u32;
             if let Some((&begin, &end)) =
                 self.owned.range(..end).next_back().filter(|(_, other)| **other > begin)
@@ -85,12 +89,12 @@ impl Described {
         self.known.iter().map(|known| known.text.len() as u64).sum()
     }
 
-    /// Provider, name and level of a tracepoint.
+    /// Returns provider, name and level of a tracepoint.
     pub fn heading(&self, index: u32) -> Option<Heading<'_>> {
         Heading::parse(&self.known.get(index as usize)?.text).ok()
     }
 
-    /// All that is said of a tracepoint, made anew.
+    /// Parses the description of a tracepoint again.
     pub fn description(&self, index: u32) -> Option<Description> {
         Description::parse(&self.known.get(index as usize)?.text).ok()
     }
@@ -149,6 +153,18 @@ mod tests {
     }
 
     #[test]
+    fn snapshot_before_the_last_one_that_was_learned_is_no_damage() {
+        let fake = Fake::with_tracepoints();
+        let app = fake.open();
+        let earlier = app.snapshot().unwrap();
+        fake.add(&Text::new("app", "later", 4), user::STATE_FLAG, &[]);
+        app.learn(&app.snapshot().unwrap()).unwrap();
+        assert!(earlier.states.len() < app.described().len() as usize);
+        app.learn(&earlier).unwrap();
+        assert_eq!(app.described().len(), 4);
+    }
+
+    #[test]
     fn malicious_tracepoints_that_own_the_same_bytes_are_found() {
         for (begin, bytes) in [(0i32, 0i32), (1, -1), (-4, 4)] {
             let fake = Fake::with_tracepoints();
@@ -171,7 +187,7 @@ mod tests {
         }
     }
 
-    /// As many bytes as a description with 48 enumerations has room for.
+    /// Makes a description with 48 enumerations that fills the descriptions.
     fn largest() -> Vec<u8> {
         let labels = (user::DESCRIPTIONS_BYTES - 8192) / 48 / 18;
         let fields = (0..48).map(|number| {

@@ -1,4 +1,4 @@
-//! What a process says of a tracepoint, checked: `strata/abi/user.h`, "A description".
+//! Parser of a process' description of a tracepoint: `strata/abi/user.h`, "A description".
 
 use strata_abi::user;
 use strata_model::{
@@ -6,115 +6,115 @@ use strata_model::{
     FieldClass, FieldOrder, Float, Integer, Label, Sequence,
 };
 
-/// What is wrong with a description.
+/// Why a description is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptionError {
-    /// It does not lie in the descriptions.
+    /// The description lies outside of the memory for descriptions.
     #[error("its description is bytes {begin} to {end}; {limit} are there")]
     Outside {
-        /// First byte.
+        /// Offset of the first byte.
         begin: u64,
-        /// Behind the last byte.
+        /// Offset after the last byte.
         end: u64,
-        /// Bytes that are there.
+        /// Size of the descriptions \[byte\].
         limit: u64,
     },
-    /// It is not what it was.
+    /// The description has changed since it was first read.
     #[error("its description has changed since it was read first")]
     Changed,
-    /// It was there, and is not any more.
+    /// The description existed before, and no longer does.
     #[error("it is no longer there")]
     Missing,
     /// Another tracepoint owns these bytes.
     #[error("its description lies in bytes {begin} to {end}, which describe another tracepoint")]
     Shared {
-        /// First byte of the other one.
+        /// Offset of the other tracepoint's first byte.
         begin: u64,
-        /// Behind its last byte.
+        /// Offset after its last byte.
         end: u64,
     },
-    /// It was given one id after the other.
+    /// The tracepoint was given too many ids, one after the other.
     #[error("its id in this session has changed to {id}; the limit is {limit} ids")]
     TooManyIds {
-        /// The last one.
         id: u32,
-        /// The most that are possible.
+        /// The most ids that are possible.
         limit: u32,
     },
-    /// It ends too early.
+    /// The description ends too early.
     #[error("its description ends at byte {bytes}, in the middle of {what}")]
     Short {
-        /// Its size \[byte\].
         bytes: usize,
-        /// What was being read.
+        /// Part that was being read.
         what: &'static str,
     },
-    /// It does not end where it should.
-    #[error("its description has {bytes} bytes behind its last field")]
+    /// The description does not end where it should.
+    #[error("its description has {bytes} bytes after its last field")]
     Long {
-        /// Bytes behind the last field.
+        /// Number of bytes after the last field.
         bytes: usize,
     },
-    /// A NUL in a name, which is none then.
+    /// A name contains a NUL, which no name may.
     #[error("{what} {} has a NUL", printable(.text))]
     Nul {
-        /// Which name.
+        /// Kind of the name, for the message.
         what: &'static str,
-        /// The name.
         text: String,
     },
-    /// Nothing in front of the colon.
+    /// The name has no provider before the colon.
     #[error("it has no provider")]
     NoProvider,
-    /// Too many fields.
+    /// The tracepoint has too many fields.
     #[error("it has {found} fields; the limit is {limit}")]
     TooManyFields {
-        /// Fields that the description says it has.
+        /// Number of fields that the description claims.
         found: u32,
-        /// The most that are possible.
+        /// The most fields that are possible.
         limit: u32,
     },
-    /// A field, or the elements of one, of a type that does not exist.
+    /// A field, or its elements, has an unknown type.
     #[error("field {}: {what} {found} is unknown", printable(.field))]
     Unknown {
-        /// Its name.
         field: String,
-        /// The part of its type: "type", "base" and such.
+        /// Property of the field that has the unknown value, such as "type" or "base".
         what: &'static str,
-        /// What was found.
+        /// Value that was found.
         found: u32,
     },
-    /// A value of a field that its type does not have.
+    /// A field has a value that its type does not allow.
     #[error("field {}: {what}", printable(.field))]
     Contradiction {
-        /// Its name.
         field: String,
-        /// What does not fit together.
+        /// Properties of the field that contradict each other.
         what: &'static str,
     },
-    /// What the trace model refuses.
+    /// The trace model refuses the event.
     #[error(transparent)]
     Model(#[from] EventError),
 }
 
-/// A tracepoint's description.
+/// Value of a description's `span` for an event that begins one.
+const SPAN_BEGINS: u8 = 1;
+
+/// Parsed description of a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Description {
     pub file: String,
     pub line: u32,
-    /// With id 0.
+    /// True if the event begins a span whose end is in the same thread, as of `STRATA_SPAN()`.
+    pub begins_span: bool,
+    /// Event record class, with id 0.
     pub event: EventClass,
 }
 
 impl Description {
-    /// Reads and checks it; `bytes` is a copy.
+    /// Parses and checks a description; `bytes` is a copy.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error in the description.
     pub fn parse(bytes: &[u8]) -> Result<Description, DescriptionError> {
         let mut input = Input { bytes, at: 0 };
-        let Heading { level, nr_fields, line, provider, name } = Heading::read(&mut input)?;
+        let Heading { level, span, nr_fields, line, provider, name } = Heading::read(&mut input)?;
         let file = text_from_bytes(input.name("the file name")?);
         if provider.is_empty() {
             return Err(DescriptionError::NoProvider);
@@ -138,43 +138,44 @@ impl Description {
             fields,
         };
         event.validate()?;
-        Ok(Description { file, line, event })
+        Ok(Description { file, line, begins_span: span == SPAN_BEGINS, event })
     }
 }
 
-/// What a description begins with.
+/// Beginning of a description: level and names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heading<'a> {
     pub level: u8,
+    span: u8,
     nr_fields: u32,
     line: u32,
-    /// As bytes: rules match these.
+    /// Provider as bytes, which rules match.
     pub provider: &'a [u8],
-    /// As bytes: rules match these.
+    /// Name as bytes, which rules match.
     pub name: &'a [u8],
 }
 
 impl<'a> Heading<'a> {
-    /// Reads it; the rest of `bytes` is not looked at.
+    /// Parses the beginning of a description; the rest of `bytes` is ignored.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error in the description.
     pub fn parse(bytes: &'a [u8]) -> Result<Heading<'a>, DescriptionError> {
         Heading::read(&mut Input { bytes, at: 0 })
     }
 
     fn read(input: &mut Input<'a>) -> Result<Heading<'a>, DescriptionError> {
         let level = input.u8("the log level")?;
-        input.u8("the log level")?;
+        let span = input.u8("its place in a span")?;
         let nr_fields = u32::from(input.u16("the number of fields")?);
         let line = input.u32("the line number")?;
         let provider = input.name("the provider")?;
         let name = input.name("the name")?;
-        Ok(Heading { level, nr_fields, line, provider, name })
+        Ok(Heading { level, span, nr_fields, line, provider, name })
     }
 }
 
-/// What is left of a description.
+/// A description that is being parsed, with the place of the parser.
 struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -220,7 +221,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What the fixed part of a field says.
+/// Fixed part of a field.
 struct Raw {
     name: String,
     element: u8,
@@ -328,8 +329,9 @@ fn label(input: &mut Input<'_>) -> Result<Label, DescriptionError> {
     Ok(Label { from, to, label: text_from_bytes(input.name("a label")?) })
 }
 
-/// What a label says of values that the integer can have: C has labels such as `ALL = 0xffffffff`, also for
-/// an `int`. A range is cut; one that lies outside is none. 64 unsigned bits are labelled by their pattern.
+/// Restricts a label to values that the integer can have: C has labels such as `ALL = 0xffffffff`, also for an `int`. A
+/// range is cut to the possible values; returns `None` if none of them is in it. Labels of unsigned 64-bit integers are
+/// compared by their bit pattern.
 fn in_range(label: Label, integer: Integer) -> Option<Label> {
     let Ok((low, high)) = integer.range() else {
         return Some(label); // validate() says what is wrong with it
@@ -337,7 +339,7 @@ fn in_range(label: Label, integer: Integer) -> Option<Label> {
     let pattern = integer.bytes == 8 && !integer.signed;
     let wide = |value: i64| if pattern { i128::from(value as u64) } else { i128::from(value) };
     let (from, to) = (wide(label.from).max(low), wide(label.to).min(high));
-    // Within the range of i64, or a pattern.
+    // Fits into i64, or is a bit pattern.
     (wide(label.from) > wide(label.to) || from <= to).then_some(Label {
         from: from as i64,
         to: to as i64,

@@ -1,4 +1,4 @@
-//! Why an application cannot be traced, or not wholly.
+//! Errors: why a process cannot be traced, or only in part.
 
 use std::fmt;
 use std::io;
@@ -11,160 +11,111 @@ use crate::description::DescriptionError;
 use crate::lttng::Lttng;
 use crate::rules::RuleError;
 
-/// What failed, in which process, the value found, and what can be done.
+/// Errors that name the process, the failed step, the value found, and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The list of processes cannot be read.
     #[error("/proc: cannot be read: {source}. Processes are found there; mount it")]
-    Proc {
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The process has ended, or never was.
+    Proc { source: io::Error },
+    /// The process has ended, or never existed.
     #[error("process {pid}: is not there")]
-    Gone {
-        /// The process.
-        pid: u32,
-    },
-    /// The process holds no memory of Strata's.
+    Gone { pid: u32 },
+    /// The process shares no memory with Strata.
     #[error("process {pid} ({name}): {}", not_instrumented(lttng.as_ref()))]
     NotInstrumented {
-        /// The process.
         pid: u32,
-        /// Its short name.
         name: String,
-        /// It is instrumented for LTTng-UST.
+        /// LTTng-UST in the process, if it is instrumented for that.
         lttng: Option<Lttng>,
     },
-    /// The process itself says that it cannot be traced.
+    /// The process itself refuses to be traced.
     #[error("process {pid}{}: cannot be traced: {reason}", in_parentheses(name))]
     Refused {
-        /// The process.
         pid: u32,
-        /// Its short name; empty if it has ended.
         name: String,
-        /// What it said.
+        /// Reason that the process gave.
         reason: String,
     },
-    /// The system does not let us.
+    /// The system refused access to the process.
     #[error("process {pid}: {what}: not allowed: {denial}")]
     Denied {
-        /// The process.
         pid: u32,
-        /// What was tried.
+        /// Step that failed.
         what: &'static str,
-        /// Why, as far as is known.
+        /// Reason for the refusal, if it is known.
         denial: Denial,
     },
-    /// It has announced itself with memory that is not its own, or that lies about whose it is.
+    /// The process has announced itself with memory that is not its own, or that claims to belong to another process.
     #[error(
         "process {pid}: announced itself with memory that is not its own: of process {said} and user \
          {owner}, while it is process {inner} in its namespace, of user {uid}. Ignored it"
     )]
     NotItsOwn {
-        /// The process.
         pid: u32,
-        /// Its number in its own namespace.
+        /// Process id that the process has in its own namespace.
         inner: u32,
-        /// The number that its memory says.
+        /// Process id that the memory claims.
         said: u32,
-        /// Whose file its memory is.
+        /// Owner of the memory's file.
         owner: u32,
-        /// Its user.
         uid: u32,
     },
-    /// What was handed over is not a memfd.
+    /// The file that was handed over is not a memfd.
     #[error("process {pid}: what it shares is not memory of a memfd; ignored it")]
-    NotMemory {
-        /// The process.
-        pid: u32,
-    },
-    /// The memory could be shortened under us.
+    NotMemory { pid: u32 },
+    /// The memory is not sealed against shrinking, so that it could be shortened while it is mapped.
     #[error(
         "process {pid}: its shared memory is not sealed against shrinking (seals {found:#x}, needed \
          {needed:#x}); not mapped"
     )]
     NotSealed {
-        /// The process.
         pid: u32,
-        /// Seals that are there.
+        /// Seals that the memory has.
         found: u32,
-        /// The one that is needed.
+        /// The seal that is needed.
         needed: u32,
     },
     /// The memory is too small for the layout.
     #[error("process {pid}: its shared memory has {found} bytes; the layout needs {limit}")]
     TooSmall {
-        /// The process.
         pid: u32,
-        /// Size \[byte\].
         found: u64,
-        /// The least that is needed \[byte\].
+        /// The least size that is needed \[byte\].
         limit: u64,
     },
     /// The process is still filling the memory in.
     #[error("process {pid}: is just starting; its tracepoints are not there yet. Try again")]
-    NotReady {
-        /// The process.
-        pid: u32,
-    },
-    /// The memory is something else, or of another byte order.
+    NotReady { pid: u32 },
+    /// The memory does not begin with the magic number: it is something else, or of another byte order.
     #[error(
         "process {pid}: its shared memory begins with {found:#018x}, not {:#018x}",
         user::MAGIC
     )]
-    Magic {
-        /// The process.
-        pid: u32,
-        /// What was found.
-        found: u64,
-    },
+    Magic { pid: u32, found: u64 },
     /// The process has another version of libstrata.
     #[error(
         "process {pid}: shares memory of layout version {found}; this program knows {}. Use the \
          tracer that came with its libstrata",
         user::VERSION
     )]
-    Version {
-        /// The process.
-        pid: u32,
-        /// What was found.
-        found: u32,
-    },
+    Version { pid: u32, found: u32 },
     /// A value in the control page, a state or a slot is impossible.
     #[error(
         "process {pid}: {what} is {found}; the limit is {limit}. Its shared memory is damaged"
     )]
-    Value {
-        /// The process.
-        pid: u32,
-        /// Which value.
-        what: &'static str,
-        /// What was found.
-        found: u64,
-        /// The limit.
-        limit: u64,
-    },
+    Value { pid: u32, what: &'static str, found: u64, limit: u64 },
     /// A tracepoint's description makes no sense.
     #[error("process {pid}: tracepoint {index}: {source}. Its shared memory is damaged")]
-    Description {
-        /// The process.
-        pid: u32,
-        /// The tracepoint's number.
-        index: u32,
-        /// What is wrong with it.
-        source: DescriptionError,
-    },
-    /// Another tracer, or the process, does not let go of the memory.
+    Description { pid: u32, index: u32, source: DescriptionError },
+    /// The memory stays locked, by another tracer or the process.
     #[error(
         "process {pid}: its shared memory stayed locked for {waited_ms} ms. If another tracer holds \
          it, try again"
     )]
     Locked {
-        /// The process.
         pid: u32,
-        /// How long we waited \[ms\].
+        /// Time spent waiting for the lock \[ms\].
         waited_ms: u64,
     },
     /// All session slots are taken.
@@ -172,47 +123,30 @@ pub enum Error {
         "process {pid}: {} sessions trace it already, which is the limit. End one",
         user::NR_SESSIONS
     )]
-    NoSlot {
-        /// The process.
-        pid: u32,
-    },
+    NoSlot { pid: u32 },
     /// The memory cannot grow any more.
     #[error("process {pid}: no place for a channel of {bytes} bytes at byte {offset} of its shared memory")]
     NoPlace {
-        /// The process.
         pid: u32,
         /// Size of the channel \[byte\].
         bytes: u64,
-        /// Where it was to begin \[byte\].
+        /// Requested offset of the channel \[byte\].
         offset: u64,
     },
-    /// Our own limit on the size of files.
+    /// The memory would have to grow beyond this program's own limit on the size of files.
     #[error(
         "process {pid}: its shared memory must grow to {needed} bytes; this program's file size \
          limit is {limit}. Raise it (ulimit -f) or use smaller buffers"
     )]
-    FileSizeLimit {
-        /// The process.
-        pid: u32,
-        /// Size \[byte\].
-        needed: u64,
-        /// The limit \[byte\].
-        limit: u64,
-    },
-    /// The channel cannot be made, or is not one.
+    FileSizeLimit { pid: u32, needed: u64, limit: u64 },
+    /// The channel cannot be made, or the memory holds none.
     #[error("process {pid}: {source}")]
-    Channel {
-        /// The process.
-        pid: u32,
-        /// What is wrong with it.
-        source: strata_ring::Error,
-    },
+    Channel { pid: u32, source: strata_ring::Error },
     /// The process was not started for this session, or has left it.
     #[error("process {pid}: has no session of generation {generation}")]
     NotArmed {
-        /// The process.
         pid: u32,
-        /// The generation looked for.
+        /// Generation of the session that was looked for.
         generation: u64,
     },
     /// The process could not make the channel of the session that it was started for.
@@ -222,176 +156,144 @@ pub enum Error {
         io::Error::from_raw_os_error(i32::try_from(*.code).unwrap_or(0))
     )]
     NoBuffers {
-        /// The process.
         pid: u32,
-        /// The `errno` that it left.
+        /// The `errno` that the process wrote to its memory.
         code: u32,
     },
-    /// Threads of it are in seccomp's strict mode, and libstrata was not told.
+    /// Threads of the process are in seccomp's strict mode without the knowledge of libstrata.
     #[error(
         "process {pid}: {found} of its threads are in seccomp's strict mode, which {known} of them had told \
          libstrata; the first record of the others would be their end. Enter the mode by prctl() or syscall() \
          of libc. Not recorded"
     )]
     Strict {
-        /// The process.
         pid: u32,
-        /// Threads in that mode.
+        /// Number of threads in that mode.
         found: u32,
-        /// How many of them the process knows of.
+        /// Number of threads in that mode that libstrata knows of.
         known: u32,
     },
-    /// Another tracer has taken the slot: we have not moved for too long.
+    /// Another tracer has taken the slot, since this tracer wrote no heartbeat for too long.
     #[error(
         "process {pid}: session slot {slot} is no longer ours (generation {found}, ours is \
          {wanted}){}", why_taken(*silent_ms)
     )]
     SlotTaken {
-        /// The process.
         pid: u32,
-        /// The slot.
         slot: u32,
-        /// The generation that is there.
+        /// Generation that the slot has.
         found: u64,
-        /// Ours.
+        /// Generation of this session.
         wanted: u64,
-        /// How long we had given no sign of life \[ms\].
+        /// Time since this tracer's last heartbeat \[ms\].
         silent_ms: u64,
     },
-    /// The code is not what the description says.
+    /// The code at a site is not what the description promises.
     #[error(
         "process {pid}: tracepoint {}: at {address:#x} there is {found:02x?}, not opcode {:#x} or {:#x} and \
          displacement {displacement}. Left it alone; this tracepoint stays off",
         printable(.tracepoint), user::SITE_DORMANT, user::SITE_ON
     )]
     Site {
-        /// The process.
         pid: u32,
-        /// `provider:name`.
+        /// The tracepoint, as `provider:name`.
         tracepoint: String,
-        /// Where, in the process.
+        /// Address of the site in the process.
         address: u64,
-        /// The bytes that are there.
+        /// Bytes that were found at the site.
         found: [u8; 5],
-        /// What the description says.
+        /// Displacement that the description gives.
         displacement: i32,
     },
     /// The code cannot be read or written.
     #[error("process {pid}: tracepoint {}: the code at {address:#x} cannot be changed: {source}",
             printable(.tracepoint))]
     Code {
-        /// The process.
         pid: u32,
-        /// `provider:name`.
+        /// The tracepoint, as `provider:name`.
         tracepoint: String,
-        /// Where, in the process.
+        /// Address of the site in the process.
         address: u64,
-        /// What the system said.
         source: io::Error,
     },
-    /// The process does not let its memory be read.
+    /// The process' code does not answer, perhaps because it is mapped from a file system that hangs.
     #[error(
         "process {pid}: its code does not answer (it may be mapped from a file system that hangs). Its \
          tracepoints stayed as they were"
     )]
-    Stuck {
-        /// The process.
-        pid: u32,
-    },
-    /// The kernel does not say what it is asked of it, because of a lock that the process holds.
+    Stuck { pid: u32 },
+    /// The kernel does not answer questions about the process, because of a lock that the process holds.
     #[error(
         "process {pid}: the kernel does not answer what is asked of it: a file system holds it, most likely \
          in the middle of execve(). Left it alone until that is over"
     )]
-    Held {
-        /// The process.
-        pid: u32,
-    },
-    /// The kernel does not answer for others of its user.
+    Held { pid: u32 },
+    /// The kernel does not answer questions about other processes of this user, so that this one is not asked about.
     #[error(
         "process {pid}: {}",
         held_of_user(*uid)
     )]
-    UserHeld {
-        /// The process.
-        pid: u32,
-        /// Its user.
-        uid: u32,
-    },
-    /// The kernel does not answer for others of many users.
+    UserHeld { pid: u32, uid: u32 },
+    /// The kernel does not answer questions about other processes of many users.
     #[error(
         "process {pid}: the kernel does not answer what is asked of {limit} other processes, which is the \
          limit of all users. Left it alone until one of them is answered for; end those that are named"
     )]
     AllHeld {
-        /// The process.
         pid: u32,
-        /// How many others.
+        /// Limit on the processes for which an answer is missing.
         limit: usize,
     },
-    /// Its user's processes take as much of this program as they may.
+    /// The processes of this user take as many of this program's resources as one user's may.
     #[error(
         "process {pid}: user {uid} has {found} {what}; the limit is {limit}. Record fewer of that user's \
          processes at once"
     )]
     Crowded {
-        /// The process.
         pid: u32,
-        /// Who owns its memory.
+        /// User who owns the memory.
         uid: u32,
-        /// What there is too much of.
+        /// Kind of resource that is exhausted.
         what: &'static str,
-        /// How much there would be.
         found: u64,
-        /// The limit.
         limit: u64,
     },
-    /// Our own limit on open files.
+    /// This program has as many files open as it may.
     #[error(
         "process {pid}: {what}: this program has as many files open as it may ({limit}). Raise the \
          limit (ulimit -n), or record fewer processes"
     )]
     Descriptors {
-        /// The process.
         pid: u32,
-        /// What was tried.
+        /// Step that failed.
         what: &'static str,
-        /// The limit.
         limit: u64,
     },
-    /// Something else that the system refused.
+    /// A system call failed.
     #[error("process {pid}: {what}: {source}")]
     System {
-        /// The process.
         pid: u32,
-        /// What was tried.
+        /// Step that failed.
         what: &'static str,
-        /// What the system said.
         source: io::Error,
     },
-    /// The rules.
+    /// The rules are not valid.
     #[error(transparent)]
     Rules(#[from] RuleError),
-    /// A socket.
+    /// A socket could not be used.
     #[error("socket for announcements: {what}: {source}")]
     Socket {
-        /// What was tried.
+        /// Step that failed.
         what: &'static str,
-        /// What the system said.
         source: io::Error,
     },
-    /// The folder for sockets.
+    /// The folder for sockets cannot be used.
     #[error("folder {}: {reason}. New processes cannot announce themselves", .path.display())]
-    Folder {
-        /// Which one.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Folder { path: PathBuf, reason: String },
 }
 
 impl Error {
-    /// The process that it is about.
+    /// Process id of the process that the error is about; `None` if it is about no process.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         match self {
@@ -432,19 +334,19 @@ impl Error {
         }
     }
 
-    /// The process has ended meanwhile: nothing to warn about.
+    /// Returns true if the process has ended, which is nothing to warn about.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Error::Gone { .. })
     }
 
-    /// The kernel does not answer for it, or for others of its user: try again later.
+    /// Returns true if the kernel does not answer for this process or for others: try again later.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self, Error::Held { .. } | Error::UserHeld { .. } | Error::AllHeld { .. })
     }
 
-    /// Nothing is wrong with the process or its memory: what was lacking may be there another time.
+    /// Returns true if a later attempt may succeed, since nothing is wrong with the process or its memory.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         use strata_ring::Error as Ring;
@@ -460,14 +362,14 @@ impl Error {
         }
     }
 
-    /// The system does not let us.
+    /// Returns true if the system denied access to the process.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(self, Error::Denied { .. })
     }
 }
 
-/// Why nothing of a process can be recorded that shares nothing.
+/// Returns the reason why a process that shares no memory cannot be recorded.
 fn not_instrumented(lttng: Option<&Lttng>) -> String {
     lttng.map_or_else(
         || {
@@ -478,7 +380,7 @@ fn not_instrumented(lttng: Option<&Lttng>) -> String {
     )
 }
 
-/// Why nothing is asked of a user's processes.
+/// Returns the reason why processes of this user are left alone.
 #[must_use]
 pub fn held_of_user(uid: u32) -> String {
     format!(
@@ -487,7 +389,7 @@ pub fn held_of_user(uid: u32) -> String {
     )
 }
 
-/// ` (name)`, or nothing.
+/// Returns ` (name)`, or an empty string if there is no name.
 fn in_parentheses(name: &str) -> String {
     match name {
         "" => String::new(),
@@ -495,7 +397,7 @@ fn in_parentheses(name: &str) -> String {
     }
 }
 
-/// A slot is taken from who gives no sign of life; from others only by damage.
+/// Returns the reason for which a slot was taken: its tracer was silent, or the memory is damaged.
 fn why_taken(silent_ms: u64) -> String {
     match silent_ms {
         silent if silent < user::DEAD_NS / 2_000_000 => ". Its shared memory is damaged".to_owned(),
@@ -503,36 +405,33 @@ fn why_taken(silent_ms: u64) -> String {
     }
 }
 
-/// Why the system does not let us look into a process.
+/// Why the system denies access to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Denial {
-    /// It runs as somebody else.
+    /// The process runs as another user.
     OtherUser {
-        /// Its user.
+        /// User id of the process.
         theirs: u32,
-        /// Ours.
+        /// User id of this program.
         ours: u32,
     },
-    /// It hides from its own user, as programs that change user do.
+    /// The process is protected from its own user, as programs are that change user.
     NotDumpable,
-    /// Root does for a process only what its user may do, and the kernel does not let that user.
+    /// For a process, root only does what the process' user may do, and the kernel denies that user access.
     NotItsUser {
-        /// Who owns what it shares.
+        /// User who owns the shared memory.
         uid: u32,
     },
-    /// Yama allows only what it allows.
+    /// Yama's `ptrace_scope` forbids it.
     PtraceScope {
         /// Content of `/proc/sys/kernel/yama/ptrace_scope`.
         value: u32,
     },
-    /// It has closed its descriptor of the shared memory, and only root can reach that otherwise.
+    /// The process has closed its descriptor of the shared memory, so that only root can reach the memory.
     Closed,
-    /// Nothing that we know of.
-    Unknown {
-        /// What the system said.
-        code: i32,
-    },
+    /// The reason is unknown.
+    Unknown { code: i32 },
 }
 
 impl fmt::Display for Denial {

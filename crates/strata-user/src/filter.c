@@ -22,7 +22,7 @@ uint32_t strata_filter_cpu(void)
 	return 3;
 }
 
-/* Those of the traces of event.rs. */
+/* Context values of the traces of event.rs. */
 uint64_t strata_filter_ask_context(const void *of, uint32_t nr, char *text)
 {
 	(void)of;

@@ -1,9 +1,10 @@
-//! Filters in programs: a filter becomes tests that libstrata makes before it writes a record
+//! Filters in programs: compiles a filter to tests that libstrata makes before it writes a record
 //! (`strata/abi/filter.h`).
 //!
-//! It is compiled once, for all tracepoints, also those of libraries that are loaded later: fields are named, and the
-//! program finds them among those of each tracepoint, as it knows best which these are. So is what they are: a number
-//! is compared in three ways, of which one is for what the field turns out to be.
+//! A filter is compiled once for all tracepoints, including those of libraries that are loaded later. Fields are given
+//! by name, and the program looks them up among the fields of each tracepoint. The type of a field is not known here
+//! either: a comparison with a number is compiled for all three kinds of numbers, and the program uses the one for the
+//! field's type.
 
 use std::mem::size_of;
 
@@ -15,10 +16,12 @@ use strata_filter::{
 };
 use thiserror::Error;
 
-/// A filter as programs get it.
+/// A filter in the encoding that programs evaluate.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Program {
     bytes: Vec<u8>,
+    asks_group: bool,
+    asks_duration: bool,
 }
 
 impl std::fmt::Debug for Program {
@@ -27,16 +30,16 @@ impl std::fmt::Debug for Program {
     }
 }
 
-/// Why a filter cannot be asked in programs.
+/// Why a filter cannot be evaluated in programs.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FilterError {
-    /// Something that is not there before a record is written.
+    /// The filter uses a value that does not exist before the record is written.
     #[error(
         "filter: '{part}' cannot be decided in applications: packets and their headers are made later. Leave this \
          part out, and give it to `strata view -f` afterwards"
     )]
     NotYet {
-        /// The condition, as the filter has it.
+        /// The condition, as in the filter's text.
         part: String,
     },
     /// A name or a pattern is too long.
@@ -45,66 +48,96 @@ pub enum FilterError {
          this part to `strata view -f` afterwards", abi::TEXT_MAX
     )]
     TooLong {
-        /// The condition, as the filter has it.
+        /// The condition, as in the filter's text.
         part: String,
-        /// Its bytes.
         found: usize,
     },
-    /// More than there is room for.
+    /// The filter takes more bytes than the shared memory has for it.
     #[error(
         "filter: {nr_tests} comparisons take {found} bytes in applications, limit {}. Use ranges or patterns, or \
          give a part of it to `strata view -f` afterwards", abi::BYTES
     )]
-    TooLarge {
-        /// Comparisons.
-        nr_tests: usize,
-        /// What they take.
-        found: usize,
-    },
+    TooLarge { nr_tests: usize, found: usize },
 }
 
 impl Program {
-    /// The filter for programs. `Never`: no event of any program passes; `Always`: all do.
+    /// Compiles a filter for programs. Returns `Never` if no event of any program passes, and `Always` if every event
+    /// does.
     ///
     /// # Errors
-    /// What cannot be told in a program, if the rest does not decide already.
+    /// A part of the filter cannot be evaluated in programs, and the rest does not decide without it.
     pub fn compile(filter: &Filter) -> Result<Compiled, FilterError> {
         Ok(match lower::lower(filter.expr(), &ProgramCompiler)? {
             Node::Never => Compiled::Never,
             Node::Always => Compiled::Always,
-            node => Compiled::Tests(emit(node)?),
+            node => {
+                let asks_duration = filter.asks_for_duration();
+                let asks_group = asks_group(filter.expr());
+                Compiled::Tests(Program { asks_group, asks_duration, ..emit(node)? })
+            }
         })
     }
 
-    /// That selects no event.
+    /// Makes a filter that selects no event.
     #[must_use]
     pub fn nothing() -> Program {
         let (yes, no) = (abi::REJECT, abi::REJECT);
         let (kind, left) = (abi::HAS, abi::Term { subject: abi::NAME, ..Default::default() });
         let mut test = Vec::new();
         put_test(&mut test, &abi::Test { kind, yes, no, left, ..Default::default() });
-        Program { bytes: with_head(1, test) }
+        Program { bytes: with_head(1, test), asks_group: false, asks_duration: false }
     }
 
-    /// As it lies in the shared memory.
+    /// Returns true if the filter compares the control group of the process, which the recorder must then keep up to
+    /// date.
+    pub(crate) fn asks_group(&self) -> bool {
+        self.asks_group
+    }
+
+    /// Returns true if the filter asks how long spans are. Both ends of a span are then recorded when the span ends.
+    pub(crate) fn asks_duration(&self) -> bool {
+        self.asks_duration
+    }
+
+    /// Encoded filter for the shared memory.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// What a filter is for programs.
+/// Returns true if the expression compares the control group of the process.
+fn asks_group(expr: &Expr) -> bool {
+    let is_group = |term: &Term| match &term.subject {
+        Subject::Field(Path { root: Root::Any | Root::Context, steps }) => matches!(
+            steps.as_slice(),
+            [PathStep::Member(name)] if ["cgroup", "container"].contains(&name.as_str())
+        ),
+        _ => false,
+    };
+    match expr {
+        Expr::And(parts) | Expr::Or(parts) => parts.iter().any(asks_group),
+        Expr::Not(inner) => asks_group(inner),
+        Expr::Compare(Comparison { left, right, .. }) => {
+            is_group(left) || matches!(right, Operand::Term(term) if is_group(term))
+        }
+        Expr::In(term, _) => is_group(term),
+        Expr::Has(_) => false,
+    }
+}
+
+/// Result of compiling a filter for programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compiled {
-    /// No event passes.
+    /// The filter rejects every event.
     Never,
-    /// All events pass.
+    /// The filter accepts every event.
     Always,
-    /// Those that pass the tests.
+    /// The program tests each event.
     Tests(Program),
 }
 
-/// A test that is not yet in its place.
+/// A test whose place in the encoded filter is not known yet.
 #[derive(Clone, Debug, PartialEq)]
 struct UnplacedTest {
     test: abi::Test,
@@ -171,7 +204,7 @@ fn leaf(kind: u8, op: u8, negated: bool, left: Side, right: Side) -> Node<Unplac
     Node::Leaf(UnplacedTest { test, left: left.text, right: right.text })
 }
 
-/// `None`: no event of a program has it.
+/// Compiles a term. Returns `None` if no event of a program can have its value.
 fn term(term: &Term, part: &impl Fn() -> String) -> Result<Option<Side>, FilterError> {
     let (subject, text, index) = match &term.subject {
         Subject::Name => (abi::NAME, Vec::new(), abi::WHOLE),
@@ -186,11 +219,11 @@ fn term(term: &Term, part: &impl Fn() -> String) -> Result<Option<Side>, FilterE
             };
             let (name, index) = match steps.as_slice() {
                 [PathStep::Member(name)] => (name, abi::WHOLE),
-                // No array has so many elements that this is one of them.
+                // No array has as many elements as [`abi::WHOLE`].
                 [PathStep::Member(name), PathStep::Index(index)] if *index < abi::WHOLE => {
                     (name, *index)
                 }
-                // Fields of programs are no structures, and their elements neither.
+                // Fields of programs are no structures, nor are their elements.
                 _ => return Ok(None),
             };
             (subject, name.clone().into_bytes(), index)
@@ -209,7 +242,7 @@ fn text_bytes(text: &[u8], part: &impl Fn() -> String) -> Result<u16, FilterErro
     Ok(text.len() as u16)
 }
 
-/// Something with a constant.
+/// Compiles the comparison of `left` with a constant.
 fn constant(
     left: Side,
     op: Op,
@@ -220,7 +253,7 @@ fn constant(
     let negated = negated != (op == Op::NotEqual);
     match literal {
         Literal::Number(of) => Ok(number(left, &NumberRange::of(op, *of), negated)),
-        // Text is not less or greater, nor are some bits of it.
+        // Text has no order and no bits.
         Literal::Text(_) if op.is_order() || left.term.mask != 0 => Ok(Node::Never),
         Literal::Text(pattern) => {
             let text = escaped(pattern);
@@ -231,7 +264,7 @@ fn constant(
     }
 }
 
-/// A pattern as `strata/abi/rule.h` has it.
+/// Returns a pattern in the syntax of `strata/abi/rule.h`.
 fn escaped(pattern: &Pattern) -> Vec<u8> {
     let mut text = Vec::new();
     for part in &pattern.parts {
@@ -251,7 +284,7 @@ fn escaped(pattern: &Pattern) -> Vec<u8> {
     text
 }
 
-/// Numbers, of each kind that a field can be.
+/// A range of numbers, for each type of number that a field can have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct NumberRange {
     integers: IntegerSpan,
@@ -260,9 +293,9 @@ struct NumberRange {
 }
 
 impl NumberRange {
-    /// The numbers of which `op number` is true; of `!=`, those of which it is not.
+    /// Returns the numbers for which `op number` is true; for `!=`, those for which it is false.
     fn of(op: Op, number: Number) -> NumberRange {
-        // The greatest real that is not above the number, and the least that is not below.
+        // The greatest real number that is not above the number, and the least that is not below.
         let (floor, ceiling) = match number {
             Number::Real(value) => (value, value),
             Number::Integer(value) => around(value),
@@ -284,7 +317,7 @@ impl NumberRange {
     }
 }
 
-/// The reals next to an integer: both are it if it is one.
+/// Returns the real numbers next to an integer: below and above, both equal if the integer is a real number.
 fn around(integer: i128) -> (f64, f64) {
     let near = integer as f64;
     match Number::Real(near).order(Number::Integer(integer)) {
@@ -294,7 +327,7 @@ fn around(integer: i128) -> (f64, f64) {
     }
 }
 
-/// The next greater number.
+/// Returns the next greater real number.
 fn above(value: f64) -> f64 {
     if value == 0.0 {
         return f64::from_bits(1);
@@ -311,10 +344,10 @@ fn below(value: f64) -> f64 {
     -above(-value)
 }
 
-/// That a number is in the range, whatever kind it is of.
+/// Compiles the test that a number, of whatever type, is in the range.
 fn number(left: Side, range: &NumberRange, negated: bool) -> Node<UnplacedTest> {
     let (first, last) = range.integers;
-    // A span that no value is in becomes 1..=0.
+    // An empty range becomes 1..=0.
     let (least, greatest) = {
         let least = i64::try_from(first.max(i64::MIN.into()));
         let greatest = i64::try_from(last.min(i64::MAX.into()));
@@ -343,7 +376,7 @@ fn op_number(op: Op) -> u8 {
     }
 }
 
-/// The condition as it is written, not too long for a message.
+/// Returns the text of the condition, shortened to fit a message.
 fn part(expr: &Expr) -> String {
     const CHARACTERS: usize = 60;
     let text = expr.to_string();
@@ -370,17 +403,18 @@ fn emit(node: Node<UnplacedTest>) -> Result<Program, FilterError> {
         return Err(FilterError::TooLarge { nr_tests, found });
     }
     tests.extend(texts.text);
-    Ok(Program { bytes: with_head(nr_tests as u32, tests) })
+    let bytes = with_head(nr_tests as u32, tests);
+    Ok(Program { bytes, asks_group: false, asks_duration: false })
 }
 
-/// Behind what says how much it is: less than 4 GiB.
+/// Prepends the head, which has the size; the size is less than 4 GiB.
 fn with_head(nr_tests: u32, rest: Vec<u8>) -> Vec<u8> {
     let found = (size_of::<abi::Filter>() + rest.len()) as u32;
     let head = [abi::MAGIC, abi::VERSION, found, nr_tests];
     head.into_iter().flat_map(u32::to_ne_bytes).chain(rest).collect()
 }
 
-/// Names and patterns, each once.
+/// Names and patterns of the encoded filter, each stored once.
 struct Texts {
     begin: usize,
     text: Vec<u8>,
@@ -396,7 +430,7 @@ impl Texts {
         if known.is_none() {
             self.text.extend(text);
         }
-        // Filters are at most 16 KiB of text; what they take then, emit() compares.
+        // Filters have at most 16 KiB of text; emit() checks the encoded size.
         (self.begin + at) as u32
     }
 }
@@ -405,7 +439,7 @@ fn target(target: Branch) -> u16 {
     match target {
         Branch::Pass => abi::PASS,
         Branch::Reject => abi::REJECT,
-        // What is beyond u16 is too many tests.
+        // An index beyond u16 means too many tests, which emit() refuses.
         Branch::Test(index) => index as u16,
     }
 }

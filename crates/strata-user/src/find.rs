@@ -22,50 +22,47 @@ use crate::lttng::{lttng_of_process, Lttng};
 use crate::maps::Maps;
 use crate::process::{failed, refused, Process, Status};
 
-/// Whose processes.
+/// Selection of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// All of the machine.
+    /// All processes of the machine.
     Everyone,
-    /// Those with this real, effective or saved user.
+    /// Processes with this real, effective or saved user.
     User(u32),
-    /// These.
+    /// Processes with these ids.
     Processes(Vec<u32>),
 }
 
 /// A process that has left the reason why it cannot be traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedProcess {
-    /// The process.
     pub pid: u32,
-    /// Its short name.
     pub name: String,
-    /// In its words.
+    /// Reason that the process gave.
     pub reason: String,
 }
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Processes that can be traced, in order of their numbers.
+    /// Processes that can be traced, in order of their process ids.
     pub applications: Vec<Application>,
-    /// Processes that say that they cannot.
+    /// Processes that have refused to be traced.
     pub refused: Vec<RefusedProcess>,
     /// Processes that could not be looked into, or whose memory was refused.
     pub errors: Vec<Error>,
-    /// Of those that were refused, or of which there is an error: who was started with the session asked for.
+    /// Processes in `refused` or `errors` that were started with the requested session.
     pub of_session: HashSet<u32>,
-    /// Processes that were looked at to the end: memory that is not among that of [`applications`](Self::applications),
-    /// they do not have, nor any that is not their own.
+    /// Processes that were examined completely: `applications` has all memory of theirs that can be traced.
     pub looked: HashSet<u32>,
-    /// How long nothing was done, for those of whom the kernel tells nothing.
+    /// Time spent waiting for processes about which the kernel did not answer.
     pub waited: Duration,
 }
 
-/// Looks for processes that can be traced; never at ourselves, nor at others that run this program, unless asked for
-/// by number.
+/// Looks for processes that can be traced. Skips this process, and others that run this program unless they are named
+/// by id.
 ///
-/// A process that ends meanwhile is not mentioned, unless it was asked for by its number.
+/// A process that ends during the search is reported only if it is named by id.
 ///
 /// # Errors
 /// [`Error::Proc`]: the list of processes cannot be read.
@@ -73,8 +70,9 @@ pub fn find(who: &Who) -> Result<Findings, Error> {
     find_of_session(who, None, &mut |_, _| ControlFlow::Continue(()))
 }
 
-/// The same, with [`Findings::of_session`] for the session of this generation. `each` is told every few
-/// milliseconds how many were looked at, and of how many; when it breaks, what was found by then is all.
+/// Finds processes as [`find()`] does, and fills [`Findings::of_session`] for the session of generation `session`.
+/// Calls `each` every few milliseconds with the number of processes examined and of all; when `each` breaks, returns
+/// what was found by then.
 ///
 /// # Errors
 /// As [`find()`].
@@ -119,7 +117,7 @@ pub fn find_of_session(
     Ok(findings)
 }
 
-/// Of processes that were asked for and have no tracepoints of ours: do they have LTTng's?
+/// Adds to the errors about uninstrumented processes whether they are instrumented for LTTng.
 fn tell_lttng(errors: &mut [Error]) {
     let plain = |error: &Error| match error {
         Error::NotInstrumented { pid, .. } => Some(*pid),
@@ -133,21 +131,20 @@ fn tell_lttng(errors: &mut [Error]) {
     }
 }
 
-/// Which of these processes have LTTng's library, and by which of their files; by their mappings.
+/// Returns the processes that have LTTng's library in their mappings, with the files of theirs that need it.
 #[must_use]
 pub fn lttng_of_processes(pids: &[u32]) -> Vec<(u32, Lttng)> {
     ask_each_for(DISK_PATIENCE, pids, lttng_of_process)
 }
 
-/// Looks at one process.
+/// Examines one process, and adds the result to `findings`.
 ///
 /// # Errors
-/// Those of the door.
+/// Those of the [`Door`].
 fn look_for(pid: u32, who: &Who, door: &Door<'_>, findings: &mut Findings) -> Result<(), Error> {
     let name = |status: &Status| shown(&status.name);
     let by_number = matches!(who, Who::Processes(_));
-    // Held first: what is read by its number from here on was of this process, if it has that number
-    // still at the end.
+    // Held first: what is read by number from here on is about this process, if it still has the number at the end.
     let process = match Process::hold(pid) {
         Ok(process) => process,
         Err(error) => {
@@ -203,10 +200,10 @@ fn look_for(pid: u32, who: &Who, door: &Door<'_>, findings: &mut Findings) -> Re
     Ok(())
 }
 
-/// Is it another recorder? Each holds the memory of all whom it records: with 50 of them, that each looked through
-/// the others' descriptors took all the time there was.
+/// Returns true if the process is another recorder. Each recorder holds the memory of all processes that it records, so
+/// 50 recorders that search each other's descriptors would take all CPU time.
 fn runs_this_program(pid: u32) -> bool {
-    // A name first: no file that another user could make wait is looked at.
+    // The name first, so that no file is opened that another user could make wait.
     let link = |pid: &str| fs::read_link(format!("/proc/{pid}/exe"));
     let file = |pid: &str| {
         let path = format!("/proc/{pid}/exe");
@@ -223,7 +220,7 @@ fn runs_this_program(pid: u32) -> bool {
     }
 }
 
-/// Was it started with the session of this generation, by its environment at its start?
+/// Returns true if the process was started with the session of generation `session` in its environment.
 fn was_started_with(pid: u32, session: u64) -> bool {
     let wanted = format!("generation={session};");
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
@@ -234,8 +231,8 @@ fn was_started_with(pid: u32, session: u64) -> bool {
     })
 }
 
-/// The numbers of these processes, but for our own; of a user: of everybody, for the kernel says who may be
-/// looked into.
+/// Returns the ids of the processes to examine, without this process. For a user, returns all processes: the kernel
+/// decides later which may be read.
 ///
 /// # Errors
 /// As [`find()`].
@@ -254,7 +251,8 @@ pub fn pids(who: &Who) -> Result<Vec<u32>, Error> {
     Ok(pids)
 }
 
-/// Looks at one process. Gives the reason why it refuses, if it does.
+/// Searches a process' descriptors and mappings for its memory. Returns the reason that the process gives if it refuses
+/// to be traced.
 fn look(
     process: &Process,
     status: &Status,
@@ -274,7 +272,7 @@ fn look(
             }
         }
     }
-    // A descriptor of somebody else's says nothing; its own may be closed.
+    // A descriptor of another process' memory proves nothing; the process may have closed its own.
     if !owns_one && !status.is_zombie {
         for path in mappings(pid)? {
             owns_one |= take(process, status, &path, findings).map_err(|error| match error {
@@ -288,7 +286,7 @@ fn look(
     Ok(reason.filter(|_| !owns_one))
 }
 
-/// Opens what is there, and keeps it if it is the process' own.
+/// Opens the memory at `path`. Returns true if it is the process' own, which is then added to `findings`.
 fn take(
     process: &Process,
     status: &Status,
@@ -296,7 +294,7 @@ fn take(
     findings: &mut Findings,
 ) -> Result<bool, Error> {
     let pid = process.pid;
-    // Opened only as a name: what it really is, and whether it may be touched, is looked at first.
+    // Opened as a name only: what the file is, and whether it may be touched, is checked first.
     let fd: OwnedFd = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Ok(fd) => fd,
         Err(rustix::io::Errno::NOENT) => return Ok(false),
@@ -305,11 +303,12 @@ fn take(
     let identity = Identity::of(process, status);
     let app = match Application::of_process(fd.as_fd(), process.clone(), identity) {
         Ok(app) => app,
-        // A file that is only called like a memfd.
+        // The file only has the name of a memfd.
         Err(Error::NotMemory { .. }) => return Ok(false),
         Err(error) => return Err(error),
     };
-    // Before whether it lives: a process is younger than the memory that it has inherited says, and such a one counts as ended.
+    // Before the check for its end: a process that has inherited its memory is younger than the memory says, and counts
+    // as ended.
     if app.inner_pid() != status.inner_pid || !is_own(app.memory().owner.uid, status) {
         return Ok(false);
     }
@@ -322,7 +321,7 @@ fn take(
     Ok(true)
 }
 
-/// The names of descriptors that are of interest.
+/// Returns the process' descriptors whose names show that they may be Strata's.
 fn descriptors(pid: u32) -> Result<Vec<(PathBuf, LinkTarget)>, Error> {
     let folder = PathBuf::from(format!("/proc/{pid}/fd"));
     let error = |source: io::Error| refused(pid, "looking at its descriptors", source);
@@ -332,7 +331,7 @@ fn descriptors(pid: u32) -> Result<Vec<(PathBuf, LinkTarget)>, Error> {
             Ok(entry) => entry.path(),
             Err(source) => return Err(error(source)),
         };
-        // Closed meanwhile: not of interest.
+        // The descriptor has been closed.
         let Ok(link) = fs::read_link(&path) else { continue };
         if let Some(target) = target(link.as_os_str().as_bytes()) {
             found.push((path, target));
@@ -341,22 +340,22 @@ fn descriptors(pid: u32) -> Result<Vec<(PathBuf, LinkTarget)>, Error> {
     Ok(found)
 }
 
-/// The names of mapped memory, for a process that has closed the descriptor.
+/// Returns the paths of the process' mappings of Strata's memory, for a process that has closed the descriptor.
 fn mappings(pid: u32) -> Result<Vec<PathBuf>, Error> {
     let maps = match fs::File::open(format!("/proc/{pid}/maps")) {
         Ok(maps) => maps,
         Err(source) => match refused(pid, "looking at its mappings", source) {
-            // Its descriptors were readable: a thread of the kernel, or one that is just ending.
+            // Its descriptors were readable, so it is a kernel thread or just ending.
             Error::Denied { .. } | Error::System { .. } => return Ok(Vec::new()),
             error => return Err(error),
         },
     };
     let folder = PathBuf::from(format!("/proc/{pid}/map_files"));
-    // One that ends meanwhile has none.
+    // A process that ends while it is read has no mappings.
     Ok(mapped_names(Maps::of(maps), &folder).unwrap_or_default())
 }
 
-/// The names in `map_files` of Strata's memory, one for each.
+/// Returns the names in `map_files` of the mappings of Strata's memory, one for each memory file.
 fn mapped_names(mut maps: Maps<impl BufRead>, folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut inodes = HashSet::new();
     let mut names = Vec::new();
@@ -375,7 +374,7 @@ mod tests {
     use std::mem::offset_of;
     use std::process::Command;
 
-    /// Where a thread gets no CPU for a second, it is as if the process did not answer.
+    /// Retries the search, since a thread without CPU for a second looks like a process that does not answer.
     fn answered(pid: u32) -> Findings {
         let is_held = |error: &Error| matches!(error, Error::Held { .. } | Error::UserHeld { .. });
         let mut all = (0..20).map(|_| found(&Who::Processes(vec![pid])));

@@ -1,4 +1,4 @@
-//! In which control group of version 2 a process is, by the number that the kernel's events have in their context
+//! Finds the control group (version 2) of a process, by the number that the kernel's events have in their context
 //! `cgroup_id`.
 
 use std::ffi::OsStr;
@@ -9,19 +9,19 @@ use rustix::fs::{stat, statfs};
 
 use crate::process::read_proc;
 
-/// Where they may be mounted: alone, or beside version 1.
+/// Mount points of control groups of version 2: alone, or together with version 1.
 const ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// `CGROUP2_SUPER_MAGIC` of linux/magic.h.
 const CGROUP2: i128 = 0x6367_7270;
 
-/// That of a process, by its number; `None`: it is not seen from here.
+/// Returns the id of a process' control group; `None` if it is not visible from here.
 pub(crate) fn of(pid: u32) -> Option<u64> {
     let groups = read_proc(format!("/proc/{pid}/cgroup")).ok()?;
     number(path_in(&groups)?)
 }
 
-/// The path of the group, in what /proc says of all hierarchies. What is outside of our own namespace of groups has none.
+/// Returns the group's path in the text of `/proc/PID/cgroup`; `None` for a group outside of our own cgroup namespace.
 fn path_in(groups: &[u8]) -> Option<&Path> {
     let path = groups.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"0::"))?;
     let path = Path::new(OsStr::from_bytes(path));
@@ -29,7 +29,7 @@ fn path_in(groups: &[u8]) -> Option<&Path> {
     (path.is_absolute() && is_inside).then_some(path)
 }
 
-/// What `bpf_get_current_cgroup_id` gives in the group: the inode number of its folder.
+/// Returns what `bpf_get_current_cgroup_id` returns in the group: the inode number of its folder.
 fn number(path: &Path) -> Option<u64> {
     let inside = path.strip_prefix("/").ok()?;
     ROOTS.iter().find_map(|root| {

@@ -1,4 +1,4 @@
-//! Who a process is: what the kernel says of it, and whether that bears out what it says itself.
+//! Identity of a process as the kernel reports it, which confirms or contradicts the claims of the process.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -8,26 +8,26 @@ use strata_model::text_from_bytes;
 pub(crate) use crate::process::shown;
 use crate::process::{Process, Status};
 
-/// A thread's name has at most so many bytes in the kernel.
+/// The most bytes of a thread's name in the kernel \[byte\].
 const COMM_BYTES: usize = 15;
 
-/// What the kernel says of a process. What is not there could not be looked at: it had ended.
+/// Identity of a process, as the kernel reports it. Fields are `None` if the process had ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Its real user.
+    /// Real user id.
     pub uid: Option<u32>,
-    /// Its real group.
+    /// Real group id.
     pub gid: Option<u32>,
-    /// Its number in its own PID namespace.
+    /// Process id in its own PID namespace.
     pub inner_pid: Option<u32>,
-    /// The name of its first thread: at most 15 bytes, without control characters.
+    /// Name of the first thread: at most 15 bytes, without control characters.
     pub comm: Option<String>,
-    /// The path of its program, without control characters.
+    /// Path of the program's file, without control characters.
     pub exe: Option<String>,
 }
 
 impl Identity {
-    /// Of a process that was held before `status` was read.
+    /// Reads the identity of a process that was held before `status` was read.
     pub(crate) fn of(process: &Process, status: &Status) -> Identity {
         let exe = fs::read_link(format!("/proc/{}/exe", process.pid)).ok();
         if !process.has_its_number() {
@@ -42,20 +42,21 @@ impl Identity {
         }
     }
 
-    /// Is this name the process' by the kernel's word? `None`: it could not be asked.
+    /// Returns true if the kernel confirms that the process has the name `said`; `None` if the kernel could not be
+    /// asked.
     #[must_use]
     pub fn confirms(&self, said: &str) -> Option<bool> {
         let comm = self.comm.as_deref()?;
-        // A login shell's begins so.
+        // The name of a login shell begins with '-'.
         let said = said.strip_prefix('-').unwrap_or(said);
-        // It may have been cut within a character.
+        // The kernel may have cut the name within a character.
         let begin = comm.trim_end_matches('\u{fffd}').trim_end_matches('?');
         let is_comm = said == comm
             || (comm.len() >= COMM_BYTES && !begin.is_empty() && said.starts_with(begin));
         Some(is_comm || self.program() == Some(said))
     }
 
-    /// The last part of the program's path.
+    /// Returns the file name of the program.
     fn program(&self) -> Option<&str> {
         let path = self.exe.as_deref()?;
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);

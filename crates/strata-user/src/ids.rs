@@ -1,4 +1,4 @@
-//! Which event record id means which tracepoint, in one session.
+//! Event record ids of tracepoints in one session.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,26 @@ use crate::description::DescriptionError;
 use crate::error::Error;
 use crate::states::TracepointState;
 
-/// Ids of one tracepoint in a session: one, or a second where the process and its tracer gave one at the same
-/// moment.
+/// The most ids of one tracepoint in a session: two, if the process and its tracer gave one at the same moment.
 const IDS_MAX: u8 = 2;
 
-/// Ids beyond are a lie: no process has more tracepoints than `NR_STATES`.
+/// The number of ids in a session that no honest process reaches, since it has at most `NR_STATES` tracepoints.
 const ID_LIMIT: u32 = IDS_MAX as u32 * user::NR_STATES;
 
-/// What was learnt of ids so far.
+/// The event record ids that were read so far.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
-    /// Id to tracepoint.
+    /// Index of the tracepoint for each id.
     known: BTreeMap<u16, u32>,
-    /// How many each tracepoint has had.
+    /// Number of ids that each tracepoint has had.
     given: Vec<u8>,
 }
 
 impl Ids {
-    /// Takes note of the ids of this slot. True: some are new.
+    /// Reads the ids of this slot. Returns true if there are new ones.
     ///
     /// # Errors
-    /// [`Error::Description`]: a tracepoint has had more than it can.
+    /// [`Error::Description`]: a tracepoint has had more ids than it can have.
     pub fn learn(
         &mut self,
         pid: u32,
@@ -52,12 +51,12 @@ impl Ids {
         Ok(self.known.len() > before)
     }
 
-    /// How many are known.
+    /// Number of ids.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Id and tracepoint, in order of the ids.
+    /// Iterates over ids and tracepoints, in order of the ids.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u32)> + '_ {
         self.known.iter().map(|(id, index)| (*id, *index))
     }

@@ -1,6 +1,7 @@
-//! A command that this tracer starts: what its environment says, and the socket on which it and its
-//! descendants announce themselves.
+//! A command that this tracer starts: its environment variable, and the socket on which it and its descendants announce
+//! themselves.
 
+use std::fmt::Write as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
@@ -12,13 +13,14 @@ use crate::announce::{
 use crate::clock::Clock;
 use crate::closing;
 use crate::error::Error;
+use crate::listen::ProgramListener;
 use crate::request;
 use crate::spec::SessionSpec;
 
-/// Room for announcements that nobody has taken yet \[byte\]; some thousand of them.
+/// Size of the socket's buffer, for some thousand announcements \[byte\].
 const BUFFER_BYTES: i32 = 8 << 20;
 
-/// The socket pair for one command that is about to be started.
+/// The socket pair for a command that is about to be started.
 #[derive(Debug)]
 pub struct Launch {
     ours: OwnedFd,
@@ -27,8 +29,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Makes the sockets. Both are closed on exec: clear that flag of [`child_fd`](Self::child_fd) in
-    /// the child only.
+    /// Makes the sockets. Both are closed on exec: clear that flag of [`child_fd`](Self::child_fd) in the child only.
     ///
     /// # Errors
     /// [`Error::Socket`].
@@ -38,7 +39,7 @@ impl Launch {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|code| error(code.into()))?;
         ask_for_senders(ours.as_fd()).map_err(error)?;
-        // What counts is the sender's buffer. Beyond the system's limit only for root; else up to it.
+        // Only the sender's buffer matters. Root may exceed the system's limit; others get at most that.
         for socket in [&ours, &theirs] {
             for name in
                 [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, libc::SO_RCVBUF, libc::SO_RCVBUFFORCE]
@@ -50,26 +51,37 @@ impl Launch {
         Ok(Launch { ours, theirs, inode: stat.st_ino })
     }
 
-    /// What the command must inherit, under the same number.
+    /// Socket that the command must inherit, under the same number.
     #[must_use]
     pub fn child_fd(&self) -> BorrowedFd<'_> {
         self.theirs.as_fd()
     }
 
-    /// The value of [`ENVIRONMENT`](crate::ENVIRONMENT) for the command.
+    /// Value of [`ENVIRONMENT`](crate::ENVIRONMENT) for the command. Descendants that have not inherited the socket
+    /// announce themselves to `listener`.
     #[must_use]
-    pub fn environment(&self, generation: u64, spec: &SessionSpec, clock: &Clock) -> String {
-        let socket = (self.theirs.as_raw_fd(), self.inode);
-        format!(
-            "{}:socket={}.{};{}",
-            user::VERSION,
-            socket.0,
-            socket.1,
-            request::text(generation, spec, clock)
-        )
+    pub fn environment(
+        &self,
+        generation: u64,
+        spec: &SessionSpec,
+        clock: &Clock,
+        listener: Option<&ProgramListener>,
+    ) -> String {
+        let (number, inode) = (self.theirs.as_raw_fd(), self.inode);
+        let mut text = format!("{}:socket={number}.{inode};", user::VERSION);
+        let path = listener.and_then(|listener| listener.path().to_str());
+        let name = listener.and_then(ProgramListener::name);
+        for (key, value) in [("path", path), ("name", name)] {
+            // A value with a ';' could not be separated from what follows, so it is left out.
+            if let Some(value) = value.filter(|value| !value.is_empty() && !value.contains(';')) {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "{key}={value};");
+            }
+        }
+        text + &request::text(generation, spec, clock)
     }
 
-    /// The command has been started (or could not be): closes our copy of its end.
+    /// Closes our copy of the child's end, after the command has been started, or could not be.
     #[must_use]
     pub fn started(self) -> Announcements {
         let counters = AnnouncementCounters::default();
@@ -77,25 +89,25 @@ impl Launch {
     }
 }
 
-/// Messages that are no announcements, which are passed over in one go: more than find room in the socket. Whoever
-/// sends them for ever holds nobody up.
+/// The most invalid messages that one call of [`Announcements::receive`] skips: more than fit into the socket. So
+/// nobody can delay us for ever by sending them.
 const IGNORED_MAX: u32 = 1024;
 
-/// Where a command and its descendants announce themselves.
+/// Socket on which a command and its descendants announce themselves.
 #[derive(Debug)]
 pub struct Announcements {
     socket: OwnedFd,
     counters: AnnouncementCounters,
-    /// So much was sent that cannot be closed.
+    /// True if the socket is treated as closed, since too many descriptors were sent to it that cannot be closed.
     has_ended: bool,
 }
 
 impl Announcements {
-    /// The next process, without waiting.
+    /// Returns the next announcement, without waiting.
     ///
-    /// [`Received::End`] says that nobody holds the other end any more, or that a descendant has shut
-    /// it down: wait for the command itself too. Or that so much was sent which cannot be closed that nothing
-    /// more is taken.
+    /// [`Received::End`] means that nobody holds the other end any more, or that a descendant has shut it down: the
+    /// command itself may still run. It is also returned if so many descriptors were sent that cannot be closed that
+    /// nothing more is taken.
     ///
     /// # Errors
     /// [`Error::Socket`].
@@ -108,7 +120,7 @@ impl Announcements {
                 AnnounceMessage::Process { fd, sender, announcement } => {
                     Received::Process { fd, sender, announcement }
                 }
-                // Of strangers, who have no part of this socket, nothing ends it.
+                // Strangers' messages cannot end it, since strangers have no part in this socket.
                 AnnounceMessage::Ignored { uid, .. } => {
                     self.has_ended = closing::has_too_many(uid);
                     continue;
@@ -120,7 +132,7 @@ impl Announcements {
         Ok(Received::Nothing)
     }
 
-    /// Messages so far.
+    /// Counters of the messages so far.
     #[must_use]
     pub fn counters(&self) -> &AnnouncementCounters {
         &self.counters

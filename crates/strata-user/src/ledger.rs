@@ -1,7 +1,6 @@
-//! How much of this program the processes of one user may take at once.
+//! Limits on the resources of this program that the processes of one user may take at the same time.
 //!
-//! What is kept of a process goes when it has ended, so these bounds are of one moment, not of a recording: any
-//! number of processes may come and go.
+//! What is kept about a process is freed when it has ended, so any number of processes may come and go.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,17 +10,17 @@ use rustix::process::{getrlimit, Resource};
 use crate::error::Error;
 use crate::person::person;
 
-/// Processes of one user that are recorded at once. Fewer where this program may not have eight times as many
-/// files open: each takes four, and one user shall not take all. Our own user has only this limit.
+/// The most processes of one user that are recorded at once. Lower for other users if this program may not open eight
+/// times as many files: each process takes four, and one user must not take all.
 pub const PROCESSES_MAX: u64 = 10_000;
 
-/// What is kept of the descriptions of all processes of one user \[byte\].
+/// The most memory for the descriptions of one user's processes \[byte\].
 pub const USER_BYTES_MAX: u64 = 256 << 20;
 
-/// What is kept of all descriptions of all users \[byte\].
+/// The most memory for all descriptions of all users \[byte\].
 pub const BYTES_MAX: u64 = 1 << 30;
 
-/// What a user's processes have now.
+/// Resources that a user's processes hold.
 #[derive(Clone, Copy, Debug, Default)]
 struct HeldByUser {
     processes: u64,
@@ -34,9 +33,8 @@ fn ledger() -> MutexGuard<'static, BTreeMap<u32, HeldByUser>> {
     LEDGER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Of this user, with so many files that this program may have open, while so many processes of others are
-/// recorded. Others' users take at most half of what is left, so that there is always something left: each
-/// process takes four files.
+/// Returns the most processes of this user, given the number of files that this program may have open, and of recorded
+/// processes of others. Each user gets at most half of the remainder, so that another user always gets some.
 fn processes_max(uid: u32, ours: u32, files_max: u64, of_others: u64) -> u64 {
     match uid == ours {
         true => PROCESSES_MAX,
@@ -44,17 +42,17 @@ fn processes_max(uid: u32, ours: u32, files_max: u64, of_others: u64) -> u64 {
     }
 }
 
-/// Of one user, while so much is kept of others.
+/// Returns the most memory for one user, given that of all others \[byte\].
 fn bytes_max(of_others: u64) -> u64 {
     USER_BYTES_MAX.min(BYTES_MAX.saturating_sub(of_others) / 2)
 }
 
-/// What the processes of all others have.
+/// Sums a resource over the processes of all other users.
 fn others(ledger: &BTreeMap<u32, HeldByUser>, uid: u32, of: impl Fn(&HeldByUser) -> u64) -> u64 {
     ledger.iter().filter(|(other, _)| **other != uid).map(|(_, held)| of(held)).sum()
 }
 
-/// What one process has of its user's share; given back at its end.
+/// Resources that a user's processes hold together, until this value ends.
 #[derive(Debug)]
 pub(crate) struct Share {
     uid: u32,
@@ -62,12 +60,12 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Nothing yet.
+    /// Makes an empty share.
     pub fn new(uid: u32) -> Share {
         Share { uid: person(uid), held: HeldByUser::default() }
     }
 
-    /// The process is recorded.
+    /// Counts a process that is to be recorded.
     ///
     /// # Errors
     /// [`Error::Crowded`].
@@ -88,7 +86,7 @@ impl Share {
         Ok(())
     }
 
-    /// So much more is kept of it.
+    /// Adds memory to the share.
     ///
     /// # Errors
     /// [`Error::Crowded`].

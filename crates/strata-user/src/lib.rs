@@ -1,4 +1,5 @@
-//! Applications that can be traced: find them, map what they share, switch their tracepoints on and off.
+//! Applications that can be traced: finds them, maps the memory that they share, enables and disables their
+//! tracepoints.
 //!
 //! ```text
 //! find() ─▶ Application ─▶ AppSession::start() ─▶ tick(), update() ... ─▶ stop() ─▶ release()
@@ -48,7 +49,7 @@ mod states;
 mod testing;
 
 pub use announce::{AnnouncementCounters, Received, Sender};
-pub use application::{possible_cpus, Announced, Application, Entrusted, Tracepoint};
+pub use application::{possible_cpus, Announced, Application, StoredMemory, Tracepoint};
 pub use asking::{ask_each, ask_with_these_rights};
 pub use clock::{counter_pair, Clock, ClockKind, WhyNot, COUNTER};
 pub use context::{ContextError, EventContext, EventContexts, EVENT_CONTEXTS};
@@ -63,7 +64,7 @@ pub use loaded::LoadedObject;
 pub use lttng::{lttng_of_program, Lttng};
 pub use memory::may_have_session;
 pub use outcome::Outcome;
-pub use process::{ancestors, descendants, protection, read_proc};
+pub use process::{ancestors, children, descendants, protection, read_proc};
 pub use rules::{level_from_name, level_name, Rule, RuleError, Rules};
 pub use session::{new_generation, AppSession, Differs};
 pub use spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};

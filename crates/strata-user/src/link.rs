@@ -1,4 +1,5 @@
-//! What a name in `/proc` says of the file behind it: Strata's memory, or why a process has none.
+//! Classification of names in `/proc` by the file that they refer to: Strata's memory, or a reason why a process has
+//! none.
 
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -10,15 +11,15 @@ use strata_model::text_from_bytes;
 use crate::error::Error;
 use crate::process::{shown, Process, Status};
 
-/// What a name in `/proc` refers to.
+/// File that a name in `/proc` refers to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LinkTarget {
     Memory,
-    /// The process cannot be traced, and says why.
+    /// A memfd without memory, whose name is the reason why the process cannot be traced.
     Refused(String),
 }
 
-/// What the kernel calls a memfd's file.
+/// Parses the name of a memfd as the kernel shows it; `None` if it is not Strata's.
 pub(crate) fn target(link: &[u8]) -> Option<LinkTarget> {
     let name = link.strip_prefix(b"/memfd:")?.strip_suffix(b" (deleted)")?;
     if name == user::MEMFD.as_bytes() {
@@ -28,7 +29,7 @@ pub(crate) fn target(link: &[u8]) -> Option<LinkTarget> {
     Some(LinkTarget::Refused(shown(&reason)))
 }
 
-/// The error of a process that hands over why it cannot be traced, instead of memory.
+/// Returns the error of a process that has passed a reason why it cannot be traced instead of memory.
 pub(crate) fn refusal(fd: BorrowedFd<'_>, process: &Process) -> Option<Error> {
     let pid = process.pid;
     let link = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;

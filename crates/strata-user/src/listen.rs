@@ -1,6 +1,30 @@
 //! A socket in a folder that processes look into when they start, so that new ones need not be found.
+//!
+//! ```text
+//! /run/strata/4711.sock          root's: heard by processes of all users
+//! /run/user/1000/strata/…        that of another user; or below /tmp, if the user has no such folder
+//! an abstract name               for programs that cannot see the folder, such as those in another root folder
+//! NAME.request                   beside NAME.sock: the request to make a session at once (request.rs)
+//! ```
+//!
+//! A process connects, makes its session if the request asks for it, and sends one announcement. A connection that is
+//! silent may still be making its session, so it is held for a minute.
+//!
+//! # What others can do to it
+//! Every user of the machine can connect to root's socket, as often as they like. The rule is that nobody's messages may
+//! keep others from being heard, and that each limit is per person (a user, or all users of a container):
+//!
+//! - connections are bounded; when there is no more room, those of the person with the most are closed first;
+//! - a user who has sent 64 invalid messages is silenced, and refused by an access list of the socket if the kernel can;
+//! - if strangers without an account are too many, only known users are heard;
+//! - a socket whose queue a user has filled is given up, and replaced by another.
+//!
+//! Each of these is reported once by the caller: [`ProgramListener::silenced`], [`ProgramListener::only_known`],
+//! [`ProgramListener::had_no_room`]. A listener is used by one thread, which polls its descriptor and calls
+//! [`ProgramListener::receive`] until nothing more comes. Attacks are tests in tests/attack.
 
 mod folder;
+mod named;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs;
@@ -15,6 +39,7 @@ use rustix::process::{geteuid, getrlimit, Resource};
 use strata_abi::user;
 
 use folder::{listen_in, prepare, remove_stale, room};
+use named::NamedSocket;
 
 pub use folder::listening_folder;
 
@@ -29,79 +54,81 @@ use crate::person::{accounts, person};
 use crate::request;
 use crate::spec::SessionSpec;
 
-/// Connections that have not sent anything yet; at so many half are closed, of who has most. Fewer where this program
-/// may not have four times as many files open: what it records needs them.
+/// The most connections that may wait for their first message. At this limit half of them are closed, first those of
+/// whoever has most. Lower if this program may not open four times as many files, since recording needs descriptors.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// A connection that has sent nothing for so long is no announcement. A process that has connected makes its session
-/// before it sends, which takes long where hundreds of others want a CPU.
+/// Longest time that a silent connection is kept. A process makes its session between connecting and sending, which
+/// takes long when hundreds of others want a CPU.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A user whose processes have sent so many messages that are no announcements is no longer listened to.
+/// The number of invalid messages from a user after which no message of the user is read.
 const BAD_MAX: u32 = 64;
 
-/// Users who have sent such messages; at so many only those are listened to who have an account, or have
-/// announced themselves.
+/// The most users who may have sent invalid messages. At this limit only users with an account, or who have announced
+/// themselves before, are listened to.
 const USERS_MAX: usize = access::USERS_MAX;
 
-/// Sockets that were given up with connections in them that nobody could close; at so many nobody is listened to
-/// any more.
+/// The most sockets that may be given up because they hold connections that cannot be closed. At this limit nobody is
+/// listened to any more.
 const SOCKETS_MAX: u32 = 64;
 
-/// Somebody who has connected, and sent nothing yet.
+/// A connection on which nothing has been received yet.
 #[derive(Debug)]
 struct PendingConnection {
     socket: OwnedFd,
     since: Instant,
-    /// Who has connected, by the kernel's word.
+    /// User who has connected, as the kernel reports it.
     uid: u32,
 }
 
-/// A listening socket, `FOLDER/PID.sock`; removed with this.
+/// A listening socket, `FOLDER/PID.sock`, whose name is removed on drop. A listener for a command may also have a
+/// socket with an abstract name.
 #[derive(Debug)]
 pub struct ProgramListener {
     socket: OwnedFd,
+    named: Option<NamedSocket>,
     epoll: OwnedFd,
     path: PathBuf,
-    /// Accepted, nothing received yet; oldest first.
+    /// Accepted connections from which nothing was received yet, oldest first.
     connections: VecDeque<PendingConnection>,
     connections_max: usize,
-    /// [`CONNECTION_PATIENCE`], but for tests.
+    /// Longest time that a silent connection is kept: [`CONNECTION_PATIENCE`], except in tests.
     patience: Duration,
-    /// Connections that the kernel has room for.
+    /// Number of unaccepted connections that the kernel queues.
     room: u64,
-    /// Accepted since there was none to accept.
+    /// Connections that were accepted since the queue was last empty.
     in_a_row: u64,
     had_no_room: bool,
     counters: AnnouncementCounters,
-    /// Messages that were no announcements, by the person who had connected.
+    /// Number of invalid messages by the person who sent them.
     bad: HashMap<u32, u32>,
-    /// Persons who are no longer listened to, of whom nobody was told yet.
+    /// Users who are no longer listened to, and were not reported to the caller yet.
     silenced: Vec<u32>,
-    /// Users who have announced themselves; with `only_known`, and those with an account.
+    /// Users who have announced themselves; with `only_known`, also those with an account.
     known: BTreeSet<u32>,
-    /// Users whom the kernel lets in no more.
+    /// Users whose connections the kernel refuses.
     denied: BTreeSet<u32>,
-    /// Only `known` are let in.
+    /// True if only the users in `known` are let in.
     only_known: bool,
-    /// The kernel does so.
+    /// True if the kernel enforces the socket's access list.
     access_works: bool,
-    /// Sockets before this one, and who was the reason for giving them up.
+    /// The users for whom earlier sockets were given up.
     given_up: Vec<u32>,
-    /// What every process is asked for from its begin.
+    /// The request to every new process, if there is one.
     wanted: Option<String>,
-    /// It has no name any more.
+    /// True if the socket's name was removed, or there never was one.
     is_withdrawn: bool,
-    /// False: no connections are accepted any more, since the socket has no name and more of a user's wait than can be
-    /// closed.
+    /// True if connections to the socket are still accepted. False once the name is removed and more connections of one
+    /// user wait than can be closed.
     accepts: bool,
 }
 
 impl ProgramListener {
-    /// Listens in the folder for our user: `/run/strata` for root, else one that only we may write to.
+    /// Listens in the folder for our user: `/run/strata` for root, otherwise a folder that only our user may write to.
     ///
     /// # Errors
-    /// [`Error::Folder`], [`Error::Socket`]: of the last folder that was tried.
+    /// [`Error::Folder`], [`Error::Socket`]: the error for the last folder that was tried.
     pub fn new() -> Result<ProgramListener, Error> {
         let uid = geteuid().as_raw();
         if uid == 0 {
@@ -112,21 +139,65 @@ impl ProgramListener {
             .or_else(|_| ProgramListener::in_folder(&folder(user::SOCKETS_TMP)))
     }
 
-    /// Listens in this folder, which is made if it is not there.
+    /// Listens in this folder, which is made if it does not exist.
     ///
     /// # Errors
-    /// [`Error::Folder`]: it is not ours alone. [`Error::Socket`].
+    /// [`Error::Folder`]: other users may write to the folder. [`Error::Socket`].
     pub fn in_folder(folder: &Path) -> Result<ProgramListener, Error> {
         prepare(folder)?;
-        let error = |what| move |code: Errno| Error::Socket { what, source: code.into() };
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(error("making an epoll"))?;
         let (socket, path) = listen_in(folder, |_| ())?;
-        // Behind it, so that we do not take a name at which another tracer may just be looking.
+        // After listening, so that we do not take a name at which another tracer may be looking.
         remove_stale(folder, &path);
+        let listener = ProgramListener::of(socket, path)?;
+        let error = |code: Errno| Error::Socket { what: "watching", source: code.into() };
+        listener.watch(&listener.socket).map_err(error)?;
+        Ok(listener)
+    }
+
+    /// Listens for the programs of a command: in the folder of [`new`](Self::new), and at an abstract name, which
+    /// programs can reach that do not see the folder. If one of the two cannot be had, listens at the other.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new).
+    pub fn for_command() -> Result<ProgramListener, Error> {
+        let named = NamedSocket::new();
+        let mut listener = match (ProgramListener::new(), &named) {
+            (Ok(listener), _) => listener,
+            (Err(error), Err(_)) => return Err(error),
+            (Err(_), Ok(_)) => ProgramListener::without_folder()?,
+        };
+        if let Ok(named) = named {
+            listener.listen_by(named)?;
+        }
+        Ok(listener)
+    }
+
+    /// Listens without a folder, on the abstract name only.
+    fn without_folder() -> Result<ProgramListener, Error> {
+        let error = |code: Errno| Error::Socket { what: "making one", source: code.into() };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let mut listener = ProgramListener::of(socket.map_err(error)?, PathBuf::new())?;
+        listener.is_withdrawn = true;
+        listener.accepts = false;
+        Ok(listener)
+    }
+
+    fn listen_by(&mut self, named: NamedSocket) -> Result<(), Error> {
+        let error = |code: Errno| Error::Socket { what: "watching", source: code.into() };
+        self.watch(named.socket()).map_err(error)?;
+        self.named = Some(named);
+        Ok(())
+    }
+
+    fn of(socket: OwnedFd, path: PathBuf) -> Result<ProgramListener, Error> {
+        let error = |code: Errno| Error::Socket { what: "making an epoll", source: code.into() };
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(error)?;
         let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let share = usize::try_from(files_max / 4).unwrap_or(usize::MAX).max(2);
-        let listener = ProgramListener {
+        Ok(ProgramListener {
             socket,
+            named: None,
             epoll,
             path,
             connections: VecDeque::new(),
@@ -146,16 +217,15 @@ impl ProgramListener {
             wanted: None,
             is_withdrawn: false,
             accepts: true,
-        };
-        listener.watch(&listener.socket).map_err(error("watching"))?;
-        Ok(listener)
+        })
     }
 
-    /// Every process that begins from now on, and may announce itself here, makes the session of this generation by
-    /// itself before its first event: [`AppSession::adopt`](crate::AppSession::adopt) takes it.
+    /// Publishes a request that every new process make the session `generation` before its first event.
+    /// [`AppSession::adopt`](crate::AppSession::adopt) takes such a session over. Only processes that may announce
+    /// themselves here follow the request.
     ///
     /// # Errors
-    /// [`Error::Folder`]: the request could not be written; nothing is asked for.
+    /// [`Error::Folder`]: the request could not be written, and none is in force.
     pub fn ask_for(
         &mut self,
         generation: u64,
@@ -168,17 +238,20 @@ impl ProgramListener {
         Ok(())
     }
 
-    /// From now on processes only announce themselves.
+    /// Withdraws the request: from now on, new processes announce themselves without making a session.
     pub fn ask_for_nothing(&mut self) {
         if self.wanted.take().is_some() {
             request::withdraw(&self.path);
         }
     }
 
-    /// From now on nobody finds the socket. Who has connected is still heard.
+    /// Removes the socket's name. Connections that exist are still received.
     pub fn take_no_more(&mut self) {
         self.ask_for_nothing();
-        // Another tracer may have the name from then on: there is one with our number in each PID namespace.
+        if let Some(named) = &mut self.named {
+            named.take_no_more();
+        }
+        // From then on another tracer may have this name: each PID namespace has a process with our number.
         if !std::mem::replace(&mut self.is_withdrawn, true) {
             let _ = fs::remove_file(&self.path);
         }
@@ -186,7 +259,7 @@ impl ProgramListener {
 
     fn leave(&self, text: &str) -> Result<(), Error> {
         request::leave(&self.path, text).map_err(|source| {
-            // What was asked for before does not hold either.
+            // An earlier request does not hold either.
             request::withdraw(&self.path);
             let path = request::beside(&self.path);
             Error::Folder { path, reason: format!("cannot be written: {source}") }
@@ -197,40 +270,46 @@ impl ProgramListener {
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
     }
 
-    /// Where it listens.
+    /// Path of the socket; empty if the listener has no folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Messages so far.
+    /// The abstract name at which it listens as well; `None` if there is none.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.named.as_ref().map(NamedSocket::name)
+    }
+
+    /// Counters of the messages so far.
     #[must_use]
     pub fn counters(&self) -> &AnnouncementCounters {
         &self.counters
     }
 
-    /// Users whose processes have sent so much that is no announcement that they are no longer listened to;
-    /// each is named once.
+    /// Returns the users that are no longer listened to, because their processes have sent too many invalid messages.
+    /// Each user is returned once.
     pub fn silenced(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.silenced)
     }
 
-    /// Have so many connected at once that the kernel may have had no room for others? They have told nobody, and nobody
-    /// has counted them.
+    /// Returns true if so many processes connected at once that the kernel may have refused others. Nobody counts
+    /// those.
     #[must_use]
     pub fn had_no_room(&self) -> bool {
         self.had_no_room
     }
 
-    /// Are only those users listened to who have an account, or had announced themselves, since others were too
-    /// many?
+    /// Returns true if only users are listened to who have an account or had announced themselves before, because there
+    /// were too many others.
     #[must_use]
     pub fn only_known(&self) -> bool {
         self.only_known
     }
 
-    /// The next process, without waiting. [`Received::End`]: so much was sent that cannot be closed, and its
-    /// users cannot be kept from sending more, so that nobody is listened to any more.
+    /// Returns the next announcement, without waiting. [`Received::End`]: nobody is listened to any more, because too
+    /// many connections cannot be closed and their users cannot be kept from making more.
     ///
     /// # Errors
     /// [`Error::Socket`].
@@ -238,7 +317,7 @@ impl ProgramListener {
         if self.has_ended() {
             return Ok(Received::End);
         }
-        // So many have sent what is no announcement, or so much that cannot be closed.
+        // Too many users have sent invalid messages, or too many connections cannot be closed.
         if closing::is_full() || self.bad.len() >= USERS_MAX {
             self.close_to_unknown();
         }
@@ -257,9 +336,9 @@ impl ProgramListener {
                 continue;
             }
             match receive(connection.socket.as_fd(), &mut self.counters) {
-                // Only root records the programs of others; nobody else is sent them in good faith.
+                // Only root records programs of other users, so nobody else should get their announcements.
                 Ok(AnnounceMessage::Process { sender, .. }) if !is_heard(sender.uid()) => (),
-                // One message each; then the connection is closed.
+                // A connection carries one message, and is then closed.
                 Ok(AnnounceMessage::Process { fd, sender, announcement }) => {
                     if self.known.len() < USERS_MAX {
                         self.known.insert(uid);
@@ -288,15 +367,15 @@ impl ProgramListener {
         }
         self.connections = waiting;
         if more && self.connections.len() >= self.connections_max {
-            // Silent ones shall not keep out those who wait to be accepted. Where one had something to say, the others
-            // were not asked: they may be as many as have begun just now.
+            // Silent connections must not keep out those that wait to be accepted. If a message was found, the
+            // remaining ones were not read: they may all be new.
             self.drop_silent();
         }
         result
     }
 
-    /// Lets go of silent connections until half of the room is free: of each person's those beyond an equal share, the
-    /// oldest first.
+    /// Closes silent connections until half of the room is free. Each person keeps an equal share, and loses the oldest
+    /// connections beyond it.
     fn drop_silent(&mut self) {
         let room = self.connections_max / 2;
         let mut of: HashMap<u32, usize> = HashMap::new();
@@ -305,7 +384,7 @@ impl ProgramListener {
         }
         let mut counts: Vec<usize> = of.into_values().collect();
         counts.sort_unstable();
-        // Who has less than the share leaves the rest to the others.
+        // A person with less than the share leaves the rest to the others.
         let (mut left, mut share) = (room, room);
         for (index, count) in counts.iter().enumerate() {
             share = left / (counts.len() - index);
@@ -326,13 +405,13 @@ impl ProgramListener {
         }
     }
 
-    /// Is nobody listened to any more?
+    /// Returns true if nobody is listened to any more.
     fn has_ended(&self) -> bool {
         let cannot_refuse = !self.access_works && (self.only_known || closing::is_full());
         self.given_up.len() >= SOCKETS_MAX as usize || cannot_refuse
     }
 
-    /// From now on lets nobody in whose number anybody could have taken.
+    /// Restricts the socket to users who are known, and refuses user ids that anybody could have taken.
     fn close_to_unknown(&mut self) {
         if std::mem::replace(&mut self.only_known, true) {
             return;
@@ -349,7 +428,7 @@ impl ProgramListener {
         }
     }
 
-    /// This user's process has sent what is no announcement.
+    /// Counts an invalid message of this user's process.
     fn blame(&mut self, uid: u32) {
         let was = self.is_silenced(uid);
         let bad = self.bad.entry(person(uid)).or_default();
@@ -367,12 +446,12 @@ impl ProgramListener {
         self.bad.get(&person(uid)).is_some_and(|bad| *bad >= BAD_MAX)
     }
 
-    /// Is what this user sends not read?
+    /// Returns true if messages of this user are not read.
     fn is_unwanted(&self, uid: u32) -> bool {
         self.is_silenced(uid) || (self.only_known && !self.known.contains(&uid))
     }
 
-    /// Closes a connection unread that has just been accepted.
+    /// Closes a connection that has just been accepted, without reading it.
     fn turn_away(&mut self, socket: OwnedFd, uid: u32) {
         if self.is_silenced(uid) {
             self.deny(uid);
@@ -383,9 +462,9 @@ impl ProgramListener {
         }
     }
 
-    /// Has the kernel refuse further connections of this user.
+    /// Makes the kernel refuse further connections of this user.
     fn deny(&mut self, uid: u32) {
-        // Nobody but root and this user comes here; and root is refused nothing.
+        // Only root's socket is open to other users; and root itself is refused nothing.
         let is_of_use = geteuid().is_root() && uid != 0 && self.access_works;
         if is_of_use && self.denied.insert(uid) {
             self.known.retain(|other| person(*other) != person(uid));
@@ -407,11 +486,11 @@ impl ProgramListener {
         set_access(path, access).is_ok()
     }
 
-    /// More of this user's connections wait than can be closed, and behind them those of others: they are left to
-    /// a thread of that user's, with the socket, and others connect to a new one. Who had connected is found by
-    /// searching.
+    /// Gives the socket up because this user has more waiting connections than can be closed, with those of others
+    /// after them. A thread for this user closes the old socket; others connect to a new one. Processes that had
+    /// connected to the old one are found by searching.
     fn give_socket_up(&mut self, uid: u32) {
-        // With another number of the same person: then all such numbers are refused.
+        // The same person has used another user id: then refuse all ids that the person can use.
         let again = self.given_up.contains(&person(uid));
         self.given_up.push(person(uid));
         if again {
@@ -423,7 +502,7 @@ impl ProgramListener {
         }
         let folder = self.path.parent().map_or_else(PathBuf::new, Path::to_owned);
         let mut works = self.access_works && geteuid().is_root();
-        // First of all: from the moment on when it listens, anybody may connect.
+        // Set the access list first: as soon as the socket listens, anybody may connect.
         let renewed = listen_in(&folder, |path| works = works && self.set_access(path));
         self.access_works = works;
         let renewed = renewed.and_then(|(socket, path)| {
@@ -448,7 +527,7 @@ impl ProgramListener {
                 let _ = epoll::delete(&self.epoll, &old);
                 closing::close_elsewhere([old], uid);
             }
-            // As before, with nobody who listens.
+            // No new socket: end as if the limit on given-up sockets were reached.
             Err(_) => self.given_up.resize(SOCKETS_MAX as usize, uid),
         }
         if !self.access_works {
@@ -462,38 +541,84 @@ impl ProgramListener {
                 Ok(socket) => {
                     self.in_a_row += 1;
                     self.had_no_room |= self.in_a_row >= self.room;
-                    let uid = sockopt::socket_peercred(&socket)
-                        .map_or(u32::MAX, |peer| peer.uid.as_raw());
+                    let uid = connected_user(&socket);
                     if self.is_unwanted(uid) {
                         self.turn_away(socket, uid);
                         continue;
                     }
-                    // Not watched, it would still be looked at with the next one.
-                    let _ = self.watch(&socket);
-                    self.connections.push_back(PendingConnection {
-                        socket,
-                        since: Instant::now(),
-                        uid,
-                    });
+                    self.hold(socket, uid);
                 }
                 Err(Errno::AGAIN) => {
                     self.in_a_row = 0;
                     break;
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => (),
-                // Too many descriptors: what has come is still served.
+                // No descriptor is free: serve the connections that were accepted.
                 Err(Errno::MFILE | Errno::NFILE) if !self.connections.is_empty() => break,
                 Err(code) => {
                     return Err(Error::Socket { what: "accepting", source: code.into() });
                 }
             }
         }
+        self.accept_named()
+    }
+
+    /// Keeps a connection until it sends something.
+    fn hold(&mut self, socket: OwnedFd, uid: u32) {
+        // If it cannot be watched, the connection is read when the next one wakes us.
+        let _ = self.watch(&socket);
+        self.connections.push_back(PendingConnection { socket, since: Instant::now(), uid });
+    }
+
+    /// Accepts connections at the abstract name, which every process can use, since no access list protects it. If
+    /// strangers keep connecting, the name is given up, and programs that can reach only that name are found by
+    /// searching.
+    fn accept_named(&mut self) -> Result<(), Error> {
+        while self.connections.len() < self.connections_max {
+            let Some(named) = &mut self.named else { return Ok(()) };
+            let (socket, has_room) = match named.accept() {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) if named.has_ended() => {
+                    self.leave_name(geteuid().as_raw());
+                    break;
+                }
+                Ok(None) => break,
+                Err(Errno::MFILE | Errno::NFILE) if !self.connections.is_empty() => break,
+                Err(code) => {
+                    return Err(Error::Socket { what: "accepting", source: code.into() });
+                }
+            };
+            self.had_no_room |= !has_room;
+            let uid = connected_user(&socket);
+            if is_heard(uid) && !self.is_unwanted(uid) {
+                self.hold(socket, uid);
+                continue;
+            }
+            let holds_up = closing::let_go(socket, uid) && closing::has_too_many(uid);
+            if holds_up || self.named.as_mut().is_none_or(NamedSocket::turned_away) {
+                self.leave_name(uid);
+            }
+        }
         Ok(())
+    }
+
+    /// Gives up the abstract name. A thread for user `uid` closes the connections that wait there.
+    fn leave_name(&mut self, uid: u32) {
+        if let Some(named) = self.named.take() {
+            let socket = named.into_socket();
+            let _ = epoll::delete(&self.epoll, &socket);
+            closing::close_elsewhere([socket], uid);
+        }
     }
 }
 
+/// Returns the user of the process that has connected, as the kernel reports it.
+fn connected_user(socket: &OwnedFd) -> u32 {
+    sockopt::socket_peercred(socket).map_or(u32::MAX, |peer| peer.uid.as_raw())
+}
+
 impl AsFd for ProgramListener {
-    /// Readable when there may be something to [`receive`](Self::receive).
+    /// Descriptor that is readable when there may be something to [`receive`](Self::receive).
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
@@ -506,16 +631,17 @@ impl Drop for ProgramListener {
             closing::let_go(connection.socket, connection.uid);
         }
         closing::let_go_shared(&self.socket);
+        self.leave_name(geteuid().as_raw());
     }
 }
 
-/// May a process of this user announce itself to us?
+/// Returns true if processes of this user may announce themselves to us.
 fn is_heard(uid: u32) -> bool {
     let ours = geteuid();
     ours.is_root() || ours.as_raw() == uid
 }
 
-/// Does the kernel hand over a pidfd of who has sent a message?
+/// Returns true if the kernel passes a pidfd of a message's sender.
 #[must_use]
 pub fn holds_senders() -> bool {
     let socket =
@@ -524,401 +650,4 @@ pub fn holds_senders() -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::folder::NEW_AGE;
-    use super::*;
-    use rustix::event::{poll, PollFd, PollFlags, Timespec};
-    use rustix::fs::CWD;
-    use rustix::net::{bind, connect, SocketAddrUnix};
-    use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    use std::io::IoSlice;
-    use std::mem::MaybeUninit;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
-
-    /// A folder of this test's own.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let path = std::env::temp_dir();
-            Folder(path.join(format!("strata-listen-{}-{name}", std::process::id())))
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0).or_else(|_| fs::remove_file(&self.0));
-        }
-    }
-
-    fn connect_to(path: &Path) -> OwnedFd {
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
-        socket
-    }
-
-    fn announce(socket: &OwnedFd) {
-        let fake = crate::testing::Fake::new();
-        let mut text = user::MAGIC.to_ne_bytes().to_vec();
-        text.extend(user::VERSION.to_ne_bytes());
-        text.extend(7u32.to_ne_bytes());
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let fds = [fake.fd.as_fd()];
-        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-        sendmsg(socket, &[IoSlice::new(&text)], &mut control, SendFlags::empty()).unwrap();
-    }
-
-    fn readable(listener: &ProgramListener) -> bool {
-        let mut fds = [PollFd::new(listener, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
-    }
-
-    /// Nothing comes any more. A process that another test begins holds all that is open, up to its execve: so long a
-    /// connection that was closed here is heard of.
-    fn falls_silent(listener: &ProgramListener) -> bool {
-        let limit = Instant::now() + Duration::from_secs(60);
-        while readable(listener) && Instant::now() < limit {
-            std::thread::yield_now();
-        }
-        !readable(listener)
-    }
-
-    #[test]
-    fn no_room_is_said_when_as_many_wait_as_the_kernel_has_room_for() {
-        let folder = Folder::new("room");
-        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
-        assert!((1..=4096).contains(&listener.room));
-        listener.room = 8;
-        for (waiting, said) in [(7, false), (7, false), (8, true)] {
-            let clients: Vec<OwnedFd> = (0..waiting).map(|_| connect_to(listener.path())).collect();
-            assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-            assert_eq!(listener.had_no_room(), said);
-            drop(clients);
-        }
-    }
-
-    #[test]
-    fn receive_of_processes_that_connect_send_and_close() {
-        let folder = Folder::new("receive");
-        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
-        listener.patience = Duration::from_secs(3600);
-        assert!(!readable(&listener));
-        // Connected and silent; then some that are quick.
-        let silent = connect_to(listener.path());
-        for _ in 0..3 {
-            announce(&connect_to(listener.path()));
-        }
-        assert!(readable(&listener));
-        for _ in 0..3 {
-            let Received::Process { sender, .. } = listener.receive().unwrap() else {
-                panic!("none")
-            };
-            assert_eq!(sender.pid(), std::process::id());
-        }
-        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-        assert!(falls_silent(&listener));
-        announce(&silent);
-        assert!(readable(&listener));
-        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
-        assert_eq!(listener.counters().received, 4);
-    }
-
-    #[test]
-    fn take_no_more_hears_those_who_have_connected_and_nobody_else() {
-        let folder = Folder::new("no-more");
-        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
-        listener.ask_for(7, &crate::testing::spec(&["*"]), &Clock::new()).unwrap();
-        let (silent, path) = (connect_to(listener.path()), listener.path().to_owned());
-        announce(&connect_to(&path));
-        assert!(request::beside(&path).exists());
-        listener.take_no_more();
-        assert!(!path.exists() && !request::beside(&path).exists());
-        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
-        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-        // Its name is another's now, who keeps it, whatever happens here.
-        let mut other = ProgramListener::in_folder(&folder.0).unwrap();
-        assert_eq!(other.path(), path);
-        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        let before = mode(&path);
-        listener.close_to_unknown();
-        assert_eq!(mode(&path), before);
-        listener.give_socket_up(4711);
-        announce(&silent);
-        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
-        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-        drop(listener);
-        announce(&connect_to(&path));
-        assert!(matches!(other.receive().unwrap(), Received::Process { .. }));
-        drop(other);
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
-    }
-
-    /// Those of one person do not have those of others closed.
-    #[test]
-    fn malicious_silent_connections_of_one_person_close_only_their_own() {
-        if !geteuid().is_root() {
-            return;
-        }
-        let folder = Folder::new("share");
-        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
-        listener.connections_max = 32;
-        let honest = connect_to(listener.path());
-        let path = listener.path().to_owned();
-        let silent: Vec<OwnedFd> =
-            (0..100).map(|_| as_user(61_021, &path, |socket| socket).unwrap()).collect();
-        for _ in 0..10 {
-            assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-        }
-        announce(&honest);
-        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
-        drop(silent);
-    }
-
-    #[test]
-    fn malicious_connections_that_stay_silent_do_not_keep_others_out() {
-        let folder = Folder::new("silent");
-        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
-        let most = listener.connections_max;
-        let silent: Vec<OwnedFd> = (0..most + 10).map(|_| connect_to(listener.path())).collect();
-        announce(&connect_to(listener.path()));
-        let received = (0..3).map(|_| listener.receive().unwrap());
-        let processes = received.filter(|r| matches!(r, Received::Process { .. })).count();
-        assert_eq!(processes, 1);
-        assert!(listener.connections.len() < most);
-        drop(silent);
-    }
-
-    /// More than are looked at together: none of them is let go of before it was asked.
-    #[test]
-    fn receive_of_more_processes_than_wait_at_once_drops_none() {
-        let folder = Folder::new("crowd");
-        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
-        listener.connections_max = 4;
-        let silent: Vec<OwnedFd> = (0..3).map(|_| connect_to(listener.path())).collect();
-        (0..20).for_each(|_| announce(&connect_to(listener.path())));
-        for number in 0..20 {
-            let received = listener.receive().unwrap();
-            assert!(matches!(received, Received::Process { .. }), "{number}: {received:?}");
-        }
-        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-        drop(silent);
-    }
-
-    /// With these descriptors, which are no memory.
-    fn send_bad(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) {
-        let mut text = user::MAGIC.to_ne_bytes().to_vec();
-        text.extend(user::VERSION.to_ne_bytes());
-        text.extend(7u32.to_ne_bytes());
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        assert!(control.push(SendAncillaryMessage::ScmRights(fds)));
-        sendmsg(socket, &[IoSlice::new(&text)], &mut control, SendFlags::empty()).unwrap();
-    }
-
-    #[test]
-    fn malicious_messages_of_a_user_silence_that_user_and_are_told_once() {
-        // Where nobody else sends descriptors that wait to be closed.
-        let test = "listen::tests::alone_messages_that_are_none";
-        crate::testing::run_alone(test, || Ok(()));
-    }
-
-    #[test]
-    #[ignore = "run by malicious_messages_of_a_user_silence_that_user_and_are_told_once"]
-    fn alone_messages_that_are_none() {
-        let folder = Folder::new("silenced");
-        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
-        let file = fs::File::open("/proc/self/exe").unwrap();
-        for _ in 0..BAD_MAX - 1 {
-            send_bad(&connect_to(listener.path()), &[file.as_fd()]);
-        }
-        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-        assert!(listener.silenced().is_empty());
-        // Not yet too many.
-        announce(&connect_to(listener.path()));
-        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
-        for _ in 0..10 {
-            send_bad(&connect_to(listener.path()), &[file.as_fd()]);
-        }
-        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-        assert_eq!(listener.silenced(), [geteuid().as_raw()]);
-        announce(&connect_to(listener.path()));
-        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-        assert_eq!((listener.counters().received, listener.silenced()), (1, vec![]));
-        assert_eq!(listener.counters().bad_descriptor, u64::from(BAD_MAX));
-    }
-
-    /// As another user: connects, and sends what `send` sends.
-    fn as_user<R: Send>(
-        uid: u32,
-        path: &Path,
-        send: impl FnOnce(OwnedFd) -> R + Send,
-    ) -> Option<R> {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                // SAFETY: no memory is involved; of this thread only.
-                assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) }, 0);
-                let flags = SocketFlags::CLOEXEC;
-                let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-                let socket = socket.unwrap();
-                let connected = connect(&socket, &SocketAddrUnix::new(path).unwrap());
-                connected.is_ok().then(|| send(socket))
-            });
-            thread.join().unwrap()
-        })
-    }
-
-    #[test]
-    fn malicious_user_whose_descriptors_hang_is_kept_out_and_others_are_heard() {
-        if geteuid().is_root() {
-            let test = "listen::tests::alone_descriptors_of_a_user_that_hang";
-            crate::testing::run_alone(test, || Ok(()));
-        }
-    }
-
-    #[test]
-    #[ignore = "run by malicious_user_whose_descriptors_hang_is_kept_out_and_others_are_heard"]
-    fn alone_descriptors_of_a_user_that_hang() {
-        const MALLORY: u32 = 61_011;
-        const ALICE: u32 = 61_012;
-        let folder = Folder::new("hang");
-        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
-        if !listener.set_access(listener.path()) {
-            eprintln!("no access lists in {}", folder.0.display());
-            return;
-        }
-        let (hangs, _other_end) = crate::closing::tests::lingering();
-        let file = fs::File::open("/proc/self/exe").unwrap();
-        // The first one hangs, and so those behind it are not closed either.
-        as_user(MALLORY, listener.path(), |socket| send_bad(&socket, &[hangs.as_fd()])).unwrap();
-        // Who closes the last one waits: that is not to be this thread.
-        drop(hangs);
-        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-        // More than this user's share, and more than that of all.
-        let first = listener.path().to_owned();
-        let mut refused = 0;
-        for _ in 0..40 {
-            for _ in 0..40 {
-                let fds = [file.as_fd(); 100];
-                let sent = as_user(MALLORY, listener.path(), |socket| send_bad(&socket, &fds));
-                refused += u32::from(sent.is_none());
-            }
-            assert!(matches!(listener.receive().unwrap(), Received::Nothing));
-        }
-        assert!(refused > 1000, "{refused}");
-        assert_eq!((listener.silenced(), listener.only_known()), (vec![MALLORY], false));
-        assert!(closing::has_too_many(MALLORY) && !closing::is_full());
-        // Others are heard, on whichever socket.
-        as_user(ALICE, listener.path(), |socket| announce(&socket)).unwrap();
-        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
-        // With the backlog full of its connections the socket itself is given up.
-        listener.give_socket_up(MALLORY);
-        let second = listener.path().to_owned();
-        assert!(second != first && !first.exists() && !listener.only_known());
-        assert!(as_user(MALLORY, &second, drop).is_none());
-        assert!(as_user(MALLORY + 5, &second, drop).is_some());
-        // And once more, as another number of the same person would do it: who was heard is heard.
-        listener.give_socket_up(MALLORY);
-        assert!(listener.only_known() && !second.exists());
-        assert!(as_user(MALLORY + 5, listener.path(), drop).is_none());
-        as_user(ALICE, listener.path(), |socket| announce(&socket)).unwrap();
-        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
-    }
-
-    #[test]
-    fn malicious_second_message_on_a_connection_is_not_closed_here() {
-        let folder = Folder::new("second");
-        let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
-        let socket = connect_to(listener.path());
-        let file = fs::File::open("/proc/self/exe").unwrap();
-        announce(&socket);
-        send_bad(&socket, &[file.as_fd(); 8]);
-        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
-        assert_eq!(listener.bad.get(&geteuid().as_raw()), Some(&1));
-    }
-
-    #[test]
-    fn folder_and_socket_have_the_modes_that_processes_check() {
-        let folder = Folder::new("modes");
-        let listener = ProgramListener::in_folder(&folder.0).unwrap();
-        let root = geteuid().is_root();
-        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!(mode(&folder.0), if root { 0o755 } else { 0o700 });
-        assert_eq!(mode(listener.path()), if root { 0o666 } else { 0o600 });
-        let name = format!("{}.sock", std::process::id());
-        assert_eq!(listener.path(), folder.0.join(name));
-        let path = listener.path().to_owned();
-        let second = ProgramListener::in_folder(&folder.0).unwrap();
-        assert_ne!(second.path(), path);
-        drop((listener, second));
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn stale_sockets_are_removed_and_live_ones_stay() {
-        let folder = Folder::new("stale");
-        let live = ProgramListener::in_folder(&folder.0).unwrap();
-        let stale = folder.0.join("1.sock");
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        bind(&socket, &SocketAddrUnix::new(&stale).unwrap()).unwrap();
-        drop(socket);
-        fs::write(folder.0.join("notes"), "").unwrap();
-        let _second = ProgramListener::in_folder(&folder.0).unwrap();
-        assert!(!stale.exists() && live.path().exists() && folder.0.join("notes").exists());
-    }
-
-    /// Its name stays, whoever begins meanwhile; that of one who was killed meanwhile does not.
-    #[test]
-    fn socket_on_which_somebody_is_about_to_listen_is_not_stale() {
-        let folder = Folder::new("about");
-        let first = ProgramListener::in_folder(&folder.0).unwrap();
-        let left = folder.0.join("1.sock.new");
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        bind(&socket, &SocketAddrUnix::new(&left).unwrap()).unwrap();
-        drop(socket);
-        let (socket, path) = listen_in(&folder.0, |new| {
-            remove_stale(&folder.0, first.path());
-            assert!(new.exists() && new != first.path() && left.exists());
-        })
-        .unwrap();
-        remove_stale(&folder.0, first.path());
-        assert!(path.exists() && path != first.path() && path.extension().unwrap() == "sock");
-        connect_to(&path);
-        // A process that another test begins holds it, up to its execve.
-        rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).unwrap();
-        drop(socket);
-        let old = std::time::SystemTime::now() - 2 * NEW_AGE;
-        let old = rustix::fs::Timespec {
-            tv_sec: old.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64,
-            tv_nsec: 0,
-        };
-        let times = rustix::fs::Timestamps { last_access: old, last_modification: old };
-        rustix::fs::utimensat(CWD, &left, &times, rustix::fs::AtFlags::empty()).unwrap();
-        remove_stale(&folder.0, first.path());
-        assert!(!left.exists() && !path.exists() && first.path().exists());
-    }
-
-    #[test]
-    fn folder_that_others_can_write_to_or_that_is_none_is_refused() {
-        let refused = |path: &Path| match ProgramListener::in_folder(path) {
-            Err(Error::Folder { reason, .. }) => reason,
-            other => panic!("{other:?}"),
-        };
-        let folder = Folder::new("refused");
-        fs::create_dir(&folder.0).unwrap();
-        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o770)).unwrap();
-        assert!(refused(&folder.0).contains("770"));
-        let link = Folder::new("link");
-        std::os::unix::fs::symlink("/tmp", &link.0).unwrap();
-        assert!(refused(&link.0).contains("no folder"));
-        assert!(refused(Path::new("/proc/strata")).contains("cannot be made"));
-        if geteuid().is_root() {
-            fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).unwrap();
-            std::os::unix::fs::chown(&folder.0, Some(65534), None).unwrap();
-            assert!(refused(&folder.0).contains("65534"));
-        }
-    }
-}
+mod tests;

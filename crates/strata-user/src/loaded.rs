@@ -1,4 +1,4 @@
-//! What a process says that it has loaded: which file its addresses of code are of.
+//! Objects that a process has loaded, as it reports them: they give the file of each code address.
 
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::Ordering;
@@ -9,34 +9,34 @@ use crate::application::Application;
 use crate::error::Error;
 use crate::memory::{u16_in, u32_in, u64_in};
 
-/// A program or a library that is or was loaded, by its process' word.
+/// A program or library that is or was loaded, as its process claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedObject {
-    /// The lowest address.
+    /// Lowest address of the object's segments.
     pub address: u64,
-    /// From there to the end of the last segment \[byte\]; not 0.
+    /// Distance from `address` to the end of the last segment \[byte\]; never 0.
     pub bytes: u64,
-    /// Addresses in its file count from [`LoadedObject::address`].
+    /// True if addresses in the object's file count from [`LoadedObject::address`].
     pub is_pic: bool,
-    /// When it was seen, `CLOCK_MONOTONIC` \[ns\].
+    /// Time at which the process noticed the object, `CLOCK_MONOTONIC` \[ns\].
     pub loaded_ns: u64,
-    /// When it was there no more.
+    /// Time at which the process noticed that the object was gone, `CLOCK_MONOTONIC` \[ns\].
     pub unloaded_ns: Option<u64>,
-    /// The path of its file; empty: nobody knows. Without NULs.
+    /// Path of the object's file, without NULs; empty if it is unknown.
     pub path: Vec<u8>,
-    /// Its build id; may be empty.
+    /// Build id of the object; may be empty.
     pub build_id: Vec<u8>,
 }
 
 impl Application {
-    /// What it has said that it has loaded, in the order in which it was seen. Of the main program the path is the kernel's
-    /// word, where it could be asked.
+    /// Lists the objects that the process has reported, in the order in which it noticed them. The main program's path
+    /// is the one that the kernel reports, if it could be read.
     ///
     /// # Errors
-    /// [`Error::Value`]: what no process says. [`Error::System`].
+    /// [`Error::Value`]: the list is damaged. [`Error::System`].
     pub fn loaded(&self) -> Result<Vec<LoadedObject>, Error> {
         let (pid, memory) = (self.pid(), self.memory());
-        // ACQUIRE pairs with the process' RELEASE: the object, and what was described before it, is there.
+        // ACQUIRE pairs with the process' RELEASE: the object, and what was described before it, is complete.
         let last = memory.u32(offset_of!(user::Control, objects)).load(Ordering::Acquire);
         if last == 0 {
             return Ok(Vec::new());
@@ -57,7 +57,7 @@ impl Application {
             let head = all.get(begin..).and_then(|rest| rest.get(..size_of::<loaded::Loaded>()));
             let head = head.ok_or_else(outside)?;
             let older = u32_in(head, offset_of!(loaded::Loaded, older));
-            // Each was noted behind the one before: so this ends.
+            // Each object lies after its predecessor, so this loop ends.
             if older >= place {
                 return Err(error("the place of an object", older.into(), place.into()));
             }
@@ -70,7 +70,7 @@ impl Application {
             let (path, build_id) = text.ok_or_else(outside)?.split_at(sizes[0]);
             let flags = head[offset_of!(loaded::Loaded, flags)];
             let is_program = flags & loaded::PROGRAM != 0;
-            // Where it is shown otherwise than it is, it opens nothing.
+            // A path that is shown with replacement characters cannot be opened.
             let is_exe =
                 |exe: &&str| is_program && !exe.contains(['?', char::REPLACEMENT_CHARACTER]);
             let exe = self.identity().exe.as_deref().filter(is_exe);
@@ -102,12 +102,12 @@ impl Application {
         Ok(objects)
     }
 
-    /// Objects that found no room in its memory.
+    /// Number of objects for which the process' memory had no room.
     ///
     /// # Errors
-    /// [`Error::Value`]: more than any program has.
+    /// [`Error::Value`]: the number is larger than any program's.
     pub fn refused_objects(&self) -> Result<u32, Error> {
-        /// 100 times what its memory has room for.
+        /// The limit on refused objects: 100 times what the memory has room for.
         const LIMIT: u32 = 100 * loaded::NR_MAX;
         let found =
             self.memory().u32(offset_of!(user::Control, objects_refused)).load(Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Application {
         Err(Error::Value { pid: self.pid(), what, found: found.into(), limit: LIMIT.into() })
     }
 
-    /// How often an object came and went between two of its looks, so that nothing says what it was.
+    /// Number of objects that came and went between two scans of the process, and are therefore unknown.
     pub fn unseen_objects(&self) -> u32 {
         self.memory().u32(offset_of!(user::Control, objects_unseen)).load(Ordering::Relaxed)
     }

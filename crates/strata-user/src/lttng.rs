@@ -1,7 +1,8 @@
-//! Programs that are instrumented for LTTng-UST and were not rebuilt: what they are linked with says so.
+//! Recognizes programs that are instrumented for LTTng-UST and were not rebuilt, by the libraries that they are linked
+//! with.
 //!
-//! Files and names are other people's: they are read in bounded pieces, nothing in them is believed, and what
-//! cannot be read says nothing.
+//! Files and names may be anybody's: they are read in bounded pieces and never trusted, and what cannot be read is
+//! ignored.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,26 +15,26 @@ use strata_model::text_from_bytes;
 
 use crate::maps::Maps;
 
-/// How the file names of LTTng's library begin; its versions 2.0 to 2.12 have the number 0, later ones 1.
+/// Prefix of the file names of LTTng's library; versions 2.0 to 2.12 have the number 0, later ones 1.
 const LIBRARY: &[u8] = b"liblttng-ust.so";
-/// So many files of a process, or of a command, are looked into.
+/// The most files of a process or a command that are examined.
 const FILES_MAX: usize = 512;
 const SEGMENTS_MAX: u16 = 256;
 const DYNAMIC_MAX: u64 = 64 << 10;
-/// A name in a file, with its NUL \[byte\].
+/// The most bytes of a name in a file, with its NUL \[byte\].
 const NAME_MAX: usize = 4096;
 
-/// One or several files that are linked with LTTng's library.
+/// Files that are linked with LTTng's library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lttng {
-    /// The library's file name, such as `liblttng-ust.so.1`.
+    /// File name of the library, such as `liblttng-ust.so.1`.
     pub library: String,
-    /// The files that need it; none if that cannot be seen.
+    /// Files that need the library; empty if they cannot be found out.
     pub needed_by: Vec<String>,
 }
 
 impl std::fmt::Display for Lttng {
-    /// What it is, and what helps; behind a name and a colon.
+    /// Formats a description and a remedy, to follow a name and a colon.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let by = match self.needed_by.as_slice() {
             [] => "it has loaded".to_owned(),
@@ -51,8 +52,8 @@ impl std::fmt::Display for Lttng {
     }
 }
 
-/// Whether a process has LTTng's library, and by which of its files; by its mappings. Its files may be anywhere: that
-/// may take any time.
+/// Finds LTTng's library in the mappings of a process, and the files that need it. May block, since the files may be on
+/// any file system.
 pub(crate) fn lttng_of_process(pid: u32) -> Option<Lttng> {
     let mut maps = Maps::of(File::open(format!("/proc/{pid}/maps")).ok()?);
     let mut library = None;
@@ -69,7 +70,7 @@ pub(crate) fn lttng_of_process(pid: u32) -> Option<Lttng> {
         }
     }
     let library = library?;
-    // As the process sees it, which may be in a container.
+    // The path in the process' own view of files, which may be that of a container.
     let needs = |path: &&Vec<u8>| {
         let place = [format!("/proc/{pid}/root").as_bytes(), path].concat();
         needed(Path::new(OsStr::from_bytes(&place))).names.iter().any(|name| is_library(name))
@@ -78,10 +79,10 @@ pub(crate) fn lttng_of_process(pid: u32) -> Option<Lttng> {
     Some(Lttng { library, needed_by })
 }
 
-/// Whether a program that is about to run is linked with LTTng's library, or a library of its own is.
+/// Finds out whether a program that is about to run, or one of its libraries, is linked with LTTng's library.
 ///
-/// It is not known what it will load later. `preload`, `path`: of its environment, LD_PRELOAD and
-/// LD_LIBRARY_PATH.
+/// Libraries that the program loads later are not found. `preload` and `path` are LD_PRELOAD and LD_LIBRARY_PATH of its
+/// environment.
 #[must_use]
 pub fn lttng_of_program(program: &Path, preload: &OsStr, path: &OsStr) -> Option<Lttng> {
     let mut files = vec![program.to_owned()];
@@ -126,8 +127,8 @@ fn shown(bytes: &[u8]) -> String {
     text_from_bytes(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Where the loader will most likely find a library that `user` needs. The system's own are not looked for:
-/// they are nobody's providers, but for LTTng's.
+/// Returns the path at which the loader will most likely find a library that `user` needs. Returns `None` for system
+/// libraries except LTTng's, since they are no providers.
 fn placed(name: &[u8], user: &Path, own: &[Vec<u8>], folders: &[PathBuf]) -> Option<PathBuf> {
     let name = OsStr::from_bytes(name);
     if name.as_bytes().contains(&b'/') {
@@ -144,11 +145,11 @@ fn placed(name: &[u8], user: &Path, own: &[Vec<u8>], folders: &[PathBuf]) -> Opt
     places.find(|place| place.is_file())
 }
 
-/// What an ELF file needs.
+/// Libraries that an ELF file needs.
 #[derive(Default)]
 struct Needed {
     names: Vec<Vec<u8>>,
-    /// DT_RUNPATH, DT_RPATH: lists of folders.
+    /// Folders of DT_RUNPATH and DT_RPATH.
     folders: Vec<Vec<u8>>,
 }
 
@@ -156,9 +157,9 @@ fn needed(path: &Path) -> Needed {
     read_needed(path).unwrap_or_default()
 }
 
-/// Of a program or library of this machine with 64 bits; others cannot be recorded.
+/// Reads which libraries a 64-bit program or library of this machine needs; other files cannot be recorded.
 fn read_needed(path: &Path) -> Option<Needed> {
-    // Of a named pipe, no other end is waited for.
+    // Opening a named pipe must not wait for its other end.
     let options = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let file = options.ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()))?;
     let header: [u8; 64] = piece(&file, 0)?;

@@ -1,39 +1,39 @@
-//! What a process has mapped, as /proc/PID/maps says it: `ADDRESS-ADDRESS PERMISSIONS OFFSET DEVICE INODE NAME`,
-//! one a line. What is no such line is passed over.
+//! Parser of /proc/PID/maps: `ADDRESS-ADDRESS PERMISSIONS OFFSET DEVICE INODE NAME`, one mapping a line. Other lines
+//! are skipped.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Take};
 
-/// How much is read of the list. \[byte\]
+/// Limit on the part of the list that is read \[byte\].
 ///
-/// A process has up to 65,530 mappings, of some 100 bytes each; one with longer names may hide its own behind
-/// them, and is then not recorded.
+/// A process has up to 65,530 mappings, of some 100 bytes each. A process whose mappings have longer names may exceed
+/// the limit, and is then not recorded if its memory comes later in the list.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// One mapping.
+/// A mapping of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryMapping<'a> {
     pub begin: u64,
     pub end: u64,
-    /// Such as `rw-s`.
+    /// Permissions, such as `rw-s`.
     pub permissions: &'a [u8],
-    /// In the file \[byte\].
+    /// Offset of the mapping in its file \[byte\].
     pub offset: u64,
     pub device: u64,
-    /// 0: of no file.
+    /// Inode number; 0 if no file is mapped.
     pub inode: u64,
-    /// Empty, or with ` (deleted)` behind it.
+    /// Path of the file; empty, or followed by ` (deleted)`.
     pub name: &'a [u8],
 }
 
-/// All mappings, one after the other.
+/// The mappings of a process, read one after the other.
 pub(crate) struct Maps<R> {
     text: R,
     line: Vec<u8>,
 }
 
 impl Maps<BufReader<Take<File>>> {
-    /// Of a file that was opened as /proc/PID/maps.
+    /// Reads a file that was opened as /proc/PID/maps.
     pub fn of(file: File) -> Self {
         Maps::new(BufReader::with_capacity(1 << 16, file.take(BYTES_MAX)))
     }
@@ -44,15 +44,17 @@ impl<R: BufRead> Maps<R> {
         Maps { text, line: Vec::new() }
     }
 
+    /// Returns the next mapping; `None` at the end of the list.
+    ///
     /// # Errors
-    /// What the system said.
+    /// The list could not be read.
     pub fn next(&mut self) -> io::Result<Option<MemoryMapping<'_>>> {
         loop {
             self.line.clear();
             if self.text.read_until(b'\n', &mut self.line)? == 0 {
                 return Ok(None);
             }
-            // Twice, for the borrow checker's sake.
+            // Parsed twice to satisfy the borrow checker.
             if parsed(&self.line).is_some() {
                 return Ok(parsed(&self.line));
             }
@@ -84,7 +86,7 @@ fn parsed(line: &[u8]) -> Option<MemoryMapping<'_>> {
     })
 }
 
-/// Two numbers in hexadecimal.
+/// Parses two hexadecimal numbers with the byte `between` them.
 fn pair(word: &[u8], between: u8) -> Option<(u64, u64)> {
     let place = word.iter().position(|byte| *byte == between)?;
     Some((number(&word[..place], 16)?, number(&word[place + 1..], 16)?))

@@ -26,32 +26,33 @@ use crate::rights::User;
 const BYTES: usize = user::CHANNELS_OFFSET as usize;
 const PAGE: u64 = ring::PAGE as u64;
 
-/// [`user::DEAD_NS`]; in this crate's tests, which keep none of their sessions alive, more than a busy machine takes.
+/// Time without a heartbeat after which a tracer counts as dead: [`user::DEAD_NS`]; longer in this crate's tests, which
+/// write no heartbeats \[ns\].
 pub(crate) const DEAD_NS: u64 = if cfg!(test) { 60_000_000_000 } else { user::DEAD_NS };
 
-/// `TMPFS_MAGIC`: what a memfd lies in, if not in huge pages.
+/// `TMPFS_MAGIC`, the file system of a memfd without huge pages.
 const TMPFS: i64 = 0x0102_1994;
 
-/// Where the slot of a session is \[byte\]; its number is below `NR_SESSIONS`.
+/// Returns the offset of a session's slot \[byte\]; `slot` must be below `NR_SESSIONS`.
 pub(crate) fn session(slot: u32) -> usize {
     debug_assert!(slot < user::NR_SESSIONS);
     user::SESSIONS_OFFSET as usize + slot as usize * size_of::<user::Session>()
 }
 
-/// Where the state of a tracepoint is \[byte\]; its number is below `NR_STATES`.
+/// Returns the offset of a tracepoint's state \[byte\]; `index` must be below `NR_STATES`.
 pub(crate) fn state(index: u32) -> usize {
     debug_assert!(index < user::NR_STATES);
     user::STATES_OFFSET as usize + index as usize * size_of::<user::State>()
 }
 
-/// The value of a native integer at a byte offset of a copy; 0 outside of it.
+/// Returns the native integer at a byte offset of a copy; 0 if the copy ends before.
 pub(crate) fn u64_in(copy: &[u8], offset: usize) -> u64 {
     copy.get(offset..offset + 8)
         .and_then(|bytes| bytes.try_into().ok())
         .map_or(0, u64::from_ne_bytes)
 }
 
-/// The numbers of the slots that were ever written to.
+/// Returns the numbers of the slots that were ever written to.
 fn used_slots_in(fd: BorrowedFd<'_>) -> impl Iterator<Item = u32> + '_ {
     let next = move |from: u32| {
         let slot = match seek(fd, SeekFrom::Data(session(from) as u64)) {
@@ -62,7 +63,7 @@ fn used_slots_in(fd: BorrowedFd<'_>) -> impl Iterator<Item = u32> + '_ {
             }
             // Nothing but zeros from here on.
             Err(Errno::NXIO) => user::NR_SESSIONS,
-            // Who cannot be asked is looked at.
+            // If the position of data cannot be found out, take the slot as used.
             Err(_) => from,
         };
         (slot < user::NR_SESSIONS).then_some(slot)
@@ -71,8 +72,8 @@ fn used_slots_in(fd: BorrowedFd<'_>) -> impl Iterator<Item = u32> + '_ {
     std::iter::successors(next(0), behind)
 }
 
-/// May the process whose memory this is, as the kernel's own files are, have or have had a session for which `is_ours` holds
-/// of its generation? Without mapping it: with two calls for each of its sessions, and one.
+/// Returns true if the process with this memory may have, or have had, a session whose generation satisfies `is_ours`.
+/// The memory is not mapped; this takes two system calls for each of its sessions, and one.
 #[must_use]
 pub fn may_have_session(fd: BorrowedFd<'_>, is_ours: impl Fn(u64) -> bool) -> bool {
     used_slots_in(fd).any(|slot| {
@@ -83,30 +84,30 @@ pub fn may_have_session(fd: BorrowedFd<'_>, is_ours: impl Fn(u64) -> bool) -> bo
     })
 }
 
-/// See [`u64_in`].
+/// Reads an integer as [`u64_in`] does.
 pub(crate) fn u32_in(copy: &[u8], offset: usize) -> u32 {
     copy.get(offset..offset + 4)
         .and_then(|bytes| bytes.try_into().ok())
         .map_or(0, u32::from_ne_bytes)
 }
 
-/// See [`u64_in`].
+/// Reads an integer as [`u64_in`] does.
 pub(crate) fn u16_in(copy: &[u8], offset: usize) -> u16 {
     copy.get(offset..offset + 2)
         .and_then(|bytes| bytes.try_into().ok())
         .map_or(0, u16::from_ne_bytes)
 }
 
-/// A mapping of `[0, CHANNELS_OFFSET)`, and the descriptor behind it.
+/// A mapping of the bytes `[0, CHANNELS_OFFSET)` of the memory file, and its descriptor.
 #[derive(Debug)]
 pub(crate) struct ProgramMemory {
     pid: u32,
     address: NonNull<u8>,
-    /// A file description of our own, so that its lock is ours.
+    /// An own file description of the memory file, so that the lock on it is ours.
     fd: OwnedFd,
     device: u64,
     pub inode: u64,
-    /// Who owns the memfd.
+    /// Owner of the memfd.
     pub owner: User,
 }
 
@@ -122,7 +123,7 @@ impl ProgramMemory {
     /// [`Error::NotMemory`], [`Error::NotSealed`], [`Error::TooSmall`], [`Error::Denied`],
     /// [`Error::System`].
     pub fn open(given: BorrowedFd<'_>, pid: u32) -> Result<ProgramMemory, Error> {
-        // First of all: any call on a file of a hostile file system may never return.
+        // First of all, because any call on a file of a hostile file system may never return.
         let looked = is_in_kernel_memory(given);
         if !looked.map_err(|source| failed(pid, "looking at its shared memory", source))? {
             return Err(Error::NotMemory { pid });
@@ -140,7 +141,7 @@ impl ProgramMemory {
         }
         let seals = fcntl_get_seals(&fd).map_err(|_| Error::NotMemory { pid })?;
         if !seals.contains(SealFlags::SHRINK) {
-            // A process that has only begun seals it before it fills it in.
+            // A process that has just started seals the memory before it fills it in.
             let mut magic = [0; 8];
             let is_empty = rustix::io::pread(&fd, &mut magic, 0).is_ok() && magic == [0; 8];
             if is_empty && !seals.contains(SealFlags::SEAL) {
@@ -177,12 +178,12 @@ impl ProgramMemory {
         self.fd.as_fd()
     }
 
-    /// By which the kernel tells in which address spaces it is mapped.
+    /// Identity by which the kernel reports the mappings of the file.
     pub fn shared_file(&self) -> SharedFile {
         SharedFile { device: self.device, inode: self.inode, owner: self.owner }
     }
 
-    /// The address of `bytes` bytes at `offset`, aligned to as many.
+    /// Returns the address of the value of `bytes` bytes at `offset`, aligned to its size.
     fn at(&self, offset: usize, bytes: usize) -> *mut u8 {
         // Offsets come from constants and from indices that were checked.
         assert!(offset % bytes == 0 && offset <= BYTES - bytes, "offset {offset} of {BYTES}");
@@ -206,7 +207,7 @@ impl ProgramMemory {
         unsafe { AtomicU16::from_ptr(self.at(offset, 2).cast()) }
     }
 
-    /// Copies out; shorter than asked only if the memory ends before.
+    /// Copies bytes out. Returns fewer than requested only if the memory ends before.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -225,8 +226,8 @@ impl ProgramMemory {
         Ok(copy)
     }
 
-    /// The slots of sessions that were ever written to, with what is in front of their rules. All others are
-    /// zeros: looking at them would take time, and through the mapping memory.
+    /// Returns the number and the bytes up to the rules of each session slot that was ever written. All other slots are
+    /// zeros: reading them takes time, and through the mapping also memory.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -238,7 +239,7 @@ impl ProgramMemory {
         used_slots_in(self.fd.as_fd()).map(head).collect()
     }
 
-    /// Writes bytes that nobody reads until a later store says that they are there.
+    /// Writes bytes that nobody reads until a later store publishes them.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -263,7 +264,7 @@ impl ProgramMemory {
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
     }
 
-    /// Makes the memory at least this long. Never shortens it.
+    /// Grows the memory to at least `needed` bytes. Never shortens it.
     ///
     /// # Errors
     /// [`Error::FileSizeLimit`], [`Error::System`].
@@ -276,7 +277,7 @@ impl ProgramMemory {
             }
             _ => (),
         }
-        // The process may make it longer between our look and our call, which the seal then refuses.
+        // The process may make it longer between our check and our call, which the seal then refuses.
         for _ in 0..16 {
             if self.size()? >= needed {
                 return Ok(());
@@ -289,7 +290,7 @@ impl ProgramMemory {
         Err(self.system("making its shared memory longer", Errno::PERM))
     }
 
-    /// Gives the pages of a range back; it then reads as zeros.
+    /// Frees the pages of a range, which then reads as zeros.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -299,26 +300,26 @@ impl ProgramMemory {
             .map_err(|code| self.system("giving memory of a channel back", code))
     }
 
-    /// Keeps other tracers from claiming and releasing slots while the guard lives. Never waits: the process
-    /// itself may be holding it, for ever.
+    /// Takes the lock, which keeps other tracers from claiming and releasing slots while the guard lives. Returns
+    /// `None` if another process holds it. Never waits: the traced process itself may hold the lock for ever.
     pub fn try_lock(&self) -> Option<Lock<'_>> {
         flock(&self.fd, FlockOperation::NonBlockingLockExclusive).ok()?;
         Some(Lock { memory: self })
     }
 
-    /// Is a slot in use by a tracer, or by a process whose tracer may still come?
+    /// Returns true if a slot is in use by a tracer, or by a process whose tracer may still come.
     pub fn slot_is_alive(&self, slot: u32, now_ns: u64) -> bool {
         let at = session(slot);
         let status = self.u32(at + offset_of!(user::Session, status)).load(Ordering::Acquire);
         status != user::SESSION_FREE && !self.slot_is_dead(slot, now_ns)
     }
 
-    /// Has its tracer not been heard of for `DEAD_NS`? Of a slot that is not free.
+    /// Returns true if the slot's tracer has written no heartbeat for [`DEAD_NS`].
     pub fn slot_is_dead(&self, slot: u32, now_ns: u64) -> bool {
         let beat = offset_of!(user::Session, heartbeat_ns);
         let mut beat = self.u64(session(slot) + beat).load(Ordering::Relaxed);
         if beat == 0 {
-            // A process that has armed itself waits for its tracer from its start on.
+            // A process that has made its session itself waits for its tracer from its start on.
             beat = self.u64(offset_of!(user::Control, started_ns)).load(Ordering::Relaxed);
         }
         now_ns.saturating_sub(beat) > DEAD_NS
@@ -332,7 +333,7 @@ impl Drop for ProgramMemory {
     }
 }
 
-/// The lock of [`ProgramMemory::try_lock`].
+/// Guard of the lock of [`ProgramMemory::try_lock`].
 #[derive(Debug)]
 pub(crate) struct Lock<'a> {
     memory: &'a ProgramMemory,
@@ -344,7 +345,7 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// A range of whole pages.
+/// Returns true if a range consists of whole pages.
 pub(crate) fn page_aligned(offset: u64, bytes: u64) -> bool {
     offset % PAGE == 0 && bytes % PAGE == 0 && bytes > 0
 }
@@ -354,10 +355,10 @@ pub(crate) fn to_pages(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(PAGE)
 }
 
-/// Is the file one of the kernel's own mount of memfds? Asks the kernel without touching the file.
+/// Returns true if the file is on the kernel's own mount of memfds. Does not touch the file.
 ///
 /// # Errors
-/// What the system said: no descriptors, no /proc.
+/// There is no free descriptor, or no /proc.
 pub(crate) fn is_in_kernel_memory(fd: BorrowedFd<'_>) -> io::Result<bool> {
     use std::sync::OnceLock;
     static OURS: OnceLock<u64> = OnceLock::new();
@@ -373,10 +374,10 @@ pub(crate) fn is_in_kernel_memory(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(mount_of(fd)? == ours)
 }
 
-/// The mount that a file lies in.
+/// Returns the id of the mount that a file lies in.
 ///
 /// # Errors
-/// What the system said: no descriptors, no /proc.
+/// There is no free descriptor, or no /proc.
 pub(crate) fn mount_of(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let text = read_proc(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
     let text = String::from_utf8_lossy(&text);

@@ -1,8 +1,8 @@
-//! How a process ended that is not our child: by the kernel's word, where it still gives it.
+//! Finds out how a process ended that is not our child, as long as the kernel still reports it.
 //!
-//! Until its parent has asked for its status a process that has ended is a zombie, whose status is in /proc; afterwards
-//! the kernel tells it by the pidfd that was held (PIDFD_GET_INFO, Linux 6.15). Before 6.15 the status of who was
-//! reaped at once is not known.
+//! Until its parent has asked for its exit status, an ended process is a zombie, whose status is in /proc. Afterwards
+//! the kernel reports the status through a pidfd that was opened before (PIDFD_GET_INFO, Linux 6.15). Older kernels
+//! forget the status of a process whose parent asked for it.
 
 use std::fs;
 use std::mem::size_of;
@@ -10,17 +10,17 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::process::Process;
 
-/// How a process ended.
+/// Ways in which a process can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// By itself, with this status.
+    /// The process exited with this status.
     Exited(u8),
-    /// By this signal.
+    /// A signal killed the process.
     Killed(u8),
 }
 
 impl Outcome {
-    /// Of a status as wait(2) has it.
+    /// Converts a status of wait(2).
     fn of_wait(status: i32) -> Outcome {
         match status & 0x7f {
             0 => Outcome::Exited((status >> 8 & 0xff) as u8),
@@ -28,14 +28,14 @@ impl Outcome {
         }
     }
 
-    /// Did it end otherwise than well?
+    /// Returns true if the program did not exit with status 0.
     #[must_use]
     pub fn is_failure(self) -> bool {
         self != Outcome::Exited(0)
     }
 }
 
-/// `struct pidfd_info` of linux/pidfd.h, as Linux 6.13 had it; later kernels write no more than they are asked for.
+/// `struct pidfd_info` of linux/pidfd.h, as of Linux 6.13; later kernels write no more than the size in the request.
 #[repr(C)]
 #[derive(Default)]
 struct PidfdInfo {
@@ -51,12 +51,13 @@ struct PidfdInfo {
 
 const _: () = assert!(size_of::<PidfdInfo>() == 64);
 
-/// `PIDFD_INFO_EXIT`
+/// Mirrors `PIDFD_INFO_EXIT` of the kernel.
 const INFO_EXIT: u64 = 1 << 3;
-/// `PIDFD_GET_INFO`: `_IOWR(0xff, 11, struct pidfd_info)`
+/// Mirrors `PIDFD_GET_INFO`, `_IOWR(0xff, 11, struct pidfd_info)`.
 const GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;
 
-/// Of one that was reaped, by its pidfd.
+/// Returns the outcome of a process whose parent has asked for its exit status; `None` if the kernel does not report
+/// it.
 fn reaped(pidfd: BorrowedFd<'_>) -> Option<Outcome> {
     let mut info = PidfdInfo { mask: INFO_EXIT, ..PidfdInfo::default() };
     // SAFETY: the request's size is that of `info`, which the kernel reads and writes.
@@ -64,13 +65,13 @@ fn reaped(pidfd: BorrowedFd<'_>) -> Option<Outcome> {
     (done == 0 && info.mask & INFO_EXIT != 0).then(|| Outcome::of_wait(info.exit_code))
 }
 
-/// Of a zombie, by its number.
+/// Returns the outcome of a zombie, by its process id; `None` if the process is no zombie.
 fn of_zombie(pid: u32) -> Option<Outcome> {
     parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The last field but none of `/proc/PID/stat`, if it is a zombie. The name may have any character but is in the last
-/// parentheses.
+/// Returns the outcome in a text of `/proc/PID/stat`, if the process is a zombie. The name may contain any character,
+/// but ends with the last parenthesis.
 fn parse(stat: &str) -> Option<Outcome> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
@@ -79,14 +80,14 @@ fn parse(stat: &str) -> Option<Outcome> {
     matches!(state, "Z" | "X").then(|| Outcome::of_wait(status))
 }
 
-/// How `process` ended; `None`: it has not, or nobody says.
+/// Returns the outcome of `process`; `None` if it runs, or if the kernel no longer reports it.
 pub(crate) fn outcome(process: &Process) -> Option<Outcome> {
     let pidfd = process.pidfd()?;
     if !process.has_ended() {
         return None;
     }
     let zombie = of_zombie(process.pid).filter(|_| process.has_its_number());
-    // It may have been reaped meanwhile.
+    // The parent may have asked for the status in between.
     zombie.or_else(|| reaped(pidfd))
 }
 
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Until it has ended, reaped or not.
+    /// Waits until the process has ended, reaped or not.
     fn wait(process: &Process) {
         while !process.has_ended() {
             std::thread::yield_now();

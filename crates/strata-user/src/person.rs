@@ -1,18 +1,18 @@
-//! Who is behind a user number: a person may have 65,536 of them (subordinate users, `/etc/subuid`), and shall
-//! have no more of a recorder than one. So whatever is shared out by user is shared out by person.
+//! Maps user ids to persons: a person may have 65,536 ids (subordinate users, `/etc/subuid`), and must not get a larger
+//! share of a recorder with all of them than with one. Limits by user are therefore limits by person.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::sync::OnceLock;
 
-/// How much is read of each file; both are root's. \[byte\]
+/// The most bytes that are read of each file; both files belong to root \[byte\].
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Numbers that are root's to give away are used by so many at once: a container's.
+/// Number of user ids that root assigns together, to a container.
 const BLOCK: u32 = 65_536;
 
-/// User numbers of one person.
+/// A range of user ids that belong to one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct UserRange {
     first: u32,
@@ -23,19 +23,19 @@ struct UserRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Person(u32),
-    /// Each block of these is one.
+    /// Each block of [`BLOCK`] of these ids counts as one person.
     Blocks,
 }
 
-/// The user who has this number as a subordinate one, or the number itself. What `/etc/subuid` said when this
-/// was first asked; of numbers that root gives to containers, the first one of 65,536.
+/// Returns the user who owns this id as a subordinate one, or the id itself. For ids that root has assigned to
+/// containers, returns the first id of the block. Uses `/etc/subuid` as of the first call.
 pub(crate) fn person(uid: u32) -> u32 {
     static RANGES: OnceLock<Vec<UserRange>> = OnceLock::new();
     let ranges = RANGES.get_or_init(|| ranges(&text_of("/etc/subuid"), &text_of("/etc/passwd")));
     person_in(ranges, uid)
 }
 
-/// Users with an account of their own, in `/etc/passwd`: nobody makes those but root.
+/// Returns the users with an account in `/etc/passwd`, which only root can make.
 pub(crate) fn accounts() -> Vec<u32> {
     let passwd = text_of("/etc/passwd");
     let mut users: Vec<u32> = accounts_in(&passwd).map(|(_, uid)| uid).collect();
@@ -66,8 +66,8 @@ fn text_of(path: &str) -> String {
     read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `NAME-OR-NUMBER:FIRST:COUNT`, one a line. An owner whom `passwd` does not know is one all the same, by the
-/// first number of its first range.
+/// Parses `/etc/subuid`: lines of `NAME-OR-NUMBER:FIRST:COUNT`. An owner without an account is identified by the first
+/// id of its first range.
 fn ranges(subuid: &str, passwd: &str) -> Vec<UserRange> {
     let mut owners: HashMap<&str, u32> = HashMap::new();
     for (name, uid) in accounts_in(passwd) {
@@ -81,7 +81,7 @@ fn ranges(subuid: &str, passwd: &str) -> Vec<UserRange> {
             continue;
         };
         let (Ok(first), Ok(count)) = (first.parse::<u32>(), count.parse::<u32>()) else { continue };
-        // Root is nobody's subordinate.
+        // Root's ids are nobody's subordinates.
         if first == 0 || count == 0 {
             continue;
         }

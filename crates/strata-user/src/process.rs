@@ -1,4 +1,24 @@
-//! A process, as far as the kernel tells: what is read here is the kernel's word, not the process'.
+//! Facts on a process from the kernel, and a hold on its identity.
+//!
+//! Everything here is the kernel's word, from /proc or a pidfd, and not the process'. A number alone proves nothing: it
+//! may belong to another process a moment later. So a [`Process`] holds a pidfd where the kernel has one, and a reader
+//! that asks by number checks afterwards, with [`Process::has_its_number`], that the answer was about the process it
+//! holds:
+//!
+//! ```text
+//! let process = Process::hold(pid)?;         // from now on, its number is not given away unnoticed
+//! let status = Status::read(pid)?;           // by number: may be about another process …
+//! if process.has_its_number() { … }          // … unless this is true afterwards
+//! ```
+//!
+//! Reads of most files of /proc wait for a lock that the process can hold in execve(), on a file system of its user's
+//! own. Callers therefore run them through `asking.rs`, except for what the kernel always answers: `/proc/PID/stat` and
+//! `status`.
+//!
+//! [`Writers`] answers one question more: whether all threads that might have been writing a record at some moment have
+//! finished it. It watches their CPU time, since no thread of a traced program can be stopped.
+//!
+//! [`protection`], [`refused`] and the other functions at the end turn an errno into the reason that a person can act on.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,45 +34,47 @@ use rustix::time::{clock_gettime, ClockId};
 
 use crate::error::{Denial, Error};
 
-/// `SECCOMP_MODE_STRICT`, as `/proc/PID/status` says it.
+/// Value of `SECCOMP_MODE_STRICT` in `/proc/PID/status`.
 const STRICT: &str = "1";
 
-/// Threads that are looked at for their modes; the others may be anything.
+/// The most threads whose names or seccomp modes are read; further ones are not examined.
 const THREADS_MAX: usize = 1024;
 
-/// More than any of the texts that are read as a whole has. \[byte\]
+/// Limit of [`children`] on the threads that it reads, and on the children of each.
+const CHILDREN_MAX: usize = 65_536;
+/// Limit on the size of a text from /proc; none that is read here is as large \[byte\].
 const PROC_BYTES_MAX: u64 = 1 << 20;
 
-/// What `/proc/PID/status` says.
+/// Contents of `/proc/PID/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
-    /// Short name, still escaped as the kernel does.
+    /// Short name, with the kernel's escapes.
     pub name: String,
     /// Real, effective, saved and file system user.
     pub uids: [u32; 4],
     /// Real, effective, saved and file system group.
     pub gids: [u32; 4],
-    /// In its own PID namespace.
+    /// Process id in its own PID namespace.
     pub inner_pid: u32,
-    /// Whose child it is now; 0: nobody's that we can see.
+    /// Process id of the current parent; 0 if it is not visible to us.
     pub parent_pid: u32,
-    /// It has ended and waits for its parent.
+    /// True if the process has ended and its parent has not asked for its exit status yet.
     pub is_zombie: bool,
-    /// Its first thread runs, or would if it had a CPU.
+    /// True if the first thread runs, or waits for a CPU only.
     pub is_running: bool,
-    /// Its threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Its first thread is in seccomp's strict mode.
+    /// True if the first thread is in seccomp's strict mode.
     pub is_strict: bool,
-    /// It has memory: it is not ending, and no thread of the kernel.
+    /// True if the process has memory, so that it is neither ending nor a kernel thread.
     pub has_memory: bool,
 }
 
 impl Status {
-    /// Reads it; `None` if there is no such process.
+    /// Reads the status; `None` if the process does not exist.
     ///
     /// # Errors
-    /// What the system said: it may be there.
+    /// The file could not be read; the process may exist.
     pub fn read(pid: u32) -> io::Result<Option<Status>> {
         match read_proc(format!("/proc/{pid}/status")) {
             Ok(text) => Ok(Status::parse(&text, pid)),
@@ -97,25 +119,24 @@ fn numbers(into: &mut [u32; 4], text: &str) -> Option<()> {
     Some(())
 }
 
-/// A small text that the kernel makes when it is read: with as few calls as that takes, since there may be a
-/// thousand of them.
+/// Reads a small file of /proc, with few system calls, since there may be a thousand such files.
 ///
 /// # Errors
-/// What the system says.
+/// The file could not be opened or read.
 pub fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut text = Vec::with_capacity(4096);
-    // Nobody has to ask for its size, which is 0.
+    // Files of /proc report the size 0, so do not ask for it.
     File::open(path)?.take(PROC_BYTES_MAX).read_to_end(&mut text)?;
     Ok(text)
 }
 
-/// There is no such process.
+/// Returns whether the error means that the process does not exist.
 fn is_nobody(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
-/// The process' parent, its parent's parent, and so on, as far as they can be seen. Nobody is followed
-/// further than a thousand generations, which change meanwhile.
+/// Returns the process' parent, its parent's parent, and so on, as far as they are visible. Ends after a thousand
+/// generations, since processes may change while it reads.
 pub fn ancestors(pid: u32) -> impl Iterator<Item = u32> {
     let parent = |pid: &u32| match Status::read(*pid) {
         Ok(Some(status)) => Some(status.parent_pid).filter(|parent| *parent != 0),
@@ -124,29 +145,36 @@ pub fn ancestors(pid: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(parent(&pid), parent).take(1000)
 }
 
-/// The process and its descendants, at most so many: those whose parents have not ended, as far as the kernel tells
-/// (CONFIG_PROC_CHILDREN).
+/// Returns the process and its descendants, at most `limit` processes. Descendants whose parent has ended are missing,
+/// and all are if the kernel has no CONFIG_PROC_CHILDREN.
 #[must_use]
 pub fn descendants(pid: u32, limit: usize) -> Vec<u32> {
     let mut found = vec![pid];
     let mut next = 0;
     while let Some(pid) = found.get(next).copied().filter(|_| found.len() < limit) {
         next += 1;
-        let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-        for task in tasks.flatten().take(limit) {
-            let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            for child in text.split_ascii_whitespace().filter_map(|child| child.parse().ok()) {
-                if found.len() < limit && !found.contains(&child) {
-                    found.push(child);
-                }
+        for child in children(pid) {
+            if found.len() < limit && !found.contains(&child) {
+                found.push(child);
             }
         }
     }
     found
 }
 
-/// Why the kernel protects a process from us, which our user has started: it belongs to somebody else, or
-/// hides. `None`: it does not, as far as can be seen.
+/// Returns the children of all threads of process `pid`; none where the kernel was built without CONFIG_PROC_CHILDREN. It
+/// reads at most [`CHILDREN_MAX`] threads, and as many children of each.
+pub fn children(pid: u32) -> impl Iterator<Item = u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok();
+    tasks.into_iter().flatten().flatten().take(CHILDREN_MAX).flat_map(|task| {
+        let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        let numbers = text.split_ascii_whitespace().take(CHILDREN_MAX);
+        numbers.filter_map(|child| child.parse().ok()).collect::<Vec<_>>()
+    })
+}
+
+/// Returns why the kernel protects a process that our user has started from us: it belongs to another user, or is not
+/// dumpable. `None` if no reason is visible.
 #[must_use]
 pub fn protection(pid: u32) -> Option<Denial> {
     let ours = geteuid().as_raw();
@@ -162,11 +190,11 @@ pub fn protection(pid: u32) -> Option<Denial> {
     (hides || !own_groups).then_some(Denial::NotDumpable)
 }
 
-/// Threads of a process that are in seccomp's strict mode, where it is the death of one to read the counter or
-/// to make a system call; 0 if there is no such process. Beyond 1,024 threads nobody looks.
+/// Counts the threads of a process in seccomp's strict mode, where reading the counter or making a system call kills
+/// the thread. Returns 0 if there is no such process. Reads at most 1,024 threads.
 ///
 /// # Errors
-/// What the system said: it may be there.
+/// The threads could not be read; the process may exist.
 pub(crate) fn strict_threads(pid: u32) -> io::Result<u32> {
     let Some(status) = Status::read(pid)? else { return Ok(0) };
     if status.threads <= 1 {
@@ -181,11 +209,11 @@ pub(crate) fn strict_threads(pid: u32) -> io::Result<u32> {
     Ok(strict)
 }
 
-/// Threads whose name is not that of the process' first one: their ids in their PID namespace, and their names. Beyond
-/// 1,024 threads nobody looks.
+/// Returns the threads whose name differs from that of the process' first thread: their ids in their PID namespace, and
+/// their names. Reads at most 1,024 threads.
 ///
 /// # Errors
-/// What the system said.
+/// The threads could not be read.
 pub(crate) fn named_threads(pid: u32) -> io::Result<Vec<(u32, String)>> {
     let Some(first) = Status::read(pid)?.filter(|status| status.threads > 1) else {
         return Ok(Vec::new());
@@ -202,23 +230,23 @@ pub(crate) fn named_threads(pid: u32) -> io::Result<Vec<(u32, String)>> {
     Ok(named)
 }
 
-/// A thread that has run for so long has come to the end of what it wrote \[ns\].
+/// CPU time after which a thread has certainly finished the record that it was writing \[ns\].
 const WRITTEN_NS: u64 = 1_000_000;
-/// How long threads are waited for that do not get to run.
+/// Longest wait for threads that get no CPU to finish a record.
 const WRITERS_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Threads of a process that may be writing a record which they had begun at some moment. They write it without a
-/// system call: who sleeps has come to its end, or has run for longer than that takes.
+/// Threads of a process that may still be writing a record that they began before some moment. Writing takes no system
+/// call: a thread that sleeps has finished, and so has one that has run for longer than a record takes.
 #[derive(Debug)]
 pub(crate) struct Writers {
     pid: u32,
     since: Instant,
-    /// By their ids; how long each had run then \[ns\].
+    /// Threads by their ids, with the CPU time that each had used at that moment \[ns\].
     threads: Vec<(u32, u64)>,
 }
 
 impl Writers {
-    /// Those of this moment.
+    /// Lists the threads of process `pid` that run now.
     pub fn of(pid: u32) -> Writers {
         let mut threads = Vec::new();
         for thread in
@@ -236,7 +264,7 @@ impl Writers {
         self.threads.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Have all come to the end of it?
+    /// Returns true if all threads have finished writing, or the longest wait is over.
     pub fn are_done(&mut self) -> bool {
         if self.since.elapsed() >= WRITERS_PATIENCE {
             return true;
@@ -248,45 +276,46 @@ impl Writers {
         self.threads.is_empty()
     }
 
-    /// How long it has run \[ns\]; `None`: it sleeps, or has ended.
+    /// Returns the CPU time that a thread has used \[ns\]; `None` if the thread sleeps or has ended.
     fn running(pid: u32, id: u32) -> Option<u64> {
         let stat = read_proc(format!("/proc/{pid}/task/{id}/stat")).ok()?;
-        // A name may have anything in it.
+        // The name may contain any byte, so search for its end from the right.
         let behind = stat.iter().rposition(|byte| *byte == b')')?;
         if matches!(stat.get(behind + 2), None | Some(b'S' | b'I' | b'Z' | b'X')) {
             return None;
         }
         let text = read_proc(format!("/proc/{pid}/task/{id}/schedstat")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        // Where the kernel does not say it, only sleep and time are known.
+        // A kernel without schedstat: only sleep and the longest wait tell the end.
         Some(text.split_whitespace().next().and_then(|ran| ran.parse().ok()).unwrap_or(0))
     }
 }
 
-/// How a process is held on to.
+/// Ways to hold a process' identity.
 #[derive(Clone, Debug)]
 enum Hold {
     Pidfd(Arc<OwnedFd>),
-    /// The kernel is too old (before 5.3), or does not let us.
+    /// The process has no pidfd: the kernel is too old (before 5.3), or does not allow it.
     Number,
-    /// It has ended already; what it shared is still there.
+    /// The process has ended; the memory that it shared remains.
     Ended,
 }
 
-/// A process that is held on to: its number is not given to another one unnoticed.
+/// A process whose number cannot pass to another process unnoticed.
 ///
-/// The order is: hold it, look at it by its number, then ask [`has_its_number`](Self::has_its_number). Only
-/// what was read between the two was of this process.
+/// Use it in this order: hold the process, read about it by its number, then ask
+/// [`has_its_number`](Self::has_its_number). Only what was read between the two is certainly about this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub pid: u32,
     hold: Hold,
-    /// Is the descriptor of whom the kernel named, not of who had the number when we asked?
+    /// True if the kernel named the process of the descriptor, so that it is not that of a later process with the
+    /// number.
     is_named: bool,
 }
 
 impl Process {
-    /// Holds on to whoever has this number now.
+    /// Holds the process that has this number now.
     ///
     /// # Errors
     /// [`Error::Descriptors`], [`Error::System`].
@@ -302,18 +331,18 @@ impl Process {
         Ok(Process { pid, hold, is_named: false })
     }
 
-    /// The process that the kernel has named itself, with a descriptor of it.
+    /// Holds the process `pid` by a pidfd that the kernel gave together with the number.
     pub fn named(pid: u32, pidfd: OwnedFd) -> Process {
         Process { pid, hold: Hold::Pidfd(Arc::new(pidfd)), is_named: true }
     }
 
-    /// One that had this number, and has ended.
+    /// Makes the identity of a process that had this number and has ended.
     pub fn ended(pid: u32) -> Process {
         Process { pid, hold: Hold::Ended, is_named: false }
     }
 
-    /// The same, if it began before `time_ns` (`CLOCK_MONOTONIC`) by the kernel's word, or if the kernel has named
-    /// it and it was reaped since; else one that has ended, and had its number before.
+    /// Returns the process if it began before `time_ns` (`CLOCK_MONOTONIC`) by the kernel's word, or if the kernel has
+    /// named it and it was reaped since. Otherwise returns an ended process, which had the number before.
     ///
     /// # Errors
     /// [`Error::Descriptors`], [`Error::System`].
@@ -324,13 +353,14 @@ impl Process {
         let pid = self.pid;
         let younger = is_younger(pid, time_ns)
             .map_err(|source| failed(pid, "looking at when it started", source))?;
-        // What /proc says of a number that is no longer its own is not of it; how it ended its descriptor still says.
+        // What /proc reports for a number that has changed hands is about another process; the descriptor still has the
+        // outcome.
         let is_other = younger && (!self.is_named || self.has_its_number());
         Ok(if is_other { Process::ended(pid) } else { self })
     }
 
-    /// Is its number still its own? Then what was read by it was of this process. A process that has ended
-    /// keeps its number until its parent has asked for its exit status.
+    /// Returns true if the number is still the process' own, so that what was read by number was about this process. A
+    /// process that has ended keeps its number until its parent has asked for its exit status.
     pub fn has_its_number(&self) -> bool {
         match &self.hold {
             Hold::Pidfd(pidfd) => !self.has_ended() || number_of(pidfd.as_fd()) == Some(self.pid),
@@ -339,7 +369,8 @@ impl Process {
         }
     }
 
-    /// Does it say that it began in the future? Only of one whose clock begins where ours does.
+    /// Returns true if `started_ns`, the start that the process claims, is in the future. False for a process in
+    /// another time namespace, whose clock cannot be compared.
     pub fn begins_in_the_future(&self, started_ns: u64, now_ns: u64) -> bool {
         started_ns > now_ns.saturating_add(TOLERANCE_NS)
             && same_time_namespace(self.pid)
@@ -362,7 +393,7 @@ impl Process {
             }
             Hold::Number => match Status::read(self.pid) {
                 Ok(status) => status.is_none_or(|status| status.is_zombie),
-                // It cannot be looked at now, which says nothing.
+                // The state cannot be read now, which means nothing.
                 Err(_) => false,
             },
             Hold::Ended => true,
@@ -370,32 +401,35 @@ impl Process {
     }
 }
 
-/// The number of a process, by its pidfd; `None` after its parent has asked for its exit status.
+/// Returns the process id that a pidfd refers to; `None` after the parent has asked for the exit status.
 fn number_of(pidfd: BorrowedFd<'_>) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
     text.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()
 }
 
-/// The kernel counts a process' start in ticks of 10 ms, and rounds \[ns\].
+/// Tolerance of a process' start, which the kernel counts in ticks of 10 ms, and rounds \[ns\].
 const TOLERANCE_NS: u64 = 50_000_000;
 
-/// Did the process with this number start after `started_ns` (`CLOCK_MONOTONIC`)? Then it is not the one
-/// that said so.
+/// Returns true if the process with this number started after `started_ns` (`CLOCK_MONOTONIC`), so that it is a later
+/// process with the same number.
 fn is_younger(pid: u32, started_ns: u64) -> io::Result<bool> {
     let Some(ticks) = start_ticks(pid)? else { return Ok(true) };
     let per_second = rustix::param::clock_ticks_per_second().max(1);
-    let begun = u128::from(ticks) * 1_000_000_000 / u128::from(per_second);
-    let now = |id| {
+    // The times in /proc and of both clocks include what our time namespace adds.
+    let (to_monotonic, to_boottime) = strata_model::time_namespace_adds_ns();
+    let now = |id, added: i64| {
         let now = clock_gettime(id);
-        i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+        i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec) - i128::from(added)
     };
-    // What the machine has slept lies between the two clocks.
-    let asleep = now(ClockId::Boottime) - now(ClockId::Monotonic);
+    let begun =
+        i128::from(ticks) * 1_000_000_000 / i128::from(per_second) - i128::from(to_boottime);
+    // The two clocks differ by the time that the machine was suspended.
+    let asleep = now(ClockId::Boottime, to_boottime) - now(ClockId::Monotonic, to_monotonic);
     let said = i128::from(started_ns.saturating_add(TOLERANCE_NS)) + asleep.max(0);
-    Ok(i128::try_from(begun).is_ok_and(|begun| begun > said) && same_time_namespace(pid))
+    Ok(begun > said && same_time_namespace(pid))
 }
 
-/// Field 22 of `/proc/PID/stat`; `None` if there is no such process.
+/// Returns field 22 of `/proc/PID/stat`, the start of the process \[tick\]; `None` if there is no such process.
 fn start_ticks(pid: u32) -> io::Result<Option<u64>> {
     let text = match read_proc(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
@@ -408,17 +442,17 @@ fn start_ticks(pid: u32) -> io::Result<Option<u64>> {
     Ok(text.split_whitespace().nth(19).and_then(|word| word.parse().ok()))
 }
 
-/// Does its `CLOCK_MONOTONIC` begin where ours does?
+/// Returns true if the process is in our time namespace, so that its `CLOCK_MONOTONIC` is ours.
 fn same_time_namespace(pid: u32) -> bool {
     let link = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/time")).ok();
     link(&pid.to_string()) == link("self")
 }
 
-/// The error for something that was not possible in a process.
+/// Makes the error for an action on a process that the kernel refused or that failed; `what` is the action.
 pub(crate) fn refused(pid: u32, what: &'static str, source: io::Error) -> Error {
     match source.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH) => Error::Gone { pid },
-        // One that is just ending has no memory, and with it nobody who may look into it.
+        // A process that is just ending has no memory, so that access to it is refused to everybody.
         Some(libc::EACCES | libc::EPERM) if is_ending(pid) => Error::Gone { pid },
         Some(code @ (libc::EACCES | libc::EPERM)) => {
             Error::Denied { pid, what, denial: explain(pid, code) }
@@ -427,12 +461,12 @@ pub(crate) fn refused(pid: u32, what: &'static str, source: io::Error) -> Error 
     }
 }
 
-/// It is there, but has no memory any more: it has ended, or is just about to.
+/// Returns true if a process has no memory any more: it has ended, or is about to.
 pub(crate) fn is_ending(pid: u32) -> bool {
     matches!(Status::read(pid), Ok(Some(status)) if !status.has_memory)
 }
 
-/// The error for something that the system has no room for.
+/// Makes the error for an action on a process that failed; a reached limit on open files has an error of its own.
 pub(crate) fn failed(pid: u32, what: &'static str, source: io::Error) -> Error {
     match (source.raw_os_error(), getrlimit(Resource::Nofile).current) {
         (Some(libc::EMFILE), Some(limit)) => Error::Descriptors { pid, what, limit },
@@ -440,7 +474,7 @@ pub(crate) fn failed(pid: u32, what: &'static str, source: io::Error) -> Error {
     }
 }
 
-/// Why the kernel refuses, as far as it can be seen from outside.
+/// Returns why the kernel refuses access, as far as that is visible from outside.
 fn explain(pid: u32, code: i32) -> Denial {
     let ours = geteuid().as_raw();
     if let Ok(Some(status)) = Status::read(pid) {
@@ -460,13 +494,15 @@ fn explain(pid: u32, code: i32) -> Denial {
     Denial::Unknown { code }
 }
 
-/// Who owns `/proc/PID/fd`: root, if the process is not dumpable. (`/proc/PID` is always its user's.)
+/// Returns the owner of `/proc/PID/fd`, which is root for a process that is not dumpable. (`/proc/PID` always belongs
+/// to the
+/// process' user.)
 fn owner_of_descriptors(pid: u32) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(format!("/proc/{pid}/fd")).ok().map(|metadata| metadata.uid())
 }
 
-/// Without control characters.
+/// Replaces control characters by `?`.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

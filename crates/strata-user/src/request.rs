@@ -1,5 +1,5 @@
-//! What a tracer wants of a process from its begin, as text (`strata/abi/user.h`): of a command in its environment,
-//! of everybody in a file beside the socket on which the tracer listens.
+//! Requests of a tracer to processes that are about to start, as text (`strata/abi/user.h`): to a command in its
+//! environment variable, to all others in a file with the name of the tracer's socket.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,9 +11,10 @@ use rustix::process::geteuid;
 use strata_abi::user;
 
 use crate::clock::Clock;
+use crate::filter::Program;
 use crate::spec::SessionSpec;
 
-/// What follows the version, and the socket where there is one.
+/// Formats a request without its version and socket.
 pub(crate) fn text(generation: u64, spec: &SessionSpec, clock: &Clock) -> String {
     let mode = spec.loss_mode.name();
     let mut text = String::new();
@@ -21,7 +22,7 @@ pub(crate) fn text(generation: u64, spec: &SessionSpec, clock: &Clock) -> String
     let _ = write!(text, "generation={generation};subbuf={};", spec.subbuf_bytes);
     let _ = write!(text, "subbufs={};mode={mode};", spec.nr_subbufs);
     let _ = write!(text, "vtid={};", u8::from(spec.vtid));
-    // The longer ago the first measurement is, the better is the rate.
+    // The longer ago the first measurement is, the more exact is the rate.
     clock.refresh();
     let _ = match clock.multiplier() {
         Some(multiplier) => write!(text, "clock=32.{multiplier};"),
@@ -32,6 +33,9 @@ pub(crate) fn text(generation: u64, spec: &SessionSpec, clock: &Clock) -> String
     }
     if !spec.contexts.is_empty() {
         hexadecimal(&mut text, "contexts", spec.contexts.bytes());
+    }
+    if spec.filter.as_ref().is_some_and(Program::asks_duration) {
+        text.push_str("spans=1;");
     }
     let _ = write!(text, "rules={}", spec.rules);
     text
@@ -45,25 +49,24 @@ fn hexadecimal(text: &mut String, key: &str, bytes: &[u8]) {
     text.push(';');
 }
 
-/// The file beside this socket.
+/// Returns the path of the request file that belongs to a socket.
 pub(crate) fn beside(socket: &Path) -> PathBuf {
     let name = socket.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(user::SOCKET_END).unwrap_or(&name);
     socket.with_file_name(format!("{name}{}", user::REQUEST))
 }
 
-/// Puts this into the file beside the socket, whose folder is ours alone, in the place of what is there: a process sees
-/// the one or the other.
+/// Replaces the socket's request file, atomically. Only our user may write to the folder.
 ///
 /// # Errors
-/// What the system says.
+/// The file could not be written.
 pub(crate) fn leave(socket: &Path, text: &str) -> io::Result<()> {
     let path = beside(socket);
     let new = path.with_extension("new");
     let _ = fs::remove_file(&new);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     let written = file.write_all(format!("{}:{text}", user::VERSION).as_bytes()).and_then(|()| {
-        // Root's is for everybody, whatever the umask says.
+        // Root's request is for all users, whatever the umask is.
         let mode = if geteuid().is_root() { 0o644 } else { 0o600 };
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         fs::rename(&new, &path)
@@ -74,8 +77,8 @@ pub(crate) fn leave(socket: &Path, text: &str) -> io::Result<()> {
     written
 }
 
-/// From now on nothing is wanted there.
+/// Removes the socket's request file.
 pub(crate) fn withdraw(socket: &Path) {
-    // It may not be there.
+    // There may be no request.
     let _ = fs::remove_file(beside(socket));
 }

@@ -1,12 +1,12 @@
-//! What root does for a process, it does with the rights of that process' own user: the kernel then decides,
-//! as it would for that user.
+//! Rights for actions on processes: root acts with the rights of the process' user, so that the kernel decides as it
+//! would for that user.
 
 use std::io;
 
 use rustix::process::geteuid;
 use rustix::thread::{capabilities, set_capabilities, CapabilitySet, CapabilitySets};
 
-/// A user, and the group that its programs have.
+/// A user, and the group of its programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct User {
     pub uid: u32,
@@ -14,14 +14,14 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Do we have to take other rights to do something for this user?
+    /// Returns true if acting for this user needs other rights than our own.
     pub fn is_other(self) -> bool {
         self.uid != geteuid().as_raw()
     }
 }
 
-/// This thread acts with the rights of another user while this lives: the user and group for files, and no
-/// capabilities. Nobody else can reach into this thread meanwhile, since its other users stay.
+/// Gives this thread the rights of another user while it exists: the user and group for files, and no capabilities.
+/// Other users get no access to this thread, since its other ids stay.
 pub(crate) struct ActingFor {
     before: CapabilitySets,
     uid: u32,
@@ -29,15 +29,17 @@ pub(crate) struct ActingFor {
 }
 
 impl ActingFor {
+    /// Takes the rights of `user`.
+    ///
     /// # Errors
-    /// What the system said: this program may not act for others, or the user has no number here.
+    /// This program may not act for others, or the user has no id in this user namespace.
     pub fn user(user: User) -> io::Result<ActingFor> {
         let before = capabilities(None)?;
-        // Each is what it was before: so said, and undone, by dropping this.
+        // Return values are the ids before the call; dropping `acting` restores them.
         let gid = set_file_group(user.gid);
         let uid = set_file_user(user.uid);
         let acting = ActingFor { before, uid, gid };
-        // These calls do not fail, they only do nothing.
+        // These calls never fail; without permission they change nothing.
         if set_file_user(user.uid) != user.uid || set_file_group(user.gid) != user.gid {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -48,7 +50,7 @@ impl ActingFor {
 
 impl Drop for ActingFor {
     fn drop(&mut self) {
-        // What a thread may have it can always take again, so none of these fails.
+        // A thread can always take back the capabilities that it is permitted, so none of these calls fails.
         let restored = set_capabilities(None, self.before);
         set_file_user(self.uid);
         set_file_group(self.gid);
@@ -56,13 +58,13 @@ impl Drop for ActingFor {
     }
 }
 
-/// Of this thread only. Gives what it was before.
+/// Changes the file system user of this thread only. Returns the one before.
 fn set_file_user(uid: u32) -> u32 {
     // SAFETY: no memory is involved.
     unsafe { libc::setfsuid(uid) as u32 }
 }
 
-/// Of this thread only. Gives what it was before.
+/// Changes the file system group of this thread only. Returns the one before.
 fn set_file_group(gid: u32) -> u32 {
     // SAFETY: no memory is involved.
     unsafe { libc::setfsgid(gid) as u32 }
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Of this thread: the lines of its status that begin so.
+    /// Lines of this thread's status that begin with these keys.
     fn status(keys: &[&str]) -> Vec<String> {
         let text = fs::read_to_string("/proc/thread-self/status").unwrap();
         let wanted = |line: &&str| keys.iter().any(|key| line.starts_with(key));

@@ -1,4 +1,4 @@
-//! Event rules: what the user writes, and what the shared memory holds.
+//! Event rules, as the user writes them and as the shared memory holds them.
 //!
 //! The user's text is `[!]provider[:event][@[=]level]`; the canonical one, which processes and tracers
 //! match by the same C code (`strata/abi/rule.h`), always has an event and a level in digits.
@@ -9,16 +9,16 @@ use std::fmt;
 use strata_abi::user;
 use strata_model::{printable, LEVEL_NAMES};
 
-/// As many as the shared memory can hold.
+/// Names of the log levels, as many as the shared memory can hold.
 const LEVELS: [&str; user::LEVEL_MAX as usize + 1] = LEVEL_NAMES;
 
-/// What a log level is called.
+/// Returns the name of a log level; `None` if the level does not exist.
 #[must_use]
 pub fn level_name(level: u8) -> Option<&'static str> {
     LEVELS.get(usize::from(level)).copied()
 }
 
-/// The log level that is called so, or is this number; capitals do not matter.
+/// Returns the log level with this name or number, regardless of case.
 #[must_use]
 pub fn level_from_name(name: &str) -> Option<u8> {
     if !name.is_empty() && name.len() <= 2 && name.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -30,66 +30,55 @@ pub fn level_from_name(name: &str) -> Option<u8> {
 /// Why a rule is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// No rules at all.
+    /// The list has no rules.
     #[error("event rules: none was given. '*' selects every tracepoint")]
     None,
-    /// Nothing where a rule should be.
+    /// A rule is empty.
     #[error("event rule number {number}: it is empty. Write PROVIDER:EVENT, or '*' for all")]
     Empty {
-        /// Its place among all rules, from 1.
+        /// Position of the rule, from 1.
         number: usize,
     },
-    /// Nothing in front of the colon.
+    /// The rule has no provider before the colon.
     #[error("event rule {}: no provider. Write '*:EVENT' for any", printable(.rule))]
-    NoProvider {
-        /// As it was written.
-        rule: String,
-    },
-    /// Nothing behind the colon.
+    NoProvider { rule: String },
+    /// The rule has no event after the colon.
     #[error("event rule {}: no event behind ':'. Write '*' for all", printable(.rule))]
-    NoEvent {
-        /// As it was written.
-        rule: String,
-    },
-    /// What follows '@' is no level.
+    NoEvent { rule: String },
+    /// The text after '@' is no level.
     #[error(
         "event rule {}: level {} is unknown. Levels are {} or 0 to {}, with '=' in front for exactly \
          this one", printable(.rule), printable(.found), LEVELS.join(", "), user::LEVEL_MAX
     )]
     Level {
-        /// As it was written.
         rule: String,
-        /// What was found.
+        /// Text that was found.
         found: String,
     },
-    /// A backslash with nothing behind it.
+    /// The rule ends with a backslash.
     #[error("event rule {}: nothing behind the last '\\'. Write '\\\\' for one", printable(.rule))]
-    Backslash {
-        /// As it was written.
-        rule: String,
-    },
-    /// A control character.
+    Backslash { rule: String },
+    /// The rule has a control character.
     #[error("event rule {}: a control character (U+{:04X}); no tracepoint has one in its name",
             printable(.rule), u32::from(*.found))]
     Character {
-        /// As it was written.
         rule: String,
-        /// The first such character.
+        /// First control character.
         found: char,
     },
-    /// More text than a session slot holds.
+    /// The rules together are longer than a session slot holds.
     #[error(
         "event rules: {bytes} bytes together; the limit is {limit}. Use '*' to say more with less"
     )]
     TooLong {
-        /// Bytes of the canonical text.
+        /// Size of the canonical text \[byte\].
         bytes: usize,
-        /// The most that are possible.
+        /// The most bytes that fit.
         limit: usize,
     },
 }
 
-/// `struct strata_abi_rule_subject`.
+/// Mirrors `struct strata_abi_rule_subject`.
 #[repr(C)]
 struct RuleSubject {
     provider: *const c_char,
@@ -100,7 +89,7 @@ struct RuleSubject {
 }
 
 impl RuleSubject {
-    /// Valid as long as the names are borrowed.
+    /// Makes the subject of a match; it is valid as long as the names are borrowed.
     fn new(provider: &[u8], name: &[u8], level: u8) -> RuleSubject {
         RuleSubject {
             provider: provider.as_ptr().cast(),
@@ -125,7 +114,6 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     text: String,
@@ -172,19 +160,20 @@ impl Rule {
         Ok(Rule { text: rule(), canonical: format!("{exclusion}{provider}:{event}{level}") })
     }
 
-    /// As the user wrote it.
+    /// Text that the user wrote.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// As `strata/abi/rule.h` reads it.
+    /// Canonical text, which `strata/abi/rule.h` parses.
     #[must_use]
     pub fn canonical(&self) -> &str {
         &self.canonical
     }
 
-    /// `provider:event` without its '!', and the level: whether exactly that, and its number.
+    /// Returns `provider:event` without the '!', and the level if there is one: whether it must match exactly, and its
+    /// number.
     #[must_use]
     pub fn parts(&self) -> (&str, Option<(bool, u8)>) {
         let pattern = self.canonical.strip_prefix('!').unwrap_or(&self.canonical);
@@ -196,24 +185,24 @@ impl Rule {
         (names, level)
     }
 
-    /// Does it begin with '!'?
+    /// Returns true if the rule begins with '!'.
     #[must_use]
     pub fn is_exclusion(&self) -> bool {
         self.canonical.starts_with('!')
     }
 
-    /// Does its pattern match? What an exclusion matches it excludes.
+    /// Returns true if the rule's pattern matches; for an exclusion, also true if the pattern matches.
     #[must_use]
     pub fn matches(&self, provider: &[u8], name: &[u8], level: u8) -> bool {
         let pattern = self.canonical.strip_prefix('!').unwrap_or(&self.canonical).as_bytes();
         let subject = RuleSubject::new(provider, name, level);
-        // SAFETY: reads pattern.len() bytes at pattern, and what the subject, built just above from
-        // live slices, points to.
+        // SAFETY: reads pattern.len() bytes at pattern, and the names that the subject, built just above from live
+        // slices, points to.
         unsafe { strata_user_rule_matches(pattern.as_ptr().cast(), pattern.len(), &subject) != 0 }
     }
 }
 
-/// Which tracepoints a session records.
+/// Rules that select the tracepoints of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     rules: Vec<Rule>,
@@ -221,10 +210,10 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules in `texts`, each of which may have several, separated by commas.
+    /// Parses the rules in `texts`; each text may have several rules, separated by commas.
     ///
     /// # Errors
-    /// The first rule that is not well formed, and what is wrong with it.
+    /// The first rule that is not well formed, with the reason.
     pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<Rules, RuleError> {
         let mut rules = Vec::new();
         for text in texts {
@@ -247,37 +236,37 @@ impl Rules {
         Ok(Rules { rules, canonical })
     }
 
-    /// No rule at all, which selects nothing.
+    /// Makes an empty list, which selects nothing.
     #[must_use]
     pub fn none() -> Rules {
         Rules { rules: Vec::new(), canonical: String::new() }
     }
 
-    /// Whether they select nothing.
+    /// Returns true if the list is empty, so that it selects nothing.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// The rules together, as `strata/abi/rule.h` reads them.
+    /// Canonical text of all rules, which `strata/abi/rule.h` parses.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.canonical
     }
 
-    /// One by one, in the order in which they were given.
+    /// Returns the rules in the order in which they were given.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// Do the rules select this tracepoint?
+    /// Returns true if the rules select this tracepoint.
     #[must_use]
     pub fn select(&self, provider: &[u8], name: &[u8], level: u8) -> bool {
         let rules = self.canonical.as_bytes();
         let subject = RuleSubject::new(provider, name, level);
-        // SAFETY: reads rules.len() bytes at rules, and what the subject, built just above from live
-        // slices, points to.
+        // SAFETY: reads rules.len() bytes at rules, and the names that the subject, built just above from live slices,
+        // points to.
         unsafe { strata_user_rules_select(rules.as_ptr().cast(), rules.len(), &subject) != 0 }
     }
 }
@@ -288,12 +277,12 @@ impl fmt::Display for Rules {
     }
 }
 
-/// Does the text end with a backslash that makes nothing literal?
+/// Returns true if the text ends with a backslash that escapes nothing.
 fn is_escaped_end(text: &str) -> bool {
     text.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }
 
-/// Without the blanks around it, but for one that a backslash makes literal.
+/// Removes blanks at both ends, except one that a backslash makes literal.
 fn trim(text: &str) -> &str {
     let begun = text.trim_start_matches([' ', '\t']);
     let ended = begun.trim_end_matches([' ', '\t']);

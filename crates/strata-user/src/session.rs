@@ -1,16 +1,46 @@
-//! One session in one process: its slot, its channel, and which tracepoints are on.
+//! A session in a process: its slot, its channel, and the tracepoints that are enabled for it.
+//!
+//! A process shares a memfd with tracers (`abi/include/strata/abi/user.h`). The memfd has a fixed number of session slots, so that
+//! several tracers can record the same process at once. An [`AppSession`] owns one slot on behalf of this tracer.
+//!
+//! ```text
+//!        start(), adopt()                              stop()      release()
+//! FREE ───────────────────▶ SETUP ── channel, rules, ids ──▶ ACTIVE ────────▶ ENDING ─────────▶ FREE
+//!                                                            │    ▲
+//!                                                            └────┘ update(), tick()
+//! ```
+//!
+//! # Two ways to begin
+//! - [`AppSession::start`] is for a process that runs already: it takes a slot, formats the channel, writes rules, contexts and
+//!   filter, and enables the selected tracepoints.
+//! - [`AppSession::adopt`] is for a process that prepared the session itself before `main()`, from a request that a listener
+//!   published. The process records already; its slot is checked and completed by the tracer's clock and event ids.
+//!
+//! # Afterwards
+//! [`AppSession::tick`] is called periodically: it writes the heartbeat, without which the process leaves the session of a dead
+//! tracer, and the conversion of the clock. [`AppSession::update`] enables tracepoints of objects that were loaded since. Changes of
+//! rules are in `session/change.rs`.
+//!
+//! Enabling a tracepoint means three stores in this order: the event's id for the slot and the slot's bit, both in the
+//! tracepoint's state, and then the opcode of each site in the process' code, unless its sites test a flag. Disabling clears the
+//! bit first. A process patches its own code if it can; otherwise this tracer does (`switching.rs`).
+//!
+//! # Hostile processes
+//! Everything in the memfd may be changed by the process at any time. Values are copied and then checked; what the process can gain
+//! is nonsense in its own trace. Nothing here waits for the process: questions to /proc that may block go through `asking.rs`.
+//! Dropping a session disables its tracepoints and gives the slot back.
 
 use std::mem::offset_of;
 use std::sync::atomic::{fence, Ordering};
 use std::time::{Duration, Instant};
 
 use strata_abi::{ring, user};
-use strata_model::EventClass;
+use strata_model::{EventClass, Field, FieldClass, Integer};
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 
 use crate::application::{possible_cpus, Application};
 use crate::asking::{may_ask, Errand};
-use crate::clock::{Clock, Publisher};
+use crate::clock::{Clock, Publisher, SessionTime};
 use crate::context::EventContexts;
 use crate::error::Error;
 use crate::filter::Program;
@@ -34,28 +64,34 @@ use due::Due;
 use slots::{claim, first_fit, free, start_position, SlotCopy};
 use switching::{enabled, patches, restore, switch_off};
 
-/// Record headers are compact up to this many tracepoints: then no id needs the extended form.
+/// The most tracepoints that fit compact record headers: with more, some ids would need the extended form.
 const COMPACT_MAX: usize = 31;
 
-/// The provider and the name of libstrata's own tracepoint: a thread has a new name.
+/// Provider and name of the tracepoint in libstrata that records when a thread gets a new name.
 const THREAD_NAME: (&[u8], &[u8]) = (b"strata", b"thread_name");
 
-/// How often a process learns that its tracer lives.
+/// Period of the heartbeat, by which a process sees that its tracer is still running.
 const HEARTBEAT: Duration = Duration::from_millis(250);
 
-/// A generation that no session had before.
+/// Returns the context field of a span's begin that is recorded at the span's end: how long ago it began \[ns\].
+fn elapsed() -> Field {
+    let class = FieldClass::Integer(Integer::unsigned(8));
+    Field { name: "elapsed".to_owned(), class }
+}
+
+/// Returns a new random generation, different from that of any earlier session.
 #[must_use]
 pub fn new_generation() -> u64 {
     let mut bytes = [0; 8];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     match (filled, u64::from_ne_bytes(bytes)) {
         (Ok(8), generation) if generation != 0 => generation,
-        // A kernel without it: the time differs as well, if not as safely.
+        // A kernel without getrandom(): the time differs from session to session as well, if not as safely.
         _ => Clock::monotonic_ns() | 1,
     }
 }
 
-/// A session in a process. Dropping it switches it off and gives the memory back.
+/// A session in a process. Dropping it disables its tracepoints and frees its memory in the process.
 #[derive(Debug)]
 pub struct AppSession {
     app: Application,
@@ -66,32 +102,35 @@ pub struct AppSession {
     channel: Option<Channel>,
     place: (u64, u64),
     ids: Ids,
-    /// Its place among its user's processes.
+    /// Share of the resources of the process' user that this session holds.
     _share: Share,
     seen: Option<ChangeMarks>,
-    /// Its code is being written.
+    /// Work of patching the process' code, if it is in progress.
     patching: Option<Errand<Vec<Failure>>>,
-    /// Its code could not be written for now, for this reason.
+    /// Why the process' code could not be patched at the last attempt.
     unpatched: Option<Error>,
-    /// It has said that it cannot write to its code itself. What it says afterwards changes nothing.
+    /// True once the process has reported that it cannot patch its own code. Later reports change nothing.
     needs_us: bool,
-    /// What was there when its code was last written.
+    /// State of the tracepoints when the code was last patched.
     patched: Option<ChangeMarks>,
-    /// Its code is being written as it was.
+    /// Work of restoring the process' code, if it is in progress.
     restoring: Option<Errand<()>>,
-    /// Tracepoints that are off, and whose code is still as if they were on.
+    /// Tracepoints that are disabled, and whose sites are still armed.
     left_armed: Vec<u32>,
-    /// Threads that may still be writing to it, after another session has taken its place.
+    /// Threads that may still be writing to this session after another session has replaced it.
     writers: Option<Writers>,
     publisher: Publisher,
+    time: SessionTime,
     clock: Due,
     heartbeat: Due,
+    /// True if the control group of the process is written to its slot, for its records or its filter.
+    tells_group: bool,
     problems: Vec<Error>,
     stopped: bool,
     released: bool,
 }
 
-/// What tells that nothing has changed.
+/// Values that change whenever tracepoints are added or get ids, so that equal marks mean no change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ChangeMarks {
     generation: u64,
@@ -100,13 +139,14 @@ struct ChangeMarks {
 }
 
 impl AppSession {
-    /// Starts a session in a process: slot, channel, rules, then the tracepoints that these select.
+    /// Starts a session in a process: takes a slot, makes the channel, writes the rules, and enables the tracepoints
+    /// that the rules select.
     ///
-    /// Tracepoints of objects that are loaded later are switched on by the process itself.
+    /// The process itself enables tracepoints of objects that are loaded later.
     ///
     /// # Errors
-    /// Why it cannot be; the process is then as it was. [`Error::Locked`]: somebody holds the memory at this
-    /// moment, perhaps another tracer: try again soon.
+    /// The session could not be started; the process is unchanged. [`Error::Locked`]: another process, perhaps another
+    /// tracer, holds the lock of the memory at this moment; try again soon.
     pub fn start(
         app: &Application,
         spec: &SessionSpec,
@@ -118,8 +158,8 @@ impl AppSession {
         Ok(session)
     }
 
-    /// The same, without waiting until the process' code is written: others can be started meanwhile. Call
-    /// [`finish_start`](Self::finish_start) soon.
+    /// Starts the session without waiting until the process' code is patched, so that further sessions can be started
+    /// in the meantime. Call [`finish_start`](Self::finish_start) soon.
     ///
     /// # Errors
     /// As of [`start`](Self::start).
@@ -129,8 +169,8 @@ impl AppSession {
         clock: &Clock,
     ) -> Result<AppSession, Error> {
         let (mut session, lock) = AppSession::prepared(app, spec, clock, 0)?;
-        // Sequentially consistent, as the process' look at it after it has described an object: either it
-        // sees the session, or we see the object.
+        // Sequentially consistent, as is the process' check for sessions after it has described an object: either the
+        // process sees the session, or we see the object.
         session
             .u32(offset_of!(user::Session, status))
             .store(user::SESSION_ACTIVE, Ordering::SeqCst);
@@ -138,14 +178,15 @@ impl AppSession {
         drop(lock);
         session.switch_on(spec)?;
         session.learn()?;
-        // A name that is given from here on is a record.
+        // A name that a thread gets from here on is recorded.
         if spec.vtid {
             session.name_threads();
         }
         Ok(session)
     }
 
-    /// A session with slot, channel, rules and ids, in which nothing is on; `replaces`: in the place of this one.
+    /// Makes a session with slot, channel, rules and ids in which no tracepoint is enabled. `replaces` is the
+    /// generation of the session that it replaces, or 0.
     fn prepared<'a>(
         app: &'a Application,
         spec: &SessionSpec,
@@ -162,40 +203,45 @@ impl AppSession {
         app.learn(&snapshot)?;
         let share = share(app)?;
         let generation = new_generation();
-        let slot = claim(app, generation, &lock)?;
-        let mut session = AppSession::new(app, slot, generation, share);
+        let time = clock.time();
+        let slot = claim(app, generation, time.now_ns(), &lock)?;
+        let mut session = AppSession::new(app, slot, generation, share, time);
         (session.format.vtid, session.format.contexts) = (spec.vtid, spec.contexts);
-        // From here on dropping it gives the slot back.
+        session.format.spans = spec.filter.as_ref().is_some_and(Program::asks_duration);
+        // From here on, dropping the session frees the slot.
         let selected = session.selected(&snapshot, spec);
         session.format.large_header = match spec.header {
             HeaderChoice::Auto => selected.len() > COMPACT_MAX,
             HeaderChoice::Compact => false,
             HeaderChoice::Large => true,
         };
+        session.tells_group =
+            spec.contexts.has_group() || spec.filter.as_ref().is_some_and(Program::asks_group);
         session.write_slot(spec)?;
         session.tell_group();
         session.u64(offset_of!(user::Session, replaces)).store(replaces, Ordering::Relaxed);
         session.make_channel(spec)?;
-        session.clock = Due::after(session.publisher.publish(memory, clock));
+        session.publish(clock);
         for index in selected {
             session.give_id(index);
         }
         Ok((session, lock))
     }
 
-    /// Waits for the code that [`start_soon`](Self::start_soon) has had written, if that takes no longer than it may.
-    /// What could not be switched on is one of the [`problems`](Self::problems).
+    /// Waits a limited time until the code that [`start_soon`](Self::start_soon) wanted patched is patched. Tracepoints
+    /// that could not be enabled are reported by [`problems`](Self::problems).
     pub fn finish_start(&mut self) {
         if let Err(error) = self.settle(true) {
             self.problems.push(error);
         }
     }
 
-    /// Takes over the session of this generation that the process has made itself: it was started with
+    /// Takes over the session `generation` that the process has made itself, because it was started with
     /// [`Launch::environment`](crate::Launch::environment), or is a child of such a process.
     ///
     /// # Errors
-    /// [`Error::NotArmed`]: there is none; [`Error::NoBuffers`]: since it could not make it. [`Error::Channel`], [`Error::Value`]: its memory is damaged.
+    /// [`Error::NotArmed`]: the process has no such session. [`Error::NoBuffers`]: the process could not make the
+    /// session. [`Error::Channel`], [`Error::Value`]: its memory is damaged.
     pub fn adopt(
         app: &Application,
         generation: u64,
@@ -222,7 +268,7 @@ impl AppSession {
             found: copy.offset,
             limit: size,
         })?;
-        // Not more of our address space than what was asked for takes.
+        // Map no more address space than the channel of this spec can need.
         let (found, limit) = (place.1 - place.0, channel_limit(app, spec)?);
         if found > limit {
             let what = "its channel's size";
@@ -231,7 +277,8 @@ impl AppSession {
         let channel = Mapping::new(memory.fd(), place.0, place.1 - place.0)
             .and_then(Channel::open)
             .map_err(|source| Error::Channel { pid, source })?;
-        // As we have asked for it: packets are copied, and shall take no more of us than those of others.
+        // Within what the spec asks for: packets are copied, and those of one process must not cost more than those of
+        // others.
         for (what, found, limit) in [
             (
                 "its channel's number of streams",
@@ -245,14 +292,15 @@ impl AppSession {
                 return Err(Error::Value { pid, what, found, limit });
             }
         }
-        let mut session = AppSession::new(app, slot, generation, share(app)?);
+        let mut session = AppSession::new(app, slot, generation, share(app)?, clock.time());
         session.format.large_header = copy.flags & user::SESSION_LARGE_HEADER != 0;
-        // As we have asked for it: a process that writes otherwise makes its own records unreadable.
+        session.format.spans = copy.flags & user::SESSION_SPANS != 0;
+        // Taken from the spec: a process that writes another format only makes its own records unreadable.
         session.format.vtid = spec.vtid;
         session.place = place;
         session.channel = Some(channel);
         match session.take_up(clock) {
-            // What it has recorded stays: it may be tried again.
+            // The records stay in the memory, so that adopting can be tried again.
             Err(error) if !app.is_alive() => {
                 session.leave();
                 Err(error)
@@ -262,18 +310,22 @@ impl AppSession {
     }
 
     fn take_up(&mut self, clock: &Clock) -> Result<(), Error> {
-        // What was asked for when the slot was made: it may have been something else.
+        // The contexts that were asked for when the slot was made: they may differ from those of the spec.
         self.format.contexts = self.slot_contexts()?;
+        // Any filter may need the control group; its program is not examined here.
+        let filter_bytes = self.u32(offset_of!(user::Session, filter_bytes));
+        self.tells_group =
+            self.format.contexts.has_group() || filter_bytes.load(Ordering::Relaxed) > 0;
         self.beat()?;
-        self.clock = Due::after(self.publisher.publish(self.app.memory(), clock));
+        self.publish(clock);
         match self.update().and_then(|_| self.settle(true)) {
-            // Nothing can be switched on in it any more, but what it has recorded can be read.
+            // Nothing more can be enabled in the process, but its records can be read.
             Err(error) if error.is_gone() && self.seen.is_some() => Ok(()),
             done => done,
         }
     }
 
-    /// The contexts that the slot says its records have.
+    /// Returns the contexts that the slot lists for its records.
     fn slot_contexts(&self) -> Result<EventContexts, Error> {
         let nr = self.u32(offset_of!(user::Session, nr_contexts)).load(Ordering::Relaxed);
         let at = session(self.slot) + offset_of!(user::Session, contexts);
@@ -286,8 +338,8 @@ impl AppSession {
         })
     }
 
-    /// Switches on in a process that was forked while [`start`](Self::start) was at work in its parent:
-    /// the session it has inherited may be on in part only, or not at all.
+    /// Enables the selected tracepoints in a process that was forked while [`start`](Self::start) was in progress in
+    /// its parent: the inherited session may be enabled in part only, or not at all.
     ///
     /// # Errors
     /// As of [`start`](Self::start); the session stays as it is.
@@ -300,7 +352,14 @@ impl AppSession {
         self.update().map(drop)
     }
 
-    fn new(app: &Application, slot: u32, generation: u64, share: Share) -> AppSession {
+    fn new(
+        app: &Application,
+        slot: u32,
+        generation: u64,
+        share: Share,
+        time: SessionTime,
+    ) -> AppSession {
+        let now = time.now();
         AppSession {
             app: app.clone(),
             slot,
@@ -320,39 +379,41 @@ impl AppSession {
             left_armed: Vec::new(),
             writers: None,
             publisher: Publisher::new(slot),
-            clock: Due::after(Duration::ZERO),
-            heartbeat: Due::after(HEARTBEAT),
+            time,
+            clock: Due::after(now, Duration::ZERO),
+            heartbeat: Due::after(now, HEARTBEAT),
+            tells_group: false,
             problems: Vec::new(),
             stopped: false,
             released: false,
         }
     }
 
-    /// The process.
+    /// The process of this session.
     #[must_use]
     pub fn application(&self) -> &Application {
         &self.app
     }
 
-    /// Its place among the sessions of the process.
+    /// Number of the session's slot in the process.
     #[must_use]
     pub fn slot(&self) -> u32 {
         self.slot
     }
 
-    /// Unlike that of any session before.
+    /// Generation of the session: unlike that of any earlier session.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Record headers are large, else compact.
+    /// Returns whether record headers are large; else they are compact.
     #[must_use]
     pub fn large_header(&self) -> bool {
         self.format.large_header
     }
 
-    /// What is in front of each record's payload.
+    /// Format of the record before its payload.
     #[must_use]
     pub fn format(&self) -> RecordFormat {
         self.format
@@ -364,32 +425,36 @@ impl AppSession {
         &self.named_threads
     }
 
-    /// The channel, once: for whoever reads it. It may be used until [`release`](Self::release).
+    /// Returns the channel the first time, then `None`. Its reader may use it until [`release`](Self::release).
     pub fn take_channel(&mut self) -> Option<Channel> {
         self.channel.take()
     }
 
-    /// What its channel takes, until somebody has [taken](Self::take_channel) that \[byte\].
+    /// Size of the channel while it has not been [taken](Self::take_channel) \[byte\].
     #[must_use]
     pub fn channel_bytes(&self) -> u64 {
         self.channel.as_ref().map_or(0, Channel::mapped_bytes)
     }
 
-    /// The kinds of event records so far, in order of their ids; each is made when it is asked for.
+    /// Returns the event record classes so far, in order of their ids; each is made when the iterator reaches it.
     pub fn events(&self) -> impl Iterator<Item = EventClass> + '_ {
         self.ids.iter().filter_map(|(id, index)| {
             let description = self.app.described().description(index)?;
-            Some(EventClass { id: id.into(), ..description.event })
+            let mut event = EventClass { id: id.into(), ..description.event };
+            if self.format.spans && description.begins_span {
+                event.context.push(elapsed());
+            }
+            Some(event)
         })
     }
 
-    /// Tracepoints that were ever on in this session: so many kinds of event records there are.
+    /// Number of tracepoints that were ever enabled in this session, which is the number of its event record classes.
     #[must_use]
     pub fn nr_selected(&self) -> usize {
         self.ids.len()
     }
 
-    /// What the process counts beside the channel.
+    /// Counters that the process keeps for this session besides those of the channel.
     #[must_use]
     pub fn counters(&self) -> SessionCounters {
         let load = |offset| self.u64(offset).load(Ordering::Relaxed);
@@ -401,7 +466,7 @@ impl AppSession {
         }
     }
 
-    /// Tracepoints that could not be switched on since this was last asked; the session goes on without.
+    /// Returns, and forgets, why tracepoints could not be enabled; the session continues without them.
     pub fn problems(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.problems)
     }
@@ -418,47 +483,55 @@ impl AppSession {
         1 << self.slot
     }
 
-    /// The slot is still ours.
+    /// Checks that the slot is still ours.
     fn check_slot(&self) -> Result<(), Error> {
         let found = self.u64(offset_of!(user::Session, generation)).load(Ordering::Acquire);
         if found == self.generation {
             return Ok(());
         }
         let (pid, slot) = (self.app.pid(), self.slot);
-        let silent_ms = u64::try_from(self.heartbeat.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let silent_ms =
+            u64::try_from(self.heartbeat.elapsed(self.time.now()).as_millis()).unwrap_or(u64::MAX);
         Err(Error::SlotTaken { pid, slot, found, wanted: self.generation, silent_ms })
     }
 
     fn beat(&mut self) -> Result<(), Error> {
         self.check_slot()?;
-        let now = Clock::monotonic_ns();
+        let now = self.time.now_ns();
         self.u64(offset_of!(user::Session, heartbeat_ns)).store(now, Ordering::Relaxed);
         self.tell_group();
-        self.heartbeat = Due::after(HEARTBEAT);
+        self.heartbeat = Due::after(self.time.now(), HEARTBEAT);
         Ok(())
     }
 
-    /// Tells a process whose records have it in which control group it is now: nobody else follows where it is moved to.
-    /// One that is not seen from here says it itself, as it was when it began to record.
+    /// Writes the conversion of the process' clock, and notes when to do so again.
+    fn publish(&mut self, clock: &Clock) {
+        let pause = self.publisher.publish(self.app.memory(), clock);
+        self.clock = Due::after(self.time.now(), pause);
+    }
+
+    /// Writes the id of the process' current control group to its slot, if its records or its filter use it: nobody
+    /// else notices when the process is moved. A process whose group cannot be seen from here writes the group itself,
+    /// as of when it began to record.
     fn tell_group(&self) {
-        if !self.format.contexts.has_group() {
+        if !self.tells_group {
             return;
         }
         let found = group::of(self.app.pid());
-        // The number was its own if it still is.
+        // The group was that of this process if the process still lives.
         if let Some(found) = found.filter(|_| self.app.is_alive()) {
             self.u64(offset_of!(user::Session, cgroup_id)).store(found, Ordering::Relaxed);
         }
     }
 
-    /// Which tracepoints that are there now the rules select.
+    /// Returns the indices of the present tracepoints that the rules select.
     fn selected(&self, snapshot: &Snapshot, spec: &SessionSpec) -> Vec<u32> {
         let states = (0..).zip(&snapshot.states).filter(|(_, state)| state.is_present());
         let selects = |index: &u32| self.selects(*index, spec) == Some(true);
         states.map(|(index, _)| index).filter(selects).collect()
     }
 
-    /// Gives a tracepoint an id in this session, unless the process has just done so.
+    /// Gives a tracepoint an id in this session, unless it has one, perhaps from the process.
     fn give_id(&self, index: u32) {
         let ids = state(index) + offset_of!(user::State, ids) + 2 * self.slot as usize;
         let id = self.app.memory().u16(ids);
@@ -467,12 +540,12 @@ impl AppSession {
         }
         let next = self.u32(offset_of!(user::Session, next_id)).fetch_add(1, Ordering::Relaxed);
         if let Ok(next) = u16::try_from(next) {
-            // RELEASE pairs with the process' ACQUIRE. If it was quicker, the number stays unused.
+            // RELEASE pairs with the process' ACQUIRE. If the process was quicker, `next` stays unused.
             let _ = id.compare_exchange(user::NO_ID, next, Ordering::Release, Ordering::Relaxed);
         }
     }
 
-    /// Everything in the slot but the channel's place and the status.
+    /// Writes everything in the slot but the channel's place and the status.
     fn write_slot(&self, spec: &SessionSpec) -> Result<(), Error> {
         let mut flags = 0;
         for (flag, set) in [
@@ -480,6 +553,7 @@ impl AppSession {
             (user::SESSION_LARGE_HEADER, self.format.large_header),
             (user::SESSION_VTID, self.format.vtid),
             (user::SESSION_OVERWRITE, spec.loss_mode == LossMode::Overwrite),
+            (user::SESSION_SPANS, self.format.spans),
         ] {
             flags |= if set { flag } else { 0 };
         }
@@ -512,14 +586,14 @@ impl AppSession {
             (offset_of!(user::Session, self_stopped), 0),
             (offset_of!(user::Session, replaces), 0),
             (offset_of!(user::Session, cgroup_id), 0),
-            (offset_of!(user::Session, heartbeat_ns), Clock::monotonic_ns()),
+            (offset_of!(user::Session, heartbeat_ns), self.time.now_ns()),
         ] {
             self.u64(field).store(value, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Makes room for a channel between the others, and an empty channel in it. Under the lock.
+    /// Finds room for a channel among the others and formats an empty channel there. The caller holds the lock.
     fn make_channel(&mut self, spec: &SessionSpec) -> Result<(), Error> {
         let pid = self.app.pid();
         let memory = self.app.memory();
@@ -553,7 +627,7 @@ impl AppSession {
             return Err(Error::NoPlace { pid, bytes: needed, offset: size });
         };
         memory.grow(end)?;
-        // Only zeros are a channel's beginning, and what a former session left is none.
+        // A channel must begin as zeros, and a former session may have left other bytes.
         memory.punch(begin, end - begin)?;
         self.place = (begin, end);
         let mapping = Mapping::new(memory.fd(), begin, end - begin).map_err(error)?;
@@ -563,21 +637,21 @@ impl AppSession {
         Ok(())
     }
 
-    /// Switches on what the rules select, and what has been loaded since we first looked.
+    /// Enables the tracepoints that the rules select, including those that were loaded since the first look.
     fn switch_on(&mut self, spec: &SessionSpec) -> Result<(), Error> {
         let snapshot = self.app.snapshot()?;
         self.app.learn(&snapshot)?;
         let selected = self.selected(&snapshot, spec);
         for index in &selected {
             self.give_id(*index);
-            // RELEASE: who sees the bit sees the id.
+            // RELEASE: a process that sees the bit also sees the id.
             enabled(&self.app, *index).fetch_or(self.bit(), Ordering::Release);
         }
         self.patch(&snapshot, selected)
     }
 
-    /// Has the sites of these tracepoints switched on, where that is ours to do. What becomes of it,
-    /// [`settle`](Self::settle) says.
+    /// Begins to patch the sites of the tracepoints `indices` as far as the process does not patch them itself.
+    /// [`settle`](Self::settle) returns the result.
     fn patch(
         &mut self,
         snapshot: &Snapshot,
@@ -590,7 +664,7 @@ impl AppSession {
         let (app, code) = (self.app.clone(), self.app.code());
         let work = move || {
             code.open()?;
-            // It may have taken long.
+            // This may run much later, when the tracepoint is disabled again.
             patches.retain(|patch| enabled(&app, patch.index).load(Ordering::SeqCst) != 0);
             Ok(set_opcodes(&*code, &patches, user::SITE_ON))
         };
@@ -602,7 +676,8 @@ impl AppSession {
         Ok(())
     }
 
-    /// Hears what became of the last [`patch`](Self::patch); `wait`: if it is soon done, after that.
+    /// Takes the result of the last [`patch`](Self::patch) if it has ended. With `wait`, first waits a limited time for
+    /// it.
     fn settle(&mut self, wait: bool) -> Result<(), Error> {
         let Some(errand) = &self.patching else { return Ok(()) };
         let Some(answer) = (if wait { errand.wait() } else { errand.answer() }) else {
@@ -621,7 +696,8 @@ impl AppSession {
         Ok(())
     }
 
-    /// Has sites switched on that are not so yet: where the process cannot do it itself, or we could not before.
+    /// Patches sites that are not enabled yet: those that the process cannot patch itself, or that we could not patch
+    /// before.
     fn patch_again(&mut self) -> Result<(), Error> {
         match self.settle(false) {
             Err(error) if !error.is_gone() => self.problems.push(error),
@@ -658,12 +734,12 @@ impl AppSession {
         }
     }
 
-    /// Looks for tracepoints that were loaded or switched on since the last time, and has those switched on that
-    /// the process cannot switch on itself. True: there are more [`events`](Self::events). Costs next to nothing
-    /// if the process has not changed, and never waits for it.
+    /// Looks for tracepoints that were loaded or enabled since the last call, and patches the sites that the process
+    /// cannot patch itself. Returns true if there are more [`events`](Self::events). Costs next to nothing if the
+    ///
     ///
     /// # Errors
-    /// The process' memory is damaged: nothing more can be learnt of it.
+    /// The process' memory is damaged; nothing more can be read from it.
     pub fn update(&mut self) -> Result<bool, Error> {
         let grown = self.learn()?;
         if !self.stopped {
@@ -672,7 +748,7 @@ impl AppSession {
         Ok(grown)
     }
 
-    /// The same without switching on.
+    /// Looks for new and removed tracepoints, as [`update`](Self::update) does, without enabling any.
     ///
     /// # Errors
     /// As of [`update`](Self::update).
@@ -683,7 +759,8 @@ impl AppSession {
             nr_states: self.app.nr_states()?,
             next_id: self.u32(offset_of!(user::Session, next_id)).load(Ordering::Acquire),
         };
-        // The last look is a whole one: a process may be killed just before it says that it has changed.
+        // The last look after the stop is a complete one: a process may be killed just before it writes that it has
+        // changed.
         if self.seen == Some(seen) && !self.stopped {
             return Ok(false);
         }
@@ -694,26 +771,27 @@ impl AppSession {
         Ok(grown)
     }
 
-    /// Says that we live, in which control group the process is, and keeps its clock right. Returns when to call this again.
+    /// Writes the heartbeat, the process' control group and the conversion of its clock when they are due. Returns when
+    /// to call this again.
     ///
     /// # Errors
-    /// [`Error::SlotTaken`]: we had not moved for too long.
+    /// [`Error::SlotTaken`]: the heartbeat was late, and the process gave the slot to another session.
     pub fn tick(&mut self, clock: &Clock) -> Result<Instant, Error> {
-        if self.heartbeat.is_near() {
+        if self.heartbeat.is_near(self.time.now()) {
             self.beat()?;
         }
-        if self.clock.is_near() {
+        if self.clock.is_near(self.time.now()) {
             self.check_slot()?;
-            self.clock = Due::after(self.publisher.publish(self.app.memory(), clock));
+            self.publish(clock);
         }
         Ok(self.heartbeat.at().min(self.clock.at()))
     }
 
-    /// Switches off. What was recorded is still in the channel. Does nothing the second time.
+    /// Disables the tracepoints. Recorded data stay in the channel. A second call does nothing.
     ///
     /// # Errors
-    /// [`Error::SlotTaken`], or what else makes sure that nothing of ours is on any more. Of code that does not
-    /// answer soon, [`release`](Self::release) says what became of it.
+    /// [`Error::SlotTaken`], or an error after which no tracepoint of this session is enabled either. If the code of
+    /// the process is not restored soon, [`release`](Self::release) returns the result.
     pub fn stop(&mut self) -> Result<(), Error> {
         self.stop_and(true)
     }
@@ -727,8 +805,8 @@ impl AppSession {
         let late = self.patching.take().map(|_| Error::Stuck { pid: self.app.pid() });
         self.problems.extend(settled.err().into_iter().chain(late).chain(self.unpatched.take()));
         let memory = self.app.memory();
-        // Without the lock, should somebody hold it, it is right too: see switch_off(). Nobody waits for it
-        // here, since the process may hold it for ever, and so may a thousand others.
+        // The store is right without the lock as well: see switch_off(). Do not wait for the lock, since the process
+        // may hold it for ever, and so may a thousand others.
         let lock = memory.try_lock();
         self.u32(offset_of!(user::Session, status)).store(user::SESSION_ENDING, Ordering::SeqCst);
         let left = std::mem::take(&mut self.left_armed);
@@ -738,7 +816,8 @@ impl AppSession {
         self.restored(wait).unwrap_or(Ok(()))
     }
 
-    /// What became of the code, if that is known. `wait`: if it is known soon, then.
+    /// Returns the result of restoring the code, `None` while that is in progress. With `wait`, waits a short time for
+    /// the end.
     fn restored(&mut self, wait: bool) -> Option<Result<(), Error>> {
         let Some(errand) = &self.restoring else { return Some(Ok(())) };
         let Some(answer) = (if wait { errand.wait() } else { errand.answer() }) else {
@@ -747,13 +826,13 @@ impl AppSession {
         };
         self.restoring = None;
         Some(match answer {
-            // It armed itself, and we may not undo it: the sites find nothing to do, at some cost.
+            // The process armed itself, and we may not undo that: its sites find no session, at some cost.
             Err(error) if error.is_denied() => Ok(()),
             answer => answer,
         })
     }
 
-    /// Gives slot and channel back, after the last packet was read.
+    /// Frees slot and channel. Call this after the last packet was read.
     ///
     /// # Errors
     /// As [`stop`](Self::stop); [`Error::Stuck`], [`Error::System`].
@@ -761,7 +840,7 @@ impl AppSession {
         self.release_and(true)
     }
 
-    /// The same, without waiting until the code of one that is not stopped is as it was.
+    /// Releases the session without waiting until the code of the process is restored.
     ///
     /// # Errors
     /// As of [`release`](Self::release).
@@ -775,14 +854,14 @@ impl AppSession {
         let released = self.give_back();
         let restored = match self.restored(wait) {
             None if was_stopped || wait => Err(Error::Stuck { pid: self.app.pid() }),
-            // It was not waited for.
+            // The caller did not want to wait.
             None => Ok(()),
             Some(restored) => restored,
         };
         stopped.and(released).and(restored)
     }
 
-    /// Leaves it as it is in the process: whoever takes it over next finds all of it.
+    /// Drops the session and leaves it as it is in the process, so that another tracer can take over all of it.
     pub fn leave(mut self) {
         (self.stopped, self.released) = (true, true);
     }
@@ -801,13 +880,14 @@ impl AppSession {
 
 impl Drop for AppSession {
     fn drop(&mut self) {
-        // Nobody is there to tell; a process that has ended needs neither.
+        // There is nobody to report errors to; a process that has ended needs neither.
         let _ = self.stop();
         let _ = self.give_back();
     }
 }
 
-/// A thread in seccomp's strict mode that libstrata does not know of would die of its first record.
+/// Returns an error if a thread that libstrata has not counted is in seccomp's strict mode: its first record would kill
+/// it.
 fn refuse_strict(app: &Application) -> Result<(), Error> {
     let pid = app.pid();
     let found = strict_threads(pid)
@@ -819,7 +899,7 @@ fn refuse_strict(app: &Application) -> Result<(), Error> {
     }
 }
 
-/// What a channel of this session takes at most, with streams for all CPUs that can be. \[byte\]
+/// Returns the largest size of a channel of this session, with streams for all possible CPUs \[byte\].
 fn channel_limit(app: &Application, spec: &SessionSpec) -> Result<u64, Error> {
     let attr = Attr {
         loss_mode: spec.loss_mode,
@@ -837,7 +917,7 @@ fn channel_limit(app: &Application, spec: &SessionSpec) -> Result<u64, Error> {
     Ok(to_pages(bytes).unwrap_or(bytes))
 }
 
-/// A place among the processes of its user.
+/// Counts the process in the share of its user.
 fn share(app: &Application) -> Result<Share, Error> {
     let mut share = Share::new(app.memory().owner.uid);
     share.take_process(app.pid()).map(|()| share)

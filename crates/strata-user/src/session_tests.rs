@@ -3,9 +3,16 @@
 use super::*;
 use crate::testing::{run_alone, spec, Described, Fake, Random, Text};
 use std::os::fd::AsFd;
+use strata_model::TimeSource;
 
 fn clock() -> Clock {
     Clock::new()
+}
+
+/// Time that moves by hand, and a clock of it.
+fn by_hand() -> (TimeSource, Clock) {
+    let time = TimeSource::manual(Clock::monotonic_ns());
+    (time.clone(), Clock::by_hand(time))
 }
 
 fn start(fake: &Fake, rules: &[&str]) -> AppSession {
@@ -219,11 +226,15 @@ fn start_frees_the_slot_of_a_dead_tracer() {
     let (fake, text) = (Fake::new(), Text::new(1));
     fake.add(&Described::new("app", "one", 4), 0, &text.sites);
     fake.add(&Described::new("app", "two", 4), user::STATE_FLAG, &[]);
-    let mut dead = start(&fake, &["*"]);
-    let old = Clock::monotonic_ns().saturating_sub(crate::memory::DEAD_NS + 1_000_000_000);
-    let beat = crate::memory::session(0) + offset_of!(user::Session, heartbeat_ns);
-    fake.put_u64(beat, old);
-    let session = start(&fake, &["app:two"]);
+    let (time, clock) = by_hand();
+    let start = |rules| AppSession::start(&fake.open(), &spec(rules), &clock).unwrap();
+    let mut dead = start(&["*"]);
+    let dead_after = Duration::from_nanos(crate::memory::DEAD_NS);
+    // As long as it may only be slow, its slot is its own.
+    time.pause(dead_after);
+    assert_eq!(start(&["app:two"]).slot(), 1);
+    time.pause(Duration::from_nanos(1));
+    let session = start(&["app:two"]);
     assert_eq!(session.slot(), 0);
     assert_eq!([fake.enabled(0), fake.enabled(1)], [0, 1]);
     assert_eq!([fake.id(0, 0), fake.id(1, 0)], [user::NO_ID, 0]);
@@ -395,31 +406,63 @@ fn update_does_not_believe_ids_that_cannot_be() {
     assert_eq!(session.nr_selected(), 4);
 }
 
+/// The heartbeat of the session in slot 0 \[ns\].
+fn heartbeat(fake: &Fake) -> u64 {
+    fake.session_u64(0, offset_of!(user::Session, heartbeat_ns))
+}
+
 #[test]
-fn tick_keeps_the_heartbeat_and_the_clock_going() {
+fn tick_keeps_the_heartbeat_going_and_asks_for_no_more_than_that() {
+    let fake = Fake::with_tracepoints();
+    let (time, clock) = by_hand();
+    let mut session = AppSession::start(&fake.open(), &spec(&["*"]), &clock).unwrap();
+    let (begin, mut ticks) = (time.now(), 0);
+    while time.elapsed(begin) < Duration::from_secs(3600) {
+        let before = heartbeat(&fake);
+        let wait = session.tick(&clock).unwrap().saturating_duration_since(time.now());
+        assert!(heartbeat(&fake) - before <= HEARTBEAT.as_nanos() as u64);
+        assert!(!wait.is_zero() && wait <= HEARTBEAT, "{wait:?}");
+        time.pause(wait);
+        ticks += 1;
+    }
+    assert!((4 * 3600..=2 * 4 * 3600).contains(&ticks), "{ticks} looks in an hour");
+    assert!(time.manual_ns().unwrap() - heartbeat(&fake) <= 250_000_000);
+    assert_eq!(fake.u32(offset_of!(user::Control, clock_kind)), user::CLOCK_VDSO);
+}
+
+#[test]
+fn tick_of_a_session_whose_slot_was_taken_says_for_how_long_it_had_not_moved() {
+    let fake = Fake::with_tracepoints();
+    let (time, clock) = by_hand();
+    let mut session = AppSession::start(&fake.open(), &spec(&["*"]), &clock).unwrap();
+    fake.put_u64(crate::memory::session(0) + offset_of!(user::Session, generation), 1);
+    // It looks at its slot when its heartbeat is due, and not before.
+    assert!(session.tick(&clock).is_ok());
+    time.pause(Duration::from_secs(7));
+    let error = session.tick(&clock).unwrap_err();
+    assert!(matches!(error, Error::SlotTaken { found: 1, silent_ms: 7000, .. }), "{error:?}");
+}
+
+#[test]
+fn tick_publishes_a_counter_s_conversion_in_intervals_that_double() {
     let fake = Fake::with_tracepoints();
     let clock = clock();
+    if *clock.kind() != crate::ClockKind::Tsc {
+        return;
+    }
     let mut session = AppSession::start(&fake.open(), &spec(&["*"]), &clock).unwrap();
-    let beat = |fake: &Fake| fake.session_u64(0, offset_of!(user::Session, heartbeat_ns));
-    let (first, index) = (beat(&fake), fake.u64(offset_of!(user::Control, clock_index)));
-    let (limit, mut waits) = (Instant::now() + Duration::from_secs(60), Duration::ZERO);
-    let is_tsc = *clock.kind() == crate::ClockKind::Tsc;
+    let index = fake.u64(offset_of!(user::Control, clock_index));
     let clocks = || fake.u64(offset_of!(user::Control, clock_index)) - index;
-    while beat(&fake) - first <= 400_000_000 || is_tsc && clocks() < 4 {
-        assert!(Instant::now() < limit, "{} ns, {} clocks", beat(&fake) - first, clocks());
+    let (limit, mut waits) = (Instant::now() + Duration::from_secs(60), Duration::ZERO);
+    while clocks() < 4 {
+        assert!(Instant::now() < limit, "{} clocks", clocks());
         let wait = session.tick(&clock).unwrap().saturating_duration_since(Instant::now());
         std::thread::sleep(wait);
         waits += wait;
     }
     // 10, 20, 40 ... ms: what it asks for, not what a busy machine makes of it.
     assert!(waits < Duration::from_secs(2), "{waits:?}");
-    if is_tsc {
-        assert_eq!(fake.u32(offset_of!(user::Control, clock_kind)), user::CLOCK_TSC);
-    }
-    fake.put_u64(crate::memory::session(0) + offset_of!(user::Session, generation), 1);
-    // Time: its next look at the slot is due then.
-    std::thread::sleep(Duration::from_millis(260));
-    assert!(matches!(session.tick(&clock), Err(Error::SlotTaken { found: 1, .. })));
+    assert_eq!(fake.u32(offset_of!(user::Control, clock_kind)), user::CLOCK_TSC);
 }
 
 #[test]
@@ -436,7 +479,7 @@ fn tick_tells_a_process_in_which_group_it_is_if_its_records_have_it() {
     assert_eq!(told(), group);
     // As if it had been moved meanwhile. What is not seen does not change what was said.
     fake.put_u64(crate::memory::session(0) + offset_of!(user::Session, cgroup_id), 1);
-    session.heartbeat = Due::after(Duration::ZERO);
+    session.heartbeat = Due::after(Instant::now(), Duration::ZERO);
     session.tick(&clock).unwrap();
     assert_eq!(told(), group.max(1));
     // The next one in this place does not have it.
@@ -690,8 +733,7 @@ fn two_tracers_at_once_leave_sites_as_the_masks_say() {
     assert_eq!(text.opcodes(), [off; 4]);
 }
 
-/// What this thread itself has taken: others may have the CPU, and this is not the time to measure waiting,
-/// which tests/fault/thousand does.
+/// CPU time of this thread: other threads may have the CPU, and waiting is measured by tests/fault/thousand.
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     now.try_into().expect("a time")
@@ -730,7 +772,7 @@ fn start_in_a_thousand_processes_takes_less_than_a_second_of_cpu() {
     assert!(took < limit, "found in {after_find:?}, switched on in {took:?}");
 }
 
-/// What a process can write to that we read.
+/// Areas that a process can write to and that we read.
 const AREAS: [(usize, usize); 4] = [
     (0, size_of::<user::Control>()),
     (user::SESSIONS_OFFSET as usize, 3 * size_of::<user::Session>()),
@@ -811,7 +853,7 @@ fn use_everything(fake: &Fake, clock: &Clock) -> &'static str {
         let generation = app.session_generations().first().copied().unwrap_or(1);
         let adopted = AppSession::adopt(&app, generation, &spec(&["*"]), clock);
         let mut session = AppSession::start(&app, &spec(&["*"]), clock)?;
-        session.clock = Due::after(Duration::ZERO);
+        session.clock = Due::after(Instant::now(), Duration::ZERO);
         session.tick(clock)?;
         session.update()?;
         let _ = (session.problems(), session.counters(), session.nr_selected());

@@ -1,7 +1,7 @@
 //! Opcodes of tracepoints in the code of another process: `strata/abi/user.h`, "Where a tracepoint is".
 //!
-//! A process can map its code from a file system that never answers, and whoever reads it then waits for
-//! ever. So that is done by threads of their own: see `asking.rs`.
+//! A process can map its code from a file system that never answers, so that reading the code may block for ever.
+//! Separate threads do that: see `asking.rs`.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use strata_abi::user;
 
 use crate::error::Error;
 
-/// One tracepoint's sites.
+/// The sites of one tracepoint, to be patched.
 #[derive(Clone, Debug)]
 pub(crate) struct Patch {
-    /// Of the tracepoint.
+    /// Index of the tracepoint.
     pub index: u32,
     pub sites: Vec<user::Site>,
 }
@@ -34,16 +34,17 @@ pub(crate) struct Failure {
 
 /// The code of another process.
 pub(crate) trait Code: Send + Sync {
-    /// Makes sure that it can be read and written, and that it is the code of that process: before any of it
-    /// is. Does nothing the second time.
+    /// Makes sure that the code can be read and written, and belongs to that process. Must be called before the other
+    /// methods; does nothing the second time.
     fn open(&self) -> Result<(), Error>;
     fn read_exact_at(&self, bytes: &mut [u8], address: u64) -> io::Result<()>;
     fn write_all_at(&self, bytes: &[u8], address: u64) -> io::Result<()>;
 }
 
-/// Writes `opcode` to all sites of these tracepoints. Of one with a failure, the sites behind it are left alone.
+/// Writes `opcode` to all sites of these tracepoints. After a failure, the remaining sites of the tracepoint are left
+/// alone. Returns the failures.
 ///
-/// Whoever calls this waits for as long as the process likes: see [`Errand`](crate::asking::Errand).
+/// Blocks for as long as the process likes: call it in an [`Errand`](crate::asking::Errand).
 pub(crate) fn set_opcodes(code: &dyn Code, patches: &[Patch], opcode: u8) -> Vec<Failure> {
     let mut failures = Vec::new();
     for patch in patches {
@@ -57,7 +58,7 @@ pub(crate) fn set_opcodes(code: &dyn Code, patches: &[Patch], opcode: u8) -> Vec
     failures
 }
 
-/// Looks at the five bytes, and writes the first if they are what they should be.
+/// Reads the five bytes of a site, and writes the first if they are as expected.
 fn set_opcode(code: &dyn Code, site: &user::Site, opcode: u8) -> Result<(), Cause> {
     let mut found = [0; 5];
     code.read_exact_at(&mut found, site.address).map_err(Cause::System)?;

@@ -1,4 +1,4 @@
-//! What a session wants of each process, and what it then finds there.
+//! Requests of a session to its processes, and the counters that a process keeps for the session.
 
 use strata_ring::LossMode;
 
@@ -6,61 +6,64 @@ use crate::context::EventContexts;
 use crate::filter::Program;
 use crate::rules::Rules;
 
-/// Which record headers a session has.
+/// Choice of the headers of event records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeaderChoice {
-    /// By the number of tracepoints that are selected at the start.
+    /// Compact or large, by the number of tracepoints that the rules select at the start.
     #[default]
     Auto,
-    /// 4 bytes up to event record id 30, else 13.
+    /// Headers of 4 bytes for ids up to 30, otherwise of 13 bytes.
     Compact,
-    /// 6 bytes.
+    /// Headers of 6 bytes.
     Large,
 }
 
-/// What a session wants of each process.
+/// Request of a session to each process: what to record, and into which channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSpec {
-    /// Which tracepoints.
+    /// Rules that select tracepoints.
     pub rules: Rules,
-    /// Which of their events; `None`: all.
+    /// Filter of the selected events; `None` accepts all.
     pub filter: Option<Program>,
-    /// What happens when the buffers are full.
+    /// Loss mode of the channel.
     pub loss_mode: LossMode,
     /// Size of a sub-buffer, a power of two \[byte\].
     pub subbuf_bytes: u64,
-    /// Sub-buffers of each CPU, a power of two.
+    /// Number of sub-buffers for each CPU, a power of two.
     pub nr_subbufs: u64,
-    /// Which record headers.
+    /// Choice of the record headers.
     pub header: HeaderChoice,
-    /// Each record says its thread.
+    /// True if each record has the id of its thread.
     pub vtid: bool,
-    /// What each record says of its moment besides.
+    /// Contexts of each record.
     pub contexts: EventContexts,
-    /// Children by `fork()` get the session too.
+    /// True if children made by `fork()` get the session as well.
     pub inherit: bool,
 }
 
-/// What is in front of a record's payload.
+/// Format of a record before its payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordFormat {
-    /// Headers are large, else compact.
+    /// True if record headers are large, false if they are compact.
     pub large_header: bool,
-    /// The id of the record's thread is between the two.
+    /// True if the id of the record's thread is between the header and the contexts.
     pub vtid: bool,
-    /// These are, behind that.
+    /// Contexts of each record, after the thread.
     pub contexts: EventContexts,
+    /// True if spans are recorded at their end, so that records of begins have, after the contexts, the time since the
+    /// begin.
+    pub spans: bool,
 }
 
-/// What a process counts outside of the channel.
+/// Counters of a process outside of the channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCounters {
     /// Records discarded because the process could not map the channel.
     pub discarded_unmapped: u64,
-    /// Records discarded because it had no memory to assemble them in.
+    /// Records discarded because the process had no memory to assemble them in.
     pub discarded_unstaged: u64,
     /// Records discarded because their thread may not read the clock.
     pub discarded_no_clock: u64,
-    /// It has left the session: our heartbeat was too old.
+    /// True if the process has left the session, because the tracer's heartbeat was too old.
     pub self_stopped: bool,
 }

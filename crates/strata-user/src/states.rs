@@ -1,4 +1,4 @@
-//! What the memory of a process says of its tracepoints at one moment, copied.
+//! Consistent copy of the tracepoint states in a process' memory.
 
 use std::mem::offset_of;
 use std::sync::atomic::{fence, Ordering};
@@ -42,13 +42,13 @@ impl TracepointState {
         self.flags & user::STATE_PRESENT != 0
     }
 
-    /// May, and must, the tracer write to its sites?
+    /// Returns true if the tracer may, and must, write to the tracepoint's sites.
     pub fn is_patched(&self) -> bool {
         self.is_present() && self.flags & user::STATE_FLAG == 0 && self.nr_sites > 0
     }
 }
 
-/// A copy of all states and all that they refer to, bounded.
+/// A copy of all states and everything that they refer to, of bounded size.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub states: Vec<TracepointState>,
@@ -59,11 +59,11 @@ impl Snapshot {
     /// Copies all states of process `pid`, their descriptions and their sites.
     ///
     /// # Errors
-    /// [`Error::Value`], also if they overlap, as no honest ones do: that bounds our work.
+    /// [`Error::Value`], also if descriptions overlap, which no honest process does; that bounds our work.
     pub fn read(memory: &ProgramMemory, pid: u32) -> Result<Snapshot, Error> {
         let nr_states = nr_states(memory, pid)?;
         let size = size_of::<user::State>();
-        // The flags first: a site table is there if they say that the object is.
+        // The flags first: if they say that the object is loaded, its table of sites is complete.
         let flags: Vec<u32> = (0..nr_states)
             .map(|index| memory.u32(state(index) + offset_of!(user::State, flags)))
             .map(|flags| flags.load(Ordering::SeqCst))
@@ -94,7 +94,7 @@ impl Snapshot {
         Ok(Snapshot { states, descriptions })
     }
 
-    /// The bytes of a description.
+    /// Returns the text of a tracepoint's description.
     pub fn text(&self, pid: u32, index: u32) -> Result<&[u8], Error> {
         let error = |source| Error::Description { pid, index, source };
         let state = match self.states.get(index as usize) {
@@ -113,7 +113,7 @@ impl Snapshot {
         })
     }
 
-    /// Where the tracepoint is in the code.
+    /// Reads the sites of a tracepoint.
     pub fn sites(&self, pid: u32, state: &TracepointState) -> Result<Vec<user::Site>, Error> {
         let size = size_of::<user::Site>();
         let begin = state.sites as usize;
@@ -137,7 +137,7 @@ impl Snapshot {
     }
 }
 
-/// Tracepoints of process `pid` so far.
+/// Returns the number of tracepoints of process `pid` so far.
 ///
 /// # Errors
 /// [`Error::Value`].

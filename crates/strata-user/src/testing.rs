@@ -1,4 +1,4 @@
-//! A process that shares memory as `strata/abi/user.h` says, for tests: this one, or a `sleep`.
+//! A fake process for tests, which shares memory as in `strata/abi/user.h`: this process, or a child.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +19,7 @@ use crate::{HeaderChoice, LossMode, Rules, SessionSpec};
 pub(crate) struct Random(pub u64);
 
 impl Random {
-    /// From the clock, printed.
+    /// Takes the seed from the clock, and prints it.
     pub fn new() -> Random {
         let seed = crate::Clock::monotonic_ns() | 1;
         eprintln!("seed {seed}");
@@ -38,7 +38,7 @@ impl Random {
     }
 }
 
-/// One tracepoint to be described.
+/// A tracepoint that a fake process describes.
 pub(crate) struct Described<'a> {
     pub provider: &'a str,
     pub name: &'a str,
@@ -68,7 +68,7 @@ pub(crate) fn string(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend(text.as_bytes());
 }
 
-/// A field: type, element, bytes, flags, base, length bytes; number of elements; name.
+/// Encodes a field: `fixed` has type, element, bytes, flags, base and length bytes; `count` is the number of elements.
 pub(crate) fn field(fixed: [u8; 6], count: u32, name: &str) -> Vec<u8> {
     let mut bytes = fixed.to_vec();
     bytes.extend(0u16.to_ne_bytes());
@@ -105,12 +105,12 @@ impl Drop for Fake {
 }
 
 impl Fake {
-    /// This process, with no tracepoints. Under a name that tracers of the machine do not look for.
+    /// Makes the memory of this process, without tracepoints, under a name that other tracers do not look for.
     pub fn new() -> Fake {
         Fake::named("strata-test")
     }
 
-    /// The same under this name.
+    /// Makes the memory of this process, with the memfd name `name`.
     pub fn named(name: &str) -> Fake {
         let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&fd, user::CHANNELS_OFFSET.into()).unwrap();
@@ -127,22 +127,23 @@ impl Fake {
         fake
     }
 
-    /// A `sleep` that has the memory open, under the name by which it is found.
+    /// Starts a `sleep` that has the memory open, under the name by which tracers find it.
     pub fn spawned() -> Fake {
         Fake::spawned_with(Fake::named(user::MEMFD))
     }
 
-    /// A `sleep` that is not found.
+    /// Starts a `sleep` that has the memory open, under a name that tracers do not find.
     pub fn spawned_unseen() -> Fake {
         Fake::spawned_with(Fake::new())
     }
 
-    /// A child of this process that has mapped the memory, and does nothing; not found.
+    /// Forks a child that has mapped the memory and does nothing, under a name that tracers do not find.
     pub fn forked() -> Fake {
         Fake::forked_with(Fake::new(), false)
     }
 
-    /// Such a child that would be found, and has inherited all descriptors.
+    /// Forks a child as [`forked`](Self::forked) does, under the name that tracers find, with all descriptors
+    /// inherited.
     pub fn forked_seen() -> Fake {
         Fake::forked_with(Fake::named(user::MEMFD), true)
     }
@@ -259,7 +260,7 @@ impl Fake {
         self.u64(session(slot) + field)
     }
 
-    /// Describes a tracepoint, as a constructor does.
+    /// Describes a tracepoint, as a constructor in a program does. Returns the tracepoint's index.
     pub fn add(&self, described: &Described<'_>, flags: u32, sites: &[user::Site]) -> u32 {
         self.add_bytes(&described.bytes(), flags, sites)
     }
@@ -293,7 +294,7 @@ impl Fake {
         index
     }
 
-    /// With three tracepoints that test a flag: `app:start` (4), `app:work` (7), `other:thing` (7).
+    /// Makes a process with three tracepoints that test a flag: `app:start` (4), `app:work` (7), `other:thing` (7).
     pub fn with_tracepoints() -> Fake {
         Fake::new().described()
     }
@@ -315,7 +316,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// With so many dormant sites, 16 bytes apart.
+    /// Makes code with `sites` dormant sites, 16 bytes apart.
     pub fn new(sites: usize) -> Text {
         let bytes: Vec<AtomicU8> = (0..sites * 16).map(|_| AtomicU8::new(0x90)).collect();
         let bytes: &'static [AtomicU8] = Vec::leak(bytes);
@@ -339,7 +340,7 @@ impl Text {
     }
 }
 
-/// Small buffers.
+/// Makes a session's request with small buffers.
 pub(crate) fn spec(rules: &[&str]) -> SessionSpec {
     SessionSpec {
         rules: Rules::parse(rules).unwrap(),
@@ -354,7 +355,7 @@ pub(crate) fn spec(rules: &[&str]) -> SessionSpec {
     }
 }
 
-/// Runs one ignored test of this program in a process of its own, which `change` prepares.
+/// Runs one ignored test of this program in a separate process, which `change` prepares.
 pub(crate) fn run_alone(
     test: &str,
     change: impl FnMut() -> std::io::Result<()> + Send + Sync + 'static,
@@ -368,7 +369,7 @@ pub(crate) fn run_alone(
     assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
 }
 
-/// For [`run_alone`], by root: go on as another user.
+/// Changes to another user in a process of [`run_alone`]; works only for root.
 pub(crate) fn become_nobody() -> std::io::Result<()> {
     // SAFETY: no memory is involved.
     let group = unsafe { libc::setgid(65534) };

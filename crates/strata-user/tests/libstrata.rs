@@ -260,7 +260,7 @@ fn launched_application_and_its_child_are_recorded_from_their_first_event() {
     for way in WAYS {
         let launch = Launch::new().unwrap();
         let generation = new_generation();
-        let text = launch.environment(generation, &spec(&["real:tick"]), &clock);
+        let text = launch.environment(generation, &spec(&["real:tick"]), &clock, None);
         let mut environment = way.to_vec();
         environment.push((ENVIRONMENT, &text));
         let mut running = Running::start(&environment, Some(launch.child_fd()));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * announce.c - hand the memfd to tracers that want to know of new processes, after the sessions were made that they
- * want from the begin. Nothing here waits: a tracer that does not take the message finds the process in /proc.
+ * want from the begin. Nothing here waits, but for a moment for the tracer that has started this program where thousands
+ * do: one that does not take the message finds the process in /proc.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -47,20 +48,6 @@ static int send_memfd(int socket)
 	return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
-/* Returns 0 if the tracer that started this program has gone, or was never there; 1 otherwise. */
-int strata_announce_to_starter(void)
-{
-	int code;
-
-	/* A process without memory has a descriptor whose name says why. */
-	if (strata_runtime.fd < 0)
-		return 0;
-	if (!strata_memory_is(strata_runtime.socket, strata_runtime.socket_inode))
-		return 0;
-	code = send_memfd(strata_runtime.socket);
-	return code != EPIPE && code != ECONNRESET && code != ECONNREFUSED && code != ENOTSOCK;
-}
-
 /*
  * May we trust what is in this folder? Root's is, and our user's, if nobody else may write to it. Not its
  * user's if the kernel would not let that user look into this process either: it has had other rights.
@@ -69,7 +56,7 @@ static int trusted(int folder)
 {
 	struct stat status;
 
-	return !fstat(folder, &status) && S_ISDIR(status.st_mode) &&
+	return !strata_syscall(SYS_fstat, folder, (long)&status) && S_ISDIR(status.st_mode) &&
 	       (status.st_uid == 0 ||
 		(status.st_uid == geteuid() &&
 		 strata_syscall(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0) == 1)) &&
@@ -86,25 +73,138 @@ static int trusted_listener(int socket_fd)
 	       (peer.uid == 0 || peer.uid == geteuid());
 }
 
-/* A socket that is connected to the tracer that listens there, if it may be trusted; else -1. */
-static int connect_to(const char *folder, const char *name)
-{
-	struct sockaddr_un address;
-	int socket_fd, n;
+/*
+ * The time for which a program that begins waits for room [us], if more connections than the kernel
+ * has room for wait for the tracer that has started it. A program that is not heard, and ends
+ * before a search, is not recorded.
+ */
+#define STRATA_USER_CONNECT_US 20000
 
-	memset(&address, 0, sizeof(address));
-	address.sun_family = AF_UNIX;
-	n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", folder, name);
-	if (n < 0 || (size_t)n >= sizeof(address.sun_path))
-		return -1;
-	socket_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+/* Connects, and waits for room: the kernel wakes one of those who wait when there is some. Returns 0, or an errno. */
+static int connect_patiently(int socket_fd, const struct sockaddr_un *address, socklen_t bytes)
+{
+	const struct timeval patience = { 0, STRATA_USER_CONNECT_US };
+	int tries = 3, code;
+
+	if (setsockopt(socket_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) ||
+	    fcntl(socket_fd, F_SETFL, 0))
+		return EAGAIN;
+	do
+		code = connect(socket_fd, (const struct sockaddr *)address, bytes) ? errno : 0;
+	while (code == EINTR && --tries);
+	return code;
+}
+
+/* Returns a socket that is connected to the tracer that listens there, if it may be trusted; else a negative errno. */
+static int connect_to(const struct sockaddr_un *address, socklen_t bytes, int is_patient)
+{
+	int socket_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), code;
+
 	if (socket_fd < 0)
-		return -1;
-	if (!connect(socket_fd, (struct sockaddr *)&address, sizeof(address)) &&
-	    trusted_listener(socket_fd))
+		return -errno;
+	code = connect(socket_fd, (const struct sockaddr *)address, bytes) ? errno : 0;
+	if (code == EAGAIN && is_patient)
+		code = connect_patiently(socket_fd, address, bytes);
+	if (!code && !trusted_listener(socket_fd))
+		code = EPERM;
+	if (!code)
 		return socket_fd;
 	close(socket_fd);
-	return -1;
+	return -code;
+}
+
+/* The address of a socket with this path. Returns 0 if it is too long. */
+static int at_path(struct sockaddr_un *address, const char *folder, const char *name)
+{
+	int n;
+
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	n = snprintf(address->sun_path, sizeof(address->sun_path), "%s%s%s", folder,
+		     *folder ? "/" : "", name);
+	return n >= 0 && (size_t)n < sizeof(address->sun_path);
+}
+
+/* The same of an abstract name. Returns how long it is. */
+static socklen_t at_name(struct sockaddr_un *address, const char *name)
+{
+	size_t n = strlen(name);
+
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	/* The byte in front of it is 0. */
+	if (n >= sizeof(address->sun_path))
+		n = sizeof(address->sun_path) - 1;
+	memcpy(address->sun_path + 1, name, n);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+}
+
+/*
+ * Connects to the tracer that has started this program, by the names of its sockets. Returns the
+ * connected socket, or a negative errno.
+ */
+static int connect_to_starter(const struct strata_user_starter *starter)
+{
+	struct sockaddr_un address;
+	int by_path = -ENOENT, by_name;
+
+	if (*starter->path && at_path(&address, "", starter->path)) {
+		by_path = connect_to(&address, sizeof(address), 1);
+		if (by_path >= 0)
+			return by_path;
+	}
+	if (!*starter->name)
+		return by_path;
+	by_name = connect_to(&address, at_name(&address, starter->name), 1);
+	/* The name is unknown in this network namespace, so the error of the path tells more. */
+	return by_name == -ECONNREFUSED ? by_path : by_name;
+}
+
+/*
+ * Looks for the tracer that has started this program. Returns 0, or the errno of the last try to reach it; ESRCH: nobody
+ * has.
+ */
+int strata_starter_find(struct strata_user_way *way)
+{
+	const struct strata_user_starter *starter = &strata_runtime.starter;
+
+	way->is_connected = 0;
+	way->socket = starter->socket;
+	if (starter->socket < 0)
+		return ESRCH;
+	if (strata_memory_is(starter->socket, starter->inode))
+		return 0;
+	way->socket = connect_to_starter(starter);
+	if (way->socket >= 0) {
+		way->is_connected = 1;
+		return 0;
+	}
+	return -way->socket;
+}
+
+/*
+ * Announces this process there, and lets go of the way. Returns 0 if the tracer that started this program has gone, or was
+ * never there; 1 otherwise.
+ */
+int strata_announce_to_starter(struct strata_user_way *way)
+{
+	int code = ENOTSOCK, other;
+
+	/* A process without memory has a descriptor whose name says why. */
+	if (way->socket >= 0 && strata_runtime.fd >= 0) {
+		code = send_memfd(way->socket);
+		/* The queue of that socket is full: the other ways have room for some more. */
+		if (code == EAGAIN && !way->is_connected) {
+			other = connect_to_starter(&strata_runtime.starter);
+			if (other >= 0) {
+				send_memfd(other);
+				close(other);
+			}
+		}
+	}
+	if (way->is_connected)
+		close(way->socket);
+	return code != EPIPE && code != ECONNRESET && code != ECONNREFUSED && code != ENOTSOCK;
 }
 
 /* Up to @most bytes of @fd, and a NUL. Returns 0 if there are more, or none. */
@@ -145,9 +245,11 @@ static int make_wanted(int folder, const char *name, strata_user_request_fn *mak
 	text = (char *)strata_mmap(NULL, most + 2, PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	if (text != MAP_FAILED) {
-		if (!fstat(fd, &status) && !fstat(folder, &of_folder) && S_ISREG(status.st_mode) &&
-		    status.st_uid == of_folder.st_uid && !(status.st_mode & (S_IWGRP | S_IWOTH)) &&
-		    read_text(fd, text, most) && strata_environment_request_of(text, &request))
+		if (!strata_syscall(SYS_fstat, fd, (long)&status) &&
+		    !strata_syscall(SYS_fstat, folder, (long)&of_folder) &&
+		    S_ISREG(status.st_mode) && status.st_uid == of_folder.st_uid &&
+		    !(status.st_mode & (S_IWGRP | S_IWOTH)) && read_text(fd, text, most) &&
+		    strata_environment_request_of(text, &request))
 			slot = make(&request, context);
 		strata_munmap(text, most + 2);
 	}
@@ -163,11 +265,15 @@ struct directory_entry {
 	char name[];
 };
 
-/* By the system call: opendir() allocates, and this may run in a signal handler (after fork). */
-static void find_in(const char *folder, struct strata_user_listeners *listeners,
+/*
+ * Finds the listening sockets in a folder. Uses the system call, since opendir() allocates, and
+ * this may run in a signal handler (after fork). @but: the path of a socket that is passed over.
+ */
+static void find_in(const char *folder, const char *but, struct strata_user_listeners *listeners,
 		    strata_user_request_fn *make, void *context)
 {
 	_Alignas(8) char entries[2048];
+	struct sockaddr_un address;
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), socket_fd;
 	long n, at;
 
@@ -182,11 +288,14 @@ static void find_in(const char *folder, struct strata_user_listeners *listeners,
 			at += entry->bytes;
 			if (entry->type != DT_SOCK || listeners->nr == STRATA_USER_LISTENERS_MAX)
 				continue;
-			socket_fd = connect_to(folder, entry->name);
+			if (!at_path(&address, folder, entry->name) ||
+			    !strcmp(address.sun_path, but))
+				continue;
+			socket_fd = connect_to(&address, sizeof(address), 0);
 			if (socket_fd < 0)
 				continue;
 			listeners->of[listeners->nr].socket = socket_fd;
-			/* What is not listened to any more wants nothing. */
+			/* A socket on which nobody listens any more wants no session. */
 			listeners->of[listeners->nr++].slot =
 				make ? make_wanted(fd, entry->name, make, context) : -1;
 		}
@@ -194,22 +303,23 @@ static void find_in(const char *folder, struct strata_user_listeners *listeners,
 }
 
 /*
- * Connect to all tracers that listen; with @make, make the sessions that they want from the begin, before anybody
- * knows this process' memory.
+ * Connect to all tracers that listen, but to who has started this program if it @knows_starter; with @make, make the
+ * sessions that they want from the begin, before anybody knows this process' memory.
  */
-void strata_listeners_find(struct strata_user_listeners *listeners, strata_user_request_fn *make,
-			   void *context)
+void strata_listeners_find(struct strata_user_listeners *listeners, int knows_starter,
+			   strata_user_request_fn *make, void *context)
 {
+	const char *but = knows_starter ? strata_runtime.starter.path : "";
 	char folder[64];
 
 	listeners->nr = 0;
-	find_in(STRATA_ABI_USER_SOCKETS_ROOT, listeners, make, context);
+	find_in(STRATA_ABI_USER_SOCKETS_ROOT, but, listeners, make, context);
 	if (getauxval(AT_SECURE) || !geteuid())
 		return;
 	snprintf(folder, sizeof(folder), STRATA_ABI_USER_SOCKETS_USER, (unsigned)geteuid());
-	find_in(folder, listeners, make, context);
+	find_in(folder, but, listeners, make, context);
 	snprintf(folder, sizeof(folder), STRATA_ABI_USER_SOCKETS_TMP, (unsigned)geteuid());
-	find_in(folder, listeners, make, context);
+	find_in(folder, but, listeners, make, context);
 }
 
 /* Tell those who were found. Whom nobody can tell, finds this process in /proc. */

@@ -65,7 +65,7 @@ strata_filter_whole_text(const struct strata_abi_filter *filter,
 
 	if (!bound->ends || nr >= bytes)
 		return STRATA_FILTER_UNDECIDED;
-	/* No letter is a NUL: what differs ends the text, or is another one. */
+	/* Letters are never NUL, so a word that differs ends the text, or is another text. */
 	for (; i + 8 <= nr && ((uintptr_t)(text + i) & 4095) <= 4088; i += 8) {
 		__builtin_memcpy(&word, text + i, 8);
 		__builtin_memcpy(&wanted, pattern + i, 8);
@@ -78,7 +78,11 @@ strata_filter_whole_text(const struct strata_abi_filter *filter,
 	return (bound->ends == STRATA_FILTER_ENDS_BY_ANY || !text[nr]) ^ bound->negated;
 }
 
-/* 1: selected, 0: not, UNDECIDED: strata_filter_ask() is to be called. @filter: what @program was bound of. */
+/*
+ * Asks a filter about a payload in memory. Returns 1 if it selects the event, 0 if not, and
+ * UNDECIDED if strata_filter_ask() is to be called. @filter: the filter of which @program was
+ * bound.
+ */
 STRATA_FILTER_INLINE uint32_t strata_filter_ask_words(const struct strata_abi_filter *filter,
 						      const struct strata_filter_program *program,
 						      const unsigned char *payload, uint64_t bytes)
@@ -155,7 +159,10 @@ STRATA_FILTER_INLINE int strata_filter_part_word(const struct strata_user_part *
 	return 1;
 }
 
-/* As strata_filter_ask_words(), of values that are not put together; one for each field. */
+/*
+ * Asks a filter about values that are not put together, one part for each field. Returns what
+ * strata_filter_ask_words() returns.
+ */
 STRATA_FILTER_INLINE uint32_t strata_filter_ask_parts(const struct strata_abi_filter *filter,
 						      const struct strata_filter_program *program,
 						      const struct strata_user_part *parts)

@@ -9,14 +9,14 @@
 
 #include "compare.h"
 
-/* strata_filter_bound.kind */
+/* Values of strata_filter_bound.kind */
 #define STRATA_FILTER_WORD	0u /* one load decides */
 #define STRATA_FILTER_BEGINNING 1u /* text: one load can say that it is another one */
 #define STRATA_FILTER_SLOW	2u
 #define STRATA_FILTER_HOLDS	3u /* for certain */
 #define STRATA_FILTER_HOLDS_NOT 4u
 
-/* strata_filter_bound.ends */
+/* Values of strata_filter_bound.ends: how a text's end is compared. */
 #define STRATA_FILTER_ENDS	  1u /* nothing */
 #define STRATA_FILTER_ENDS_BY_ANY 2u /* a '*', and nothing behind it */
 
@@ -51,7 +51,7 @@ struct strata_filter_program {
 	struct strata_filter_bound test[];
 };
 
-/* What is asked, of which event. */
+/* The filter that is asked, and the event it is asked about. */
 struct strata_filter_event {
 	const struct strata_abi_filter *filter;
 	const struct strata_tracepoint *tracepoint;
@@ -78,7 +78,7 @@ STRATA_FILTER_FUNCTION int strata_filter_number_test(const struct strata_abi_fil
 	}
 }
 
-/* 1: the test holds, 0: it does not, nor does it if nothing is known. */
+/* Makes a test that needs more than one load. Returns 1 if it holds, and 0 if it does not, or if nothing is known about it. */
 STRATA_FILTER_FUNCTION __attribute__((noinline)) int
 strata_filter_slow(const struct strata_filter_event *event, const struct strata_filter_bound *bound)
 {
@@ -147,7 +147,7 @@ STRATA_FILTER_FUNCTION int strata_filter_never(const struct strata_abi_filter_te
 	       (test->kind == STRATA_ABI_FILTER_TEXT && is_number && !field->enumeration);
 }
 
-/* Where a field is in all records; UINT64_MAX: at no fixed place. */
+/* Returns the offset of a field, if it is the same in all records; else UINT64_MAX. */
 STRATA_FILTER_FUNCTION uint64_t strata_filter_place(const struct strata_tracepoint *tracepoint,
 						    uint16_t nr)
 {
@@ -201,7 +201,7 @@ STRATA_FILTER_FUNCTION void strata_filter_bind_integer(struct strata_filter_boun
 	bound->kind = STRATA_FILTER_WORD;
 }
 
-/* Of a pattern, that means itself. */
+/* Returns 1 for a character of a pattern that stands for itself. */
 STRATA_FILTER_FUNCTION int strata_filter_is_letter(char c)
 {
 	return c && c != '*' && c != '?' && c != '\\';
@@ -296,14 +296,14 @@ STRATA_FILTER_FUNCTION void strata_filter_bind_test(struct strata_filter_bound *
 		 (test->kind != STRATA_ABI_FILTER_PAIR ||
 		  strata_filter_is_certain(filter, &test->right, bound->right_field,
 					   &event->contexts)))
-		/* Nothing of the event is looked at. */
+		/* This test looks at no data of the event, so it is made now. */
 		bound->kind = (uint8_t)(strata_filter_slow(event, bound) ? STRATA_FILTER_HOLDS :
 									   STRATA_FILTER_HOLDS_NOT);
 	else
 		strata_filter_bind_word(bound, filter, test, event->tracepoint);
 }
 
-/* How many bytes a program of this filter takes at most. */
+/* Returns the greatest number of bytes that a program of this filter takes. */
 STRATA_FILTER_INLINE uint64_t strata_filter_program_bytes(const struct strata_abi_filter *filter)
 {
 	return sizeof(struct strata_filter_program) +
@@ -337,7 +337,7 @@ STRATA_FILTER_FUNCTION void strata_filter_bind(struct strata_filter_program *pro
 								    i;
 	}
 	program->passes = leads[0] == STRATA_ABI_FILTER_PASS;
-	/* What is left, from where it begins, moves up; the order stays. */
+	/* Moves the remaining tests up, in their order. */
 	for (i = leads[0]; i < nr; i++) {
 		if (leads[i] != i)
 			continue;

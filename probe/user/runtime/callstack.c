@@ -8,14 +8,20 @@
 
 #include "context.h"
 
-/* main()'s stack ends there. */
+/* The end of main()'s stack. */
 extern void *__libc_stack_end __attribute__((weak));
 
-/* No stack is larger, as far as it is told from something else that lies above [byte]. */
+/*
+ * The greatest size of a stack [byte]. A mapping that is larger holds something else above the
+ * stack.
+ */
 #define STACK_BYTES_MAX (UINT64_C(1) << 30)
-/* Of a stack that is neither main()'s nor the one that libc has made for the thread [byte]. */
+/*
+ * The assumed size of a stack that is neither main()'s nor one that libc has made for a thread
+ * [byte].
+ */
 #define OTHER_STACK_BYTES (UINT64_C(1) << 20)
-/* What is read at a time: never beyond a page [byte]. */
+/* The size of one read, which never crosses a page [byte]. */
 #define WINDOW_BYTES 512u
 #define PAGE_BYTES   4096u
 
@@ -70,7 +76,10 @@ static int read_frame(struct window *window, uint64_t frame, uint64_t words[2])
 	return 1;
 }
 
-/* Where the functions of @caller's stack go on; how many. Each frame lies above the one before. */
+/*
+ * Returns the number of return addresses on @caller's stack, and writes them. Each frame lies above
+ * the one before.
+ */
 uint32_t strata_callstack(uint64_t addresses[STRATA_ABI_USER_CALLSTACK_MAX],
 			  const struct strata_caller *caller)
 {

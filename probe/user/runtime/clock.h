@@ -36,7 +36,7 @@ STRATA_SLOW uint64_t strata_user_clock_slow(uint64_t (*cycles)(void))
 		multiplier = strata_load_relaxed(&slot->multiplier);
 		ns = strata_load_relaxed(&slot->base_ns);
 		if (!multiplier)
-			return strata_clock_monotonic_ns();
+			return strata_machine_ns();
 		passed = cycles() - base;
 		strata_fence_acquire();
 	} while (strata_load_relaxed(&control->clock_index) != index);
@@ -48,8 +48,9 @@ STRATA_SLOW uint64_t strata_user_clock_slow(uint64_t (*cycles)(void))
 }
 
 /*
- * x86-64: the product's upper half is the result, with a multiplier of 64 bits behind the point: of a counter
- * faster than 1 GHz. AArch64's counters are slower (1 MHz to 1 GHz), and their multipliers have up to 42 bits.
+ * Converts by the upper half of the product on x86-64, whose multiplier has 64 bits behind the
+ * point: for counters faster than 1 GHz. AArch64's counters are slower (1 MHz to 1 GHz), and their
+ * multipliers have up to 42 bits.
  */
 #ifdef __x86_64__
 #define STRATA_USER_MULTIPLIER_BITS 32
@@ -62,8 +63,9 @@ STRATA_SLOW uint64_t strata_user_clock_slow(uint64_t (*cycles)(void))
 #endif
 
 /*
- * What the counter's instruction waits for, and what waits for it, is all the time that there is: the slot
- * is loaded before, by the hint, and afterwards it is checked that the index is the one that the slot had at first.
+ * Reads the cycle counter, and converts its value to nanoseconds. The cost is what the counter's instruction waits for, and what
+ * waits for it. So the slot is loaded before, by the hint, and afterwards its index is compared
+ * with the one it had at first.
  */
 STRATA_INLINE uint64_t strata_user_clock_converted(uint64_t (*cycles)(void))
 {
@@ -90,7 +92,7 @@ STRATA_INLINE uint64_t strata_user_clock_converted(uint64_t (*cycles)(void))
 STRATA_INLINE uint64_t strata_user_clock_converted(uint64_t (*cycles)(void))
 {
 	(void)cycles;
-	return strata_clock_monotonic_ns();
+	return strata_machine_ns();
 }
 
 #endif

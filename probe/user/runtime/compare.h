@@ -30,7 +30,7 @@ STRATA_FILTER_FUNCTION int strata_filter_order_real(const struct strata_filter_v
 			return -1;
 		if (real < -0x1p63)
 			return 1;
-		/* Towards zero: what is cut off is below. */
+		/* The conversion rounds towards zero, so the fraction that is cut off is below. */
 		value = (int64_t)real;
 		fraction = (double)value - real;
 		if ((int64_t)integer->bits != value)
@@ -56,7 +56,10 @@ STRATA_FILTER_FUNCTION int strata_filter_order_integers(const struct strata_filt
 
 	if (left_below != right_below)
 		return left_below ? -1 : 1;
-	/* Two's complement: of two negative ones, the less is so without its sign, too. */
+	/*
+	 * Both numbers have the same sign. In two's complement, the lesser of two negative ones is
+	 * also the lesser without a sign.
+	 */
 	return left->bits < right->bits ? -1 : left->bits > right->bits;
 }
 
@@ -84,7 +87,7 @@ STRATA_FILTER_FUNCTION int strata_filter_holds(uint8_t op, int order)
 	}
 }
 
-/* 1: yes, 0: no, -1: unknown */
+/* Compares two values by an operator. Returns 1 if @op holds, 0 if not, and -1 if that is unknown. */
 STRATA_FILTER_FUNCTION int strata_filter_pair(uint8_t op, const struct strata_filter_value *left,
 					      const struct strata_filter_value *right)
 {

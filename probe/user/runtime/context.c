@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * context.c - the values of contexts. Of a process that has shut itself in, whom a question to the kernel might end,
- * records have what was so when its channel was mapped.
+ * context.c - the values of contexts: what a record says of its thread and process besides the payload.
+ *
+ * A question to the kernel takes longer than a whole record, so answers are kept with the thread. They hold until libstrata is
+ * told of a change, by the functions of libc that it replaces, or the tracer changes the clock's slot (see NEVER below).
+ *
+ * A process that has shut itself in might be ended by a question to the kernel. Its records have the values of the time at
+ * which their channel was mapped.
  */
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -22,7 +27,10 @@
 static const char namespaces[NR_NAMESPACES][7] = { "cgroup", "ipc",  "mnt",  "net",
 						   "pid",    "time", "user", "uts" };
 
-/* By STRATA_ABI_USER_CTX_*: how many bytes it takes at most. 0: there is no such context. */
+/*
+ * The greatest size of each context, by STRATA_ABI_USER_CTX_* [byte]; 0 if there is no such
+ * context.
+ */
 static const uint8_t bytes_of[] = {
 	[STRATA_ABI_USER_CTX_VPID] = 4,
 	[STRATA_ABI_USER_CTX_PROCNAME] = STRATA_ABI_USER_COMM_BYTES,
@@ -95,7 +103,7 @@ static void ask_process_name(char name[STRATA_ABI_USER_COMM_BYTES], uint32_t pid
 		name[n - 1] = '\0';
 }
 
-/* Where control groups of version 2 may be mounted: alone, or beside version 1. */
+/* The folders in which control groups of version 2 may be mounted: alone, or beside version 1. */
 static const char group_roots[][23] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
 
 #define GROUPS_BYTES (16u << 10) /* of all that /proc says of them; a path is at most 4 KiB */
@@ -133,7 +141,10 @@ static char *path_of_group(char *text, uint64_t bytes)
 	return NULL;
 }
 
-/* What bpf_get_current_cgroup_id() gives in the process: the inode of its group's folder. 0: it does not see that. */
+/*
+ * Returns what bpf_get_current_cgroup_id() gives in this process: the inode of its group's folder.
+ * 0 if the process does not see that.
+ */
 static uint64_t ask_cgroup(void)
 {
 	const uint64_t front = sizeof(group_roots[0]);
@@ -150,7 +161,7 @@ static uint64_t ask_cgroup(void)
 	path = path_of_group(text + front,
 			     read_file("/proc/self/cgroup", text + front, GROUPS_BYTES - front));
 	for (i = 0; path && !found && i < sizeof(group_roots) / sizeof(*group_roots); i++) {
-		/* In front of the path, where nothing is needed any more. */
+		/* Puts the folder before the path, where nothing is needed any more. */
 		length = strlen(group_roots[i]);
 		memcpy(path - length, group_roots[i], length);
 		if (!strata_syscall(SYS_statfs, (long)(path - length), (long)&system) &&
@@ -172,9 +183,11 @@ int strata_contexts_map(const struct strata_abi_user_session *session,
 {
 	const uint32_t nr = __atomic_load_n(&session->nr_contexts, __ATOMIC_RELAXED);
 	uint32_t i, kind, seen = 0;
+	/* A filter may ask for names and ids that records have not. */
+	const uint32_t is_asked = __atomic_load_n(&session->filter_bytes, __ATOMIC_RELAXED);
 
 	contexts->nr = contexts->bytes_max = 0;
-	if (!nr)
+	if (!nr && !is_asked)
 		return 0;
 	if (nr > STRATA_ABI_USER_CONTEXTS_MAX)
 		return -EINVAL;
@@ -188,13 +201,13 @@ int strata_contexts_map(const struct strata_abi_user_session *session,
 		if (kind >= STRATA_ABI_USER_CTX_CGROUP_NS && kind <= STRATA_ABI_USER_CTX_UTS_NS)
 			contexts->namespace[kind - STRATA_ABI_USER_CTX_CGROUP_NS] =
 				ask_namespace(kind - STRATA_ABI_USER_CTX_CGROUP_NS);
-		if (kind == STRATA_ABI_USER_CTX_CGROUP) {
-			contexts->cgroup_told = &session->cgroup_id;
-			contexts->cgroup = strata_load_relaxed(contexts->cgroup_told);
-			/* Made by this process itself, or by a tracer that does not see it. */
-			if (!contexts->cgroup)
-				contexts->cgroup = ask_cgroup();
-		}
+	}
+	if (is_asked || seen >> STRATA_ABI_USER_CTX_CGROUP & 1) {
+		contexts->cgroup_told = &session->cgroup_id;
+		contexts->cgroup = strata_load_relaxed(contexts->cgroup_told);
+		/* Made by this process itself, or by a tracer that does not see it. */
+		if (!contexts->cgroup)
+			contexts->cgroup = ask_cgroup();
 	}
 	contexts->nr = nr;
 	contexts->pid = ask_pid();
@@ -207,9 +220,10 @@ int strata_contexts_map(const struct strata_abi_user_session *session,
 }
 
 /*
- * What the kernel has said to this thread holds until libstrata is told of a change, or the tracer changes the clock's
- * slot, as it does at least four times a second: so late is seen what nobody tells of, such as a name that another
- * program has given. A signal handler that interrupts the asking asks for itself.
+ * Values of names_at and ids_at below, in place of a moment(). The kernel's answers to a thread hold
+ * until libstrata is told of a change, or the tracer changes the clock's slot, as it does at least
+ * four times a second. So changes of which nobody tells are seen by then, such as a name that
+ * another program has given. A signal handler that interrupts the asking asks for itself.
  */
 #define NEVER  UINT64_C(0)
 #define ASKING UINT64_C(1)
@@ -238,7 +252,7 @@ static int may_remember(const uint64_t *at)
 	       __atomic_load_n(at, __ATOMIC_RELAXED) != ASKING && !strata_thread_is_vforked();
 }
 
-/* Of one record: what several contexts are made of is asked once. */
+/* The answers for one record, so that a question which several contexts need is asked once. */
 struct values {
 	const struct strata_user_contexts *mapped;
 	uint64_t site;
@@ -251,7 +265,7 @@ struct values {
 	struct rusage usage;
 };
 
-/* Where the site is: known, if the tracepoint has only one. */
+/* Returns the address of the site, which is known if the tracepoint has only one. */
 static uint64_t site_of(const struct strata_abi_user_state *state,
 			const struct strata_caller *caller)
 {
@@ -460,7 +474,10 @@ static void begin(struct values *values, const struct strata_user_contexts *cont
 	values->has_users = values->has_groups = values->has_usage = 0;
 }
 
-/* One that is a number; or the bytes of a name at @text. For a filter. errno stays. */
+/*
+ * Returns a context for a filter: a number, or the length of a name whose bytes are written to
+ * @text. Keeps errno.
+ */
 uint64_t strata_contexts_ask(const struct strata_user_contexts *contexts, uint32_t kind, char *text)
 {
 	static const struct strata_caller nobody;

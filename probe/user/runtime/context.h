@@ -10,20 +10,23 @@
 
 #include "thread.h"
 
-/* Where a record comes from: what the frame of a function begins with, by both machines' conventions. */
+/*
+ * The place of a record in the program: the first words of a function's frame, by both machines'
+ * conventions.
+ */
 struct strata_caller {
 	uint64_t frame;	  /* the caller's frame pointer, if it has one: anything else otherwise */
 	uint64_t address; /* where it goes on; 0: not known */
 };
 
-/* Of the function that says it. */
+/* The place in the function that uses this macro. */
 #if (defined(__x86_64__) && !defined(__ILP32__)) || defined(__aarch64__)
 #define STRATA_CALLER ((const struct strata_caller *)__builtin_frame_address(0))
 #else
 #define STRATA_CALLER (&(const struct strata_caller){ 0, 0 })
 #endif
 
-/* context.c */
+/* Functions of context.c */
 STRATA_HIDDEN int strata_contexts_map(const struct strata_abi_user_session *session,
 				      struct strata_user_contexts *contexts);
 STRATA_HIDDEN unsigned char *strata_contexts_put(const struct strata_user_contexts *contexts,
@@ -34,7 +37,7 @@ STRATA_HIDDEN unsigned char *strata_contexts_put(const struct strata_user_contex
 STRATA_HIDDEN uint64_t strata_contexts_ask(const struct strata_user_contexts *contexts,
 					   uint32_t kind, char *text);
 
-/* As bits. */
+/* Returns the contexts as bits, by their kinds. */
 STRATA_INLINE uint32_t strata_contexts_bits(const struct strata_user_contexts *contexts)
 {
 	uint32_t bits = 0, i;
@@ -44,7 +47,7 @@ STRATA_INLINE uint32_t strata_contexts_bits(const struct strata_user_contexts *c
 	return bits;
 }
 
-/* callstack.c */
+/* Functions of callstack.c */
 STRATA_HIDDEN uint32_t strata_callstack(uint64_t addresses[STRATA_ABI_USER_CALLSTACK_MAX],
 					const struct strata_caller *caller);
 

@@ -77,7 +77,7 @@ static int bytes(const char **p, const char *key, size_t most, const char **text
 	return *nr && *nr <= most && word(p, ";");
 }
 
-/* What follows the socket in a request. Returns 0 if it cannot be understood. */
+/* Parses the part of a request that follows the socket. Returns 0 if it cannot be understood. */
 static int rest(const char *p, struct strata_user_request *request)
 {
 	uint64_t subbufs, vtid, bits;
@@ -103,6 +103,8 @@ static int rest(const char *p, struct strata_user_request *request)
 	    !bytes(&p, "contexts=", STRATA_ABI_USER_CONTEXTS_MAX, &request->contexts,
 		   &request->nr_contexts))
 		return 0;
+	if (word(&p, "spans=1;"))
+		request->flags |= STRATA_ABI_USER_SESSION_SPANS;
 	if (!word(&p, "rules="))
 		return 0;
 	request->nr_subbufs = (uint32_t)subbufs;
@@ -111,19 +113,48 @@ static int rest(const char *p, struct strata_user_request *request)
 	return request->rules_bytes <= STRATA_ABI_USER_RULES_BYTES;
 }
 
-/* Returns 1 if a tracer has started this program and its request can be understood. */
-int strata_environment_request(struct strata_user_request *request)
+/*
+ * A name of the tracer's socket behind @key at *@p, if it is there; it is copied, since a program may write over its
+ * environment. Returns 0 if it cannot be one.
+ */
+static int name_of_socket(const char **p, const char *key, char *to)
 {
-	const char *p = getauxval(AT_SECURE) ? NULL : getenv(STRATA_ABI_USER_ENVIRONMENT);
+	size_t n;
+
+	if (!word(p, key))
+		return 1;
+	n = strcspn(*p, ";");
+	if (!n || n >= STRATA_USER_SOCKET_NAME_BYTES || (*p)[n] != ';')
+		return 0;
+	memcpy(to, *p, n);
+	to[n] = '\0';
+	*p += n + 1;
+	return 1;
+}
+
+/*
+ * Reads what the tracer wants that has started this program, and where that tracer is. Returns 0,
+ * or one of STRATA_ABI_USER_UNARMED_*: the reason for which nothing is wanted.
+ */
+uint32_t strata_environment_request(struct strata_user_request *request,
+				    struct strata_user_starter *starter)
+{
+	const char *p = getenv(STRATA_ABI_USER_ENVIRONMENT);
 	uint64_t version, socket;
 
-	if (!p || !number(&p, "", ':', &version) || version != STRATA_ABI_USER_VERSION)
-		return 0;
-	if (!number(&p, "socket=", '.', &socket) || socket > INT32_MAX ||
-	    !number(&p, "", ';', &request->socket_inode))
-		return 0;
-	request->socket = (int)socket;
-	return rest(p, request);
+	if (!p)
+		return STRATA_ABI_USER_UNARMED_NO_REQUEST;
+	if (getauxval(AT_SECURE))
+		return STRATA_ABI_USER_UNARMED_SECURE;
+	if (!number(&p, "", ':', &version) || version != STRATA_ABI_USER_VERSION ||
+	    !number(&p, "socket=", '.', &socket) || socket > INT32_MAX ||
+	    !number(&p, "", ';', &starter->inode) || !name_of_socket(&p, "path=", starter->path) ||
+	    !name_of_socket(&p, "name=", starter->name) || !rest(p, request)) {
+		starter->path[0] = starter->name[0] = '\0';
+		return STRATA_ABI_USER_UNARMED_UNKNOWN;
+	}
+	starter->socket = (int)socket;
+	return 0;
 }
 
 /* The same of the text beside a socket, which must outlive @request. */
@@ -133,7 +164,5 @@ int strata_environment_request_of(const char *text, struct strata_user_request *
 
 	if (!number(&text, "", ':', &version) || version != STRATA_ABI_USER_VERSION)
 		return 0;
-	request->socket = -1;
-	request->socket_inode = 0;
 	return rest(text, request);
 }

@@ -6,8 +6,9 @@
 
 #include "context.h"
 #include "selects.h"
+#include "spans.h"
 
-/* ask.h's. */
+/* Returns the thread, for ask.h. */
 int32_t strata_filter_thread(void)
 {
 	return (int32_t)strata_thread_id();
@@ -53,6 +54,7 @@ int strata_filter_map(uint32_t slot, const struct strata_user_contexts *contexts
 	made->contexts.has = strata_contexts_bits(contexts) |
 			     !!(session->flags & STRATA_ABI_USER_SESSION_VTID);
 	made->contexts.of = contexts;
+	made->asks_duration = !!(session->flags & STRATA_ABI_USER_SESSION_SPANS);
 	memcpy(made->copy, from, bytes);
 	if (!strata_filter_check((const struct strata_abi_filter *)(const void *)made->copy,
 				 bytes)) {
@@ -63,7 +65,7 @@ int strata_filter_map(uint32_t slot, const struct strata_user_contexts *contexts
 	return 0;
 }
 
-/* Nobody has seen it yet. */
+/* Unmaps a filter that no other thread has seen yet. */
 void strata_filter_forget(struct strata_user_filter *filter)
 {
 	strata_munmap(filter, sizeof(*filter));
@@ -90,8 +92,12 @@ bind(struct strata_user_filter *filter, const struct strata_filter_event *event,
 	const struct strata_filter_program *bound, *before = NULL;
 	struct strata_filter_program *program;
 
-	/* Threads' names are not what a filter is about; whoever wants threads wants them. */
-	if (event->tracepoint == &strata_thread_name) {
+	/*
+	 * Threads' names are not what a filter is about; whoever wants threads wants them. Of a span the begin is asked,
+	 * for both ends.
+	 */
+	if (event->tracepoint == &strata_thread_name ||
+	    (filter->asks_duration && strata_span_keys[state] & STRATA_SPAN_ENDS)) {
 		bound = &all;
 	} else {
 		program = make_room(filter, room);
@@ -102,7 +108,7 @@ bind(struct strata_user_filter *filter, const struct strata_filter_event *event,
 		__atomic_store_n((uint8_t *)(uintptr_t)&event->tracepoint->filtered, 1,
 				 __ATOMIC_RELAXED);
 		bound = program->nr ? program : program->passes ? &all : &none;
-		/* What was too much goes back, if nobody was here meanwhile. */
+		/* Gives unused room back, unless another thread has taken room meanwhile. */
 		used = (uint64_t)((unsigned char *)program - filter->room) + room;
 		room = used - room;
 		if (program->nr)
@@ -110,24 +116,31 @@ bind(struct strata_user_filter *filter, const struct strata_filter_event *event,
 		__atomic_compare_exchange_n(&filter->used, &used, room, 0, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);
 	}
-	/* RELEASE: who sees it may ask it. If another thread was quicker, its own is the same. */
+	/*
+	 * RELEASE publishes the program: a thread that sees the program may ask it. If another thread was quicker, its
+	 * program is the same.
+	 */
 	__atomic_compare_exchange_n(&filter->program[state], &before, bound, 0, __ATOMIC_RELEASE,
 				    __ATOMIC_RELAXED);
 	return bound;
 }
 
-/* Does the filter select this event? */
+/* Does the filter select this event? @duration_ns: of the span that it begins, if the filter asks for it. */
 int strata_filter_selects(struct strata_user_filter *filter,
 			  const struct strata_tracepoint *tracepoint,
 			  const struct strata_abi_user_state *state, const unsigned char *payload,
-			  uint64_t payload_bytes)
+			  uint64_t payload_bytes, uint64_t duration_ns)
 {
-	const struct strata_filter_event event = {
+	struct strata_filter_event event = {
 		(const struct strata_abi_filter *)(const void *)filter->copy, tracepoint, payload,
 		payload_bytes, filter->contexts
 	};
 	const struct strata_filter_program *program = strata_filter_bound_program(filter, state);
 
+	if (filter->asks_duration && strata_span_begins(strata_span_key(state))) {
+		event.contexts.has |= UINT32_C(1) << STRATA_FILTER_DURATION;
+		event.contexts.duration = duration_ns;
+	}
 	if (!program)
 		program = bind(filter, &event, (uint32_t)(state - strata_runtime.states));
 	return program ? strata_filter_ask(program, &event) : strata_filter_ask_unbound(&event);

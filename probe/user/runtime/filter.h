@@ -18,17 +18,20 @@
 #endif
 #define STRATA_FILTER_FUNCTION static __attribute__((unused))
 
-/* The includer's: what an event happens on. 0 is a thread that is not known. */
+#include "filter_words.h"
+
+/* The thread and the CPU of an event, from functions of the includer. 0 is a thread that is not known. */
 __attribute__((visibility("hidden"))) int32_t strata_filter_thread(void);
 __attribute__((visibility("hidden"))) uint32_t strata_filter_cpu(void);
 /* A context that is a number; or the bytes of a name in @text. @of: strata_filter_contexts.of. */
 __attribute__((visibility("hidden"))) uint64_t strata_filter_ask_context(const void *of,
 									 uint32_t nr, char *text);
 
-/* What records of the session have besides their payload: as bits, bit 0 is their thread; and whom to ask. */
+/* The contexts of the session's records, as bits (bit 0: the thread), and the object that has their values. */
 struct strata_filter_contexts {
 	uint32_t has;
 	const void *of;
+	uint64_t duration; /* of the span, if there is STRATA_FILTER_DURATION [ns] */
 };
 
 #define STRATA_FILTER_NO_FIELD 0xffffu
@@ -130,37 +133,7 @@ STRATA_FILTER_FUNCTION uint16_t strata_filter_find(const struct strata_abi_filte
 	return STRATA_FILTER_NO_FIELD;
 }
 
-/* The contexts that a filter knows: bit STRATA_ABI_USER_CTX_*, and for the record's thread bit 0. */
-STRATA_FILTER_INLINE const char *strata_filter_context_name(uint32_t nr)
-{
-	static const char names[][11] = {
-		[0] = "vtid",
-		[STRATA_ABI_USER_CTX_VPID] = "vpid",
-		[STRATA_ABI_USER_CTX_PROCNAME] = "procname",
-		[STRATA_ABI_USER_CTX_THREADNAME] = "threadname",
-		[STRATA_ABI_USER_CTX_VUID] = "vuid",
-		"veuid",
-		"vsuid",
-		"vgid",
-		"vegid",
-		"vsgid",
-		[STRATA_ABI_USER_CTX_CGROUP_NS] = "cgroup_ns",
-		"ipc_ns",
-		"mnt_ns",
-		"net_ns",
-		"pid_ns",
-		"time_ns",
-		"user_ns",
-		"uts_ns",
-		[STRATA_ABI_USER_CTX_CGROUP] = "cgroup_id",
-	};
-
-	return nr < sizeof(names) / sizeof(*names) ? names[nr] : "";
-}
-
-#define STRATA_FILTER_NO_CONTEXT UINT32_MAX
-
-/* Which of the record's contexts it is. */
+/* Returns the number of the context that a term names. */
 STRATA_FILTER_FUNCTION uint32_t strata_filter_find_context(
 	const struct strata_abi_filter *filter, const struct strata_abi_filter_term *term,
 	const struct strata_filter_contexts *contexts)
@@ -180,7 +153,7 @@ STRATA_FILTER_FUNCTION uint32_t strata_filter_find_context(
 		if (n == term->text_bytes && !name[n])
 			return nr;
 	}
-	return STRATA_FILTER_NO_CONTEXT;
+	return strata_filter_find_word(wanted, term->text_bytes);
 }
 
 STRATA_FILTER_INLINE uint64_t strata_filter_load(const unsigned char *at, uint32_t bytes,
@@ -231,7 +204,7 @@ STRATA_FILTER_FUNCTION uint64_t strata_filter_fixed_bytes(const struct strata_fi
 	}
 }
 
-/* Where field @wanted begins; @bytes if it is not there. */
+/* Returns the offset of field @wanted; @bytes if it is not there. */
 STRATA_FILTER_FUNCTION uint64_t strata_filter_locate(const struct strata_tracepoint *tracepoint,
 						     uint16_t wanted, const unsigned char *payload,
 						     uint64_t bytes)
@@ -298,7 +271,7 @@ STRATA_FILTER_FUNCTION void strata_filter_letters(struct strata_filter_value *va
 		value->text_bytes++;
 }
 
-/* Those that are numbers have a sign: the thread and the process. */
+/* Reads the value of a context. Numbers are unsigned but for the thread and the process. */
 STRATA_FILTER_FUNCTION void strata_filter_context(struct strata_filter_value *value, uint32_t nr,
 						  const struct strata_filter_contexts *contexts,
 						  char name[STRATA_ABI_USER_NAME_MAX + 1])
@@ -311,8 +284,11 @@ STRATA_FILTER_FUNCTION void strata_filter_context(struct strata_filter_value *va
 	}
 	value->kind = nr <= STRATA_ABI_USER_CTX_VPID ? STRATA_FILTER_SIGNED :
 						       STRATA_FILTER_UNSIGNED;
-	value->bits = nr ? strata_filter_ask_context(contexts->of, nr, NULL) :
-			   (uint64_t)(int64_t)strata_filter_thread();
+	if (nr == STRATA_FILTER_DURATION)
+		value->bits = contexts->duration;
+	else
+		value->bits = nr ? strata_filter_ask_context(contexts->of, nr, NULL) :
+				   (uint64_t)(int64_t)strata_filter_thread();
 }
 
 /* The value of a field, or of one of its elements. */
@@ -353,7 +329,12 @@ STRATA_FILTER_FUNCTION void strata_filter_field(struct strata_filter_value *valu
 				     payload + at + index * field->bytes);
 }
 
-/* What a term is for one event; @name: room for "provider:name". */
+STRATA_FILTER_INLINE uint8_t strata_filter_level(const struct strata_tracepoint *tracepoint)
+{
+	return tracepoint->level & (uint8_t)~STRATA_USER_SPAN_ROLE;
+}
+
+/* Reads the value of a term for one event. @name: room for "provider:name". */
 STRATA_FILTER_FUNCTION void
 strata_filter_term(struct strata_filter_value *value, const struct strata_abi_filter *filter,
 		   const struct strata_abi_filter_term *term, uint16_t field,
@@ -373,7 +354,7 @@ strata_filter_term(struct strata_filter_value *value, const struct strata_abi_fi
 		strata_filter_letters(value, (const unsigned char *)name, n);
 	} else if (term->subject == STRATA_ABI_FILTER_LOGLEVEL) {
 		value->kind = STRATA_FILTER_UNSIGNED;
-		value->bits = tracepoint->level;
+		value->bits = strata_filter_level(tracepoint);
 	} else if (term->subject == STRATA_ABI_FILTER_CPU) {
 		value->kind = STRATA_FILTER_UNSIGNED;
 		value->bits = strata_filter_cpu();

@@ -8,13 +8,13 @@
  * syscall() uses no stack, and returns as often as the kernel does, as libc's: it may be a clone() or a
  * vfork(). The numbers are those of prctl, seccomp, unshare, setns, vfork and setuid() to setresgid().
  */
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "older.h"
 #include "thread.h"
 
 #define STRATA_EXPORTED __attribute__((weak, visibility("default")))
@@ -91,7 +91,7 @@ __asm__(".pushsection .text\n"
 	".size syscall, . - syscall\n"
 	".popsection\n");
 
-/* Where strata_thread is, behind %fs; in RAX, too. */
+/* Loads the offset of strata_thread from %fs; into RAX, too. */
 #ifdef STRATA_TLS_DESCRIPTORS
 #define THREAD_TO_RDX                                \
 	"subq $8, %rsp\n\t"                          \
@@ -187,12 +187,15 @@ int setns(int fd, int type)
 
 #ifdef __GLIBC__
 
-/* What the kernel has for a name, with its NUL. */
+/* The size of a name in the kernel, with its NUL. */
 #define COMM_BYTES 16u
 
 STRATA_EXPORTED int pthread_setname_np(pthread_t thread, const char *name);
 
-/* As libc's: a thread names itself by prctl(), another one through /proc. That is no cancellation point. */
+/*
+ * Sets a thread's name as libc does: its own by prctl(), another one's through /proc. This is no
+ * cancellation point.
+ */
 int pthread_setname_np(pthread_t thread, const char *name)
 {
 	size_t bytes = strlen(name);
@@ -207,7 +210,7 @@ int pthread_setname_np(pthread_t thread, const char *name)
 	if (thread == pthread_self())
 		return strata_noted_call(SYS_prctl, PR_SET_NAME, (long)name, 0, 0, 0) ? errno : 0;
 	/* The clock of a thread is its id, in the kernel's spelling: the complement, above three bits. */
-	if (!pthread_getcpuclockid(thread, &clock))
+	if (STRATA_OLDER_HAS(pthread_getcpuclockid) && !pthread_getcpuclockid(thread, &clock))
 		id = ~(clock >> 3);
 	snprintf(path, sizeof(path), "/proc/self/task/%u/comm", (unsigned)id);
 	fd = strata_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDWR, 0, 0);
@@ -230,7 +233,7 @@ int pthread_setname_np(pthread_t thread, const char *name)
 
 uint32_t strata_told = 2;
 
-/* As libc declares them. */
+/* The attribute with which libc declares these functions. */
 #ifdef __THROW
 #define THROWS_NOTHING __THROW
 #else
@@ -272,13 +275,18 @@ static int (*next_setresgid)(gid_t, gid_t, gid_t);
 static void *next_of(const char *name)
 {
 	int saved = errno;
-	void *found = dlsym(RTLD_NEXT, name);
+	void *found = STRATA_OLDER_HAS(dlsym) ?
+			      dlsym(RTLD_NEXT, name) :
+			      strata_older_next((const void *)(uintptr_t)next_of, name);
 
 	errno = saved;
 	return found;
 }
 
-/* What a function of ours does: libc's, and tell. Who comes before we have begun looks by itself. */
+/*
+ * Defines a function of ours: calls libc's, and tells of the change. A caller before the runtime
+ * has begun looks the function up by itself.
+ */
 #define AS_LIBC(name, parameters, arguments)                                             \
 	STRATA_EXPORTED int name parameters;                                             \
 	extern __typeof__(name) strata_own_##name THROWS_NOTHING STRATA_HIDDEN           \
@@ -312,8 +320,13 @@ AS_LIBC(setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective,
 	__atomic_store_n(&next_##name, (__typeof__(next_##name))next_of(#name), __ATOMIC_RELAXED)
 #define IS_OURS(name) (&name == &strata_own_##name)
 
+/* Finds them once: a search takes the loader's lock, which a caller with another lock may not wait for. */
 void strata_interpose_begin(void)
 {
+	static int have_been_found;
+
+	if (__atomic_load_n(&have_been_found, __ATOMIC_ACQUIRE))
+		return;
 	FIND(setuid);
 	FIND(setgid);
 	FIND(seteuid);
@@ -322,6 +335,7 @@ void strata_interpose_begin(void)
 	FIND(setregid);
 	FIND(setresuid);
 	FIND(setresgid);
+	__atomic_store_n(&have_been_found, 1, __ATOMIC_RELEASE);
 }
 
 int strata_is_told_of_ids(void)

@@ -17,26 +17,32 @@
 
 #define NT_BUILD_ID 3u
 
-/* strata_abi_loaded.look: it is about to go. What a later look finds in its place has come anew. */
+/*
+ * A value of strata_abi_loaded.look: the object is about to be unloaded. An object that a later
+ * look finds in its place has been loaded since.
+ */
 #define GOES UINT32_MAX
 
 /* Objects that are not noted, since they have no file. */
 #define WITHOUT_FILE_MAX 2
 
-/* One look at all of them. */
+/* The state of one look at all loaded objects. */
 struct look {
 	uint64_t now;
 	uint64_t last; /* the look before */
 	uint32_t number;
 	uint32_t refused; /* objects without room */
-	/* By the loader since the last look, less those that this one finds; one too much of each came and went unseen. */
+	/*
+	 * Objects that the loader has loaded and unloaded since the last look, less those that this
+	 * look finds. An object too many on both sides was loaded and unloaded between the looks.
+	 */
 	long long came, went;
 	long long went_max; /* what was there, and what came */
 	int is_first;	    /* the next one is */
 	const void *self;   /* in the object that has just come */
 };
 
-/* What the loader says of one. */
+/* The loader's description of an object. */
 struct found {
 	uint64_t address;
 	uint64_t bytes;
@@ -47,14 +53,14 @@ struct found {
 	uint8_t flags;
 };
 
-/* Of the loader, at the last look: objects that have come and gone since the process began. */
+/* The loader's counts at the last look: objects loaded and unloaded since the process began. */
 static unsigned long long nr_come, nr_gone;
 static uint32_t nr_looks;
 static uint64_t last_look;
 static uint32_t nr_noted;
 static uint64_t noted_bytes;
 
-/* Places of the notes of what is there; more find no room. */
+/* The places of notes of objects that are there; more find no room. */
 #define LIVE_MAX 2048u
 static uint32_t live[LIVE_MAX];
 static uint32_t nr_live;
@@ -150,13 +156,13 @@ static int find(const struct dl_phdr_info *info, struct found *found)
 		found->flags |= STRATA_ABI_LOADED_PIC;
 	found->path = info->dlpi_name ? info->dlpi_name : "";
 	found->path_bytes = strlen(found->path);
-	/* Of the kernel's own there is no file. */
+	/* Objects of the kernel, such as the vDSO, have no file. */
 	if (!(found->flags & STRATA_ABI_LOADED_PROGRAM) && !strchr(found->path, '/'))
 		return 0;
 	return found->path_bytes <= STRATA_ABI_LOADED_PATH_MAX;
 }
 
-/* Where it begins in the path that was noted, if there is more of that: see path_of_relative(). */
+/* Returns 1 if the noted path is the found one, or ends with that: see path_of_relative(). */
 static int has_path(const struct strata_abi_loaded *object, const struct found *found)
 {
 	size_t more = object->path_bytes - found->path_bytes;
@@ -199,7 +205,7 @@ static int has_text(const struct strata_abi_loaded *object, const struct found *
 						  found->build_id, found->build_id_bytes));
 }
 
-/* What was noted of the same file before; @there: and of the same addresses. */
+/* Returns the earlier note of the same file; with @there, of the same addresses, too. */
 static struct strata_abi_loaded *noted_before(const struct found *found, int there)
 {
 	uint32_t place = strata_runtime.control->objects;
@@ -214,7 +220,7 @@ static struct strata_abi_loaded *noted_before(const struct found *found, int the
 	return NULL;
 }
 
-/* Behind the descriptions that there are. Returns 0 if there is no room. */
+/* Notes an object after the existing descriptions. Returns 0 if there is no room. */
 static int note(const struct found *found, const struct look *look)
 {
 	struct strata_abi_user_control *control = strata_runtime.control;
@@ -235,7 +241,9 @@ static int note(const struct found *found, const struct look *look)
 	object->bytes = found->bytes;
 	/* A description that was not needed may have been here. */
 	object->unloaded_ns = 0;
-	/* Nothing else was at its addresses since the last look, and it may have been there as long. */
+	/*
+	 * The addresses were free at the last look, so the object may have been there since then.
+	 */
 	object->loaded_ns = look->number == 1 || holds(found->address, found->bytes, look->self) ?
 				    look->now :
 				    look->last + 1;
@@ -252,13 +260,13 @@ static int note(const struct found *found, const struct look *look)
 			       found->build_id_bytes);
 	}
 	control->descriptions_bytes = (uint32_t)end;
-	/* RELEASE: it is there. */
+	/* RELEASE publishes the note. */
 	__atomic_store_n(&control->objects, (uint32_t)(begin / 8) + 1, __ATOMIC_RELEASE);
 	is_there(object);
 	return 1;
 }
 
-/* What the main program is called; nothing where the kernel does not say, or may not be asked. */
+/* Writes the main program's path; nothing if the kernel does not say it, or may not be asked. */
 static size_t path_of_program(char *path, size_t size)
 {
 	long n;
@@ -280,7 +288,7 @@ static size_t path_of_relative(const char *given, size_t bytes, char *path, size
 	if (strata_sandboxed())
 		return 0;
 	n = strata_syscall(SYS_getcwd, path, (long)size);
-	/* With its NUL. Of a folder that cannot be reached it is no path. */
+	/* The length counts the NUL. For a folder that cannot be reached, the result is no path. */
 	if (n < 2 || *path != '/' || (size_t)n + bytes > size)
 		return 0;
 	path[n - 1] = '/';
@@ -330,13 +338,15 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *given)
 	struct strata_abi_loaded *object;
 	struct found found = { .flags = 0 };
 
-	/* Of a list of the loader's own (dlmopen()) the first one is no program. */
+	/* The first object of another list of the loader (dlmopen()) is no program. */
 	if ((uintptr_t)info->dlpi_phdr == getauxval(AT_PHDR))
 		found.flags = STRATA_ABI_LOADED_PROGRAM;
 	if (look->is_first) {
 		look->is_first = 0;
 		if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs)) {
-			/* As at the last look. */
+			/*
+			 * The loader's counts are those of the last look, so nothing has changed.
+			 */
 			if (look->number > 1 && info->dlpi_adds == nr_come &&
 			    info->dlpi_subs == nr_gone)
 				return 1;
@@ -419,7 +429,10 @@ int strata_loaded_look(const void *self)
 	nr_live = nr;
 	if (look.refused > control->objects_refused)
 		control->objects_refused = look.refused;
-	/* Of lists of the loader's own (dlmopen()) its numbers do not agree: then less is said, and nothing wrong. */
+	/*
+	 * The loader's counts do not agree if it has other lists (dlmopen()). Fewer objects are
+	 * reported then, and no wrong ones.
+	 */
 	if (look.came > 0 && look.went > 0 && look.went <= look.went_max)
 		control->objects_unseen +=
 			(uint32_t)(look.came < look.went ? look.came : look.went);

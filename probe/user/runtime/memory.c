@@ -1,6 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory.c - the process' memfd: made before main(), and anew after fork().
+ * memory.c - the memory that a process shares with its tracer: a memfd, made before main(), and anew after fork().
+ *
+ * The memory begins with struct strata_abi_user_control. Behind it are the sessions, the states of tracepoints, the
+ * descriptions of tracepoints and loaded objects, the filters and the rules, at the offsets of strata/abi/user.h. Channels
+ * come last, one for each session. The magic number is written last: a tracer that sees it may read all the rest.
+ *
+ *   process begins ── strata_memory_create() ── first object described ── magic ── announced to the tracer
+ *   fork() ── child: strata_memory_after_fork() ── sessions and states copied ── magic ── announced
+ *   last object unloaded ── strata_memory_leave()
+ *
+ * strata_mapped.alive says whose the memory is: 1 if it is this process', 0 in a child that has none of its own yet, 2 while
+ * it is being made or if that has failed. The kernel itself sets it to 0 in a child (MADV_WIPEONFORK), so it is right
+ * even if the program has called the bare system call, and a child never writes to its parent's channels.
+ *
+ * A child puts its memory in the place of its parent's, so that all pointers to it stay right. If it can have none, zeros take
+ * that place: no tracepoint is on in them. All of this may run in a signal handler, at the first record of the child, and
+ * uses only what is safe there. A process that has shut itself in (seccomp) makes no system call for it.
  */
 #include <fcntl.h>
 #include <linux/kcmp.h>
@@ -18,9 +34,12 @@
 
 struct strata_user_mapped strata_mapped;
 ptrdiff_t strata_rseq_offset;
-struct strata_runtime strata_runtime = { .fd = -1, .socket = -1 };
+struct strata_runtime strata_runtime = { .fd = -1, .starter = { .socket = -1 } };
 
-/* Where the descriptor goes: out of the way of programs that count on small numbers [fd]. */
+/*
+ * The lowest number that the memfd's descriptor gets: out of the way of programs that count on
+ * small numbers [fd].
+ */
 #define STRATA_USER_FD_MIN 60
 
 #define STRATA_USER_MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
@@ -29,7 +48,7 @@ int strata_memory_is(int fd, uint64_t inode)
 {
 	struct stat status;
 
-	return fd >= 0 && !fstat(fd, &status) && status.st_ino == inode;
+	return fd >= 0 && !strata_syscall(SYS_fstat, fd, (long)&status) && status.st_ino == inode;
 }
 
 /* The memfd's descriptor, or -1 if the program has closed it. */
@@ -79,7 +98,7 @@ static unsigned char *make_memory(int *fd, uint64_t *inode)
 		return NULL;
 	if (!ftruncate(*fd, STRATA_ABI_USER_CHANNELS_OFFSET) &&
 	    !fcntl(*fd, STRATA_RING_F_ADD_SEALS, STRATA_RING_F_SEAL_SHRINK) &&
-	    !fstat(*fd, &status)) {
+	    !strata_syscall(SYS_fstat, *fd, (long)&status)) {
 		memory = strata_mmap(NULL, STRATA_ABI_USER_CHANNELS_OFFSET, PROT_READ | PROT_WRITE,
 				     MAP_SHARED, *fd);
 		if (memory != MAP_FAILED) {
@@ -144,7 +163,7 @@ static uint32_t possible_cpus(void)
 			last = last * 10 + (uint32_t)(text[n] - '0');
 		return last < STRATA_ABI_RING_NR_STREAMS_MAX ? last + 1 : last;
 	}
-	/* No /sys here. A CPU above these is counted in discarded_no_stream. */
+	/* There is no /sys, so the process' own CPUs are taken. A CPU with a higher number is counted in discarded_no_stream. */
 	if (!sched_getaffinity(0, sizeof(set), &set))
 		for (i = 0; i < CPU_SETSIZE; i++)
 			if (CPU_ISSET((size_t)i, &set))
@@ -166,6 +185,44 @@ static int others_may_patch(void)
 	       text[0] == '0';
 }
 
+int64_t strata_time_namespace_ns;
+
+/* The inode number of the first time namespace, in which nothing is added (PROC_TIME_INIT_INO). */
+#define STRATA_USER_FIRST_TIME_NAMESPACE 0xeffffffau
+
+/*
+ * Reads what this process' time namespace adds to the clock. /proc says it of the namespace of the
+ * process' children, which is the same unless the process has called unshare() itself. Nothing is
+ * added without /proc, or without time namespaces.
+ */
+void strata_time_namespace_look(void)
+{
+	static const char key[] = "monotonic";
+	struct stat own, of_children;
+	int saved = errno, fd;
+	int64_t seconds, ns = 0;
+	char text[160], *at;
+
+	if (!strata_syscall(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/ns/time", (long)&own, 0) &&
+	    own.st_ino != STRATA_USER_FIRST_TIME_NAMESPACE) {
+		if (strata_syscall(SYS_newfstatat, AT_FDCWD,
+				   (long)"/proc/self/ns/time_for_children", (long)&of_children,
+				   0) ||
+		    of_children.st_ino != own.st_ino)
+			goto out;
+		fd = open_to_read("/proc/self/timens_offsets");
+		text[read_some(fd, text, sizeof(text) - 1)] = '\0';
+		close_read(fd);
+		if (!strncmp(text, key, sizeof(key) - 1)) {
+			seconds = strtoll(text + sizeof(key) - 1, &at, 10);
+			ns = seconds * INT64_C(1000000000) + strtoll(at, NULL, 10);
+		}
+	}
+	__atomic_store_n(&strata_time_namespace_ns, ns, __ATOMIC_RELAXED);
+out:
+	errno = saved;
+}
+
 static void use_memory(unsigned char *memory)
 {
 	strata_runtime.memory = memory;
@@ -181,8 +238,8 @@ static void use_memory(unsigned char *memory)
 #define SECCOMP_LINE_BYTES 40u
 
 /*
- * How many seccomp filters there are, which the kernel says in /proc only. In pieces: a signal handler that
- * records may have a small stack.
+ * Returns the number of seccomp filters, which the kernel says in /proc only. Reads in pieces: a
+ * signal handler that records may have a small stack.
  */
 static int seccomp_filters(void)
 {
@@ -257,13 +314,14 @@ int strata_memory_create(void)
 	control = strata_runtime.control;
 	control->version = STRATA_ABI_USER_VERSION;
 	control->pid = (uint32_t)getpid();
-	/* Not clock_index: no conversion yet. */
+	/* The slot has no conversion yet. UINT64_MAX is the value of no clock_index. */
 	control->clock[0].index = UINT64_MAX;
 	control->publish = strata_rseq_available() &&
 					   !strata_environment_says("STRATA_PUBLISH", "commit") ?
 				   STRATA_ABI_RING_BY_POSITION :
 				   STRATA_ABI_RING_BY_COMMIT;
 	control->nr_cpus = possible_cpus();
+	strata_time_namespace_look();
 	control->started_ns = strata_now_ns();
 	strncpy(control->name, program_invocation_short_name, sizeof(control->name) - 1);
 	if (strata_environment_says("STRATA_ARM", "flag"))
@@ -278,7 +336,7 @@ static uint64_t filter_at(uint32_t slot)
 	return STRATA_ABI_USER_FILTERS_OFFSET + (uint64_t)slot * STRATA_ABI_FILTER_BYTES;
 }
 
-/* How often the tracer may change rules while they are copied. */
+/* The number of times that the tracer may change rules while they are copied. */
 #define RULES_TRIES 100
 
 /* The rules of a session, which its tracer may be changing: the place that is in use stays until the next but one change. */
@@ -319,7 +377,10 @@ static uint32_t active_sessions(void)
 	return active;
 }
 
-/* Which of the @active sessions is in the place of @slot's; NR_SESSIONS: none. A child gets that one only. */
+/*
+ * Returns the one of the @active sessions that replaces @slot's; NR_SESSIONS if there is none. A
+ * child gets only that one.
+ */
 static uint32_t replaced_by(uint32_t slot, uint32_t active)
 {
 	const struct strata_abi_user_session *sessions = strata_runtime.sessions;
@@ -355,10 +416,10 @@ static uint32_t copy_sessions(unsigned char *memory)
 		to[i].discarded_unmapped = 0;
 		to[i].discarded_unstaged = 0;
 		to[i].discarded_no_clock = 0;
-		/* It may begin in another one (CLONE_INTO_CGROUP). */
+		/* A child may begin in another group (CLONE_INTO_CGROUP). */
 		to[i].cgroup_id = 0;
 		copy_rules(memory, &to[i], i);
-		/* What is larger is refused when it is mapped. */
+		/* A filter that is larger than this is refused when it is mapped. */
 		if (from[i].filter_bytes)
 			memcpy(memory + filter_at(i), strata_runtime.memory + filter_at(i),
 			       STRATA_ABI_FILTER_BYTES);
@@ -400,7 +461,8 @@ static int shared_with(uint32_t pid, int fd, uint64_t inode)
 	char path[40];
 
 	snprintf(path, sizeof(path), "/proc/%u/fd/%d", pid, fd);
-	return !stat(path, &status) && status.st_ino == inode;
+	return !strata_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&status, 0) &&
+	       status.st_ino == inode;
 }
 
 /*
@@ -440,7 +502,7 @@ static int put_zeros(void *at, uint64_t bytes)
  */
 static _Alignas(STRATA_ABI_RING_PAGE) unsigned char zeros[STRATA_ABI_USER_DESCRIPTIONS_OFFSET];
 
-/* No system call of these two asks for more memory than there was. */
+/* Moves zeros over the memory. These two system calls ask for no more memory than there was. */
 static void move_zeros(unsigned char *to)
 {
 	if (strata_mremap(zeros, sizeof(zeros), sizeof(zeros), MREMAP_MAYMOVE | MREMAP_FIXED, to) !=
@@ -481,15 +543,16 @@ static int shares_descriptors(uint32_t pid, int fd)
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, fd);
 	if (copy < 0)
 		return 0;
-	shares = !fstat(copy, &status) && shared_with(pid, copy, status.st_ino);
+	shares = !strata_syscall(SYS_fstat, copy, (long)&status) &&
+		 shared_with(pid, copy, status.st_ino);
 	close(copy);
 	return shares;
 }
 
 /*
- * No memory of its own: zeros in the place of its parent's, in which nothing is on, and its parent's
- * descriptor is closed, unless that is the parent's own; or @fd, whose name says why there is none, takes its
- * place.
+ * Leaves a child without memory: puts zeros in the place of its parent's, in which nothing is on,
+ * and closes the parent's descriptor, unless both share that. If @fd is there, whose name says why
+ * there is no memory, it takes the descriptor's place.
  */
 static void leave_parents_memory(int fd)
 {
@@ -500,7 +563,7 @@ static void leave_parents_memory(int fd)
 	strata_runtime.without_memory = 1;
 	if (!put_zeros(strata_runtime.memory, STRATA_ABI_USER_CHANNELS_OFFSET))
 		move_zeros(strata_runtime.memory);
-	if (fd >= 0 && !fstat(fd, &status)) {
+	if (fd >= 0 && !strata_syscall(SYS_fstat, fd, (long)&status)) {
 		replace_fd(fd, status.st_ino, pid);
 		return;
 	}
@@ -523,7 +586,7 @@ void strata_memory_leave(void)
 	strata_runtime.fd = -1;
 	if (fd >= 0)
 		close(fd);
-	/* What comes later, if the runtime stays after all, is not traced, nor are forks. */
+	/* If the runtime stays after all, later events are not traced, nor are forks. */
 	strata_runtime.without_memory = 1;
 	__atomic_store_n(&strata_mapped.alive, 2, __ATOMIC_RELEASE);
 }
@@ -548,18 +611,21 @@ void strata_memory_after_fork(void)
 {
 	struct strata_abi_user_control *control;
 	struct strata_user_listeners listeners;
+	struct strata_user_way way;
 	uint32_t inherited, i, bytes;
 	unsigned char *memory = NULL;
 	uint64_t inode, dead = 0;
 	int fd = -1;
 
-	/* 2: somebody is at it, or it has failed; not again. */
+	/*
+	 * Another value than 0 says that a thread makes the memory, or that this has failed.
+	 */
 	if (!__atomic_compare_exchange_n(&strata_mapped.alive, &dead, 2, 0, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return;
 	strata_modes_after_fork();
 	strata_runtime.moved = 0;
-	/* Its parent had none: these are zeros, and nothing of another process. */
+	/* The parent had no memory, so this is zeros and no other process'. */
 	if (strata_runtime.without_memory)
 		return;
 	leave_channels();
@@ -571,7 +637,10 @@ void strata_memory_after_fork(void)
 	}
 	control = (struct strata_abi_user_control *)(void *)memory;
 	memcpy(control, strata_runtime.control, sizeof(*control));
-	/* ACQUIRE: its parent may go on meanwhile. Read last, it is behind all that the numbers copied before say. */
+	/*
+	 * ACQUIRE orders the reads, since the parent may go on meanwhile. The size is read last, so that it covers all
+	 * that the copied numbers refer to.
+	 */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	bytes = __atomic_load_n(&strata_runtime.control->descriptions_bytes, __ATOMIC_RELAXED);
 	control->descriptions_bytes = bytes;
@@ -581,6 +650,7 @@ void strata_memory_after_fork(void)
 	control->without_clock = strata_clock_for == STRATA_CLOCK_FOR_NOBODY ? UINT32_MAX : 0;
 	control->parent_pid = control->pid;
 	control->pid = (uint32_t)getpid();
+	strata_time_namespace_look();
 	control->started_ns = strata_now_ns();
 	inherited = copy_sessions(memory);
 	copy_states(memory, inherited);
@@ -601,9 +671,9 @@ void strata_memory_after_fork(void)
 	for (i = 0; i < STRATA_ABI_USER_NR_SESSIONS; i++)
 		if (inherited >> i & 1)
 			strata_session_create(i);
-	/* RELEASE: who sees the magic number sees everything above. */
+	/* RELEASE publishes the memory: a tracer that sees the magic number sees everything above. */
 	__atomic_store_n(&strata_runtime.control->magic, STRATA_ABI_USER_MAGIC, __ATOMIC_RELEASE);
-	strata_announce_to_starter();
-	strata_listeners_find(&listeners, NULL, NULL);
+	strata_starter_find(&way);
+	strata_listeners_find(&listeners, strata_announce_to_starter(&way), NULL, NULL);
 	strata_announce_to_listeners(&listeners);
 }

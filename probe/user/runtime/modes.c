@@ -8,8 +8,8 @@
  *   seccomp filter        a system call that the program does not expect may be its end
  *   PR_SET_DUMPABLE       no tracer without the rights of root may write to the code any more
  *
- * The short way of a record asks nothing of this. When the first thread is about to lose its clock, the
- * channel that the short way takes is replaced for good by strata_no_channel, which has no streams and fits no
+ * The fast path of a record asks nothing of this. When the first thread is about to lose its clock, the
+ * channel that the fast path takes is replaced for good by strata_no_channel, which has no streams and fits no
  * session that is on: all threads then go the longer way, which looks here.
  */
 #include <linux/seccomp.h>
@@ -23,14 +23,17 @@
 
 uint32_t strata_clock_for;
 
-/* In the place of the channel of the short way: its session never has its generation. */
+/* In the place of the channel of the fast path: its session never has its generation. */
 static struct strata_abi_user_session no_session;
 struct strata_user_channel strata_no_channel = { .generation = 1, .session = &no_session };
 
 /* The threads without a clock, by their thread pointers. One that a later thread gets stays here. */
 static void *threads[NR_THREADS];
 
-/* Why STRATA_CLOCK_FOR_NOBODY holds: calls that the kernel has not refused, threads without room, what was inherited. */
+/*
+ * The number of reasons for which STRATA_CLOCK_FOR_NOBODY holds: calls that the kernel has not
+ * refused, threads without room, and inherited state.
+ */
 static uint32_t reasons;
 
 static void *this_thread(void)
@@ -102,7 +105,7 @@ static void tell_without_clock(void)
 }
 
 /*
- * From here on no thread takes the short way that had not begun to. make_common() of session.c puts no
+ * Closes the fast path for threads that have not begun it. make_common() of session.c puts no
  * channel in the place of this one.
  */
 static void close_short_way(uint32_t clock_for)
@@ -124,7 +127,7 @@ static void lose_clock(int others)
 	if (!others && note_thread()) {
 		close_short_way(STRATA_CLOCK_NOT_FOR_ALL);
 	} else {
-		/* First: see keep_clock(). */
+		/* The reason is counted first: see keep_clock(). */
 		__atomic_fetch_add(&reasons, 1, __ATOMIC_SEQ_CST);
 		close_short_way(STRATA_CLOCK_FOR_NOBODY);
 	}
@@ -161,18 +164,19 @@ void strata_count_without_clock(uint32_t sessions)
 	}
 }
 
-/* CLOCK_MONOTONIC [ns], also where the vdso may not read the counter: the kernel may. */
+/* The machine's CLOCK_MONOTONIC [ns], also where the vdso may not read the counter: the kernel may. */
 uint64_t strata_now_ns(void)
 {
 	struct timespec t = { 0, 0 };
 
 	if (!strata_without_clock())
-		return strata_clock_monotonic_ns();
+		return strata_machine_ns();
 	strata_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+	return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec -
+	       (uint64_t)strata_time_namespace_ns;
 }
 
-/* The process begins: what has it inherited? */
+/* Looks for modes that the process has inherited. */
 void strata_modes_begin(void)
 {
 	int tsc = PR_TSC_ENABLE;
@@ -185,7 +189,7 @@ void strata_modes_begin(void)
 	}
 }
 
-/* Of the threads only this one is left, and it may make system calls. */
+/* Forgets the other threads: only this one is left after fork(), and it may make system calls. */
 void strata_modes_after_fork(void)
 {
 	memset(threads, 0, sizeof(threads));
@@ -264,14 +268,19 @@ static void refused(enum mode mode)
 		__atomic_fetch_sub(&strata_runtime.shut_in, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Of the thread that makes the call, by which libc tells no other one. */
+/*
+ * Returns 1 for calls that change ids of the calling thread, of which libc tells no other thread.
+ */
 static int changes_ids(long call)
 {
 	return call == SYS_setuid || call == SYS_setgid || call == SYS_setreuid ||
 	       call == SYS_setregid || call == SYS_setresuid || call == SYS_setresgid;
 }
 
-/* The program's call, as libc makes it; what tracing would not survive is noted before. */
+/*
+ * Makes a program's system call as libc does. A call that tracing would not survive is noted
+ * before.
+ */
 long strata_noted_call(long call, long a, long b, long c, long d, long e)
 {
 	enum mode mode = strata_runtime.memory ? mode_of(call, a, b) : HARMLESS;
@@ -283,6 +292,8 @@ long strata_noted_call(long call, long a, long b, long c, long d, long e)
 	result = strata_syscall(call, a, b, c, d, e);
 	if (result < 0)
 		refused(mode);
+	else if (call == SYS_setns && strata_runtime.memory && !strata_sandboxed())
+		strata_time_namespace_look();
 	else if (call == SYS_prctl && (int)a == PR_SET_NAME)
 		strata_thread_named(0, (const char *)b);
 	else if (changes_ids(call))

@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * objects.c - executables and shared objects come and go: their tracepoints are described in the
- * process' memory, and switched on in the sessions whose rules select them.
+ * objects.c - the tracepoints of executables and shared objects, as the loader loads and unloads them.
+ *
+ * Each object with tracepoints registers itself in a constructor, and unregisters in a destructor. Between these:
+ *
+ *   register ── describe: a state and a description in the shared memory ── present: sites are armed if the tracepoint is on
+ *   rules    ── matched here with a tracepoint that comes; those that are there the tracer switches on and off by itself
+ *   fork()   ── the lock is held across it, so that a child copies nothing half done
+ *   unregister ── the tracepoint's state stays, as not present: another object may have the same tracepoint later
+ *
+ * The first object makes the shared memory, begins the session that the environment asks for, and announces the process to
+ * the tracer. All objects share one lock, under which threads are not cancelled. A handler that has interrupted a thread at
+ * the objects does not wait for it: it does without, or gives up after some tries.
+ *
+ * A state has bits of sessions in `enabled`, which the record path tests first. The event's id in a session is set before
+ * the session's bit, and the bit before the sites are patched. So no record is made with an id that is not there yet.
  */
 #include <link.h>
 #include <pthread.h>
@@ -11,12 +24,18 @@
 
 #include <strata/abi/rule.h>
 
+#include "event.h"
+#include "older.h"
+#include "spans.h"
 #include "thread.h"
 
 /* Objects come and go under it, and fork() copies nothing half done. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* No thread is cancelled while it holds it: open() and others are cancellation points. */
+/*
+ * The cancel state of the thread before it took the lock. Threads are not cancelled while they hold
+ * it, since open() and others are cancellation points.
+ */
 static int cancel_state; /* of the thread that holds it */
 
 static void lock_objects(void)
@@ -26,6 +45,15 @@ static void lock_objects(void)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&lock);
 	cancel_state = state;
+}
+
+/*
+ * Takes the lock if it is free. In libcs without pthread_mutex_trylock() it is taken as busy, since
+ * a handler may have interrupted the thread that holds it.
+ */
+static int try_lock_objects(void)
+{
+	return STRATA_OLDER_HAS(pthread_mutex_trylock) ? pthread_mutex_trylock(&lock) : EBUSY;
 }
 
 static void unlock_objects(void)
@@ -46,9 +74,25 @@ static void after_fork_in_child(void)
 	unlock_objects();
 }
 
+static int forks_code; /* of pthread_atfork(): 0, or what is wrong */
+
+/*
+ * Lets a fork() wait for the lock, so that it is free in the child. This is a constructor, since no thread may have the lock
+ * before. A constructor that registers something may be even earlier, so the lock's users call it, too.
+ */
+__attribute__((constructor)) static void handle_forks(void)
+{
+	static int is_done;
+
+	if (!__atomic_exchange_n(&is_done, 1, __ATOMIC_ACQ_REL))
+		__atomic_store_n(&forks_code,
+				 pthread_atfork(lock_objects, unlock_objects, after_fork_in_child),
+				 __ATOMIC_RELEASE);
+}
+
 /* ---- descriptions ---- */
 
-/* Where the next bytes of a description go; counts on when there is no more room. */
+/* The end of a description that is being written. Counts on when there is no more room. */
 struct description {
 	unsigned char *at;
 	unsigned char *end;
@@ -135,8 +179,8 @@ static uint32_t describe(const struct strata_tracepoint *t)
 	d.at = all + used;
 	d.end = all + STRATA_ABI_USER_DESCRIPTIONS_BYTES;
 	d.full = t->nr_fields > STRATA_ABI_USER_FIELDS_MAX;
-	put_u8(&d, t->level);
-	put_u8(&d, 0);
+	put_u8(&d, t->level & (uint8_t)~STRATA_USER_SPAN_ROLE);
+	put_u8(&d, t->level / STRATA_USER_SPAN_BEGINS);
 	put_u16(&d, t->nr_fields);
 	put_u32(&d, t->line);
 	put_string(&d, t->provider);
@@ -155,7 +199,7 @@ static uint32_t describe(const struct strata_tracepoint *t)
 static uint16_t last_of_hash[STATE_HASHES], made_before[STRATA_ABI_USER_NR_STATES];
 STRATA_ABI_ASSERT(STRATA_ABI_USER_NR_STATES < UINT16_MAX, "numbers of states");
 
-/* FNV-1a */
+/* Returns the FNV-1a hash of some bytes. */
 static uint32_t hash_of(const unsigned char *bytes, uint32_t nr)
 {
 	uint32_t hash = 2166136261u, i;
@@ -210,10 +254,12 @@ static struct strata_abi_user_state *make_state(struct strata_tracepoint *t)
 		control->descriptions_bytes += bytes;
 		made_before[control->nr_states] = last_of_hash[hash];
 		last_of_hash[hash] = (uint16_t)(control->nr_states + 1);
-		/* RELEASE: the description is there. */
+		/* RELEASE publishes the description. */
 		__atomic_store_n(&control->nr_states, control->nr_states + 1, __ATOMIC_RELEASE);
 	}
 	state->nr_sites = 0;
+	__atomic_store_n(&strata_span_keys[state - strata_runtime.states], strata_span_key_of(t),
+			 __ATOMIC_RELAXED);
 	return state;
 }
 
@@ -307,14 +353,17 @@ static int selects(uint32_t slot, uint32_t version, const struct strata_tracepoi
 	uint32_t bytes = version & 1 ? session->other_rules_bytes : session->rules_bytes;
 	struct strata_abi_rule_subject subject;
 
-	/* No rule selects nothing at all. */
+	/*
+	 * The thread names' tracepoint is selected by the session's flags: a session without rules
+	 * selects no event.
+	 */
 	if (t == &strata_thread_name)
 		return bytes && session->flags & STRATA_ABI_USER_SESSION_VTID;
 	subject.provider = t->provider;
 	subject.provider_bytes = strlen(t->provider);
 	subject.name = t->name;
 	subject.name_bytes = strlen(t->name);
-	subject.level = t->level;
+	subject.level = t->level & (uint8_t)~STRATA_USER_SPAN_ROLE;
 	return bytes <= STRATA_ABI_USER_RULES_BYTES &&
 	       strata_abi_rules_select(rules, bytes, &subject);
 }
@@ -355,7 +404,7 @@ static int has_id(const struct strata_tracepoint *t, uint32_t slot)
 	return 1;
 }
 
-/* Of @t's sessions, @from ends and @to begins, at one moment. Either may be none. */
+/* Moves @t from session @from to session @to at one moment. Either may be none. */
 static void hand_over(const struct strata_tracepoint *t, uint32_t from, uint32_t to)
 {
 	uint32_t enabled = __atomic_load_n(&t->state->enabled, __ATOMIC_SEQ_CST);
@@ -390,7 +439,7 @@ static int apply_rules_once(const struct strata_tracepoint *t, uint32_t slot, ui
 	return __atomic_load_n(&session->rules_version, __ATOMIC_SEQ_CST) == version;
 }
 
-/* How often somebody may change rules or filters while we look. */
+/* The number of times that rules or filters may change while they are read. */
 #define APPLY_TRIES 100
 
 static void apply_rules(const struct strata_tracepoint *t, uint32_t slot)
@@ -424,7 +473,7 @@ static int note_main_program(struct dl_phdr_info *info, size_t size, void *data)
 	int i;
 
 	(void)size;
-	/* Of a list of the loader's own (dlmopen()) it is a library. */
+	/* The first object of another list of the loader (dlmopen()) is a library. */
 	if ((uintptr_t)info->dlpi_phdr != getauxval(AT_PHDR))
 		return 1;
 	for (i = 0; i < info->dlpi_phnum; i++)
@@ -505,7 +554,7 @@ static void begin_clock(struct strata_abi_user_clock_slot *clock, uint64_t multi
 
 	while (tries--) {
 		before = strata_clock_cycles_ordered();
-		ns = strata_clock_monotonic_ns();
+		ns = strata_machine_ns();
 		width = strata_clock_cycles_ordered() - before;
 		if (width < narrowest) {
 			narrowest = width;
@@ -514,20 +563,22 @@ static void begin_clock(struct strata_abi_user_clock_slot *clock, uint64_t multi
 		}
 	}
 	clock->multiplier = multiplier;
-	/* Its own: it may be used. */
+	/* The index is the slot's own, so the slot may be used. */
 	clock->index = 0;
 }
 #endif
 
 /*
- * How many ids the tracepoints of @object will have in the session of this slot, of which nobody knows yet. One state is
- * one id, however many tracepoints share it.
+ * Returns how many ids the tracepoints of @object will need in the session of this slot, before any
+ * has one. A state has one id, however many tracepoints share it.
  */
 static uint32_t ids_wanted(uint32_t slot, const struct strata_object *object)
 {
 	const struct strata_tracepoint *t;
 	uint32_t nr = 0;
 
+	if (!object)
+		return 0;
 	for (t = object->tracepoints; t; t = t->next)
 		if (t->state->ids[slot] == STRATA_ABI_USER_NO_ID && selects(slot, 0, t))
 			t->state->ids[slot] = (uint16_t)nr++;
@@ -538,13 +589,14 @@ static uint32_t ids_wanted(uint32_t slot, const struct strata_object *object)
 
 /* Sessions that are wanted before anybody knows of this process. */
 struct beginning {
-	const struct strata_object *object; /* the first one */
-	uint32_t slot;			    /* the next one's */
+	const struct strata_object
+		*object; /* the first one; NULL: a class made at run time is before it */
+	uint32_t slot;	 /* the next one's */
 };
 
 /*
  * A session that a tracer wants from the begin: it has started this program, or listens. Ids that have no short header,
- * because more objects come, are recorded the long way. Returns its slot, or -1.
+ * because more objects come, are recorded on the slow path. Returns its slot, or -1.
  */
 static int begin_requested_session(const struct strata_user_request *request, void *context)
 {
@@ -556,7 +608,7 @@ static int begin_requested_session(const struct strata_user_request *request, vo
 		return -1;
 	beginning->slot++;
 #ifdef STRATA_USER_COUNTER
-	/* Nobody is reading it yet. */
+	/* The memory has no reader yet. */
 	if (strata_runtime.control->clock_kind != STRATA_ABI_USER_CLOCK_TSC &&
 	    request->clock_multiplier && !strata_without_clock()) {
 		begin_clock(&strata_runtime.control->clock[0], request->clock_multiplier);
@@ -580,41 +632,47 @@ static int begin_requested_session(const struct strata_user_request *request, vo
 	return strata_session_create(slot) ? -1 : (int)slot;
 }
 
-/* The first object is there. */
+/*
+ * Starts the runtime with its first object, or without one: makes the memory, begins the sessions that are asked for, and
+ * announces the process.
+ */
 static void begin(struct strata_object *object)
 {
 	struct beginning beginning = { object, 0 };
 	struct strata_user_listeners listeners;
 	struct strata_user_request request;
-	int requested, slot = -1;
+	struct strata_user_way way;
+	uint32_t unarmed;
+	int slot = -1, code;
 
-	requested = strata_environment_request(&request);
-	if (requested) {
-		strata_runtime.socket = request.socket;
-		strata_runtime.socket_inode = request.socket_inode;
-		requested = strata_memory_is(request.socket, request.socket_inode);
-	}
-	if (strata_memory_create() ||
-	    pthread_atfork(lock_objects, unlock_objects, after_fork_in_child)) {
-		strata_announce_to_starter();
+	unarmed = strata_environment_request(&request, &strata_runtime.starter);
+	code = strata_starter_find(&way);
+	if (!unarmed && code)
+		unarmed = STRATA_ABI_USER_UNARMED_SOCKET;
+	if (strata_memory_create() || __atomic_load_n(&forks_code, __ATOMIC_ACQUIRE)) {
+		strata_announce_to_starter(&way);
 		return;
 	}
-	describe_object(object);
+	strata_runtime.control->unarmed = unarmed;
+	if (unarmed == STRATA_ABI_USER_UNARMED_SOCKET)
+		strata_runtime.control->unarmed_errno = (uint32_t)code;
+	if (object)
+		describe_object(object);
 	strata_loaded_look(object);
-	if (requested)
+	if (!unarmed)
 		slot = begin_requested_session(&request, &beginning);
-	strata_listeners_find(&listeners, begin_requested_session, &beginning);
-	/* RELEASE: who sees the magic number sees everything above. */
+	strata_listeners_find(&listeners, !code, begin_requested_session, &beginning);
+	/* RELEASE publishes the memory: a tracer that sees the magic number sees everything above. */
 	__atomic_store_n(&strata_runtime.control->magic, STRATA_ABI_USER_MAGIC, __ATOMIC_RELEASE);
-	if (!strata_announce_to_starter() && slot >= 0)
+	if (!strata_announce_to_starter(&way) && slot >= 0)
 		strata_session_free((uint32_t)slot);
 	strata_announce_to_listeners(&listeners);
 }
 
 /*
- * From now on the sites of all objects test a flag, since soon nobody may patch them from outside. A tracer
- * looks at STATE_FLAG before it writes, and again after it has switched one off. Somebody else at the objects, or a handler that interrupted that:
- * they stay as they are.
+ * Lets the sites of all objects test a flag, since soon they may not be patched from outside. A
+ * tracer looks at STATE_FLAG before it writes, and again after it has switched one off. If another
+ * thread is at the objects, or this is a handler that interrupted one, the sites stay as they are.
  */
 void strata_objects_by_flag(void)
 {
@@ -625,7 +683,7 @@ void strata_objects_by_flag(void)
 	if (strata_sandboxed())
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	if (pthread_mutex_trylock(&lock)) {
+	if (try_lock_objects()) {
 		pthread_setcancelstate(state, NULL);
 		return;
 	}
@@ -649,26 +707,47 @@ static void change_generation(void)
 	__atomic_fetch_add(&strata_runtime.control->generation, 1, __ATOMIC_RELEASE);
 }
 
-/* How often somebody else is waited for who is at the objects. */
+/* The number of times that the lock is tried before a thread gives up. */
 #define OWN_TRIES 1000
 
-/* Describe libstrata's own tracepoint, and switch it on where it is wanted. Under the lock. */
-static int add_own(struct strata_tracepoint *t)
+/* Switches a tracepoint without sites, which @state is of, on where it is wanted. Under the lock. */
+void strata_objects_add_again(struct strata_tracepoint *t, struct strata_abi_user_state *state)
 {
 	uint32_t claimed;
 
-	t->state = make_state(t);
-	if (!t->state)
-		return -1;
-	t->enabled = &t->state->enabled;
-	/* Sequentially consistent: as in present_object(). */
+	state->nr_sites = 0;
+	__atomic_store_n(&t->enabled, &state->enabled, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->state, state, __ATOMIC_RELEASE);
+	/* Sequentially consistent, as in present_object(). */
 	__atomic_store_n(&t->state->flags,
 			 STRATA_ABI_USER_STATE_PRESENT | STRATA_ABI_USER_STATE_FLAG,
 			 __ATOMIC_SEQ_CST);
 	for (claimed = strata_sessions_claimed(); claimed; claimed &= claimed - 1)
 		apply_rules(t, (uint32_t)__builtin_ctz(claimed));
 	change_generation();
+}
+
+/* Describes a tracepoint without sites, and switches it on where it is wanted. Under the lock. Returns 0: no room. */
+int strata_objects_add(struct strata_tracepoint *t)
+{
+	struct strata_abi_user_state *state = make_state(t);
+
+	if (!state)
+		return 0;
+	strata_objects_add_again(t, state);
 	return 1;
+}
+
+/* Such a tracepoint is no longer there. Under the lock. Its state stays; what records it now writes nothing. */
+void strata_objects_remove(struct strata_tracepoint *t)
+{
+	struct strata_abi_user_state *state = t->state;
+
+	__atomic_fetch_and(&state->flags, ~STRATA_ABI_USER_STATE_PRESENT, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->state, NULL, __ATOMIC_RELEASE);
+	/* A tracer that has seen it as present may still set a bit: that is why the state's pointer is gone, too. */
+	__atomic_store_n(&state->enabled, 0, __ATOMIC_SEQ_CST);
+	change_generation();
 }
 
 /*
@@ -684,10 +763,11 @@ int strata_objects_has_own(struct strata_tracepoint *t)
 		return 0;
 	while (!__atomic_load_n(&has, __ATOMIC_ACQUIRE) && tries--) {
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-		if (!pthread_mutex_trylock(&lock)) {
+		if (!try_lock_objects()) {
 			if (!has)
-				/* RELEASE: who sees it may use the tracepoint. */
-				__atomic_store_n(&has, add_own(t), __ATOMIC_RELEASE);
+				/* RELEASE publishes the state: a thread that sees the value may use the tracepoint. */
+				__atomic_store_n(&has, strata_objects_add(t) ? 1 : -1,
+						 __ATOMIC_RELEASE);
 			pthread_mutex_unlock(&lock);
 		} else if (!__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED)) {
 			sched_yield();
@@ -697,14 +777,40 @@ int strata_objects_has_own(struct strata_tracepoint *t)
 	return __atomic_load_n(&has, __ATOMIC_ACQUIRE) > 0;
 }
 
+static int begun;
+
+/*
+ * Takes the lock in any thread, at any time. What takes the loader's lock comes before: a constructor that another thread
+ * runs has the loader's, and waits for ours.
+ */
+void strata_objects_lock(void)
+{
+	handle_forks();
+	strata_interpose_begin();
+	lock_objects();
+}
+
+void strata_objects_unlock(void)
+{
+	unlock_objects();
+}
+
+/* Starts the runtime without an object, unless it runs. Under the lock. Returns 0: this process has no memory to share. */
+int strata_objects_begin(void)
+{
+	if (!begun)
+		begin(NULL);
+	begun = 1;
+	return strata_runtime.memory && strata_memory_own();
+}
+
 void strata_object_register(struct strata_object *object)
 {
-	static int begun;
 	int saved = errno;
 
 	if (object->version != STRATA_USER_OBJECT_VERSION || object->sites >= object->sites_end)
 		return;
-	lock_objects();
+	strata_objects_lock();
 	if (!begun) {
 		begin(object);
 	} else if (strata_runtime.memory && strata_memory_own()) {
@@ -728,7 +834,7 @@ void strata_user_look(void)
 	int saved = errno, tries = OWN_TRIES, state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	while (pthread_mutex_trylock(&lock)) {
+	while (try_lock_objects()) {
 		if (!tries-- || __atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
 			goto out;
 		sched_yield();
@@ -772,8 +878,8 @@ void strata_object_unregister(struct strata_object *object)
 	 * The runtime may go with the object; what it has open and mapped would be more with each dlopen().
 	 * A main program goes with the process.
 	 */
-	if (!strata_runtime.objects && strata_runtime.memory && !strata_without_clock() &&
-	    !strata_sandboxed() && !in_main_program(object))
+	if (!strata_runtime.objects && !strata_events_live && strata_runtime.memory &&
+	    !strata_without_clock() && !strata_sandboxed() && !in_main_program(object))
 		strata_memory_leave();
 #endif
 	unlock_objects();

@@ -1,11 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record.c - write an event record to each session in which its tracepoint is on.
+ * record.c - writes an event record to each session in which its tracepoint is on.
+ *
+ * A site calls these functions only if its tracepoint is on somewhere. They begin with the fast path, for the most frequent
+ * case: one session, which publishes by write position. Its channel is strata_mapped.common, or strata_mapped.asked if the
+ * session has a filter or contexts. One restartable sequence reserves, copies and publishes.
+ *
+ *   fast path   strata_user_record_at_once()    one session, sub-buffer with room, conversion of the clock known
+ *      └── -> strata_user_record_otherwise()    a jump, so that the fast path has no frame
+ *              ├── record_one       one session with a filter or contexts: asked, then the fast path again
+ *              └── record_long      the sub-buffer is full, or the thread was interrupted: publish_long()
+ *                   └── record_any  several sessions, publication by commit, a child of vfork(): each session in turn
+ *
+ * Sessions may end, and others begin in their slots, at any time. No lock is held: each path compares the session's bit or
+ * generation with its channel's, and -ESTALE makes it look again. A record that is not written is counted where its reason
+ * says: full, without room for the payload, without a clock.
+ *
+ * Everything here may run in a signal handler, in a child of vfork(), or in a program that has shut itself in. errno is kept.
+ * The program's place (@caller) is passed on as NULL by jumps, whose target has the program as its caller.
  */
 #include <sys/mman.h>
 
-#include "context.h"
+#include "at_once.h"
 #include "selects.h"
+#include "spans.h"
 #include "write.h"
 
 static const struct strata_abi_user_clock_slot no_slot = { .index = UINT64_MAX };
@@ -19,7 +37,7 @@ const struct strata_ring_config strata_user_configs[4] = {
 	STRATA_USER_CONFIG(STRATA_RING_OVERWRITE, STRATA_RING_HEADER_LARGE),
 };
 
-/* How many discarded records pass between two looks at the tracer's heartbeat. */
+/* The number of discarded records between two looks at the tracer's heartbeat. */
 #define STRATA_USER_DISCARDS_PER_LOOK 65536u
 
 /* Leave the session of a tracer that has died: its channel stays full for ever. */
@@ -32,7 +50,7 @@ STRATA_SLOW void strata_user_leave_dead(const struct strata_user_channel *channe
 
 	if (!beat)
 		beat = strata_runtime.control->started_ns;
-	if ((int64_t)(strata_clock_monotonic_ns() - beat) < (int64_t)STRATA_ABI_USER_DEAD_NS)
+	if ((int64_t)(strata_machine_ns() - beat) < (int64_t)STRATA_ABI_USER_DEAD_NS)
 		return;
 	/* Another session may have begun in the slot while we were full. */
 	if (strata_load_relaxed(&session->generation) != generation)
@@ -53,7 +71,9 @@ STRATA_SLOW void strata_user_full(struct strata_user_channel *channel, uint32_t 
 		strata_user_leave_dead(channel, slot);
 }
 
-/* As strata_user_write(), also between vfork() and exec. */
+/*
+ * Writes a record by strata_user_write(), or in a child of vfork() by the way that is safe there.
+ */
 STRATA_INLINE int write_record(const struct strata_user_channel *channel,
 			       const struct strata_ring_event *event, unsigned char *payload)
 {
@@ -162,50 +182,167 @@ STRATA_SLOW int write_with_contexts(const struct strata_user_channel *channel,
 	return code;
 }
 
+/*
+ * Writes an event's record on the slow path, with what the session puts in front of the payload. Returns 0, or a negative
+ * errno: the record is counted as discarded, but for -ESTALE, where the session has ended.
+ */
+STRATA_SLOW int write_one(struct strata_user_channel *channel,
+			  const struct strata_abi_user_state *state, unsigned char *payload,
+			  uint32_t payload_bytes, const struct strata_caller *caller)
+{
+	struct strata_ring_event event;
+	unsigned char *body = payload;
+	int code;
+
+	event.in_handler = 0;
+	event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
+	/* An event without an id: the session has just ended. */
+	if (event.id == STRATA_ABI_USER_NO_ID)
+		return -ESTALE;
+	event.payload_bytes = payload_bytes;
+	if (channel->once.context_bytes && !channel->contexts.nr) {
+		strata_thread_put(payload);
+		body -= STRATA_USER_VTID_BYTES;
+		event.payload_bytes += STRATA_USER_VTID_BYTES;
+	}
+	if (channel->contexts.nr)
+		code = write_with_contexts(channel, &event, state, caller, payload, payload_bytes);
+	else
+		code = write_record(channel, &event, body);
+	if (code == -ENOBUFS)
+		strata_user_full(channel, channel->slot);
+	return code;
+}
+
+/* Counts a begin that has found no place, or has given up its place to another, or an end whose begin is not written. */
+static void count_not_kept(const struct strata_user_channel *channel)
+{
+	strata_add_relaxed(&strata_runtime.sessions[channel->slot].discarded_unstaged, 1);
+}
+
+/* Keeps the begin of a span until it ends. */
+static void keep_begin(const struct strata_user_channel *channel,
+		       const struct strata_tracepoint *tracepoint,
+		       struct strata_abi_user_state *state, uint64_t key,
+		       const unsigned char *payload, uint32_t payload_bytes)
+{
+	const uint32_t thread = strata_thread_id();
+	const uint64_t now_ns = strata_machine_ns();
+	struct strata_user_kept *kept =
+		thread ? strata_spans_take_place(channel->spans, thread, now_ns) : NULL;
+
+	if (!kept) {
+		count_not_kept(channel);
+		return;
+	}
+	if (kept->record)
+		count_not_kept(channel);
+	strata_spans_unstage(kept);
+	kept->payload_bytes = payload_bytes;
+	kept->record = payload_bytes <= STRATA_SPAN_PAYLOAD_BYTES ?
+			       kept->room + STRATA_USER_HEADROOM :
+			       stage((uint64_t)payload_bytes + STRATA_SPAN_ELAPSED_BYTES);
+	if (!kept->record) {
+		count_not_kept(channel);
+		strata_spans_free(channel->spans, kept);
+		return;
+	}
+	memcpy(kept->record + STRATA_SPAN_ELAPSED_BYTES, payload, payload_bytes);
+	/* The last word of the record is copied whole. */
+	memset(kept->record + STRATA_SPAN_ELAPSED_BYTES + payload_bytes, 0, STRATA_USER_TAILROOM);
+	kept->begun_ns = now_ns;
+	kept->tracepoint = tracepoint;
+	kept->state = state;
+	strata_spans_keep(kept, key);
+}
+
+/* Records both ends of a span, if the filter wants it now that it has ended. */
+static void record_ended(struct strata_user_channel *channel,
+			 const struct strata_abi_user_state *state, uint64_t key,
+			 unsigned char *payload, uint32_t payload_bytes,
+			 const struct strata_caller *caller)
+{
+	const uint32_t thread = strata_thread_id();
+	struct strata_user_kept *kept = thread ? strata_spans_find(channel->spans, thread, key) :
+						 NULL;
+	uint64_t elapsed;
+	int code;
+
+	/* The span began before it was switched on, or in the parent. */
+	if (!kept)
+		return;
+	elapsed = strata_machine_ns() - kept->begun_ns;
+	if (strata_filter_selects(channel->filter, kept->tracepoint, kept->state,
+				  kept->record + STRATA_SPAN_ELAPSED_BYTES, kept->payload_bytes,
+				  elapsed)) {
+		memcpy(kept->record, &elapsed, sizeof(elapsed));
+		code = write_one(channel, kept->state, kept->record,
+				 kept->payload_bytes + STRATA_SPAN_ELAPSED_BYTES, caller);
+		/* Without its begin an end says nothing, or closes a span around it. */
+		if (!code)
+			write_one(channel, state, payload, payload_bytes, caller);
+		else if (code != -ESTALE)
+			count_not_kept(channel);
+	}
+	strata_spans_unstage(kept);
+	strata_spans_free(channel->spans, kept);
+}
+
+/*
+ * An event of a session whose filter asks for the duration. Returns 1 if all is done, since it is an end of a span;
+ * 0: it is recorded as any other event.
+ */
+STRATA_SLOW int record_span(struct strata_user_channel *channel,
+			    const struct strata_tracepoint *tracepoint,
+			    struct strata_abi_user_state *state, unsigned char *payload,
+			    uint32_t payload_bytes, const struct strata_caller *caller)
+{
+	const uint64_t key = strata_span_key(state);
+
+	if (!key)
+		return 0;
+	if (strata_without_clock())
+		strata_count_without_clock(channel->session_bit);
+	else if (strata_span_begins(key))
+		keep_begin(channel, tracepoint, state, key, payload, payload_bytes);
+	else
+		record_ended(channel, state, key, payload, payload_bytes, caller);
+	return 1;
+}
+
 /* Any number of sessions, any kind of channel. Returns those that have ended before their record was written. */
 STRATA_SLOW uint32_t strata_user_record_each(const struct strata_tracepoint *tracepoint,
 					     struct strata_abi_user_state *state, uint32_t sessions,
 					     unsigned char *payload, uint32_t payload_bytes,
 					     const struct strata_caller *caller)
 {
-	int code;
 	struct strata_user_channel *channel;
-	struct strata_ring_event event;
 	uint32_t slot, ended = 0;
-	unsigned char *body;
 
-	event.in_handler = 0;
 	for (; sessions; sessions &= sessions - 1) {
 		slot = (uint32_t)__builtin_ctz(sessions);
 		channel = strata_user_channel_of(slot);
-		event.id = __atomic_load_n(&state->ids[slot], __ATOMIC_RELAXED);
-		/* No id: the session has just ended. */
-		if (!channel || event.id == STRATA_ABI_USER_NO_ID) {
+		/* An event without an id: the session has just ended. */
+		if (!channel ||
+		    __atomic_load_n(&state->ids[slot], __ATOMIC_RELAXED) == STRATA_ABI_USER_NO_ID) {
 			ended |= UINT32_C(1) << slot;
 			continue;
 		}
-		if (channel->filter && !strata_filter_selects(channel->filter, tracepoint, state,
-							      payload, payload_bytes))
+		if (channel->spans &&
+		    record_span(channel, tracepoint, state, payload, payload_bytes, caller))
 			continue;
-		event.payload_bytes = payload_bytes;
-		body = payload;
-		if (channel->once.context_bytes && !channel->contexts.nr) {
-			strata_thread_put(payload);
-			body -= STRATA_USER_VTID_BYTES;
-			event.payload_bytes += STRATA_USER_VTID_BYTES;
-		}
-		if (channel->contexts.nr)
-			code = write_with_contexts(channel, &event, state, caller, payload,
-						   payload_bytes);
-		else
-			code = write_record(channel, &event, body);
-		if (code == -ENOBUFS)
-			strata_user_full(channel, slot);
+		if (channel->filter && !strata_filter_selects(channel->filter, tracepoint, state,
+							      payload, payload_bytes, 0))
+			continue;
+		write_one(channel, state, payload, payload_bytes, caller);
 	}
 	return ended;
 }
 
-/* The same. What ended may have been replaced by another session since we looked: that one gets the record. */
+/*
+ * Writes a record to any number of sessions, as strata_user_record_each() does. A session that has
+ * ended may have been replaced by another one since we looked: that one gets the record.
+ */
 STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoint,
 					struct strata_abi_user_state *state, uint32_t sessions,
 					unsigned char *payload, uint32_t payload_bytes,
@@ -226,14 +363,17 @@ STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoi
 	}
 }
 
-/* What the short way could not do, for the one session of @channel. -ESTALE: there is another one, or none. */
+/*
+ * Writes a record that the fast path could not write, for the one session of @channel. -ESTALE if
+ * there is another session, or none.
+ */
 STRATA_INLINE int publish_long(const struct strata_user_channel *channel,
 			       const struct strata_abi_user_state *state, uint32_t sessions,
 			       unsigned char *payload, uint32_t payload_bytes)
 {
 	struct strata_ring_event event;
 
-	/* No sessions: it was switched off just now. */
+	/* If there is no session, the event was switched off just now. */
 	if (!sessions || sessions != channel->session_bit ||
 	    channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION || strata_without_clock() ||
 	    strata_thread_is_vforked())
@@ -248,8 +388,9 @@ STRATA_INLINE int publish_long(const struct strata_user_channel *channel,
 }
 
 /*
- * The short way does not lead there: the sub-buffer is full, the thread was interrupted, or nothing is mapped yet.
- * @channel: the one that it would have led to, or NULL. @caller: as strata_user_record_otherwise().
+ * Writes a record on the slow path: the sub-buffer is full, the thread was interrupted, or nothing
+ * is mapped yet. @channel: the one that the fast path would have used, or NULL. @caller: as for
+ * strata_user_record_otherwise().
  */
 STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepoint,
 					 unsigned char *payload, uint32_t payload_bytes,
@@ -263,7 +404,7 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 	if (!state)
 		return;
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
-	/* Nobody may take this channel (modes.c), or there is none. */
+	/* The channel is the one of nobody if modes.c has closed the fast path. */
 	if (channel)
 		code = publish_long(channel, state, sessions, payload, payload_bytes);
 	if (code == -ESTALE)
@@ -271,47 +412,8 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 				       caller ? caller : STRATA_CALLER);
 	else if (code == -ENOBUFS)
 		strata_user_full(channel, channel->slot);
-	/* Its frame is there until all is written: no jump ends it. */
+	/* Keeps this function's frame until all is written, since no jump ends it. */
 	__asm__ volatile("");
-}
-
-/* The clock's conversion, a hint: the critical section finds out whether it is the right one. */
-STRATA_INLINE const struct strata_ring_conversion *conversion(void)
-{
-	return (const struct strata_ring_conversion *)(const void *)__atomic_load_n(
-		&strata_clock_slot, __ATOMIC_ACQUIRE);
-}
-
-/* See strata_thread_with(). The id was given to the event before it was switched on. */
-STRATA_INLINE uint64_t header_and_thread(const struct strata_user_channel *channel,
-					 const struct strata_abi_user_state *state)
-{
-	const uint16_t *id =
-		(const uint16_t *)(const void *)((const char *)state + channel->at_once.id_at);
-
-	return strata_thread_with(__atomic_load_n(id, __ATOMIC_RELAXED));
-}
-
-/* All that a record of @channel's session needs is one critical section. Returns 0, or it has to go the long way. */
-STRATA_INLINE int strata_user_record_at_once(struct strata_user_channel *channel,
-					     const struct strata_abi_user_state *state,
-					     unsigned char *payload, uint32_t payload_bytes)
-{
-	const uint64_t both = header_and_thread(channel, state);
-
-	return strata_ring_publish_at_once(channel->config, &channel->at_once.once, (uint32_t)both,
-					   (uint32_t)(both >> 32), conversion(), payload,
-					   payload_bytes);
-}
-
-/* The same of a payload of 8 bytes in a register. */
-STRATA_INLINE int record_word_at_once(const struct strata_user_channel *channel,
-				      const struct strata_abi_user_state *state, uint64_t word)
-{
-	const uint64_t both = header_and_thread(channel, state);
-
-	return strata_ring_publish_word_at_once(&channel->at_once.once, (uint32_t)both,
-						(uint32_t)(both >> 32), conversion(), word);
 }
 
 /*
@@ -332,7 +434,7 @@ strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char 
 	if (!state)
 		return;
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
-	/* Nobody takes the short way where that is closed (modes.c). */
+	/* The fast path may be closed by modes.c. */
 	if (strata_likely(bytes <= CONTEXTS_STACK_BYTES &&
 			  __atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) !=
 				  &strata_no_channel &&
@@ -342,7 +444,10 @@ strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char 
 		     STRATA_USER_HEADROOM;
 		end = strata_contexts_put(&channel->contexts, to, state,
 					  caller ? caller : STRATA_CALLER);
-		/* By whole words, as the record is copied again; there are as many bytes behind both. */
+		/*
+		 * Copies whole words, as the record is copied again; there is room for that behind
+		 * both.
+		 */
 		for (i = 0; i < payload_bytes; i += 8)
 			memcpy(end + i, payload + i, 8);
 		end += payload_bytes;
@@ -356,7 +461,25 @@ strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char 
 				       caller ? caller : STRATA_CALLER);
 	else if (strata_unlikely(code == -ENOBUFS))
 		strata_user_full(channel, channel->slot);
-	/* Its frame is there until all is written: no jump ends it. */
+	/* Keeps this function's frame until all is written, since no jump ends it. */
+	__asm__ volatile("");
+}
+
+/* The same of a session that may keep begins of spans. A function with a frame, since the caller is needed after that. */
+__attribute__((noinline)) static void
+strata_user_record_careful(struct strata_tracepoint *tracepoint, unsigned char *payload,
+			   uint32_t payload_bytes, struct strata_user_channel *channel,
+			   const struct strata_caller *caller)
+{
+	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+
+	if (!channel->spans || (state && !strata_span_key(state)))
+		strata_user_record_contexts(tracepoint, payload, payload_bytes, channel,
+					    caller ? caller : STRATA_CALLER);
+	else if (state)
+		strata_user_record_any(tracepoint, state, channel->session_bit, payload,
+				       payload_bytes, caller ? caller : STRATA_CALLER);
+	/* Keeps this function's frame until all is written, since no jump ends it. */
 	__asm__ volatile("");
 }
 
@@ -368,11 +491,12 @@ strata_user_record_selected(struct strata_tracepoint *tracepoint, unsigned char 
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 
-	if (strata_unlikely(channel->contexts.nr)) {
-		strata_user_record_contexts(tracepoint, payload, payload_bytes, channel, caller);
+	if (strata_unlikely(channel->careful) &&
+	    (channel->contexts.nr || (state && strata_span_key(state)))) {
+		strata_user_record_careful(tracepoint, payload, payload_bytes, channel, caller);
 		return;
 	}
-	/* Nobody takes the short way where that is closed (modes.c). */
+	/* The fast path may be closed by modes.c. */
 	if (strata_unlikely(!state ||
 			    __atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) ==
 				    &strata_no_channel ||
@@ -390,9 +514,23 @@ strata_user_record_asked(struct strata_tracepoint *tracepoint, unsigned char *pa
 	const struct strata_abi_user_state *state =
 		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 
+	/* The begin of a span is asked when the span has ended. */
 	if (state &&
-	    strata_filter_selects(channel->filter, tracepoint, state, payload, payload_bytes))
+	    ((channel->spans && strata_span_key(state)) ||
+	     strata_filter_selects(channel->filter, tracepoint, state, payload, payload_bytes, 0)))
 		strata_user_record_selected(tracepoint, payload, payload_bytes, channel, caller);
+}
+
+/*
+ * Is this the begin of a span that is kept although its fields say already that the filter rejects it? Its end comes all the
+ * same, and would take the begin of a span around it, as in a recursion. Not where @program rejects all begins of the
+ * statement: then none has to be found.
+ */
+STRATA_INLINE int is_kept_all_the_same(const struct strata_user_channel *channel,
+				       const struct strata_abi_user_state *state,
+				       const struct strata_filter_program *program)
+{
+	return strata_unlikely(!!channel->spans) && program->nr && strata_span_key(state);
 }
 
 /*
@@ -425,8 +563,11 @@ strata_user_record_one(struct strata_tracepoint *tracepoint, unsigned char *payl
 			   strata_filter_ask_words(strata_filter_of(channel->filter), program,
 						   payload, payload_bytes) :
 			   STRATA_FILTER_UNDECIDED;
-	if (strata_likely(!selected))
-		return;
+	if (strata_likely(!selected)) {
+		if (strata_likely(!is_kept_all_the_same(channel, state, program)))
+			return;
+		selected = STRATA_FILTER_UNDECIDED;
+	}
 	if (selected == STRATA_FILTER_UNDECIDED)
 		strata_user_record_asked(tracepoint, payload, payload_bytes, channel, caller);
 	else
@@ -437,12 +578,13 @@ long_way:
 }
 
 /*
- * What the short way could not do. @caller: the place in the program, or NULL: what leads here, and on from here, are
- * jumps, and the program is the caller of whom they lead to.
+ * Writes a record that the fast path could not write. @caller: the place in the program, or NULL:
+ * this function is reached and left by jumps, and the last one's caller is the program.
  */
-__attribute__((noinline)) static void
-strata_user_record_otherwise(struct strata_tracepoint *tracepoint, unsigned char *payload,
-			     uint32_t payload_bytes, const struct strata_caller *caller)
+__attribute__((noinline)) void strata_user_record_otherwise(struct strata_tracepoint *tracepoint,
+							    unsigned char *payload,
+							    uint32_t payload_bytes,
+							    const struct strata_caller *caller)
 {
 	if (strata_mapped.asked)
 		strata_user_record_one(tracepoint, payload, payload_bytes, caller);
@@ -450,38 +592,6 @@ strata_user_record_otherwise(struct strata_tracepoint *tracepoint, unsigned char
 		strata_user_record_long(tracepoint, payload, payload_bytes,
 					__atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE),
 					caller);
-}
-
-/*
- * The channel of the one session in which @state's event is recorded, if it is by write position. That the session still
- * is the one of the channel the critical section finds out. NULL: there is another way.
- */
-STRATA_INLINE struct strata_user_channel *common_channel(const struct strata_abi_user_state *state)
-{
-	/* ACQUIRE pairs with the RELEASE of the thread that mapped it. */
-	struct strata_user_channel *channel =
-		__atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
-
-	if (strata_unlikely(!state))
-		return NULL;
-	if (strata_unlikely(!channel))
-		return NULL;
-	/* ACQUIRE pairs with the RELEASE of whoever switched it on, and gave it an id before. */
-	if (strata_unlikely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) !=
-			    channel->at_once.session_bit))
-		return NULL;
-	return channel;
-}
-
-/* All that a record needs is one critical section, behind what says which. Returns 0, or there is another way. */
-STRATA_INLINE int strata_user_record_short(const struct strata_tracepoint *tracepoint,
-					   unsigned char *payload, uint32_t payload_bytes)
-{
-	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	struct strata_user_channel *channel = common_channel(state);
-
-	return strata_unlikely(!channel) ||
-	       strata_unlikely(strata_user_record_at_once(channel, state, payload, payload_bytes));
 }
 
 void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *payload,
@@ -516,8 +626,8 @@ strata_user_record_selected_word(struct strata_tracepoint *tracepoint, uint64_t 
 	const struct strata_abi_user_state *state =
 		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 
-	/* Nobody takes the short way where that is closed (modes.c). */
-	if (strata_likely(state && !channel->contexts.nr &&
+	/* The fast path may be closed by modes.c. */
+	if (strata_likely(state && !channel->careful &&
 			  channel->ring.header.publish == STRATA_ABI_RING_BY_POSITION) &&
 	    strata_likely(__atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) !=
 			  &strata_no_channel)) {
@@ -528,8 +638,8 @@ strata_user_record_selected_word(struct strata_tracepoint *tracepoint, uint64_t 
 }
 
 /*
- * No session takes the word by the short way. The filter of the one that there is is asked here, if one load tells: what
- * it rejects is never in memory. A jump leads here, and on from here.
+ * Writes a record of one word that the fast path leaves to a filter. The filter of the one session
+ * is asked here, if one load tells: what it rejects is never in memory. Reached and left by jumps.
  */
 __attribute__((noinline, hot)) static void
 strata_user_record_asked_word(struct strata_tracepoint *tracepoint, uint64_t word)
@@ -549,8 +659,11 @@ strata_user_record_asked_word(struct strata_tracepoint *tracepoint, uint64_t wor
 		program = strata_filter_bound_program(channel->filter, state);
 		if (strata_likely(!!program))
 			selected = strata_filter_ask_word(program, word);
-		if (strata_likely(!selected))
-			return;
+		if (strata_likely(!selected)) {
+			if (strata_likely(!is_kept_all_the_same(channel, state, program)))
+				return;
+			selected = STRATA_FILTER_UNDECIDED;
+		}
 	}
 	if (selected == STRATA_FILTER_UNDECIDED)
 		strata_user_record_staged_word(tracepoint, word);
@@ -598,10 +711,11 @@ int strata_user_wants(struct strata_tracepoint *tracepoint, const struct strata_
 		return 1;
 	program = strata_filter_bound_program(channel->filter, state);
 	return !program ||
-	       strata_filter_ask_parts(strata_filter_of(channel->filter), program, parts);
+	       strata_filter_ask_parts(strata_filter_of(channel->filter), program, parts) ||
+	       is_kept_all_the_same(channel, state, program);
 }
 
-/* What is in front of a payload, too, is counted in 32 bits. */
+/* The size of the greatest payload: the bytes in front of it are counted in 32 bits, too. */
 #define PAYLOAD_BYTES_MAX (UINT32_MAX - STRATA_USER_HEADROOM)
 
 /*
@@ -631,7 +745,10 @@ static void count_unstaged(const struct strata_abi_user_state *state, uint32_t s
 	}
 }
 
-/* No record of a session is larger than its sub-buffers: what would be is not even assembled. */
+/*
+ * Returns the size of the largest record that any of the sessions takes, which is that of its
+ * sub-buffers. A larger one is not even put together.
+ */
 static uint64_t largest_record(uint32_t sessions)
 {
 	uint64_t largest = 0, bytes;

@@ -11,7 +11,9 @@
  *   session.c      a session's channel: made, or mapped at the first record
  *   filter.c       what a session's filter selects (filter.h, compare.h, bind.h, ask.h, selects.h)
  *   context.c      what records say of their moment, callstack.c who has called
+ *   spans.c        begins of spans that are recorded at their end
  *   record.c       a record is written
+ *   events.c       classes that a program makes at run time, values.c their records
  *   vforked.c      the same between vfork() and exec
  *   thread.c       by which thread
  *   names.c        threads are named
@@ -29,7 +31,7 @@
 
 #define STRATA_HIDDEN __attribute__((visibility("hidden")))
 
-/* libc's __rseq_offset, nearer; vforked.c has another one. */
+/* A copy of libc's __rseq_offset that is quicker to reach. vforked.c has another one. */
 extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
 #ifndef STRATA_RSEQ_OFFSET
 #define STRATA_RSEQ_OFFSET strata_rseq_offset
@@ -40,8 +42,9 @@ extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
 #include <strata/user/object.h>
 
 /*
- * What the short way of a record looks at. Wiped by the kernel in a child, as strata_user_mapped: one that goes on, behind
- * a handler that has made it by the bare system call, in its parent's record finds no stream, and takes the long way.
+ * The data that the fast path of a record reads. The kernel wipes it in a child, as all of
+ * strata_user_mapped. So a child that was made by the bare system call, in a handler within its
+ * parent's record, finds no stream when it goes on, and takes the slow path.
  */
 struct strata_user_short {
 	struct strata_ring_once once; /* its context is the record's thread, see thread.h */
@@ -49,7 +52,10 @@ struct strata_user_short {
 	uint32_t session_bit; /* 1 << slot */
 };
 
-/* interpose.c: what contexts say has changed so often, as far as libstrata was told. Never 0 or 1. */
+/*
+ * A count of changes that libstrata was told of, by interpose.c, and after which contexts are asked
+ * again. Never 0 or 1.
+ */
 extern uint32_t strata_told STRATA_HIDDEN;
 STRATA_HIDDEN int strata_is_told_of_names(void);
 STRATA_HIDDEN int strata_is_told_of_ids(void);
@@ -84,7 +90,7 @@ struct strata_user_contexts {
  */
 struct strata_user_channel {
 	_Alignas(STRATA_ABI_RING_PAGE) struct strata_user_short at_once;
-	/* What others look at, who may be in the middle of it in a child. */
+	/* Data for the slow path, which a child may be in the middle of. */
 	_Alignas(STRATA_ABI_RING_PAGE) struct strata_ring_channel ring;
 	struct strata_ring_once once;		 /* as .at_once has it */
 	uint64_t generation;			 /* of the session slot */
@@ -94,6 +100,8 @@ struct strata_user_channel {
 	uint32_t session_bit;
 	const struct strata_abi_user_session *session;
 	struct strata_user_filter *filter; /* NULL: all events are recorded; see selects.h */
+	struct strata_user_spans *spans;   /* if the filter asks for the duration; see spans.h */
+	uint32_t careful;		   /* 1: there are spans or contexts */
 	struct strata_user_contexts contexts;
 	uint64_t discarded; /* since a look at the tracer's heartbeat; only a hint */
 	unsigned char *all; /* the mapping that it lies in: the memfd from its start */
@@ -102,16 +110,28 @@ struct strata_user_channel {
 };
 
 /*
- * What fork() must not copy: the parent's channels. The page is wiped in the child (MADV_WIPEONFORK),
- * so that even a child made by the bare system call never writes to its parent's buffers.
+ * Pointers to channels, which fork() must not copy. The page is wiped in the child
+ * (MADV_WIPEONFORK), so that even a child made by the bare system call never writes to its parent's
+ * buffers.
  */
 struct strata_user_mapped {
 	_Alignas(STRATA_ABI_RING_PAGE)
 		uint64_t alive; /* 1; 0 in a child that has not made its own memory yet */
-	/* The last one mapped of those by write position, which have a short way; and of those with a filter or contexts. */
+	/* The last one mapped of those by write position, which have a fast path; and of those with a filter or contexts. */
 	struct strata_user_channel *common;
 	struct strata_user_channel *asked;
 	struct strata_user_channel *channel[STRATA_ABI_USER_NR_SESSIONS];
+};
+
+/* sockaddr_un.sun_path has room for so many, with a NUL. */
+#define STRATA_USER_SOCKET_NAME_BYTES 108u
+
+/* The sockets of the tracer that has started this program; all the same to it. */
+struct strata_user_starter {
+	int socket;	/* inherited, unless another inode is there; -1: nobody has started us */
+	uint64_t inode; /* of .socket */
+	char path[STRATA_USER_SOCKET_NAME_BYTES]; /* "": none */
+	char name[STRATA_USER_SOCKET_NAME_BYTES]; /* abstract; "": none */
 };
 
 struct strata_runtime {
@@ -127,8 +147,7 @@ struct strata_runtime {
 	uint32_t shut_in; /* seccomp filters that it has asked for since, as far as is known */
 	int without_memory; /* a fork that could not make its own, one that has left it, or a fork of these */
 	uint32_t sites_by_flag; /* 1: all sites test .enabled: nobody may patch us later */
-	int socket;		/* the tracer's that started us, -1: none; see .socket_inode */
-	uint64_t socket_inode;
+	struct strata_user_starter starter;
 	struct strata_object *objects;
 };
 
@@ -147,10 +166,8 @@ STRATA_INLINE char *strata_other_rules(unsigned char *memory, uint32_t slot)
 	return (char *)memory + STRATA_ABI_USER_RULES_OFFSET + (uint64_t)slot * 4096;
 }
 
-/* What a tracer wants; see STRATA_ABI_USER_ENVIRONMENT and STRATA_ABI_USER_REQUEST. */
+/* A tracer's request for a session: see STRATA_ABI_USER_ENVIRONMENT and STRATA_ABI_USER_REQUEST. */
 struct strata_user_request {
-	int socket; /* -1: the one that the request lies beside */
-	uint64_t socket_inode;
 	uint64_t generation;
 	uint64_t subbuf_bytes;
 	uint32_t nr_subbufs;
@@ -162,6 +179,12 @@ struct strata_user_request {
 	size_t nr_contexts;
 	const char *rules;
 	size_t rules_bytes;
+};
+
+/* To the tracer that has started this program. */
+struct strata_user_way {
+	int socket;	  /* -1: there is none */
+	int is_connected; /* by us, and is closed behind the announcement */
 };
 
 /* Tracers that listen, which have not been told of this process yet; more are left to search for it. */
@@ -179,7 +202,7 @@ struct strata_user_listeners {
  */
 typedef int strata_user_request_fn(const struct strata_user_request *request, void *context);
 
-/* memory.c */
+/* Functions of memory.c */
 STRATA_HIDDEN int strata_memory_create(void);
 STRATA_HIDDEN void strata_memory_after_fork(void);
 STRATA_HIDDEN int strata_memory_own(void);
@@ -187,6 +210,20 @@ STRATA_HIDDEN void strata_memory_leave(void);
 STRATA_HIDDEN int strata_sandboxed(void);
 STRATA_HIDDEN int strata_memory_fd(void);
 STRATA_HIDDEN int strata_memory_is(int fd, uint64_t inode);
+
+/*
+ * The time that the process' time namespace adds to the machine's CLOCK_MONOTONIC [ns]; mostly 0.
+ * Records have the machine's time, as those of the kernel and of all other programs.
+ */
+extern int64_t strata_time_namespace_ns STRATA_HIDDEN;
+STRATA_HIDDEN void strata_time_namespace_look(void);
+
+/* The machine's CLOCK_MONOTONIC [ns], where the thread may read the clock. */
+STRATA_INLINE uint64_t strata_machine_ns(void)
+{
+	return strata_clock_monotonic_ns() -
+	       (uint64_t)__atomic_load_n(&strata_time_namespace_ns, __ATOMIC_RELAXED);
+}
 
 /*
  * modes.c - what a program does to itself that a record does not survive: a thread in seccomp's strict
@@ -213,15 +250,15 @@ STRATA_INLINE int strata_without_clock(void)
 	       strata_thread_without_clock();
 }
 
-/* objects.c */
+/* Functions of objects.c */
 STRATA_HIDDEN void strata_objects_by_flag(void);
 STRATA_HIDDEN int strata_objects_has_own(struct strata_tracepoint *t);
 
-/* loaded.c */
+/* Functions of loaded.c */
 STRATA_HIDDEN int strata_loaded_look(const void *self);
 STRATA_HIDDEN void strata_loaded_goes(const void *self);
 
-/* interpose.c: libc's syscall(), which nobody has replaced. */
+/* Calls libc's syscall() by interpose.c, whatever function of that name the program has. */
 #if defined(__x86_64__) && !defined(__ILP32__)
 STRATA_HIDDEN long strata_syscall(long call, ...);
 #else
@@ -229,8 +266,8 @@ STRATA_HIDDEN long strata_syscall(long call, ...);
 #endif
 
 /*
- * Without libc's functions of these names: a program may have its own, with tracepoints in them. As those,
- * they set errno.
+ * Maps memory without libc's function, since a program may have its own, with tracepoints in it.
+ * Sets errno, as that does.
  */
 STRATA_INLINE void *strata_mmap(void *at, uint64_t bytes, int protection, int flags, int fd)
 {
@@ -247,32 +284,34 @@ STRATA_INLINE void *strata_mremap(void *at, uint64_t old_bytes, uint64_t bytes, 
 	return (void *)strata_syscall(SYS_mremap, at, old_bytes, bytes, flags, to);
 }
 
-/* environment.c */
-STRATA_HIDDEN int strata_environment_request(struct strata_user_request *request);
+/* Functions of environment.c */
+STRATA_HIDDEN uint32_t strata_environment_request(struct strata_user_request *request,
+						  struct strata_user_starter *starter);
 STRATA_HIDDEN int strata_environment_request_of(const char *text,
 						struct strata_user_request *request);
 STRATA_HIDDEN void strata_environment_bytes(const char *text, size_t nr, unsigned char *to);
 STRATA_HIDDEN int strata_environment_says(const char *name, const char *value);
 
-/* arm.c */
+/* Functions of arm.c */
 STRATA_HIDDEN int strata_arm_begin(void);
 STRATA_HIDDEN int strata_arm_site(int memory, const struct strata_abi_user_site *site,
 				  unsigned char opcode);
 STRATA_HIDDEN void strata_arm_end(int memory);
 
-/* announce.c */
-STRATA_HIDDEN int strata_announce_to_starter(void);
-STRATA_HIDDEN void strata_listeners_find(struct strata_user_listeners *listeners,
+/* Functions of announce.c */
+STRATA_HIDDEN int strata_starter_find(struct strata_user_way *way);
+STRATA_HIDDEN int strata_announce_to_starter(struct strata_user_way *way);
+STRATA_HIDDEN void strata_listeners_find(struct strata_user_listeners *listeners, int knows_starter,
 					 strata_user_request_fn *make, void *context);
 STRATA_HIDDEN void strata_announce_to_listeners(struct strata_user_listeners *listeners);
 
-/* session.c */
+/* Functions of session.c */
 STRATA_HIDDEN int strata_session_create(uint32_t slot);
 STRATA_HIDDEN void strata_session_free(uint32_t slot);
 STRATA_HIDDEN struct strata_user_channel *strata_session_map(uint32_t slot);
 STRATA_HIDDEN void strata_session_prepare(uint32_t slot);
 
-/* record.c */
+/* Functions of record.c */
 STRATA_HIDDEN extern const struct strata_ring_config strata_user_configs[4];
 
 STRATA_INLINE const struct strata_ring_config *strata_user_config(uint32_t loss_mode, int large)

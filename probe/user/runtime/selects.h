@@ -10,7 +10,10 @@
 
 #include "ask.h"
 
-/* For programs of one session; where there is no more room, tests are bound as they are asked [byte]. */
+/*
+ * The room for programs of one session [byte]. When it is used up, tests are bound each time they
+ * are asked.
+ */
 #define STRATA_FILTER_ROOM (256u << 10)
 
 /*
@@ -21,19 +24,21 @@ struct strata_user_filter {
 	uint64_t bytes; /* of all of this */
 	uint64_t used;	/* of .room; atomic */
 	struct strata_filter_contexts contexts;
+	int asks_duration; /* so that begins of spans are kept, and asked at the end */
 	const struct strata_filter_program *program[STRATA_ABI_USER_NR_STATES]; /* atomic */
 	_Alignas(8) unsigned char room[STRATA_FILTER_ROOM];
 	_Alignas(8) unsigned char copy[STRATA_ABI_FILTER_BYTES];
 };
 
-/* filter.c */
+/* Functions of filter.c */
 STRATA_HIDDEN int strata_filter_map(uint32_t slot, const struct strata_user_contexts *contexts,
 				    struct strata_user_filter **filter);
 STRATA_HIDDEN void strata_filter_forget(struct strata_user_filter *filter);
 STRATA_HIDDEN int strata_filter_selects(struct strata_user_filter *filter,
 					const struct strata_tracepoint *tracepoint,
 					const struct strata_abi_user_state *state,
-					const unsigned char *payload, uint64_t payload_bytes);
+					const unsigned char *payload, uint64_t payload_bytes,
+					uint64_t duration_ns);
 
 STRATA_INLINE const struct strata_abi_filter *
 strata_filter_of(const struct strata_user_filter *filter)
@@ -41,7 +46,7 @@ strata_filter_of(const struct strata_user_filter *filter)
 	return (const struct strata_abi_filter *)(const void *)filter->copy;
 }
 
-/* What was bound of the filter for the tracepoint of this state; NULL: nothing yet. */
+/* Returns the filter's program for the tracepoint of this state; NULL if none is bound yet. */
 STRATA_INLINE const struct strata_filter_program *
 strata_filter_bound_program(const struct strata_user_filter *filter,
 			    const struct strata_abi_user_state *state)

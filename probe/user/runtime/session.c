@@ -11,6 +11,7 @@
 
 #include "context.h"
 #include "selects.h"
+#include "spans.h"
 
 /* The memfd from its start to @end, mapped once more. NULL: it could not be. */
 static struct strata_user_channel *mapping_that_holds(uint64_t end, unsigned char **all,
@@ -26,8 +27,9 @@ static struct strata_user_channel *mapping_that_holds(uint64_t end, unsigned cha
 		return largest;
 	}
 	/*
-	 * With an old size of 0 this is a second mapping of the same memfd, which may be longer. It needs
-	 * no descriptor: the program may have closed that, or have left the place it could be opened at.
+	 * The call mremap() with an old size of 0 makes a second mapping of the same memfd, which may be
+	 * longer. It needs no descriptor: the program may have closed that, or may not be able to
+	 * open it any more.
 	 */
 	memory = strata_mremap(strata_runtime.memory, 0, end, MREMAP_MAYMOVE, NULL);
 	*all = memory == MAP_FAILED ? NULL : (unsigned char *)memory;
@@ -67,15 +69,21 @@ static struct strata_user_channel *describe(unsigned char *memory,
 	return channel;
 }
 
-/* What the record path looks at, besides the ring. Returns 0, or a negative errno: its filter or contexts cannot be used. */
+/*
+ * Maps the filter and the contexts of a channel, which the record path needs besides the ring.
+ * Returns 0, or a negative errno if one cannot be used.
+ */
 static int complete(struct strata_user_channel *channel, uint32_t slot, uint64_t generation)
 {
 	int code = strata_contexts_map(&strata_runtime.sessions[slot], &channel->contexts);
 
 	if (!code)
 		code = strata_filter_map(slot, &channel->contexts, &channel->filter);
+	if (!code && channel->filter && channel->filter->asks_duration)
+		code = strata_spans_map(&channel->spans);
 	if (code)
 		return code;
+	channel->careful = channel->spans || channel->contexts.nr;
 	channel->slot = slot;
 	channel->session_bit = UINT32_C(1) << slot;
 	channel->session = &strata_runtime.sessions[slot];
@@ -94,7 +102,7 @@ static int complete(struct strata_user_channel *channel, uint32_t slot, uint64_t
 }
 
 /*
- * @channel is in its slot: let the short way to it be taken, unless a thread is without its clock, or does
+ * @channel is in its slot: let the fast path to it be taken, unless a thread is without its clock, or does
  * so now. RELEASE pairs with strata_user_record().
  */
 static void make_common(struct strata_user_channel *channel)
@@ -129,6 +137,8 @@ static void forget(struct strata_user_channel *channel)
 {
 	if (channel->filter)
 		strata_filter_forget(channel->filter);
+	if (channel->spans)
+		strata_spans_forget(channel->spans);
 	strata_munmap(channel, sizeof(*channel) + channel->ring.streams.nr *
 							  sizeof(struct strata_ring_stream));
 }
@@ -207,7 +217,7 @@ struct strata_user_channel *strata_session_map(uint32_t slot)
 		return NULL;
 	/* Before all else of the slot: what we map is valid for this generation, or for none. */
 	generation = strata_load_acquire(&session->generation);
-	/* Between two sessions. */
+	/* The slot is between two sessions. */
 	if (!generation)
 		return NULL;
 	/* ACQUIRE pairs with the RELEASE of whoever made the session active. */
@@ -238,7 +248,7 @@ void strata_session_prepare(uint32_t slot)
 		strata_session_map(slot);
 }
 
-/* Where the next channel of the process fits: behind all others. */
+/* Returns the offset for the next channel of the process: behind all others. */
 static uint64_t end_of_channels(void)
 {
 	uint64_t end = STRATA_ABI_USER_CHANNELS_OFFSET;
@@ -327,7 +337,7 @@ int strata_session_create(uint32_t slot)
 	return code;
 }
 
-/* Nobody wants the session that we have made. */
+/* Frees a slot whose session, which we have made, nobody wants. */
 void strata_session_free(uint32_t slot)
 {
 	__atomic_store_n(&strata_runtime.sessions[slot].status, STRATA_ABI_USER_SESSION_FREE,

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <threads.h>
 
+#include "older.h"
 #include "thread.h"
 
 STRATA_OF_THREAD uint64_t strata_thread;
@@ -14,9 +15,19 @@ STRATA_OF_THREAD uint64_t strata_thread;
 /* A mutex of libc's says its owner's id: compared with the kernel's word when the process began. */
 static int libc_knows;
 
+#if defined(STRATA_OLDER_FIRST) && !defined(STRATA_RUNTIME_ARCHIVE)
+extern __typeof__(pthread_mutex_trylock) __pthread_mutex_trylock;
+STRATA_OLDER(__pthread_mutex_trylock, STRATA_OLDER_FIRST)
+#define BY_OTHER_NAME(own) \
+	STRATA_OLDER_HAS(__pthread_mutex_trylock) && !__pthread_mutex_trylock(&(own)->mutex)
+#else
+#define BY_OTHER_NAME(own) mtx_trylock(&(own)->c11) == thrd_success
+#endif
+
 /*
- * What libc believes this thread's id to be, 0 if it cannot be had. By the name that C11 gives to it, since
- * pthread_mutex_lock() is a function that tools replace, and programs with tracepoints in it.
+ * Returns the id that libc has noted for this thread, 0 if it cannot be had. Uses a name of libc's
+ * own or of C11, since pthread_mutex_lock() is a function that tools replace, and programs with
+ * tracepoints in it.
  */
 static int32_t said_by_libc(void)
 {
@@ -26,8 +37,8 @@ static int32_t said_by_libc(void)
 		mtx_t c11;
 	} own = { .mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP };
 
-	/* Nobody else knows it, nor will: it is left as it is. */
-	return mtx_trylock(&own.c11) == thrd_success ? own.mutex.__data.__owner : 0;
+	/* The mutex is left locked, since no other thread knows it or will. */
+	return (BY_OTHER_NAME(&own)) ? own.mutex.__data.__owner : 0;
 #else
 	return 0;
 #endif
@@ -56,7 +67,7 @@ void strata_thread_after_fork(void)
 	strata_tell();
 }
 
-/* What strata_thread does not say. */
+/* Asks the kernel for the thread's id, if strata_thread does not have it. */
 uint32_t strata_thread_ask(void)
 {
 	int saved = errno;

@@ -12,10 +12,11 @@
 #define STRATA_USER_VTID_BYTES 4u
 
 /*
- * What is noted of this thread: strata_thread_with() makes a record's first 8 bytes of it by one addition. 0: its id
- * is not known yet. With a lower half of 0 the upper one is negative: between vfork() and the child's end or exec, when
- * the child has the parent's memory, and only the kernel knows who is asking. Else the id less 1, and 2^32 -
- * STRATA_THREAD_CARRY below, so that the addition's carry makes it the id.
+ * The id of this thread, prepared so that strata_thread_with() makes a record's first 8 bytes of it
+ * by one addition. 0 if the id is not known yet. With a lower half of 0 the upper one is negative:
+ * between vfork() and the child's end or exec, when the child has the parent's memory, and only the
+ * kernel knows who is asking. Else the id less 1, and 2^32 - STRATA_THREAD_CARRY below, so that the
+ * addition's carry makes it the id.
  */
 extern STRATA_OF_THREAD uint64_t strata_thread STRATA_HIDDEN;
 
@@ -40,7 +41,7 @@ STRATA_INLINE uint64_t strata_thread_with(uint16_t id)
 	return __atomic_load_n(&strata_thread, __ATOMIC_RELAXED) + STRATA_THREAD_CARRY + id;
 }
 
-/* @id: positive. */
+/* Notes the thread's @id, which is positive. */
 STRATA_INLINE void strata_thread_note(int32_t id)
 {
 	__atomic_store_n(&strata_thread, ((uint64_t)(uint32_t)id << 32) - STRATA_THREAD_CARRY,
@@ -53,7 +54,7 @@ STRATA_HIDDEN uint32_t strata_thread_ask(void);
 
 /* Only where vfork() is libstrata's (interpose.c). */
 #if defined(__x86_64__) && !defined(__ILP32__)
-/* vforked.c */
+/* Functions of vforked.c */
 STRATA_HIDDEN int strata_vforked_write(const struct strata_user_channel *channel,
 				       const struct strata_ring_event *event,
 				       unsigned char *payload);
@@ -67,7 +68,7 @@ STRATA_INLINE int strata_thread_is_vforked(void)
 #define strata_vforked_write(channel, event, payload) (-ESTALE)
 #endif
 
-/* names.c */
+/* Functions of names.c */
 extern struct strata_tracepoint strata_thread_name STRATA_HIDDEN;
 STRATA_HIDDEN void strata_thread_named(int32_t id, const char *name);
 
@@ -79,7 +80,7 @@ STRATA_INLINE uint32_t strata_thread_id(void)
 	return strata_likely(id > 0) ? (uint32_t)id : strata_thread_ask();
 }
 
-/* In front of @payload, which has room there. */
+/* Puts the thread's id before @payload, which has room for it there. */
 STRATA_INLINE void strata_thread_put(unsigned char *payload)
 {
 	uint32_t id = strata_thread_id();

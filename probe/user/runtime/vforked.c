@@ -12,7 +12,7 @@
 
 #include "of_thread.h"
 
-/* What the kernel has of an area at least, and aligned so. */
+/* The smallest size and alignment that the kernel accepts for an area. */
 struct strata_vforked_area {
 	_Alignas(32) unsigned char bytes[32];
 };
@@ -26,7 +26,7 @@ static STRATA_OF_THREAD struct strata_vforked_area area;
 #include "thread.h"
 #include "write.h"
 
-/* In front of an abort; see rseq_x86_64.h. */
+/* The word in front of an abort handler: see rseq_x86_64.h. */
 #define RSEQ_SIGNATURE 0x53053053
 
 /*
@@ -53,7 +53,10 @@ static int register_area(void)
 #endif
 }
 
-/* As strata_user_write(), with an area of the child's own. What it cannot write is counted. */
+/*
+ * Writes a record by strata_user_write(), with an area of the child's own. A record that it cannot
+ * write is counted.
+ */
 int strata_vforked_write(const struct strata_user_channel *channel,
 			 const struct strata_ring_event *event, unsigned char *payload)
 {

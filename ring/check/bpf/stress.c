@@ -25,7 +25,7 @@ STRATA_CALLBACK uint64_t no_clock(void)
 	return 0;
 }
 
-/* As in stress.bpf.c, but for the clock, which a consumer does not read. */
+/* The configuration of stress.bpf.c without its clock, which a consumer does not read. */
 static struct strata_ring_config config = {
 	STRATA_RING_DISCARD,
 	STRATA_RING_WRITERS_SMP,
@@ -91,8 +91,9 @@ static void set_sizes(struct bpf_object *object)
 }
 
 /*
- * The channel's memory: a page of our own for its header, then a stream of each of the map's values. A
- * value is larger than a stream: the verifier does not know that a record ends in its sub-buffer.
+ * Maps the channel's memory: a page of our own for its header, then a stream of each of the map's
+ * values. A value is larger than a stream: the verifier does not know that a record ends in its
+ * sub-buffer.
  */
 static void map_channel(int fd)
 {
@@ -142,7 +143,7 @@ static struct bpf_object *load(const char *path)
 	return object;
 }
 
-/* Of programs that were running already when an interrupt called them again. */
+/* Returns how often a program was skipped because an interrupt called it while it ran. */
 static uint64_t recursion_misses(struct bpf_object *object)
 {
 	struct bpf_program *program;

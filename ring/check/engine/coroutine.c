@@ -128,7 +128,7 @@ void coroutine_yield(void)
 		abort();
 }
 
-/* Where a context's stack ends only it knows. */
+/* Returns false: with ucontext, only the context itself knows how much of its stack is in use. */
 bool coroutine_in_use(unsigned context, struct mc_memory *stack)
 {
 	(void)context;

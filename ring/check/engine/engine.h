@@ -175,7 +175,7 @@ int mc_rseq(uint32_t cpu, uint64_t guard_id, uint64_t expect, const struct mc_rs
 	    unsigned nw, const uint64_t *store_ids, const uint64_t *store_values,
 	    const int *store_orders, unsigned nstores);
 
-/* What a computed section does, once it has read what it needs. */
+/* The outcome of a computed section, once it has read what it needs. */
 struct mc_rseq_outcome {
 	struct mc_rseq_write writes[MC_MAX_RSEQ_WRITES];
 	unsigned nr_writes;
@@ -261,7 +261,7 @@ struct mc_result {
 
 struct mc_result mc_run(const struct mc_config *config);
 
-/* One line: name, verdict, counts and speed. */
+/* Prints one line: name, verdict, counts and speed. */
 void mc_print_result(const struct mc_config *config, const struct mc_result *result);
 
 #ifdef __cplusplus

@@ -79,7 +79,7 @@ static unsigned random_below(unsigned n)
 	return (unsigned)((z ^ z >> 31) % n);
 }
 
-/* What a program is about: weights of the kinds. */
+/* Weights of the kinds of operations, one row for each style of program. */
 static const unsigned char flavours[][KINDS] = {
 	/* ld  st hint add cas fence ch step wr rd peek cpu rseq */
 	{ 8, 6, 1, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0 }, /* objects and fences */

@@ -47,7 +47,10 @@ static void migrate(void)
 		trace("moved to CPU %u", t->cpu);
 }
 
-/* Where interrupts from other CPUs come, between any two operations, each is one of its CPU's. */
+/*
+ * Adds an event to the search. Where interrupts of other CPUs may come between any two operations,
+ * each operation also belongs to its CPU.
+ */
 static uint64_t event(struct op *op)
 {
 	if (mc.config->ipi && mc.self && op->kind != OP_IPI)
@@ -221,7 +224,7 @@ uint32_t mc_rseq_cpu(void)
 	return (uint32_t)event(&op);
 }
 
-/* What the section touches if it succeeds. */
+/* Collects what the section touches if it succeeds. */
 static void rseq_footprint(const struct rseq *r, struct footprint *may)
 {
 	/* The guard is read as its latest value: it conflicts with every write, like a write. */

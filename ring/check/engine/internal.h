@@ -31,8 +31,8 @@ struct clock {
 };
 
 /*
- * What a thread has seen. seen[l] is the oldest message of object l that it may still read; hb is
- * the vector clock of happens-before, against which plain accesses are checked.
+ * The view of a thread: what it has seen. seen[l] is the oldest message of object l that it may
+ * still read; hb is the vector clock of happens-before, against which plain accesses are checked.
  */
 struct view {
 	int16_t seen[MC_MAX_LOCATIONS];
@@ -83,14 +83,14 @@ struct cell {
 	uint16_t last_peek[CONTEXTS];
 };
 
-/* Cells first..last. */
+/* A range of cells, first..last. */
 struct span {
 	int16_t first, last;
 };
 
 /*
- * What an operation touches: an upper bound before it ran (struct op), the truth afterwards (struct
- * event). Bit l of a mask is object l. @latest: depends on the latest value, like a write.
+ * The footprint of an operation: an upper bound before it ran (struct op), the truth afterwards
+ * (struct event). Bit l of a mask is object l. @latest: depends on the latest value, like a write.
  */
 struct footprint {
 	uint64_t reads, writes, latest;
@@ -126,11 +126,11 @@ struct rseq {
 	unsigned stores[MC_MAX_RSEQ_STORES];
 	const uint64_t *values;
 	const int *orders;
-	/* mc_rseq_section(): all of the above but cpu comes from it, in the step. */
+	/* For mc_rseq_section(), all of the above but cpu is computed from it in the step. */
 	const struct mc_rseq_section *section;
 };
 
-/* A scheduled operation; lives on the stack of its thread. */
+/* An operation that waits to be scheduled. It lives on the stack of its thread. */
 struct op {
 	enum op_kind kind;
 	int order;
@@ -192,7 +192,7 @@ struct engine {
 	struct region regions[MC_MAX_REGIONS];
 	struct location locations[MC_MAX_LOCATIONS];
 	struct cell cells[MC_MAX_CELLS];
-	/* Not saved, see saved.c: nobody looks behind their counts. */
+	/* These arrays are not saved, see saved.c: nobody reads beyond their counts. */
 	struct event events[MC_MAX_EVENTS];
 	struct view released
 		[MC_MAX_EVENTS]; /* gained by an acquire fence behind a peek at its plain writes */
@@ -271,7 +271,10 @@ void coroutine_start(unsigned context, void (*entry)(void));
 void coroutine_resume(unsigned context);
 void coroutine_yield(void);
 bool coroutine_overflowed(unsigned context);
-/* Of a context that yielded; NULL: only whether it can be told. */
+/*
+ * Returns the part of the stack that a yielded context uses; with NULL, only whether that can be
+ * told.
+ */
 bool coroutine_in_use(unsigned context, struct mc_memory *stack);
 /* The stack in use has @bytes again. */
 void coroutine_set_in_use(unsigned context, size_t bytes);

@@ -16,7 +16,10 @@ static void write_data_and_flag(void)
 	mc_store(y, 1, RLX);
 }
 
-/* order[0] 1: the barrier between the loads; 2: in front of both; 3: on a CPU where nobody writes. */
+/*
+ * Variants by order[0]: 1 has the barrier between the loads, 2 in front of both, 3 runs on a CPU
+ * where nobody writes.
+ */
 static void interrupt_and_read(void)
 {
 	if (test->order[0] == 2)
@@ -63,7 +66,7 @@ static void add_locally_and_read(void)
 	r[0] = load(x, RLX);
 }
 
-/* r[2] = 1: the handler has run, and one of the two adds is not there. */
+/* Sets r[2] to 1 if the handler has run and one of the two adds is missing. */
 static void all_added(void)
 {
 	r[2] = r[3] == 1 && load(x, RLX) != 2;

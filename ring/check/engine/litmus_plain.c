@@ -47,7 +47,7 @@ static void overwrite(void)
 	write_data(1, 9);
 }
 
-/* Copy, then validate: r[0] = torn, r[1] = announcement seen, r[2] = copy. */
+/* Copies the data, then validates: r[0] = torn, r[1] = announcement seen, r[2] = copy. */
 void copy_then_validate(void)
 {
 	uint32_t copy;

@@ -72,7 +72,7 @@ static void remote_reader(void)
 		read_data(0);
 }
 
-/* What it learns of the order comes from entering its CPU after the relaxed load. */
+/* The reader learns of the order by entering its CPU after the relaxed load. */
 static void reader_on_a_cpu(void)
 {
 	r[3] = load(cpu_position[0], RLX);

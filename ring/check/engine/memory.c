@@ -37,14 +37,14 @@ void memory_reset(void)
 
 static int instance_of(const char *name)
 {
-	/* By address: objects that are created in a loop. */
+	/* Objects that are created in a loop are found by their address. */
 	for (const struct location *l = &mc.locations[mc.nr_locations]; l-- > mc.locations;)
 		if (l->name == name)
 			return l->instance + 1;
 	return 0;
 }
 
-/* For messages; valid until the next call. */
+/* Returns the location's name for messages, valid until the next call. */
 const char *location_name(const struct location *l)
 {
 	static char name[128];

@@ -65,7 +65,7 @@ static size_t offset_in(const struct region *r, const void *memory)
 	return (size_t)((uintptr_t)memory - (uintptr_t)r->memory);
 }
 
-/* @n > 0. */
+/* Returns the cells of @n bytes of memory; @n must not be 0. */
 static struct span span_of(const struct region *r, const void *memory, size_t n)
 {
 	size_t offset = offset_in(r, memory);
@@ -141,8 +141,8 @@ static __attribute__((noreturn)) void fail_race(const char *what, const struct r
 }
 
 /*
- * The spans of @op, which may write them: dependent on the peeks and writes before. All spans of a
- * restartable sequence, even if it fails; see struct event.
+ * Orders the memory that @op may write after the peeks and writes before it. All spans of a
+ * restartable sequence count, even if it fails; see struct event.
  */
 void plain_order_writes(const struct op *op, struct event *e)
 {
@@ -170,7 +170,7 @@ void plain_order_writes(const struct op *op, struct event *e)
 	e->touched.nr_spans = op->may.nr_spans;
 }
 
-/* @is_event: the write is (part of) an event of the search. */
+/* Writes plain memory; @is_event: the write is (part of) an event of the search. */
 void plain_write(void *dst, const void *src, size_t n, bool is_event)
 {
 	struct thread *t = current_thread();

@@ -22,7 +22,9 @@ static void note_failure(const char *format, va_list args)
 	mc.failed = true;
 }
 
-/* For the scheduler's own stack; everything that runs in a context uses engine_fail(). */
+/*
+ * Records a failure on the scheduler's own stack; code that runs in a context uses engine_fail().
+ */
 void engine_note_failure(const char *format, ...)
 {
 	va_list args;
@@ -73,7 +75,7 @@ const char *order_name(int order)
 	return "unknown order";
 }
 
-/* Thread and nesting; setup is left out. Returns false if the line is not wanted. */
+/* Prints the thread and its nesting; setup is left out. Returns false if the line is not wanted. */
 static bool trace_prefix(void)
 {
 	if (!mc.tracing || !mc.threads_started)

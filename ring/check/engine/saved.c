@@ -36,7 +36,7 @@ static char *bytes; /* of all states */
 static size_t used, capacity;
 static uint64_t went_back;
 
-/* What changes while states are compared. */
+/* State that changes while two states are compared. */
 static struct {
 	char *cursor; /* in bytes */
 	char *copy;   /* of the program's data */
@@ -44,7 +44,7 @@ static struct {
 	bool differs;
 } other;
 
-/* From the linker: all that the program has between. */
+/* The linker's symbols around the program's data. */
 extern char __data_start[], _end[];
 
 void saved_reset(void)
@@ -96,7 +96,7 @@ bool saved_wanted(int decisions)
 	       (decisions > last->decisions && mc.nr_events >= last->nr_events + EVENTS_BETWEEN);
 }
 
-/* @context: that ran last. */
+/* Saves the state; @context is the one that ran last. */
 void saved_add(int decisions, unsigned context)
 {
 	struct state *s = &states[nr_states];
@@ -153,7 +153,10 @@ bool saved_go_back(int decisions, int *position, unsigned *context)
 	return true;
 }
 
-/* Whether this time what came back is to be compared: the first times, and then at powers of two. */
+/*
+ * Returns whether a restored state is to be compared this time: the first times, and then at powers
+ * of two.
+ */
 bool saved_to_compare(void)
 {
 	return went_back <= COMPARED_FIRST || !(went_back & (went_back - 1));
@@ -216,7 +219,10 @@ static void compare(void *memory, size_t n)
 	other.cursor += n;
 }
 
-/* Behind saved_go_back(): the same is then made once more by running up to it, and saved_compare() called. */
+/*
+ * Begins a comparison after saved_go_back(): the state is made again by running up to it, and
+ * saved_compare() is called.
+ */
 void saved_compare_begin(void)
 {
 	other.bytes = 0;

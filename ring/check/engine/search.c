@@ -46,7 +46,7 @@ enum outcome {
 	ARRIVED, /* where it was to end */
 };
 
-/* A scheduling point. */
+/* A scheduling point that the search can return to. */
 struct point {
 	int decisions; /* made before */
 	int nr_events;
@@ -399,7 +399,7 @@ static int schedule(unsigned enabled, unsigned awake, unsigned previous)
 	return node->chosen;
 }
 
-/* From the start up to the first scheduling point. */
+/* Runs from the start to the first scheduling point. */
 static bool begin(void)
 {
 	reset_execution();
@@ -407,7 +407,7 @@ static bool begin(void)
 	return run_context(0) && start_threads();
 }
 
-/* From the scheduling point behind which @context ran last. */
+/* Runs on from the scheduling point after which @context ran last. */
 static enum outcome go_on(unsigned context, const struct point *end)
 {
 	for (;;) {
@@ -445,7 +445,7 @@ static enum outcome go_on(unsigned context, const struct point *end)
 	return run_context(0) ? COMPLETE : STOPPED;
 }
 
-/* What saved_go_back() brought back is what running up to it leaves. */
+/* Checks that a state restored by saved_go_back() equals the one that running up to it leaves. */
 static bool compare_saved(void)
 {
 	const struct point end = { position, mc.nr_events };

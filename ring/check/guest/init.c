@@ -60,7 +60,7 @@ int main(void)
 	FILE *list = fopen("/list", "r");
 	char line[256];
 
-	/* Without them a test says so itself. */
+	/* Tests that need these mounts report by themselves that they are missing. */
 	mkdir("/proc", 0755);
 	mkdir("/sys", 0755);
 	mkdir("/dev", 0755);

@@ -93,7 +93,10 @@ static uint64_t model_clock(void)
 	return plain_clock += clock_step;
 }
 
-/* Header: u8 tag, u8 payload bytes, u8 1 if whole, u8 low 4 bits; whole: u64 timestamp behind it. */
+/*
+ * Writes a header: u8 tag, u8 payload bytes, u8 1 if whole, u8 low 4 bits; if whole, a u64
+ * timestamp follows.
+ */
 static uint32_t model_bytes(uint32_t id, int full)
 {
 	(void)id;
@@ -168,7 +171,10 @@ static void record(unsigned char tag, int cancel)
 	}
 	known.written[tag]++;
 	known.ok++;
-	/* By position, not by who returns first: an interrupted record is older than its handler's. */
+	/*
+	 * The newest record is the one of the highest position, not the last to return: an
+	 * interrupted record is older than its handler's.
+	 */
 	if (now->publish == STRATA_ABI_RING_BY_COMMIT &&
 	    (!known.newest || (int64_t)(slot.begin - known.newest_begin) > 0)) {
 		known.newest = tag;
@@ -409,7 +415,7 @@ static void setup(void)
 		flush();
 }
 
-/* Everybody has returned: deliver the rest, read everything, and compare. */
+/* Checks the end, when all have returned: delivers the rest, reads everything, and compares. */
 static void final(void)
 {
 	struct strata_ring_counters c;
@@ -421,7 +427,7 @@ static void final(void)
 		uint64_t write = strata_load_relaxed(&s->shared->write_count);
 
 		strata_ring_read_counters(s, &c);
-		/* I5: with nothing in flight on one CPU, all of the open packet is known to be there. */
+		/* I5: with nothing in flight on one CPU, the whole open packet is available. */
 		if (strata_ring_is_local(&config) && strata_ring_offset(s, write) && !now->cancels)
 			ORACLE(strata_ring_available(s, strata_ring_begin(s, write)) ==
 			       strata_ring_offset(s, write));

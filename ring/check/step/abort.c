@@ -25,7 +25,7 @@
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && defined(__linux__)
 
-/* As libstrata.so has it; the other end is in ring/test/at_once.c. */
+/* Sections end as in libstrata.so; ring/test/at_once.c tests the other end. */
 #define STRATA_RSEQ_STAYS
 #include "records.h"
 #include "machine.h"
@@ -69,7 +69,7 @@ struct section {
 	uint64_t after_commit; /* interruptions at post-commit */
 };
 
-/* What happened in one run. */
+/* The observations of one run. */
 static struct {
 	uint64_t now; /* of the clock */
 	uint64_t discarded_full;
@@ -96,7 +96,7 @@ static code_t under_breakpoint;
 static uint64_t second; /* to be planted when the first one is hit */
 static int hits;
 
-/* Tracing: the addresses that an operation runs, in the order of their first time. */
+/* Collects the addresses that an operation runs, in the order of their first time. */
 static int tracing;
 static volatile int in_library; /* and not in this file's own accounts */
 static uint64_t *traced;
@@ -113,7 +113,9 @@ static inline uint64_t test_clock(void)
 	return machine_add(&run.now, client->clock_step);
 }
 
-/* @size: of the payload; constant, or payload_bytes, which the compiler then does not know. */
+/*
+ * @size is that of the payload: constant, or payload_bytes, which the compiler then does not know.
+ */
 #define CLIENT(name, mode, wake, align, time, size, ...)                                       \
 	static const struct strata_ring_config name = {                                        \
 		.loss_mode = STRATA_RING_##mode,                                               \
@@ -157,7 +159,7 @@ static uint64_t once_clock(void)
 			  32);
 }
 
-/* Behind the context: each way of copying. */
+/* Sizes of the payload after the context, one for each way of copying. */
 static uint32_t once_bytes(uint32_t id)
 {
 	static const uint32_t bytes[] = { 8, 0, 3, 12, 16, 24, 40, 70 };
@@ -260,7 +262,7 @@ static const struct client clients[] = {
 	{ "at once, large", &once_large, write_once_large, 256, 0, 1, "wwwwwwwwwwww" },
 };
 
-/* A record; after it, find its place in the sequence of publication. */
+/* Writes a record, then finds its place in the sequence of publication. */
 static void write_record(uint32_t id, uint32_t payload_bytes, int in_handler)
 {
 	uint64_t before = stream->shared->records, after, i;
@@ -294,7 +296,9 @@ static void write_record(uint32_t id, uint32_t payload_bytes, int in_handler)
 
 /* ---- what must hold ---- */
 
-/* Which record of the sequence is @id? What was not returned yet has no place in it. */
+/*
+ * Returns the index of record @id in the sequence. A record that was not returned yet has no index.
+ */
 static uint32_t index_of(uint32_t id)
 {
 	uint32_t i;
@@ -337,7 +341,7 @@ static int walk(const struct strata_ring_packet *packet, int final)
 	return count;
 }
 
-/* What is below write_count is there, at any time. */
+/* Checks that all bytes below write_count are available at any time. */
 static void check_available(void)
 {
 	uint64_t position = strata_ring_begin(stream, stream->shared->write_count);
@@ -444,7 +448,10 @@ static const char *frame_field(uint64_t offset)
 	return names[offset / 8];
 }
 
-/* What a section's last instruction stored, from what it changed. NULL: nothing. */
+/*
+ * Names the kind of store that a section's last instruction made, from what it changed; NULL if it
+ * changed nothing.
+ */
 static const char *kind_of(const struct descriptor *d)
 {
 	const unsigned char *now = (const unsigned char *)stream->shared;
@@ -512,7 +519,7 @@ static void take_away(void)
 	planted = 0;
 }
 
-/* Which interruptions came where they should? Sets the address to go on at. */
+/* Counts interruptions by whether they came where they should, and sets the address to go on at. */
 static void account(uint64_t address, ucontext_t *uc)
 {
 	uint32_t i = section_at(address);
@@ -643,7 +650,7 @@ static int rseq_register(int unregister)
 	return -1;
 }
 
-/* Which addresses does each operation of the script run? Returns 0. */
+/* Collects the addresses that each operation of the script runs. Returns 0. */
 static int trace(uint64_t (*reached)[ADDRESSES_MAX], uint32_t *nr_reached)
 {
 	uint32_t i;
@@ -669,7 +676,7 @@ static int trace(uint64_t (*reached)[ADDRESSES_MAX], uint32_t *nr_reached)
 	return rseq_register(0);
 }
 
-/* Where a run went wrong. */
+/* The place at which a run went wrong. */
 struct where {
 	uint32_t operation;
 	uint64_t first;
@@ -755,7 +762,7 @@ static int check(const struct client *c, double budget)
 	}
 	stream = &channel.streams.stream[cpu];
 	alarm(HANG_SECONDS);
-	/* Once without: what the dynamic linker does at a first call is not to be traced. */
+	/* The first run is not traced: the dynamic linker works at each first call. */
 	run_with(UINT32_MAX, 0, 0);
 	if (trace(addresses, counts)) {
 		printf("skip: the thread's rseq registration cannot be taken away\n");

@@ -70,7 +70,7 @@ static void poke(uint64_t address, code_t code)
 	}
 }
 
-/* Where it goes on. */
+/* Returns the address of the next instruction. */
 static uint64_t machine_next(const ucontext_t *uc)
 {
 	return (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
@@ -81,7 +81,7 @@ static void machine_go_on_at(ucontext_t *uc, uint64_t address)
 	uc->uc_mcontext.gregs[REG_RIP] = (greg_t)address;
 }
 
-/* Of a breakpoint that aborted nothing. */
+/* Returns the address after a breakpoint that aborted nothing. */
 static uint64_t machine_behind(uint64_t breakpoint)
 {
 	return breakpoint + 1;
@@ -173,7 +173,7 @@ static uint64_t machine_behind(uint64_t breakpoint)
 	return breakpoint;
 }
 
-/* Not in a section: nobody comes between. */
+/* Adds outside of a section, where nobody can interfere. */
 static inline uint64_t machine_add(uint64_t *p, uint64_t step)
 {
 	*(volatile uint64_t *)p += step;
@@ -254,7 +254,7 @@ static const char *publish_kind(const struct descriptor *d)
 
 #endif
 
-/* Where there is no kernel that does it. */
+/* Aborts the section as the kernel would, on machines without a kernel that does it. */
 static void machine_abort(ucontext_t *uc)
 {
 	const struct descriptor *d = (const struct descriptor *)(uintptr_t)rseq_descriptor();

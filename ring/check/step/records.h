@@ -20,7 +20,7 @@
 static int failed;
 static char failure[256];
 
-/* Returns -1. */
+/* Prints a message and returns -1. */
 static int wrong(const char *format, ...)
 {
 	va_list arguments;
@@ -41,7 +41,10 @@ STRATA_RING_HEADER_FIXED(fixed8, 8)
 		0, NULL, NULL, NULL, fixed##size##_parse, 0, 0 \
 	}
 
-/* As strata_ring_header.parse, for CTF's compact header and 4 bytes of payload. */
+/*
+ * Parses a record as strata_ring_header.parse does, for CTF's compact header and 4 bytes of
+ * payload.
+ */
 static int parse_compact(const unsigned char *src, uint64_t left, struct strata_ring_parsed *out)
 {
 	const uint64_t mask = (UINT64_C(1) << 27) - 1;
@@ -106,7 +109,7 @@ static inline double seconds(void)
 	return (double)strata_clock_monotonic_ns() / 1e9;
 }
 
-/* Handler of SIGALRM. */
+/* Reports on SIGALRM that the code under test hangs. */
 static void hang(int sig)
 {
 	static const char text[] = "  the code under test does not come to an end\n";

@@ -77,7 +77,9 @@ struct registers {
 	unsigned char fpu[FPU_BYTES];
 };
 
-/* What a snapshot holds besides stack and ring: private memory of the script and of the reader. */
+/*
+ * The memory that a snapshot holds besides stack and ring: private to the script and to the reader.
+ */
 struct state {
 	uint64_t now; /* of the clock */
 	struct record record[RECORDS];
@@ -353,7 +355,10 @@ static uint64_t checksum(const struct strata_ring_packet *packet)
 	return sum;
 }
 
-/* As a live reader on another CPU, at any instruction; full or read packets have no prefix. */
+/*
+ * Checks at any instruction what a live reader on another CPU sees; full or read packets have no
+ * prefix.
+ */
 static void check_available(void)
 {
 	uint64_t end =
@@ -473,7 +478,9 @@ static void registers_load(ucontext_t *to, const struct registers *from)
 
 static void call(ucontext_t *uc, uintptr_t function, uint32_t argument, const unsigned char *top)
 {
-	/* As behind a call instruction: 16-byte alignment, less the return address. */
+	/*
+	 * The stack is aligned as after a call instruction: to 16 bytes, less the return address.
+	 */
 	uc->uc_mcontext.gregs[REG_RSP] = (greg_t)(((uintptr_t)top & ~UINT64_C(15)) - 8);
 	uc->uc_mcontext.gregs[REG_RIP] = (greg_t)function;
 	uc->uc_mcontext.gregs[REG_RDI] = (greg_t)argument;
@@ -620,7 +627,7 @@ static void end_reached(ucontext_t *uc)
 		boundary(uc);
 }
 
-/* From end_unstepped, on the controller's stack. */
+/* Called from end_unstepped, on the controller's stack. */
 __attribute__((used)) void ended(void)
 {
 	static _Alignas(16) struct _libc_fpstate fpu[2];
@@ -643,7 +650,9 @@ static void trap(int sig, siginfo_t *info, void *context)
 		running = 1;
 		call(uc, (uintptr_t)script_main, 0, stack + STACK_BYTES);
 	} else if (info->si_code != TRAP_TRACE) {
-		/* Not by REG_TRAPNO: of a process with uprobes anywhere no int3 sets it. */
+		/*
+		 * REG_TRAPNO does not tell: in a process with a uprobe anywhere, no int3 sets it.
+		 */
 		state.stepping = 1;
 	} else if (uc->uc_mcontext.gregs[REG_RIP] == (greg_t)(uintptr_t)end_stepped) {
 		end_reached(uc);
@@ -714,7 +723,7 @@ static int check(const struct client *c, double budget)
 	if (!failed && budget > 0)
 		pairs = explore(2, pair_stride);
 	if (!failed && budget > 0) {
-		/* Of the third ones, about half as many as of the second. */
+		/* About half as many third interruptions are tried as second ones. */
 		each = (double)pairs * pair_stride / (double)singles;
 		while ((double)singles * each * each / 2 > budget * triple_stride * triple_stride)
 			triple_stride += 2;
@@ -734,7 +743,10 @@ static __attribute__((noinline)) void never_called(void)
 	__asm__ volatile("nop");
 }
 
-/* With a uprobe anywhere in the process the kernel takes another way to the signal of an int3. */
+/*
+ * Adds a uprobe, since the kernel delivers the signal of an int3 by another path in a process that
+ * has one.
+ */
 static int uprobe_add(void)
 {
 	struct perf_event_attr attr = { .size = sizeof(attr) };

@@ -63,7 +63,7 @@ const char *__tsan_default_suppressions(void)
 
 static pthread_barrier_t barrier;
 
-/* As strata_ring_record(), which cannot be told that it is in a handler. */
+/* Records as strata_ring_record() does, which cannot be told that it runs in a handler. */
 STRATA_INLINE int write_record(const struct strata_ring_config *config,
 			       struct strata_ring_channel *c, const struct strata_ring_event *event,
 			       unsigned char *staging)
@@ -125,7 +125,7 @@ static int errno_changed; /* atomic; 1: writing in a signal handler did */
 static __thread int thread_index = -1;
 static int failed;
 
-/* The reader's. */
+/* State of each stream that belongs to the reader. */
 static struct stream_state streams[STREAMS_MAX];
 static uint64_t consumed[WRITERS], walked, prefixes;
 
@@ -191,11 +191,14 @@ static void *write_many(void *argument)
 	pthread_barrier_wait(&barrier);
 	for (i = 0; i < records_each; i++) {
 		write_one((uint32_t)thread_index, 0);
-		/* Where there are fewer CPUs than threads, the others would be finished before. */
+		/*
+		 * With fewer CPUs than threads, the threads that run first would finish before the
+		 * others start.
+		 */
 		if (i % 64 == 0)
 			sched_yield();
 	}
-	/* No more from the handler: what it counts is read after the join. */
+	/* The handler records nothing from here on: its counts are read after the join. */
 	thread_index = -1;
 	return NULL;
 }

@@ -67,7 +67,7 @@ static void *load_record_unload(void *argument)
 			flush(&ring);
 		dlclose(handle);
 		be_interrupted();
-		/* From the program's own copy of the code. */
+		/* This records from the program's own copy of the code. */
 		if (!strata_ring_logger_record(&ring, 1, &written, sizeof(written)))
 			__atomic_fetch_add(&written, 1, __ATOMIC_RELAXED);
 	}

@@ -1,7 +1,7 @@
 //! What a guest's recorder says to the host's: frames, messages, packets, metadata, and what time it is.
 
 use strata_ctf::kernel_symbols::KernelSymbols;
-use strata_ctf::tsdl;
+use strata_ctf::read::metadata;
 use strata_model::{ClockClass, Uuid};
 use strata_relay::{
     in_host_time, Bound, Bounds, Exchange, Frames, FromGuest, Line, Streams, ToGuest, CPUS_MAX,
@@ -106,7 +106,7 @@ fn described(text: &str) {
     };
     let (uuid, entry) = (Uuid([7; 16]), ("clock_uncertainty".to_owned(), 55_000));
     let Ok(out) = in_host_time(text, uuid, &clock, &[entry]) else { return };
-    let schema = tsdl::parse(out.as_bytes()).expect("it was read when it was made");
+    let schema = metadata::parse(out.as_bytes()).expect("it was read when it was made");
     assert_eq!((schema.uuid, &schema.clocks[..]), (Some(uuid), &[clock][..]));
     let said = schema.environment.iter().filter(|(name, _)| name == "clock_uncertainty");
     assert_eq!(said.count(), 1);

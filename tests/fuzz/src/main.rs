@@ -17,12 +17,15 @@ mod metadata;
 mod packets;
 mod perfetto;
 mod protobuf;
+mod queries;
+mod remote;
 mod ring;
 mod seen;
 mod selects;
 mod shapes;
 mod shown;
 mod sql;
+mod symbols;
 mod tail;
 mod timeline;
 mod view;
@@ -41,7 +44,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 18] = [
+const TARGETS: [Target; 21] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -50,14 +53,17 @@ const TARGETS: [Target; 18] = [
     Target { name: "application", run: application::run, memory: 16 << 20 },
     Target { name: "format", run: format::run, memory: 16 << 20 },
     Target { name: "elf", run: elf::run, memory: 16 << 20 },
+    Target { name: "symbols", run: symbols::run, memory: 16 << 20 },
     Target { name: "ring", run: ring::run, memory: 16 << 20 },
     Target { name: "view", run: view::run, memory: 100 << 20 },
     Target { name: "perfetto", run: perfetto::run, memory: 100 << 20 },
     Target { name: "sql", run: sql::run, memory: 100 << 20 },
+    Target { name: "queries", run: queries::run, memory: 100 << 20 },
     Target { name: "timeline", run: timeline::run, memory: 100 << 20 },
     Target { name: "control", run: control::run, memory: 1 << 20 },
     Target { name: "selects", run: selects::run, memory: 1 << 20 },
     Target { name: "guest", run: guest::run, memory: 100 << 20 },
+    Target { name: "remote", run: remote::run, memory: 100 << 20 },
     Target { name: "tail", run: tail::run, memory: 16 << 20 },
     Target { name: "planted", run: planted, memory: 1 << 20 },
 ];

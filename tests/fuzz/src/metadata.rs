@@ -1,6 +1,6 @@
 //! Metadata, as text and in packets, to a schema.
 
-use strata_ctf::tsdl::{parse, parse_tolerant};
+use strata_ctf::read::metadata::{parse, parse_tolerant};
 
 const MAGIC: u32 = 0x75d1_1d57;
 /// Of a packet of metadata \[byte\].

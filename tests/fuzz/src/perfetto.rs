@@ -3,8 +3,9 @@
 use crate::files::{metadata_and_more, Files};
 use crate::protobuf::{Fields, Value};
 use std::collections::{HashMap, HashSet};
-use strata_analyze::perfetto::{Exporter, Options, Summary};
+use strata_analyze::debug_info::SourceOptions;
 use strata_ctf::read::{Message, Reader, TimeRange};
+use strata_export::perfetto::{Exporter, Options, Summary};
 
 /// Metadata, a zero byte, two bytes of flags, bytes of one or two streams.
 pub fn run(input: &[u8]) {
@@ -52,6 +53,8 @@ fn exported(reader: &Reader, flags: u8) -> (Vec<u8>, Summary) {
         pairs: pairs.iter().map(|rule| rule.parse().expect("a pair")).collect(),
         automatic_pairs: flags & 4 == 0,
         counters: counters.iter().map(|rule| rule.parse().expect("a counter")).collect(),
+        // What a trace names is not there, and is not looked for.
+        symbols: SourceOptions { no_symbols: true, ..SourceOptions::default() },
     };
     let _ = Exporter::<Vec<u8>>::idle_rules(reader, &options);
     let mut exporter = Exporter::new(Vec::new(), reader, options).expect("memory");

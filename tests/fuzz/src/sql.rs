@@ -2,8 +2,9 @@
 
 use crate::files::{metadata_and_more, root, Files};
 use std::fs;
-use strata_analyze::sql::{Exporter, Options, Summary};
+use strata_analyze::debug_info::SourceOptions;
 use strata_ctf::read::{Message, Reader, TimeRange};
+use strata_export::sql::{Exporter, Options, Summary};
 
 /// Metadata, a zero byte, two bytes of flags, bytes of one or two streams.
 pub fn run(input: &[u8]) {
@@ -26,6 +27,8 @@ pub fn run(input: &[u8]) {
         events: flags & 2 == 0,
         pairs: vec!["*a=*b:id".parse().expect("a pair")],
         counters: vec!["*".parse().expect("a counter")],
+        // A trace of any bytes names any file: none is opened.
+        names: SourceOptions { no_symbols: true, ..SourceOptions::default() },
     };
     let mut exporter = Exporter::new(&reader, &path, &options, || false).expect("a thread");
     let mut events = reader.events(TimeRange::ALL);

@@ -6,15 +6,17 @@ use std::fs;
 use std::sync::OnceLock;
 
 use strata_analyze::debug_info::{Source, SourceOptions};
-use strata_analyze::perfetto::PairRule;
 use strata_analyze::reports::flame::{FlameMaker, Weigh};
 use strata_analyze::reports::memory::MemoryCounter;
 use strata_analyze::reports::offcpu::OffCpuCounter;
 use strata_analyze::reports::spans::{By, SlowestWaits, SpanCounter};
+use strata_analyze::reports::syscalls;
 use strata_analyze::reports::threads::ThreadCounter;
 use strata_analyze::reports::wait::{History, PathPart};
-use strata_analyze::reports::{pass_on, span_roles, syscalls, Asked, Passed};
 use strata_ctf::read::{Event, Reader, TimeRange};
+use strata_timeline::span_roles;
+use strata_timeline::PairRule;
+use strata_timeline::{pass_on, Asked, Passed};
 use strata_timeline::{
     Alone, AloneSpan, Call, Interval, Observer, Span, SpanRoles, ThreadId, Timeline, World,
 };
@@ -184,8 +186,8 @@ fn check(reader: &Reader, flags: u8) {
 
     assert_eq!(truth.begins, truth.spans + truth.alone_begins, "each begin is told once");
     let calls = calls.finish(world, syscalls::By::Thread);
-    let counted: u64 = calls.rows.iter().map(|row| row.count).sum();
-    assert_eq!((counted, calls.all.count), (truth.calls, truth.calls));
+    let counted: u64 = calls.rows.iter().map(|row| row.times.count).sum();
+    assert_eq!((counted, calls.all.times.count), (truth.calls, truth.calls));
     for row in threads.finish(world, flags & 32 != 0).rows {
         let waits: u64 = row.waits.iter().map(|wait| wait.total).sum();
         assert_eq!(waits, row.blocked, "{row:?}");
@@ -199,8 +201,8 @@ fn check(reader: &Reader, flags: u8) {
     assert_eq!((blocked, stacks.left_out.count), (wanted, 0), "each wait in one row");
 
     let mut spans = spans.finish(world, By::Thread);
-    let counted: u64 = spans.rows.iter().map(|row| row.count).sum();
-    assert_eq!((counted, spans.all.count), (truth.spans, truth.spans));
+    let counted: u64 = spans.rows.iter().map(|row| row.times.count).sum();
+    assert_eq!((counted, spans.all.times.count), (truth.spans, truth.spans));
     let mut waiting = SlowestWaits::new(&spans.slowest);
     let again = pass(reader, &roles, &mut waiting);
     waiting.tell(again.timeline.world(), &mut spans.slowest);

@@ -41,6 +41,7 @@ impl Flags {
             thread_names: (self.clock & 0x20 != 0)
                 .then(|| Arc::new(ThreadNames::read(reader, 1, &|| false))),
             source: Option::None,
+            functions: Option::None,
             clocks: Clocks::of(reader),
             head: Head::split(if self.clock & 0x40 != 0 { &["all"][..] } else { &[] }).0,
             clock: styles.get(usize::from(self.clock % 7)).copied(),

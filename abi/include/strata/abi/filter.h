@@ -2,17 +2,17 @@
 /*
  * filter.h - a session's filter as a program sees it: tests that lead forwards only, to "pass" or "reject".
  *
- * The tracer makes it of an expression once, for all tracepoints, which it need not know: fields are named. The
- * program copies it out of the shared memory (user.h), checks the copy, and binds it to each tracepoint that it
- * records, whose fields it knows from its own code. A test of what an event does not have holds in no way, with
- * or without NEGATED: it leads to .no.
+ * The tracer makes a filter from an expression once, for all tracepoints, which it need not know: fields are named.
+ * The program copies the filter out of the shared memory (user.h), checks the copy, and binds it to each tracepoint
+ * that it records, whose fields it knows from its own code. A test of something that an event does not have never
+ * holds, with or without NEGATED: it leads to .no.
  *
  *   struct strata_abi_filter
  *   struct strata_abi_filter_test [nr_tests]     the first one is asked first
  *   text                                         names and patterns, up to .bytes
  *
- * Bounds: a test leads to one behind it, so that at most nr_tests are made; offsets and sizes lie inside of .bytes.
- * A filter that is not so is refused as a whole, and the session records nothing in that process.
+ * Bounds: a test leads to a later one, so that at most nr_tests are made; offsets and sizes lie inside of .bytes. Any
+ * other filter is refused as a whole, and the session records nothing in that process.
  */
 #ifndef STRATA_ABI_FILTER_H
 #define STRATA_ABI_FILTER_H
@@ -24,12 +24,12 @@
 #define STRATA_ABI_FILTER_BYTES	   16384u /* of one filter */
 #define STRATA_ABI_FILTER_TEXT_MAX 4096u  /* of one name or pattern */
 
-/* strata_abi_filter_test.yes, .no, besides the number of a test that is behind this one */
+/* Values of strata_abi_filter_test.yes and .no, besides the number of a later test. */
 #define STRATA_ABI_FILTER_PASS	 0xffffu
 #define STRATA_ABI_FILTER_REJECT 0xfffeu
 
 /*
- * strata_abi_filter_test.kind
+ * Values of strata_abi_filter_test.kind
  *
  *   NUMBER  .left is one of .least..greatest (what is signed), .from..to (what is not, or has a mask), or
  *           .low..high (floating-point numbers); none of them where the first is greater than the last
@@ -43,7 +43,7 @@
 #define STRATA_ABI_FILTER_HAS	 3u
 #define STRATA_ABI_FILTER_PAIR	 4u
 
-/* strata_abi_filter_test.op */
+/* Values of strata_abi_filter_test.op */
 #define STRATA_ABI_FILTER_EQUAL		   0u
 #define STRATA_ABI_FILTER_NOT_EQUAL	   1u
 #define STRATA_ABI_FILTER_LESS		   2u
@@ -51,13 +51,13 @@
 #define STRATA_ABI_FILTER_GREATER	   4u
 #define STRATA_ABI_FILTER_GREATER_OR_EQUAL 5u
 
-/* strata_abi_filter_test.flags */
+/* Values of strata_abi_filter_test.flags */
 #define STRATA_ABI_FILTER_NEGATED 1u
 
 /*
- * strata_abi_filter_term.subject: FIELD is one of the payload, and, if there is none of this name, what CONTEXT is:
- * "vtid", the thread's id, and others by their names, if the session's records have them; not those that are another
- * thing a moment later (addresses, counters, the CPU).
+ * Values of strata_abi_filter_term.subject. FIELD is a field of the payload, or, if there is none of this name, what
+ * CONTEXT is: "vtid", the thread's id, and others by their names, if the session's records have them; but none that
+ * have changed a moment later (addresses, counters, the CPU).
  */
 #define STRATA_ABI_FILTER_NAME	   1u /* "provider:name" */
 #define STRATA_ABI_FILTER_LOGLEVEL 2u
@@ -69,7 +69,7 @@
 #define STRATA_ABI_FILTER_WHOLE UINT64_MAX /* strata_abi_filter_term.index: no element of it */
 
 /*
- * What has a value.
+ * One side of a test, which has a value.
  *
  * offset  size  field       unit
  *      0     2  subject

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kernel.h - what the tracer and its BPF programs (probe/kernel) share: maps, and what one program
- * records.
+ * kernel.h - what the tracer and its BPF programs (probe/kernel) share: maps, and the constants of each program.
  *
  * Both come from one build, and the maps live no longer than the session: there is no version.
  *
@@ -12,78 +11,77 @@
  *   told      array of one value, see STRATA_ABI_KERNEL_ON_TELLS
  *   followed  task storage: u32, one of STRATA_ABI_KERNEL_FOLLOW_*; not there: none
  *
- * What one program records is its constant `event` (.rodata.event, frozen before the program is loaded):
- * the verifier knows its values and removes what it does not need. Those of system calls also have the
- * table `syscalls` (.data.syscalls), a struct strata_abi_kernel_syscall for each; the tracer has it mapped.
+ * The constant `event` of a program (.rodata.event, frozen before the program is loaded) defines what the program
+ * records: the verifier knows its values and removes code that is not needed. Programs of system calls also have the
+ * table `syscalls` (.data.syscalls), a struct strata_abi_kernel_syscall for each call; the tracer has it mapped.
  */
 #ifndef STRATA_ABI_KERNEL_H
 #define STRATA_ABI_KERNEL_H
 
 #include <strata/abi/ring.h>
 
-/* Behind each stream in a value of `rings`: a record may seem to end there to the verifier [byte]. */
-#define STRATA_ABI_KERNEL_SLACK 4096u
+/* Room after each stream in a value of `rings`, since the verifier assumes that a record may end there [byte]. */
+#define STRATA_ABI_KERNEL_SLACK 8192u
 
-/* Largest payload of a record [byte]; a longer text is cut, and says so by its length. */
+/* Largest payload of a record [byte]. A longer text is cut, which its length shows. */
 #define STRATA_ABI_KERNEL_PAYLOAD_MAX 3072u
 
-/* Longest text of one field [byte]. */
+/* Longest text of one field, and longest arguments of a program if longer ones are requested [byte]. */
 #define STRATA_ABI_KERNEL_TEXT_MAX 1024u
+#define STRATA_ABI_KERNEL_ARGV_MAX 8192u
 
 #define STRATA_ABI_KERNEL_PARTS_MAX 24u
 #define STRATA_ABI_KERNEL_TESTS_MAX 24u
 #define STRATA_ABI_KERNEL_EARLY_MAX 4u
 #define STRATA_ABI_KERNEL_SYSCALLS  1024u
 
-/* In `syscalls`: x86-64's numbers below COMPAT, i386's behind it; then those without an entry of their own. */
+/* Indices of `syscalls`: x86-64's numbers, from COMPAT on i386's, then calls without an entry of their own. */
 #define STRATA_ABI_KERNEL_COMPAT	 512u
 #define STRATA_ABI_KERNEL_COMPAT_UNKNOWN 1022u
 #define STRATA_ABI_KERNEL_UNKNOWN	 1023u
 
 /*
- * `followed`: two bits for each number that a task can have (PID_MAX_LIMIT), 16 of them in a word, the lowest first.
- * Values:
+ * The map `followed` has two bits for each number that a task can have, 16 tasks in a word, the lowest first. Values:
  */
 #define STRATA_ABI_KERNEL_FOLLOW_TASKS	 4194304u
 #define STRATA_ABI_KERNEL_FOLLOW_NONE	 0u
 #define STRATA_ABI_KERNEL_FOLLOW_AT_EXEC 1u /* recorded from its next execve on */
-#define STRATA_ABI_KERNEL_FOLLOW_ALL	 2u /* recorded, and all that it makes */
+#define STRATA_ABI_KERNEL_FOLLOW_ALL	 2u /* recorded, with all tasks that it creates */
 
-/* Programs that are switched on and off one by one; those beyond share the switch 0. */
-#define STRATA_ABI_KERNEL_SWITCHES 8128u
-#define STRATA_ABI_KERNEL_ON	   1u
-/* With ON: of processes that are tracked only. */
-#define STRATA_ABI_KERNEL_ON_TRACKED 2u
+/* Number of switches, which turn programs on and off one by one. Programs beyond that number share the switch 0. */
+#define STRATA_ABI_KERNEL_SWITCHES   8128u
+#define STRATA_ABI_KERNEL_ON	     1u
+#define STRATA_ABI_KERNEL_ON_TRACKED 2u /* with ON: only tracked processes are recorded */
 /*
- * Of two programs of one event, of which one takes the other's place: TELLS runs first, since it was attached first. It
- * records while `turn` of the control is 0, and says in the map `told` whether that was so; who ASKS takes that away, and
- * records what was not told. So each event is one's. Of system calls, of those with CALL_MOVES.
+ * Roles of two programs of one event while one replaces the other. The one that TELLS runs first, records while `turn` of
+ * the control is 0, and notes in the map `told` that it has. The one that ASKS clears that note, and records the event if
+ * there was none. So exactly one of them records each event. Of system calls, this concerns those with CALL_MOVES.
  */
 #define STRATA_ABI_KERNEL_ON_TELLS 4u
 #define STRATA_ABI_KERNEL_ON_ASKS  8u
-/* `told`: a bit for each number that a task can have, the lowest first, and for each CPU's idle task */
+/* The map `told` has a bit for each number that a task can have, the lowest first, and for each CPU's idle task. */
 #define STRATA_ABI_KERNEL_TOLD_WORDS ((STRATA_ABI_KERNEL_FOLLOW_TASKS + 8192u) / 32)
 
 /*
- * Which processes are tracked. In `tracked` of the control a bit for each kind that is restricted: of each, one key of
- * the process must be in the map `tracked`. From bit TRACK_PREFIXES on a bit for each length of the beginnings of names
- * that are in there, 1 to 15 bytes; the bit TRACK_GENERATION is that of the keys that count.
+ * Restriction to tracked processes. `tracked` of the control has a bit for each restricted kind: for each of these,
+ * one key of the process must be in the map `tracked`. From bit TRACK_PREFIXES on, it has a bit for each length (1 to
+ * 15 bytes) of beginnings of names in the map; the bit TRACK_GENERATION is the generation of the valid keys.
  */
 #define STRATA_ABI_KERNEL_TRACK_PID	   0u
 #define STRATA_ABI_KERNEL_TRACK_UID	   1u /* real */
 #define STRATA_ABI_KERNEL_TRACK_GID	   2u /* real */
-#define STRATA_ABI_KERNEL_TRACK_NAME	   3u /* of the process' first thread, NULs behind it */
-#define STRATA_ABI_KERNEL_TRACK_CGROUP	   4u /* one that the process is in, or a parent of it */
+#define STRATA_ABI_KERNEL_TRACK_NAME	   3u /* of a thread, or of the program's file; NULs after it */
+#define STRATA_ABI_KERNEL_TRACK_CGROUP	   4u /* one that has the process in it or below it */
+#define STRATA_ABI_KERNEL_TRACK_NAMED	   5u /* with TRACK_NAME: found by the tracer */
 #define STRATA_ABI_KERNEL_TRACK_PREFIXES   8u
 #define STRATA_ABI_KERNEL_TRACK_GENERATION 31u
-/* Keys of one generation, and depth of groups. */
-#define STRATA_ABI_KERNEL_TRACK_MAX    1024u
-#define STRATA_ABI_KERNEL_TRACK_LEVELS 16u
+#define STRATA_ABI_KERNEL_TRACK_MAX	   1024u /* keys of one generation */
+#define STRATA_ABI_KERNEL_TRACK_LEVELS	   16u
 
 struct strata_abi_kernel_track {
 	uint16_t kind;
 	uint8_t generation;
-	uint8_t bytes; /* of a name's beginning; 0: all of it, and of other kinds */
+	uint8_t bytes; /* of a name's beginning; 0: whole names, and other kinds */
 	uint32_t reserved;
 	uint64_t value[2];
 };
@@ -102,6 +100,7 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_track) == 24, "kernel track si
  *     32     8  unread       field    programs, atomic; could not be read, of calls that have not returned yet:
  *                                          of those that never do, unreadable
  *     40     8  uncounted    field    programs, atomic; counters that could not be read
+ *     48    16  full, busy   event    programs, atomic; not counted: no room for its key, or in use (count.h)
  *     64  8128  on                    tracer; at `switch_at` of a program STRATA_ABI_KERNEL_ON_*. Looked at
  *                                          first, but for early tests
  */
@@ -115,15 +114,15 @@ struct strata_abi_kernel_control {
 	uint64_t cut;
 	uint64_t unread;
 	uint64_t uncounted;
-	uint64_t reserved[2];
+	uint64_t full, busy;
 	uint8_t on[STRATA_ABI_KERNEL_SWITCHES];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_control) == 8192, "kernel control size");
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, "unreadable");
 
 /*
- * A record: header of the ring's "large" format, u32 tid (context of every record), further contexts if any
- * are asked for, then the payload, byte-packed. The payload is made of parts, in order:
+ * A record is a header of the ring's "large" format, u32 tid (context of every record), further contexts if any are
+ * requested, then the payload, byte-packed. The payload consists of parts, in order:
  *
  *   COPY      `bytes` bytes at `offset` of the source
  *   TEXT      of a __data_loc word at `offset`: u16 length, that many bytes
@@ -136,7 +135,11 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, 
  *             if `scale` is not 0, `scale` times the value of the register at `index`
  *   CONSTANT  `bytes` bytes of `addend`
  *   STRING    the user's string at the address that REGISTER would give: u16 length, bytes without NUL
- *   STRING_AT the user's string at the address that MEMORY would give
+ *   STRING_AT the user's string at the address that the 8 bytes have which MEMORY would give
+ *   UNREAD    u32, bit i: part i of kind MEMORY could not be read; the last part of an event that has such
+ * A string ends at its NUL, or where `bytes` says: LENGTH_NUMBER | a number of bytes; or 1 + the number of the part
+ * of this event that has the length, | LENGTH_SIGNED if that may be negative, which is no length. At most TEXT_MAX - 1
+ * bytes are recorded. A string that cannot be read is its address as text ("0x55d0"), a number 0.
  *
  * The source of a tracepoint of type tp is the context, with the offsets of the kernel's `format` file; of
  * a tp_btf program, the payload that the program makes itself: its parts are one COPY.
@@ -151,6 +154,12 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, 
 #define STRATA_ABI_KERNEL_CONSTANT  7u
 #define STRATA_ABI_KERNEL_STRING    8u
 #define STRATA_ABI_KERNEL_STRING_AT 9u
+#define STRATA_ABI_KERNEL_UNREAD    10u
+
+/* Bits in `bytes` of a string part, which tell how its length is given. */
+#define STRATA_ABI_KERNEL_LENGTH_NUMBER 0x8000u
+#define STRATA_ABI_KERNEL_LENGTH_SIGNED 0x4000u
+#define STRATA_ABI_KERNEL_LENGTH_PART	0x3fffu
 
 #define STRATA_ABI_KERNEL_NO_REGISTER UINT16_MAX
 
@@ -165,7 +174,7 @@ struct strata_abi_kernel_part {
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size");
 
 /*
- * Contexts that records may have behind tid, in this order, byte-packed, of the current thread:
+ * Contexts of the current thread that records may have after tid, in this order, byte-packed:
  *   PID, PPID, UID, GID, PRIO  4 bytes (real ids; PRIO 100 less than the kernel's, as LTTng has it)
  *   VPID, VTID, VPPID          4 bytes: numbers in the thread's own PID namespace; VPPID 0: it is outside of it
  *   CGROUP_NS to UTS_NS        4 bytes: numbers of its namespaces; 0: it has left them, at its end
@@ -196,19 +205,19 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size
 #define STRATA_ABI_KERNEL_CONTEXT_STACK	     26u
 #define STRATA_ABI_KERNEL_CONTEXT_USER_STACK 27u
 
-/* Of one session. Which they are, it knows alone: at CPU * COUNTERS + i of the map `counters` is a perf event. */
+/* Number of counters of a session; counter i of a CPU is entry CPU * COUNTERS + i of the map `counters`. */
 #define STRATA_ABI_KERNEL_COUNTERS 8u
 
-/* Of an event's `contexts`, the first bit of those behind these, in the same order: of its records alone. */
+/* First bit of an event's `contexts` for a context that only this event's records have, in the same order. */
 #define STRATA_ABI_KERNEL_CONTEXT_OWN 32u
 
 #define STRATA_ABI_KERNEL_STACK_FRAMES 64u
-/* All of them together; behind SLACK where there are any [byte]. */
+/* The most bytes of all contexts of a record together; behind SLACK where there are any [byte]. */
 #define STRATA_ABI_KERNEL_CONTEXT_MAX 1184u
 
 /*
- * A test of a filter. Number i is made if none before it has led elsewhere; `yes` and `no` are the
- * number of the next test, greater than this one's, or PASS or REJECT.
+ * A test of a filter. `yes` and `no` are the number of the test that is made next, greater than this one's, or PASS
+ * or REJECT.
  *
  * What is tested: `operand`
  *   FIELD    `bytes` (1, 2, 4, 8) at `offset` of the source, sign-extended if `is_signed`; of sys_enter
@@ -253,9 +262,9 @@ struct strata_abi_kernel_test {
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_test) == 40, "kernel test size");
 
 /*
- * The first `nr_early` tests are a filter of their own, made before anything else is looked at: they ask for
- * PID, TID, CPU, CGROUP or COMM, of system calls also for FIELD, a whole argument, and lead to each other, PASS or
- * REJECT. What they pass is for the other tests to decide, if there are any.
+ * The first `nr_early` tests are a filter of their own, which is made before anything else is read. They test PID,
+ * TID, CPU, CGROUP or COMM, for system calls also FIELD, a whole argument, and lead to each other, PASS or REJECT.
+ * Events that they pass are decided by the other tests, if there are any.
  */
 struct strata_abi_kernel_filter {
 	uint32_t nr_tests; /* 0: everything passes */
@@ -263,27 +272,27 @@ struct strata_abi_kernel_filter {
 	struct strata_abi_kernel_test test[STRATA_ABI_KERNEL_TESTS_MAX];
 };
 
-/* .rodata `event` of one program. Of system calls, [1] of both filters is the exit's. */
+/* Constant `event` of a program, in .rodata. In programs of system calls, filter[1] is the exit's. */
 struct strata_abi_kernel_event {
 	uint32_t id;	  /* event record class; system calls: the first of three, see below */
-	uint8_t followed; /* only of tasks being followed, if any are */
+	uint8_t followed; /* 1: only of followed tasks, if any are */
 	uint8_t nr_parts;
 	uint8_t reads_again; /* of system calls: one of them has CALL_MEMORY */
 	uint8_t reserved;
-	uint64_t contexts;  /* what records have between tid and payload: bits CONTEXT_*, twice */
-	uint32_t switch_at; /* in `on` of the control, less than SWITCHES */
-	uint32_t reserved_word;
+	uint64_t contexts;  /* between tid and payload: bits CONTEXT_*, twice */
+	uint32_t switch_at; /* index in `on` of the control, less than SWITCHES */
+	uint32_t slower;    /* system calls: least recorded duration [us]; 0: all */
 	struct strata_abi_kernel_part part[STRATA_ABI_KERNEL_PARTS_MAX];
 	struct strata_abi_kernel_filter filter[2];
 };
 
 /*
- * One system call. Arguments are recorded in order, each as its kind says:
+ * Description of a system call. Arguments are recorded in order, each as its kind says:
  *   NONE      not recorded (there is no such argument)
  *   U32, U64  4 or 8 bytes of the register (signed ones too)
  *   PATH      the user's string at it: bytes and a NUL
  *   NAME      the same, of at most NAME_MAX bytes with the NUL
- *   STRINGS   as argv: u16 length, that many bytes: the strings with a space between, cut at TEXT_MAX
+ *   STRINGS   as argv: u16 length, that many bytes: the strings, quoted as a shell does; " ..." where there is more
  *   SOCKADDR  u16 family, u16 port (network order), u8 length, that many bytes of the address; how long
  *             the whole may be is in the next argument
  *   MESSAGE   as SOCKADDR, the name of the struct msghdr at it
@@ -338,24 +347,24 @@ struct strata_abi_kernel_event {
 #define STRATA_ABI_KERNEL_PIECES_MAX   5u
 #define STRATA_ABI_KERNEL_PIECE_MAX    72u /* [byte] */
 
-/* All calls that have no number of their own; u32 number and u32 kind of call come before the arguments. */
+/* The call has no number of its own; u32 number and u32 kind of call precede the arguments. */
 #define STRATA_ABI_KERNEL_CALL_UNKNOWN 1u
-/* Its entry is recorded, and has what is read from memory. */
+/* The call's entry is recorded, with arguments that are read from memory. */
 #define STRATA_ABI_KERNEL_CALL_MEMORY 2u
-/* What it gives back is there if it was interrupted, and only then: the time that was left. */
+/* The results exist only if the call was interrupted: the time that was left. */
 #define STRATA_ABI_KERNEL_CALL_INTERRUPTED 4u
-/* What it gives back is there only if it does not return 0. */
+/* The results exist only if the call does not return 0. */
 #define STRATA_ABI_KERNEL_CALL_NOT_ZERO 8u
 /*
- * Its entry is recorded, its exit is. Set and cleared while programs run; whatever else is said of a call stays as it
- * was when one of them was set first.
+ * ENTRY: the call's entry is recorded; EXIT: its exit is recorded. Both are set and cleared while programs run; the
+ * rest of a call's description stays as it was when one of them was first set.
  */
 #define STRATA_ABI_KERNEL_CALL_ENTRY 16u
 #define STRATA_ABI_KERNEL_CALL_EXIT  32u
-/* Another pair of programs takes it over, or has had it: see ON_TELLS. */
+/* Another pair of programs takes over the call, or has recorded it before: see ON_TELLS. */
 #define STRATA_ABI_KERNEL_CALL_MOVES 64u
 
-/* No event record class: not recorded. */
+/* Marks an event without a record class, which is not recorded. */
 #define STRATA_ABI_KERNEL_NO_ID UINT32_MAX
 
 struct strata_abi_kernel_syscall {
@@ -364,8 +373,8 @@ struct strata_abi_kernel_syscall {
 	uint8_t kind[6];
 	uint8_t exit_kind[6];
 	/*
-	 * If all kinds are NONE, U32 or U64: bytes of them together, and where each begins; else 0. And 0 of
-	 * i386's, whose arguments are in other registers.
+	 * Size of all arguments, and the offset of each, if all kinds are NONE, U32 or U64; else 0. Also 0 for i386's
+	 * calls, whose arguments are in other registers.
 	 */
 	uint8_t fixed_bytes;
 	uint8_t nr_args;
@@ -374,7 +383,7 @@ struct strata_abi_kernel_syscall {
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_syscall) == 32, "kernel syscall size");
 
-/* What is recorded of a structure: `layouts`, the same for all system calls. */
+/* A piece of a structure that is recorded: part of an entry of `layouts`, which all system calls share. */
 struct strata_abi_kernel_piece {
 	uint16_t offset; /* [byte] */
 	uint16_t bytes;	 /* at most PIECE_MAX */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loaded.h - what a process says that it has loaded: what its addresses of code mean.
+ * loaded.h - the objects that a process has loaded, as it notes them: they give addresses of code a meaning.
  *
- * Objects are noted between the descriptions of user.h, at multiples of 8, and so is the path of an object's file, without
- * a NUL, with its build id behind it. strata_abi_user_control.objects has the place of the last one, and .older that of the
- * one that was noted before: 8 * (place - 1) is how far it is from STRATA_ABI_USER_DESCRIPTIONS_OFFSET [byte], 0: there is
- * none. A place is lower than that of any that was noted later. An object that comes again is noted again, unless there is
- * no more room: then it has been there all the time. All but .unloaded_ns and .look stays as it is.
+ * Objects are noted between the descriptions of user.h, at multiples of 8, and so is the path of an object's file,
+ * without a NUL, followed by its build id. strata_abi_user_control.objects has the place of the latest note, and
+ * .older that of the note before: 8 * (place - 1) is its offset from STRATA_ABI_USER_DESCRIPTIONS_OFFSET [byte], 0:
+ * there is none. A later note has a higher place. An object that is loaded again is noted again, unless there is no
+ * more room: then it counts as loaded all the time. All members but .unloaded_ns and .look stay as they are.
  *
  * The process looks before its first record, and when an object with tracepoints comes or goes. One without that was not
  * there at the last look is noted as loaded directly behind that; what is gone, as unloaded at the look that finds it, or

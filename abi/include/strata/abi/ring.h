@@ -17,12 +17,12 @@
  *   frames_offset          struct strata_abi_ring_frame  [N + 1]   one for each piece of memory
  *   data_offset            unsigned char [N + 1][subbuf_bytes]     page aligned
  *
- * A *frame* is the memory of one sub-buffer. In discard mode sub-buffer i always is frame i. In
- * overwrite mode there is one frame more than sub-buffers: it belongs to the reader, which exchanges
- * it for the one it wants (subbuf.entry; Lockless §4.3.2).
+ * A *frame* is the memory of one sub-buffer. In discard mode, sub-buffer i always is frame i. In overwrite mode there
+ * is one frame more than sub-buffers: it belongs to the reader, which exchanges it for the frame that it wants to
+ * read (subbuf.entry; Lockless §4.3.2).
  *
- * Every 64-bit field marked "atomic" is accessed only through strata/ring/atomic.h. All values are
- * in the byte order of the machine; strata_abi_ring_channel.magic tells a foreign one.
+ * Every 64-bit field marked "atomic" is accessed only through strata/ring/atomic.h. All values are in the byte order
+ * of the machine; strata_abi_ring_channel.magic shows if that is another one.
  */
 #ifndef STRATA_ABI_RING_H
 #define STRATA_ABI_RING_H
@@ -54,11 +54,11 @@
 /* Bytes at the end of a sub-buffer that no record ever uses; see strata_ring_fits(). */
 #define STRATA_ABI_RING_TAIL_BYTES 8u
 
-/* strata_abi_ring_channel.loss_mode */
+/* Values of strata_abi_ring_channel.loss_mode */
 #define STRATA_ABI_RING_DISCARD	  0u
 #define STRATA_ABI_RING_OVERWRITE 1u
 
-/* strata_abi_ring_channel.publish: which position says that records are there. */
+/* Values of strata_abi_ring_channel.publish: the position by which a reader knows that records are complete. */
 #define STRATA_ABI_RING_BY_COMMIT   0u /* subbuf.published, subbuf.committed */
 #define STRATA_ABI_RING_BY_POSITION 1u /* stream.write_count (rseq) */
 
@@ -126,8 +126,8 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_channel, start_position) == 64
  *    160     8  reclaimed_records    record   consumer     atomic; overwritten while it held the packet
  *    168     8  reclaimed_packets    packet   consumer     atomic; the same
  *
- * records counts what was written: BY_POSITION each record, BY_COMMIT the delivered packets'; there
- * the records of packets still open are in the high halves of subbuf.commit. Both sums are exact.
+ * .records counts written records: BY_POSITION each record, BY_COMMIT those of delivered packets; there, the records
+ * of packets still open are in the high halves of subbuf.commit. Both sums are exact.
  */
 struct strata_abi_ring_stream {
 	STRATA_ABI_ALIGNED(64) uint64_t write_count;
@@ -197,8 +197,8 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_ring_subbuf) == 32, "subbuf size");
 #define STRATA_ABI_RING_ENTRY_TAG_SHIFT 17
 
 /*
- * What is known of the packet in a frame. Plain memory: written by the producer that opens or closes
- * the sub-buffer, read by the consumer after an acquire load that says it is delivered.
+ * Metadata of the packet in a frame. Plain memory: written by the producer that opens or closes the sub-buffer, read
+ * by the consumer after an acquire load that shows that the packet is delivered.
  *
  * offset  size  field            unit    written at
  *      0     8  position         byte    close, last: begin position; the seal of a complete packet

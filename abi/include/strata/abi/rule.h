@@ -64,7 +64,7 @@ static inline int strata_abi_glob(const char *p, const char *p_end, const char *
 	}
 }
 
-/* The first @c in [p, end) that no '\' makes literal; @end if there is none. */
+/* Returns the first @c in [p, end) that no '\' makes literal; @end if there is none. */
 static inline const char *strata_abi_rule_find(const char *p, const char *end, char c)
 {
 	for (; p < end && *p != c; p++)
@@ -73,7 +73,7 @@ static inline const char *strata_abi_rule_find(const char *p, const char *end, c
 	return p;
 }
 
-/* Does one rule, without its '!', match? A rule that is not well formed matches nothing. */
+/* Returns 1 if one rule, without its '!', matches. A rule that is not well formed matches nothing. */
 static inline int strata_abi_rule_matches(const char *p, const char *end,
 					  const struct strata_abi_rule_subject *subject)
 {

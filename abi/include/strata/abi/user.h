@@ -15,9 +15,9 @@
  *   RULES_OFFSET        the second place of each session's rules, one page each
  *   CHANNELS_OFFSET     channels (ring.h), each at a multiple of 4096; where, its session slot says
  *
- * Stability: one version number for the whole layout; a tracer refuses any other. Offsets are asserted
- * here and kept in abi/golden/user.txt. What is new in the place of .reserved, and 0 where a process does not know it,
- * takes no new number. All values are in the byte order of the machine.
+ * Stability: one version number for the whole layout; a tracer refuses any other. Offsets are asserted here and kept
+ * in abi/golden/user.txt. A new field in the place of .reserved, which is 0 where a process does not know it, needs
+ * no new number. All values are in the byte order of the machine.
  *
  * Trust: for a tracer every byte is hostile, at any time. A process trusts its tracers: whoever may
  * write here may also write to /proc/PID/mem.
@@ -25,11 +25,12 @@
 #ifndef STRATA_ABI_USER_H
 #define STRATA_ABI_USER_H
 
+#include <strata/abi/announce.h>
 #include <strata/abi/filter.h>
 #include <strata/abi/ring.h>
 
 #define STRATA_ABI_USER_MAGIC	UINT64_C(0x53545241544155ff) /* "STRATAU", 0xff */
-#define STRATA_ABI_USER_VERSION 5u
+#define STRATA_ABI_USER_VERSION 6u
 
 #define STRATA_ABI_USER_NR_SESSIONS	    32u
 #define STRATA_ABI_USER_NR_STATES	    16384u
@@ -44,37 +45,14 @@
 #define STRATA_ABI_USER_RULES_BYTES 3840u /* rule text of one session, see rule.h */
 #define STRATA_ABI_USER_NAME_BYTES  64u
 
-/* The memfd's name; a process that cannot be traced leaves an empty one called "strata-refused:REASON". */
+/* Name of the memfd. A process that cannot be traced leaves an empty memfd with the name "strata-refused:REASON". */
 #define STRATA_ABI_USER_MEMFD	      "strata"
 #define STRATA_ABI_USER_MEMFD_REFUSED "strata-refused:"
 
-/* Folders of sockets on which tracers listen for announcements; %u: user id. See announce, below. */
-#define STRATA_ABI_USER_SOCKETS_ROOT "/run/strata"
-#define STRATA_ABI_USER_SOCKETS_USER "/run/user/%u/strata"
-#define STRATA_ABI_USER_SOCKETS_TMP  "/tmp/strata-%u"
-
 /*
- * Environment of a command that a tracer starts:
- *
- *   STRATA_SESSION=5:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
- *                  vtid=0|1;clock=BITS.MULTIPLIER;[filter=HEX;][contexts=HEX;]rules=RULE,RULE,...
- *
- * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC; HEX: the bytes of
- * a filter, filter.h; a byte for each context). The process arms itself by it before main(). FD is a SOCK_SEQPACKET
- * socket, inherited, on which it announces itself; who finds another inode at FD is not traced by this session.
+ * Values of strata_abi_user_control.clock_kind, the source of timestamps: always CLOCK_MONOTONIC [ns] of the machine,
+ * without the offset of a time namespace.
  */
-#define STRATA_ABI_USER_ENVIRONMENT "STRATA_SESSION"
-
-/*
- * A tracer that listens, and records every process that it may, leaves what it wants beside its socket NAME.sock, in
- * NAME.request: the same without socket=. A process makes that session before main(), if the file is the folder's
- * owner's, only that user may write to it, and somebody listens. The file is replaced, never written to.
- */
-#define STRATA_ABI_USER_SOCKET_END    ".sock"
-#define STRATA_ABI_USER_REQUEST	      ".request"
-#define STRATA_ABI_USER_REQUEST_BYTES 40960u /* room for filter, contexts and rules, and more */
-
-/* strata_abi_user_control.clock_kind: how event records are stamped, always CLOCK_MONOTONIC [ns]. */
 #define STRATA_ABI_USER_CLOCK_VDSO 0u /* clock_gettime() */
 #define STRATA_ABI_USER_CLOCK_TSC  1u /* the cycle counter and the slots below */
 
@@ -84,9 +62,10 @@
  *   ns = base_ns + ((cycles - base_cycles) * multiplier >> 32)     in 128-bit arithmetic
  *
  * A tracer writes slot (clock_index + 1) % 8, then stores clock_index + 1 into the slot's index, and into clock_index
- * (release). Each slot goes on where the one before stood at its base_cycles: slewed, never stepped. A process loads a
- * slot's index (acquire), the slot and the counter, then clock_index, and looks for another slot unless the two are
- * equal. Writer: the tracer of the lowest session slot that is alive, before the first one the process itself.
+ * (release). Each slot continues at the time that the slot before had at its base_cycles: slewed, never stepped. A
+ * process loads a slot's index (acquire), the slot and the counter, then clock_index, and takes another slot unless
+ * the two are equal. Writer: the tracer of the lowest session slot that is alive; before the first one, the process
+ * itself.
  *
  * offset  size  field        unit    written by
  *      0     8  base_cycles  cycle   tracer
@@ -128,7 +107,9 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_clock_slot) == 32, "clock slot s
  *    144     4  objects                    process; atomic, release: the last that it has noted, see loaded.h
  *    148     4  objects_refused            how many found no room
  *    152     4  objects_unseen             how often one came and went between two looks
- *    156    36  reserved
+ *    156     4  unarmed                    process; STRATA_ABI_USER_UNARMED_*: why it has no session by its environment
+ *    160     4  unarmed_errno              process; of UNARMED_SOCKET: why it could not connect
+ *    164    28  reserved
  *    192   256  clock                      see above
  */
 struct strata_abi_user_control {
@@ -149,7 +130,8 @@ struct strata_abi_user_control {
 	uint32_t claimed_sessions;
 	uint32_t without_clock;
 	uint32_t objects, objects_refused, objects_unseen;
-	uint32_t reserved[9];
+	uint32_t unarmed, unarmed_errno;
+	uint32_t reserved[7];
 	struct strata_abi_user_clock_slot clock[STRATA_ABI_USER_NR_CLOCK_SLOTS];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_control) == 448, "control size");
@@ -158,20 +140,20 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock_index) == 128, 
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock");
 
 /*
- * strata_abi_user_session.status. Tracers that claim or release a slot, or choose a channel's place, hold
- * flock(LOCK_EX) on a file description of their own of the memfd; the kernel gives it back if they die.
+ * Values of strata_abi_user_session.status. Tracers that claim or release a slot, or choose a channel's place, hold
+ * flock(LOCK_EX) on a file description of their own of the memfd; the kernel releases the lock if they die.
  *
  *   FREE ──claim──▶ SETUP ──channel, rules, ids are there──▶ ACTIVE ──stop──▶ ENDING ──▶ FREE
  *
  * The slot's bit in control.claimed_sessions is set before SETUP and cleared before FREE.
  *
- * Rules change while it is ACTIVE: the text goes to the place that is not in use, then .rules_version is stored, then
- * the tracer looks at all tracepoints. A process that describes an object looks at .rules_version before
- * and after: one of the two sees what the other did.
+ * Rules change while the slot is ACTIVE: the tracer writes the text to the place that is not in use, stores
+ * .rules_version, then looks at all tracepoints. A process that describes an object looks at .rules_version before
+ * and after: so one of the two sees what the other did.
  *
- * A filter does not change. Another slot gets the new one, and names in .replaces the session that it goes on for;
- * when it is ACTIVE, each tracepoint's bits in .enabled change hands by one atomic operation, and nothing
- * new is switched on for the replaced one: so nothing is recorded twice, or not at all.
+ * A filter does not change. Another slot gets the new filter, and .replaces of that slot names the session that it
+ * replaces. When the new slot is ACTIVE, each tracepoint's bits in .enabled change hands by one atomic operation, and
+ * nothing new is switched on for the replaced session: so each event is recorded by exactly one of them.
  *
  * A slot whose heartbeat is older than STRATA_ABI_USER_DEAD_NS belongs to a dead tracer: any tracer may
  * free it, and the process stops writing to it when it next finds the channel full.
@@ -183,17 +165,20 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
 
 #define STRATA_ABI_USER_DEAD_NS UINT64_C(10000000000)
 
-/* strata_abi_user_session.flags */
-#define STRATA_ABI_USER_SESSION_INHERIT	     1u /* children by fork() get it too */
+/* Values of strata_abi_user_session.flags */
+#define STRATA_ABI_USER_SESSION_INHERIT	     1u /* children by fork() inherit it */
 #define STRATA_ABI_USER_SESSION_LARGE_HEADER 2u /* headers are "large", else "compact" */
 #define STRATA_ABI_USER_SESSION_OVERWRITE    4u /* the channel's loss mode */
 #define STRATA_ABI_USER_SESSION_VTID \
 	8u /* a record's payload has its thread's id in front of it, in the process' namespace: 4 bytes */
+#define STRATA_ABI_USER_SESSION_SPANS \
+	16u /* its filter asks for the duration: both ends of a span are recorded when it ends, or none */
 
 /*
- * Contexts: what a record says of its moment, between the thread's id and the payload, in the session's order, each at
- * most once. Numbers in the byte order of the machine; names are text of 17 bytes, padded with NULs. What a process cannot
- * find out is 0 or empty.
+ * Contexts of a record, which describe the moment of the event; in a session with SESSION_SPANS those of both ends of a span
+ * describe its end. They are between the thread's id and the payload, in
+ * the session's order, each at most once. Numbers are in the byte order of the machine; names are text of 17 bytes,
+ * padded with NULs. A value that a process cannot find out is 0 or empty.
  */
 #define STRATA_ABI_USER_CONTEXTS_MAX   28u
 #define STRATA_ABI_USER_CTX_VPID       1u /* i32 */
@@ -207,7 +192,7 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
 #define STRATA_ABI_USER_CTX_CALLSTACK  13u /* u32 frames, and as many u64, the site first */
 #define STRATA_ABI_USER_CTX_CGROUP_NS  14u /* u64, inodes: cgroup ipc mnt net pid time user uts */
 #define STRATA_ABI_USER_CTX_UTS_NS     21u
-#define STRATA_ABI_USER_CTX_PAGE_FAULT 22u /* u64, of the thread so far, as the four behind it: */
+#define STRATA_ABI_USER_CTX_PAGE_FAULT 22u /* u64, of the thread so far, as the four after it: */
 #define STRATA_ABI_USER_CTX_MINOR      23u /* page faults without, and with input */
 #define STRATA_ABI_USER_CTX_MAJOR      24u
 #define STRATA_ABI_USER_CTX_SWITCHES   25u /* context switches */
@@ -280,16 +265,16 @@ STRATA_ABI_ASSERT(STRATA_ABI_USER_SESSIONS_OFFSET + STRATA_ABI_USER_NR_SESSIONS 
 			  STRATA_ABI_USER_STATES_OFFSET,
 		  "states behind the sessions");
 
-/* strata_abi_user_state.flags */
+/* Values of strata_abi_user_state.flags */
 #define STRATA_ABI_USER_STATE_PRESENT 1u /* described, and its object is loaded */
 #define STRATA_ABI_USER_STATE_FLAG    2u /* its sites test .enabled; never write to its code */
 
 #define STRATA_ABI_USER_NO_ID 0xffffu
 
 /*
- * One tracepoint. It is on for session s while bit s of enabled is set; its records then carry ids[s].
- * To switch it on: ids[s], enabled, and, unless STATE_FLAG, the sites' opcodes, in this order. To switch
- * it off: enabled; if that is 0, the opcodes; ids[s] = NO_ID when the session ends.
+ * State of one tracepoint. The tracepoint is on for session s while bit s of enabled is set; its records then carry
+ * ids[s]. To switch it on, write ids[s], enabled, and, unless STATE_FLAG is set, the sites' opcodes, in this order.
+ * To switch it off, write enabled; if that is 0, the opcodes; and ids[s] = NO_ID when the session ends.
  *
  * offset  size  field              unit   written by
  *      0     4  enabled                   atomic; bits are set and cleared by whoever owns the session
@@ -325,9 +310,9 @@ STRATA_ABI_ASSERT(STRATA_ABI_USER_RULES_OFFSET + STRATA_ABI_USER_NR_SESSIONS * 4
 		  "channels behind the rules");
 
 /*
- * Where a tracepoint is in the process' code. x86-64: five bytes, opcode and 32-bit displacement:
- * A9 "test $imm32,%eax" is dormant, E9 "jmp rel32" is on. A tracer writes the opcode only after it has
- * read one of the two and this displacement there.
+ * Place of a tracepoint in the process' code. x86-64: five bytes, opcode and 32-bit displacement. A9 "test
+ * $imm32,%eax" is dormant, E9 "jmp rel32" is on. A tracer writes the opcode only after it has read one of the two
+ * opcodes and this displacement there.
  *
  * offset  size  field
  *      0     8  address        in the process
@@ -347,7 +332,10 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_site) == 16, "site size");
 /*
  * A description, byte-packed, [state.description, + description_bytes):
  *
- *   u8 level, u8 reserved, u16 number of fields, u32 line, string provider, name, file, then the fields
+ *   u8 level, u8 span, u16 number of fields, u32 line, string provider, name, file, then the fields
+ *
+ * span: 1 begins, 2 ends a span whose ends are in one thread; 0: neither. In a session with SESSION_SPANS, a begin has in
+ * front of its payload, behind the contexts, how long before its record the span began: u64 [ns]
  *
  * a string is u16 bytes and as many bytes, with no NUL; a field is
  *
@@ -378,23 +366,5 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_site) == 16, "site size");
 
 /* Log levels, those of syslog(3) and finer ones for debugging; 0 is the most severe. */
 #define STRATA_ABI_USER_LEVEL_MAX 14u
-
-/*
- * The announcement: one message on a SOCK_SEQPACKET socket, with the memfd in SCM_RIGHTS, sent without
- * waiting. The kernel adds the sender's credentials. A process announces itself to the socket of its
- * environment, and to each socket in the folders above that it may trust: the folder belongs to root or
- * to the process' own user and only its owner may write to it; not at all in a set-user-ID program.
- *
- * offset  size  field
- *      0     8  magic     STRATA_ABI_USER_MAGIC
- *      8     4  version
- *     12     4  pid       in the sender's PID namespace
- */
-struct strata_abi_user_announcement {
-	uint64_t magic;
-	uint32_t version;
-	uint32_t pid;
-};
-STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_announcement) == 16, "announcement size");
 
 #endif /* STRATA_ABI_USER_H */

@@ -1,9 +1,9 @@
-//! What processes had mapped before a state dump has told it.
+//! The objects that processes had mapped before their state dump.
 //!
-//! Records come before the dump where it takes a while until the dump is made. What it says of a process has been so before,
-//! too, as far as nothing has changed it; and what changes is in a stream of its own, which is there, perhaps empty, where it
-//! was watched, and says from when on. Without it, or where something of it found no room, nothing is known. Both streams are
-//! short: of all others nothing is read for this.
+//! A state dump takes a while, and other records are made before it. What it says about a process was true earlier too,
+//! unless something has changed. Changes are in a stream of their own, which exists (perhaps empty) if changes were
+//! watched, and says since when. Without that stream, or if a record of it was discarded, nothing is known. Both
+//! streams are short, and no other stream is read for this.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,42 +12,45 @@ use strata_ctf::read::{Events, Message, Reader, Stream, TimeRange, Trace};
 use strata_ctf::state_dump;
 use strata_model::EnvValue;
 
-use super::classes::{CodeEventClass, ProcessObjects};
+use super::classes::{CodeEventClass, CodeFiles};
 use super::kernel::{under, ProcessChange, ProcessNews, OBJECTS};
+use super::process::ProcessObjects;
 
-/// Processes, and threads, that are remembered.
+/// The most processes, and the most threads, that are remembered.
 const PROCESSES: usize = 1 << 14;
 const THREADS: usize = 1 << 16;
-/// Changes of one process that are compared with what the dump says of it.
+/// The most changes of one process that are compared with its dump.
 const CHANGES: usize = 1 << 10;
-/// Messages of a trace's dumps, and of what changes before these, that are looked at.
+/// The most messages of a trace's state dump, and of its changes, that are read.
 const MESSAGES: usize = 1 << 20;
 
-/// What is known of a process.
-#[derive(Debug, Default)]
+/// The objects of a process before the dump, and its changes.
+#[derive(Debug)]
 struct KnownProcess {
     had: ProcessObjects,
-    /// Since it is watched it has mapped something there, from and to.
+    /// The ranges of addresses that the process has mapped since watching began.
     changed: Vec<(u64, u64)>,
-    /// Since then it is another program, or has begun: nothing is known of before.
+    /// True if the process has begun, or has executed another program, since watching began. Its earlier objects are
+    /// unknown.
     is_new: bool,
 }
 
-/// What the processes of a trace had from when on it was watched until the first dump after that.
+/// The objects of a trace's processes from the begin of watching until the first dump after it.
 #[derive(Debug, Default)]
 pub(super) struct ObjectsBefore {
-    /// \[ns since 1970\]; `None`: nothing is known.
+    /// The begin of watching \[ns since 1970\]; `to` is the time of the first dump after it. `None` if nothing is
+    /// known.
     from: Option<i64>,
     to: Option<i64>,
     known: HashMap<i64, KnownProcess>,
-    /// Processes of threads.
+    /// The process of each thread that existed when watching began.
     threads: HashMap<i64, i64>,
     new_threads: HashSet<i64>,
 }
 
 impl ObjectsBefore {
-    /// Of a trace. Nothing is said of what is damaged.
-    pub fn read(reader: &Reader, trace: &Trace) -> ObjectsBefore {
+    /// Reads the objects of a trace. Damage is ignored.
+    pub fn read(reader: &Reader, trace: &Trace, files: &mut CodeFiles) -> ObjectsBefore {
         let mut before = ObjectsBefore::default();
         let is_of = |stream: &Stream| stream.trace().index() == trace.index();
         let mut own = reader.streams().iter().filter(|stream| is_of(stream));
@@ -97,13 +100,13 @@ impl ObjectsBefore {
             let news = class
                 .kind
                 .as_ref()
-                .and_then(|(kind, fields)| ProcessNews::of(*kind, fields, &event));
+                .and_then(|(kind, fields)| ProcessNews::of(*kind, fields, &event, files));
             let Some(news) = news else { return true };
             if !is_dump(event.stream()) {
-                before.changed(news);
+                before.changed(news, files);
             } else if before.from.is_some_and(|from| event.time() >= Some(from)) {
                 before.to = before.to.or(event.time());
-                before.dumped(news);
+                before.dumped(news, files);
             }
             true
         });
@@ -113,36 +116,41 @@ impl ObjectsBefore {
         }
     }
 
-    /// Is it known what there was at a time? `None`: not yet.
+    /// Returns whether the objects at a time are known; `None` for a time before watching began.
     pub fn is_known(&self, time: i64) -> Option<bool> {
         let (Some(from), Some(to)) = (self.from, self.to) else { return Some(false) };
         (time >= from).then_some(time <= to)
     }
 
-    /// What a process had, if anything is known of that.
+    /// Removes and returns the processes of which objects are known, with these.
     pub fn processes(&mut self) -> impl Iterator<Item = (i64, ProcessObjects)> + '_ {
         let known = self.known.drain().map(|(pid, known)| (pid, known.had));
         known.filter(|(_, had)| !had.is_empty())
     }
 
-    /// Threads that were there, and their processes.
+    /// Returns the threads that existed before the dump, each with its process.
     pub fn threads(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
         self.threads.iter().map(|(tid, pid)| (*tid, *pid))
     }
 
-    fn known(&mut self, pid: i64) -> Option<&mut KnownProcess> {
+    fn known(&mut self, pid: i64, files: &CodeFiles) -> Option<&mut KnownProcess> {
         let has_room = self.known.len() < PROCESSES || self.known.contains_key(&pid);
-        has_room.then(|| self.known.entry(pid).or_default())
+        let new = || KnownProcess {
+            had: ProcessObjects::new(files.budget()),
+            changed: Vec::new(),
+            is_new: false,
+        };
+        has_room.then(|| self.known.entry(pid).or_insert_with(new))
     }
 
-    fn dumped(&mut self, ProcessNews { pid, tid, what }: ProcessNews) {
+    fn dumped(&mut self, ProcessNews { pid, tid, what }: ProcessNews, files: &CodeFiles) {
         // Of more than can be remembered none is known to be old.
         let has_room = self.threads.len() < THREADS && self.new_threads.len() < THREADS;
         if let Some(tid) = tid.filter(|tid| has_room && !self.new_threads.contains(tid)) {
             self.threads.entry(tid).or_insert(pid);
         }
         let ProcessChange::Mapped(object) = what else { return };
-        let Some(known) = self.known(pid).filter(|known| !known.is_new) else { return };
+        let Some(known) = self.known(pid, files).filter(|known| !known.is_new) else { return };
         let (begin, end) = (object.begin, object.begin.saturating_add(object.bytes));
         let is_changed = known.changed.iter().any(|&(from, to)| begin < to && from < end);
         // A later dump says nothing of what an earlier one has said.
@@ -150,15 +158,15 @@ impl ObjectsBefore {
             && known.had.len() < OBJECTS
             && under(&known.had, begin, end).next().is_none()
         {
-            known.had.insert(begin, object);
+            known.had.insert(object);
         }
     }
 
-    fn changed(&mut self, ProcessNews { pid, tid, what }: ProcessNews) {
+    fn changed(&mut self, ProcessNews { pid, tid, what }: ProcessNews, files: &CodeFiles) {
         if let ProcessChange::Thread | ProcessChange::Forked { .. } = what {
             self.new_threads.extend(tid.filter(|_| self.new_threads.len() < THREADS));
         }
-        let Some(known) = self.known(pid) else { return };
+        let Some(known) = self.known(pid, files) else { return };
         match what {
             ProcessChange::Executed | ProcessChange::Forked { .. } => known.is_new = true,
             ProcessChange::Mapped(object) if known.changed.len() < CHANGES => {
@@ -171,7 +179,7 @@ impl ObjectsBefore {
     }
 }
 
-/// Looks at messages for as long as it wants more, but not at more than may be. Was that all of them?
+/// Passes messages to `look` until it returns false, or too many were passed. Returns true if these were all messages.
 fn each(events: &mut Events<'_>, look: &mut dyn FnMut(Message<'_>) -> bool) -> bool {
     for _ in 0..MESSAGES {
         match events.next() {

@@ -1,40 +1,112 @@
-//! What event records say of what processes have loaded or mapped, and where their call stacks are: found once for each
-//! class, by the names of its fields.
+//! Finds out, once for each class, what its records say about code that processes have loaded or mapped, and which
+//! fields hold their call stacks. Fields are identified by their names.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use strata_ctf::read::{Event, EventClass, FieldRef, Value};
 
+use super::budget::{size, Budget, Charge, BYTES_MAX};
 use super::stacks;
 
-/// Bytes of a build id that are read; the usual ones have 20.
+/// The most bytes of a build id that are read. Usual build ids have 20.
 pub(super) const BUILD_ID: usize = 32;
+/// The event that ends a state dump.
+pub(super) const DUMP_END: &str = "lttng_statedump_end";
+/// The most bytes of a path.
+const PATH_MAX: usize = 4096;
+/// The memory of a file in addition to its texts \[byte\].
+const FILE_BYTES: u64 = 256;
+
+/// The file of a program or library, as a trace describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct CodeFile {
+    pub path: Arc<[u8]>,
+    pub build_id: Arc<[u8]>,
+    pub debug_link: Arc<[u8]>,
+}
+
+/// The number of a file in [`CodeFiles`].
+pub(super) type FileNumber = u32;
 
 /// A program or a library in a process.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MappedObject {
     pub begin: u64,
     pub bytes: u64,
-    pub path: Vec<u8>,
-    /// Addresses in its file count from its begin.
+    pub file: FileNumber,
+    /// True if addresses in the object's file are relative to the object's begin.
     pub is_pic: bool,
-    pub build_id: Vec<u8>,
-    pub debug_link: Vec<u8>,
-    /// Where `begin` is in the file; `None`: addresses in the file are meant, and nothing is known of its parts.
+    /// The offset of `begin` in the file; `None` if only addresses in the file are known, and not offsets.
     pub offset: Option<u64>,
 }
 
-/// What an event of such a class says.
+/// All files that traces name, each kept once.
+#[derive(Debug)]
+pub(super) struct CodeFiles {
+    files: Vec<CodeFile>,
+    numbers: HashMap<CodeFile, FileNumber>,
+    charge: Charge,
+}
+
+impl CodeFiles {
+    /// Returns an empty table with a budget. The first file stands for code without a file.
+    pub fn new(budget: &Arc<Budget>) -> CodeFiles {
+        let none = CodeFile::default();
+        let numbers = HashMap::from([(none.clone(), 0)]);
+        CodeFiles { files: vec![none], numbers, charge: Charge::new(budget) }
+    }
+
+    /// Returns the number of a file, which is added if it is new. Returns 0, for no file, if a path is too long or
+    /// there is no room.
+    pub fn number(&mut self, file: CodeFile) -> FileNumber {
+        if let Some(&number) = self.numbers.get(&file) {
+            return number;
+        }
+        let bytes = file.path.len() + file.build_id.len() + file.debug_link.len();
+        if file.path.len() > PATH_MAX || file.debug_link.len() > PATH_MAX {
+            self.charge.budget().remark(format!(
+                "a trace names a file by {bytes} bytes, and a path has at most {PATH_MAX}: what is in it has no names"
+            ));
+            return 0;
+        }
+        let next = u32::try_from(self.files.len()).unwrap_or(0);
+        if next == 0 || !self.charge.add(bytes as u64 + FILE_BYTES) {
+            self.charge.budget().remark(format!(
+                "the traces name more than {} files, for which {} are not enough: the others have no names",
+                self.files.len(),
+                size(BYTES_MAX)
+            ));
+            return 0;
+        }
+        self.files.push(file.clone());
+        self.numbers.insert(file, next);
+        next
+    }
+
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.charge.budget()
+    }
+
+    /// Returns the file with this number.
+    pub fn get(&self, number: FileNumber) -> &CodeFile {
+        static NONE: OnceLock<CodeFile> = OnceLock::new();
+        let file = self.files.get(number as usize);
+        file.unwrap_or_else(|| NONE.get_or_init(CodeFile::default))
+    }
+}
+
+/// The kind of a record's statement about code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CodeEventKind {
-    /// Of this process, all is told anew.
+    /// The process is about to report all of its objects anew.
     Start,
     Loaded,
     Unloaded,
     BuildId,
     DebugLink,
-    /// Of the kernel's traces: code that a process has mapped, what it had is gone, it has what its parent had, a
-    /// thread of it.
+    /// Statements in a kernel's trace: a process has mapped code (`Mapped`), executes a program, or was forked; or a
+    /// thread belongs to a process.
     Mapped,
     Executed,
     Forked,
@@ -62,13 +134,15 @@ impl CodeEventKind {
     }
 }
 
-/// What is wanted of a class's records.
+/// The fields of a class whose records have statements about code, an instruction pointer, or call stacks.
 #[derive(Debug)]
 pub(super) struct CodeEventClass {
     pub vpid: Option<FieldRef>,
     pub ip: Option<FieldRef>,
     pub kind: Option<(CodeEventKind, CodeEventFields)>,
     pub stacks: Option<stacks::StackFields>,
+    /// True if records of the class end a state dump.
+    pub ends_dump: bool,
 }
 
 #[derive(Debug)]
@@ -79,7 +153,8 @@ pub(super) struct CodeEventFields {
     pub is_pic: Option<FieldRef>,
     pub build_id: Vec<FieldRef>,
     pub link: Option<FieldRef>,
-    /// Of the kernel's: process and thread; those of the parent; end, place in the file, and build id as text.
+    /// Fields that only a kernel's trace has: process and thread (`ids`), those of the parent, the end of the mapping,
+    /// its offset in the file, and the build id as text.
     pub ids: [Option<FieldRef>; 2],
     pub parents: [Option<FieldRef>; 2],
     pub end: Option<FieldRef>,
@@ -106,14 +181,12 @@ impl CodeEventClass {
         };
         let kind = CodeEventKind::of(class.name()).map(|kind| (kind, fields()));
         let stacks = stacks::StackFields::of(class, event);
-        CodeEventClass { vpid: common("vpid"), ip: common("ip"), kind, stacks }
+        let ends_dump = class.name() == DUMP_END;
+        CodeEventClass { vpid: common("vpid"), ip: common("ip"), kind, stacks, ends_dump }
     }
 }
 
-/// What a process has, by its addresses.
-pub(super) type ProcessObjects = BTreeMap<u64, MappedObject>;
-
-/// A number's bits.
+/// Returns an integer as its 64 bits.
 pub(super) fn number(value: Option<Value<'_>>) -> Option<u64> {
     match value? {
         Value::Unsigned(value) => Some(value),

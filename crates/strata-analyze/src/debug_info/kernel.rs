@@ -1,42 +1,44 @@
-//! What a record of a kernel's trace says of the code that a process has mapped.
+//! What a kernel's records say about the code that processes have mapped.
 
 use strata_ctf::read::{Event, FieldRef, Value};
 
 use super::classes::{
-    number, CodeEventFields, CodeEventKind, MappedObject, ProcessObjects, BUILD_ID,
+    number, CodeEventFields, CodeEventKind, CodeFile, CodeFiles, MappedObject, BUILD_ID,
 };
+use super::process::ProcessObjects;
 
-/// Objects of a process that are remembered: a trace may say anything.
+/// The most objects of a process that are kept, since traces are not trusted.
 pub(super) const OBJECTS: usize = 1 << 12;
 
-/// What a record says.
+/// A change that a record reports about a process.
 #[derive(Clone, Debug)]
 pub(super) struct ProcessNews {
-    /// Whose code it is.
+    /// The number of the process.
     pub pid: i64,
-    /// A thread of that.
+    /// The number of a thread of the process.
     pub tid: Option<i64>,
     pub what: ProcessChange,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum ProcessChange {
-    /// It has mapped this, or has it.
+    /// The process maps this object, or has mapped it.
     Mapped(MappedObject),
-    /// What it had is gone.
+    /// The process executes another program, and loses its objects.
     Executed,
-    /// It has what this other process has.
+    /// The process was forked, and has the objects of its parent.
     Forked { parent: i64 },
-    /// Nothing of its code.
+    /// The thread belongs to the process. This says nothing about code.
     Thread,
 }
 
 impl ProcessNews {
-    /// `None`: the record lacks what matters, or is of another kind.
+    /// Returns what a record reports; `None` if the record lacks a field, or is of another kind.
     pub fn of(
         kind: CodeEventKind,
         fields: &CodeEventFields,
         event: &Event<'_>,
+        files: &mut CodeFiles,
     ) -> Option<ProcessNews> {
         let ask = |field: &Option<FieldRef>| number(event.value(field.as_ref()?));
         let pid = ask(&fields.ids[0])? as i64;
@@ -52,7 +54,7 @@ impl ProcessNews {
                 }
             }
             CodeEventKind::Mapped => {
-                mapped(fields, event).map_or(ProcessChange::Thread, ProcessChange::Mapped)
+                mapped(fields, event, files).map_or(ProcessChange::Thread, ProcessChange::Mapped)
             }
             CodeEventKind::Thread => ProcessChange::Thread,
             _ => return None,
@@ -61,44 +63,50 @@ impl ProcessNews {
     }
 }
 
-fn mapped(fields: &CodeEventFields, event: &Event<'_>) -> Option<MappedObject> {
+fn mapped(
+    fields: &CodeEventFields,
+    event: &Event<'_>,
+    files: &mut CodeFiles,
+) -> Option<MappedObject> {
     let ask = |field: &Option<FieldRef>| number(event.value(field.as_ref()?));
     let text = |field: &Option<FieldRef>| match event.value(field.as_ref()?)? {
-        Value::Text(bytes) => Some(bytes.to_vec()),
+        Value::Text(bytes) => Some(bytes),
         _ => None,
     };
     let (begin, end) = (ask(&fields.begin)?, ask(&fields.end)?);
     (end > begin).then(|| MappedObject {
         begin,
         bytes: end - begin,
-        path: text(&fields.path).unwrap_or_default(),
+        file: files.number(CodeFile {
+            path: text(&fields.path).unwrap_or_default().into(),
+            build_id: unhex(text(&fields.text_id).unwrap_or_default()).into(),
+            ..CodeFile::default()
+        }),
         is_pic: true,
-        build_id: unhex(&text(&fields.text_id).unwrap_or_default()),
         offset: ask(&fields.offset),
-        ..MappedObject::default()
     })
 }
 
-/// What was there at its addresses is there no more; of one that it covers in part, nothing is known any more.
+/// Adds an object. Objects that overlap it are removed, also those that it covers only in part.
 pub(super) fn map(process: &mut ProcessObjects, object: MappedObject) {
     let end = object.begin.saturating_add(object.bytes);
     let gone: Vec<u64> = under(process, object.begin, end).collect();
-    gone.iter().for_each(|begin| drop(process.remove(begin)));
+    gone.iter().for_each(|begin| process.remove(*begin));
     if process.len() < OBJECTS {
-        process.insert(object.begin, object);
+        process.insert(object);
     }
 }
 
-/// The begins of what a process has between these addresses.
+/// Returns the begins of a process' objects between two addresses.
 pub(super) fn under(
     process: &ProcessObjects,
     begin: u64,
     end: u64,
 ) -> impl Iterator<Item = u64> + '_ {
-    let is_under = |other: &MappedObject| other.begin.saturating_add(other.bytes) > begin;
-    let before = process.range(..begin).next_back().filter(|(_, it)| is_under(it));
-    let first = before.map_or(begin, |(begin, _)| *begin);
-    process.range(first..end).map(|(begin, _)| *begin)
+    let is_under = |other: &&MappedObject| other.begin.saturating_add(other.bytes) > begin;
+    let last = begin.checked_sub(1).and_then(|last| process.before(last));
+    let first = last.filter(is_under).map_or(begin, |it| it.begin);
+    process.from(first).map(|it| it.begin).take_while(move |begin| *begin < end)
 }
 
 fn unhex(text: &[u8]) -> Vec<u8> {

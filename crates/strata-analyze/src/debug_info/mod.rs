@@ -1,14 +1,23 @@
-//! Where in the source an event was recorded: of its instruction pointer, by what a trace says of the objects
-//! that a process has loaded, and by the debug information in their files.
+//! Finds the place in the source code at which an event was recorded. It uses the event's instruction pointer, what the
+//! trace says about objects that a process has loaded, and the debug information in their files.
 //!
-//! What is found is what babeltrace2's component `filter.lttng-utils.debug-info` finds, in the same words.
+//! The result is that of babeltrace2's component `filter.lttng-utils.debug-info`, in the same format.
 
 mod before;
 #[cfg(test)]
 mod before_tests;
+mod budget;
 mod classes;
+mod data;
+mod elf;
+mod files;
+mod functions;
+mod generated;
 mod kernel;
+mod lines;
 mod objects;
+mod packed;
+mod process;
 pub(crate) mod recorder;
 mod source;
 mod stacks;
@@ -16,4 +25,12 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 
-pub use source::{ResolvedPlace, Source, SourceOptions, StackFrame, Stacks};
+pub use data::Variables;
+pub use files::{SourceOptions, SymbolFiles};
+pub use functions::{
+    function_field, functions_json, kernel_classes, KernelFunctions, NamedFunction,
+};
+pub use recorder::is_sample;
+pub use source::ANONYMOUS;
+pub(crate) use source::NO_FRAME_POINTER;
+pub use source::{InlinedFunction, ResolvedPlace, Source, StackFrame, Stacks};

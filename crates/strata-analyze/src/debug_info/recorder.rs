@@ -1,5 +1,5 @@
-//! Frames of who records, in stacks of what is recorded: a BPF program asks the kernel for the stack that it runs on
-//! itself, and how many frames that are depends on the kernel, the kind of event and the way through the program.
+//! Removes the recorder's own frames from recorded stacks. A BPF program asks the kernel for the stack that it itself
+//! runs on. The number of its frames depends on the kernel, the kind of event and the path through the program.
 //!
 //! ```text
 //! __bpf_get_stack  __bpf_get_task_stack                        how the stack is read
@@ -8,7 +8,7 @@
 //! schedule  futex_wait_queue  …                                what was recorded
 //! ```
 
-/// How a stack is read.
+/// The functions that read a stack.
 const READS: [&str; 6] = [
     "__bpf_get_stack",
     "__bpf_get_task_stack",
@@ -17,12 +17,12 @@ const READS: [&str; 6] = [
     "get_perf_callchain",
     "stack_trace_save_tsk",
 ];
-/// A program's function.
+/// The prefix of the names of BPF programs.
 const PROGRAM: &str = "bpf_prog_";
-/// Functions of a program, in each other, at most.
+/// The most nested functions of a BPF program.
 const PROGRAM_DEPTH: usize = 8;
-/// How events come to a program, the innermost first: one of the first names, then any of the others in this order, each
-/// once. With `*` all that begin so.
+/// The functions by which events reach a BPF program, the innermost first: one of the first names, then any of the
+/// others in this order, each at most once. `*` stands for any end of a name.
 const WAYS: [(&[&str], &[&str]); 3] = [
     (&["bpf_trace_run*"], &["__bpf_trace_*", "__traceiter_*"]),
     (&["trace_call_bpf"], &["perf_trace_run_bpf_submit", "perf_trace_*", "__traceiter_*"]),
@@ -37,11 +37,12 @@ const WAYS: [(&[&str], &[&str]); 3] = [
         ],
     ),
 ];
-/// Samples, whose stacks begin where they have interrupted: these frames are what a CPU did.
+/// The events of samples. Their stacks begin where the sample interrupted the CPU, and have no frames of the recorder.
 const SAMPLES: [&str; 3] = ["cpu_clock", "cpu-clock", "cycles"];
 
-/// Whether stacks of an event begin where it happened, and not in who has recorded it.
-pub(crate) fn is_sample(event: &str) -> bool {
+/// Returns true if the stacks of an event begin at the event, and not in the recorder's functions.
+#[must_use]
+pub fn is_sample(event: &str) -> bool {
     SAMPLES.contains(&event.rsplit(':').next().unwrap_or(event))
 }
 
@@ -51,8 +52,8 @@ fn is_of(name: &str, pattern: &str) -> bool {
     pattern.strip_suffix('*').map_or(own == pattern, |begin| own.starts_with(begin))
 }
 
-/// How many of so many frames of a stack of the kernel, the innermost first, are those of who records. `name`: the function
-/// that the frame of a number is in, if it has a name.
+/// Returns the number of frames in a kernel's stack that belong to the recorder. `depth` is the number of all frames,
+/// and `name` returns the function of a frame; the innermost frame is 0.
 pub(crate) fn frames_of_recorder(
     depth: usize,
     name: &mut dyn FnMut(usize) -> Option<String>,
@@ -92,7 +93,7 @@ pub(crate) fn frames_of_recorder(
 mod tests {
     use super::*;
 
-    /// What is left of a stack; '?' has no name.
+    /// Returns the frames of a stack that are not the recorder's. '?' stands for a frame without a name.
     fn rest(stack: &str) -> String {
         let names: Vec<&str> = stack.split_whitespace().collect();
         let mut name = |at: usize| {

@@ -1,62 +1,58 @@
-//! From an event's instruction pointer to a place in the source.
+//! Finds the places in the source code of addresses, such as an event's instruction pointer.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::io::Write as _;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use strata_ctf::kernel_symbols::{self, KernelSymbols};
+use strata_ctf::kernel_symbols::FUNCTION_BYTES_MAX;
 use strata_ctf::read::{Event, Reader};
 
-use super::classes::MappedObject;
+use super::classes::{FileNumber, MappedObject};
+use super::files::SourceOptions;
+use super::functions::{KernelFunctions, NamedFunction};
 use super::objects::Objects;
 use super::recorder::{frames_of_recorder, is_sample};
-use super::symbols::{KnownAddress, Symbols};
 
-/// Files whose debug information is in memory at once.
-const FILES: usize = 64;
-/// Places that are remembered.
-const PLACES: usize = 1 << 16;
-/// What is further behind a function of the kernel is something else, such as a program of BPF \[byte\].
-const FUNCTION_BYTES_MAX: u64 = 1 << 20;
-/// Where Linux systems have the debug information of their packages.
-const SYSTEM: &str = "/usr/lib/debug";
+/// The most memory for remembered places, and the memory of each in addition to its texts \[byte\].
+const PLACES_BYTES: usize = 64 << 20;
+const PLACE_BYTES: usize = 192;
 
-/// Where files are looked for, and how they are shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SourceOptions {
-    /// Where separate debug information is; `/usr/lib/debug` if not given.
-    pub folder: Option<PathBuf>,
-    /// The root of the traced system, as it is seen here.
-    pub prefix: Option<PathBuf>,
-    /// Whole paths instead of names.
-    pub full_path: bool,
-}
-
-/// A place; what is not known is empty.
+/// A place in the source code. Unknown parts are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolvedPlace {
-    /// `messages+0x1450`, or `messages@0x401450` if the program is always at the same addresses.
+    /// The object and the offset in it, `messages+0x1450`; or an address, `messages@0x401450`, if the program is not
+    /// relocatable.
     pub binary: Vec<u8>,
-    /// `main+0x100`.
+    /// The function and offset, such as `main+0x100`.
     pub function: Vec<u8>,
-    /// `main.c:12`.
+    /// The file and line, such as `main.c:12`.
+    pub source: Vec<u8>,
+    /// The functions whose code the compiler has put there in place of calls, the innermost first.
+    pub inlined: Vec<InlinedFunction>,
+}
+
+/// A function whose code is in another one, in place of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InlinedFunction {
+    /// The function's name.
+    pub function: Vec<u8>,
+    /// The file and line in the function.
     pub source: Vec<u8>,
 }
 
-/// One address of a call stack.
+/// A frame of a call stack: an address and its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackFrame {
-    /// As it was recorded: where it is, of callers where it goes on.
+    /// The address as recorded. For callers, it is the return address.
     pub address: u64,
-    /// What is there; of callers, the call.
+    /// The place of the address; for callers, that of the call.
     pub place: Rc<ResolvedPlace>,
 }
 
 impl StackFrame {
-    /// `pay+0x7e (shop.c:18)`; without a function its file and place in it; without that the address.
+    /// Returns the frame as text, `pay+0x7e (shop.c:18)`. Without a known function it has the object and offset, and
+    /// without these the address.
     #[must_use]
     pub fn text(&self) -> Vec<u8> {
         let mut text = match (&self.place.function[..], &self.place.binary[..]) {
@@ -69,93 +65,154 @@ impl StackFrame {
         }
         text
     }
+
+    /// Returns the frames of the functions that are inlined at the address, the innermost first, and then this frame.
+    /// Names of inlined functions have no offset.
+    pub fn expanded(&self) -> impl Iterator<Item = StackFrame> + '_ {
+        let frame = |inlined: &InlinedFunction| StackFrame {
+            address: self.address,
+            place: Rc::new(ResolvedPlace {
+                binary: self.place.binary.clone(),
+                function: inlined.function.clone(),
+                source: inlined.source.clone(),
+                inlined: Vec::new(),
+            }),
+        };
+        self.place.inlined.iter().map(frame).chain(std::iter::once(self.clone()))
+    }
 }
 
-/// The call stacks of an event, the innermost first; `None`: it has none.
+/// The name of a stack's last frame if the next return address is not in code. The function before it does not keep the
+/// frame pointer, so its caller is unknown.
+pub(crate) const NO_FRAME_POINTER: &str = "[no frame pointer]";
+
+/// The name of code that belongs to no file: code that a program has generated.
+pub const ANONYMOUS: &str = "[anonymous]";
+
+/// The call stacks of an event, the innermost frame first; `None` if the event does not have that stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
-    /// In the kernel, without the frames of who has recorded it.
+    /// The kernel's frames, without the recorder's own.
     pub kernel: Option<Vec<StackFrame>>,
-    /// In the program.
+    /// The program's frames.
     pub user: Option<Vec<StackFrame>>,
-    /// How many frames of who has recorded it are left off `kernel`, in front of its first.
+    /// The number of the recorder's frames that were removed before the first of `kernel`.
     pub of_recorder: usize,
 }
 
-/// A program's or library's file, by all that is known of it.
-type FileKey = (Vec<u8>, Vec<u8>, Vec<u8>);
+/// A file, an address in it, and the begin of the object if it has no file.
+type PlaceKey = (FileNumber, u64, u64);
 
-/// Finds places.
-#[derive(Default)]
+/// Finds the places in the source code of addresses.
 pub struct Source {
     options: SourceOptions,
     objects: Objects,
-    files: HashMap<FileKey, Rc<[Symbols]>>,
-    places: HashMap<(FileKey, u64), Rc<ResolvedPlace>>,
-    /// Of each trace of a kernel, its functions.
-    kernels: HashMap<usize, Rc<KernelSymbols>>,
+    places: HashMap<PlaceKey, Rc<ResolvedPlace>>,
+    places_bytes: usize,
+    kernels: KernelFunctions,
+}
+
+impl Default for Source {
+    fn default() -> Source {
+        let options = SourceOptions::default();
+        let budget = &options.files.budget;
+        Source {
+            objects: Objects::new(budget),
+            kernels: KernelFunctions::in_folders(std::iter::empty(), budget),
+            options,
+            places: HashMap::new(),
+            places_bytes: 0,
+        }
+    }
 }
 
 impl Source {
-    /// For these traces, of which what was there before their first events is looked up.
+    /// Prepares the source for these traces, and looks up the objects that existed before their first events.
     #[must_use]
     pub fn new(reader: &Reader, options: &SourceOptions) -> Source {
-        let objects = Objects::begin(reader);
-        Source { options: options.clone(), objects, ..Source::default() }
+        let objects = Objects::begin(reader, &options.files.budget);
+        let folders = reader.traces().iter().map(|trace| trace.path().to_path_buf());
+        let kernels = KernelFunctions::in_folders(folders, &options.files.budget);
+        Source { options: options.clone(), objects, kernels, ..Source::default() }
     }
 
-    /// Learns what an event of the traces tells of objects. All are to be told, in the order of time.
+    /// Takes from an event what it says about objects. All events must be passed, in the order of time.
     pub fn learn(&mut self, event: &Event<'_>) {
         let _ = self.objects.event(event);
     }
 
-    /// The same, and says where the event was recorded; `None`: it has no instruction pointer.
+    /// Returns the place where the event was recorded; `None` if it has no instruction pointer.
     pub fn place(&mut self, event: &Event<'_>) -> Option<Rc<ResolvedPlace>> {
         let (ip, object) = self.objects.event(event)?;
-        let Some(object) = object.cloned() else { return Some(Rc::default()) };
+        let Some(object) = object.copied() else { return Some(Rc::default()) };
         Some(self.of_object(&object, ip))
     }
 
-    /// Where an address of a process is, by what was learned of it in any trace; `None`: nothing was.
+    /// Returns the place of an address of a process, from any trace; `None` if no object is known there.
     pub fn place_of(&mut self, pid: i64, address: u64) -> Option<Rc<ResolvedPlace>> {
-        let object = self.objects.find(pid, address)?.clone();
-        Some(self.of_object(&object, address))
+        let found = self.objects.find_in(pid, address).map(|(trace, object)| (trace, *object));
+        let trace = found.map(|(trace, _)| trace);
+        let object = found.map(|(_, object)| object);
+        if let Some(place) = self.generated(trace, pid, object.as_ref(), address) {
+            return Some(place);
+        }
+        Some(self.of_object(&object?, address))
     }
 
-    /// The process of a thread of an event's trace, as the trace says it; `None`: nothing does.
+    /// Returns true if a process certainly has no code at an address, since a trace reports all of its code.
+    #[must_use]
+    pub fn is_outside(&self, pid: i64, address: u64) -> bool {
+        self.objects.is_outside(pid, address)
+    }
+
+    /// Returns the process of a thread, as the event's trace says it; `None` if it does not.
     #[must_use]
     pub fn process_of(&self, event: &Event<'_>, tid: i64) -> Option<i64> {
         self.objects.process_of(event.stream().trace().index(), tid)
     }
 
-    /// Another number than before when something was learned: an address may be at another place then.
+    /// Returns a number that changes whenever objects change, since addresses may then have other places.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.objects.version()
     }
 
-    /// The function of the kernel whose trace an event is in at an address, and how far behind its begin that is.
+    /// Returns the function at an address of the kernel whose trace has this event, and the distance from the
+    /// function's begin.
     pub fn kernel_function(&mut self, event: &Event<'_>, address: u64) -> Option<(Vec<u8>, u64)> {
         let trace = event.stream().trace();
-        let symbols = self.symbols_of(trace.index(), trace.path());
+        let symbols = self.kernels.of_trace(trace.index(), trace.path());
         let (name, offset) = symbols.find(address)?;
         (offset < FUNCTION_BYTES_MAX).then(|| (name.to_vec(), offset))
     }
 
-    /// Whether an event that was learnt has a call stack with an address in it.
+    /// Returns the function at an address of the kernel, from the first trace that has one there.
+    pub fn kernel_name(&mut self, address: u64) -> Option<Vec<u8>> {
+        self.kernels.first_at(address)
+    }
+
+    /// Returns the kernel's functions whose addresses are in fields of an event.
+    pub fn functions(&mut self, event: &Event<'_>) -> Vec<NamedFunction> {
+        if self.options.no_symbols {
+            return Vec::new();
+        }
+        self.kernels.named(event)
+    }
+
+    /// Returns true if an event that was passed to [`Source::learn`] has a call stack with an address in it.
     #[must_use]
     pub fn has_calls(&self, event: &Event<'_>) -> bool {
         let stacks = self.objects.stacks(event).map(|(stacks, _)| stacks);
         stacks.iter().flatten().flatten().any(|stack| !stack.is_empty())
     }
 
-    /// The call stacks of an event that was learnt; `None`: it has none.
+    /// Returns the call stacks of an event that was passed to [`Source::learn`]; `None` if it has none.
     pub fn stacks(&mut self, event: &Event<'_>) -> Option<Stacks> {
         let ([kernel, user], pid) = self.objects.stacks(event)?;
         let trace = event.stream().trace();
         let symbols = match kernel.as_ref().is_some_and(|stack| !stack.is_empty()) {
-            true => self.symbols_of(trace.index(), trace.path()),
-            false => Rc::default(),
+            true => self.kernels.of_trace(trace.index(), trace.path()),
+            false => Arc::default(),
         };
         let mut in_kernel = |(at, address): (usize, u64)| {
             // A caller goes on behind its call, which may be the last that it does.
@@ -183,74 +240,92 @@ impl Source {
             }
             frames
         });
-        let in_program = |(at, address): (usize, u64)| {
+        let end = user.as_ref().and_then(|stack| end_of(&self.objects, pid, stack));
+        let mut in_program = |(at, address): (usize, u64)| {
             let inside = address.saturating_sub(u64::from(at > 0));
-            let object = pid.and_then(|pid| self.objects.at(trace.index(), pid, inside)).cloned();
+            let index = trace.index();
+            let object = pid.and_then(|pid| self.objects.at(index, pid, inside)).copied();
+            let generated =
+                pid.and_then(|pid| self.generated(Some(index), pid, object.as_ref(), inside));
+            if let Some(place) = generated {
+                return StackFrame { address, place };
+            }
             let place = object.map(|object| self.of_object(&object, inside)).unwrap_or_default();
             StackFrame { address, place }
         };
-        let user = user.map(|stack| stack.into_iter().enumerate().map(in_program).collect());
+        let user = user.map(|stack| {
+            let code = stack.iter().copied().take(end.unwrap_or(stack.len())).enumerate();
+            let mut frames: Vec<StackFrame> = code.map(&mut in_program).collect();
+            frames.extend(end.and_then(|end| stack.get(end)).map(|&address| {
+                let function = NO_FRAME_POINTER.as_bytes().to_vec();
+                let place = ResolvedPlace { function, ..ResolvedPlace::default() };
+                StackFrame { address, place: Rc::new(place) }
+            }));
+            frames
+        });
         Some(Stacks { kernel, user, of_recorder })
     }
 
-    /// Functions of the kernel whose trace this is.
-    fn symbols_of(&mut self, trace: usize, folder: &Path) -> Rc<KernelSymbols> {
-        let read = || {
-            let path = folder.join(kernel_symbols::FILE);
-            let is_fine =
-                |it: std::fs::Metadata| it.is_file() && it.len() <= kernel_symbols::BYTES_MAX;
-            match std::fs::symlink_metadata(&path).is_ok_and(is_fine) {
-                true => KernelSymbols::read(&std::fs::read(&path).unwrap_or_default()),
-                false => KernelSymbols::default(),
-            }
+    /// Returns the place of an address in code that a process has generated and named. `object`: what is mapped there, if
+    /// that is known. The name of an address changes with time, so it is not remembered.
+    fn generated(
+        &self,
+        trace: Option<usize>,
+        pid: i64,
+        object: Option<&MappedObject>,
+        address: u64,
+    ) -> Option<Rc<ResolvedPlace>> {
+        let path = object.map(|object| &*self.objects.files.get(object.file).path);
+        if self.options.no_symbols || !path.is_none_or(is_generated) {
+            return None;
+        }
+        let (name, offset) = self.objects.generated_by(trace, pid, address)?;
+        let mut place = ResolvedPlace { function: name.to_vec(), ..ResolvedPlace::default() };
+        let _ = match offset {
+            0 => write!(place.function, "+0"),
+            offset => write!(place.function, "+{offset:#x}"),
         };
-        Rc::clone(self.kernels.entry(trace).or_insert_with(|| Rc::new(read())))
+        let begin = object.map_or(0, |object| object.begin);
+        let _ = write!(place.binary, "{ANONYMOUS}+{:#x}", address.wrapping_sub(begin));
+        Some(Rc::new(place))
     }
 
     fn of_object(&mut self, object: &MappedObject, ip: u64) -> Rc<ResolvedPlace> {
-        let address = match object.offset {
-            Some(offset) => (ip - object.begin).saturating_add(offset),
-            None if object.is_pic => ip - object.begin,
+        let behind = ip - object.begin;
+        let is_anonymous = is_anonymous(&self.objects.files.get(object.file).path);
+        let address = match object.offset.filter(|_| !is_anonymous) {
+            Some(offset) => behind.saturating_add(offset),
+            None if object.is_pic => behind,
             None => ip,
         };
-        let key = (object.path.clone(), object.build_id.clone(), object.debug_link.clone());
-        if let Some(place) = self.places.get(&(key.clone(), address)) {
+        // Of what has no file, the place is where it is in memory.
+        let key = (object.file, address, if is_anonymous { object.begin } else { 0 });
+        if let Some(place) = self.places.get(&key) {
             return Rc::clone(place);
         }
-        let place = Rc::new(self.look(object, &key, address));
-        if self.places.len() >= PLACES {
+        let place = Rc::new(self.look(object, address));
+        let inlined =
+            place.inlined.iter().map(|it| PLACE_BYTES + it.function.len() + it.source.len());
+        let bytes = PLACE_BYTES
+            + place.binary.len()
+            + place.function.len()
+            + place.source.len()
+            + inlined.sum::<usize>();
+        if self.places_bytes + bytes > PLACES_BYTES {
             self.places.clear();
+            self.places_bytes = 0;
         }
-        self.places.insert((key, address), Rc::clone(&place));
+        self.places_bytes += bytes;
+        self.places.insert(key, Rc::clone(&place));
         place
     }
 
-    fn look(&mut self, object: &MappedObject, key: &FileKey, address: u64) -> ResolvedPlace {
-        let files = match self.files.get(key) {
-            Some(files) => Rc::clone(files),
-            None => {
-                if self.files.len() >= FILES {
-                    self.files.clear();
-                }
-                let files: Rc<[Symbols]> = self.open(object).into();
-                self.files.insert(key.clone(), Rc::clone(&files));
-                files
-            }
-        };
-        let mut known = KnownAddress::default();
-        // What is separate from a file has its addresses, and not its content.
-        let known_at = |file: &Symbols| file.address_of(address);
-        let address = match object.offset {
-            Some(_) => files.first().and_then(known_at).unwrap_or(address),
-            None => address,
-        };
-        for file in files.iter() {
-            let found = file.find(address);
-            known.function = found.function.or(known.function);
-            known.line = found.line.or(known.line);
-        }
+    fn look(&self, object: &MappedObject, address: u64) -> ResolvedPlace {
+        let file = self.objects.files.get(object.file);
+        let files = &self.options.files;
+        let (address, known) = files.find(&self.options, file, address, object.offset.is_some());
         let mut place =
-            ResolvedPlace { binary: self.named(&object.path), ..ResolvedPlace::default() };
+            ResolvedPlace { binary: self.named(&file.path), ..ResolvedPlace::default() };
         let sign = if object.is_pic { '+' } else { '@' };
         // Writing to memory does not fail.
         let _ = write!(place.binary, "{sign}{address:#x}");
@@ -261,64 +336,52 @@ impl Source {
                 offset => write!(place.function, "+{offset:#x}"),
             };
         }
-        if let Some((path, line)) = known.line {
-            place.source = self.named(&path);
-            let _ = write!(place.source, ":{line}");
-        }
+        let source = |line: Option<(Vec<u8>, u32)>| {
+            let mut text = Vec::new();
+            if let Some((path, line)) = line {
+                text = self.named(&path);
+                let _ = write!(text, ":{line}");
+            }
+            text
+        };
+        place.source = source(known.line);
+        let inlined = known.inlined.into_iter();
+        let inlined =
+            inlined.map(|(function, line)| InlinedFunction { function, source: source(line) });
+        place.inlined = inlined.collect();
         place
     }
 
     fn named(&self, path: &[u8]) -> Vec<u8> {
+        if path.starts_with(b"//") {
+            return ANONYMOUS.as_bytes().to_vec();
+        }
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         if self.options.full_path { path } else { name }.to_vec()
     }
+}
 
-    /// The object's file, and where that has no lines the one with its debug information.
-    fn open(&self, object: &MappedObject) -> Vec<Symbols> {
-        let path = Path::new(OsStr::from_bytes(&object.path));
-        let is_it = |file: &Symbols| {
-            object.build_id.is_empty()
-                || file.build_id.is_empty()
-                || file.build_id == object.build_id
-        };
-        let open = |path: &Path| Symbols::open(path).ok().filter(is_it);
-        let Some(here) = self.here(path) else { return Vec::new() };
-        let own = open(&here);
-        if own.as_ref().is_some_and(Symbols::has_lines) {
-            return own.into_iter().collect();
-        }
-        let separate = self.separate(object, path).into_iter().find_map(|path| open(&path));
-        own.into_iter().chain(separate).collect()
-    }
+/// Returns the index of the first return address in a stack that is not in code.
+fn end_of(objects: &Objects, pid: Option<i64>, stack: &[u64]) -> Option<usize> {
+    let pid = pid?;
+    // The outermost function's caller is none, which is no address.
+    let zeros = stack.iter().rev().take_while(|address| **address == 0).count();
+    let stack = stack.get(..stack.len() - zeros)?;
+    let is_outside = |address: u64| objects.is_outside(pid, address.saturating_sub(1));
+    let mut callers = stack.iter().enumerate().skip(1);
+    callers.find(|(_, address)| is_outside(**address)).map(|(end, _)| end)
+}
 
-    /// A path of the traced system, as it is seen here. Only whole ones are: no others mean a place.
-    fn here(&self, path: &Path) -> Option<PathBuf> {
-        let is_whole =
-            path.is_absolute() && !path.components().any(|it| it == Component::ParentDir);
-        let prefix = self.options.prefix.as_deref().unwrap_or(Path::new("/"));
-        is_whole.then(|| prefix.join(path.strip_prefix("/").unwrap_or(path)))
-    }
+/// Returns true if code belongs to no file, judging by the path that the kernel gives.
+fn is_anonymous(path: &[u8]) -> bool {
+    path.is_empty() || path.starts_with(b"//")
+}
 
-    /// Where its debug information may be.
-    fn separate(&self, object: &MappedObject, path: &Path) -> Vec<PathBuf> {
-        let folder = match &self.options.folder {
-            Some(folder) => folder.clone(),
-            None => self.here(Path::new(SYSTEM)).unwrap_or_default(),
-        };
-        let mut found = Vec::new();
-        if let [first, rest @ ..] = &object.build_id[..] {
-            let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-            found.push(folder.join(format!(".build-id/{first:02x}/{rest}.debug")));
-        }
-        let link = Path::new(OsStr::from_bytes(&object.debug_link));
-        let is_name = link.file_name() == Some(link.as_os_str());
-        if let (true, Some(beside)) = (is_name, path.parent()) {
-            let near = [beside.join(link), beside.join(".debug").join(link)];
-            found.extend(near.iter().filter_map(|path| self.here(path)));
-            found.push(folder.join(beside.strip_prefix("/").unwrap_or(beside)).join(link));
-        }
-        found
-    }
+/// Returns true if a program may have generated the code of a mapping with this path: it is in memory without a name, or
+/// in a file in memory, as .NET has it.
+fn is_generated(path: &[u8]) -> bool {
+    const BEGINS: [&[u8]; 3] = [b"/memfd:", b"/dev/zero", b"[anon"];
+    is_anonymous(path) || path == b"[heap]" || BEGINS.iter().any(|begin| path.starts_with(begin))
 }
 
 impl std::fmt::Debug for Source {

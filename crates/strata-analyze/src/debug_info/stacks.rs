@@ -1,43 +1,43 @@
-//! The call stacks of a record, whatever part of it they are in, and whose they are.
+//! The call stacks of a record, in whatever part of it, and the process that they belong to.
 
 use std::collections::HashMap;
 
 use strata_ctf::read::{Event, EventClass, FieldInfo, FieldRef, Scope, Value, Visit};
 use strata_model::EnvValue;
 
-/// Names that arrays of addresses have, in LTTng's traces and in Strata's.
+/// The names of arrays of addresses, in traces of LTTng and of Strata.
 const NAMES: [&str; 2] = ["callstack_kernel", "callstack_user"];
 
-/// Addresses of a stack that are looked at.
+/// The most addresses of a stack that are read.
 const FRAMES: usize = 1 << 10;
 
-/// Threads whose processes are remembered.
+/// The most threads whose processes are kept.
 const THREADS: usize = 1 << 20;
 
-/// Where it is looked for.
+/// The scopes in which stacks are searched.
 const SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
-/// The innermost first.
+/// The addresses of a stack, the innermost first.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    /// In the kernel, and in the program; `None`: the record has no such stack.
+    /// The kernel's stack and the program's; `None`: the record has no such stack.
     pub stacks: [Option<Vec<u64>>; 2],
-    /// The one that is being told.
+    /// The index of the stack that is being visited.
     current: Option<usize>,
 }
 
-/// Where records of a class have them.
+/// The fields by which the stacks and the process of a class' records are found.
 #[derive(Debug)]
 pub(super) struct StackFields {
     scopes: Vec<Scope>,
     pid: Option<FieldRef>,
     tid: Option<FieldRef>,
-    /// Of the trace, if that is a process'.
+    /// The process, if the whole trace is of one.
     vpid: Option<i64>,
 }
 
 impl StackFields {
-    /// `None`: they have none.
+    /// Finds the fields in a class; `None` if it has no stacks.
     pub fn of(class: &EventClass, event: &Event<'_>) -> Option<StackFields> {
         let has = |scope: &Scope| {
             // An array is found by its first element, too; its name alone is enough.
@@ -64,7 +64,7 @@ impl StackFields {
         Some(StackFields { pid, tid: context(&["tid", "vtid"]), vpid, scopes })
     }
 
-    /// Whose it is, as far as is known.
+    /// Returns the process of a record, if it is known.
     pub fn process(&self, event: &Event<'_>, threads: &ThreadProcesses) -> Option<i64> {
         let number = |field: &Option<FieldRef>| match event.value(field.as_ref()?)? {
             Value::Unsigned(value) => i64::try_from(value).ok(),
@@ -77,7 +77,7 @@ impl StackFields {
         })
     }
 
-    /// The stacks.
+    /// Reads the stacks of a record.
     pub fn read(&self, event: &Event<'_>) -> Addresses {
         let mut found = Addresses::default();
         for scope in &self.scopes {
@@ -114,7 +114,7 @@ impl Visit for Addresses {
     }
 }
 
-/// Processes of threads, by trace.
+/// The process of each thread, by trace and thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadProcesses(HashMap<(usize, i64), i64>);
 

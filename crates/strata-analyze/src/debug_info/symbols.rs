@@ -1,144 +1,212 @@
-//! What a file says of an address: function, file and line.
+//! Finds the function and line of an address in a file.
 
-use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimli::{EndianArcSlice, RunTimeEndian};
-use object::read::ReadCache;
-use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol, SymbolKind};
+use super::budget::{size, Budget, Charge, BYTES_MAX};
+use super::classes::BUILD_ID;
+use super::elf::{identity, open_plain, ElfFile, Segment, DYNSYM, SYMTAB};
+use super::lines::{KnownAddress, Lines, NAME_MAX};
+use super::packed::unpack;
 
-/// Sections of a file are read up to this size, all together \[byte\].
-const SECTIONS: u64 = 512 << 20;
-const SEGMENTS: usize = 1 << 10;
-/// Symbols of a file.
-const SYMBOLS: usize = 1 << 22;
+/// The most bytes of a symbol table that are read.
+const TABLE_MAX: u64 = 512 << 20;
+/// The number of symbols that are read at once.
+const AT_ONCE: usize = 4096;
+/// The memory that a function takes, including that for sorting \[byte\].
+const FUNCTION_BYTES: u64 = 40;
 
-/// Its sections are copied, so that a file that changes is read as it was.
-type SectionBytes = EndianArcSlice<RunTimeEndian>;
+/// A function. Its name stays in the file, and is read when it is needed.
+#[derive(Clone, Copy, Debug)]
+struct Function {
+    begin: u64,
+    bytes: u64,
+    name: u32,
+}
 
-/// A file.
+/// The place of the functions' names.
+#[derive(Debug)]
+enum Names {
+    /// The names are in the file: `bytes` bytes from `begin` on.
+    InFile { begin: u64, bytes: u64 },
+    /// The names are in memory, since they are compressed in the file.
+    Here(Vec<u8>),
+}
+
+/// The symbols of a file.
+#[derive(Debug)]
 pub(super) struct Symbols {
     pub build_id: Vec<u8>,
-    /// Begin, bytes, name; sorted.
-    functions: Vec<(u64, u64, Vec<u8>)>,
-    /// Offset in the file, bytes there, address.
-    segments: Vec<(u64, u64, u64)>,
-    lines: Option<addr2line::Context<SectionBytes>>,
-    has_lines: bool,
-}
-
-/// What is known of an address.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct KnownAddress {
-    pub function: Option<(Vec<u8>, u64)>,
-    pub line: Option<(Vec<u8>, u32)>,
-}
-
-fn functions<'f>(symbols: impl Iterator<Item: ObjectSymbol<'f>>) -> Vec<(u64, u64, Vec<u8>)> {
-    let all = symbols.take(SYMBOLS);
-    all.filter(|it| it.kind() == SymbolKind::Text && it.is_definition())
-        .filter_map(|it| Some((it.address(), it.size(), it.name_bytes().ok()?.to_vec())))
-        .collect()
+    /// The name and checksum of the file with the debug information, if the file has a link to it.
+    pub debug_link: Option<(Vec<u8>, u32)>,
+    path: PathBuf,
+    pub identity: [u64; 5],
+    /// The functions, by begin.
+    functions: Vec<Function>,
+    names: Names,
+    segments: Vec<Segment>,
+    lines: Option<Lines>,
+    charge: Charge,
 }
 
 impl Symbols {
-    /// Of an ELF file; nothing else is opened.
-    pub fn open(path: &Path) -> io::Result<Symbols> {
-        // A pipe would be waited for, and to open a device may mean something.
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("it is no file"));
+    /// Opens an ELF file and reads its symbols.
+    pub fn open(path: &Path, budget: &Arc<Budget>) -> io::Result<Symbols> {
+        Ok(Symbols::read(&ElfFile::open(path)?, budget))
+    }
+
+    /// Reads the symbols of an open file.
+    pub fn read(file: &ElfFile, budget: &Arc<Budget>) -> Symbols {
+        let mut symbols = Symbols {
+            build_id: file.build_id(BUILD_ID),
+            debug_link: file.debug_link(),
+            path: file.path.clone(),
+            identity: file.identity,
+            functions: Vec::new(),
+            names: Names::InFile { begin: 0, bytes: 0 },
+            segments: file.segments.clone(),
+            lines: None,
+            charge: Charge::new(budget),
+        };
+        for kind in [SYMTAB, DYNSYM] {
+            symbols.read_functions(file, kind);
+            if !symbols.functions.is_empty() {
+                break;
+            }
         }
-        let cache = ReadCache::new(File::open(path)?);
-        let file = object::File::parse(&cache).map_err(io::Error::other)?;
-        let build_id = file.build_id().ok().flatten().unwrap_or_default().to_vec();
-        let mut functions = functions(file.symbols());
-        if functions.is_empty() {
-            // A file that was stripped has those that it exports. What has no size may be anything's begin.
-            functions = self::functions(file.dynamic_symbols());
-            functions.retain(|it| it.1 > 0);
+        symbols.lines = Lines::read(file, budget);
+        symbols
+    }
+
+    /// Reads the symbols that a stripped file keeps compressed; `None` if it has none. They have no lines.
+    pub fn read_packed(file: &ElfFile, budget: &Arc<Budget>) -> Option<Symbols> {
+        let mut memory = Charge::new(budget);
+        let packed = unpack(file, &mut memory)?;
+        let mut symbols = Symbols {
+            build_id: file.build_id(BUILD_ID),
+            debug_link: None,
+            path: file.path.clone(),
+            identity: file.identity,
+            functions: Vec::new(),
+            names: Names::InFile { begin: 0, bytes: 0 },
+            segments: Vec::new(),
+            lines: None,
+            charge: Charge::new(budget),
+        };
+        symbols.read_functions(&packed, SYMTAB);
+        let Names::InFile { begin, bytes } = symbols.names else { return None };
+        let names = packed.read(begin, bytes, bytes).ok()?;
+        if symbols.functions.is_empty() || !symbols.charge.add(bytes) {
+            return None;
+        }
+        symbols.names = Names::Here(names);
+        Some(symbols)
+    }
+
+    /// Reads the functions of a symbol table. In a stripped file, only the table of exported symbols is left.
+    fn read_functions(&mut self, file: &ElfFile, kind: u32) {
+        let Some((table, names)) = file.symbols(kind) else { return };
+        let name = self.path.display();
+        let budget = Arc::clone(self.charge.budget());
+        let is_read = table.bytes <= TABLE_MAX && file.check(table.offset, table.bytes).is_ok();
+        if !is_read || file.check(names.offset, names.bytes).is_err() {
+            budget.remark(format!(
+                "{name}: it says that its symbols have {}, of a file of {}, and at most {} are read: its functions have no names",
+                size(table.bytes),
+                size(file.bytes()),
+                size(TABLE_MAX)
+            ));
+            return;
+        }
+        let one = file.symbol_bytes();
+        let mut buffer = vec![0; one * AT_ONCE];
+        let mut functions: Vec<Function> = Vec::new();
+        let mut at = 0;
+        while at + one as u64 <= table.bytes {
+            let bytes = (table.bytes - at).min(buffer.len() as u64) as usize;
+            let part = &mut buffer[..bytes / one * one];
+            if file.read_into(part, table.offset + at).is_err() {
+                break;
+            }
+            at += part.len() as u64;
+            if !budget.steps((part.len() / one) as u64) {
+                break;
+            }
+            let found = part.chunks_exact(one).filter_map(|symbol| file.function(symbol));
+            // What is exported and has no size may be anything's begin.
+            let found = found.filter(|(_, bytes, _)| kind == SYMTAB || *bytes > 0);
+            for (begin, bytes, name) in found {
+                if functions.len() == functions.capacity() {
+                    let more = (functions.len() / 2).max(AT_ONCE);
+                    if !self.charge.add(more as u64 * FUNCTION_BYTES) {
+                        budget.remark(format!(
+                            "{name}: its {} and more functions take more than what is left of the {} for all files and \
+                             processes: they have no names",
+                            functions.len(),
+                            size(BYTES_MAX),
+                            name = self.path.display(),
+                        ));
+                        self.charge.give(u64::MAX);
+                        return;
+                    }
+                    functions.reserve_exact(more);
+                }
+                functions.push(Function { begin, bytes, name });
+            }
         }
         // Of several names of a function, the first one in the file is the last one here.
         functions.reverse();
-        functions.sort_by_key(|it| it.0);
-        let segments = file.segments().take(SEGMENTS);
-        let segments = segments.map(|it| (it.file_range().0, it.file_range().1, it.address()));
-        let segments = segments.collect();
-        let endian = match file.is_little_endian() {
-            true => RunTimeEndian::Little,
-            false => RunTimeEndian::Big,
-        };
-        let mut left = SECTIONS;
-        let load = |id: gimli::SectionId| -> Result<SectionBytes, gimli::Error> {
-            let section = file.section_by_name(id.name());
-            let data = section.and_then(|section| {
-                left = left.checked_sub(section.size())?;
-                section.data().ok().filter(|_| {
-                    // What is compressed is not what it seems.
-                    section
-                        .compressed_file_range()
-                        .is_ok_and(|it| it.format == object::CompressionFormat::None)
-                })
-            });
-            Ok(EndianArcSlice::new(Arc::from(data.unwrap_or_default()), endian))
-        };
-        let lines = gimli::Dwarf::load(load).ok();
-        let lines = lines.and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok());
-        let has_lines = file.section_by_name(".debug_info").is_some_and(|it| it.size() > 0);
-        Ok(Symbols { build_id, functions, segments, lines, has_lines })
+        functions.sort_by_key(|it| it.begin);
+        self.functions = functions;
+        self.names = Names::InFile { begin: names.offset, bytes: names.bytes };
     }
 
-    /// Whether it says more than names of functions.
+    /// Returns true if the file has debug information, and not only names of functions.
     pub fn has_lines(&self) -> bool {
-        self.lines.is_some() && self.has_lines
+        self.lines.is_some()
     }
 
-    /// The address of what is there in the file.
+    /// Returns the address of the code at this offset in the file.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
-        let is_it = |it: &&(u64, u64, u64)| offset.checked_sub(it.0).is_some_and(|at| at < it.1);
-        let (begin, _, address) = self.segments.iter().find(is_it)?;
-        address.checked_add(offset - begin)
+        let is_it = |it: &&Segment| offset.checked_sub(it.offset).is_some_and(|at| at < it.bytes);
+        let segment = self.segments.iter().find(is_it)?;
+        segment.address.checked_add(offset - segment.offset)
     }
 
-    /// What is at an address of the file.
-    pub fn find(&self, address: u64) -> KnownAddress {
-        let mut known = self.by_lines(address).unwrap_or_default();
+    /// Returns the function and line at an address of the file.
+    pub fn find(&mut self, address: u64) -> KnownAddress {
+        let mut known = self.lines.as_mut().map(|lines| lines.find(address)).unwrap_or_default();
         if known.function.is_none() {
-            let behind = self.functions.partition_point(|it| it.0 <= address);
+            let behind = self.functions.partition_point(|it| it.begin <= address);
             let function = behind.checked_sub(1).and_then(|index| self.functions.get(index));
-            known.function = function
-                .filter(|it| it.1 == 0 || address - it.0 < it.1)
-                .map(|(begin, _, name)| (name.clone(), address - begin));
+            let function = function.filter(|it| it.bytes == 0 || address - it.begin < it.bytes);
+            known.function =
+                function.and_then(|it| Some((self.name(it.name)?, address - it.begin)));
         }
         known
     }
 
-    fn by_lines(&self, address: u64) -> Option<KnownAddress> {
-        // addr2line looks at what is behind the address, too.
-        let lines = self.lines.as_ref().filter(|_| address < u64::MAX)?;
-        let mut frames = lines.find_frames(address).skip_all_loads().ok()?;
-        let mut known = KnownAddress::default();
-        // The last one is the function that is there; those before it were inlined into it.
-        while let Ok(Some(frame)) = frames.next() {
-            known = KnownAddress::default();
-            if let Some(location) = frame.location {
-                known.line = location
-                    .file
-                    .zip(location.line)
-                    .map(|(file, line)| (file.as_bytes().to_vec(), line));
+    /// Reads a name from the file, unless the file has changed since.
+    fn name(&self, at: u32) -> Option<Vec<u8>> {
+        let (begin, bytes) = match &self.names {
+            Names::InFile { begin, bytes } => (*begin, *bytes),
+            Names::Here(names) => {
+                let name = names.get(usize::try_from(at).ok()?..)?.iter().take(NAME_MAX);
+                return Some(name.copied().take_while(|byte| *byte != 0).collect());
             }
-            let name = frame.function.and_then(|it| Some(it.raw_name().ok()?.as_bytes().to_vec()));
-            let begin = frame.dw_die_offset.and_then(|offset| {
-                let unit = lines.find_dwarf_and_unit(address).skip_all_loads()?;
-                let entry = unit.entry(offset).ok()?;
-                let mut ranges = unit.die_ranges(&entry).ok()?;
-                ranges.next().ok()?.map(|range| range.begin)
-            });
-            known.function =
-                name.zip(begin).map(|(name, begin)| (name, address.saturating_sub(begin)));
+        };
+        let most = bytes.checked_sub(at.into())?.min(NAME_MAX as u64);
+        let (file, metadata) = open_plain(&self.path).ok()?;
+        if identity(&metadata) != self.identity {
+            return None;
         }
-        Some(known)
+        let mut name = vec![0; most as usize];
+        let at = begin.checked_add(at.into())?;
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut name, at).ok()?;
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        name.truncate(end);
+        Some(name)
     }
 }
 
@@ -146,13 +214,33 @@ impl Symbols {
 mod tests {
     use super::*;
 
-    /// A function whose place is known.
+    fn open(path: &Path) -> io::Result<Symbols> {
+        Symbols::open(path, &Arc::default())
+    }
+
+    /// A function whose address the tests look up.
     #[inline(never)]
     fn landmark() -> u32 {
         line!()
     }
 
-    /// This program, and the address of [`landmark`] in its file.
+    #[inline(always)]
+    fn inlined_inner(number: u32) -> u32 {
+        std::hint::black_box(number).wrapping_mul(3)
+    }
+
+    #[inline(always)]
+    fn inlined_middle(number: u32) -> u32 {
+        inlined_inner(number).wrapping_add(1)
+    }
+
+    /// A function with the code of two others.
+    #[inline(never)]
+    fn outer(number: u32) -> u32 {
+        inlined_middle(number).wrapping_add(2)
+    }
+
+    /// Returns this program, and the address of [`landmark`] in its file.
     fn here() -> (std::path::PathBuf, u64) {
         let path = std::env::current_exe().unwrap();
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -165,7 +253,7 @@ mod tests {
     #[test]
     fn find_of_a_function_of_this_program_is_its_name_and_line() {
         let (path, address) = here();
-        let found = Symbols::open(&path).unwrap().find(address);
+        let found = open(&path).unwrap().find(address);
         let (name, offset) = found.function.unwrap();
         assert!(String::from_utf8_lossy(&name).contains("landmark"), "{name:?}");
         assert_eq!(offset, 0);
@@ -173,6 +261,33 @@ mod tests {
         assert!(file.ends_with(b"debug_info/symbols.rs"), "{:?}", String::from_utf8_lossy(&file));
         // Where the function begins, or ends: there is one line in it.
         assert!(line.abs_diff(landmark()) <= 1, "{line}");
+    }
+
+    #[test]
+    fn find_of_inlined_code_is_the_function_around_it_and_the_inlined_ones_from_the_inside() {
+        let (path, of_landmark) = here();
+        let landmark = landmark as fn() -> u32 as usize as u64;
+        let begin = (outer as fn(u32) -> u32 as usize as u64).wrapping_sub(landmark);
+        let begin = begin.wrapping_add(of_landmark);
+        let mut symbols = open(&path).unwrap();
+        let mut is_found = false;
+        for address in begin..begin + 256 {
+            let found = symbols.find(address);
+            let names = found.inlined.iter().map(|(name, _)| String::from_utf8_lossy(name));
+            let names: Vec<_> = names.collect();
+            let Some(at) = names.iter().position(|name| name.contains("inlined_inner")) else {
+                continue;
+            };
+            let (function, _) = found.function.unwrap();
+            assert!(String::from_utf8_lossy(&function).contains("outer"), "{function:?}");
+            assert!(at + 2 == names.len() && names[at + 1].contains("inlined_middle"), "{names:?}");
+            // Each has its own line: that of the next inner call.
+            let line = |at: usize| found.inlined[at].1.as_ref().map_or(0, |(_, line)| *line);
+            let around = found.line.map_or(0, |(_, line)| line);
+            assert!(0 < line(at) && line(at) < line(at + 1) && line(at + 1) < around, "{around}");
+            is_found = true;
+        }
+        assert!(is_found && outer(1) == 6);
     }
 
     #[test]
@@ -199,14 +314,14 @@ mod tests {
             }
             bytes.truncate(if turn % 4 == 3 { bytes.len() / 2 } else { bytes.len() });
             std::fs::write(&damaged, &bytes).unwrap();
-            if let Ok(symbols) = Symbols::open(&damaged) {
+            if let Ok(mut symbols) = open(&damaged) {
                 for address in [address, 0, u64::MAX, address * 2] {
                     let _ = symbols.find(address);
                 }
             }
         }
-        assert!(Symbols::open(&folder).is_err());
-        assert!(Symbols::open(Path::new("/dev/zero")).is_err());
+        assert!(open(&folder).is_err());
+        assert!(open(Path::new("/dev/zero")).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

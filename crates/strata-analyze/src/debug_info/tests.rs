@@ -1,4 +1,4 @@
-//! Which object an instruction pointer is in, by what traces by hand say, and where its file is looked for.
+//! Tests of the object that has an instruction pointer and of the places of its file, with traces written by hand.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -35,7 +35,7 @@ fn text() -> String {
     )
 }
 
-/// The places of all hits.
+/// Returns the places of all hits.
 fn places(options: &SourceOptions, records: &[Record<'_>]) -> Vec<ResolvedPlace> {
     let hand = Hand::new();
     let reader = hand.trace("t", &text(), &[Packets::new(0).packet(records)]).reader();
@@ -155,7 +155,7 @@ fn event_without_an_instruction_pointer_has_no_place() {
     assert_eq!(found, 1);
 }
 
-/// A program with lines and a known build id, and the address of its function `landmark`.
+/// Returns this program, which has lines and a known build id, and the address of its function `landmark`.
 fn program() -> &'static (Vec<u8>, u64) {
     static PROGRAM: OnceLock<(Vec<u8>, u64)> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -173,14 +173,14 @@ fn program() -> &'static (Vec<u8>, u64) {
     })
 }
 
-/// The program at this path below the folder.
+/// Copies the program to this path below the folder.
 fn copy(hand: &Hand, path: &str) {
     let to = hand.0.join(path);
     std::fs::create_dir_all(to.parent().unwrap()).unwrap();
     std::fs::write(to, &program().0).unwrap();
 }
 
-/// The places of one hit in an object of this path, with this build id and debug link.
+/// Returns the places of a hit in an object with this path, build id and debug link.
 fn place_in(
     options: &SourceOptions,
     path: &'static str,
@@ -292,5 +292,153 @@ fn separate_debug_information_is_found_by_build_id_and_by_link_and_a_link_is_a_n
     for (last, is_found) in [(0xff, true), (0xfe, false), (0xfd, false)] {
         let place = place_in(&options, "/lib/gone.so", None, Some([0x0a, 0x0b, last]), at);
         assert_eq!(!place.function.is_empty(), is_found, "{last}: {place:?}");
+    }
+}
+
+/// A program of a function that other functions were put into, and of lines; made so, stripped, and what was taken from it.
+fn separated(hand: &Hand) -> u64 {
+    let at = program().1;
+    copy(hand, "root/opt/prog");
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        assert!(command
+            .args(arguments)
+            .current_dir(hand.0.join("root/opt"))
+            .status()
+            .unwrap()
+            .success());
+    };
+    run("objcopy", &["--only-keep-debug", "prog", "prog.debug"]);
+    run("objcopy", &["--strip-all", "--remove-section=.note.gnu.build-id", "prog"]);
+    run("objcopy", &["--add-gnu-debuglink=prog.debug", "prog"]);
+    at
+}
+
+#[test]
+fn debug_information_is_in_the_file_that_the_program_names_if_it_has_the_checksum() {
+    let hand = Hand::new();
+    let at = separated(&hand);
+    let (root, folder) = (hand.0.join("root"), hand.0.join("dbg"));
+    let options = |folder: Option<&std::path::Path>| SourceOptions {
+        prefix: Some(root.clone()),
+        folder: folder.map(Into::into),
+        ..SourceOptions::default()
+    };
+    let mut place = root.join("opt/prog.debug");
+    for (folder, to) in [
+        (None, root.join("opt/prog.debug")),
+        (None, root.join("opt/.debug/prog.debug")),
+        (None, root.join("usr/lib/debug/opt/prog.debug")),
+        (Some(&*folder), folder.join("opt/prog.debug")),
+        (Some(&*folder), folder.join("prog.debug")),
+    ] {
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::rename(&place, &to).unwrap();
+        place = to;
+        let found = place_in(&options(folder), "/opt/prog", None, None, at);
+        assert_eq!(found.source, b"landmark.c:1", "{place:?}");
+        assert_eq!(found.function, b"landmark+0");
+    }
+    // A byte more, and it is another one.
+    let bytes = std::fs::read(&place).unwrap();
+    std::fs::write(&place, [&bytes[..], b"x"].concat()).unwrap();
+    let options = options(Some(&folder));
+    let found = place_in(&options, "/opt/prog", None, None, at);
+    assert!(found.source.is_empty() && !found.function.starts_with(b"landmark"), "{found:?}");
+    let remarks = options.files.remarks();
+    assert!(remarks.len() == 1 && remarks[0].contains("checksum"), "{remarks:?}");
+}
+
+#[test]
+fn functions_that_a_stripped_file_keeps_compressed_have_their_names() {
+    let hand = Hand::new();
+    let at = separated(&hand);
+    let opt = hand.0.join("root/opt");
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        assert!(command.args(arguments).current_dir(&opt).status().unwrap().success());
+    };
+    let options = SourceOptions { prefix: Some(hand.0.join("root")), ..SourceOptions::default() };
+    std::fs::rename(opt.join("prog.debug"), opt.join("elsewhere")).unwrap();
+    let without = place_in(&options, "/opt/prog", None, None, at);
+    assert!(!without.function.starts_with(b"landmark"), "{without:?}");
+    // As Fedora's packages are made: a file of symbols alone.
+    run("objcopy", &["--strip-debug", "elsewhere", "symbols"]);
+    run("xz", &["--keep", "symbols"]);
+    run("objcopy", &["--add-section", ".gnu_debugdata=symbols.xz", "prog", "packed"]);
+    let found = place_in(&options, "/opt/packed", None, None, at);
+    assert_eq!((&found.function[..], &found.source[..]), (&b"landmark+0"[..], &b""[..]));
+    assert!(options.files.remarks().is_empty(), "{:?}", options.files.remarks());
+    // Lines are where the file with all of it is there.
+    std::fs::rename(opt.join("elsewhere"), opt.join("prog.debug")).unwrap();
+    let options = SourceOptions { prefix: Some(hand.0.join("root")), ..SourceOptions::default() };
+    let found = place_in(&options, "/opt/packed", None, None, at);
+    assert_eq!(
+        (&found.function[..], &found.source[..]),
+        (&b"landmark+0"[..], &b"landmark.c:1"[..])
+    );
+    // What is no such file is said, and costs names only.
+    std::fs::write(opt.join("symbols.xz"), "no stream").unwrap();
+    run("objcopy", &["--add-section", ".gnu_debugdata=symbols.xz", "prog", "odd"]);
+    std::fs::remove_file(opt.join("prog.debug")).unwrap();
+    let options = SourceOptions { prefix: Some(hand.0.join("root")), ..SourceOptions::default() };
+    let found = place_in(&options, "/opt/odd", None, None, at);
+    assert_eq!(found.function, without.function);
+    let remarks = options.files.remarks();
+    assert!(remarks.len() == 1 && remarks[0].contains("no stream of xz"), "{remarks:?}");
+}
+
+#[test]
+fn malicious_debug_link_to_the_program_itself_a_pipe_and_another_folder_is_none() {
+    let hand = Hand::new();
+    let at = separated(&hand);
+    let opt = hand.0.join("root/opt");
+    std::fs::remove_file(opt.join("prog.debug")).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let pipe = opt.join("prog.debug");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let options = SourceOptions { prefix: Some(hand.0.join("root")), ..SourceOptions::default() };
+    let found = place_in(&options, "/opt/prog", None, None, at);
+    assert!(found.source.is_empty(), "{found:?}");
+}
+
+#[test]
+fn no_file_of_a_trace_is_opened_where_that_is_not_wanted() {
+    let hand = Hand::new();
+    copy(&hand, "root/opt/prog");
+    let at = program().1;
+    let options = SourceOptions {
+        prefix: Some(hand.0.join("root")),
+        no_symbols: true,
+        ..SourceOptions::default()
+    };
+    let found = place_in(&options, "/opt/prog", None, None, at);
+    let binary = format!("prog+{at:#x}").into_bytes();
+    assert_eq!(found, ResolvedPlace { binary, ..ResolvedPlace::default() });
+}
+
+#[test]
+fn line_of_a_call_that_was_put_into_a_function_is_that_of_the_call() {
+    let hand = Hand::new();
+    let source = "static inline __attribute__((always_inline)) int inner(int x) {\n\
+                  \tfor (int i = 0; i < x; i++) x ^= i * x;\n\treturn x;\n}\n\
+                  int outer(int x) {\n\tx = x + 2;\n\treturn inner(x) + 1;\n}\n";
+    std::fs::write(hand.0.join("lib.c"), source).unwrap();
+    for format in ["-gdwarf-4", "-gdwarf-5"] {
+        let mut command = Command::new("cc");
+        command.args(["-O2", "-fPIC", "-shared", format, "-o", "lib.so", "lib.c"]);
+        assert!(command.current_dir(&hand.0).status().unwrap().success());
+        let bytes = std::fs::read(hand.0.join("lib.so")).unwrap();
+        let file = object::File::parse(&bytes[..]).unwrap();
+        let outer = file.symbols().find(|one| one.name() == Ok("outer")).unwrap();
+        let options = SourceOptions { prefix: Some(hand.0.clone()), ..SourceOptions::default() };
+        let at = |at| place_in(&options, "/lib.so", None, None, at);
+        let places: Vec<ResolvedPlace> =
+            (0..outer.size()).map(|behind| at(outer.address() + behind)).collect();
+        assert!(places.iter().all(|place| place.function.starts_with(b"outer+")), "{places:?}");
+        let lines: Vec<String> =
+            places.iter().map(|place| String::from_utf8_lossy(&place.source).into()).collect();
+        assert!(lines.iter().any(|line| line == "lib.c:7"), "{lines:?}");
+        assert!(lines.iter().all(|line| !["lib.c:2", "lib.c:3"].contains(&&**line)), "{lines:?}");
     }
 }

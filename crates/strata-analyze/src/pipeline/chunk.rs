@@ -1,4 +1,4 @@
-//! What workers hand over: parts of a slice's text, and what was found beside it.
+//! The chunks that workers pass on: parts of a slice's text, with remarks.
 
 use std::collections::HashSet;
 
@@ -7,55 +7,64 @@ use strata_ctf::read::{Damage, Discarded, DiscardedKind, NoteKey};
 use crate::render::{DeltaGap, Lines, Stamp};
 use crate::short::Unit;
 
-/// Text that is handed over at once \[byte\]: less than a CPU's cache holds.
+/// The size of text that is passed on at once \[byte\]. A CPU's cache holds it.
 pub const CHUNK: usize = 256 << 10;
-/// Text of a slice that may be rendered before it is its turn \[byte\].
+/// The most text of a slice that may wait for the slice's turn \[byte\].
 pub const WAITING: usize = 8 << 20;
-/// The same of a share: a CPU's cache has it until it is written.
+/// The most text of a share that may wait for the share's turn \[byte\]. A CPU's cache still holds it.
 pub const SHARE_WAITING: usize = 1 << 20;
-/// Chunks of a slice or share that wait, however little text they have.
+/// The most chunks of a slice or share that may wait, even if they have little text.
 pub const CHUNKS_WAITING: usize = 2 * WAITING / CHUNK;
-/// Remarks of a slice that are kept; the others are counted.
+/// The most remarks of a slice that are kept; further ones are only counted.
 pub const REMARKS: usize = 20;
 
-/// What a trace says besides its event records.
+/// A remark about a trace that stands beside its event records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// Something is damaged.
+    /// A place in the trace that could not be read.
     Damage(Damage),
     /// Event records or packets were discarded.
     Discarded {
-        /// The trace's folder.
         trace: String,
-        /// The stream's file.
         stream: String,
-        /// Event records or packets, as `kind` says.
+        /// The number of records or packets that were discarded.
         count: u64,
-        /// Whether `count` is of records or of packets.
+        /// The unit of `count`: event records or packets.
         kind: DiscardedKind,
-        /// The stream began with them: what they were counted from is not known.
+        /// True if the stream begins with the gap, so that the begin of the count is unknown.
         at_begin: bool,
-        /// Between these times \[ns since 1970\].
+        /// The times before and after the gap \[ns since 1970\].
         between: (Option<i64>, Option<i64>),
     },
 }
 
-/// What was found.
+/// A piece of output. Pieces are in the order of the output.
+#[derive(Debug)]
+pub enum PipelineOutput<'o> {
+    /// Text of whole lines, in which a line may be split into three pieces.
+    Text(&'o [u8]),
+    Remark(&'o Remark),
+    /// The total number of bytes of the trace that were read so far.
+    Read(u64),
+}
+
+/// The sums of all output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineSummary {
-    /// Event records that were written.
+    /// The number of event records that were written.
     pub events: u64,
-    /// Places that are damaged.
+    /// The number of damaged places.
     pub damage: u64,
-    /// Damage that was not handed over, because there was too much of it.
+    /// The number of damaged places that were not reported, because there were too many.
     pub damage_untold: u64,
-    /// Discarded event records, over all remarks.
+    /// The number of discarded event records, over all remarks.
     pub discarded: u64,
-    /// Lines that are not shown as they are of what was there when recording began.
+    /// The number of lines of the state dump that are not shown as they are.
     pub hidden: u64,
-    /// Event records of which it is not known whether they were before one of another machine in front of them.
+    /// The number of event records of uncertain order: they may have been before a record of another machine that
+    /// precedes them.
     pub unsure: u64,
-    /// Somebody stopped it.
+    /// True if rendering was stopped from outside.
     pub stopped: bool,
 }
 
@@ -76,7 +85,7 @@ pub struct Chunk {
     pub text: Lines,
     pub gap: Option<DeltaGap>,
     pub last: Option<Stamp>,
-    /// Of the short format: what is not known in the text.
+    /// The unit of the short format to which the text belongs.
     pub unit: Option<Unit>,
     pub remarks: Vec<Remark>,
     pub summary: PipelineSummary,
@@ -84,7 +93,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Counts what was discarded, and tells of it.
+    /// Counts discarded records or packets, and adds a remark on them.
     pub fn discarded(&mut self, discarded: &Discarded<'_>) {
         if discarded.kind == DiscardedKind::Records {
             // A trace may say any number.
@@ -96,27 +105,27 @@ impl Chunk {
     }
 }
 
-/// What ends with a chunk.
+/// The end of a chunk, which says what comes after it.
 #[derive(Default)]
 pub enum ChunkEnd {
     #[default]
     Nothing,
-    /// A block: another share goes on.
+    /// A block ends, and the share `next` has its turn.
     Block { next: usize },
-    /// The share, and if it is its turn the slice.
+    /// The share ends, and with it the slice if it is the share's turn.
     Slice(SliceFindings),
 }
 
-/// What one who went through a slice found in it: the same as the others, unless files were changed.
+/// The findings of a worker in a slice. All workers find the same, unless files were changed.
 #[derive(Clone, Debug, Default)]
 pub struct SliceFindings {
     pub blocks: u64,
-    /// Event records that the last block was short of.
+    /// The number of event records by which the last block is incomplete.
     pub left: u64,
     pub damage: u64,
-    /// Streams of which a note was handed over.
+    /// The streams for which a note was already reported.
     pub noted: HashSet<NoteKey>,
-    /// Damage in blocks of others, who have told it if they found it too.
+    /// The damage in blocks of other shares. If those shares found it as well, they report it.
     pub elsewhere: Vec<Damage>,
 }
 
@@ -125,7 +134,7 @@ impl SliceFindings {
         (self.blocks, self.left, self.damage) == (other.blocks, other.left, other.damage)
     }
 
-    /// Takes note of damage: it is told with the chunk where the share has its turn.
+    /// Counts damage. It is reported with the chunk of the share that has the damaged block.
     pub fn damage(&mut self, damage: &Damage, is_mine: bool, chunk: &mut Chunk) {
         if damage.is_note() {
             // One of each stream is said; none may keep a damage from being told.

@@ -1,4 +1,4 @@
-//! Chunks on their way from those who render them to the one who writes them.
+//! The queue of chunks between the workers that render them and the thread that writes them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use super::chunk::{
     Chunk, ChunkEnd, SliceFindings, CHUNKS_WAITING, REMARKS, SHARE_WAITING, WAITING,
 };
 
-/// A slice, or a share of it: block by block, the shares take turns.
+/// A slice or a share of it. The shares of a slice take turns, block by block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
     pub slice: u64,
@@ -18,45 +18,47 @@ pub struct Task {
     pub shares: usize,
 }
 
-/// All that waits.
+/// The chunks that wait to be written.
 pub struct Queue {
     state: Mutex<QueueState>,
     changed: Condvar,
     end: AtomicBool,
-    /// Slices that may be rendered behind the one that is written.
+    /// The number of slices after the one being written that may be rendered.
     ahead: u64,
 }
 
 #[derive(Default)]
 struct QueueState {
-    /// The slice that is written now, and the share of it whose turn it is.
+    /// The slice that is being written; `turn` is the share of it that is next.
     now: u64,
     turn: usize,
-    /// Chunks by slice and share, from `now` on.
+    /// The waiting chunks of each slice and share, from slice `now` on.
     chunks: BTreeMap<(u64, usize), WaitingChunks>,
-    /// By slices that have not been gone through by all: by how many, and what the first found.
+    /// For each slice that not all its workers have finished: the number of those that have, and the first one's
+    /// findings.
     seen: BTreeMap<u64, (usize, SliceFindings)>,
-    /// What was found in a slice by one of two who did not find the same, of the first such slices.
+    /// The findings of workers that differ from those of a slice's first worker, up to a limit.
     unlike: Vec<SliceFindings>,
-    /// Workers that have ended.
+    /// The number of workers that have ended.
     left: usize,
 }
 
 #[derive(Default)]
 struct WaitingChunks {
     chunks: VecDeque<Chunk>,
-    /// Of all of them.
+    /// The size of text in all chunks \[byte\].
     text: usize,
 }
 
 impl WaitingChunks {
-    /// Whether one more chunk may wait, where so many bytes may. Chunks of little text have buffers, too.
+    /// Returns true if another chunk may wait, with at most `most` bytes of text in total. The number of chunks is
+    /// limited too, since chunks with little text also have buffers.
     fn has_room(&self, most: usize) -> bool {
         self.text < most && self.chunks.len() < CHUNKS_WAITING
     }
 }
 
-/// Says that a worker has ended, however it did.
+/// A guard that counts a worker as ended when it goes out of scope, also after a panic.
 pub struct Leave<'q>(&'q Queue);
 
 impl Drop for Leave<'_> {
@@ -70,18 +72,18 @@ impl Drop for Leave<'_> {
 }
 
 impl Queue {
-    /// For so many slices behind the one that is written.
+    /// Returns a queue in which `ahead` slices after the one being written may wait.
     pub fn new(ahead: u64) -> Queue {
         let (state, changed) = (Mutex::default(), Condvar::new());
         Queue { state, changed, end: AtomicBool::new(false), ahead }
     }
 
-    /// For a worker, who ends with it.
+    /// Returns a guard that counts a worker as ended when it goes out of scope.
     pub fn leave_later(&self) -> Leave<'_> {
         Leave(self)
     }
 
-    /// Nobody wants more, or there will not be all of it.
+    /// Ends the queue, because the reader wants no more or the output will not be complete.
     pub fn end(&self) {
         // Under the lock, so that no worker is between its look at this and its wait.
         let _state = lock(&self.state);
@@ -89,7 +91,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Hand a chunk over when it may be; `Break`: nobody wants more.
+    /// Waits until there is room for a chunk, and adds it. Returns `Break` if the queue has ended.
     pub fn hand_over(&self, task: Task, chunk: Chunk) -> ControlFlow<()> {
         let place = (task.slice, task.share);
         let most = if task.shares > 1 { SHARE_WAITING } else { WAITING };
@@ -124,7 +126,7 @@ impl Queue {
         ControlFlow::Continue(())
     }
 
-    /// Give all chunks to `write`, in order, until there are no more.
+    /// Passes all chunks to `write`, in order, until there are no more.
     pub fn deliver(&self, workers: usize, write: &mut dyn FnMut(Chunk) -> ControlFlow<()>) {
         loop {
             let mut state = lock(&self.state);
@@ -145,14 +147,14 @@ impl Queue {
         }
     }
 
-    /// What was found by one of two who should have found the same and did not.
+    /// Returns and removes the findings of workers that should have been equal and were not.
     pub fn unlike(&self) -> Vec<SliceFindings> {
         std::mem::take(&mut lock(&self.state).unlike)
     }
 }
 
 impl QueueState {
-    /// The chunk that is to be written next, if it is there.
+    /// Returns the chunk to be written next, if it has arrived.
     fn next(&mut self) -> Option<Chunk> {
         let waiting = self.chunks.get_mut(&(self.now, self.turn))?;
         let chunk = waiting.chunks.pop_front()?;
@@ -169,7 +171,7 @@ impl QueueState {
         Some(chunk)
     }
 
-    /// One has gone through the slice.
+    /// Compares the findings of one share of a slice with the others'.
     fn compare(&mut self, task: Task, seen: &SliceFindings) {
         if task.shares == 1 {
             return;
@@ -186,7 +188,7 @@ impl QueueState {
     }
 }
 
-/// Also where who held it has panicked.
+/// Locks a mutex, even if its holder has panicked.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The queue alone, with chunks by hand: whose turn it is, who waits and until when, and who is told that it is over.
+//! Tests of the queue alone: which share has its turn, which workers wait and until when, and how the end reaches them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -7,7 +7,7 @@ use super::chunk::{REMARKS, SHARE_WAITING};
 use super::*;
 use crate::render::TextSink as _;
 
-/// A chunk of this text.
+/// Returns a chunk with this text.
 fn chunk(text: &str, end: ChunkEnd) -> Chunk {
     let mut chunk = Chunk { end, ..Chunk::default() };
     chunk.text.extend_from_slice(text.as_bytes());
@@ -22,7 +22,7 @@ fn last() -> ChunkEnd {
     ChunkEnd::Slice(SliceFindings::default())
 }
 
-/// What is written of all that is there; no worker is left.
+/// Returns the text of all chunks that are written, if no worker is left.
 fn delivered(queue: &Queue) -> String {
     let mut text = String::new();
     queue.deliver(0, &mut |chunk| {
@@ -70,7 +70,7 @@ fn chunk_of_a_slice_that_has_been_written_is_let_in_and_not_shown() {
     assert_eq!(delivered(&queue), "b");
 }
 
-/// Whether a chunk that is handed over by a thread waits before `release`, and is there behind it.
+/// Returns true if a chunk that another thread adds waits before `release`, and has been added after it.
 fn waits_for(queue: &Queue, task: Task, text: &str, release: impl FnOnce()) {
     let is_in = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -8,7 +8,7 @@ use strata_ctf::read::DiscardedKind;
 const EVENTS: u64 = 200;
 const PACKETS: u64 = 300;
 
-/// A trace of two streams that is there for as long as this.
+/// A trace of two streams that is removed at the end of the test.
 struct Trace(PathBuf);
 
 impl Trace {
@@ -16,7 +16,7 @@ impl Trace {
         Trace::of(PACKETS, EVENTS)
     }
 
-    /// So many packets in each stream, and event records in each of them.
+    /// Makes a trace with `count` packets in each stream, and `events` event records in each packet.
     fn of(count: u64, events: u64) -> Trace {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -67,7 +67,7 @@ fn packets(stream: u64, count: u64, events: u64) -> Vec<u8> {
     bytes
 }
 
-/// The text of it, until this returns that it is enough.
+/// Returns the text of the trace, up to where `enough` returns true.
 fn text(
     trace: &Trace,
     threads: usize,
@@ -239,7 +239,7 @@ fn malicious_counts_of_discarded_records_are_as_many_as_can_be_counted() {
     }
 }
 
-/// Hands over the ends of two shares of a slice, and gives what was not alike.
+/// Delivers two shares of a slice, and returns the findings that differ.
 fn ends_of_two(first: SliceFindings, second: SliceFindings) -> (Vec<SliceFindings>, usize) {
     let queue = Queue::new(1);
     for (share, seen) in [first, second].into_iter().enumerate() {
@@ -298,7 +298,7 @@ fn chunks_without_text_wait_as_chunks_with_text_do() {
     assert_eq!(handed.load(Ordering::Relaxed), CHUNKS_WAITING as u32);
 }
 
-/// All of it with these: text, remarks, and what was found.
+/// Renders a whole trace. Returns its text, its remarks and the summary.
 fn all(
     trace: &Trace,
     range: TimeRange,

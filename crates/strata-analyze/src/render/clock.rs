@@ -1,4 +1,4 @@
-//! Times as text. A second's text is made once; its nanoseconds are put into it.
+//! Times as text. The text of a second is made once, and nanoseconds are put into it.
 
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
@@ -8,71 +8,70 @@ use super::number::{four_digits_of_two, nine_digits, pair, signed, unsigned};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// How a time is shown.
+/// The format of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockStyle {
-    /// `22:13:20.000000012`.
+    /// A time of day, as `22:13:20.000000012`.
     #[default]
     Time,
-    /// `2023-11-14 22:13:20.000000012`.
+    /// A date and a time of day, as `2023-11-14 22:13:20.000000012`.
     Date,
-    /// `2023-11-14T22:13:20.000000012+01:00` (RFC 3339).
+    /// A date and a time with its offset, as `2023-11-14T22:13:20.000000012+01:00` (RFC 3339).
     Iso,
-    /// Seconds since 1970: `1700000000.000000012`.
+    /// Seconds since 1970, as `1700000000.000000012`.
     Seconds,
-    /// As it was recorded: `00000000000000000012`.
+    /// The clock's value as it was recorded, as `00000000000000000012`.
     Cycles,
-    /// Not at all.
+    /// No time is shown.
     None,
 }
 
 /// The time of an event record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Since 1970.
+    /// The time of the record \[ns since 1970\].
     pub ns: i64,
-    /// As it was recorded.
+    /// The clock's value as it was recorded.
     pub cycles: u64,
 }
 
-/// Writes times.
 #[derive(Clone, Debug)]
 pub struct ClockText {
     style: ClockStyle,
     zone: TimeZone,
-    /// Which second `text` is of, if that is not empty.
+    /// The second that `text` shows, if `text` is not empty.
     second: i64,
-    /// The second, nine digits for the nanoseconds, and what is behind them; then a delta below a second.
+    /// The text of a second with nine digits for the nanoseconds, and then a delta of less than a second.
     text: Vec<u8>,
-    /// The same with the last time's digits, for other times from `fine` on that differ in the last four
-    /// only, if `is_fine`.
+    /// A copy of `text` for times from `fine` on, whose last four digits are to be replaced. It is valid if `is_fine`
+    /// is set.
     block: [u8; BLOCK],
     fine: i64,
     is_fine: bool,
-    /// Where the nine digits are.
+    /// The place of the nine digits in `text`.
     digits: usize,
-    /// Where the delta begins.
+    /// The place of the delta in `text`.
     delta: usize,
-    /// In front of and behind every time.
+    /// The bytes before and after every time.
     around: (&'static [u8], &'static [u8]),
 }
 
-/// A time and a delta, as they are copied at once \[byte\].
+/// The size of the block that holds a time and a delta, and is copied at once \[byte\].
 const BLOCK: usize = 64;
 
-/// What four digits of nanoseconds can tell apart.
+/// The number of values that four digits of nanoseconds can have.
 const FINE: u64 = 10_000;
 
-/// A delta below a second, with room for its digits.
+/// A delta of less than a second, with room for its digits.
 const SHORT_DELTA: [u8; 15] = *b"(+0.000000000) ";
 
 impl ClockText {
-    /// A writer of times in this layout.
+    /// Makes a writer of times in this style.
     pub fn new(style: ClockStyle, zone: TimeZone) -> ClockText {
         ClockText::around(style, zone, (b"", b""))
     }
 
-    /// With something in front of and behind every time.
+    /// Makes a writer of times that puts fixed bytes before and after every time.
     pub fn around(
         style: ClockStyle,
         zone: TimeZone,
@@ -92,12 +91,10 @@ impl ClockText {
         }
     }
 
-    /// The layout.
     pub fn style(&self) -> ClockStyle {
         self.style
     }
 
-    /// Write a time.
     #[inline]
     pub fn write(&mut self, out: &mut impl TextSink, stamp: Stamp) {
         if self.set(stamp) {
@@ -107,7 +104,7 @@ impl ClockText {
         }
     }
 
-    /// Write a time, and the time since `before`.
+    /// Writes a time, and the time since `before`.
     #[inline]
     pub fn write_with_delta(&mut self, out: &mut Lines, before: Option<Stamp>, stamp: Stamp) {
         let since = before.map_or(u64::MAX, |before| stamp.ns.wrapping_sub(before.ns) as u64);
@@ -122,7 +119,7 @@ impl ClockText {
         out.patch(at + self.delta + 9, &since);
     }
 
-    /// The same for all times, and get ready for one that is near.
+    /// Writes any time and delta, and prepares the block for the next times if these are near.
     #[inline(never)]
     fn write_coarsely(&mut self, out: &mut Lines, before: Option<Stamp>, stamp: Stamp) {
         self.is_fine = self.set(stamp);
@@ -142,7 +139,7 @@ impl ClockText {
         delta(out, self.style, before, stamp);
     }
 
-    /// Have the text of this time; false: it is not made that way.
+    /// Makes `text` show this time. Returns false for times that are written in another way.
     #[inline]
     fn set(&mut self, stamp: Stamp) -> bool {
         let has_second = match self.style {
@@ -177,14 +174,14 @@ impl ClockText {
         out.extend_from_slice(self.around.1);
     }
 
-    /// Write a time that is no date.
+    /// Writes a time that has no date, as the clock's value.
     pub fn write_cycles(&self, out: &mut impl TextSink, cycles: u64) {
         out.extend_from_slice(self.around.0);
         padded(out, cycles, 20);
         out.extend_from_slice(self.around.1);
     }
 
-    /// Make the text of a second.
+    /// Makes the text of a new second.
     fn begin(&mut self, second: i64) {
         self.second = second;
         self.text.clear();
@@ -224,7 +221,7 @@ impl ClockText {
         }
     }
 
-    /// Leave room for the nanoseconds.
+    /// Adds room for the nanoseconds, and the text after them.
     fn finish(&mut self, behind: &[u8]) {
         self.digits = self.text.len();
         self.text.extend_from_slice(&[b'0'; 9]);
@@ -235,13 +232,13 @@ impl ClockText {
     }
 }
 
-/// A time before 1970, in seconds.
+/// Writes a time before 1970, in seconds.
 fn negative(out: &mut impl TextSink, ns: i64) {
     out.push(b'-');
     seconds(out, ns.unsigned_abs());
 }
 
-/// `S.nnnnnnnnn`.
+/// Writes a time as seconds with nine decimals.
 fn seconds(out: &mut impl TextSink, ns: u64) {
     const SECOND: u64 = 1_000_000_000;
     unsigned(out, ns / SECOND);
@@ -257,7 +254,7 @@ fn padded(out: &mut impl TextSink, value: u64, width: usize) {
     unsigned(out, value);
 }
 
-/// Write the time since the event record before, as `(+0.000000012) `; `before` is `None` for the first.
+/// Writes the time since the last event record, as `(+0.000000012) `; `before` is `None` for the first.
 #[inline]
 pub fn delta(out: &mut impl TextSink, style: ClockStyle, before: Option<Stamp>, now: Stamp) {
     if style == ClockStyle::Cycles {

@@ -1,10 +1,11 @@
-//! CSV: the header, and a column for each field that was asked for.
+//! Event records as CSV: a header, and a column for each selected field.
 
 use strata_ctf::read::{Event, FieldInfo, FieldRef, Value, Visit as _};
 use strata_model::Base;
+use strata_text::json::quoted;
 
 use super::clock::ClockStyle;
-use super::escape::{csv_quote, hex, json_quoted};
+use super::escape::{csv_quote, hex};
 use super::head::Head;
 use super::json::JsonFields;
 use super::number;
@@ -12,30 +13,31 @@ use super::part::part_fields;
 use super::plan::LazyTable;
 use super::shown::{scope, FieldList, RecordPart, ShownPart};
 
-/// The columns that were asked for.
+/// The selected columns.
 #[derive(Debug)]
 pub struct CsvColumns {
     items: Option<Vec<String>>,
-    /// Of what is in front of the event's name, those that are asked for.
+    /// The columns with items of the head, such as the process.
     heads: Vec<&'static str>,
-    /// By class, then by column.
+    /// The sources of each class' cells, by class and then by column.
     cells: LazyTable<Vec<CsvCell>>,
 }
 
-/// What a column has for the event records of a class.
+/// The source of a column's value in the records of a class.
 #[derive(Debug)]
 enum CsvCell {
     Nothing,
-    /// What the thread is called.
+    /// The name of the thread.
     ThreadName,
     Field(FieldRef),
-    /// A whole part, as JSON.
+    /// A whole part of the record, as JSON.
     Part(RecordPart, ShownPart),
     /// A compound member of a part, as JSON.
     Member(RecordPart, ShownPart, BytesAround),
 }
 
-/// Bytes around the JSON of a member, `"a":{"b":` and `}`, which do not go into its column.
+/// The bytes before and after a member in the JSON of its part, such as `"a":{"b":` and `}`, which are left out of the
+/// column.
 #[derive(Clone, Copy, Debug)]
 struct BytesAround {
     before: usize,
@@ -43,7 +45,7 @@ struct BytesAround {
 }
 
 impl BytesAround {
-    /// Of the member at this path.
+    /// Returns the bytes around the member at this path.
     fn of(path: &str) -> BytesAround {
         let mut before = Vec::new();
         let mut behind = 0;
@@ -52,7 +54,7 @@ impl BytesAround {
                 before.push(b'{');
                 behind += 1;
             }
-            json_quoted(&mut before, name.as_bytes());
+            quoted(&mut before, name.as_bytes());
             before.push(b':');
         }
         BytesAround { before: before.len(), behind }
@@ -65,7 +67,7 @@ impl CsvColumns {
         CsvColumns { items, heads: head.columns().collect(), cells: LazyTable::default() }
     }
 
-    /// The first row.
+    /// Writes the first row, which has the names of columns.
     pub fn head(&self, out: &mut Vec<u8>, clock: ClockStyle) {
         if clock != ClockStyle::None {
             out.extend_from_slice(b"time,");
@@ -90,7 +92,7 @@ impl CsvColumns {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// The columns of one event record, each with a comma in front, and the row's end.
+    /// Writes the columns of one event record, each after a comma, and the end of the row.
     pub fn row(&mut self, event: &Event<'_>, thread_name: Option<&[u8]>, out: &mut Vec<u8>) {
         let items = self.items.as_deref().unwrap_or_default();
         let cells = self.cells.get(event.class().index(), || {
@@ -180,7 +182,7 @@ impl CsvCell {
     }
 }
 
-/// An enumeration's labels, or the number.
+/// Writes the labels of an enumeration, or else the number.
 fn integer(out: &mut Vec<u8>, field: &FieldInfo, value: i128, write: impl FnOnce(&mut Vec<u8>)) {
     if let Some(mut flags) = field.flags_of(value) {
         joined(out, &mut flags);
@@ -206,7 +208,7 @@ fn joined<'l>(out: &mut Vec<u8>, labels: impl Iterator<Item = &'l str>) {
     }
 }
 
-/// The field, without a name.
+/// Returns a field's description without its name.
 fn bare(field: &FieldRef) -> FieldInfo {
     FieldInfo { is_element: true, ..field.info().clone() }
 }

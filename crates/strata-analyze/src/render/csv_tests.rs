@@ -1,4 +1,4 @@
-//! Columns of CSV: what each kind of field is in one, and whose field it is that a name means.
+//! Tests of CSV columns: how fields of each kind are shown, and which field a name stands for.
 
 use strata_ctf::read::{Message, TimeRange};
 
@@ -11,7 +11,7 @@ const FIELDS: &str = "
     enum flags2_mode : u8 { RD = 0, WR = 1, A = 4, B = 8 } mode;
     i64 i; f64 r; u32 vtid; string t;";
 
-/// The rows of these columns: one for an event with these values, and one for an event without fields.
+/// Returns the rows of these columns: one for an event with these values, and one for an event without fields.
 fn rows(columns: &[&str], values: [u8; 2], text: &'static str) -> Vec<String> {
     let [tag, mode] = values;
     let text = Text(text);
@@ -43,7 +43,7 @@ fn rows(columns: &[&str], values: [u8; 2], text: &'static str) -> Vec<String> {
     text.split_terminator("\r\n").map(str::to_owned).collect()
 }
 
-/// What is in one column of the first event.
+/// Returns the cell of a column for the first event.
 fn cell(column: &str, values: [u8; 2]) -> String {
     let rows = rows(&[column], values, "t");
     let cell = rows.get(1).and_then(|row| row.strip_prefix("box,,,3,e,"));

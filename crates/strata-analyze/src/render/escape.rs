@@ -1,9 +1,12 @@
-//! Text of a trace, which may be any bytes: inside quotes, and on a terminal.
+//! Escapes text of a trace, which may be any bytes, for use in quotes and on a terminal.
+
+use strata_text::controls_display;
 
 use super::format::Format;
 use super::line::TextSink;
 
-/// What stands for a byte in quoted text; 0: the byte itself, `x`: `\x` and two digits, else `\` and this.
+/// The escape of each byte in quoted text: 0 for the byte itself, `x` for `\x` and two digits, else `\` and this
+/// letter.
 const ESCAPES: [u8; 256] = {
     let mut escapes = [0; 256];
     let mut byte = 0;
@@ -33,7 +36,7 @@ fn hex_digits(byte: u8) -> [u8; 2] {
     [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]
 }
 
-/// As a C string has it; bytes from 0x80 on stay as they are.
+/// Writes a text as a C string. Bytes of 0x80 and above are not escaped.
 #[inline]
 pub fn c_quoted(out: &mut impl TextSink, text: &[u8]) {
     out.push(b'"');
@@ -56,48 +59,14 @@ pub fn c_quoted(out: &mut impl TextSink, text: &[u8]) {
     out.push(b'"');
 }
 
-/// As JSON has it. What is no UTF-8 becomes U+FFFD.
-pub fn json_quoted(out: &mut Vec<u8>, text: &[u8]) {
-    out.push(b'"');
-    for chunk in text.utf8_chunks() {
-        json_plain(out, chunk.valid().as_bytes());
-        if !chunk.invalid().is_empty() {
-            out.extend_from_slice("\u{fffd}".as_bytes());
-        }
-    }
-    out.push(b'"');
-}
-
-fn json_plain(out: &mut Vec<u8>, text: &[u8]) {
-    let special = |byte: &u8| *byte < 0x20 || matches!(*byte, b'"' | b'\\' | 0x7f);
-    let mut rest = text;
-    while let Some(at) = rest.iter().position(special) {
-        let (plain, behind) = rest.split_at(at);
-        out.extend_from_slice(plain);
-        let Some((&byte, behind)) = behind.split_first() else { break };
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            _ => {
-                out.extend_from_slice(b"\\u00");
-                out.extend_from_slice(&hex_digits(byte));
-            }
-        }
-        rest = behind;
-    }
-    out.extend_from_slice(rest);
-}
-
-/// Bytes as hexadecimal digits.
+/// Writes bytes as hexadecimal digits.
 pub fn hex(out: &mut impl TextSink, bytes: &[u8]) {
     for &byte in bytes {
         out.put(&hex_digits(byte), 2);
     }
 }
 
-/// Text without ASCII's control characters, for where it stands without quotes on a terminal.
+/// Writes text without ASCII's control characters, for use without quotes on a terminal.
 pub fn tame(out: &mut Vec<u8>, text: &[u8]) {
     for &byte in text {
         match is_control(byte) {
@@ -107,13 +76,13 @@ pub fn tame(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// The same for any text: without all that would command a terminal. What is not UTF-8 is shown as its bytes.
+/// Writes any text without control sequences for a terminal. Bytes that are not UTF-8 are shown as numbers.
 pub fn tame_text(out: &mut Vec<u8>, text: &[u8]) {
     for chunk in text.utf8_chunks() {
         for character in chunk.valid().chars() {
             let mut bytes = [0; 4];
             let bytes = character.encode_utf8(&mut bytes).as_bytes();
-            match commands(character) {
+            match controls_display(character) && !character.is_ascii() {
                 true => backslash_x(out, bytes),
                 false => tame(out, bytes),
             }
@@ -133,16 +102,12 @@ fn backslash_x(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Control characters beyond ASCII, of which U+009B begins a command as ESC [ does, and those that change
-/// the order in which a terminal shows what follows.
-fn commands(character: char) -> bool {
-    matches!(character, '\u{80}'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2066}'..='\u{2069}')
-}
-
-/// Make the line that begins at `begin` one that commands no terminal, but for colours in text: its ASCII
-/// is harmless already, as is that of JSON.
+/// Removes control sequences for a terminal from the line that begins at `begin`, except colours in text. ASCII
+/// characters are already escaped there, and so is all JSON.
 pub fn tame_line(out: &mut Vec<u8>, begin: usize, format: Format) {
+    if format == Format::Json {
+        return;
+    }
     let line = out.get(begin..).unwrap_or_default();
     let end: &[u8] = if line.ends_with(b"\r\n") { b"\r\n" } else { b"\n" };
     let Some(line) = line.strip_suffix(end) else { return };
@@ -156,14 +121,13 @@ pub fn tame_line(out: &mut Vec<u8>, begin: usize, format: Format) {
             let mut bytes = [0; 4];
             let bytes = character.encode_utf8(&mut bytes).as_bytes();
             match character {
-                _ if commands(character) && format == Format::Text => {
-                    backslash_x(&mut tamed, bytes);
-                }
-                // JSON's own way; all of them have four digits.
-                _ if commands(character) => {
+                '\0'..='\u{7f}' if is_csv => tame(&mut tamed, bytes),
+                '\0'..='\u{7f}' => tamed.extend_from_slice(bytes),
+                // JSON's own way.
+                _ if controls_display(character) && is_csv => {
                     tamed.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
                 }
-                '\0'..='\u{7f}' if is_csv => tame(&mut tamed, bytes),
+                _ if controls_display(character) => backslash_x(&mut tamed, bytes),
                 _ => tamed.extend_from_slice(bytes),
             }
         }
@@ -180,7 +144,7 @@ pub fn tame_line(out: &mut Vec<u8>, begin: usize, format: Format) {
     out.extend_from_slice(&tamed);
 }
 
-/// Make the field that begins at `begin` one of CSV: quoted where it must be (RFC 4180).
+/// Puts the CSV field that begins at `begin` in quotes if it needs them (RFC 4180).
 pub fn csv_quote(out: &mut Vec<u8>, begin: usize) {
     let field = out.get(begin..).unwrap_or_default();
     if !field.iter().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) {
@@ -225,13 +189,6 @@ mod tests {
     }
 
     #[test]
-    fn malicious_text_in_json_is_valid_utf_8() {
-        let text = done(|out| json_quoted(out, b"a\"b\\\n\x01\x7f\xff\xfe\xc3\xbc\xe2\x82"));
-        let wanted = "\"a\\\"b\\\\\\n\\u0001\\u007f\u{fffd}\u{fffd}ü\u{fffd}\"";
-        assert_eq!(String::from_utf8(text).unwrap(), wanted);
-    }
-
-    #[test]
     fn csv_field_is_quoted_only_where_it_must_be() {
         for (field, wanted) in [
             ("plain x", "plain x"),
@@ -260,7 +217,7 @@ mod tests {
                 assert_eq!(out.drain(..begin).count(), begin);
             })
         };
-        let (text, json, csv) = (Format::Text, Format::Json, Format::Csv);
+        let (text, csv) = (Format::Text, Format::Csv);
         for (format, hostile, wanted) in [
             (text, "a\u{9b}2Jb ü\n".as_bytes(), "a\\xc2\\x9b2Jb ü\n"),
             (text, b"a\x9b2J\xff\n", "a\\x9b2J\u{fffd}\n"),
@@ -269,7 +226,6 @@ mod tests {
                 "\x1b[1mcolour\x1b[0m \u{202e}x\n".as_bytes(),
                 "\x1b[1mcolour\x1b[0m \\xe2\\x80\\xaex\n",
             ),
-            (json, "{\"a\":\"\u{9b}\u{202e}ü\"}\n".as_bytes(), "{\"a\":\"\\u009b\\u202eü\"}\n"),
             (
                 csv,
                 "\x1b]0;x\x07,\"a\r\nb\",\u{9b}ü\r\n".as_bytes(),

@@ -1,15 +1,14 @@
-//! What event records become.
+//! The formats in which event records are written.
 
-/// What is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// A line for each event record, as babeltrace2 has it.
+    /// A line for each event record, in the format of babeltrace2.
     #[default]
     Text,
-    /// A line for each, and one for both ends of a system call: see [`crate::short`].
+    /// A line for each event record, and one line for both ends of a system call: see [`crate::short`].
     Short,
-    /// A JSON object on a line of its own for each.
+    /// A JSON object for each event record, on a line of its own.
     Json,
-    /// A header, then a row for each (RFC 4180).
+    /// A header, then a row for each event record (RFC 4180).
     Csv,
 }

@@ -1,33 +1,34 @@
-//! What is in front of an event's name: who recorded it, and how severe it is.
+//! The head of a record's line: the recorder, such as the process, and the severity.
 
 use strata_ctf::read::Event;
 use strata_model::EnvValue;
+use strata_text::json::quoted;
 
-use super::escape::{csv_quote, json_quoted, tame};
+use super::escape::{csv_quote, tame};
 use super::number;
 
-/// Something that can be shown in front of an event's name.
+/// An item that can be shown before an event's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadItem {
-    /// The trace's name.
+    /// The name of the trace.
     Trace,
-    /// The host.
+    /// The name of the machine.
     Host,
-    /// What was traced: the kernel, or applications.
+    /// The domain: kernel or applications.
     Domain,
-    /// The process.
+    /// The name of the process.
     Process,
-    /// The process' number.
+    /// The number of the process.
     Vpid,
-    /// How severe the event is.
+    /// The event's log level.
     LogLevel,
-    /// Where the event's model is.
+    /// The URI of the event's model.
     Emf,
-    /// Where in the source it is; no CTF trace says it so far.
+    /// The place in the source code. No CTF trace has it so far.
     Callsite,
 }
 
-/// Names as babeltrace2 has them, in the order in which they are shown.
+/// The names of the items in babeltrace2, in the order in which they are shown.
 const NAMES: [(&str, HeadItem); 8] = [
     ("trace", HeadItem::Trace),
     ("trace:hostname", HeadItem::Host),
@@ -39,7 +40,7 @@ const NAMES: [(&str, HeadItem); 8] = [
     ("callsite", HeadItem::Callsite),
 ];
 
-/// Columns that a table has only if they are asked for.
+/// The columns that a table has only on request.
 const COLUMNS: [(&str, HeadItem); 4] = [
     ("trace", HeadItem::Trace),
     ("domain", HeadItem::Domain),
@@ -47,7 +48,7 @@ const COLUMNS: [(&str, HeadItem); 4] = [
     ("emf", HeadItem::Emf),
 ];
 
-/// LTTng's names of log levels, from 0 on.
+/// LTTng's names of log levels, by their numbers from 0 on.
 const LEVELS: [&str; 15] = [
     "TRACE_EMERG",
     "TRACE_ALERT",
@@ -66,22 +67,22 @@ const LEVELS: [&str; 15] = [
     "TRACE_DEBUG",
 ];
 
-/// What is shown in front of an event's name.
+/// The items that are shown before an event's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     items: Vec<HeadItem>,
 }
 
 impl Default for Head {
-    /// As babeltrace2 has it: host, process and its number.
+    /// Returns the default head, which is that of babeltrace2: host, process and process number.
     fn default() -> Head {
         Head { items: vec![HeadItem::Host, HeadItem::Process, HeadItem::Vpid] }
     }
 }
 
 impl Head {
-    /// Of a list of names those that are of something in front of an event's name, and the others, which are
-    /// fields. Where there are none of the first, it is the usual head. `all` is everything.
+    /// Splits a list of names into items of the head and names of fields. Without items, the head is the default one.
+    /// `all` stands for all items.
     pub fn split<S: AsRef<str>>(names: &[S]) -> (Head, Vec<String>) {
         let mut items = Vec::new();
         let mut fields = Vec::new();
@@ -96,18 +97,18 @@ impl Head {
         (head, fields)
     }
 
-    /// Whether it is shown.
+    /// Returns true if the item is shown.
     pub fn has(&self, item: HeadItem) -> bool {
         self.items.contains(&item)
     }
 
-    /// Names of the columns that a table has besides its usual ones.
+    /// Returns the names of the columns that a table has in addition to its usual ones.
     pub fn columns(&self) -> impl Iterator<Item = &'static str> + '_ {
         COLUMNS.iter().filter(|(_, item)| self.has(*item)).map(|(name, _)| *name)
     }
 }
 
-/// Who recorded an event record, and what is the same for all of its class.
+/// The recorder of a record, with facts that are the same for all records of its class.
 pub struct RecordedBy<'a> {
     head: &'a Head,
     trace: &'a str,
@@ -121,7 +122,7 @@ pub struct RecordedBy<'a> {
 }
 
 impl<'a> RecordedBy<'a> {
-    /// Of this event record's class.
+    /// Reads the recorder from the record's class.
     pub fn new(event: &Event<'a>, head: &'a Head) -> RecordedBy<'a> {
         let trace = event.stream().trace();
         let text = |name| match trace.schema().environment(name) {
@@ -150,7 +151,7 @@ impl<'a> RecordedBy<'a> {
         }
     }
 
-    /// `host:process:(vpid) name: `.
+    /// Returns the head as text, `host:process:(vpid) name: `.
     pub fn text(&self, is_tame: bool, colour: (&str, &str)) -> Vec<u8> {
         let mut out = Vec::new();
         let add = |out: &mut Vec<u8>, text: &str| match is_tame {
@@ -183,7 +184,7 @@ impl<'a> RecordedBy<'a> {
         out
     }
 
-    /// Members of an object, and the event's name.
+    /// Returns the head as members of a JSON object, and the event's name.
     pub fn json(&self) -> (Vec<u8>, Vec<u8>) {
         let mut head = Vec::new();
         let trace = Some(self.trace).filter(|_| self.head.has(HeadItem::Trace));
@@ -197,7 +198,7 @@ impl<'a> RecordedBy<'a> {
         for (name, text) in texts {
             if let Some(text) = text {
                 head.extend_from_slice(format!("\"{name}\":").as_bytes());
-                json_quoted(&mut head, text.as_bytes());
+                quoted(&mut head, text.as_bytes());
                 head.push(b',');
             }
         }
@@ -209,11 +210,11 @@ impl<'a> RecordedBy<'a> {
             }
         }
         let mut name = b"\"name\":".to_vec();
-        json_quoted(&mut name, self.event.as_bytes());
+        quoted(&mut name, self.event.as_bytes());
         (head, name)
     }
 
-    /// Columns, each with a comma behind it; and the event's name, with one in front.
+    /// Returns the columns before the event's name, each followed by a comma, and the name after a comma.
     pub fn csv(&self) -> (Vec<u8>, Vec<u8>) {
         let mut head = Vec::new();
         let number = |number: Option<i64>| number.map(|number| number.to_string());

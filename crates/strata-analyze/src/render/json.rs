@@ -1,30 +1,32 @@
-//! Fields as JSON.
+//! Writes fields as JSON.
 
 use std::io::Write as _;
 
 use strata_ctf::read::{FieldInfo, Visit};
+use strata_text::json::quoted;
 
-use super::escape::{hex, json_quoted};
+use super::escape::hex;
 use super::number;
 
-/// Writes fields: members as `"name":value`, separated by commas.
+/// Writes fields as JSON: as members `"name":value`, separated by commas.
 ///
-/// Integers are numbers, exact; enumerations `{"value":5,"labels":["A"]}`; a variant is an object whose
-/// only member has the option's name; bytes are hexadecimal digits.
+/// Integers are exact numbers. An enumeration is `{"value":5,"labels":["A"]}`. A variant is an object whose only member
+/// has the option's name. Bytes are hexadecimal digits.
 pub struct JsonFields<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
-    /// A higher integer is a text of its digits.
+    /// The greatest integer that is written as a number. Greater ones are written as text.
     max: u64,
 }
 
 impl<'a> JsonFields<'a> {
-    /// In front of the first field.
+    /// Returns a writer for the fields of a part.
     pub fn new(out: &'a mut Vec<u8>) -> JsonFields<'a> {
         JsonFields { out, first: true, max: u64::MAX }
     }
 
-    /// For a reader that takes an integer above 2^63 - 1 for a floating-point number: such a one is a text.
+    /// Returns a writer for readers that would read an integer above 2^63 - 1 as a floating-point number. Such integers
+    /// are written as text.
     pub fn of_i64(out: &'a mut Vec<u8>) -> JsonFields<'a> {
         JsonFields { max: i64::MAX as u64, ..JsonFields::new(out) }
     }
@@ -34,7 +36,7 @@ impl<'a> JsonFields<'a> {
             self.out.push(b',');
         }
         if !field.is_element() {
-            json_quoted(self.out, field.name().as_bytes());
+            quoted(self.out, field.name().as_bytes());
             self.out.push(b':');
         }
     }
@@ -70,12 +72,12 @@ impl<'a> JsonFields<'a> {
             if index > 0 {
                 self.out.push(b',');
             }
-            json_quoted(self.out, label.as_bytes());
+            quoted(self.out, label.as_bytes());
         }
     }
 }
 
-/// A number that is read back as the same one; what JSON has no number for is a string.
+/// Writes a floating-point number so that it is read back unchanged. A value that JSON has no number for is a string.
 fn real(out: &mut Vec<u8>, value: f64) {
     let special = match value {
         value if value.is_nan() => "\"NaN\"",
@@ -117,7 +119,7 @@ impl Visit for JsonFields<'_> {
 
     fn text(&mut self, field: &FieldInfo, bytes: &[u8]) {
         self.lead(field);
-        json_quoted(self.out, bytes);
+        quoted(self.out, bytes);
     }
 
     fn blob(&mut self, field: &FieldInfo, bytes: &[u8]) {

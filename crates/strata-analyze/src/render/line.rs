@@ -1,12 +1,10 @@
-//! Bytes to which text is added in small pieces.
+//! Buffers of text to which many short pieces are added.
 
-/// What text is added to.
+/// A destination of text.
 pub trait TextSink {
-    /// Add a byte.
     fn push(&mut self, byte: u8);
-    /// Add bytes.
     fn extend_from_slice(&mut self, bytes: &[u8]);
-    /// Add the first `len` bytes of a block.
+    /// Adds the first `len` bytes of a block.
     fn put<const N: usize>(&mut self, block: &[u8; N], len: usize);
 }
 
@@ -27,48 +25,48 @@ impl TextSink for Vec<u8> {
     }
 }
 
-/// Text with room behind it: a short piece is copied as a block of one size, whatever its length, which
-/// needs no call.
+/// A text with spare room after it. Short pieces are copied as blocks of a fixed size, which needs no call.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// The text, and the room: as much as there ever was.
+    /// The text and the spare room, which never shrinks.
     bytes: Vec<u8>,
     len: usize,
 }
 
-/// Room that is made at least \[byte\].
+/// The least room that is added at once \[byte\].
 const ROOM: usize = 4096;
 
 impl Lines {
-    /// The text.
+    /// Returns the text.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Bytes of text.
+    /// Returns the size of the text \[byte\].
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no text.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Take away so many bytes at the end.
+    /// Removes the last `bytes` bytes.
+    #[inline]
     pub fn drop_last(&mut self, bytes: usize) {
         self.len = self.len.saturating_sub(bytes);
     }
 
-    /// Leave only room.
+    /// Removes the text and keeps its memory.
     #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Replace bytes of the text; nothing where there are none.
+    /// Replaces bytes of the text from `at` on. Does nothing if the block does not fit there.
     #[inline]
     pub fn patch<const N: usize>(&mut self, at: usize, block: &[u8; N]) {
         let there = self.bytes.get_mut(at..self.len);
@@ -77,7 +75,8 @@ impl Lines {
         }
     }
 
-    /// Move what is behind a place so far up; what is between is left as it is.
+    /// Moves the bytes from `at` on by `by` bytes. The content of the gap is not defined.
+    #[inline]
     pub fn widen(&mut self, at: usize, by: usize) {
         let end = self.len;
         const NOTHING: [u8; 8] = [0; 8];
@@ -134,11 +133,11 @@ impl TextSink for Lines {
     }
 }
 
-/// A text that is added often.
+/// A short text that is added to lines often.
 #[derive(Clone, Debug)]
 pub struct TextPiece {
     block: [u8; TextPiece::BLOCK],
-    /// Of the block; more than that: all is in `long`.
+    /// The length of the text in the block. Longer texts are in `long`.
     len: usize,
     long: Vec<u8>,
 }
@@ -157,6 +156,7 @@ impl TextPiece {
         }
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,10 +1,10 @@
-//! A line where event records are not there.
+//! Lines that stand for discarded event records.
 
 use strata_ctf::read::{Discarded, DiscardedKind};
 
-use super::escape::tame;
+use super::escape::tame_text;
 
-/// `--- 2 event records discarded between 22:13:21 and 22:13:22, stream 's1' ---`.
+/// Writes a line such as `--- 2 event records discarded between 22:13:21 and 22:13:22, stream 's1' ---`.
 pub fn write(out: &mut Vec<u8>, discarded: &Discarded<'_>, time: &dyn Fn(i64) -> String) {
     let (count, plural) = (discarded.count, if discarded.count == 1 { "" } else { "s" });
     let what = match discarded.kind {
@@ -19,6 +19,6 @@ pub fn write(out: &mut Vec<u8>, discarded: &Discarded<'_>, time: &dyn Fn(i64) ->
     out.extend_from_slice(
         format!("--- {count} {what}{plural} discarded{when}, stream '").as_bytes(),
     );
-    tame(out, discarded.stream.name().as_bytes());
+    tame_text(out, discarded.stream.name().as_bytes());
     out.extend_from_slice(b"' ---");
 }

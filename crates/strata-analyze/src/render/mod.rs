@@ -1,6 +1,6 @@
 //! Event records as text, JSON and CSV.
 //!
-//! A [`Renderer`] writes one event record after the other into bytes:
+//! A [`Renderer`] appends one event record after the other to a buffer:
 //!
 //! ```no_run
 //! use strata_analyze::render::{Options, Renderer};
@@ -18,9 +18,9 @@
 //! # Ok::<(), strata_ctf::read::OpenError>(())
 //! ```
 //!
-//! The text is that of babeltrace2 2.0.4, byte for byte, with these exceptions: every time before 1970 is
-//! in negative seconds, not only the first; a step back in time has a negative delta and is no error; `~` is behind the
-//! time of a record of which it is not known whether it was before one of another machine that is in front of it.
+//! The text is that of babeltrace2 2.0.4, byte for byte, with these exceptions. Every time before 1970 is in negative
+//! seconds, not only the first. A step back in time has a negative delta and is no error. `~` follows the time of a
+//! record of uncertain order: it may have been before a record of another machine that precedes it.
 
 pub(crate) mod clock;
 mod csv;
@@ -29,10 +29,10 @@ mod csv_tests;
 pub(crate) mod escape;
 mod format;
 mod head;
-pub(crate) mod json;
-pub(crate) mod line;
+pub mod json;
+pub mod line;
 mod mark;
-pub(crate) mod number;
+pub mod number;
 mod options;
 pub(crate) mod order;
 mod part;
@@ -47,6 +47,7 @@ mod value;
 mod when;
 
 pub use clock::{ClockStyle, Stamp};
+pub use escape::csv_quote;
 pub use format::Format;
 pub use head::{Head, HeadItem};
 pub use jiff::tz::TimeZone;
@@ -58,8 +59,12 @@ pub use threads::ThreadNames;
 pub use when::{When, WhenError};
 
 use strata_ctf::read::{Discarded, Event, Reader};
+use strata_text::json::quoted;
 
-use crate::debug_info::{ResolvedPlace, Source, StackFrame, Stacks};
+use crate::debug_info::{
+    functions_json, InlinedFunction, KernelFunctions, NamedFunction, ResolvedPlace, Source,
+    StackFrame, Stacks,
+};
 
 use clock::ClockText;
 use csv::CsvColumns;
@@ -71,16 +76,16 @@ use plan::{ClassPlan, LazyTable, PacketPlan, PartPlan};
 use shown::{Masked, ShownPart};
 use value::ValueWriter;
 
-/// A place in the text where the time since the event record before belongs, which was not known.
+/// A place in the text for the time since the previous event record, which was not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeltaGap {
-    /// Byte of the text.
+    /// The byte of the text at which the time belongs.
     pub at: usize,
-    /// The time of the event record there.
+    /// The time of the event record at that place.
     pub stamp: Stamp,
 }
 
-/// Writes event records.
+/// Writes event records in one of the formats.
 #[derive(Debug)]
 pub struct Renderer {
     options: Options,
@@ -90,9 +95,11 @@ pub struct Renderer {
     packets: LazyTable<PacketPlan>,
     columns: CsvColumns,
     source: Option<Source>,
+    /// The kernel's functions; `None` with `source`, which knows them, too.
+    functions: Option<KernelFunctions>,
     order: Option<TimeOrder>,
     elements: Vec<u64>,
-    /// Empty, but for the time of one event record.
+    /// A buffer that is empty, but keeps the text of the last time.
     lines: Lines,
     line: Vec<u8>,
     last: Option<Stamp>,
@@ -101,7 +108,7 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// For the event records of one reader. It says nothing of places in the source.
+    /// Returns a renderer that does not show places in the source code.
     pub fn new(options: &Options) -> Renderer {
         let style = options.clock.unwrap_or(match options.format {
             Format::Text | Format::Short => ClockStyle::Time,
@@ -120,6 +127,7 @@ impl Renderer {
             packets: LazyTable::default(),
             columns: CsvColumns::new(options.fields.as_ref(), &options.head),
             source: None,
+            functions: options.functions.clone().filter(|_| options.source.is_none()),
             order: options.clocks.as_ref().map(TimeOrder::new),
             elements: Vec::new(),
             lines: Lines::default(),
@@ -131,53 +139,60 @@ impl Renderer {
         }
     }
 
-    /// For those of this reader, with the places that are asked for.
+    /// Returns a renderer for the records of this reader that shows places in the source code if `options` ask for
+    /// them.
     pub fn with_places(options: &Options, reader: &Reader) -> Renderer {
         let source = options.source.as_ref().map(|options| Source::new(reader, options));
         Renderer { source, ..Renderer::new(options) }
     }
 
-    /// What is in front of the first event record.
+    /// Writes the text before the first event record.
     pub fn head(&self, out: &mut Vec<u8>) {
         if self.options.format == Format::Csv {
             self.columns.head(out, self.clock.style());
         }
     }
 
-    /// Begin somewhere: the time of the event record before is not known, and its place is left to
-    /// [`Renderer::take_gap`].
+    /// Begins a slice. The time of the previous record is unknown; [`Renderer::take_gap`] returns its place in the
+    /// text.
     pub fn begin_slice(&mut self) {
         self.knows_last = false;
         self.last = None;
         self.gap = None;
     }
 
-    /// Where the first delta since [`Renderer::begin_slice`] belongs, if that is in the text now.
+    /// Returns the place of the first delta since [`Renderer::begin_slice`], if it is in the text that was just
+    /// written.
     pub fn take_gap(&mut self) -> Option<DeltaGap> {
         self.gap.take()
     }
 
-    /// The time of the last event record that has one.
+    /// Returns the time of the last event record that had one.
     pub fn last(&self) -> Option<Stamp> {
         self.last
     }
 
-    /// How many event records there were, since this was last asked, whose order is not known.
+    /// Returns the number of records of uncertain order since the last call.
     pub fn take_unsure(&mut self) -> u64 {
         self.order.as_mut().map_or(0, TimeOrder::take_unsure)
     }
 
-    /// The delta for a gap behind an event record of this time.
+    /// Writes the delta that belongs into a gap. `before` is the time of the record before the gap.
     pub fn fill(&self, gap: &DeltaGap, before: Option<Stamp>, out: &mut Vec<u8>) {
         clock::delta(out, self.clock.style(), before, gap.stamp);
     }
 
-    /// Whether it wants to be told all event records, in the order of time.
+    /// Returns true if the renderer must see all records, in the order of time.
     pub fn wants_all(&self) -> bool {
         self.source.is_some()
     }
 
-    /// An event record that is not written.
+    /// Returns true if [`Renderer::stacks`] may find names.
+    pub fn names_code(&self) -> bool {
+        self.source.is_some() || self.functions.is_some()
+    }
+
+    /// Takes an event record that is not written, for what it says about later ones.
     #[inline]
     pub fn skip(&mut self, event: &Event<'_>) {
         if let Some(source) = &mut self.source {
@@ -185,15 +200,25 @@ impl Renderer {
         }
     }
 
-    /// The call stacks of an event record that was told, on one line: `{kernel: a+0x1 < b+0x2; user: main+0x3 (a.c:1)}`.
+    /// Returns the functions in fields of the last event record, and its call stacks, on one line: `{function: tick;
+    /// kernel: a+0x1 < b+0x2; user: main+0x3 (a.c:1)}`.
     pub fn stacks(&mut self, event: &Event<'_>) -> Option<Vec<u8>> {
-        let stacks = self.source.as_mut()?.stacks(event)?;
+        let functions = functions_of(&mut self.source, &mut self.functions, event);
+        let stacks = self.source.as_mut().and_then(|source| source.stacks(event));
+        let stacks = stacks.unwrap_or_default();
         let mut line = Vec::new();
+        for (name, text) in functions {
+            line.extend_from_slice(if line.is_empty() { b"{" } else { b"; " });
+            line.extend_from_slice(name.as_bytes());
+            line.extend_from_slice(b": ");
+            line.extend_from_slice(&text);
+        }
         for (what, frames) in [(&b"kernel: "[..], stacks.kernel), (b"user: ", stacks.user)] {
             let Some(frames) = frames.filter(|frames| !frames.is_empty()) else { continue };
             line.extend_from_slice(if line.is_empty() { b"{" } else { b"; " });
             line.extend_from_slice(what);
-            let texts: Vec<Vec<u8>> = frames.iter().map(StackFrame::text).collect();
+            let all = frames.iter().flat_map(StackFrame::expanded);
+            let texts: Vec<Vec<u8>> = all.map(|frame| frame.text()).collect();
             line.extend_from_slice(&texts.join(&b" < "[..]));
         }
         if line.is_empty() {
@@ -205,7 +230,7 @@ impl Renderer {
         Some(tame)
     }
 
-    /// Write one event record.
+    /// Writes an event record.
     pub fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         match self.options.format {
@@ -226,7 +251,7 @@ impl Renderer {
         }
     }
 
-    /// The same where many follow each other, which is faster.
+    /// Writes an event record as one of many, which is faster.
     #[inline]
     pub fn event_of_many(&mut self, event: &Event<'_>, out: &mut Lines) {
         if self.options.format == Format::Text && !self.options.tame {
@@ -241,7 +266,7 @@ impl Renderer {
         self.line = line;
     }
 
-    /// Write where event records or packets were discarded, if that is wanted.
+    /// Writes a line for discarded event records or packets, if such lines are wanted.
     pub fn discarded(&mut self, discarded: &Discarded<'_>, out: &mut Lines) {
         if !self.options.losses || !matches!(self.options.format, Format::Text | Format::Short) {
             return;
@@ -273,14 +298,15 @@ impl Renderer {
         }
     }
 
-    /// The text in which a gap has been left now was added behind so many bytes.
+    /// Moves the gap of the record just written by the length of text inserted before it. `was_before` says that the
+    /// gap is older.
     fn move_gap(&mut self, was_before: bool, by: usize) {
         if let Some(gap) = self.gap.as_mut().filter(|_| !was_before) {
             gap.at += by;
         }
     }
 
-    /// A time as it is to be shown, if there is such a one.
+    /// Returns the time of a record for display, if it has one in this style.
     #[inline]
     fn stamp(&self, event: &Event<'_>) -> Option<Stamp> {
         match event.date() {
@@ -290,7 +316,7 @@ impl Renderer {
         }
     }
 
-    /// Write the time of an event record that is no date, in cycles; nothing if it has none.
+    /// Writes the time of an event record that has no date, in cycles. Writes nothing if there is no time.
     #[cold]
     fn undated(&self, event: &Event<'_>, out: &mut impl TextSink) {
         if self.clock.style() == ClockStyle::None {
@@ -316,6 +342,7 @@ impl Renderer {
         let Renderer { options, classes, packets, elements, source, .. } = self;
         let place = source.as_mut().and_then(|source| source.place(event));
         let stacks = source.as_mut().and_then(|source| source.stacks(event));
+        let functions = functions_of(source, &mut None, event);
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
         class.head.add_to(out);
         let stream = event.stream();
@@ -356,6 +383,7 @@ impl Renderer {
                 place_text(place, out);
             }
         }
+        functions_text(&functions, out);
         if let Some(stacks) = stacks {
             stacks_text(&stacks, out);
         }
@@ -397,9 +425,10 @@ impl Renderer {
         if self.order.as_mut().is_some_and(|order| order.is_unsure(event)) {
             out.extend_from_slice(b"\"order_unknown\":true,");
         }
-        let Renderer { options, classes, packets, source, .. } = self;
+        let Renderer { options, classes, packets, source, functions, .. } = self;
         let place = source.as_mut().and_then(|source| source.place(event));
         let stacks = source.as_mut().and_then(|source| source.stacks(event));
+        let functions = functions_of(source, functions, event);
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
         class.head.add_to(out);
         if let Some(cpu) = event.packet().cpu {
@@ -419,12 +448,7 @@ impl Renderer {
             part_json(event, *part, &plan.shown, out);
             name_json(class, event, (*part, plan), options, out);
         }
-        if let Some(place) = place {
-            place_json(&place, out);
-        }
-        if let Some(stacks) = stacks {
-            stacks_json(&stacks, out);
-        }
+        code_json(place.as_deref(), &functions, stacks.as_ref(), out);
         out.extend_from_slice(b"}\n");
     }
 
@@ -436,7 +460,7 @@ impl Renderer {
             }
             out.push(b',');
         }
-        let Renderer { options, classes, packets, .. } = self;
+        let Renderer { options, classes, packets, source, functions, .. } = self;
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
         class.head.add_to(out);
         if let Some(cpu) = event.packet().cpu {
@@ -448,6 +472,9 @@ impl Renderer {
             self.columns.row(event, name, out);
             return;
         }
+        let place = source.as_mut().and_then(|source| source.place(event));
+        let stacks = source.as_mut().and_then(|source| source.stacks(event));
+        let functions = functions_of(source, functions, event);
         let stream = event.stream();
         let packet = packets.get(stream.index(), || PacketPlan::new(stream, options));
         out.push(b',');
@@ -457,6 +484,7 @@ impl Renderer {
             part_json(event, *part, &plan.shown, out);
             name_json(class, event, (*part, plan), options, out);
         }
+        code_json(place.as_deref(), &functions, stacks.as_ref(), out);
         // The first part has a comma in front.
         if let Some(first) = out.get_mut(begin) {
             *first = b'{';
@@ -469,14 +497,14 @@ impl Renderer {
     }
 }
 
-/// A time of day, or what else the style shows of a time \[ns since 1970\].
+/// Returns a time \[ns since 1970\] as text, in the given style.
 pub fn time_text(style: ClockStyle, zone: &TimeZone, ns: i64) -> String {
     let mut out = Vec::new();
     ClockText::new(style, zone.clone()).write(&mut out, Stamp { ns, cycles: 0 });
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// `{ a = 1, b = 2 }`.
+/// Writes a part of a record, as `{ a = 1, b = 2 }`.
 #[inline]
 fn part_text<const COLOUR: bool>(
     event: &Event<'_>,
@@ -495,7 +523,7 @@ fn part_text<const COLOUR: bool>(
     values.finish();
 }
 
-/// In front of a part's end: `, thread_name = "worker"`.
+/// Adds `, thread_name = "worker"` before the end of a part.
 fn name_text(name: &[u8], out: &mut Lines) {
     out.drop_last(2);
     out.put(b", thread_name = ", 16);
@@ -503,7 +531,7 @@ fn name_text(name: &[u8], out: &mut Lines) {
     out.put(b" }", 2);
 }
 
-/// The same: `,"thread_name":"worker"`.
+/// Adds `,"thread_name":"worker"` to JSON.
 fn name_json(
     class: &ClassPlan,
     event: &Event<'_>,
@@ -517,12 +545,12 @@ fn name_json(
     if let Some(name) = class.thread_name(event, part, options) {
         out.pop();
         out.extend_from_slice(b",\"thread_name\":");
-        escape::json_quoted(out, name);
+        quoted(out, name);
         out.push(b'}');
     }
 }
 
-/// In front of a part's end: `, debug_info = { bin = "a+0x1", func = "main+0x2", src = "a.c:3" }`.
+/// Adds `, debug_info = { bin = "a+0x1", func = "main+0x2", src = "a.c:3" }` before the end of a part.
 fn place_text(place: &ResolvedPlace, out: &mut Lines) {
     out.drop_last(2);
     let begin: &[u8] = if out.as_bytes().ends_with(b"{") { b" " } else { b", " };
@@ -539,20 +567,44 @@ fn place_text(place: &ResolvedPlace, out: &mut Lines) {
     out.put(b" } }", 4);
 }
 
-/// The stacks of a record with what they are called.
+/// Returns the kernel's functions whose addresses are in a record's fields.
+fn functions_of(
+    source: &mut Option<Source>,
+    functions: &mut Option<KernelFunctions>,
+    event: &Event<'_>,
+) -> Vec<NamedFunction> {
+    let of_source = source.as_mut().map(|source| source.functions(event));
+    let of_kernel = || functions.as_mut().map(|functions| functions.named(event));
+    of_source.or_else(of_kernel).unwrap_or_default()
+}
+
+/// Adds `, { debug_info = { function = "process_one_work" } }` after the last part.
+fn functions_text(functions: &[NamedFunction], out: &mut Lines) {
+    for (index, (name, text)) in functions.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b", { debug_info = { " } else { b", " });
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b" = ");
+        escape::c_quoted(out, text);
+    }
+    if !functions.is_empty() {
+        out.put(b" } }", 4);
+    }
+}
+
+/// Returns the stacks of a record that are not empty, with their names.
 fn named(stacks: &Stacks) -> impl Iterator<Item = (&'static str, &[StackFrame])> {
     let kernel = stacks.kernel.as_deref().map(|stack| ("callstack_kernel", stack));
     let user = stacks.user.as_deref().map(|stack| ("callstack_user", stack));
     kernel.into_iter().chain(user)
 }
 
-/// Behind the last part: `, { callstack_user = [ "burn+0x1a (a.c:3)", "main+0x20 (a.c:9)" ] }`.
+/// Adds `, { callstack_user = [ "burn+0x1a (a.c:3)", "main+0x20 (a.c:9)" ] }` after the last part.
 fn stacks_text(stacks: &Stacks, out: &mut Lines) {
     for (index, (name, frames)) in named(stacks).enumerate() {
         out.extend_from_slice(if index == 0 { b", { " } else { b", " });
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b" = [");
-        for (index, frame) in frames.iter().enumerate() {
+        for (index, frame) in frames.iter().flat_map(StackFrame::expanded).enumerate() {
             out.extend_from_slice(if index == 0 { b" " } else { b", " });
             escape::c_quoted(out, &frame.text());
         }
@@ -561,7 +613,7 @@ fn stacks_text(stacks: &Stacks, out: &mut Lines) {
     out.extend_from_slice(b" }");
 }
 
-/// `,"callstack_user":[{"address":4198704,"bin":"a+0x1","func":"main+0x2","src":"a.c:3"}]`.
+/// Adds `,"callstack_user":[{"address":4198704,"bin":"a+0x1","func":"main+0x2","src":"a.c:3"}]`.
 fn stacks_json(stacks: &Stacks, out: &mut Vec<u8>) {
     for (name, frames) in named(stacks) {
         out.extend_from_slice(b",\"");
@@ -570,20 +622,41 @@ fn stacks_json(stacks: &Stacks, out: &mut Vec<u8>) {
         for (index, frame) in frames.iter().enumerate() {
             out.extend_from_slice(if index == 0 { b"{\"address\":" } else { b",{\"address\":" });
             number::unsigned(out, frame.address);
-            let ResolvedPlace { binary, function, source } = &*frame.place;
+            let ResolvedPlace { binary, function, source, inlined } = &*frame.place;
             for (name, text) in [("bin", binary), ("func", function), ("src", source)] {
                 if !text.is_empty() {
                     out.extend_from_slice(format!(",\"{name}\":").as_bytes());
-                    escape::json_quoted(out, text);
+                    quoted(out, text);
                 }
             }
+            inlined_json(inlined, out);
             out.push(b'}');
         }
         out.push(b']');
     }
 }
 
-/// `,"debug_info":{"bin":"a+0x1","func":"main+0x2","src":"a.c:3"}`.
+/// Adds `,"inlined":[{"func":"inner","src":"a.c:1"}]`, the innermost function first.
+fn inlined_json(inlined: &[InlinedFunction], out: &mut Vec<u8>) {
+    for (index, one) in inlined.iter().enumerate() {
+        out.extend_from_slice(if index == 0 {
+            b",\"inlined\":[{\"func\":"
+        } else {
+            b",{\"func\":"
+        });
+        quoted(out, &one.function);
+        if !one.source.is_empty() {
+            out.extend_from_slice(b",\"src\":");
+            quoted(out, &one.source);
+        }
+        out.push(b'}');
+    }
+    if !inlined.is_empty() {
+        out.push(b']');
+    }
+}
+
+/// Adds `,"debug_info":{"bin":"a+0x1","func":"main+0x2","src":"a.c:3"}`.
 fn place_json(place: &ResolvedPlace, out: &mut Vec<u8>) {
     let fields = [
         (&b",\"debug_info\":{\"bin\":"[..], &place.binary),
@@ -592,12 +665,33 @@ fn place_json(place: &ResolvedPlace, out: &mut Vec<u8>) {
     ];
     for (name, text) in fields {
         out.extend_from_slice(name);
-        escape::json_quoted(out, text);
+        quoted(out, text);
     }
     out.push(b'}');
 }
 
-/// `,"payload":{"a":1}`.
+/// Adds the names of a record's code: of its place in the program, or else of functions in its fields, and of its call
+/// stacks.
+fn code_json(
+    place: Option<&ResolvedPlace>,
+    functions: &[NamedFunction],
+    stacks: Option<&Stacks>,
+    out: &mut Vec<u8>,
+) {
+    match place {
+        Some(place) => place_json(place, out),
+        None if functions.is_empty() => {}
+        None => {
+            out.extend_from_slice(b",\"debug_info\":");
+            functions_json(functions, out);
+        }
+    }
+    if let Some(stacks) = stacks {
+        stacks_json(stacks, out);
+    }
+}
+
+/// Adds a part of the record, as `,"payload":{"a":1}`.
 fn part_json(event: &Event<'_>, part: RecordPart, shown: &ShownPart, out: &mut Vec<u8>) {
     if *shown == ShownPart::Nothing {
         return;

@@ -1,4 +1,4 @@
-//! Numbers as text: the layouts of C's `%d`, `%X`, `%o` and `%g`, pushed to bytes.
+//! Numbers as text, in the formats of C's `%d`, `%X`, `%o` and `%g`.
 
 use std::cmp::Ordering;
 use std::io::{Cursor, Write};
@@ -7,7 +7,7 @@ use strata_model::Base;
 
 use super::line::TextSink;
 
-/// `00` to `99`.
+/// The pairs of digits from `00` to `99`.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut n = 0;
@@ -20,7 +20,8 @@ const PAIRS: [[u8; 2]; 100] = {
 
 const EIGHT_DIGITS: u64 = 100_000_000;
 
-/// The digits of two numbers below 10,000, four of each: the first is the lowest byte.
+/// Returns the digits of two numbers below 10,000, four digits each, one in each byte. The first digit is in the lowest
+/// byte.
 ///
 /// All parts of a step are in one number, too far from each other to meet: two numbers of four digits,
 /// four of two, eight of one. Quotients are products with reciprocals, exact for numbers of four digits
@@ -34,13 +35,13 @@ fn digits_of_two(first: u32, second: u32) -> u64 {
     tens | (twos - 10 * tens) << 8
 }
 
-/// The eight digits of a number below 100,000,000.
+/// Returns the eight digits of a number below 100,000,000; the first digit is in the lowest byte.
 #[inline]
 fn digits(value: u32) -> u64 {
     digits_of_two(value / 10_000, value % 10_000)
 }
 
-/// The four digits of each of two numbers below 10,000.
+/// Returns the four digits of each of two numbers below 10,000, as text.
 #[inline]
 pub fn four_digits_of_two(first: u32, second: u32) -> ([u8; 4], [u8; 4]) {
     let text = digits_of_two(first, second) | ZEROS;
@@ -49,13 +50,13 @@ pub fn four_digits_of_two(first: u32, second: u32) -> ([u8; 4], [u8; 4]) {
 
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// All eight of them.
+/// Returns the eight digits of a number below 100,000,000, as text.
 #[inline]
 fn eight_digits(value: u32) -> [u8; 8] {
     (digits(value) | ZEROS).to_le_bytes()
 }
 
-/// A number of one digit or more.
+/// Writes a number without leading zeros.
 #[inline]
 pub fn unsigned(out: &mut impl TextSink, value: u64) {
     if value < EIGHT_DIGITS {
@@ -65,7 +66,7 @@ pub fn unsigned(out: &mut impl TextSink, value: u64) {
     }
 }
 
-/// Without the zeros in front of a number below 100,000,000.
+/// Writes a number below 100,000,000 without leading zeros.
 #[inline]
 fn few(out: &mut impl TextSink, value: u32) {
     let digits = digits(value);
@@ -84,7 +85,7 @@ fn many(out: &mut impl TextSink, value: u64) {
     out.put(&eight_digits(low), 8);
 }
 
-/// A number, with `-` in front of a negative one.
+/// Writes a number, with `-` before a negative one.
 #[inline]
 pub fn signed(out: &mut impl TextSink, value: i64) {
     if value < 0 {
@@ -93,12 +94,12 @@ pub fn signed(out: &mut impl TextSink, value: i64) {
     unsigned(out, value.unsigned_abs());
 }
 
-/// The two digits of a number below 100.
+/// Returns the two digits of a number below 100, as text.
 pub fn pair(value: u32) -> [u8; 2] {
     PAIRS.get(value as usize).copied().unwrap_or(*b"??")
 }
 
-/// The nine digits of a number below 1,000,000,000.
+/// Returns the nine digits of a number below 1,000,000,000, as text.
 #[inline]
 pub fn nine_digits(value: u32) -> [u8; 9] {
     let first = value / EIGHT_DIGITS as u32 % 10;
@@ -106,8 +107,8 @@ pub fn nine_digits(value: u32) -> [u8; 9] {
     [b'0' + first as u8, a, b, c, d, e, f, g, h]
 }
 
-/// The bits of an integer in a base that is not ten. A negative value is the two's complement of `bits`
-/// bits, rounded up to whole digits; `bits` 0 is 64.
+/// Writes an integer in a base other than ten. A negative value is shown as the two's complement of `bits` bits,
+/// rounded up to whole digits; 0 stands for 64 bits.
 pub fn in_base(out: &mut impl TextSink, base: Base, value: u64, bits: u8, is_signed: bool) {
     let bits = if bits == 0 || bits > 64 { 64 } else { u32::from(bits) };
     let (digit_bits, lead): (u32, &[u8]) = match base {
@@ -134,10 +135,10 @@ pub fn in_base(out: &mut impl TextSink, base: Base, value: u64, bits: u8, is_sig
     out.extend_from_slice(text.get(..digits as usize).unwrap_or_default());
 }
 
-/// Significant digits of a real.
+/// The number of significant digits of a floating-point number.
 const DIGITS: usize = 6;
 
-/// Six significant digits, as `%g` has them.
+/// Writes a floating-point number with six significant digits, as `%g` does.
 pub fn general(out: &mut impl TextSink, value: f64) {
     if value.is_sign_negative() {
         out.push(b'-');
@@ -173,8 +174,8 @@ pub fn general(out: &mut impl TextSink, value: f64) {
     unsigned(out, u64::from(exponent.unsigned_abs()));
 }
 
-/// Six digits and what the first is worth: 10^exponent. Exact, a half to the even; `None`: the numbers
-/// for that would be too large.
+/// Returns a value's six significant digits as an integer, and the exponent of the first digit. The result is exact,
+/// and halves are rounded to even. Returns `None` if that would need too large integers.
 fn rounded(value: f64) -> Option<(u32, i32)> {
     const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
     let bits = value.to_bits();
@@ -204,7 +205,7 @@ fn rounded(value: f64) -> Option<(u32, i32)> {
     }
 }
 
-/// What is cut off, beside a half.
+/// The remainder that is cut off, compared with a half.
 #[derive(Clone, Copy)]
 enum Rest {
     Less,
@@ -212,7 +213,7 @@ enum Rest {
     More,
 }
 
-/// `whole` * 2^`two` / 10^(`exponent` - 5).
+/// Returns `whole` * 2^`two` / 10^(`exponent` - 5) without its fraction, and how the fraction compares with a half.
 fn scaled(whole: u64, two: i32, exponent: i32) -> Option<(u64, Rest)> {
     let ten = exponent - (DIGITS as i32 - 1);
     let power = 10_u128.checked_pow(ten.unsigned_abs())?;
@@ -234,7 +235,7 @@ fn scaled(whole: u64, two: i32, exponent: i32) -> Option<(u64, Rest)> {
     })
 }
 
-/// The same for any value.
+/// Returns the same as [`rounded`] for any value, more slowly.
 fn rounded_slowly(value: f64) -> Option<(u32, i32)> {
     // d.ddddde±N: never more than 24 bytes.
     let mut buffer = Cursor::new([0; 32]);
@@ -247,7 +248,7 @@ fn rounded_slowly(value: f64) -> Option<(u32, i32)> {
     Some((digits, exponent.parse().ok()?))
 }
 
-/// Digits, the first of which is worth 10^`exponent`, with the point where it belongs.
+/// Writes digits with the decimal point at its place. The first digit has the value 10^`exponent`.
 fn fixed(out: &mut impl TextSink, digits: &[u8], exponent: i32) {
     let zeros = b"000000";
     if exponent < 0 {
@@ -292,7 +293,7 @@ mod tests {
         }
     }
 
-    /// Numbers that are the same in each run, from a seed that is not 0.
+    /// Returns random numbers from a seed other than 0, which are the same in each run.
     fn random(seed: u64) -> impl Iterator<Item = u64> {
         std::iter::successors(Some(seed), |x| {
             let x = x ^ (x << 13);

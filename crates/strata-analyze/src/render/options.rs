@@ -1,4 +1,4 @@
-//! How event records are written.
+//! Options for writing event records.
 
 use std::sync::Arc;
 
@@ -10,39 +10,43 @@ use super::head::Head;
 use super::order::Clocks;
 use super::shown::FieldList;
 use super::threads::ThreadNames;
-use crate::debug_info::SourceOptions;
+use crate::debug_info::{KernelFunctions, SourceOptions};
 
-/// How it is written.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Text, JSON or CSV.
     pub format: Format,
-    /// How times are shown; `None`: as the format has them, which is `Time` in text, nanoseconds and
-    /// `Iso` in JSON, `Seconds` in CSV.
+    /// The style of times; `None` for the format's own: `Time` in text, nanoseconds and `Iso` in JSON, `Seconds` in
+    /// CSV.
     pub clock: Option<ClockStyle>,
-    /// Where times of day are of.
+    /// The time zone of times of day.
     pub zone: TimeZone,
-    /// Text: show the time since the event record before.
+    /// True to show the time since the previous record, in text.
     pub delta: bool,
-    /// Only these fields; CSV: a column for each.
+    /// The fields to show; in CSV, a column for each.
     pub fields: Option<FieldList>,
-    /// What is in front of the event's name.
+    /// The items that are shown before the event's name.
     pub head: Head,
-    /// Text: a line where event records or packets were discarded.
+    /// True to show a line where records or packets were discarded, in text.
     pub losses: bool,
-    /// Text: with a terminal's colours.
+    /// True to use a terminal's colours, in text.
     pub colours: bool,
-    /// Text and JSON: where in the source it was recorded, of events with an instruction pointer.
+    /// How to show places in the source code for events with an instruction pointer, in text and JSON; `None`: not at
+    /// all.
     pub source: Option<SourceOptions>,
-    /// What the threads are called that have recorded them, where an event record says its thread.
+    /// The kernel's functions, whose names are shown with records that have their addresses, in the short format, JSON
+    /// and CSV. With `source` they are shown in all formats.
+    pub functions: Option<KernelFunctions>,
+    /// The names of threads, to be shown with records that name their thread.
     pub thread_names: Option<Arc<ThreadNames>>,
-    /// How well clocks of machines are known, where their order is to be said; the trace is rendered by one thread then.
+    /// The accuracy of the machines' clocks, if records of uncertain order are to be marked. One thread then renders
+    /// the whole trace.
     pub clocks: Option<Arc<Clocks>>,
-    /// Short: also what was there when recording began.
+    /// True to show state dumps as well, in the short format.
     pub all: bool,
-    /// Short: columns of a line; `None`: as many as it has.
+    /// The width to which lines are cut in the short format \[columns\]; `None`: lines are not cut.
     pub width: Option<usize>,
-    /// No character commands a terminal: what would is shown as `\x1b` or `\u009b`.
+    /// True to escape characters that control a terminal, as `\x1b` or `\u009b`.
     pub tame: bool,
 }
 
@@ -58,6 +62,7 @@ impl Default for Options {
             losses: false,
             colours: false,
             source: None,
+            functions: None,
             thread_names: None,
             clocks: None,
             all: false,

@@ -1,5 +1,6 @@
-//! Which of two records of different machines came first is not known if they are closer than their clocks are: a guest's
-//! recorder and its host's say how well (`clock_uncertainty`), and of clocks of one machine nothing is unsure.
+//! Finds records of different machines whose order is uncertain, because they are closer in time than the machines'
+//! clocks agree. A guest's trace says how well its clock agrees with its host's (`clock_uncertainty`), and one of another host
+//! how well it agrees with its relay's. The clocks of one machine always agree.
 
 use std::sync::Arc;
 
@@ -7,17 +8,17 @@ use strata_ctf::read::{Event, Reader};
 use strata_model::EnvValue;
 use strata_timeline::Sources;
 
-/// How well the clocks of traces are known, where that is said of any.
+/// The accuracy of the clocks of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clocks {
-    /// By stream: the machine, and how far off its times are at most \[ns\].
+    /// For each stream, its machine and the greatest error of its times \[ns\].
     streams: Vec<(u8, u64)>,
     machines: usize,
     uncertainty: u64,
 }
 
 impl Clocks {
-    /// Those of these traces; `None`: nothing is unsure.
+    /// Reads the accuracy of clocks from these traces. Returns `None` if the order of all records is certain.
     #[must_use]
     pub fn of(reader: &Reader) -> Option<Arc<Clocks>> {
         let of =
@@ -37,18 +38,18 @@ impl Clocks {
         Some(Arc::new(Clocks { streams: streams.collect(), machines, uncertainty }))
     }
 
-    /// How far off times are at most \[ns\].
+    /// Returns the greatest error of any clock \[ns\].
     #[must_use]
     pub fn uncertainty(&self) -> u64 {
         self.uncertainty
     }
 }
 
-/// Looks at records in the order of time, from the first one on.
+/// Checks the order of records, which must come in the order of time, from the first one on.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeOrder {
     clocks: Arc<Clocks>,
-    /// By machine: its last record, and how far off that is at most \[ns\].
+    /// The time of each machine's last record, and the greatest error of that time \[ns\].
     last: Vec<Option<(i64, u64)>>,
     unsure: u64,
 }
@@ -58,7 +59,7 @@ impl TimeOrder {
         TimeOrder { clocks: Arc::clone(clocks), last: vec![None; clocks.machines], unsure: 0 }
     }
 
-    /// Whether it may have been before one of another machine that is in front of it.
+    /// Returns true if a record may have been made before the preceding record of another machine.
     pub(crate) fn is_unsure(&mut self, event: &Event<'_>) -> bool {
         let Some(time) = event.time() else { return false };
         let Some(&(machine, own)) = self.clocks.streams.get(event.stream().index()) else {
@@ -74,7 +75,7 @@ impl TimeOrder {
         is_unsure
     }
 
-    /// How many there were since this was last asked.
+    /// Returns the number of records of uncertain order since the last call.
     pub(crate) fn take_unsure(&mut self) -> u64 {
         std::mem::take(&mut self.unsure)
     }

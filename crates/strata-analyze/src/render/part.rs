@@ -5,7 +5,7 @@ use strata_ctf::read::Event;
 use super::json::JsonFields;
 use super::shown::{scope, Masked, RecordPart, ShownPart};
 
-/// `"a":1,"b":2`.
+/// Writes the fields of a part, as `"a":1,"b":2`.
 pub(super) fn part_fields(
     event: &Event<'_>,
     part: RecordPart,

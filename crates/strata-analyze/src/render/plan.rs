@@ -1,4 +1,4 @@
-//! What is the same for all event records of a class, and of a packet; made once.
+//! Plans for rendering: text that is the same for all records of a class or of a packet, and is made once.
 
 use strata_ctf::read::{Event, FieldRef, Stream};
 use strata_model::schema::Structure;
@@ -11,7 +11,7 @@ use super::shown::{RecordPart, ShownPart};
 use super::threads::thread_of;
 use super::value::{Colours, Leads};
 
-/// Things by a small number, made when they are first asked for.
+/// Values by a small number, each of which is made at its first use.
 #[derive(Debug)]
 pub struct LazyTable<T>(Vec<Option<T>>);
 
@@ -39,7 +39,7 @@ fn colours(options: &Options) -> Colours {
     }
 }
 
-/// How a part is shown.
+/// The plan for rendering one part of a record.
 #[derive(Debug)]
 pub struct PartPlan {
     pub shown: ShownPart,
@@ -54,15 +54,15 @@ impl PartPlan {
     }
 }
 
-/// How event records of a class are shown.
+/// The plan for rendering the records of a class.
 #[derive(Debug)]
 pub struct ClassPlan {
-    /// Text: `host:process:(vpid) name: `; else who recorded it.
+    /// The text before the event: in text format `host:process:(vpid) name: `, else the recorder.
     pub head: TextPiece,
-    /// JSON and CSV: the event's name.
+    /// The event's name, for JSON and CSV.
     pub name: Vec<u8>,
     pub parts: [(RecordPart, PartPlan); 3],
-    /// Which field says the thread, where names of threads are shown.
+    /// The field that has the thread, if names of threads are shown.
     thread: Option<(RecordPart, FieldRef)>,
 }
 
@@ -87,7 +87,7 @@ impl ClassPlan {
         ClassPlan { head: TextPiece::new(&head), name, parts, thread }
     }
 
-    /// What the thread is called, if this part says which one it is.
+    /// Returns the name of the record's thread, if the field with the thread is in this part.
     #[inline]
     pub fn thread_name<'o>(
         &self,
@@ -100,16 +100,16 @@ impl ClassPlan {
         names.of(event, tid)
     }
 
-    /// The part that says the thread, if any does.
+    /// Returns the part that has the field with the thread; the common one if there is no such field.
     pub fn thread_part(&self) -> RecordPart {
         self.thread.as_ref().map_or(RecordPart::Common, |(part, _)| *part)
     }
 }
 
-/// A packet's context, as it is shown with each of its event records.
+/// The text of a packet's context, which is shown with each of the packet's event records.
 #[derive(Debug)]
 pub struct PacketPlan {
-    /// Number and offset of the packet that the texts are of.
+    /// The number and offset of the packet whose text this is.
     packet: Option<(u64, u64)>,
     pub text: Lines,
     pub piece: TextPiece,
@@ -130,7 +130,7 @@ impl PacketPlan {
         }
     }
 
-    /// Whether the text is of the event record's packet; afterwards it should be.
+    /// Returns true if the text belongs to the record's packet. If it returns false, the caller must renew the text.
     #[inline]
     pub fn is_of(&mut self, event: &Event<'_>) -> bool {
         let packet = event.packet();

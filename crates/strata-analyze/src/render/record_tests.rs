@@ -1,4 +1,4 @@
-//! Whole event records of traces by hand: as text, JSON and CSV, with what is in front of them and between them.
+//! Tests of whole event records as text, JSON and CSV, with traces written by hand.
 
 use strata_ctf::read::{Message, TimeRange};
 
@@ -10,7 +10,7 @@ use crate::hand_tests::{metadata, Hand, Packets, ORIGIN};
 
 const APPLICATION: &str = "hostname = \"box\"; domain = \"ust\"; procname = \"app\"; vpid = 7;";
 
-/// A trace of two packets, with a loss between.
+/// Makes a trace of two packets with a loss between them.
 fn hand() -> Hand {
     let text = metadata(APPLICATION, "u32 vtid;", &[("a:x", "u64 n;"), ("a:\"t\"", "string t;")]);
     let text = text.replace("name = \"a:x\";", "name = \"a:x\"; loglevel = 4;");

@@ -1,27 +1,25 @@
-//! Which fields are shown: not those that are for the reader only, and those that were asked for.
+//! The choice of the fields that are shown: the requested ones, without fields that only a reader of the format needs.
 
 use strata_ctf::read::{FieldInfo, Reader, Visit};
 use strata_model::schema::{FieldClass, Integer, Length, Location, Scope, Structure};
 
-/// A part of an event record that a list of fields can name.
+/// A part of an event record, as lists of fields name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordPart {
-    /// The packet's context.
     Packet,
     /// The context that all records of a stream have.
     Common,
-    /// The context that this kind of records has.
+    /// The context that all records of a class have.
     Context,
-    /// What was recorded.
     Payload,
 }
 
 impl RecordPart {
-    /// All, in the order of a record.
+    /// All parts, in their order in a record.
     pub const ALL: [RecordPart; 4] =
         [RecordPart::Packet, RecordPart::Common, RecordPart::Context, RecordPart::Payload];
 
-    /// The name that stands for it, and in front of a field's name.
+    /// Returns the name by which lists of fields refer to the part.
     pub fn name(self) -> &'static str {
         match self {
             RecordPart::Packet => "packet",
@@ -32,25 +30,26 @@ impl RecordPart {
     }
 }
 
-/// Fields that were asked for.
+/// A list of the fields that the user has requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldList {
     items: Vec<String>,
 }
 
 impl FieldList {
-    /// Names of fields (`len`, `payload.len`, `point.x` in a structure) and of parts (`packet`, `common`, `context`, `payload`).
+    /// Makes a list of names of fields (`len`, `payload.len`, `point.x` in a structure) and of parts (`packet`,
+    /// `common`, `context`, `payload`).
     pub fn new<S: AsRef<str>>(items: &[S]) -> FieldList {
         let items = items.iter().map(|item| item.as_ref().trim());
         FieldList { items: items.filter(|item| !item.is_empty()).map(str::to_owned).collect() }
     }
 
-    /// As they were written.
+    /// Returns the names as they were written.
     pub fn items(&self) -> &[String] {
         &self.items
     }
 
-    /// The paths that were asked for in this part. One without a part's name is of any part.
+    /// Returns the paths that are requested in this part. A path without a part's name is for any part.
     fn paths(&self, part: RecordPart) -> Vec<&str> {
         let inside = |item: &'_ str| -> Option<usize> {
             item.strip_prefix(part.name())?.starts_with('.').then_some(part.name().len() + 1)
@@ -60,17 +59,17 @@ impl FieldList {
         whole.chain(inner).collect()
     }
 
-    /// Whether the part's field was asked for by its name.
+    /// Returns true if the list has the part's field by its name.
     fn names(&self, part: RecordPart, name: &str) -> bool {
         self.paths(part).contains(&name)
     }
 
-    /// Whether the whole part was asked for.
+    /// Returns true if the list has the whole part.
     fn has_whole(&self, part: RecordPart) -> bool {
         self.items.iter().any(|item| item == part.name())
     }
 
-    /// Names that no event of these traces has.
+    /// Returns the names in the list that no event of these traces has.
     pub fn unknown(&self, reader: &Reader) -> Vec<&str> {
         let mut parts: Vec<(RecordPart, &Structure)> = Vec::new();
         for stream in reader.traces().iter().flat_map(|trace| &trace.schema().streams) {
@@ -92,7 +91,7 @@ impl FieldList {
     }
 }
 
-/// Whether there is such a member, or one in structures within: `a.b`.
+/// Returns true if the structure, or one within it, has a member at this path, such as `a.b`.
 fn has_path(structure: &Structure, path: &str) -> bool {
     structure.members.iter().any(|member| match path.strip_prefix(member.name.as_str()) {
         Some("") => true,
@@ -104,10 +103,10 @@ fn has_path(structure: &Structure, path: &str) -> bool {
     })
 }
 
-/// What is shown of a field.
+/// Says whether a field is shown, and which of the fields in it are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownField {
-    /// Whether it is, at all.
+    /// True if the field is shown.
     pub shown: bool,
     inner: ShownInner,
 }
@@ -151,7 +150,8 @@ impl ShownField {
         }
     }
 
-    /// An empty structure is shown; one that has nothing to show is not.
+    /// Returns the choice of all fields of a structure. A structure without members is shown; one whose members are all
+    /// hidden is not.
     fn of_structure(structure: &Structure) -> ShownField {
         let members: Vec<ShownField> =
             structure.members.iter().map(|m| ShownField::of(&m.class)).collect();
@@ -159,7 +159,7 @@ impl ShownField {
         ShownField { shown, inner: ShownInner::Members(members) }
     }
 
-    /// Leave only members at these paths; whether there are any.
+    /// Hides all members but those at these paths. Returns true if any is left.
     fn choose(&mut self, structure: &Structure, paths: &[&str]) -> bool {
         let ShownInner::Members(nodes) = &mut self.inner else { return false };
         for (member, node) in structure.members.iter().zip(nodes.iter_mut()) {
@@ -189,7 +189,7 @@ impl ShownField {
     }
 }
 
-/// Whether there is anything to show.
+/// Returns true if any node within is shown.
 fn nodes_shown(inner: &ShownInner) -> bool {
     match inner {
         ShownInner::Members(members) => members.iter().any(|node| node.shown),
@@ -197,7 +197,7 @@ fn nodes_shown(inner: &ShownInner) -> bool {
     }
 }
 
-/// Where the lengths of a structure's own members are.
+/// Returns the places of the fields that hold the lengths of a structure's members.
 fn lengths(structure: &Structure) -> impl Iterator<Item = &Location> {
     structure.members.iter().filter_map(|member| match &member.class {
         FieldClass::Array(array) => place(&array.length),
@@ -215,24 +215,24 @@ fn place(length: &Length) -> Option<&Location> {
     }
 }
 
-/// Sizes, times of the packet and the like.
+/// Returns true for integers that only a reader of the format needs, such as sizes and the packet's times.
 fn is_for_reader(integer: &Integer) -> bool {
     integer.role.is_some() || integer.clock.is_some()
 }
 
-/// What is shown of a part of an event record.
+/// Says whether a part of a record is shown, and which of its fields are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShownPart {
-    /// Nothing, not even braces.
+    /// The part is not shown, not even as empty braces.
     Nothing,
-    /// All its fields.
+    /// All fields are shown.
     Whole,
-    /// Some of them.
+    /// Some fields are shown.
     Some(ShownField),
 }
 
 impl ShownPart {
-    /// Decide it for a part that has this structure, if it has one.
+    /// Returns the choice for a part that has this structure, if it has one.
     pub fn of(
         structure: Option<&Structure>,
         part: RecordPart,
@@ -250,7 +250,8 @@ impl ShownPart {
         }
     }
 
-    /// The same for people: without what only says how long another field of the part is, and without these.
+    /// Returns the choice for people: without fields that only hold another field's length, and without those named in
+    /// `hidden`.
     pub fn brief(
         structure: Option<&Structure>,
         part: RecordPart,
@@ -283,7 +284,7 @@ impl ShownPart {
         }
     }
 
-    /// The names of the members that are shown.
+    /// Returns the names of the members that are shown.
     pub fn names<'s>(&self, structure: &'s Structure) -> Vec<&'s str> {
         let names = structure.members.iter().map(|member| member.name.as_str());
         match self {
@@ -297,22 +298,22 @@ impl ShownPart {
     }
 }
 
-/// Tells another visitor of the fields that are shown.
+/// Passes the fields that are shown on to another visitor.
 pub struct Masked<'n, 'v, V> {
     visitor: &'v mut V,
-    /// Where we are, and which member or option is next.
+    /// The path of nodes to the present field, each with its next member or option.
     at: Vec<(&'n ShownField, usize)>,
-    /// Levels below a field that is not shown.
+    /// The number of open levels within a field that is not shown.
     hidden: usize,
 }
 
 impl<'n, 'v, V: Visit> Masked<'n, 'v, V> {
-    /// In front of the first field of a part.
+    /// Returns a filter for the fields of one part.
     pub fn new(node: &'n ShownField, visitor: &'v mut V) -> Self {
         Masked { visitor, at: vec![(node, 0)], hidden: 0 }
     }
 
-    /// The field that is told now.
+    /// Moves on to the next field. Returns it if it is shown.
     fn next(&mut self) -> Option<&'n ShownField> {
         let (node, index) = self.at.last_mut()?;
         match &node.inner {
@@ -441,9 +442,15 @@ impl<V: Visit> Visit for Masked<'_, '_, V> {
             visitor.absent(field);
         }
     }
+
+    fn unread(&mut self, field: &FieldInfo) {
+        if let Some(visitor) = self.leaf() {
+            visitor.unread(field);
+        }
+    }
 }
 
-/// Where a part's fields are.
+/// Returns the scope of a part's fields.
 pub fn scope(part: RecordPart) -> Scope {
     match part {
         RecordPart::Packet => Scope::PacketContext,

@@ -1,4 +1,4 @@
-//! Fields of every kind in every layout, told as a reader tells them.
+//! Tests of fields of every kind in every format, visited as a reader visits them.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn labelled(name: &str) -> FieldInfo {
     FieldInfo { labels: Some(Arc::from(labels)), base: Base::Sixteen, ..integer(name) }
 }
 
-/// One field of each kind, and what is inside.
+/// Visits one field of each kind, and nested ones.
 fn tell(visit: &mut impl Visit) {
     visit.unsigned(&integer("u"), u64::MAX);
     visit.signed(&FieldInfo { base: Base::Eight, ..integer("o") }, -1);
@@ -296,7 +296,7 @@ fn masked_fields_are_not_told_wherever_they_are() {
         class,
     };
     let variant = FieldClass::Variant(Variant {
-        selector: Location { scope: Scope::Payload, path: vec![0] },
+        selector: Location::at(Scope::Payload, vec![0]),
         options: vec![option("t", 0, time()), option("n", 1, plain())],
     });
     let inner = structure(vec![("t", time()), ("k", plain())]);

@@ -1,7 +1,7 @@
-//! What threads are called, at which time, for event records that say only a thread's number.
+//! The names of threads over time, for event records that contain only a thread's number.
 //!
-//! Names are in records of any stream, and workers render any part of a trace at any time: so the streams that
-//! may have some are read before, by all workers, and what is found does not change any more.
+//! Names may be in records of any stream, and workers render any part of a trace at any time. So all workers first read
+//! the streams that may contain names. The names do not change afterwards.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,12 @@ use strata_model::EnvValue;
 use super::shown;
 use super::shown::scope;
 
-/// Bytes of a stream that one worker reads at once.
+/// The size of a stream's part that one worker reads at once \[byte\].
 const PART_BYTES: u64 = 4 << 20;
-/// Names, and changes of them, that are kept; some 100 bytes each.
+/// The most names and changes of names that are kept; some 100 bytes each.
 const NAMES_MAX: usize = 1 << 20;
 
-/// Kinds of event records that say a thread's name: their fields of its number and of its name.
+/// The events that contain a thread's name, each with its field of the number and its field of the name.
 const TOLD: [(&str, &str, &str); 9] = [
     ("strata:thread_name", "tid", "name"),
     ("lttng_statedump_process_state", "tid", "name"),
@@ -32,26 +32,26 @@ const TOLD: [(&str, &str, &str); 9] = [
     ("sched_process_exit", "tid", "comm"),
 ];
 
-/// A thread's name from a time on \[ns since 1970\].
+/// A thread's name, and the time from which it has that \[ns since 1970\].
 #[derive(Debug)]
 struct NamedFrom {
     from: i64,
     name: Box<[u8]>,
 }
 
-/// Those of a trace's threads, by their numbers.
+/// The names of a trace's threads, by their numbers.
 type OfTrace = HashMap<i64, Vec<NamedFrom>>;
 
 /// The names of the threads of traces, over time.
 #[derive(Debug, Default)]
 pub struct ThreadNames {
-    /// By [`strata_ctf::read::Trace::index`].
+    /// The names of each trace's threads, by [`strata_ctf::read::Trace::index`].
     traces: Vec<OfTrace>,
     kept: usize,
     left_out: u64,
 }
 
-/// The fields of a class that say names.
+/// The fields of a class with a thread's number and with its name.
 type NamingFields = Vec<(FieldRef, FieldRef)>;
 
 fn told(class: &EventClass) -> NamingFields {
@@ -73,8 +73,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ThreadNames {
-    /// Those of all traces of a reader, read by so many threads. What is damaged is passed over: whoever reads
-    /// the traces afterwards says so. `stop` ends it.
+    /// Reads the names from all traces of a reader, on `threads` threads, until `stop` returns true. Damage is ignored
+    /// here, since it is reported when the traces are read afterwards.
     pub fn read(reader: &Reader, threads: usize, stop: &(dyn Fn() -> bool + Sync)) -> ThreadNames {
         let mut all = ThreadNames {
             traces: reader.traces().iter().map(|_| OfTrace::new()).collect(),
@@ -146,13 +146,13 @@ impl ThreadNames {
         }
     }
 
-    /// Names that were too many to be kept.
+    /// Returns the number of names for which there was no room.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// What the thread that has recorded it is called then; an empty name is none.
+    /// Returns the name of the recording thread at the record's time; `None` if it is unknown or empty.
     pub(super) fn of(&self, event: &Event<'_>, tid: &FieldRef) -> Option<&[u8]> {
         let names = self.traces.get(event.stream().trace().index())?;
         let names = names.get(&number(event, tid)?)?;
@@ -162,14 +162,14 @@ impl ThreadNames {
     }
 }
 
-/// The field that says which thread has recorded the event records of a class, and where it is.
+/// Returns the field that says which thread has recorded a class' event records, and the part that has the field.
 pub(super) fn thread_of(class: &EventClass) -> Option<(shown::RecordPart, FieldRef)> {
     let parts = [shown::RecordPart::Common, shown::RecordPart::Context];
     let find = |name| parts.iter().find_map(|&it| Some((it, class.find_in(scope(it), name)?)));
     find("vtid").or_else(|| find("tid"))
 }
 
-/// The names that a part of a stream says; of a thread only those that change.
+/// Returns the names in a part of a stream. For each thread, only changes of its name are included.
 fn names_of(
     reader: &Reader,
     part: &StreamPart,

@@ -1,4 +1,4 @@
-//! Fields as babeltrace2's text has them: `x = 1, s = "abc", a = [ [0] = 1 ]`.
+//! Writes fields in babeltrace2's text format: `x = 1, s = "abc", a = [ [0] = 1 ]`.
 
 use strata_ctf::read::{FieldInfo, FlagsOf, Visit};
 use strata_model::Base;
@@ -7,23 +7,23 @@ use super::escape::{c_quoted, hex};
 use super::line::{Lines, TextPiece, TextSink};
 use super::number;
 
-/// The colours of a terminal; all empty where there is none.
+/// The control sequences for colours on a terminal; all are empty if colours are off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Colours {
-    /// An event's name.
+    /// The colour of an event's name.
     pub event: &'static str,
-    /// A field's name.
+    /// The colour of a field's name.
     pub name: &'static str,
-    /// A value.
+    /// The colour of a value.
     pub value: &'static str,
-    /// A value for which an enumeration has no label.
+    /// The colour of a value for which an enumeration has no label.
     pub unknown: &'static str,
-    /// Behind each of them.
+    /// The sequence that ends any colour.
     pub end: &'static str,
 }
 
 impl Colours {
-    /// Those that people know from babeltrace2.
+    /// The colours that babeltrace2 uses.
     pub const ON: Colours = Colours {
         event: "\x1b[1;35m",
         name: "\x1b[36m",
@@ -33,12 +33,12 @@ impl Colours {
     };
 }
 
-/// What is in front of the values of a part's members: `{ name = ` of the first, `, name = ` of others.
+/// The texts before the values of a part's members: `{ name = ` before the first, `, name = ` before others.
 #[derive(Clone, Debug, Default)]
 pub struct Leads(Vec<TextPiece>);
 
 impl Leads {
-    /// For members of these names.
+    /// Returns the texts for members of these names.
     pub fn new(names: &[&str], colours: &Colours) -> Leads {
         let lead = |(index, name): (usize, &&str)| {
             let before = if index == 0 { "{ " } else { ", " };
@@ -54,23 +54,23 @@ pub struct ValueWriter<'a, const COLOUR: bool> {
     leads: &'a Leads,
     /// The number of each array's next element.
     elements: &'a mut Vec<u64>,
-    /// Which of the part's members is next.
+    /// The index of the part's next member.
     member: usize,
-    /// Inside so many structures, arrays and variants.
+    /// The depth of open structures, arrays and variants.
     depth: usize,
-    /// Nothing is in front of the next field.
+    /// True if nothing was written before the next field.
     first: bool,
-    /// The next field is a variant's: its name is not shown.
+    /// True if the next field is the option of a variant, whose name is not shown.
     bare: bool,
 }
 
 impl<'a, const COLOUR: bool> ValueWriter<'a, COLOUR> {
-    /// In front of the part.
+    /// Returns a writer for the fields of one part.
     pub fn new(out: &'a mut Lines, leads: &'a Leads, elements: &'a mut Vec<u64>) -> Self {
         ValueWriter { out, leads, elements, member: 0, depth: 0, first: true, bare: false }
     }
 
-    /// Behind the last field.
+    /// Writes the end of the part.
     #[inline]
     pub fn finish(self) {
         match self.member {
@@ -79,7 +79,7 @@ impl<'a, const COLOUR: bool> ValueWriter<'a, COLOUR> {
         }
     }
 
-    /// What is in front of a value.
+    /// Writes the text before a value.
     #[inline]
     fn lead(&mut self, field: &FieldInfo) {
         if self.depth > 0 {
@@ -141,7 +141,7 @@ impl<'a, const COLOUR: bool> ValueWriter<'a, COLOUR> {
         self.bare = false;
     }
 
-    /// `( "A", "B" : container = 5 )`; of flags `( "A" | "B" | 0x8 : container = 0xB )`.
+    /// Writes `( "A", "B" : container = 5 )`, for flags `( "A" | "B" | 0x8 : container = 0xB )`.
     fn labels(&mut self, field: &FieldInfo, value: i128) {
         self.out.extend_from_slice(b"( ");
         if let Some(flags) = field.flags_of(value) {
@@ -164,7 +164,7 @@ impl<'a, const COLOUR: bool> ValueWriter<'a, COLOUR> {
         self.out.extend_from_slice(b" : container = ");
     }
 
-    /// `0x5 { "A", "B" }`: the number is there, its bits follow.
+    /// Writes ` { "A", "B" }` after a number: the labels of its bits.
     #[cold]
     fn bits(&mut self, field: &FieldInfo, value: u64) {
         let mut first = true;
@@ -310,5 +310,10 @@ impl<const COLOUR: bool> Visit for ValueWriter<'_, COLOUR> {
     fn absent(&mut self, field: &FieldInfo) {
         self.lead(field);
         self.out.extend_from_slice(b"<none>");
+    }
+
+    fn unread(&mut self, field: &FieldInfo) {
+        self.lead(field);
+        self.out.push(b'?');
     }
 }

@@ -1,4 +1,4 @@
-//! Points in time, as people write them.
+//! Parses points in time as people write them.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -10,43 +10,43 @@ use crate::length::{decimal, parse_length, LengthError};
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
-/// A point in time that may depend on the trace.
+/// A point in time, which may be relative to the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// `@1700000000.5`: since 1970 \[ns\].
+    /// A time since 1970 \[ns\], written `@1700000000.5`.
     Absolute(i64),
-    /// `2026-11-22 12:00:01.5`.
+    /// A date and a time of day, as `2026-11-22 12:00:01.5`.
     Date(DateTime),
-    /// `12:00:01.5`: on the day on which the trace begins, or on the next one.
+    /// A time of day, as `12:00:01.5`: on the day on which the trace begins, or on the next day.
     Time(Time),
-    /// `+1.5s`: since the trace begins \[ns\].
+    /// A time since the trace's begin \[ns\], written `+1.5s`.
     Begin(i64),
-    /// `-1.5s`: before the last event of the trace \[ns\].
+    /// A time before the last event of the trace \[ns\], written `-1.5s`.
     End(i64),
 }
 
-/// A text that is no point in time.
+/// The error for a text that is not a point in time, or not one of this trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhenError {
-    /// Nothing known.
+    /// The text is in none of the known forms.
     #[error(
         "'{0}' is no time; write 12:00:01.5, '2026-11-22 12:00:01.5', @1700000000.5 (seconds since \
          1970), +1.5s (since the trace begins) or -1.5s (before its last event)"
     )]
     Unknown(String),
-    /// Too far away.
+    /// The time is too far away.
     #[error("'{0}' is outside of the years 1678 to 2261, which 64 bits of nanoseconds hold")]
     Outside(String),
-    /// No length of time behind the sign.
+    /// The text after the sign is no duration.
     #[error(transparent)]
     Length(#[from] LengthError),
-    /// It depends on when the trace begins or ends, and nothing says when.
+    /// The time is relative to the begin or end of the trace, which is not known.
     #[error("no event of the trace has a time. Write a time with its date, or @SECONDS")]
     NoSpan,
 }
 
 impl When {
-    /// Read one.
+    /// Parses a point in time.
     ///
     /// # Errors
     /// The text is no point in time.
@@ -79,10 +79,10 @@ impl When {
         Ok(When::Date(date.to_datetime(time)))
     }
 
-    /// Nanoseconds since 1970, for a trace of this span.
+    /// Returns the time \[ns since 1970\], for a trace that has this span.
     ///
     /// # Errors
-    /// It cannot be said for this trace, or is too far away.
+    /// Returns an error if the time depends on the trace's span and that is unknown, or if it is too far away.
     pub fn resolve(&self, span: Option<TimeRange>, zone: &TimeZone) -> Result<i64, WhenError> {
         let span = || span.ok_or(WhenError::NoSpan);
         match *self {
@@ -114,7 +114,7 @@ fn absolute(date: DateTime, zone: &TimeZone) -> Result<i64, WhenError> {
     i64::try_from(timestamp.as_nanosecond()).map_err(|_| outside())
 }
 
-/// `HH:MM`, `HH:MM:SS`, `HH:MM:SS.nnnnnnnnn`.
+/// Parses `HH:MM`, `HH:MM:SS` or `HH:MM:SS.nnnnnnnnn`.
 fn parse_time(text: &str) -> Option<Time> {
     let mut parts = text.split(':');
     let hour = small(parts.next()?)?;
@@ -133,7 +133,7 @@ fn parse_time(text: &str) -> Option<Time> {
     Time::new(hour, minute, second, ns).ok()
 }
 
-/// `YYYY-MM-DD`.
+/// Parses `YYYY-MM-DD`.
 fn parse_date(text: &str) -> Option<Date> {
     let mut parts = text.split('-');
     let year = parts.next().filter(|year| year.len() == 4 && decimal(year, 0).is_some())?;
@@ -144,7 +144,7 @@ fn parse_date(text: &str) -> Option<Date> {
     Date::new(year.parse().ok()?, month, day).ok()
 }
 
-/// One or two digits.
+/// Parses one or two digits.
 fn small(text: &str) -> Option<i8> {
     let digits = matches!(text.len(), 1 | 2) && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()

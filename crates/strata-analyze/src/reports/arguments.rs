@@ -1,34 +1,79 @@
-//! The arguments of a few system calls: their records are read again, since no report keeps those of all.
+//! The arguments of a few system calls. Their records are read again, since no report keeps the arguments of all calls.
 
 use std::fmt::Write as _;
 
-use strata_ctf::read::{Event, FieldInfo, Message, Reader, Scope, TimeRange, Visit};
+use strata_ctf::read::{
+    DeferredClass, DeferredField, Event, FieldInfo, FieldRef, Message, Reader, Scope, TimeRange,
+    Visit,
+};
 use strata_timeline::{begins_of, kernel_name, Sources, StreamSource};
 
 use crate::render::line::Lines;
 use crate::short::values::{is_working_directory, socket_address};
 
-/// Characters of a text that are shown.
+/// The most characters of one text that are shown.
 const TEXT_MAX: usize = 64;
-/// Characters of all arguments.
+/// The most characters of all arguments of a call together.
 const ALL_MAX: usize = 400;
-/// Of an address of a socket, bytes: the kernel has no longer one.
+/// The greatest size of a socket's address that is shown, which is the greatest that the kernel has \[byte\].
 const ADDRESS_MAX: usize = 128;
-/// Records of one time that are looked at.
+/// The most records with the same time that are searched for one record.
 const RECORDS_MAX: u32 = 10_000;
+/// The longest time between the record of a deferred argument and the end of its call \[ns\]. The recorder writes both
+/// at once, and may be interrupted in between.
+const IN_FRONT: i64 = 10_000_000;
+/// The most records within [`IN_FRONT`] that are searched for deferred arguments.
+const LATER_MAX: u32 = 100_000;
 
-/// The arguments of a system call of this name that this thread began at this time: `dfd = AT_FDCWD, filename = "x"`.
+/// Returns the arguments of a system call as text, such as `dfd = AT_FDCWD, filename = "x"`. The call is given by its
+/// name, its thread and the times of its begin and end.
 #[must_use]
-pub fn arguments(reader: &Reader, call: &str, tid: i32, begin: i64) -> Option<String> {
+pub fn arguments(
+    reader: &Reader,
+    call: &str,
+    tid: i32,
+    (begin, end): (i64, i64),
+) -> Option<String> {
     let names = begins_of(call);
     let is_name = |name: &str| names.iter().any(|wanted| wanted == kernel_name(name));
-    look(reader, begin, is_name, (Some(tid), true))
+    let later = deferred(reader, call, tid, (begin, end));
+    look(reader, begin, is_name, (Some(tid), true), later)
 }
 
-/// The fields of a record of this event, thread and time.
+/// Returns the fields of a call's entry that were written later, in separate records shortly before the call's end.
+fn deferred(
+    reader: &Reader,
+    call: &str,
+    tid: i32,
+    (begin, end): (i64, i64),
+) -> Vec<(FieldRef, DeferredField)> {
+    let is_any = |class: &&strata_ctf::read::EventClass| DeferredClass::new(class).is_some();
+    if !reader.traces().iter().any(|trace| trace.event_classes().any(|class| is_any(&class))) {
+        return Vec::new();
+    }
+    let sources = Sources::new(reader).streams;
+    let from = begin.max(end.saturating_sub(IN_FRONT));
+    let mut events = reader.events(TimeRange { from, to: end });
+    let (mut found, mut left) = (Vec::new(), LATER_MAX);
+    while let Some(message) = events.next() {
+        let Message::Event(event) = message else { continue };
+        left -= 1;
+        if left == 0 {
+            break;
+        }
+        let Some(class) = DeferredClass::new(event.class()) else { continue };
+        let is_its = class.call(&event).is_some_and(|of| of == call);
+        if is_its && is_of(&event, sources.get(event.stream().index()), tid) {
+            found.extend(class.entry_fields(&event));
+        }
+    }
+    found
+}
+
+/// Returns the fields of a record as text. The record is given by its event, thread and time.
 #[must_use]
 pub fn fields(reader: &Reader, event: &str, tid: Option<i32>, time: i64) -> Option<String> {
-    look(reader, time, |name| name == event, (tid, false))
+    look(reader, time, |name| name == event, (tid, false), Vec::new())
 }
 
 fn look(
@@ -36,6 +81,7 @@ fn look(
     time: i64,
     is_name: impl Fn(&str) -> bool,
     (tid, of_call): (Option<i32>, bool),
+    deferred: Vec<(FieldRef, DeferredField)>,
 ) -> Option<String> {
     let sources = Sources::new(reader).streams;
     let mut events = reader.events(TimeRange { from: time, to: time });
@@ -45,16 +91,17 @@ fn look(
         left = left.checked_sub(1)?;
         let source = sources.get(event.stream().index());
         if is_name(event.class().name()) && tid.is_none_or(|tid| is_of(&event, source, tid)) {
-            let mut text = ArgumentText { of_call, ..ArgumentText::default() };
+            let text = ArgumentText { of_call, ..ArgumentText::default() };
+            let mut text = Completed { text, deferred, skips: false };
             event.visit(Scope::Payload, &mut text);
-            return Some(text.finish());
+            return Some(text.text.finish());
         }
     }
     None
 }
 
-/// Whether the record does not say that it is another thread's. In a PID namespace of its own, a program knows its threads
-/// by other numbers: those say nothing.
+/// Returns false if the record names another thread. A number from within a PID namespace (`vtid`) is not compared,
+/// since it is another one than the host's.
 fn is_of(event: &Event<'_>, source: Option<&StreamSource>, tid: i32) -> bool {
     let field = ["tid", "perf_tid", "vtid"].iter().find_map(|name| event.class().find(name));
     let found = field.and_then(|field| event.integer(&field));
@@ -62,18 +109,18 @@ fn is_of(event: &Event<'_>, source: Option<&StreamSource>, tid: i32) -> bool {
     known.is_none_or(|known| known == i64::from(tid))
 }
 
-/// Fields as a person reads them.
+/// Collects an event's fields as text for people.
 #[derive(Default)]
 struct ArgumentText {
     text: String,
-    /// Brackets that are open.
+    /// The number of open brackets.
     depth: usize,
     is_full: bool,
-    /// Arguments of a system call.
+    /// True if the fields are arguments of a system call.
     of_call: bool,
-    /// The family of a socket's address, told before that.
+    /// The family of a socket's address, which precedes the address.
     family: Option<u64>,
-    /// The bytes of an address, while they are told.
+    /// The bytes of an address of which some have been visited.
     address: Option<Vec<u8>>,
 }
 
@@ -205,5 +252,73 @@ impl Visit for ArgumentText {
             return;
         }
         self.end(']');
+    }
+}
+
+/// Visits the fields of a record, and replaces those whose values were written later.
+struct Completed {
+    text: ArgumentText,
+    deferred: Vec<(FieldRef, DeferredField)>,
+    /// True while the elements of a replaced list are skipped.
+    skips: bool,
+}
+
+impl Completed {
+    /// Passes on the later value of this field. Returns false if there is none.
+    fn tells(&mut self, field: &FieldInfo) -> bool {
+        let is_it = |(of, _): &&(FieldRef, DeferredField)| {
+            !field.is_element() && of.info().name() == field.name()
+        };
+        let found = self.deferred.iter().find(is_it);
+        found.map(|(of, value)| value.tell(of, &mut self.text)).is_some()
+    }
+}
+
+impl Visit for Completed {
+    fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        if !self.skips && !self.tells(field) {
+            self.text.unsigned(field, value);
+        }
+    }
+
+    fn signed(&mut self, field: &FieldInfo, value: i64) {
+        if !self.skips && !self.tells(field) {
+            self.text.signed(field, value);
+        }
+    }
+
+    fn real(&mut self, field: &FieldInfo, value: f64) {
+        self.text.real(field, value);
+    }
+
+    fn text(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        if !self.tells(field) {
+            self.text.text(field, bytes);
+        }
+    }
+
+    fn blob(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        self.text.blob(field, bytes);
+    }
+
+    fn begin_structure(&mut self, field: &FieldInfo) {
+        self.text.begin_structure(field);
+    }
+
+    fn end_structure(&mut self, field: &FieldInfo) {
+        self.text.end_structure(field);
+    }
+
+    fn begin_array(&mut self, field: &FieldInfo, length: u64) {
+        self.skips = self.tells(field);
+        if !self.skips {
+            self.text.begin_array(field, length);
+        }
+    }
+
+    fn end_array(&mut self, field: &FieldInfo) {
+        if !std::mem::take(&mut self.skips) {
+            self.text.end_array(field);
+        }
     }
 }

@@ -1,40 +1,44 @@
-//! CPUs: who had them, how long, and when; how often they switched, and how often threads moved to another one.
+//! The report on CPUs: which threads ran on them, how long and when, how often CPUs switched, and how often threads
+//! moved between them.
 
 use std::collections::{BTreeSet, HashMap};
 
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Observer, Run, ThreadId, World};
 
-use super::label::Label;
+use super::programs::Programs;
+use super::row_limit::{RowLimit, ROWS_MAX};
+use strata_report::Label;
 
-/// Cells of all rows that are kept \[8 bytes\]. Threads that come later have sums only.
+/// The most cells of all rows together \[8 bytes\]. Threads beyond the limit have sums and no columns.
 const CELLS_MAX: usize = 1 << 22;
 
-/// What rows are put together by.
+/// The unit that a row is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// All threads of a process.
+    /// A row has all threads of a process.
     #[default]
     Process,
-    /// Each thread.
     Thread,
+    /// A row has all processes of a name.
+    Name,
 }
 
-/// The time, in parts of one width.
+/// A time range, divided into columns of one width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
-    /// When the first begins \[ns since 1970\].
+    /// The begin of the first column \[ns since 1970\].
     pub from: i64,
-    /// How wide each is \[ns\].
+    /// The width of a column \[ns\].
     pub width: u64,
-    /// How many there are.
+    /// The number of columns.
     pub count: usize,
-    /// All of the time \[ns\].
+    /// The length of the whole time range \[ns\].
     pub whole: u64,
 }
 
 impl Columns {
-    /// So many, of this time.
+    /// Divides `range` into `count` columns.
     #[must_use]
     pub fn new(range: TimeRange, count: usize) -> Columns {
         let count = count.max(1);
@@ -43,7 +47,7 @@ impl Columns {
         Columns { from: range.from, width, count: whole.div_ceil(width) as usize, whole }
     }
 
-    /// Add the time from then to then to the columns that it is in.
+    /// Adds the time between `from` and `to` to the columns that it covers.
     fn add(&self, cells: &mut [u64], from: i64, to: i64) {
         let mut at = from;
         while at < to {
@@ -59,52 +63,51 @@ impl Columns {
     }
 }
 
-/// What a process or a thread had.
+/// The use of CPUs by a process or a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// The process or the thread, as `By` asks.
+    /// The process or the thread, depending on [`By`].
     pub label: Label,
-    /// How long it had a CPU \[ns\].
+    /// The time on a CPU \[ns\].
     pub running: u64,
-    /// How often it got one.
+    /// The number of times that the process or thread got a CPU.
     pub runs: u64,
-    /// How often that was another one than before.
+    /// The number of times that it got another CPU than before.
     pub migrations: u64,
-    /// Which ones.
+    /// The CPUs that the process or thread ran on.
     pub cpus: BTreeSet<u32>,
-    /// How long in each column \[ns\]; empty: there was no room.
+    /// The time on a CPU in each column \[ns\]; empty if there was no room for this row's columns.
     pub columns: Vec<u64>,
 }
 
-/// What a CPU did.
+/// The use of one CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Cpu {
-    /// The machine, where there are several.
+    /// The name of the machine, if the traces are of several.
     pub machine: Option<String>,
-    /// Its number.
+    /// The CPU's number in its machine.
     pub cpu: u32,
-    /// It ran a thread \[ns\].
+    /// Time in which the CPU ran a thread \[ns\].
     pub busy: u64,
-    /// It had nothing to do \[ns\].
+    /// Time in which the CPU was idle \[ns\].
     pub idle: u64,
-    /// The trace does not say \[ns\].
+    /// The time for which the trace does not say what the CPU did \[ns\].
     pub unknown: u64,
-    /// How often it switched to another thread.
+    /// The number of switches to another thread.
     pub switches: u64,
-    /// How long it was busy in each column \[ns\].
+    /// Busy time in each column \[ns\].
     pub columns: Vec<u64>,
-    /// How long nobody knows what it did in each column \[ns\].
+    /// The time in each column for which the trace does not say what the CPU did \[ns\].
     pub unknown_columns: Vec<u64>,
 }
 
-/// All of it.
 #[derive(Clone, Debug)]
 pub struct CpuReport {
-    /// By falling time.
+    /// The rows, by falling time.
     pub rows: Vec<Row>,
-    /// By machine and number.
+    /// The CPUs, by machine and number.
     pub cpus: Vec<Cpu>,
-    /// What columns are.
+    /// The begin and width of the columns.
     pub columns: Columns,
 }
 
@@ -118,7 +121,7 @@ struct CpuUse {
     columns: Vec<u64>,
 }
 
-/// Counts it.
+/// Counts the time of threads on CPUs.
 #[derive(Debug)]
 pub struct CpuCounter {
     range: TimeRange,
@@ -129,7 +132,7 @@ pub struct CpuCounter {
 }
 
 impl CpuCounter {
-    /// In this time, which is the trace's or a part of it, in so many columns.
+    /// Makes a counter for `range`, divided into `columns` columns.
     #[must_use]
     pub fn new(range: TimeRange, columns: usize) -> CpuCounter {
         CpuCounter {
@@ -141,17 +144,29 @@ impl CpuCounter {
         }
     }
 
-    /// What was counted, of threads that are wanted.
+    /// Returns the report, with rows of threads that `is_wanted` accepts.
     #[must_use]
     pub fn finish(self, world: &World, by: By, is_wanted: &dyn Fn(&Label) -> bool) -> CpuReport {
-        let mut rows: HashMap<ThreadId, Row> = HashMap::new();
+        let (mut rows, mut programs) = (HashMap::<ThreadId, Row>::new(), Programs::default());
+        let is_in = |thread| thread != ThreadId::IDLE && is_wanted(&Label::thread(world, thread));
+        let of = |thread| if by == By::Process { world.process_of(thread) } else { thread };
+        let mut sizes = vec![0_u64; world.threads.iter().count() + 1];
+        for (&thread, used) in self.threads.iter().filter(|(thread, _)| is_in(**thread)) {
+            if let Some(size) = sizes.get_mut(of(thread).index()) {
+                *size = size.saturating_add(used.running);
+            }
+        }
+        let limit = RowLimit::of(sizes, if by == By::Name { usize::MAX } else { ROWS_MAX });
         for (thread, used) in self.threads {
-            if thread == ThreadId::IDLE || !is_wanted(&Label::thread(world, thread)) {
+            if !is_in(thread) {
                 continue;
             }
-            let (key, label) = match by {
-                By::Process => (world.process_of(thread), Label::process(world, thread)),
-                By::Thread => (thread, Label::thread(world, thread)),
+            let (key, label) = match (limit.row(of(thread)), by) {
+                // The idle thread has no row of its own.
+                (None, _) => (ThreadId::IDLE, limit.label()),
+                (Some(process), By::Process) => (process, Label::process(world, thread)),
+                (Some(_), By::Thread) => (thread, Label::thread(world, thread)),
+                (Some(_), By::Name) => (programs.of(world, thread), Label::default()),
             };
             let row = rows.entry(key).or_default();
             row.label = label;
@@ -163,6 +178,9 @@ impl CpuCounter {
                 row.columns.resize(used.columns.len(), 0);
             }
             row.columns.iter_mut().zip(used.columns).for_each(|(sum, more)| *sum += more);
+        }
+        if by == By::Name {
+            rows.iter_mut().for_each(|(&first, row)| row.label = programs.label(world, first));
         }
         let mut rows: Vec<Row> = rows.into_values().filter(|row| row.running > 0).collect();
         rows.sort_by(|one, other| {

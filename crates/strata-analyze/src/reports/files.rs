@@ -1,4 +1,4 @@
-//! Files, sockets and pipes: what was read and written, how long that took, what failed; and what disks were asked for.
+//! The report on files, sockets and pipes: bytes read and written, times, errors, and requests to disks.
 
 use std::collections::HashMap;
 
@@ -8,53 +8,56 @@ use strata_timeline::{
     ThreadId, World,
 };
 
-use super::label::Label;
 use super::longest::{Kept, Longest};
-use super::times::Times;
+use super::programs::Programs;
+use strata_report::Label;
+use strata_report::Times;
 
-/// Rows that are kept; some 1 KiB each.
+/// The most rows that are kept; some 1 KiB each.
 const ROWS_MAX: usize = 1 << 15;
 
-/// [`Row::kind`] of a disk, by what it was asked for.
+/// [`Row::kind`] of requests to a disk.
 pub const DISK: &str = "disk";
-/// [`Row::kind`] of what may be on any disk or none, or is not known at all.
+/// [`Row::kind`] of objects whose device is not known.
 pub const UNKNOWN: &str = "unknown";
 
-/// What rows are put together by.
+/// The unit that a row is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// What one process does to one file.
+    /// A row has one file of one process.
     #[default]
     File,
-    /// All files of a process.
+    /// A row has all files of a process.
     Process,
-    /// A file of all processes.
+    /// A row has all files of all processes of a name.
+    Name,
+    /// A row has one file of all processes.
     Path,
-    /// All of a kind of things, of all processes; and what each disk was asked for.
+    /// A row has all objects of one kind over all processes, or all requests to a disk.
     Device,
 }
 
-/// What is done to a file, or to several.
+/// Calls on one file or on several.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Whose; empty where rows are of all processes.
+    /// The process; empty if rows are about all processes.
     pub label: Label,
-    /// The path, the socket's address; empty where rows are by process.
+    /// The file's path or the socket's address; empty where rows are by process.
     pub name: String,
-    /// `file`, `socket`, `pipe`, `nameless`; `descriptor`: what it was opened for is not in the trace. Of devices: `disk`,
-    /// `socket`, `pipe`, `nameless`, `unknown`.
+    /// `file`, `socket`, `pipe`, `nameless`, or `descriptor` if the trace does not say what the descriptor was opened
+    /// for. By device: `disk`, `socket`, `pipe`, `nameless`, `unknown`.
     pub kind: &'static str,
     /// Calls that returned an error.
     pub errors: u64,
-    /// Descriptors that were made for it.
+    /// The number of descriptors that were opened for the file.
     pub opens: u64,
-    /// Bytes that were read from it.
+    /// Bytes read from the file.
     pub read: u64,
-    /// Bytes that were written to it.
+    /// Bytes written to the file.
     pub written: u64,
-    /// Calls that move bytes, and do not say how many.
+    /// The number of calls that moved an unknown number of bytes.
     pub unsaid: u64,
-    /// All calls.
+    /// The number and lengths of all calls.
     pub times: Times,
 }
 
@@ -74,51 +77,48 @@ impl Row {
 pub struct Slow {
     /// The thread that called.
     pub label: Label,
-    /// The system call.
     pub call: String,
-    /// The file.
     pub name: String,
-    /// When it began \[ns since 1970\].
+    /// The begin of the call \[ns since 1970\].
     pub begin: i64,
-    /// How long it took \[ns\].
+    /// The length of the call \[ns\].
     pub nanos: u64,
-    /// What it returned.
+    /// The call's return value.
     pub result: Option<i64>,
 }
 
-/// Requests of one kind to one disk.
+/// The requests of one kind to one disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    /// The machine, where there are several.
+    /// The name of the machine, if the traces are of several.
     pub machine: Option<String>,
-    /// Its name or number.
+    /// The disk's name, or its number.
     pub name: String,
-    /// `read`, `write`, `discard`, `flush`, `other`.
+    /// The kind of request: `read`, `write`, `discard`, `flush` or `other`.
     pub kind: &'static str,
-    /// How much.
+    /// The number of bytes that were to be transferred.
     pub bytes: u64,
-    /// Those that failed.
+    /// The number of requests that failed.
     pub errors: u64,
-    /// From asking to the answer.
+    /// The times from request to completion.
     pub times: Times,
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct FilesReport {
-    /// By falling time, then by name.
+    /// The rows, by falling time, then by name.
     pub rows: Vec<Row>,
-    /// All calls; one that copies is in two rows, and here once.
+    /// The sum of all calls. A call that copies from one file to another is in two rows, and is counted here once.
     pub all: Row,
-    /// By falling time.
+    /// The slowest calls, by falling time.
     pub slowest: Vec<Slow>,
-    /// By disk and kind.
+    /// The requests to disks, by disk and kind.
     pub disks: Vec<Disk>,
-    /// Calls for whose row there was no room.
+    /// The number of calls for whose row there was no room.
     pub left_out: u64,
 }
 
-/// One side of a call.
+/// The direction in which a call moves bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallSide {
     Reads,
@@ -127,7 +127,7 @@ enum CallSide {
     Nothing,
 }
 
-/// What a disk is asked for, as a word.
+/// Returns the name of a kind of request in reports.
 #[must_use]
 pub fn kind_name(kind: RequestKind) -> &'static str {
     match kind {
@@ -139,20 +139,20 @@ pub fn kind_name(kind: RequestKind) -> &'static str {
     }
 }
 
-/// Counts them.
+/// Counts calls on files, and requests to disks.
 #[derive(Debug)]
 pub struct FileCounter {
     range: TimeRange,
     rows: HashMap<(ThreadId, Object), Row>,
-    /// Each call once.
+    /// The sums of each process, in which each call is counted once.
     processes: HashMap<ThreadId, Row>,
     slowest: Longest<(ThreadId, CallId, Object, Option<i64>)>,
     disks: HashMap<(u8, u32, RequestKind), (Times, u64, u64)>,
     left_out: u64,
 }
 
-/// What a call is about.
-pub(crate) fn object_of(world: &World, call: &Call) -> Object {
+/// Returns the object of a call: its file, or the path in its arguments.
+pub fn object_of(world: &World, call: &Call) -> Object {
     let by_path = matches!(world.calls.kind(call.call), CallKind::Address | CallKind::Open);
     match call.object {
         Object::File(_) if !by_path || call.path == Name::NONE => call.object,
@@ -163,7 +163,7 @@ pub(crate) fn object_of(world: &World, call: &Call) -> Object {
 }
 
 impl FileCounter {
-    /// Of calls that end in this time, with so many of the slowest.
+    /// Makes a counter for calls that end within `range`, which keeps the `slowest` slowest ones.
     #[must_use]
     pub fn new(range: TimeRange, slowest: impl Into<Kept>) -> FileCounter {
         FileCounter {
@@ -186,27 +186,31 @@ impl FileCounter {
         count(row, world, call, &[side]);
     }
 
-    /// What was counted, of processes that are wanted.
+    /// Returns the report, with rows of processes that `is_wanted` accepts.
     #[must_use]
     pub fn finish(self, world: &World, by: By, is_wanted: &dyn Fn(&Label) -> bool) -> FilesReport {
         let mut rows: HashMap<(Option<ThreadId>, Option<Object>), Row> = HashMap::new();
         let mut devices: HashMap<(Option<String>, &'static str, String), Row> = HashMap::new();
-        let mut all = Row::default();
+        let (mut all, mut programs) = (Row::default(), Programs::default());
         for (thread, counted) in self.processes {
             let label = Label::process(world, thread);
             if !is_wanted(&label) {
                 continue;
             }
             all.merge(&counted);
-            if by == By::Process {
-                let row = rows.entry((Some(world.process_of(thread)), None)).or_default();
-                row.merge(&counted);
-                row.label = label;
-            }
+            let process = match by {
+                By::Process => world.process_of(thread),
+                By::Name => programs.of(world, thread),
+                _ => continue,
+            };
+            let row = rows.entry((Some(process), None)).or_default();
+            row.merge(&counted);
+            row.label = label;
         }
         for ((thread, object), counted) in self.rows {
+            let object = of_address(world, object);
             let label = Label::process(world, thread);
-            if by == By::Process || !is_wanted(&label) {
+            if matches!(by, By::Process | By::Name) || !is_wanted(&label) {
                 continue;
             }
             if by == By::Device {
@@ -225,6 +229,12 @@ impl FileCounter {
             (row.kind, row.name) = name_of(world, object);
             if process.is_some() {
                 row.label = label;
+            }
+        }
+        if by == By::Name {
+            for ((first, _), row) in &mut rows {
+                let label = first.map(|first| programs.label(world, first));
+                row.label = label.unwrap_or_default();
             }
         }
         let many = world.machines.len() > 1;
@@ -292,13 +302,13 @@ fn count(row: &mut Row, world: &World, call: &Call, sides: &[CallSide]) {
     }
 }
 
-/// The kind of it, and its text; both empty: it is nothing that has a descriptor.
-pub(crate) fn name_of(world: &World, object: Object) -> (&'static str, String) {
+/// Returns the kind and the name of an object; both are empty if the object is not one that a descriptor stands for.
+pub fn name_of(world: &World, object: Object) -> (&'static str, String) {
     match object {
         Object::File(name) => {
             let kind = match world.names.kind(name) {
                 NameKind::Given => "file",
-                NameKind::Socket => "socket",
+                NameKind::Socket | NameKind::Connected => "socket",
                 NameKind::Pipe => "pipe",
                 NameKind::Nameless => "nameless",
             };
@@ -309,7 +319,20 @@ pub(crate) fn name_of(world: &World, object: Object) -> (&'static str, String) {
     }
 }
 
-/// On what a file is, as far as a trace says so: of no path it says on which disk that is.
+/// Returns the listening socket with the address of a connection, so that both ends of a connection are in one row; any
+/// other object is returned as it is.
+fn of_address(world: &World, object: Object) -> Object {
+    match object {
+        Object::File(name) if world.names.kind(name) == NameKind::Connected => {
+            let listens = world.names.find(NameKind::Socket, world.names.bytes(name));
+            Object::File(listens.unwrap_or(name))
+        }
+        object => object,
+    }
+}
+
+/// Returns the kind and the device of a file, as far as the trace has them. The disk is unknown: a path does not say
+/// it.
 fn device_of(world: &World, object: Object) -> (&'static str, String) {
     let (kind, name) = name_of(world, object);
     match kind {

@@ -1,70 +1,74 @@
-//! Stacks with their weights: of the call stacks of records, of the time in which threads were blocked there, or of
-//! spans in each other.
+//! Flame graphs: call stacks with weights. A weight is the number of records, the time in which threads were blocked
+//! with that stack, or the time in nested spans.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use strata_ctf::read::{Event, Reader, TimeRange};
 use strata_timeline::{Alone, AloneSpan, Interval, Observer, Paired, Span, State, ThreadId, World};
 
-use super::frames::{FrameId, Frames, StackScopes};
-use super::label::Label;
+use super::frames::{FrameId, Frames, StackClasses, StackScopes};
 use super::left::{is_switch, waits_since, Left};
-use crate::debug_info::recorder::is_sample;
 use crate::debug_info::Source;
+use strata_report::Label;
 
-/// Stacks that are told apart, and classes of records with processes; what is more is in one of its process, and of nobody.
+/// The most stacks, and pairs of class and process, that are distinguished. Further stacks of a process are counted as
+/// one, further pairs without their process.
 const STACKS_MAX: usize = 1 << 18;
-/// Threads whose spans are put together.
+/// The most bytes of all stacks as text. A frame counts with its name and [`FRAME_BYTES`].
+const BYTES_MAX: usize = 128 << 20;
+const FRAME_BYTES: usize = 4;
+/// The most threads for which the times of nested spans are kept.
 const THREADS_MAX: usize = 1 << 16;
 
-/// What stacks are weighed by.
+/// The measure by which a stack weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weigh {
-    /// Records with call stacks, each 1.
+    /// The number of records with the stack.
     Records,
-    /// The time for which a thread was blocked, of the stack with which it left its CPU \[ns\].
+    /// The time for which a thread was blocked after it left its CPU with the stack \[ns\].
     OffCpu,
-    /// The time in spans, without that in spans in them \[ns\].
+    /// The time in a span, without the time in spans nested in it \[ns\].
     Spans,
 }
 
-/// A process' stacks.
+/// The stacks of one process, with their weights.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// What it is called.
+    /// The process' name.
     pub name: String,
-    /// Its number.
+    /// The process' number.
     pub pid: Option<i32>,
-    /// Who it is, of all machines.
+    /// The label of the process, as in other reports.
     pub label: Label,
-    /// Frames, the outermost first, and the weight; by the frames' names.
-    pub stacks: Vec<(Vec<String>, u64)>,
+    /// The names of a stack's frames, the outermost first, and its weight. Sorted by names.
+    pub stacks: Vec<(Vec<Rc<str>>, u64)>,
 }
 
-/// All of it.
+/// The stacks of all processes.
 #[derive(Clone, Debug, Default)]
 pub struct Flame {
-    /// By falling weight.
+    /// The profiles, by falling weight.
     pub profiles: Vec<Profile>,
-    /// What all weigh.
+    /// The sum of all weights.
     pub total: u64,
-    /// The events whose records were counted, and how many: by name.
+    /// The names of the events that were counted, each with the number of its records.
     pub events: Vec<(String, u64)>,
-    /// Records without an address in their stacks, which are counted, too.
+    /// The number of records whose stack has no address. They are counted as well.
     pub empty: u64,
-    /// Spans that are not of one thread, with those of nobody knows whom: not counted.
+    /// The number of spans that are not of one known thread. They are not counted.
     pub elsewhere: u64,
-    /// Records whose stacks were put into one of their process, since there were too many.
+    /// The number of records whose stacks were beyond the limit, and are counted in one stack of their process.
     pub left_out: u64,
 }
 
-/// Whether any record of the traces may have a call stack.
+/// Returns true if records of the traces may have call stacks.
 #[must_use]
 pub fn has_stacks(reader: &Reader) -> bool {
     has_stacks_of(reader, &|_| true)
 }
 
-/// The same of those with which threads left their CPUs.
+/// Returns true if the traces have call stacks with which threads left their CPUs.
 #[must_use]
 pub fn has_stacks_of_waits(reader: &Reader) -> bool {
     has_stacks_of(reader, &is_switch)
@@ -82,61 +86,51 @@ fn has_stacks_of(reader: &Reader, is_of: &dyn Fn(&str) -> bool) -> bool {
     parts.any(|part| part.members.iter().any(|member| is_stack(&member.name)))
 }
 
-#[derive(Clone, Debug)]
-struct Class {
-    scopes: StackScopes,
-    is_switch: bool,
-    /// Where there are some, nothing else is counted.
-    is_sample: bool,
-    /// Not of something that happened then.
-    is_description: bool,
-    name: String,
-}
-
 type Stack = (Option<ThreadId>, Box<[FrameId]>);
 
-/// [`Flame::elsewhere`] and [`Flame::left_out`] of a process.
+/// The counts [`Flame::elsewhere`] and [`Flame::left_out`] of one process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Aside {
     elsewhere: u64,
     left_out: u64,
 }
 
-/// Puts stacks together.
+/// Builds profiles from the call stacks of records.
 #[derive(Debug)]
 pub struct FlameMaker {
     range: TimeRange,
     weigh: Weigh,
     frames: Frames,
-    /// By class.
-    classes: Vec<Option<Class>>,
-    /// By process, and whether of samples.
+    /// The places of call stacks in each class' records, by the class' index.
+    classes: StackClasses,
+    /// The weight of each stack. The key's flag separates samples from other records.
     stacks: HashMap<(bool, Stack), u64>,
-    /// Of a thread that has left its CPU to wait.
-    left: Left<Stack>,
-    /// Of each thread and depth, the time of the spans that have ended there since what is around them began.
+    /// The stack with which each thread left its CPU to wait; `None` if the filter does not select that record.
+    left: Left<Option<Stack>>,
+    /// For each thread and depth, the time of spans that have ended within the open one.
     inner: HashMap<ThreadId, Vec<u64>>,
     has_samples: bool,
-    /// Records that were counted, and those without an address among them: by class and process; of more, by class.
+    /// The number of records, and of those without an address, by class and process. Beyond the limit, by class only.
     counts: HashMap<(usize, Option<ThreadId>), (u64, u64)>,
-    /// By process; of more than are told apart, and where it is not known, of nobody.
+    /// The counts of stacks beyond the limit and of spans without a thread, by process. The key `None` has those of
+    /// unknown processes and of processes beyond the limit.
     aside: HashMap<Option<ThreadId>, Aside>,
-    /// [`STACKS_MAX`].
+    /// The most stacks that are distinguished, by default [`STACKS_MAX`].
     most: usize,
+    /// The size of all stacks as text \[byte\].
+    bytes: usize,
 }
 
 impl FlameMaker {
-    /// Of this time, by these weights.
+    /// Makes profiles of the records within `range`, weighed by `weigh`.
     #[must_use]
     pub fn new(range: TimeRange, weigh: Weigh, source: Source) -> FlameMaker {
-        let mut frames = Frames::new(source);
-        // What frames are called that are too many.
-        frames.of("[others]");
+        let frames = Frames::new(source);
         FlameMaker {
             range,
             weigh,
             frames,
-            classes: Vec::new(),
+            classes: StackClasses::default(),
             stacks: HashMap::new(),
             left: Left::default(),
             inner: HashMap::new(),
@@ -144,10 +138,11 @@ impl FlameMaker {
             counts: HashMap::new(),
             aside: HashMap::new(),
             most: STACKS_MAX,
+            bytes: 0,
         }
     }
 
-    /// The same, which tells apart so many.
+    /// Sets the most stacks that are distinguished.
     #[cfg(test)]
     pub(super) fn with_most(self, most: usize) -> FlameMaker {
         FlameMaker { most, ..self }
@@ -155,9 +150,15 @@ impl FlameMaker {
 
     fn add(&mut self, is_sample: bool, stack: Stack, weight: u64) {
         let mut key = (is_sample, stack);
-        if self.stacks.len() >= self.most && !self.stacks.contains_key(&key) {
-            key.1 .1 = Box::new([0]);
-            self.aside(key.1 .0).left_out += 1;
+        if !self.stacks.contains_key(&key) {
+            let names = key.1 .1.iter().map(|&frame| self.frames.name(frame).len() + FRAME_BYTES);
+            let bytes: usize = names.sum();
+            if self.stacks.len() >= self.most || self.bytes + bytes > BYTES_MAX {
+                key.1 .1 = Box::new([0]);
+                self.aside(key.1 .0).left_out += 1;
+            } else {
+                self.bytes += bytes;
+            }
         }
         let known = self.stacks.entry(key).or_default();
         *known = known.saturating_add(weight);
@@ -178,7 +179,7 @@ impl FlameMaker {
         *empty += u64::from(!is_any);
     }
 
-    /// A stack of a record, the outermost first, and whether an address is in it.
+    /// Returns a record's stack, the outermost frame first, and true if it has an address.
     fn stack(
         &mut self,
         world: &World,
@@ -192,7 +193,7 @@ impl FlameMaker {
         ((process, frames), is_any)
     }
 
-    /// What was put together, of processes that are wanted.
+    /// Returns the profiles of processes that `is_wanted` accepts.
     #[must_use]
     pub fn finish(self, world: &World, is_wanted: &dyn Fn(&Label) -> bool) -> Flame {
         let mut known: HashMap<Option<ThreadId>, bool> = HashMap::new();
@@ -203,15 +204,17 @@ impl FlameMaker {
             })
         };
         let by_samples = self.has_samples && self.weigh == Weigh::Records;
+        // Where no wait has a stack, there is nothing to compare with those that began before the recording.
+        let is_without = self.weigh == Weigh::OffCpu && self.counts.is_empty();
         let mut processes: HashMap<Option<ThreadId>, Profile> = HashMap::new();
         let mut total = 0_u64;
         for ((is_sample, (process, frames)), weight) in self.stacks {
-            if weight == 0 || by_samples && !is_sample || !is_of(process) {
+            if is_without || weight == 0 || by_samples && !is_sample || !is_of(process) {
                 continue;
             }
             total = total.saturating_add(weight);
             let profile = processes.entry(process).or_default();
-            let names = frames.iter().map(|&frame| self.frames.name(frame).to_owned());
+            let names = frames.iter().map(|&frame| self.frames.shared(frame));
             profile.stacks.push((names.collect(), weight));
         }
         let mut profiles: Vec<Profile> = Vec::new();
@@ -231,7 +234,7 @@ impl FlameMaker {
         profiles.sort_by_cached_key(|it| (std::cmp::Reverse(weight(it)), it.name.clone(), it.pid));
         let (mut events, mut empty): (HashMap<&str, u64>, u64) = (HashMap::new(), 0);
         for ((class, process), (count, without)) in self.counts {
-            let class = self.classes.get(class).and_then(Option::as_ref);
+            let class = self.classes.get(class);
             let class = class.filter(|class| !by_samples || class.is_sample);
             let Some(class) = class.filter(|_| is_of(process)) else { continue };
             *events.entry(&class.name).or_default() += count;
@@ -250,24 +253,6 @@ impl FlameMaker {
         }
         Flame { profiles, total, events, empty, elsewhere, left_out }
     }
-
-    fn class(&mut self, event: &Event<'_>) -> Option<&mut Class> {
-        let index = event.class().index();
-        if self.classes.len() <= index {
-            self.classes.resize(index + 1, None);
-        }
-        Some(self.classes.get_mut(index)?.get_or_insert_with(|| {
-            let name = event.class().name();
-            let short = name.rsplit(':').next().unwrap_or(name);
-            Class {
-                scopes: StackScopes::of(event.class()),
-                is_switch: is_switch(name),
-                is_sample: is_sample(name),
-                is_description: short.starts_with("lttng_statedump_"),
-                name: name.to_owned(),
-            }
-        }))
-    }
 }
 
 impl Observer for FlameMaker {
@@ -280,7 +265,7 @@ impl Observer for FlameMaker {
         }
         let weigh = self.weigh;
         let is_there = event.time().is_some_and(|time| self.range.contains(time));
-        let class = self.class(event).filter(|class| class.scopes.is_any());
+        let class = self.classes.of(event).filter(|class| class.scopes.is_any());
         let Some(class) = class.filter(|class| !class.is_description) else { return };
         let (scopes, is_sample) = (class.scopes, class.is_sample);
         match weigh {
@@ -290,22 +275,30 @@ impl Observer for FlameMaker {
                 self.has_samples |= is_sample;
                 self.add(is_sample, stack, 1);
             }
-            Weigh::OffCpu if selected && class.is_switch => {
+            Weigh::OffCpu if class.is_switch => {
                 let Some(who) = who else { return };
                 let Some(since) = waits_since(world, event, who) else { return };
+                if !selected {
+                    return self.left.put(who, None, since);
+                }
                 let (stack, is_any) = self.stack(world, event, scopes, Some(who));
                 self.count(event, stack.0, is_any);
-                self.left.put(who, stack, since);
+                self.left.put(who, Some(stack), since);
             }
             _ => {}
         }
     }
 
-    fn state(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
+    fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {
         if self.weigh != Weigh::OffCpu || !matches!(interval.state, State::Blocked(_)) {
             return;
         }
-        let Some(stack) = self.left.take(thread, interval.from) else { return };
+        let stack = match self.left.take(thread, interval.from) {
+            Some(Some(stack)) => stack,
+            Some(None) => return,
+            // No record says how the wait began: it began before the recording. As in the report by stack, it has none.
+            None => (Some(world.process_of(thread)), Box::from([self.frames.no_stack()])),
+        };
         let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
         if from < to {
             self.add(false, stack, to.abs_diff(from));

@@ -1,57 +1,83 @@
-//! Frames of call stacks: addresses of a record as names of functions.
+//! Frames of call stacks: names of functions for the addresses in records.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use strata_ctf::read::{Event, EventClass, FieldInfo, Scope, Visit};
 use strata_timeline::{ThreadId, World};
 
+use super::left;
 use crate::debug_info::recorder::{frames_of_recorder, is_sample};
-use crate::debug_info::Source;
+use crate::debug_info::{Source, ANONYMOUS, NO_FRAME_POINTER};
 
-/// Addresses of one stack that are looked at.
+/// The most addresses of one stack that are read.
 const DEPTH_MAX: usize = 512;
-/// Frames that are told apart; what is more has one name.
+/// The most frames that are distinguished. Further frames are [`OTHERS`].
 const FRAMES_MAX: usize = 1 << 20;
-/// Addresses whose frames are remembered.
+/// The name of the first frame, which all frames share that are too many.
+const OTHERS: &str = "[others]";
+/// The most bytes of all frames' names together.
+const BYTES_MAX: usize = 64 << 20;
+/// The most addresses whose frames are remembered.
 const KNOWN_MAX: usize = 1 << 18;
 
-/// What the name of a frame of the kernel ends in.
+/// The suffix of the names of kernel frames.
 const OF_KERNEL: &str = "_[k]";
-/// Frames of a stack's short text: of a program, of the kernel in front of these, and of the kernel alone.
+/// The most frames in a stack's short text: of the program, of the kernel above the program's, and of the kernel if the
+/// stack has no others.
 const SHORT: [usize; 3] = [4, 1, 4];
 
 /// A frame, by its number in [`Frames`].
 pub type FrameId = u32;
 
-/// Names of frames, and what addresses they are.
+/// Names of frames, and the frames of addresses.
 #[derive(Debug)]
 pub struct Frames {
-    names: Vec<Box<str>>,
-    numbers: HashMap<Box<str>, FrameId>,
+    names: Vec<Rc<str>>,
+    numbers: HashMap<Rc<str>, FrameId>,
+    /// The size of all names \[byte\].
+    bytes: usize,
     source: Source,
     version: u64,
     known: HashMap<(i64, u64), FrameId>,
+    /// The functions that are inlined at addresses, the innermost first. Addresses without such functions are absent.
+    inlined: HashMap<(i64, u64), Box<[FrameId]>>,
 }
 
 impl Frames {
-    /// By what is found so.
+    /// Returns a table of no frame but `[others]`; `source` finds the names of further ones.
     #[must_use]
     pub fn new(source: Source) -> Frames {
-        let (names, numbers, known) = (Vec::new(), HashMap::new(), HashMap::new());
-        Frames { names, numbers, source, version: 0, known }
+        let mut frames = Frames {
+            names: Vec::new(),
+            numbers: HashMap::new(),
+            bytes: 0,
+            source,
+            version: 0,
+            known: HashMap::new(),
+            inlined: HashMap::new(),
+        };
+        frames.of(OTHERS);
+        frames
     }
 
-    /// All records are to be told: some say what a process has loaded.
+    /// Takes from a record which objects a process has loaded. All records must be passed.
     pub fn learn(&mut self, event: &Event<'_>) {
         self.source.learn(event);
         if self.source.version() != self.version {
             self.version = self.source.version();
-            self.known.clear();
+            self.forget();
         }
     }
 
-    /// The number of a thread's process, whose addresses those of its stacks are: also where that is said only behind the
-    /// event.
+    /// Forgets which frames addresses have; the frames themselves stay.
+    fn forget(&mut self) {
+        self.known.clear();
+        self.inlined.clear();
+    }
+
+    /// Returns the number of a thread's process, to which the addresses of the thread's stacks belong. It is known even
+    /// if the trace says it only after this event.
     #[must_use]
     pub fn process(&self, world: &World, event: &Event<'_>, who: ThreadId) -> Option<i64> {
         let number = |id| world.threads.get(id).map(|thread| thread.tid.into());
@@ -61,46 +87,69 @@ impl Frames {
         }
     }
 
-    /// The frame of this name.
+    /// Returns the frame with this name, which is added if there is room, or else `[others]`.
     pub fn of(&mut self, name: &str) -> FrameId {
         if let Some(&id) = self.numbers.get(name) {
             return id;
         }
         match u32::try_from(self.names.len()) {
-            Ok(id) if self.names.len() < FRAMES_MAX => {
-                self.names.push(name.into());
-                self.numbers.insert(name.into(), id);
+            Ok(id) if self.names.len() < FRAMES_MAX && self.bytes + name.len() <= BYTES_MAX => {
+                let name: Rc<str> = name.into();
+                self.bytes += name.len();
+                self.names.push(Rc::clone(&name));
+                self.numbers.insert(name, id);
                 id
             }
-            // The first one is always there.
+            // `[others]`, which is always there.
             _ => 0,
         }
     }
 
-    /// The name of a frame.
+    /// Returns the name of a frame; empty if there is no such frame.
     #[must_use]
     pub fn name(&self, id: FrameId) -> &str {
         let at = usize::try_from(id).ok();
         at.and_then(|at| self.names.get(at)).map_or("", |name| name)
     }
 
-    /// What a process has at this address; `is_caller`: it is where a call returns to.
+    /// Returns the name of a frame as a shared string.
+    #[must_use]
+    pub fn shared(&self, id: FrameId) -> Rc<str> {
+        let at = usize::try_from(id).ok();
+        at.and_then(|at| self.names.get(at)).map_or_else(|| "".into(), Rc::clone)
+    }
+
+    /// Returns the frame at an address of a process. `is_caller` says that `address` is a return address.
     pub fn user(&mut self, pid: i64, address: u64, is_caller: bool) -> FrameId {
         let at = address.saturating_sub(u64::from(is_caller));
         if let Some(&id) = self.known.get(&(pid, at)) {
             return id;
         }
-        let name = self.user_name(pid, at, address);
+        let name = match is_caller && self.source.is_outside(pid, at) {
+            true => NO_FRAME_POINTER.to_owned(),
+            false => self.user_name(pid, at, address),
+        };
         let id = self.of(&name);
         if self.known.len() >= KNOWN_MAX {
-            self.known.clear();
+            self.forget();
         }
         self.known.insert((pid, at), id);
+        let place = self.source.place_of(pid, at).filter(|place| !place.inlined.is_empty());
+        if let Some(place) = place {
+            let names = place.inlined.iter().map(|it| String::from_utf8_lossy(&it.function));
+            let ids = names.map(|name| self.of(&name)).collect();
+            self.inlined.insert((pid, at), ids);
+        }
         id
     }
 
     fn user_name(&mut self, pid: i64, at: u64, address: u64) -> String {
-        let Some(place) = self.source.place_of(pid, at) else { return format!("{address:#x}") };
+        let Some(place) = self.source.place_of(pid, at) else {
+            return match self.source.is_outside(pid, at) {
+                true => "[unknown]".to_owned(),
+                false => format!("{address:#x}"),
+            };
+        };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let function = text(&place.function);
         match function.rsplit_once('+') {
@@ -108,12 +157,17 @@ impl Frames {
             _ => {
                 let binary = text(&place.binary);
                 let name = binary.rsplit_once(['+', '@']).map_or(&*binary, |(name, _)| name);
-                format!("[{name}]")
+                match name {
+                    "" => ANONYMOUS.to_owned(),
+                    // It is not a file, and has brackets of its own.
+                    name if name.starts_with('[') => name.to_owned(),
+                    name => format!("[{name}]"),
+                }
             }
         }
     }
 
-    /// Where a process' call returns to, with the line: `main at shop.c:12`.
+    /// Returns the call site before a return address of a process, with its line: `main at shop.c:12`.
     pub fn site(&mut self, pid: i64, address: u64) -> FrameId {
         let key = (-1 - pid, address);
         if let Some(&id) = self.known.get(&key) {
@@ -132,13 +186,14 @@ impl Frames {
         }
         let id = self.of(&name);
         if self.known.len() >= KNOWN_MAX {
-            self.known.clear();
+            self.forget();
         }
         self.known.insert(key, id);
         id
     }
 
-    /// What the kernel, in whose trace this event is, has at an address; `is_caller`: it is where a call returns to.
+    /// Returns the frame at an address of the kernel whose trace has this event. `is_caller` says that `address` is a
+    /// return address.
     pub fn kernel(&mut self, event: &Event<'_>, address: u64, is_caller: bool) -> FrameId {
         let at = address.saturating_sub(u64::from(is_caller));
         // No process has the kernel's addresses.
@@ -153,18 +208,18 @@ impl Frames {
         };
         let id = self.of(&name);
         if self.known.len() >= KNOWN_MAX {
-            self.known.clear();
+            self.forget();
         }
         self.known.insert(key, id);
         id
     }
 
-    /// The only frame of a stack without an address.
+    /// Returns the frame that stands for a stack without an address.
     pub fn no_stack(&mut self) -> FrameId {
         self.of("[no stack]")
     }
 
-    /// The call stack of a record of this process, the outermost frame first, and whether an address is in it.
+    /// Returns the call stack of a record of process `pid`, the outermost frame first, and true if it has an address.
     pub fn stack(
         &mut self,
         event: &Event<'_>,
@@ -173,12 +228,21 @@ impl Frames {
     ) -> (Box<[FrameId]>, bool) {
         let (user, kernel) = scopes.read(event);
         let mut frames = Vec::with_capacity(user.len() + kernel.len());
-        for (depth, &address) in user.iter().enumerate().rev() {
-            frames.push(match pid {
+        for (depth, &address) in user.iter().enumerate() {
+            let frame = match pid {
                 Some(pid) => self.user(pid, address, depth > 0),
                 None => self.of(&format!("{address:#x}")),
-            });
+            };
+            let at = address.saturating_sub(u64::from(depth > 0));
+            let inlined = pid.and_then(|pid| self.inlined.get(&(pid, at)));
+            frames.extend(inlined.into_iter().flatten());
+            frames.push(frame);
+            // Behind that there are no callers, but what else was on the stack.
+            if self.name(frame) == NO_FRAME_POINTER {
+                break;
+            }
         }
+        frames.reverse();
         let of_recorder = match is_sample(event.class().name()) {
             true => 0,
             false => frames_of_recorder(kernel.len(), &mut |depth| {
@@ -198,26 +262,26 @@ impl Frames {
     }
 }
 
-/// Whether a frame of the kernel is how it switches from a thread to another: it is in each stack with which a thread left
-/// its CPU.
+/// Returns true for the kernel's functions that switch to another thread. Each stack with which a thread left its CPU
+/// has them.
 fn is_switch(name: &str) -> bool {
     const BEGINS: [&str; 3] = ["__schedule", "schedule", "preempt_schedule"];
     name.ends_with(OF_KERNEL) && BEGINS.iter().any(|begin| name.starts_with(begin))
 }
 
-/// A few frames of a stack, the innermost first, as a text: those of the program, and the kernel's in front of them.
+/// Returns a few frames of a stack as text, the innermost first: the program's, and a few of the kernel before them.
 #[must_use]
-pub fn short(frames: &[String]) -> String {
-    let switches = frames.iter().take_while(|name| is_switch(name)).count();
+pub fn short<T: AsRef<str>>(frames: &[T]) -> String {
+    let switches = frames.iter().take_while(|name| is_switch(name.as_ref())).count();
     // Of a stack in which there is nothing else, that.
     let frames = frames.get(switches..).filter(|rest| !rest.is_empty()).unwrap_or(frames);
-    let kernel = frames.iter().take_while(|name| name.ends_with(OF_KERNEL)).count();
+    let kernel = frames.iter().take_while(|name| name.as_ref().ends_with(OF_KERNEL)).count();
     let (kernel, user) = frames.split_at(kernel);
     let [of_user, before, alone] = SHORT;
     let most = if user.is_empty() { alone } else { before };
     let mut texts: Vec<&str> = Vec::new();
     for (part, most) in [(kernel, most), (user, of_user)] {
-        texts.extend(part.iter().take(most).map(String::as_str));
+        texts.extend(part.iter().take(most).map(AsRef::as_ref));
         if part.len() > most {
             texts.push("…");
         }
@@ -225,7 +289,7 @@ pub fn short(frames: &[String]) -> String {
     texts.join(" < ")
 }
 
-/// Where a class' records have call stacks.
+/// The scopes in which the records of a class have call stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackScopes {
     user: Option<Scope>,
@@ -235,7 +299,7 @@ pub struct StackScopes {
 const SCOPES: [Scope; 3] = [Scope::SpecificContext, Scope::CommonContext, Scope::Payload];
 
 impl StackScopes {
-    /// Of a class.
+    /// Finds the call stacks in the fields of a class.
     #[must_use]
     pub fn of(class: &EventClass) -> StackScopes {
         let find = |name: &str| {
@@ -244,13 +308,13 @@ impl StackScopes {
         StackScopes { user: find("callstack_user"), kernel: find("callstack_kernel") }
     }
 
-    /// Whether there is any.
+    /// Returns true if the class has a call stack.
     #[must_use]
     pub fn is_any(self) -> bool {
         self.user.is_some() || self.kernel.is_some()
     }
 
-    /// The addresses of a record, the innermost first: the program's, and the kernel's.
+    /// Returns the addresses of a record's stacks, the innermost first: first the program's, then the kernel's.
     #[must_use]
     pub fn read(self, event: &Event<'_>) -> (Vec<u64>, Vec<u64>) {
         let mut stacks = StackAddresses::default();
@@ -268,11 +332,54 @@ impl StackScopes {
     }
 }
 
+/// The properties of a class whose records have call stacks.
+#[derive(Clone, Debug)]
+pub struct StackClass {
+    pub scopes: StackScopes,
+    /// True for the event by which a thread leaves its CPU.
+    pub is_switch: bool,
+    /// True for samples. If a trace has samples, other stacks are not counted.
+    pub is_sample: bool,
+    /// True for records of a state dump, which describe a state and not an event.
+    pub is_description: bool,
+    pub name: String,
+}
+
+/// The classes of the records seen so far, by their indexes.
+#[derive(Debug, Default)]
+pub struct StackClasses(Vec<Option<StackClass>>);
+
+impl StackClasses {
+    /// Returns the class of a record.
+    pub fn of(&mut self, event: &Event<'_>) -> Option<&StackClass> {
+        let index = event.class().index();
+        if self.0.len() <= index {
+            self.0.resize(index + 1, None);
+        }
+        Some(self.0.get_mut(index)?.get_or_insert_with(|| {
+            let name = event.class().name();
+            let short = name.rsplit(':').next().unwrap_or(name);
+            StackClass {
+                scopes: StackScopes::of(event.class()),
+                is_switch: left::is_switch(name),
+                is_sample: is_sample(name),
+                is_description: short.starts_with("lttng_statedump_"),
+                name: name.to_owned(),
+            }
+        }))
+    }
+
+    /// Returns the class with this index, if a record of it was seen.
+    pub fn get(&self, index: usize) -> Option<&StackClass> {
+        self.0.get(index).and_then(Option::as_ref)
+    }
+}
+
 #[derive(Default)]
 struct StackAddresses {
     user: Vec<u64>,
     kernel: Vec<u64>,
-    /// Arrays and structures that are open, and whether the first is a stack of the kernel's.
+    /// The number of open arrays and structures; `within` says whether the outermost is the kernel's stack.
     depth: usize,
     within: Option<bool>,
 }

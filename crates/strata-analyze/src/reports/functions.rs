@@ -1,39 +1,39 @@
-//! The functions of a flame graph: what each weighs by itself, and with all that it has called; and the heaviest stacks.
+//! The functions of a flame graph, each with its own weight and its weight with all functions that it called; and the
+//! heaviest stacks.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use super::flame::{Flame, Profile};
 use super::frames::short;
-use super::label::Label;
+use strata_report::Label;
 
 /// A function in a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// The process.
     pub label: Label,
-    /// Its name, as flame graphs have it.
+    /// The function's name in the form of flame graphs.
     pub name: String,
-    /// What the stacks weigh in which it is the innermost.
+    /// The weight of the stacks in which the function is the innermost frame.
     pub own: u64,
-    /// What the stacks weigh that it is in, each once.
+    /// The weight of the stacks that contain the function, each counted once.
     pub total: u64,
 }
 
 /// A stack of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
-    /// The process.
     pub label: Label,
-    /// A few of its frames.
+    /// A few of the stack's frames as text.
     pub name: String,
-    /// All frames, the innermost first.
-    pub frames: Vec<String>,
-    /// What it weighs.
+    /// The frames, the innermost first.
+    pub frames: Vec<Rc<str>>,
+    /// The sum of the weights.
     pub weight: u64,
 }
 
-/// All functions, those first that weigh most by themselves.
+/// Returns all functions by falling own weight.
 #[must_use]
 pub fn functions(flame: &Flame) -> Vec<Function> {
     let mut all: Vec<Function> = flame.profiles.iter().flat_map(of_profile).collect();
@@ -51,7 +51,7 @@ fn of_profile(profile: &Profile) -> impl Iterator<Item = Function> + '_ {
     for (frames, weight) in &profile.stacks {
         there.clear();
         // One that has called itself is in a stack several times.
-        for frame in frames.iter().filter(|frame| there.insert(frame.as_str())) {
+        for frame in frames.iter().filter(|frame| there.insert(&***frame)) {
             let total = &mut found.entry(frame).or_default().1;
             *total = total.saturating_add(*weight);
         }
@@ -68,19 +68,19 @@ fn of_profile(profile: &Profile) -> impl Iterator<Item = Function> + '_ {
     })
 }
 
-/// So many of the heaviest stacks.
+/// Returns the `most` heaviest stacks.
 #[must_use]
 pub fn heaviest<'f>(flame: &'f Flame, most: usize) -> Vec<Stack> {
     let stacks = |profile: &'f Profile| {
         profile.stacks.iter().map(move |(frames, weight)| (&profile.label, frames, *weight))
     };
-    let mut all: Vec<(&Label, &Vec<String>, u64)> =
+    let mut all: Vec<(&Label, &Vec<Rc<str>>, u64)> =
         flame.profiles.iter().flat_map(stacks).collect();
     // Those of one weight stay in their order.
     all.sort_by_key(|(_, _, weight)| Reverse(*weight));
     all.truncate(most);
-    let stack = |(label, frames, weight): (&Label, &Vec<String>, u64)| {
-        let frames: Vec<String> = frames.iter().rev().cloned().collect();
+    let stack = |(label, frames, weight): (&Label, &Vec<Rc<str>>, u64)| {
+        let frames: Vec<Rc<str>> = frames.iter().rev().cloned().collect();
         Stack { label: label.clone(), name: short(&frames), frames, weight }
     };
     all.into_iter().map(stack).collect()
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     fn flame() -> Flame {
-        let stack = |frames: &str, weight| (frames.split(' ').map(str::to_owned).collect(), weight);
+        let stack = |frames: &str, weight| (frames.split(' ').map(Rc::from).collect(), weight);
         let profile = |pid, stacks| Profile {
             label: Label { process: "app".to_owned(), pid: Some(pid), ..Label::default() },
             stacks,
@@ -130,7 +130,7 @@ mod tests {
         let found = heaviest(&flame(), 2);
         let rows: Vec<_> = found.iter().map(|it| (it.weight, it.name.as_str())).collect();
         assert_eq!(rows, [(100, "f < g < f < main"), (50, "g < main")]);
-        assert_eq!(found[0].frames, ["f", "g", "f", "main"]);
+        assert_eq!(found[0].frames, ["f", "g", "f", "main"].map(Rc::from));
         assert!(heaviest(&Flame::default(), 5).is_empty());
     }
 }

@@ -1,98 +1,98 @@
-//! Interrupts of devices, and what is left to do after them: how many, how long, where, and whom they interrupted.
+//! The report on interrupts of devices and softirqs: their number, lengths and CPUs, and the threads that they
+//! interrupted.
 
 use std::collections::{BTreeMap, HashMap};
 
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Interrupt, Observer, ThreadId, World};
 
-use super::label::Label;
 use super::longest::{Kept, Longest};
-use super::times::Times;
+use strata_report::Label;
+use strata_report::Times;
 
-/// Kinds, by CPU and thread, that are kept; some 1 KiB each. Of more, nobody knows whom they interrupted.
+/// The most combinations of interrupt, CPU and thread that are kept; some 1 KiB each. Beyond it, the interrupted thread
+/// is not kept.
 const ROWS_MAX: usize = 1 << 14;
 
-/// What rows are put together by.
+/// The unit that a row is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// An interrupt.
+    /// A row has one interrupt or softirq.
     #[default]
     Irq,
-    /// An interrupt on one CPU.
+    /// A row has one interrupt or softirq on one CPU.
     Cpu,
-    /// All that interrupted one thread.
+    /// A row has all interrupts of one thread.
     Thread,
-    /// All that interrupted one process.
+    /// A row has all interrupts of one process.
     Process,
 }
 
-/// Names of softirqs, as the kernel numbers them.
+/// The names of softirqs, by the kernel's numbers.
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// Some interrupts.
+/// Interrupts of one kind, or of one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Whom they interrupted, where rows are by that.
+    /// The interrupted thread, if rows are about threads.
     pub label: Label,
-    /// The machine, where there are several.
+    /// The name of the machine, if the traces are of several.
     pub machine: Option<String>,
-    /// `irq`, `softirq`; empty: both.
+    /// The kind, `irq` or `softirq`; empty if the row has both.
     pub kind: &'static str,
-    /// Its number.
+    /// The interrupt's number.
     pub number: Option<i32>,
-    /// Who serves it; the softirq's name.
+    /// The name of the interrupt's driver, or of the softirq.
     pub name: String,
-    /// Where, if it is one.
+    /// The CPU, if all were on one.
     pub cpu: Option<u32>,
-    /// How long each took, with those that interrupted it in turn.
+    /// The lengths, including the time of nested interrupts.
     pub times: Times,
-    /// Of a softirq, how long it was to be done before it began.
+    /// The times from the raising of a softirq to its begin.
     pub delays: Times,
-    /// By CPU, how many.
+    /// The number of interrupts by CPU.
     pub cpus: BTreeMap<u32, u64>,
-    /// Whom they interrupted, how often and how long, by falling time; `None`: not known.
+    /// The interrupted threads with count and time \[ns\], by falling time; `None` is an unknown thread.
     pub interrupted: Vec<(Option<Label>, u64, u64)>,
 }
 
-/// One of the longest.
+/// One of the longest interrupts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Long {
-    /// `irq`, `softirq`.
+    /// The kind, `irq` or `softirq`.
     pub kind: &'static str,
-    /// Its number.
     pub number: i32,
-    /// Who serves it.
+    /// The name of the interrupt's driver, or of the softirq.
     pub name: String,
-    /// Whom it interrupted; `None`: not known.
+    /// The interrupted thread; `None` if it is unknown.
     pub label: Option<Label>,
     /// The CPU that was interrupted.
     pub cpu: u32,
-    /// When it began \[ns since 1970\].
+    /// The begin of the interrupt \[ns since 1970\].
     pub begin: i64,
-    /// How long it took \[ns\].
+    /// The length of the interrupt \[ns\].
     pub nanos: u64,
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct IrqReport {
-    /// By falling time.
+    /// Rows by falling time.
     pub rows: Vec<Row>,
-    /// By falling time.
+    /// The longest interrupts, by falling time.
     pub longest: Vec<Long>,
-    /// Interrupts of devices.
+    /// The sum of all interrupts of devices.
     pub irqs: Times,
-    /// Softirqs.
+    /// The sum of all softirqs.
     pub softirqs: Times,
 }
 
-/// Machine, what, where, whom.
+/// A row's key: machine, interrupt, CPU, and interrupted thread.
 type IrqKey = (u8, Interrupt, u32, Option<ThreadId>);
-/// Machine, whether a softirq, number, CPU, whom.
+/// A sortable key: machine, whether a softirq, number, CPU, and interrupted thread.
 type IrqPlace = (u8, bool, i32, u32, Option<ThreadId>);
 
-/// Counts them.
+/// Counts interrupts and softirqs.
 #[derive(Debug)]
 pub struct IrqCounter {
     range: TimeRange,
@@ -101,24 +101,24 @@ pub struct IrqCounter {
     longest: Longest<IrqPlace>,
 }
 
-/// Whether it is a softirq, and its number.
-pub(crate) fn number_of(which: Interrupt) -> (bool, i32) {
+/// Returns the number of an interrupt or softirq, with true for a softirq.
+pub fn number_of(which: Interrupt) -> (bool, i32) {
     match which {
         Interrupt::Device(number) => (false, number),
         Interrupt::Softirq(number) => (true, number.into()),
     }
 }
 
-/// As rows have it.
-pub(crate) fn kind(is_softirq: bool) -> &'static str {
+/// Returns the name of the kind in reports: `softirq` or `irq`.
+pub fn kind(is_softirq: bool) -> &'static str {
     match is_softirq {
         true => "softirq",
         false => "irq",
     }
 }
 
-/// Who serves it, the softirq's name; empty: not known.
-pub(crate) fn name_of(world: &World, machine: u8, is_softirq: bool, number: i32) -> String {
+/// Returns the name of an interrupt's driver, or of a softirq; empty if it is unknown.
+pub fn name_of(world: &World, machine: u8, is_softirq: bool, number: i32) -> String {
     match is_softirq {
         true => {
             let name = usize::try_from(number).ok().and_then(|at| SOFTIRQS.get(at));
@@ -129,7 +129,7 @@ pub(crate) fn name_of(world: &World, machine: u8, is_softirq: bool, number: i32)
 }
 
 impl IrqCounter {
-    /// Of those that end in this time, with so many of the longest.
+    /// Makes a counter for interrupts that end within `range`, which keeps the `longest` longest ones.
     #[must_use]
     pub fn new(range: TimeRange, longest: impl Into<Kept>) -> IrqCounter {
         IrqCounter {
@@ -140,7 +140,7 @@ impl IrqCounter {
         }
     }
 
-    /// What was counted, of those who were interrupted and are wanted.
+    /// Returns the report, for interrupted threads that `is_wanted` accepts.
     #[must_use]
     pub fn finish(
         self,

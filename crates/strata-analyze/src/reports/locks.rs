@@ -1,166 +1,148 @@
-//! Locks: who waited for which, how often and how long, and who ended that.
+//! The report on locks: which threads waited for which lock, how often and how long, and what ended the waits.
 //!
-//! What the kernel knows of locks are futexes: an address at which a thread waits, and another one wakes it. Of a mutex
-//! that is who held it; of a condition variable who signalled it; of `pthread_join` the thread that has ended.
+//! The kernel sees locks as futexes: an address at which one thread waits until another one wakes it. For a mutex the
+//! waker is the thread that held it; for a condition variable, the one that signalled it; for `pthread_join`, the one
+//! that ended.
 //!
-//! What a program knows of its own is in the events of `strata record --libc pthread`: the lock that a thread waits for,
-//! and who has it. Of such a lock the futexes in it are not told once more.
+//! The events of `strata record --libc pthread` are the program's own view: the lock that a thread waits for, and the
+//! thread that holds it. The futexes within such a lock are not reported again.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use strata_ctf::read::TimeRange;
-use strata_timeline::{
-    Call, CallKind, Interval, Name, Object, Observer, Reason, Span, State, ThreadId, Waker, World,
-};
+use strata_timeline::{Call, Interval, Object, Observer, Span, ThreadId, Waker, World};
 
-use super::label::Label;
+use super::holders::Holders;
+use super::lock_names::LockNames;
+pub use super::lock_waits::LockKind;
+use super::lock_waits::{LockId, LockWait, LockWaitFinder, LOCK_BYTES};
 use super::longest::{Kept, Longest};
 use super::threads::{device, ended_by, Device};
-use super::times::Times;
+use strata_report::Label;
+use strata_report::Times;
 
-/// Locks, by thread, that are kept; some 1 KiB each.
+/// The most pairs of lock and thread that are kept; some 1 KiB each.
 const ROWS_MAX: usize = 1 << 15;
-/// Who ended waits, of one thread for one lock.
+/// The greatest number of wakers that are kept for one thread and one lock.
 const WAKERS_MAX: usize = 64;
 
-const ETIMEDOUT: u16 = 110;
-/// How libc has it: as a number above zero.
-const GIVEN_UP: i64 = 110;
-/// Operations of futex(); the bits above say whose memory and which clock.
+/// The bits that hold the operation in a futex call. The bits above them say whose memory and which clock.
 const OPERATION: i64 = 0x7f;
-/// Those that wake, or put who waits elsewhere; FUTEX_UNLOCK_PI and FUTEX_CMP_REQUEUE_PI, too.
+/// Operations that wake waiters or move them to another futex, including FUTEX_UNLOCK_PI and FUTEX_CMP_REQUEUE_PI.
 const WAKES: [i64; 7] = [1, 3, 4, 5, 7, 10, 12];
 
-/// Bytes of the largest lock of libc: somewhere in them are its futexes.
-const LOCK_BYTES: u64 = 64;
-
-/// What kind of lock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LockKind {
-    /// An address that the kernel was told.
-    #[default]
-    Futex,
-    /// A mutex of libc.
-    Mutex,
-    /// A lock for readers and writers.
-    RwLock,
-    /// A condition variable.
-    Condition,
-}
-
-impl LockKind {
-    /// Of a wait of `strata record --libc pthread`.
-    fn of(span: &str) -> Option<LockKind> {
-        Some(match span.strip_prefix("pthread:")? {
-            "mutex_lock" => LockKind::Mutex,
-            "rwlock_rdlock" | "rwlock_wrlock" => LockKind::RwLock,
-            "cond_wait" => LockKind::Condition,
-            _ => return None,
-        })
-    }
-
-    /// As reports name it, in text and in JSON's `kind`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            LockKind::Futex => "futex",
-            LockKind::Mutex => "mutex",
-            LockKind::RwLock => "rwlock",
-            LockKind::Condition => "condition",
-        }
-    }
-}
-
-/// What rows are put together by.
+/// The unit that a row is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// A lock of a process.
+    /// A row has one lock of a process.
     #[default]
     Lock,
-    /// All locks for which a thread waits.
+    /// A row has all locks that a thread waited for.
     Thread,
-    /// All locks of a process.
+    /// A row has all locks of a process.
     Process,
 }
 
-/// Some waits of one who, or ended by one who.
+/// The waits of one thread, or those that one thread or device ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockWaits {
-    /// Who; `None`: no thread, or not known.
+    /// The thread; `None` if it is unknown, or the waits were ended by something else.
     pub label: Option<Label>,
-    /// Whether the trace says so for sure: if not, it may have been an interrupt.
+    /// True if the trace is certain about the waker. If false, an interrupt may have woken the waiter instead.
     pub is_sure: bool,
-    /// What else ended them: `timer`.
+    /// The kind of waker if it is not a thread, such as `timer`.
     pub ended_by: &'static str,
-    /// Which device, if it was one.
+    /// The device that woke the waiter, if one did.
     pub device: Option<Device>,
-    /// Waits that ended so.
+    /// The number of these waits.
     pub count: u64,
-    /// How long, all together \[ns\].
+    /// The total time of these waits \[ns\].
     pub total: u64,
-    /// The longest \[ns\].
+    /// The longest of these waits \[ns\].
     pub max: u64,
 }
 
-/// Waits for a lock, or for several.
+impl LockWaits {
+    /// Makes waits of a thread about which the trace is certain, from their number, total time and longest time \[ns\].
+    fn of(label: Option<Label>, (count, total, max): (u64, u64, u64)) -> LockWaits {
+        LockWaits { label, is_sure: true, ended_by: "", device: None, count, total, max }
+    }
+}
+
+/// The waits for one lock or for several.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// The process whose the lock is; the thread that waited, where rows are by that.
+    /// The process that has the lock, or the thread that waited if rows are by thread.
     pub label: Label,
-    /// What kind of lock.
     pub kind: LockKind,
-    /// Where it is; `None`: several.
+    /// The lock's address; `None` if the row has several locks.
     pub address: Option<u64>,
-    /// How long threads were blocked.
+    /// The name of the variable at the lock's address, if it was looked up and is known.
+    pub variable: Option<String>,
+    /// The times for which threads were blocked.
     pub waits: Times,
-    /// Calls that waited, those that returned at once, too.
+    /// The number of calls that could wait, including those that returned at once.
     pub calls: u64,
-    /// Of these, those that gave up after the time that they were told.
+    /// The number of waits that timed out.
     pub timeouts: u64,
-    /// Calls that woke somebody, or would have.
+    /// The number of calls that wake waiters, including those that found none.
     pub wakes: u64,
-    /// Who waited, by falling time.
+    /// The waiting threads, by falling time.
     pub waiters: Vec<LockWaits>,
-    /// Who ended that: the holder, if it is a lock; by falling time.
+    /// The threads, or whatever else, that ended the waits, by falling time.
     pub wakers: Vec<LockWaits>,
+    /// The threads that held the lock while others waited, by falling time; empty unless the futex is a mutex. In a
+    /// convoy these are other threads than those that ended the waits.
+    pub holders: Vec<LockWaits>,
+    /// The total time of the waits that timed out \[ns\].
+    pub timed_out: u64,
+}
+
+impl Row {
+    /// Returns the total time of the waits that did not time out \[ns\].
+    #[must_use]
+    pub fn for_others(&self) -> u64 {
+        self.waits.total.saturating_sub(self.timed_out)
+    }
 }
 
 /// One of the longest waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Long {
-    /// Who waited.
+    /// The waiting thread.
     pub label: Label,
-    /// For which lock.
+    /// The kind of the lock.
     pub kind: LockKind,
-    /// Of the lock, in its process's memory.
+    /// The lock's address in the memory of its process.
     pub address: u64,
-    /// From when on \[ns since 1970\].
+    /// The name of the variable at the lock's address, if it was looked up and is known.
+    pub variable: Option<String>,
+    /// The begin of the wait \[ns since 1970\].
     pub from: i64,
-    /// How long \[ns\].
+    /// The length of the wait \[ns\].
     pub nanos: u64,
-    /// The thread that ended it.
+    /// The thread that ended the wait.
     pub woken_by: Option<Label>,
-    /// Whether the trace says so for sure.
+    /// True if the trace is certain about the thread that ended the wait.
     pub is_sure: bool,
-    /// What ended it.
+    /// The kind of waker, if it is not a thread.
     pub ended_by: &'static str,
-    /// Which device, if it was one.
+    /// The device that woke the waiter, if one did.
     pub device: Option<Device>,
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct LocksReport {
-    /// By falling time.
+    /// The rows, by falling time of the waits that did not time out, then by falling total time.
     pub rows: Vec<Row>,
-    /// By falling time.
+    /// The longest waits, by falling time.
     pub longest: Vec<Long>,
-    /// More waits of all threads were among the longest of their threads than are kept.
+    /// True if some of the longest waits of a thread are missing, since all threads together have more than are kept.
     pub is_cut: bool,
-    /// All waits.
+    /// The sum of all waits.
     pub all: Times,
-    /// Waits for whose row there was no room.
+    /// The number of waits for whose row there was no room.
     pub left_out: u64,
 }
 
@@ -171,33 +153,37 @@ struct CountedLock {
     timeouts: u64,
     wakes: u64,
     wakers: HashMap<Waker, (u64, u64, u64)>,
+    holders: HashMap<Option<ThreadId>, (u64, u64, u64)>,
 }
 
-/// A lock of some process.
-type LockId = (LockKind, u64);
-
-/// A wait of which the call has not returned yet: how it did, tells whether the time was over.
-#[derive(Clone, Copy, Debug)]
-struct PendingWait {
-    lock: LockId,
-    from: i64,
+/// Adds a wait, or a part of one, to the sums of `key`; to those of `other` if there is no room for `key`.
+fn add<K: Copy + Eq + std::hash::Hash>(
+    sums: &mut HashMap<K, (u64, u64, u64)>,
+    key: K,
+    other: K,
     nanos: u64,
-    waker: Waker,
+) {
+    let is_full = sums.len() >= WAKERS_MAX && !sums.contains_key(&key);
+    let (count, total, max) = sums.entry(if is_full { other } else { key }).or_default();
+    *count += 1;
+    *total = total.saturating_add(nanos);
+    *max = (*max).max(nanos);
 }
 
-/// Counts them.
+/// Counts waits for locks, by lock, thread and waker.
 #[derive(Debug)]
 pub struct LockCounter {
     range: TimeRange,
     counted: HashMap<(ThreadId, LockId), CountedLock>,
-    pending: HashMap<ThreadId, PendingWait>,
+    finder: LockWaitFinder,
     longest: Longest<(ThreadId, LockId, EndedBy)>,
     asked: usize,
-    kinds: HashMap<Name, Option<LockKind>>,
+    holders: Holders,
     left_out: u64,
 }
 
-/// Who ended a wait, to be sorted by: the thread, whether that is sure, or what else.
+/// The waker of a wait in a form that can be sorted: thread, certainty, kind if it is no thread, and number of the
+/// device.
 type EndedBy = (Option<ThreadId>, bool, &'static str, Option<i32>);
 
 fn ended(waker: Waker) -> EndedBy {
@@ -209,18 +195,18 @@ fn ended(waker: Waker) -> EndedBy {
 }
 
 impl LockCounter {
-    /// In this time, with so many of the longest waits.
+    /// Makes a counter for `range` that keeps the `longest` longest waits.
     #[must_use]
     pub fn new(range: TimeRange, longest: impl Into<Kept>) -> LockCounter {
         let kept = longest.into();
         LockCounter {
             range,
             counted: HashMap::new(),
-            pending: HashMap::new(),
+            finder: LockWaitFinder::new(range),
             // Of some there are two: that of the program, and that of the kernel.
             longest: Longest::new(kept.doubled()),
             asked: kept.asked(),
-            kinds: HashMap::new(),
+            holders: Holders::default(),
             left_out: 0,
         }
     }
@@ -234,20 +220,25 @@ impl LockCounter {
         Some(self.counted.entry(key).or_default())
     }
 
-    fn waited(&mut self, thread: ThreadId, wait: PendingWait) {
-        let PendingWait { lock, from, nanos, waker } = wait;
+    fn waited(&mut self, world: &World, wait: LockWait) {
+        let LockWait { thread, lock, from, nanos, waker, is_mutex } = wait;
+        let had = match waker {
+            Waker::Thread { thread: by, .. } if is_mutex => {
+                let time = (from, from.saturating_add_unsigned(nanos));
+                self.holders.waited(world, lock.1, thread, time, Some(by))
+            }
+            _ => Vec::new(),
+        };
         self.longest.add(nanos, from, Some(thread), (thread, lock, ended(waker)));
         let Some(counted) = self.counted(thread, lock) else { return };
         counted.waits.add(nanos);
-        let is_full = counted.wakers.len() >= WAKERS_MAX && !counted.wakers.contains_key(&waker);
-        let waker = if is_full { Waker::Unknown } else { waker };
-        let (count, total, max) = counted.wakers.entry(waker).or_default();
-        *count += 1;
-        *total = total.saturating_add(nanos);
-        *max = (*max).max(nanos);
+        add(&mut counted.wakers, waker, Waker::Unknown, nanos);
+        for (holder, nanos) in had {
+            add(&mut counted.holders, holder, None, nanos);
+        }
     }
 
-    /// What was counted, of waiters who are wanted.
+    /// Returns the report, with waiters that `is_wanted` accepts.
     #[must_use]
     pub fn finish(
         mut self,
@@ -255,8 +246,8 @@ impl LockCounter {
         by: By,
         is_wanted: &dyn Fn(&Label) -> bool,
     ) -> LocksReport {
-        for (thread, wait) in std::mem::take(&mut self.pending) {
-            self.waited(thread, wait);
+        for wait in self.finder.finish() {
+            self.waited(world, wait);
         }
         let mut report = LocksReport { left_out: self.left_out, ..LocksReport::default() };
         let of_programs = self.counted.keys().filter(|(_, (kind, _))| *kind != LockKind::Futex);
@@ -297,17 +288,17 @@ impl LockCounter {
             row.timeouts += counted.timeouts;
             row.wakes += counted.wakes;
             let Times { count, total, max, .. } = counted.waits;
-            let waiter = LockWaits {
-                label: Some(label),
-                is_sure: true,
-                ended_by: "",
-                device: None,
-                count,
-                total,
-                max,
-            };
+            let waiter = LockWaits::of(Some(label), (count, total, max));
             row.waiters.push(waiter);
+            for (holder, times) in counted.holders {
+                let label = holder.map(|holder| Label::thread(world, holder));
+                let known = LockWaits::of(label, times);
+                row.holders.push(known);
+            }
             for (waker, (count, total, max)) in counted.wakers {
+                if waker == Waker::Timer {
+                    row.timed_out = row.timed_out.saturating_add(total);
+                }
                 let (by, is_sure, ended_by, _) = ended(waker);
                 let label = by.map(|by| Label::thread(world, by));
                 let device = device(world, thread, waker);
@@ -318,9 +309,11 @@ impl LockCounter {
         for row in &mut report.rows {
             join(&mut row.waiters);
             join(&mut row.wakers);
+            join(&mut row.holders);
         }
         report.rows.sort_by(|one, other| {
-            let by_total = other.waits.total.cmp(&one.waits.total);
+            let times = |row: &Row| (row.for_others(), row.waits.total);
+            let by_total = times(other).cmp(&times(one));
             by_total.then_with(|| {
                 (&one.label, one.address, one.kind).cmp(&(&other.label, other.address, other.kind))
             })
@@ -332,6 +325,7 @@ impl LockCounter {
             label: Label::thread(world, thread),
             kind,
             address,
+            variable: None,
             from,
             nanos,
             woken_by: ended.0.map(|thread| Label::thread(world, thread)),
@@ -344,7 +338,7 @@ impl LockCounter {
     }
 }
 
-/// Parts of one who are one, by falling time.
+/// Merges the entries of the same waker or thread, and sorts them by falling time.
 fn join(parts: &mut Vec<LockWaits>) {
     parts.retain(|part| part.count > 0);
     // Sorted and not searched: a process may have any number of threads.
@@ -365,61 +359,41 @@ fn join(parts: &mut Vec<LockWaits>) {
     parts.sort_by_key(|part| Reverse(part.total));
 }
 
-impl Observer for LockCounter {
-    /// A wait for a lock of libc's, which only one that had to wait records.
-    fn span(&mut self, world: &World, span: &Span) {
-        let kind = self
-            .kinds
-            .entry(span.name)
-            .or_insert_with(|| LockKind::of(&world.names.text(span.name)));
-        let (Some(kind), Some(address), Some(thread)) = (*kind, span.address, span.thread) else {
-            return;
-        };
-        let (from, to) = (span.begin.max(self.range.from), span.end.min(self.range.to));
-        if from >= to {
-            return;
+impl LocksReport {
+    /// Looks up the names of the locks in the first `rows` rows, and of the longest waits' locks.
+    pub fn name_locks(&mut self, world: &World, names: &mut LockNames, rows: usize) {
+        for row in self.rows.iter_mut().take(rows) {
+            let place = row.label.home.zip(row.address);
+            row.variable = place.and_then(|(home, address)| names.name(world, home, address));
         }
-        let is_timeout = span.result == Some(GIVEN_UP);
-        // Who had it then still has it.
-        let waker = match span.owner {
-            _ if is_timeout => Waker::Timer,
-            Some(thread) => Waker::Thread { thread, is_sure: true },
-            None => Waker::Unknown,
-        };
-        let lock = (kind, address);
-        self.waited(thread, PendingWait { lock, from, nanos: to.abs_diff(from), waker });
-        if let Some(counted) = self.counted(thread, lock) {
+        for long in &mut self.longest {
+            let home = long.label.home;
+            long.variable = home.and_then(|home| names.name(world, home, long.address));
+        }
+    }
+}
+
+impl Observer for LockCounter {
+    fn span(&mut self, world: &World, span: &Span) {
+        let Some((wait, is_timeout)) = self.finder.span(world, span) else { return };
+        self.waited(world, wait);
+        if let Some(counted) = self.counted(wait.thread, wait.lock) {
             counted.calls += 1;
             counted.timeouts += u64::from(is_timeout);
         }
     }
 
     fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {
-        let State::Blocked(Reason { call: Some(call), object: Object::Address(address), .. }) =
-            interval.state
-        else {
-            return;
-        };
-        let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
-        if from >= to || world.calls.kind(call) != CallKind::Futex {
-            return;
-        }
-        let lock = (LockKind::Futex, address);
-        let wait = PendingWait { lock, from, nanos: to.abs_diff(from), waker: interval.waker };
-        if let Some(before) = self.pending.insert(thread, wait) {
-            self.waited(thread, before);
+        if let Some(before) = self.finder.state(world, thread, interval) {
+            self.waited(world, before);
         }
     }
 
     fn call(&mut self, world: &World, call: &Call) {
         let Object::Address(address) = call.object else { return };
-        let pending = self.pending.remove(&call.thread);
-        let is_timeout = call.error() == Some(ETIMEDOUT);
-        if let Some(mut wait) = pending {
-            if is_timeout && wait.lock.1 == address {
-                wait.waker = Waker::Timer;
-            }
-            self.waited(call.thread, wait);
+        let (wait, is_timeout) = self.finder.call(call, address);
+        if let Some(wait) = wait {
+            self.waited(world, wait);
         }
         if !self.range.contains(call.end) {
             return;

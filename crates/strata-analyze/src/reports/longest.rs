@@ -1,13 +1,13 @@
-//! The longest of many, in bounded memory.
+//! The longest entries of many, in bounded memory.
 
 use std::collections::HashMap;
 
 use strata_timeline::ThreadId;
 
-/// Of so few there is no need to look which are the longest.
+/// The number of entries up to which no entry is removed.
 const FEW: usize = 64;
 
-/// How many of the longest are kept.
+/// The number of the longest entries to keep: of each thread, or of all together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     each: usize,
@@ -16,25 +16,25 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// So many of all.
+    /// Keeps the `number` longest entries of all threads together.
     #[must_use]
     pub fn of_all(number: usize) -> Kept {
         Kept { each: number, most: number, by_thread: false }
     }
 
-    /// So many of each thread, as it is known only at the end whose are asked for; but not more than `most` all together:
-    /// of these, the longest. Where that leaves few of who is asked for, these are the longest of his.
+    /// Keeps the `number` longest entries of each thread, for reports that learn only at the end which threads are
+    /// wanted; at most `most` of all threads together, the longest ones.
     #[must_use]
     pub fn of_each_thread(number: usize, most: usize) -> Kept {
         Kept { each: number.min(most), most, by_thread: true }
     }
 
-    /// How many are asked for.
+    /// Returns the number of entries that were asked for.
     pub(super) fn asked(self) -> usize {
         self.each
     }
 
-    /// Twice as many.
+    /// Returns this number doubled.
     pub(super) fn doubled(self) -> Kept {
         Kept { each: self.each.saturating_mul(2), most: self.most.saturating_mul(2), ..self }
     }
@@ -52,15 +52,15 @@ impl From<usize> for Kept {
     }
 }
 
-/// So many of the longest.
+/// The longest entries that were added.
 #[derive(Debug)]
 pub(super) struct Longest<T> {
     kept: Kept,
-    /// These and others; with the places of their threads.
+    /// The entries that may be among the longest, each with its length \[ns\], its begin and the place of its thread.
     found: Vec<(u64, i64, T, usize)>,
-    /// What is shorter is not one of them \[ns\].
+    /// The least length that a new entry must have to be kept \[ns\].
     least: u64,
-    /// The same of a thread, by its place.
+    /// The least length that a new entry of each thread must have to be kept, by the thread's place \[ns\].
     least_of: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ impl<T: Ord> Longest<T> {
         Longest { kept, found: Vec::new(), least: 0, least_of: Vec::new() }
     }
 
-    /// Whether one of a thread that took so long may be one of them.
+    /// Returns true if an entry of this length and thread may be among the longest.
     #[inline]
     pub(super) fn takes(&self, nanos: u64, thread: Option<ThreadId>) -> bool {
         self.takes_at(nanos, self.kept.place(thread))
@@ -83,7 +83,7 @@ impl<T: Ord> Longest<T> {
             && !self.least_of.get(place).is_some_and(is_shorter)
     }
 
-    /// One of a thread that took so long, from then on.
+    /// Adds an entry with its length, begin and thread, if it may be among the longest.
     #[inline(always)]
     pub(super) fn add(&mut self, nanos: u64, from: i64, thread: Option<ThreadId>, what: T) {
         self.add_at(nanos, from, self.kept.place(thread), what);
@@ -96,7 +96,8 @@ impl<T: Ord> Longest<T> {
         }
     }
 
-    /// Few are: it stays out of the way of the others.
+    /// Adds an entry. A separate function since it is rarely called, and not inlined so that the frequent path stays
+    /// small.
     #[inline(never)]
     fn put(&mut self, nanos: u64, from: i64, place: usize, what: T) {
         self.found.push((nanos, from, what, place));
@@ -105,7 +106,7 @@ impl<T: Ord> Longest<T> {
         }
     }
 
-    /// Leave those that are kept.
+    /// Removes all entries that are not among the longest.
     fn cut(&mut self) {
         self.found.sort_unstable_by(|one, other| other.cmp(one));
         let (each, least_of) = (self.kept.each, &mut self.least_of);
@@ -129,12 +130,12 @@ impl<T: Ord> Longest<T> {
         }
     }
 
-    /// By falling length.
+    /// Returns the longest entries, by falling length.
     pub(super) fn finish(self) -> impl Iterator<Item = (u64, i64, T)> {
         self.finish_and_tell().0
     }
 
-    /// The same, and whether there were more of all threads together than are kept.
+    /// Returns the longest entries, and true if the limit of all threads together has removed some.
     pub(super) fn finish_and_tell(mut self) -> (impl Iterator<Item = (u64, i64, T)>, bool) {
         self.cut();
         let found = self.found.into_iter().map(|(nanos, from, what, _)| (nanos, from, what));
@@ -146,7 +147,7 @@ impl<T: Ord> Longest<T> {
 mod tests {
     use super::*;
 
-    /// Lengths and places that are left.
+    /// Returns the lengths and places of the entries that were kept.
     fn left(longest: Longest<usize>) -> Vec<(u64, usize)> {
         longest.finish().map(|(nanos, _, place)| (nanos, place)).collect()
     }

@@ -1,4 +1,23 @@
-//! Memory: page faults, what processes map, what they allocate and by which calls, and what is left at the end.
+//! The report on memory: page faults, mappings, allocations by their call sites, and allocations that were not freed.
+//!
+//! The report joins three sources, of which a trace may have any:
+//!
+//! | records | what they give |
+//! |---|---|
+//! | the kernel's page faults and calls of mmap(), brk(), munmap() | faults by process and by the mapping they touched |
+//! | `libc` and `libc_sum` events of `strata record --libc malloc` | allocations by call site, and what was not freed |
+//! | the kernel's kmem events | allocations of the kernel itself |
+//!
+//! A [`MemoryCounter`] is an observer of the timeline. It needs records from before the time of the report: an
+//! allocation that is freed in that time was made earlier. Only allocations made in that time can be reported as not
+//! freed.
+//!
+//! Addresses are matched exactly. If an address is allocated twice without a free in between, the record of the free is
+//! missing, and the first allocation is removed. Mappings are kept as ranges per process, from which later calls cut
+//! pieces, so that a fault can be attributed to the heap, a file, a stack or anonymous memory.
+//!
+//! The number of live allocations, sites and mappings is limited by the constants at the top of the file; the report
+//! says how many were left out. Call sites are named at the end of the pass, when all objects of the process are known.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -7,33 +26,33 @@ use strata_ctf::read::{Event, EventClass, FieldRef, Scope, TimeRange, Value};
 use strata_timeline::{is_kernel, Call, Observer, ThreadId, World};
 
 use super::frames::{FrameId, Frames};
-use super::label::Label;
 use super::sums::{AllocationSum, SumFields, Sums};
 use crate::debug_info::Source;
+use strata_report::Label;
 
-/// Allocations that are there at once; some 64 bytes each.
+/// The most live allocations at one time that are kept; some 64 bytes each.
 const LIVE_MAX: usize = 1 << 21;
-/// Sites that are told apart, of all processes.
+/// The most call sites that are distinguished, over all processes.
 const SITES_MAX: usize = 1 << 17;
-/// Mappings that are kept, of each process.
+/// The most mappings that are kept for each process.
 const MAPPINGS_MAX: usize = 1 << 14;
 const PAGE: u64 = 4096;
 
-/// What the mappings of a process are.
+/// The kind of a mapping, as far as the trace says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Region {
-    /// Made by `brk`.
+    /// The heap, whose end `brk` sets.
     Heap,
-    /// Made by `mmap`, without a file.
+    /// Anonymous memory that `mmap` mapped.
     Anonymous,
-    /// Made by `mmap`, of a file.
+    /// A file that `mmap` mapped.
     File,
-    /// The trace does not say.
+    /// A mapping of unknown kind.
     Unknown,
 }
 
 impl Region {
-    /// As the report names it, in text and in JSON.
+    /// Returns the name that reports use in text and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,18 +64,18 @@ impl Region {
     }
 }
 
-/// Allocations, of a process or of one of its sites.
+/// The allocations of a process, or of one of its call sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocated {
-    /// How many were made.
+    /// The number of allocations.
     pub count: u64,
-    /// How many bytes they asked for.
+    /// The bytes that the allocations asked for.
     pub bytes: u64,
-    /// How many are left.
+    /// The number of allocations that were not freed.
     pub live: u64,
-    /// Their bytes.
+    /// The bytes of allocations that were not freed.
     pub live_bytes: u64,
-    /// The most bytes that were there at once.
+    /// The most bytes that were allocated at one time.
     pub peak_bytes: u64,
 }
 
@@ -79,69 +98,64 @@ impl Allocated {
     }
 }
 
-/// A process.
+/// The memory of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Its name and number.
     pub label: Label,
-    /// Page faults in the program.
+    /// The number of page faults in the program.
     pub faults: u64,
-    /// Page faults in the kernel, of its threads.
+    /// The number of page faults in the kernel, by the process' threads.
     pub kernel_faults: u64,
-    /// Page faults in the program by what was touched.
+    /// The number of page faults in the program, by the kind of mapping.
     pub regions: Vec<(Region, u64)>,
-    /// By how much the end of its heap has moved up \[byte\].
+    /// The change of the heap's end \[byte\].
     pub heap_growth: i64,
-    /// What it has mapped \[byte\].
+    /// The bytes that the process mapped.
     pub mapped: u64,
-    /// What it has unmapped of that \[byte\].
+    /// The bytes of these mappings that the process unmapped.
     pub unmapped: u64,
-    /// What it has allocated by libc.
+    /// The allocations of the process by libc.
     pub allocated: Allocated,
-    /// How often it freed what the trace does not know of.
+    /// The number of frees whose allocation is not in the trace.
     pub unknown_frees: u64,
-    /// Allocations that failed.
     pub failed: u64,
 }
 
-/// A place that allocates.
+/// A call site that allocates.
 #[derive(Clone, Debug)]
 pub struct AllocationSite {
-    /// The process; `None`: the kernel, for anybody.
+    /// The process; `None` for allocations by the kernel.
     pub label: Option<Label>,
-    /// The function and line, or the address, that asked.
+    /// The function and line that allocated, or the address.
     pub site: String,
-    /// What it has allocated.
     pub allocated: Allocated,
 }
 
-/// A place that touches memory which is not there.
+/// A place in the code that caused page faults.
 #[derive(Clone, Debug)]
 pub struct FaultSite {
-    /// The process.
     pub label: Label,
-    /// The function, or the address.
+    /// The function that caused the faults, or the address.
     pub site: String,
-    /// How often.
+    /// The number of faults.
     pub count: u64,
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryReport {
-    /// By falling bytes that are left, then by what was allocated and by faults.
+    /// The rows, by falling bytes that were not freed, then by allocated bytes and by faults.
     pub rows: Vec<Row>,
-    /// By falling bytes that are left, then by falling bytes.
+    /// The call sites, by falling bytes that were not freed, then by falling bytes.
     pub sites: Vec<AllocationSite>,
-    /// By falling count.
+    /// The places that caused page faults, by falling count.
     pub faults: Vec<FaultSite>,
-    /// What was counted in the program.
+    /// The calls that were counted in the program, instead of being recorded one by one.
     pub sums: Vec<AllocationSum>,
-    /// What the kernel has allocated by kmalloc and its caches.
+    /// The kernel's allocations by kmalloc and its caches.
     pub kernel: Allocated,
-    /// Pages that it has given out, and taken back.
+    /// The numbers of pages that the kernel has allocated, and freed.
     pub pages: (u64, u64),
-    /// Allocations that were not followed, since there were too many at once.
+    /// The number of allocations that were not followed, since too many were live at the time.
     pub left_out: u64,
 }
 
@@ -256,7 +270,7 @@ struct Live {
     site: usize,
 }
 
-/// What a system call that has begun is about.
+/// A system call that changes mappings, between its entry and its return.
 #[derive(Clone, Copy, Debug)]
 enum MemoryCall {
     Map { length: u64, region: Region },
@@ -268,15 +282,15 @@ enum MemoryCall {
 struct ProcessMemory {
     row: Row,
     regions: HashMap<Region, u64>,
-    /// Where the heap began and ends, as far as the trace knows.
+    /// The begin and the end of the heap, if the trace says them.
     heap: Option<(u64, u64)>,
-    /// By begin: end and kind.
+    /// The mappings by their begin, each with its end and kind.
     mappings: BTreeMap<u64, (u64, Region)>,
     faults: HashMap<FrameId, u64>,
 }
 
 impl ProcessMemory {
-    /// Take a range out of the mappings: how much of it was there.
+    /// Removes a range from the mappings. Returns how many bytes of it were mapped.
     fn carve(&mut self, from: u64, to: u64) -> u64 {
         let mut taken = 0;
         loop {
@@ -322,7 +336,7 @@ impl ProcessMemory {
     }
 }
 
-/// Counts it.
+/// Counts page faults, mappings and allocations.
 #[derive(Debug)]
 pub struct MemoryCounter {
     range: TimeRange,
@@ -330,11 +344,11 @@ pub struct MemoryCounter {
     kinds: Vec<Option<MemoryEvent>>,
     kernels: Vec<Option<bool>>,
     processes: HashMap<ThreadId, ProcessMemory>,
-    /// By process, `None` is the kernel, and address.
+    /// The allocations that are not freed, by process and address. The process `None` is the kernel.
     live: HashMap<(Option<ThreadId>, u64), Live>,
     sites: HashMap<(Option<ThreadId>, FrameId), usize>,
     counted: Vec<(Option<ThreadId>, FrameId, Allocated)>,
-    /// What a thread is about to move.
+    /// The old block of each thread that is in a call of realloc(), with its address.
     moving: HashMap<ThreadId, (u64, Live)>,
     asked: HashMap<ThreadId, MemoryCall>,
     sums: Sums,
@@ -344,11 +358,11 @@ pub struct MemoryCounter {
 }
 
 impl MemoryCounter {
-    /// Of this time. All before it is looked at, too: what is left of it is left.
+    /// Makes a counter for `range`. It must see earlier records too, since memory that is freed in `range` may have
+    /// been allocated before.
     #[must_use]
     pub fn new(range: TimeRange, source: Source) -> MemoryCounter {
-        let mut frames = Frames::new(source);
-        frames.of("[others]");
+        let frames = Frames::new(source);
         MemoryCounter {
             range,
             frames,
@@ -390,7 +404,7 @@ impl MemoryCounter {
         Some(live)
     }
 
-    /// What is counted of a site, and of its process.
+    /// Applies `change` to the counts of a call site and of its process.
     fn each(&mut self, process: Option<ThreadId>, site: usize, change: impl Fn(&mut Allocated)) {
         if let Some((_, _, of_site)) = self.counted.get_mut(site) {
             change(of_site);
@@ -537,7 +551,7 @@ impl MemoryCounter {
         }
     }
 
-    /// What was counted.
+    /// Returns the report.
     #[must_use]
     pub fn finish(mut self, world: &World) -> MemoryReport {
         let mut faults: Vec<FaultSite> = Vec::new();

@@ -1,44 +1,44 @@
-//! Where the time went: reports made of what a [`Timeline`](strata_timeline::Timeline) tells, in one pass over all
-//! records of traces.
+//! Reports on how time was spent, computed from what a [`Timeline`](strata_timeline::Timeline) reports in one pass over
+//! all records.
 
 mod arguments;
+pub mod begun;
+pub mod blocked;
 pub mod cpu;
+pub mod diff;
 pub mod files;
 pub mod flame;
-mod frames;
+pub mod frames;
 pub mod functions;
-mod histogram;
+mod holders;
 pub mod irq;
-mod label;
-mod left;
+pub mod left;
+mod lock_names;
+pub mod lock_waits;
 pub mod locks;
 mod longest;
 pub mod memory;
 #[cfg(test)]
 mod more_tests;
 pub mod offcpu;
-mod pass;
+mod programs;
 #[cfg(test)]
 mod programs_tests;
 mod recorded;
-mod roles;
+mod row_limit;
 pub mod spans;
 pub mod sums;
 pub mod syscalls;
 #[cfg(test)]
 mod tests;
 pub mod threads;
-mod times;
 mod virtual_cpus;
 #[cfg(test)]
 mod virtual_cpus_tests;
 pub mod wait;
 
 pub use arguments::{arguments, fields};
-pub use histogram::{Histogram, QUANTILE_ERROR};
-pub use label::Label;
+pub use lock_names::{ExecutedProcesses, LockNames};
 pub use longest::Kept;
-pub use pass::{pass, pass_on, Asked, Passed};
-pub use recorded::{is_of_files, Recorded};
-pub use roles::{idle_rules, span_roles};
-pub use times::Times;
+pub use recorded::{has_slow_calls_only, has_slow_spans_only, is_of_files, Recorded};
+pub use strata_report::{Histogram, Label, Times, QUANTILE_ERROR};

@@ -1,4 +1,4 @@
-//! Reports of files, locks, interrupts and CPUs, of a trace by hand: what they must say is known by construction.
+//! Tests of the reports on files, locks, interrupts and CPUs, with a trace written by hand whose results are known.
 
 use strata_ctf::read::{Reader, TimeRange};
 
@@ -6,9 +6,11 @@ use super::cpu::{self, CpuCounter};
 use super::files::{self, FileCounter};
 use super::irq::{self, IrqCounter};
 use super::locks::{self, LockCounter};
-use super::{pass, Asked, Passed};
+use super::threads::{self, ThreadCounter};
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN, V};
+use strata_report::Label;
+use strata_timeline::{pass, Asked, Passed};
 
 const SWITCH: u8 = 0;
 const WAKING: u8 = 1;
@@ -52,7 +54,7 @@ const EVENTS: [(&str, &str); 18] = [
     ("lttng_statedump_process_state", "u32 tid; u32 pid; u32 ppid; string name;"),
 ];
 
-/// Threads 5 and 6 of process 5, and process 7, on one CPU from 100 to 1100.
+/// Returns the records of threads 5 and 6 of process 5, and of process 7, on one CPU from 100 to 1100.
 fn told() -> Vec<Packets> {
     let mut all: Vec<(u8, u64, Vec<V>)> = Vec::new();
     let mut tell = |id, time, tid, values: &[V]| {
@@ -250,5 +252,39 @@ fn cpus_and_threads_have_all_their_time_in_columns() {
             rows,
             [(Some(5), 210 + 100 + 90, 3, 400), (Some(6), 190, 1, 190), (Some(7), 100, 1, 100)]
         );
+    });
+}
+
+#[test]
+fn rows_beyond_the_limit_are_one_row_and_sums_stay() {
+    with(|reader| {
+        let report = |is_wanted: Option<&dyn Fn(&Label) -> bool>, most| {
+            let mut counter = ThreadCounter::new(TimeRange::ALL, 1);
+            let passed = run(reader, "", &mut counter);
+            counter.finish_within(passed.timeline.world(), false, is_wanted, most)
+        };
+        let sums = |rows: &[threads::Row]| {
+            let count = |wait: &threads::Wait| wait.count;
+            let waits = rows.iter().flat_map(|row| &row.waits).map(count).sum::<u64>();
+            let rivals = rows.iter().flat_map(|row| &row.rivals).map(|it| it.1).sum::<u64>();
+            let of = |what: fn(&threads::Row) -> u64| rows.iter().map(what).sum::<u64>();
+            let states = [of(|row| row.running), of(threads::Row::runnable), of(|row| row.blocked)];
+            (states, of(|row| row.unknown), of(|row| row.runs), waits, rivals)
+        };
+        let all = report(None, usize::MAX).rows;
+        assert_eq!(all.len(), 3);
+        for most in [1, 2] {
+            let rows = report(None, most).rows;
+            assert_eq!((rows.len(), sums(&rows)), (most + 1, sums(&all)), "{rows:?}");
+            let others = rows.iter().find(|row| row.label.process == "others").unwrap();
+            assert_eq!((others.label.processes, others.label.pid), (3 - most, None));
+            // The others are the smallest, and those that are kept are as they were.
+            let of = |row: &threads::Row| (row.label.tid, row.running, row.waits.clone());
+            let kept = rows.iter().filter(|row| row.label.tid.is_some()).map(of);
+            assert!(kept.eq(all.iter().take(most).map(of)));
+        }
+        // What is not asked for takes nobody's row.
+        let rows = report(Some(&|label| label.tid == Some(7)), 1).rows;
+        assert_eq!(rows.iter().map(|row| row.label.tid).collect::<Vec<_>>(), [Some(7)]);
     });
 }

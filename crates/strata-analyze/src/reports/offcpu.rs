@@ -7,87 +7,84 @@ use strata_ctf::read::{Event, TimeRange};
 use strata_timeline::{Interval, Observer, Reason, State, ThreadId, World};
 
 use super::frames::{short, FrameId, Frames, StackScopes};
-use super::label::Label;
 use super::left::{is_switch, waits_since, Left};
 use super::longest::{Kept, Longest};
 use super::threads::{join_waits, sort_waits, wait, wait_of, Wait, Waited};
-use super::times::Times;
 use crate::debug_info::Source;
+use strata_report::Label;
+use strata_report::Times;
 
-/// Stacks that are told apart.
+/// The most stacks that are distinguished.
 const STACKS_MAX: usize = 1 << 16;
-/// Stacks, by thread and reason, that are kept; some 1 KiB each.
+/// The most combinations of thread, stack and reason that are kept; some 1 KiB each.
 const ROWS_MAX: usize = 1 << 15;
 
 /// A stack, by its number.
 type StackId = u32;
-/// The one of waits that have none.
+/// The number that stands for no stack.
 const NO_STACK: StackId = 0;
 
-/// A stack, and the waits that began with it.
+/// The waits that began with one stack.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Whose: the thread if it is one, else the process if it is one.
+    /// The waiting thread if there is only one; else its process, if all threads are of one process; else empty.
     pub label: Label,
-    /// Functions, the innermost first.
+    /// The functions of the stack, the innermost first.
     pub frames: Vec<String>,
-    /// A few of them.
     pub name: String,
-    /// How long the waits were.
+    /// The lengths of the waits.
     pub times: Times,
-    /// What they were for, by falling time.
+    /// The reasons of the waits, by falling time.
     pub waits: Vec<Wait>,
-    /// The threads, how often each and how long, by falling time.
+    /// The waiting threads with the number and total time \[ns\] of their waits, by falling time.
     pub threads: Vec<(Label, u64, u64)>,
 }
 
 /// One of the longest waits.
 #[derive(Clone, Debug)]
 pub struct Long {
-    /// The thread.
+    /// The waiting thread.
     pub label: Label,
-    /// From when on \[ns since 1970\].
+    /// The begin of the wait \[ns since 1970\].
     pub from: i64,
-    /// How long \[ns\].
+    /// The length of the wait \[ns\].
     pub nanos: u64,
-    /// What for; not who has ended it.
+    /// The reason of the wait, without its waker.
     pub wait: Wait,
-    /// Functions, the innermost first.
+    /// The functions of the stack, the innermost first.
     pub frames: Vec<String>,
-    /// A few of them.
     pub name: String,
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct OffCpuReport {
-    /// By falling time.
+    /// The rows, by falling time.
     pub rows: Vec<Row>,
-    /// All of them.
+    /// The sum of all waits.
     pub all: Times,
-    /// By falling time.
+    /// The longest waits, by falling time.
     pub longest: Vec<Long>,
-    /// Waits without a stack, which are in a row of their own.
+    /// The waits without a stack, which share a row.
     pub without_stack: Times,
-    /// Waits, of any thread, for whose row there was no room.
+    /// The waits, of any thread, for whose row there was no room.
     pub left_out: Times,
-    /// Whether any wait has a stack; if not, there are no rows.
+    /// True if any wait has a stack. If false, there are no rows.
     pub has_stacks: bool,
 }
 
 type OffcpuKey = (ThreadId, StackId, Reason);
 
-/// Counts them.
+/// Counts waits by the stacks with which threads left their CPUs.
 #[derive(Debug)]
 pub struct OffCpuCounter {
     range: TimeRange,
     frames: Frames,
-    /// By class: of a switch, where its stacks are.
+    /// The scopes of call stacks in records of switches, by the class' index.
     classes: Vec<Option<Option<StackScopes>>>,
-    /// By [`StackId`], the outermost frame first.
+    /// Stacks by [`StackId`], the outermost frame first.
     stacks: Vec<Arc<[FrameId]>>,
     numbers: HashMap<Arc<[FrameId]>, StackId>,
-    /// `None`: there was no room for its stack.
+    /// The stack with which each thread left its CPU; `None` if there was no room for it.
     left: Left<Option<StackId>>,
     counted: HashMap<OffcpuKey, (Times, Waited)>,
     longest: Longest<OffcpuKey>,
@@ -95,12 +92,10 @@ pub struct OffCpuCounter {
 }
 
 impl OffCpuCounter {
-    /// In this time, with so many of the longest waits.
+    /// Makes a counter for `range` that keeps the `longest` longest waits.
     #[must_use]
     pub fn new(range: TimeRange, longest: impl Into<Kept>, source: Source) -> OffCpuCounter {
         let mut frames = Frames::new(source);
-        // What frames are called that are too many.
-        frames.of("[others]");
         let none: Arc<[FrameId]> = Arc::new([frames.no_stack()]);
         OffCpuCounter {
             range,
@@ -140,7 +135,8 @@ impl OffCpuCounter {
         Some(number)
     }
 
-    /// How much of a wait is in the time asked for \[ns\], and what it is counted by: `None` if there is no room.
+    /// Returns how much of a wait is within the time of the report \[ns\], and the key of its row: `None` if there is
+    /// no room.
     fn part(&self, thread: ThreadId, interval: &Interval) -> Option<(u64, Option<OffcpuKey>)> {
         let State::Blocked(reason) = interval.state else { return None };
         let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
@@ -158,7 +154,7 @@ impl OffCpuCounter {
         frames.map(|&frame| self.frames.name(frame).to_owned()).collect()
     }
 
-    /// What was counted, of threads that are wanted.
+    /// Returns the report, with threads that `is_wanted` accepts.
     #[must_use]
     pub fn finish(mut self, world: &World, is_wanted: &dyn Fn(&Label) -> bool) -> OffCpuReport {
         let has_stacks = self.stacks.len() > 1;
@@ -218,7 +214,8 @@ impl OffCpuCounter {
     }
 }
 
-/// Whose all of these are: a thread, or a process.
+/// Returns the label that all these threads share: the only thread, or the process of all; empty if they are of
+/// several.
 fn common(threads: &[(Label, u64, u64)]) -> Label {
     let Some((first, ..)) = threads.first() else { return Label::default() };
     if threads.len() == 1 {
@@ -259,9 +256,9 @@ impl Observer for OffCpuCounter {
     }
 
     fn timed_out(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
-        let Some((_, Some(key))) = self.part(thread, interval) else { return };
+        let Some((nanos, Some(key))) = self.part(thread, interval) else { return };
         if let Some((_, waited)) = self.counted.get_mut(&key) {
-            waited.timed_out(interval.waker);
+            waited.timed_out(interval.waker, nanos);
         }
     }
 }

@@ -1,18 +1,20 @@
-//! Reports of programs' records, of traces by hand: spans, flame graphs, memory.
+//! Tests of the reports on spans, flame graphs and memory, with traces written by hand.
 
 use strata_ctf::read::{Reader, TimeRange};
 use strata_timeline::{Observer, Timeline};
 
+use super::fields;
 use super::flame::{Flame, FlameMaker, Weigh};
 use super::locks::{self, LockCounter, LockKind};
 use super::memory::{MemoryCounter, MemoryReport};
 use super::spans::{By, SlowestWaits, SpanCounter, Spans};
 use super::wait::History;
-use super::{fields, idle_rules, pass_on, span_roles, Asked, Passed};
 use crate::debug_info::Source;
 use crate::hand_tests::V::{Text, I64, U32, U64, U8};
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
-use crate::perfetto::PairRule;
+use strata_timeline::PairRule;
+use strata_timeline::{idle_rules, span_roles};
+use strata_timeline::{pass_on, Asked, Passed};
 
 const PROGRAM: &str = "domain = \"ust\"; hostname = \"box\"; vpid = 5; procname = \"app\";";
 const KERNEL: &str = "domain = \"kernel\"; hostname = \"box\";";
@@ -29,7 +31,7 @@ const WORK: u8 = 2;
 const WORK_END: u8 = 3;
 const ALONE: u8 = 4;
 
-/// Jobs 1 and 2 are taken by 6, and done by 7 and 8 in the other order; each works for some time.
+/// Makes a trace in which 6 takes jobs 1 and 2, and 7 and 8 complete them in the other order. Each works for some time.
 fn pool(hand: &Hand) -> Reader {
     let events = [
         ("pool:job_begin", "u32 id; string kind;"),
@@ -90,12 +92,12 @@ fn spans_of_two_threads_are_alone_without_a_key_and_have_their_lengths_with_it()
     let hand = Hand::new();
     let reader = pool(&hand);
     let without = spans(&reader, &[], By::Name);
-    assert_eq!((without.all.count, without.alone.no_begin, without.alone.no_end), (2, 2, 2));
+    assert_eq!((without.all.times.count, without.alone.no_begin, without.alone.no_end), (2, 2, 2));
     let rules = rules(&["pool:job_begin=pool:job_end:id"]);
     let report = spans(&reader, &rules, By::Name);
     let row = |name: &str| {
         let row = report.rows.iter().find(|row| row.name == name).unwrap();
-        (row.count, row.total, row.min, row.max)
+        (row.times.count, row.times.total, row.times.min, row.times.max)
     };
     assert_eq!(row("pool:job"), (2, 900 + 210, 210, 900));
     assert_eq!(row("pool:work"), (2, 590 + 100, 100, 590));
@@ -140,9 +142,9 @@ fn spans_whose_ends_have_other_ids_are_told() {
     let text = metadata(PROGRAM, "u32 vtid;", &events);
     let reader = hand.trace("t", &text, &[Packets::new(0).packet(&records)]).reader();
     let report = spans(&reader, &[], By::Name);
-    assert_eq!((report.all.count, report.guesses.disagree), (2, 1));
+    assert_eq!((report.all.times.count, report.guesses.disagree), (2, 1));
     let report = spans(&reader, &rules(&["a:x_begin=a:x_end:request_id"]), By::Name);
-    assert_eq!((report.all.count, report.guesses.disagree, report.alone.no_begin), (1, 0, 1));
+    assert_eq!((report.all.times.count, report.guesses.disagree, report.alone.no_begin), (1, 0, 1));
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn discarded_records_leave_no_span_around_them() {
     let text = metadata(PROGRAM, "u32 vtid;", &events);
     let reader = hand.trace("t", &text, &[stream]).reader();
     let report = spans(&reader, &[], By::Name);
-    assert_eq!((report.all.count, report.all.total, report.alone.gap), (2, 2, 1));
+    assert_eq!((report.all.times.count, report.all.times.total, report.alone.gap), (2, 2, 1));
 }
 
 #[test]
@@ -221,7 +223,7 @@ fn flame_of_spans_has_the_time_of_each_once() {
     assert_eq!((found.total, found.elsewhere), (900 + 400, 0));
 }
 
-/// Of the kernel: samples, and switches with stacks.
+/// Makes a kernel's trace with samples, and switches with stacks.
 fn stacks(hand: &Hand) -> Reader {
     let stacks = "u32 tid; u32 pid; u64 callstack_kernel[1]; u64 callstack_user[3];";
     let events = [
@@ -471,7 +473,8 @@ fn locks_of_a_program_have_their_owner_and_the_futex_in_them_is_told_once() {
     let reader = hand.trace("k", &text, &[Packets::new(0).packet(&of_kernel)]).reader();
     let mut counter = LockCounter::new(TimeRange::ALL, 5);
     let asked = Asked::default();
-    let passed = super::pass(&reader, &asked, &mut counter, &|_| true, &mut |_| {}).unwrap();
+    let passed =
+        strata_timeline::pass(&reader, &asked, &mut counter, &|_| true, &mut |_| {}).unwrap();
     let found = counter.finish(passed.timeline.world(), locks::By::Lock, &|_| true);
     let rows: Vec<_> =
         found.rows.iter().map(|row| (row.kind, row.address, row.waits.total, row.calls)).collect();

@@ -1,26 +1,28 @@
-//! What traces have records of, by their classes: which reports would have something to show.
+//! The kinds of records in the traces, by their classes. They say which reports would have something to show.
 
 use strata_ctf::read::Reader;
 use strata_model::schema::EventClass;
-use strata_timeline::{begins_of, is_descriptor, is_path, kernel_name};
+use strata_timeline::{begins_of, is_descriptor, is_path, kernel_name, CallEnd, OF_SLOW};
 
 use super::flame::{has_stacks, has_stacks_of_waits};
 
-/// What there are records of, or may be.
+/// The kinds of records that are in the traces or may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Call stacks.
+    /// True if records have call stacks.
     pub stacks: bool,
-    /// Those with which threads left their CPUs.
+    /// True if records of switches have call stacks.
     pub stacks_of_waits: bool,
-    /// Allocations of programs, each or counted.
+    /// True if allocations of programs were recorded or counted.
     pub allocations: bool,
-    /// Interrupts or softirqs.
+    /// True if interrupts or softirqs were recorded.
     pub interrupts: bool,
+    /// True if requests of the kernel to disks were recorded.
+    pub requests: bool,
 }
 
 impl Recorded {
-    /// Of these traces.
+    /// Reads the kinds from the traces' descriptions.
     #[must_use]
     pub fn new(reader: &Reader) -> Recorded {
         let is_allocation = |class: &EventClass| {
@@ -35,11 +37,12 @@ impl Recorded {
             stacks_of_waits: has_stacks_of_waits(reader),
             allocations: classes(reader).any(is_allocation),
             interrupts: classes(reader).any(is_interrupt),
+            requests: classes(reader).any(|class| kernel_name(&class.name) == "block_rq_issue"),
         }
     }
 }
 
-/// Whether this system call has a descriptor or a path.
+/// Returns true if the records of a system call have a descriptor or a path.
 #[must_use]
 pub fn is_of_files(reader: &Reader, call: &str) -> bool {
     let names = begins_of(call);
@@ -47,6 +50,24 @@ pub fn is_of_files(reader: &Reader, call: &str) -> bool {
     classes(reader).any(|class| {
         names.iter().any(|name| name == kernel_name(&class.name))
             && class.payload.iter().flat_map(|it| &it.members).any(|member| is_one(&member.name))
+    })
+}
+
+/// Returns true if only slow system calls were recorded. Sums and counts are then those of slow calls.
+#[must_use]
+pub fn has_slow_calls_only(reader: &Reader) -> bool {
+    classes(reader).any(|class| {
+        let names = class.payload.iter().flat_map(|it| &it.members).map(|member| &*member.name);
+        CallEnd::of(&class.name).is_some_and(|end| end.begins) && names.take(2).eq(OF_SLOW)
+    })
+}
+
+/// Returns true if spans of programs were recorded at their end, and only those that were asked for by their duration.
+#[must_use]
+pub fn has_slow_spans_only(reader: &Reader) -> bool {
+    classes(reader).any(|class| {
+        let members = class.specific_context.iter().flat_map(|it| &it.members);
+        class.name.ends_with("_begin") && members.map(|it| &*it.name).any(|name| name == OF_SLOW[0])
     })
 }
 

@@ -1,4 +1,4 @@
-//! Spans: how many, how long; by name, process or thread; the slowest of all, and what they waited for.
+//! The report on spans: their number and lengths by name, process or thread, the slowest spans, and the waits in these.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -10,130 +10,101 @@ use strata_timeline::{
     ThreadId, World,
 };
 
-use super::histogram::Histogram;
-use super::label::Label;
 use super::longest::{Kept, Longest};
 use super::threads::{wait, Wait, Waited};
+use strata_report::Label;
+use strata_report::Times;
 
-/// Rows that are kept; some 2 KiB each. What is more is in rows that belong to nobody.
+/// The most rows that are kept; some 2 KiB each. Further spans are counted in rows without a process or thread.
 const ROWS_MAX: usize = 1 << 15;
-/// Reasons of waits that are kept of the slowest, all together.
+/// The most reasons for waits that are kept for all slowest spans together.
 const REASONS_MAX: usize = 1 << 16;
 
-/// What rows are put together by.
+/// The unit that a row is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// Those of a name, of all processes.
+    /// A row has one name, over all processes.
     #[default]
     Name,
-    /// Those of a process and a name are one row.
+    /// A row has one name in one process.
     Process,
-    /// Those of a thread and a name.
+    /// A row has one name in one thread.
     Thread,
 }
 
-/// Spans of one name.
+/// The spans of one name.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Whose; empty where rows are by name.
+    /// The process or thread; empty if rows are about names.
     pub label: Label,
-    /// What they are called.
+    /// The spans' name.
     pub name: String,
-    /// How many have begun and ended.
-    pub count: u64,
-    /// How long, all together \[ns\].
-    pub total: u64,
-    /// The shortest \[ns\].
-    pub min: u64,
-    /// The longest \[ns\].
-    pub max: u64,
-    /// All of them \[ns\].
-    pub times: Histogram,
-    /// What their threads did meanwhile; of those that began and ended in one thread.
+    /// The lengths of the spans of which both ends are known.
+    pub times: Times,
+    /// The time by state of the spans' threads, for spans that began and ended in one thread.
     pub spent: Spent,
 }
 
 impl Row {
     fn add(&mut self, span: &Span) {
-        let nanos = span.nanos();
-        self.min = if self.count == 0 { nanos } else { self.min.min(nanos) };
-        self.max = self.max.max(nanos);
-        self.count += 1;
-        self.total = self.total.saturating_add(nanos);
-        self.times.add(nanos);
+        self.times.add(span.nanos());
         self.spent = self.spent.plus(span.spent.unwrap_or_default());
     }
 
     fn merge(&mut self, other: &Row) {
-        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
-        self.max = self.max.max(other.max);
-        self.count += other.count;
-        self.total = self.total.saturating_add(other.total);
         self.times.merge(&other.times);
         self.spent = self.spent.plus(other.spent);
     }
-
-    /// How long one takes, as a rule \[ns\].
-    #[must_use]
-    pub fn mean(&self) -> u64 {
-        self.total.checked_div(self.count).unwrap_or(0)
-    }
-
-    /// Such a part of all took no longer than this \[ns\].
-    #[must_use]
-    pub fn quantile(&self, part: f64) -> u64 {
-        self.times.quantile(part).unwrap_or(0).clamp(self.min, self.max)
-    }
 }
 
-/// One of the slowest.
+/// One of the slowest spans.
 #[derive(Clone, Debug)]
 pub struct Slow {
-    /// The thread that it ended in.
+    /// The thread that the span ended in.
     pub label: Label,
-    /// The thread that it began in, if that is another one.
+    /// The thread that the span began in, if it is another one.
     pub begun_by: Option<Label>,
-    /// What it is called.
+    /// The span's name.
     pub name: String,
-    /// The event that began it.
+    /// The event that began the span.
     pub event: String,
-    /// When it began \[ns since 1970\].
+    /// The begin of the span \[ns since 1970\].
     pub begin: i64,
-    /// How long it took \[ns\].
+    /// The length of the span \[ns\].
     pub nanos: u64,
-    /// What tells it from others.
+    /// The value that the records of both ends have in common, if spans are paired by a key.
     pub key: Option<String>,
-    /// What the thread that it ended in did meanwhile; `None`: nothing is known.
+    /// The time by state of the thread in which the span ended; `None` if it is unknown.
     pub spent: Option<Spent>,
-    /// What that thread was blocked in, by falling time.
+    /// The reasons for which that thread was blocked, by falling time.
     pub waits: Vec<Wait>,
-    /// That thread.
+    /// The thread in which the span ended.
     thread: Option<ThreadId>,
 }
 
-/// Begins and ends that are alone.
+/// The number of begins and ends without a partner, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AloneCounts {
-    /// Ends without a begin.
+    /// Ends whose begin is not in the trace.
     pub no_begin: u64,
-    /// Begins without an end.
+    /// Begins whose end is not in the trace.
     pub no_end: u64,
-    /// Begins behind which records were discarded.
+    /// Begins after which records were discarded.
     pub gap: u64,
-    /// Begins whose key began again.
+    /// Begins whose key was used by another begin before their end.
     pub again: u64,
-    /// Begins that were one too many at once.
+    /// Begins of spans beyond the most that may be open at once.
     pub too_many: u64,
 }
 
-/// What could not be known for sure.
+/// The number of spans whose ends may not belong together, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guesses {
-    /// By thread, since one of the ends has no key.
+    /// Spans paired by thread, since the record of one end has no key.
     pub no_key: u64,
-    /// By process and CPU, since nothing says which thread they are of.
+    /// Spans paired by process and CPU, since no record says their thread.
     pub no_thread: u64,
-    /// The ends have different values of a field that seems to be the span's id.
+    /// Spans whose ends differ in a field that seems to be the span's id.
     pub disagree: u64,
 }
 
@@ -155,22 +126,21 @@ impl Guesses {
     }
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
-    /// By falling time, then by name.
+    /// The rows, by falling time, then by name.
     pub rows: Vec<Row>,
-    /// All rows as one.
+    /// The sum of all rows.
     pub all: Row,
-    /// By falling time.
+    /// The slowest spans, by falling time.
     pub slowest: Vec<Slow>,
-    /// Not counted in rows.
+    /// The number of begins and ends without a partner, which are in no row.
     pub alone: AloneCounts,
-    /// Counted in rows.
+    /// The number of spans that were paired without certainty, which are in rows.
     pub guesses: Guesses,
 }
 
-/// A span that may be one of the slowest: by its time, then the earlier one.
+/// A span that may be one of the slowest. Longer ones are greater, then earlier ones.
 #[derive(Debug)]
 struct SlowCandidate(Span);
 
@@ -200,21 +170,22 @@ impl Ord for SlowCandidate {
     }
 }
 
-/// Counts them.
+/// Counts spans.
 #[derive(Debug)]
 pub struct SpanCounter {
     range: TimeRange,
     of: Option<Pattern>,
-    /// Whether the name is one that is asked for.
+    /// For each name that was seen, true if the report is about it.
     wanted: HashMap<Name, bool>,
     rows: HashMap<(Option<ThreadId>, Name), Row>,
     slowest: Longest<SlowCandidate>,
-    /// By the thread that they are of, if that is known.
+    /// The counts for each thread; those of unknown threads under `None`.
     left: HashMap<Option<ThreadId>, (AloneCounts, Guesses)>,
 }
 
 impl SpanCounter {
-    /// Of those that end in this time and have such a name, with so many of the slowest.
+    /// Makes a counter for spans that end within `range` and whose name matches `of`. It keeps the `slowest` slowest
+    /// spans.
     #[must_use]
     pub fn new(range: TimeRange, of: Option<&str>, slowest: impl Into<Kept>) -> SpanCounter {
         SpanCounter {
@@ -227,7 +198,7 @@ impl SpanCounter {
         }
     }
 
-    /// Where it is counted what is in no row, or was guessed; of too many threads, that is nobody's.
+    /// Returns the counts of a thread. Threads beyond [`ROWS_MAX`] share the counts under `None`.
     fn left_of(&mut self, thread: Option<ThreadId>) -> &mut (AloneCounts, Guesses) {
         let is_full = self.left.len() >= ROWS_MAX;
         let thread = thread.filter(|_| !is_full || self.left.contains_key(&thread));
@@ -242,13 +213,14 @@ impl SpanCounter {
             .or_insert_with(|| pattern.matches(world.names.text(name).as_bytes()))
     }
 
-    /// What was counted.
+    /// Returns the report.
     #[must_use]
     pub fn finish(self, world: &World, by: By) -> Spans {
         self.finish_of(world, by, None)
     }
 
-    /// The same of threads that are wanted; `None`: of all, and of what nobody knows whose it is.
+    /// Returns the report on the threads that `is_wanted` accepts; with `None` on all, including spans of unknown
+    /// threads.
     #[must_use]
     pub fn finish_of(
         self,
@@ -287,7 +259,7 @@ impl SpanCounter {
         }
         let mut rows: Vec<Row> = rows.into_values().collect();
         rows.sort_by(|one, other| {
-            let by_total = other.total.cmp(&one.total);
+            let by_total = other.times.total.cmp(&one.times.total);
             by_total.then_with(|| (&one.name, &one.label).cmp(&(&other.name, &other.label)))
         });
         let label = |thread: Option<ThreadId>| {
@@ -321,8 +293,8 @@ impl SpanCounter {
     }
 }
 
-/// What tells a span from others, as text.
-pub(crate) fn key_text(key: &SpanKey) -> String {
+/// Returns a key as text.
+pub fn key_text(key: &SpanKey) -> String {
     match key {
         SpanKey::Number(number) => number.to_string(),
         SpanKey::Real(bits) => f64::from_bits(*bits).to_string(),
@@ -371,17 +343,18 @@ impl Observer for SpanCounter {
     }
 }
 
-/// What the slowest waited for: asked in a second pass over the same records, when it is known which they are.
+/// The waits of the threads of the slowest spans. They are found in a second pass over the same records, when it is
+/// known which spans are the slowest.
 #[derive(Debug)]
 pub struct SlowestWaits {
-    /// By thread: the number, from when on and up to when of each.
+    /// The spans of each thread, each with its place in the list, its begin and its end.
     of: HashMap<ThreadId, Vec<(usize, i64, i64)>>,
     spent: Vec<Spent>,
     waits: HashMap<(usize, Option<Reason>), Waited>,
 }
 
 impl SlowestWaits {
-    /// For these.
+    /// Prepares a second pass for these spans.
     #[must_use]
     pub fn new(slowest: &[Slow]) -> SlowestWaits {
         let mut of: HashMap<ThreadId, Vec<(usize, i64, i64)>> = HashMap::new();
@@ -393,7 +366,8 @@ impl SlowestWaits {
         SlowestWaits { of, spent: vec![Spent::default(); slowest.len()], waits: HashMap::new() }
     }
 
-    /// Say it of each. `world`: that of the second pass, in which threads have the same numbers.
+    /// Adds the waits to the slowest spans. `world` is the state of the second pass, in which threads have the same
+    /// ids.
     pub fn tell(self, world: &World, slowest: &mut [Slow]) {
         for (slow, spent) in slowest.iter_mut().zip(self.spent) {
             let known = [spent.running, spent.runnable, spent.blocked];
@@ -446,13 +420,14 @@ impl Observer for SlowestWaits {
             return;
         };
         for &(number, begin, end) in spans {
-            if interval.from.max(begin) >= interval.to.min(end) {
+            let (from, to) = (interval.from.max(begin), interval.to.min(end));
+            if from >= to {
                 continue;
             }
             let key = (number, Some(reason));
             let key = if self.waits.contains_key(&key) { key } else { (number, None) };
             if let Some(waited) = self.waits.get_mut(&key) {
-                waited.timed_out(interval.waker);
+                waited.timed_out(interval.waker, to.abs_diff(from));
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Calls of malloc()'s family that were counted in the program (`libc_sum:calls`), by call site, function and size.
+//! Calls of malloc() and its relatives that were counted in the program (`libc_sum:calls`), by call site, function and
+//! size.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,34 +8,34 @@ use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
 use strata_timeline::{ThreadId, World};
 
 use super::frames::{FrameId, Frames};
-use super::label::Label;
+use strata_report::Label;
 
-/// Rows that are told apart, of all processes; the rest is one of each process and function.
+/// The most rows that are distinguished, over all processes. Further calls are summed up by process and function.
 const SUMS_MAX: usize = 1 << 17;
 
-/// By number, as the records have them.
+/// The names of functions, by their numbers in records.
 const FUNCTIONS: [&str; 5] = ["malloc", "calloc", "realloc", "memalign", "free"];
 
-/// Calls of one function from one place for sizes of one class.
+/// Calls of one function from one call site, for sizes of one class.
 #[derive(Clone, Debug)]
 pub struct AllocationSum {
-    /// The process.
     pub label: Label,
-    /// The function and line, or the address, that called.
+    /// The function and line of the call, or the address.
     pub site: String,
-    /// What was called.
+    /// The function that was called.
     pub function: &'static str,
-    /// Sizes from here to there \[byte\]; `None`: of all classes that found no room.
+    /// The least and the greatest size of the class \[byte\]; `None`: a sum over all classes for which there was no
+    /// room.
     pub sizes: Option<(u64, u64)>,
-    /// How many calls.
+    /// The number of calls.
     pub count: u64,
-    /// What they asked for and got \[byte\].
+    /// The bytes that the calls asked for and got.
     pub bytes: u64,
-    /// How many failed.
+    /// The number of calls that failed.
     pub failed: u64,
 }
 
-/// Where a record has it.
+/// The fields of a record of sums.
 #[derive(Debug)]
 pub(super) struct SumFields {
     caller: FieldRef,
@@ -44,7 +45,7 @@ pub(super) struct SumFields {
 }
 
 impl SumFields {
-    /// `None`: it is none of those.
+    /// Finds the fields in a class; `None` if its records are no sums.
     pub(super) fn of(class: &EventClass) -> Option<SumFields> {
         if class.name() != "libc_sum:calls" {
             return None;
@@ -59,17 +60,17 @@ impl SumFields {
     }
 }
 
-/// What is told apart: process, call site, function, sizes.
+/// The key of a sum: process, call site, function and class of sizes.
 type SumKey = (ThreadId, FrameId, u64, Option<(u64, u64)>);
 
-/// Adds them up.
+/// Adds up the sums of all records.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     sums: HashMap<SumKey, [u64; 3]>,
 }
 
 impl Sums {
-    /// Takes what a record says. Count, bytes and failures of allocations.
+    /// Adds the sums of a record. Returns the number of allocations, their bytes, and the number that failed.
     pub(super) fn add(
         &mut self,
         event: &Event<'_>,
@@ -98,7 +99,7 @@ impl Sums {
         (name(function) != "free").then_some(counts)
     }
 
-    /// By falling bytes, then by falling count.
+    /// Returns the sums by falling bytes, then by falling count.
     pub(super) fn finish(self, world: &World, frames: &Frames) -> Vec<AllocationSum> {
         let sums = self.sums.into_iter();
         let mut sums: Vec<AllocationSum> = sums

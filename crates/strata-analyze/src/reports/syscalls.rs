@@ -1,142 +1,114 @@
-//! System calls: how many, how long, which failed; by process, thread or name; and the slowest of all.
+//! The report on system calls: their number, lengths and errors by process, thread or name, and the slowest calls.
 
 use std::collections::HashMap;
 
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Call, CallId, Observer, ThreadId, Unpaired, UnpairedCall, World};
 
-use super::histogram::Histogram;
-use super::label::Label;
 use super::longest::{Kept, Longest};
+use super::programs::Programs;
+use strata_report::Label;
+use strata_report::Times;
 
-/// Rows that are kept; some 2 KiB each. What is more is in rows that belong to nobody.
+/// The most rows that are kept; some 2 KiB each. Further calls are counted by name in rows without a process or thread.
 const ROWS_MAX: usize = 1 << 15;
 
-/// Of these, those that are found without a hash.
+/// The number of rows in the cache that is tried before the hash table.
 const RECENT: usize = 1 << 10;
 
-/// What rows are put together by.
+/// The unit that a row is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// Those of a process and a name are one row.
+    /// A row has one call in one process.
     #[default]
     Process,
-    /// Those of a thread and a name.
+    /// A row has one call in one thread.
     Thread,
-    /// Those of a name, of all processes.
+    /// A row has one call in all processes.
     Name,
+    /// A row has one call in all processes of a program.
+    Program,
 }
 
-/// System calls of one name.
+/// The system calls of one name.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Whose; empty where rows are by name.
+    /// The process or thread; empty if rows are about names.
     pub label: Label,
-    /// The system call.
     pub name: String,
-    /// How many have begun and ended.
-    pub count: u64,
-    /// Those that returned an error.
+    /// The number of calls that returned an error.
     pub errors: u64,
-    /// How long, all together \[ns\].
-    pub total: u64,
-    /// The shortest \[ns\].
-    pub min: u64,
-    /// The longest \[ns\].
-    pub max: u64,
-    /// All of them \[ns\].
-    pub times: Histogram,
+    /// The lengths of the calls of which both ends are known.
+    pub times: Times,
 }
 
 impl Row {
     #[inline(always)]
     fn add(&mut self, call: &Call) {
-        let nanos = call.nanos();
-        self.min = if self.count == 0 { nanos } else { self.min.min(nanos) };
-        self.max = self.max.max(nanos);
-        self.count += 1;
         self.errors += u64::from(call.error().is_some());
-        self.total = self.total.saturating_add(nanos);
-        self.times.add(nanos);
+        self.times.add(call.nanos());
     }
 
     fn merge(&mut self, other: &Row) {
-        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
-        self.max = self.max.max(other.max);
-        self.count += other.count;
         self.errors += other.errors;
-        self.total = self.total.saturating_add(other.total);
         self.times.merge(&other.times);
-    }
-
-    /// How long one takes, as a rule \[ns\].
-    #[must_use]
-    pub fn mean(&self) -> u64 {
-        self.total.checked_div(self.count).unwrap_or(0)
-    }
-
-    /// Such a part of all took no longer than this \[ns\].
-    #[must_use]
-    pub fn quantile(&self, part: f64) -> u64 {
-        self.times.quantile(part).unwrap_or(0).clamp(self.min, self.max)
     }
 }
 
-/// One of the slowest.
+/// One of the slowest calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
     /// The thread that called.
     pub label: Label,
-    /// The system call.
     pub name: String,
-    /// When it began \[ns since 1970\].
+    /// The begin of the call \[ns since 1970\].
     pub begin: i64,
-    /// How long it took \[ns\].
+    /// The length of the call \[ns\].
     pub nanos: u64,
-    /// What it returned.
+    /// The call's return value.
     pub result: Option<i64>,
 }
 
-/// Those of which nobody knows how long they took.
+/// The number of calls of which only one end is known, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnpairedCounts {
-    /// Begun before the trace.
+    /// Calls that began before the trace.
     pub no_begin: u64,
-    /// Not over when the trace was.
+    /// Calls that had not returned at the end of the trace.
     pub no_end: u64,
-    /// With discarded records in between.
+    /// Calls with discarded records between begin and end.
     pub gap: u64,
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Syscalls {
-    /// By falling time, then by name.
+    /// The rows, by falling time, then by name.
     pub rows: Vec<Row>,
-    /// All rows as one.
+    /// The sum of all rows.
     pub all: Row,
-    /// By falling time.
+    /// The slowest calls, by falling time.
     pub slowest: Vec<Slow>,
-    /// Not counted in rows.
+    /// The number of calls of which only one end is known. They are in no row.
     pub unpaired: UnpairedCounts,
-    /// Calls of which nobody knows any more whose they are, where those of some are asked for: not counted.
+    /// The number of calls whose thread is no longer known and that are not counted, because the report is on some
+    /// threads only.
     pub of_nobody: u64,
 }
 
-/// Counts them.
+/// Counts system calls.
 #[derive(Debug)]
 pub struct SyscallCounter {
     range: TimeRange,
     rows: HashMap<u64, usize>,
     counted: Vec<(Option<ThreadId>, CallId, Row)>,
-    /// Rows that were counted in a moment ago, each at a place that follows from its key.
+    /// A cache of the rows counted last, each with its key, at a place computed from the key.
     recent: Vec<(u64, usize)>,
     slowest: Longest<(ThreadId, CallId, Option<i64>)>,
     unpaired: HashMap<ThreadId, UnpairedCounts>,
 }
 
 impl SyscallCounter {
-    /// Of those that end in this time, with so many of the slowest.
+    /// Makes a counter for calls that end within `range`. It keeps the `slowest` slowest calls.
     #[must_use]
     pub fn new(range: TimeRange, slowest: impl Into<Kept>) -> SyscallCounter {
         SyscallCounter {
@@ -178,13 +150,13 @@ impl SyscallCounter {
         row
     }
 
-    /// What was counted.
+    /// Returns the report.
     #[must_use]
     pub fn finish(self, world: &World, by: By) -> Syscalls {
         self.finish_of(world, by, None)
     }
 
-    /// The same of threads that are wanted; `None`: of all.
+    /// Returns the report on the threads that `is_wanted` accepts; with `None` on all.
     #[must_use]
     pub fn finish_of(
         self,
@@ -194,12 +166,12 @@ impl SyscallCounter {
     ) -> Syscalls {
         let is_of = |thread| is_wanted.is_none_or(|is| is(&Label::thread(world, thread)));
         let mut rows: HashMap<(Option<ThreadId>, CallId), Row> = HashMap::new();
-        let (mut all, mut of_nobody) = (Row::default(), 0);
+        let (mut all, mut of_nobody, mut programs) = (Row::default(), 0, Programs::default());
         for (thread, call, counted) in self.counted {
             match thread {
                 Some(thread) if !is_of(thread) => continue,
                 None if is_wanted.is_some() => {
-                    of_nobody += counted.count;
+                    of_nobody += counted.times.count;
                     continue;
                 }
                 _ => {}
@@ -208,6 +180,7 @@ impl SyscallCounter {
                 By::Process => thread.map(|thread| world.process_of(thread)),
                 By::Thread => thread,
                 By::Name => None,
+                By::Program => thread.map(|thread| programs.of(world, thread)),
             };
             all.merge(&counted);
             let row = rows.entry((key, call)).or_default();
@@ -221,9 +194,15 @@ impl SyscallCounter {
                 };
             }
         }
+        if by == By::Program {
+            for ((first, _), row) in &mut rows {
+                let label = first.map(|first| programs.label(world, first));
+                row.label = label.unwrap_or_default();
+            }
+        }
         let mut rows: Vec<Row> = rows.into_values().collect();
         rows.sort_by(|one, other| {
-            let by_total = other.total.cmp(&one.total);
+            let by_total = other.times.total.cmp(&one.times.total);
             by_total.then_with(|| (&one.name, &one.label).cmp(&(&other.name, &other.label)))
         });
         let slowest = self.slowest.finish().map(|(nanos, begin, (thread, call, result))| {

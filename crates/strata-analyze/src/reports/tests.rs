@@ -1,7 +1,8 @@
-//! Reports of traces by hand: what they must say is known by construction.
+//! Tests of reports, with traces written by hand whose results are known.
 
 mod before;
 mod blocked;
+mod causes;
 mod fields;
 mod flames;
 mod jobs;
@@ -19,9 +20,10 @@ use strata_timeline::ThreadId;
 use super::syscalls::{By, SyscallCounter, Syscalls};
 use super::threads::{Row, ThreadCounter, ThreadsReport};
 use super::wait::{History, PathPart, PathPartKind};
-use super::{arguments, pass, Asked, Label, Passed};
+use super::{arguments, Label};
 use crate::hand_tests::V::{self, Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN};
+use strata_timeline::{pass, Asked, Passed};
 
 const SWITCH: u8 = 0;
 const WAKING: u8 = 1;
@@ -49,7 +51,8 @@ fn with<T>(streams: Vec<Packets>, ask: impl FnOnce(&strata_ctf::read::Reader) ->
     ask(&hand.trace("t", &text, &streams).reader())
 }
 
-/// On one CPU: 5 and 6 of process 5 read from pipes, 6 is woken by 7, and 5 by 6. From 100 to 1000, 5 is in one read.
+/// Returns the records of one CPU. Threads 5 and 6 of process 5 read from pipes; 7 wakes 6, and 6 wakes 5. From 100 to
+/// 1000, 5 is in one read.
 fn chain() -> Vec<Packets> {
     let there = |tid, pid| [U32(1), U32(tid), U32(pid), U32(1), Text("app")];
     let (five, six, seven) = (there(5, 5), there(6, 5), there(7, 7));
@@ -119,11 +122,11 @@ fn syscalls_of_some_threads_are_theirs_in_rows_in_sum_and_among_the_slowest() {
     };
     let six = of(6);
     let rows: Vec<_> =
-        six.rows.iter().map(|row| (row.name.as_str(), row.count, row.errors)).collect();
+        six.rows.iter().map(|row| (row.name.as_str(), row.times.count, row.errors)).collect();
     assert_eq!(rows, [("read", 1, 1), ("write", 1, 0)]);
-    assert_eq!((six.all.count, six.slowest.len(), six.of_nobody), (2, 2, 0));
+    assert_eq!((six.all.times.count, six.slowest.len(), six.of_nobody), (2, 2, 0));
     assert!(six.slowest.iter().all(|slow| slow.label.tid == Some(6)));
-    assert_eq!((of(7).all.count, of(8).all.count, of(8).slowest.len()), (1, 0, 0));
+    assert_eq!((of(7).all.times.count, of(8).all.times.count, of(8).slowest.len()), (1, 0, 0));
 }
 
 fn threads(range: TimeRange, by_process: bool) -> ThreadsReport {
@@ -174,7 +177,7 @@ fn syscalls_are_counted_by_process_thread_and_name() {
         let rows = syscalls(&Asked::default(), by, 0).rows;
         let row = |row: super::syscalls::Row| {
             let Label { pid, tid, .. } = row.label;
-            (pid, tid, row.name, row.count, row.errors, row.total, row.max)
+            (pid, tid, row.name, row.times.count, row.errors, row.times.total, row.times.max)
         };
         rows.into_iter().map(row).collect::<Vec<_>>()
     };
@@ -201,8 +204,9 @@ fn slowest_syscalls_are_those_and_their_arguments_are_read_again() {
     let found: Vec<_> =
         slowest.iter().map(|slow| (slow.begin - ORIGIN, slow.nanos, slow.result)).collect();
     assert_eq!(found, [(100, 900, Some(1)), (250, 360, Some(-11))]);
-    let args =
-        |call: &str, tid, time| with(chain(), |reader| arguments(reader, call, tid, ORIGIN + time));
+    let args = |call: &str, tid, time| {
+        with(chain(), |reader| arguments(reader, call, tid, (ORIGIN + time, ORIGIN + time)))
+    };
     assert_eq!(args("read", 5, 100).as_deref(), Some("fd = 3, count = 1"));
     assert_eq!(args("write", 7, 500).as_deref(), Some("fd = 4, buf = \"word\""));
     assert_eq!((args("read", 6, 100), args("read", 5, 101)), (None, None));
@@ -213,13 +217,13 @@ fn filter_selects_calls_by_their_begins_and_their_ends() {
     let count = |filter: &str| {
         let filter: strata_filter::Filter = filter.parse().unwrap();
         let selection = Some(strata_ctf::read::Selection::new(&filter));
-        syscalls(&Asked { selection, ..Asked::default() }, By::Name, 0).all.count
+        syscalls(&Asked { selection, ..Asked::default() }, By::Name, 0).all.times.count
     };
     assert_eq!((count("ret < 0"), count("fd == 3"), count("syscall_entry_write")), (1, 1, 2));
     assert_eq!(count("tid == 6 && ret > 0"), 1);
     let range = TimeRange { from: ORIGIN + 600, to: ORIGIN + 1000 };
     let of_time = syscalls(&Asked { range, selection: None }, By::Name, 0);
-    assert_eq!((of_time.all.count, of_time.all.total), (3, 900 + 360 + 20));
+    assert_eq!((of_time.all.times.count, of_time.all.times.total), (3, 900 + 360 + 20));
 }
 
 #[test]
@@ -274,7 +278,7 @@ fn sums(node: &PathPart) -> u64 {
     node.nanos
 }
 
-/// `ask` is told what makes a path of a thread, from when on, up to when.
+/// Calls `ask` with a function that makes the path of a thread between two times.
 fn paths<T>(ask: impl FnOnce(&dyn Fn(i64, i64, i64) -> PathPart) -> T) -> T {
     with(chain(), |reader| {
         let mut history = History::new(TimeRange::ALL, None);

@@ -1,4 +1,25 @@
-//! Threads: how long each ran, wanted a CPU and who had it, and was blocked in what.
+//! The report on threads: how long each ran, how long it waited for a CPU and for which other threads, and what blocked
+//! it.
+//!
+//! ```text
+//! Timeline ── state() ──▶ ThreadCounter ── finish() ──▶ ThreadsReport: rows by thread or process, delays, stalls of guests
+//!              for each interval of a state       text and JSON: strata-cli/src/analyze/threads.rs
+//! ```
+//!
+//! - *running*, *runnable* (wants a CPU) and *blocked* come from the timeline's states, cut to the time of the report.
+//! - A wait is counted by its reason, which consists of the system call, its object and the kind of sleep; and by the
+//!   wakers that ended it, at most `WAKERS_MAX` for each reason. A timer that ended a wait is known only later, and
+//!   then replaces the waker (`Waited::timed_out`).
+//! - For a runnable interval, the threads that ran on the CPU in that time are its rivals. Each CPU's latest runs are
+//!   kept for this.
+//! - If there are more than `ROWS_MAX` threads or processes, only those have rows that were on a CPU or wanted one for
+//!   the longest time, and one more row is for all others.
+//! - The longest delays are kept one by one, of all threads together or of each ([`Kept`]), since it is known only at
+//!   the end which threads the report is on.
+//!
+//! Every table here has a limit, at the top of the file; more than that is summed up without details, so that memory
+//! does not grow with the trace. In a trace of a host and its guests, the time for which the host did not run a virtual
+//! CPU is a stall of the guest's thread (`virtual_cpus.rs`).
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -8,117 +29,123 @@ use strata_timeline::{
     CallId, Interval, Object, Observer, Reason, Sleep, State, ThreadId, Waker, World,
 };
 
-use super::label::Label;
 use super::longest::{Kept, Longest};
-use super::times::Times;
+use super::row_limit::{RowLimit, ROWS_MAX};
 use super::virtual_cpus::VirtualCpus;
 pub use super::virtual_cpus::{Stall, Why};
+use strata_report::Label;
+use strata_report::Times;
 
-/// Reasons that are kept, of all threads together; what is more is without a reason.
+/// The most reasons that are kept for all threads together. Further waits are counted without a reason.
 const REASONS_MAX: usize = 1 << 17;
-/// Of each reason, who ended it.
+/// The most wakers that are kept for each reason.
 const WAKERS_MAX: usize = 16;
-/// Of each CPU, who ran there last: so many runs are looked at for a delay.
+/// The most runs of each CPU that are searched for a delay.
 const RUNS_MAX: usize = 4096;
-/// Who had the CPU is kept of so many pairs of threads.
+/// The most pairs of a waiting thread and the thread that had its CPU.
 const RIVALS_MAX: usize = 1 << 17;
-/// Of so many threads it is kept how their delays are spread; some 1 KiB each.
+/// The most threads whose delays have a histogram; some 1 KiB each.
 const SPREADS_MAX: usize = 1 << 15;
 
-/// A kind of waits of a thread.
+/// Waits of a thread for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// The system call; empty: none.
+    /// The system call that blocked; empty if there was none.
     pub call: String,
-    /// What it was about: a path, a descriptor, an address.
+    /// The call's object: a path, a descriptor, an address.
     pub object: String,
-    /// How it slept, or what else is known: `signal stops it`, `page fault`.
+    /// The kind of sleep, or another cause such as `signal stops it` or `page fault`.
     pub sleep: &'static str,
-    /// Who ended it most often, and how often.
+    /// True if the wait began before recording did.
+    pub is_older: bool,
+    /// The thread that ended most of the waiting time, and the number of waits that it ended.
     pub woken_by: Option<(Label, u64)>,
-    /// Whether the trace says so of most of these times: if not, it may have been an interrupt.
+    /// True if the trace is certain about the waker for most of the time. If false, it may have been an interrupt.
     pub is_sure: bool,
-    /// The kind of who ended most of them that no thread ended: `timer`.
+    /// The kind of waker that ended most of the waiting time, if it was no thread: `timer`.
     pub ended_by: &'static str,
-    /// If that is a device: its interrupt.
+    /// The waiting time that this waker ended \[ns\].
+    pub ended: u64,
+    /// The number of different threads, devices and kinds of interrupts that ended the waits, including the main one.
+    /// Wakers beyond a limit are not counted.
+    pub enders: usize,
+    /// The device that ended most of the waiting time, if it was one.
     pub device: Option<Device>,
-    /// How often.
+    /// The number of waits.
     pub count: u64,
-    /// How long, all together \[ns\].
+    /// The total time \[ns\].
     pub total: u64,
-    /// The longest \[ns\].
+    /// The longest wait \[ns\].
     pub max: u64,
 }
 
 impl Wait {
-    /// What tells it from others of its thread.
-    fn kind(&self) -> (&str, &str, &'static str) {
-        (&self.call, &self.object, self.sleep)
+    /// Returns the parts of the reason. They distinguish the waits of one thread from each other.
+    fn kind(&self) -> (&str, &str, &'static str, bool) {
+        (&self.call, &self.object, self.sleep, self.is_older)
     }
 }
 
 /// The interrupt of a device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Device {
-    /// Its number.
     pub number: i32,
-    /// As who serves it is called; empty: not in the trace.
+    /// The name of the device's driver; empty if it is not in the trace.
     pub name: String,
 }
 
-/// A thread, or all of a process.
+/// The times of a thread, or of all threads of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Its name and number.
     pub label: Label,
-    /// It had a CPU \[ns\].
+    /// The time on a CPU \[ns\].
     pub running: u64,
-    /// It wanted one, since what it had waited for was over \[ns\].
+    /// The time of waiting for a CPU after a wait was over \[ns\].
     pub woken: u64,
-    /// It wanted one, since another thread had taken it \[ns\].
+    /// The time of waiting for a CPU after another thread had taken it \[ns\].
     pub preempted: u64,
-    /// It waited for something else \[ns\].
+    /// The time blocked \[ns\].
     pub blocked: u64,
-    /// The trace does not say \[ns\].
+    /// The time for which the trace does not say the state \[ns\].
     pub unknown: u64,
-    /// How often it got a CPU.
+    /// The number of times that the row's threads got a CPU.
     pub runs: u64,
-    /// The longest time for which it wanted one \[ns\].
+    /// The longest delay: time of waiting for a CPU \[ns\].
     pub delay: u64,
-    /// Each time for which it wanted one; of threads for which there was no room, nothing.
+    /// The lengths of the delays; empty for threads beyond the limit on histograms.
     pub delays: Times,
-    /// What it was blocked in, by falling time.
+    /// The waits of the row's threads, by falling time.
     pub waits: Vec<Wait>,
-    /// Who had the CPU while it wanted it, by falling time; `None`: nobody, or the trace does not say \[ns\].
+    /// The threads that had the CPU for which the row's threads waited, with their times \[ns\], by falling time;
+    /// `None` stands for an idle or unknown CPU.
     pub rivals: Vec<(Option<Label>, u64)>,
 }
 
 impl Row {
-    /// How long it wanted a CPU \[ns\].
+    /// Returns the total time of waiting for a CPU \[ns\].
     #[must_use]
     pub fn runnable(&self) -> u64 {
         self.woken.saturating_add(self.preempted)
     }
 
-    fn merge(&mut self, other: Row) {
+    fn add(&mut self, times: &ThreadTime, delays: Option<Times>) {
         for (sum, more) in [
-            (&mut self.running, other.running),
-            (&mut self.woken, other.woken),
-            (&mut self.preempted, other.preempted),
-            (&mut self.blocked, other.blocked),
-            (&mut self.unknown, other.unknown),
-            (&mut self.runs, other.runs),
+            (&mut self.running, times.running),
+            (&mut self.woken, times.woken),
+            (&mut self.preempted, times.preempted),
+            (&mut self.blocked, times.blocked),
+            (&mut self.unknown, times.unknown),
+            (&mut self.runs, times.runs),
         ] {
             *sum = sum.saturating_add(more);
         }
-        self.delay = self.delay.max(other.delay);
-        self.delays.merge(&other.delays);
-        // Those of one kind are put together when all are there: a process may have any number of them.
-        self.waits.extend(other.waits);
-        self.rivals.extend(other.rivals);
+        self.delay = self.delay.max(times.delay);
+        if let Some(delays) = delays {
+            self.delays.merge(&delays);
+        }
     }
 
-    /// Waits of one kind, and times of one rival, of several threads are one.
+    /// Merges waits for the same reason, and times of the same rival.
     fn join(&mut self) {
         join_waits(&mut self.waits);
         self.rivals.sort_by(|one, other| one.0.cmp(&other.0));
@@ -137,8 +164,7 @@ impl Row {
     }
 }
 
-/// Waits of one kind, of several threads, are one. Of what ended most waits, that of the first thread that says it most
-/// often stays.
+/// Merges waits for the same reason. The waker that ended the most time stays.
 pub(super) fn join_waits(waits: &mut Vec<Wait>) {
     waits.sort_by(|one, other| one.kind().cmp(&other.kind()));
     waits.dedup_by(|wait, known| {
@@ -147,8 +173,9 @@ pub(super) fn join_waits(waits: &mut Vec<Wait>) {
             known.count += wait.count;
             known.total = known.total.saturating_add(wait.total);
             known.max = known.max.max(wait.max);
-            let times = |woken_by: &Option<(Label, u64)>| woken_by.as_ref().map(|it| it.1);
-            if times(&wait.woken_by) > times(&known.woken_by) {
+            known.enders = known.enders.max(wait.enders);
+            if wait.ended > known.ended {
+                known.ended = wait.ended;
                 (known.woken_by, known.is_sure) = (wait.woken_by.take(), wait.is_sure);
                 (known.ended_by, known.device) = (wait.ended_by, wait.device.take());
             }
@@ -157,38 +184,36 @@ pub(super) fn join_waits(waits: &mut Vec<Wait>) {
     });
 }
 
-/// By falling time.
+/// Sorts waits by falling time.
 pub(super) fn sort_waits(waits: &mut [Wait]) {
     waits.sort_by(|one, other| {
         other.total.cmp(&one.total).then_with(|| one.kind().cmp(&other.kind()))
     });
 }
 
-/// A thread that wanted a CPU for long.
+/// A delay: one time in which a thread waited for a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delay {
-    /// Its name and number.
     pub label: Label,
-    /// From when on \[ns since 1970\].
+    /// The begin of the delay \[ns since 1970\].
     pub from: i64,
-    /// How long \[ns\].
+    /// The length of the delay \[ns\].
     pub nanos: u64,
-    /// On which CPU it ran then.
+    /// The CPU on which the thread then ran.
     pub cpu: u32,
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadsReport {
-    /// By falling time that they ran and wanted to.
+    /// The rows, by falling time of running and waiting for a CPU.
     pub rows: Vec<Row>,
-    /// By falling time.
+    /// The longest delays, by falling time.
     pub delays: Vec<Delay>,
-    /// More delays of all threads were among the longest of their threads than are kept.
+    /// True if some of the longest delays of a thread are missing, since all threads together have more than are kept.
     pub is_cut: bool,
-    /// Of guests, for what time their virtual CPUs did not run, by falling time.
+    /// The times in which virtual CPUs of guests did not run, by falling time.
     pub stalls: Vec<Stall>,
-    /// How far off times of guests are at most \[ns\].
+    /// The greatest error of times in guests' traces \[ns\].
     pub uncertainty: u64,
 }
 
@@ -203,61 +228,91 @@ struct ThreadTime {
     delay: u64,
 }
 
-/// A kind of waits of a thread, as they are counted.
+impl ThreadTime {
+    /// Returns the time of running and of waiting for a CPU \[ns\].
+    fn busy(&self) -> u64 {
+        self.running.saturating_add(self.woken).saturating_add(self.preempted)
+    }
+
+    /// Returns the time for which the state is known \[ns\].
+    fn known(&self) -> u64 {
+        self.busy().saturating_add(self.blocked)
+    }
+}
+
+/// The sums of a thread's waits for one reason.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waited {
     count: u64,
     total: u64,
     max: u64,
-    wakers: Vec<(Waker, u64)>,
+    /// The wakers, each with the number of waits that it ended and their total time \[ns\].
+    wakers: Vec<(Waker, u64, u64)>,
 }
 
 impl Waited {
-    /// One more.
+    /// Adds a wait that one waker ended.
     pub(super) fn add(&mut self, waker: Waker, nanos: u64) {
         self.count += 1;
         self.total = self.total.saturating_add(nanos);
         self.max = self.max.max(nanos);
-        self.ended(waker);
+        self.ended(waker, nanos);
     }
 
-    fn ended(&mut self, waker: Waker) {
-        match self.wakers.iter().position(|(known, _)| *known == waker) {
-            Some(at) => self.wakers.get_mut(at).into_iter().for_each(|(_, count)| *count += 1),
-            None if self.wakers.len() < WAKERS_MAX => self.wakers.push((waker, 1)),
+    /// Adds a wait whose time is divided among several wakers.
+    pub(super) fn add_parts(&mut self, nanos: u64, parts: Vec<(Waker, u64)>) {
+        self.count += 1;
+        self.total = self.total.saturating_add(nanos);
+        self.max = self.max.max(nanos);
+        for (waker, nanos) in parts {
+            self.ended(waker, nanos);
+        }
+    }
+
+    fn ended(&mut self, waker: Waker, nanos: u64) {
+        match self.wakers.iter().position(|(known, ..)| *known == waker) {
+            Some(at) => {
+                if let Some((_, count, total)) = self.wakers.get_mut(at) {
+                    *count += 1;
+                    *total = total.saturating_add(nanos);
+                }
+            }
+            None if self.wakers.len() < WAKERS_MAX => self.wakers.push((waker, 1, nanos)),
             None => {}
         }
     }
 
-    /// One that was counted was ended by a timer instead.
-    pub(super) fn timed_out(&mut self, waker: Waker) {
-        let found = self.wakers.iter_mut().find(|(known, _)| *known == waker);
-        found.into_iter().for_each(|(_, count)| *count = count.saturating_sub(1));
-        self.wakers.retain(|(_, count)| *count > 0);
-        self.ended(Waker::Timer);
+    /// Changes the waker of a counted wait to a timer.
+    pub(super) fn timed_out(&mut self, waker: Waker, nanos: u64) {
+        if let Some((_, count, total)) = self.wakers.iter_mut().find(|it| it.0 == waker) {
+            *count = count.saturating_sub(1);
+            *total = total.saturating_sub(nanos);
+        }
+        self.wakers.retain(|(_, count, _)| *count > 0);
+        self.ended(Waker::Timer, nanos);
     }
 }
 
-/// From when on, up to when, who.
+/// A run of a thread on a CPU: begin \[ns since 1970\], end and thread.
 type ThreadRun = (i64, i64, ThreadId);
 
-/// Counts them.
+/// Counts the states of threads.
 #[derive(Debug)]
 pub struct ThreadCounter {
     range: TimeRange,
-    /// By [`ThreadId::index`].
+    /// The times of each thread, by [`ThreadId::index`].
     times: Vec<ThreadTime>,
     waits: HashMap<(ThreadId, Option<Reason>), Waited>,
     rivals: HashMap<(ThreadId, Option<ThreadId>), u64>,
     spreads: HashMap<ThreadId, Times>,
-    /// By CPU; machines are apart.
+    /// The latest runs of each CPU, by machine and CPU.
     runs: HashMap<(u8, u32), VecDeque<ThreadRun>>,
     delays: Longest<(ThreadId, u32)>,
     virtual_cpus: Option<VirtualCpus>,
 }
 
 impl ThreadCounter {
-    /// In this time, with so many of the longest delays.
+    /// Makes a counter for `range` that keeps the `delays` longest delays.
     #[must_use]
     pub fn new(range: TimeRange, delays: impl Into<Kept>) -> ThreadCounter {
         ThreadCounter {
@@ -272,7 +327,7 @@ impl ThreadCounter {
         }
     }
 
-    /// The same; where these traces are of a host and its guests, with what virtual CPUs waited for.
+    /// Makes a counter that also counts stalls of virtual CPUs, if these traces are of a host and its guests.
     #[must_use]
     pub fn with_guests(
         reader: &Reader,
@@ -291,7 +346,7 @@ impl ThreadCounter {
         self.waits.entry(key).or_default().add(waker, nanos);
     }
 
-    /// Who ran on the CPU that the thread got in the end.
+    /// Adds the runs of other threads on `cpu` while `thread` waited for it.
     fn rivals(&mut self, machine: u8, thread: ThreadId, cpu: u32, from: i64, to: i64) {
         let mut left = to.abs_diff(from);
         let runs = self.runs.get(&(machine, cpu));
@@ -311,60 +366,77 @@ impl ThreadCounter {
         }
     }
 
-    /// What was counted; by process, or by thread.
+    /// Returns the report, with a row for each process or each thread.
     #[must_use]
-    pub fn finish(mut self, world: &World, by_process: bool) -> ThreadsReport {
-        let mut rows: HashMap<ThreadId, Row> = HashMap::new();
+    pub fn finish(self, world: &World, by_process: bool) -> ThreadsReport {
+        self.finish_within(world, by_process, None, ROWS_MAX)
+    }
+
+    /// Returns the report, with a row for each process or each thread that `is_wanted` accepts.
+    #[must_use]
+    pub fn finish_of(
+        self,
+        world: &World,
+        by_process: bool,
+        is_wanted: &dyn Fn(&Label) -> bool,
+    ) -> ThreadsReport {
+        self.finish_within(world, by_process, Some(is_wanted), ROWS_MAX)
+    }
+
+    /// Returns the report with at most `most` rows, and one more row for all others.
+    pub(super) fn finish_within(
+        mut self,
+        world: &World,
+        by_process: bool,
+        is_wanted: Option<&dyn Fn(&Label) -> bool>,
+        most: usize,
+    ) -> ThreadsReport {
+        let of = |id| if by_process { world.process_of(id) } else { id };
+        let label = |id| match by_process {
+            true => Label::process(world, id),
+            false => Label::thread(world, id),
+        };
+        let mut sizes = vec![0_u64; self.times.len()];
         for ((id, _), times) in world.threads.iter().zip(self.times.iter().skip(1)) {
-            let row = Row {
-                label: Label::thread(world, id),
-                running: times.running,
-                woken: times.woken,
-                preempted: times.preempted,
-                blocked: times.blocked,
-                unknown: times.unknown,
-                runs: times.runs,
-                delay: times.delay,
-                delays: self.spreads.remove(&id).unwrap_or_default(),
-                ..Row::default()
-            };
+            let is_out = || is_wanted.is_some_and(|is_wanted| !is_wanted(&label(of(id))));
             // Of others nothing is known but that they were there.
-            if row.running + row.runnable() + row.blocked > 0 {
-                rows.insert(id, row);
+            if times.known() == 0 || is_out() {
+                continue;
+            }
+            if let Some(size) = sizes.get_mut(of(id).index()) {
+                *size = size.saturating_add(times.busy()).max(1);
             }
         }
-        for ((id, reason), waited) in self.waits {
-            if let Some(row) = rows.get_mut(&id) {
+        let limit = RowLimit::of(sizes, most);
+        let mut rows: HashMap<Option<ThreadId>, Row> = HashMap::new();
+        for ((id, _), times) in world.threads.iter().zip(self.times.iter().skip(1)) {
+            if times.known() == 0 || !limit.is_a_row(of(id)) {
+                continue;
+            }
+            let row = rows.entry(limit.row(of(id))).or_default();
+            row.add(times, self.spreads.remove(&id));
+        }
+        rows.iter_mut()
+            .for_each(|(&key, row)| row.label = key.map_or_else(|| limit.label(), label));
+        // In an order, since the first of equals is the one that is told.
+        let mut waits: Vec<_> = self.waits.into_iter().collect();
+        waits.sort_unstable_by_key(|&(key, _)| key);
+        for ((id, reason), waited) in waits {
+            if let Some(row) = rows.get_mut(&limit.row(of(id))).filter(|_| limit.is_a_row(of(id))) {
                 row.waits.push(wait(world, id, reason, waited));
             }
         }
         for ((id, rival), nanos) in self.rivals {
-            let rival = rival.map(|rival| match by_process {
-                true => Label::process(world, rival),
-                false => Label::thread(world, rival),
-            });
-            if let Some(row) = rows.get_mut(&id) {
-                row.rivals.push((rival, nanos));
+            if let Some(row) = rows.get_mut(&limit.row(of(id))).filter(|_| limit.is_a_row(of(id))) {
+                row.rivals.push((rival.map(label), nanos));
             }
         }
-        let mut all: Vec<Row> = match by_process {
-            false => rows.into_values().collect(),
-            true => {
-                let mut processes: HashMap<ThreadId, Row> = HashMap::new();
-                let mut rows: Vec<(ThreadId, Row)> = rows.into_iter().collect();
-                rows.sort_by_key(|&(id, _)| id);
-                for (id, row) in rows {
-                    let main = world.process_of(id);
-                    let whole = processes.entry(main).or_default();
-                    whole.merge(row);
-                    whole.label = Label::process(world, main);
-                }
-                processes.into_values().collect()
+        for (key, row) in &mut rows {
+            if by_process || key.is_none() {
+                row.join();
             }
-        };
-        if by_process {
-            all.iter_mut().for_each(Row::join);
         }
+        let mut all: Vec<Row> = rows.into_values().collect();
         all.iter_mut().for_each(Row::sort);
         all.sort_by(|one, other| {
             let busy = |row: &Row| row.running.saturating_add(row.runnable());
@@ -383,7 +455,8 @@ impl ThreadCounter {
     }
 }
 
-/// All of this time: who had the CPU of these runs when.
+/// Returns the threads that had the CPU during the whole interval, each with begin and end; `None` is an unknown
+/// thread.
 fn had(
     runs: Option<&VecDeque<ThreadRun>>,
     interval: &Interval,
@@ -420,7 +493,7 @@ fn add(
     *known = known.saturating_add(nanos);
 }
 
-/// A reason as words.
+/// Returns a reason in words, as a [`Wait`] without counts.
 pub(super) fn wait_of(world: &World, id: ThreadId, reason: Option<Reason>) -> Wait {
     let Some(reason) = reason else { return Wait::default() };
     let name = |call: CallId| world.calls.name(call).to_owned();
@@ -433,12 +506,13 @@ pub(super) fn wait_of(world: &World, id: ThreadId, reason: Option<Reason>) -> Wa
             Object::Address(address) => format!("{address:#x}"),
         },
         sleep: sleep_of(reason),
+        is_older: reason.is_older,
         ..Wait::default()
     }
 }
 
-/// How a thread slept, or what else is known; empty: nothing.
-pub(crate) fn sleep_of(reason: Reason) -> &'static str {
+/// Returns the kind of sleep in words, or what else is known; empty if nothing is.
+pub fn sleep_of(reason: Reason) -> &'static str {
     match (reason.object, reason.sleep) {
         (Object::Fault, _) => "page fault",
         (_, Sleep::Interruptible) => "sleep",
@@ -449,7 +523,7 @@ pub(crate) fn sleep_of(reason: Reason) -> &'static str {
     }
 }
 
-/// The same, with who ended it so many times.
+/// Returns a reason in words, with the waker that ended most of its waiting time.
 pub(super) fn ended_wait(
     world: &World,
     id: ThreadId,
@@ -464,8 +538,8 @@ pub(super) fn ended_wait(
     Wait { woken_by, is_sure, ended_by, device, ..wait_of(world, id, reason) }
 }
 
-/// Who ends waits, if it is no thread.
-pub(crate) fn ended_by(waker: Waker) -> &'static str {
+/// Returns the name of a waker's kind, if it is no thread.
+pub fn ended_by(waker: Waker) -> &'static str {
     match waker {
         Waker::Unknown => "",
         Waker::Thread { .. } => "thread",
@@ -478,40 +552,60 @@ pub(crate) fn ended_by(waker: Waker) -> &'static str {
     }
 }
 
-/// The device that ended a wait of this thread, if one did.
+/// Returns the device that ended a wait of this thread, if one did.
 pub(super) fn device(world: &World, id: ThreadId, waker: Waker) -> Option<Device> {
     let Waker::Device(number) = waker else { return None };
     let machine = world.threads.get(id)?.machine;
     Some(Device { number, name: world.interrupt_name(machine, number) })
 }
 
-/// Who ended most waits, and how many: a thread's are one, of whatever part of them that is sure. What it says is
-/// sure is what most of them are.
-fn most(wakers: &[(Waker, u64)]) -> Option<(Waker, u64)> {
+/// The waker that ended most of the time of some waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ender {
+    waker: Option<Waker>,
+    count: u64,
+    total: u64,
+    /// The number of different wakers.
+    all: usize,
+}
+
+/// Returns the waker that ended most of the time. Wakes by one thread are counted together, certain or not; the result
+/// is certain if most of their time is.
+fn most(wakers: &[(Waker, u64, u64)]) -> Ender {
     let thread = |waker: Waker| match waker {
         Waker::Thread { thread, is_sure } => Some((thread, is_sure)),
         _ => None,
     };
-    let all = |of: Waker| -> u64 {
-        let is_same = |other: Waker| match (thread(of), thread(other)) {
-            (Some((one, _)), Some((other, _))) => one == other,
-            _ => of == other,
-        };
-        let same = wakers.iter().filter(|(waker, _)| is_same(*waker));
-        same.map(|(_, count)| count).fold(0, |sum, &count| sum.saturating_add(count))
+    let is_same = |one: Waker, other: Waker| match (thread(one), thread(other)) {
+        (Some((one, _)), Some((other, _))) => one == other,
+        _ => one == other,
     };
-    // Of those that did so equally often, the one that came first.
-    let all = wakers.iter().map(|&(waker, count)| (waker, count, all(waker)));
-    let most = all.max_by_key(|&(waker, count, all)| {
-        (all, Reverse(thread(waker).map(|it| it.0)), count, Reverse(thread(waker)))
+    let sum = |of: Waker| {
+        let same = wakers.iter().filter(|(waker, ..)| is_same(of, *waker));
+        same.fold((0_u64, 0_u64), |sum, &(_, count, total)| {
+            (sum.0.saturating_add(count), sum.1.saturating_add(total))
+        })
+    };
+    let is_first = |at: usize, of: Waker| !wakers.iter().take(at).any(|it| is_same(of, it.0));
+    let all = wakers.iter().enumerate().filter(|(at, it)| is_first(*at, it.0)).count();
+    // Of those that did so for equally long, the one that did so more often, and then the first.
+    let most = wakers.iter().max_by_key(|&&(waker, count, total)| {
+        let (counts, totals) = sum(waker);
+        let number = Reverse(thread(waker).map(|it| it.0));
+        (totals, counts, number, total, count, Reverse(thread(waker)))
     });
-    most.map(|(waker, _, all)| (waker, all))
+    let Some(&(waker, ..)) = most else { return Ender::default() };
+    let (count, total) = sum(waker);
+    Ender { waker: Some(waker), count, total, all }
 }
 
-/// What was counted of a reason.
+/// Returns a reason and the sums of its waits as a [`Wait`].
 pub(super) fn wait(world: &World, id: ThreadId, reason: Option<Reason>, waited: Waited) -> Wait {
-    let (waker, times) = most(&waited.wakers).unwrap_or((Waker::Unknown, 0));
+    let Ender { waker, count: times, total: ended, all: enders } = most(&waited.wakers);
+    let waker = waker.unwrap_or(Waker::Unknown);
     Wait {
+        ended,
+        enders,
         count: waited.count,
         total: waited.total,
         max: waited.max,
@@ -580,7 +674,7 @@ impl Observer for ThreadCounter {
         let key = (thread, Some(reason));
         let key = if self.waits.contains_key(&key) { key } else { (thread, None) };
         if let Some(waited) = self.waits.get_mut(&key) {
-            waited.timed_out(interval.waker);
+            waited.timed_out(interval.waker, to.abs_diff(from));
         }
     }
 }

@@ -1,8 +1,10 @@
-//! Virtual CPUs: a thread of a guest has a CPU there, and that CPU is a thread of the host, which waits itself.
+//! Stalls of virtual CPUs. A guest's thread runs on a virtual CPU, which is a thread of the host and may have to wait
+//! itself.
 //!
-//! A guest cannot see this: to its kernel a thread runs, or waits for its turn, while its virtual CPU does nothing. The
-//! guest's traces say which thread of the host runs which virtual CPU (`virtual_cpu_N`), and the host's who had the CPU
-//! instead. Where the two overlap is taken from both as they are told, in the order of their ends.
+//! A guest cannot see this: for its kernel a thread runs, or waits for its turn, while its virtual CPU does nothing.
+//! The guest's traces say which thread of the host runs which virtual CPU (`virtual_cpu_N`), and the host's trace says
+//! which thread had the CPU instead. The overlap of the two is computed as the intervals of both arrive, in the order
+//! of their ends.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -12,64 +14,64 @@ use strata_model::schema::Schema;
 use strata_model::EnvValue;
 use strata_timeline::{CallId, Interval, Reason, Sources, State, ThreadId, World};
 
-use super::label::Label;
+use strata_report::Label;
 
-/// What is held of each virtual CPU, of either side, until the other one is told.
+/// The most intervals of each virtual CPU and side that wait for the other side's intervals.
 const HELD_MAX: usize = 1 << 16;
-/// Causes that are kept of all threads together; what is more is without one.
+/// The most causes that are kept for all threads together. Further stalls are counted without one.
 const CAUSES_MAX: usize = 1 << 16;
-/// Virtual CPUs of a trace that are looked at.
+/// The most virtual CPUs of a trace that are followed.
 const CPUS_MAX: usize = 4096;
 
-/// Why a virtual CPU did not run.
+/// The reason for which a virtual CPU did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It wanted a CPU of the host, which this thread of the host had; `None`: nobody, or the host's trace does not say.
+    /// The virtual CPU waited for a CPU of the host that this thread had; `None`: no thread, or an unknown one.
     Preempted(Option<Label>),
-    /// Its thread waited itself: in this system call, if the host's trace says.
+    /// The virtual CPU's thread was blocked, in this system call if the host's trace says it.
     Waited(Option<String>),
 }
 
-/// For what time a thread of a guest had a virtual CPU that did not run, or waited for its turn on one.
+/// The time for which a guest's thread had a virtual CPU that did not run, or waited for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// The guest's.
+    /// The thread of the guest.
     pub label: Label,
-    /// Why the virtual CPU did not run.
+    /// The reason for which the virtual CPU did not run.
     pub why: Why,
-    /// Of the thread of the host that is the virtual CPU.
+    /// The thread of the host that is the virtual CPU.
     pub virtual_cpu: Label,
-    /// How often.
+    /// The number of stalls.
     pub count: u64,
-    /// \[ns\]
+    /// The total length \[ns\].
     pub total: u64,
-    /// The longest \[ns\].
+    /// The length of the longest stall \[ns\].
     pub max: u64,
-    /// When that began \[ns since 1970\].
+    /// The begin of the longest stall \[ns since 1970\].
     pub at: i64,
 }
 
-/// The same, by numbers.
+/// The reason for which a virtual CPU did not run, with ids instead of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum OffCause {
     Preempted(Option<ThreadId>),
     Waited(Option<Reason>),
 }
 
-/// The same, without what a system call was about.
+/// The reason without the object of its system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum BriefCause {
     Preempted(Option<ThreadId>),
     Waited(Option<CallId>),
 }
 
-/// A time in which a thread of the host did not run, and why.
+/// A time in which a thread of the host did not run: begin, end, thread and reason.
 type Off = (i64, i64, ThreadId, OffCause);
 
 /// A virtual CPU of a guest.
 #[derive(Debug, Default)]
 struct VirtualCpu {
-    /// Times in which a thread of the guest had it, or waited for its turn.
+    /// The times in which a thread of the guest had the virtual CPU, or waited for its turn: begin, end and thread.
     wanted: VecDeque<(i64, i64, ThreadId)>,
     off: VecDeque<Off>,
 }
@@ -82,22 +84,22 @@ struct OffSum {
     at: i64,
 }
 
-/// Counts them.
+/// Finds the times in which virtual CPUs did not run.
 #[derive(Debug)]
 pub(super) struct VirtualCpus {
     range: TimeRange,
-    /// The host's machine, if there are guests whose virtual CPUs are known, and its own trace.
+    /// The machine of the host; `None` without a trace of the host's kernel.
     host: Option<u8>,
-    /// By the thread of the host: the machine and the number of the virtual CPUs that it runs.
+    /// The virtual CPUs that each thread of the host runs, by the thread's number; each with machine and CPU number.
     threads: HashMap<i32, Vec<(u8, u32)>>,
     cpus: HashMap<(u8, u32), VirtualCpu>,
     sums: HashMap<(ThreadId, ThreadId, OffCause), OffSum>,
-    /// How far off times of guests are at most \[ns\].
+    /// The greatest error of times in guests' traces \[ns\].
     uncertainty: u64,
 }
 
 impl VirtualCpus {
-    /// What these traces say of virtual CPUs.
+    /// Finds out from the traces' descriptions which threads are virtual CPUs.
     pub(super) fn new(reader: &Reader, range: TimeRange) -> VirtualCpus {
         let sources = Sources::new(reader);
         let mut all = VirtualCpus {
@@ -143,18 +145,19 @@ impl VirtualCpus {
         }
     }
 
-    /// How far off times of guests are at most \[ns\].
+    /// Returns the greatest error of times in guests' traces \[ns\].
     pub(super) fn uncertainty(&self) -> u64 {
         self.uncertainty
     }
 
-    /// The virtual CPUs that a thread of the host runs.
+    /// Returns the virtual CPUs that a thread of the host runs; empty for all other threads.
     fn run_by(&self, world: &World, thread: ThreadId) -> Vec<(u8, u32)> {
         let found = world.threads.get(thread).filter(|it| Some(it.machine) == self.host);
         found.and_then(|it| self.threads.get(&it.tid)).cloned().unwrap_or_default()
     }
 
-    /// A state of any thread; `rivals`: who had the CPU of one that wanted it, and when.
+    /// Takes an interval of any thread. `rivals` returns the threads that had the CPU meanwhile, if the thread wanted
+    /// it.
     pub(super) fn state(
         &mut self,
         world: &World,
@@ -200,7 +203,7 @@ impl VirtualCpus {
         hold(&mut cpu.wanted, wanted);
     }
 
-    /// All of it, by falling time.
+    /// Returns all stalls by falling time.
     pub(super) fn finish(self, world: &World) -> Vec<Stall> {
         // Of several objects of one system call.
         let mut merged: HashMap<(ThreadId, ThreadId, BriefCause), OffSum> = HashMap::new();
@@ -249,7 +252,7 @@ fn hold<T>(all: &mut VecDeque<T>, one: T) {
     all.push_back(one);
 }
 
-/// Where the two overlap, within this time.
+/// Adds to the sums the overlap of two intervals within the time of the report.
 fn add(
     sums: &mut HashMap<(ThreadId, ThreadId, OffCause), OffSum>,
     range: TimeRange,

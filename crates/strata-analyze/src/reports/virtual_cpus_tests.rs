@@ -1,11 +1,11 @@
-//! A host and its guest by hand: what a virtual CPU waited for is known by construction.
+//! Tests of stalls of virtual CPUs, with traces of a host and its guest written by hand.
 
 use strata_ctf::read::TimeRange;
 
 use super::threads::{Stall, ThreadCounter, Why};
-use super::{pass, Asked};
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN, V};
+use strata_timeline::{pass, Asked};
 
 const SWITCH: u8 = 0;
 const WAKING: u8 = 1;
@@ -71,7 +71,7 @@ fn stall(name: &str, entries: &str, range: TimeRange) -> (Vec<Stall>, u64) {
 
 const KNOWN: &str = "clock_uncertainty = 5; hypervisor_pid = 40; virtual_cpu_0 = 42;";
 
-/// Whose, why, how long, and when the longest began.
+/// Returns each stall's thread, cause, total time, and begin of the longest.
 fn short(stall: &[Stall]) -> Vec<(i32, String, u64, i64)> {
     let why = |why: &Why| match why {
         Why::Preempted(Some(label)) => format!("by {}", label.tid.unwrap()),

@@ -1,8 +1,9 @@
-//! What a thread waited for, through those who woke it: the critical path, as a tree whose times add up to the whole.
+//! The critical path of a thread: its waits and what the threads that ended them did, as a tree of times that add up
+//! exactly.
 //!
-//! From the end back to the begin: where the thread ran, that is it, but for what interrupted it meanwhile. Where it was
-//! blocked and a thread ended that, what *that* thread did meanwhile is what was waited for, and so on. Where a disk ended
-//! it, that is a request to it.
+//! The path is followed from the end back to the begin. While the thread ran, the path is the thread itself, except for
+//! interrupts. While it was blocked and another thread ended that, the path is what the *other* thread did in that
+//! time, and so on. If a disk ended the wait, the path is the request to the disk.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -14,104 +15,104 @@ use strata_timeline::{
 };
 
 use super::irq::{kind, name_of, number_of};
-use super::label::Label;
 use super::threads::{ended_wait, Wait};
 use crate::mix::Mix;
+use strata_report::Label;
 
-/// States and interrupts that are kept, if nobody says how many; 24 bytes each.
+/// The default limit on states and interrupts that are kept; 24 bytes each.
 pub const HISTORY_MAX: usize = 12 << 20;
-/// What threads were blocked in and by whom that was ended, each kept once; what is beyond is about nothing.
+/// The most different pairs of reason and waker that are kept. Beyond it, waits have no object.
 const KEYS_MAX: usize = 1 << 20;
-/// Threads that wait for each other, one for the next.
+/// The most threads in a row, each woken by the next, that a path follows.
 const DEPTH_MAX: usize = 32;
-/// Steps of one path: a trace with loops of wakers has no more.
+/// The most steps of one path, so that a loop of wakers comes to an end.
 const STEPS_MAX: usize = 8 << 20;
-/// What a request takes of the room, in states.
+/// The memory that a request takes, counted in states.
 const REQUEST_STATES: usize = 6;
-/// Interrupts in one that are looked for, so that a trace whose times go back comes to an end.
+/// The most nested interrupts that are searched, so that a trace whose times go back comes to an end.
 const INSIDE_MAX: usize = 1 << 10;
-/// Of the spans of a name, the longest that are kept.
+/// The most spans of a name that are kept: the longest ones.
 pub const SPANS_MAX: usize = 1 << 16;
 
-/// What a part of the time went to.
+/// The kind of a part of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathPartKind {
-    /// The thread itself, all of the time.
+    /// The whole time of the thread: the root of the tree.
     Whole,
-    /// It ran.
+    /// The thread ran.
     Running,
-    /// It had its CPU, which was interrupted.
+    /// The thread's CPU served an interrupt.
     Interrupt(Box<Interrupted>),
-    /// It wanted a CPU.
+    /// The thread waited for a CPU.
     Runnable {
-        /// A wait was over; otherwise another thread took its CPU.
+        /// True if a wait was over before; false if another thread had taken its CPU.
         woken: bool,
     },
-    /// It was blocked.
+    /// The thread was blocked.
     Blocked(Box<Wait>),
-    /// What it waited for was a request to a disk, or several of one kind.
+    /// A request to a disk, or several of one kind, that the thread waited for.
     Request(Box<AskedFor>),
-    /// A part of such a wait.
+    /// A phase of the request that a thread waited for.
     Phase(RequestPhase),
-    /// The trace does not say.
+    /// A time for which the trace does not say the state.
     Unknown,
 }
 
-/// What interrupted a thread.
+/// An interrupt that a thread's CPU served while the thread ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interrupted {
-    /// `irq`, `softirq`.
+    /// The kind, `irq` or `softirq`.
     pub kind: &'static str,
-    /// Its number.
     pub number: i32,
-    /// Who serves it, the softirq's name; empty: not known.
+    /// The name of the interrupt's driver, or of the softirq; empty if it is unknown.
     pub name: String,
 }
 
-/// What a disk was asked for.
+/// A request to a disk, or several of one kind, that a thread waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedFor {
     /// The disk's name, or number.
     pub disk: String,
-    /// What for.
+    /// The operation of the request.
     pub kind: RequestKind,
-    /// How much, all together.
+    /// The number of bytes of all requests.
     pub bytes: u64,
-    /// Where, in sectors of 512 bytes, if that was one request that is about a place.
+    /// The first sector, of 512 bytes each, if this is one request that has a place.
     pub sector: Option<u64>,
 }
 
-/// What a request was in, while somebody waited for it.
+/// The phase of a request while a thread waited for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestPhase {
-    /// Nothing: it was not there yet, as far as the trace says.
+    /// The request did not exist yet, as far as the trace says.
     Before,
-    /// The disk's queue.
+    /// The request was in the disk's queue.
     Queue,
-    /// The disk.
+    /// The disk worked on the request.
     Device,
-    /// It was done, and who waited for it was about to be told.
+    /// The request was done, and the waiting thread was about to be notified.
     After,
 }
 
-/// A part of the time; the parts in it add up to it exactly, if there are any.
+/// A part of the time. Its own parts add up to it exactly, if there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPart {
-    /// The thread that the time is of.
+    /// The thread whose time this is.
     pub label: Label,
-    /// That it was waited for: if not, one of those above that woke somebody did so only perhaps.
+    /// True if the trace is certain that this was waited for. If false, one of the wakers above may have been an
+    /// interrupt.
     pub is_sure: bool,
-    /// What it did.
+    /// The kind of this part.
     pub what: PathPartKind,
-    /// How long \[ns\].
+    /// The length \[ns\].
     pub nanos: u64,
-    /// How often.
+    /// The number of intervals.
     pub count: u64,
-    /// What it was made of: the thread that was waited for.
+    /// The parts of this part: for a wait, what the waking thread did in that time.
     pub parts: Vec<PathPart>,
 }
 
-/// The key by which parts are put together.
+/// The key by which equal parts are added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum PathPartKey {
     Running,
@@ -123,7 +124,7 @@ enum PathPartKey {
     Unknown,
 }
 
-/// A key as it is kept, with those of blocked threads from a number on.
+/// The number of a part's key, which takes less memory. Keys of blocked threads have the numbers after all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeyNumber(u32);
 
@@ -138,7 +139,7 @@ const UNBLOCKED: [PathPartKey; 4] = [
 struct Keys {
     blocked: Vec<(Reason, Waker)>,
     numbers: HashMap<(Reason, Waker), u32, Mix>,
-    /// Of blocked threads; as many again may be about nothing.
+    /// The most reasons of blocked threads. As many again may be kept without their objects.
     most: usize,
 }
 
@@ -193,7 +194,7 @@ impl Keys {
     }
 }
 
-/// A state of a thread: there are millions of them.
+/// A state of a thread as it is kept, small since there are millions.
 #[derive(Clone, Copy, Debug)]
 struct KeptState {
     from: i64,
@@ -201,15 +202,15 @@ struct KeptState {
     key: KeyNumber,
 }
 
-/// An interrupt of a thread, or a part of one that was interrupted in turn: those of a thread are in the order of time, and
-/// none is in another one.
+/// An interrupt of a thread, or a piece of one that was itself interrupted. A thread's pieces are in the order of time,
+/// and do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeptInterrupt {
     from: i64,
     to: i64,
     number: i32,
     is_softirq: bool,
-    /// It has begun before what is in it.
+    /// True if an earlier piece of the same interrupt is kept.
     goes_on: bool,
 }
 
@@ -219,7 +220,8 @@ impl KeptInterrupt {
     }
 }
 
-/// Add one that has just ended, when those in it have. Of so many there are less than twice as many parts.
+/// Adds an interrupt that has just ended, in pieces around the interrupts nested in it. At most `INSIDE_MAX` nested
+/// ones are searched.
 fn keep(kept: &mut Vec<KeptInterrupt>, of: KeptInterrupt) {
     let inside = kept.iter().rev().take(INSIDE_MAX).take_while(|it| it.from >= of.from).count();
     let inside = kept.split_off(kept.len() - inside);
@@ -245,7 +247,7 @@ struct PartSum {
     key: Option<PathPartKey>,
     nanos: u64,
     count: u64,
-    /// Of requests: how much, and where the last one was.
+    /// The bytes of all requests; `sector` is that of the last one.
     bytes: u64,
     sector: u64,
     parts: Vec<usize>,
@@ -255,39 +257,39 @@ struct PartSum {
 /// A span of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramSpan {
-    /// The thread that it ended in.
+    /// The thread that the span ended in.
     pub thread: ThreadId,
-    /// From when on \[ns since 1970\].
+    /// The begin \[ns since 1970\].
     pub from: i64,
-    /// Up to when.
+    /// The end \[ns since 1970\].
     pub to: i64,
 }
 
-/// Keeps what threads did.
+/// The states, interrupts, requests and spans of a time, from which paths are computed.
 #[derive(Debug)]
 pub struct History {
     range: TimeRange,
-    /// By [`ThreadId::index`]; in the order of time.
+    /// The states of each thread, by [`ThreadId::index`], in the order of time.
     threads: Vec<Vec<KeptState>>,
-    /// The same of interrupts.
+    /// The interrupts of each thread, by [`ThreadId::index`].
     interrupts: Vec<Vec<KeptInterrupt>>,
-    /// The same: from when on up to when something is known of each.
+    /// The begin and end of the time for which a thread's states are known, by its index.
     known: Vec<Option<(i64, i64)>>,
     keys: Keys,
-    /// By whom and since when that was waited for.
+    /// The requests, by the waiting thread and the begin of its wait.
     requests: HashMap<(ThreadId, i64), DiskRequest>,
     kept: usize,
     kept_max: usize,
     left_out: u64,
     span_name: Option<String>,
-    /// So many of the longest, by length and then by time.
+    /// The longest spans, by length and then by time.
     longest: BinaryHeap<Reverse<(u64, Reverse<i64>, ThreadId)>>,
     longest_max: usize,
     spans_found: u64,
 }
 
 impl History {
-    /// Of this time, with the spans of this name.
+    /// Keeps the states within `range`, and the longest spans named `span_name`.
     #[must_use]
     pub fn new(range: TimeRange, span_name: Option<&str>) -> History {
         History {
@@ -307,31 +309,32 @@ impl History {
         }
     }
 
-    /// The same, with so many of the longest spans.
+    /// Sets how many of the longest spans are kept.
     #[must_use]
     pub fn with_longest(self, spans: usize) -> History {
         History { longest_max: spans.clamp(1, SPANS_MAX), ..self }
     }
 
-    /// The same, with no more than so many states and interrupts.
+    /// Sets the most states and interrupts that are kept.
     #[must_use]
     pub fn with_room(self, states: usize) -> History {
         History { kept_max: states, ..self }
     }
 
-    /// Of the time of a span, for a second pass: all that its path takes.
+    /// Keeps the states within the time of a span, for a second pass.
     #[must_use]
     pub fn of(span: &ProgramSpan) -> History {
         History::new(TimeRange { from: span.from, to: span.to }, None)
     }
 
-    /// States and interrupts for which there was no room: if there are any, none is kept, and there is no path.
+    /// Returns the number of states and interrupts beyond the limit. If there are any, nothing is kept, and there is no
+    /// path.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// The longest span of the name, or with 2 the next one and so on; and how many there are.
+    /// Returns a span of the name, and the number of all spans: with 1 the longest one, with 2 the next one and so on.
     #[must_use]
     pub fn longest(&self, number: usize) -> Option<(ProgramSpan, u64)> {
         let mut longest: Vec<_> = self.longest.iter().collect();
@@ -341,13 +344,13 @@ impl History {
         Some((ProgramSpan { thread, from, to }, self.spans_found))
     }
 
-    /// The time of which the trace knows what a thread did.
+    /// Returns the begin and end of the time for which a thread's states are known \[ns since 1970\].
     #[must_use]
     pub fn known(&self, thread: ThreadId) -> Option<(i64, i64)> {
         *self.known.get(thread.index())?
     }
 
-    /// What the thread did from then on up to then.
+    /// Returns the critical path of a thread between two times \[ns since 1970\].
     #[must_use]
     pub fn path(&self, world: &World, thread: ThreadId, from: i64, to: i64) -> PathPart {
         let mut path =
@@ -356,7 +359,7 @@ impl History {
         path.node(world, 0, (thread, true), PathPartKind::Whole, to.abs_diff(from))
     }
 
-    /// Whether there is room for one more.
+    /// Reserves room for another state. Returns false, and drops everything, if there is none.
     #[inline]
     fn has_room(&mut self) -> bool {
         if self.left_out == 0 && self.kept < self.kept_max {
@@ -433,6 +436,10 @@ impl Observer for History {
         if let Some(wait) = wait {
             wait.key = self.keys.number(interval.state, Waker::Timer);
         }
+        // The request was done at that time, and nothing waited for it.
+        if self.requests.remove(&(thread, interval.from)).is_some() {
+            self.kept -= REQUEST_STATES;
+        }
     }
 
     fn waited_for(&mut self, _: &World, thread: ThreadId, interval: &Interval, of: &DiskRequest) {
@@ -469,7 +476,7 @@ struct CriticalPath<'h> {
 }
 
 impl CriticalPath<'_> {
-    /// What the thread did is added to a part.
+    /// Adds the thread's path between two times to a part.
     fn walk(&mut self, part: usize, thread: ThreadId, from: i64, to: i64, depth: usize) {
         let none = Vec::new();
         let known = self.history.threads.get(thread.index()).unwrap_or(&none);
@@ -526,7 +533,7 @@ impl CriticalPath<'_> {
         }
     }
 
-    /// The thread had a CPU from then to then: it ran but for what interrupted it.
+    /// Adds a time in which the thread had a CPU: the interrupts in it, and the rest as running.
     fn ran(&mut self, part: usize, thread: ThreadId, (from, to): (i64, i64)) {
         let mut running = to.abs_diff(from);
         let machine = self.world.threads.get(thread).map_or(u8::MAX, |thread| thread.machine);
@@ -553,7 +560,7 @@ impl CriticalPath<'_> {
         }
     }
 
-    /// What was waited for was this, from then to then.
+    /// Adds a wait for a request between two times to a part of the path, with the request's phases.
     fn request(
         &mut self,
         part: usize,
@@ -600,7 +607,7 @@ impl CriticalPath<'_> {
         at
     }
 
-    /// Of a part; with its thread, and whether that was waited for for sure.
+    /// Returns the part at `at` as a [`PathPart`]. `is_sure` says whether the trace is certain that it was waited for.
     fn node(
         &self,
         world: &World,
@@ -708,8 +715,14 @@ mod tests {
     #[test]
     fn what_is_one_too_many_is_about_nothing_and_then_not_known() {
         let mut keys = Keys { most: 1, ..Keys::default() };
-        let blocked =
-            |object| State::Blocked(Reason { sleep: Sleep::Interruptible, call: None, object });
+        let blocked = |object| {
+            State::Blocked(Reason {
+                sleep: Sleep::Interruptible,
+                call: None,
+                object,
+                is_older: false,
+            })
+        };
         let mut key = |object, waker| {
             let number = keys.number(blocked(object), waker);
             keys.get(number)

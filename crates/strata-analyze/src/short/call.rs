@@ -1,34 +1,40 @@
-//! What a class of event records is to this format: an end of a system call, news of threads, or any other.
+//! The classes of event records in the short format: ends of system calls, records about threads, and all others.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Trace, Value};
+use strata_ctf::read::{
+    DeferredClass, Event, EventClass, FieldInfo, FieldRef, Scope, Trace, Value, Visit,
+};
 use strata_model::syscalls::{name_of, Architecture};
 use strata_model::EnvValue;
 use strata_timeline::{
-    architecture, is_kernel, kernel_name, CallEnd, NumberedEnd, StepPlan, Steps, Whose,
+    architecture, elapsed_field, is_kernel, kernel_name, CallEnd, NumberedEnd, StepPlan, Steps,
+    Whose, OF_SLOW,
 };
 
 use super::key::ThreadOrCpu;
+use super::late::Deferrable;
 use crate::mix::Mix;
 use crate::render::escape;
 use crate::render::shown::{RecordPart, ShownPart};
 use crate::render::FieldList;
 
-/// Calls that do not return.
+/// System calls that do not return.
 const WITHOUT_RETURN: [&[u8]; 2] = [b"exit", b"exit_group"];
 
-/// Records of what was there when recording began begin so.
+/// Prefixes of the names of state dump events.
 const STATE_DUMPS: [&str; 2] = ["lttng_statedump_", "lttng_ust_statedump:"];
 
-/// Contexts that say whose a record is: its line does.
+/// Contexts that identify the thread or process of a record. They are not shown, since the line says this already.
 const IDENTITY: [&str; 9] =
     ["tid", "vtid", "pid", "vpid", "procname", "cpu_id", "common_pid", "perf_tid", "perf_pid"];
 
-/// Call stacks.
+/// The context fields with call stacks.
 const STACKS: [&str; 2] = ["callstack_kernel", "callstack_user"];
+const STACK_SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
-/// The same of perf and trace-cmd, among the fields.
+/// Names of common fields that perf and trace-cmd have among an event's own fields.
 const COMMON: [&str; 9] = [
     "common_type",
     "common_flags",
@@ -41,29 +47,36 @@ const COMMON: [&str; 9] = [
     "__syscall_nr",
 ];
 
-/// A system call of a trace, by the order in which they come.
+/// A system call of a trace, by its place in [`KnownCalls`].
 pub(super) type CallNumber = usize;
 
-/// What is known of a call.
+/// A system call, and which of its ends may be selected.
 #[derive(Debug, Default)]
 struct KnownCall {
-    /// As it is shown.
+    /// The name for display.
     name: Vec<u8>,
-    /// Whose ends are those of this call, by number: that says which can never be selected.
+    /// The entry that has `never` for this call, if it is the common one of all calls recorded by number.
     among: Option<CallNumber>,
     never: [bool; 2],
 }
 
-/// Which calls there are, and of which an end can never be selected.
+/// All system calls of the traces.
 #[derive(Debug, Default)]
 pub(super) struct KnownCalls {
     ids: HashMap<(usize, String), CallNumber>,
-    /// By trace and number, and whether the record is of the begin; `None`: the trace has that call by its name.
+    /// Calls by trace, number and whether the record is a begin; `None` if the trace records that call by its name.
     numbered: HashMap<(usize, i64, bool), Option<CallNumber>, Mix>,
     known: Vec<KnownCall>,
+    /// For each trace, the classes of records with deferred arguments.
+    deferred: HashMap<usize, Arc<[DeferredClass]>>,
 }
 
 impl KnownCalls {
+    fn deferred(&mut self, trace: &Trace) -> Arc<[DeferredClass]> {
+        let of = || trace.event_classes().filter_map(DeferredClass::new).collect();
+        Arc::clone(self.deferred.entry(trace.index()).or_insert_with(of))
+    }
+
     fn id(&mut self, trace: usize, name: &str) -> CallNumber {
         let next = self.known.len();
         let id = *self.ids.entry((trace, name.to_owned())).or_insert(next);
@@ -75,12 +88,13 @@ impl KnownCalls {
         id
     }
 
-    /// Its name, as it is shown.
+    /// Returns a call's name for display.
     pub(super) fn name(&self, id: CallNumber) -> &[u8] {
         self.known.get(id).map_or(&[], |known| &known.name)
     }
 
-    /// The call of a record that says its number; `None`: there is none of such a number, or it is shown by its name.
+    /// Returns the call of a record that has the call's number; `None` if the number is unknown, or the trace also
+    /// records that call by its name.
     #[inline]
     pub(super) fn numbered(
         &mut self,
@@ -105,7 +119,7 @@ impl KnownCalls {
         Some(id)
     }
 
-    /// No record of this end is ever selected.
+    /// Notes that the filter can never select this end of the call.
     pub(super) fn rule_out(&mut self, id: CallNumber, is_exit: bool) {
         if let Some(known) = self.known.get_mut(id) {
             known.never[usize::from(is_exit)] = true;
@@ -118,97 +132,110 @@ impl KnownCalls {
     }
 }
 
-/// An end of a call that has a number and no name.
+/// The fields of a record that is one end of a system call, which it identifies by number.
 #[derive(Debug)]
 pub(super) struct Numbered {
     pub(super) number: FieldRef,
     pub(super) ret: Option<FieldRef>,
     pub(super) begins: bool,
     architecture: Option<Architecture>,
-    /// Calls that the trace has by their names, too.
+    /// The calls that the trace also records by their names.
     named: HashSet<String>,
-    /// Stands for all calls of the trace that have numbers.
+    /// The entry that stands for all calls of the trace that are recorded by number.
     pub(super) among: CallNumber,
-    /// What the record has besides.
+    /// The other fields of the record.
     pub(super) rest: ShortPart,
 }
 
-/// What a record does.
+/// The role of a class' records in the short format.
 #[derive(Debug)]
 pub(super) enum RecordRole {
-    /// A thread makes a system call.
+    /// The entry of a system call.
     Entry { id: CallNumber, returns: bool, program: Option<FieldRef> },
-    /// It returns.
+    /// The return of a system call.
     Exit { id: CallNumber, ret: Option<FieldRef>, is_execve: bool },
-    /// Either of a call whose number it says.
+    /// One end of a system call that the record identifies by number.
     Numbered(Numbered),
-    /// The text of an argument, which could not be read at its call's entry.
-    Late { argument: FieldRef, text: FieldRef },
-    /// Another thread runs from now on.
+    /// A deferred argument, which was not in memory at its call's entry.
+    Late(DeferredClass),
+    /// The record of a switch to another thread.
     Switch { prev: FieldRef, next: FieldRef },
-    /// Of what was there when recording began.
+    /// A record of a state dump.
     State,
-    /// Any other.
+    /// Any other record.
     Other,
 }
 
-/// A record says what a thread is called.
+/// The fields of a record that gives a thread a name.
 #[derive(Debug)]
 pub(super) struct ToldName {
     pub(super) tid: FieldRef,
     pub(super) name: FieldRef,
-    /// The name is a file that the thread executes from now on.
+    /// True if the name is the path of a program that the thread executes from now on.
     pub(super) is_program: bool,
-    /// Nothing is said of what it was called before.
+    /// True if the thread had no name before.
     pub(super) is_new: bool,
 }
 
-/// How a part of a record is shown.
+/// The plan for showing a part of a record.
 #[derive(Debug)]
 pub(super) struct ShortPart {
     pub(super) part: RecordPart,
     pub(super) shown: ShownPart,
 }
 
-/// All that is known of a class.
+/// The facts on a class of records that lines are made from.
 #[derive(Debug)]
 pub(super) struct ShortClass {
     pub(super) role: RecordRole,
-    /// The event's name, as it is shown.
+    /// The event's name for display.
     pub(super) name: Vec<u8>,
     pub(super) trace: usize,
-    /// The thread that has recorded it.
+    /// The field with the thread that made the record.
     pub(super) tid: Option<FieldRef>,
     cpu: Option<FieldRef>,
+    /// The field with the time since the call's begin, of an entry that was recorded only when the call returned
+    /// \[ns\].
+    pub(super) elapsed: Option<FieldRef>,
     pub(super) procname: Option<FieldRef>,
-    /// The process whose trace it is: its name, and the thread where records do not say one.
+    /// If the trace is of one process: the process' name, and its thread if records do not name one.
     pub(super) process: Option<(Vec<u8>, Option<i64>)>,
     pub(super) told: Vec<ToldName>,
-    /// What its records do to descriptors.
+    /// The plan for following descriptors, if records of the class change any.
     pub(super) step: Option<StepPlan>,
-    /// What descriptors are for can be known.
+    /// True if the files of descriptors can be known.
     pub(super) has_paths: bool,
     pub(super) payload: ShortPart,
-    /// Contexts, of which there is something to show.
+    /// The arguments that may be recorded after the call's entry.
+    pub(super) deferrable: Option<Arc<Deferrable>>,
+    /// The contexts that have fields to show.
     pub(super) contexts: Vec<ShortPart>,
+    /// The scopes with call stacks of which only the depth is shown.
+    pub(super) counted_stacks: Vec<Scope>,
 }
 
-/// Whether a call of this name returns.
+/// Returns true if a call of this name returns.
 pub(super) fn returns(name: &[u8]) -> bool {
     !WITHOUT_RETURN.contains(&name.strip_prefix(b"compat_").unwrap_or(name))
 }
 
-/// Whether a call of this name begins another program.
+/// Returns true if a call of this name executes a program.
 pub(super) fn is_execve(name: &[u8]) -> bool {
     name.ends_with(b"execve")
 }
 
-/// The name of a call, and whether this is its exit.
+/// Returns the name of an event's system call, and true if the event is the call's exit.
 pub(super) fn call_of(name: &str) -> Option<(String, bool)> {
-    CallEnd::of(name).map(|end| (end.full_name(), !end.begins))
+    let any = || CallEnd::is_of_any(name).then(|| (name.to_owned(), true));
+    CallEnd::of(name).map(|end| (end.full_name(), !end.begins)).or_else(any)
 }
 
-/// `None`: it says no number.
+/// Returns true if an end of this name is that of any call.
+pub(super) fn is_of_any(name: &[u8]) -> bool {
+    std::str::from_utf8(name).is_ok_and(CallEnd::is_of_any)
+}
+
+/// Returns the fields of an event that identifies its call by number; `None` for all others.
 fn numbered(
     class: &EventClass,
     trace: &Trace,
@@ -242,7 +269,7 @@ fn numbered(
     })
 }
 
-/// The fields that say what threads are called.
+/// Returns the fields that give names to threads.
 pub(super) fn told(class: &EventClass) -> Vec<ToldName> {
     let find = |names: &[&str]| names.iter().find_map(|name| class.find_in(Scope::Payload, name));
     let one = |tid: &[&str], name: &str| {
@@ -281,7 +308,7 @@ pub(super) fn told(class: &EventClass) -> Vec<ToldName> {
 }
 
 impl ShortClass {
-    /// `names_stacks`: call stacks are shown elsewhere.
+    /// Makes the facts on the class of a record. `names_stacks` says that call stacks are shown elsewhere.
     pub(super) fn new(
         event: &Event<'_>,
         fields: Option<&FieldList>,
@@ -309,14 +336,12 @@ impl ShortClass {
                 numbered(class, trace, fields, calls)
                     .map_or(RecordRole::Other, RecordRole::Numbered)
             }
-            None => match (find("argument"), find("text")) {
-                (Some(argument), Some(text)) if short == "syscall_text" => {
-                    RecordRole::Late { argument, text }
-                }
-                _ if STATE_DUMPS.iter().any(|begin| class.name().starts_with(begin)) => {
+            None => match DeferredClass::new(class) {
+                Some(class) => RecordRole::Late(class),
+                None if STATE_DUMPS.iter().any(|begin| class.name().starts_with(begin)) => {
                     RecordRole::State
                 }
-                _ => match short {
+                None => match short {
                     "sched_switch" => {
                         let prev = find("prev_tid").or_else(|| find("prev_pid"));
                         let next = find("next_tid").or_else(|| find("next_pid"));
@@ -328,16 +353,32 @@ impl ShortClass {
                 },
             },
         };
+        let deferrable = match &call {
+            Some((name, false)) => {
+                let deferred = calls.deferred(trace);
+                Deferrable::new(class, name, &deferred).map(Arc::new)
+            }
+            _ => None,
+        };
         let schema = class.schema();
         let mut hidden: Vec<&str> = COMMON.to_vec();
         if matches!(role, RecordRole::Exit { .. }) {
             hidden.push("ret");
         }
+        let elapsed = elapsed_field(class);
+        if elapsed.is_some() {
+            hidden.extend(OF_SLOW);
+        }
         let mut identity = IDENTITY.to_vec();
-        if names_stacks {
+        // Addresses alone say little, and there are many: who asks for the field gets them.
+        let counts_stacks = !names_stacks && fields.is_none();
+        if names_stacks || counts_stacks {
             hidden.extend(STACKS);
             identity.extend(STACKS);
         }
+        let has_stack = |scope: &Scope| {
+            counts_stacks && STACKS.iter().any(|name| class.find_in(*scope, name).is_some())
+        };
         let plan = |part, structure, hidden: &[&str]| ShortPart {
             part,
             shown: ShownPart::brief(structure, part, fields, hidden),
@@ -374,17 +415,20 @@ impl ShortClass {
             trace: trace.index(),
             tid: whose.tid,
             cpu: whose.cpu,
+            elapsed,
             procname: whose.process_name,
             process: text("procname").map(|name| (name, vpid)),
             told: told(class),
             step: steps.plan(class, trace),
             has_paths: steps.can_be_known(trace),
+            deferrable,
             payload: plan(RecordPart::Payload, schema.payload.as_ref(), &hidden),
             contexts,
+            counted_stacks: STACK_SCOPES.into_iter().filter(has_stack).collect(),
         }
     }
 
-    /// Whose it is, where that is no process with a trace of its own.
+    /// Returns the CPU of a record, as a key for records that do not say their thread.
     #[inline]
     pub(super) fn cpu(&self, event: &Event<'_>) -> Option<ThreadOrCpu> {
         let said = || u64::try_from(event.integer(self.cpu.as_ref()?)?).ok();
@@ -392,7 +436,43 @@ impl ShortClass {
     }
 }
 
-/// A text's bytes.
+/// The numbers of addresses in the kernel's stack and in the program's.
+#[derive(Default)]
+struct StackDepths([Option<u64>; 2]);
+
+impl Visit for StackDepths {
+    fn unsigned(&mut self, _: &FieldInfo, _: u64) {}
+
+    fn signed(&mut self, _: &FieldInfo, _: i64) {}
+
+    fn real(&mut self, _: &FieldInfo, _: f64) {}
+
+    fn text(&mut self, _: &FieldInfo, _: &[u8]) {}
+
+    fn begin_array(&mut self, field: &FieldInfo, length: u64) {
+        if let Some(at) = STACKS.iter().position(|name| field.name() == *name) {
+            self.0[at] = Some(length).filter(|length| *length > 0);
+        }
+    }
+}
+
+impl ShortClass {
+    /// Returns `{kernel: 12 frames; user: 5 frames}` for a record whose stacks are not shown; `None` if it has none.
+    pub(super) fn stack_depths(&self, event: &Event<'_>) -> Option<Vec<u8>> {
+        let mut depths = StackDepths::default();
+        for scope in &self.counted_stacks {
+            event.visit(*scope, &mut depths);
+        }
+        let texts = depths.0.iter().zip(["kernel", "user"]).filter_map(|(depth, whose)| {
+            let depth = (*depth)?;
+            Some(format!("{whose}: {depth} frame{}", if depth == 1 { "" } else { "s" }))
+        });
+        let texts: Vec<String> = texts.collect();
+        (!texts.is_empty()).then(|| format!("{{{}}}", texts.join("; ")).into_bytes())
+    }
+}
+
+/// Returns the bytes of a text field.
 #[inline]
 pub(super) fn text<'e>(event: &Event<'e>, field: &FieldRef) -> Option<&'e [u8]> {
     match event.value(field)? {

@@ -1,9 +1,9 @@
-//! Lines that are no longer than a terminal is wide.
+//! Cuts lines to the width of a terminal.
 
-/// What stands at the end of a line that was cut.
+/// The text that replaces the cut end of a line.
 const CUT: &str = "…";
 
-/// Columns of a character.
+/// Returns the number of columns that a character takes on a terminal.
 fn columns(character: char) -> usize {
     match u32::from(character) {
         0x300..=0x36f | 0x200b..=0x200d | 0xfe00..=0xfe0f => 0,
@@ -20,7 +20,7 @@ fn columns(character: char) -> usize {
     }
 }
 
-/// Add these lines, each with so many columns at most; colours take none.
+/// Adds lines, each cut to `width` columns. Control sequences for colours take no columns.
 pub(super) fn cut(out: &mut Vec<u8>, lines: &[u8], width: usize) {
     for line in lines.split_inclusive(|&byte| byte == b'\n') {
         // Bytes are at least as many as columns.

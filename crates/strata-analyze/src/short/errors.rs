@@ -1,4 +1,4 @@
-//! Names of the errors that system calls return, as Linux has them on all machines but Alpha, MIPS, PA-RISC and
+//! The names of the errors that system calls return, as Linux has them on all machines but Alpha, MIPS, PA-RISC and
 //! SPARC.
 
 const NAMES: [&str; 134] = [
@@ -138,7 +138,7 @@ const NAMES: [&str; 134] = [
     "EHWPOISON",
 ];
 
-/// Those that a call is started again for, which a program does not see.
+/// Errors after which the kernel starts a call again. A program does not see them.
 const RESTARTED: [(i64, &str); 4] = [
     (512, "ERESTARTSYS"),
     (513, "ERESTARTNOINTR"),
@@ -146,15 +146,15 @@ const RESTARTED: [(i64, &str); 4] = [
     (516, "ERESTART_RESTARTBLOCK"),
 ];
 
-/// What a call that has failed returns: the name of its error.
-pub(crate) fn name(ret: i64) -> Option<&'static str> {
+/// Returns the name of the error that a return value stands for.
+pub fn name(ret: i64) -> Option<&'static str> {
     let number = ret.checked_neg()?;
     let known = usize::try_from(number).ok().and_then(|number| NAMES.get(number));
     known.copied().filter(|name| !name.is_empty())
 }
 
-/// The same of one that the program does not see.
-pub(crate) fn restarted(ret: i64) -> Option<&'static str> {
+/// Returns the name of an error that the program does not see.
+pub fn restarted(ret: i64) -> Option<&'static str> {
     let number = ret.checked_neg()?;
     RESTARTED.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }

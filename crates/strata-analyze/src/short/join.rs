@@ -1,13 +1,16 @@
-//! Units to text, in order: names that were said before, and calls whose ends are in other units.
+//! Joins units to text, in order. It fills in names that earlier units have, and joins calls with ends in other units.
 //!
-//! A call's line stands where the call began, and is whole as its end is known: all behind it waits for that, but
-//! not longer than [`WAIT`] event records. What ends later has a line of its own.
+//! A call's line stands where the call began, and is complete when its end is known. All later text waits for that, but
+//! not longer than [`WAIT`] event records. A call that ends later gets a line of its own for its end.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
+use strata_ctf::read::{DeferredArgument, DeferredValue};
+use strata_model::ByteOrder;
 use strata_timeline::Follower;
 
+use super::call::is_of_any;
 use super::cut::cut;
 use super::key::ThreadOrCpu;
 use super::late;
@@ -19,21 +22,20 @@ use crate::mix::Mix;
 use crate::render::escape::tame_text;
 use crate::render::Options;
 
-/// Event records between a call's begin and its end that is still put behind it.
+/// The most event records between a call's begin and its end for the end to be shown in the call's line.
 const WAIT: u64 = 1 << 16;
-/// Text that waits \[byte\]. So much is only there if lines are long.
+/// The most text that waits \[byte\]. It is reached only if lines are long.
 const TEXT_MAX: usize = 64 << 20;
-/// Threads of which the name is kept; then they are all forgotten.
+/// The most threads whose names are kept. Beyond it, all names are forgotten.
 const NAMES_MAX: usize = 1 << 20;
 
-/// What waits.
+/// A piece of output that waits for an earlier piece.
 #[derive(Debug)]
 enum WaitingPiece {
     Text(Vec<u8>),
     Call { open: Box<UnfinishedCall>, event: u64, result: Option<Vec<u8>> },
 }
 
-/// Puts units together.
 #[derive(Debug)]
 pub struct Joiner {
     colours: bool,
@@ -41,12 +43,14 @@ pub struct Joiner {
     names: HashMap<ThreadOrCpu, Comm, Mix>,
     running: HashMap<ThreadOrCpu, i64, Mix>,
     descriptors: Follower,
-    /// The number of the piece.
+    /// The open call of each thread, by the number of its piece in `held`.
     open: HashMap<ThreadOrCpu, u64, Mix>,
+    /// The open calls that were already shown without their ends: name and begin.
+    cut_off: HashMap<ThreadOrCpu, (Vec<u8>, Option<i64>), Mix>,
     held: VecDeque<WaitingPiece>,
-    /// The number of the first of them.
+    /// The number of the first piece in `held`.
     first: u64,
-    /// Bytes of them.
+    /// The size of all pieces in `held` \[byte\].
     bytes: usize,
     events: u64,
     out: Vec<u8>,
@@ -55,7 +59,7 @@ pub struct Joiner {
 }
 
 impl Joiner {
-    /// For units that come in the order of their event records; `seed` has what is known before them.
+    /// Makes a joiner for units that come in the order of their records. `seed` has what is known from earlier records.
     pub fn new(options: &Options, seed: Seed) -> Joiner {
         Joiner {
             colours: options.colours,
@@ -64,6 +68,7 @@ impl Joiner {
             running: HashMap::default(),
             descriptors: seed.descriptors,
             open: HashMap::default(),
+            cut_off: HashMap::default(),
             held: VecDeque::new(),
             first: 0,
             bytes: 0,
@@ -74,12 +79,12 @@ impl Joiner {
         }
     }
 
-    /// Lines that were not shown as they are of what was there when recording began.
+    /// Returns the number of lines of state dumps that were not shown.
     pub fn hidden(&self) -> u64 {
         self.hidden
     }
 
-    /// Add a unit and its text; what can be shown now.
+    /// Adds a unit and its text. Returns the text that can be shown now.
     pub fn add(&mut self, text: &[u8], unit: Unit) -> &[u8] {
         self.out.clear();
         let mut from = 0;
@@ -99,7 +104,29 @@ impl Joiner {
         self.shown()
     }
 
-    /// There is no more: all that waits.
+    /// Shows calls that were begun before a time and have not ended, without their ends, and all text that waits for
+    /// them. Returns it. Each of these calls gets a line of its own for its end.
+    pub fn settle(&mut self, before: i64) -> &[u8] {
+        self.out.clear();
+        loop {
+            self.give(WAIT);
+            let Some(WaitingPiece::Call { open, result: None, .. }) = self.held.front() else {
+                break;
+            };
+            if open.time.is_some_and(|time| time >= before) {
+                break;
+            }
+            let (key, call, time) = (open.key, open.call.clone(), open.time);
+            if self.cut_off.len() >= NAMES_MAX {
+                self.cut_off.clear();
+            }
+            self.cut_off.insert(key, (call, time));
+            self.open.remove(&key);
+        }
+        self.shown()
+    }
+
+    /// Ends the text. Returns all text that still waits.
     pub fn end(&mut self) -> &[u8] {
         self.out.clear();
         self.open.clear();
@@ -123,7 +150,7 @@ impl Joiner {
         self.names.insert(key, name);
     }
 
-    /// The thread that runs on a CPU, if that is known.
+    /// Returns the thread that runs on a CPU if it is known, or else the key itself.
     fn thread(&self, key: ThreadOrCpu) -> ThreadOrCpu {
         match self.running.get(&key) {
             Some(tid) if key.is_cpu() => ThreadOrCpu::thread(key.trace(), *tid),
@@ -145,16 +172,18 @@ impl Joiner {
         self.held.push_back(WaitingPiece::Text(text.to_vec()));
     }
 
-    fn who(&self, key: ThreadOrCpu) -> Vec<u8> {
+    /// Returns the text for a thread: its latest name, or else that of the program that it executes, and its number.
+    fn who(&self, key: ThreadOrCpu, program: Option<Comm>) -> Vec<u8> {
         let key = self.thread(key);
         let swapper = (key.tid() == Some(0)).then_some(&b"swapper"[..]);
-        let name = swapper.or_else(|| self.names.get(&key).map(Comm::as_bytes));
+        let name = self.names.get(&key).or(program.as_ref()).map(Comm::as_bytes);
+        let name = swapper.or(name);
         let mut out = Vec::new();
         who::write(&mut out, name, key.tid(), self.colours);
         out
     }
 
-    /// `</etc/passwd>`; nothing if it is not known.
+    /// Returns the file of a descriptor as `</etc/passwd>`; empty if it is unknown.
     fn path(&self, key: ThreadOrCpu, descriptor: i32) -> Vec<u8> {
         let key = self.thread(key);
         let path = key.tid().and_then(|tid| self.descriptors.path(key.trace(), tid, descriptor));
@@ -165,7 +194,7 @@ impl Joiner {
         out
     }
 
-    /// With whose it is, and what its descriptors, which are those of `key`, are for. `places` in it are moved.
+    /// Fills in a line's thread, and the files of the descriptors of thread `key`. Moves `places` along with the text.
     fn whole(
         &self,
         line: UnitLine,
@@ -176,7 +205,7 @@ impl Joiner {
         let paths = paths.into_iter().filter_map(|(at, it)| Some((at, self.path(key?, it))));
         let mut parts: Vec<(usize, Vec<u8>)> = paths.collect();
         if let Some((at, key)) = hole {
-            parts.insert(0, (at, self.who(key)));
+            parts.insert(0, (at, self.who(key, None)));
         }
         // From the end: what is in front stays where it is.
         for (at, text) in parts.iter().rev() {
@@ -191,8 +220,8 @@ impl Joiner {
 
     fn mark(&mut self, what: MarkAction, event: u64) {
         match what {
-            MarkAction::Who(key) => {
-                let who = self.who(key);
+            MarkAction::Who(key, program) => {
+                let who = self.who(key, program);
                 self.text(&who);
             }
             MarkAction::Path(key, descriptor) => {
@@ -209,8 +238,8 @@ impl Joiner {
             }
             MarkAction::Open(open) => self.begin(open, event),
             MarkAction::Close(close) => self.close(*close, event),
-            MarkAction::Late { key, argument, text, line, is_selected } => {
-                if !self.put(key, argument, &text, event) && is_selected {
+            MarkAction::Late { key, argument, order, line, is_selected } => {
+                if !self.put(key, &argument, order, event) && is_selected {
                     self.line(line, b"");
                 }
             }
@@ -233,7 +262,7 @@ impl Joiner {
         }
     }
 
-    /// Who has run on a CPU so far is known only now.
+    /// Moves an open call from a CPU to the thread that ran there, as soon as that is known.
     fn move_open(&mut self, cpu: ThreadOrCpu, thread: ThreadOrCpu) {
         let Some(number) = self.open.remove(&cpu) else { return };
         let piece = number.checked_sub(self.first).and_then(|at| self.held.get_mut(at as usize));
@@ -252,6 +281,8 @@ impl Joiner {
 
     fn begin(&mut self, mut open: Box<UnfinishedCall>, event: u64) {
         let key = self.thread(open.key);
+        let unnamed = open.line.hole.filter(|_| !self.names.contains_key(&key));
+        open.unnamed = unnamed.map(|(at, of)| at..at + self.who(of, None).len());
         let places = open.unread.iter_mut().map(|unread| &mut unread.place).collect();
         open.line.bytes = self.whole(std::mem::take(&mut open.line), Some(key), places);
         open.key = key;
@@ -261,7 +292,7 @@ impl Joiner {
         self.open.insert(key, number);
     }
 
-    /// The call of a thread that is open, and not for too long.
+    /// Returns the open call of a thread, unless it began more than [`WAIT`] records ago.
     fn open_of(
         &mut self,
         key: ThreadOrCpu,
@@ -280,8 +311,11 @@ impl Joiner {
     fn close(&mut self, close: Close, event: u64) {
         let key = self.thread(close.key);
         let mut program = None;
+        let colours = self.colours;
         let found = self.open_of(key, event).filter(|(open, _)| {
-            open.call == close.call || close.has_succeeded && open.program.is_some()
+            open.call == close.call
+                || is_of_any(&close.call)
+                || close.has_succeeded && open.program.is_some()
         });
         let is_found = found.is_some();
         if let Some((open, result)) = found {
@@ -290,24 +324,54 @@ impl Joiner {
             *result = Some(text);
             open.is_selected |= close.is_selected;
             program = open.program.filter(|_| close.has_succeeded);
+            if let (Some(place), Some(program)) = (open.unnamed.take(), program) {
+                let mut who = Vec::new();
+                who::write(&mut who, Some(program.as_bytes()), key.tid(), colours);
+                // Nothing else is put into the line of a call that has returned.
+                if place.end <= open.line.bytes.len() {
+                    open.line.bytes.splice(place, who);
+                }
+            }
         }
         self.open.remove(&key);
         if let Some(program) = program {
             self.tell(key, program);
         }
+        let cut_off = self
+            .cut_off
+            .remove(&key)
+            .filter(|(call, _)| *call == close.call || is_of_any(&close.call));
         if !is_found && close.is_selected {
-            self.line(close.line, &close.result);
+            let mut behind = close.result;
+            if let Some((_, begin)) = cut_off {
+                result::duration(&mut behind, begin, close.time);
+            }
+            self.line(close.line, &behind);
         }
     }
 
-    fn put(&mut self, key: ThreadOrCpu, argument: usize, text: &[u8], event: u64) -> bool {
+    fn put(
+        &mut self,
+        key: ThreadOrCpu,
+        argument: &DeferredArgument,
+        order: ByteOrder,
+        event: u64,
+    ) -> bool {
         let key = self.thread(key);
         let Some((open, _)) = self.open_of(key, event) else { return false };
-        let is_put = late::put(&mut open.line.bytes, &mut open.unread, argument, text);
-        if is_put && open.executes && argument == 0 {
-            // Without its quotes.
-            open.program = text.get(1..text.len().saturating_sub(1)).and_then(Comm::of_program);
+        let Some(deferrable) = open.deferrable.clone() else { return false };
+        let (mut is_put, before) = (false, open.line.bytes.len());
+        for (name, text) in deferrable.shown(argument, order) {
+            // Paths are in the line already.
+            is_put |= late::put(&mut open.line.bytes, &mut open.unread, &name, &text, &mut []);
         }
+        let longer = open.line.bytes.len().saturating_sub(before);
+        if let (true, DeferredValue::Text(program)) = (is_put && open.executes, &argument.value) {
+            if argument.argument == 0 {
+                open.program = Comm::of_program(program);
+            }
+        }
+        self.bytes += longer;
         is_put
     }
 
@@ -317,7 +381,7 @@ impl Joiner {
         Some(piece)
     }
 
-    /// Show what waits for nothing, and what has waited for too long.
+    /// Shows the pieces that wait for no call any more, or have waited for more than `wait` records.
     fn give(&mut self, wait: u64) {
         loop {
             let is_due = match self.held.front() {
@@ -350,10 +414,13 @@ impl Joiner {
                 self.bytes = self.bytes.saturating_sub(text.len());
                 self.out.extend_from_slice(&text);
             }
-            WaitingPiece::Call { open, result, .. } => {
+            WaitingPiece::Call { mut open, result, .. } => {
                 self.bytes = self.bytes.saturating_sub(open.line.bytes.len());
                 if !open.is_selected {
                     return;
+                }
+                if result.is_none() {
+                    late::put_unknown(&mut open.line.bytes, &mut open.unread, &mut []);
                 }
                 self.out.extend_from_slice(&open.line.bytes);
                 match result {

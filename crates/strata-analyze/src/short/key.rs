@@ -1,11 +1,11 @@
-//! Whose an event record is: a thread, or, where that is not said, whoever runs on the CPU.
+//! The key under which a record's line is completed: its thread, or its CPU if the record does not say the thread.
 
 use std::hash::{Hash, Hasher};
 
-/// A thread of a trace, or a CPU of it.
+/// A thread or a CPU of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ThreadOrCpu {
-    /// Twice the trace's number; one more for a CPU.
+    /// Twice the trace's index; one more for a CPU.
     space: u32,
     number: i64,
 }
@@ -27,7 +27,7 @@ impl ThreadOrCpu {
         (self.space >> 1) as usize
     }
 
-    /// The thread's id.
+    /// Returns the thread's number; `None` for a CPU.
     pub(super) fn tid(self) -> Option<i64> {
         (!self.is_cpu()).then_some(self.number)
     }

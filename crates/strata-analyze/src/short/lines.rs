@@ -1,20 +1,23 @@
-//! Event records of one worker to lines: those that follow each other, up to a unit's end.
+//! Makes lines of one worker's event records. Successive lines are collected until a unit ends.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use strata_ctf::read::{Event, EventClass, FieldRef};
-use strata_model::Base;
+use strata_ctf::read::{DeferredArgument, DeferredValue, Event, EventClass, FieldRef};
+use strata_model::{Base, ByteOrder};
 use strata_timeline::{StepPlan, Steps};
 
 use super::call::{
-    is_execve, returns, text, CallNumber, KnownCalls, RecordRole, ShortClass, ShortPart,
+    is_execve, is_of_any, returns, text, CallNumber, KnownCalls, RecordRole, ShortClass, ShortPart,
 };
+use super::deferrable::Unread;
 use super::key::ThreadOrCpu;
-use super::late::{self, Unread};
+use super::late::{self, Deferrable};
 use super::result;
 use super::unit::{Close, Hole, MarkAction, UnfinishedCall, Unit, UnitLine, UnitMark};
-use super::values::{quoted, ShortValues};
+use super::values::ShortValues;
 use super::who::{self, Comm};
 use crate::mix::Mix;
 use crate::render::clock::ClockText;
@@ -25,53 +28,54 @@ use crate::render::plan::LazyTable;
 use crate::render::shown::{scope, Masked, ShownPart};
 use crate::render::{ClockStyle, FieldList, Format, Options, Stamp};
 
-/// Event records of a unit, at most.
+/// The most event records of a unit.
 const EVENTS: u64 = 1 << 14;
-/// Threads of which something is known; then they are all forgotten.
+/// The most threads whose names and calls are kept. Beyond it, all are forgotten.
 const THREADS_MAX: usize = 1 << 17;
 
-/// What is known of a thread.
+/// The name and the open call of a thread, if they are known.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownThread {
     name: Option<Comm>,
-    /// The row of the call that it is in.
+    /// The row of the system call that the thread is in.
     open: Option<u32>,
-    /// The unit in which it has begun a call.
+    /// The number of the last unit in which the thread began a call.
     begun: u64,
 }
 
-/// What a row is.
+/// The kind of a row.
 #[derive(Debug)]
 enum ShortRowKind {
-    /// A line, whole.
+    /// A complete line.
     Line,
-    /// A call.
+    /// A line for both ends of a system call.
     Call { key: ThreadOrCpu, id: CallNumber, time: Option<i64>, state: CallState },
-    /// No text of this unit.
+    /// A mark that has no text.
     Mark(MarkAction),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallState {
-    /// It has not ended.
+    /// The call has not ended.
     Open,
-    /// It has.
+    /// The call has ended.
     Done,
-    /// Its end is not there: its thread has made another call since.
+    /// The end of the call is missing: the thread has begun another call since.
     Abandoned,
 }
 
-/// What few calls have.
+/// Properties that few calls have.
 #[derive(Debug, Default)]
 struct Extra {
     unread: Vec<Unread>,
     paths: Vec<(usize, i32)>,
     program: Option<Comm>,
-    /// Its first argument that is a text is a program.
+    /// True if the call's first argument that is a text is the program to execute.
     executes: bool,
+    deferrable: Option<Arc<Deferrable>>,
 }
 
-/// A line, or what stands between two.
+/// A line, or a mark between two lines.
 #[derive(Debug)]
 struct ShortRow {
     text: Range<usize>,
@@ -81,54 +85,58 @@ struct ShortRow {
     is_shown: bool,
     kind: ShortRowKind,
     extra: Option<Box<Extra>>,
+    /// The thread's name after the call, if the call executes another program.
+    program: Option<Comm>,
 }
 
-/// Whether a record is to be shown.
+/// The selection of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WantedRecord {
-    /// It was selected.
+    /// The record was selected.
     Yes,
-    /// It was not; but if it is one end of a call, and the other end is, both are shown.
+    /// The record was not selected. If the other end of its call was, the whole call is shown.
     WithItsCall,
-    /// Not at all.
+    /// The record is not shown in any case.
     No,
 }
 
-/// Makes lines.
+/// Makes lines of event records in the short format.
 #[derive(Debug)]
 pub struct Short {
     clock: ClockText,
     order: Option<TimeOrder>,
     fields: Option<FieldList>,
     colours: bool,
-    /// Also what was there when recording began.
+    /// True to show state dumps as well.
     all: bool,
-    /// Call stacks are shown by names, and not as addresses.
+    /// True if call stacks are shown with names instead of addresses.
     names_stacks: bool,
-    /// Those of the present record.
+    /// The call stacks of the present record.
     stacks: Option<Vec<u8>>,
     classes: LazyTable<ShortClass>,
     calls: KnownCalls,
     steps: Steps,
     threads: HashMap<ThreadOrCpu, KnownThread, Mix>,
-    /// By CPU, since the slice began.
+    /// The running thread of each CPU, since the slice began.
     running: HashMap<ThreadOrCpu, i64, Mix>,
-    /// By trace: records are not there since the slice began, so that nobody knows who runs.
+    /// True for traces with a gap since the slice began: their running threads are unknown.
     gaps: Vec<bool>,
     text: Lines,
     rows: Vec<ShortRow>,
-    /// Rows of calls that were open when they were made.
+    /// The rows of calls that had not ended when the rows were added. Some may have ended since.
     open: Vec<u32>,
     unit: Unit,
     number: u64,
-    /// Only calls that are open are ended now.
+    /// True after the last wanted record: only ends of open calls are still read.
     closing: bool,
-    /// Calls that are open, in all units so far, and whether they are shown; where that is asked for.
+    /// The calls that are open now, over all units, each with true if it is shown. It is kept only if the number of
+    /// lines is limited.
     unended: Option<HashMap<ThreadOrCpu, bool, Mix>>,
 }
 
 impl Short {
-    /// For the event records of one reader; those that will end with [`Short::close`], if `is_limited`.
+    /// Makes a writer for the records of one reader. With `is_limited`, the caller will end the lines by
+    /// [`Short::close`].
     pub fn new(options: &Options, is_limited: bool) -> Short {
         let style = options.clock.unwrap_or(ClockStyle::Time);
         let around: (&[u8], &[u8]) = match options.colours {
@@ -159,45 +167,45 @@ impl Short {
         }
     }
 
-    /// Begin somewhere: what was before is not known.
+    /// Begins a slice, for which earlier records are not known.
     pub fn begin_slice(&mut self) {
         self.threads.clear();
         self.running.clear();
         self.gaps.clear();
     }
 
-    /// Whether there is enough for a unit with so many bytes of text.
+    /// Returns true if there are enough records for a unit, or `bytes` bytes of text.
     pub fn is_full(&self, bytes: usize) -> bool {
         self.text.len() >= bytes || self.unit.events >= EVENTS
     }
 
-    /// The call stacks of the record that comes next, with names.
+    /// Sets the call stacks, with names, of the next record.
     pub fn set_stacks(&mut self, stacks: Option<Vec<u8>>) {
         self.stacks = stacks;
     }
 
-    /// How many records there were, since this was last asked, whose order is not known.
+    /// Returns the number of records of uncertain order since the last call.
     pub fn take_unsure(&mut self) -> u64 {
         self.order.as_mut().map_or(0, TimeOrder::take_unsure)
     }
 
-    /// No more lines: only ends of calls that are open.
+    /// Ends the lines: from now on, only ends of open calls are added.
     pub fn close(&mut self) {
         self.closing = true;
     }
 
-    /// Whether calls are open.
+    /// Returns true if a call is open.
     pub fn has_open(&self) -> bool {
         self.unended.as_ref().is_some_and(|open| !open.is_empty())
     }
 
-    /// The thread's call has ended; whether it was shown, if there was one.
+    /// Notes that the thread's call has ended. Returns whether the call was shown, if there was one.
     fn ended(&mut self, key: ThreadOrCpu) -> Option<bool> {
         self.unended.as_mut()?.remove(&key)
     }
 
-    /// A record of a trace, and whether it is wanted; how many lines more are shown by it. `may_accept`: whether
-    /// some record of a class may be selected.
+    /// Adds a record. Returns by how many lines the output grows. `may_accept` says whether the filter may select
+    /// records of a class.
     pub fn event(
         &mut self,
         event: &Event<'_>,
@@ -247,14 +255,20 @@ impl Short {
             };
             let comm = if told.is_program { Comm::of_program(name) } else { Comm::new(name) };
             if let Some(comm) = comm {
-                self.learn(ThreadOrCpu::thread(class.trace, tid), comm);
+                let key = ThreadOrCpu::thread(class.trace, tid);
+                self.learn(key, comm);
+                if told.is_program {
+                    let open = self.threads.get(&key).and_then(|thread| thread.open);
+                    self.executes(open, comm);
+                }
             }
         }
         let key = self.key(event, class);
         match &class.role {
             RecordRole::Entry { id, returns, program } => {
                 let (program, rest) = (program.as_ref(), &class.payload);
-                let call = EnteredCall { id: *id, returns: *returns, program, rest };
+                let deferrable = class.deferrable.as_ref();
+                let call = EnteredCall { id: *id, returns: *returns, program, rest, deferrable };
                 self.entry(event, at, key, wanted, class, &call)
             }
             RecordRole::Exit { id, ret, is_execve } => {
@@ -268,15 +282,15 @@ impl Short {
                 let Some(id) = id else { return self.other(event, at, key, is_selected, class) };
                 let (name, rest) = (self.calls.name(id), &end.rest);
                 if end.begins {
-                    let call = EnteredCall { id, returns: returns(name), program: None, rest };
+                    let returns = returns(name);
+                    let call = EnteredCall { id, returns, program: None, rest, deferrable: None };
                     return self.entry(event, at, key, wanted, class, &call);
                 }
                 let (ret, is_execve) = (end.ret.as_ref(), is_execve(name));
                 self.exit(event, at, key, class, &Return { id, ret, is_execve, wanted, rest })
             }
-            RecordRole::Late { argument, text: field } => {
-                let read = usize::try_from(event.integer(argument).unwrap_or(-1)).ok();
-                let read = read.zip(text(event, field));
+            RecordRole::Late(deferred) => {
+                let read = deferred.argument(event).map(|argument| (argument, deferred.order()));
                 self.late(event, at, key, is_selected, class, read)
             }
             RecordRole::State if !self.all => {
@@ -293,7 +307,7 @@ impl Short {
         }
     }
 
-    /// What a record does to descriptors.
+    /// Adds the record's change of descriptors to the unit.
     #[cold]
     fn step(&mut self, event: &Event<'_>, at: u64, class: &ShortClass, plan: &StepPlan) {
         if let Some(step) = self.steps.step(plan, event) {
@@ -304,7 +318,7 @@ impl Short {
         }
     }
 
-    /// Whose the record is.
+    /// Returns the key of a record.
     fn key(&self, event: &Event<'_>, class: &ShortClass) -> Option<ThreadOrCpu> {
         let tid = class.tid.as_ref().and_then(|tid| event.integer(tid));
         let tid = tid.or_else(|| class.process.as_ref().and_then(|(_, vpid)| *vpid));
@@ -331,7 +345,14 @@ impl Short {
         }
     }
 
-    /// Who runs on a CPU changes, where that alone says whose records are.
+    /// Notes that the call in this row executes another program.
+    fn executes(&mut self, row: Option<u32>, program: Comm) {
+        if let Some(row) = row.and_then(|row| self.rows.get_mut(row as usize)) {
+            row.program = Some(program);
+        }
+    }
+
+    /// Changes the running thread of a CPU, if records do not name their threads.
     fn switch(
         &mut self,
         event: &Event<'_>,
@@ -370,15 +391,28 @@ impl Short {
             is_shown: true,
             kind: ShortRowKind::Mark(what),
             extra: None,
+            program: None,
         });
     }
 
-    /// Time, program and thread.
+    /// Writes the head of a line: time, program and thread. Returns the place for the thread if it is unknown.
     fn head(&mut self, event: &Event<'_>, key: Option<ThreadOrCpu>, class: &ShortClass) -> Hole {
+        self.head_of(event, 0, key, class)
+    }
+
+    /// Writes the head of a line for something that began `ago` ns before its record.
+    fn head_of(
+        &mut self,
+        event: &Event<'_>,
+        ago: u64,
+        key: Option<ThreadOrCpu>,
+        class: &ShortClass,
+    ) -> Hole {
         if self.clock.style() != ClockStyle::None {
             let cycles = event.cycles();
             match event.date() {
                 Some(ns) => {
+                    let ns = ns.saturating_sub_unsigned(ago);
                     self.clock.write(&mut self.text, Stamp { ns, cycles: cycles.unwrap_or(0) })
                 }
                 None => {
@@ -425,20 +459,30 @@ impl Short {
         name(&mut self.text, self.calls.name(id), self.colours);
     }
 
-    /// ` {callstack=[...]}`, if there is something in a record's contexts.
+    /// Writes a record's contexts, such as ` {prio=20} {user: main+0x3}`, if there are any to show.
     fn contexts(&mut self, event: &Event<'_>, class: &ShortClass) {
+        self.other_contexts(event, class);
+        self.stacks(event, class);
+    }
+
+    /// Writes the contexts other than call stacks.
+    fn other_contexts(&mut self, event: &Event<'_>, class: &ShortClass) {
         for plan in &class.contexts {
             self.text.extend_from_slice(b" {");
             part(event, plan, &mut ShortValues::new(&mut self.text, false));
             self.text.push(b'}');
         }
-        if let Some(stacks) = self.stacks.take() {
+    }
+
+    /// Writes the call stacks of a record, by names or by their depths, and the functions in its fields.
+    fn stacks(&mut self, event: &Event<'_>, class: &ShortClass) {
+        for names in [self.stacks.take(), class.stack_depths(event)].into_iter().flatten() {
             self.text.push(b' ');
-            self.text.extend_from_slice(&stacks);
+            self.text.extend_from_slice(&names);
         }
     }
 
-    /// A record that is no end of a call.
+    /// Adds a line for a record that is not an end of a call.
     fn other(
         &mut self,
         event: &Event<'_>,
@@ -457,7 +501,7 @@ impl Short {
         1
     }
 
-    /// `name{fields}`.
+    /// Writes a record as `name{fields}`.
     fn whole(&mut self, event: &Event<'_>, class: &ShortClass) {
         self.name(class);
         self.text.push(b'{');
@@ -485,6 +529,7 @@ impl Short {
             is_shown,
             kind,
             extra: None,
+            program: None,
         });
         row
     }
@@ -516,20 +561,28 @@ impl Short {
             return 0;
         }
         let begin = self.text.len();
-        let hole = self.head(event, key, class);
+        let ago = class.elapsed.as_ref().and_then(|field| event.integer(field));
+        let ago = ago.and_then(|found| u64::try_from(found).ok()).unwrap_or(0);
+        let hole = self.head_of(event, ago, key, class);
         self.call_name(call.id);
         self.text.push(b'(');
-        let mut brief = ShortValues::new(&mut self.text, true);
+        let deferrable = call.deferrable.map_or(&[][..], |deferrable| &deferrable.fields);
+        let mut brief = ShortValues::of_entry(&mut self.text, deferrable);
         part(event, call.rest, &mut brief);
-        let unread = std::mem::take(&mut brief.unread);
+        let mut unread = brief.take_unread();
         let mut paths = std::mem::take(&mut brief.descriptors);
         if !class.has_paths {
             paths.clear();
         }
         paths.iter_mut().for_each(|(place, _)| *place -= begin);
         self.text.push(b')');
-        self.contexts(event, class);
-        let (time, id) = (event.time(), call.id);
+        // A call's stack is long, and its end has it as well: it is behind the result there.
+        match key.is_some() && call.returns {
+            true => self.other_contexts(event, class),
+            false => self.contexts(event, class),
+        }
+        let id = call.id;
+        let time = event.time().map(|time| time.saturating_sub_unsigned(ago));
         let Some(key) = key.filter(|_| call.returns) else {
             if call.returns {
                 result::unfinished(&mut self.text, self.colours);
@@ -545,12 +598,11 @@ impl Short {
         let program = call.program.and_then(|field| text(event, field));
         let program = program.filter(|name| !name.starts_with(b"0x")).and_then(Comm::of_program);
         if !unread.is_empty() || !paths.is_empty() || program.is_some() {
-            let unread = unread.into_iter().map(|(argument, place)| Unread {
-                argument,
-                place: place.start - begin..place.end - begin,
-            });
-            let unread = unread.collect();
-            let extra = Extra { unread, paths, program, executes: call.program.is_some() };
+            for one in &mut unread {
+                one.place = one.place.start - begin..one.place.end - begin;
+            }
+            let (executes, deferrable) = (call.program.is_some(), call.deferrable.cloned());
+            let extra = Extra { unread, paths, program, executes, deferrable };
             if let Some(row) = self.rows.get_mut(row as usize) {
                 row.extra = Some(Box::new(extra));
             }
@@ -564,7 +616,7 @@ impl Short {
         u64::from(is_selected)
     }
 
-    /// The call's end is not there.
+    /// Marks the call in this row as one whose end is missing.
     fn abandon(&mut self, row: Option<u32>) {
         let Some(row) = row.and_then(|row| self.rows.get_mut(row as usize)) else { return };
         if let ShortRowKind::Call { state, .. } = &mut row.kind {
@@ -586,19 +638,26 @@ impl Short {
         let thread = key.and_then(|key| self.threads.get_mut(&key));
         let open = thread.and_then(|thread| thread.open.take());
         let was_open = key.and_then(|key| self.ended(key));
+        let is_any = is_of_any(self.calls.name(returned.id));
         let row = open.and_then(|row| self.rows.get(row as usize));
         let is_of = |row: &ShortRow| {
-            let same = matches!(row.kind, ShortRowKind::Call { id, .. } if id == returned.id);
+            let same =
+                matches!(row.kind, ShortRowKind::Call { id, .. } if id == returned.id || is_any);
             // execveat() returns as execve().
             same || has_succeeded && row.extra.as_ref().is_some_and(|extra| extra.program.is_some())
         };
         if let (Some(found), Some(at_row), Some(key)) = (row, open, key) {
             if is_of(found) {
+                let id = match found.kind {
+                    ShortRowKind::Call { id, .. } => id,
+                    _ => returned.id,
+                };
                 let program = found.extra.as_ref().and_then(|extra| extra.program);
                 if let Some(program) = program.filter(|_| has_succeeded) {
                     self.learn(key, program);
+                    self.executes(Some(at_row), program);
                 }
-                return self.end(event, at_row, class, returned, ret);
+                return self.end(event, at_row, class, &Return { id, ..*returned }, ret);
             }
         }
         self.abandon(open);
@@ -648,13 +707,13 @@ impl Short {
         u64::from(is_selected && was_open != Some(true))
     }
 
-    /// A copy of the text between.
+    /// Returns a copy of the text between two places, as a line.
     fn taken(&self, begin: usize, end: usize, hole: Hole) -> UnitLine {
         let bytes = self.text.as_bytes().get(begin..end).unwrap_or_default().to_vec();
         UnitLine { bytes, hole: hole.map(|(place, key)| (place - begin, key)), paths: Vec::new() }
     }
 
-    /// ` = 3`, and what else the call has given back.
+    /// Writes the result of a call, such as ` = 3`, with the fields of the exit and its contexts.
     fn result(&mut self, event: &Event<'_>, class: &ShortClass, of: &Return<'_>, ret: Option<i64>) {
         let base = of.ret.map_or(Base::Ten, |field| field.info().base);
         result::write(&mut self.text, self.calls.name(of.id), ret, base, self.colours);
@@ -669,7 +728,7 @@ impl Short {
         self.contexts(event, class);
     }
 
-    /// Both ends are there.
+    /// Ends a call that began in this unit. Returns by how many lines the output grows.
     fn end(
         &mut self,
         event: &Event<'_>,
@@ -692,7 +751,7 @@ impl Short {
         u64::from(is_new)
     }
 
-    /// The text of an argument.
+    /// Adds a deferred argument of the thread's call. Returns by how many lines the output grows.
     fn late(
         &mut self,
         event: &Event<'_>,
@@ -700,36 +759,14 @@ impl Short {
         key: Option<ThreadOrCpu>,
         is_selected: bool,
         class: &ShortClass,
-        read: Option<(usize, &[u8])>,
+        read: Option<(DeferredArgument, ByteOrder)>,
     ) -> u64 {
-        let (Some(key), Some((argument, bytes))) = (key, read) else {
+        let (Some(key), Some((argument, order))) = (key, read) else {
             return self.other(event, at, key, is_selected, class);
         };
-        let mut shown = Lines::default();
-        quoted(&mut shown, bytes);
         let thread = self.threads.get(&key).copied().unwrap_or_default();
-        let row = thread.open.and_then(|row| self.rows.get_mut(row as usize));
-        if let Some((row, extra)) = row.and_then(|row| row.extra.take().map(|extra| (row, extra))) {
-            let mut extra = extra;
-            let mut line = self.text.as_bytes().get(row.text.clone()).unwrap_or_default().to_vec();
-            let place = extra.unread.iter().find(|one| one.argument == argument);
-            let place = place.map_or(0..0, |one| one.place.clone());
-            let is_put = late::put(&mut line, &mut extra.unread, argument, shown.as_bytes());
-            if is_put {
-                for (at, _) in extra.paths.iter_mut().filter(|(at, _)| *at >= place.end) {
-                    *at = *at - place.len() + shown.len();
-                }
-            }
-            if is_put && argument == 0 && extra.executes {
-                extra.program = Comm::of_program(bytes);
-            }
-            row.extra = Some(extra);
-            if is_put {
-                let begin = self.text.len();
-                self.text.extend_from_slice(&line);
-                row.text = begin..self.text.len();
-                return 0;
-            }
+        if self.completes(thread.open, &argument, order) {
+            return 0;
         }
         if thread.open.is_some() || thread.begun == self.number {
             return self.other(event, at, Some(key), is_selected, class);
@@ -740,12 +777,41 @@ impl Short {
         let line = self.taken(begin, self.text.len(), hole);
         self.text.drop_last(self.text.len() - begin);
         let is_selected = is_selected && !self.closing;
-        let text = shown.as_bytes().to_vec();
-        self.mark(at, MarkAction::Late { key, argument, text, line, is_selected });
+        self.mark(at, MarkAction::Late { key, argument, order, line, is_selected });
         0
     }
 
-    /// Records of a trace are not there (`None`: of any), as `write` says it if it is to be said.
+    /// Puts an argument into the line of the call in this row. Returns false if the call does not lack it.
+    fn completes(
+        &mut self,
+        row: Option<u32>,
+        argument: &DeferredArgument,
+        order: ByteOrder,
+    ) -> bool {
+        let row = row.and_then(|row| self.rows.get_mut(row as usize));
+        let Some(row) = row else { return false };
+        let Some(extra) = row.extra.as_deref_mut() else { return false };
+        let Some(deferrable) = extra.deferrable.clone() else { return false };
+        let mut line = self.text.as_bytes().get(row.text.clone()).unwrap_or_default().to_vec();
+        let mut is_put = false;
+        for (name, text) in deferrable.shown(argument, order) {
+            is_put |= late::put(&mut line, &mut extra.unread, &name, &text, &mut extra.paths);
+        }
+        if let (true, DeferredValue::Text(program)) = (is_put && extra.executes, &argument.value) {
+            if argument.argument == 0 {
+                extra.program = Comm::of_program(program);
+            }
+        }
+        if is_put {
+            let begin = self.text.len();
+            self.text.extend_from_slice(&line);
+            row.text = begin..self.text.len();
+        }
+        is_put
+    }
+
+    /// Notes that records of a trace, or of any trace if `None`, are missing. `write` writes the line for it, if there
+    /// is to be one.
     pub fn gap(&mut self, trace: Option<usize>, write: impl FnOnce(&mut Lines)) {
         let is_of = |key: ThreadOrCpu| trace.is_none_or(|trace| key.trace() == trace);
         let mut kept = Vec::new();
@@ -790,13 +856,14 @@ impl Short {
         }
     }
 
-    /// End the unit: its text, and what is not known in it.
+    /// Ends the unit. Returns it, with marks at the places of its text where something is unknown.
     pub fn finish(&mut self, out: &mut Lines) -> Unit {
         let mut unit = std::mem::take(&mut self.unit);
         let all = self.text.as_bytes();
         let bytes = |range: &Range<usize>| all.get(range.clone()).unwrap_or_default();
-        for row in self.rows.drain(..) {
-            let mark = |out: &Lines, what| UnitMark { at: out.len(), event: row.event, what };
+        for mut row in self.rows.drain(..) {
+            let event = row.event;
+            let mark = |out: &Lines, what| UnitMark { at: out.len(), event, what };
             let (state, key) = match row.kind {
                 ShortRowKind::Mark(what) => {
                     unit.marks.push(mark(out, what));
@@ -821,6 +888,8 @@ impl Short {
                         is_selected: row.is_shown,
                         program: extra.program,
                         executes: extra.executes,
+                        deferrable: extra.deferrable,
+                        unnamed: None,
                     };
                     unit.marks.push(mark(out, MarkAction::Open(Box::new(open))));
                     continue;
@@ -830,7 +899,10 @@ impl Short {
             if !row.is_shown {
                 continue;
             }
-            let text = bytes(&row.text);
+            let mut text = Cow::Borrowed(bytes(&row.text));
+            if let (CallState::Abandoned, Some(extra)) = (state, row.extra.as_deref_mut()) {
+                late::put_unknown(text.to_mut(), &mut extra.unread, &mut extra.paths);
+            }
             let mut from = 0;
             let mut hole = |out: &mut Lines, place: usize, what: MarkAction| {
                 out.extend_from_slice(text.get(from..place).unwrap_or_default());
@@ -838,7 +910,7 @@ impl Short {
                 unit.marks.push(mark(out, what));
             };
             if let Some((place, key)) = row.hole {
-                hole(out, place, MarkAction::Who(key));
+                hole(out, place, MarkAction::Who(key, row.program));
             }
             if let (Some(extra), Some(key)) = (&row.extra, key) {
                 for &(place, descriptor) in &extra.paths {
@@ -863,26 +935,28 @@ impl Short {
     }
 }
 
-/// What there is to know of a call that is entered.
+/// The entry of a system call.
 struct EnteredCall<'f> {
     id: CallNumber,
     returns: bool,
     program: Option<&'f FieldRef>,
-    /// Its arguments.
+    /// The call's arguments.
     rest: &'f ShortPart,
+    /// The arguments that may be recorded later.
+    deferrable: Option<&'f Arc<Deferrable>>,
 }
 
-/// The same of one that returns.
+/// The return of a system call.
 struct Return<'f> {
     id: CallNumber,
     ret: Option<&'f FieldRef>,
     is_execve: bool,
     wanted: WantedRecord,
-    /// What it has given back besides.
+    /// The other fields of the exit.
     rest: &'f ShortPart,
 }
 
-/// The name of an event, or a call.
+/// Writes the name of an event or a call.
 fn name(out: &mut Lines, name: &[u8], colours: bool) {
     if colours {
         out.extend_from_slice(b"\x1b[1;35m");
@@ -893,7 +967,7 @@ fn name(out: &mut Lines, name: &[u8], colours: bool) {
     }
 }
 
-/// The fields of a part.
+/// Writes the fields of a part.
 fn part(event: &Event<'_>, plan: &ShortPart, brief: &mut ShortValues<'_>) {
     match &plan.shown {
         ShownPart::Nothing => false,

@@ -1,16 +1,17 @@
-//! Event records as people read them: a line for each, and one for both ends of a system call.
+//! Event records for people: a line for each record, and one line for both ends of a system call.
 //!
 //! ```text
 //! 22:13:20.000000012 redis-server/18939   read(fd=8, buf=0x7f1c2d00, count=16384) = 36 <4.125us>
 //! ```
 //!
-//! Workers make [`Unit`]s of what they read, each without knowing what was before: where a thread's name or the
-//! begin of its call is in front of the unit, a mark stands in the text. [`Joiner`] puts the units together, in
-//! order, and fills in what was missing.
+//! Workers make [`Unit`]s of the records that they read, without knowledge of earlier ones. If a thread's name or the
+//! begin of its call was before the unit, the text has a mark at that place. [`Joiner`] joins the units in order, and
+//! fills in what was unknown.
 
 mod call;
 mod cut;
-pub(crate) mod errors;
+mod deferrable;
+pub mod errors;
 mod join;
 mod key;
 mod late;

@@ -1,4 +1,4 @@
-//! What stands behind a call: `= 3 <4.125us>`, `= -1 ENOENT`, `<unfinished ...>`.
+//! Writes the result of a call after the call: `= 3 <4.125us>`, `= -1 ENOENT`, `<unfinished ...>`.
 
 use strata_model::Base;
 
@@ -7,13 +7,13 @@ use super::values::lower_hex;
 use crate::render::line::TextSink;
 use crate::render::number;
 
-/// Errors are from here up to -1.
+/// The lowest return value that is an error; the highest is -1.
 const ERRORS_FROM: i64 = -4095;
 
-/// These return an address, also where the metadata call it a number.
+/// System calls that return an address, although the metadata declares a number.
 const ADDRESSES: [&[u8]; 5] = [b"mmap", b"mmap2", b"brk", b"mremap", b"shmat"];
 
-/// What a call has returned.
+/// Writes the return value of a call.
 pub(super) fn write(
     out: &mut impl TextSink,
     call: &[u8],
@@ -47,7 +47,7 @@ pub(super) fn write(
     }
 }
 
-/// The same without a sign in front of it and colours: `3`, `0x7f0000001000`, `-1 ENOENT`.
+/// Returns the result without sign and colours: `3`, `0x7f0000001000`, `-1 ENOENT`.
 #[must_use]
 pub fn result_text(call: &str, ret: Option<i64>) -> String {
     let mut out = Vec::new();
@@ -55,7 +55,7 @@ pub fn result_text(call: &str, ret: Option<i64>) -> String {
     String::from_utf8_lossy(&out).trim_start_matches(" = ").to_owned()
 }
 
-/// How long it took, ` <4.125us>`; nothing where time steps back.
+/// Writes the length of a call, such as ` <4.125us>`. Writes nothing if its end is before its begin.
 pub(super) fn duration(out: &mut impl TextSink, begin: Option<i64>, end: Option<i64>) {
     let (Some(begin), Some(end)) = (begin, end) else { return };
     let Ok(ns) = u64::try_from(i128::from(end) - i128::from(begin)) else { return };
@@ -76,7 +76,7 @@ pub(super) fn duration(out: &mut impl TextSink, begin: Option<i64>, end: Option<
     out.push(b'>');
 }
 
-/// The end of the call is not there.
+/// Writes that the end of the call is missing.
 pub(super) fn unfinished(out: &mut impl TextSink, colours: bool) {
     let text: &[u8] = match colours {
         true => b" \x1b[1;31m<unfinished ...>\x1b[0m",

@@ -1,5 +1,5 @@
-//! What threads are called, and what descriptors are for, where records begin to be shown: by those before, and by the
-//! first ones.
+//! The names of threads and the files of descriptors at the first record that is shown. They come from earlier records,
+//! and from the first shown ones.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,16 +9,15 @@ use strata_timeline::{Follower, Steps};
 use super::call::{call_of, text, told, ToldName};
 use super::key::ThreadOrCpu;
 use super::who::Comm;
-use crate::ahead::{first_steps, Taker, AHEAD};
+use strata_timeline::{first_steps, Taker, FIRST_RECORDS};
 
-/// Records that are looked at: what was there when recording began is said by the first ones. Of descriptors nothing is
-/// known where there are more before those that are shown.
+/// The most earlier records that are read. If there are more, nothing is known about descriptors.
 const BEFORE: usize = 1 << 21;
 
-/// What records of a class say.
+/// The fields of a class' records that give names or change descriptors.
 struct Says {
     told: Vec<ToldName>,
-    /// The thread of an `execve` that returns: it has another name then.
+    /// The field with the thread of an `execve` that returns, after which the thread has another name.
     executed: Option<FieldRef>,
     steps: Taker,
 }
@@ -34,7 +33,7 @@ impl Says {
     }
 }
 
-/// What is known.
+/// Names of threads and their open files, as they are known at the first record that is shown.
 #[derive(Debug, Default)]
 pub struct Seed {
     names: HashMap<(usize, i64), Comm>,
@@ -42,7 +41,7 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// What the traces say. Nothing is said of what is damaged.
+    /// Reads names and files from the traces. Damage is ignored.
     pub fn read(reader: &Reader, range: TimeRange, stop: &(dyn Fn() -> bool + Sync)) -> Seed {
         let (names, descriptors) = (HashMap::new(), Follower::new(reader));
         let mut seed = Seed { names, descriptors };
@@ -73,12 +72,12 @@ impl Seed {
         seed
     }
 
-    /// What was open when recording began is what the first records of those that are shown say.
+    /// Reads which descriptors were open when recording began, from the first records that are shown.
     fn begin(&mut self, reader: &Reader, range: TimeRange, stop: &(dyn Fn() -> bool + Sync)) {
         self.descriptors.begin(&first_steps(reader, range, stop).unwrap_or_default());
     }
 
-    /// A record in front of those that are shown.
+    /// Takes the names of threads from a record before those that are shown.
     fn before(&mut self, event: &Event<'_>, says: &Says) {
         for told in &says.told {
             if let (Some(thread), Some(name)) = (thread(event, &told.tid), name(event, told)) {
@@ -87,7 +86,8 @@ impl Seed {
         }
     }
 
-    /// One of them: who is called so now, was before, unless something says that it is new.
+    /// Takes names from one of the first shown records. A thread's name is taken to be its earlier name as well, unless
+    /// a record says that the name is new.
     fn ahead(&mut self, event: &Event<'_>, says: &Says, unknown: &mut HashSet<(usize, i64)>) {
         if let Some(thread) = says.executed.as_ref().and_then(|tid| thread(event, tid)) {
             unknown.insert(thread);
@@ -119,7 +119,8 @@ fn name(event: &Event<'_>, told: &ToldName) -> Option<Comm> {
     }
 }
 
-/// Look at the first records of a time; ahead, up to where some are not there. Whether these were all.
+/// Passes the first records of a time range to `look`; with `is_ahead`, only up to the first loss. Returns true if
+/// these were all records and none was discarded.
 fn each(
     reader: &Reader,
     range: TimeRange,
@@ -132,7 +133,7 @@ fn each(
     let mut steps = Steps::default();
     let mut events = reader.events(range);
     let mut is_whole = true;
-    for _ in 0..if is_ahead { AHEAD } else { BEFORE } {
+    for _ in 0..if is_ahead { FIRST_RECORDS } else { BEFORE } {
         match events.next() {
             Some(Message::Event(event)) => {
                 if let Some(slot) = classes.get_mut(event.class().index()) {

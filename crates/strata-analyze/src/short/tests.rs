@@ -1,5 +1,6 @@
-//! Lines of traces by hand, however many threads make them.
+//! Tests of the short format, with traces written by hand and any number of threads.
 
+mod later;
 mod mine;
 
 use std::ops::ControlFlow;
@@ -81,7 +82,7 @@ fn with(hand: &Hand, threads: usize, asked: &Asked<'_>) -> String {
     String::from_utf8(all).unwrap()
 }
 
-/// The lines, without the blanks of columns.
+/// Returns the lines without the spaces of columns.
 fn lines(hand: &Hand, asked: &Asked<'_>) -> Vec<String> {
     let one = with(hand, 1, asked);
     assert_eq!(one, with(hand, 3, asked), "more threads, other text");
@@ -150,7 +151,7 @@ fn descriptors_have_paths_only_where_all_calls_that_change_them_are_recorded() {
     assert_eq!(has(&[(&all, true), (&none, false)]), 2);
 }
 
-/// -100 in 32 bits.
+/// The value -100 in 32 bits, which stands for the working directory.
 const CWD: V = V::U32(4_294_967_196);
 
 #[test]
@@ -223,7 +224,7 @@ fn text_that_comes_late_stands_where_its_address_was() {
     ]);
     assert_eq!(
         lines(&hand, &Asked::default()),
-        ["?/7 execve(filename=\"/usr/bin/late\") = 0 <2ns>", "late/7 shop:sold{price=1}"]
+        ["late/7 execve(filename=\"/usr/bin/late\") = 0 <2ns>", "late/7 shop:sold{price=1}"]
     );
 }
 

@@ -1,20 +1,26 @@
-//! What a worker makes of event records that follow each other: text, and what it cannot know in it.
+//! A unit: the text that a worker makes of successive records, with marks at places that it cannot complete.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use strata_ctf::read::DeferredArgument;
+use strata_model::ByteOrder;
 use strata_timeline::Step;
 
+use super::deferrable::Unread;
 use super::key::ThreadOrCpu;
-use super::late::Unread;
+use super::late::Deferrable;
 use super::who::Comm;
 
-/// Whose a line is, if that is not in it: in front of this byte.
+/// The byte of a line before which the thread is to be inserted, if the line lacks it.
 pub(super) type Hole = Option<(usize, ThreadOrCpu)>;
 
-/// A line, or its begin, without its end.
+/// A line that may lack its end, its thread, and the files of its descriptors.
 #[derive(Debug, Default)]
 pub(super) struct UnitLine {
     pub(super) bytes: Vec<u8>,
     pub(super) hole: Hole,
-    /// Descriptors that may have a path, and where it is shown: behind the hole, in order.
+    /// Descriptors that may have a path, each with the place to insert it: after the hole, in order.
     pub(super) paths: Vec<(usize, i32)>,
 }
 
@@ -23,17 +29,21 @@ pub(super) struct UnitLine {
 pub(super) struct UnfinishedCall {
     pub(super) key: ThreadOrCpu,
     pub(super) call: Vec<u8>,
-    /// Up to its last argument.
+    /// The line up to the call's last argument.
     pub(super) line: UnitLine,
-    /// What of it is absent; places count from the line's begin, without what is put into its hole.
+    /// The arguments that are absent. Their places are relative to the line's begin, without the text for its hole.
     pub(super) unread: Vec<Unread>,
     pub(super) time: Option<i64>,
-    /// Else only if its end is selected.
+    /// True if the begin is selected. Otherwise the call is shown only if its end is selected.
     pub(super) is_selected: bool,
-    /// What the thread is called if this succeeds.
+    /// The thread's name if this call succeeds.
     pub(super) program: Option<Comm>,
-    /// Its first argument that is a text is a program.
+    /// True if the call's first argument that is a text is the program to execute.
     pub(super) executes: bool,
+    /// The arguments that may be recorded later.
+    pub(super) deferrable: Option<Arc<Deferrable>>,
+    /// The place in the complete line of the remark that the thread's name is unknown.
+    pub(super) unnamed: Option<Range<usize>>,
 }
 
 /// The end of a call whose begin is not in the unit.
@@ -41,7 +51,7 @@ pub(super) struct UnfinishedCall {
 pub(super) struct Close {
     pub(super) key: ThreadOrCpu,
     pub(super) call: Vec<u8>,
-    /// What is shown if the begin is not found, up to the result.
+    /// The line up to the result, which is shown if the begin is not found.
     pub(super) line: UnitLine,
     pub(super) result: Vec<u8>,
     pub(super) time: Option<i64>,
@@ -49,58 +59,59 @@ pub(super) struct Close {
     pub(super) has_succeeded: bool,
 }
 
-/// What is to be done between two bytes of a unit's text.
+/// A change that applies at a place in a unit's text.
 #[derive(Debug)]
 pub(super) enum MarkAction {
-    /// Say whose the line is.
-    Who(ThreadOrCpu),
-    /// Say what a thread's descriptor is for, if that is known.
+    /// The line needs its thread. If no earlier record names the thread, it has the given name from here on.
+    Who(ThreadOrCpu, Option<Comm>),
+    /// The line needs the file of a thread's descriptor, if the file is known.
     Path(ThreadOrCpu, i32),
-    /// Descriptors change.
+    /// A change of descriptors.
     Step(ThreadOrCpu, Box<Step>),
-    /// The thread has entered a call that has ended in the unit: one of it that is open has no end.
+    /// The thread has begun a call that also ends in the unit. If it still has an open call, the end of that is
+    /// missing.
     Begun(ThreadOrCpu),
     Open(Box<UnfinishedCall>),
     Close(Box<Close>),
-    /// The text of an argument of the thread's open call; the line of the record, if there is no such call.
+    /// A deferred argument of the thread's open call. If there is no such call, `line` is shown.
     Late {
         key: ThreadOrCpu,
-        argument: usize,
-        text: Vec<u8>,
+        argument: DeferredArgument,
+        order: ByteOrder,
         line: UnitLine,
         is_selected: bool,
     },
-    /// The thread ran on the CPU up to now, and since before the unit.
+    /// The thread was running on the CPU from before the unit up to here.
     Ran {
         cpu: ThreadOrCpu,
         thread: ThreadOrCpu,
     },
-    /// A thread is called so, as long as what follows does not say something else.
+    /// The thread has this name, until a later record says something else.
     Told(ThreadOrCpu, Comm),
-    /// Records of a trace are not there: no call has its end behind it. `None`: of any trace.
+    /// A gap in a trace, or in any trace if `None`. Calls that are open here have no known end.
     Gap(Option<usize>),
 }
 
-/// The same, and where.
+/// A mark with its place in the text.
 #[derive(Debug)]
 pub(super) struct UnitMark {
-    /// Byte of the text.
+    /// The byte of the text at which the mark is.
     pub(super) at: usize,
-    /// Event records of the unit in front of it.
+    /// The number of the unit's event records before the mark.
     pub(super) event: u64,
     pub(super) what: MarkAction,
 }
 
-/// Event records that follow each other; their text is elsewhere.
+/// Successive event records as a unit, whose text is passed separately.
 #[derive(Debug, Default)]
 pub struct Unit {
     pub(super) marks: Vec<UnitMark>,
-    /// Event records, those that are not shown included.
+    /// The number of event records, including those that are not shown.
     pub(super) events: u64,
-    /// Names of threads that were said in it, in order.
+    /// The names of threads that the unit's records say, in order.
     pub(super) told: Vec<(ThreadOrCpu, Comm)>,
-    /// Who runs at its end, by CPU.
+    /// The running thread of each CPU at the end of the unit.
     pub(super) running: Vec<(ThreadOrCpu, i64)>,
-    /// Lines that are not shown as they are of what was there when recording began.
+    /// The number of lines of state dumps that are not shown.
     pub(super) hidden: u64,
 }

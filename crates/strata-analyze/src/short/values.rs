@@ -1,40 +1,48 @@
-//! Fields in few characters: `fd=3, flags=O_RDONLY|O_CLOEXEC, comm="cat"`.
+//! Writes fields in few characters: `fd=3, flags=O_RDONLY|O_CLOEXEC, comm="cat"`.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use strata_ctf::read::{FieldInfo, Visit};
+use strata_model::syscalls::ArgumentKind;
 use strata_model::Base;
 use strata_timeline::is_descriptor;
 
+use super::deferrable::{DeferrableField, Unread};
 use crate::render::escape::{c_quoted, hex, tame_text};
 use crate::render::line::{Lines, TextSink};
 use crate::render::number;
 
-/// The working directory, where a descriptor of a directory is asked for.
+/// The value of a directory's descriptor that stands for the working directory.
 const AT_FDCWD: i64 = -100;
 
-/// Families of sockets whose addresses are shown as people write them.
+/// The families of sockets whose addresses are shown in their usual form.
 const AF_UNIX: u64 = 1;
 const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 
-/// Writes fields.
+/// Writes fields in the short format.
 pub(super) struct ShortValues<'a> {
     out: &'a mut Lines,
-    /// Nothing is in front of the next field.
+    /// True before the first field.
     first: bool,
-    /// The next field is an option: its name is not shown.
+    /// True if the next field is the option of a variant, whose name is not shown.
     bare: bool,
-    /// The family of a socket's address, told before that.
+    /// The family of a socket's address, which comes before the address.
     family: Option<u64>,
-    /// The bytes of an address, while they are told.
+    /// The bytes of an address of which some have been visited.
     address: Option<Vec<u8>>,
-    /// Arguments of a system call.
+    /// True if the fields are arguments of a system call.
     of_call: bool,
-    /// Where texts are that are addresses for now: the field's number among its part's, and the place.
-    pub(super) unread: Vec<(usize, std::ops::Range<usize>)>,
-    /// Descriptors, and the places behind them.
+    /// The fields that may be recorded later.
+    deferrable: &'a [DeferrableField],
+    /// The places of arguments that have not been recorded yet.
+    pub(super) unread: Vec<Unread>,
+    /// The arguments of which some field was recorded, a bit for each.
+    read: u64,
+    /// The begin of the present field's value.
+    value: usize,
+    /// The descriptors, each with the place after it.
     pub(super) descriptors: Vec<(usize, i32)>,
     depth: usize,
     member: usize,
@@ -49,14 +57,59 @@ impl<'a> ShortValues<'a> {
             family: None,
             address: None,
             of_call,
+            deferrable: &[],
             unread: Vec::new(),
+            read: 0,
+            value: 0,
             descriptors: Vec::new(),
             depth: 0,
             member: 0,
         }
     }
 
-    /// Whether nothing was told.
+    /// Makes the writer for an entry, some of whose fields may be recorded later.
+    pub(super) fn of_entry(
+        out: &'a mut Lines,
+        deferrable: &'a [DeferrableField],
+    ) -> ShortValues<'a> {
+        ShortValues { deferrable, ..ShortValues::new(out, true) }
+    }
+
+    /// Returns and removes the places of arguments that the last entry lacks.
+    pub(super) fn take_unread(&mut self) -> Vec<Unread> {
+        let mut unread = std::mem::take(&mut self.unread);
+        let of = |name: &str| self.deferrable.iter().find(|field| field.info.name() == name);
+        unread.retain(|one| {
+            let argument = of(&one.name).map_or(u8::MAX, |field| field.argument);
+            self.read.checked_shr(argument.into()).unwrap_or(0) & 1 == 0
+        });
+        unread
+    }
+
+    /// Notes that the present field's value was written. `is_absent` says that the value may stand for one that was not
+    /// in memory.
+    #[inline]
+    fn told(&mut self, field: &FieldInfo, is_absent: bool) {
+        if !self.deferrable.is_empty() && self.depth == 0 {
+            self.note(field, is_absent);
+        }
+    }
+
+    fn note(&mut self, field: &FieldInfo, is_absent: bool) {
+        let found = self.deferrable.iter().find(|one| one.info.name() == field.name());
+        let Some(found) = found else { return };
+        if !is_absent {
+            self.read |= 1_u64.checked_shl(found.argument.into()).unwrap_or(0);
+            return;
+        }
+        self.unread.push(Unread {
+            name: found.info.name.clone(),
+            place: self.value..self.out.len(),
+            is_text: found.kind == ArgumentKind::Text,
+        });
+    }
+
+    /// Returns true if no field was written.
     pub(super) fn is_empty(&self) -> bool {
         self.member == 0
     }
@@ -76,9 +129,13 @@ impl<'a> ShortValues<'a> {
             plain(self.out, field.name());
             self.out.push(b'=');
         }
+        if self.depth == 0 {
+            self.value = self.out.len();
+        }
     }
 
-    fn number(&mut self, field: &FieldInfo, value: i128) {
+    /// Writes an integer.
+    pub(super) fn number(&mut self, field: &FieldInfo, value: i128) {
         let bits = value as u64;
         if self.of_call && field.name().ends_with("fd") && is_working_directory(bits) {
             return self.out.extend_from_slice(b"AT_FDCWD");
@@ -105,7 +162,7 @@ impl<'a> ShortValues<'a> {
         }
     }
 
-    /// `A|B|0x10`; false: the value has no names.
+    /// Writes the labels of a value, such as `A|B|0x10`. Returns false, and writes nothing, if it has none.
     fn labels(&mut self, field: &FieldInfo, value: i128) -> bool {
         let mut any = false;
         let mut add = |out: &mut Lines, label: &str| {
@@ -146,12 +203,12 @@ impl<'a> ShortValues<'a> {
     }
 }
 
-/// -100, as a number of 32 or 64 bits, with a sign or without.
+/// Returns true for -100 as a number of 32 or 64 bits, signed or unsigned.
 pub(crate) fn is_working_directory(value: u64) -> bool {
     value == AT_FDCWD as u64 || value == u64::from(AT_FDCWD as u32)
 }
 
-/// The bits of a field that is narrower than 64.
+/// Returns a value without the bits beyond the width of its field.
 fn narrowed(field: &FieldInfo, value: u64) -> u64 {
     match field.bits {
         1..=63 => value & ((1 << field.bits) - 1),
@@ -170,7 +227,7 @@ pub(super) fn lower_hex(out: &mut impl TextSink, value: u64) {
     out.put(&text, 2 + digits as usize);
 }
 
-/// A name of the metadata: any text.
+/// Writes a name from the metadata, which may be any text.
 fn plain(out: &mut Lines, name: &str) {
     if name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return out.extend_from_slice(name.as_bytes());
@@ -180,7 +237,7 @@ fn plain(out: &mut Lines, name: &str) {
     out.extend_from_slice(&tamed);
 }
 
-/// In quotes; what is not UTF-8 as `\xff`.
+/// Writes a text in quotes. Bytes that are not UTF-8 are written as `\xff`.
 pub(super) fn quoted(out: &mut Lines, bytes: &[u8]) {
     if bytes.is_ascii() {
         return c_quoted(out, bytes);
@@ -191,7 +248,7 @@ pub(super) fn quoted(out: &mut Lines, bytes: &[u8]) {
     out.extend_from_slice(&tamed);
 }
 
-/// The address of a socket of this family; as bytes if it is not known how it is written.
+/// Writes the address of a socket of this family; as plain bytes if the family's form is not known.
 pub(crate) fn socket_address(out: &mut Lines, family: Option<u64>, bytes: &[u8]) {
     let mut text = String::new();
     let written = match (family, bytes.len()) {
@@ -227,12 +284,14 @@ impl Visit for ShortValues<'_> {
             self.family = Some(value);
         }
         self.number(field, i128::from(value));
+        self.told(field, value == 0);
     }
 
     #[inline]
     fn signed(&mut self, field: &FieldInfo, value: i64) {
         self.lead(field);
         self.number(field, i128::from(value));
+        self.told(field, value == 0);
     }
 
     fn real(&mut self, field: &FieldInfo, value: f64) {
@@ -242,11 +301,8 @@ impl Visit for ShortValues<'_> {
 
     fn text(&mut self, field: &FieldInfo, bytes: &[u8]) {
         self.lead(field);
-        let begin = self.out.len();
         quoted(self.out, bytes);
-        if self.of_call && self.depth == 0 && bytes.starts_with(b"0x") {
-            self.unread.push((self.member - 1, begin..self.out.len()));
-        }
+        self.told(field, bytes.starts_with(b"0x"));
     }
 
     fn blob(&mut self, field: &FieldInfo, bytes: &[u8]) {
@@ -273,10 +329,11 @@ impl Visit for ShortValues<'_> {
         self.begin(field, b"[");
     }
 
-    fn end_array(&mut self, _field: &FieldInfo) {
+    fn end_array(&mut self, field: &FieldInfo) {
         if let Some(bytes) = self.address.take() {
             socket_address(self.out, self.family.take(), &bytes);
-            return self.end(b"");
+            self.end(b"");
+            return self.told(field, bytes.is_empty());
         }
         self.end(b"]");
     }
@@ -302,6 +359,11 @@ impl Visit for ShortValues<'_> {
     fn absent(&mut self, field: &FieldInfo) {
         self.lead(field);
         self.out.extend_from_slice(b"none");
+    }
+
+    fn unread(&mut self, field: &FieldInfo) {
+        self.lead(field);
+        self.out.push(b'?');
     }
 }
 

@@ -1,12 +1,12 @@
-//! The program and the thread of a line, `redis-server/18939`, in a column.
+//! Writes the program and the thread of a line, such as `redis-server/18939`, in a column.
 
 use crate::render::line::TextSink;
 use crate::render::{escape::tame_text, number};
 
-/// What the kernel keeps of a thread's name \[byte\].
+/// The most bytes of a thread's name in the kernel.
 const BYTES: usize = 16;
 
-/// Columns that are kept for it; longer ones take what they need.
+/// The width of the column with the thread \[columns\]. Longer names are not cut.
 const WIDTH: usize = 22;
 
 /// The name of a thread.
@@ -17,7 +17,7 @@ pub(super) struct Comm {
 }
 
 impl Comm {
-    /// As much of it as a thread's name has room for; an empty one is none.
+    /// Returns a name, cut to the length that the kernel keeps; `None` if it is empty.
     #[inline]
     pub(super) fn new(name: &[u8]) -> Option<Comm> {
         let name = name.get(..BYTES).unwrap_or(name);
@@ -27,7 +27,7 @@ impl Comm {
         (end > 0).then_some(Comm { bytes, len: end as u8 })
     }
 
-    /// What the kernel calls a thread that executes this file.
+    /// Returns the name that the kernel gives to a thread which executes this file.
     pub(super) fn of_program(path: &[u8]) -> Option<Comm> {
         let name = path.rsplit(|&byte| byte == b'/').next()?;
         Comm::new(name.get(..BYTES - 1).unwrap_or(name))
@@ -38,7 +38,7 @@ impl Comm {
     }
 }
 
-/// Write it, and blanks up to the next column. What is not known is `?`.
+/// Writes the thread, and spaces up to the next column. An unknown name or number is written as `?`.
 pub(super) fn write(out: &mut impl TextSink, name: Option<&[u8]>, tid: Option<i64>, colours: bool) {
     if colours {
         out.extend_from_slice(b"\x1b[36m");

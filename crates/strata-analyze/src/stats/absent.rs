@@ -1,42 +1,41 @@
-//! What is not in a stream, and when it happened.
+//! The losses of a stream: what is missing, and in which time.
 
 use super::TraceSpan;
 
-/// What a range of time is without.
+/// The unit of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbsentKind {
-    /// Records that were discarded or overwritten: the stream's packets count them.
+    /// Records that were discarded or overwritten, as the stream's packets count them.
     Records,
-    /// Packets that are not there: the numbers of those around them leave them out.
+    /// Packets that are missing, as gaps in the packets' sequence numbers show.
     Packets,
 }
 
-/// So many of them, in this time.
+/// A loss of records or packets in a range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbsentRange {
-    /// Records or packets.
     pub kind: AbsentKind,
-    /// How many records or packets are absent.
+    /// The number of missing records or packets.
     pub count: u64,
-    /// When: between the ends of the packets around; `None`: these have no times.
+    /// The time between the packets around the gap; `None` if they have no times.
     pub span: Option<TraceSpan>,
-    /// Packets that told of it: neighbours, each of which tells of more, are one range.
+    /// The number of packets that report the loss. Losses that neighbouring packets report are one range.
     pub told: u64,
-    /// The stream's first packet has told of some: they may be from before this trace's begin.
+    /// True if the stream's first packet reported the loss, which may be from before the trace's begin.
     pub at_begin: bool,
 }
 
-/// All of a stream.
+/// All losses of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Absent {
-    /// In the order of their packets.
+    /// The ranges, in the order of their packets.
     pub ranges: Vec<AbsentRange>,
-    /// Ranges beyond those that are kept.
+    /// The number of ranges beyond the limit.
     pub more: u64,
 }
 
 impl Absent {
-    /// Put a range behind the others: into the last one of its kind where that one's time goes on.
+    /// Appends a range, or extends the last range of its kind if the new one continues it.
     pub(super) fn push(&mut self, range: AbsentRange, limit: usize) {
         let last = self.ranges.iter_mut().rev().take(2).find(|last| last.kind == range.kind);
         if let Some(last) = last.filter(|last| goes_on(last.span, range.span)) {
@@ -51,14 +50,14 @@ impl Absent {
         }
     }
 
-    /// Put those of the stream's next packets behind these.
+    /// Appends the losses of the stream's next packets.
     pub(super) fn append(&mut self, next: &Absent, limit: usize) {
         next.ranges.iter().for_each(|range| self.push(*range, limit));
         self.more = self.more.saturating_add(next.more);
     }
 }
 
-/// Does the second begin where the first ends?
+/// Returns true if the second range begins where the first ends.
 fn goes_on(first: Option<TraceSpan>, second: Option<TraceSpan>) -> bool {
     match (first, second) {
         (Some(first), Some(second)) => second.from <= first.to && second.to >= first.from,

@@ -1,11 +1,11 @@
-//! Going through all packets.
+//! Counts by going through all packets, on several threads.
 //!
 //! ```text
 //! Reader::parts() ──> Worker (one per thread) ──> PartCount, counts per class, timeline ──> Tally
 //! ```
 //!
-//! For each record: its class' count and bytes, and its time against two borders, that of the timeline's
-//! column and that of the longest silence so far. No field is decoded.
+//! Each record is counted with its bytes in its class. Its time is compared with two limits: the end of the timeline's
+//! column, and the longest silence so far. No field is decoded.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -24,19 +24,19 @@ use super::part::{damaged, ClassCounts, PartCounting};
 use super::tally::{PartCount, Tally};
 use super::{LossMode, Stats, StreamStats, Sum, TimeColumns, TraceSpan, TraceStats};
 
-/// What a thread takes at once \[byte\].
+/// The size of the part that a thread takes at once \[byte\].
 const PART_BYTES: u64 = 4 << 20;
-/// Messages between two looks whether to go on.
+/// The number of messages after which a thread asks whether to go on.
 const CHUNK: u64 = 1 << 20;
 
-/// What is counted, and how.
+/// Options of counting.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Threads; `None`: as many as there are CPUs.
+    /// The number of threads; `None` for one on each CPU.
     pub threads: Option<NonZeroUsize>,
-    /// Records, packets and discards of this time only.
+    /// The time range in which records, packets and losses are counted.
     pub range: TimeRange,
-    /// Records that this accepts only.
+    /// The filter of records; `None` counts all.
     pub selection: Option<&'a Selection>,
 }
 
@@ -46,10 +46,10 @@ impl Default for Options<'_> {
     }
 }
 
-/// Count.
+/// Counts everything in the traces.
 ///
-/// `go_on` is told how many bytes were read since it was called last, by any of the threads, and says
-/// whether to go on; if not, there is no result.
+/// `go_on` is called with the number of bytes that all threads have read since its last call, and returns whether to go
+/// on. If it returns false, the result is `None`.
 pub fn count(
     reader: &Reader,
     options: &Options<'_>,
@@ -99,7 +99,7 @@ pub fn count(
     Some(tally.finish())
 }
 
-/// What is known before anything is counted.
+/// Returns a tally without counts: the traces and streams, from their descriptions.
 fn described(reader: &Reader) -> Tally {
     let streams = reader.streams().iter().map(|stream| StreamStats {
         trace: stream.trace().index(),
@@ -148,7 +148,8 @@ fn text(schema: &Schema, name: &str) -> Option<String> {
     }
 }
 
-/// `lttng-ust 2.13`. Strata's own traces may say to other readers that LTTng made them.
+/// Returns the tracer with its version, such as `lttng-ust 2.13`. Traces of Strata may name LTTng as their tracer for
+/// other readers.
 pub(super) fn tracer(schema: &Schema) -> Option<String> {
     if let Some(version) = text(schema, "strata_version") {
         return Some(format!("strata {version}"));
@@ -163,18 +164,18 @@ pub(super) fn tracer(schema: &Schema) -> Option<String> {
     Some(name)
 }
 
-/// What threads share.
+/// The work that threads share.
 struct CountWork<'a, 'r> {
     reader: &'r Reader,
     options: &'a Options<'a>,
     go_on: &'a (dyn Fn(u64) -> bool + Sync),
-    /// And how many were taken.
+    /// The parts that no thread has taken yet, and the number of the taken ones.
     parts: Mutex<(Parts<'r>, u64)>,
     stopped: AtomicBool,
 }
 
 impl CountWork<'_, '_> {
-    /// The next part, and its number.
+    /// Returns the next part and its number.
     fn next(&self) -> Option<(StreamPart, u64)> {
         // Whoever panicked while it was locked has taken a part with it, and will be heard.
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,7 +185,7 @@ impl CountWork<'_, '_> {
     }
 }
 
-/// One thread's.
+/// The counts of one thread.
 struct CountWorker<'a, 'r> {
     work: &'a CountWork<'a, 'r>,
     classes: ClassCounts,
@@ -254,7 +255,7 @@ impl<'a, 'r> CountWorker<'a, 'r> {
     }
 }
 
-/// Some of a part's messages; whether there may be more.
+/// Counts some of a part's messages. Returns whether there may be more.
 fn chunk(
     events: &mut Events<'_>,
     counting: &mut PartCounting<'_>,

@@ -1,7 +1,7 @@
-//! Counts: what is in traces, how it is spread over time, and what is not there.
+//! Counts of what is in traces, how it is spread over time, and what is missing.
 //!
-//! [`count()`] goes through all packets of a [`Reader`](strata_ctf::read::Reader) once, on as many threads
-//! as it is given, and looks at no field but what a record's header says.
+//! [`count()`] goes through all packets of a [`Reader`](strata_ctf::read::Reader) once, on a given number of threads.
+//! It reads the headers of records and no other fields.
 //!
 //! ```no_run
 //! use strata_analyze::stats::{count, Options};
@@ -38,169 +38,169 @@ pub use count::{count, Options};
 pub use timeline::TimeColumns;
 pub use when::{date_time, time_of_day};
 
-/// Damage that is kept one by one; what is more is only counted.
+/// The most damaged places that are kept with a description. Further ones are only counted.
 pub const DAMAGE_KEPT: usize = 10_000;
-/// Time ranges of what is absent that are kept, of all streams together.
+/// The most time ranges of losses that are kept, over all streams.
 pub const RANGES_KEPT: usize = 100_000;
 
-/// All of it.
+/// The counts of all traces.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// From the begin of the first packet to the end of the last, as far as that time was asked for.
+    /// The time from the begin of the first packet to the end of the last, within the requested time.
     pub span: Option<TraceSpan>,
-    /// In the order in which they were found.
+    /// The traces, in the order in which they were found.
     pub traces: Vec<TraceStats>,
-    /// In the order in which they were found; those of a trace stand together.
+    /// The streams, in the order in which they were found. Those of one trace are neighbours.
     pub streams: Vec<StreamStats>,
-    /// One for each name, of all traces together; by falling number of records, then by name.
+    /// The counts of each name, over all traces; by falling number of records, then by name.
     pub events: Vec<EventStats>,
-    /// Records over time; `None`: no record has a time.
+    /// The number of records over time; `None` if no record has a time.
     pub timeline: Option<TimeColumns>,
-    /// What could not be read, of all traces; [`DAMAGE_KEPT`] at most.
+    /// The places of all traces that could not be read, at most [`DAMAGE_KEPT`].
     pub damage: Vec<Damaged>,
-    /// All of it.
+    /// The number of all damaged places.
     pub damage_found: u64,
-    /// What does not fit around records that are all there; one for each stream at most.
+    /// Inconsistencies around records that are all there, at most one for each stream.
     pub notes: Vec<Damaged>,
-    /// How the recordings ended, of those that have end marks.
+    /// How recordings ended, for those with end marks.
     pub ends: Vec<FolderEnd>,
 }
 
 /// A part of a trace's time \[ns since 1970\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceSpan {
-    /// Its begin.
+    /// The begin \[ns since 1970\].
     pub from: i64,
-    /// Its end; not earlier.
+    /// The end, which is not earlier than the begin \[ns since 1970\].
     pub to: i64,
 }
 
-/// How many records, and how large they are.
+/// The number and sizes of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordCount {
-    /// Event records.
+    /// The number of records.
     pub records: u64,
-    /// All together, with their headers \[byte\].
+    /// The size of all records, with their headers \[byte\].
     pub bytes: u64,
-    /// The smallest \[byte\]; 0 if there is none.
+    /// The size of the smallest record \[byte\]; 0 if there is none.
     pub smallest: u64,
-    /// The largest \[byte\].
+    /// The size of the largest record \[byte\].
     pub largest: u64,
 }
 
-/// The records of one name.
+/// The records of one event, over all classes with its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventStats {
-    /// `provider:name`, as the metadata has it.
+    /// The name `provider:name`, as the metadata has it.
     pub name: String,
-    /// Its records, and their sizes.
+    /// The event's records, and their sizes.
     pub count: RecordCount,
 }
 
-/// One trace: of one process, or of a kernel.
+/// A trace: of one process, or of a kernel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceStats {
-    /// Its folder.
+    /// The trace's folder.
     pub path: PathBuf,
-    /// The machine's name.
     pub host: Option<String>,
-    /// What recorded it, with its version: `lttng-ust 2.13`, `strata 0.1.0`.
+    /// The tracer with its version: `lttng-ust 2.13`, `strata 0.1.0`.
     pub tracer: Option<String>,
-    /// What was recorded: `ust`, `kernel`.
+    /// The domain, `ust` or `kernel`.
     pub domain: Option<String>,
-    /// The process' name.
+    /// The name of the process.
     pub process: Option<String>,
-    /// The process' id, as it sees itself.
+    /// The process' id in its own PID namespace.
     pub pid: Option<i64>,
-    /// `None`: it does not say. Where it is `Overwrite`, absent records may have been overwritten as well
-    /// as discarded.
+    /// The loss mode; `None` if the trace does not say. With `Overwrite`, missing records may have been overwritten as
+    /// well as discarded.
     pub loss_mode: Option<LossMode>,
-    /// How far off its times may be from those of other machines \[ns\], of a guest recorded with its host.
+    /// The greatest error of times compared with other machines \[ns\], for a guest that was recorded with its host.
     pub uncertainty_ns: Option<u64>,
-    /// What is in its streams, all together.
+    /// The sum of the trace's streams.
     pub sum: Sum,
-    /// By falling number of records, then by name.
+    /// Events by falling number of records, then by name.
     pub events: Vec<EventStats>,
 }
 
-/// One stream.
+/// A stream of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamStats {
-    /// Index into [`Stats::traces`].
+    /// The index of the stream's trace in [`Stats::traces`].
     pub trace: usize,
-    /// Its files.
+    /// The names of the stream's files.
     pub name: String,
-    /// Which stream of its class.
+    /// The stream's number in its class.
     pub id: Option<u64>,
-    /// The CPU, if all of its packets name the same.
+    /// The CPU, if all packets name the same one.
     pub cpu: Option<u64>,
-    /// What is in it.
+    /// The counts of the stream.
     pub sum: Sum,
-    /// When records were discarded, and packets are not there.
+    /// The times in which records or packets are missing.
     pub absent: Absent,
-    /// The longest time between two of its records.
+    /// The longest time between two successive records.
     pub silence: Option<TraceSpan>,
 }
 
-/// What is in a stream, or in several.
+/// The counts of a stream, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// Streams.
+    /// The number of streams.
     pub streams: u64,
-    /// Its packets' time.
+    /// The time from the begin of the first packet to the end of the last.
     pub span: Option<TraceSpan>,
-    /// Intact packets, wholly or in part.
+    /// The number of packets of which all or a part is intact.
     pub packets: u64,
-    /// Its records.
+    /// The number and sizes of records.
     pub count: RecordCount,
-    /// Its files' size \[byte\].
+    /// The size of the files \[byte\].
     pub bytes: u64,
-    /// Packet headers and contexts \[byte\].
+    /// The size of packet headers and contexts \[byte\].
     pub header_bytes: u64,
-    /// Unused ends of packets \[byte\].
+    /// The size of the unused ends of packets \[byte\].
     pub padding_bytes: u64,
-    /// Packets that count discarded records; of those of others nothing is known.
+    /// The number of packets that count discarded records. For other packets, the number of discarded records is
+    /// unknown.
     pub telling_packets: u64,
-    /// Records that the tracer could not write, or that were overwritten.
+    /// The number of records that were discarded or overwritten.
     pub absent_records: u64,
-    /// Records that no packet counts, as the end marks say.
+    /// The number of discarded records that no packet counts, according to the end marks.
     pub untold_records: u64,
-    /// Packets that are not there, as the sequence numbers of the others say.
+    /// The number of missing packets, according to the sequence numbers of the others.
     pub absent_packets: u64,
-    /// Damage in it.
+    /// The number of damaged places.
     pub damage: u64,
 }
 
-/// What could not be read.
+/// A place that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damaged {
     /// The trace's folder.
     pub trace: PathBuf,
-    /// The stream's files; empty: it is the trace.
+    /// The names of the stream's files; empty if the trace itself is damaged.
     pub stream: String,
     /// The packet's number in its stream, from 0.
     pub packet: Option<u64>,
-    /// Where \[byte of the file\].
+    /// The offset in the file \[byte\].
     pub offset: Option<u64>,
-    /// All of that, and what it is, as a sentence.
+    /// The complete description of the damage, as a sentence.
     pub message: String,
 }
 
 impl TraceSpan {
-    /// How long \[ns\].
+    /// Returns the length \[ns\].
     #[must_use]
     pub fn nanos(&self) -> u64 {
         self.to.abs_diff(self.from)
     }
 
-    /// Both, and what is between.
+    /// Returns the span from the earlier begin to the later end.
     #[must_use]
     pub fn with(self, other: TraceSpan) -> TraceSpan {
         TraceSpan { from: self.from.min(other.from), to: self.to.max(other.to) }
     }
 }
 
-/// Both, of which each may be there or not.
+/// Returns the span of both, or the only one that there is.
 fn joined(a: Option<TraceSpan>, b: Option<TraceSpan>) -> Option<TraceSpan> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.with(b)),
@@ -209,7 +209,7 @@ fn joined(a: Option<TraceSpan>, b: Option<TraceSpan>) -> Option<TraceSpan> {
 }
 
 impl RecordCount {
-    /// Add others.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &RecordCount) {
         if other.records == 0 {
             return;
@@ -221,7 +221,7 @@ impl RecordCount {
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    /// Bytes of a record, as a rule.
+    /// Returns the mean size of a record \[byte\].
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.records == 0 {
@@ -232,7 +232,7 @@ impl RecordCount {
 }
 
 impl Sum {
-    /// Add others.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Sum) {
         self.span = joined(self.span, other.span);
         self.count.add(&other.count);
@@ -252,7 +252,7 @@ impl Sum {
         }
     }
 
-    /// All that is no record \[byte\].
+    /// Returns the bytes that are not in records.
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
         self.bytes.saturating_sub(self.count.bytes)
@@ -260,7 +260,7 @@ impl Sum {
 }
 
 impl Stats {
-    /// Everything in all traces.
+    /// Returns the sum of all traces.
     #[must_use]
     pub fn sum(&self) -> Sum {
         let mut sum = Sum::default();
@@ -271,14 +271,14 @@ impl Stats {
         sum
     }
 
-    /// Whether some of the absent records may have been overwritten.
+    /// Returns true if missing records of a trace may have been overwritten.
     #[must_use]
     pub fn may_be_overwritten(&self) -> bool {
         self.traces.iter().any(TraceStats::may_be_overwritten)
     }
 
-    /// Is every record there that the tracer tried to write? Where a trace is to have an end mark, that must
-    /// say it, too.
+    /// Returns true if every record that the tracer tried to write is there. If a trace should have an end mark, the
+    /// mark must confirm it.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let sum = self.sum();
@@ -289,19 +289,19 @@ impl Stats {
 }
 
 impl TraceStats {
-    /// Whether some of its absent records may have been overwritten.
+    /// Returns true if missing records may have been overwritten.
     #[must_use]
     pub fn may_be_overwritten(&self) -> bool {
         self.loss_mode == Some(LossMode::Overwrite) && self.sum.absent_records > 0
     }
 }
 
-/// By falling number of records, then by name.
+/// Sorts events by falling number of records, then by name.
 fn sort_events(events: &mut [EventStats]) {
     events.sort_by(|a, b| b.count.records.cmp(&a.count.records).then_with(|| a.name.cmp(&b.name)));
 }
 
-/// Events per second over so long.
+/// Returns the number of records per second over a span.
 #[must_use]
 pub fn rate(records: u64, span: Option<TraceSpan>) -> Option<f64> {
     let nanos = span.map(|span| span.nanos()).filter(|&nanos| nanos > 0)?;

@@ -1,4 +1,4 @@
-//! The loop over the records of neighbouring packets.
+//! The loop that counts the records of neighbouring packets.
 
 use strata_ctf::read::{Damage, Discarded, DiscardedKind, Event, Packet, TimeRange};
 
@@ -8,7 +8,7 @@ use super::{
     RANGES_KEPT,
 };
 
-/// Counts of a class in the part at hand, as the loop wants them.
+/// The counts of a class in the part that is being read, in a form for the fast loop.
 #[derive(Clone, Copy)]
 struct ClassSlot {
     records: u64,
@@ -21,16 +21,16 @@ const EMPTY: ClassSlot = ClassSlot { records: 0, bytes: 0, smallest: u64::MAX, l
 
 /// A thread's counts by class.
 pub(super) struct ClassCounts {
-    /// By [`strata_ctf::read::EventClass::index`].
+    /// Counts by [`strata_ctf::read::EventClass::index`].
     slots: Vec<ClassSlot>,
-    /// Those of `slots` that have records.
+    /// The indexes of slots that have records.
     used: Vec<usize>,
-    /// Name and trace of those that were seen, and their records in all parts before this one.
+    /// The classes that were seen: name, trace, and records in all earlier parts.
     seen: Vec<Option<ClassCount>>,
 }
 
 impl ClassCounts {
-    /// For so many classes.
+    /// Returns empty counts for `classes` classes.
     pub fn new(classes: usize) -> ClassCounts {
         ClassCounts {
             slots: vec![EMPTY; classes],
@@ -39,12 +39,12 @@ impl ClassCounts {
         }
     }
 
-    /// All that were seen.
+    /// Returns the counts of all classes that were seen.
     pub fn counted(self) -> impl Iterator<Item = ClassCount> {
         self.seen.into_iter().flatten()
     }
 
-    /// A class' first record in this part.
+    /// Begins a class with its first record in this part.
     #[cold]
     fn begin(&mut self, event: &Event<'_>) {
         let index = event.class().index();
@@ -58,7 +58,7 @@ impl ClassCounts {
         }
     }
 
-    /// The part is over: all of its records.
+    /// Ends the part. Adds its counts to those of the thread, and returns their sum.
     fn end(&mut self) -> RecordCount {
         let mut all = RecordCount::default();
         for index in self.used.drain(..) {
@@ -74,26 +74,26 @@ impl ClassCounts {
     }
 }
 
-/// Counts of a part, and of the whole thread's classes and times.
+/// The counts of a part. The thread's counts by class and over time are updated with it.
 pub(super) struct PartCounting<'w> {
     classes: &'w mut ClassCounts,
     timeline: Option<&'w mut TimeColumns>,
     range: TimeRange,
     part: PartCount,
     column: usize,
-    /// Records of the column that the timeline has not got yet.
+    /// The number of records of the present column that are not yet in the timeline.
     in_column: u64,
-    /// First time of the column, and how much later its last one is.
+    /// The first time of the present column; `reach` is the distance to its last one.
     floor: i64,
     reach: u64,
-    /// Time of the last record.
+    /// The time of the last record.
     last: i64,
-    /// Longest time between two records \[ns\].
+    /// The longest time between two records so far \[ns\].
     longest: u64,
 }
 
 impl<'w> PartCounting<'w> {
-    /// Nothing yet.
+    /// Returns an empty count.
     pub fn new(
         classes: &'w mut ClassCounts,
         timeline: Option<&'w mut TimeColumns>,
@@ -114,12 +114,13 @@ impl<'w> PartCounting<'w> {
         }
     }
 
-    /// Whether a record is of the time that was asked for; one without a time is of all times.
+    /// Returns true if a record is in the requested time. A record without a time is so only if the whole time is
+    /// requested.
     pub fn in_range(&self, event: &Event<'_>) -> bool {
         event.time().map_or(self.range == TimeRange::ALL, |time| self.range.contains(time))
     }
 
-    /// A record that counts.
+    /// Counts a record.
     #[inline(always)]
     pub fn event(&mut self, event: &Event<'_>) {
         let bytes = event.bytes();
@@ -146,7 +147,7 @@ impl<'w> PartCounting<'w> {
         }
     }
 
-    /// A record of another column; or the first one.
+    /// Enters the first or another column, with a record of this time.
     #[cold]
     fn enter(&mut self, time: i64) {
         if self.part.times.is_none() {
@@ -165,7 +166,7 @@ impl<'w> PartCounting<'w> {
         }
     }
 
-    /// Longer than all before; or time that goes back.
+    /// Handles a record that ends the longest silence so far, or whose time goes back.
     #[cold]
     fn silence(&mut self, time: i64) {
         if time > self.last {
@@ -182,7 +183,7 @@ impl<'w> PartCounting<'w> {
         self.in_column = 0;
     }
 
-    /// The next packet.
+    /// Counts a packet.
     pub fn packet(&mut self, packet: &Packet) {
         let span = match (packet.begin, packet.end) {
             (Some(from), Some(to)) => Some(TraceSpan { from: from.min(to), to: to.max(from) }),
@@ -205,7 +206,7 @@ impl<'w> PartCounting<'w> {
         span.from <= self.range.to && span.to >= self.range.from
     }
 
-    /// Records or packets that are not there.
+    /// Counts a loss.
     pub fn discarded(&mut self, discarded: &Discarded<'_>) {
         let span = match (discarded.from, discarded.to) {
             (Some(from), Some(to)) => Some(TraceSpan { from: from.min(to), to: to.max(from) }),
@@ -229,7 +230,7 @@ impl<'w> PartCounting<'w> {
         self.part.absent.push(range, RANGES_KEPT);
     }
 
-    /// Something that cannot be read.
+    /// Counts damage, and keeps its description if there is room.
     pub fn damage(&mut self, damage: &Damage) {
         if damage.is_note() {
             self.part.note.get_or_insert_with(|| damaged(damage));
@@ -242,7 +243,7 @@ impl<'w> PartCounting<'w> {
         }
     }
 
-    /// All of it, as the part of this number of this stream.
+    /// Returns the counts as those of part `number` of a stream.
     pub fn finish(mut self, stream: usize, number: u64) -> PartCount {
         self.flush();
         self.part.count = self.classes.end();
@@ -255,12 +256,12 @@ impl<'w> PartCounting<'w> {
     }
 }
 
-/// The part of a span that is in the range, which it touches.
+/// Returns the part of a span that is in a range. The two must overlap.
 fn within(span: TraceSpan, range: TimeRange) -> TraceSpan {
     TraceSpan { from: span.from.max(range.from), to: span.to.min(range.to) }
 }
 
-/// As it is kept.
+/// Returns damage in the form for [`Stats`](super::Stats).
 pub(super) fn damaged(damage: &Damage) -> Damaged {
     Damaged {
         trace: damage.trace.to_path_buf(),

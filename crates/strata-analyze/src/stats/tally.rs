@@ -1,4 +1,4 @@
-//! What threads have counted, put together.
+//! Adds up the counts of all threads.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,24 +10,24 @@ use super::{
     TraceSpan, TraceStats, DAMAGE_KEPT, RANGES_KEPT,
 };
 
-/// What is in neighbouring packets of a stream.
+/// The counts of neighbouring packets of a stream.
 #[derive(Debug, Default)]
 pub(super) struct PartCount {
-    /// Parts of a stream are in the order of these.
+    /// The number of the part, by which the parts of a stream are ordered.
     pub number: u64,
-    /// Index of the stream.
+    /// The index of the stream.
     pub stream: usize,
     pub packets: u64,
-    /// Those that count discarded records.
+    /// The number of packets that report discarded records.
     pub telling_packets: u64,
-    /// Of all packets, with headers \[bit\].
+    /// The size of all packets without padding \[bit\].
     pub content_bits: u64,
-    /// Of all packets, with headers and padding \[bit\].
+    /// The size of all packets \[bit\].
     pub packet_bits: u64,
-    /// From the begin of the first packet to the end of the last.
+    /// The time from the begin of the first packet to the end of the last.
     pub span: Option<TraceSpan>,
     pub count: RecordCount,
-    /// Times of the first and the last record.
+    /// The times of the first and the last record.
     pub times: Option<(i64, i64)>,
     pub silence: Option<TraceSpan>,
     pub absent_records: u64,
@@ -36,24 +36,24 @@ pub(super) struct PartCount {
     pub cpu: PacketCpu,
     pub damage: Vec<Damaged>,
     pub damage_found: u64,
-    /// The first note of the stream.
+    /// The first inconsistency that was found in the stream.
     pub note: Option<Damaged>,
 }
 
-/// The CPU that packets name.
+/// The CPU that the packets of a stream name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum PacketCpu {
-    /// There was no packet.
+    /// The stream has no packet.
     #[default]
     Unknown,
-    /// All name this one.
+    /// All packets name this CPU.
     One(u64),
-    /// They name several, or none.
+    /// The packets name several CPUs, or none.
     None,
 }
 
 impl PacketCpu {
-    /// Of these packets and another one.
+    /// Returns the result for the packets of both.
     pub fn with(self, other: PacketCpu) -> PacketCpu {
         match (self, other) {
             (PacketCpu::Unknown, cpu) | (cpu, PacketCpu::Unknown) => cpu,
@@ -67,28 +67,28 @@ impl PacketCpu {
 #[derive(Debug)]
 pub(super) struct ClassCount {
     pub name: String,
-    /// Index of its trace.
+    /// The index of the class' trace.
     pub trace: usize,
     pub count: RecordCount,
 }
 
-/// Everything that was counted.
+/// All counts of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// With all but counts.
+    /// The traces, without counts.
     pub traces: Vec<TraceStats>,
-    /// With all but counts.
+    /// The streams, without counts.
     pub streams: Vec<StreamStats>,
     pub parts: Vec<PartCount>,
     pub classes: Vec<ClassCount>,
     pub timeline: Option<TimeColumns>,
-    /// What was found when the traces were opened.
+    /// Damage that was found when the traces were opened.
     pub damage: Vec<Damaged>,
     pub ends: Vec<FolderEnd>,
 }
 
 impl Tally {
-    /// The result.
+    /// Returns the counts in their final form.
     pub fn finish(mut self) -> Stats {
         let mut stats = Stats { timeline: self.timeline.take(), ..Stats::default() };
         self.add_opening_damage(&mut stats);
@@ -113,7 +113,7 @@ impl Tally {
         stats
     }
 
-    /// What was found when the traces were opened.
+    /// Adds damage that was found when the traces were opened.
     fn add_opening_damage(&mut self, stats: &mut Stats) {
         let of_path: HashMap<PathBuf, usize> =
             self.traces.iter().enumerate().map(|(at, trace)| (trace.path.clone(), at)).collect();
@@ -149,7 +149,7 @@ impl Tally {
         }
     }
 
-    /// To each trace its own; all of one name together are the result.
+    /// Adds each class' counts to the events of its trace. Returns the events of all traces, by name.
     fn add_classes(&mut self) -> Vec<EventStats> {
         let mut of_traces: HashMap<(usize, &str), RecordCount> = HashMap::new();
         let mut of_all: HashMap<&str, RecordCount> = HashMap::new();
@@ -202,7 +202,8 @@ fn add_part(stream: &mut StreamStats, part: &PartCount, ranges_left: &mut usize)
     }
 }
 
-/// The longer of two silences, the earlier one if they are as long. One that ends before it begins is none.
+/// Returns the longer of two silences, or the first if they are equally long. A silence that ends before it begins is
+/// ignored.
 fn longer(a: Option<TraceSpan>, b: TraceSpan) -> Option<TraceSpan> {
     match a {
         _ if b.to <= b.from => a,

@@ -1,4 +1,4 @@
-//! Traces by hand: what is in them is known.
+//! Tests of counts, with traces written by hand.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -18,10 +18,10 @@ use strata_model::{
 use super::count::tracer;
 use super::{count, AbsentKind, LossMode, Options, Stats, TraceSpan};
 
-/// Time of cycle 0 \[ns since 1970\].
+/// The time of cycle 0 \[ns since 1970\].
 const ORIGIN: i64 = 1_700_000_000_000_000_000;
 
-/// A folder that goes with the test.
+/// A folder that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -34,7 +34,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// A trace in it: of process `pid`, with an event of 12 bytes, and one with a text.
+    /// Adds a trace of process `pid`, with an event of 12 bytes and one with a text.
     fn trace(&self, pid: i64) -> PathBuf {
         let event = |id, name: &str, class| EventClass {
             id,
@@ -87,7 +87,7 @@ impl Drop for Folder {
     }
 }
 
-/// A stream's packets, one behind the other.
+/// The packets of a stream, one after the other.
 struct Packets {
     header: Header,
     bytes: Vec<u8>,
@@ -104,8 +104,8 @@ impl Packets {
         Packets { header, bytes: Vec::new() }
     }
 
-    /// A packet from the first of these times to the last, with a record at each: numbers, and a text of
-    /// `text` bytes (with its NUL) at each tenth.
+    /// Adds a packet from the first of these times to the last, with a record at each: an event of numbers, or at each
+    /// tenth an event with a text of `text` bytes, its NUL included.
     fn packet(&mut self, times: &[u64], text: usize, padding: u64) -> &mut Packets {
         let mut records = Vec::new();
         for (number, time) in times.iter().enumerate() {

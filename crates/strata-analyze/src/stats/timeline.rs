@@ -1,25 +1,25 @@
-//! Records over time.
+//! The number of records over time, in columns.
 
 use super::TraceSpan;
 
-/// Columns of a timeline, at most.
+/// The most columns of a timeline.
 pub(super) const COLUMNS: usize = 72;
 
-/// Equal parts of a span, and how many records are in each.
+/// The number of records in each of the equal parts of a span.
 ///
-/// A part's length is 1, 2 or 5 times a power of ten \[ns\], and it begins at a multiple of that.
+/// The length of a part is 1, 2 or 5 times a power of ten \[ns\], and parts begin at multiples of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimeColumns {
-    /// Begin of the first part \[ns since 1970\].
+    /// The begin of the first column \[ns since 1970\].
     pub from: i64,
-    /// Length of each \[ns\].
+    /// The length of each column \[ns\].
     pub width: u64,
-    /// Records in each; 1 to 72 of them.
+    /// The number of records in each column; 1 to 72 columns.
     pub records: Vec<u64>,
 }
 
 impl TimeColumns {
-    /// None yet, with room for all of a span.
+    /// Returns empty columns that cover a span.
     #[must_use]
     pub fn over(span: TraceSpan) -> TimeColumns {
         let mut width = 1;
@@ -34,7 +34,7 @@ impl TimeColumns {
         TimeColumns { from, width, records: vec![0; columns] }
     }
 
-    /// The part that has this time; those at the ends have what is outside, too.
+    /// Returns the column of a time. The first and the last column also have all times outside.
     #[must_use]
     pub fn column(&self, time: i64) -> usize {
         if time <= self.from {
@@ -44,7 +44,7 @@ impl TimeColumns {
         usize::try_from(column).unwrap_or(usize::MAX).min(self.records.len().saturating_sub(1))
     }
 
-    /// The times of a part; those at the ends reach to the ends of time.
+    /// Returns the first and the last time of a column. The first and the last column reach to the ends of time.
     pub(super) fn bounds(&self, column: usize) -> (i64, i64) {
         let begin = |column: usize| {
             let at = i128::from(self.from) + i128::from(self.width) * column as i128;
@@ -55,14 +55,14 @@ impl TimeColumns {
         (from, if last { i64::MAX } else { begin(column + 1).saturating_sub(1) })
     }
 
-    /// Add another one of the same span.
+    /// Adds the counts of columns for the same span.
     pub(super) fn add(&mut self, records: &[u64]) {
         for (sum, more) in self.records.iter_mut().zip(records) {
             *sum = sum.saturating_add(*more);
         }
     }
 
-    /// Behind the last part \[ns since 1970\].
+    /// Returns the end of the last column \[ns since 1970\].
     #[must_use]
     pub fn to(&self) -> i64 {
         let to = i128::from(self.from) + i128::from(self.width) * self.records.len() as i128;
@@ -70,14 +70,14 @@ impl TimeColumns {
     }
 }
 
-/// How many parts of this length a span touches.
+/// Returns the number of columns of this width that a span touches.
 fn parts(span: TraceSpan, width: u64) -> u64 {
     let part = |time: i64| i128::from(time).div_euclid(i128::from(width));
     // Of times of 64 bits: below 2^65.
     u64::try_from(part(span.to.max(span.from)) - part(span.from) + 1).unwrap_or(u64::MAX)
 }
 
-/// 1, 2, 5, 10, 20, 50 …
+/// Returns the next width in the series 1, 2, 5, 10, 20, 50 …
 fn next_width(width: u64) -> u64 {
     let mut unit: u64 = 1;
     while width / unit >= 10 {

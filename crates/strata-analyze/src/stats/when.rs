@@ -1,4 +1,4 @@
-//! Times as people read them.
+//! Points in time and lengths, as text for people.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -8,7 +8,7 @@ fn zoned(nanos: i64, zone: &TimeZone) -> Option<Zoned> {
     Some(timestamp.to_zoned(zone.clone()))
 }
 
-/// `2026-11-22 02:26:46.622882482 +0000`; \[ns since 1970\].
+/// Returns a time \[ns since 1970\] as `2026-11-22 02:26:46.622882482 +0000`.
 #[must_use]
 pub fn date_time(nanos: i64, zone: &TimeZone) -> String {
     zoned(nanos, zone).map_or_else(
@@ -17,7 +17,7 @@ pub fn date_time(nanos: i64, zone: &TimeZone) -> String {
     )
 }
 
-/// `02:26:46.622882482`; \[ns since 1970\].
+/// Returns a time of day \[ns since 1970\] as `02:26:46.622882482`.
 #[must_use]
 pub fn time_of_day(nanos: i64, zone: &TimeZone) -> String {
     zoned(nanos, zone)

@@ -1,31 +1,33 @@
-//! What all reports share: which traces, one pass over them, and what is said beside the report.
+//! Parts that all reports share: their flags, the pass over the traces, and the messages that accompany a report.
 
 use std::collections::HashSet;
-use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{json, Value};
-use strata_analyze::debug_info::{Source, SourceOptions};
-use strata_analyze::perfetto::PairRule;
-use strata_analyze::reports::{idle_rules, pass_on, span_roles, Asked, Passed};
-use strata_ctf::read::{Reader, Selection, TimeRange};
+use strata_analyze::debug_info::{Source, SourceOptions, SymbolFiles};
+use strata_analyze::reports::{has_slow_calls_only, has_slow_spans_only};
+use strata_ctf::read::{Reader, TimeRange};
 use strata_session::stop::Stop;
-use strata_timeline::{Observer, SpanRoles, Timeline};
+use strata_timeline::PairRule;
+use strata_timeline::{idle_rules, span_roles};
+use strata_timeline::{pass_on, Asked, Passed};
+use strata_timeline::{Blind, Observer, SpanRoles, Timeline};
 
 use crate::reading::selection::{until_or_to, SelectionFlags};
 use crate::reading::traces::TracesFlags;
 use crate::reading::{ending, limits};
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
 use crate::talk::units::{clean, counted, shell_word};
 
-/// Damages that are said one by one.
+/// Limit on the damages that are reported one by one.
 const DAMAGE_SHOWN: u64 = 20;
-/// Rows of a text, if nobody says how many.
+/// Default limit on the rows of a text.
 pub const ROWS: usize = 20;
 
 /// The exit statuses of all reports.
@@ -38,25 +40,31 @@ Exit status:
      nothing can be read
   130  ended by Ctrl-C";
 
-/// Changes when a key is renamed or gone, not when there is a new one.
+/// Version of the JSON reports. It changes when a key is renamed or removed, not when one is added.
 const VERSION: u32 = 1;
 
-/// `--format`.
+/// The value of `--format`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people
+    /// A table or text for people
     #[default]
     Text,
     /// One JSON object; see the guide
     Json,
+    /// The rows, a line for each
+    Csv,
 }
 
-/// Which records a report is made of.
+/// Flags that choose the records from which a report is made.
 #[derive(Debug, Args)]
 #[command(mut_arg("until", until_or_to))]
 pub struct TraceFlags {
     #[command(flatten)]
     pub traces: TracesFlags,
+
+    /// Do not start a pager on a terminal [default: $STRATA_PAGER, $PAGER, or less]
+    #[arg(long)]
+    no_pager: bool,
 
     #[command(flatten)]
     pub selection: SelectionFlags,
@@ -72,12 +80,16 @@ pub struct CommonFlags {
     #[arg(long, value_name = "N")]
     pub top: Option<NonZeroUsize>,
 
-    /// Layout: a table for people, or one JSON object
+    /// Layout: a table for people, one JSON object, or rows of comma-separated values
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    format: Format,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
 }
 
-/// Which events are the ends of spans.
+/// Flags that choose which events begin and end spans.
 #[derive(Debug, Args)]
 pub struct PairFlags {
     /// Spans from event BEGIN to event END, as in export; those with the same KEYFIELD belong together, in whichever
@@ -87,7 +99,7 @@ pub struct PairFlags {
 }
 
 impl PairFlags {
-    /// What events do to spans. Rules that fit no events are said.
+    /// Returns what each event does to spans. Warns about rules that match no events.
     pub fn roles(&self, reader: &Reader) -> SpanRoles {
         for rule in idle_rules(reader, &self.pairs) {
             let text = format!(
@@ -98,14 +110,14 @@ impl PairFlags {
         span_roles(reader, &self.pairs)
     }
 
-    /// The flags, to be typed again.
+    /// Formats the flags for a command to type.
     pub fn words(&self) -> String {
         let word = |rule: &PairRule| format!(" --pair {}", shell_word(&clean(&rule.to_string())));
         self.pairs.iter().map(word).collect()
     }
 }
 
-/// Where the names of functions come from.
+/// Flags that set where names of functions are searched.
 #[derive(Debug, Args)]
 pub struct NamesFlags {
     /// Look for separate debug information in DIR [default: /usr/lib/debug]
@@ -115,32 +127,64 @@ pub struct NamesFlags {
     /// The traced system's files are below DIR
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     debug_info_target_prefix: Option<PathBuf>,
+
+    /// Open no file that the trace names: functions of programs have no names
+    #[arg(long, conflicts_with_all = ["debug_info_dir", "debug_info_target_prefix"])]
+    no_symbols: bool,
+
+    /// Show names of C++ and Rust as compilers have made them
+    #[arg(long)]
+    mangled: bool,
+
+    /// The files read so far.
+    #[arg(skip)]
+    files: SymbolFiles,
 }
 
 impl NamesFlags {
-    /// Whether anything is said.
+    /// Returns true if a flag sets where names are searched.
     pub fn is_any(&self) -> bool {
-        self.options() != SourceOptions::default()
+        self.debug_info_dir.is_some() || self.debug_info_target_prefix.is_some()
     }
 
-    /// What looks for them, for these traces.
+    /// Makes the source of names for these traces.
     pub fn source(&self, reader: &Reader) -> Source {
         Source::new(reader, &self.options())
     }
 
-    fn options(&self) -> SourceOptions {
+    /// Returns the flags as options of the source.
+    pub fn options(&self) -> SourceOptions {
         SourceOptions {
             folder: self.debug_info_dir.clone(),
             prefix: self.debug_info_target_prefix.clone(),
             full_path: false,
+            no_symbols: self.no_symbols,
+            mangled: self.mangled,
+            files: self.files.clone(),
         }
+    }
+
+    /// Reports the files that were left out because they are too many or too large.
+    pub fn say_left_out(&self) {
+        say_left_out(&self.files);
     }
 }
 
-/// What a report is made of.
+/// Reports which of the files that a trace names were left out.
+pub fn say_left_out(files: &SymbolFiles) {
+    for text in files.remarks() {
+        talk::message(&Message { weight: Weight::Warning, text: clean(&text) });
+    }
+}
+
+/// The pass over the traces from which a report is made, and its time range.
 pub struct Made {
     pub passed: Passed,
     pub range: TimeRange,
+    /// True if the traces have no fast system calls, since only slow ones were recorded.
+    slow_calls_only: bool,
+    /// True if the traces have no short spans, since spans were recorded by their duration.
+    slow_spans_only: bool,
 }
 
 impl std::ops::Deref for CommonFlags {
@@ -152,7 +196,7 @@ impl std::ops::Deref for CommonFlags {
 }
 
 impl TraceFlags {
-    /// Open the traces, and say what is wrong with the flags.
+    /// Opens the traces, and reports mistakes in the flags.
     pub fn open(&self) -> Result<(Reader, TimeRange)> {
         let reader = self.selection.open(&self.traces.paths()?)?;
         let range = self.selection.range(&reader)?;
@@ -162,7 +206,7 @@ impl TraceFlags {
         Ok((reader, range))
     }
 
-    /// Read all of it, and say what cannot be read. `None`: asked to stop.
+    /// Reads all records, and reports what cannot be read. Returns `None` if it was asked to stop.
     pub fn pass(
         &self,
         reader: &Reader,
@@ -173,7 +217,7 @@ impl TraceFlags {
         self.pass_on(Timeline::new(reader), reader, range, seen, stop)
     }
 
-    /// The same by a timeline that is made for these traces.
+    /// Reads all records as [`pass`](Self::pass) does, with a given timeline.
     pub fn pass_on(
         &self,
         timeline: Timeline,
@@ -183,7 +227,9 @@ impl TraceFlags {
         stop: &Stop,
     ) -> Option<Made> {
         let line = ReadingLine::new("analyzing", reader, range.to == i64::MAX);
-        let asked = Asked { range, selection: self.selection.filter().map(Selection::new) };
+        let read = TimeRange { from: i64::MIN, to: range.to };
+        let selection = self.selection.bound(reader, read, None, &|| stop.requests() > 0);
+        let asked = Asked { range, selection };
         let (mut damages, mut noted) = (0_u64, HashSet::new());
         let go_on = |bytes| {
             line.set(bytes);
@@ -221,10 +267,18 @@ impl TraceFlags {
         for text in limits::texts(world.threads.left_out(), world.names.left_out()) {
             talk::message(&Message { weight: Weight::Warning, text });
         }
-        Some(Made { passed, range })
+        let slow_calls_only = has_slow_calls_only(reader);
+        let slow_spans_only = has_slow_spans_only(reader);
+        Some(Made { passed, range, slow_calls_only, slow_spans_only })
     }
 
-    /// A report that is not about event records says what selects instead of `--filter`.
+    /// Writes the report to stdout, on a terminal through a pager.
+    pub fn write(&self, text: &str) -> Result<()> {
+        stdout::paged("analyze", text, !self.no_pager)
+    }
+
+    /// Returns an error if `--filter` is given for a report that is not about event records; it names the flag to use
+    /// instead.
     pub fn refuse_filter(&self, report: &str, about: &str, instead: &str) -> Result<()> {
         if self.selection.filter().is_some() {
             bail!(
@@ -235,7 +289,7 @@ impl TraceFlags {
         Ok(())
     }
 
-    /// Read all of it once more, of which all is said already. `None`: asked to stop.
+    /// Reads all records again, without reporting damage again. Returns `None` if it was asked to stop.
     pub fn again(
         &self,
         timeline: Timeline,
@@ -257,26 +311,27 @@ impl TraceFlags {
 }
 
 impl CommonFlags {
-    /// Write the report in the layout that is asked for.
-    pub fn show(&self, json: impl FnOnce() -> String, text: impl FnOnce() -> String) -> Result<()> {
-        write(&match self.format {
-            Format::Json => json(),
-            Format::Text => text(),
-        })
+    /// Returns the layout of the report.
+    pub fn format(&self) -> Format {
+        if self.json {
+            Format::Json
+        } else {
+            self.format
+        }
     }
 
-    /// How many rows a text has.
+    /// Returns the limit on the rows of the report.
     pub fn rows(&self) -> usize {
-        match (self.top, self.format) {
+        match (self.top, self.format()) {
             (Some(top), _) => top.get(),
             (None, Format::Text) => ROWS,
-            (None, Format::Json) => usize::MAX,
+            (None, Format::Json | Format::Csv) => usize::MAX,
         }
     }
 }
 
 impl Made {
-    /// What every report's object begins with.
+    /// Returns the object of a report in JSON, with the keys that all reports have.
     pub fn object(&self, report: &str) -> serde_json::Map<String, Value> {
         let world = self.passed.timeline.world();
         let from = world.begin.map(|begin| begin.max(self.range.from));
@@ -289,20 +344,28 @@ impl Made {
             "discarded_records": self.passed.discarded,
             "damage_count": self.passed.damage,
         });
-        match value {
+        let mut object = match value {
             Value::Object(map) => map,
             _ => serde_json::Map::new(),
+        };
+        if self.slow_calls_only {
+            object.insert("slow_calls_only".into(), json!(true));
         }
+        if self.slow_spans_only {
+            object.insert("slow_spans_only".into(), json!(true));
+        }
+        object
     }
 
-    /// How long the time is that the report is about.
+    /// Returns the length of the time range of the report \[ns\].
     pub fn nanos(&self) -> u64 {
         let world = self.passed.timeline.world();
         let from = world.begin.unwrap_or(0).max(self.range.from);
         world.now.min(self.range.to).saturating_sub(from).max(0).unsigned_abs()
     }
 
-    /// An empty report is said to be so, by `asked` if something was asked for. The exit status.
+    /// Reports that a report is empty: with the message `asked` if some records were selected, otherwise with
+    /// `unasked`. Returns the exit status.
     pub fn end(&self, is_empty: bool, is_asked: bool, asked: &str, unasked: &str) -> u8 {
         if is_empty {
             nothing(if is_asked { asked } else { unasked });
@@ -310,7 +373,8 @@ impl Made {
         self.status(is_empty)
     }
 
-    /// The exit status.
+    /// Returns the exit status of a report: 2 if a trace is damaged, otherwise 1 if the report is empty and 0
+    /// if not.
     pub fn status(&self, is_empty: bool) -> u8 {
         if self.passed.damage > 0 {
             2
@@ -320,15 +384,21 @@ impl Made {
     }
 }
 
-/// Say that there is nothing.
-pub fn nothing(text: &str) {
-    talk::message(&Message { weight: Weight::Warning, text: text.to_owned() });
+/// Warns that the traces do not show which thread had which CPU, and how to record that. Otherwise, every woken thread
+/// would seem to wait.
+pub fn say_blind(made: &Made) {
+    let why = match made.passed.timeline.world().blind {
+        None => return,
+        Some(Blind::NoSwitches) => "the trace has no sched_switch",
+        Some(Blind::NoCpus) => "the records of sched_switch do not say on which CPU they were made",
+    };
+    nothing(&format!(
+        "{why}: who ran, who wanted a CPU and who was blocked is unknown. Record that: strata record -k \
+         'sched_switch,sched_waking,syscalls' -- COMMAND"
+    ));
 }
 
-/// Write it to stdout, with colours only where they are wanted.
-pub fn write(text: &str) -> Result<()> {
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("analyze: cannot write to stdout")
+/// Warns that there is nothing to report.
+pub fn nothing(text: &str) {
+    talk::message(&Message { weight: Weight::Warning, text: text.to_owned() });
 }

@@ -1,28 +1,23 @@
-//! `strata analyze cpu`.
-
-use std::fmt::Write as _;
+//! The report `strata analyze cpu`.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use serde_json::{json, Value};
 use strata_analyze::pipeline::span;
 use strata_analyze::reports::cpu::{By, Columns, Cpu, CpuCounter, CpuReport, Row};
 use strata_analyze::stats::time_of_day;
 use strata_ctf::read::TimeRange;
+use strata_report::{Document, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, EXIT_STATUS};
 use super::hidden;
-use super::rows::{
-    bar, by, document, keys, length, more, name, put_rows, put_sums, some, some_count, subject,
-};
+use super::rows::{by, few, length, subject};
+use super::show::show;
 use super::whose::{MineFlags, Whose, BY_OF};
 use crate::reading::selection::{refused, TIMES};
-use crate::stats::is_utf8;
-use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{count, counted, rate};
 
-/// Columns of a strip, if nobody says how many, and at most.
+/// Default number of columns of a strip; the largest number follows.
 const COLUMNS: u16 = 50;
 const COLUMNS_MAX: i64 = 10_000;
 
@@ -34,7 +29,7 @@ What it says:
   it. Shares are of one CPU.
 ";
 
-/// `strata analyze cpu`.
+/// Flags of `strata analyze cpu`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{TIMES}\n{EXIT_STATUS}"))]
 #[command(mut_arg("filter", refused))]
@@ -42,7 +37,7 @@ pub struct CpuFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// A row for each process, or for each thread
+    /// A row for each process, for each thread, or for all processes of a name
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
@@ -59,17 +54,20 @@ pub struct CpuFlags {
     columns: u16,
 }
 
-/// `--by`.
+/// The value of `--by`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum ByFlag {
-    /// All threads of a process together
+    /// One row for each process, with all its threads
     #[default]
     Process,
-    /// Each thread
+    /// One row for each thread
     Thread,
+    /// One row for each name, with all its processes
+    #[value(alias = "program")]
+    Name,
 }
 
-/// Do it, and give the exit status.
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let instead = "--of NAME|NUMBER, which selects threads";
     flags.common.refuse_filter("cpu", "what a CPU ran is none", instead)?;
@@ -87,10 +85,11 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let by = match flags.by {
         ByFlag::Process => By::Process,
         ByFlag::Thread => By::Thread,
+        ByFlag::Name => By::Name,
     };
     let wanted = whose.of(world);
     let report = counter.finish(world, by, &|label| wanted.has(label));
-    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
+    show(&flags.common, "cpu", &made, &document(&report, &made, flags))?;
     let is_empty = report.rows.is_empty() && report.cpus.iter().all(|cpu| cpu.switches == 0);
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
@@ -105,141 +104,93 @@ fn per_second(number: u64, nanos: u64) -> f64 {
     number as f64 * 1e9 / nanos.max(1) as f64
 }
 
-fn json(report: &CpuReport, made: &Made, flags: &CpuFlags) -> String {
+fn document(report: &CpuReport, made: &Made, flags: &CpuFlags) -> Document {
     let whole = made.nanos();
-    let share = |nanos: u64| nanos as f64 / whole.max(1) as f64;
-    let row = |row: &Row| {
-        let mut map = keys(&row.label);
-        put_sums(&mut map, subject(&row.label), row.runs, Some(row.running));
-        for (key, value) in [
-            ("running_ns", json!(row.running)),
-            ("share", json!(share(row.running))),
-            ("runs", json!(row.runs)),
-            ("migrations", json!(row.migrations)),
-            ("cpus", json!(row.cpus)),
-            ("columns_ns", json!(row.columns)),
-        ] {
-            map.insert(key.into(), value);
-        }
-        Value::Object(map)
-    };
-    let cpu = |cpu: &Cpu| {
-        let mut value = json!({
-            "cpu": cpu.cpu,
-            "busy_ns": cpu.busy,
-            "idle_ns": cpu.idle,
-            "unknown_ns": cpu.unknown,
-            "share": share(cpu.busy),
-            "switches": cpu.switches,
-            "switches_per_second": per_second(cpu.switches, whole),
-            "columns_ns": cpu.columns,
-            "unknown_columns_ns": cpu.unknown_columns,
-        });
-        if let (Some(machine), Value::Object(map)) = (&cpu.machine, &mut value) {
-            map.insert("machine".into(), json!(machine));
-        }
-        value
-    };
-    let mut object = made.object("cpu");
-    object.insert("hidden_threads".into(), hidden::json(made));
-    object.insert("by".into(), by(&flags.by));
-    object.insert("column_from_ns".into(), json!(report.columns.from));
-    object.insert("column_ns".into(), json!(report.columns.width));
-    put_rows(&mut object, &report.rows, &flags.common, row);
-    object.insert("cpus".into(), report.cpus.iter().map(cpu).collect());
-    document(object)
-}
-
-/// A column for each part of the time.
-fn strip(cells: &[u64], unknown: &[u64], columns: &Columns, ascii: bool) -> String {
-    let column = |(at, &nanos): (usize, &u64)| {
-        // The last one may be narrower.
-        let begin = columns.width.saturating_mul(at as u64);
-        let width = columns.width.min(columns.whole.saturating_sub(begin)).max(1);
-        match unknown.get(at) {
-            Some(&unknown) if unknown > width / 2 => '?',
-            _ => bar(nanos, width, ascii),
-        }
-    };
-    cells.iter().enumerate().map(column).collect::<String>().trim_end().to_owned()
-}
-
-fn text(report: &CpuReport, made: &Made, flags: &CpuFlags) -> String {
-    let mut out = String::new();
-    let (whole, ascii) = (made.nanos(), !is_utf8());
+    let columns = &report.columns;
     let busy = report.cpus.iter().map(|cpu| cpu.busy).fold(0, u64::saturating_add);
     let switches = report.cpus.iter().map(|cpu| cpu.switches).sum();
-    let _ = writeln!(
-        out,
-        "{HEAD}{} in {}: {} busy, {} switches ({} per second){HEAD:#}",
+    let mut document = Document::new(format!(
+        "{} in {}: {} busy, {} switches ({} per second)",
         counted(report.cpus.len() as u64, "CPU"),
         length(whole),
         length(busy),
         count(switches),
         rate(per_second(switches, whole)),
-    );
-    let columns = &report.columns;
-    let _ = writeln!(
-        out,
-        "{DIM}a column is {}, the first begins at {}{DIM:#}\n",
-        length(columns.width),
-        time_of_day(columns.from, flags.common.selection.zone()),
-    );
-    let (left, right) = (Align::Left, Align::Right);
-    let percent = |nanos: u64| format!("{:.1} %", nanos as f64 * 100.0 / whole.max(1) as f64);
-    let mut table = Table::new(&[
-        ("CPU", left),
-        ("busy", right),
-        ("share", right),
-        ("idle", right),
-        ("unknown", right),
-        ("switches", right),
-        ("per second", right),
-        ("when", left),
-    ]);
-    for cpu in &report.cpus {
-        let machine = cpu.machine.as_ref().map(|machine| format!("{machine}: "));
-        table.row([
-            format!("{}{}", machine.unwrap_or_default(), cpu.cpu).into(),
-            some(cpu.busy).into(),
-            percent(cpu.busy).into(),
-            some(cpu.idle).into(),
-            some(cpu.unknown).into(),
-            count(cpu.switches).into(),
-            rate(per_second(cpu.switches, whole)).into(),
-            strip(&cpu.columns, &cpu.unknown_columns, columns, ascii).into(),
-        ]);
-    }
-    table.write(&mut out);
-    if report.rows.is_empty() {
-        return out;
-    }
-    let what = if flags.by == ByFlag::Process { "process" } else { "thread" };
-    let mut table = Table::new(&[
-        (what, left),
-        ("running", right),
-        ("share", right),
-        ("runs", right),
-        ("moves", right),
-        ("CPUs", right),
-        ("when", left),
-    ]);
-    let rows = flags.common.rows();
-    for row in report.rows.iter().take(rows) {
-        let cpus: Vec<String> = row.cpus.iter().take(4).map(u32::to_string).collect();
-        let dots = if row.cpus.len() > 4 { "…" } else { "" };
-        table.row([
-            name(&row.label).into(),
-            length(row.running).into(),
-            percent(row.running).into(),
-            count(row.runs).into(),
-            some_count(row.migrations).into(),
-            format!("{}{dots}", cpus.join(",")).into(),
-            strip(&row.columns, &[], columns, ascii).into(),
-        ]);
-    }
-    out.push('\n');
-    table.write(&mut out);
-    more(&mut out, report.rows.len(), rows);
-    out
+    ));
+    document.fact("hidden_threads", hidden::value(made));
+    document.fact("by", by(&flags.by));
+    document.fact("column_from_ns", columns.from);
+    document.fact("column_ns", columns.width);
+    let begin = time_of_day(columns.from, flags.common.selection.zone());
+    let width = length(columns.width);
+    document.push(Part::Note(format!("a column is {width}, the first begins at {begin}")));
+    document.push(Part::Blank);
+    document.push(cpus(report, whole));
+    let shown = report.rows.get(..flags.common.rows()).unwrap_or(&report.rows);
+    document.rows(rows(shown, columns, whole, flags.by), report.rows.len());
+    document
+}
+
+fn share(nanos: u64, whole: u64) -> Value {
+    (nanos as f64 / whole.max(1) as f64).into()
+}
+
+/// Returns the table of CPUs.
+fn cpus(report: &CpuReport, whole: u64) -> Part {
+    let table = strata_report::Columns::new()
+        .shown("CPU", Unit::Text, |cpu: &Cpu| {
+            let machine = cpu.machine.as_ref().map(|machine| format!("{machine}: "));
+            format!("{}{}", machine.unwrap_or_default(), cpu.cpu).into()
+        })
+        .both("busy", "busy_ns", Unit::SomeNanos, |cpu| cpu.busy.into())
+        .both("share", "share", Unit::Share, |cpu| share(cpu.busy, whole))
+        .both("idle", "idle_ns", Unit::SomeNanos, |cpu| cpu.idle.into())
+        .both("unknown", "unknown_ns", Unit::SomeNanos, |cpu| cpu.unknown.into())
+        .both("switches", "switches", Unit::Count, |cpu| cpu.switches.into())
+        .both("per second", "switches_per_second", Unit::Rate, |cpu| {
+            per_second(cpu.switches, whole).into()
+        })
+        .shown("when", Unit::Strip, |cpu| {
+            strip(&cpu.columns, &cpu.unknown_columns, &report.columns)
+        })
+        .key("cpu", |cpu| cpu.cpu.into())
+        .some_key("machine", |cpu| cpu.machine.clone().into())
+        .key("columns_ns", |cpu| cpu.columns.iter().copied().collect())
+        .key("unknown_columns_ns", |cpu| cpu.unknown_columns.iter().copied().collect());
+    Part::section("", "cpus", table.rows(&report.cpus))
+}
+
+/// Returns the table of the processes or threads that had the CPUs.
+fn rows(rows: &[Row], columns: &Columns, whole: u64, by: ByFlag) -> Table {
+    let what = match by {
+        ByFlag::Process => "process",
+        ByFlag::Thread => "thread",
+        ByFlag::Name => "program",
+    };
+    let table = strata_report::Columns::new()
+        .both(what, "", Unit::Label, |row: &Row| Value::label(&row.label))
+        .both("running", "running_ns", Unit::Nanos, |row| row.running.into())
+        .both("share", "share", Unit::Share, |row| share(row.running, whole))
+        .both("runs", "runs", Unit::Count, |row| row.runs.into())
+        .both("moves", "migrations", Unit::SomeCount, |row| row.migrations.into())
+        .shown("CPUs", Unit::RightText, |row| few(row.cpus.iter()).into())
+        .shown("when", Unit::Strip, |row| strip(&row.columns, &[], columns))
+        .key("name", |row| subject(&row.label).into())
+        .key("count", |row| row.runs.into())
+        .key("total_ns", |row| row.running.into())
+        .key("cpus", |row| row.cpus.iter().copied().collect())
+        .key("columns_ns", |row| row.columns.iter().copied().collect());
+    table.rows(rows)
+}
+
+/// Returns the share of each part of the time that `cells` take; unknown if most of the part is unknown.
+fn strip(cells: &[u64], unknown: &[u64], columns: &Columns) -> Value {
+    let column = |(at, &nanos): (usize, &u64)| {
+        // The last column may be narrower.
+        let begin = columns.width.saturating_mul(at as u64);
+        let width = columns.width.min(columns.whole.saturating_sub(begin)).max(1);
+        let is_known = unknown.get(at).is_none_or(|&unknown| unknown <= width / 2);
+        is_known.then_some(nanos as f64 / width as f64)
+    };
+    Value::Strip(cells.iter().enumerate().map(column).collect())
 }

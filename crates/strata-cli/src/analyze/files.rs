@@ -1,30 +1,24 @@
-//! `strata analyze files`.
-
-use std::fmt::Write as _;
+//! The report `strata analyze files`.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use serde_json::{json, Value};
 use strata_analyze::reports::files::{
     By, Disk, FileCounter, FilesReport, Row, Slow, DISK, UNKNOWN,
 };
 use strata_analyze::reports::QUANTILE_ERROR;
 use strata_analyze::short::result_text;
-use strata_analyze::stats::time_of_day;
+use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, EXIT_STATUS};
-use super::rows::{
-    by, document, figures, histogram, keys, length, more, name, put_rows, section, some_count,
-    spread,
-};
+use super::rows::{by, length};
+use super::show::show;
 use super::whose::{MineFlags, Whose, BY_OF};
+use crate::reading::numbers::nr_kept;
 use crate::reading::selection::SYNTAX;
-use crate::stats::is_utf8;
-use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::talk::units::{clean, count, counted, size};
+use crate::talk::units::{counted, size};
 
-/// The slowest that are kept.
+/// The most of the slowest calls that are kept.
 const SLOWEST_MAX: usize = 100_000;
 
 const COUNTED: &str = "\
@@ -47,7 +41,7 @@ Devices (--by device):
   'unknown', as are those of descriptors that are not known.
 ";
 
-/// `strata analyze files`.
+/// Flags of `strata analyze files`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct FilesFlags {
@@ -65,26 +59,29 @@ pub struct FilesFlags {
     #[command(flatten)]
     mine: MineFlags,
 
-    /// Show the N slowest calls one by one
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    /// Show the N slowest calls, one row for each
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = nr_kept)]
     slowest: usize,
 }
 
-/// `--by`.
+/// The value of `--by`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum ByFlag {
-    /// What one process does to one file
+    /// One row for each process and file
     #[default]
     File,
-    /// All files of a process
+    /// One row for each process, with all its files
     Process,
-    /// A file of all processes
+    /// One row for each name, with all files of its processes
+    #[value(alias = "program")]
+    Name,
+    /// One row for each path, over all processes
     Path,
     /// Disks, kinds of sockets, pipes
     Device,
 }
 
-/// Do it, and give the exit status.
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("files", BY_OF), stop)?;
@@ -95,6 +92,7 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     let by = match flags.by {
         ByFlag::File => By::File,
         ByFlag::Process => By::Process,
+        ByFlag::Name => By::Name,
         ByFlag::Path => By::Path,
         ByFlag::Device => By::Device,
     };
@@ -104,12 +102,12 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     report.slowest.truncate(flags.slowest);
     let (found, all) = (report.slowest.len(), report.all.times.count);
     whose.say_fewer(found, flags.slowest, SLOWEST_MAX, all, "slowest calls");
-    // A disk is mostly asked by threads of the kernel, later, for whoever has written.
+    // Requests to a disk are mostly made by kernel threads, later, for the process that has written.
     if whose.is_any() {
         report.disks.clear();
         report.rows.retain(|row| row.kind != DISK);
     }
-    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
+    show(&flags.common, "files", &made, &document(&report, &made, flags))?;
     let is_empty = report.all.times.count == 0 && report.disks.is_empty();
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
@@ -121,222 +119,144 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     ))
 }
 
-fn json(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
-    let sums = |row: &Row| {
-        let mut map = figures(&row.times);
-        map.insert("errors".into(), json!(row.errors));
-        map.insert("opens".into(), json!(row.opens));
-        map.insert("read_bytes".into(), json!(row.read));
-        map.insert("written_bytes".into(), json!(row.written));
-        map.insert("bytes_unknown".into(), json!(row.unsaid));
-        map
-    };
-    let row = |row: &Row| {
-        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        let mut map = keys(&row.label);
-        map.insert("name".into(), json!(text(&row.name)));
-        map.insert("kind".into(), json!(text(row.kind)));
-        map.extend(sums(row));
-        Value::Object(map)
-    };
-    let slow = |slow: &Slow| {
-        let mut map = keys(&slow.label);
-        map.insert("call".into(), json!(slow.call));
-        map.insert("name".into(), json!(slow.name));
-        map.insert("time_ns".into(), json!(slow.begin));
-        map.insert("duration_ns".into(), json!(slow.nanos));
-        map.insert("result".into(), json!(slow.result));
-        Value::Object(map)
-    };
-    let disk = |disk: &Disk| {
-        let mut map = figures(&disk.times);
-        map.insert("name".into(), json!(disk.name));
-        map.insert("kind".into(), json!(disk.kind));
-        map.insert("bytes".into(), json!(disk.bytes));
-        map.insert("errors".into(), json!(disk.errors));
-        if let Some(machine) = &disk.machine {
-            map.insert("machine".into(), json!(machine));
-        }
-        Value::Object(map)
-    };
-    let mut object = made.object("files");
-    object.insert("by".into(), by(&flags.by));
-    object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
-    object.insert("all".into(), Value::Object(sums(&report.all)));
-    object.insert("calls_left_out".into(), json!(report.left_out));
-    put_rows(&mut object, &report.rows, &flags.common, row);
-    object.insert("slowest".into(), report.slowest.iter().map(slow).collect());
-    object.insert("disks".into(), report.disks.iter().map(disk).collect());
-    document(object)
+/// Adds the columns of sums that each row and the whole report have.
+fn sums<'a>(columns: Columns<'a, Row>) -> Columns<'a, Row> {
+    columns
+        .both("read", "read_bytes", Unit::Bytes, |row| row.read.into())
+        .both("written", "written_bytes", Unit::Bytes, |row| row.written.into())
+        .both("errors", "errors", Unit::SomeCount, |row| row.errors.into())
+        .both("opens", "opens", Unit::SomeCount, |row| row.opens.into())
+        .key("bytes_unknown", |row| row.unsaid.into())
 }
 
-fn bytes(number: u64) -> String {
-    if number > 0 {
-        size(number)
-    } else {
-        String::new()
-    }
-}
-
-fn text(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
-    let mut out = String::new();
+fn document(report: &FilesReport, made: &Made, flags: &FilesFlags) -> Document {
     let all = &report.all;
-    let _ = writeln!(
-        out,
-        "{HEAD}{} in {}: {} read, {} written, {} all together{HEAD:#}",
+    let mut document = Document::new(format!(
+        "{} in {}: {} read, {} written, {} all together",
         counted(all.times.count, "system call"),
         length(made.nanos()),
         size(all.read),
         size(all.written),
         length(all.times.total),
+    ));
+    document.fact("by", by(&flags.by));
+    document.fact("quantile_error", QUANTILE_ERROR);
+    document.fact(
+        "all",
+        Value::Record(
+            sums(Columns::new()).times(&[], |row| &row.times).spread(|row| &row.times).record(all),
+        ),
     );
-    let (left, right) = (Align::Left, Align::Right);
-    if !report.rows.is_empty() {
-        let (first, second, calls) = match flags.by {
-            ByFlag::File => ("process", "file", "calls"),
-            ByFlag::Process => ("process", "", "calls"),
-            ByFlag::Path => ("", "file", "calls"),
-            ByFlag::Device => ("", "device", "count"),
-        };
-        let mut table = Table::new(&[
-            (first, left),
-            (second, left),
-            (calls, right),
-            ("read", right),
-            ("written", right),
-            ("errors", right),
-            ("opens", right),
-            ("total", right),
-            ("p99", right),
-            ("max", right),
-            ("1µs..1s", left),
-        ]);
-        let rows = flags.common.rows();
-        for row in report.rows.iter().take(rows) {
-            let is_of_all = row.label == Default::default();
-            let (who, what) = match flags.by {
-                ByFlag::Device => (String::new(), device(row)),
-                _ if is_of_all => (String::new(), row.name.clone()),
-                _ => (name(&row.label), row.name.clone()),
-            };
-            table.row([
-                who.into(),
-                clean(&what).into(),
-                count(row.times.count).into(),
-                bytes(row.read).into(),
-                bytes(row.written).into(),
-                some_count(row.errors).into(),
-                some_count(row.opens).into(),
-                length(row.times.total).into(),
-                length(row.times.quantile(0.99)).into(),
-                length(row.times.max).into(),
-                spread(&row.times.spread).into(),
-            ]);
-        }
-        out.push('\n');
-        table.write(&mut out);
-        more(&mut out, report.rows.len(), rows);
-    }
+    document.fact("calls_left_out", report.left_out);
+    let (first, second, calls) = match flags.by {
+        ByFlag::File => ("process", "file", "calls"),
+        ByFlag::Process => ("process", "", "calls"),
+        ByFlag::Name => ("program", "", "calls"),
+        ByFlag::Path => ("", "file", "calls"),
+        ByFlag::Device => ("", "device", "count"),
+    };
+    let columns = Columns::new()
+        .shown(first, Unit::Label, |row: &Row| match flags.by {
+            ByFlag::Device => Value::None,
+            _ if row.label == Default::default() => Value::None,
+            _ => Value::label(&row.label),
+        })
+        .shown(second, Unit::Text, |row| match flags.by {
+            ByFlag::Device => device(row).into(),
+            _ => row.name.as_str().into(),
+        })
+        .shown(calls, Unit::Count, |row| row.times.count.into());
+    let columns = sums(columns)
+        .times(&[("total", Figure::Total), ("p99", Figure::P99), ("max", Figure::Max)], |row| {
+            &row.times
+        })
+        .spread(|row| &row.times)
+        .label_keys(|row| Value::label(&row.label))
+        .key("name", |row| Value::some_text(row.name.as_str()))
+        .key("kind", |row| Value::some_text(row.kind));
+    let shown = report.rows.get(..flags.common.rows()).unwrap_or(&report.rows);
+    document.rows(columns.rows(shown), report.rows.len());
     if all.times.count > 0 {
-        histogram(&mut out, &all.times.spread, "calls", !is_utf8());
+        document.push(Part::lengths("calls", &all.times.spread));
     }
     if flags.by == ByFlag::Device {
-        said_of_devices(&mut out, report, flags);
+        notes_of_devices(&mut document, report, flags);
     }
     for (number, what) in [
         (all.unsaid, "whose bytes no record tells"),
         (report.left_out, "of files for which there was no room, not in the table"),
     ] {
         if number > 0 {
-            let _ = writeln!(out, "{DIM}{} {what}{DIM:#}", counted(number, "call"));
+            document.push(Part::Note(format!("{} {what}", counted(number, "call"))));
         }
     }
-    disks(&mut out, report);
-    slowest(&mut out, report, flags);
-    out
+    document.push(disks(report));
+    document.push(slowest(report));
+    document
 }
 
-/// `vda`, `tcp socket`: a row's name where rows are by device.
+/// Returns the name of a row in a report by device: `vda`, `tcp socket`.
 fn device(row: &Row) -> String {
     let machine = row.label.machine.as_ref().map(|machine| format!("{machine}: "));
     let what = if row.kind == "socket" && row.name != row.kind { " socket" } else { "" };
     format!("{}{}{what}", machine.unwrap_or_default(), row.name)
 }
 
-/// What the rows are of, which nobody can see in them.
-fn said_of_devices(out: &mut String, report: &FilesReport, flags: &FilesFlags) {
+/// Adds notes that explain rows with unclear names.
+fn notes_of_devices(document: &mut Document, report: &FilesReport, flags: &FilesFlags) {
     let has = |kind| report.rows.iter().any(|row| row.kind == kind);
+    let mut note = |text: &str| document.push(Part::Note(text.to_owned()));
     if has(UNKNOWN) {
-        let _ = writeln!(
-            out,
-            "{DIM}no record says on which disk a path is: calls with one, and with a descriptor that is not \
-             known, are 'unknown'{DIM:#}"
+        note(
+            "no record says on which disk a path is: calls with one, and with a descriptor that is not \
+             known, are 'unknown'",
         );
     }
-    let _ = match (has(DISK), flags.of.is_some()) {
-        (true, _) => writeln!(out, "{DIM}of disks, requests are counted, of all else calls{DIM:#}"),
-        (false, true) => Ok(()),
-        (false, false) => writeln!(
-            out,
-            "{DIM}no disk: record what they are asked by strata record -k \
-             block_rq_issue,block_rq_complete{DIM:#}"
+    match (has(DISK), flags.of.is_some()) {
+        (true, _) => note("of disks, requests are counted, of all else calls"),
+        (false, true) => {}
+        (false, false) => note(
+            "no disk: record what they are asked by strata record -k \
+             block_rq_issue,block_rq_complete",
         ),
-    };
+    }
 }
 
-fn disks(out: &mut String, report: &FilesReport) {
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[
-        ("disk", left),
-        ("", left),
-        ("count", right),
-        ("bytes", right),
-        ("errors", right),
-        ("total", right),
-        ("avg", right),
-        ("p50", right),
-        ("p99", right),
-        ("max", right),
-        ("1µs..1s", left),
-    ]);
-    for disk in &report.disks {
-        let machine = disk.machine.as_ref().map(|machine| format!("{machine}: "));
-        table.row([
-            clean(&format!("{}{}", machine.unwrap_or_default(), disk.name)).into(),
-            disk.kind.into(),
-            count(disk.times.count).into(),
-            bytes(disk.bytes).into(),
-            some_count(disk.errors).into(),
-            length(disk.times.total).into(),
-            length(disk.times.mean()).into(),
-            length(disk.times.quantile(0.5)).into(),
-            length(disk.times.quantile(0.99)).into(),
-            length(disk.times.max).into(),
-            spread(&disk.times.spread).into(),
-        ]);
-    }
-    section(out, "Requests to disks, from asking to the answer", &table);
+fn disks(report: &FilesReport) -> Part {
+    let columns = Columns::new()
+        .shown("disk", Unit::Text, |disk: &Disk| {
+            let machine = disk.machine.as_ref().map(|machine| format!("{machine}: "));
+            format!("{}{}", machine.unwrap_or_default(), disk.name).into()
+        })
+        .both("", "kind", Unit::Text, |disk| disk.kind.into())
+        .shown("count", Unit::Count, |disk| disk.times.count.into())
+        .both("bytes", "bytes", Unit::Bytes, |disk| disk.bytes.into())
+        .both("errors", "errors", Unit::SomeCount, |disk| disk.errors.into())
+        .times(
+            &[
+                ("total", Figure::Total),
+                ("avg", Figure::Mean),
+                ("p50", Figure::P50),
+                ("p99", Figure::P99),
+                ("max", Figure::Max),
+            ],
+            |disk| &disk.times,
+        )
+        .spread(|disk| &disk.times)
+        .key("name", |disk| disk.name.as_str().into())
+        .some_key("machine", |disk| disk.machine.clone().into());
+    let title = "Requests to disks, from asking to the answer";
+    Part::section(title, "disks", columns.rows(&report.disks))
 }
 
-fn slowest(out: &mut String, report: &FilesReport, flags: &FilesFlags) {
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[
-        ("begin", left),
-        ("took", right),
-        ("thread", left),
-        ("call", left),
-        ("result", right),
-        ("file", left),
-    ]);
-    for slow in &report.slowest {
-        table.row([
-            time_of_day(slow.begin, flags.common.selection.zone()).into(),
-            length(slow.nanos).into(),
-            name(&slow.label).into(),
-            clean(&slow.call).into(),
-            result_text(&slow.call, slow.result).into(),
-            clean(&slow.name).into(),
-        ]);
-    }
-    section(out, "The slowest", &table);
+fn slowest(report: &FilesReport) -> Part {
+    let columns = Columns::new()
+        .both("begin", "time_ns", Unit::Time, |slow: &Slow| slow.begin.into())
+        .both("took", "duration_ns", Unit::Nanos, |slow| slow.nanos.into())
+        .both("thread", "", Unit::Label, |slow| Value::label(&slow.label))
+        .both("call", "call", Unit::Text, |slow| slow.call.as_str().into())
+        .shown("result", Unit::RightText, |slow| result_text(&slow.call, slow.result).into())
+        .both("file", "name", Unit::Text, |slow| slow.name.as_str().into())
+        .key("result", |slow| slow.result.into());
+    Part::section("The slowest", "slowest", columns.rows(&report.slowest))
 }

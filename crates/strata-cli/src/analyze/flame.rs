@@ -1,8 +1,7 @@
-//! `strata analyze flame`: folded stacks, and speedscope's JSON; functions.rs has the other layouts.
+//! The report `strata analyze flame`: folded stacks, and speedscope's JSON. functions.rs has the other layouts.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
 
 use anyhow::{bail, Result};
@@ -12,15 +11,17 @@ use strata_analyze::reports::flame::{has_stacks, Flame, FlameMaker, Weigh};
 use strata_session::stop::Stop;
 use strata_timeline::Timeline;
 
-use super::common::{self, nothing, NamesFlags, PairFlags, TraceFlags, EXIT_STATUS};
+use super::common::{nothing, Format, NamesFlags, PairFlags, TraceFlags, EXIT_STATUS};
 use super::functions;
-use super::whose::{MineFlags, Whose, ELSEWHERE};
-use crate::reading::selection::SYNTAX;
+use super::show::in_format;
+use super::whose::{MineFlags, Whose, BY_OF};
+use crate::reading::selection::{OfFlags, SYNTAX};
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, counted};
 
-/// Events that are named.
+/// Limit on the events that are named.
 const EVENTS: usize = 3;
 
 const STACKS: &str = "\
@@ -43,9 +44,10 @@ Formats (text on a terminal, else folded; with --top text):
   speedscope  a JSON file for https://www.speedscope.app, which opens
               it in the browser and sends it nowhere
   json        one object; see the guide
+  csv         the table of functions
 ";
 
-/// `strata analyze flame`.
+/// Flags of `strata analyze flame`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{STACKS}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct FlameFlags {
@@ -55,26 +57,33 @@ pub struct FlameFlags {
     #[command(flatten)]
     pairs: PairFlags,
 
-    /// What a stack weighs [default: records where there are stacks, else spans]
+    /// The weight of a stack [default: records where there are stacks, else spans]
     #[arg(long, value_enum)]
     by: Option<ByFlag>,
 
     #[command(flatten)]
     mine: MineFlags,
 
-    /// Only the N heaviest functions and stacks, of text and JSON [default: 20 and 5 in text, all in JSON]
+    #[command(flatten)]
+    of: OfFlags,
+
+    /// Only the N heaviest functions and stacks, of text, JSON and CSV [default: 20 and 5 in text, else all]
     #[arg(long, value_name = "N")]
     top: Option<NonZeroUsize>,
 
-    /// The layout [default: text on a terminal, else folded]
+    /// Layout of the report [default: text on a terminal, else folded]
     #[arg(long, value_enum)]
     format: Option<FormatFlag>,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
 
     #[command(flatten)]
     names: NamesFlags,
 }
 
-/// `--by`.
+/// The value of `--by`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ByFlag {
     /// Records with call stacks
@@ -85,7 +94,7 @@ enum ByFlag {
     Spans,
 }
 
-/// `--format`.
+/// The value of `--format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FormatFlag {
     /// A table of functions, for people
@@ -96,21 +105,24 @@ enum FormatFlag {
     Speedscope,
     /// One JSON object; see the guide
     Json,
+    /// The functions, a line for each
+    Csv,
 }
 
 impl FlameFlags {
     fn layout(&self) -> Result<FormatFlag> {
-        let is_for_people = self.top.is_some() || std::io::stdout().is_terminal();
+        let is_for_people = self.top.is_some() || stdout::is_terminal();
         let default = if is_for_people { FormatFlag::Text } else { FormatFlag::Folded };
-        let format = self.format.unwrap_or(default);
+        let asked = if self.json { Some(FormatFlag::Json) } else { self.format };
+        let format = asked.unwrap_or(default);
         if self.top.is_some() && matches!(format, FormatFlag::Folded | FormatFlag::Speedscope) {
-            bail!("analyze flame: --top is of --format text and json; a flame graph is made of all stacks. Leave one of the two out");
+            bail!("analyze flame: --top is of --format text, json and csv; a flame graph is made of all stacks. Leave one of the two out");
         }
         Ok(format)
     }
 }
 
-/// Do it, and give the exit status.
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
     let format = flags.layout()?;
     let (reader, range) = flags.common.open()?;
@@ -124,20 +136,26 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
     if weigh == Weigh::Spans && flags.common.selection.filter().is_some() {
         bail!("analyze flame: --filter selects records with call stacks, and these are spans. Use --from and --until");
     }
-    let whose = Whose::read(None, &flags.mine, &reader, ("flame", ELSEWHERE), stop)?;
+    let whose = Whose::read(flags.of.words(), &flags.mine, &reader, ("flame", BY_OF), stop)?;
     let mut maker = FlameMaker::new(range, weigh, flags.names.source(&reader));
     let timeline = Timeline::with_spans(&reader, flags.pairs.roles(&reader));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut maker, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
+    flags.names.say_left_out();
     let world = made.passed.timeline.world();
     let wanted = whose.of(world);
     let flame = maker.finish(world, &|label| wanted.has(label));
     say(&flame, weigh);
     let is_empty = flame.total == 0;
-    common::write(&match format {
-        FormatFlag::Text => functions::text(&flame, weigh, &made, flags.top),
-        FormatFlag::Json => functions::json(&flame, weigh, &made, flags.top),
+    let table = |format| {
+        let document = functions::document(&flame, weigh, &made, (flags.top, format));
+        in_format(format, "flame", &made, &document, flags.common.selection.zone())
+    };
+    flags.common.write(&match format {
+        FormatFlag::Text => table(Format::Text),
+        FormatFlag::Json => table(Format::Json),
+        FormatFlag::Csv => table(Format::Csv),
         FormatFlag::Folded => folded(&flame),
         FormatFlag::Speedscope => speedscope(&flame, weigh, &flags.common.traces.words()),
     })?;
@@ -153,7 +171,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
                  COMMAND"
             }
             (Weigh::OffCpu, _) => {
-                "no thread that was blocked left its CPU with a call stack. Record them: strata record \
+                "no blocked thread has a call stack of the moment when it left its CPU. Record them: strata record \
                  --stack -k sched_switch,sched_waking -- COMMAND"
             }
         });
@@ -179,7 +197,7 @@ fn say(flame: &Flame, weigh: Weigh) {
     }
     if flame.elsewhere > 0 {
         note(format!(
-            "{} of no one thread: not shown, since nothing says what they are in",
+            "{} not shown: they begin and end in different threads, so that nothing tells which spans contain them",
             counted(flame.elsewhere, "span")
         ));
     }
@@ -191,15 +209,14 @@ fn say(flame: &Flame, weigh: Weigh) {
     }
 }
 
-/// What a frame may be called on a line of its own.
+/// Converts a frame's name to one that folded stacks can contain.
 fn word(name: &str) -> String {
     let name = clean(name);
     name.chars().map(|it| if it == ';' { ':' } else { it }).collect()
 }
 
-fn folded(flame: &Flame) -> String {
-    let mut out = String::new();
-    // Of several processes of one name, the stacks are added up.
+/// Returns the weight of each stack as `program;outer;inner`. Stacks of several processes with one name are added up.
+pub fn folded_weights(flame: &Flame) -> HashMap<String, u64> {
     let mut lines: HashMap<String, u64> = HashMap::new();
     for profile in &flame.profiles {
         let process = word(&profile.name);
@@ -213,7 +230,12 @@ fn folded(flame: &Flame) -> String {
             *known = known.saturating_add(*weight);
         }
     }
-    let mut lines: Vec<(String, u64)> = lines.into_iter().collect();
+    lines
+}
+
+fn folded(flame: &Flame) -> String {
+    let mut out = String::new();
+    let mut lines: Vec<(String, u64)> = folded_weights(flame).into_iter().collect();
     lines.sort();
     for (line, weight) in lines {
         let _ = writeln!(out, "{line} {weight}");
@@ -232,7 +254,7 @@ fn speedscope(flame: &Flame, weigh: Weigh, traces: &str) -> String {
         for (stack, weight) in &profile.stacks {
             let sample = stack.iter().map(|name| {
                 *numbers.entry(name).or_insert_with(|| {
-                    frames.push(json!({ "name": name }));
+                    frames.push(json!({ "name": **name }));
                     frames.len() - 1
                 })
             });
@@ -258,5 +280,5 @@ fn speedscope(flame: &Flame, weigh: Weigh, traces: &str) -> String {
         "shared": { "frames": frames },
         "profiles": profiles,
     });
-    format!("{object}\n")
+    strata_text::json::compact(&object) + "\n"
 }

@@ -1,41 +1,51 @@
-//! Threads that got CPUs, and of which the trace tells nothing else: what reports say of them.
+//! Reports threads that had CPUs, and about which the trace has nothing else.
 
-use serde_json::{json, Value};
 use strata_analyze::reports::Label;
+use strata_report::Value;
 use strata_timeline::HiddenThread;
 
 use super::common::Made;
-use super::rows::{keys, length, name};
+use super::rows::{length, name};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::counted;
 
-/// So many are named.
+/// Limit on the threads that are named.
 const NAMED: usize = 3;
 
-/// One line of it, if there are any.
+/// Prints one line on the hidden threads, if there are any. The summary, which is read first, also explains the reason.
 pub fn say(made: &Made) {
+    message(made, false);
+}
+
+/// Prints a message on the hidden threads and the reason, if there are any.
+pub fn explain(made: &Made) {
+    message(made, true);
+}
+
+fn message(made: &Made, explains: bool) {
     let world = made.passed.timeline.world();
     let named = world.hidden().into_iter().map(|it| (Label::thread(world, it.thread), it));
-    if let Some(text) = text(&named.collect::<Vec<_>>()) {
+    if let Some(text) = text(&named.collect::<Vec<_>>(), explains) {
         talk::message(&Message { weight: Weight::Warning, text });
     }
 }
 
-/// All of them.
-pub fn json(made: &Made) -> Value {
+/// Returns the hidden threads as a value for JSON.
+pub fn value(made: &Made) -> Value {
     let world = made.passed.timeline.world();
     let one = |hidden: &HiddenThread| {
-        let mut map = keys(&Label::thread(world, hidden.thread));
-        map.insert("count".into(), json!(hidden.count));
-        map.insert("total_ns".into(), json!(hidden.nanos));
-        map.insert("is_sure".into(), json!(hidden.is_sure));
-        Value::Object(map)
+        vec![
+            ("", Value::label(&Label::thread(world, hidden.thread))),
+            ("count", hidden.count.into()),
+            ("total_ns", hidden.nanos.into()),
+            ("is_sure", hidden.is_sure.into()),
+        ]
     };
-    world.hidden().iter().map(one).collect()
+    Value::List(world.hidden().iter().map(one).collect())
 }
 
-fn text(hidden: &[(Label, HiddenThread)]) -> Option<String> {
+fn text(hidden: &[(Label, HiddenThread)], explains: bool) -> Option<String> {
     if hidden.is_empty() {
         return None;
     }
@@ -54,12 +64,17 @@ fn text(hidden: &[(Label, HiddenThread)]) -> Option<String> {
             "The kernel lets no BPF program run while they do, as some sandboxes have it, or a filter has left them out"
         }
     };
-    Some(format!(
-        "{who} {has} no record, but got a CPU {}, for {} at most all together: what they did there, and what \
-         interrupted them, is not in the trace. {why}",
+    let all = format!(
+        "{who} {has} no record, but got a CPU {}, for {} at most all together",
         counted(times, "time"),
         length(nanos),
-    ))
+    );
+    Some(match explains {
+        false => all,
+        true => format!(
+            "{all}: what they did there, and what interrupted them, is not in the trace. {why}"
+        ),
+    })
 }
 
 #[cfg(test)]
@@ -75,17 +90,21 @@ mod tests {
                 pid: Some(1),
                 thread: Some("worker".into()),
                 tid: Some(tid),
+                program: String::new(),
                 machine: None,
                 home: None,
+                processes: 0,
             };
             (label, HiddenThread { thread: ThreadId::IDLE, count, nanos, is_sure })
         };
-        assert_eq!(text(&[]), None);
-        let line = text(&[one(70, 1, 1500, true)]).unwrap();
+        assert_eq!(text(&[], true), None);
+        let line = text(&[one(70, 1, 1500, true)], true).unwrap();
         let wanted = "init (1) worker/70 has no record, but got a CPU 1 time, for 1.500 µs at most";
         assert!(line.starts_with(wanted) && !line.contains("filter"), "{line}");
         let all: Vec<_> = (70..75).map(|tid| one(tid, 400, 1_000_000, tid > 70)).collect();
-        let line = text(&all).unwrap();
+        let short = text(&all, false).unwrap();
+        assert!(short.ends_with("for 5.000 ms at most all together"), "{short}");
+        let line = text(&all, true).unwrap();
         let wanted = "init (1) worker/70, init (1) worker/71, init (1) worker/72 and 2 other threads have no record, \
                       but got a CPU 2,000 times, for 5.000 ms at most all together";
         assert!(

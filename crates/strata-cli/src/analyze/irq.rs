@@ -1,27 +1,24 @@
-//! `strata analyze irq`.
+//! The report `strata analyze irq`.
 
 use std::fmt::Write as _;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use serde_json::{json, Map, Value};
 use strata_analyze::reports::irq::{By, IrqCounter, IrqReport, Long, Row};
 use strata_analyze::reports::{Label, QUANTILE_ERROR};
-use strata_analyze::stats::time_of_day;
+use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, EXIT_STATUS};
 use super::hidden;
-use super::rows::{
-    by, document, figures, histogram, keys, length, more, name, put_rows, section, spread,
-};
+use super::rows::{by, few, length, name};
+use super::show::show;
 use super::whose::{MineFlags, Whose, BY_OF};
+use crate::reading::numbers::nr_kept;
 use crate::reading::selection::SYNTAX;
-use crate::stats::is_utf8;
-use crate::stats::table::{Align, Table, HEAD};
-use crate::talk::units::{clean, count, counted};
+use crate::talk::units::{clean, counted};
 
-/// Of those who were interrupted, so many in a text.
+/// Limit on the interrupted threads that a text lists for one row.
 const BELOW: usize = 3;
 const LONGEST_MAX: usize = 100_000;
 
@@ -35,7 +32,7 @@ What is counted:
   CPUs are no interrupts of devices, and not in these records.
 ";
 
-/// `strata analyze irq`.
+/// Flags of `strata analyze irq`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct IrqFlags {
@@ -53,26 +50,26 @@ pub struct IrqFlags {
     #[command(flatten)]
     mine: MineFlags,
 
-    /// Show the N longest one by one
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    /// Show the N longest interrupts, one row for each
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = nr_kept)]
     longest: usize,
 }
 
-/// `--by`.
+/// The value of `--by`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum ByFlag {
-    /// An interrupt
+    /// One row for each interrupt
     #[default]
     Irq,
     /// An interrupt on one CPU
     Cpu,
-    /// All that interrupted one thread
+    /// One row for each interrupted thread
     Thread,
-    /// All that interrupted one process
+    /// One row for each interrupted process
     Process,
 }
 
-/// Do it, and give the exit status.
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("irq", BY_OF), stop)?;
@@ -97,7 +94,7 @@ pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     report.longest.truncate(flags.longest);
     let (found, all) = (report.longest.len(), report.irqs.count + report.softirqs.count);
     whose.say_fewer(found, flags.longest, LONGEST_MAX, all, "longest interrupts");
-    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
+    show(&flags.common, "irq", &made, &document(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
@@ -110,53 +107,7 @@ pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     ))
 }
 
-fn json(report: &IrqReport, made: &Made, flags: &IrqFlags) -> String {
-    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let row = |row: &Row| {
-        let mut map = keys(&row.label);
-        if let Some(machine) = &row.machine {
-            map.insert("machine".into(), json!(machine));
-        }
-        map.insert("kind".into(), json!(text(row.kind)));
-        map.insert("number".into(), json!(row.number));
-        map.insert("name".into(), json!(text(&row.name)));
-        map.insert("cpu".into(), json!(row.cpu));
-        map.extend(figures(&row.times));
-        let late = Some(&row.delays).filter(|delays| delays.count > 0);
-        map.insert("late".into(), json!(late.map(figures)));
-        let cpus = row.cpus.iter().map(|(cpu, count)| json!({"cpu": cpu, "count": count}));
-        map.insert("cpus".into(), cpus.collect());
-        let interrupted = row.interrupted.iter().map(|(label, count, total)| {
-            let mut map = label.as_ref().map(keys).unwrap_or_default();
-            map.insert("count".into(), json!(count));
-            map.insert("total_ns".into(), json!(total));
-            Value::Object(map)
-        });
-        map.insert("interrupted".into(), interrupted.collect());
-        Value::Object(map)
-    };
-    let long = |long: &Long| {
-        let mut map: Map<String, Value> = long.label.as_ref().map(keys).unwrap_or_default();
-        map.insert("kind".into(), json!(long.kind));
-        map.insert("number".into(), json!(long.number));
-        map.insert("name".into(), json!(text(&long.name)));
-        map.insert("cpu".into(), json!(long.cpu));
-        map.insert("time_ns".into(), json!(long.begin));
-        map.insert("duration_ns".into(), json!(long.nanos));
-        Value::Object(map)
-    };
-    let mut object = made.object("irq");
-    object.insert("hidden_threads".into(), hidden::json(made));
-    object.insert("by".into(), by(&flags.by));
-    object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
-    object.insert("irqs".into(), Value::Object(figures(&report.irqs)));
-    object.insert("softirqs".into(), Value::Object(figures(&report.softirqs)));
-    put_rows(&mut object, &report.rows, &flags.common, row);
-    object.insert("longest".into(), report.longest.iter().map(long).collect());
-    document(object)
-}
-
-/// `irq 36 virtio1-req.0`, `softirq RCU`.
+/// Formats the name of an interrupt: `irq 36 virtio1-req.0`, `softirq RCU`.
 pub fn what(machine: Option<&String>, kind: &str, number: Option<i32>, name: &str) -> String {
     let mut text = machine.map(|machine| format!("{machine}: ")).unwrap_or_default();
     text.push_str(kind);
@@ -177,108 +128,107 @@ fn whom(label: Option<&Label>) -> String {
     }
 }
 
-fn text(report: &IrqReport, made: &Made, flags: &IrqFlags) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{HEAD}{}, {}; {}, {}; in {}{HEAD:#}",
+fn document(report: &IrqReport, made: &Made, flags: &IrqFlags) -> Document {
+    let mut document = Document::new(format!(
+        "{}, {}; {}, {}; in {}",
         counted(report.irqs.count, "interrupt"),
         length(report.irqs.total),
         counted(report.softirqs.count, "softirq"),
         length(report.softirqs.total),
         length(made.nanos()),
-    );
-    if report.rows.is_empty() {
-        return out;
-    }
-    let (left, right) = (Align::Left, Align::Right);
+    ));
+    document.fact("hidden_threads", hidden::value(made));
+    document.fact("by", by(&flags.by));
+    document.fact("quantile_error", QUANTILE_ERROR);
+    document.fact("irqs", Value::Record(report.irqs.record()));
+    document.fact("softirqs", Value::Record(report.softirqs.record()));
     let is_by_whom = matches!(flags.by, ByFlag::Thread | ByFlag::Process);
-    let mut table = Table::new(&[
-        (if is_by_whom { "interrupted" } else { "interrupt" }, left),
-        ("CPU", right),
-        ("count", right),
-        ("total", right),
-        ("avg", right),
-        ("p50", right),
-        ("p99", right),
-        ("max", right),
-        ("late p99", right),
-        ("late max", right),
-        ("1µs..1s", left),
-    ]);
     let subject = |row: &Row| match is_by_whom {
         true if row.label == Label::default() => "not known".to_owned(),
         true => whom(Some(&row.label)),
         false => what(row.machine.as_ref(), row.kind, row.number, &row.name),
     };
-    let rows = flags.common.rows();
-    for row in report.rows.iter().take(rows) {
-        let cpus: Vec<String> = row.cpus.keys().take(4).map(u32::to_string).collect();
-        let dots = if row.cpus.len() > 4 { "…" } else { "" };
-        let late = |part| match row.delays.count {
-            0 => String::new(),
-            _ => length(row.delays.quantile(part)),
-        };
-        table.row([
-            subject(row).into(),
-            format!("{}{dots}", cpus.join(",")).into(),
-            count(row.times.count).into(),
-            length(row.times.total).into(),
-            length(row.times.mean()).into(),
-            length(row.times.quantile(0.5)).into(),
-            length(row.times.quantile(0.99)).into(),
-            length(row.times.max).into(),
-            late(0.99).into(),
-            late(1.0).into(),
-            spread(&row.times.spread).into(),
-        ]);
+    let late = |row: &Row, part| match row.delays.count {
+        0 => Value::None,
+        _ => row.delays.quantile(part).into(),
+    };
+    let shown = report.rows.get(..flags.common.rows()).unwrap_or(&report.rows);
+    let columns = Columns::new()
+        .shown(if is_by_whom { "interrupted" } else { "interrupt" }, Unit::Text, |row: &Row| {
+            subject(row).into()
+        })
+        .shown("CPU", Unit::RightText, |row| few(row.cpus.keys()).into())
+        .times(
+            &[
+                ("count", Figure::Count),
+                ("total", Figure::Total),
+                ("avg", Figure::Mean),
+                ("p50", Figure::P50),
+                ("p99", Figure::P99),
+                ("max", Figure::Max),
+            ],
+            |row| &row.times,
+        )
+        .shown("late p99", Unit::Nanos, |row| late(row, 0.99))
+        .shown("late max", Unit::Nanos, |row| late(row, 1.0))
+        .spread(|row| &row.times)
+        .label_keys(|row| Value::label(&row.label))
+        .some_key("machine", |row| row.machine.clone().into())
+        .key("kind", |row| Value::some_text(row.kind))
+        .key("number", |row| row.number.into())
+        .key("name", |row| Value::some_text(row.name.as_str()))
+        .key("cpu", |row| row.cpu.into())
+        .key("late", |row| match row.delays.count {
+            0 => Value::None,
+            _ => Value::Record(row.delays.record()),
+        })
+        .key("cpus", |row| {
+            let cpu =
+                |(&cpu, &count): (&u32, &u64)| vec![("cpu", cpu.into()), ("count", count.into())];
+            Value::List(row.cpus.iter().map(cpu).collect())
+        })
+        .key("interrupted", |row| {
+            let one = |(label, count, total): &(Option<Label>, u64, u64)| {
+                vec![
+                    ("", label.as_ref().into()),
+                    ("count", (*count).into()),
+                    ("total_ns", (*total).into()),
+                ]
+            };
+            Value::List(row.interrupted.iter().map(one).collect())
+        });
+    document.rows(columns.rows(shown), report.rows.len());
+    if !report.rows.is_empty() {
+        let mut all = report.irqs.clone();
+        all.merge(&report.softirqs);
+        document.push(Part::lengths("interrupts", &all.spread));
     }
-    out.push('\n');
-    table.write(&mut out);
-    more(&mut out, report.rows.len(), rows);
-    let mut all = report.irqs.clone();
-    all.merge(&report.softirqs);
-    histogram(&mut out, &all.spread, "interrupts", !is_utf8());
     if !is_by_whom {
-        let mut table = Table::new(&[
-            ("interrupt", left),
-            ("total", right),
-            ("count", right),
-            ("interrupted", left),
-        ]);
-        for row in report.rows.iter().take(rows) {
-            for (label, number, total) in row.interrupted.iter().take(BELOW) {
-                table.row([
-                    subject(row).into(),
-                    length(*total).into(),
-                    count(*number).into(),
-                    whom(label.as_ref()).into(),
-                ]);
-            }
+        let mut rows = Vec::new();
+        for row in shown {
+            rows.extend(row.interrupted.iter().take(BELOW).map(|one| (row, one)));
         }
-        section(&mut out, "Whom they interrupted", &table);
+        let columns = Columns::new()
+            .shown("interrupt", Unit::Text, |(row, _): &(&Row, &(Option<Label>, u64, u64))| {
+                subject(row).into()
+            })
+            .shown("total", Unit::Nanos, |(_, (_, _, total))| (*total).into())
+            .shown("count", Unit::Count, |(_, (_, count, _))| (*count).into())
+            .shown("interrupted", Unit::Text, |(_, (label, _, _))| whom(label.as_ref()).into());
+        document.push(Part::shown("Whom they interrupted", columns.rows(&rows)));
     }
-    longest(&mut out, report, flags);
-    out
-}
-
-fn longest(out: &mut String, report: &IrqReport, flags: &IrqFlags) {
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[
-        ("begin", left),
-        ("took", right),
-        ("interrupt", left),
-        ("CPU", right),
-        ("interrupted", left),
-    ]);
-    for long in &report.longest {
-        table.row([
-            time_of_day(long.begin, flags.common.selection.zone()).into(),
-            length(long.nanos).into(),
-            what(None, long.kind, Some(long.number), &long.name).into(),
-            long.cpu.to_string().into(),
-            whom(long.label.as_ref()).into(),
-        ]);
-    }
-    section(out, "The longest", &table);
+    let columns = Columns::new()
+        .both("begin", "time_ns", Unit::Time, |long: &Long| long.begin.into())
+        .both("took", "duration_ns", Unit::Nanos, |long| long.nanos.into())
+        .shown("interrupt", Unit::Text, |long| {
+            what(None, long.kind, Some(long.number), &long.name).into()
+        })
+        .both("CPU", "cpu", Unit::RightText, |long| long.cpu.into())
+        .shown("interrupted", Unit::Text, |long| whom(long.label.as_ref()).into())
+        .label_keys(|long| long.label.as_ref().into())
+        .key("kind", |long| long.kind.into())
+        .key("number", |long| long.number.into())
+        .key("name", |long| Value::some_text(long.name.as_str()));
+    document.push(Part::section("The longest", "longest", columns.rows(&report.longest)));
+    document
 }

@@ -1,29 +1,25 @@
-//! `strata analyze locks`.
-
-use std::fmt::Write as _;
+//! The report `strata analyze locks`.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use serde_json::{json, Value};
-use strata_analyze::reports::locks::{By, LockCounter, LockWaits, LocksReport, Long, Row};
+use strata_analyze::reports::locks::{
+    By, LockCounter, LockKind, LockWaits, LocksReport, Long, Row,
+};
 use strata_analyze::reports::threads::Device;
-use strata_analyze::reports::{Label, QUANTILE_ERROR};
-use strata_analyze::stats::time_of_day;
+use strata_analyze::reports::{ExecutedProcesses, Label, LockNames, QUANTILE_ERROR};
+use strata_report::{Columns, Document, Figure, Part, Record, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::common::{CommonFlags, Made, EXIT_STATUS};
-use super::rows::{
-    by, document, figures, histogram, keys, length, more, name, put_rows, section, some_count,
-    spread,
-};
-use super::threads::{device_json, what_text};
+use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
+use super::rows::{by, length, name};
+use super::show::show;
+use super::waits::{self, what_text};
 use super::whose::{MineFlags, Whose, BY_OF};
+use crate::reading::numbers::nr_kept;
 use crate::reading::selection::{refused, TIMES};
-use crate::stats::is_utf8;
-use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::talk::units::{count, counted};
+use crate::talk::units::counted;
 
-/// Waiters, and wakers, of one row in a text.
+/// Limit on the waiters, and on the wakers, that a text lists for one row.
 const BELOW: usize = 3;
 const LONGEST_MAX: usize = 100_000;
 
@@ -38,7 +34,7 @@ What is counted:
   with who had them; a futex in such a call is not counted once more.
 ";
 
-/// `strata analyze locks`.
+/// Flags of `strata analyze locks`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{TIMES}\n{EXIT_STATUS}"))]
 #[command(mut_arg("filter", refused))]
@@ -57,30 +53,42 @@ pub struct LocksFlags {
     #[command(flatten)]
     mine: MineFlags,
 
-    /// Show the N longest waits one by one
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    /// Show the N longest waits, one row for each
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = nr_kept)]
     longest: usize,
+
+    #[command(flatten)]
+    names: NamesFlags,
 }
 
-/// `--by`.
+/// The value of `--by`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum ByFlag {
     /// A lock of a process
     #[default]
     Lock,
-    /// All locks for which a thread waited
+    /// One row for each thread, with all locks it waited for
     Thread,
-    /// All locks of a process
+    /// One row for each process, with all its locks
     Process,
 }
 
-/// Do it, and give the exit status.
+/// Parts of a lock that have tables of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LockPart {
+    Waiters,
+    Holders,
+    Wakers,
+}
+
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     let instead = "--of NAME|NUMBER, which selects those who wait";
     flags.common.refuse_filter("locks", "a wait is none", instead)?;
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("locks", BY_OF), stop)?;
-    let mut counter = LockCounter::new(range, whose.kept(flags.longest, LONGEST_MAX));
+    let counter = LockCounter::new(range, whose.kept(flags.longest, LONGEST_MAX));
+    let mut counter = (counter, ExecutedProcesses::default());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
@@ -91,13 +99,17 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     };
     let world = made.passed.timeline.world();
     let wanted = whose.of(world);
-    let report = counter.finish(world, by, &|label| wanted.has(label));
-    // Waits that are told by the program and by the kernel are shown once.
+    let (counter, executed) = counter;
+    let mut report = counter.finish(world, by, &|label| wanted.has(label));
+    let mut names = LockNames::read(&reader, &flags.names.options(), executed);
+    report.name_locks(world, &mut names, flags.common.rows());
+    flags.names.say_left_out();
+    // A wait that both the program and the kernel have recorded is shown once.
     if report.is_cut {
         let (found, all) = (report.longest.len(), report.all.count);
         whose.say_fewer(found, flags.longest, LONGEST_MAX, all, "longest waits");
     }
-    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
+    show(&flags.common, "locks", &made, &document(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
@@ -110,57 +122,39 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     ))
 }
 
-fn part_json(part: &LockWaits) -> Value {
-    let mut map = part.label.as_ref().map(keys).unwrap_or_default();
+fn part_record(part: &LockWaits) -> Record {
+    let mut record = vec![("", Value::from(part.label.as_ref()))];
     if !part.ended_by.is_empty() {
-        map.insert("ended_by".into(), json!(part.ended_by));
-        map.insert("device".into(), device_json(part.device.as_ref()));
-        let is_sure = part.label.as_ref().map(|_| part.is_sure);
-        map.insert("woken_by_is_sure".into(), json!(is_sure));
+        record.push(("ended_by", part.ended_by.into()));
+        record.push(("device", waits::device(part.device.as_ref())));
+        record.push(("woken_by_is_sure", part.label.as_ref().map(|_| part.is_sure).into()));
     }
-    map.insert("count".into(), json!(part.count));
-    map.insert("total_ns".into(), json!(part.total));
-    map.insert("max_ns".into(), json!(part.max));
-    Value::Object(map)
+    record.extend([
+        ("count", part.count.into()),
+        ("total_ns", part.total.into()),
+        ("max_ns", part.max.into()),
+    ]);
+    record
+}
+
+fn list(parts: &[LockWaits]) -> Value {
+    Value::List(parts.iter().map(part_record).collect())
 }
 
 fn address(address: Option<u64>) -> Option<String> {
     address.map(|address| format!("{address:#x}"))
 }
 
-fn json(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
-    let row = |row: &Row| {
-        let mut map = keys(&row.label);
-        map.insert("name".into(), json!(address(row.address)));
-        map.insert("kind".into(), json!(row.kind.name()));
-        map.extend(figures(&row.waits));
-        map.insert("calls".into(), json!(row.calls));
-        map.insert("timeouts".into(), json!(row.timeouts));
-        map.insert("wakes".into(), json!(row.wakes));
-        map.insert("waiters".into(), row.waiters.iter().map(part_json).collect());
-        map.insert("wakers".into(), row.wakers.iter().map(part_json).collect());
-        Value::Object(map)
-    };
-    let long = |long: &Long| {
-        let mut map = keys(&long.label);
-        map.insert("name".into(), json!(address(Some(long.address))));
-        map.insert("time_ns".into(), json!(long.from));
-        map.insert("duration_ns".into(), json!(long.nanos));
-        map.insert("ended_by".into(), json!(Some(long.ended_by).filter(|it| !it.is_empty())));
-        map.insert("device".into(), device_json(long.device.as_ref()));
-        map.insert("woken_by".into(), json!(long.woken_by.as_ref().map(keys)));
-        let is_sure = long.woken_by.as_ref().map(|_| long.is_sure);
-        map.insert("woken_by_is_sure".into(), json!(is_sure));
-        Value::Object(map)
-    };
-    let mut object = made.object("locks");
-    object.insert("by".into(), by(&flags.by));
-    object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
-    object.insert("all".into(), Value::Object(figures(&report.all)));
-    object.insert("waits_left_out".into(), json!(report.left_out));
-    put_rows(&mut object, &report.rows, &flags.common, row);
-    object.insert("longest".into(), report.longest.iter().map(long).collect());
-    document(object)
+fn lock(kind: LockKind, variable: Option<&String>, address: Option<u64>) -> String {
+    match (address, variable) {
+        (Some(_), Some(variable)) => format!("{} {variable}", kind.name()),
+        (Some(address), None) => format!("{} {address:#x}", kind.name()),
+        (None, _) => String::new(),
+    }
+}
+
+fn row_lock(row: &Row) -> String {
+    lock(row.kind, row.variable.as_ref(), row.address)
 }
 
 fn who(label: Option<&Label>, is_sure: bool, ended_by: &str, device: Option<&Device>) -> String {
@@ -172,109 +166,122 @@ fn who(label: Option<&Label>, is_sure: bool, ended_by: &str, device: Option<&Dev
     }
 }
 
-fn text(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
-    let mut out = String::new();
+fn document(report: &LocksReport, made: &Made, flags: &LocksFlags) -> Document {
     let all = &report.all;
-    let _ = writeln!(
-        out,
-        "{HEAD}{} for locks in {}, {} all together{HEAD:#}",
+    let mut document = Document::new(format!(
+        "{} for locks in {}, {} all together",
         counted(all.count, "wait"),
         length(made.nanos()),
         length(all.total)
-    );
-    if report.rows.is_empty() {
-        return out;
-    }
-    let (left, right) = (Align::Left, Align::Right);
+    ));
+    document.fact("by", by(&flags.by));
+    document.fact("quantile_error", QUANTILE_ERROR);
+    document.fact("all", Value::Record(all.record()));
+    document.fact("waits_left_out", report.left_out);
     let whose = if flags.by == ByFlag::Thread { "thread" } else { "process" };
-    let mut table = Table::new(&[
-        (whose, left),
-        (if flags.by == ByFlag::Lock { "lock" } else { "" }, left),
-        ("waits", right),
-        ("blocked", right),
-        ("avg", right),
-        ("p99", right),
-        ("longest", right),
-        ("timeouts", right),
-        ("1µs..1s", left),
-    ]);
-    let lock = |row: &Row| match row.address {
-        Some(address) => format!("{} {address:#x}", row.kind.name()),
-        None => String::new(),
-    };
-    let rows = flags.common.rows();
-    for row in report.rows.iter().take(rows) {
-        table.row([
-            name(&row.label).into(),
-            lock(row).into(),
-            count(row.waits.count).into(),
-            length(row.waits.total).into(),
-            length(row.waits.mean()).into(),
-            length(row.waits.quantile(0.99)).into(),
-            length(row.waits.max).into(),
-            some_count(row.timeouts).into(),
-            spread(&row.waits.spread).into(),
-        ]);
-    }
-    out.push('\n');
-    table.write(&mut out);
-    more(&mut out, report.rows.len(), rows);
-    if report.left_out > 0 {
-        let _ = writeln!(
-            out,
-            "{DIM}{} for locks for which there was no room, not in the table{DIM:#}",
-            counted(report.left_out, "wait")
-        );
-    }
-    histogram(&mut out, &all.spread, "waits", !is_utf8());
-    for (title, is_waiters) in [("Who waited", true), ("Who ended that", false)] {
-        let mut table = Table::new(&[
-            (if flags.by == ByFlag::Lock { "lock" } else { whose }, left),
-            ("blocked", right),
-            ("waits", right),
-            ("longest", right),
-            (if is_waiters { "thread" } else { "by" }, left),
-        ]);
-        if is_waiters && flags.by == ByFlag::Thread {
-            continue;
+    let shown = report.rows.get(..flags.common.rows()).unwrap_or(&report.rows);
+    let columns = Columns::new()
+        .both(whose, "", Unit::Label, |row: &Row| Value::label(&row.label))
+        .shown(if flags.by == ByFlag::Lock { "lock" } else { "" }, Unit::Text, |row| {
+            row_lock(row).into()
+        })
+        .times(
+            &[
+                ("waits", Figure::Count),
+                ("blocked", Figure::Total),
+                ("avg", Figure::Mean),
+                ("p99", Figure::P99),
+                ("longest", Figure::Max),
+            ],
+            |row| &row.waits,
+        )
+        .both("timeouts", "timeouts", Unit::SomeCount, |row| row.timeouts.into())
+        .spread(|row| &row.waits)
+        .key("name", |row| address(row.address).into())
+        .key("kind", |row| row.kind.name().into())
+        .key("variable", |row| row.variable.clone().into())
+        .key("calls", |row| row.calls.into())
+        .key("wakes", |row| row.wakes.into())
+        .key("waiters", |row| list(&row.waiters))
+        .key("wakers", |row| list(&row.wakers))
+        .key("holders", |row| list(&row.holders))
+        .key("timed_out_ns", |row| row.timed_out.into());
+    document.rows(columns.rows(shown), report.rows.len());
+    if !report.rows.is_empty() {
+        if report.left_out > 0 {
+            let waits = counted(report.left_out, "wait");
+            document.push(Part::Note(format!(
+                "{waits} for locks for which there was no room, not in the table"
+            )));
         }
-        for row in report.rows.iter().take(rows) {
-            let parts = if is_waiters { &row.waiters } else { &row.wakers };
-            for part in parts.iter().take(BELOW) {
-                let what = lock(row);
-                table.row([
-                    if what.is_empty() { name(&row.label).into() } else { what.into() },
-                    length(part.total).into(),
-                    count(part.count).into(),
-                    length(part.max).into(),
-                    who(part.label.as_ref(), part.is_sure, part.ended_by, part.device.as_ref())
-                        .into(),
-                ]);
-            }
-        }
-        section(&mut out, title, &table);
+        document.push(Part::lengths("waits", &all.spread));
     }
-    longest(&mut out, report, flags);
-    out
+    for part in [LockPart::Waiters, LockPart::Holders, LockPart::Wakers] {
+        if part != LockPart::Waiters || flags.by != ByFlag::Thread {
+            document.push(part_table(part, shown, whose, flags));
+        }
+    }
+    document.push(longest(report));
+    document
 }
 
-fn longest(out: &mut String, report: &LocksReport, flags: &LocksFlags) {
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[
-        ("from", left),
-        ("blocked", right),
-        ("thread", left),
-        ("lock", left),
-        ("ended by", left),
-    ]);
-    for long in &report.longest {
-        table.row([
-            time_of_day(long.from, flags.common.selection.zone()).into(),
-            length(long.nanos).into(),
-            name(&long.label).into(),
-            format!("{} {:#x}", long.kind.name(), long.address).into(),
-            who(long.woken_by.as_ref(), long.is_sure, long.ended_by, long.device.as_ref()).into(),
-        ]);
+/// Makes the table of those who waited for the locks of the rows, held them, or ended the waits.
+fn part_table(part: LockPart, rows: &[Row], whose: &'static str, flags: &LocksFlags) -> Part {
+    let is_by_lock = flags.by == ByFlag::Lock;
+    let mut below = Vec::new();
+    for row in rows {
+        let parts = match part {
+            LockPart::Waiters => &row.waiters,
+            LockPart::Holders => &row.holders,
+            // The holders of a mutex are more useful than the last holder, who woke the waiter.
+            LockPart::Wakers if !row.holders.is_empty() && is_by_lock => continue,
+            LockPart::Wakers => &row.wakers,
+        };
+        below.extend(parts.iter().take(BELOW).map(|part| (row, part)));
     }
-    section(out, "The longest", &table);
+    let columns = Columns::new()
+        .shown(
+            if is_by_lock { "lock" } else { whose },
+            Unit::Text,
+            |(row, _): &(&Row, &LockWaits)| {
+                let lock = row_lock(row);
+                if lock.is_empty() {
+                    Value::label(&row.label)
+                } else {
+                    lock.into()
+                }
+            },
+        )
+        .shown("blocked", Unit::Nanos, |(_, part)| part.total.into())
+        .shown("waits", Unit::Count, |(_, part)| part.count.into())
+        .shown("longest", Unit::Nanos, |(_, part)| part.max.into())
+        .shown(if part == LockPart::Wakers { "by" } else { "thread" }, Unit::Text, |(_, part)| {
+            who(part.label.as_ref(), part.is_sure, part.ended_by, part.device.as_ref()).into()
+        });
+    let title = match part {
+        LockPart::Waiters => "Who waited",
+        LockPart::Holders => "Who had it meanwhile",
+        LockPart::Wakers => "Who ended that",
+    };
+    Part::shown(title, columns.rows(&below))
+}
+
+fn longest(report: &LocksReport) -> Part {
+    let columns = Columns::new()
+        .both("from", "time_ns", Unit::Time, |long: &Long| long.from.into())
+        .both("blocked", "duration_ns", Unit::Nanos, |long| long.nanos.into())
+        .both("thread", "", Unit::Label, |long| Value::label(&long.label))
+        .shown("lock", Unit::Text, |long| {
+            lock(long.kind, long.variable.as_ref(), Some(long.address)).into()
+        })
+        .shown("ended by", Unit::Text, |long| {
+            who(long.woken_by.as_ref(), long.is_sure, long.ended_by, long.device.as_ref()).into()
+        })
+        .key("name", |long| address(Some(long.address)).into())
+        .key("variable", |long| long.variable.clone().into())
+        .key("ended_by", |long| Value::some_text(long.ended_by))
+        .key("device", |long| waits::device(long.device.as_ref()))
+        .key("woken_by", |long| long.woken_by.as_ref().into())
+        .key("woken_by_is_sure", |long| long.woken_by.as_ref().map(|_| long.is_sure).into());
+    Part::section("The longest", "longest", columns.rows(&report.longest))
 }

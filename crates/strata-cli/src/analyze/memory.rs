@@ -1,25 +1,23 @@
-//! `strata analyze memory`.
-
-use std::fmt::Write as _;
+//! The report `strata analyze memory`.
 
 use anyhow::{bail, Result};
 use clap::Args;
-use serde_json::{json, Value};
 use strata_analyze::reports::memory::{
     Allocated, AllocationSite, FaultSite, MemoryCounter, MemoryReport, Row,
 };
 use strata_analyze::reports::sums::AllocationSum;
 use strata_analyze::reports::Label;
+use strata_report::{Columns, Document, Part, Record, Table, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
-use super::rows::{document, keys, length, more, name, put_sums, section, subject};
+use super::rows::{length, name, subject};
+use super::show::show;
 use super::whose::{MineFlags, WantedProcesses, Whose, BY_OF};
 use crate::reading::selection::{refused, TIMES};
-use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, count, counted, size};
+use crate::talk::units::{count, counted, size};
 
 const SOURCES: &str = "\
 What it is made of:
@@ -37,7 +35,7 @@ What it is made of:
   of something unknown.
 ";
 
-/// `strata analyze memory`.
+/// Flags of `strata analyze memory`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{SOURCES}\n{TIMES}\n{EXIT_STATUS}"))]
 #[command(mut_arg("filter", refused))]
@@ -56,7 +54,7 @@ pub struct MemoryFlags {
     names: NamesFlags,
 }
 
-/// Do it, and give the exit status.
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     if flags.common.selection.filter().is_some() {
         bail!(
@@ -70,6 +68,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
+    flags.names.say_left_out();
     let world = made.passed.timeline.world();
     let mut memory = counter.finish(world);
     if whose.is_any() {
@@ -82,7 +81,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
         );
         talk::message(&Message { weight: Weight::Warning, text });
     }
-    flags.common.show(|| json(&memory, &made, flags), || text(&memory, &made, flags))?;
+    show(&flags.common, "memory", &made, &document(&memory, &made, flags))?;
     let is_empty = memory.rows.is_empty() && memory.kernel.count == 0 && memory.pages == (0, 0);
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
@@ -94,7 +93,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     ))
 }
 
-/// What is of these processes; the kernel's own is nobody's.
+/// Keeps only the rows of the wanted processes. The kernel's own memory belongs to no process.
 fn select(memory: &mut MemoryReport, wanted: &WantedProcesses<'_>) {
     let is_of = |label: &Label| wanted.has(label);
     memory.rows.retain(|row| is_of(&row.label));
@@ -104,246 +103,157 @@ fn select(memory: &mut MemoryReport, wanted: &WantedProcesses<'_>) {
     (memory.kernel, memory.pages) = (Allocated::default(), (0, 0));
 }
 
-fn allocated(of: &Allocated) -> Value {
-    json!({
-        "count": of.count,
-        "bytes": of.bytes,
-        "live_count": of.live,
-        "live_bytes": of.live_bytes,
-        "peak_bytes": of.peak_bytes,
-    })
+fn allocated(of: &Allocated) -> Record {
+    vec![
+        ("count", of.count.into()),
+        ("bytes", of.bytes.into()),
+        ("live_count", of.live.into()),
+        ("live_bytes", of.live_bytes.into()),
+        ("peak_bytes", of.peak_bytes.into()),
+    ]
 }
 
-fn json(memory: &MemoryReport, made: &Made, flags: &MemoryFlags) -> String {
-    let row = |row: &Row| {
-        let mut map = keys(&row.label);
-        let regions: serde_json::Map<String, Value> =
-            row.regions.iter().map(|(it, count)| (it.name().to_owned(), json!(count))).collect();
-        let count = row.faults + row.kernel_faults + row.allocated.count;
-        put_sums(&mut map, subject(&row.label), count, None);
-        for (key, value) in [
-            ("errors", json!(row.failed)),
-            ("faults", json!(row.faults)),
-            ("kernel_faults", json!(row.kernel_faults)),
-            ("fault_regions", Value::Object(regions)),
-            ("heap_growth_bytes", json!(row.heap_growth)),
-            ("mapped_bytes", json!(row.mapped)),
-            ("unmapped_bytes", json!(row.unmapped)),
-            ("allocated", allocated(&row.allocated)),
-            ("failed", json!(row.failed)),
-            ("unknown_frees", json!(row.unknown_frees)),
-        ] {
-            map.insert(key.into(), value);
-        }
-        Value::Object(map)
-    };
-    let site = |site: &AllocationSite| {
-        let mut map = site.label.as_ref().map(keys).unwrap_or_default();
-        map.insert("site".into(), json!(site.site));
-        if let Value::Object(of) = allocated(&site.allocated) {
-            map.extend(of);
-        }
-        Value::Object(map)
-    };
-    let fault = |fault: &FaultSite| {
-        let mut map = keys(&fault.label);
-        map.insert("site".into(), json!(fault.site));
-        map.insert("count".into(), json!(fault.count));
-        Value::Object(map)
-    };
-    let sum = |sum: &AllocationSum| {
-        let mut map = keys(&sum.label);
-        for (key, value) in [
-            ("site", json!(sum.site)),
-            ("function", json!(sum.function)),
-            ("size_min", json!(sum.sizes.map(|sizes| sizes.0))),
-            ("size_max", json!(sum.sizes.map(|sizes| sizes.1))),
-            ("count", json!(sum.count)),
-            ("bytes", json!(sum.bytes)),
-            ("failed", json!(sum.failed)),
-        ] {
-            map.insert(key.into(), value);
-        }
-        Value::Object(map)
-    };
-    let rows = flags.common.rows();
-    let mut object = made.object("memory");
-    object.insert("kernel".into(), allocated(&memory.kernel));
-    object.insert("pages_given".into(), json!(memory.pages.0));
-    object.insert("pages_taken_back".into(), json!(memory.pages.1));
-    object.insert("not_followed".into(), json!(memory.left_out));
-    object.insert("rows_count".into(), json!(memory.rows.len()));
-    object.insert("rows".into(), memory.rows.iter().take(rows).map(row).collect());
-    object.insert("sites_count".into(), json!(memory.sites.len()));
-    object.insert("sites".into(), memory.sites.iter().take(rows).map(site).collect());
-    object.insert("fault_sites_count".into(), json!(memory.faults.len()));
-    object.insert("fault_sites".into(), memory.faults.iter().take(rows).map(fault).collect());
-    object.insert("sums_count".into(), json!(memory.sums.len()));
-    object.insert("sums".into(), memory.sums.iter().take(rows).map(sum).collect());
-    document(object)
-}
-
-fn text(memory: &MemoryReport, made: &Made, flags: &MemoryFlags) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{HEAD}{} in {}{HEAD:#}\n",
+fn document(memory: &MemoryReport, made: &Made, flags: &MemoryFlags) -> Document {
+    let mut document = Document::new(format!(
+        "{} in {}",
         counted(memory.rows.len() as u64, "process"),
         length(made.nanos())
-    );
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[
-        ("process", left),
-        ("faults", right),
-        ("heap", right),
-        ("mapped", right),
-        ("unmapped", right),
-        ("allocations", right),
-        ("allocated", right),
-        ("peak", right),
-        ("left", right),
-    ]);
-    let rows = flags.common.rows();
-    let some = |number: u64| if number > 0 { count(number) } else { String::new() };
-    let bytes = |number: u64| if number > 0 { size(number) } else { String::new() };
-    for row in memory.rows.iter().take(rows) {
-        let sign = if row.heap_growth < 0 { "-" } else { "+" };
-        let heap = row.heap_growth.unsigned_abs();
-        table.row([
-            name(&row.label).into(),
-            some(row.faults + row.kernel_faults).into(),
-            if heap > 0 { format!("{sign}{}", size(heap)) } else { String::new() }.into(),
-            bytes(row.mapped).into(),
-            bytes(row.unmapped).into(),
-            some(row.allocated.count).into(),
-            bytes(row.allocated.bytes).into(),
-            bytes(row.allocated.peak_bytes).into(),
-            bytes(row.allocated.live_bytes).into(),
-        ]);
+    ));
+    let (kernel, (given, back)) = (&memory.kernel, memory.pages);
+    document.fact("kernel", Value::Record(allocated(kernel)));
+    document.fact("pages_given", given);
+    document.fact("pages_taken_back", back);
+    document.fact("not_followed", memory.left_out);
+    let most = flags.common.rows();
+    let shown = first(&memory.rows, most);
+    document.rows(rows(shown), memory.rows.len());
+    document.push(sites(first(&memory.sites, most)).of(memory.sites.len()));
+    document.push(sums(first(&memory.sums, most)).of(memory.sums.len()));
+    document.push(faults(first(&memory.faults, most)).of(memory.faults.len()));
+    if !memory.faults.is_empty() {
+        document.push(regions(shown));
     }
-    table.write(&mut out);
-    more(&mut out, memory.rows.len(), rows);
-    sites(&mut out, memory, rows);
-    sums(&mut out, memory, rows);
-    faults(&mut out, memory, rows);
-    if memory.kernel.count > 0 {
-        let _ = writeln!(
-            out,
-            "\nthe kernel: {}, {}; {} left in {}",
-            counted(memory.kernel.count, "allocation"),
-            size(memory.kernel.bytes),
-            size(memory.kernel.live_bytes),
-            counted(memory.kernel.live, "allocation")
-        );
+    if kernel.count > 0 {
+        document.push(Part::Blank);
+        document.push(Part::Line(format!(
+            "the kernel: {}, {}; {} left in {}",
+            counted(kernel.count, "allocation"),
+            size(kernel.bytes),
+            size(kernel.live_bytes),
+            counted(kernel.live, "allocation")
+        )));
     }
-    let (given, back) = memory.pages;
     if given + back > 0 {
-        let _ = writeln!(out, "\npages: {} given out, {} taken back", count(given), count(back));
+        document.push(Part::Blank);
+        let (given, back) = (count(given), count(back));
+        document.push(Part::Line(format!("pages: {given} given out, {back} taken back")));
     }
-    for row in memory.rows.iter().filter(|row| row.unknown_frees + row.failed > 0).take(rows) {
-        let _ = writeln!(
-            out,
-            "{DIM}{}: {} of what the trace does not know, {} failed{DIM:#}",
+    for row in memory.rows.iter().filter(|row| row.unknown_frees + row.failed > 0).take(most) {
+        document.push(Part::Note(format!(
+            "{}: {} of what the trace does not know, {} failed",
             name(&row.label),
             counted(row.unknown_frees, "free"),
             counted(row.failed, "allocation")
-        );
+        )));
     }
-    out
+    document
 }
 
-fn sites(out: &mut String, memory: &MemoryReport, rows: usize) {
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[
-        ("left", right),
-        ("in", right),
-        ("allocated", right),
-        ("allocations", right),
-        ("peak", right),
-        ("by", left),
-        ("at", left),
-    ]);
-    for site in memory.sites.iter().take(rows) {
-        let of = &site.allocated;
-        table.row([
-            size(of.live_bytes).into(),
-            count(of.live).into(),
-            size(of.bytes).into(),
-            count(of.count).into(),
-            size(of.peak_bytes).into(),
-            site.label.as_ref().map_or("the kernel".to_owned(), name).into(),
-            clean(&site.site).into(),
-        ]);
-    }
-    section(out, "What is left at the end, by who asked for it", &table);
-    more(out, memory.sites.len(), rows);
+fn first<T>(all: &[T], most: usize) -> &[T] {
+    all.get(..most).unwrap_or(all)
 }
 
-fn sums(out: &mut String, memory: &MemoryReport, rows: usize) {
-    if memory.sums.is_empty() {
-        return;
-    }
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[
-        ("calls", right),
-        ("bytes", right),
-        ("failed", right),
-        ("of", left),
-        ("sizes", right),
-        ("by", left),
-        ("at", left),
-    ]);
-    for sum in memory.sums.iter().take(rows) {
-        table.row([
-            count(sum.count).into(),
-            size(sum.bytes).into(),
-            count(sum.failed).into(),
-            sum.function.to_owned().into(),
-            match sum.sizes {
-                Some((from, to)) if sum.function == "free" && to == 0 && from == 0 => String::new(),
-                Some((from, to)) if from == to => count(from),
-                Some((from, u64::MAX)) => format!("{} and more", count(from)),
-                Some((from, to)) => format!("{} to {}", count(from), count(to)),
-                None => "others".to_owned(),
-            }
-            .into(),
-            name(&sum.label).into(),
-            clean(&sum.site).into(),
-        ]);
-    }
-    section(out, "Calls that were counted in the program", &table);
-    more(out, memory.sums.len(), rows);
+fn rows(rows: &[Row]) -> Table {
+    let faults = |row: &Row| row.faults + row.kernel_faults;
+    let columns = Columns::new()
+        .both("process", "", Unit::Label, |row: &Row| Value::label(&row.label))
+        .shown("faults", Unit::SomeCount, |row| faults(row).into())
+        .both("heap", "heap_growth_bytes", Unit::Growth, |row| row.heap_growth.into())
+        .both("mapped", "mapped_bytes", Unit::Bytes, |row| row.mapped.into())
+        .both("unmapped", "unmapped_bytes", Unit::Bytes, |row| row.unmapped.into())
+        .shown("allocations", Unit::SomeCount, |row| row.allocated.count.into())
+        .shown("allocated", Unit::Bytes, |row| row.allocated.bytes.into())
+        .shown("peak", Unit::Bytes, |row| row.allocated.peak_bytes.into())
+        .shown("left", Unit::Bytes, |row| row.allocated.live_bytes.into())
+        .key("name", |row| subject(&row.label).into())
+        .key("count", |row| (faults(row) + row.allocated.count).into())
+        .key("errors", |row| row.failed.into())
+        .key("faults", |row| row.faults.into())
+        .key("kernel_faults", |row| row.kernel_faults.into())
+        .key("fault_regions", |row| {
+            let regions = row.regions.iter();
+            Value::Record(regions.map(|(it, count)| (it.name(), (*count).into())).collect())
+        })
+        .key("allocated", |row| Value::Record(allocated(&row.allocated)))
+        .key("failed", |row| row.failed.into())
+        .key("unknown_frees", |row| row.unknown_frees.into());
+    columns.rows(rows)
 }
 
-fn faults(out: &mut String, memory: &MemoryReport, rows: usize) {
-    if memory.faults.is_empty() {
-        return;
+fn sites(sites: &[AllocationSite]) -> Part {
+    let columns = Columns::new()
+        .both("left", "live_bytes", Unit::Size, |site: &AllocationSite| {
+            site.allocated.live_bytes.into()
+        })
+        .both("in", "live_count", Unit::Count, |site| site.allocated.live.into())
+        .both("allocated", "bytes", Unit::Size, |site| site.allocated.bytes.into())
+        .both("allocations", "count", Unit::Count, |site| site.allocated.count.into())
+        .both("peak", "peak_bytes", Unit::Size, |site| site.allocated.peak_bytes.into())
+        .shown("by", Unit::Label, |site| match &site.label {
+            Some(label) => Value::label(label),
+            None => Value::text("the kernel"),
+        })
+        .both("at", "site", Unit::Text, |site| Value::text(&site.site))
+        .label_keys(|site| site.label.as_ref().into());
+    Part::section("What is left at the end, by who asked for it", "sites", columns.rows(sites))
+}
+
+fn sums(sums: &[AllocationSum]) -> Part {
+    let columns = Columns::new()
+        .both("calls", "count", Unit::Count, |sum: &AllocationSum| sum.count.into())
+        .both("bytes", "bytes", Unit::Size, |sum| sum.bytes.into())
+        .both("failed", "failed", Unit::Count, |sum| sum.failed.into())
+        .both("of", "function", Unit::Text, |sum| sum.function.into())
+        .shown("sizes", Unit::RightText, |sum| sizes(sum).into())
+        .both("by", "", Unit::Label, |sum| Value::label(&sum.label))
+        .both("at", "site", Unit::Text, |sum| Value::text(&sum.site))
+        .key("size_min", |sum| sum.sizes.map(|sizes| sizes.0).into())
+        .key("size_max", |sum| sum.sizes.map(|sizes| sizes.1).into());
+    Part::section("Calls that were counted in the program", "sums", columns.rows(sums))
+}
+
+/// Formats the sizes that were requested by calls that are added up: `1 to 64`.
+fn sizes(sum: &AllocationSum) -> String {
+    match sum.sizes {
+        Some((0, 0)) if sum.function == "free" => String::new(),
+        Some((from, to)) if from == to => count(from),
+        Some((from, u64::MAX)) => format!("{} and more", count(from)),
+        Some((from, to)) => format!("{} to {}", count(from), count(to)),
+        None => "others".to_owned(),
     }
-    let mut table =
-        Table::new(&[("faults", Align::Right), ("process", Align::Left), ("in", Align::Left)]);
-    for fault in memory.faults.iter().take(rows) {
-        table.row([
-            count(fault.count).into(),
-            name(&fault.label).into(),
-            clean(&fault.site).into(),
-        ]);
-    }
-    section(out, "Page faults of programs, by where they ran", &table);
-    more(out, memory.faults.len(), rows);
-    let mut table = Table::new(&[
-        ("faults", Align::Right),
-        ("process", Align::Left),
-        ("of memory", Align::Left),
-    ]);
-    for row in memory.rows.iter().take(rows) {
-        for (region, number) in &row.regions {
-            let what = match region.name() {
-                "unknown" => "that was mapped before, or is the stack",
-                "file" => "of a file",
-                other => other,
-            };
-            table.row([count(*number).into(), name(&row.label).into(), what.to_owned().into()]);
-        }
-    }
-    section(out, "Page faults of programs, by what they touched", &table);
+}
+
+fn faults(faults: &[FaultSite]) -> Part {
+    let columns = Columns::new()
+        .both("faults", "count", Unit::Count, |fault: &FaultSite| fault.count.into())
+        .both("process", "", Unit::Label, |fault| Value::label(&fault.label))
+        .both("in", "site", Unit::Text, |fault| Value::text(&fault.site));
+    let title = "Page faults of programs, by where they ran";
+    Part::section(title, "fault_sites", columns.rows(faults))
+}
+
+fn regions(rows: &[Row]) -> Part {
+    let regions = rows.iter().flat_map(|row| {
+        row.regions.iter().map(move |(region, count)| (&row.label, region.name(), *count))
+    });
+    let columns = Columns::new()
+        .shown("faults", Unit::Count, |(_, _, count): &(&Label, &str, u64)| (*count).into())
+        .shown("process", Unit::Label, |(label, _, _)| Value::label(label))
+        .shown("of memory", Unit::Text, |(_, region, _)| match *region {
+            "unknown" => "that was mapped before, or is the stack".into(),
+            "file" => "of a file".into(),
+            other => other.into(),
+        });
+    let regions: Vec<_> = regions.collect();
+    Part::shown("Page faults of programs, by what they touched", columns.rows(&regions))
 }

@@ -1,26 +1,20 @@
-//! `strata analyze threads --by stack`.
-
-use std::fmt::Write as _;
+//! The report `strata analyze threads --by stack`.
 
 use anyhow::Result;
-use serde_json::{json, Map, Value};
 use strata_analyze::reports::offcpu::{Long, OffCpuCounter, OffCpuReport, Row};
-use strata_analyze::reports::threads::Wait;
 use strata_analyze::reports::{Label, QUANTILE_ERROR};
-use strata_analyze::stats::time_of_day;
+use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::Made;
 use super::hidden;
-use super::rows::{
-    by, document, figures, histogram, keys, length, more, name, put_rows, section, spread,
-};
-use super::threads::{wait_json, wait_text, ThreadsFlags, DELAYS_MAX};
-use crate::stats::is_utf8;
-use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::talk::units::{clean, count, counted};
+use super::rows::{by, length, name};
+use super::show::show;
+use super::threads::{ThreadsFlags, DELAYS_MAX};
+use super::waits::{self, wait_text};
+use crate::talk::units::counted;
 
-/// Do it, and give the exit status.
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     flags.refuse_filter()?;
     let (reader, range) = flags.common.open()?;
@@ -31,70 +25,24 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
         return Ok(crate::talk::exit::stopped(stop));
     };
     hidden::say(&made);
+    flags.names.say_left_out();
     let world = made.passed.timeline.world();
     let wanted = whose.of(world);
     let mut report = counter.finish(world, &|label| wanted.has(label));
     report.longest.truncate(flags.shown());
     let (found, all) = (report.longest.len(), report.all.count);
     whose.say_fewer(found, flags.shown(), DELAYS_MAX, all, "longest waits");
-    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
+    show(&flags.common, "threads", &made, &document(&report, &made, flags))?;
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         report.rows.is_empty(),
         is_asked && report.has_stacks,
         "no thread that fits what was asked for was blocked",
-        "no thread that was blocked left its CPU with a call stack. Record them: strata record \
+        "no blocked thread has a call stack of the moment when it left its CPU. Record them: strata record \
          --stack -k sched_switch,sched_waking -- COMMAND",
     ))
 }
 
-fn json(report: &OffCpuReport, made: &Made, flags: &ThreadsFlags) -> String {
-    let row = |row: &Row| {
-        let mut map = keys(&row.label);
-        map.insert("name".into(), json!(row.name));
-        map.extend(figures(&row.times));
-        map.insert("frames".into(), json!(row.frames));
-        map.insert("waits".into(), row.waits.iter().map(wait_json).collect());
-        let thread = |(label, count, total): &(Label, u64, u64)| {
-            let mut map = keys(label);
-            map.insert("count".into(), json!(count));
-            map.insert("total_ns".into(), json!(total));
-            Value::Object(map)
-        };
-        map.insert("threads".into(), row.threads.iter().map(thread).collect());
-        Value::Object(map)
-    };
-    let long = |long: &Long| {
-        let mut map = keys(&long.label);
-        let wait = what(&long.wait);
-        map.insert("name".into(), json!(long.name));
-        map.insert("time_ns".into(), json!(long.from));
-        map.insert("duration_ns".into(), json!(long.nanos));
-        map.extend(wait);
-        map.insert("frames".into(), json!(long.frames));
-        Value::Object(map)
-    };
-    let mut object = made.object("threads");
-    object.insert("hidden_threads".into(), hidden::json(made));
-    object.insert("by".into(), by(&flags.by));
-    object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
-    object.insert("all".into(), Value::Object(figures(&report.all)));
-    object.insert("without_stack".into(), Value::Object(figures(&report.without_stack)));
-    object.insert("waits_left_out".into(), json!(report.left_out.count));
-    object.insert("left_out_ns".into(), json!(report.left_out.total));
-    put_rows(&mut object, &report.rows, &flags.common, row);
-    object.insert("longest".into(), report.longest.iter().map(long).collect());
-    document(object)
-}
-
-/// What a wait was for, of a wait's keys.
-fn what(wait: &Wait) -> Map<String, Value> {
-    let keys = ["call", "object", "sleep"];
-    let Value::Object(map) = wait_json(wait) else { return Map::new() };
-    map.into_iter().filter(|(key, _)| keys.contains(&key.as_str())).collect()
-}
-
-/// Whose the waits of a row are.
 fn who(row: &Row) -> String {
     match (row.threads.len(), &row.label) {
         (1, label) => name(label),
@@ -103,7 +51,7 @@ fn who(row: &Row) -> String {
     }
 }
 
-/// What all of its waits were for, or how many different things.
+/// Formats what all waits of a row were for, or the number of different reasons.
 fn reason(row: &Row) -> String {
     match row.waits.as_slice() {
         [wait] => wait_text(wait),
@@ -111,76 +59,76 @@ fn reason(row: &Row) -> String {
     }
 }
 
-fn text(report: &OffCpuReport, made: &Made, flags: &ThreadsFlags) -> String {
-    let mut out = String::new();
+fn document(report: &OffCpuReport, made: &Made, flags: &ThreadsFlags) -> Document {
     let all = &report.all;
-    let _ = writeln!(
-        out,
-        "{HEAD}{} with {} in {}, {} all together{HEAD:#}\n",
+    let mut document = Document::new(format!(
+        "{} with {} in {}, {} all together",
         counted(all.count, "wait"),
         counted(report.rows.len() as u64, "stack"),
         length(made.nanos()),
         length(all.total),
-    );
-    if report.rows.is_empty() {
-        return out;
-    }
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[
-        ("thread", left),
-        ("blocked", right),
-        ("count", right),
-        ("avg", right),
-        ("p50", right),
-        ("p99", right),
-        ("longest", right),
-        ("1µs..1s", left),
-        ("in", left),
-        ("stack, the innermost first", left),
-    ]);
-    let rows = flags.common.rows();
-    for row in report.rows.iter().take(rows) {
-        table.row([
-            who(row).into(),
-            length(row.times.total).into(),
-            count(row.times.count).into(),
-            length(row.times.mean()).into(),
-            length(row.times.quantile(0.5)).into(),
-            length(row.times.quantile(0.99)).into(),
-            length(row.times.max).into(),
-            spread(&row.times.spread).into(),
-            reason(row).into(),
-            clean(&row.name).into(),
-        ]);
-    }
-    table.write(&mut out);
-    more(&mut out, report.rows.len(), rows);
-    histogram(&mut out, &all.spread, "waits", !is_utf8());
-    for (times, what) in [
-        (&report.without_stack, "without a call stack, in a row of their own"),
-        (&report.left_out, "of stacks for which there was no room, in no row"),
-    ] {
-        if times.count > 0 {
-            let waits = counted(times.count, "wait");
-            let _ = writeln!(out, "{DIM}{waits}, {}, {what}{DIM:#}", length(times.total));
+    ));
+    document.fact("hidden_threads", hidden::value(made));
+    document.fact("by", by(&flags.by));
+    document.fact("quantile_error", QUANTILE_ERROR);
+    document.fact("all", Value::Record(all.record()));
+    document.fact("without_stack", Value::Record(report.without_stack.record()));
+    document.fact("waits_left_out", report.left_out.count);
+    document.fact("left_out_ns", report.left_out.total);
+    document.push(Part::Blank);
+    let shown = report.rows.get(..flags.common.rows()).unwrap_or(&report.rows);
+    let columns = Columns::new()
+        .shown("thread", Unit::Text, |row: &Row| who(row).into())
+        .times(
+            &[
+                ("blocked", Figure::Total),
+                ("count", Figure::Count),
+                ("avg", Figure::Mean),
+                ("p50", Figure::P50),
+                ("p99", Figure::P99),
+                ("longest", Figure::Max),
+            ],
+            |row| &row.times,
+        )
+        .spread(|row| &row.times)
+        .shown("in", Unit::Text, |row| reason(row).into())
+        .both("stack, the innermost first", "name", Unit::Text, |row| row.name.as_str().into())
+        .label_keys(|row| Value::label(&row.label))
+        .key("frames", |row| row.frames.iter().collect())
+        .key("waits", |row| waits::list(&row.waits))
+        .key("threads", |row| {
+            let thread = |(label, count, total): &(Label, u64, u64)| {
+                vec![
+                    ("", Value::label(label)),
+                    ("count", (*count).into()),
+                    ("total_ns", (*total).into()),
+                ]
+            };
+            Value::List(row.threads.iter().map(thread).collect())
+        });
+    document.push(Part::Rows { table: columns.rows(shown), all: report.rows.len() });
+    if !report.rows.is_empty() {
+        document.push(Part::lengths("waits", &all.spread));
+        for (times, what) in [
+            (&report.without_stack, "without a call stack, in a row of their own"),
+            (&report.left_out, "of stacks for which there was no room, in no row"),
+        ] {
+            if times.count > 0 {
+                let waits = counted(times.count, "wait");
+                document.push(Part::Note(format!("{waits}, {}, {what}", length(times.total))));
+            }
         }
     }
-    let mut longest = Table::new(&[
-        ("from", left),
-        ("blocked", right),
-        ("thread", left),
-        ("in", left),
-        ("stack, the innermost first", left),
-    ]);
-    for long in &report.longest {
-        longest.row([
-            time_of_day(long.from, flags.common.selection.zone()).into(),
-            length(long.nanos).into(),
-            name(&long.label).into(),
-            wait_text(&long.wait).into(),
-            clean(&long.name).into(),
-        ]);
-    }
-    section(&mut out, "The longest", &longest);
-    out
+    let columns = Columns::new()
+        .both("from", "time_ns", Unit::Time, |long: &Long| long.from.into())
+        .both("blocked", "duration_ns", Unit::Nanos, |long| long.nanos.into())
+        .both("thread", "", Unit::Label, |long| Value::label(&long.label))
+        .shown("in", Unit::Text, |long| wait_text(&long.wait).into())
+        .both("stack, the innermost first", "name", Unit::Text, |long| long.name.as_str().into())
+        .key("call", |long| Value::some_text(long.wait.call.as_str()))
+        .key("object", |long| Value::some_text(long.wait.object.as_str()))
+        .key("sleep", |long| Value::some_text(long.wait.sleep))
+        .key("frames", |long| long.frames.iter().collect());
+    document.push(Part::section("The longest", "longest", columns.rows(&report.longest)));
+    document
 }

@@ -1,37 +1,42 @@
-//! How the reports show what they have: keys of JSON, rows of tables, lengths, pictures.
+//! Formats the data of reports: keys of JSON, rows of tables, durations, pictures.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde_json::{json, Map, Value};
-use strata_analyze::reports::{Histogram, Label, Times, QUANTILE_ERROR};
+use strata_analyze::reports::{Histogram, Label, QUANTILE_ERROR};
 
-use super::common::CommonFlags;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{clean, count, counted, time};
 
-/// Columns of a row's picture: below 1 µs, 10 µs and so on.
+/// Number of columns of a row's picture: below 1 µs, 10 µs and so on.
 const DECADES: usize = 8;
-/// Characters of the longest bar.
+/// Limit on the numbers in a cell.
+const FEW: usize = 4;
+/// Width of the longest bar of a histogram, and of the longest bar in a table \[character\].
 const WIDTH: u64 = 40;
+const BAR_WIDTH: f64 = 20.0;
 
-/// One object, on lines.
-pub fn document(object: Map<String, Value>) -> String {
-    format!("{:#}\n", Value::Object(object))
+/// Formats a JSON object with indentation.
+pub fn document(object: serde_json::Map<String, serde_json::Value>) -> String {
+    strata_text::json::indented(&object) + "\n"
 }
 
-/// `1234567` nanoseconds as `1.235 ms`; nothing for none.
+/// Formats a duration for people: `1234567` nanoseconds as `1.235 ms`.
 pub fn length(nanos: u64) -> String {
     time(Duration::from_nanos(nanos))
 }
 
-/// `redis-server (812)`, `redis-server (812) bio_lazy_free/814`.
+/// Formats a process or thread: `redis-server (812)`, `redis-server (812) bio_lazy_free/814`, or for all processes of a
+/// name `git ×512`.
 pub fn name(label: &Label) -> String {
     let number = |number: Option<i32>| number.map_or("?".to_owned(), |number| number.to_string());
     let mut text = match (&label.process, label.pid) {
         (name, None) if label.tid.is_some() => name.clone(),
+        (name, None) if label.processes > 1 => {
+            format!("{name} {}{}", multiplied(), count(label.processes as u64))
+        }
         (name, pid) if name.is_empty() => number(pid),
         (name, pid) => format!("{name} ({})", number(pid)),
     };
@@ -49,75 +54,34 @@ pub fn name(label: &Label) -> String {
     clean(&text)
 }
 
-/// The keys of a row that say whose it is.
-pub fn keys(label: &Label) -> Map<String, Value> {
-    let mut map = Map::new();
-    let process = Some(&label.process).filter(|name| !name.is_empty());
-    map.insert("process".into(), json!(process));
-    map.insert("pid".into(), json!(label.pid));
-    map.insert("thread".into(), json!(label.thread));
-    map.insert("tid".into(), json!(label.tid));
-    if let Some(machine) = &label.machine {
-        map.insert("machine".into(), json!(machine));
+/// Returns the sign before a count: "×", or "x" if the terminal has no UTF-8.
+fn multiplied() -> &'static str {
+    if is_utf8() {
+        "×"
+    } else {
+        "x"
     }
-    map
 }
 
-/// What a row is about, where that is a thread or a process.
+/// Returns the name of the thread or process of a row, if it is about one.
 pub fn subject(label: &Label) -> Option<&str> {
     let process = Some(label.process.as_str()).filter(|name| !name.is_empty());
     label.thread.as_deref().filter(|name| !name.is_empty()).or(process)
 }
 
-/// What rows of all reports have: what it is about, how many, and how long, where rows are about time.
-pub fn put_sums(map: &mut Map<String, Value>, name: Option<&str>, count: u64, total: Option<u64>) {
-    map.insert("name".into(), json!(name));
-    map.insert("count".into(), json!(count));
-    if let Some(total) = total {
-        map.insert("total_ns".into(), json!(total));
-    }
+/// Returns a value of `--by` as the user types it.
+pub fn by(flag: &impl ValueEnum) -> String {
+    flag.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// What all rows of lengths have.
-pub fn figures(times: &Times) -> Map<String, Value> {
-    let value = json!({
-        "count": times.count,
-        "total_ns": times.total,
-        "avg_ns": times.mean(),
-        "min_ns": times.min,
-        "p50_ns": times.quantile(0.5),
-        "p99_ns": times.quantile(0.99),
-        "max_ns": times.max,
-        "histogram": buckets(&times.spread),
-    });
-    match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
+/// Formats the first few of some numbers, such as those of CPUs.
+pub fn few<'n>(mut numbers: impl Iterator<Item = &'n u32>) -> String {
+    let first: Vec<String> = numbers.by_ref().take(FEW).map(u32::to_string).collect();
+    let dots = if numbers.next().is_some() { "…" } else { "" };
+    format!("{}{dots}", first.join(","))
 }
 
-/// What `--by` says, as it is typed.
-pub fn by(flag: &impl ValueEnum) -> Value {
-    json!(flag.to_possible_value().as_ref().map(|value| value.get_name()))
-}
-
-/// The rows that are shown, and how many there are.
-pub fn put_rows<T>(
-    object: &mut Map<String, Value>,
-    all: &[T],
-    flags: &CommonFlags,
-    row: impl FnMut(&T) -> Value,
-) {
-    object.insert("rows_count".into(), json!(all.len()));
-    object.insert("rows".into(), all.iter().take(flags.rows()).map(row).collect());
-}
-
-/// How lengths are spread: the first value of each bucket, how many values it has, and how many were counted.
-pub fn buckets(times: &Histogram) -> Value {
-    times.buckets().map(|(first, width, count)| json!([first, width, count])).collect()
-}
-
-/// A table below a title, if it has rows.
+/// Writes a table below a title, if it has rows.
 pub fn section(out: &mut String, title: &str, table: &Table) {
     if !table.is_empty() {
         let _ = writeln!(out, "\n{HEAD}{title}{HEAD:#}");
@@ -125,56 +89,44 @@ pub fn section(out: &mut String, title: &str, table: &Table) {
     }
 }
 
-/// Say how exact percentiles are.
+/// Adds a line on the accuracy of percentiles.
 pub fn exactness(out: &mut String) {
     let percent = QUANTILE_ERROR * 100.0;
     let _ = writeln!(out, "\n{DIM}percentiles are within {percent:.1} %, all else is exact{DIM:#}");
 }
 
-/// Say how many rows a text leaves out.
+/// Adds a line on how many rows are left out, and how to see all.
 pub fn more(out: &mut String, all: usize, shown: usize) {
     if let Some(more) = all.checked_sub(shown).filter(|&more| more > 0) {
-        let more = counted(more as u64, "row");
-        out.push_str(&format!("  {DIM}and {more}; --top N shows N{DIM:#}\n"));
+        let more = counted(more as u64, "more row");
+        out.push_str(&format!("  {DIM}{more}: --top {all} shows all{DIM:#}\n"));
     }
 }
 
-/// A length, or nothing for none.
-pub fn some(nanos: u64) -> String {
-    if nanos > 0 {
-        length(nanos)
-    } else {
-        String::new()
-    }
-}
-
-/// A number, or nothing for none.
-pub fn some_count(number: u64) -> String {
-    if number > 0 {
-        count(number)
-    } else {
-        String::new()
-    }
-}
-
-/// What stands for a bar of eight heights, on any terminal.
+/// Characters for bars of eight heights that any terminal can show.
 const ASCII: [char; 9] = [' ', '.', ':', '-', '=', '+', '*', '#', '@'];
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A bar for each count: the highest for the greatest, none only for 0.
+/// Returns a bar for each count: the highest for the greatest count, an empty one only for 0.
 pub fn bars(counts: &[u64], ascii: bool) -> String {
     let most = counts.iter().copied().max().unwrap_or(0);
-    counts.iter().map(|&count| bar(count, most, ascii)).collect()
+    counts.iter().map(|&count| bar(count as f64 / most.max(1) as f64, ascii)).collect()
 }
 
-/// A bar: the highest for `most` and more, none only for 0.
-pub fn bar(count: u64, most: u64, ascii: bool) -> char {
+/// Returns an upright bar: the highest for a share of 1 or more, an empty one only for 0.
+pub fn bar(share: f64, ascii: bool) -> char {
     let set = if ascii { ASCII } else { BLOCKS };
-    let height = (count as f64 / most.max(1) as f64 * 8.0).ceil() as usize;
+    let height = (share * 8.0).ceil() as usize;
     set.get(height.min(8)).copied().unwrap_or(' ')
 }
 
-/// How many are below 1 µs, 10 µs and so on.
+/// Returns a horizontal bar: the longest for a share of 1 or more, an empty one only for 0.
+pub fn long_bar(share: f64) -> String {
+    let length = (share.min(1.0) * BAR_WIDTH).ceil() as usize;
+    if is_utf8() { "█" } else { "#" }.repeat(length)
+}
+
+/// Counts the values below 1 µs, below 10 µs and so on.
 pub fn decades(times: &Histogram) -> [u64; DECADES] {
     let mut counts = [0; DECADES];
     for (first, _, count) in times.buckets() {
@@ -186,18 +138,13 @@ pub fn decades(times: &Histogram) -> [u64; DECADES] {
     counts
 }
 
-/// A row's picture.
+/// Returns the picture of a row's distribution of durations.
 pub fn spread(times: &Histogram) -> String {
     bars(&decades(times), !is_utf8()).trim_end().to_owned()
 }
 
-/// Of all, a line for each power of two, from the first that has some to the last.
-pub fn histogram(out: &mut String, times: &Histogram, what: &'static str, ascii: bool) {
-    histogram_of(out, "How long they took", times, what, ascii);
-}
-
-/// The same below another title.
-pub fn histogram_of(
+/// Writes the histogram of all durations: a line for each power of two, from the first that has values to the last.
+pub fn histogram(
     out: &mut String,
     title: &str,
     times: &Histogram,

@@ -1,33 +1,29 @@
-//! `strata analyze spans`.
-
-use std::fmt::Write as _;
+//! The report `strata analyze spans`.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use serde_json::{json, Value};
 use strata_analyze::reports::spans::{By, Row, Slow, SlowestWaits, SpanCounter, Spans};
 use strata_analyze::reports::{fields, Label, QUANTILE_ERROR};
-use strata_analyze::stats::time_of_day;
 use strata_ctf::read::Reader;
+use strata_filter::Pattern;
+use strata_report::{Branch, Columns, Document, Figure, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
-use strata_timeline::{SpanRoles, Spent, Timeline};
+use strata_timeline::{SpanRole, SpanRoles, Spent, Timeline};
 
 use super::common::{CommonFlags, Made, PairFlags, EXIT_STATUS};
-use super::rows::{
-    buckets, by, document, exactness, histogram, keys, length, more, name, put_rows, spread,
-};
-use super::threads::{wait_json, wait_text};
-use super::whose::{MineFlags, Whose, ELSEWHERE};
+use super::rows::{by, length, name};
+use super::show::show;
+use super::waits::{self, wait_text};
+use super::whose::{MineFlags, Whose, BY_OF};
+use crate::reading::numbers::nr_kept;
 use crate::reading::selection::SYNTAX;
-use crate::stats::is_utf8;
-use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, count, counted, shell_word};
+use crate::talk::units::{clean, counted, shell_word};
 
-/// Waits of one of the slowest in a text.
+/// Limit on the waits that a text lists for one of the slowest spans.
 const WAITS: usize = 3;
-/// The slowest that are kept.
+/// The most of the slowest spans that are kept.
 const SLOWEST_MAX: usize = 10_000;
 
 const COUNTED: &str = "\
@@ -51,7 +47,7 @@ What is counted:
 What the slowest waited for is asked of the thread in which they ended.
 ";
 
-/// `strata analyze spans`.
+/// Flags of `strata analyze spans`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct SpansFlags {
@@ -61,8 +57,9 @@ pub struct SpansFlags {
     #[command(flatten)]
     pairs: PairFlags,
 
-    /// Only spans of this name: 'shop:checkout' of shop:checkout_begin and shop:checkout_end; '*' is any text
-    #[arg(long, value_name = "NAME")]
+    /// Only spans of this name ('shop:checkout' of shop:checkout_begin and shop:checkout_end; '*' is any text), or else of
+    /// this process or thread, by name or number
+    #[arg(long, value_name = "NAME|NUMBER")]
     of: Option<String>,
 
     #[command(flatten)]
@@ -73,29 +70,45 @@ pub struct SpansFlags {
     by: ByFlag,
 
     /// Show the N slowest one by one, with their fields and what they waited for
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = nr_kept)]
     slowest: usize,
 }
 
-/// `--by`.
+/// The value of `--by`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum ByFlag {
-    /// Those of a name, of all processes
+    /// One row for each name, over all processes
     #[default]
     Name,
-    /// Those of a process and a name are one row
+    /// One row for each process and name
     Process,
-    /// Those of a thread and a name
+    /// One row for each thread and name
     Thread,
 }
 
-/// Do it, and give the exit status.
+impl SpansFlags {
+    /// Returns what `--of` names: the name of spans, if any span in the traces may have it, otherwise a process or
+    /// thread.
+    fn of(&self, roles: &SpanRoles) -> (Option<&str>, Option<&str>) {
+        let Some(of) = self.of.as_deref() else { return (None, None) };
+        let pattern = Pattern::glob(of);
+        let is_called = |role: &SpanRole| pattern.matches(role.name.as_bytes());
+        let is_span = of.contains(':') || roles.values().any(is_called);
+        match is_span {
+            true => (Some(of), None),
+            false => (None, Some(of)),
+        }
+    }
+}
+
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
-    let whose = Whose::read(None, &flags.mine, &reader, ("spans", ELSEWHERE), stop)?;
     let roles = flags.pairs.roles(&reader);
+    let (of_name, of_process) = flags.of(&roles);
+    let whose = Whose::read(of_process, &flags.mine, &reader, ("spans", BY_OF), stop)?;
     let kept = whose.kept(flags.slowest, SLOWEST_MAX);
-    let mut counter = SpanCounter::new(range, flags.of.as_deref(), kept);
+    let mut counter = SpanCounter::new(range, of_name, kept);
     let timeline = Timeline::with_spans(&reader, roles.clone());
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
@@ -111,9 +124,9 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     let of: Option<&dyn Fn(&Label) -> bool> = whose.is_any().then_some(&is_wanted);
     let mut report = counter.finish_of(world, by, of);
     report.slowest.truncate(flags.slowest);
-    let (found, all) = (report.slowest.len(), report.all.count);
+    let (found, all) = (report.slowest.len(), report.all.times.count);
     whose.say_fewer(found, flags.slowest, SLOWEST_MAX, all, "slowest spans");
-    // Where the trace says what threads did: of a span in two threads, that is not known yet.
+    // If the trace shows what threads did. For a span in two threads, that is not known yet.
     let has_states = world.threads.iter().any(|(_, it)| it.has_states());
     if has_states && !report.slowest.is_empty() {
         let mut waiting = SlowestWaits::new(&report.slowest);
@@ -124,10 +137,8 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
         waiting.tell(passed.timeline.world(), &mut report.slowest);
     }
     say(&report, &rule(&roles));
-    flags
-        .common
-        .show(|| json(&report, &made, &reader, flags), || text(&report, &made, &reader, flags))?;
-    let is_empty = report.all.count == 0;
+    show(&flags.common, "spans", &made, &document(&report, &made, &reader, flags))?;
+    let is_empty = report.all.times.count == 0;
     let is_asked = flags.of.is_some() || whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
@@ -138,7 +149,8 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     ))
 }
 
-/// The rule that tells apart what overlaps, if only one pair of events seems to have an id; as it is typed.
+/// Returns the rule that would distinguish overlapping spans, as it is typed, if exactly one pair of events seems to
+/// have an id.
 fn rule(roles: &SpanRoles) -> String {
     let mut rules: Vec<String> = Vec::new();
     for (begin, role) in roles.iter().filter(|(_, role)| role.begins && role.key.is_none()) {
@@ -152,7 +164,7 @@ fn rule(roles: &SpanRoles) -> String {
     }
 }
 
-/// What had to be guessed, and what seems to be wrong. `rule`: what would put right what overlaps.
+/// Warns about guesses, and about what seems to be wrong. `rule` is a rule that would correct overlapping spans.
 fn say(report: &Spans, rule: &str) {
     let (guesses, alone) = (report.guesses, report.alone);
     let warn = |text| talk::message(&Message { weight: Weight::Warning, text });
@@ -176,9 +188,9 @@ fn say(report: &Spans, rule: &str) {
             counted(guesses.disagree, "span")
         ));
     }
-    // A recording that begins or ends meanwhile leaves few.
+    // A recording that begins or ends in the middle of spans leaves few of these.
     let both = alone.no_begin.min(alone.no_end);
-    if both > 0 && both >= report.all.count / 10 {
+    if both > 0 && both >= report.all.times.count / 10 {
         warn(format!(
             "{} no begin in their thread, {} no end: if spans begin in one thread and end in another, name the \
              field that says which is which: --pair {rule}",
@@ -192,106 +204,65 @@ fn counted_have(number: u64, what: &str) -> String {
     format!("{} {}", counted(number, what), if number == 1 { "has" } else { "have" })
 }
 
-fn spent_json(spent: Option<Spent>) -> Value {
-    spent.map_or(Value::Null, |spent| {
-        json!({
-            "running_ns": spent.running,
-            "runnable_ns": spent.runnable,
-            "blocked_ns": spent.blocked,
-            "unknown_ns": spent.unknown,
-        })
-    })
+fn states(spent: Option<Spent>) -> Value {
+    let record = |spent: Spent| {
+        Value::Record(vec![
+            ("running_ns", spent.running.into()),
+            ("runnable_ns", spent.runnable.into()),
+            ("blocked_ns", spent.blocked.into()),
+            ("unknown_ns", spent.unknown.into()),
+        ])
+    };
+    spent.map(record).into()
 }
 
-fn json(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) -> String {
-    let figures = |row: &Row| {
-        json!({
-            "count": row.count,
-            "total_ns": row.total,
-            "avg_ns": row.mean(),
-            "min_ns": row.min,
-            "p50_ns": row.quantile(0.5),
-            "p90_ns": row.quantile(0.9),
-            "p99_ns": row.quantile(0.99),
-            "max_ns": row.max,
-            "histogram": buckets(&row.times),
-            "states": spent_json(Some(row.spent).filter(Spent::is_known)),
-        })
-    };
-    let row = |row: &Row| {
-        let mut map = keys(&row.label);
-        map.insert("name".into(), json!(row.name));
-        if let Value::Object(figures) = figures(row) {
-            map.extend(figures);
-        }
-        Value::Object(map)
-    };
-    let slow = |slow: &Slow| {
-        let mut map = keys(&slow.label);
-        let begun_by = slow.begun_by.as_ref().map(|label| Value::Object(keys(label)));
-        for (key, value) in [
-            ("name", json!(slow.name)),
-            ("time_ns", json!(slow.begin)),
-            ("duration_ns", json!(slow.nanos)),
-            ("key", json!(slow.key)),
-            ("begun_by", json!(begun_by)),
-            ("fields", json!(fields_of(reader, slow))),
-            ("states", spent_json(slow.spent)),
-            ("waits", slow.waits.iter().map(wait_json).collect()),
-        ] {
-            map.insert(key.into(), value);
-        }
-        Value::Object(map)
-    };
-    let mut object = made.object("spans");
-    object.insert("by".into(), by(&flags.by));
-    object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
-    object.insert("all".into(), figures(&report.all));
-    let (alone, guesses) = (report.alone, report.guesses);
-    object.insert(
-        "unpaired".into(),
-        json!({
-            "no_begin": alone.no_begin,
-            "no_end": alone.no_end,
-            "gap": alone.gap,
-            "again": alone.again,
-            "too_many": alone.too_many,
-        }),
-    );
-    object.insert(
-        "guessed".into(),
-        json!({
-            "no_thread": guesses.no_thread,
-            "no_key": guesses.no_key,
-            "other_id": guesses.disagree,
-        }),
-    );
-    put_rows(&mut object, &report.rows, &flags.common, row);
-    object.insert("slowest".into(), report.slowest.iter().map(slow).collect());
-    document(object)
-}
-
-fn fields_of(reader: &Reader, slow: &Slow) -> Option<String> {
-    let begun_by = slow.begun_by.as_ref().unwrap_or(&slow.label);
-    fields(reader, &slow.event, begun_by.tid, slow.begin).filter(|text| !text.is_empty())
-}
-
-fn text(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) -> String {
-    let mut out = String::new();
-    let all = &report.all;
-    let _ = writeln!(
-        out,
-        "{HEAD}{} in {}, {} all together{HEAD:#}",
-        counted(all.count, "span"),
+fn document(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) -> Document {
+    let times = &report.all.times;
+    let mut document = Document::new(format!(
+        "{} in {}, {} all together",
+        counted(times.count, "span"),
         length(made.nanos()),
-        length(all.total),
+        length(times.total),
+    ));
+    let (alone, guesses) = (report.alone, report.guesses);
+    document.fact("by", by(&flags.by));
+    document.fact("quantile_error", QUANTILE_ERROR);
+    document.fact("all", Value::Record(figures(Columns::new()).record(&report.all)));
+    document.fact(
+        "unpaired",
+        Value::Record(vec![
+            ("no_begin", alone.no_begin.into()),
+            ("no_end", alone.no_end.into()),
+            ("gap", alone.gap.into()),
+            ("again", alone.again.into()),
+            ("too_many", alone.too_many.into()),
+        ]),
     );
-    if all.count > 0 {
-        table(&mut out, report, flags);
-        histogram(&mut out, &all.times, "spans", !is_utf8());
-        slowest(&mut out, report, reader, flags);
+    document.fact(
+        "guessed",
+        Value::Record(vec![
+            ("no_thread", guesses.no_thread.into()),
+            ("no_key", guesses.no_key.into()),
+            ("other_id", guesses.disagree.into()),
+        ]),
+    );
+    let shown = report.rows.get(..flags.common.rows()).unwrap_or(&report.rows);
+    document.rows(rows(shown, flags.by), report.rows.len());
+    if times.count > 0 {
+        document.push(Part::lengths("spans", &times.spread));
     }
-    let alone = report.alone;
+    document.push(slowest(&report.slowest, reader));
+    if let Some(first) = report.slowest.first() {
+        document.push(Part::Exactness);
+        if first.spent.is_some() && !flags.common.selection.is_any() {
+            document.push(Part::Note(format!(
+                "through those who woke it: strata analyze wait {}{} {}",
+                shell_word(&clean(&first.name)),
+                flags.pairs.words(),
+                flags.common.traces.words()
+            )));
+        }
+    }
     for (count, what, why) in [
         (alone.no_begin, "end", "without a begin in its thread in the trace"),
         (alone.no_end, "begin", "without an end in its thread in the trace"),
@@ -300,111 +271,107 @@ fn text(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) -> Str
         (alone.too_many, "begin", "while too many spans were open"),
     ] {
         if count > 0 {
-            let _ = writeln!(out, "{DIM}not counted: {} {why}{DIM:#}", counted(count, what));
+            document.push(Part::Note(format!("not counted: {} {why}", counted(count, what))));
         }
     }
-    out
+    document
 }
 
-fn table(out: &mut String, report: &Spans, flags: &SpansFlags) {
-    let (left, right) = (Align::Left, Align::Right);
-    let whose = match flags.by {
+/// Adds the columns that the row of sums has as well.
+fn figures(columns: Columns<'_, Row>) -> Columns<'_, Row> {
+    columns
+        .times(
+            &[
+                ("count", Figure::Count),
+                ("total", Figure::Total),
+                ("avg", Figure::Mean),
+                ("p50", Figure::P50),
+                ("p90", Figure::P90),
+                ("p99", Figure::P99),
+                ("max", Figure::Max),
+            ],
+            |row| &row.times,
+        )
+        .spread(|row| &row.times)
+        .key("states", |row| states(Some(row.spent).filter(Spent::is_known)))
+}
+
+fn rows(rows: &[Row], by: ByFlag) -> Table {
+    let whose = match by {
         ByFlag::Process => "process",
         ByFlag::Thread => "thread",
         ByFlag::Name => "",
     };
-    let mut table = Table::new(&[
-        (whose, left),
-        ("span", left),
-        ("count", right),
-        ("total", right),
-        ("avg", right),
-        ("p50", right),
-        ("p90", right),
-        ("p99", right),
-        ("max", right),
-        ("1µs..1s", left),
-        ("running", right),
-        ("runnable", right),
-        ("blocked", right),
-    ]);
-    let rows = flags.common.rows();
-    for row in report.rows.iter().take(rows) {
+    let share = |row: &Row, part: fn(&Spent) -> u64| {
         let known = Some(row.spent).filter(Spent::is_known);
-        let share = |part: fn(&Spent) -> u64| {
-            let of = |spent| part(&spent) as f64 * 100.0 / row.total.max(1) as f64;
-            known.map_or(String::new(), |spent| format!("{:.0} %", of(spent)))
-        };
-        table.row([
-            if flags.by == ByFlag::Name { "".into() } else { name(&row.label).into() },
-            clean(&row.name).into(),
-            count(row.count).into(),
-            length(row.total).into(),
-            length(row.mean()).into(),
-            length(row.quantile(0.5)).into(),
-            length(row.quantile(0.9)).into(),
-            length(row.quantile(0.99)).into(),
-            length(row.max).into(),
-            spread(&row.times).into(),
-            share(|spent| spent.running).into(),
-            share(|spent| spent.runnable).into(),
-            share(|spent| spent.blocked).into(),
-        ]);
-    }
-    out.push('\n');
-    table.write(out);
-    more(out, report.rows.len(), rows);
+        known.map(|spent| part(&spent) as f64 / row.times.total.max(1) as f64).into()
+    };
+    let columns = Columns::new()
+        .shown(whose, Unit::Label, |row: &Row| match by {
+            ByFlag::Name => Value::None,
+            _ => Value::label(&row.label),
+        })
+        .both("span", "name", Unit::Text, |row| Value::text(&row.name));
+    let columns = figures(columns)
+        .shown("running", Unit::RoundShare, |row| share(row, |spent| spent.running))
+        .shown("runnable", Unit::RoundShare, |row| share(row, |spent| spent.runnable))
+        .shown("blocked", Unit::RoundShare, |row| share(row, |spent| spent.blocked))
+        .label_keys(|row| Value::label(&row.label));
+    columns.rows(rows)
 }
 
-fn slowest(out: &mut String, report: &Spans, reader: &Reader, flags: &SpansFlags) {
-    let Some(first) = report.slowest.first() else { return };
-    let _ = writeln!(out, "\n{HEAD}The slowest{HEAD:#}");
-    for slow in &report.slowest {
-        let mut whose = name(&slow.label);
-        if let Some(begun_by) = &slow.begun_by {
-            let _ = write!(whose, ", begun by {}", name(begun_by));
-        }
-        let key = slow.key.as_ref().map_or(String::new(), |key| format!(" {key}"));
-        let fields = fields_of(reader, slow).map_or(String::new(), |it| format!(" ({it})"));
-        let _ = writeln!(
-            out,
-            "  {}  {:>11}  {}  {whose}",
-            time_of_day(slow.begin, flags.common.selection.zone()),
-            length(slow.nanos),
-            clean(&format!("{}{key}{fields}", slow.name)),
-        );
-        let Some(spent) = slow.spent else { continue };
-        let mut line = |nanos: u64, what: &str| {
-            if nanos > 0 {
-                let share = nanos as f64 * 100.0 / slow.nanos.max(1) as f64;
-                let _ = writeln!(out, "{:>34}  {share:5.1} %  {what}", length(nanos));
-            }
-        };
-        let mut parts = vec![
-            (spent.running, "ran".to_owned()),
-            (spent.runnable, "wanted a CPU".to_owned()),
-            (spent.unknown, "not known".to_owned()),
-        ];
-        parts.extend(
-            slow.waits
-                .iter()
-                .take(WAITS)
-                .map(|wait| (wait.total, format!("in {}", wait_text(wait)))),
-        );
-        let more = slow.waits.get(WAITS..).unwrap_or(&[]);
-        let nanos = more.iter().map(|wait| wait.total).fold(0, u64::saturating_add);
-        parts.push((nanos, counted(more.len() as u64, "other wait")));
-        parts.sort_by_key(|(nanos, _)| std::cmp::Reverse(*nanos));
-        parts.iter().for_each(|(nanos, what)| line(*nanos, what));
-    }
-    exactness(out);
-    if first.spent.is_some() && !flags.common.selection.is_any() {
-        let _ = writeln!(
-            out,
-            "{DIM}through those who woke it: strata analyze wait {}{} {}{DIM:#}",
-            shell_word(&clean(&first.name)),
-            flags.pairs.words(),
-            flags.common.traces.words()
-        );
-    }
+/// One of the slowest spans, with the text of its fields.
+type SlowSpan<'s> = (&'s Slow, Option<String>);
+
+fn slowest(slowest: &[Slow], reader: &Reader) -> Part {
+    let slowest: Vec<SlowSpan<'_>> =
+        slowest.iter().map(|slow| (slow, fields_of(reader, slow))).collect();
+    let columns = Columns::new()
+        .both("", "time_ns", Unit::Time, |(slow, _): &SlowSpan<'_>| slow.begin.into())
+        .both("", "duration_ns", Unit::Nanos, |(slow, _)| slow.nanos.into())
+        .shown("", Unit::Text, |(slow, fields)| {
+            let key = slow.key.as_ref().map_or(String::new(), |key| format!(" {key}"));
+            let fields = fields.as_ref().map_or(String::new(), |it| format!(" ({it})"));
+            let begun_by = slow.begun_by.as_ref().map(|it| format!(", begun by {}", name(it)));
+            let whose = name(&slow.label) + &begun_by.unwrap_or_default();
+            format!("{}{key}{fields}  {whose}", slow.name).into()
+        })
+        .shown("", Unit::Tree, |(slow, _)| Value::Tree(parts(slow)))
+        .label_keys(|(slow, _)| Value::label(&slow.label))
+        .key("name", |(slow, _)| Value::text(&slow.name))
+        .key("key", |(slow, _)| slow.key.clone().into())
+        .key("begun_by", |(slow, _)| slow.begun_by.as_ref().into())
+        .key("fields", |(_, fields)| fields.clone().into())
+        .key("states", |(slow, _)| states(slow.spent))
+        .key("waits", |(slow, _)| waits::list(&slow.waits));
+    Part::section("The slowest", "slowest", columns.rows(&slowest))
+}
+
+fn fields_of(reader: &Reader, slow: &Slow) -> Option<String> {
+    let begun_by = slow.begun_by.as_ref().unwrap_or(&slow.label);
+    fields(reader, &slow.event, begun_by.tid, slow.begin).filter(|text| !text.is_empty())
+}
+
+/// Returns the parts of a span's time, the longest first.
+fn parts(slow: &Slow) -> Vec<Branch> {
+    let Some(spent) = slow.spent else { return Vec::new() };
+    let part = |nanos: u64, text: String| Branch {
+        nanos,
+        share: nanos as f64 / slow.nanos.max(1) as f64,
+        text,
+        ..Branch::default()
+    };
+    let mut parts = vec![
+        part(spent.running, "ran".to_owned()),
+        part(spent.runnable, "wanted a CPU".to_owned()),
+        part(spent.unknown, "not known".to_owned()),
+    ];
+    let shown = slow.waits.iter().take(WAITS);
+    parts.extend(shown.map(|wait| part(wait.total, format!("in {}", wait_text(wait)))));
+    let more = slow.waits.get(WAITS..).unwrap_or(&[]);
+    let nanos = more.iter().map(|wait| wait.total).fold(0, u64::saturating_add);
+    parts.push(part(nanos, counted(more.len() as u64, "other wait")));
+    parts.retain(|part| part.nanos > 0);
+    parts.sort_by_key(|part| std::cmp::Reverse(part.nanos));
+    parts
 }

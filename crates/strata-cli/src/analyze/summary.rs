@@ -1,39 +1,45 @@
-//! `strata analyze summary`: what a person wants to know first, and what to type next.
+//! The report `strata analyze summary`: the first facts about a trace, and the commands to type next.
 
-use std::collections::{BTreeSet, HashMap};
-use std::fmt::Write as _;
+use std::collections::HashMap;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::{json, Value};
 use strata_analyze::mine::has_command;
+use strata_analyze::reports::begun::BegunProcesses;
+use strata_analyze::reports::blocked::{BlockedCounter, BlockedReport};
 use strata_analyze::reports::spans::{self, SpanCounter, Spans};
 use strata_analyze::reports::syscalls::{self, SyscallCounter, Syscalls};
-use strata_analyze::reports::threads::{Row, ThreadCounter, ThreadsReport, Wait};
-use strata_analyze::reports::{is_of_files, span_roles, Label, Recorded};
+use strata_analyze::reports::threads::{Row, ThreadCounter, ThreadsReport};
+use strata_analyze::reports::{ExecutedProcesses, Label, LockNames, Recorded};
 use strata_ctf::read::Reader;
+use strata_report::{Columns, Document, Part, Unit, Value};
 use strata_session::stop::Stop;
+use strata_timeline::span_roles;
 use strata_timeline::Timeline;
 
-use super::common::{self, nothing, CommonFlags, Format, Made, EXIT_STATUS};
+use super::common::{nothing, say_blind, CommonFlags, Format, Made, NamesFlags, EXIT_STATUS};
 use super::hidden;
-use super::rows::{document, keys, length, name, put_sums, subject};
-use super::threads::{wait_json, wait_text, whole};
-use super::whose::{MineFlags, Whose, ELSEWHERE};
-use crate::reading::selection::{refused, TIMES};
-use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::talk::units::{clean, count, counted};
+use super::rows::{length, name, subject};
+use super::show::show;
+use super::summary_next::{next, NextParts};
+use super::summary_rows::{
+    begun_text, begun_value, blocked_rows, blocked_text, idle_text, idle_value,
+};
+use super::threads::whole;
+use super::waits;
+use super::whose::{MineFlags, Whose, BY_OF};
+use crate::reading::selection::{refused, OfFlags, TIMES};
+use crate::reading::traces::TracesFlags;
+use crate::talk::units::{count, counted};
 
-/// Of each kind, if nobody says how many.
+/// Default limit on the rows of each kind.
 const FIRST: usize = 3;
-/// Of the slowest, and of what wanted a CPU.
+/// Default limit on the slowest calls, and on the threads that waited for a CPU.
 const FIRST_SLOWEST: usize = 1;
-/// The slowest that are kept, if only those of some are shown.
+/// The most of the slowest that are kept, if only those of some processes are shown.
 const SLOWEST_MAX: usize = 10_000;
-/// What wanted a CPU for such a part of the time has to be asked who had it.
-const WANTED_PART: u64 = 10;
 
-/// `strata analyze summary`.
+/// Flags of `strata analyze summary`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{TIMES}\n{EXIT_STATUS}"))]
 #[command(mut_arg("filter", refused))]
@@ -44,46 +50,56 @@ pub struct SummaryFlags {
 
     #[command(flatten)]
     mine: MineFlags,
+
+    #[command(flatten)]
+    of: OfFlags,
+
+    #[command(flatten)]
+    names: NamesFlags,
 }
 
 impl SummaryFlags {
-    /// How many of each kind are shown, and of what is shown alone if nobody says how many.
+    /// Returns how many rows are shown: of lists, and of single items, whose default is lower.
     fn first(&self) -> (usize, usize) {
         let of = |default| self.common.top.map_or(default, std::num::NonZeroUsize::get);
         (of(FIRST), of(FIRST_SLOWEST))
     }
 }
 
-/// What there is to be told.
+/// The reports of which the summary consists.
 struct SummaryParts {
     calls: Syscalls,
     processes: ThreadsReport,
+    blocked: BlockedReport,
+    begun: BegunProcesses,
     spans: Spans,
-    /// How many system calls a process of a machine has made, and how many of these failed.
+    /// For each process of a machine, the number of its system calls, and of those that failed.
     calls_of: HashMap<(Option<String>, i32), (u64, u64)>,
 }
 
-/// Do it, and give the exit status.
+/// Makes the summary, and returns the exit status.
 pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     let instead = "--from and --until, which select a time";
     flags.common.refuse_filter("summary", "a summary is of all", instead)?;
     let (reader, range) = flags.common.open()?;
-    let whose = Whose::read(None, &flags.mine, &reader, ("summary", ELSEWHERE), stop)?;
-    // JSON shows none of the slowest.
-    let ones = match flags.common.format {
-        Format::Json => FIRST_SLOWEST,
+    let whose = Whose::read(flags.of.words(), &flags.mine, &reader, ("summary", BY_OF), stop)?;
+    // JSON does not list the slowest.
+    let ones = match flags.common.format() {
+        Format::Json | Format::Csv => FIRST_SLOWEST,
         Format::Text => flags.first().1,
     };
     let kept = whose.kept(ones, SLOWEST_MAX);
     let both = (SyscallCounter::new(range, kept), ThreadCounter::new(range, 1));
-    let mut all = (both, SpanCounter::new(range, None, kept));
+    let waits = (SpanCounter::new(range, None, kept), BlockedCounter::new(range));
+    let mut all = ((both, waits), ExecutedProcesses::default());
     let timeline = Timeline::with_spans(&reader, span_roles(&reader, &[]));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut all, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    hidden::say(&made);
+    hidden::explain(&made);
+    say_blind(&made);
     let world = made.passed.timeline.world();
-    let ((calls, processes), spans) = all;
+    let (((calls, processes), (spans, blocked)), executed) = all;
     let wanted = whose.of(world);
     let is_wanted = |label: &Label| wanted.has(label);
     let of: Option<&dyn Fn(&Label) -> bool> = whose.is_any().then_some(&is_wanted);
@@ -92,28 +108,40 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     for row in &calls.rows {
         let Some(pid) = row.label.pid else { continue };
         let its = calls_of.entry((row.label.machine.clone(), pid)).or_default();
-        *its = (its.0 + row.count, its.1 + row.errors);
+        *its = (its.0 + row.times.count, its.1 + row.errors);
     }
-    let mut processes = processes.finish(world, true);
-    processes.rows.retain(|row| is_wanted(&row.label));
+    let processes = match of {
+        Some(of) => processes.finish_of(world, true, of),
+        None => processes.finish(world, true),
+    };
     let spans = spans.finish_of(world, spans::By::Name, of);
     for (found, all, what) in [
-        (calls.slowest.len(), calls.all.count, "slowest system calls"),
-        (spans.slowest.len(), spans.all.count, "slowest spans"),
+        (calls.slowest.len(), calls.all.times.count, "slowest system calls"),
+        (spans.slowest.len(), spans.all.times.count, "slowest spans"),
     ] {
         whose.say_fewer(found, ones, SLOWEST_MAX, all, what);
     }
-    let found = SummaryParts { calls, calls_of, processes, spans };
-    let is_nobody = found.processes.rows.is_empty() && found.calls.all.count == 0;
-    let is_nobody = whose.is_any() && is_nobody && found.spans.all.count == 0;
+    // The processes that the trace is about: those whose calls are in the trace, or all if there are no calls.
+    let is_about = |label: &Label| {
+        let has_calls = |pid| calls_of.contains_key(&(label.machine.clone(), pid));
+        is_wanted(label) && (calls_of.is_empty() || label.pid.is_some_and(has_calls))
+    };
+    let mut blocked = blocked.finish(world, &is_about);
+    let mut names = LockNames::read(&reader, &flags.names.options(), executed);
+    blocked.name_locks(world, &mut names, flags.common.rows());
+    flags.names.say_left_out();
+    let begun = BegunProcesses::new(world, range, &is_about);
+    let found = SummaryParts { calls, calls_of, processes, blocked, begun, spans };
+    let is_nobody = found.processes.rows.is_empty() && found.calls.all.times.count == 0;
+    let is_nobody = whose.is_any() && is_nobody && found.spans.all.times.count == 0;
     let is_empty = made.passed.records == 0 || is_nobody;
-    let next = found.next(&reader, &made, &flags.common.traces.words());
-    common::write(&match flags.common.format {
-        Format::Json => found.json(&made, &next, flags),
-        Format::Text => found.text(&made, &next, flags),
-    })?;
+    let next = found.next(&reader, &made, &flags.common.traces);
+    show(&flags.common, "summary", &made, &found.document(&made, &next, flags))?;
     if is_empty {
         nothing(match is_nobody {
+            true if flags.of.words().is_some() => {
+                "the trace says nothing of who was asked for by --of. `strata analyze threads` has all that it tells of"
+            }
             true => "the trace says nothing of what the command and what it started did",
             false => flags.common.selection.nothing(),
         });
@@ -122,7 +150,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
 }
 
 impl SummaryParts {
-    /// Processes whose system calls are in the trace: those that it is about. All, if none has any.
+    /// Returns the processes whose system calls are in the trace, or all if it has no calls.
     fn about(&self) -> Vec<&Row> {
         let rows = &self.processes.rows;
         let found: Vec<&Row> = rows.iter().filter(|row| self.calls_of(row).0 > 0).collect();
@@ -132,194 +160,165 @@ impl SummaryParts {
         }
     }
 
-    /// How many system calls a process has made, and how many of these failed.
+    /// Returns the number of a process' system calls, and of those that failed.
     fn calls_of(&self, row: &Row) -> (u64, u64) {
         let process = row.label.pid.map(|pid| (row.label.machine.clone(), pid));
         process.and_then(|process| self.calls_of.get(&process)).copied().unwrap_or_default()
     }
 
-    /// What threads were blocked in, by falling time.
-    fn waits<'r>(about: &[&'r Row]) -> Vec<(&'r Label, &'r Wait)> {
-        let mut waits: Vec<_> =
-            about.iter().flat_map(|row| row.waits.iter().map(|wait| (&row.label, wait))).collect();
-        waits.sort_by_key(|(_, wait)| std::cmp::Reverse(wait.total));
-        waits
-    }
-
-    /// Commands that have something to show in these traces, what hurts most in front.
-    fn next(&self, reader: &Reader, made: &Made, traces: &str) -> Vec<String> {
+    /// Returns commands that have something to show for these traces; those that show the cause come first.
+    fn next(&self, reader: &Reader, made: &Made, traces: &TracesFlags) -> Vec<String> {
         let about = self.about();
-        let waits = SummaryParts::waits(&about);
-        let is_lock = |name: &str| name.starts_with("futex");
-        let mut all = Vec::new();
-        let mut add = |words: &str| all.push(format!("strata {words} {traces}"));
-        if waits.first().is_some_and(|(_, wait)| is_lock(&wait.call))
-            || self.spans.rows.iter().any(|row| row.name.starts_with("pthread:"))
-        {
-            add("analyze locks");
-        }
-        if self.calls.all.count > 0 {
-            add("analyze syscalls");
-        }
-        let recorded = Recorded::new(reader);
-        if !self.processes.rows.is_empty() {
-            add("analyze threads");
-            // Else threads of the kernel that sleep all the time stand first.
-            match (recorded.stacks_of_waits, has_command(reader)) {
-                (true, true) => add("analyze threads --by stack --mine"),
-                (true, false) => add("analyze threads --by stack"),
-                (false, _) => {}
-            }
-        }
-        if about.iter().any(|row| row.runnable() > made.nanos() / WANTED_PART) {
-            add("analyze cpu");
-        }
-        let names: BTreeSet<&str> = self.calls.rows.iter().map(|row| &*row.name).collect();
-        if names.iter().any(|name| is_of_files(reader, name)) {
-            add("analyze files");
-        }
-        if self.spans.all.count > 0 {
-            add("analyze spans");
-        }
-        let blocked = about.iter().filter(|row| row.blocked > 0 && row.label.pid.is_some());
-        if let Some(pid) = blocked.max_by_key(|row| row.blocked).and_then(|row| row.label.pid) {
-            add(&format!("analyze wait {pid}"));
-        }
-        for (is_there, report) in [
-            (recorded.stacks, "analyze flame"),
-            (recorded.allocations, "analyze memory"),
-            (recorded.interrupts, "analyze irq"),
-        ] {
-            if is_there {
-                add(report);
-            }
-        }
-        if all.is_empty() {
-            all.push(format!("strata stats {traces}"));
-        }
-        all.push(format!("strata view {traces}"));
-        all
+        next(&NextParts {
+            reader,
+            recorded: Recorded::new(reader),
+            nanos: made.nanos(),
+            traces,
+            has_command: has_command(reader),
+            about: &about,
+            blocked: &self.blocked,
+            begun: &self.begun,
+            calls: &self.calls,
+            spans: &self.spans,
+            has_threads: !self.processes.rows.is_empty(),
+        })
     }
 
-    fn json(&self, made: &Made, next: &[String], flags: &SummaryFlags) -> String {
-        let calls = &self.calls.all;
-        let mut object = made.object("summary");
-        object.insert("hidden_threads".into(), hidden::json(made));
-        object.insert("syscalls".into(), json!(calls.count));
-        object.insert("syscall_errors".into(), json!(calls.errors));
-        object.insert("syscall_total_ns".into(), json!(calls.total));
-        object.insert("spans".into(), json!(self.spans.all.count));
-        object.insert("span_total_ns".into(), json!(self.spans.all.total));
-        let (first, _) = flags.first();
-        let row = |row: &&Row| {
-            let mut map = keys(&row.label);
-            let (count, errors) = self.calls_of(row);
-            put_sums(&mut map, subject(&row.label), count, Some(whole(row)));
-            map.insert("errors".into(), json!(errors));
-            map.insert("running_ns".into(), json!(row.running));
-            map.insert("runnable_ns".into(), json!(row.runnable()));
-            map.insert("blocked_ns".into(), json!(row.blocked));
-            map.insert("unknown_ns".into(), json!(row.unknown));
-            map.insert("waits".into(), row.waits.iter().take(first).map(wait_json).collect());
-            Value::Object(map)
-        };
-        let rows = self.about();
-        object.insert("rows_count".into(), json!(rows.len()));
-        object.insert("rows".into(), rows.iter().take(flags.common.rows()).map(row).collect());
-        object.insert("next".into(), json!(next));
-        document(object)
-    }
-
-    fn text(&self, made: &Made, next: &[String], flags: &SummaryFlags) -> String {
-        let mut out = String::new();
-        let nanos = made.nanos();
-        let _ = writeln!(
-            out,
-            "{HEAD}{} in {}{HEAD:#}",
-            counted(made.passed.records, "event record"),
-            length(nanos)
-        );
-        let mut table = Table::new(&[("", Align::Left), ("", Align::Right), ("", Align::Left)]);
-        self.states(&mut table, nanos, flags.first());
-        self.lengths(&mut table, flags.first());
-        table.write(&mut out);
+    fn document(&self, made: &Made, next: &[String], flags: &SummaryFlags) -> Document {
+        let (calls, spans, nanos) = (&self.calls.all, &self.spans.all.times, made.nanos());
+        let records = counted(made.passed.records, "event record");
+        let mut document = Document::new(format!("{records} in {}", length(nanos)));
+        document.fact("hidden_threads", hidden::value(made));
+        document.fact("syscalls", calls.times.count);
+        document.fact("syscall_errors", calls.errors);
+        document.fact("syscall_total_ns", calls.times.total);
+        document.fact("spans", spans.count);
+        document.fact("span_total_ns", spans.total);
+        document.fact("idle", idle_value(&self.blocked.idle));
+        document.fact("processes_begun", begun_value(&self.begun));
+        document.fact("next", next.iter().collect::<Value>());
+        let mut lines = self.states(nanos, flags.first());
+        lines.extend(self.lengths(flags.first()));
+        let columns = Columns::new()
+            .shown("", Unit::Text, |line: &Line| line.title.into())
+            .shown("", Unit::RightText, |line| Value::text(&line.much))
+            .shown("", Unit::Text, |line| Value::text(&line.text));
+        document.push(Part::Blank);
+        document.push(Part::shown("", columns.rows(&lines)));
         if self.processes.rows.is_empty() {
-            let _ = writeln!(
-                out,
-                "{DIM}no record says what threads did and waited for: those are of the kernel. As root: \
-                 strata record -- COMMAND{DIM:#}"
-            );
+            let text = "no record says what threads did and waited for: those are of the kernel. As root: strata \
+                        record -- COMMAND";
+            document.push(Part::Note(text.to_owned()));
         }
-        let _ = writeln!(out, "\n{HEAD}Next{HEAD:#}");
-        for command in next {
-            let _ = writeln!(out, "  {command}");
-        }
-        out
+        let columns = Columns::new().shown("", Unit::Text, |command: &String| command.into());
+        document.push(Part::shown("Next", columns.rows(next)));
+        let rows = self.about();
+        let shown = rows.get(..flags.common.rows()).unwrap_or(&rows);
+        document.rows(self.rows(shown, flags.first().0), rows.len());
+        let blocked = &self.blocked.rows;
+        let shown = blocked.get(..flags.common.rows()).unwrap_or(blocked);
+        document.push(Part::hidden("blocked", blocked_rows(shown)).of(blocked.len()));
+        document
     }
 
-    /// Who had a CPU, was blocked, and wanted a CPU.
-    fn states(&self, table: &mut Table, whole: u64, (first, ones): (usize, usize)) {
+    /// Makes the table of processes for JSON and CSV.
+    fn rows(&self, rows: &[&Row], first: usize) -> strata_report::Table {
+        let columns = Columns::new()
+            .label_keys(|row: &&Row| Value::label(&row.label))
+            .key("name", |row| subject(&row.label).into())
+            .key("count", |row| self.calls_of(row).0.into())
+            .key("errors", |row| self.calls_of(row).1.into())
+            .key("total_ns", |row| whole(row).into())
+            .key("running_ns", |row| row.running.into())
+            .key("runnable_ns", |row| row.runnable().into())
+            .key("blocked_ns", |row| row.blocked.into())
+            .key("unknown_ns", |row| row.unknown.into())
+            .key("waits", |row| waits::list(row.waits.get(..first).unwrap_or(&row.waits)));
+        columns.rows(rows)
+    }
+
+    /// Returns lines about running, blocked and runnable time.
+    fn states(&self, whole: u64, (first, ones): (usize, usize)) -> Vec<Line> {
+        let mut lines = Vec::new();
         let percent = |nanos: u64| format!("{:.1} %", nanos as f64 * 100.0 / whole.max(1) as f64);
-        let mut title = "CPU time";
         let mut runs: Vec<&Row> =
             self.processes.rows.iter().filter(|row| row.running > 0).collect();
         runs.sort_by_key(|row| std::cmp::Reverse(row.running));
-        for row in runs.into_iter().take(first) {
-            let text = format!("{} ({} of one CPU)", name(&row.label), percent(row.running));
-            table.row([std::mem::take(&mut title).into(), length(row.running).into(), text.into()]);
-        }
-        let about = self.about();
-        let mut title = "blocked";
-        for (label, wait) in SummaryParts::waits(&about).iter().take(first) {
-            let text = format!("{} in {}", name(label), wait_text(wait));
-            table.row([std::mem::take(&mut title).into(), length(wait.total).into(), text.into()]);
-        }
-        let mut wants: Vec<&&Row> = about.iter().filter(|row| row.runnable() > 0).collect();
+        let text =
+            |row: &Row| format!("{} ({} of one CPU)", name(&row.label), percent(row.running));
+        let runs = runs.into_iter().take(first);
+        put(&mut lines, "CPU time", runs.map(|row| (length(row.running), text(row))));
+        let blocked = self.blocked.rows.iter().take(first);
+        put(&mut lines, "blocked", blocked.map(|it| (length(it.times.max), blocked_text(it))));
+        let mut wants: Vec<&Row> = self.about();
+        wants.retain(|row| row.runnable() > 0);
         wants.sort_by_key(|row| std::cmp::Reverse(row.runnable()));
-        let mut title = "waited";
-        for row in wants.into_iter().take(ones) {
-            let text = format!("{} for a CPU{}", name(&row.label), rival_text(row));
-            let nanos = length(row.runnable());
-            table.row([std::mem::take(&mut title).into(), nanos.into(), text.into()]);
-        }
+        let text = |row: &Row| format!("{} for a CPU{}", name(&row.label), rival_text(row));
+        let wants = wants.into_iter().take(ones);
+        put(&mut lines, "waited", wants.map(|row| (length(row.runnable()), text(row))));
+        let idle = &self.blocked.idle;
+        put(&mut lines, "idle", idle_text(idle).map(|text| (length(idle.total), text)));
+        let begun = begun_text(&self.begun);
+        put(&mut lines, "processes", begun.map(|text| (count(self.begun.count), text)));
+        lines
     }
 
-    /// System calls and spans.
-    fn lengths(&self, table: &mut Table, (first, ones): (usize, usize)) {
+    /// Returns lines about system calls and spans.
+    fn lengths(&self, (first, ones): (usize, usize)) -> Vec<Line> {
+        let mut lines = Vec::new();
         let all = &self.calls.all;
-        if all.count > 0 {
-            let calls = counted(all.count, "system call");
+        if all.times.count > 0 {
+            let calls = counted(all.times.count, "system call");
             let text = format!("{calls}, {} with errors", count(all.errors));
-            table.row(["in calls".into(), length(all.total).into(), text.into()]);
+            put(&mut lines, "in calls", [(length(all.times.total), text)]);
         }
-        for row in self.calls.rows.iter().take(first) {
-            let text = format!("{} {}, {}×", name(&row.label), clean(&row.name), count(row.count));
-            table.row(["".into(), length(row.total).into(), text.into()]);
-        }
-        let mut title = "slowest";
-        for slow in self.calls.slowest.iter().take(ones) {
-            let text = format!("{} {}", name(&slow.label), clean(&slow.name));
-            table.row([std::mem::take(&mut title).into(), length(slow.nanos).into(), text.into()]);
-        }
-        let mut title = "in spans";
-        for row in self.spans.rows.iter().take(first) {
-            let text = format!("{}, {}×", clean(&row.name), count(row.count));
-            table.row([std::mem::take(&mut title).into(), length(row.total).into(), text.into()]);
-        }
-        let mut title = "slowest";
-        for slow in self.spans.slowest.iter().take(ones) {
-            let text = format!("{} {}", name(&slow.label), clean(&slow.name));
-            table.row([std::mem::take(&mut title).into(), length(slow.nanos).into(), text.into()]);
-        }
+        let calls = self.calls.rows.iter().take(first).map(|row| {
+            let text = format!("{} {}, {}×", name(&row.label), row.name, count(row.times.count));
+            (length(row.times.total), text)
+        });
+        put(&mut lines, "", calls);
+        let slow =
+            |label: &Label, what: &str, nanos| (length(nanos), format!("{} {what}", name(label)));
+        let calls = self.calls.slowest.iter().take(ones);
+        put(&mut lines, "slowest", calls.map(|it| slow(&it.label, &it.name, it.nanos)));
+        let spans = self.spans.rows.iter().take(first).map(|row| {
+            (length(row.times.total), format!("{}, {}×", row.name, count(row.times.count)))
+        });
+        put(&mut lines, "in spans", spans);
+        let spans = self.spans.slowest.iter().take(ones);
+        put(&mut lines, "slowest", spans.map(|it| slow(&it.label, &it.name, it.nanos)));
+        lines
     }
 }
 
-/// `, which rustc (12) had for 203.117 ms of that time`: of those who are known, who had the CPU longest that a row wanted.
-/// It may be little: the rest is of others, of nobody or not known.
+/// A line of the summary for people.
+struct Line {
+    title: &'static str,
+    /// A duration or a number.
+    much: String,
+    text: String,
+}
+
+/// Adds lines, of which the first has the title.
+fn put(
+    lines: &mut Vec<Line>,
+    mut title: &'static str,
+    more: impl IntoIterator<Item = (String, String)>,
+) {
+    let line = |(much, text)| Line { title: std::mem::take(&mut title), much, text };
+    lines.extend(more.into_iter().map(line));
+}
+
+/// Formats who had the CPU longest while the thread of a row wanted it, as far as is known: `, which rustc (12) had for
+/// 203.117 ms of that time`. That may be little: the remaining time went to others, or it is unknown to whom.
 fn rival_text(row: &Row) -> String {
     let known = row.rivals.iter().filter_map(|(label, nanos)| Some((label.as_ref()?, *nanos)));
     known.max_by_key(|(_, nanos)| *nanos).map_or_else(String::new, |(label, nanos)| {
-        format!(", which {} had for {} of that time", name(label), length(nanos))
+        let who = match label.home.is_some() && label.home == row.label.home {
+            true => "its own threads".to_owned(),
+            false => name(label),
+        };
+        format!(", which {who} had for {} of that time", length(nanos))
     })
 }
 

@@ -1,29 +1,23 @@
-//! `strata analyze syscalls`.
-
-use std::fmt::Write as _;
+//! The report `strata analyze syscalls`.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use serde_json::{json, Value};
 use strata_analyze::reports::syscalls::{By, Row, Slow, SyscallCounter, Syscalls};
 use strata_analyze::reports::{arguments, Label, QUANTILE_ERROR};
 use strata_analyze::short::result_text;
-use strata_analyze::stats::time_of_day;
 use strata_ctf::read::Reader;
+use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{nothing, CommonFlags, Made, EXIT_STATUS};
-use super::rows::{
-    buckets, by, document, exactness, histogram, keys, length, more, name, put_rows, section,
-    spread,
-};
+use super::rows::{by, length};
+use super::show::show;
 use super::whose::{MineFlags, Whose, BY_OF};
+use crate::reading::numbers::nr_kept;
 use crate::reading::selection::SYNTAX;
-use crate::stats::is_utf8;
-use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::talk::units::{clean, count, counted};
+use crate::talk::units::counted;
 
-/// The slowest that are kept.
+/// The most of the slowest calls that are kept.
 const SLOWEST_MAX: usize = 10_000;
 
 const COUNTED: &str = "\
@@ -35,14 +29,14 @@ What is counted:
   between, nobody knows: such are only counted, below the table.
 ";
 
-/// `strata analyze syscalls`.
+/// Flags of `strata analyze syscalls`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct SyscallsFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// A row for each process, thread, or name, and system call
+    /// A row for each process, thread, or program, and system call; or for each system call
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
@@ -54,23 +48,25 @@ pub struct SyscallsFlags {
     mine: MineFlags,
 
     /// Show the N slowest one by one, with their arguments
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = nr_kept)]
     slowest: usize,
 }
 
-/// `--by`.
+/// The value of `--by`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum ByFlag {
-    /// Those of a process and a name are one row
+    /// One row for each process and name
     #[default]
     Process,
-    /// Those of a thread and a name
+    /// One row for each thread and name
     Thread,
-    /// Those of a name, of all processes
+    /// One row for each system call, over all processes
     Name,
+    /// One row for each program and system call
+    Program,
 }
 
-/// Do it, and give the exit status.
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("syscalls", BY_OF), stop)?;
@@ -82,6 +78,7 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Process => By::Process,
         ByFlag::Thread => By::Thread,
         ByFlag::Name => By::Name,
+        ByFlag::Program => By::Program,
     };
     let world = made.passed.timeline.world();
     let wanted = whose.of(world);
@@ -89,7 +86,7 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let of: Option<&dyn Fn(&Label) -> bool> = whose.is_any().then_some(&is_wanted);
     let mut report = counter.finish_of(world, by, of);
     report.slowest.truncate(flags.slowest);
-    let (found, all) = (report.slowest.len(), report.all.count);
+    let (found, all) = (report.slowest.len(), report.all.times.count);
     whose.say_fewer(found, flags.slowest, SLOWEST_MAX, all, "slowest system calls");
     if report.of_nobody > 0 {
         nothing(&format!(
@@ -97,88 +94,83 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
             counted(report.of_nobody, "system call")
         ));
     }
-    flags
-        .common
-        .show(|| json(&report, &made, &reader, flags), || text(&report, &made, &reader, flags))?;
-    let is_empty = report.all.count == 0;
+    show(&flags.common, "syscalls", &made, &document(&report, &made, &reader, flags))?;
+    let is_empty = report.all.times.count == 0;
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
         is_asked,
         "no system call matches what was asked for",
-        "the trace has no system call of which it knows how long it took. Record some: \
+        "the trace has no system call with both its entry and its exit. Record some: \
                  strata record -- COMMAND",
     ))
 }
 
 fn args(reader: &Reader, slow: &Slow) -> Option<String> {
-    arguments(reader, &slow.name, slow.label.tid?, slow.begin)
+    let end = slow.begin.saturating_add_unsigned(slow.nanos);
+    arguments(reader, &slow.name, slow.label.tid?, (slow.begin, end))
 }
 
-fn json(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) -> String {
-    let figures = |row: &Row| {
-        json!({
-            "count": row.count,
-            "errors": row.errors,
-            "total_ns": row.total,
-            "avg_ns": row.mean(),
-            "min_ns": row.min,
-            "p50_ns": row.quantile(0.5),
-            "p99_ns": row.quantile(0.99),
-            "max_ns": row.max,
-            "histogram": buckets(&row.times),
-        })
-    };
-    let row = |row: &Row| {
-        let mut map = keys(&row.label);
-        map.insert("name".into(), json!(row.name));
-        if let Value::Object(figures) = figures(row) {
-            map.extend(figures);
-        }
-        Value::Object(map)
-    };
-    let slow = |slow: &Slow| {
-        let mut map = keys(&slow.label);
-        map.insert("name".into(), json!(slow.name));
-        map.insert("time_ns".into(), json!(slow.begin));
-        map.insert("duration_ns".into(), json!(slow.nanos));
-        map.insert("result".into(), json!(slow.result));
-        map.insert("arguments".into(), json!(args(reader, slow)));
-        Value::Object(map)
-    };
-    let mut object = made.object("syscalls");
-    object.insert("by".into(), by(&flags.by));
-    object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
-    object.insert("all".into(), figures(&report.all));
-    object.insert(
-        "unpaired".into(),
-        json!({
-            "no_begin": report.unpaired.no_begin,
-            "no_end": report.unpaired.no_end,
-            "gap": report.unpaired.gap,
-        }),
-    );
-    put_rows(&mut object, &report.rows, &flags.common, row);
-    object.insert("slowest".into(), report.slowest.iter().map(slow).collect());
-    document(object)
-}
+/// A slow call with the text of its arguments, if the trace has them.
+type SlowCall<'s> = (&'s Slow, Option<String>);
 
-fn text(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) -> String {
-    let mut out = String::new();
+fn document(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) -> Document {
     let all = &report.all;
-    let _ = writeln!(
-        out,
-        "{HEAD}{} in {}, {} all together{HEAD:#}",
-        counted(all.count, "system call"),
+    let mut document = Document::new(format!(
+        "{} in {}, {} all together",
+        counted(all.times.count, "system call"),
         length(made.nanos()),
-        length(all.total),
-    );
-    if all.count > 0 {
-        table(&mut out, report, flags);
-        histogram(&mut out, &all.times, "calls", !is_utf8());
-        slowest(&mut out, report, reader, flags);
-    }
+        length(all.times.total),
+    ));
     let unpaired = report.unpaired;
+    let mut sums = all.times.record();
+    sums.push(("errors", all.errors.into()));
+    document.fact("by", by(&flags.by));
+    document.fact("quantile_error", QUANTILE_ERROR);
+    document.fact("all", Value::Record(sums));
+    document.fact(
+        "unpaired",
+        Value::Record(vec![
+            ("no_begin", unpaired.no_begin.into()),
+            ("no_end", unpaired.no_end.into()),
+            ("gap", unpaired.gap.into()),
+        ]),
+    );
+    let whose = match flags.by {
+        ByFlag::Process => "process",
+        ByFlag::Thread => "thread",
+        ByFlag::Name => "",
+        ByFlag::Program => "program",
+    };
+    let columns = Columns::new()
+        .shown(whose, Unit::Label, |row: &Row| match flags.by {
+            ByFlag::Name => Value::None,
+            _ => Value::label(&row.label),
+        })
+        .both("call", "name", Unit::Text, |row| row.name.as_str().into())
+        .shown("count", Unit::Count, |row| row.times.count.into())
+        .both("errors", "errors", Unit::SomeCount, |row| row.errors.into())
+        .times(
+            &[
+                ("total", Figure::Total),
+                ("avg", Figure::Mean),
+                ("p50", Figure::P50),
+                ("p99", Figure::P99),
+                ("max", Figure::Max),
+            ],
+            |row| &row.times,
+        )
+        .spread(|row| &row.times)
+        .label_keys(|row| Value::label(&row.label));
+    let shown = report.rows.get(..flags.common.rows()).unwrap_or(&report.rows);
+    document.rows(columns.rows(shown), report.rows.len());
+    if all.times.count > 0 {
+        document.push(Part::lengths("calls", &all.times.spread));
+    }
+    document.push(slowest(report, reader));
+    if !report.slowest.is_empty() {
+        document.push(Part::Exactness);
+    }
     for (count, what) in [
         (unpaired.no_begin, "begun before the trace"),
         (unpaired.no_end, "without an end in the trace"),
@@ -186,72 +178,26 @@ fn text(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) 
     ] {
         if count > 0 {
             let calls = counted(count, "system call");
-            let _ = writeln!(out, "{DIM}not counted: {calls} {what}{DIM:#}");
+            document.push(Part::Note(format!("not counted: {calls} {what}")));
         }
     }
-    out
+    document
 }
 
-fn table(out: &mut String, report: &Syscalls, flags: &SyscallsFlags) {
-    let (left, right) = (Align::Left, Align::Right);
-    let whose = match flags.by {
-        ByFlag::Process => "process",
-        ByFlag::Thread => "thread",
-        ByFlag::Name => "",
-    };
-    let mut table = Table::new(&[
-        (whose, left),
-        ("call", left),
-        ("count", right),
-        ("errors", right),
-        ("total", right),
-        ("avg", right),
-        ("p50", right),
-        ("p99", right),
-        ("max", right),
-        ("1µs..1s", left),
-    ]);
-    let rows = flags.common.rows();
-    for row in report.rows.iter().take(rows) {
-        let errors = if row.errors > 0 { count(row.errors) } else { String::new() };
-        table.row([
-            if flags.by == ByFlag::Name { "".into() } else { name(&row.label).into() },
-            clean(&row.name).into(),
-            count(row.count).into(),
-            errors.into(),
-            length(row.total).into(),
-            length(row.mean()).into(),
-            length(row.quantile(0.5)).into(),
-            length(row.quantile(0.99)).into(),
-            length(row.max).into(),
-            spread(&row.times).into(),
-        ]);
-    }
-    out.push('\n');
-    table.write(out);
-    more(out, report.rows.len(), rows);
-}
-
-fn slowest(out: &mut String, report: &Syscalls, reader: &Reader, flags: &SyscallsFlags) {
-    if report.slowest.is_empty() {
-        return;
-    }
-    let mut table = Table::new(&[
-        ("begin", Align::Left),
-        ("took", Align::Right),
-        ("thread", Align::Left),
-        ("call", Align::Left),
-    ]);
-    for slow in &report.slowest {
-        let arguments = args(reader, slow).unwrap_or_else(|| "…".to_owned());
-        let result = result_text(&slow.name, slow.result);
-        table.row([
-            time_of_day(slow.begin, flags.common.selection.zone()).into(),
-            length(slow.nanos).into(),
-            name(&slow.label).into(),
-            clean(&format!("{}({arguments}) = {result}", slow.name)).into(),
-        ]);
-    }
-    section(out, "The slowest", &table);
-    exactness(out);
+fn slowest(report: &Syscalls, reader: &Reader) -> Part {
+    let slowest: Vec<SlowCall<'_>> =
+        report.slowest.iter().map(|slow| (slow, args(reader, slow))).collect();
+    let columns = Columns::new()
+        .both("begin", "time_ns", Unit::Time, |(slow, _): &SlowCall<'_>| slow.begin.into())
+        .both("took", "duration_ns", Unit::Nanos, |(slow, _)| slow.nanos.into())
+        .both("thread", "", Unit::Label, |(slow, _)| Value::label(&slow.label))
+        .shown("call", Unit::Text, |(slow, arguments)| {
+            let arguments = arguments.as_deref().unwrap_or("…");
+            let result = result_text(&slow.name, slow.result);
+            format!("{}({arguments}) = {result}", slow.name).into()
+        })
+        .key("name", |(slow, _)| slow.name.as_str().into())
+        .key("result", |(slow, _)| slow.result.into())
+        .key("arguments", |(_, arguments)| arguments.clone().into());
+    Part::section("The slowest", "slowest", columns.rows(&slowest))
 }

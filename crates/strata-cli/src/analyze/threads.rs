@@ -1,31 +1,26 @@
-//! `strata analyze threads`.
-
-use std::fmt::Write as _;
+//! The report `strata analyze threads`.
 
 use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
-use serde_json::{json, Value};
 use strata_analyze::reports::threads::{
-    Delay, Device, Row, Stall, ThreadCounter, ThreadsReport, Wait, Why,
+    Delay, Row, Stall, ThreadCounter, ThreadsReport, Wait, Why,
 };
-use strata_analyze::reports::Times;
-use strata_analyze::stats::time_of_day;
+use strata_analyze::reports::{Label, Times};
 use strata_ctf::read::Reader;
+use strata_report::{Columns, Document, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
+use super::common::{say_blind, CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::hidden;
-use super::rows::{
-    by, document, figures, histogram_of, keys, length, more, name, put_rows, put_sums, section,
-    subject,
-};
+use super::rows::{by, length, name, subject};
+use super::show::show;
+use super::waits::{self, wait_text};
 use super::whose::{MineFlags, Whose, BY_OF};
+use crate::reading::numbers::nr_kept;
 use crate::reading::selection::{refused, TIMES};
-use crate::stats::is_utf8;
-use crate::stats::table::{Align, Table, HEAD};
-use crate::talk::units::{clean, count, counted};
+use crate::talk::units::{clean, counted};
 
-/// Waits, and threads that had the CPU, of one row in a text.
+/// Limit on the waits, and on the threads that had the CPU, that a text lists for one row.
 const BELOW: usize = 3;
 pub const DELAYS_MAX: usize = 100_000;
 
@@ -45,7 +40,7 @@ Stacks (--by stack):
   strata record --stack -k sched_switch,sched_waking,syscalls
 ";
 
-/// `strata analyze threads`.
+/// Flags of `strata analyze threads`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{STATES}\n{TIMES}\n{EXIT_STATUS}"))]
 #[command(mut_arg("filter", refused))]
@@ -65,7 +60,7 @@ pub struct ThreadsFlags {
     mine: MineFlags,
 
     /// Show the N longest times that a thread wanted a CPU, with --by stack that it was blocked
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = nr_kept)]
     delays: usize,
 
     #[command(flatten)]
@@ -73,36 +68,36 @@ pub struct ThreadsFlags {
 }
 
 impl ThreadsFlags {
-    /// Whose are shown.
+    /// Returns the threads that `--of` and `--mine` select.
     pub fn whose(&self, reader: &Reader, stop: &Stop) -> Result<Whose<'_>> {
         Whose::read(self.of.as_deref(), &self.mine, reader, ("threads", BY_OF), stop)
     }
 
-    /// How many of them are shown.
+    /// Returns the limit on the delays that are listed.
     pub fn shown(&self) -> usize {
         self.delays
     }
 
-    /// A report of states selects no records.
+    /// Returns an error if `--filter` is given, since a report on states selects no records.
     pub fn refuse_filter(&self) -> Result<()> {
         let instead = "--of NAME|NUMBER, which selects threads";
         self.common.refuse_filter("threads", "a thread's states are none", instead)
     }
 }
 
-/// `--by`.
+/// The value of `--by`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ByFlag {
-    /// Each thread
+    /// One row for each thread
     #[default]
     Thread,
-    /// All threads of a process together
+    /// One row for each process, with all its threads
     Process,
     /// The call stack with which threads were blocked
     Stack,
 }
 
-/// Do it, and give the exit status.
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     flags.refuse_filter()?;
     if flags.names.is_any() {
@@ -116,21 +111,25 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
         return Ok(crate::talk::exit::stopped(stop));
     };
     hidden::say(&made);
+    say_blind(&made);
     let world = made.passed.timeline.world();
-    let mut report = counter.finish(world, flags.by == ByFlag::Process);
+    let by_process = flags.by == ByFlag::Process;
+    let wanted = whose.of(world);
+    let mut report = match whose.is_any() {
+        true => counter.finish_of(world, by_process, &|label| wanted.has(label)),
+        false => counter.finish(world, by_process),
+    };
     if whose.is_any() {
-        let wanted = whose.of(world);
-        report.rows.retain(|row| wanted.has(&row.label));
         report.delays.retain(|delay| wanted.has(&delay.label));
         report.stalls.retain(|stall| wanted.has(&stall.label));
     }
     report.delays.truncate(flags.delays);
-    // Of some, nothing says which CPU they were for: those are not shown one by one.
+    // Delays whose CPU is unknown are not listed one by one.
     if report.is_cut {
         let all = report.rows.iter().map(|row| row.delays.count).fold(0, u64::saturating_add);
         whose.say_fewer(report.delays.len(), flags.delays, DELAYS_MAX, all, "longest delays");
     }
-    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
+    show(&flags.common, "threads", &made, &document(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
@@ -141,123 +140,102 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     ))
 }
 
-/// All that is known of a row's time, and what is not.
+/// Returns the total time of a row, including that in unknown states.
 pub fn whole(row: &Row) -> u64 {
     let states = [row.running, row.runnable(), row.blocked, row.unknown];
     states.into_iter().fold(0, u64::saturating_add)
 }
 
-/// `futex 0x5581, by holder (12) writer/14`: what a thread waited for.
-pub fn wait_text(wait: &Wait) -> String {
-    let mut text = match wait.call.is_empty() {
-        false => wait.call.clone(),
-        true if wait.sleep.is_empty() => "some reason".to_owned(),
-        true => format!("no system call: {}", wait.sleep),
-    };
-    if !wait.object.is_empty() {
-        let _ = write!(text, " of {}", wait.object);
-    }
-    match &wait.woken_by {
-        Some((label, _)) => {
-            let perhaps = if wait.is_sure { "" } else { "perhaps " };
-            let _ = write!(text, ", {perhaps}woken by {}", name(label));
-        }
-        None if wait.ended_by.is_empty() => {}
-        None => {
-            let _ = write!(text, ", ended by {}", what_text(wait.ended_by, wait.device.as_ref()));
-        }
-    }
-    clean(&text)
-}
-
-/// `device 36 (nvme0q1)`: what ended a wait, if it was no thread.
-pub fn what_text(ended_by: &str, device: Option<&Device>) -> String {
-    match device {
-        None => ended_by.to_owned(),
-        Some(Device { number, name }) if name.is_empty() => format!("{ended_by} {number}"),
-        Some(Device { number, name }) => clean(&format!("{ended_by} {number} ({name})")),
-    }
-}
-
-/// A device as an object.
-pub fn device_json(device: Option<&Device>) -> Value {
-    device.map_or(Value::Null, |device| {
-        let name = Some(&device.name).filter(|name| !name.is_empty());
-        json!({ "number": device.number, "name": name })
-    })
-}
-
-/// A wait as an object.
-pub fn wait_json(wait: &Wait) -> Value {
-    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    json!({
-        "call": text(&wait.call),
-        "object": text(&wait.object),
-        "sleep": text(wait.sleep),
-        "ended_by": text(wait.ended_by),
-        "device": device_json(wait.device.as_ref()),
-        "woken_by": wait.woken_by.as_ref().map(|(label, _)| Value::Object(keys(label))),
-        "woken_by_is_sure": wait.woken_by.as_ref().map(|_| wait.is_sure),
-        "count": wait.count,
-        "total_ns": wait.total,
-        "max_ns": wait.max,
-    })
-}
-
-/// How its times without a CPU were spread; null: it had none, or there was no room for them.
-fn delay_json(delays: &Times) -> Value {
-    match delays.count {
-        0 => Value::Null,
-        _ => Value::Object(figures(delays)),
-    }
-}
-
-fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
-    let row = |row: &Row| {
-        let mut map = keys(&row.label);
-        let rivals = row.rivals.iter().map(|(label, nanos)| {
-            let mut map = label.as_ref().map(keys).unwrap_or_default();
-            map.insert("total_ns".into(), json!(nanos));
-            Value::Object(map)
-        });
-        put_sums(&mut map, subject(&row.label), row.runs, Some(whole(row)));
-        for (key, value) in [
-            ("running_ns", json!(row.running)),
-            ("runnable_ns", json!(row.runnable())),
-            ("woken_ns", json!(row.woken)),
-            ("preempted_ns", json!(row.preempted)),
-            ("blocked_ns", json!(row.blocked)),
-            ("unknown_ns", json!(row.unknown)),
-            ("runs", json!(row.runs)),
-            ("max_delay_ns", json!(row.delay)),
-            ("delay", delay_json(&row.delays)),
-            ("waits", row.waits.iter().map(wait_json).collect()),
-            ("had_cpu", rivals.collect()),
-        ] {
-            map.insert(key.into(), value);
-        }
-        Value::Object(map)
-    };
-    let delay = |delay: &Delay| {
-        let mut map = keys(&delay.label);
-        map.insert("time_ns".into(), json!(delay.from));
-        map.insert("duration_ns".into(), json!(delay.nanos));
-        map.insert("cpu".into(), json!(delay.cpu));
-        Value::Object(map)
-    };
-    let mut object = made.object("threads");
-    object.insert("hidden_threads".into(), hidden::json(made));
-    object.insert("by".into(), by(&flags.by));
-    put_rows(&mut object, &report.rows, &flags.common, row);
-    object.insert("delays".into(), report.delays.iter().map(delay).collect());
-    object.insert("virtual_cpus".into(), report.stalls.iter().map(stall_json).collect());
+fn document(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> Document {
+    let what = if flags.by == ByFlag::Process { "process" } else { "thread" };
+    let mut document = Document::new(format!(
+        "{} in {}",
+        counted(report.rows.len() as u64, what),
+        length(made.nanos())
+    ));
+    document.fact("hidden_threads", hidden::value(made));
+    document.fact("by", by(&flags.by));
     if !report.stalls.is_empty() {
-        object.insert("clock_uncertainty_ns".into(), json!(report.uncertainty));
+        document.fact("clock_uncertainty_ns", report.uncertainty);
     }
-    document(object)
+    let most = flags.common.rows();
+    let shown = report.rows.get(..most).unwrap_or(&report.rows);
+    document.rows(rows(shown, what), report.rows.len());
+    document.push(waits(shown, what));
+    document.push(rivals(shown, what));
+    let mut delays = Times::default();
+    report.rows.iter().for_each(|row| delays.merge(&row.delays));
+    if delays.count > 0 {
+        let title = "How long they wanted a CPU";
+        document.push(Part::Histogram { title, what: "times", values: delays.spread });
+    }
+    let title = format!(
+        "Whose virtual CPU did not run on its host, by clocks that are known to {}",
+        length(report.uncertainty)
+    );
+    let shown = report.stalls.get(..most).unwrap_or(&report.stalls);
+    let stalls = Part::section(title, "virtual_cpus", stalls(shown));
+    document.push(stalls.of(report.stalls.len()));
+    document.push(longest(&report.delays));
+    document
 }
 
-/// `preempted by make (12)`: why a virtual CPU did not run.
+fn rows(rows: &[Row], what: &'static str) -> Table {
+    let columns = Columns::new()
+        .both(what, "", Unit::Label, |row: &Row| Value::label(&row.label))
+        .both("running", "running_ns", Unit::SomeNanos, |row| row.running.into())
+        .both("runnable", "runnable_ns", Unit::SomeNanos, |row| row.runnable().into())
+        .shown("p99", Unit::SomeNanos, |row| row.delays.quantile(0.99).into())
+        .both("longest", "max_delay_ns", Unit::SomeNanos, |row| row.delay.into())
+        .both("blocked", "blocked_ns", Unit::SomeNanos, |row| row.blocked.into())
+        .both("unknown", "unknown_ns", Unit::SomeNanos, |row| row.unknown.into())
+        .both("runs", "runs", Unit::Count, |row| row.runs.into())
+        .key("name", |row| subject(&row.label).into())
+        .key("count", |row| row.runs.into())
+        .key("total_ns", |row| whole(row).into())
+        .key("woken_ns", |row| row.woken.into())
+        .key("preempted_ns", |row| row.preempted.into())
+        // Null if there were no delays, or no room for them.
+        .key("delay", |row| match row.delays.count {
+            0 => Value::None,
+            _ => Value::Record(row.delays.record()),
+        })
+        .key("waits", |row| waits::list(&row.waits))
+        .key("had_cpu", |row| {
+            let rival = |(label, nanos): &(Option<Label>, u64)| {
+                vec![("", label.as_ref().into()), ("total_ns", (*nanos).into())]
+            };
+            Value::List(row.rivals.iter().map(rival).collect())
+        });
+    columns.rows(rows)
+}
+
+fn waits(rows: &[Row], what: &'static str) -> Part {
+    let waits = rows.iter().flat_map(|row| row.waits.iter().take(BELOW).map(move |it| (row, it)));
+    let columns = Columns::new()
+        .shown(what, Unit::Label, |(row, _): &(&Row, &Wait)| Value::label(&row.label))
+        .shown("blocked", Unit::Nanos, |(_, wait)| wait.total.into())
+        .shown("count", Unit::Count, |(_, wait)| wait.count.into())
+        .shown("longest", Unit::Nanos, |(_, wait)| wait.max.into())
+        .shown("in", Unit::Text, |(_, wait)| wait_text(wait).into());
+    Part::shown("What they were blocked in", columns.rows(&waits.collect::<Vec<_>>()))
+}
+
+fn rivals(rows: &[Row], what: &'static str) -> Part {
+    let rivals = rows.iter().flat_map(|row| row.rivals.iter().take(BELOW).map(move |it| (row, it)));
+    let columns = Columns::new()
+        .shown(what, Unit::Label, |(row, _): &(&Row, &(Option<Label>, u64))| {
+            Value::label(&row.label)
+        })
+        .shown("runnable", Unit::Nanos, |(_, (_, nanos))| (*nanos).into())
+        .shown("meanwhile had its CPU", Unit::Label, |(_, (label, _))| match label {
+            Some(label) => Value::label(label),
+            None => "nobody, or not known".into(),
+        });
+    Part::shown("Who had the CPU that they wanted", columns.rows(&rivals.collect::<Vec<_>>()))
+}
+
+/// Formats why a virtual CPU did not run, such as `preempted by make (12)`.
 fn why_text(why: &Why) -> String {
     match why {
         Why::Preempted(Some(label)) => format!("preempted by {}", name(label)),
@@ -267,138 +245,38 @@ fn why_text(why: &Why) -> String {
     }
 }
 
-fn stall_json(stall: &Stall) -> Value {
-    let mut map = keys(&stall.label);
-    let (why, by, call) = match &stall.why {
-        Why::Preempted(by) => ("preempted", by.as_ref().map(keys).map(Value::Object), None),
-        Why::Waited(call) => ("waited", None, call.clone()),
-    };
-    for (key, value) in [
-        ("why", json!(why)),
-        ("by", json!(by)),
-        ("call", json!(call)),
-        ("virtual_cpu", Value::Object(keys(&stall.virtual_cpu))),
-        ("count", json!(stall.count)),
-        ("total_ns", json!(stall.total)),
-        ("max_ns", json!(stall.max)),
-        ("max_time_ns", json!(stall.at)),
-    ] {
-        map.insert(key.into(), value);
-    }
-    Value::Object(map)
+/// Returns the table of delays that guests could not see.
+fn stalls(stalls: &[Stall]) -> Table {
+    let columns = Columns::new()
+        .both("thread of a guest", "", Unit::Label, |stall: &Stall| Value::label(&stall.label))
+        .both("not run", "total_ns", Unit::Nanos, |stall| stall.total.into())
+        .both("count", "count", Unit::Count, |stall| stall.count.into())
+        .both("longest", "max_ns", Unit::Nanos, |stall| stall.max.into())
+        .both("its virtual CPU", "virtual_cpu", Unit::Label, |stall| {
+            Value::label(&stall.virtual_cpu)
+        })
+        .shown("on the host", Unit::Text, |stall| why_text(&stall.why).into())
+        .key("why", |stall| match stall.why {
+            Why::Preempted(_) => "preempted".into(),
+            Why::Waited(_) => "waited".into(),
+        })
+        .key("by", |stall| match &stall.why {
+            Why::Preempted(by) => by.as_ref().into(),
+            Why::Waited(_) => Value::None,
+        })
+        .key("call", |stall| match &stall.why {
+            Why::Preempted(_) => Value::None,
+            Why::Waited(call) => call.clone().into(),
+        })
+        .key("max_time_ns", |stall| stall.at.into());
+    columns.rows(stalls)
 }
 
-/// What guests could not see.
-fn put_stalls(out: &mut String, report: &ThreadsReport, rows: usize) {
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[
-        ("thread of a guest", left),
-        ("not run", right),
-        ("count", right),
-        ("longest", right),
-        ("its virtual CPU", left),
-        ("on the host", left),
-    ]);
-    for stall in report.stalls.iter().take(rows) {
-        table.row([
-            name(&stall.label).into(),
-            length(stall.total).into(),
-            count(stall.count).into(),
-            length(stall.max).into(),
-            name(&stall.virtual_cpu).into(),
-            why_text(&stall.why).into(),
-        ]);
-    }
-    let title = format!(
-        "Whose virtual CPU did not run on its host, by clocks that are known to {}",
-        length(report.uncertainty)
-    );
-    section(out, &title, &table);
-    more(out, report.stalls.len(), rows);
-}
-
-fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
-    let mut out = String::new();
-    let what = if flags.by == ByFlag::Process { "process" } else { "thread" };
-    let _ = writeln!(
-        out,
-        "{HEAD}{} in {}{HEAD:#}\n",
-        counted(report.rows.len() as u64, what),
-        length(made.nanos())
-    );
-    let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[
-        (what, left),
-        ("running", right),
-        ("runnable", right),
-        ("p99", right),
-        ("longest", right),
-        ("blocked", right),
-        ("unknown", right),
-        ("runs", right),
-    ]);
-    let rows = flags.common.rows();
-    let shown = || report.rows.iter().take(rows);
-    let some = |nanos| if nanos > 0 { length(nanos) } else { String::new() };
-    for row in shown() {
-        table.row([
-            name(&row.label).into(),
-            some(row.running).into(),
-            some(row.runnable()).into(),
-            some(row.delays.quantile(0.99)).into(),
-            some(row.delay).into(),
-            some(row.blocked).into(),
-            some(row.unknown).into(),
-            count(row.runs).into(),
-        ]);
-    }
-    table.write(&mut out);
-    more(&mut out, report.rows.len(), rows);
-    let mut waits = Table::new(&[
-        (what, left),
-        ("blocked", right),
-        ("count", right),
-        ("longest", right),
-        ("in", left),
-    ]);
-    let mut rivals =
-        Table::new(&[(what, left), ("runnable", right), ("meanwhile had its CPU", left)]);
-    for row in shown() {
-        for wait in row.waits.iter().take(BELOW) {
-            waits.row([
-                name(&row.label).into(),
-                length(wait.total).into(),
-                count(wait.count).into(),
-                length(wait.max).into(),
-                wait_text(wait).into(),
-            ]);
-        }
-        for (label, nanos) in row.rivals.iter().take(BELOW) {
-            let who = label.as_ref().map_or("nobody, or not known".to_owned(), name);
-            rivals.row([name(&row.label).into(), length(*nanos).into(), who.into()]);
-        }
-    }
-    section(&mut out, "What they were blocked in", &waits);
-    section(&mut out, "Who had the CPU that they wanted", &rivals);
-    let mut delays = Times::default();
-    report.rows.iter().for_each(|row| delays.merge(&row.delays));
-    if delays.count > 0 {
-        let title = "How long they wanted a CPU";
-        histogram_of(&mut out, title, &delays.spread, "times", !is_utf8());
-    }
-    put_stalls(&mut out, report, rows);
-    if !report.delays.is_empty() {
-        let mut delays =
-            Table::new(&[("from", left), ("runnable", right), ("thread", left), ("CPU", right)]);
-        for delay in &report.delays {
-            delays.row([
-                time_of_day(delay.from, flags.common.selection.zone()).into(),
-                length(delay.nanos).into(),
-                name(&delay.label).into(),
-                delay.cpu.to_string().into(),
-            ]);
-        }
-        section(&mut out, "The longest delays", &delays);
-    }
-    out
+fn longest(delays: &[Delay]) -> Part {
+    let columns = Columns::new()
+        .both("from", "time_ns", Unit::Time, |delay: &Delay| delay.from.into())
+        .both("runnable", "duration_ns", Unit::Nanos, |delay| delay.nanos.into())
+        .both("thread", "", Unit::Label, |delay| Value::label(&delay.label))
+        .both("CPU", "cpu", Unit::RightText, |delay| delay.cpu.into());
+    Part::section("The longest delays", "delays", columns.rows(delays))
 }

@@ -1,10 +1,9 @@
-//! `strata analyze wait`: the critical path of a thread or of a span.
+//! The report `strata analyze wait`: the critical path of a thread or of a span.
 
 use std::fmt::Write as _;
 
 use anyhow::{bail, Result};
 use clap::Args;
-use serde_json::{json, Value};
 use strata_analyze::reports::files::kind_name;
 use strata_analyze::reports::wait::{
     AskedFor, History, Interrupted, PathPart, PathPartKind, ProgramSpan, RequestPhase, HISTORY_MAX,
@@ -12,19 +11,20 @@ use strata_analyze::reports::wait::{
 };
 use strata_analyze::reports::{Label, Recorded};
 use strata_analyze::stats::time_of_day;
+use strata_report::{Branch, Document, Part, Record, Table, Unit, Value};
 use strata_session::stop::Stop;
 use strata_timeline::{RequestKind, SpanRoles, Timeline};
 
-use super::common::{self, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
-use super::rows::{document, keys, length, name, put_rows, put_sums, subject};
-use super::threads::{wait_json, wait_text};
-use super::whose::is_wanted;
+use super::common::{nothing, say_blind, CommonFlags, Made, PairFlags, EXIT_STATUS};
+use super::rows::{length, name, subject};
+use super::show::show;
+use super::waits::{self, wait_text};
+use super::whose::{is_named, is_wanted};
 use super::{hidden, irq};
 use crate::reading::selection::{refused, TIMES};
-use crate::stats::table::{DIM, HEAD};
 use crate::talk::units::{clean, count, counted, size};
 
-/// Parts of one part in a text, and parts in each other.
+/// Limits on the parts that a text lists for one part, and on their nesting depth.
 const PARTS: usize = 12;
 const DEPTH: usize = 12;
 
@@ -43,7 +43,7 @@ What it says:
   spans` shows which there are.
 ";
 
-/// `strata analyze wait`.
+/// Flags of `strata analyze wait`.
 #[derive(Debug, Args)]
 #[command(mut_arg("top", |top| top.help("Only the N longest parts of each part [default: 12 in text, all in JSON]")))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{TIMES}\n{EXIT_STATUS}"))]
@@ -65,7 +65,7 @@ pub struct WaitFlags {
     states: usize,
 }
 
-/// Do it, and give the exit status.
+/// Makes the report, and returns the exit status.
 pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     let instead = "--from and --until, which select a time";
     flags.common.refuse_filter("wait", "what a thread waited for is none", instead)?;
@@ -84,13 +84,14 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
         return Ok(crate::talk::exit::stopped(stop));
     };
     hidden::say(&made);
+    say_blind(&made);
     let world = made.passed.timeline.world();
     let chosen = match is_span {
         true => history.longest(number),
         false => of_thread(&history, &made, &flags.of),
     };
     let Some((span, found)) = chosen else {
-        common::write("")?;
+        flags.common.write("")?;
         nothing(match is_span {
             true if number > 1 => "not so many such spans began and ended in this time",
             true => "no such span began and ended in this time",
@@ -102,7 +103,7 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
         return Ok(made.status(true));
     };
     if history.left_out() > 0 {
-        // Of another time nothing is needed: each thread has the same number again.
+        // Nothing of the first pass is needed again: each thread gets the same number in the second.
         history = History::of(&span).with_room(flags.states);
         let timeline = Timeline::with_spans(&reader, roles);
         if flags.common.again(timeline, &reader, range, &mut history, stop).is_none() {
@@ -120,14 +121,12 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     }
     let node = history.path(world, span.thread, span.from, span.to);
     let kinds = (is_span, Recorded::new(&reader).interrupts);
-    common::write(&match flags.common.format {
-        Format::Json => json(&node, span, found, kinds, (&made, flags)),
-        Format::Text => text(&node, span, (number, found), kinds, flags),
-    })?;
+    let document = document(&node, span, (number, found), kinds, (&made, flags));
+    show(&flags.common, "wait", &made, &document)?;
     Ok(made.status(false))
 }
 
-/// The name of a span that the events of the traces make, and which of its longest: `shop:checkout`, 1.
+/// Returns the name of a span that the traces' events make, and its rank among the longest: `shop:checkout`, 1.
 fn span_of<'w>(roles: &SpanRoles, word: &'w str) -> Option<(&'w str, usize)> {
     let is_span = |name: &str| roles.values().any(|role| role.begins && role.name == name);
     if is_span(word) {
@@ -138,7 +137,7 @@ fn span_of<'w>(roles: &SpanRoles, word: &'w str) -> Option<(&'w str, usize)> {
     is_span(name).then_some((name, number))
 }
 
-/// The thread of this number or name of which most is known; and how many there are.
+/// Returns the thread of this number or name about which most is known, and the number of such threads.
 fn of_thread(history: &History, made: &Made, of: &str) -> Option<(ProgramSpan, u64)> {
     let world = made.passed.timeline.world();
     let number = of.parse::<i32>().ok();
@@ -146,7 +145,7 @@ fn of_thread(history: &History, made: &Made, of: &str) -> Option<(ProgramSpan, u
         Some(number) => thread.tid == number,
         None => {
             let label = Label::thread(world, id);
-            label.thread.as_deref() == Some(of)
+            label.thread.as_deref().is_some_and(|thread| is_named(of, thread))
                 || is_wanted(Some(of), &label) && label.tid.is_some() && label.tid == label.pid
         }
     });
@@ -176,7 +175,7 @@ fn what(what: &PathPartKind) -> &'static str {
     }
 }
 
-/// `for a write of 4.0 KiB at sector 2048 of vda`: what a disk was asked for.
+/// Formats what was requested from a disk: `for a write of 4.0 KiB at sector 2048 of vda`.
 fn request_text(of: &AskedFor) -> String {
     let mut text = match of.kind {
         RequestKind::Other => "for something else".to_owned(),
@@ -192,142 +191,126 @@ fn request_text(of: &AskedFor) -> String {
     clean(&text)
 }
 
-fn node_json(node: &PathPart, most: usize) -> Value {
-    let mut map = keys(&node.label);
-    map.insert("is_sure".into(), json!(node.is_sure));
-    map.insert("what".into(), json!(what(&node.what)));
-    put_sums(&mut map, subject(&node.label), node.count, Some(node.nanos));
-    if let PathPartKind::Blocked(wait) = &node.what {
-        let mut wait = wait_json(wait);
-        if let Value::Object(wait) = &mut wait {
-            ["count", "total_ns", "max_ns"].iter().for_each(|key| drop(wait.remove(*key)));
+/// Returns a part and all parts of which it consists, for JSON and CSV.
+fn record(node: &PathPart, most: usize) -> Record {
+    let mut record = vec![
+        ("", Value::label(&node.label)),
+        ("is_sure", node.is_sure.into()),
+        ("what", what(&node.what).into()),
+        ("name", subject(&node.label).into()),
+        ("count", node.count.into()),
+        ("total_ns", node.nanos.into()),
+    ];
+    match &node.what {
+        PathPartKind::Blocked(wait) => record.push(("wait", Value::Record(waits::cause(wait)))),
+        PathPartKind::Request(of) => {
+            let AskedFor { disk, kind, bytes, sector } = &**of;
+            let request = vec![
+                ("disk", disk.into()),
+                ("kind", kind_name(*kind).into()),
+                ("bytes", (*bytes).into()),
+                ("sector", (*sector).into()),
+            ];
+            record.push(("request", Value::Record(request)));
         }
-        map.insert("wait".into(), wait);
+        PathPartKind::Interrupt(of) => {
+            let Interrupted { kind, number, name } = &**of;
+            let name = Value::some_text(name.as_str());
+            let interrupt =
+                vec![("kind", (*kind).into()), ("number", (*number).into()), ("name", name)];
+            record.push(("interrupt", Value::Record(interrupt)));
+        }
+        _ => {}
     }
-    if let PathPartKind::Request(of) = &node.what {
-        let AskedFor { disk, kind, bytes, sector } = &**of;
-        let kind = kind_name(*kind);
-        let request = json!({ "disk": disk, "kind": kind, "bytes": bytes, "sector": sector });
-        map.insert("request".into(), request);
-    }
-    if let PathPartKind::Interrupt(of) = &node.what {
-        let Interrupted { kind, number, name } = &**of;
-        let name = Some(name).filter(|name| !name.is_empty());
-        let interrupt = json!({ "kind": kind, "number": number, "name": name });
-        map.insert("interrupt".into(), interrupt);
-    }
-    map.insert("parts_count".into(), json!(node.parts.len()));
-    map.insert(
-        "parts".into(),
-        node.parts.iter().take(most).map(|part| node_json(part, most)).collect(),
-    );
-    Value::Object(map)
+    record.push(("parts_count", (node.parts.len() as u64).into()));
+    let parts = node.parts.iter().take(most).map(|part| self::record(part, most));
+    record.push(("parts", Value::List(parts.collect())));
+    record
 }
 
-fn json(
-    node: &PathPart,
-    span: ProgramSpan,
-    found: u64,
-    (is_span, interrupts_recorded): (bool, bool),
-    (made, flags): (&Made, &WaitFlags),
-) -> String {
-    let mut object = made.object("wait");
-    object.insert("hidden_threads".into(), hidden::json(made));
-    object.insert("of".into(), json!(if is_span { "span" } else { "thread" }));
-    object.insert("found".into(), json!(found));
-    object.insert("interrupts_recorded".into(), json!(interrupts_recorded));
-    object.insert("begin_ns".into(), json!(span.from));
-    object.insert("end_ns".into(), json!(span.to));
-    put_rows(&mut object, &[node], &flags.common, |node| node_json(node, flags.common.rows()));
-    document(object)
-}
-
-fn text(
+fn document(
     node: &PathPart,
     span: ProgramSpan,
     (number, found): (usize, u64),
     (is_span, interrupts_recorded): (bool, bool),
-    flags: &WaitFlags,
-) -> String {
-    let mut out = String::new();
-    let zone = flags.common.selection.zone();
+    (made, flags): (&Made, &WaitFlags),
+) -> Document {
     let of = match is_span {
-        true => format!("{} in {}", crate::talk::units::clean(&flags.of), name(&node.label)),
+        true => format!("{} in {}", clean(&flags.of), name(&node.label)),
         false => name(&node.label),
     };
-    let _ = writeln!(
-        out,
-        "{HEAD}{of}: {} from {}{HEAD:#}",
-        length(node.nanos),
-        time_of_day(span.from, zone)
-    );
+    let begin = time_of_day(span.from, flags.common.selection.zone());
+    let mut document = Document::new(format!("{of}: {} from {begin}", length(node.nanos)));
+    document.fact("hidden_threads", hidden::value(made));
+    document.fact("of", if is_span { "span" } else { "thread" });
+    document.fact("found", found);
+    document.fact("interrupts_recorded", interrupts_recorded);
+    document.fact("begin_ns", span.from);
+    document.fact("end_ns", span.to);
     if found > 1 {
         let all = counted(found, if is_span { "span" } else { "thread" });
         let which = if number > 1 { format!("number {number}") } else { "the longest".to_owned() };
-        let _ = writeln!(out, "{DIM}{which} of {all}{DIM:#}");
+        document.push(Part::Note(format!("{which} of {all}")));
     }
     if !interrupts_recorded {
-        let _ = writeln!(out, "{DIM}interrupts are not recorded, and a part of what ran{DIM:#}");
+        let text = "interrupts are not recorded, and a part of what ran";
+        document.push(Part::Note(text.to_owned()));
     }
-    out.push('\n');
+    let mut table = Table::of(record(node, flags.common.rows()));
     let most = flags.common.top.map_or(PARTS, std::num::NonZeroUsize::get);
-    parts(&mut out, node, (node.nanos, most), 0);
-    out
+    table.show("", Unit::Tree, Value::Tree(branches(node, (node.nanos, most), 0)));
+    document.rows(table, 1);
+    document
 }
 
-fn parts(out: &mut String, node: &PathPart, (whole, most): (u64, usize), depth: usize) {
-    for part in node.parts.iter().take(most) {
-        let what = match &part.what {
-            PathPartKind::Whole => String::new(),
-            PathPartKind::Running => "ran".to_owned(),
-            PathPartKind::Interrupt(of) => {
-                format!("interrupted by {}", irq::what(None, of.kind, Some(of.number), &of.name))
-            }
-            PathPartKind::Runnable { woken: true } => "wanted a CPU after a wait".to_owned(),
-            PathPartKind::Runnable { woken: false } => {
-                "wanted the CPU that another thread took".to_owned()
-            }
-            PathPartKind::Blocked(wait) => format!("in {}", wait_text(wait)),
-            PathPartKind::Request(of) => request_text(of),
-            PathPartKind::Phase(RequestPhase::Before) => "it was not asked for yet".to_owned(),
-            PathPartKind::Phase(RequestPhase::Queue) => "in the disk's queue".to_owned(),
-            PathPartKind::Phase(RequestPhase::Device) => "at the disk".to_owned(),
-            PathPartKind::Phase(RequestPhase::After) => "it was done".to_owned(),
-            PathPartKind::Unknown => "not known".to_owned(),
-        };
-        let who = match depth {
-            0 => String::new(),
-            _ if matches!(part.what, PathPartKind::Request(_) | PathPartKind::Phase(_)) => {
-                String::new()
-            }
-            _ if part.is_sure => format!("{} ", name(&part.label)),
-            _ => format!("perhaps {} ", name(&part.label)),
-        };
-        let share = part.nanos as f64 * 100.0 / whole.max(1) as f64;
-        let times =
-            if part.count > 1 { format!("  ({}×)", count(part.count)) } else { String::new() };
-        let _ = writeln!(
-            out,
-            "{:>12}  {share:5.1} %  {:indent$}{who}{what}{DIM}{times}{DIM:#}",
-            length(part.nanos),
-            "",
-            indent = depth * 2
-        );
-        if depth < DEPTH {
-            parts(out, part, (whole, most), depth + 1);
-        }
+/// Returns a line for each part of a part, and the lines below it.
+fn branches(node: &PathPart, (whole, most): (u64, usize), depth: usize) -> Vec<Branch> {
+    if depth > DEPTH {
+        return Vec::new();
     }
+    let share = |nanos: u64| nanos as f64 / whole.max(1) as f64;
+    let branch = |part: &PathPart| Branch {
+        nanos: part.nanos,
+        share: share(part.nanos),
+        text: part_text(part, depth),
+        count: part.count,
+        is_rest: false,
+        below: branches(part, (whole, most), depth + 1),
+    };
+    let mut all: Vec<Branch> = node.parts.iter().take(most).map(branch).collect();
     let more = node.parts.get(most..).unwrap_or(&[]);
     if !more.is_empty() {
         let nanos = more.iter().map(|part| part.nanos).fold(0, u64::saturating_add);
-        let share = nanos as f64 * 100.0 / whole.max(1) as f64;
-        let _ = writeln!(
-            out,
-            "{:>12}  {share:5.1} %  {:indent$}{DIM}{}{DIM:#}",
-            length(nanos),
-            "",
-            counted(more.len() as u64, "other part"),
-            indent = depth * 2
-        );
+        let text = counted(more.len() as u64, "other part");
+        all.push(Branch { nanos, share: share(nanos), text, is_rest: true, ..Branch::default() });
+    }
+    all
+}
+
+/// Formats what a part was, and whose: `srv (12) worker/14 in futex of 0x5581`.
+fn part_text(part: &PathPart, depth: usize) -> String {
+    let what = match &part.what {
+        PathPartKind::Whole => String::new(),
+        PathPartKind::Running => "ran".to_owned(),
+        PathPartKind::Interrupt(of) => {
+            format!("interrupted by {}", irq::what(None, of.kind, Some(of.number), &of.name))
+        }
+        PathPartKind::Runnable { woken: true } => "wanted a CPU after a wait".to_owned(),
+        PathPartKind::Runnable { woken: false } => {
+            "wanted the CPU that another thread took".to_owned()
+        }
+        PathPartKind::Blocked(wait) => format!("in {}", wait_text(wait)),
+        PathPartKind::Request(of) => request_text(of),
+        PathPartKind::Phase(RequestPhase::Before) => "it was not asked for yet".to_owned(),
+        PathPartKind::Phase(RequestPhase::Queue) => "in the disk's queue".to_owned(),
+        PathPartKind::Phase(RequestPhase::Device) => "at the disk".to_owned(),
+        PathPartKind::Phase(RequestPhase::After) => "it was done".to_owned(),
+        PathPartKind::Unknown => "not known".to_owned(),
+    };
+    let is_of_disk = matches!(part.what, PathPartKind::Request(_) | PathPartKind::Phase(_));
+    match part.is_sure {
+        _ if depth == 0 || is_of_disk => what,
+        true => format!("{} {what}", name(&part.label)),
+        false => format!("perhaps {} {what}", name(&part.label)),
     }
 }

@@ -1,4 +1,4 @@
-//! Of whom a report is: `--of` and `--mine`.
+//! Selects the processes of a report: `--of` and `--mine`.
 
 use anyhow::{bail, Result};
 use clap::Args;
@@ -6,6 +6,7 @@ use strata_analyze::mine::{Mine, MineError, Processes};
 use strata_analyze::pipeline;
 use strata_analyze::reports::{Kept, Label};
 use strata_ctf::read::Reader;
+use strata_filter::means_process;
 use strata_session::stop::Stop;
 use strata_timeline::World;
 
@@ -13,13 +14,9 @@ use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{count, counted};
 
-/// What selects instead of `--mine`, in reports that have `--of` for threads or processes.
+/// Advice to use `--of` instead of `--mine`, for reports that have `--of` for threads or processes.
 pub const BY_OF: &str = "Select by --of NAME|NUMBER";
-/// The same in others.
-pub const ELSEWHERE: &str =
-    "Reports of threads, such as `strata analyze threads`, select by --of NAME|NUMBER";
-
-/// `--mine`.
+/// The flag `--mine`.
 #[derive(Debug, Args)]
 pub struct MineFlags {
     /// Only the command that was recorded and what it started
@@ -27,14 +24,14 @@ pub struct MineFlags {
     mine: bool,
 }
 
-/// Of whom a report is asked for.
+/// The processes that a report is limited to.
 #[derive(Debug)]
 pub struct Whose<'f> {
     of: Option<&'f str>,
     mine: Option<Mine>,
 }
 
-/// The same, when all records were read.
+/// The wanted processes, after all records were read.
 #[derive(Debug)]
 pub struct WantedProcesses<'f> {
     of: Option<&'f str>,
@@ -42,7 +39,7 @@ pub struct WantedProcesses<'f> {
 }
 
 impl<'f> Whose<'f> {
-    /// What the traces say of that.
+    /// Reads from the traces which processes are wanted.
     pub fn read(
         of: Option<&'f str>,
         flags: &MineFlags,
@@ -55,7 +52,7 @@ impl<'f> Whose<'f> {
         }
         let mine = match Mine::read(reader, pipeline::threads(), &|| stop.requests() > 0) {
             Ok(mine) => mine,
-            // Not all was read: the pass over the records ends at once, too.
+            // The reading was stopped; the pass over the records ends at once as well.
             Err(_) if stop.requests() > 0 => return Ok(Whose { of, mine: None }),
             Err(MineError::NotSaid) => bail!(
                 "analyze {report}: --mine is about the command that was recorded, and none of these traces says which \
@@ -73,12 +70,12 @@ impl<'f> Whose<'f> {
         Ok(Whose { of, mine: Some(mine) })
     }
 
-    /// Whether it is of some only.
+    /// Returns true if only some processes are wanted.
     pub fn is_any(&self) -> bool {
         self.of.is_some() || self.mine.is_some()
     }
 
-    /// How many of the longest are kept, where so many are shown, and not more than `most`.
+    /// Returns how many of the longest are kept in order to show `shown`, at most `most`.
     pub fn kept(&self, shown: usize, most: usize) -> Kept {
         match self.is_any() {
             true => Kept::of_each_thread(shown, most),
@@ -86,8 +83,8 @@ impl<'f> Whose<'f> {
         }
     }
 
-    /// Say it if fewer of the longest were `found` than are shown, though there are so many `of_them`. `what`: as they are
-    /// asked for.
+    /// Warns if fewer of the longest were `found` than are to be shown, although there are `of_them` of them. `what` is
+    /// their name.
     pub fn say_fewer(&self, found: usize, shown: usize, most: usize, of_them: u64, what: &str) {
         let text = fewer(found, shown.min(most), most, of_them, what);
         if let Some(text) = text.filter(|_| self.is_any()) {
@@ -95,14 +92,14 @@ impl<'f> Whose<'f> {
         }
     }
 
-    /// Who that is.
+    /// Returns the wanted processes of a timeline.
     pub fn of(&self, world: &World) -> WantedProcesses<'f> {
         WantedProcesses { of: self.of, mine: self.mine.as_ref().map(|mine| mine.processes(world)) }
     }
 }
 
 impl WantedProcesses<'_> {
-    /// Whether a thread, or a process, is one of them.
+    /// Returns true if the thread or process of a label is wanted.
     pub fn has(&self, label: &Label) -> bool {
         let is_mine = |mine: &Processes| label.home.is_some_and(|home| mine.has(home));
         self.mine.as_ref().is_none_or(is_mine) && is_wanted(self.of, label)
@@ -127,19 +124,44 @@ fn fewer(found: usize, shown: usize, most: usize, of_them: u64, what: &str) -> O
     })
 }
 
-/// `--of`: whether the words name a thread or its process; nobody asked: all.
+/// Returns true if `of` names the thread, its process or its process' program. Without `of`, all are wanted.
 pub fn is_wanted(of: Option<&str>, label: &Label) -> bool {
-    of.is_none_or(|of| {
-        let number = of.parse::<i32>().ok();
-        label.process == of
-            || label.thread.as_deref() == Some(of)
-            || number.is_some() && (label.pid == number || label.tid == number)
-    })
+    of.is_none_or(|of| label.is_of(of))
+}
+
+/// Returns true if `of` names something that is called `name`, as far as the name is known.
+pub fn is_named(of: &str, name: &str) -> bool {
+    !name.is_empty() && means_process(of, name.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn name_of_a_report_means_what_it_means_to_record() {
+        let label = Label {
+            process: "shopmain".into(),
+            program: "shop".into(),
+            thread: Some("fifteen-letters".into()),
+            pid: Some(7),
+            tid: Some(8),
+            ..Label::default()
+        };
+        for (of, wanted) in [
+            ("shopmain", true),
+            ("shop", true),
+            ("shop*", true),
+            ("fifteen-letters-and-more", true),
+            ("7", true),
+            ("8", true),
+            ("sho", false),
+            ("9", false),
+        ] {
+            assert_eq!(is_wanted(Some(of), &label), wanted, "{of}");
+        }
+        assert!(is_wanted(None, &label) && !is_wanted(Some("*"), &Label::default()));
+    }
 
     #[test]
     fn fewer_of_the_longest_than_are_shown_and_there_are_is_said() {

@@ -1,4 +1,4 @@
-//! Files of root's in folders that others may know: no link is followed, and what is not ours stays.
+//! Writes root's files in folders that other programs also use: follows no link, and leaves files that are not ours.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use anyhow::{bail, Context as _, Result};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-/// The first line of what was made here.
+/// First line of the files that `strata install-boot` makes.
 pub const MARK: &str = "# Made by `strata install-boot`, which removes it with --remove.\n";
 
 /// A system's root folder, held open.
@@ -20,7 +20,7 @@ pub struct SystemRoot {
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The folder of a path, and the name in it.
+/// Splits a path into its folder and its name.
 fn parts(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
@@ -43,7 +43,7 @@ impl SystemRoot {
         self.path.join(path).display().to_string()
     }
 
-    /// Whoever can change it would decide what root runs.
+    /// Checks that nobody else can change the folder, which would decide what root runs.
     fn check(&self, fd: &OwnedFd, path: &str) -> Result<()> {
         let found = fs::fstat(fd).with_context(|| self.shown(path))?;
         let ours = rustix::process::geteuid().as_raw();
@@ -59,7 +59,7 @@ impl SystemRoot {
         Ok(())
     }
 
-    /// `None`: there is none, and none is made.
+    /// Opens a folder below the root, after making it if `makes` is set. Returns `None` if it does not exist.
     fn folder(&self, path: &str, makes: bool) -> Result<Option<OwnedFd>> {
         let mut now = self.fd.try_clone()?;
         let mut so_far = String::new();
@@ -89,7 +89,7 @@ impl SystemRoot {
         Ok(Some(now))
     }
 
-    /// Whether it is there, and begins as what was made here; another one is an error.
+    /// Returns true if the file exists and was made by this command; any other file is an error.
     pub fn check_ours(&self, path: &str) -> Result<bool> {
         let (above, name) = parts(path);
         let Some(folder) = self.folder(above, false)? else { return Ok(false) };
@@ -111,7 +111,7 @@ impl SystemRoot {
         )
     }
 
-    /// Whether it is there, and leads to `target`; anything else is an error.
+    /// Returns true if the link exists and leads to `target`; anything else is an error.
     pub fn check_link(&self, path: &str, target: &str) -> Result<bool> {
         let (above, name) = parts(path);
         let Some(folder) = self.folder(above, false)? else { return Ok(false) };
@@ -122,7 +122,7 @@ impl SystemRoot {
         }
     }
 
-    /// As a whole, or not at all.
+    /// Writes a file completely, or not at all.
     pub fn write(&self, path: &str, text: &str) -> Result<()> {
         let (above, name) = parts(path);
         let failed = || format!("write '{}'", self.shown(path));
@@ -134,7 +134,7 @@ impl SystemRoot {
         let mode = Mode::from_raw_mode(0o644);
         let fd = fs::openat(&folder, &*beside, flags, mode).with_context(failed)?;
         let mut file = std::fs::File::from(fd);
-        // Whatever the umask is: systemd's tools look at units as other users, too.
+        // Independent of the umask, since systemd's tools also read units as other users.
         let written = fs::fchmod(&file, mode).map_err(std::io::Error::from);
         let written = written.and_then(|()| file.write_all(text.as_bytes()));
         let written = written.and_then(|()| file.sync_all());
@@ -155,7 +155,7 @@ impl SystemRoot {
         made.with_context(|| format!("make the link '{}'", self.shown(path)))
     }
 
-    /// Whether it was there.
+    /// Removes a file, and returns true if it existed.
     pub fn remove(&self, path: &str) -> Result<bool> {
         let (above, name) = parts(path);
         let Some(folder) = self.folder(above, false)? else { return Ok(false) };
@@ -174,7 +174,7 @@ impl SystemRoot {
         Ok(self.check_link(path, target)? && self.remove(path)?)
     }
 
-    /// If nothing is in it.
+    /// Removes a folder, if it is empty.
     pub fn remove_folder(&self, path: &str) -> Result<()> {
         let (above, name) = parts(path);
         if let Some(folder) = self.folder(above, false)? {

@@ -1,5 +1,5 @@
-//! The machine's first process, where the kernel's command line says so: begins the session, and becomes the one that
-//! would have been the first. Whatever goes wrong, the machine boots.
+//! Runs as the machine's first process, if the kernel's command line names it: begins the session, and then executes
+//! the usual first process. Whatever fails, the machine boots.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -18,12 +18,12 @@ use super::PLANS;
 use crate::flags::boot::BootInitFlags;
 use crate::talk;
 
-/// How often it is looked whether the session has ended.
+/// Period at which the session is checked for its end.
 const LOOK: Duration = Duration::from_millis(50);
-/// Those that the kernel tries.
+/// Programs that the kernel tries as the first process.
 const INITS: [&str; 4] = ["/sbin/init", "/etc/init", "/bin/init", "/bin/sh"];
 
-/// `strata boot-init`; returns only if there is nothing to become.
+/// Runs `strata boot-init`. Returns only if there is no program to execute.
 pub fn run(flags: &BootInitFlags) -> Result<u8> {
     if std::process::id() != 1 {
         bail!(
@@ -55,7 +55,7 @@ pub fn run(flags: &BootInitFlags) -> Result<u8> {
     bail!("boot-init: nothing to go on with: {why}")
 }
 
-/// What a session needs is there, and it records; the boot waits no longer than so long.
+/// Mounts the file systems that a session needs, and starts the session; the boot waits for it at most for `patience`.
 fn begin(name: &str, patience: Duration) -> Result<()> {
     let none = MountFlags::NOSUID | MountFlags::NODEV;
     let is_there = |path: &str| Path::new(path).exists();
@@ -73,7 +73,7 @@ fn begin(name: &str, patience: Duration) -> Result<()> {
     }
     let device = |path: &str| fs::metadata(path).map(|found| found.dev());
     if device("/run").context("find /run")? == device("/").context("find /")? {
-        // Of these systemd makes its own, if there is none.
+        // If these are missing, systemd makes its own.
         make("tmpfs", "/run", none, Some(c"mode=0755,size=20%"))?;
     }
     let address = format!("strata-boot-{}", std::process::id());
@@ -99,10 +99,8 @@ fn begin(name: &str, patience: Duration) -> Result<()> {
             return Ok(());
         }
         if let Some(status) = child.try_wait()? {
-            bail!(
-                "its process ended with {status}; what it has said is in the kernel's log (dmesg)"
-            );
+            bail!("its process ended with {status}; its messages are in the kernel's log (dmesg)");
         }
     }
-    bail!("it has not begun after {patience:?}; the boot goes on")
+    bail!("it has not started after {patience:?}; the boot continues without it")
 }

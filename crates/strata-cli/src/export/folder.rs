@@ -1,4 +1,4 @@
-//! A folder that is there under its name when it is complete, and not before.
+//! A folder that gets its name only when it is complete.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,11 @@ use strata_ctf::end_mark;
 
 use super::output::{exists, hidden_name, TRIES};
 
-/// Folders in folders that are looked at before one is replaced.
+/// Limit on the depth of folders that are checked before one is replaced.
 const DEPTH: u32 = 16;
 
-/// A folder that is being filled under a hidden name beside its own; it goes with this value.
+/// A folder that is being filled under a hidden name next to its own; it is removed with this value unless it was
+/// finished.
 #[derive(Debug)]
 pub(super) struct OutputFolder {
     name: PathBuf,
@@ -24,8 +25,8 @@ pub(super) struct OutputFolder {
 }
 
 impl OutputFolder {
-    /// Begin to write; what exists is left alone unless `force` and it is a trace, or empty. `sources`: what is
-    /// read, which stays as it is.
+    /// Begins to write a trace. An existing folder is refused unless `force` is set and the folder is a trace, or
+    /// empty. `sources` are the traces that are read, which must not be replaced.
     pub(super) fn create(name: &Path, force: bool, sources: &[&Path]) -> Result<OutputFolder> {
         let shown = name.display();
         let found = fs::symlink_metadata(name);
@@ -40,7 +41,7 @@ impl OutputFolder {
             ),
             _ => {}
         }
-        // A name such as `..` or `a/.` is of a folder that is there.
+        // A name such as `..` or `a/.` refers to an existing folder.
         let name = fs::canonicalize(name).unwrap_or_else(|_| name.to_owned());
         let Some(last) = name.file_name() else {
             bail!("export: {shown} is no folder's name. Use -o with one")
@@ -76,12 +77,12 @@ impl OutputFolder {
         bail!("export: cannot write {shown}: {TRIES} hidden folders beside it. Remove them")
     }
 
-    /// Where to write.
+    /// Returns the folder to write to.
     pub(super) fn path(&self) -> &Path {
         self.hidden.as_ref().unwrap_or(&self.name)
     }
 
-    /// It is complete: give it its name.
+    /// Completes the trace, which gets its name.
     pub(super) fn finish(mut self) -> Result<()> {
         let Some(hidden) = self.hidden.clone() else { return Ok(()) };
         let shown = self.name.display();
@@ -92,12 +93,11 @@ impl OutputFolder {
             Ok(()) => self.hidden = None,
             Err(Errno::EXIST) if !self.force => bail!(exists(&self.name)),
             Err(Errno::EXIST) => {
-                // The hidden folder is then the one that was there, and goes.
+                // After the exchange, the hidden folder is the former one, and is removed.
                 renameat_with(CWD, &hidden, CWD, &self.name, RenameFlags::EXCHANGE)
                     .map_err(failed)?;
             }
-            // The file system or the kernel has no such flag: an empty folder is the only one that a folder's
-            // name replaces.
+            // The file system or the kernel lacks the flag: a rename replaces a folder only if it is empty.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 if self.force && self.name.exists() {
                     fs::remove_dir_all(&self.name)
@@ -121,8 +121,7 @@ impl Drop for OutputFolder {
     }
 }
 
-/// Whether there is nothing in a folder but traces: each file is beside one named `metadata`, or says how the
-/// recording ended.
+/// Returns true if a folder holds only traces: each file is next to one named `metadata`, or is an end mark.
 fn is_replaceable(folder: &Path, depth: u32) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     let has_metadata = folder.join("metadata").is_file();
@@ -131,7 +130,7 @@ fn is_replaceable(folder: &Path, depth: u32) -> bool {
             let Ok(entry) = entry else { return false };
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => {
-                    // What LTTng has beside its packets.
+                    // LTTng has this folder next to its packets.
                     let is_index = has_metadata && entry.file_name() == "index";
                     is_index || is_replaceable(&entry.path(), depth - 1)
                 }

@@ -1,4 +1,4 @@
-//! A file that is there under its name when it is complete, and not before.
+//! A file that gets its name only when it is complete.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -10,21 +10,24 @@ use anyhow::{bail, Context, Result};
 use rustix::fs::{link, renameat_with, unlink, RenameFlags, CWD};
 use rustix::io::Errno;
 
-/// Names that are tried for what is hidden.
+use super::device;
+
+/// The most hidden names that are tried.
 pub(super) const TRIES: u32 = 100;
 
-/// A file that is being written under a hidden name beside its own; it goes with this value.
+/// A file that is being written under a hidden name next to its own; it is removed with this value unless it was
+/// finished.
 #[derive(Debug)]
 pub(super) struct OutputFile {
     name: PathBuf,
     file: File,
-    /// None: it is no plain file (a pipe, a device), and is written as it is.
+    /// The hidden name of the file; `None` for a pipe or a device, which is written directly.
     hidden: Option<PathBuf>,
     force: bool,
 }
 
 impl OutputFile {
-    /// Begin to write; what exists is left alone unless `force`.
+    /// Begins to write a file. An existing file is refused unless `force` is set.
     pub(super) fn create(name: &Path, force: bool) -> Result<OutputFile> {
         let shown = name.display();
         let failed = || format!("export: cannot write {shown}");
@@ -33,18 +36,18 @@ impl OutputFile {
                 bail!("export: {shown} is a folder. Use -o with a file's name")
             }
             Ok(found) if !found.is_file() => {
-                let file = OpenOptions::new().write(true).open(name).with_context(failed)?;
+                let file = device::open(name)?;
                 return Ok(OutputFile { name: name.to_owned(), file, hidden: None, force });
             }
             Ok(_) if !force => bail!(exists(name)),
-            // A link that leads nowhere is there, too.
+            // A dangling symbolic link counts as an existing file.
             Err(_) if !force && fs::symlink_metadata(name).is_ok() => bail!(exists(name)),
             _ => {}
         }
         if name.as_os_str().as_bytes().ends_with(b"/") {
             bail!("export: {shown} is a folder's name. Use -o with a file's name")
         }
-        // A link stays, and what it leads to is replaced.
+        // A symbolic link stays; its target is replaced.
         let name = fs::canonicalize(name).unwrap_or_else(|_| name.to_owned());
         let Some(last) = name.file_name() else {
             bail!("export: {shown} is no file's name. Use -o with one")
@@ -63,22 +66,22 @@ impl OutputFile {
         bail!("export: cannot write {shown}: {TRIES} hidden files beside it. Remove them")
     }
 
-    /// Where to write.
+    /// Returns a handle for writing.
     pub(super) fn writer(&self) -> Result<File> {
         self.file.try_clone().context("export: cannot use the file")
     }
 
-    /// The file's hidden name, for what is not written from front to back.
+    /// Returns the file's hidden name, for formats that are not written sequentially.
     pub(super) fn path(&self) -> &Path {
         self.hidden.as_ref().unwrap_or(&self.name)
     }
 
-    /// The name that it gets.
+    /// Returns the name that the file will get.
     pub(super) fn name(&self) -> &Path {
         &self.name
     }
 
-    /// It is complete: give it its name.
+    /// Completes the file, which gets its name.
     pub(super) fn finish(mut self) -> Result<()> {
         let Some(hidden) = &self.hidden else { return Ok(()) };
         let shown = self.name.display();
@@ -88,7 +91,7 @@ impl OutputFile {
         } else {
             match rename_new(hidden, &self.name) {
                 Ok(()) => {}
-                // Somebody has made one in the meantime.
+                // Another program has made a file of this name in the meantime.
                 Err(Errno::EXIST) => bail!(exists(&self.name)),
                 Err(error) => bail!(
                     "export: cannot write {shown} without replacing what may be there: {error}. Use \
@@ -109,19 +112,19 @@ impl Drop for OutputFile {
     }
 }
 
-/// Gives the file a name that nothing has.
+/// Renames the file, or fails if the name exists.
 fn rename_new(hidden: &Path, name: &Path) -> Result<(), Errno> {
     match renameat_with(CWD, hidden, CWD, name, RenameFlags::NOREPLACE) {
-        // The file system or the kernel has no such flag.
+        // The file system or the kernel lacks the flag.
         Err(Errno::INVAL | Errno::NOSYS) => link_new(hidden, name),
         other => other,
     }
 }
 
-/// The same by two names for a moment.
+/// Renames the file by a link and an unlink, so that it has two names for a moment.
 pub(super) fn link_new(hidden: &Path, name: &Path) -> Result<(), Errno> {
     link(hidden, name)?;
-    // It has its name: a hidden one that stays is harmless.
+    // The file has its name; a remaining hidden name is harmless.
     let _ = unlink(hidden);
     Ok(())
 }
@@ -130,7 +133,7 @@ pub(super) fn exists(name: &Path) -> String {
     format!("export: {} exists. Use -o with another name, or --force to replace it", name.display())
 }
 
-/// File systems have names of up to 255 bytes.
+/// Returns a hidden name for a file. It must not exceed the 255 bytes that file systems allow.
 pub(super) fn hidden_name(name: &OsStr, number: u32) -> OsString {
     let mut hidden = OsString::from(".");
     if name.len() <= 200 {

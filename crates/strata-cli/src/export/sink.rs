@@ -1,12 +1,12 @@
-//! Where what is read goes, whichever the format.
+//! The receiver of exported records, for all formats.
 
 use std::io;
 
-use strata_analyze::perfetto;
-use strata_analyze::sql;
 use strata_ctf::read::{Damage, Discarded, Event, Stream};
+use strata_export::perfetto;
+use strata_export::sql;
 
-/// What was written.
+/// Size of a finished export, and its summary.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WrittenExport {
     pub events: u64,
@@ -15,13 +15,13 @@ pub(super) struct WrittenExport {
     pub database: Option<sql::Summary>,
 }
 
-/// Where event records go.
+/// Receiver of the event records of an export.
 pub(super) trait EventSink {
-    /// Whether it is told what is before the time that is asked for, too.
+    /// True if the receiver also needs the records before the selected time.
     const BEFORE: bool = false;
 
     fn event(&mut self, event: &Event<'_>) -> io::Result<()>;
-    /// What is not asked for; `is_selected`: by its time only.
+    /// Receives a record that was not selected; `is_selected` is true if its time was.
     fn skip(&mut self, _event: &Event<'_>, _is_selected: bool) -> io::Result<()> {
         Ok(())
     }

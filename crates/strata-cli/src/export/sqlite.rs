@@ -1,4 +1,4 @@
-//! A database, and what is said of it.
+//! Writes an SQLite database, and formats remarks on it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,22 +8,22 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Result};
-use strata_analyze::sql::{Exporter, Options, Summary};
 use strata_ctf::read::{Damage, Discarded, Event, Reader, Stream};
+use strata_export::sql::{Exporter, Options, Summary};
 use strata_session::stop::Stop;
 
+use super::device;
 use super::output::OutputFile;
 use super::sink::{EventSink, WrittenExport};
 use crate::reading::limits;
 use crate::talk::units::{counted, typed};
 
-/// What SQLite adds to a database's name for files of what it is to do to it yet.
+/// Suffixes of the files in which SQLite keeps changes that are not in the database yet.
 const JOURNALS: [&str; 2] = ["-journal", "-wal"];
 
-/// Begin to write one.
+/// Begins to write a database.
 pub(super) fn create(name: &Path, force: bool) -> Result<OutputFile> {
-    // A pipe that nobody reads would be waited for when it is opened.
-    if fs::metadata(name).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+    if device::is_one(name) {
         bail!(
             "export: {} is no plain file, and a database is not written from front to back. Use -o FILE",
             name.display()
@@ -34,13 +34,14 @@ pub(super) fn create(name: &Path, force: bool) -> Result<OutputFile> {
     Ok(output)
 }
 
-/// It is complete: give it its name.
+/// Completes the database, which gets its name.
 pub(super) fn finish(output: OutputFile) -> Result<()> {
     no_journal(output.name())?;
     output.finish()
 }
 
-/// Whoever opens the database would do to it what the journal of another one says.
+/// Returns an error if there is the journal of another database with this name: SQLite would apply it to the new
+/// database.
 fn no_journal(name: &Path) -> Result<()> {
     for suffix in JOURNALS {
         let mut journal = OsString::from(name);
@@ -62,7 +63,7 @@ fn no_journal(name: &Path) -> Result<()> {
 /// A database that is being made.
 pub(super) struct Database<'r> {
     exporter: Exporter<'r>,
-    /// Of how many event records more there may be; `None`: of any number.
+    /// Number of event records that may still be written; `None` if there is no limit.
     left: Option<u64>,
 }
 
@@ -107,7 +108,7 @@ impl EventSink for Database<'_> {
     }
 }
 
-/// A question to begin with. `sqlite3` takes some names for a flag, for a URI, or for no file at all.
+/// Formats a command with a first query. `sqlite3` would take some file names for a flag, a URI, or no file.
 pub(super) fn how_to_ask(path: &Path) -> String {
     let starts = |with: &[u8]| path.as_os_str().as_bytes().starts_with(with);
     let path = match starts(b"-") || starts(b":") || starts(b"file:") {
@@ -117,7 +118,7 @@ pub(super) fn how_to_ask(path: &Path) -> String {
     format!("ask it: sqlite3 -box {} 'SELECT * FROM slow_calls LIMIT 10'", typed(&path))
 }
 
-/// What in a database is not as one would expect.
+/// Returns remarks on problems that the database has.
 pub(super) fn remarks(summary: &Summary) -> Vec<String> {
     let mut texts = Vec::new();
     for (number, of) in [(summary.discarded, "event record"), (summary.packets, "packet")] {
@@ -133,6 +134,10 @@ pub(super) fn remarks(summary: &Summary) -> Vec<String> {
         texts.push(format!(
             "{what} of 'fields' or 'context' left out, each of more than 16 MiB: they are NULL. 'strata view' has them"
         ));
+    }
+    if summary.stacks_left_out > 0 {
+        let what = counted(summary.stacks_left_out, "record");
+        texts.push(format!("{what} with a call stack that is one too many: 'stack' is NULL there"));
     }
     texts.extend(limits::texts(summary.threads_left_out, summary.names_left_out));
     texts.extend(limits::counters(summary.counters_left_out));

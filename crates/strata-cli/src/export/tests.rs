@@ -2,7 +2,7 @@ use super::*;
 use crate::flags::{Action, Flags};
 use clap::Parser as _;
 use std::fs;
-use strata_analyze::perfetto::Overlap;
+use strata_export::perfetto::Overlap;
 
 fn parse(arguments: &[&str]) -> Result<ExportFlags, String> {
     let all = ["strata", "export"].iter().chain(arguments);
@@ -31,7 +31,7 @@ fn names(folder: &Path) -> Vec<String> {
 fn flags_without_a_format_or_with_a_wrong_rule_say_what_is_right() {
     for arguments in [&["trace"][..], &[]] {
         let all = ["strata", "export"].iter().chain(arguments);
-        let said = crate::talk::messages::usage(&Flags::try_parse_from(all).unwrap_err());
+        let said = crate::talk::messages::usage(&Flags::try_parse_from(all).unwrap_err(), &[]);
         let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("  --to ")).collect();
         assert_eq!(lines.len(), ExportFormat::value_variants().len(), "{said}");
         assert!(lines[0].starts_with("  --to perfetto  ") && lines[0].contains("ui.perfetto.dev"));
@@ -39,7 +39,7 @@ fn flags_without_a_format_or_with_a_wrong_rule_say_what_is_right() {
     }
     // That is not what is wrong here.
     let all = ["strata", "export", "--to", "csv"];
-    let said = crate::talk::messages::usage(&Flags::try_parse_from(all).unwrap_err());
+    let said = crate::talk::messages::usage(&Flags::try_parse_from(all).unwrap_err(), &[]);
     assert!(said.contains("<TRACE>") && !said.contains("perfetto"), "{said}");
     assert!(parse(&["--to", "xml", "trace"]).unwrap_err().contains("perfetto"));
     let pair = parse(&["--to", "perfetto", "--pair", "a", "trace"]).unwrap_err();
@@ -275,12 +275,24 @@ fn remarks_name_all_that_is_not_whole() {
     };
     let texts = remarks(&summary);
     let wanted =
-        ["1 event record ", "2 slices", "3 slices", "4 events", "more than 262,144 threads"];
+        ["1 event record ", "2 slices", "3 slices", "4 events", "more than 4,194,304 threads"];
     for (text, start) in texts.iter().zip(wanted.iter().chain(&["more than 262,144 names"])) {
         assert!(text.starts_with(start), "{text}");
     }
     assert_eq!(texts.len(), 6);
     assert!(remarks(&Summary::default()).is_empty());
+    // Those of every command: its threads return from a clone() that they have not called, and from no exit().
+    let summary = Summary {
+        ends_without_begin: 5,
+        ends_of_births: 5,
+        unfinished: 4,
+        exits: 4,
+        ..Summary::default()
+    };
+    assert!(remarks(&summary).is_empty());
+    let others = Summary { ends_without_begin: 6, unfinished: 6, ..summary };
+    let texts = remarks(&others);
+    assert!(texts[0].starts_with("1 slice ") && texts[1].starts_with("2 slices "), "{texts:?}");
 }
 
 #[test]

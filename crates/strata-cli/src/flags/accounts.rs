@@ -1,29 +1,29 @@
-//! Users and groups as they are named on a command line: by number, or by name.
+//! Parses users and groups on a command line, given by number or by name.
 
 use std::fs;
 
 use crate::talk::units::clean;
 
-/// A user's number.
+/// Returns the id of a user that is given by name or number.
 ///
 /// # Errors
-/// There is none of this name.
+/// No user has this name.
 pub fn user(text: &str) -> Result<u32, String> {
     number(text, "user", "/etc/passwd")
 }
 
-/// A group's number.
+/// Returns the id of a group that is given by name or number.
 ///
 /// # Errors
-/// There is none of this name.
+/// No group has this name.
 pub fn group(text: &str) -> Result<u32, String> {
     number(text, "group", "/etc/group")
 }
 
-/// A process' number.
+/// Parses a process id.
 ///
 /// # Errors
-/// It is none.
+/// The text is no process id.
 pub fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "not a number. Processes of a name: --name".to_owned())
 }
@@ -33,14 +33,14 @@ fn number(text: &str, what: &str, file: &str) -> Result<u32, String> {
         return Ok(number);
     }
     let accounts = fs::read(file).map_err(|error| format!("not a number, and {file}: {error}"))?;
-    // Other lines need not be text.
+    // Other lines may contain bytes that are no text.
     number_in(&String::from_utf8_lossy(&accounts), text).ok_or_else(|| {
         let text = clean(text);
         format!("neither a number nor a {what} in {file}. `getent {} {text}` knows others: use the number", of(file))
     })
 }
 
-/// `NAME:x:NUMBER:…`, in both files.
+/// Returns the id in the line `NAME:x:NUMBER:…` of the name; both files have such lines.
 fn number_in(accounts: &str, name: &str) -> Option<u32> {
     let numbers = accounts.lines().filter_map(|line| {
         let mut words = line.split(':');

@@ -1,8 +1,8 @@
-//! How an answer is printed: for people, or as JSON.
+//! Chooses how an answer is printed: for people, or as JSON.
 
 use clap::{Args, ValueEnum};
 
-/// How the answer is printed.
+/// Flags that choose how the answer is printed.
 #[derive(Debug, Default, Args)]
 pub struct AnswerFlags {
     /// Print JSON
@@ -17,14 +17,14 @@ pub struct AnswerFlags {
 /// `--format` of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum AnswerFormat {
-    /// For people
+    /// A text for people
     Text,
-    /// For programs
+    /// JSON for programs
     Json,
 }
 
 impl AnswerFlags {
-    /// Whether JSON is wanted.
+    /// Returns true if the output is to be JSON.
     pub fn is_json(&self) -> bool {
         self.format.map_or(self.json, |format| format == AnswerFormat::Json)
     }

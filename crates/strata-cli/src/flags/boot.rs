@@ -1,4 +1,4 @@
-//! The command line of sessions that begin with the machine.
+//! The command line of sessions that begin at boot.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use strata_session::DEFAULT_KERNEL_RULES;
 
 use super::answer::AnswerFlags;
 use super::rules::{parse_kernel_rules, parse_rules};
-use super::sessions::{checked_filter, split, RotateFlags};
+use super::sessions::{checked_filter, split, RetentionFlags, RotateFlags};
 use crate::talk::units::parse_size;
 
-/// What is held in memory where nobody said more \[byte\].
+/// Default size of the trace that is held in memory \[byte\].
 const SIZE: u64 = 64 << 20;
 
-/// Where a session's folder is until it settles: there is memory before there is a disk.
+/// Folder of the session until it continues on the disk, which is not mounted when the session begins.
 const EARLY: &str = "/run/strata-boot";
 
 /// `strata install-boot`.
@@ -30,7 +30,7 @@ which starts the session and then executes /sbin/init. Once the disks
 are mounted, `strata settle NAME` writes what was held in memory to DIR.
 ")]
 pub struct InstallBootFlags {
-    /// What the session is called
+    /// Name of the session
     pub name: String,
 
     /// Record the kernel's events that RULES select; may be repeated [default: as of `strata record`, of all processes;
@@ -46,12 +46,12 @@ pub struct InstallBootFlags {
     #[arg(short, long, value_name = "EXPRESSION", value_parser = checked_filter)]
     filter: Option<String>,
 
-    /// Hold no more than this in memory (/run) until the disk is there, such as 256M; what comes then stays in the
-    /// buffers, and is discarded and counted where these are full
+    /// Limit the trace in memory (/run) until the disk is mounted, such as 256M. Further records stay in the buffers, and
+    /// are discarded and counted when these are full
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value_t = SIZE, hide_default_value = true)]
     size: u64,
 
-    /// Make the trace's folder in DIR, strata-trace-DATE-TIME, of each boot one
+    /// Make a folder for each boot's trace in DIR, strata-trace-DATE-TIME
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/var/lib/strata/boot")]
     pub output: PathBuf,
 
@@ -66,7 +66,10 @@ pub struct InstallBootFlags {
     #[command(flatten)]
     rotate: RotateFlags,
 
-    /// The program as it is found at boot [default: this one]
+    #[command(flatten)]
+    keep_last: RetentionFlags,
+
+    /// Path of strata at boot [default: this program]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub program: Option<PathBuf>,
 
@@ -74,7 +77,7 @@ pub struct InstallBootFlags {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
 
-    /// The kernel's command line begins it, by `strata boot-init`, and no unit does
+    /// Let the kernel's command line start the session, by `strata boot-init`, instead of a unit
     #[arg(long)]
     pub init: bool,
 
@@ -87,16 +90,16 @@ pub struct InstallBootFlags {
 }
 
 impl InstallBootFlags {
-    /// What the session records.
+    /// Makes the session's plan from the flags.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The flags or their rules are not valid.
     pub fn plan(&self) -> Result<Plan> {
         let mut plan = Plan::new(false, Some(PathBuf::from(EARLY).join(&self.name)));
         let size = self.size;
         anyhow::ensure!(size >= SETTLE_BYTES_MIN, "--size: {size} bytes, at least 1M");
         plan.settle = Some(Settle { folder: self.output.clone(), size });
-        plan.rotation = self.rotate.rotation();
+        (plan.rotation, plan.retention) = (self.rotate.rotation(), self.keep_last.retention());
         (plan.subbuf_size, plan.num_subbuf) = (self.subbuf_size, self.num_subbuf);
         let default: Vec<String> = DEFAULT_KERNEL_RULES.map(str::to_owned).to_vec();
         let kernel = match (self.kernel.is_empty(), self.user.is_empty()) {
@@ -122,6 +125,7 @@ impl InstallBootFlags {
                         sample: None,
                         stack: false,
                         probe: false,
+                        slower_ns: None,
                     };
                     plan = plan.changed(&Change::EnableEvent(change))?;
                 }
@@ -135,10 +139,10 @@ impl InstallBootFlags {
 /// `strata settle`.
 #[derive(Debug, Args)]
 pub struct SettleFlags {
-    /// The session [default: the only one there is]
+    /// Name of the session [default: the only one there is]
     pub name: Option<String>,
 
-    /// Make the trace's folder in DIR, strata-trace-DATE-TIME [default: where its plan says]
+    /// Make the trace's folder in DIR, strata-trace-DATE-TIME [default: the folder in its plan]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
 
@@ -156,7 +160,7 @@ pub struct BootInitFlags {
     /// The session that was installed under this name
     pub name: String,
 
-    /// What runs then, and its arguments [default: /sbin/init]
+    /// The program that runs then, and its arguments [default: /sbin/init]
     #[arg(value_name = "INIT", trailing_var_arg = true, allow_hyphen_values = true)]
     pub init: Vec<std::ffi::OsString>,
 }

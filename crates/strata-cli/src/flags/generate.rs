@@ -1,7 +1,8 @@
-//! Completions and man pages, from the one definition of the flags.
+//! Makes completions and man pages from the definition of the flags.
 
+use std::collections::HashSet;
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::iter;
 use std::path::Path;
 
@@ -9,110 +10,112 @@ use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
+use super::examples::{examples_of, page_name};
 use crate::flags::Flags;
+use crate::stdout;
 
-/// A completion script to stdout.
+/// Writes a completion script to stdout.
 pub fn completions(shell: Shell) -> Result<()> {
     let script = script(shell);
-    io::stdout().write_all(script.as_bytes()).context("completions: cannot write to stdout")
+    stdout::raw().write_all(script.as_bytes()).context("completions: cannot write to stdout")
 }
 
 fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut shown(), "strata", &mut script);
-    with_event_names(shell, &String::from_utf8_lossy(&script))
+    with_values(shell, &without_hidden(shell, &String::from_utf8_lossy(&script)))
 }
 
-/// The command line without what `strata --help` does not show: scripts would offer it.
+/// Returns the command line without hidden commands, which scripts would offer otherwise.
 fn shown() -> Command {
     let all = Flags::command();
     let commands = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     Command::new("strata").version(env!("CARGO_PKG_VERSION")).subcommands(commands)
 }
 
-/// The script, with the names of this kernel's events behind `record -k` and `list -k`: asked of the
-/// `strata` on the command line when they are wanted, and none where they cannot be read.
-fn with_event_names(shell: Shell, script: &str) -> String {
+/// Collects the long flags of a command and its subcommands: those that help shows, and the hidden ones.
+fn long_flags<'c>(
+    command: &'c Command,
+    shown: &mut HashSet<&'c str>,
+    hidden: &mut HashSet<&'c str>,
+) {
+    for arg in command.get_arguments() {
+        let to = if arg.is_hide_set() { &mut *hidden } else { &mut *shown };
+        to.extend(arg.get_long());
+    }
+    command.get_subcommands().for_each(|command| long_flags(command, shown, hidden));
+}
+
+/// Returns the script without hidden flags, which clap writes as well.
+fn without_hidden(shell: Shell, script: &str) -> String {
+    let all = shown();
+    let (mut shown, mut hidden) = (HashSet::new(), HashSet::new());
+    long_flags(&all, &mut shown, &mut hidden);
+    let is_of = |line: &str, flag: &str| match shell {
+        Shell::Zsh => line.contains(&format!("--{flag}[")) || line.contains(&format!("--{flag}=[")),
+        Shell::Fish => line.contains(&format!(" -l {flag} ")),
+        _ => false,
+    };
+    let hidden: Vec<&str> = hidden.difference(&shown).copied().collect();
+    let lines = script.lines().filter(|line| !hidden.iter().any(|flag| is_of(line, flag)));
+    let without = |line: &str| match shell {
+        Shell::Bash if line.trim_start().starts_with("opts=") => {
+            let words = line
+                .split(' ')
+                .filter(|word| !word.strip_prefix("--").is_some_and(|flag| hidden.contains(&flag)));
+            words.collect::<Vec<_>>().join(" ")
+        }
+        _ => line.to_owned(),
+    };
+    lines.map(|line| without(line) + "\n").collect()
+}
+
+/// Returns the script with completions of values that `strata` itself lists when they are needed: names of sessions, of
+/// the kernel's events and of tracepoints, and folders that are traces.
+fn with_values(shell: Shell, script: &str) -> String {
     match shell {
-        Shell::Bash => format!("{script}\n{BASH_EVENT_NAMES}"),
-        Shell::Fish => format!("{script}\n{FISH_EVENT_NAMES}"),
+        Shell::Bash => format!("{script}\n{}", include_str!("completions/strata.bash")),
+        Shell::Fish => format!("{script}\n{}", include_str!("completions/strata.fish")),
         Shell::Zsh => {
-            let mut script = script.to_owned();
-            // What clap has for a value of which it knows nothing.
-            script = script.replace(":RULES:_default", ":RULES:_strata_events");
-            script =
-                script.replace("`strata record -k`:_files -/", "`strata record -k`:_strata_named");
-            script.replacen("\n_strata() {", &format!("\n{ZSH_EVENT_NAMES}\n_strata() {{"), 1)
+            let lines: Vec<String> = script.lines().map(zsh_line).collect();
+            let functions = include_str!("completions/strata.zsh");
+            let script = lines.join("\n") + "\n";
+            script.replacen("\n_strata() {", &format!("\n{functions}\n_strata() {{"), 1)
         }
         _ => script.to_owned(),
     }
 }
 
-/// Rules are separated by commas: it is the last one that is completed.
-const BASH_EVENT_NAMES: &str = r#"_strata_events() {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} in=${COMP_WORDS[1]} i
-    local asked=
-    if [[ $in == record && ( $before == -k || $before == --kernel ) ]]; then
-        asked=1
-    elif [[ $in == list && $word != -* ]]; then
-        for ((i = 2; i < COMP_CWORD; i++)); do
-            [[ ${COMP_WORDS[i]} != -k && ${COMP_WORDS[i]} != --kernel ]] || asked=1
-        done
-    fi
-    [[ -n $asked ]] || return 1
-    local front= last=${word##*,}
-    [[ $word != *,* ]] || front=${word%,*},
-    if [[ $last == !* ]]; then
-        front+=!
-        last=${last#!}
-    fi
-    mapfile -t COMPREPLY < <(compgen -P "$front" -W "$("${COMP_WORDS[0]}" list -k --names 2>/dev/null)" -- "$last")
+/// Returns a line of zsh's script with our completion of its value, if clap has only a general one.
+fn zsh_line(line: &str) -> String {
+    let is_kernel = line.contains("-k+[") || line.contains("--kernel=[");
+    let (general, values) = match line {
+        _ if line.contains(":RULES:_default") => ("_default", "_strata_events"),
+        _ if line.contains(":RULE:_default") && is_kernel => ("_default", "_strata_events"),
+        _ if line.contains(":RULE:_default") => ("_default", "_strata_tracepoints"),
+        _ if line.contains(":SESSION:_default") => ("_default", "_strata_sessions"),
+        _ if line.starts_with("'::name -- The session") => ("_default", "_strata_sessions"),
+        _ if line.starts_with("'*::rules -- ") => ("_default", "_strata_rules"),
+        _ if line.starts_with("'*::traces -- ") => ("_files -/", "_strata_traces"),
+        _ if line.starts_with("'*::named -- ") => ("_files -/", "_strata_named"),
+        _ => return line.to_owned(),
+    };
+    match line.rsplit_once(&format!(":{general}'")) {
+        Some((before, after)) => format!("{before}:{values}'{after}"),
+        None => line.to_owned(),
+    }
 }
 
-_strata_or_events() {
-    _strata_events || _strata "$@"
-}
-
-if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
-    complete -F _strata_or_events -o nosort -o bashdefault -o default strata
-else
-    complete -F _strata_or_events -o bashdefault -o default strata
-fi
-"#;
-
-const ZSH_EVENT_NAMES: &str = r#"(( $+functions[_strata_events] )) ||
-_strata_events() {
-    local -a names
-    names=(${(f)"$(${words[1]} list -k --names 2>/dev/null)"})
-    compset -P '*,'
-    compset -P '!'
-    compadd -a names
-}
-(( $+functions[_strata_named] )) ||
-_strata_named() {
-    if (( ${words[(I)-k]} || ${words[(I)--kernel]} )); then _strata_events; else _files -/; fi
-}
-"#;
-
-const FISH_EVENT_NAMES: &str = r#"function __strata_events
-    set -l word (commandline -ct)
-    set -l front (string match -r '^(?:.*,)?!?' -- $word)
-    for name in (strata list -k --names 2>/dev/null)
-        echo $front$name
-    end
-end
-complete -c strata -n "__fish_seen_subcommand_from record" -s k -l kernel -x -a "(__strata_events)"
-complete -c strata -n "__fish_seen_subcommand_from list; and __fish_contains_opt -s k kernel" -f -a "(__strata_events)"
-"#;
-
-/// strata(1) to stdout, or a page for each subcommand into `folder`.
+/// Writes strata(1) to stdout, or a page for each subcommand into `folder`.
 pub fn man(folder: Option<&Path>) -> Result<()> {
     let mut command = Flags::command().disable_help_subcommand(true);
-    // Names such as `strata-view` are made by it.
+    // Makes clap set names such as `strata-view`.
     command.build();
     let Some(folder) = folder else {
         let (_, page) = page(&command)?;
-        return io::stdout().write_all(page.as_bytes()).context("man page: cannot write to stdout");
+        return stdout::raw()
+            .write_all(page.as_bytes())
+            .context("man page: cannot write to stdout");
     };
     fs::create_dir_all(folder)
         .with_context(|| format!("man pages: cannot make folder '{}'", folder.display()))?;
@@ -124,21 +127,45 @@ pub fn man(folder: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// All commands that have a page: those that the help shows, and what these do in several ways.
+/// Returns all commands that have a man page: those in the help, and their own subcommands.
 fn with_pages(command: &Command) -> Vec<&Command> {
     let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
     shown.flat_map(|command| iter::once(command).chain(with_pages(command))).collect()
 }
 
-/// A man page and its file's name.
+/// Returns a man page and its file name.
 fn page(command: &Command) -> Result<(String, String)> {
     let source = concat!("strata ", env!("CARGO_PKG_VERSION"));
     let page = clap_mangen::Man::new(command.clone()).source(source);
     let mut text = Vec::new();
     page.render(&mut text).context("man page: cannot be made")?;
     let text = String::from_utf8_lossy(&text);
-    // What stands below the flags is laid out already.
-    Ok((page.get_filename(), text.replace(".SH EXTRA\n", ".SH NOTES\n.nf\n")))
+    // The text after the flags has its layout already.
+    let mut text = text.replace(".SH EXTRA\n", ".SH NOTES\n.nf\n");
+    let name = command.get_display_name().unwrap_or_default();
+    text.push_str(&examples_sections(name));
+    Ok((page.get_filename(), text))
+}
+
+/// Returns the sections EXAMPLES and SEE ALSO of the man page `name`; empty if it has no examples.
+fn examples_sections(name: &str) -> String {
+    let path = name.trim_start_matches("strata-");
+    let path = path.replacen("analyze-", "analyze ", 1);
+    let Some(examples) = examples_of(&path) else { return String::new() };
+    let mut text = ".SH EXAMPLES\n".to_owned();
+    for (line, what) in examples.lines {
+        text.push_str(&format!(".TP\n.B {}\n{}\n", roff(line), roff(what)));
+    }
+    let pages =
+        iter::once("strata".to_owned()).chain(examples.related.iter().map(|path| page_name(path)));
+    let pages: Vec<String> = pages.map(|page| format!(".BR {} (1)", roff(&page))).collect();
+    text.push_str(&format!(".SH SEE ALSO\n{}\n", pages.join(",\n")));
+    text
+}
+
+/// Escapes the characters that have a meaning in troff.
+fn roff(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq").replace('"', "\\(dq")
 }
 
 #[cfg(test)]
@@ -146,14 +173,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn completions_of_each_shell_ask_for_the_kernel_s_events() {
+    fn completions_of_each_shell_ask_for_events_sessions_tracepoints_and_traces() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = script(shell);
-            assert!(script.contains("list -k --names"), "{shell}");
-            assert!(script.matches("strata_events").count() >= 2, "{shell}");
+            for asked in ["list -k --names", "list --sessions --names", "list -u --names"] {
+                assert!(script.contains(asked), "{shell}: {asked}");
+            }
+            assert!(script.matches("strata_traces").count() >= 2, "{shell}");
         }
-        assert_eq!(script(Shell::Zsh).matches(":_strata_events").count(), 4);
-        assert_eq!(script(Shell::Zsh).matches(":_strata_named").count(), 1);
+        let zsh = script(Shell::Zsh);
+        let used = |name: &str| {
+            zsh.lines()
+                .filter(|line| line.starts_with('\'') && line.contains(&format!(":{name}'")))
+                .count()
+        };
+        assert_eq!(used("_strata_events"), 8);
+        assert_eq!(used("_strata_named"), 1);
+        assert_eq!(used("_strata_rules"), 2);
+        assert!(used("_strata_sessions") > 20 && used("_strata_traces") > 10);
         assert!(!script(Shell::Elvish).contains("strata_events"));
     }
 
@@ -164,7 +201,9 @@ mod tests {
             for flag in ["lttng-env", "probes", "no-delta", "version"] {
                 assert!(script.contains(flag), "{shell}: {flag}");
             }
-            assert!(!script.contains("man pages"), "{shell}");
+            for hidden in ["man pages", "of-session"] {
+                assert!(!script.contains(hidden), "{shell}: {hidden}");
+            }
         }
         assert!(!script(Shell::Bash).contains("strata__man"));
     }
@@ -179,6 +218,8 @@ mod tests {
             assert_eq!(name, format!("{}.1", command.get_display_name().unwrap()));
             assert!(text.contains("\"strata 0.1.0\""), "{name}: {text}");
             assert!(!text.contains(".SH EXTRA"), "{name}");
+            assert!(text.contains(".SH EXAMPLES\n.TP\n.B strata "), "{name}");
+            assert!(text.contains(".SH SEE ALSO\n.BR strata (1)"), "{name}");
             for line in command.get_after_long_help().iter().flat_map(|help| {
                 help.to_string().lines().map(str::to_owned).collect::<Vec<String>>()
             }) {
@@ -188,7 +229,7 @@ mod tests {
             // The reports of analyze are counted by themselves.
             nr_pages += u32::from(!name.starts_with("strata-analyze-"));
         }
-        assert_eq!(nr_pages, 30);
+        assert_eq!(nr_pages, 35);
         for report in [
             "cpu", "files", "irq", "locks", "memory", "spans", "summary", "syscalls", "threads",
             "wait",

@@ -1,4 +1,4 @@
-//! `--guest`: a virtual machine that is recorded beside this one.
+//! Parses `--guest`, a virtual machine that is recorded together with this one.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use strata_session::options::{GuestOptions, Place, GUEST_BYTES_MAX};
 
 use crate::talk::units::parse_size;
 
-/// `--guest`. What is behind a comma has a name, so that a path may have commas.
+/// Parses `--guest`. Parts after a comma have names, so that a path may contain commas.
 pub fn parse_guest(text: &str) -> Result<GuestOptions, String> {
     let (name, rest) = text
         .split_once('=')

@@ -1,41 +1,52 @@
-//! `strata record --background NAME`: what it records as a plan, which is changed, and from which the session is made
-//! again. Some flags ask for what no plan holds.
+//! The plan of a session of `strata record --background NAME`, which can be changed, and from which a killed session is
+//! made again. Some flags cannot be part of a plan.
 
 use anyhow::bail;
 use strata_kernel::uprobe;
 use strata_session::options::FLUSH;
-use strata_session::plan::{Change, ContextChange, EnableEvents, LayerOf, Loss, Plan};
+use strata_session::plan::{Change, ContextChange, EnableEvents, LayerOf, Loss, Plan, Until};
 use strata_session::preload;
 use strata_session::report::{NoKernel, EVERY_TRACEPOINT};
-use strata_session::{kernel_by_default, DEFAULT_KERNEL_RULES};
+use strata_session::{kernel_by_default, MinFree, Retention, DEFAULT_KERNEL_RULES};
 
 use super::probes::for_session;
 use super::sessions::{sampling, split};
 use super::{CtfFlag, ModeFlag, RecordFlags};
 
-/// What a session that stays is asked for.
+/// The plan of a session that stays, with remarks.
 #[derive(Debug)]
 pub struct Planned {
-    /// What it records.
+    /// The plan of the session.
     pub plan: Plan,
-    /// Nobody asked for the kernel: without it the session is what it is to be.
+    /// True if the user did not request the kernel, so that the session may continue without it.
     pub may_lack_kernel: bool,
-    /// Why it is not recorded, if that is known.
+    /// Why the kernel is not recorded, if that is known.
     pub no_kernel: Option<NoKernel>,
-    /// What of it is less than was asked for: whole sentences.
+    /// Messages on what will be recorded less than was requested.
     pub remarks: Vec<String>,
 }
 
 impl RecordFlags {
-    /// What a session that stays is asked for by these flags; or the first of them that no plan holds.
+    /// Makes the plan from these flags, or returns the first flag that no plan can have.
     ///
     /// # Errors
-    /// They make no sense together; with --keep, one is not of a plan.
+    /// The flags contradict each other, or `--keep` is given with a flag that no plan can have.
     pub fn planned(&self) -> anyhow::Result<Result<Planned, &'static str>> {
         match self.not_of_plan() {
             Some((flag, why)) if self.keep => bail!("--keep and {flag}: {why}"),
+            Some((flag, _)) if !self.retention().is_none() => bail!(
+                "--keep-count, --keep-size and {flag}: these limit what a session with a plan leaves, and {flag} cannot be in a plan. \
+                 Use --rotate-count for parts of its trace"
+            ),
             Some((flag, _)) => return Ok(Err(flag)),
             None => {}
+        }
+        let of_end =
+            [("--duration", self.duration.is_some()), ("--max-size", self.max_size.is_some())];
+        if let Some((flag, _)) = of_end.into_iter().find(|(_, is_given)| self.keep && *is_given) {
+            bail!(
+                "--keep and {flag}: what is killed forgets its end. Use `strata destroy NAME`, or --rotate-size with --rotate-count"
+            );
         }
         let of_programs =
             [("--probe", !self.probe.is_empty()), ("--hypervisor", self.hypervisor.is_some())];
@@ -45,6 +56,11 @@ impl RecordFlags {
             }
             None => self.plan().map(Ok),
         }
+    }
+
+    /// Returns the limits on what a session's earlier runs and snapshots leave behind.
+    pub(super) fn retention(&self) -> Retention {
+        Retention { count: self.keep_count, size: self.keep_size }
     }
 
     fn plan(&self) -> anyhow::Result<Planned> {
@@ -60,7 +76,7 @@ impl RecordFlags {
         };
         let asked = options.kernel.as_ref().map(|kernel| &kernel.probes[..]).unwrap_or_default();
         let probes = for_session(asked)?;
-        // One that cannot be made is said before there is a session.
+        // Report a probe that cannot be made before there is a session.
         remarks.extend(uprobe::parse_all(&probes)?.remarks);
         let by_default = options.kernel.as_ref().filter(|kernel| kernel.is_default());
         let may_lack_kernel = by_default.is_some_and(|kernel| !kernel.is_required()) && !self.keep;
@@ -78,8 +94,10 @@ impl RecordFlags {
             _ => Vec::new(),
         };
         let filter = options.filter.as_ref().map(|filter| filter.text().to_owned());
-        let events = |layer, rules, filter, exclude, probe| {
+        let events = |layer, rules: Vec<String>, filter, exclude, probe: bool| {
             let (channel, stack, sample) = (None, false, None);
+            let excludes = |rule: &String| rule.starts_with('!');
+            let is_slow = !probe && !rules.iter().any(excludes);
             Change::EnableEvent(EnableEvents {
                 layer,
                 channel,
@@ -89,6 +107,7 @@ impl RecordFlags {
                 stack,
                 sample,
                 probe,
+                slower_ns: self.slower.filter(|_| is_slow),
             })
         };
         let mut changes = Vec::new();
@@ -119,8 +138,14 @@ impl RecordFlags {
         }
         let mut plan = Plan::new(self.snapshot, self.output.clone());
         (plan.keep, plan.stack) = (self.keep, self.stack);
+        (plan.argv_bytes, plan.to) = (self.argv_bytes, self.relay.to.clone());
         (plan.subbuf_size, plan.num_subbuf) = (self.subbuf_size, self.num_subbuf);
         (plan.rotation, plan.max_memory) = (self.rotate.rotation(), self.max_memory);
+        plan.retention = self.retention();
+        let duration = self.duration.map(|time| time.as_millis().max(1));
+        let duration_ms = duration.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX));
+        plan.until = Until { duration_ms, max_bytes: self.max_size };
+        plan.min_free = (self.min_free != MinFree::default()).then_some(self.min_free);
         let mut plan = plan.changed(&Change::Several(changes))?;
         for channel in &mut plan.channels {
             let overwrites = matches!(self.mode, ModeFlag::Overwrite) && !self.snapshot;
@@ -136,11 +161,10 @@ impl RecordFlags {
         Ok(Planned { plan, may_lack_kernel, no_kernel, remarks })
     }
 
-    /// The first flag that a session which is made again cannot keep, and why.
+    /// Returns the first flag that cannot be part of a plan, with the reason.
     fn not_of_plan(&self) -> Option<(&'static str, &'static str)> {
         let of_plan =
             "the plan that the session is made again from does not have it. Leave one of them out";
-        let its_end = "what is killed forgets its end. Use `strata destroy NAME`, or --rotate-size with --rotate-count";
         let no_other = "another machine's recorder does not wait for a session that was killed. Leave one of them out";
         let all = [
             (
@@ -161,9 +185,7 @@ impl RecordFlags {
                 "its file may be another one when the session is made again. Name a function",
             ),
             ("--guest", !self.guest.is_empty(), no_other),
-            ("--relay", self.relay.is_some(), no_other),
-            ("--duration", self.duration.is_some(), its_end),
-            ("--max-size", self.max_size.is_some(), its_end),
+            ("--relay", self.relay.relay.is_some(), no_other),
             ("--ctf=2", matches!(self.ctf, CtfFlag::Two), of_plan),
             ("--no-vtid", self.no_vtid, of_plan),
             ("--lttng-env", self.lttng_env, of_plan),
@@ -192,7 +214,7 @@ mod tests {
         planned.map_err(|flag| format!("no plan: {flag}"))
     }
 
-    /// Each channel's layer, with its rules.
+    /// Returns each channel's layer and rules.
     fn rules(words: &[&str]) -> Vec<(LayerOf, Vec<String>)> {
         let plan = plan(words).unwrap();
         let of = |events: Vec<strata_session::plan::EventRule>| {
@@ -255,6 +277,8 @@ mod tests {
         assert_eq!(user.contexts, ["ip"]);
         assert_eq!(kernel.contexts[..2], ["pid", "procname"]);
         assert!(kernel.events.iter().any(|event| event.sample == Some(99)));
+        let until = planned(&["-k", "read", "--duration=2m", "--max-size=1M"]).unwrap().plan.until;
+        assert_eq!((until.duration_ms, until.max_bytes), (Some(120_000), Some(1 << 20)));
         let held = plan(&["-k", "read", "--snapshot", "--stack"]).unwrap();
         assert!(held.snapshot && held.stack && held.channels[0].mode.is_none());
     }
@@ -281,7 +305,6 @@ mod tests {
         for (words, flag) in [
             (&["--no-kernel", "--", "true"][..], "a COMMAND"),
             (&["-p", "1"], "--pid"),
-            (&["--duration=1s"], "--duration"),
             (&["--probe", "uprobe:c:malloc+4"], "--probe with an OFFSET or address"),
             (&["--ctf=2"], "--ctf=2"),
         ] {

@@ -1,12 +1,12 @@
-//! Probes on the command line of sessions that stay: as `strata record` has them, and as LTTng has them.
+//! Parses probes on the command line of sessions that stay, in the forms of `strata record` and of LTTng.
 
 use anyhow::bail;
 use strata_kernel::uprobe::absolute;
 
-/// LTTng's `--userspace-probe=LOCATION NAME`, as `--probe` has it.
+/// Converts LTTng's `--userspace-probe=LOCATION NAME` to the form of `--probe`.
 ///
 /// # Errors
-/// It is none, or has no counterpart.
+/// The location is not valid, or has no counterpart.
 pub(super) fn of_lttng(location: &str, names: &[String]) -> anyhow::Result<String> {
     let (kind, place) = match location.split_once(':') {
         Some(("elf", place)) => ("uprobe", place),
@@ -39,15 +39,16 @@ pub(super) fn of_lttng(location: &str, names: &[String]) -> anyhow::Result<Strin
     Ok(absolute(&format!("{name}{kind}:{place}"))?)
 }
 
-/// Those of `--probe`, for a session, which may be in another folder.
+/// Makes paths of probes absolute, since the session may run in another folder.
 ///
 /// # Errors
-/// One is none.
+/// A text is no probe.
 pub(super) fn for_session(texts: &[String]) -> anyhow::Result<Vec<String>> {
     texts.iter().map(|text| Ok(absolute(text)?)).collect()
 }
 
-/// The same, as rules that are to be disabled: what is no probe may be the name of one's event.
+/// Converts probes to disable to the form in which they were enabled; a text that is no probe may be the name of a
+/// probe's event.
 pub(super) fn as_enabled(texts: &[String]) -> Vec<String> {
     texts.iter().map(|text| absolute(text).unwrap_or_else(|_| text.clone())).collect()
 }

@@ -3,12 +3,12 @@
 use strata_kernel::selection::{EventSelection, SelectionError};
 use strata_session::{RuleError, Rules};
 
-/// Refuse a rule that is not well formed where it stands.
+/// Checks a rule for applications, so that a mistake is reported with its flag.
 pub fn parse_rules(text: &str) -> Result<String, RuleError> {
     Rules::parse(&[text]).map(|_| text.to_owned())
 }
 
-/// The same, of rules for the kernel.
+/// Checks a rule for the kernel, so that a mistake is reported with its flag.
 pub fn parse_kernel_rules(text: &str) -> Result<String, SelectionError> {
     EventSelection::parse(&[text]).map(|_| text.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The command line of sessions that stay: their verbs are LTTng's, and so are their main options.
+//! The command line of sessions that stay; commands and main options have LTTng's names.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,42 +7,43 @@ use anyhow::bail;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use strata_analyze::length::parse_duration;
 use strata_kernel::selection::EventSelection;
+use strata_remote::Destination;
 use strata_session::options::Rotation;
 use strata_session::plan::{
     Change, ChannelChange, ChannelOf, ContextChange, DisableEvents, EnableEvents, Kind, LayerOf,
     Loss,
 };
 use strata_session::preload::{self, PreloadPart};
-use strata_session::{Rules, Tracked};
+use strata_session::Retention;
+use strata_session::{MinFree, Rules, Tracked};
 
 use super::accounts;
 use super::answer::AnswerFlags;
 use super::probes::{as_enabled, for_session, of_lttng};
 use crate::reading::selection::parse_filter;
-use crate::talk::units::parse_size;
+use crate::talk::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
 
-/// The rule for all system calls.
+/// Rule that selects all system calls.
 const SYSTEM_CALLS: &str = "syscalls";
 
-/// When a trace is cut into parts, of `create` and `record`.
+/// Flags of `create` and `record` that cut a trace into parts.
 #[derive(Debug, Default, Args)]
 pub struct RotateFlags {
-    /// Go on in a new part of the trace, DIR/NNNN-DATE-TIME, when the present one has so many bytes of packets, such
-    /// as 500M
+    /// Start a new part of the trace, DIR/NNNN-DATE-TIME, when the present part has SIZE bytes, such as 500M
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub rotate_size: Option<u64>,
 
-    /// Go on in a new part after this time, such as 1h, if anything was recorded
+    /// Start a new part after this time, such as 1h, if anything was recorded
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub rotate_time: Option<Duration>,
 
-    /// Keep only the last N complete parts, and remove those before
+    /// Keep only the last N complete parts; remove others
     #[arg(long, value_name = "N")]
     pub rotate_count: Option<u64>,
 }
 
 impl RotateFlags {
-    /// What the session is asked for.
+    /// Returns the rotation that the flags ask for.
     pub fn rotation(&self) -> Rotation {
         Rotation {
             size: self.rotate_size,
@@ -54,37 +55,65 @@ impl RotateFlags {
     }
 }
 
+/// Flags that limit how much a session leaves behind.
+#[derive(Debug, Default, Args)]
+pub struct RetentionFlags {
+    /// Keep the newest N of all that the session leaves: parts of the trace, snapshots, traces from before it was killed;
+    /// 0: all [default: all, but 32 snapshots of triggers]
+    #[arg(long, value_name = "N")]
+    pub keep_count: Option<u64>,
+
+    /// Keep the newest of all that the session leaves, at most SIZE together, such as 2G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub keep_size: Option<u64>,
+}
+
+impl RetentionFlags {
+    /// Returns the retention that the flags ask for.
+    pub fn retention(&self) -> Retention {
+        Retention { count: self.keep_count, size: self.keep_size }
+    }
+}
+
 /// `strata create`.
 #[derive(Debug, Args)]
 pub struct CreateFlags {
-    /// What the session is called
+    /// Name of the session
     pub name: String,
 
     /// Write the traces to DIR, which must be new or empty [default: strata-trace-DATE-TIME]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
 
-    /// Write nothing but keep the last records in the buffers, until `strata snapshot NAME` saves them: a
-    /// flight recorder
+    /// Send the traces to `strata relayd` on HOST, as record --to does; with --snapshot, the snapshots
+    #[arg(long, value_name = "HOST[:PORT][,certificates=DIR]", value_parser = Destination::parse,
+        conflicts_with_all = ["output", "keep", "rotate_size", "rotate_time", "rotate_count"])]
+    pub to: Option<Destination>,
+
+    /// Make a flight recorder: keep the last records in the buffers, and write nothing until `strata snapshot NAME`
+    /// saves them
     #[arg(long, conflicts_with_all = ["output", "rotate_size", "rotate_time", "rotate_count"])]
     pub snapshot: bool,
 
-    /// Record with each event who called whom, in programs and the kernel
+    /// Record the call stack with each event, in programs and the kernel
     #[arg(long)]
     pub stack: bool,
 
-    /// Ask what each CPU does so many times in a second, such as 99, and with which call stacks: as `strata enable-event
-    /// -k --sample` does
+    /// Sample the call stack of each CPU RATE times per second, such as 99, as `strata enable-event -k --sample` does
     #[arg(long, value_name = "RATE")]
     pub sample: Option<u32>,
 
-    /// Have the kernel go on recording when the session's process is killed, until `strata start NAME` makes it again or
-    /// `strata destroy NAME` ends it; root only
+    /// Record up to BYTES bytes of each executed program's arguments, up to 8191 [default: 1023]
+    #[arg(long, value_name = "BYTES", value_parser = parse_argv_bytes)]
+    pub argv_bytes: Option<u32>,
+
+    /// Keep recording the kernel when the session's process is killed, until `strata start NAME` makes the session again
+    /// or `strata destroy NAME` ends it; root only
     #[arg(long)]
     pub keep: bool,
 
-    /// Size of a sub-buffer of channels that say nothing else, a power of two such as 512K or 2M [default: 1M, less with
-    /// many CPUs or little memory]
+    /// Size of a sub-buffer of channels without their own size, a power of two such as 512K or 2M [default: 1M, less
+    /// with many CPUs or little memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub subbuf_size: Option<u64>,
 
@@ -95,21 +124,29 @@ pub struct CreateFlags {
     #[command(flatten)]
     pub rotate: RotateFlags,
 
-    /// Let the buffers of all channels, of programs and the kernel, take no more memory than this together, such as 2G: a
-    /// program whose buffers do not fit waits until they do, and a channel that cannot fit is refused
+    #[command(flatten)]
+    pub keep_last: RetentionFlags,
+
+    /// Limit the memory of the buffers of all channels, of programs and the kernel, such as 2G. A program whose buffers do
+    /// not fit waits until they do, and a channel that cannot fit is refused
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub max_memory: Option<u64>,
 
-    /// Use the sizes that would have prevented the losses of the last session of this name, as its report has estimated
-    /// them, for channels that say nothing else
-    #[arg(long, conflicts_with_all = ["subbuf_size", "num_subbuf"])]
-    pub auto: bool,
+    /// Write no trace and no snapshot while less than this is free on the file system, such as 2G; 0: write until it is
+    /// full [default: 5%]
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = parse_min_free, env = "STRATA_MIN_FREE", hide_env_values = true)]
+    pub min_free: Option<MinFree>,
 
-    /// Members of GROUP may ask for the status of this session of root's, by its name
+    /// Let members of GROUP see the status of this session of root's, by its name
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
 
-    /// This is the process of its own
+    /// Let members of the group save snapshots in DIR, and nowhere else. DIR belongs to root, is readable by the group,
+    /// and is made if it does not exist
+    #[arg(long, value_name = "DIR", requires_all = ["group", "snapshot"], value_hint = ValueHint::DirPath)]
+    pub group_snapshots: Option<PathBuf>,
+
+    /// Run the session in this process
     #[arg(long, hide = true)]
     pub of_session: bool,
 
@@ -120,14 +157,14 @@ pub struct CreateFlags {
 /// `strata start`.
 #[derive(Debug, Args)]
 pub struct StartFlags {
-    /// The session [default: the only one there is]. One that was killed is made again from its plan
+    /// Name of the session [default: the only one there is]. One that was killed is made again from its plan
     pub name: Option<String>,
 
-    /// At its first start: use the sizes that the report of the last session of this name has asked for
-    #[arg(long)]
-    pub auto: bool,
+    /// Start all sessions of this user
+    #[arg(short, long, conflicts_with = "name")]
+    pub all: bool,
 
-    /// This is the process of its own
+    /// Run the session in this process
     #[arg(long, hide = true)]
     pub of_session: bool,
 
@@ -135,10 +172,10 @@ pub struct StartFlags {
     pub answer: AnswerFlags,
 }
 
-/// LTTng's `--no-wait`: what a session has done is in its answer, which comes soon.
+/// Accepts LTTng's `--no-wait`. It has no effect: the answer comes soon and tells what the session did.
 #[derive(Debug, Args)]
 pub struct NoWaitFlags {
-    /// Nothing: the answer is waited for all the same
+    /// Accepted without effect
     #[arg(short, long, hide = true)]
     no_wait: bool,
 }
@@ -146,7 +183,7 @@ pub struct NoWaitFlags {
 /// `strata rotate`.
 #[derive(Debug, Args)]
 pub struct OneFlags {
-    /// The session [default: the only one there is]
+    /// Name of the session [default: the only one there is]
     pub name: Option<String>,
 
     #[command(flatten)]
@@ -159,8 +196,12 @@ pub struct OneFlags {
 /// `strata stop`.
 #[derive(Debug, Args)]
 pub struct StopFlags {
-    /// The session [default: the only one there is]
+    /// Name of the session [default: the only one there is]
     pub name: Option<String>,
+
+    /// Stop all sessions of this user
+    #[arg(short, long, conflicts_with = "name")]
+    pub all: bool,
 
     /// Exit with 1 if anything is missing, as `strata status` says it
     #[arg(long)]
@@ -176,7 +217,7 @@ pub struct StopFlags {
 /// `strata destroy`.
 #[derive(Debug, Args)]
 pub struct DestroyFlags {
-    /// The session [default: the only one there is]
+    /// Name of the session [default: the only one there is]
     pub name: Option<String>,
 
     /// End all sessions of this user
@@ -194,10 +235,10 @@ pub struct DestroyFlags {
     pub answer: AnswerFlags,
 }
 
-/// Which session.
+/// The flag `--session`, for commands that change a session.
 #[derive(Debug, Args)]
 pub struct OfSession {
-    /// The session [default: the only one there is]
+    /// Name of the session [default: the only one there is]
     #[arg(short, long, value_name = "SESSION")]
     pub session: Option<String>,
 
@@ -205,15 +246,15 @@ pub struct OfSession {
     pub answer: AnswerFlags,
 }
 
-/// Which layer.
+/// Flags that choose a layer.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct OfLayer {
-    /// Of the kernel
+    /// Events of the kernel
     #[arg(short, long)]
     kernel: bool,
 
-    /// Of applications
+    /// Events of applications
     #[arg(short, long, alias = "userspace")]
     user: bool,
 }
@@ -240,7 +281,7 @@ pub struct EnableChannelFlags {
     #[command(flatten)]
     pub of: OfSession,
 
-    /// Discard the new record when the buffers are full, and count it [default but with create --snapshot]
+    /// Discard the new record when the buffers are full, and count it [default, except with create --snapshot]
     #[arg(long, conflicts_with = "overwrite")]
     discard: bool,
 
@@ -263,7 +304,7 @@ pub struct EnableChannelFlags {
 }
 
 impl EnableChannelFlags {
-    /// What the session is asked for.
+    /// Returns the changes that the flags ask for.
     pub fn changes(&self) -> Vec<Change> {
         let one = |channel: &String| {
             Change::EnableChannel(ChannelChange {
@@ -300,7 +341,7 @@ pub struct DisableChannelFlags {
 }
 
 impl DisableChannelFlags {
-    /// What the session is asked for.
+    /// Returns the changes that the flags ask for.
     pub fn changes(&self) -> Vec<Change> {
         let layer = self.layer.layer();
         let one = |channel: &String| {
@@ -323,11 +364,11 @@ pub struct EnableEventFlags {
     #[command(flatten)]
     pub of: OfSession,
 
-    /// The channel [default: the layer's only one, or channel0, which is made if there is none]
+    /// Name of the channel [default: the layer's only one, or channel0, which is made if there is none]
     #[arg(short, long, value_name = "CHANNEL")]
     channel: Option<String>,
 
-    /// All events
+    /// All events of the layer
     #[arg(short, long, conflicts_with = "rules")]
     all: bool,
 
@@ -351,16 +392,20 @@ pub struct EnableEventFlags {
     #[arg(short, long, value_name = "EXPRESSION", value_parser = checked_filter)]
     filter: Option<String>,
 
-    /// But not these, of the same provider where they name none; separated by ','
+    /// Record a system call (-k) or a span (-u) only if it takes at least TIME, such as 1ms; both ends are recorded at its
+    /// end, and nothing of faster ones
+    #[arg(long, value_name = "TIME", value_parser = parse_slower)]
+    slower: Option<u64>,
+
+    /// Leave out these events, of RULE's provider if they name none; separated by ','
     #[arg(short = 'x', long, value_name = "RULE", value_delimiter = ',', conflicts_with_all = ["probe", "userspace_probe"])]
     exclude: Vec<String>,
 
-    /// Record with these events who called whom (-k); for programs, use `strata add-context -u -t callstack_user`
+    /// Record the call stack with these events (-k); for programs, use `strata add-context -u -t callstack_user`
     #[arg(long, conflicts_with = "user")]
     stack: bool,
 
-    /// Ask what each CPU does so many times in a second, such as 99, besides RULE, and with which call stacks (-k); as
-    /// an event it is cpu_clock
+    /// Also sample the call stack of each CPU RATE times per second, such as 99 (-k); the event is cpu_clock
     #[arg(long, value_name = "RATE", conflicts_with = "user")]
     sample: Option<u32>,
 
@@ -380,7 +425,7 @@ pub struct EnableEventFlags {
     pub libc: Vec<PreloadPart>,
 }
 
-/// What CPUs do is recorded, too.
+/// Makes the change that samples the call stacks of CPUs `rate` times per second.
 pub fn sampling(rate: u32, channel: Option<String>) -> Change {
     Change::EnableEvent(EnableEvents {
         layer: LayerOf::Kernel,
@@ -391,6 +436,7 @@ pub fn sampling(rate: u32, channel: Option<String>) -> Change {
         stack: false,
         sample: Some(rate),
         probe: false,
+        slower_ns: None,
     })
 }
 
@@ -398,10 +444,10 @@ pub(super) fn checked_filter(text: &str) -> Result<String, String> {
     parse_filter(text).map(|_| text.to_owned())
 }
 
-/// One by one.
+/// Splits texts into single rules.
 ///
 /// # Errors
-/// One is not well formed.
+/// A rule is not well formed.
 pub(super) fn split(layer: LayerOf, texts: &[String]) -> anyhow::Result<Vec<String>> {
     Ok(match layer {
         LayerOf::User => {
@@ -411,7 +457,7 @@ pub(super) fn split(layer: LayerOf, texts: &[String]) -> anyhow::Result<Vec<Stri
     })
 }
 
-/// A rule for a system call, by what `--syscall` has behind it.
+/// Makes the rule for a system call from a rule that was given with `--syscall`.
 fn of_system_call(rule: &str) -> String {
     let (sign, name) = match rule.strip_prefix('!') {
         Some(name) => ("!", name),
@@ -421,7 +467,7 @@ fn of_system_call(rule: &str) -> String {
 }
 
 impl EnableEventFlags {
-    /// What the session is asked for: rules that exclude others are of their own.
+    /// Returns the changes that the flags ask for. Rules with different exclusions become separate changes.
     ///
     /// # Errors
     /// A rule or level is not well formed.
@@ -464,10 +510,14 @@ impl EnableEventFlags {
         let mut changes = Vec::new();
         let events = |rules, filter, exclude| {
             let (channel, stack, sample) = (self.channel.clone(), self.stack, None);
-            let probe = false;
-            EnableEvents { layer, channel, rules, filter, exclude, stack, sample, probe }
+            let (probe, slower_ns) = (false, None);
+            EnableEvents { layer, channel, rules, filter, exclude, stack, sample, probe, slower_ns }
         };
         let change = |rules, filter, exclude| Change::EnableEvent(events(rules, filter, exclude));
+        let selecting_change = |rules, filter, exclude| {
+            let slower_ns = self.slower;
+            Change::EnableEvent(EnableEvents { slower_ns, ..events(rules, filter, exclude) })
+        };
         if let Some(rate) = self.sample {
             changes.push(sampling(rate, self.channel.clone()));
         }
@@ -476,12 +526,12 @@ impl EnableEventFlags {
         }
         match self.exclude.is_empty() {
             true if selecting.is_empty() => {}
-            // All of them leave out the same: where there are no others, no filter is needed for it.
-            true => changes.push(change(selecting, self.filter.clone(), left_out)),
+            // All rules have the same exclusions: without further ones, a single change without a filter suffices.
+            true => changes.push(selecting_change(selecting, self.filter.clone(), left_out)),
             false => {
                 for rule in selecting {
                     let exclude = [self.excluded(&rule), left_out.clone()].concat();
-                    changes.push(change(vec![rule], self.filter.clone(), exclude));
+                    changes.push(selecting_change(vec![rule], self.filter.clone(), exclude));
                 }
             }
         }
@@ -492,7 +542,7 @@ impl EnableEventFlags {
         Ok(changes)
     }
 
-    /// What a rule leaves out.
+    /// Returns the exclusions that apply to a rule.
     fn excluded(&self, rule: &str) -> Vec<String> {
         let provider = rule.split_once(':').map_or(rule, |(provider, _)| provider);
         let of_rule = |name: &String| match self.layer.kernel || name.contains(':') {
@@ -503,7 +553,8 @@ impl EnableEventFlags {
     }
 }
 
-/// `callstack-user`, as LTTng has it, is `callstack_user`. Other names may have a '-'.
+/// Converts LTTng's names `callstack-user` and `callstack-kernel` to ours, which have a '_'. Returns other names
+/// unchanged.
 fn context_of(text: &str) -> String {
     match text.strip_prefix("callstack-") {
         Some(whose) => format!("callstack_{whose}"),
@@ -511,7 +562,7 @@ fn context_of(text: &str) -> String {
     }
 }
 
-/// `TRACE_WARNING`, as LTTng has it, is `warning`.
+/// Converts LTTng's names of log levels, such as `TRACE_WARNING`, to ours.
 fn level_of(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     lower.strip_prefix("trace_").unwrap_or(&lower).to_owned()
@@ -534,7 +585,7 @@ pub struct DisableEventFlags {
     #[command(flatten)]
     pub of: OfSession,
 
-    /// The channel [default: the layer's only one, or channel0]
+    /// Name of the channel [default: the layer's only one, or channel0]
     #[arg(short, long, value_name = "CHANNEL")]
     channel: Option<String>,
 
@@ -552,7 +603,7 @@ pub struct DisableEventFlags {
 }
 
 impl DisableEventFlags {
-    /// What the session is asked for.
+    /// Returns the change that the flags ask for.
     ///
     /// # Errors
     /// A rule is not well formed.
@@ -576,18 +627,18 @@ impl DisableEventFlags {
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("whose").required(true).multiple(true).args(["kernel", "user", "list"])))]
 pub struct AddContextFlags {
-    /// Of the kernel
+    /// Add it to events of the kernel
     #[arg(short, long, conflicts_with = "user")]
     kernel: bool,
 
-    /// Of applications
+    /// Add it to events of applications
     #[arg(short, long, alias = "userspace")]
     user: bool,
 
     #[command(flatten)]
     pub of: OfSession,
 
-    /// The channel [default: all of the layer]
+    /// Name of the channel [default: all of the layer]
     #[arg(short, long, value_name = "CHANNEL")]
     channel: Option<String>,
 
@@ -607,7 +658,7 @@ pub struct AddContextFlags {
 }
 
 impl AddContextFlags {
-    /// Of which layers, one or with --list both.
+    /// Returns the layers that the command applies to: one, or both with --list.
     pub fn layers(&self) -> Vec<LayerOf> {
         match (self.kernel, self.user) {
             (true, _) => vec![LayerOf::Kernel],
@@ -616,7 +667,7 @@ impl AddContextFlags {
         }
     }
 
-    /// What the session is asked for.
+    /// Returns the change that the flags ask for.
     pub fn change(&self) -> Change {
         Change::AddContext(ContextChange {
             layer: if self.kernel { LayerOf::Kernel } else { LayerOf::User },
@@ -634,7 +685,7 @@ pub struct TrackFlags {
     #[command(flatten)]
     pub of: OfSession,
 
-    /// Processes
+    /// Processes, by their numbers
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = accounts::process)]
     pid: Vec<u32>,
 
@@ -655,28 +706,29 @@ pub struct TrackFlags {
     #[arg(long, value_name = "CGROUP")]
     pub cgroup: Vec<String>,
 
-    /// Of this kind all, or with untrack none
+    /// All of this kind, or with untrack none
     #[arg(short, long, value_enum, value_name = "KIND", value_delimiter = ',')]
     all: Vec<KindFlag>,
 }
 
-/// `--all KIND`.
+/// The value of `--all KIND`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum KindFlag {
-    /// Processes
+    /// Processes by number
     Pid,
-    /// Users
+    /// Users by name or number
     Uid,
-    /// Groups
+    /// Groups by name or number
     Gid,
-    /// Names
+    /// Processes by name
     Name,
-    /// Cgroups
+    /// Processes by cgroup
     Cgroup,
 }
 
 impl TrackFlags {
-    /// What the session is asked for. `cgroups`: those that were named, as the session knows them.
+    /// Returns the changes that the flags ask for; with `less`, those of `untrack`. `cgroups` are the paths of the
+    /// control groups that were given.
     pub fn changes(&self, cgroups: &[String], less: bool) -> Vec<Change> {
         fn some<T: Clone>(all: &[T]) -> Option<Vec<T>> {
             (!all.is_empty()).then(|| all.to_vec())
@@ -713,7 +765,7 @@ impl TrackFlags {
 /// `strata save`.
 #[derive(Debug, Args)]
 pub struct SaveFlags {
-    /// The session [default: the only one there is]
+    /// Name of the session [default: the only one there is]
     pub name: Option<String>,
 
     /// Save all sessions of this user, each to its own file
@@ -724,7 +776,7 @@ pub struct SaveFlags {
     #[arg(short, long, alias = "output-path", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
-    /// Write over a file that is there
+    /// Write over an existing file
     #[arg(short, long)]
     pub force: bool,
 
@@ -735,7 +787,7 @@ pub struct SaveFlags {
 /// `strata load`.
 #[derive(Debug, Args)]
 pub struct LoadFlags {
-    /// What the session is called, which is made; and the file's name without --input
+    /// Name of the session to make, and of its file without --input
     #[arg(required_unless_present = "all")]
     pub name: Option<String>,
 
@@ -759,7 +811,7 @@ pub struct LoadFlags {
     #[arg(long, conflicts_with_all = ["json", "format"])]
     pub foreground: bool,
 
-    /// This is the process of its own
+    /// Run the session in this process
     #[arg(long, hide = true)]
     pub of_session: bool,
 

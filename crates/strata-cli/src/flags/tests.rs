@@ -1,7 +1,6 @@
-//! What flags mean, and what is refused.
+//! Tests of what flags mean, and of refused ones.
 
 use super::*;
-use clap::CommandFactory;
 
 fn record(arguments: &[&str]) -> Result<Options, String> {
     let arguments = [&["strata", "record"], arguments].concat();
@@ -203,4 +202,23 @@ fn flags_that_contradict_or_make_no_sense_are_refused_by_name() {
         let text = record(arguments).unwrap_err();
         assert!(text.contains(part), "{arguments:?}: {text}");
     }
+}
+
+#[test]
+fn commands_with_json_take_json_and_format_json_alike() {
+    fn look(command: &clap::Command, path: &str, seen: &mut usize) {
+        let has = |name: &str| command.get_arguments().any(|one| one.get_long() == Some(name));
+        let format = command.get_arguments().find(|one| one.get_long() == Some("format"));
+        let names = format.map(|one| one.get_possible_values()).unwrap_or_default();
+        let takes = names.iter().any(|value| value.get_name() == "json");
+        assert_eq!(has("json"), takes, "{path}");
+        *seen += usize::from(takes);
+        for one in command.get_subcommands() {
+            look(one, &format!("{path} {}", one.get_name()), seen);
+        }
+    }
+    let mut seen = 0;
+    look(&Flags::command(), "strata", &mut seen);
+    assert!(seen > 30, "{seen}");
+    assert!(Flags::try_parse_from(["strata", "view", "--json", "--format", "csv", "t"]).is_err());
 }

@@ -1,4 +1,4 @@
-//! The command line of triggers: what a session does by itself, and when.
+//! The command line of triggers: actions of a session, and their conditions.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +9,8 @@ use strata_analyze::length::parse_duration;
 use strata_session::plan::{Action, Condition, How, LayerOf, Selection, Trigger, PAUSE};
 
 use super::sessions::{checked_filter, split, OfSession};
+use crate::talk::messages::lttng;
+use crate::talk::units::parse_slower;
 
 /// `strata add-trigger`.
 #[derive(Debug, Args)]
@@ -20,11 +22,11 @@ pub struct AddTriggerFlags {
     #[command(flatten)]
     pub of: OfSession,
 
-    /// What the trigger is called [default: trigger0 and so on]
+    /// Name of the trigger [default: trigger0 and so on]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
-    /// When an event happens that -u or -k select, whether the session records it or not
+    /// When an event happens that -u or -k selects, whether the session records it or not
     #[arg(long, requires = "rule", help_heading = "Conditions")]
     event: bool,
 
@@ -59,32 +61,36 @@ pub struct AddTriggerFlags {
         help_heading = "Conditions")]
     filter: Option<String>,
 
-    /// Have the session record
+    /// Only system calls (-k) or spans (-u) that took at least TIME, such as 50ms: as the filter 'duration >= TIME'
+    #[arg(long, value_name = "TIME", value_parser = parse_slower, requires = "rule", help_heading = "Conditions")]
+    slower: Option<u64>,
+
+    /// Start the session
     #[arg(long, conflicts_with = "stop", help_heading = "Actions")]
     start: bool,
 
-    /// Save what the session holds, in a new folder in DIR [default: where the session was made]
+    /// Save what the buffers hold, in a new folder in DIR [default: where the session was made]
     #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath, help_heading = "Actions")]
     snapshot: Option<Option<PathBuf>>,
 
-    /// Have the session go on in a new part of its trace
+    /// Start a new part of the session's trace
     #[arg(long, help_heading = "Actions")]
     rotate: bool,
 
-    /// Have the session record nothing until it is started
+    /// Stop the session
     #[arg(long, help_heading = "Actions")]
     stop: bool,
 
-    /// Start a command, with no more rights than the session has; all words behind it are the command's
+    /// Start a command, with the session's rights; all words after --run belong to it
     #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true, help_heading = "Actions",
         value_hint = ValueHint::CommandName)]
     run: Vec<String>,
 
-    /// Do not fire again before this time is over; what is suppressed is counted [default: 10s]
+    /// Do not fire again within this time; suppressed events are counted [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "How often")]
     pause: Option<Duration>,
 
-    /// Fire N times at most
+    /// Fire at most N times
     #[arg(long, value_name = "N", help_heading = "How often")]
     times: Option<u64>,
 }
@@ -93,14 +99,14 @@ const ACTIONS: &str = "Actions are done in this order: --start, --snapshot, --ro
     --snapshot. The\ncommand has STRATA_SESSION_NAME, STRATA_TRIGGER and, behind --snapshot, STRATA_SNAPSHOT, behind \
     --rotate, STRATA_PART in its\nenvironment.";
 
-/// `--ended HOW`.
+/// The value of `--ended HOW`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum HowFlag {
-    /// By a signal
+    /// By any signal
     Signal,
-    /// By a signal, or with another status than 0
+    /// By a signal, or with an exit status other than 0
     Failure,
-    /// However
+    /// In any way
     Any,
 }
 
@@ -108,11 +114,37 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Options of this command; after `--run` they are arguments of the command to run.
+const OPTIONS: [&str; 14] = [
+    "--name",
+    "--event",
+    "--silence",
+    "--ended",
+    "--signal",
+    "--filter",
+    "--slower",
+    "--start",
+    "--snapshot",
+    "--rotate",
+    "--stop",
+    "--pause",
+    "--times",
+    "--session",
+];
+
 impl AddTriggerFlags {
-    /// What the session is asked for, under this name.
+    /// Returns the command after `--run` if options of this command are among its words, since they may have been meant
+    /// for the trigger.
+    pub fn swallowed(&self) -> Option<String> {
+        let name = |word: &String| word.split('=').next().unwrap_or_default().to_owned();
+        let is_ours = |word: &String| OPTIONS.contains(&name(word).as_str());
+        self.run.iter().any(is_ours).then(|| self.run.join(" "))
+    }
+
+    /// Makes the trigger `name` from the flags.
     ///
     /// # Errors
-    /// A rule or a path is none.
+    /// A rule or a path is not valid.
     pub fn trigger(&self, name: String) -> anyhow::Result<Trigger> {
         let mut actions = Vec::new();
         if self.start {
@@ -128,6 +160,9 @@ impl AddTriggerFlags {
         }
         if self.stop {
             actions.push(Action::Stop);
+        }
+        if let Some(text) = lttng::of_run(&self.run) {
+            bail!(text);
         }
         if !self.run.is_empty() {
             actions.push(Action::Run { command: self.run.clone() });
@@ -151,9 +186,14 @@ impl AddTriggerFlags {
             (None, None) => return Ok(Condition::Signal),
         };
         if split(layer, std::slice::from_ref(rule))?.len() != 1 {
-            bail!("event rule '{rule}': it is several. A trigger has one; make another trigger for each");
+            bail!("event rule '{rule}' names several rules. A trigger has one; make a trigger for each");
         }
-        let selection = Selection { layer, rule: rule.clone(), filter: self.filter.clone() };
+        let bound = self.slower.map(|nanos| format!("duration >= {nanos}ns"));
+        let filter = match (&self.filter, bound) {
+            (Some(filter), Some(bound)) => Some(format!("({filter}) && {bound}")),
+            (filter, bound) => bound.or_else(|| filter.clone()),
+        };
+        let selection = Selection { layer, rule: rule.clone(), filter };
         Ok(match self.silence {
             Some(time) => Condition::Silence { selection, ms: ms(time) },
             None => Condition::Event { selection },
@@ -164,7 +204,7 @@ impl AddTriggerFlags {
 /// `strata remove-trigger`.
 #[derive(Debug, Args)]
 pub struct RemoveTriggerFlags {
-    /// The trigger
+    /// Name of the trigger
     #[arg(value_name = "NAME")]
     pub name: String,
 
@@ -180,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    /// What `strata add-trigger` with these words asks for.
+    /// Parses the words of a `strata add-trigger`.
     fn added(words: &[&str]) -> Result<Trigger, String> {
         let words = ["strata", "add-trigger"].iter().chain(words);
         let flags = Flags::try_parse_from(words).map_err(|error| error.to_string())?;
@@ -251,7 +291,7 @@ mod tests {
             (&["--signal", "--ended", "any"], "cannot be used with"),
             (&["--event", "-u", "a:*", "-k", "b"], "cannot be used with"),
             (&["--event", "-u", "a:*", "-f", "n >"], "--filter"),
-            (&["--event", "-u", "a:*,b:*"], "it is several"),
+            (&["--event", "-u", "a:*,b:*"], "names several rules"),
             (&["--event", "-u", "a:"], "no event behind"),
             (&["--signal", "--start", "--stop"], "cannot be used with"),
             (&["--signal", "--run"], "--run"),

@@ -1,9 +1,8 @@
-//! `strata list -k`: the kernel's events and their fields.
+//! The command `strata list -k`: the kernel's events and their fields.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{json, Value};
 use strata_ctf::model::Flags;
 use strata_kernel::uprobe::ProbeListing;
@@ -12,14 +11,15 @@ use strata_session::kernel_list::{
 };
 
 use crate::flags::ListFlags;
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{self, Message, Weight};
 use crate::talk::units::{clean, count};
 
-/// Names of values that are shown of one field; `--json` has all.
+/// Limit on the names of values that are shown for one field; `--json` shows all.
 const LABELS_SHOWN: usize = 24;
 
-/// List, and give the exit status: 1 if a name matches nothing.
+/// Runs `strata list -k`. Returns the exit status: 1 if a name matches nothing.
 pub fn run(flags: &ListFlags) -> Result<u8> {
     if flags.names {
         let mut text = names()?.join("\n");
@@ -30,17 +30,16 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
     let rules = flags.rules()?;
     if rules.is_empty() {
         let events = events()?;
-        let text = match (flags.is_json(), io::stdout().is_terminal()) {
-            (true, _) => format!("{:#}\n", all_to_json(&events)),
-            (false, true) => grouped(&events),
-            (false, false) => plain(&events),
-        };
-        print(&text)?;
+        match (flags.is_json(), stdout::is_terminal()) {
+            (true, _) => stdout::json_lines("list", &all_to_json(&events)),
+            (false, true) => print(&grouped(&events)),
+            (false, false) => stdout::columns("list", &plain(&events)),
+        }?;
         return Ok(u8::from(events.is_empty()));
     }
     let (described, unmatched) = describe(&rules)?;
     match flags.is_json() {
-        true => print(&format!("{:#}\n", to_json(&described)))?,
+        true => stdout::json_lines("list", &to_json(&described))?,
         false => print(&to_text(&described))?,
     }
     for rule in &unmatched {
@@ -50,18 +49,17 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
     Ok(u8::from(!unmatched.is_empty() || described.is_empty()))
 }
 
-/// List what can be probed in a file, and give the exit status: 1 if there is nothing.
+/// Lists what can be probed in a file. Returns the exit status: 1 if there is nothing.
 pub fn probes(file: &str, json: bool) -> Result<u8> {
     let listing = strata_kernel::uprobe::list(file)?;
-    let text = match json {
-        true => format!("{:#}\n", probes_to_json(&listing)),
-        false => probes_to_text(&listing, file),
-    };
-    print(&text)?;
+    match json {
+        true => stdout::json_lines("list", &probes_to_json(&listing)),
+        false => print(&probes_to_text(&listing, file)),
+    }?;
     Ok(u8::from(listing.functions.is_empty() && listing.usdt.is_empty()))
 }
 
-/// Lines as `--probe` takes them.
+/// Formats probes as lines that `--probe` accepts.
 fn probes_to_text(listing: &ProbeListing, file: &str) -> String {
     let file = clean(file);
     let mut text = String::new();
@@ -94,10 +92,10 @@ fn probes_to_json(listing: &ProbeListing) -> Value {
 }
 
 fn print(text: &str) -> Result<()> {
-    io::stdout().write_all(text.as_bytes()).context("list: cannot write to stdout")
+    stdout::paged("list", text, true)
 }
 
-/// What people read: under each system its events.
+/// Lists events for people, grouped by subsystem.
 fn grouped(events: &[ListedEvent]) -> String {
     let mut text = String::new();
     for group in events.chunk_by(|a, b| a.system == b.system) {
@@ -112,7 +110,7 @@ fn grouped(events: &[ListedEvent]) -> String {
     text
 }
 
-/// The kernel's name where it is another one.
+/// Returns the kernel's name of an event, if it differs from the recorded one.
 fn original(event: &ListedEvent) -> String {
     match event.name == event.kernel_name {
         true => String::new(),
@@ -120,7 +118,7 @@ fn original(event: &ListedEvent) -> String {
     }
 }
 
-/// What programs read: name and system.
+/// Lists events for scripts: name and subsystem.
 fn plain(events: &[ListedEvent]) -> String {
     let mut text = String::new();
     for event in events {
@@ -129,7 +127,7 @@ fn plain(events: &[ListedEvent]) -> String {
     text
 }
 
-/// Each record's name, and below it its fields.
+/// Formats each record's name, and below it its fields.
 fn to_text(described: &[DescribedEvent]) -> String {
     let mut text = String::new();
     for one in described {
@@ -161,14 +159,14 @@ fn add_fields(text: &mut String, fields: &[ListedKernelField]) {
     }
 }
 
-/// `  { 0 = a, 1...3 = b }`; of flags `  { 0x0 = a, 0x1 = b | 0x10 = c | 0x20 = d }`.
+/// Formats the names of values: `  { 0 = a, 1...3 = b }`, or for flags `  { 0x0 = a, 0x1 = b | 0x10 = c | 0x20 = d }`.
 fn labels(labels: &[(i128, i128, String)], flags: Option<Flags>) -> String {
     let value = |(from, to, name): &(i128, i128, String)| match (from == to, flags) {
         (true, Some(_)) => format!("{from:#x} = {}", clean(name)),
         (true, None) => format!("{from} = {}", clean(name)),
         (false, _) => format!("{from}...{to} = {}", clean(name)),
     };
-    // One that is set or not, whatever else the value is.
+    // A bit that is set or not, independent of the others.
     let is_bit = |bits: i128| flags.is_some_and(|flags| bits as u64 & !flags.number() != 0);
     let mut text = String::new();
     for label in labels.iter().take(LABELS_SHOWN) {
@@ -204,7 +202,7 @@ fn all_to_json(events: &[ListedEvent]) -> Value {
 
 fn to_json(described: &[DescribedEvent]) -> Value {
     let label = |(from, to, name): &(i128, i128, String)| {
-        // Beyond 64 bits there is none.
+        // Values have at most 64 bits.
         json!({ "from": *from as i64, "to": *to as i64, "label": name })
     };
     let field = |field: &ListedKernelField| {

@@ -1,4 +1,4 @@
-//! `strata list TRACE`: what a trace's metadata describe.
+//! The command `strata list TRACE`: shows what a trace's metadata describe.
 
 mod class;
 mod json;
@@ -14,19 +14,27 @@ use strata_ctf::read::{Reader, Trace};
 use strata_session::level_name;
 
 use crate::reading::ending;
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, counted, size};
 use class::structure;
 use streams::streams_of;
 
-/// List, and give the exit status: 2 if something of the traces cannot be read.
+/// Lists the metadata. Returns the exit status: 2 if a part of the traces cannot be read.
 pub fn run(traces: &[PathBuf], json: bool) -> Result<u8> {
     let reader = Reader::open(traces)?;
-    let mut out = BufWriter::new(io::stdout().lock());
-    let written = if json { json::write(&mut out, &reader) } else { text(&mut out, &reader) };
-    written.and_then(|()| out.flush()).context("list: cannot write to stdout")?;
-    drop(out);
+    let written = match json {
+        true => {
+            let mut out = BufWriter::new(stdout::raw());
+            json::write(&mut out, &reader).and_then(|()| out.flush())
+        }
+        false => {
+            let mut out = stdout::TextLines::new();
+            text(&mut out, &reader).and_then(|()| out.flush())
+        }
+    };
+    written.context("list: cannot write to stdout")?;
     ending::messages(&reader).iter().for_each(talk::message);
     let mut damaged = false;
     for damage in reader.damage() {
@@ -37,7 +45,7 @@ pub fn run(traces: &[PathBuf], json: bool) -> Result<u8> {
     Ok(if damaged { 2 } else { 0 })
 }
 
-/// What people read.
+/// Writes the description for people.
 fn text(out: &mut impl Write, reader: &Reader) -> io::Result<()> {
     for (number, trace) in reader.traces().iter().enumerate() {
         if number > 0 {
@@ -70,7 +78,7 @@ fn environment(out: &mut impl Write, schema: &Schema) -> io::Result<()> {
     Ok(())
 }
 
-/// `monotonic: 1000000000 Hz, offset 1700000000 s + 0 cycles`.
+/// Formats a clock class: `monotonic: 1000000000 Hz, offset 1700000000 s + 0 cycles`.
 fn clock_text(clock: &ClockClass) -> String {
     let mut text = format!(
         "{}: {} Hz, offset {} s + {} cycles",
@@ -139,7 +147,7 @@ fn event_class(out: &mut impl Write, event: &EventClass, schema: &Schema) -> io:
     part(out, 6, "fields", event.payload.as_ref(), schema)
 }
 
-/// `warning`; the number of a level that has no name.
+/// Returns the name of a log level, such as `warning`, or its number.
 fn level_text(level: i64) -> String {
     let name = u8::try_from(level).ok().and_then(level_name);
     name.map_or_else(|| format!("loglevel {level}"), str::to_owned)

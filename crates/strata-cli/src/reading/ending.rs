@@ -1,18 +1,30 @@
-//! What `strata view`, `stats` and `export` say of recordings that did not come to their end, or that have discarded
-//! what no packet counts: one line for all traces of which the same is to be said.
+//! Messages for all commands that read traces, on recordings that were not completed, that discarded records which no
+//! packet counts, or that recorded only slow calls or spans. Traces with the same problem share a line.
 
+use strata_analyze::reports::{has_slow_calls_only, has_slow_spans_only};
 use strata_ctf::end_mark::{EndMark, Ending};
 use strata_ctf::read::{FolderEnd, Reader, RecordingEnd};
 
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, count, counted, size, typed};
 
-/// Traces that are named in one line.
+/// Limit on the traces that are named in one line.
 const NAMES_SHOWN: usize = 3;
 
-/// All there is to say; nothing of traces that are complete, or that are of other tracers.
+/// Message on traces that have slow calls only.
+const SLOW_CALLS: &str = "only slow system calls were recorded (--slower, or -k always): counts and sums are those of these; \
+                          slower_than in `strata view` says from which time on";
+
+/// Message on traces that have slow spans only.
+const SLOW_SPANS: &str = "only spans of some duration were recorded (--slower, or a filter): counts and sums are those of these";
+
+/// Returns all messages on what is missing in the traces. Complete traces, and those of other tracers, need none.
 pub fn messages(reader: &Reader) -> Vec<Message> {
-    of(reader.ends())
+    let slow =
+        [(has_slow_calls_only(reader), SLOW_CALLS), (has_slow_spans_only(reader), SLOW_SPANS)];
+    let slow = slow.into_iter().filter(|(is_so, _)| *is_so);
+    let slow = slow.map(|(_, text)| Message { weight: Weight::Warning, text: text.to_owned() });
+    of(reader.ends()).into_iter().chain(slow).collect()
 }
 
 fn of(ends: &[FolderEnd]) -> Vec<Message> {
@@ -30,7 +42,7 @@ fn of(ends: &[FolderEnd]) -> Vec<Message> {
     groups.iter().map(|(kind, group)| kind.message(group)).collect()
 }
 
-/// What is to be said of a folder.
+/// Problem of a folder's recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum EndingKind {
     Running,
@@ -41,7 +53,7 @@ enum EndingKind {
     Unusable(String),
     Failed(Ending),
     Untold,
-    /// Of a recording: what is untold is in none of its traces.
+    /// The end mark of the whole recording counts losses that belong to no trace.
     InNoTrace,
     Missing,
 }
@@ -61,7 +73,7 @@ fn kinds(end: &FolderEnd) -> impl Iterator<Item = EndingKind> {
     how.into_iter().chain(end.missing.map(|_| EndingKind::Missing))
 }
 
-/// A whole recording repeats what its traces say, as a rule.
+/// Returns true if the problem of a whole recording is not also that of one of its traces, as is usual.
 fn is_news(recording: &FolderEnd, kind: &EndingKind, ends: &[FolderEnd]) -> bool {
     let mut of_traces = ends
         .iter()
@@ -115,7 +127,7 @@ impl EndingKind {
     }
 }
 
-/// `trace 'a/kernel'`, `traces 'a', 'b', 'c' and 4 more`.
+/// Formats the names of traces: `trace 'a/kernel'`, `traces 'a', 'b', 'c' and 4 more`.
 fn names(group: &[&FolderEnd]) -> String {
     let name = |end: &&FolderEnd| typed(&end.path);
     let what = match group {
@@ -134,7 +146,7 @@ fn names(group: &[&FolderEnd]) -> String {
     }
 }
 
-/// What is not there, by reason.
+/// Lists the numbers of missing records by reason.
 fn parts_of(group: &[&FolderEnd]) -> Vec<String> {
     let sum =
         |of: fn(&FolderEnd) -> u64| group.iter().fold(0u64, |sum, end| sum.saturating_add(of(end)));
@@ -155,7 +167,7 @@ fn rest(group: &[&FolderEnd]) -> String {
     }
 }
 
-/// Files, or their ends.
+/// Formats which files, or ends of files, are missing.
 fn missing(group: &[&FolderEnd]) -> String {
     let all = group.iter().filter_map(|end| end.missing);
     let (mut files, mut bytes) = ((0u64, 0u64), (0u64, 0u64));

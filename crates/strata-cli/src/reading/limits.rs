@@ -1,17 +1,18 @@
-//! What is said where a trace has more threads, names or counters than a timeline tells apart.
+//! Reports a trace that has more threads, names or counters than a timeline distinguishes.
 
-use strata_timeline::{COUNTERS_MAX, NAMES_MAX, THREADS_MAX};
+use strata_timeline::{ACTIVE_MAX, COUNTERS_MAX, NAMES_MAX, THREADS_MAX};
 
 use crate::talk::units::{count, counted};
 
-/// All there is to say: nothing of a trace that has no more of them.
+/// Returns all messages on threads and names that were left out.
 pub fn texts(threads_left_out: u64, names_left_out: u64) -> Vec<String> {
     let mut texts = Vec::new();
     if threads_left_out > 0 {
         texts.push(format!(
-            "more than {} threads in the traces, which is all that are told apart: {} a record was of another one, \
-             and what those did is of nobody. Choose an earlier end: --until",
+            "more than {} threads in the traces, or {} of them at one time, which is all that are told apart: {} a \
+             record was of another one, and what those did is of nobody. Choose an earlier end: --until",
             count(THREADS_MAX as u64),
+            count(ACTIVE_MAX as u64),
             counted(threads_left_out, "time"),
         ));
     }
@@ -26,7 +27,7 @@ pub fn texts(threads_left_out: u64, names_left_out: u64) -> Vec<String> {
     texts
 }
 
-/// What is said of counters that are left out; `None`: none are.
+/// Returns a message on counters that were left out, if there are any.
 pub fn counters(left_out: u64) -> Option<String> {
     (left_out > 0).then(|| {
         format!(
@@ -48,7 +49,9 @@ mod tests {
         let one = texts(1, 0);
         assert_eq!(one.len(), 1);
         assert!(
-            one[0].starts_with("more than 262,144 threads") && one[0].contains("1 time a"),
+            one[0].starts_with("more than 4,194,304 threads")
+                && one[0].contains("262,144 of them at one time")
+                && one[0].contains("1 time a"),
             "{one:?}"
         );
         assert_eq!(counters(0), None);

@@ -1,14 +1,21 @@
-//! Which event records: flags that view, stats and export share.
+//! Flags that select event records, shared by view, stats and export.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{bail, Result};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args};
+use strata_analyze::derived::{may_have, DerivedFacts, WantedOf};
 use strata_analyze::length::parse_length;
 use strata_analyze::pipeline;
 use strata_analyze::render::{TimeZone, When, WhenError};
 use strata_ctf::read::{ClockOffset, OpenError, OpenOptions, Reader, Selection, TimeRange};
-use strata_filter::Filter;
+use strata_filter::{distance, Filter};
+
+use crate::talk;
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, counted};
 
 macro_rules! times {
     () => {
@@ -23,32 +30,97 @@ Times (--from, --until):
     };
 }
 
-/// How times are written, for the long help of what has no filter.
+/// The part of long help on times, for commands without a filter.
 pub const TIMES: &str = times!();
 
-/// How times and filters are written, for the long help.
+/// The part of long help on times and filters.
 pub const SYNTAX: &str = concat!(
     "\
 Filter (-f):
   An event's name, or a comparison of a field, joined with '&&', '||',
   '!' and parentheses:
     -f 'sched_switch && next_comm == \"nginx\" || len > 4096'
+  A system call by its bare name, and what every record has: comm, pid,
+  tid, container, cgroup, cpu, and the duration of calls and spans:
+    -f 'comm == \"nginx\" && poll && duration > 50ms'
 
 ",
     times!()
 );
 
-/// `--until` where `--to` is free, and means the same. `strata export --to` is the format.
+/// Adds the alias `--to` to `--until`, for commands whose `--to` has no other meaning, unlike that of `strata export`.
 pub fn until_or_to(until: Arg) -> Arg {
     until.alias("to").help("Only events up to TIME, as in --from; --to is the same")
 }
 
-/// `--filter` of what refuses it and says what to use instead: no help tells of it.
+/// Hides `--filter` from the help of a command that refuses the flag.
 pub fn refused(filter: Arg) -> Arg {
     filter.hide(true)
 }
 
-/// Which event records are wanted.
+/// Flags that select the process or thread.
+#[derive(Debug, Args)]
+pub struct OfFlags {
+    /// Only of this process or thread, by name or number, as record -p has it
+    #[arg(long, value_name = "NAME|NUMBER", value_parser = NonEmptyStringValueParser::new())]
+    of: Option<String>,
+}
+
+impl OfFlags {
+    /// Returns the value of `--of`.
+    pub fn words(&self) -> Option<&str> {
+        self.of.as_deref()
+    }
+
+    /// Returns the wanted processes and threads, for the records that they made themselves.
+    pub fn made_by(&self) -> Option<WantedOf<'_>> {
+        self.words().map(|words| WantedOf { words, also_about: false })
+    }
+
+    /// Returns the wanted processes and threads, including records about them that others made.
+    pub fn made_by_or_about(&self) -> Option<WantedOf<'_>> {
+        self.words().map(|words| WantedOf { words, also_about: true })
+    }
+
+    /// Returns the message for an empty result; `otherwise` is the message if `--of` was not given.
+    pub fn nothing<'n>(&self, selection: &SelectionFlags, otherwise: &'n str) -> &'n str {
+        match (self.of.is_some(), selection.is_any()) {
+            (false, _) => otherwise,
+            (true, false) => "no event belongs to what --of names",
+            (true, true) => "no event of what --of names matches the other flags",
+        }
+    }
+}
+
+/// Limit on the names of processes that are suggested.
+const NAMES_SHOWN: usize = 8;
+
+/// Returns the error for a value of `--of` that no process or thread has, with similar names.
+fn of_nobody(words: &str, facts: &DerivedFacts) -> String {
+    let all = facts.processes();
+    let words = clean(words);
+    let mut near: Vec<(usize, &String)> = all
+        .iter()
+        .map(|name| (distance(&words.to_lowercase(), &name.to_lowercase()), name))
+        .collect();
+    near.sort();
+    let near: Vec<String> =
+        near.iter().take(NAMES_SHOWN).map(|(_, name)| format!("'{}'", clean(name))).collect();
+    let there = match (near.is_empty(), all.len().saturating_sub(NAMES_SHOWN)) {
+        (true, _) => "The traces name no process".to_owned(),
+        (false, 0) => format!("The processes there are {}", near.join(", ")),
+        (false, others) => format!(
+            "Of the processes there, the most similar are {}; `strata analyze threads --by process` has all {}",
+            near.join(", "),
+            others + NAMES_SHOWN
+        ),
+    };
+    format!(
+        "--of '{words}': no process and no thread of the traces has this name or number. {there}"
+    )
+}
+
+/// Flags that select event records.
 #[derive(Debug, Args)]
 pub struct SelectionFlags {
     /// Only events that EXPRESSION selects, such as 'sched_switch && next_comm == "nginx"'
@@ -91,29 +163,84 @@ pub struct SelectionFlags {
 }
 
 impl SelectionFlags {
-    /// Open the traces as the flags say.
+    /// Opens the traces as the flags demand.
     pub fn open(&self, traces: &[PathBuf]) -> Result<Reader, OpenError> {
-        let clock_offsets =
-            self.clock_offset.iter().chain(&self.clock_offset_ns).cloned().collect();
-        let options = OpenOptions { ignore_uuid: self.ignore_uuid, clock_offsets };
-        let mut reader = Reader::open_with(traces, options)?;
+        let mut reader = Reader::open_with(traces, self.open_options())?;
         if self.stream_intersection {
             reader.intersect_streams()?;
         }
         Ok(reader)
     }
 
-    /// The filter.
+    /// Returns the options for opening the traces.
+    pub fn open_options(&self) -> OpenOptions {
+        let clock_offsets =
+            self.clock_offset.iter().chain(&self.clock_offset_ns).cloned().collect();
+        OpenOptions { ignore_uuid: self.ignore_uuid, clock_offsets }
+    }
+
     pub fn filter(&self) -> Option<&Filter> {
         self.filter.as_ref()
     }
 
-    /// Whether times are to be other than those in the trace.
+    /// Compiles the filter within `range`; without a filter, selects all records.
+    fn selection(&self, reader: &Reader, range: TimeRange, stop: &dyn Fn() -> bool) -> Selection {
+        match self.filter() {
+            Some(filter) => Selection::of_time(filter, reader, range, stop),
+            None => Selection::all(),
+        }
+    }
+
+    /// Compiles the selection of records within `range`. If the filter uses arguments that follow their call's entry,
+    /// or facts that records do not have themselves, the traces are first read for these. `of` restricts the selection
+    /// to processes and threads. Returns `None` if all records are selected.
+    pub fn bound(
+        &self,
+        reader: &Reader,
+        range: TimeRange,
+        of: Option<WantedOf<'_>>,
+        stop: &dyn Fn() -> bool,
+    ) -> Option<Selection> {
+        if self.filter().is_none() && of.is_none() {
+            return None;
+        }
+        let mut selection = self.selection(reader, range, stop);
+        let left_out = selection.deferred_left_out();
+        if left_out > 0 {
+            let text = format!(
+                "filter: {} came in a record behind the entry, and there are more such records than are \
+                 kept: the filter has not seen these. Give a shorter time with --from and --until",
+                counted(left_out, "argument of a system call")
+            );
+            talk::message(&Message { weight: Weight::Warning, text });
+        }
+        let asked = selection.asked_words(reader);
+        if asked.is_empty() && of.is_none() {
+            return Some(selection);
+        }
+        let Some(facts) = DerivedFacts::read(reader, &asked, of, range, stop) else {
+            // The reading was stopped: no result will be shown.
+            return Some(selection.with_derived(Arc::new(DerivedFacts::default()), true));
+        };
+        if facts.left_out() > 0 {
+            let text = format!(
+                "filter: {} could not be kept of who made records and how long calls and spans took: there are too many,                  and the filter does not select those records. Give a shorter time, or a longer duration",
+                counted(facts.left_out(), "fact")
+            );
+            talk::message(&Message { weight: Weight::Warning, text });
+        }
+        if let Some(of) = of.filter(|_| !facts.has_wanted()) {
+            talk::message(&Message { weight: Weight::Warning, text: of_nobody(of.words, &facts) });
+        }
+        Some(selection.with_derived(Arc::new(facts), of.is_some()))
+    }
+
+    /// Returns true if times are shifted from those in the trace.
     pub fn has_clock_offset(&self) -> bool {
         !self.clock_offset.is_empty() || !self.clock_offset_ns.is_empty()
     }
 
-    /// Whether there is any condition.
+    /// Returns true if the flags exclude any records.
     pub fn is_any(&self) -> bool {
         self.filter.is_some() || self.has_time()
     }
@@ -126,12 +253,12 @@ impl SelectionFlags {
         self.from.is_some() || self.until.is_some() || self.last.is_some()
     }
 
-    /// The time zone of times of day, of those that are shown, too.
+    /// Time zone of all times of day, both in flags and in the output.
     pub fn zone(&self) -> &TimeZone {
         &self.timezone
     }
 
-    /// The time.
+    /// Returns the time range that the flags select.
     pub fn range(&self, reader: &Reader) -> Result<TimeRange> {
         if !self.has_range() {
             return Ok(TimeRange::ALL);
@@ -161,13 +288,14 @@ impl SelectionFlags {
         Ok(range)
     }
 
-    /// What in the filter can match nothing in these traces, each with its place in the text.
+    /// Returns hints on parts of the filter that can match nothing in these traces, each with its position in the text.
     pub fn hints(&self, reader: &Reader) -> Vec<String> {
-        let hints = self.filter.as_ref().map(|filter| Selection::check(filter, reader));
+        let check = |filter| Selection::check(filter, reader, &may_have);
+        let hints = self.filter.as_ref().map(check);
         hints.into_iter().flatten().map(|hint| format!("{hint}\n{}", hint.caret())).collect()
     }
 
-    /// What to say if there was no event.
+    /// Returns the message for an empty result.
     pub fn nothing(&self) -> &'static str {
         match (self.filter.is_some(), self.has_time()) {
             (false, false) => "there is no event in it",
@@ -181,12 +309,12 @@ impl SelectionFlags {
     }
 }
 
-/// Read a filter, or say where it is wrong.
+/// Parses a filter; the error shows the position in the text.
 pub fn parse_filter(text: &str) -> Result<Filter, String> {
     Filter::parse(text).map_err(|error| format!("{error}\n{}", error.caret()))
 }
 
-/// `local`, `utc`, or a name of the time zone database.
+/// Parses a time zone: `local`, `utc`, or a name in the time zone database.
 fn parse_zone(text: &str) -> Result<TimeZone, String> {
     match text.to_ascii_lowercase().as_str() {
         "local" => Ok(crate::talk::zone::local()),
@@ -200,12 +328,12 @@ fn parse_zone(text: &str) -> Result<TimeZone, String> {
     }
 }
 
-/// `[TRACE=]TIME`, with a sign or without.
+/// Parses `[TRACE=]TIME`; the time may have a sign.
 fn parse_offset(text: &str) -> Result<ClockOffset, String> {
     offset(text, &|time| parse_length(time).map(i128::from).map_err(|error| error.to_string()))
 }
 
-/// `[TRACE=]NS`.
+/// Parses `[TRACE=]NS`.
 fn parse_offset_ns(text: &str) -> Result<ClockOffset, String> {
     let nanoseconds = |time: &str| {
         let ns = time.parse::<u64>().map(i128::from);

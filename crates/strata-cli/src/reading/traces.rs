@@ -1,4 +1,4 @@
-//! Which traces: what view, stats, export and analyze are told to read.
+//! Flags that name the traces, shared by view, stats, export and analyze.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use crate::sessions::session_trace::{trace_of, trace_or_session};
 use crate::talk::units::{clean, shell_word, typed};
 
-/// Which traces.
+/// Flags that name the traces.
 #[derive(Debug, Args)]
 pub struct TracesFlags {
     /// A trace, or a folder with traces below it; several are merged by time. The name of a session that is there, where
@@ -20,13 +20,13 @@ pub struct TracesFlags {
     #[arg(short, long, value_name = "SESSION")]
     session: Option<String>,
 
-    /// The same as TRACE, as LTTng has it
+    /// Path of the trace, as LTTng's flag; the same as TRACE
     #[arg(long, value_name = "TRACE", hide = true, value_hint = ValueHint::DirPath)]
     trace_path: Option<PathBuf>,
 }
 
 impl TracesFlags {
-    /// Where they are.
+    /// Returns the paths of the traces.
     pub fn paths(&self) -> Result<Vec<PathBuf>> {
         let mut paths =
             self.named().map(|path| trace_or_session(path)).collect::<Result<Vec<_>>>()?;
@@ -40,12 +40,31 @@ impl TracesFlags {
         self.traces.iter().chain(&self.trace_path)
     }
 
-    /// The first of them, as it was named.
+    /// Removes the last argument from the traces and returns it if it is a query and no path: a text with spaces, or
+    /// one of `words`.
+    pub fn take_query(&mut self, words: &[&str]) -> Option<String> {
+        let last = self.traces.last()?;
+        let is_query =
+            |text: &&str| words.contains(text) || text.trim().contains(char::is_whitespace);
+        let text = last.to_str().filter(is_query)?.to_owned();
+        if last.symlink_metadata().is_ok() {
+            return None;
+        }
+        self.traces.pop();
+        Some(text)
+    }
+
+    /// Returns true if no trace is named.
+    pub fn is_empty(&self) -> bool {
+        self.first().is_none()
+    }
+
+    /// Returns the first trace, as it was given.
     pub fn first(&self) -> Option<&Path> {
         self.named().next().map(PathBuf::as_path).or_else(|| self.session.as_deref().map(Path::new))
     }
 
-    /// The words that name them, to be typed again.
+    /// Formats the traces as arguments of a command to type.
     pub fn words(&self) -> String {
         let mut words: Vec<String> = self.named().map(|path| typed(path)).collect();
         words.extend(self.session.iter().map(|name| format!("-s {}", shell_word(&clean(name)))));

@@ -1,5 +1,5 @@
-//! Answers whoever records while the session is busy: a line that says how far it is, and what Ctrl-C waits for.
-//! The session's threads may be held by the kernel, by a disk or by a process for seconds; this one is held by nothing.
+//! Answers the user while the session is busy, with a line on its progress, and on what Ctrl-C waits for. The kernel, a
+//! disk or a process may block the session's threads for seconds; nothing blocks this one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,27 +11,27 @@ use crate::talk;
 use crate::talk::messages::{self, Message, Weight};
 use crate::talk::progress::ProgressLine;
 
-/// What ends sooner needs no answer: before anything is recorded.
+/// Time that preparation may take after a signal without a message: if it ends sooner, that is the answer.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The same, of what is in the buffers.
+/// As [`PATIENCE`], while the rest of the buffers is read.
 const PATIENCE_AT_END: Duration = Duration::from_millis(100);
-/// How often the line is drawn before anything is recorded.
+/// Period at which the progress line is drawn before anything is recorded.
 const REDRAW: Duration = Duration::from_millis(250);
 
-/// What the session does.
+/// Phase of the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Phase {
-    /// It has said nothing yet.
+    /// The session has sent no notice yet.
     #[default]
     Preparing,
-    /// It has said this, and records nothing yet.
+    /// The session has sent this notice, and records nothing yet.
     Beginning(Notice),
     Recording,
-    /// It takes what is in the buffers.
+    /// The session reads the rest of the buffers.
     Stopping,
 }
 
-/// Shared by the session's thread, which tells it, and the one that answers.
+/// State that the session's thread and the answering thread share.
 pub struct Answer {
     state: Mutex<AnswerState>,
     stop: Stop,
@@ -42,14 +42,14 @@ struct AnswerState {
     is_quiet: bool,
     begin: Instant,
     phase: Phase,
-    /// When it was seen that somebody waits for the end.
+    /// Time at which a request to stop was noticed.
     asked: Option<Instant>,
     has_answered: bool,
     is_over: bool,
 }
 
 impl Answer {
-    /// `line`: there is somebody who looks at it.
+    /// Makes the answer to signals. `line` is given if there is a terminal.
     pub fn new(line: Option<ProgressLine>, is_quiet: bool, stop: &Stop) -> Answer {
         let state = AnswerState {
             line,
@@ -67,7 +67,7 @@ impl Answer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the session says.
+    /// Receives a notice of the session.
     pub fn hear(&self, notice: &Notice) {
         self.lock().hear(notice);
         if *notice == Notice::Stopping {
@@ -75,12 +75,12 @@ impl Answer {
         }
     }
 
-    /// Say something where the line is.
+    /// Prints a message in the place of the line.
     pub fn say(&self, message: &Message) {
         self.lock().say(message);
     }
 
-    /// The session is over; the line goes.
+    /// Removes the line, since the session is over.
     pub fn end(&self) {
         let mut state = self.lock();
         state.is_over = true;
@@ -91,7 +91,7 @@ impl Answer {
         self.stop.wake();
     }
 
-    /// Until the session is over.
+    /// Draws progress and answers signals until the session is over.
     pub fn run(&self) {
         loop {
             let mut state = self.lock();
@@ -134,7 +134,7 @@ impl AnswerState {
         }
     }
 
-    /// Answers what is to be answered by now. Returns when to look again, if nothing happens before.
+    /// Answers requests that are due. Returns when to call this again if nothing happens before.
     fn look(&mut self, is_asked: bool, now: Instant) -> Option<Duration> {
         let is_waiting = is_asked && self.phase != Phase::Recording;
         if is_waiting && !self.has_answered {
@@ -150,14 +150,14 @@ impl AnswerState {
             self.say_talk(messages::stopping(self.notice()));
         }
         if matches!(self.phase, Phase::Recording) {
-            // The session draws, and notices by itself.
+            // While it records, the session draws by itself, and notices the request.
             return None;
         }
         self.draw();
         self.line.as_ref().map(|_| REDRAW)
     }
 
-    /// What the session does before it records; else it takes what is in the buffers.
+    /// Returns what the session is doing before it records, or after it was stopped.
     fn notice(&self) -> messages::Doing<'_> {
         match &self.phase {
             Phase::Preparing => messages::Doing::Preparing,

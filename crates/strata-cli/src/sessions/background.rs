@@ -1,4 +1,4 @@
-//! Sessions that run by themselves: `strata record --background NAME`, and the commands that reach them.
+//! Sessions in processes of their own: `strata record --background NAME`, and the commands that reach them.
 //!
 //! ```text
 //! strata record --background NAME …    starts the session's process, waits until it records, ends
@@ -7,149 +7,59 @@
 //! strata snapshot                      one request over that socket; sessions.rs has the others
 //! ```
 //!
-//! A session is one process that nothing else depends on; what it says goes to a file beside its socket.
+//! A session is one process on which no other process depends; its messages go to a file next to its socket.
 
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{bail, Context as _, Result};
-use serde_json::{json, Map, Value};
-use strata_control::{
-    ask, Claim, ControlError, Folder, Group, Reply, Request, SessionListener, PLAN, VERDICT,
-};
-use strata_session::report::gaps::Gap;
-use strata_session::report::{Counts, Notice, PartsLook, Report};
-use strata_session::stop::Stop;
-use strata_session::Controls;
+use serde_json::Value;
+use strata_control::{ask, Claim, ControlError, Folder, Request, VERDICT};
 
-use crate::flags::SnapshotFlags;
-use crate::sessions::killed::KeptPlan;
+use crate::flags::relay::absolute_to;
+use crate::flags::snapshot::SnapshotFlags;
+use crate::sessions::facts::text;
 use crate::sessions::tar;
+use crate::stdout;
 use crate::talk;
 use crate::talk::exit::FAILED;
 use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{counted, shell_word, size, time};
+use crate::talk::units::{clean, counted, shell_word, size, time};
 
-/// The hidden flag of the session's own process.
+/// Hidden flag of the session's own process.
 pub const OF_SESSION: &str = "--of-session";
 
-/// How often it is looked whether a session is so far.
+/// Period at which a session's state is checked.
 pub const LOOK_PERIOD: Duration = Duration::from_millis(20);
-/// So much of what a session has said is shown at its end \[byte\].
+/// Limit on a session's messages that are shown at its end \[byte\].
 const LOG_SHOWN: u64 = 64 << 10;
 
-/// What a session is asked about it.
-#[derive(Debug, Default)]
-struct SessionStatus {
-    state: &'static str,
-    began: Option<Instant>,
-    output: Option<PathBuf>,
-    command: Option<u32>,
-    kernel_events: Option<u64>,
-    records: u64,
-    bytes: u64,
-    discarded: u64,
-    overwritten: u64,
-    processes: Option<u64>,
-    memory: u64,
-    max_memory: Option<u64>,
-    snapshots: u64,
-    parts: Option<Box<PartsLook>>,
-}
-
-/// Whose session it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionOf {
-    /// `strata record`, which records what it was told at its begin.
-    Record {
-        /// Nothing is written but snapshots.
-        holds: bool,
-    },
-    /// A plan, which changes.
-    Plan {
-        /// `strata stop` ends it.
-        stop_ends: bool,
-    },
-}
-
-/// What is waited for.
+/// State of a session that a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// It answers.
+    /// The session answers requests.
     IsThere,
-    /// It records.
+    /// The session records.
     Records,
 }
 
-/// The session's own end of the line: told by whoever records, asked by others.
-pub struct SessionDesk {
-    of: SessionOf,
-    listener: SessionListener,
-    status: Mutex<SessionStatus>,
-    controls: Controls,
-    stop: Stop,
-    is_over: AtomicBool,
-    /// Who is being answered, each by a thread of its own.
-    busy: Arc<Busy>,
-    /// Its name, for who makes it again.
-    group: Option<String>,
-    /// See [`KeptPlan::file`].
-    file: Option<String>,
-    /// The plan as it is kept.
-    kept: Mutex<String>,
-}
-
-/// So many are answered at once; the others wait.
-const BUSY_MAX: usize = 32;
-
-/// How many are being answered.
-#[derive(Debug, Default)]
-struct Busy {
-    number: Mutex<usize>,
-    less: Condvar,
-}
-
-/// One of them.
-struct Answering(Arc<Busy>);
-
-impl Busy {
-    /// Waits until fewer are being answered.
-    fn below(&self, number: usize) -> MutexGuard<'_, usize> {
-        let busy = self.number.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.less.wait_while(busy, |busy| *busy >= number);
-        waited.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn one_more(self: &Arc<Busy>, limit: usize) -> Answering {
-        *self.below(limit) += 1;
-        Answering(Arc::clone(self))
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        *self.0.number.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.less.notify_all();
-    }
-}
-
-/// What is said of one that records now.
+/// Returns the message about a session that records now.
 pub fn began(name: &str, pid: u32) -> String {
     format!(
         "session '{name}' records, as process {pid}. `strata status {name}` says how it is, `strata stop {name}` ends it"
     )
 }
 
-/// Start a session of this name with this program's own arguments, and wait until it is so far. Its process, or the exit
-/// status of what did not begin, whose words were said. `has_command`: of a command, whose output is not ours.
+/// Starts a session of this name with this program's own arguments, and waits until it has reached the state `until`.
+/// Returns its process id, or the exit status of a session that did not begin and has reported why. `has_command` is
+/// true if it runs a command, whose output is not ours.
 pub fn spawn(name: &str, has_command: bool, until: Until) -> Result<Result<u32, u8>> {
     if Folder::open()?.is_killed(name) {
         return Err(ControlError::Killed { name: name.to_owned() }.into());
@@ -159,7 +69,7 @@ pub fn spawn(name: &str, has_command: bool, until: Until) -> Result<Result<u32, 
     spawn_with(name, has_command, until, &arguments)
 }
 
-/// The same, with these arguments.
+/// Starts a session as [`spawn`] does, with the given arguments.
 pub fn spawn_with(
     name: &str,
     has_command: bool,
@@ -175,14 +85,15 @@ pub fn spawn_with(
     let program = env::args_os().next().unwrap_or_else(|| "strata".into());
     std::os::unix::process::CommandExt::arg0(&mut command, program);
     command.args(arguments);
-    // What a command prints goes where it was sent, and not to a terminal that may be closed.
-    let keeps_output = has_command && !io::stdout().is_terminal();
+    // The output of a command goes where the user sent it, except to a terminal, which may be closed.
+    let keeps_output = has_command && !stdout::is_terminal();
     let output = if keeps_output { Stdio::inherit() } else { Stdio::null() };
     command.stdin(Stdio::null()).stdout(output).stderr(log);
     let mut child = command.spawn().context("start the session's process")?;
     match begun(&folder, name, until, &mut child)? {
         None => Ok(Ok(child.id())),
-        // Its own words say why; what ended by itself, such as a short command, is no failure.
+        // The session's own messages give the reason; a session that has ended by itself, such as one with a short
+        // command, has not failed.
         Some(status) => {
             print_log(&folder, name)?;
             let status = status.code().and_then(|code| u8::try_from(code).ok());
@@ -191,16 +102,18 @@ pub fn spawn_with(
     }
 }
 
-/// Until it is so far; or how it ended.
+/// Waits until the session has reached the state. Returns `None` then, or the exit status of its process if that ended
+/// before.
 fn begun(
     folder: &Folder,
     name: &str,
     until: Until,
     child: &mut Child,
 ) -> Result<Option<ExitStatus>> {
+    // A session that could not start, or has ended already, is stopping: how its process ends tells which.
     let not_yet = |state: &str| match until {
-        Until::IsThere => state == "starting",
-        Until::Records => ["starting", "created"].contains(&state),
+        Until::IsThere => false,
+        Until::Records => ["created", "stopping"].contains(&state),
     };
     loop {
         if let Some(status) = child.try_wait().context("wait for the session's process")? {
@@ -215,23 +128,24 @@ fn begun(
     }
 }
 
-/// The last of what a session that has ended has said, on stderr; it is gone then. A command may have said much there, too.
+/// Prints the end of an ended session's messages to stderr, and removes them. They may include much output of a
+/// command.
 pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
     match said(folder, name)? {
         Some((said, log)) => {
-            io::stderr().write_all(&said)?;
+            talk::said(&said)?;
             folder.drop_said(name, &log);
             Ok(())
         }
         None => {
-            // In the place where the output of who has started it goes.
+            // On stderr, where the messages would have been printed.
             talk::line(&format!("session '{name}' has ended"));
             Ok(())
         }
     }
 }
 
-/// The last of what the session has said, and the file that it is in; `None`: that is not in a file.
+/// Returns the end of the session's messages, and their file; `None` if they are not in a file.
 pub fn said(folder: &Folder, name: &str) -> io::Result<Option<(Vec<u8>, File)>> {
     let Ok(mut log) = folder.said(name) else { return Ok(None) };
     let bytes = log.metadata()?.len();
@@ -241,283 +155,20 @@ pub fn said(folder: &Folder, name: &str) -> io::Result<Option<(Vec<u8>, File)>> 
     Ok(Some((said, log)))
 }
 
-/// This process' name from now on.
+/// Claims the name for this process.
 pub fn claim(name: &str) -> Result<Claim, ControlError> {
     let claim = Folder::open()?.claim(name)?;
-    // That of the one before.
+    // The verdict of an earlier session of this name.
     claim.drop_file(VERDICT);
     Ok(claim)
 }
 
-/// Leave the terminal. Fails for who leads a group of processes already, and has left it then.
+/// Leaves the terminal. This fails for the leader of a process group, which has left it already.
 pub fn leave_terminal() {
     let _ = rustix::process::setsid();
 }
 
-impl SessionDesk {
-    /// Listen under this name.
-    pub fn open(
-        claim: Claim,
-        of: SessionOf,
-        controls: Controls,
-        stop: &Stop,
-        (group, file): (Option<&str>, Option<String>),
-    ) -> Result<Arc<SessionDesk>, ControlError> {
-        let (kept, name) = (Mutex::default(), group.map(str::to_owned));
-        let group = group.map(Group::find).transpose()?;
-        Ok(Arc::new(SessionDesk {
-            listener: SessionListener::open_to(group, claim)?,
-            of,
-            status: Mutex::new(SessionStatus { state: "starting", ..SessionStatus::default() }),
-            controls,
-            stop: stop.clone(),
-            is_over: AtomicBool::new(false),
-            busy: Arc::default(),
-            group: name,
-            file,
-            kept,
-        }))
-    }
-
-    /// The name that it listens under.
-    pub fn claim(&self) -> &Claim {
-        self.listener.claim()
-    }
-
-    /// Keeps this text, should it be killed.
-    pub fn keep(&self, kind: &str, text: &str) -> io::Result<()> {
-        self.keep_open(kind, text).map(drop)
-    }
-
-    /// The same; what is written to the file is appended.
-    pub fn keep_open(&self, kind: &str, text: &str) -> io::Result<File> {
-        // One at a time: they are made under one name.
-        let _kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        self.listener.claim().keep_open(kind, text)
-    }
-
-    /// So that it can be made again, should it be killed. Until it has ended.
-    pub fn keep_plan(&self) {
-        let (Ok(mut plan), Ok(look)) = (self.controls.plan(), self.controls.look()) else { return };
-        plan.output = look.output.map(PathBuf::from);
-        let (stop_ends, file) = (self.stop_ends(), self.file.clone());
-        let text =
-            KeptPlan { stop_ends, file, ..KeptPlan::new(plan, self.group.clone()) }.to_json();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if *kept != text {
-            match self.listener.claim().keep(PLAN, &text) {
-                Ok(()) => *kept = text,
-                Err(error) => talk::message(&Message {
-                    weight: Weight::Warning,
-                    text: format!("its plan cannot be kept, should it be killed: {error}"),
-                }),
-            }
-        }
-    }
-
-    fn has_plan(&self) -> bool {
-        matches!(self.of, SessionOf::Plan { .. })
-    }
-
-    fn stop_ends(&self) -> bool {
-        !matches!(self.of, SessionOf::Plan { stop_ends: false })
-    }
-
-    /// It has ended as it should: nothing is left to begin again from.
-    pub fn forget(&self) {
-        self.listener.claim().forget(false);
-    }
-
-    /// What is missing of it, for who ends it.
-    pub fn keep_verdict(&self, report: &Report) {
-        let text = serde_json::to_string(&report.verdict()).unwrap_or_default();
-        // Without it, who asks takes it that something may be.
-        let _ = self.listener.claim().keep(VERDICT, &text);
-    }
-
-    /// What the session says.
-    pub fn hear(&self, notice: &Notice) {
-        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        match notice {
-            Notice::Started { output, command, events, processes, memory, max_memory, .. } => {
-                (status.memory, status.max_memory) = (*memory, *max_memory);
-                status.state = "recording";
-                status.began = Some(Instant::now());
-                status.output = output
-                    .as_ref()
-                    .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
-                status.command = *command;
-                status.kernel_events = *events;
-                status.processes = Some(*processes as u64);
-            }
-            Notice::Progress(progress) => {
-                status.records = progress.records;
-                status.bytes = progress.bytes;
-                status.discarded = progress.discarded;
-                status.overwritten = progress.overwritten;
-                status.memory = progress.memory;
-                status.processes = progress.processes;
-            }
-            Notice::Parts(parts) => status.parts = Some(parts.clone()),
-            Notice::Stopping => status.state = "stopping",
-            _ => {}
-        }
-    }
-
-    /// Answer, until [`SessionDesk::close`]. A snapshot that is being written keeps nobody waiting but who asked
-    /// for it.
-    pub fn serve(self: &Arc<SessionDesk>) {
-        if self.has_plan() {
-            self.keep_plan();
-        }
-        while !self.is_over.load(Ordering::Acquire) {
-            let Ok(accepted) = self.listener.accept() else {
-                // Out of descriptors, or of memory: they may come back.
-                thread::sleep(LOOK_PERIOD);
-                continue;
-            };
-            let Some(connection) = accepted else { continue };
-            let answering = self.busy.one_more(BUSY_MAX);
-            let desk = Arc::clone(self);
-            let answer = move || {
-                connection.answer(&mut |request| desk.answer(&request));
-                // The last one who has the desk gives its name back: that is to be this process' main thread.
-                drop(desk);
-                drop(answering);
-            };
-            // Without a thread nobody answers, and who asked hears that.
-            let _ = thread::Builder::new().name("strata-answer".to_owned()).spawn(answer);
-        }
-        // Who was promised an answer gets it.
-        drop(self.busy.below(1));
-    }
-
-    /// The session has ended. Wakes whoever serves.
-    pub fn close(&self) {
-        self.is_over.store(true, Ordering::Release);
-        // Whoever serves may be past its last look, and would not answer.
-        self.listener.wake();
-    }
-
-    fn answer(&self, request: &Request) -> Reply {
-        let reply = self.answered(request);
-        let ends = match request {
-            Request::Stop => self.stop_ends(),
-            request => *request == Request::Destroy,
-        };
-        let asks_only = ends || matches!(request, Request::Status | Request::Plan);
-        if self.has_plan() && !asks_only {
-            self.keep_plan();
-        }
-        reply
-    }
-
-    fn answered(&self, request: &Request) -> Reply {
-        let state = |state: &str| [("state".to_owned(), state.into())].into_iter().collect();
-        match request {
-            Request::Status => match self.of {
-                SessionOf::Record { .. } => Ok(self.facts()),
-                SessionOf::Plan { .. } => self.look(),
-            },
-            Request::Stop if !self.stop_ends() => {
-                self.controls.pause()?;
-                self.look()
-            }
-            Request::Stop | Request::Destroy => {
-                // Once is a question to the command, if there is one; twice ends the recording.
-                self.stop.request(0);
-                self.stop.request(0);
-                Ok(state("ended"))
-            }
-            Request::Start => {
-                self.controls.start()?;
-                let mut facts: Map<String, Value> = state("recording");
-                let look = self.controls.look()?;
-                facts.insert("memory".into(), look.memory.into());
-                facts.insert("max_memory".into(), look.max_memory.into());
-                facts
-                    .insert("is_empty".into(), look.channels.iter().all(|one| !one.is_made).into());
-                Ok(facts)
-            }
-            Request::Rotate => object(&self.controls.rotate()?),
-            Request::Settle { folder } => object(&self.controls.settle(folder.clone())?),
-            Request::Plan => object(&self.controls.plan()?),
-            Request::Change { change } => {
-                let change = serde_json::from_value(Value::Object(change.clone()))
-                    .map_err(|error| format!("this change is none: {error}"))?;
-                self.controls.change(change)?;
-                self.look()
-            }
-            Request::Snapshot { output, last } => {
-                let counts = self.controls.snapshot(output, *last)?;
-                let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-                status.snapshots += u64::from(counts.records > 0);
-                Ok(of_counts(output, &counts))
-            }
-        }
-    }
-
-    /// How a session of a plan is.
-    fn look(&self) -> Reply {
-        let mut facts = object(&self.controls.look()?)?;
-        facts.insert("name".into(), self.listener.name().into());
-        facts.insert("pid".into(), std::process::id().into());
-        facts.insert("command".into(), Value::Null);
-        Ok(facts)
-    }
-
-    fn facts(&self) -> Map<String, Value> {
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut facts = Map::new();
-        let mut put = |key: &str, value: Value| facts.insert(key.to_owned(), value);
-        put("name", self.listener.name().into());
-        put("pid", std::process::id().into());
-        put("state", status.state.into());
-        put("seconds", status.began.map(|began| began.elapsed().as_secs_f64()).into());
-        let holds = self.of == SessionOf::Record { holds: true };
-        put("mode", if holds { "snapshot" } else { "files" }.into());
-        put("output", status.output.as_ref().map(|path| path.to_string_lossy()).into());
-        put("command", status.command.into());
-        put("kernel_events", status.kernel_events.into());
-        put("processes", status.processes.into());
-        put("records", status.records.into());
-        put("bytes", status.bytes.into());
-        put("discarded", status.discarded.into());
-        put("overwritten", status.overwritten.into());
-        put("memory", status.memory.into());
-        put("max_memory", status.max_memory.into());
-        put("snapshots", status.snapshots.into());
-        put("parts", serde_json::to_value(&status.parts).unwrap_or_default());
-        let missing = [
-            (status.discarded > 0, Gap::Discarded),
-            (status.overwritten > 0 && !holds, Gap::Overwritten),
-        ];
-        let gaps = missing.into_iter().filter(|(is_there, _)| *is_there).map(|(_, gap)| gap);
-        put("gaps", json!(gaps.collect::<Vec<Gap>>()));
-        facts
-    }
-}
-
-fn object(of: &impl serde::Serialize) -> Reply {
-    match serde_json::to_value(of) {
-        Ok(Value::Object(object)) => Ok(object),
-        _ => Err("this cannot be told".to_owned()),
-    }
-}
-
-fn of_counts(output: &Path, counts: &Counts) -> Map<String, Value> {
-    let mut facts = Map::new();
-    facts.insert("output".into(), output.to_string_lossy().into());
-    facts.insert("records".into(), counts.records.into());
-    facts.insert("bytes".into(), counts.bytes.into());
-    facts.insert(
-        "span_ns".into(),
-        u64::try_from(counts.duration().as_nanos()).unwrap_or(u64::MAX).into(),
-    );
-    facts
-}
-
-/// `strata snapshot`, of this session.
+/// Runs `strata snapshot` for this session.
 pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<u8> {
     let json = flags.answer.is_json();
     let stamp = strata_session::time_name()?;
@@ -528,13 +179,13 @@ pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<
             "--json and -o -: both would be written to the standard output. Leave one of them out"
         );
     }
-    if piped && io::stdout().is_terminal() {
+    if piped && stdout::is_terminal() {
         bail!(
             "-o -: the standard output is a terminal, and a snapshot is a tar file. Send it to a file or a \
              program, such as `strata snapshot {name} -o - | ssh HOST tar x`"
         );
     }
-    // The session writes files; what comes out of here is this process' own.
+    // The session only writes files; this process copies them to stdout.
     let scratch = piped.then(Scratch::new).transpose()?;
     let output = match (&scratch, &flags.output) {
         (Some(scratch), _) => scratch.0.join(&folder),
@@ -542,10 +193,21 @@ pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<
         (None, None) => PathBuf::from(&folder),
     };
     let output = std::path::absolute(&output).context("find the working directory")?;
-    let request = Request::Snapshot { output: output.clone(), last: flags.last };
+    let to = match (&flags.to, &flags.output) {
+        (Some(to), _) => Some(absolute_to(to.clone())?.to_string()),
+        (None, Some(_)) => None,
+        (None, None) => snapshots_go_to(sessions, name)?,
+    };
+    let is_of_others = !rustix::process::geteuid().is_root() && is_of_root(sessions);
+    let request = match (is_of_others, &flags.output) {
+        // For members of the group, root has chosen the folder.
+        (true, None) => Request::MemberSnapshot { last: flags.last },
+        _ => Request::Snapshot { output: output.clone(), to, last: flags.last },
+    };
     let facts = ask(sessions, name, &request)?;
+    let output = facts.get("output").and_then(Value::as_str).map_or(output, PathBuf::from);
     if json {
-        println!("{}", Value::Object(facts));
+        stdout::json("snapshot", &facts)?;
         return Ok(0);
     }
     let number = |key| facts.get(key).and_then(Value::as_u64).unwrap_or(0);
@@ -557,9 +219,13 @@ pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<
         });
         return Ok(1);
     }
+    let relay = facts.get("relay").and_then(Value::as_str);
     let path = match &scratch {
+        None if relay.is_some() => {
+            format!("{} at the relay {}", output.display(), clean(relay.unwrap_or_default()))
+        }
         Some(scratch) => {
-            tar::write(&scratch.0, &mut io::stdout().lock()).context("write the snapshot")?;
+            tar::write(&scratch.0, &mut stdout::raw()).context("write the snapshot")?;
             format!("{folder}, in a tar file on the standard output")
         }
         None => shell_word(&output.display().to_string()),
@@ -573,13 +239,28 @@ pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<
             size(number("bytes")),
         ),
     });
-    if scratch.is_none() {
+    if scratch.is_none() && relay.is_none() {
         talk::line(&format!("Next: strata view {path}"));
     }
     Ok(0)
 }
 
-/// A folder of this user's only, which goes with what is in it.
+/// Returns the relay to which the session sends its snapshots, if there is one.
+fn snapshots_go_to(sessions: &Folder, name: &str) -> Result<Option<String>> {
+    let status = ask(sessions, name, &Request::Status)?;
+    if !status.get("to").is_some_and(Value::is_object) || text(&status, "mode") != "snapshot" {
+        return Ok(None);
+    }
+    let plan = ask(sessions, name, &Request::Plan)?;
+    Ok(plan.get("to").and_then(Value::as_str).map(str::to_owned))
+}
+
+/// Returns true if the sessions are root's.
+fn is_of_root(sessions: &Folder) -> bool {
+    std::fs::metadata(sessions.path()).is_ok_and(|found| found.uid() == 0)
+}
+
+/// A folder that only this user can read, and that is removed with its content.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,10 +1,10 @@
-//! What a session has said of itself, which may be anything: what is missing is 0, empty or false.
+//! Reads facts from a session's answer, which may be anything: what is missing is 0, empty or false.
 
 use serde_json::{Map, Value};
 
 use crate::talk::units::clean;
 
-/// By name.
+/// Members of an answer, by name.
 pub type Facts = Map<String, Value>;
 
 pub fn number(facts: &Facts, key: &str) -> u64 {
@@ -24,7 +24,19 @@ pub fn names(facts: &Facts, key: &str) -> Vec<String> {
     all.map(|one| one.as_str().map_or_else(|| one.to_string(), clean)).collect()
 }
 
-/// Does it say yes?
+/// Returns true if the fact is true.
 pub fn is(facts: &Facts, key: &str) -> bool {
     facts.get(key).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// Formats how far back the buffers of a flight recorder reach; `None` if that is unknown.
+pub fn history(facts: &Facts) -> Option<String> {
+    let seconds = facts.get("history_seconds").and_then(Value::as_f64)?;
+    Some(match seconds {
+        ..10.0 => format!("{:.1} s", seconds.max(0.0)),
+        10.0..60.0 => format!("{seconds:.0} s"),
+        60.0..5_400.0 => format!("{:.0} min", seconds / 60.0),
+        5_400.0..360_000.0 => format!("{:.0} h", seconds / 3600.0),
+        _ => "days".to_owned(),
+    })
 }

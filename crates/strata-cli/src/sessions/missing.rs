@@ -1,4 +1,4 @@
-//! What is missing of a session that runs, in lines for people, from what it says of itself.
+//! Formats what a running session does not record, from its status.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use serde_json::Value;
 use strata_session::report::EVERY_TRACEPOINT;
 
 use crate::sessions::facts::{is, names, number, objects, text, Facts};
-use crate::talk::messages::span_text;
+use crate::talk::messages::{needs, span_text};
 use crate::talk::units::{clean, count, counted, flag_size, size, time};
 
-/// CPUs that are told one by one.
+/// Limit on the CPUs that are named one by one.
 const CPUS_SHOWN: usize = 8;
 
-/// What is missing of a session that runs, a line each; none: nothing is.
+/// Returns a line for each thing that a running session does not record.
 pub fn missing(facts: &Facts) -> Vec<String> {
     let mut lines = Vec::new();
-    // A background recording's channels do not say that they are enabled: they always are.
+    // The channels of a background recording are always enabled, and have no field for that.
     let is_on = |channel: &&Facts| channel.get("enabled").and_then(Value::as_bool) != Some(false);
     for channel in objects(facts, "channels").filter(is_on) {
         let name = clean(text(channel, "channel"));
@@ -37,7 +37,7 @@ pub fn missing(facts: &Facts) -> Vec<String> {
             );
         }
     }
-    // Where there are no such events, it is silent, and a trigger for that fires.
+    // Without such events there is silence, and a trigger for silence fires.
     let fires = |one: &&Facts| {
         let when = one.get("when").and_then(Value::as_object);
         when.is_some_and(|when| text(when, "kind") == "silence") && text(one, "lacks").is_empty()
@@ -55,7 +55,7 @@ pub fn missing(facts: &Facts) -> Vec<String> {
     lines
 }
 
-/// What of a rule's filter no event passes, of those that were seen.
+/// Returns lines on the parts of a rule's filter that no event has passed.
 pub fn slips(event: &Facts) -> Vec<String> {
     let part = if is(event, "is_never") { "" } else { "a part of " };
     let slips: Vec<String> = objects(event, "slips")
@@ -67,7 +67,7 @@ pub fn slips(event: &Facts) -> Vec<String> {
     }
 }
 
-/// What keeps a trigger from firing, as far as is known.
+/// Returns the reasons why a trigger may never fire.
 pub fn doubts(trigger: &Facts) -> Vec<String> {
     let mut doubts = Vec::new();
     if trigger.get("matched").and_then(Value::as_u64) == Some(0) {
@@ -86,7 +86,8 @@ pub fn doubts(trigger: &Facts) -> Vec<String> {
     doubts
 }
 
-/// Losses by channel and reason, with what would have prevented them, and who was reached late.
+/// Returns lines on losses by channel and reason, with buffer sizes that would have prevented them, and on processes
+/// that were attached late.
 pub fn lossy_and_late(facts: &Facts) -> Vec<String> {
     let mut lines = Vec::new();
     for channel in objects(facts, "channels") {
@@ -109,7 +110,7 @@ pub fn lossy_and_late(facts: &Facts) -> Vec<String> {
     }
     for one in objects(facts, "late") {
         lines.push(format!(
-            "{}: reached {} after its start, or after it was asked for, and recorded from then on",
+            "{}: reached {} after its start or the request, and recorded from then on",
             who(one),
             time(Duration::from_nanos(number(one, "late_ns")))
         ));
@@ -118,7 +119,7 @@ pub fn lossy_and_late(facts: &Facts) -> Vec<String> {
     lines
 }
 
-/// Of one reason.
+/// Formats the number of records that were discarded for one reason.
 fn discarded(channel: &Facts, reason: &str) -> String {
     let of_reason = || objects(channel, "discards").filter(|one| text(one, "reason") == reason);
     let sum = of_reason().fold(0, |sum: u64, one| sum.saturating_add(number(one, "records")));
@@ -135,7 +136,7 @@ fn discarded(channel: &Facts, reason: &str) -> String {
     format!("{} discarded ({}){known}", counted(sum, "event record"), clean(reason))
 }
 
-/// What would have prevented it, as far as buffers would.
+/// Returns advice on buffer sizes that would have been large enough.
 fn advice(channel: &Facts) -> Option<String> {
     let advice = channel.get("advice").and_then(Value::as_object)?;
     let by = match number(advice, "bytes") {
@@ -147,16 +148,23 @@ fn advice(channel: &Facts) -> Option<String> {
         ),
     };
     Some(match (number(advice, "subbuf_size"), number(advice, "num_subbuf")) {
+        (0, _) | (_, 0) if number(advice, "needed_bytes") > 0 => format!(
+            "select less, or record fewer programs at a time; {}{by}",
+            needs(
+                number(advice, "needed_bytes"),
+                number(advice, "room_bytes"),
+                number(advice, "memory_bytes")
+            )
+        ),
         (0, _) | (_, 0) => format!("select less; larger buffers would not have held it{by}"),
         (bytes, number) => format!(
-            "--subbuf-size={} --num-subbuf={number} would have been enough, as an estimate{by}. `strata create --auto` \
-             uses these sizes",
+            "--subbuf-size={} --num-subbuf={number} would have been enough, as an estimate{by}",
             flag_size(bytes)
         ),
     })
 }
 
-/// Who it is, and why.
+/// Formats a process that was not reached, with the reason.
 pub fn unreached(one: &Facts) -> String {
     format!("{}: {}", who(one), clean(text(one, "reason")))
 }
@@ -168,7 +176,7 @@ fn who(one: &Facts) -> String {
     }
 }
 
-/// That there are more than are told.
+/// Returns a line on the number of entries that are not listed.
 fn beyond(facts: &Facts, all: &str, shown: &str, what: &str) -> Option<String> {
     let more = number(facts, all).saturating_sub(objects(facts, shown).count() as u64);
     (more > 0).then(|| format!("{} more were {what}", count(more)))
@@ -231,11 +239,11 @@ mod tests {
                 &format!("user big: 1,203 event records discarded (full): 1,200 on CPU 0, 3 on CPU 3, {span}"),
                 "user big: 1 event record discarded (no clock)",
                 "user big: --subbuf-size=4M --num-subbuf=8 would have been enough, as an estimate: 20.0 MiB came for one CPU \
-                 within 230.000 ms, in which not all was taken. `strata create --auto` uses these sizes",
+                 within 230.000 ms, in which not all was taken",
                 "user big: 15,883,270 event records overwritten before they were written to files. Larger buffers hold more",
                 "kernel k: 1 event record discarded (full)",
                 "kernel k: select less; larger buffers would not have held it",
-                "l (8): reached 1.500 s after its start, or after it was asked for, and recorded from then on",
+                "l (8): reached 1.500 s after its start or the request, and recorded from then on",
             ]
         );
         assert!(

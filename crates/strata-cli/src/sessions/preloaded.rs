@@ -1,18 +1,19 @@
-//! What programs do in libc, in a session that starts none: how they are started, so that it is recorded.
+//! Explains how to start programs so that their calls of libc are recorded, for a session that starts none itself.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
 use anyhow::{Context as _, Result};
 use serde_json::{json, Map, Value};
 use strata_session::preload::{self, PreloadPart, Starter};
 
+use crate::stdout;
 use crate::talk::units::{clean, shell_word};
 
-/// What is said of them, in a sentence; `None`: no part of libc was asked for.
+/// Returns a sentence on how to start such programs; `None` if no part of libc was requested.
 ///
 /// # Errors
-/// The objects are not there, or somebody else could replace them.
+/// The preload objects do not exist, or other users could replace them.
 pub fn programs(parts: &[PreloadPart]) -> Result<Option<String>> {
     let Some((name, value)) = preload::environment(parts, Starter::Others)? else {
         return Ok(None);
@@ -26,7 +27,7 @@ pub fn programs(parts: &[PreloadPart]) -> Result<Option<String>> {
     )))
 }
 
-/// The same as JSON: variables of its environment.
+/// Returns the variables of the environment as JSON.
 ///
 /// # Errors
 /// As [`programs`].
@@ -38,23 +39,23 @@ pub fn environment(parts: &[PreloadPart]) -> Result<Value> {
     Ok(all.into())
 }
 
-/// `strata list --libc`: a line for each variable.
+/// Runs `strata list --libc`: a line for each variable.
 ///
 /// # Errors
 /// As [`programs`].
 pub fn list(parts: &[PreloadPart], is_json: bool) -> Result<u8> {
-    let mut out = Vec::new();
     if is_json {
-        let all = json!({ "environment": environment(parts)? });
-        out.extend_from_slice(format!("{all:#}\n").as_bytes());
-    } else {
-        if let Some((name, value)) = preload::environment(parts, Starter::Others)? {
-            out.extend_from_slice(name.as_bytes());
-            out.push(b'=');
-            out.extend_from_slice(value.as_bytes());
-            out.push(b'\n');
-        }
+        stdout::json_lines("list", &json!({ "environment": environment(parts)? }))?;
+        return Ok(0);
     }
-    io::stdout().write_all(&out).context("list: cannot write to stdout")?;
+    let mut out = Vec::new();
+    if let Some((name, value)) = preload::environment(parts, Starter::Others)? {
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'=');
+        out.extend_from_slice(value.as_bytes());
+        out.push(b'\n');
+    }
+    // Without a newline, since `env` uses the text as it is.
+    stdout::raw().write_all(&out).context("list: cannot write to stdout")?;
     Ok(0)
 }

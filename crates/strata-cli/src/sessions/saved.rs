@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,23 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 use strata_control::{ask, ControlError, Folder, Request};
 use strata_session::plan::{Plan, PLAN_BYTES_MAX};
+use strata_session::KeptPlan;
 
 use super::background::{self, Until};
-use super::killed::{self, KeptPlan};
+use super::killed;
 use super::{absolute, began, done, end, is_there, names_of, one_of, serve, stand};
 use crate::flags::answer::AnswerFlags;
 use crate::flags::sessions::{LoadFlags, SaveFlags};
+use crate::stdout;
 use crate::talk;
 use crate::talk::exit::FAILED;
 use crate::talk::messages;
 use crate::talk::units::{clean, shell_word};
 
-/// What the file of a plan has behind the session's name.
+/// Extension of the file of a saved plan.
 const ENDING: &str = "json";
 
-/// The folder where plans are kept.
+/// Returns the folder of saved plans.
 fn kept_in() -> Result<PathBuf> {
     let set = |key| std::env::var_os(key).filter(|path| !path.is_empty()).map(PathBuf::from);
     let config = match (set("XDG_CONFIG_HOME"), set("HOME")) {
@@ -40,7 +42,7 @@ fn file_of(name: &str) -> Result<PathBuf> {
     Ok(kept_in()?.join(format!("{name}.{ENDING}")))
 }
 
-/// Do the same with several sessions. One that fails is said, and keeps no other from being tried.
+/// Calls `act` for each session, reports failures, and continues after them. Returns the highest exit status.
 fn with_each(names: &[String], mut act: impl FnMut(&str) -> Result<u8>) -> u8 {
     let mut status = 0;
     for name in names {
@@ -52,7 +54,7 @@ fn with_each(names: &[String], mut act: impl FnMut(&str) -> Result<u8>) -> u8 {
     status
 }
 
-/// `strata save`.
+/// Runs `strata save`.
 pub fn save(flags: &SaveFlags) -> Result<u8> {
     if flags.all {
         let folder = Folder::open()?;
@@ -72,7 +74,7 @@ fn save_one(flags: &SaveFlags, folder: &Folder, name: &str) -> Result<u8> {
         .context("the session's plan: it is of another version of strata")?;
     let path = match &flags.output {
         Some(path) if path.as_os_str() == "-" => {
-            io::stdout().write_all(plan.to_json().as_bytes()).context("cannot write to stdout")?;
+            stdout::raw().write_all(plan.to_json().as_bytes()).context("cannot write to stdout")?;
             return Ok(0);
         }
         Some(path) => path.clone(),
@@ -90,14 +92,14 @@ fn save_one(flags: &SaveFlags, folder: &Folder, name: &str) -> Result<u8> {
     Ok(done(&flags.answer, name, facts, format!("session '{name}' is saved in {shown}")))
 }
 
-/// As a whole, or not at all.
+/// Writes the plan's file completely, or not at all.
 fn write_plan(path: &Path, plan: &Plan, force: bool) -> Result<()> {
     let shown = path.display();
     match path.symlink_metadata() {
         Ok(_) if !force => {
-            bail!("file '{shown}': is there. Use --force to write over it, or another name")
+            bail!("file '{shown}': exists. Use --force to overwrite it, or another name")
         }
-        // It would be replaced: a device such as /dev/null would be gone.
+        // Renaming would replace it: a device such as /dev/null would be gone.
         Ok(found) if !found.is_file() => {
             bail!("file '{shown}': is there and is no regular file. Use another name")
         }
@@ -116,7 +118,7 @@ fn write_plan(path: &Path, plan: &Plan, force: bool) -> Result<()> {
     written.with_context(|| format!("file '{shown}': cannot be written"))
 }
 
-/// The sessions that are saved in this folder.
+/// Returns the names of the sessions whose plans are saved in this folder.
 fn saved_in(folder: &Path) -> Result<Vec<String>> {
     let shown = || format!("folder '{}'", folder.display());
     let mut names = Vec::new();
@@ -131,7 +133,7 @@ fn saved_in(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// `strata load`: new sessions, with what their files say.
+/// Runs `strata load`: makes new sessions from their files.
 pub fn load(flags: &LoadFlags) -> Result<u8> {
     if !flags.all {
         return load_one(flags, flags.name.as_deref().unwrap_or_default());
@@ -165,7 +167,9 @@ fn load_one(flags: &LoadFlags, name: &str) -> Result<u8> {
     }
     if flags.of_session || flags.foreground {
         let output = flags.output.as_deref().map(absolute).transpose()?;
-        let plan = Plan { output: output.or(plan.output.clone()), ..plan };
+        // A folder on the command line replaces the plan's relay.
+        let to = plan.to.clone().filter(|_| output.is_none());
+        let plan = Plan { output: output.or(plan.output.clone()), to, ..plan };
         let (claim, kept) = (background::claim(name)?, KeptPlan::new(plan, None));
         if flags.foreground {
             let kept = KeptPlan { file: Some(killed::name_of(&path)), ..kept };
@@ -176,7 +180,7 @@ fn load_one(flags: &LoadFlags, name: &str) -> Result<u8> {
         return stand(claim, kept, None);
     }
     if flags.force && is_there(name) {
-        // Its report is for people: the answer is the new session's.
+        // The report of the old session is printed for people; the answer is that of the new session.
         end(&Folder::reaching(name)?, name, &AnswerFlags::default())?;
     }
     let spawned = match flags.all {
@@ -189,8 +193,8 @@ fn load_one(flags: &LoadFlags, name: &str) -> Result<u8> {
     Ok(spawned.map_or_else(|status| status, |pid| began(name, pid, "", &flags.answer)))
 }
 
-/// A plan names folders, and commands that triggers run: it is to be of who loads it, or root, and nobody else's to
-/// change.
+/// Reads a plan. A plan names folders, and commands that triggers run: so it must belong to this user or to root, and
+/// nobody else may be able to change it.
 fn read_plan(path: &Path) -> Result<Plan> {
     let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits() as i32;
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;

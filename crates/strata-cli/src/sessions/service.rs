@@ -1,4 +1,4 @@
-//! What the system's manager of services is told, if it is the one that has started us: see sd_notify(3).
+//! Notifies the service manager, if it has started this process: see sd_notify(3).
 
 use std::env;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// It is so far. Who does not listen need not know.
+/// Notifies the service manager that the session is ready. A manager that does not listen need not know.
 pub fn is_ready() {
     if let Some(path) = env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty()) {
         let _ = tell(path.as_bytes(), b"READY=1");

@@ -1,4 +1,4 @@
-//! Where the traces of a session are, for the commands that read traces.
+//! Finds the traces of a session, for the commands that read traces.
 
 use std::path::{Path, PathBuf};
 
@@ -6,8 +6,9 @@ use anyhow::{bail, Result};
 use serde_json::Value;
 use strata_control::{ask, Folder, Request};
 
-/// What is to be read where this was typed: the path, or where nothing has it, the traces of the session of this name, if
-/// it is there.
+use crate::sessions::facts::text;
+
+/// Returns the path, or, if it does not exist, the traces of the session of this name.
 pub fn trace_or_session(path: &Path) -> Result<PathBuf> {
     let name = path
         .to_str()
@@ -17,11 +18,14 @@ pub fn trace_or_session(path: &Path) -> Result<PathBuf> {
     name.filter(is_there).map_or_else(|| Ok(path.to_owned()), trace_of)
 }
 
-/// The folder of a session's traces, for `strata view -s`.
+/// Returns the folder of a session's traces, for `strata view -s`.
 pub fn trace_of(name: &str) -> Result<PathBuf> {
     let facts = ask(&Folder::reaching(name)?, name, &Request::Status)?;
     match facts.get("output").and_then(Value::as_str) {
         Some(output) => Ok(PathBuf::from(output)),
+        None if facts.get("to").is_some_and(Value::is_object) && text(&facts, "mode") == "files" => bail!(
+            "session '{name}': its trace is at the relay, below the folder of `strata relayd --output`"
+        ),
         None => bail!(
             "session '{name}': nothing is written of it. `strata snapshot {name} -o DIR` saves what it holds, \
              then strata view DIR"

@@ -1,30 +1,28 @@
-//! `strata status`: how sessions are, all in a line each, or one with its channels and rules.
+//! The command `strata status`: a line for each session, or one session with its channels and rules.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde_json::{json, Value};
 
-use crate::sessions::facts::{is, names, number, objects, text, Facts};
+use crate::sessions::facts::{history, is, names, number, objects, text, Facts};
 use crate::sessions::killed;
 use crate::sessions::missing::{lossy_and_late, slips, unreached};
 use crate::sessions::statuses;
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, count, counted, size, time};
 
-/// Of one session, or of all; 1 if there is none.
+/// Prints the status of one session, or of all. Returns 1 if there is none, or if one of them does not record what it
+/// should.
 pub fn run(name: Option<&str>, strict: bool, is_json: bool) -> Result<u8> {
     let all = statuses(name)?;
-    // Nobody knows what one has not recorded that was killed, or does not answer.
-    let is_missing = |facts: &Facts| {
-        !names(facts, "gaps").is_empty() || ["killed", "silent"].contains(&text(facts, "state"))
-    };
-    let status = u8::from(strict && all.iter().any(is_missing));
+    let is_missing = |facts: &Facts| strict && !names(facts, "gaps").is_empty();
+    let status = u8::from(all.iter().any(|facts| is_stopped(facts) || is_missing(facts)));
     if is_json {
-        println!("{}", to_json(all));
+        stdout::json("status", &to_json(all))?;
         return Ok(status);
     }
     if all.is_empty() {
@@ -38,7 +36,7 @@ pub fn run(name: Option<&str>, strict: bool, is_json: bool) -> Result<u8> {
     if let (Some(_), [one]) = (name, &all[..]) {
         text.push_str(&details(one));
     }
-    io::stdout().write_all(text.as_bytes()).context("status: cannot write to stdout")?;
+    stdout::paged("status", &text, true)?;
     for one in all.iter().filter(|one| crate::sessions::status::text(one, "state") == "killed") {
         let text = killed::remedy(&clean(crate::sessions::status::text(one, "name")));
         talk::message(&Message { weight: Weight::Talk, text });
@@ -53,13 +51,23 @@ pub fn run(name: Option<&str>, strict: bool, is_json: bool) -> Result<u8> {
     Ok(status)
 }
 
-/// One object with `sessions`.
+/// Returns true if the session does not record what it should. That includes killed and silent sessions, whose records
+/// are unknown.
+fn is_stopped(facts: &Facts) -> bool {
+    ["killed", "silent"].contains(&text(facts, "state")) || has_no_room(facts)
+}
+
+fn has_no_room(facts: &Facts) -> bool {
+    facts.get("no_room").is_some_and(Value::is_object)
+}
+
+/// Returns an object with the member `sessions`.
 pub fn to_json(all: Vec<Facts>) -> Value {
     let sessions: Vec<Value> = all.into_iter().map(Value::Object).collect();
     json!({ "sessions": sessions })
 }
 
-/// A line for each session.
+/// Formats a line for each session.
 pub fn table(all: &[Facts]) -> String {
     let mut out = String::new();
     let _ = writeln!(
@@ -69,14 +77,22 @@ pub fn table(all: &[Facts]) -> String {
     );
     for facts in all {
         let seconds = facts.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
-        let held =
-            if text(facts, "mode") == "snapshot" { "in memory" } else { text(facts, "output") };
+        let to = facts.get("to").and_then(Value::as_object);
+        let relay = to.map(|to| format!("to {}", text(to, "relay")));
+        let held = match (text(facts, "mode"), &relay) {
+            ("snapshot", _) => "in memory",
+            (_, Some(relay)) => relay,
+            _ => text(facts, "output"),
+        };
         let _ = writeln!(
             out,
             "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  {}",
             clean(text(facts, "name")),
             number(facts, "pid"),
-            clean(text(facts, "state")),
+            match has_no_room(facts) {
+                true => "no room".to_owned(),
+                false => clean(text(facts, "state")),
+            },
             time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
             count(number(facts, "records")),
             count(number(facts, "discarded")),
@@ -87,10 +103,29 @@ pub fn table(all: &[Facts]) -> String {
     out
 }
 
-/// Channels with their rules, whom it tracks, and who was not reached.
+/// Formats the state of the relay that traces or snapshots are sent to.
+fn relay_line(to: &Facts) -> String {
+    let relay = clean(text(to, "relay"));
+    let away = to.get("away_seconds").and_then(Value::as_f64).unwrap_or(0.0);
+    let away = time(Duration::from_secs_f64(away.clamp(0.0, 1e9)));
+    let waiting = size(number(to, "waiting_bytes"));
+    match to.get("is_connected").and_then(Value::as_bool) {
+        None => format!("\nsnapshots go to the relay {relay}\n"),
+        Some(true) => format!(
+            "\nrelay {relay}: connected, {waiting} not acknowledged yet; {} broke, {away} without one\n",
+            counted(number(to, "breaks"), "connection"),
+        ),
+        Some(false) => format!(
+            "\nrelay {relay}: not there since {away} in all: {}; {waiting} wait\n",
+            clean(text(to, "problem"))
+        ),
+    }
+}
+
+/// Formats the channels with their rules, the tracked processes, and those that were not reached.
 fn details(facts: &Facts) -> String {
     let mut out = String::new();
-    if !facts.contains_key("channels") {
+    if facts.get("has_plan") == Some(&Value::Bool(false)) {
         out.push_str(
             "\nno plan: it records what it was told at its begin, and is not made again if it is killed\n",
         );
@@ -109,6 +144,12 @@ fn details(facts: &Facts) -> String {
             count(number(channel, "discarded")),
             count(number(channel, "overwritten")),
         );
+        if let Some(reach) = history(channel) {
+            let _ = writeln!(
+                out,
+                "  history: {reach} at the present rate, in the buffer that forgets first"
+            );
+        }
         let contexts = names(channel, "contexts");
         if !contexts.is_empty() {
             let _ = writeln!(out, "  contexts: {}", contexts.join(", "));
@@ -123,6 +164,12 @@ fn details(facts: &Facts) -> String {
             let filter = match text(event, "filter") {
                 "" => String::new(),
                 filter => format!("  if {}", clean(filter)),
+            };
+            let filter = match event.get("slower_ns").and_then(Value::as_u64) {
+                Some(nanos) => {
+                    format!("{filter}  if slower than {}", time(Duration::from_nanos(nanos)))
+                }
+                None => filter,
             };
             let but = match names(event, "exclude") {
                 none if none.is_empty() => String::new(),
@@ -158,6 +205,9 @@ fn details(facts: &Facts) -> String {
             clean(text(settle, "folder")),
         );
     }
+    if let Some(to) = facts.get("to").and_then(Value::as_object) {
+        out.push_str(&relay_line(to));
+    }
     if let Some(no_room) = facts.get("no_room").and_then(Value::as_object) {
         let seconds = no_room.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
         let _ = writeln!(
@@ -171,6 +221,7 @@ fn details(facts: &Facts) -> String {
         let _ = writeln!(out, "\nCPUs: {} online", clean(text(facts, "cpus")));
     }
     out.push_str(&parts(facts));
+    out.push_str(&retention(facts));
     let triggers = crate::sessions::triggers::lines(facts);
     if !triggers.is_empty() {
         let _ = write!(out, "\ntriggers:\n{triggers}");
@@ -199,7 +250,38 @@ fn details(facts: &Facts) -> String {
     out
 }
 
-/// Of a trace that was rotated.
+/// Formats the limits on what the session leaves behind.
+fn retention(facts: &Facts) -> String {
+    let mut out = String::new();
+    let Some(kept) = facts.get("retention").and_then(Value::as_object) else { return out };
+    let bound = |key| kept.get(key).and_then(Value::as_u64);
+    let what = match is(kept, "is_default") {
+        true => "snapshots of triggers",
+        false => "parts, snapshots and earlier traces",
+    };
+    let _ = match (bound("count"), bound("size")) {
+        (None, None) => write!(out, "\nkept: all {what}"),
+        (Some(most), None) => write!(out, "\nkept: the newest {} {what}", count(most)),
+        (None, Some(bytes)) => write!(out, "\nkept: {} of {what}, the newest", size(bytes)),
+        (Some(most), Some(bytes)) => {
+            write!(out, "\nkept: the newest {} {what}, at most {}", count(most), size(bytes))
+        }
+    };
+    if is(kept, "is_default") {
+        out.push_str(" (default; --keep-count 0 keeps all)");
+    }
+    if let removed @ 1.. = number(kept, "removed") {
+        let bytes = size(number(kept, "removed_bytes"));
+        let _ = write!(out, "; {} with {bytes} removed", counted(removed, "folder"));
+    }
+    out.push('\n');
+    if !text(kept, "error").is_empty() {
+        let _ = writeln!(out, "  last error: {}", clean(text(kept, "error")));
+    }
+    out
+}
+
+/// Formats the parts of a rotated trace.
 fn parts(facts: &Facts) -> String {
     let mut out = String::new();
     let Some(parts) = facts.get("parts").and_then(Value::as_object) else { return out };

@@ -1,4 +1,5 @@
-//! A folder as a tar file (POSIX ustar), for a pipe. Written here, for it takes one header of 512 bytes for each file.
+//! Writes a folder as a tar file (POSIX ustar), for a pipe. The format is simple enough to write here: one header of
+//! 512 bytes for each file.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _, Write};
@@ -7,16 +8,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const BLOCK: usize = 512;
-/// Of the fields of a header \[byte\].
+/// Size of the name in a header \[byte\].
 const NAME: usize = 100;
 const PREFIX: usize = 155;
-/// The largest number that 11 octal digits have.
+/// The largest number that fits in 11 octal digits.
 const OCTAL_MAX: u64 = (1 << 33) - 1;
 
-/// Writes all that is in `folder`, which nobody changes meanwhile: folders and files; no link is followed.
+/// Writes the folders and files in `folder`, which nobody changes while it is read. Follows no link.
 pub fn write(folder: &Path, out: &mut dyn Write) -> io::Result<()> {
     add(folder, b"", out)?;
-    // Two empty blocks end it, and whole records of 20 are what tapes had.
+    // Two empty blocks end the file. Tapes had records of 20 blocks, which are not needed.
     out.write_all(&[0; 2 * BLOCK])?;
     out.flush()
 }
@@ -46,12 +47,12 @@ fn add(folder: &Path, above: &[u8], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Splits a name at a `/` into what its two fields hold.
+/// Splits a name at a `/` into the values of its two fields.
 fn parts(name: &[u8]) -> io::Result<(&[u8], &[u8])> {
     if name.len() <= NAME {
         return Ok((b"", name));
     }
-    // The last `/` of a folder's name ends it.
+    // The last `/` of a folder's name only ends the name.
     let end = name.len() - 1;
     let mut slashes = (1..end).filter(|&at| name[at] == b'/');
     let fits = |&at: &usize| at <= PREFIX && name.len() - at - 1 <= NAME;
@@ -69,12 +70,12 @@ fn header(name: &[u8], of: &Metadata, bytes: u64) -> io::Result<[u8; BLOCK]> {
     let mut put = |at: usize, text: &[u8]| block[at..at + text.len()].copy_from_slice(text);
     put(0, name);
     put(100, format!("{:07o}", of.mode() & 0o7777).as_bytes());
-    // Who unpacks it owns it.
+    // The files will belong to the user who unpacks them.
     put(108, b"0000000");
     put(116, b"0000000");
     match bytes {
         0..=OCTAL_MAX => put(124, format!("{bytes:011o}").as_bytes()),
-        // As GNU tar, bsdtar and Python have it: a byte with the highest bit set, and the number.
+        // As in GNU tar, bsdtar and Python: a byte with the highest bit set, followed by the number.
         _ => {
             put(124, &[0x80]);
             put(128, &bytes.to_be_bytes());

@@ -1,10 +1,9 @@
-//! Triggers of sessions: `strata add-trigger`, `list-triggers`, `remove-trigger`.
+//! Commands for triggers of sessions: `strata add-trigger`, `list-triggers`, `remove-trigger`.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde_json::{json, Map, Value};
 use strata_control::{ask, Folder, Request};
 use strata_session::plan::Change;
@@ -14,11 +13,13 @@ use crate::flags::triggers::{AddTriggerFlags, RemoveTriggerFlags};
 use crate::sessions::facts::{names, number, objects, text, Facts};
 use crate::sessions::missing::doubts;
 use crate::sessions::{done, one_of, request};
+use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, count, shell_word, time};
 
-/// Ask the session for this, and say what was done to which trigger: the exit status, and how the session is then.
+/// Sends a change to a session, and reports what was done to which trigger. Returns the exit status and the session's
+/// status.
 fn change(
     of: &OfSession,
     (folder, session): (&Folder, &str),
@@ -33,7 +34,7 @@ fn change(
     Ok((done(&of.answer, session, said, text), facts))
 }
 
-/// `strata add-trigger`.
+/// Runs `strata add-trigger`.
 pub fn add(flags: &AddTriggerFlags) -> Result<u8> {
     let (folder, session) = one_of(flags.of.session.as_deref())?;
     let name = match &flags.name {
@@ -47,9 +48,18 @@ pub fn add(flags: &AddTriggerFlags) -> Result<u8> {
         }
     };
     let trigger = flags.trigger(name.clone())?;
+    if let Some(command) = flags.swallowed() {
+        let text = format!(
+            "trigger '{}' runs '{}': all words behind --run are the command's, and none the trigger's. Options of the trigger stand in \
+             front of --run",
+            clean(&name),
+            clean(&command)
+        );
+        talk::message(&Message { weight: Weight::Warning, text });
+    }
     let added = Change::AddTrigger(Box::new(trigger));
     let (status, facts) = change(&flags.of, (&folder, &session), &added, &name, "is added to")?;
-    // As far as it is known at once: what has no program yet may have one later.
+    // Only what is certain now: a rule without a program may match one later.
     let is_it = |one: &&Facts| text(one, "name") == name;
     for one in objects(&facts, "triggers").filter(is_it) {
         let may_come = names(one, "similar").is_empty() && number(one, "matched") == 0;
@@ -65,21 +75,21 @@ pub fn add(flags: &AddTriggerFlags) -> Result<u8> {
     Ok(status)
 }
 
-/// `strata remove-trigger`.
+/// Runs `strata remove-trigger`.
 pub fn remove(flags: &RemoveTriggerFlags) -> Result<u8> {
     let (folder, session) = one_of(flags.of.session.as_deref())?;
     let removed = Change::RemoveTrigger(flags.name.clone());
     Ok(change(&flags.of, (&folder, &session), &removed, &flags.name, "is removed from")?.0)
 }
 
-/// `strata list-triggers`; 1 if there is none.
+/// Runs `strata list-triggers`. Returns 1 if there is none.
 pub fn list(of: &OfSession) -> Result<u8> {
     let (folder, session) = one_of(of.session.as_deref())?;
     let facts = ask(&folder, &session, &Request::Status)?;
     let is_none = objects(&facts, "triggers").next().is_none();
     if of.answer.is_json() {
         let triggers = facts.get("triggers").cloned().unwrap_or_else(|| json!([]));
-        println!("{}", json!({ "session": session, "triggers": triggers }));
+        stdout::json("list-triggers", &json!({ "session": session, "triggers": triggers }))?;
         return Ok(u8::from(is_none));
     }
     if is_none {
@@ -88,12 +98,11 @@ pub fn list(of: &OfSession) -> Result<u8> {
         );
         return Ok(done(&of.answer, &session, Map::new(), none) + 1);
     }
-    let lines = lines(&facts);
-    io::stdout().write_all(lines.as_bytes()).context("list-triggers: cannot write to stdout")?;
+    stdout::text("list-triggers", &lines(&facts))?;
     Ok(0)
 }
 
-/// A line or more for each trigger of a session.
+/// Formats one or more lines for each trigger of a session.
 pub fn lines(facts: &Facts) -> String {
     let mut out = String::new();
     for trigger in objects(facts, "triggers") {

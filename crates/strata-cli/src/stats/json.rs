@@ -1,4 +1,4 @@
-//! Counts as programs read them: one document; its keys are in docs/guide/stats.md.
+//! Formats counts as a JSON document, whose keys are in docs/guide/stats.md.
 
 use serde_json::{json, Value};
 use strata_analyze::stats::{
@@ -7,10 +7,10 @@ use strata_analyze::stats::{
 };
 use strata_ctf::read::{FolderEnd, RecordingEnd};
 
-/// Changes when a key is renamed or gone, not when there is a new one.
+/// Version of the JSON document. It changes when a key is renamed or removed, not when one is added.
 const VERSION: u32 = 1;
 
-/// All of it. Integers are exact; times are nanoseconds since 1970.
+/// Returns all counts as JSON. Integers are exact; times are nanoseconds since 1970.
 pub fn document(stats: &Stats) -> Value {
     let mut document = sum(&stats.sum(), stats.span);
     let timeline = stats.timeline.as_ref().map(|timeline| {

@@ -1,24 +1,48 @@
-//! Columns under each other.
+//! Tables of text in aligned columns.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 
-/// Titles of columns and of sections.
+use crate::stdout;
+
+/// Style of the titles of columns and sections.
 pub const HEAD: Style = Style::new().bold();
-/// What matters less.
+/// Style of less important text.
 pub const DIM: Style = Style::new().dimmed();
-/// What should not be.
+/// Style of faults.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// Where the text of a column is.
+/// Titles of the columns that a narrow terminal can do without, the least important first.
+const SPARE: [&str; 15] = [
+    "B/record",
+    "min",
+    "per second",
+    "records/s",
+    "avg",
+    "p50",
+    "share",
+    "p99",
+    "moves",
+    "1µs..1s",
+    "runs",
+    "opens",
+    "timeouts",
+    "errors",
+    "unknown",
+];
+/// Width to which a column of names may be shortened \[column\].
+const NAME_WIDTH: usize = 20;
+
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
 }
 
-/// A cell: text, and how it looks.
+/// A cell of a table, with its style.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     text: String,
@@ -37,69 +61,128 @@ impl From<&str> for Cell {
     }
 }
 
-/// A cell that says something bad, unless it says that there is none.
+/// Makes a cell that is marked as a fault if `is_bad`.
 pub fn bad(text: String, is_bad: bool) -> Cell {
     Cell { text, style: if is_bad { BAD } else { Style::new() } }
 }
 
-/// Rows of cells.
+/// A table of texts in columns.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<(&'static str, Align)>,
-    rows: Vec<Vec<Cell>>,
+    /// Cells of each row, and whole lines below the row.
+    rows: Vec<(Vec<Cell>, String)>,
 }
 
 impl Table {
-    /// With these columns, from left to right.
+    /// Makes a table with these columns, from left to right.
     pub fn new(columns: &[(&'static str, Align)]) -> Table {
         Table { columns: columns.to_vec(), rows: Vec::new() }
     }
 
-    /// A row; as many cells as columns.
+    /// Adds a row, which has as many cells as the table has columns.
     pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
-        self.rows.push(cells.into());
+        self.row_of(cells.into());
     }
 
-    /// A row of any number of cells.
+    /// Adds a row of any number of cells.
     pub fn row_of(&mut self, cells: Vec<Cell>) {
-        self.rows.push(cells);
+        self.rows.push((cells, String::new()));
     }
 
-    /// Whether there is no row below the titles.
+    /// Puts lines below the last row.
+    pub fn below(&mut self, lines: String) {
+        if let Some((_, below)) = self.rows.last_mut() {
+            *below = lines;
+        }
+    }
+
+    /// Returns true if the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// As lines, each of which begins with two spaces. A column without a title or a text is not there.
+    /// Writes the table as lines that begin with two spaces. Columns without a title or any text are left out, and so
+    /// is the line of titles if there are no titles. On a terminal, the least important columns are left out, and names
+    /// are shortened, until a line fits.
     pub fn write(&self, out: &mut String) {
+        self.write_within(out, stdout::terminal_columns().filter(|_| stdout::is_terminal()));
+    }
+
+    /// Writes the table for lines of `room` characters; `None` means of any length.
+    fn write_within(&self, out: &mut String, room: Option<usize>) {
         let titles =
             self.columns.iter().map(|(title, _)| Cell { text: (*title).into(), style: HEAD });
         let titles: Vec<Cell> = titles.collect();
-        let widths: Vec<usize> = (0..self.columns.len())
+        let mut widths: Vec<usize> = (0..self.columns.len())
             .map(|column| {
-                let cells = self.rows.iter().chain([&titles]).filter_map(|row| row.get(column));
+                let rows = self.rows.iter().map(|(cells, _)| cells);
+                let cells = rows.chain([&titles]).filter_map(|row| row.get(column));
                 cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)
             })
             .collect();
-        for row in [&titles].into_iter().chain(&self.rows) {
-            self.write_row(out, row, &widths);
+        let left_out = room.map_or_else(Vec::new, |room| self.fit(&mut widths, room));
+        if self.columns.iter().any(|(title, _)| !title.is_empty()) {
+            self.write_row(out, &titles, &widths);
+        }
+        for (cells, below) in &self.rows {
+            if widths.iter().any(|&width| width > 0) {
+                self.write_row(out, cells, &widths);
+            }
+            out.push_str(below);
+        }
+        if !left_out.is_empty() {
+            let _ =
+                writeln!(out, "  {DIM}a wider terminal also has: {}{DIM:#}", left_out.join(", "));
         }
     }
 
+    /// Narrows columns until a line has at most `room` characters, as far as that is possible. Returns the titles of
+    /// the columns that are left out.
+    fn fit(&self, widths: &mut [usize], room: usize) -> Vec<&'static str> {
+        let last = self.columns.len().saturating_sub(1);
+        let is_left =
+            |at: usize| self.columns.get(at).is_some_and(|(_, align)| *align == Align::Left);
+        let excess = |widths: &[usize]| {
+            // Text in the last column is cut at the end of the line.
+            let used = |(at, &width): (usize, &usize)| match at == last && is_left(at) {
+                true => width.min(NAME_WIDTH),
+                false => width,
+            };
+            let used = widths.iter().enumerate().map(used).filter(|width| *width > 0);
+            used.map(|width| width + 2).sum::<usize>().saturating_sub(room)
+        };
+        let mut left_out = Vec::new();
+        // Columns with pictures have no title.
+        for spare in SPARE.into_iter().chain([""]) {
+            let at = self.columns.iter().position(|(title, _)| *title == spare);
+            let Some(at) = at.filter(|_| excess(widths) > 0) else { continue };
+            if std::mem::take(&mut widths[at]) > 0 && !spare.is_empty() {
+                left_out.push(spare);
+            }
+        }
+        for at in (0..last).filter(|at| is_left(*at)) {
+            let wanted = widths[at].saturating_sub(excess(widths));
+            widths[at] = wanted.max(NAME_WIDTH).min(widths[at]);
+        }
+        left_out
+    }
+
     fn write_row(&self, out: &mut String, row: &[Cell], widths: &[usize]) {
-        // Spaces are written when something stands behind them: no line ends with some.
+        // Spaces are written only before further text, so that no line ends with spaces.
         let mut spaces = 0;
         for ((cell, (_, align)), width) in row.iter().zip(&self.columns).zip(widths) {
             if *width == 0 {
                 continue;
             }
-            let left = width.saturating_sub(cell.text.chars().count());
+            let text = shortened(&cell.text, *width);
+            let left = width.saturating_sub(text.chars().count());
             spaces += 2;
             if *align == Align::Right {
                 spaces += left;
             }
             if !cell.text.is_empty() {
-                let (style, text) = (cell.style, &cell.text);
+                let style = cell.style;
                 let _ = write!(out, "{:spaces$}{style}{text}{style:#}", "");
                 spaces = 0;
             }
@@ -109,6 +192,19 @@ impl Table {
         }
         out.push('\n');
     }
+}
+
+/// Returns the text with a `…` in place of its middle if it has more than `width` characters, since both the begin and
+/// the end distinguish processes and threads.
+fn shortened(text: &str, width: usize) -> Cow<'_, str> {
+    let length = text.chars().count();
+    if length <= width {
+        return Cow::Borrowed(text);
+    }
+    let kept = width.saturating_sub(1);
+    let begin = text.chars().take(kept - kept / 2);
+    let end = text.chars().skip(length - kept / 2);
+    Cow::Owned(begin.chain(['…']).chain(end).collect())
 }
 
 #[cfg(test)]
@@ -137,11 +233,51 @@ mod tests {
     }
 
     #[test]
+    fn lines_stand_below_their_row_and_without_titles_there_is_no_line_of_them() {
+        let mut table = Table::new(&[("", Align::Left), ("", Align::Right)]);
+        table.row(["x".into(), "1".into()]);
+        table.below("    a part\n".into());
+        table.row(["y".into(), "20".into()]);
+        let mut text = String::new();
+        table.write(&mut text);
+        assert_eq!(plain(&text), "  x   1\n    a part\n  y  20\n");
+    }
+
+    #[test]
     fn row_with_an_empty_cell_in_the_middle_keeps_its_columns() {
         let mut table = Table::new(&[("a", Align::Left), ("b", Align::Right), ("c", Align::Right)]);
         table.row(["x".into(), "".into(), "3".into()]);
         let mut text = String::new();
         table.write(&mut text);
         assert_eq!(plain(&text), "  a  b  c\n  x     3\n");
+    }
+
+    #[test]
+    fn table_for_a_narrow_terminal_leaves_out_what_tells_least_and_then_shortens_names() {
+        let columns = [("thread", Align::Left), ("count", Align::Right), ("avg", Align::Right)];
+        let mut table = Table::new(&columns);
+        table.row(["clippy-driver (24776) rustc/24777".into(), "1".into(), "2.000 ms".into()]);
+        table.row(["x".into(), "12".into(), "3.000 ms".into()]);
+        let shown = |room| {
+            let mut text = String::new();
+            table.write_within(&mut text, room);
+            plain(&text)
+        };
+        let whole = shown(None);
+        assert_eq!(shown(Some(52)), whole);
+        assert_eq!(
+            shown(Some(42)),
+            "\x20 thread                             count\n\
+             \x20 clippy-driver (24776) rustc/24777      1\n\
+             \x20 x                                     12\n\
+             \x20 a wider terminal also has: avg\n"
+        );
+        assert_eq!(
+            shown(Some(20)),
+            "\x20 thread                count\n\
+             \x20 clippy-dri…stc/24777      1\n\
+             \x20 x                        12\n\
+             \x20 a wider terminal also has: avg\n"
+        );
     }
 }

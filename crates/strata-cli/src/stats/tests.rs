@@ -1,4 +1,4 @@
-//! What is shown of given counts.
+//! Tests of how given counts are shown.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use strata_analyze::stats::{
     StreamStats, Sum, TimeColumns, TraceSpan, TraceStats,
 };
 
-use super::text::{render, Sort, StatsLook};
+use super::text::{render, Sort, StatsStyle};
 use super::{exit_status, json};
 use strata_analyze::render::TimeZone;
 
@@ -107,8 +107,8 @@ fn many_traces(number: usize) -> Stats {
     stats
 }
 
-/// As by default, in UTC.
-const LOOK: StatsLook<'_> = StatsLook {
+/// The default options, in UTC.
+const LOOK: StatsStyle<'_> = StatsStyle {
     sort: Sort::Records,
     details: false,
     ascii: false,
@@ -116,11 +116,11 @@ const LOOK: StatsLook<'_> = StatsLook {
     zone: &TimeZone::UTC,
 };
 
-fn plain(stats: &Stats, look: StatsLook<'_>) -> String {
-    anstream::adapter::strip_str(&render(stats, look)).to_string()
+fn plain(stats: &Stats, style: StatsStyle<'_>) -> String {
+    anstream::adapter::strip_str(&render(stats, style)).to_string()
 }
 
-/// The lines that have this in them.
+/// Returns the lines that contain `part`.
 fn lines<'t>(text: &'t str, part: &str) -> Vec<&'t str> {
     text.lines().filter(|line| line.contains(part)).collect()
 }
@@ -163,14 +163,14 @@ fn text_says_whether_packets_count_what_is_discarded() {
 
 #[test]
 fn picture_has_a_sign_for_every_part_in_which_something_is() {
-    let text = plain(&one_trace(), StatsLook { ascii: true, ..LOOK });
+    let text = plain(&one_trace(), StatsStyle { ascii: true, ..LOOK });
     assert!(text.contains(&format!("\n  {}# {}\n", ".".repeat(7), ".".repeat(41))), "{text}");
     assert!(plain(&one_trace(), LOOK).contains("\n  ▁▁▁▁▁▁▁█ ▁▁"));
 }
 
 #[test]
 fn loss_is_said_in_the_summary_in_the_picture_and_with_its_times() {
-    let text = plain(&with_losses(), StatsLook { ascii: true, ..LOOK });
+    let text = plain(&with_losses(), StatsStyle { ascii: true, ..LOOK });
     assert!(text.contains("700 records discarded, 6.5 % of all\n"), "{text}");
     assert!(text.contains("\ndiscarded, or not there\n"), "{text}");
     assert!(text.contains("3 packets not there: overwritten, or never written\n"), "{text}");
@@ -225,7 +225,7 @@ fn loss_at_many_times_shows_the_largest_in_the_order_of_time() {
     let counts: Vec<&str> =
         shown.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(counts, ["1,000", "999", "998", "997", "996", "1,000", "999", "998", "997", "996"]);
-    let all = plain(&stats, StatsLook { details: true, ..LOOK });
+    let all = plain(&stats, StatsStyle { details: true, ..LOOK });
     assert_eq!(all.split_once("\ndiscarded\n").unwrap().1.lines().count(), 201);
 }
 
@@ -241,7 +241,7 @@ fn text_of_many_traces_is_one_summary_and_the_largest_of_them() {
     assert_eq!(others.len(), 1);
     // 1000 + 1001 + … + 1979.
     assert!(others[0].contains("1,459,710"), "{others:?}");
-    let details = plain(&stats, StatsLook { details: true, ..LOOK });
+    let details = plain(&stats, StatsStyle { details: true, ..LOOK });
     assert_eq!(lines(&details, "on box, by").len(), 1000);
     assert_eq!(lines(&details, "channel0_0").len(), 1000);
 }
@@ -254,7 +254,7 @@ fn events_beyond_a_screen_are_one_row_unless_all_are_asked_for() {
     let text = plain(&stats, LOOK);
     assert_eq!(lines(&text, "  e:").len(), 40);
     assert_eq!(lines(&text, "60 others (-v)").len(), 1);
-    let text = plain(&stats, StatsLook { details: true, ..LOOK });
+    let text = plain(&stats, StatsStyle { details: true, ..LOOK });
     assert_eq!(lines(&text, "  e:").len(), 100);
     stats.events.truncate(41);
     assert_eq!(lines(&plain(&stats, LOOK), "  e:").len(), 41);
@@ -269,7 +269,7 @@ fn sort_puts_rows_in_the_order_that_was_asked_for() {
         event("a", records(7, 20, 1, 1)),
     ];
     for (sort, wanted) in [(Sort::Records, "bca"), (Sort::Bytes, "cab"), (Sort::Name, "abc")] {
-        let text = plain(&stats, StatsLook { sort, ..LOOK });
+        let text = plain(&stats, StatsStyle { sort, ..LOOK });
         let table = text.split("  event").nth(1).unwrap();
         let order: String =
             table.lines().skip(1).take(3).filter_map(|line| line.trim().chars().next()).collect();
@@ -286,7 +286,7 @@ fn malicious_names_command_no_terminal() {
     stats.events[0].name = "a\x1b[31mb".into();
     stats.streams[0].name = "\x1b[A".into();
     // Colours end in 'm'; nothing of these does.
-    let text = render(&stats, StatsLook { details: true, ..LOOK });
+    let text = render(&stats, StatsStyle { details: true, ..LOOK });
     for bad in ["\x1b]", "\x1b[2J", "\x1b[31mb", "\x1b[A", "\n\n\n"] {
         assert!(!text.contains(bad), "{bad:?} in {text:?}");
     }

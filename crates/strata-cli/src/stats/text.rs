@@ -1,4 +1,4 @@
-//! Counts as people read them.
+//! Formats counts for people.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,42 +12,42 @@ use strata_analyze::stats::{
 use super::table::{bad, Align, Cell, Table, BAD, DIM, HEAD};
 use crate::talk::units::{self, clean, count, counted, size};
 
-/// Rows of a table unless all are asked for.
+/// Limit on the rows of a table unless all are requested.
 const ROWS: usize = 40;
-/// Traces, unless all are asked for.
+/// Limit on the traces that are listed unless all are requested.
 const TRACES: usize = 20;
-/// Times of what is absent, unless all are asked for.
+/// Default limit on the times of missing records that are shown.
 const RANGES: usize = 10;
 
-/// By what events are sorted.
+/// Order of the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sort {
     /// The most frequent first
     #[default]
     Records,
-    /// Those with the most bytes first
+    /// The largest in bytes first
     Bytes,
-    /// By name
+    /// In the order of names
     Name,
 }
 
-/// How it is shown.
+/// Style of the text.
 #[derive(Clone, Copy, Debug)]
-pub struct StatsLook<'z> {
-    /// By what events are sorted.
+pub struct StatsStyle<'z> {
+    /// Order of the events.
     pub sort: Sort,
-    /// Every trace, every stream, every time.
+    /// True if every trace, every stream and every time is listed.
     pub details: bool,
-    /// The terminal has no characters but ASCII.
+    /// True if the terminal shows only ASCII characters.
     pub ascii: bool,
-    /// Only some of the records were counted.
+    /// True if only some of the records were counted.
     pub selected: bool,
-    /// Of times of day.
+    /// Time zone for times of day.
     pub zone: &'z TimeZone,
 }
 
-/// All of it; with colours.
-pub fn render(stats: &Stats, look: StatsLook<'_>) -> String {
+/// Formats all counts, with colours.
+pub fn render(stats: &Stats, style: StatsStyle<'_>) -> String {
     let mut out = String::new();
     let sum = stats.sum();
     match stats.traces.as_slice() {
@@ -56,25 +56,25 @@ pub fn render(stats: &Stats, look: StatsLook<'_>) -> String {
             let _ = writeln!(out, "{HEAD}{}{HEAD:#}", counted(traces.len() as u64, "trace"));
         }
     }
-    summary(&mut out, &sum, stats.may_be_overwritten(), stats.span, look);
+    summary(&mut out, &sum, stats.may_be_overwritten(), stats.span, style);
     uncertainty(&mut out, stats);
     if let Some(timeline) = &stats.timeline {
-        picture(&mut out, stats, timeline, look);
+        picture(&mut out, stats, timeline, style);
     }
     if stats.traces.len() > 1 {
-        traces(&mut out, stats, look);
+        traces(&mut out, stats, style);
     }
-    events(&mut out, &stats.events, stats.span, look);
+    events(&mut out, &stats.events, stats.span, style);
     match stats.traces.len() {
-        1 => streams(&mut out, &stats.streams.iter().collect::<Vec<_>>(), look),
-        _ if look.details => details(&mut out, stats, look),
+        1 => streams(&mut out, &stats.streams.iter().collect::<Vec<_>>(), style),
+        _ if style.details => details(&mut out, stats, style),
         _ => (),
     }
-    absent(&mut out, stats, look);
+    absent(&mut out, stats, style);
     out
 }
 
-/// How well the times of different machines can be compared.
+/// Adds a line on how accurately the times of different machines can be compared.
 fn uncertainty(out: &mut String, stats: &Stats) {
     let known: Vec<u64> = stats.traces.iter().filter_map(|trace| trace.uncertainty_ns).collect();
     let Some(most) = known.iter().max() else { return };
@@ -87,7 +87,7 @@ fn uncertainty(out: &mut String, stats: &Stats) {
     );
 }
 
-/// What a person calls this trace.
+/// Returns a trace's name for people.
 fn name(trace: &TraceStats) -> String {
     let name = match (&trace.process, trace.pid, &trace.domain) {
         (Some(process), Some(pid), _) => format!("{process} ({pid})"),
@@ -99,7 +99,7 @@ fn name(trace: &TraceStats) -> String {
     clean(&name)
 }
 
-/// `demo (42) on box, by lttng-ust 2.13: PATH`.
+/// Writes the line of a trace: `demo (42) on box, by lttng-ust 2.13: PATH`.
 fn headline(out: &mut String, trace: &TraceStats) {
     let _ = write!(out, "{HEAD}{}{HEAD:#}", name(trace));
     if let Some(host) = &trace.host {
@@ -116,20 +116,20 @@ fn summary(
     sum: &Sum,
     overwritten: bool,
     span: Option<TraceSpan>,
-    look: StatsLook<'_>,
+    style: StatsStyle<'_>,
 ) {
     let mut line = |name: &str, text: String| {
         let _ = writeln!(out, "  {HEAD}{name:9}{HEAD:#} {text}");
     };
     if let Some(span) = span {
-        line("from", date_time(span.from, look.zone));
-        line("to", format!("{}, {}", date_time(span.to, look.zone), nanos(span.nanos())));
+        line("from", date_time(span.from, style.zone));
+        line("to", format!("{}, {}", date_time(span.to, style.zone), nanos(span.nanos())));
     }
     let per_second = rate(sum.count.records, span)
         .map_or_else(String::new, |rate| format!(", {}/s", units::rate(rate)));
-    let selected = if look.selected { " selected" } else { "" };
+    let selected = if style.selected { " selected" } else { "" };
     line("records", format!("{}{selected}{per_second}", count(sum.count.records)));
-    let parts = if look.selected {
+    let parts = if style.selected {
         String::new()
     } else {
         format!(
@@ -151,12 +151,12 @@ fn summary(
     if sum.absent_records == 0 && sum.packets > 0 {
         line("discarded", none_discarded(sum));
     }
-    for (name, text) in absences(sum, overwritten, look) {
+    for (name, text) in absences(sum, overwritten, style) {
         let _ = writeln!(out, "  {BAD}{name:9}{BAD:#} {text}");
     }
 }
 
-/// `0`, if the packets count what is discarded.
+/// Returns the text for no losses: `0` if the packets count them, otherwise that they are unknown.
 fn none_discarded(sum: &Sum) -> String {
     match sum.telling_packets {
         0 => "unknown: its packets do not count it".to_owned(),
@@ -167,12 +167,12 @@ fn none_discarded(sum: &Sum) -> String {
     }
 }
 
-/// What is not there; of records, some may have been overwritten.
-fn absences(sum: &Sum, overwritten: bool, look: StatsLook<'_>) -> Vec<(&'static str, String)> {
+/// Returns lines on missing records and packets. `overwritten` is true if some records may have been overwritten.
+fn absences(sum: &Sum, overwritten: bool, style: StatsStyle<'_>) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if sum.absent_records > 0 {
         let all = sum.count.records.saturating_add(sum.absent_records);
-        let share = match look.selected {
+        let share = match style.selected {
             true => String::new(),
             false => format!(", {} of all", share(sum.absent_records, all)),
         };
@@ -182,7 +182,7 @@ fn absences(sum: &Sum, overwritten: bool, look: StatsLook<'_>) -> Vec<(&'static 
     if sum.untold_records > 0 {
         let all = sum.count.records.saturating_add(sum.absent_records);
         let all = all.saturating_add(sum.untold_records);
-        let share = match look.selected {
+        let share = match style.selected {
             true => String::new(),
             false => format!(", {} of all", share(sum.untold_records, all)),
         };
@@ -203,7 +203,7 @@ fn absences(sum: &Sum, overwritten: bool, look: StatsLook<'_>) -> Vec<(&'static 
     lines
 }
 
-/// What became of absent records.
+/// Returns the words for what happened to missing records.
 fn gone(overwritten: bool) -> &'static str {
     match overwritten {
         true => "discarded or overwritten",
@@ -211,7 +211,7 @@ fn gone(overwritten: bool) -> &'static str {
     }
 }
 
-/// `98.4 %`; neither 0 nor 100 unless it is.
+/// Formats a share such as `98.4 %`. Shows 0 and 100 only for exactly these shares.
 fn share(part: u64, all: u64) -> String {
     let percent = part as f64 * 100.0 / all.max(1) as f64;
     match percent {
@@ -226,17 +226,17 @@ fn nanos(nanos: u64) -> String {
     units::time(Duration::from_nanos(nanos))
 }
 
-/// Records over time, and below it where some were discarded.
-fn picture(out: &mut String, stats: &Stats, timeline: &TimeColumns, look: StatsLook<'_>) {
+/// Draws the number of records over time, and marks the times at which some were discarded.
+fn picture(out: &mut String, stats: &Stats, timeline: &TimeColumns, style: StatsStyle<'_>) {
     const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const ASCII: [char; 9] = [' ', '.', ':', '-', '=', '+', '*', '%', '#'];
     let highest = timeline.records.iter().copied().max().unwrap_or(0);
     if timeline.records.len() < 2 || highest == 0 {
         return;
     }
-    let signs = if look.ascii { ASCII } else { BLOCKS };
+    let signs = if style.ascii { ASCII } else { BLOCKS };
     let bar = |records: &u64| {
-        // One record is not nothing.
+        // A single record must be visible.
         let height = (u128::from(*records) * 8).div_ceil(u128::from(highest));
         signs.get(height as usize).copied().unwrap_or(' ')
     };
@@ -252,7 +252,7 @@ fn picture(out: &mut String, stats: &Stats, timeline: &TimeColumns, look: StatsL
     if marks.contains('!') {
         let _ = writeln!(out, "  {BAD}{}{BAD:#}  {DIM}! discarded{DIM:#}", marks);
     }
-    let text = |time| shortened(time_of_day(time, look.zone), timeline.width);
+    let text = |time| shortened(time_of_day(time, style.zone), timeline.width);
     let (from, to) = (text(timeline.from), text(timeline.to()));
     let between = timeline.records.len().saturating_sub(from.len() + to.len());
     if between > 0 {
@@ -260,7 +260,7 @@ fn picture(out: &mut String, stats: &Stats, timeline: &TimeColumns, look: StatsL
     }
 }
 
-/// A time that is a multiple of `unit` \[ns\], without digits that are 0 in all such times.
+/// Shortens a time that is a multiple of `unit` \[ns\] by the digits that are 0 in all such times.
 fn shortened(mut time: String, unit: u64) -> String {
     let unused = [1_000, 1_000_000].into_iter().filter(|more| unit % more == 0).count() * 3;
     if time.contains('.') {
@@ -269,7 +269,7 @@ fn shortened(mut time: String, unit: u64) -> String {
     time
 }
 
-/// `!` in each column of whose time something is absent.
+/// Returns a `!` for each column in whose time something is missing, and spaces for the others.
 fn marks(stats: &Stats, timeline: &TimeColumns) -> String {
     let mut marks = vec![' '; timeline.records.len()];
     let ranges = stats.streams.iter().flat_map(|stream| &stream.absent.ranges);
@@ -282,10 +282,10 @@ fn marks(stats: &Stats, timeline: &TimeColumns) -> String {
     marks.into_iter().collect()
 }
 
-/// A row for each trace.
-fn traces(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
+/// Writes a row for each trace.
+fn traces(out: &mut String, stats: &Stats, style: StatsStyle<'_>) {
     let mut traces: Vec<&TraceStats> = stats.traces.iter().collect();
-    traces.sort_by(|a, b| match look.sort {
+    traces.sort_by(|a, b| match style.sort {
         Sort::Records => b.sum.count.records.cmp(&a.sum.count.records),
         Sort::Bytes => b.sum.bytes.cmp(&a.sum.bytes),
         Sort::Name => name(a).cmp(&name(b)),
@@ -313,7 +313,7 @@ fn traces(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
             discarded(sum),
         ]
     };
-    let shown = if look.details { traces.len() } else { TRACES };
+    let shown = if style.details { traces.len() } else { TRACES };
     for trace in traces.iter().take(shown) {
         let host = if hosts.len() > 1 { trace.host.as_deref().unwrap_or("") } else { "" };
         table.row_of(row(name(trace), host, &trace.sum));
@@ -331,7 +331,7 @@ fn traces(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
     table.write(out);
 }
 
-/// Records and packets that are not there, in one cell.
+/// Makes the cell with the numbers of missing records and packets.
 fn discarded(sum: &Sum) -> Cell {
     let text = match (sum.absent_records, sum.absent_packets) {
         (records, 0) => count(records),
@@ -345,13 +345,13 @@ fn per_second(records: u64, span: Option<TraceSpan>) -> Cell {
     rate(records, span).map_or_else(String::new, units::rate).into()
 }
 
-/// A row for each event.
-fn events(out: &mut String, events: &[EventStats], span: Option<TraceSpan>, look: StatsLook<'_>) {
+/// Writes a row for each event.
+fn events(out: &mut String, events: &[EventStats], span: Option<TraceSpan>, style: StatsStyle<'_>) {
     if events.is_empty() {
         return;
     }
     let mut sorted: Vec<&EventStats> = events.iter().collect();
-    match look.sort {
+    match style.sort {
         Sort::Records => (),
         Sort::Bytes => sorted.sort_by_key(|event| std::cmp::Reverse(event.count.bytes)),
         Sort::Name => sorted.sort_by(|a, b| a.name.cmp(&b.name)),
@@ -382,8 +382,8 @@ fn events(out: &mut String, events: &[EventStats], span: Option<TraceSpan>, look
             count(count_of.largest).into(),
         ]);
     };
-    // One more row is no more than the row that says so.
-    let shown = if look.details || sorted.len() <= ROWS + 1 { sorted.len() } else { ROWS };
+    // Showing one more row takes no more lines than the row that counts the rest.
+    let shown = if style.details || sorted.len() <= ROWS + 1 { sorted.len() } else { ROWS };
     for event in sorted.iter().take(shown) {
         row(event_name(event), &event.count);
     }
@@ -406,8 +406,8 @@ fn event_name(event: &EventStats) -> String {
     clean(&event.name)
 }
 
-/// A row for each stream.
-fn streams(out: &mut String, streams: &[&StreamStats], look: StatsLook<'_>) {
+/// Writes a row for each stream.
+fn streams(out: &mut String, streams: &[&StreamStats], style: StatsStyle<'_>) {
     if streams.is_empty() {
         return;
     }
@@ -432,13 +432,15 @@ fn streams(out: &mut String, streams: &[&StreamStats], look: StatsLook<'_>) {
                 count(sum.count.records).into(),
                 size(sum.bytes).into(),
                 count(sum.packets).into(),
-                (if look.selected { String::new() } else { overhead }).into(),
+                (if style.selected { String::new() } else { overhead }).into(),
                 discarded(sum),
                 bad(if is_damaged { count(sum.damage) } else { String::new() }, sum.damage > 0),
-                silence.map_or_else(String::new, |silence| silence_text(silence, look.zone)).into(),
+                silence
+                    .map_or_else(String::new, |silence| silence_text(silence, style.zone))
+                    .into(),
             ]
         };
-    let shown = if look.details || streams.len() <= ROWS + 1 { streams.len() } else { ROWS };
+    let shown = if style.details || streams.len() <= ROWS + 1 { streams.len() } else { ROWS };
     for stream in streams.iter().take(shown) {
         table.row_of(row(clean(&stream.name), stream.cpu, &stream.sum, stream.silence));
     }
@@ -456,20 +458,20 @@ fn silence_text(silence: TraceSpan, zone: &TimeZone) -> String {
     format!("{} from {}", nanos(silence.nanos()), time_of_day(silence.from, zone))
 }
 
-/// Each trace with its events and streams.
-fn details(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
+/// Adds each trace with its events and streams.
+fn details(out: &mut String, stats: &Stats, style: StatsStyle<'_>) {
     for (number, trace) in stats.traces.iter().enumerate() {
         out.push('\n');
         headline(out, trace);
-        summary(out, &trace.sum, trace.may_be_overwritten(), trace.sum.span, look);
-        events(out, &trace.events, trace.sum.span, look);
+        summary(out, &trace.sum, trace.may_be_overwritten(), trace.sum.span, style);
+        events(out, &trace.events, trace.sum.span, style);
         let of_trace = stats.streams.iter().filter(|stream| stream.trace == number);
-        streams(out, &of_trace.collect::<Vec<_>>(), look);
+        streams(out, &of_trace.collect::<Vec<_>>(), style);
     }
 }
 
-/// When something was discarded, or is not there.
-fn absent(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
+/// Adds the times at which records were discarded or are missing.
+fn absent(out: &mut String, stats: &Stats, style: StatsStyle<'_>) {
     let mut ranges: Vec<(&StreamStats, &AbsentRange)> = stats
         .streams
         .iter()
@@ -482,7 +484,7 @@ fn absent(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
     }
     let records = ranges.iter().any(|(_, range)| range.kind == AbsentKind::Records);
     let packets = ranges.iter().any(|(_, range)| range.kind == AbsentKind::Packets);
-    if !look.details {
+    if !style.details {
         ranges.sort_by_key(|(_, range)| std::cmp::Reverse((range.kind as u8, range.count)));
         ranges.truncate(RANGES);
     }
@@ -510,7 +512,7 @@ fn absent(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
             AbsentKind::Packets => "packet",
         };
         let time = |time: Option<i64>| -> Cell {
-            time.map_or_else(|| "(no time)".to_owned(), |time| time_of_day(time, look.zone)).into()
+            time.map_or_else(|| "(no time)".to_owned(), |time| time_of_day(time, style.zone)).into()
         };
         table.row([
             counted(range.count, what).into(),
@@ -523,7 +525,7 @@ fn absent(out: &mut String, stats: &Stats, look: StatsLook<'_>) {
     table.write(out);
 }
 
-/// The stream's name, with its trace where there are several.
+/// Returns the stream's name, with its trace if there are several.
 fn stream_of(stats: &Stats, stream: &StreamStats) -> String {
     match stats.traces.get(stream.trace) {
         Some(trace) if stats.traces.len() > 1 => {

@@ -1,18 +1,24 @@
 //! Exit statuses that several commands have.
 
+use std::time::Duration;
+
 use strata_session::stop::Stop;
 
-/// The exit status of a program that could not do what it was asked.
+/// Longest time for which a command that reads traces may continue after a signal. Then the signal ends it, since the
+/// reader of its output does not continue reading.
+pub const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Exit status of a program that has failed.
 pub const FAILED: u8 = 2;
-/// Of what was stopped by nobody that is known, as a shell has it for SIGINT.
+/// Exit status after an unknown signal: that of a shell for SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// Of what was stopped, as a shell has it for a program that a signal ended.
+/// Returns the exit status that a shell gives for a program that the signal in `stop` ended.
 pub fn stopped(stop: &Stop) -> u8 {
     stopped_by(stop.signal())
 }
 
-/// Of what this signal has stopped.
+/// Returns the exit status for a program that this signal ended.
 pub fn stopped_by(signal: Option<i32>) -> u8 {
     signal.map_or(INTERRUPTED, |signal| 128u8.wrapping_add(signal as u8))
 }

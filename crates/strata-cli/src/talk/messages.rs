@@ -1,36 +1,61 @@
-//! What `strata` says: one place for every text, each *what failed: which one, value found, limit. What
-//! to do.*
+//! The texts of all messages, each in the form *what failed: which one, value found, limit. What to do.*
+//!
+//! The recorder's crates return data ([`strata_session::report`]); this module has the words. [`summary`] makes the
+//! messages at the end of a recording, [`notice`] those while it runs, and [`progress`] the line that is drawn again and
+//! again.
+//!
+//! ```text
+//! Notice  ─ notice() ─┐
+//! Report  ─ summary() ┼─▶ Message { weight, text } ─ talk::message() ─▶ stderr: "strata: …", coloured by weight
+//! clap's errors ─ usage.rs, mistakes.rs, lttng.rs ┘
+//! ```
+//!
+//! # Rules for a text
+//! - It names the thing (process, channel, rule, file), the value that was found, and the limit; then what to type.
+//! - [`Weight::Talk`] if everything went as it should, [`Weight::Warning`] if the trace is not all that was asked for,
+//!   [`Weight::Failure`] if the recording failed. `--quiet` leaves out the first.
+//! - Foreign names go through [`clean`], so that no program can act on the terminal by its name.
+//! - Several processes of one name with the same problem get one message; of any kind of message, 20 are shown and the
+//!   rest counted, so that a thousand processes do not scroll away what matters.
+//! - Losses use the words of GLOSSARY ("discarded", by reason), and come with the buffers that would have prevented them.
+//!
+//! `losses.rs` has losses of applications, `kernel.rs` those of the kernel, `selected.rs` rules and filters that match
+//! nothing.
 
 mod kernel;
 mod losses;
 pub mod lttng;
 mod message;
+mod mistakes;
+pub use mistakes::wait_without_thread;
 mod selected;
 mod usage;
 
 pub use kernel::{no_such_event, nothing_selected, weight_of_no_kernel};
-pub use losses::span_text;
+pub use losses::{needs, span_text};
 pub use message::{Message, Weight};
 pub use usage::{broken, usage};
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use strata_session::listing::Listing;
+use strata_session::preload;
 use strata_session::report::{
     nr_in_trace, nr_processes, CommandEnd, Counts, EndReason, LayerReport, NotReached, Notice,
     ProcessReport, Progress, RecordingTarget, Report, GUEST, KERNEL, USER,
 };
 
-use crate::talk::units::{clean, count, counted, flag_size, rate, shell_word, size, time};
+use crate::talk::units::{clean, count, counted, flag_size, rate, shell_word, size, time, typed};
 use message::{named, sentence, talk, warning, who, NAMES_SHOWN};
 
-/// Processes that the summary shows one by one.
+/// Limit on the processes that the summary lists one by one.
 const PROCESSES_SHOWN: usize = 20;
-/// Messages of one kind that are shown one by one.
+/// Limit on the messages of one kind that are shown one by one.
 const MESSAGES_SHOWN: usize = 20;
-/// What is said while a session runs; `None`: nothing.
+/// Returns the message for a notice of a running session; `None` if it needs none.
 pub fn notice(notice: &Notice) -> Option<String> {
     match notice {
         Notice::Describing { .. }
@@ -38,11 +63,14 @@ pub fn notice(notice: &Notice) -> Option<String> {
         | Notice::Admitting { .. }
         | Notice::Attaching { .. }
         | Notice::Stopping => None,
+        Notice::Counting => Some("counting; stop with Ctrl-C".to_owned()),
+        Notice::ManyPrograms { programs } => Some(kernel::many_programs(*programs)),
         Notice::NoSuchEvent(rule) => Some(kernel::no_such_event(rule)),
         Notice::NoKernel(reason) => Some(kernel::not_recorded(reason)),
         Notice::Started {
             output,
             relay,
+            remote,
             command,
             processes,
             events,
@@ -51,12 +79,13 @@ pub fn notice(notice: &Notice) -> Option<String> {
         } => Some(format!(
             "recording {}{}",
             started(
-                &match (output, relay) {
-                    (Some(output), _) => shell_word(&output.display().to_string()),
-                    (None, Some(channel)) => {
+                &match (output, relay, remote) {
+                    (Some(output), ..) => shell_word(&output.display().to_string()),
+                    (None, Some(channel), _) => {
                         format!("the host's recorder, by {}", shell_word(channel))
                     }
-                    (None, None) => "memory, which `strata snapshot` saves".to_owned(),
+                    (None, None, Some(relay)) => format!("the relay {}", shell_word(relay)),
+                    (None, None, None) => "memory, which `strata snapshot` saves".to_owned(),
                 },
                 *command,
                 *processes,
@@ -68,6 +97,7 @@ pub fn notice(notice: &Notice) -> Option<String> {
                 size(max)
             ))
         )),
+        Notice::Remote(text) => Some(text.clone()),
         Notice::WaitingForHost { channel } => Some(format!(
             "waiting for the host's recorder, by {}; on the host: strata record --guest NAME=CHANNEL. Ctrl-C stops",
             shell_word(channel)
@@ -118,11 +148,12 @@ pub fn notice(notice: &Notice) -> Option<String> {
              until `strata settle {name}`",
             clean(&folder.display().to_string())
         )),
-        Notice::Progress(_) | Notice::Parts(_) => None,
+        Notice::Progress(_) => None,
     }
 }
 
-/// `--pid=nginx: 3 processes: 12, 13, 15`; `None`: nobody was asked for by name.
+/// Formats the processes that were found by name: `--pid=nginx: 3 processes: 12, 13, 15`. Returns `None` if none was
+/// given by name.
 pub fn found_by_name(processes: &[(Option<&str>, u32)]) -> Option<String> {
     let lines = processes.chunk_by(|a, b| a.0 == b.0).filter_map(|found| {
         let name = found.first().and_then(|(name, _)| *name)?;
@@ -138,7 +169,7 @@ pub fn found_by_name(processes: &[(Option<&str>, u32)]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// `command 17 to DIR`, `3 processes and 12 kernel events to DIR; Ctrl-C stops`.
+/// Formats what is being recorded: `command 17 to DIR`, `3 processes and 12 kernel events to DIR; Ctrl-C stops`.
 fn started(
     output: &str,
     command: Option<u32>,
@@ -160,18 +191,18 @@ fn started(
     }
 }
 
-/// What a session does while it records nothing.
+/// Work of a session before it records, or after it was stopped.
 #[derive(Debug, Clone, Copy)]
 pub enum Doing<'n> {
-    /// It has told of nothing yet.
+    /// The session has sent no notice yet.
     Preparing,
-    /// It has told this.
+    /// The session has sent this notice.
     Beginning(&'n Notice),
-    /// It takes what is in the buffers.
+    /// The session reads the rest of the buffers.
     Writing,
 }
 
-/// `0:07  attaching 17 of 859 events`: drawn until it records.
+/// Formats the progress line until the recording begins: `0:07  attaching 17 of 859 events`.
 pub fn doing(doing: Doing<'_>, since: Duration) -> String {
     format!("{}  {}", clock_time(since.as_secs()), of_doing(doing))
 }
@@ -197,7 +228,7 @@ fn of_doing(doing: Doing<'_>) -> String {
     }
 }
 
-/// That Ctrl-C was heard, and what it waits for.
+/// Formats the answer to Ctrl-C, with the step that it waits for.
 pub fn stopping(doing: Doing<'_>) -> String {
     match doing {
         Doing::Writing => "stopping: writing what is in the buffers".to_owned(),
@@ -205,12 +236,12 @@ pub fn stopping(doing: Doing<'_>) -> String {
     }
 }
 
-/// A signal that has no effect.
+/// Formats a message on a signal that has no effect.
 pub fn unheeded(signal: i32) -> String {
     format!("signal {signal} has no effect. To stop: Ctrl-C, or `kill {}`", std::process::id())
 }
 
-/// The progress line; `per_second`: event records lately.
+/// Formats the progress line; `per_second` is the latest number of event records per second.
 pub fn progress(progress: &Progress, per_second: f64) -> String {
     let mut line = format!(
         "{}  {} events/s  {}",
@@ -221,7 +252,7 @@ pub fn progress(progress: &Progress, per_second: f64) -> String {
     if let Some(processes) = progress.processes {
         let _ = write!(line, "  {}", counted(processes, "process"));
     }
-    // Nothing is said to go wrong where nothing does.
+    // The line mentions overwritten records only if there are any.
     let _ = write!(line, "  {} discarded", count(progress.discarded));
     if progress.overwritten > 0 {
         let _ = write!(line, "  {} overwritten", count(progress.overwritten));
@@ -229,7 +260,7 @@ pub fn progress(progress: &Progress, per_second: f64) -> String {
     line
 }
 
-/// `0:07`, `12:34`, `1:02:03`.
+/// Formats a duration as `0:07`, `12:34` or `1:02:03`.
 fn clock_time(seconds: u64) -> String {
     match seconds / 3600 {
         0 => format!("{}:{:02}", seconds / 60, seconds % 60),
@@ -237,7 +268,7 @@ fn clock_time(seconds: u64) -> String {
     }
 }
 
-/// Everything that is said at the end.
+/// Returns all messages at the end of a recording.
 pub fn summary(report: &Report) -> Vec<Message> {
     let mut messages = vec![headline(report)];
 
@@ -255,7 +286,7 @@ pub fn summary(report: &Report) -> Vec<Message> {
     messages.extend(some(of_programs, "counts"));
     messages.extend(kernel::losses(report));
     messages.extend(some(report.processes().filter_map(problem), "problems"));
-    messages.extend(some(report.processes().flat_map(warnings), "tracepoints"));
+    messages.extend(some(warnings(report), "tracepoints"));
     messages.extend(some(report.processes().filter_map(late), "programs"));
     messages.extend(some(nothing_matched(report), "rules"));
     messages.extend(some(selected::filters(report), "filters"));
@@ -271,7 +302,7 @@ pub fn summary(report: &Report) -> Vec<Message> {
     messages
 }
 
-/// The command to type next, if there is a trace to look at.
+/// Returns the command to type next, if there is a trace to look at.
 pub fn next_command(report: &Report) -> Option<String> {
     let output = report.output.as_ref().filter(|_| report.counts().records > 0)?;
     let output = shell_word(&output.display().to_string());
@@ -303,22 +334,37 @@ fn headline(report: &Report) -> Message {
             shell_word(report.relay.as_deref().unwrap_or_default()),
             sizes(&counts),
         )),
+        None if report.remote.is_some() => talk(format!(
+            "{} of {} in {} to the relay {} ({})",
+            counted(counts.records, "event record"),
+            recorded(report),
+            time(report.elapsed),
+            shell_word(report.remote.as_deref().unwrap_or_default()),
+            sizes(&counts),
+        )),
         None if counts.records > 0 && report.snapshots.is_none() => talk(format!(
             "{} in {}, and the trace is gone",
             counted(counts.records, "event record"),
             time(report.elapsed)
         )),
+        None if report.snapshots == Some(0) && report.elapsed.is_zero() => talk(
+            "flight recorder that was never started: nothing is recorded, and no snapshot saved"
+                .to_owned(),
+        ),
         None if report.snapshots.is_some() => talk(format!(
             "flight recorder of {} ended after {}: {} saved",
             recorded(report),
             time(report.elapsed),
             counted(report.snapshots.unwrap_or(0), "snapshot"),
         )),
+        None if report.elapsed.is_zero() => {
+            talk("it was never started: nothing is recorded, and there is no trace".to_owned())
+        }
         None => talk(format!("nothing recorded in {}; there is no trace", time(report.elapsed))),
     }
 }
 
-/// What a trace that was rotated consists of, and what of it was removed.
+/// Returns a message on the parts of a rotated trace, and how many of them were removed.
 fn parts(report: &Report) -> Option<Message> {
     let parts = report.parts.as_ref()?;
     let mut text = format!(
@@ -332,7 +378,7 @@ fn parts(report: &Report) -> Option<Message> {
         };
         let _ = write!(
             text,
-            "; {} with {}{unknown} removed, as --rotate-count says",
+            "; {} with {}{unknown} removed, as --rotate-count, --keep-count or --keep-size says",
             counted(parts.removed, "part"),
             counted(parts.removed_records, "event record"),
         );
@@ -344,7 +390,7 @@ fn parts(report: &Report) -> Option<Message> {
     Some(Message { weight, text })
 }
 
-/// `27.0 KiB, and 12.3 KiB of descriptions`.
+/// Formats the size of a trace: `27.0 KiB, and 12.3 KiB of descriptions`.
 fn sizes(counts: &Counts) -> String {
     match counts.metadata_bytes {
         0 => size(counts.bytes),
@@ -352,9 +398,9 @@ fn sizes(counts: &Counts) -> String {
     }
 }
 
-/// `3 processes`, `the kernel`, `the kernel and 3 processes`.
+/// Formats what was recorded: `3 processes`, `the kernel`, `the kernel and 3 processes`.
 fn recorded(report: &Report) -> String {
-    // A flight recorder has no trace in which they could be.
+    // A flight recorder has no trace that could contain them.
     let number = match report.snapshots {
         Some(_) => nr_processes(report.applications()),
         None => nr_in_trace(report.applications()),
@@ -367,7 +413,7 @@ fn recorded(report: &Report) -> String {
     }
 }
 
-/// One row for each process, and one for all of a layer; the columns are as wide as they must be.
+/// Formats a table with a row for each process, and one for each whole layer. Returns `None` if there is none.
 fn table(layers: &[LayerReport]) -> Option<String> {
     let overwrote = layers.iter().any(|layer| layer.counts().overwritten > 0);
     let mut header = vec!["layer", "process", "records", "size", "packets", "span", "discarded"];
@@ -382,7 +428,7 @@ fn table(layers: &[LayerReport]) -> Option<String> {
     (rows.len() > 1).then(|| aligned(&rows))
 }
 
-/// `is_one_of_several`: the layer has other channels, too.
+/// Adds the rows of a layer. `is_one_of_several` is true if there are several channels of this layer.
 fn add_rows(
     rows: &mut Vec<Vec<String>>,
     layer: &LayerReport,
@@ -429,7 +475,7 @@ fn add_rows(
     }
 }
 
-/// Columns under each other: the first two to the left, numbers to the right.
+/// Aligns the columns of a table: the first two to the left, numbers to the right.
 fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -468,13 +514,20 @@ fn failure(report: &Report) -> Option<Message> {
     Some(Message { weight: Weight::Failure, text })
 }
 
-/// What it was that ended a recording, and how the command did.
+/// Returns messages on why the recording ended, and how the command ended.
 fn ending(report: &Report) -> Vec<Message> {
     let full = match report.end {
         EndReason::Size { max_bytes } => Some(talk(format!(
             "recording ended: the trace has reached --max-size={}.",
             flag_size(max_bytes)
         ))),
+        EndReason::Space(low) => Some(Message {
+            weight: Weight::Failure,
+            text: format!(
+                "recording ended: {low}. What was recorded until then is kept and can be read. Free some, or record \
+                 until it is full with --min-free 0."
+            ),
+        }),
         _ => None,
     };
     full.into_iter().chain(command_end(report)).collect()
@@ -498,7 +551,7 @@ fn command_end(report: &Report) -> Option<Message> {
     }
 }
 
-/// Descendants that a daemon leaves behind, and such.
+/// Returns a message on processes that are still running, such as daemons that the command has started.
 fn left_running(report: &Report) -> Option<Message> {
     let left = &report.left_running;
     if left.is_empty() {
@@ -533,9 +586,38 @@ fn problem(process: &ProcessReport) -> Option<Message> {
     Some(warning(format!("{}: {}{aside}", who(process), sentence(problem))))
 }
 
-fn warnings(process: &ProcessReport) -> impl Iterator<Item = Message> + '_ {
-    let text = |text: &String| format!("{}: {}", who(process), sentence(text));
-    process.warnings.iter().map(move |warned| warning(text(warned)))
+/// Returns the warnings about processes; processes of one name with the same warning get one message.
+fn warnings(report: &Report) -> Vec<Message> {
+    let mut said: Vec<(&str, &str, Vec<&ProcessReport>)> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for process in report.processes() {
+        for text in &process.warnings {
+            let key = (process.name.as_str(), text.as_str());
+            let place = *places.entry(key).or_insert_with(|| {
+                said.push((key.0, key.1, Vec::new()));
+                said.len() - 1
+            });
+            said[place].2.push(process);
+        }
+    }
+    let one = |(name, text, of): (&str, &str, Vec<&ProcessReport>)| match of.as_slice() {
+        [process] => warning(format!("{}: {}", who(process), sentence(text))),
+        all => {
+            let pids = all.iter().map(|process| process.pid);
+            warning(format!("{}: {}", of_one_name(name, pids), sentence(text)))
+        }
+    };
+    said.into_iter().map(one).collect()
+}
+
+/// Formats several processes of one name: their number, and the ids of the first ones.
+fn of_one_name(name: &str, pids: impl ExactSizeIterator<Item = u32>) -> String {
+    let all = pids.len();
+    let mut shown: Vec<String> = pids.take(NAMES_SHOWN).map(|pid| pid.to_string()).collect();
+    if all > NAMES_SHOWN {
+        shown.push(format!("{} more", count((all - NAMES_SHOWN) as u64)));
+    }
+    format!("{} processes of '{}' ({})", count(all as u64), clean(name), shown.join(", "))
 }
 
 fn late(process: &ProcessReport) -> Option<Message> {
@@ -543,7 +625,7 @@ fn late(process: &ProcessReport) -> Option<Message> {
     let text = match process.summed {
         Some(_) => format!("{}: some were reached late, by up to {late}", clean(&process.name)),
         None => format!(
-            "{}: reached {late} after its start, or after it was asked for, and recorded from then on",
+            "{}: reached {late} after its start or the request, and recorded from then on",
             who(process)
         ),
     };
@@ -551,7 +633,7 @@ fn late(process: &ProcessReport) -> Option<Message> {
 }
 
 fn nothing_matched(report: &Report) -> Vec<Message> {
-    // Where there was no tracepoint at all, rules are not to blame: see nothing_recorded().
+    // Without any tracepoint, the rules are not at fault: see nothing_recorded().
     if report.applications().all(|process| process.tracepoints == 0) {
         return Vec::new();
     }
@@ -571,11 +653,42 @@ fn nothing_matched(report: &Report) -> Vec<Message> {
 }
 
 fn not_reached(report: &Report) -> Vec<Message> {
-    let unreached = report.not_reached.iter().map(|process| warning(unreached(process)));
-    // Of who was not reached, it is said there.
+    let all: Vec<NotReached> =
+        report.not_reached.iter().chain(&report.unpreloaded).cloned().collect();
+    let unreached = unreached_together(&all).into_iter().map(warning);
+    // Programs that were not reached have a message of their own.
     let said = |text: &&String| report.not_reached.iter().any(|process| process.reason == **text);
     let of_lttng = report.of_lttng.iter().filter(|text| !said(text));
     unreached.chain(of_lttng.map(|text| warning(sentence(text)))).collect()
+}
+
+/// Returns the texts on processes that were not reached; processes of one name with the same reason get one text.
+fn unreached_together(all: &[NotReached]) -> Vec<String> {
+    let mut of: Vec<Vec<&NotReached>> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for one in all {
+        let key = (one.name.as_str(), one.reason.as_str());
+        let is_named = one.pid != 0 && !one.name.is_empty();
+        let next = of.len();
+        let place = match is_named {
+            true => *places.entry(key).or_insert(next),
+            false => next,
+        };
+        match of.get_mut(place) {
+            Some(alike) => alike.push(one),
+            None => of.push(vec![one]),
+        }
+    }
+    let text = |alike: Vec<&NotReached>| match alike.as_slice() {
+        [one] => unreached(one),
+        many => {
+            let name = many.first().map_or("", |one| one.name.as_str());
+            let reason = many.first().map_or("", |one| one.reason.as_str());
+            let pids = many.iter().map(|one| one.pid);
+            format!("not reached: {}: {}", of_one_name(name, pids), sentence(reason))
+        }
+    };
+    of.into_iter().map(text).collect()
 }
 
 fn unreached(process: &NotReached) -> String {
@@ -587,12 +700,12 @@ fn unreached(process: &NotReached) -> String {
     }
 }
 
-/// Processes that are not in the trace, though others are.
+/// Returns messages on processes that are not in the trace although others are.
 fn idle(report: &Report) -> Vec<Message> {
     if report.snapshots.is_some() {
         return Vec::new();
     }
-    // Of one whose filter was changed, another part may be.
+    // Another part of a session whose filter was changed may be in the trace.
     let in_trace = report.applications().filter(|one| one.folder.is_some() && one.memory != 0);
     let in_trace: HashSet<u64> = in_trace.map(|one| one.memory).collect();
     let without_folder = |process: &&ProcessReport| {
@@ -645,34 +758,76 @@ fn nothing_recorded(report: &Report) -> Option<Message> {
         (_, _, number) if report.has_filtered_applications() => {
             let verb = if number == 1 { "was" } else { "were" };
             let on = counted(number, "tracepoint");
-            format!("{on} {verb} on, and nothing happened that the filter selects.")
+            format!("{on} {verb} enabled, and nothing happened that the filter selects.")
         }
-        (_, _, 1) => "1 tracepoint was on, and the program came by it not once.".to_owned(),
+        (_, _, number) if is_of_libc(report) => {
+            let verb = if number == 1 { "was" } else { "were" };
+            let others = match report.unpreloaded.is_empty() {
+                true => {
+                    "`-k syscalls` records what it does without libc, by system calls of its own."
+                }
+                false => "See above for what was not reached.",
+            };
+            format!(
+                "{} {verb} enabled, and the program called none of libc's functions that have them. {others}",
+                counted(number, "tracepoint")
+            )
+        }
+        (_, _, 1) => "1 tracepoint was enabled, and the program did not reach it.".to_owned(),
         (_, _, number) => {
-            format!("{} tracepoints were on, and the program came by none of them.", count(number))
+            format!(
+                "{} tracepoints were enabled, and the program reached none of them.",
+                count(number)
+            )
         }
     };
-    if report.has_kernel_by_default() {
-        return Some(talk(why_kernel_alone(report, processes, why)));
+    if report.has_applications_by_default() {
+        // If the kernel has no record either, that message gives the reason.
+        let is_all = processes == 0 && kernel::nothing_recorded(report).is_some();
+        return (!is_all).then(|| talk(why_kernel_alone(report, processes, why)));
     }
     let of = if report.kernel.is_some() { " of applications" } else { "" };
     Some(warning(format!("nothing recorded{of}: {why}")))
 }
 
-/// Event records of one layer.
+/// Returns a message on parent folders of the trace that do not exist and are made, since the path may have a typing
+/// error.
+pub fn folders_made(output: &Path) -> Option<String> {
+    let above = output.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+    let missing = above.take_while(|folder| folder.symlink_metadata().is_err()).last()?;
+    Some(format!("the folder {} does not exist, and is made for {}", typed(missing), typed(output)))
+}
+
+/// Returns true if only functions of libc were requested.
+fn is_of_libc(report: &Report) -> bool {
+    let mut selecting =
+        report.rules.iter().map(|rule| rule.rule.as_str()).filter(|rule| !rule.starts_with('!'));
+    let is = |rule: &str| preload::is_selecting(rule);
+    report.rules.iter().any(|rule| is(&rule.rule)) && selecting.all(is)
+}
+
+/// Returns the number of event records of one layer.
 fn records(report: &Report, name: &str) -> u64 {
     let layers = report.layers.iter().filter(|layer| layer.layer == name);
     let all = layers.fold(0u64, |sum, layer| sum.saturating_add(layer.counts().records));
-    // What programs have loaded is there besides their events.
+    // Records on loaded objects are not counted: they accompany the events.
     let of_programs =
         if name == USER { report.applications().map(|one| one.objects).sum() } else { 0 };
     all.saturating_sub(of_programs)
 }
 
-/// Nobody asked for tracepoints: that there are none is no fault.
+/// Explains why only the kernel was recorded. If nobody asked for tracepoints, it is no problem that there are none.
 fn why_kernel_alone(report: &Report, processes: u64, why: String) -> String {
     if processes > 0 || !report.not_reached.is_empty() || report.unseen > 0 {
         return format!("of applications nothing: {why}");
+    }
+    if report.counts().records == 0 {
+        return match report.asked {
+            RecordingTarget::Command => "the command has no tracepoints of its own.",
+            RecordingTarget::Processes => "no tracepoints in what was asked for.",
+            RecordingTarget::Everyone => "no process has tracepoints of its own.",
+        }
+        .to_owned();
     }
     match report.asked {
         RecordingTarget::Command => {
@@ -690,7 +845,9 @@ fn why_kernel_alone(report: &Report, processes: u64, why: String) -> String {
 
 fn nobody_there(report: &Report) -> &'static str {
     match report.asked {
-        _ if !report.not_reached.is_empty() => "no process was reached.",
+        _ if !(report.not_reached.is_empty() && report.unpreloaded.is_empty()) => {
+            "no process was reached."
+        }
         RecordingTarget::Command if !report.of_lttng.is_empty() => {
             "neither the command nor a descendant of it has tracepoints of Strata's."
         }
@@ -702,13 +859,13 @@ fn nobody_there(report: &Report) -> &'static str {
              (`pkg-config --cflags --libs strata`)."
         }
         RecordingTarget::Processes | RecordingTarget::Everyone => {
-            "no running process has tracepoints. Start one, or write `strata record -- COMMAND`."
+            "no running process has tracepoints, or none of those that are to be recorded: `strata list` shows them. Start one, or \
+             write `strata record -- COMMAND`."
         }
     }
 }
 
-/// At most so many of one kind; the rest as a number, so that a thousand processes do not scroll away what
-/// matters.
+/// Keeps the first messages of one kind and counts the rest, so that a thousand processes do not hide what matters.
 fn some(messages: impl IntoIterator<Item = Message>, kind: &str) -> Vec<Message> {
     let mut messages: Vec<Message> = messages.into_iter().collect();
     if messages.len() > MESSAGES_SHOWN {
@@ -719,7 +876,7 @@ fn some(messages: impl IntoIterator<Item = Message>, kind: &str) -> Vec<Message>
     messages
 }
 
-/// An error and its causes in one line; what one of them has said already is not said again.
+/// Formats an error and its causes in one line, without repeating what one of them contains already.
 pub fn failure_line<'e>(
     chain: impl Iterator<Item = &'e (dyn std::error::Error + 'static)>,
 ) -> String {
@@ -735,7 +892,7 @@ pub fn failure_line<'e>(
     line
 }
 
-/// What `strata list` says besides its list.
+/// Returns the remarks that `strata list` prints with its list.
 pub fn list_remarks(listing: &Listing) -> Vec<String> {
     let mut remarks = Vec::new();
     if listing.processes.is_empty() && !listing.of_lttng.is_empty() {
@@ -757,7 +914,7 @@ pub fn list_remarks(listing: &Listing) -> Vec<String> {
     remarks
 }
 
-/// The exit status of `strata record`.
+/// Returns the exit status of `strata record`.
 pub fn exit_status(report: &Report, strict: bool) -> u8 {
     if report.failure.is_some() {
         return 2;
@@ -767,14 +924,14 @@ pub fn exit_status(report: &Report, strict: bool) -> u8 {
         (Some(CommandEnd::Signalled(signal)), _) => {
             return u8::try_from(128 + signal).unwrap_or(u8::MAX)
         }
-        // It was not waited for: it is the signal that ended this.
+        // The recording did not wait for the command: report the signal that ended the recording.
         (Some(CommandEnd::Running { .. }), EndReason::Asked(Some(signal))) => {
             return u8::try_from(128 + signal).unwrap_or(u8::MAX)
         }
         _ => {}
     }
-    // Nobody named a tracepoint or an event then.
-    let by_default = report.has_kernel_by_default();
+    // By default, nobody has named a tracepoint or an event.
+    let by_default = report.has_applications_by_default();
     let incomplete = report.counts().records == 0
         || (!by_default && report.has_applications() && records(report, USER) == 0)
         || kernel::is_incomplete(report)
@@ -784,6 +941,7 @@ pub fn exit_status(report: &Report, strict: bool) -> u8 {
         || report.processes().any(|process| !process.warnings.is_empty())
         || report.processes().any(|process| process.refused > 0)
         || report.counts().damaged_packets > 0
+        || matches!(report.end, EndReason::Space(_))
         || (strict && !report.gaps().is_empty());
     u8::from(incomplete)
 }

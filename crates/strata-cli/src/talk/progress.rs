@@ -1,4 +1,4 @@
-//! Progress lines on a terminal: of a recording, and of reading traces.
+//! Progress lines on a terminal, for recordings and for reading traces.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,14 +15,14 @@ use crate::talk;
 use crate::talk::messages::{self, Message};
 use crate::talk::units::size;
 
-/// Events per second are those of this long.
+/// Time over which the rate of event records is averaged.
 const RATE_WINDOW: Duration = Duration::from_secs(2);
-/// Reading that takes less is over before anybody wonders.
+/// Time that reading must take before its progress is shown.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Between two drawings of how far reading is.
+/// Period at which the progress of reading is drawn.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// A line that is drawn when it gets its text, and when that changes.
+/// Makes a line that is drawn whenever its text is set or changes.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(20));
     let style = ProgressStyle::with_template("{wide_msg}");
@@ -30,7 +30,7 @@ fn bar() -> ProgressBar {
     bar
 }
 
-/// How far it is to read traces. Drawn on a live terminal only, once it takes a while.
+/// The progress line of reading traces, drawn only on a live terminal and once reading takes a while.
 pub struct ReadingLine(Option<Mutex<Reading>>);
 
 struct Reading {
@@ -39,12 +39,13 @@ struct Reading {
     begin: Instant,
     drawn: Duration,
     bytes: u64,
-    /// `None`: only a part is read, and nobody knows how much that is.
+    /// Number of bytes to read; `None` if only an unknown part is read.
     total: Option<u64>,
 }
 
 impl ReadingLine {
-    /// `counting`, `exporting`; all of the traces' streams, or some of what is in them.
+    /// Makes the line. `what` is a word such as `counting` or `exporting`; `all` is true if all streams are read
+    /// completely.
     pub fn new(what: &'static str, reader: &Reader, all: bool) -> ReadingLine {
         if !talk::is_live() {
             return ReadingLine::none();
@@ -55,7 +56,7 @@ impl ReadingLine {
         ReadingLine(Some(Mutex::new(Reading { bar: bar(), what, begin, drawn, bytes: 0, total })))
     }
 
-    /// One that is never drawn.
+    /// Makes a line that is never drawn.
     pub fn none() -> ReadingLine {
         ReadingLine(None)
     }
@@ -64,7 +65,7 @@ impl ReadingLine {
         self.0.as_ref().map(|line| line.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// So many bytes were read, in all.
+    /// Sets the total number of bytes that were read.
     pub fn set(&self, bytes: u64) {
         if let Some(mut line) = self.lock() {
             line.bytes = bytes;
@@ -72,7 +73,7 @@ impl ReadingLine {
         }
     }
 
-    /// So many more bytes were read.
+    /// Counts further bytes that were read.
     pub fn add(&self, bytes: u64) {
         if let Some(mut line) = self.lock() {
             line.bytes = line.bytes.saturating_add(bytes);
@@ -80,7 +81,7 @@ impl ReadingLine {
         }
     }
 
-    /// Say something where the line is.
+    /// Prints a message in the place of the line.
     pub fn say(&self, message: &Message) {
         match self.lock() {
             Some(line) => line.bar.suspend(|| talk::message(message)),
@@ -88,7 +89,7 @@ impl ReadingLine {
         }
     }
 
-    /// Remove it.
+    /// Removes the line from the terminal.
     pub fn clear(&self) {
         if let Some(line) = self.lock() {
             line.bar.finish_and_clear();
@@ -106,7 +107,7 @@ impl Reading {
     }
 }
 
-/// `counting: 37 % of 9.8 GiB, 1.2 GiB/s, 5 s left`; of a part `counting: 3.6 GiB, 1.2 GiB/s`.
+/// Formats the line: `counting: 37 % of 9.8 GiB, 1.2 GiB/s, 5 s left`, or for a part `counting: 3.6 GiB, 1.2 GiB/s`.
 fn reading(what: &str, bytes: u64, total: Option<u64>, elapsed: Duration) -> String {
     let per_second = bytes as f64 / elapsed.as_secs_f64().max(1e-3);
     let rate = size(per_second as u64);
@@ -116,7 +117,7 @@ fn reading(what: &str, bytes: u64, total: Option<u64>, elapsed: Duration) -> Str
     format!("{what}: {done:.0} % of {}, {rate}/s, {left:.0} s left", size(total))
 }
 
-/// The line of a recording, drawn only while nothing else uses the terminal in its own way.
+/// Progress line of a recording, drawn only while no other program draws on the terminal.
 pub struct ProgressLine {
     bar: ProgressBar,
     made: Instant,
@@ -125,29 +126,29 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// A line that is first drawn when `begin` has passed.
+    /// Makes a line that is first drawn after `begin`.
     pub fn new(begin: Duration) -> ProgressLine {
         ProgressLine { bar: bar(), made: Instant::now(), begin, recent: VecDeque::new() }
     }
 
-    /// Draw what is done while nothing is recorded, once that takes a while.
+    /// Draws what the session is doing before it records, once that takes a while.
     pub fn doing(&mut self, text: String) {
         if self.made.elapsed() >= PATIENCE && terminal_is_ours() {
             self.bar.set_message(text);
         }
     }
 
-    /// Say something where the line is.
+    /// Prints a message in the place of the line.
     pub fn say(&self, message: &Message) {
         self.bar.suspend(|| talk::message(message));
     }
 
-    /// That is over.
+    /// Removes the text about preparations when the recording begins.
     pub fn start(&mut self) {
         self.bar.set_message("");
     }
 
-    /// Draw how the session does.
+    /// Draws the progress of the recording.
     pub fn show(&mut self, progress: &Progress) {
         let per_second = self.rate(progress);
         if progress.elapsed < self.begin || !terminal_is_ours() {
@@ -156,12 +157,12 @@ impl ProgressLine {
         self.bar.set_message(messages::progress(progress, per_second));
     }
 
-    /// Remove it.
+    /// Removes the line from the terminal.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// Event records per second, lately.
+    /// Returns the number of event records per second, over the last [`RATE_WINDOW`].
     fn rate(&mut self, progress: &Progress) -> f64 {
         self.recent.push_back((progress.elapsed, progress.records));
         while self.recent.len() > 2 && progress.elapsed - self.recent[0].0 > RATE_WINDOW {
@@ -177,7 +178,7 @@ impl ProgressLine {
     }
 }
 
-/// Is this program in the foreground, and no program that draws its own screen?
+/// Returns true if this program is in the foreground, and no other program draws on the screen.
 fn terminal_is_ours() -> bool {
     let terminal = io::stderr();
     let foreground = tcgetpgrp(&terminal).map_or(true, |group| group == getpgrp());

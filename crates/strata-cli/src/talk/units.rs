@@ -1,11 +1,18 @@
-//! Sizes, times and numbers, as people write and read them. Lengths of time are read by `strata_analyze::length`.
+//! Formats and parses sizes, times and numbers. `strata_analyze::length` parses durations.
 
 use std::time::Duration;
 
-/// A size such as `65536`, `512K`, `2M` or `1GiB`; the units are powers of 1024. \[byte\]
+use strata_analyze::length::parse_duration;
+
+pub use strata_session::options::flag_size;
+use strata_session::plan::SLOWER_NS;
+use strata_session::MinFree;
+pub use strata_text::clean;
+
+/// Parses a size such as `65536`, `512K`, `2M` or `1GiB`, with units that are powers of 1024 \[byte\].
 ///
 /// # Errors
-/// What is wrong with it, and how to write it.
+/// The text is no size; the error shows how to write one.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -21,7 +28,27 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is more than 64 bits hold"))
 }
 
-/// `1204331` as `1,204,331`.
+/// Parses the space that must stay free on a disk: `5%`, or a size such as `2G`.
+pub fn parse_min_free(text: &str) -> Result<MinFree, String> {
+    match text.ends_with('%') {
+        true => text.parse(),
+        false => parse_size(text).map(MinFree::Bytes).map_err(|why| format!("{why}, or 5%")),
+    }
+}
+
+/// Parses the shortest duration of system calls that are recorded, such as `1ms` \[ns\].
+///
+/// # Errors
+/// The duration is outside of the limits for system calls.
+pub fn parse_slower(text: &str) -> Result<u64, String> {
+    let bound = parse_duration(text).map_err(|error| error.to_string())?;
+    let nanos = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX).saturating_mul(1000);
+    SLOWER_NS.contains(&nanos).then_some(nanos).ok_or_else(|| {
+        "from 1us to 1h are possible. Use a time such as 1ms, or leave it out for all system calls".into()
+    })
+}
+
+/// Formats a number: `1204331` as `1,204,331`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -34,7 +61,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// `1` and `record` as `1 record`, `2` and `record` as `2 records`, `2` and `process` as `2 processes`.
+/// Formats a number with its noun: `1 record`, `2 records`, `2 processes`.
 pub fn counted(number: u64, what: &str) -> String {
     let plural = match (number, what.ends_with('s')) {
         (1, _) => "",
@@ -44,7 +71,7 @@ pub fn counted(number: u64, what: &str) -> String {
     format!("{} {what}{plural}", count(number))
 }
 
-/// `14903412` bytes as `14.2 MiB`.
+/// Formats a size: `14903412` bytes as `14.2 MiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -60,17 +87,17 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A size as a flag takes it: `1048576` as `1M`, what is no multiple of a unit in bytes.
-pub fn flag_size(bytes: u64) -> String {
-    for (shift, unit) in [(30, 'G'), (20, 'M'), (10, 'K')] {
-        if bytes != 0 && bytes % (1 << shift) == 0 {
-            return format!("{}{unit}", bytes >> shift);
-        }
-    }
-    bytes.to_string()
+/// Parses `--argv-bytes`, and adds the final NUL.
+pub fn parse_argv_bytes(text: &str) -> Result<u32, String> {
+    let (least, most) = (strata_kernel::ARGV_BYTES - 1, strata_kernel::ARGV_BYTES_MAX - 1);
+    let bytes = parse_size(text)?;
+    let found = u32::try_from(bytes).ok().filter(|bytes| (least..=most).contains(bytes));
+    found.map(|bytes| bytes + 1).ok_or_else(|| {
+        format!("{bytes} bytes of a program's arguments, possible are {least} to {most}")
+    })
 }
 
-/// A time in the unit that fits: `1.998 s`, `12.345 ms`, `4 min 05 s`, `2 h 04 min`.
+/// Formats a duration in the unit that fits: `1.998 s`, `12.345 ms`, `4 min 05 s`, `2 h 04 min`.
 pub fn time(time: Duration) -> String {
     let (seconds, nanos) = (time.as_secs(), time.as_nanos());
     match nanos {
@@ -84,7 +111,7 @@ pub fn time(time: Duration) -> String {
     }
 }
 
-/// A rate as a few digits: `950`, `12.3 k`, `4.56 M`.
+/// Formats a rate with few digits: `950`, `12.3 k`, `4.56 M`.
 pub fn rate(per_second: f64) -> String {
     match per_second {
         rate if !rate.is_finite() || rate < 0.0 => "0".to_owned(),
@@ -95,28 +122,12 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// Text from a program, so that it cannot command the terminal.
-pub fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for character in text.chars() {
-        // Of these, the second kind changes the order in which a terminal shows what follows.
-        if character.is_control()
-            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            clean.extend(character.escape_default());
-        } else {
-            clean.push(character);
-        }
-    }
-    clean
-}
-
-/// A path, as it is typed in a shell.
+/// Formats a path as it is typed in a shell.
 pub fn typed(path: &std::path::Path) -> String {
     shell_word(&clean(&path.display().to_string()))
 }
 
-/// A path as one word of a shell's command line.
+/// Quotes a text so that it is one word of a shell's command line.
 pub fn shell_word(text: &str) -> String {
     let plain =
         |character: char| character.is_ascii_alphanumeric() || "/._+-:=@%,".contains(character);

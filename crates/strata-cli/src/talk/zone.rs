@@ -1,15 +1,15 @@
-//! The time zone of whoever types. Where its name is known, its file is read: the library first looks through the whole
-//! database, 20 folders, which takes longer than to show a small trace.
+//! Finds the user's time zone. If its name is known, its file is read directly: the library would search the whole
+//! database of 20 folders, which takes longer than to show a small trace.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use strata_analyze::render::TimeZone;
 
-/// Where the database is, unless `TZDIR` says otherwise.
+/// Folder of the time zone database, unless `TZDIR` names another one.
 const DATABASE: &str = "/usr/share/zoneinfo";
 
-/// Of `TZ`, else of the machine.
+/// Returns the time zone of `TZ`, otherwise that of the machine.
 pub fn local() -> TimeZone {
     let link = || std::fs::read_link("/etc/localtime").ok();
     std::env::var_os("TZDIR")
@@ -19,7 +19,7 @@ pub fn local() -> TimeZone {
         .unwrap_or_else(TimeZone::system)
 }
 
-/// `None`: whatever else it may be, the library finds out.
+/// Finds a zone by its name in the database; `None` for other forms, which the library parses.
 fn by_name(tz: Option<OsString>, link: impl Fn() -> Option<PathBuf>) -> Option<TimeZone> {
     let name = match tz {
         Some(tz) => tz.into_string().ok()?,
@@ -28,7 +28,7 @@ fn by_name(tz: Option<OsString>, link: impl Fn() -> Option<PathBuf>) -> Option<T
     if name == "UTC" {
         return Some(TimeZone::UTC);
     }
-    // An area and a place: others may be rules as well, such as EST5EDT.
+    // A name of an area and a place. Other names may also be rules, such as EST5EDT.
     let parts = Path::new(&name).components();
     if parts.clone().count() < 2 || !parts.clone().all(|part| matches!(part, Component::Normal(_)))
     {

@@ -1,4 +1,4 @@
-//! What `strata view` says on stderr, and when: not on a screen that a pager has.
+//! Prints the messages of `strata view` to stderr, but not while a pager has the screen.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
 use crate::talk::units::{clean, count, counted, time};
 
-/// Messages of one kind that are said one by one.
+/// Limit on the messages of one kind that are shown one by one.
 const SHOWN: u64 = 20;
 
-/// Says things when it is time.
+/// Prints messages at once, or keeps them until a pager has ended.
 pub struct Speaker {
     style: ClockStyle,
     zone: TimeZone,
-    /// Until the pager has ended.
+    /// Messages that are kept until the pager has ended; `None` without a pager.
     kept: Option<Vec<Message>>,
     damage: u64,
     discarded: u64,
-    /// Streams of which a note was said.
+    /// Streams about which a note was printed.
     noted: HashSet<NoteKey>,
-    /// What was discarded is a line in the text.
+    /// True if losses are lines in the text.
     is_in_text: bool,
     line: ReadingLine,
 }
 
 impl Speaker {
-    /// Times are shown as the events' are. With a pager, nothing is said before its end.
+    /// Makes the speaker. Times are shown as those of events. With a pager, messages are kept until its end.
     pub fn new(options: &Options, is_pager: bool, line: ReadingLine) -> Speaker {
         let style = match options.clock {
             None | Some(ClockStyle::None | ClockStyle::Cycles) => ClockStyle::Time,
@@ -54,7 +54,7 @@ impl Speaker {
         }
     }
 
-    /// Say it now, or when it may be said.
+    /// Prints the message, or keeps it until the pager has ended.
     pub fn say(&mut self, weight: Weight, text: String) {
         let message = Message { weight, text };
         match &mut self.kept {
@@ -63,7 +63,7 @@ impl Speaker {
         }
     }
 
-    /// What is known before the first event.
+    /// Reports the facts that are known before the first event.
     pub fn opened(
         &mut self,
         reader: &Reader,
@@ -91,7 +91,7 @@ impl Speaker {
         }
     }
 
-    /// What a trace says besides its events.
+    /// Reports damage or a loss of the trace.
     pub fn remark(&mut self, remark: &Remark) {
         match remark {
             Remark::Damage(damage) if damage.is_note() && !self.noted.insert(damage.note_key()) => {
@@ -131,17 +131,17 @@ impl Speaker {
         }
     }
 
-    /// So many bytes were read.
+    /// Sets the number of bytes that were read.
     pub fn progress(&self, bytes: u64) {
         self.line.set(bytes);
     }
 
-    /// Take the progress line away.
+    /// Removes the progress line.
     pub fn clear(&self) {
         self.line.clear();
     }
 
-    /// What was kept, and how much was not said.
+    /// Prints the kept messages, and the numbers of those that were left out.
     pub fn end(&mut self, summary: &PipelineSummary) {
         for message in self.kept.take().unwrap_or_default() {
             talk::message(&message);
@@ -160,13 +160,13 @@ impl Speaker {
         }
     }
 
-    /// Of so many events it is not known whether they were before one of another machine.
+    /// Reports how many events may have happened before an event of another machine that is shown before them.
     pub fn unsure(&mut self, events: u64, uncertainty: u64) {
         if events == 0 {
             return;
         }
         let text = format!(
-            "{} marked '~' may have been before one of another machine that is in front of it: clocks of guests are \
+            "{} marked '~' may have been before one of another machine that is in front of it: clocks of machines are \
              known to {} here",
             counted(events, "event"),
             time(Duration::from_nanos(uncertainty))

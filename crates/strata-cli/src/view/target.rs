@@ -1,43 +1,44 @@
-//! Where the text goes: stdout, or a pager in front of it.
+//! The destination of the text: stdout, or a pager.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::Child;
 
-use super::pager;
+use crate::pager;
+use crate::stdout;
 
-/// Takes the text.
+/// Destination of the text of `strata view`.
 pub struct ViewOutput {
-    /// Nothing is kept back in it, and nothing looked for in the text.
+    /// The unbuffered file; the text is passed to it unchanged.
     out: File,
     pager: Option<Child>,
     is_terminal: bool,
 }
 
 impl ViewOutput {
-    /// stdout, or a pager if that is a terminal.
+    /// Opens stdout, or a pager if stdout is a terminal.
     pub fn open(with_pager: bool) -> io::Result<ViewOutput> {
-        let is_terminal = io::stdout().is_terminal();
-        let mut pager = if with_pager && is_terminal && !is_dumb() { pager::start() } else { None };
+        let is_terminal = stdout::is_terminal();
+        let mut pager = if with_pager { pager::start() } else { None };
         let out = match pager.as_mut().and_then(|pager| pager.stdin.take()) {
             Some(pipe) => pipe.as_fd().try_clone_to_owned()?,
-            None => io::stdout().as_fd().try_clone_to_owned()?,
+            None => stdout::raw().as_fd().try_clone_to_owned()?,
         };
         Ok(ViewOutput { out: File::from(out), pager, is_terminal })
     }
 
-    /// Whether somebody reads it on a terminal.
+    /// Returns true if the text is shown on a terminal.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Whether the terminal is a pager's.
+    /// Returns true if a pager shows the text.
     pub fn is_pager(&self) -> bool {
         self.pager.is_some()
     }
 
-    /// Columns of the terminal, where nothing but it cuts or wraps lines.
+    /// Width of the terminal if no pager cuts or wraps lines \[column\].
     pub fn width(&self) -> Option<usize> {
         if !self.is_terminal || self.pager.is_some() {
             return None;
@@ -46,28 +47,23 @@ impl ViewOutput {
         Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
     }
 
-    /// Whether colours are of use.
+    /// Returns true if colours should be used.
     pub fn wants_colours(&self) -> bool {
         let asked_not = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        self.is_terminal && !is_dumb() && !asked_not
+        self.is_terminal && !pager::is_dumb() && !asked_not
     }
 
-    /// Take it.
+    /// Writes the text.
     pub fn write(&mut self, text: &[u8]) -> io::Result<()> {
         self.out.write_all(text)
     }
 
-    /// There is no more; a pager is waited for.
+    /// Closes the output, and waits for the pager.
     pub fn close(self) {
         drop(self.out);
         if let Some(mut pager) = self.pager {
-            // How it ends is the pager's matter.
+            // The pager's exit status does not matter.
             let _ = pager.wait();
         }
     }
-}
-
-/// A terminal that can show nothing but lines.
-fn is_dumb() -> bool {
-    std::env::var_os("TERM").is_none_or(|term| term == "dumb")
 }

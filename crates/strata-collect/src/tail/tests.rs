@@ -40,7 +40,7 @@ fn text(id: u32) -> String {
     })
 }
 
-/// A ring in which a producer has left so many records, each 10 ns behind the one before.
+/// Makes a ring in which a producer has left so many records, 10 ns apart.
 fn left_by(records: u64, publish: Publish) -> Channel {
     let attr = Attr {
         loss_mode: LossMode::Discard,
@@ -121,7 +121,8 @@ fn malicious_rings_give_no_packet_that_cannot_be_read_or_is_out_of_time() {
     assert!(found.is_empty() && tail.damage.is_some());
 }
 
-/// What a ring has that is published by position and was handed over so far; and how much of the first packet that is.
+/// Reads a ring that is published by position and was handed over up to `upto`; also returns how much of the first
+/// packet that is.
 fn behind(records: u64, upto: u64, last: Option<Last>) -> (Vec<Found>, Tail) {
     let text = text(0);
     let of =

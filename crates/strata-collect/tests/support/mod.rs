@@ -109,7 +109,7 @@ pub fn trace(header: HeaderFormat) -> Trace {
     }
 }
 
-/// The producer first: it must not outlive the channel.
+/// Field order matters: the producer must not outlive the channel.
 pub struct Traced {
     pub producer: Producer,
     pub collector: Collector,
@@ -119,7 +119,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// With metadata and classes, in a new folder `NAME` of `folder`.
+    /// Makes a trace with metadata and classes, in a new folder `NAME` of `folder`.
     pub fn new(folder: &Folder, name: &str, attr: Attr, header: HeaderFormat) -> Traced {
         let mut traced = Traced::bare(folder, name, attr, header);
         let trace = trace(header);
@@ -129,7 +129,7 @@ impl Traced {
         traced
     }
 
-    /// Without metadata.
+    /// Makes a trace without metadata.
     pub fn bare(folder: &Folder, name: &str, attr: Attr, header: HeaderFormat) -> Traced {
         let bytes = channel_bytes(&attr).unwrap();
         let fd = memfd(bytes);
@@ -160,7 +160,7 @@ impl Traced {
         self.collector.finish(producer, &mut || None).unwrap();
     }
 
-    /// All streams together.
+    /// Sums the counts of all streams.
     pub fn stats(&mut self) -> StreamStats {
         let mut sum = StreamStats::default();
         for one in self.collector.stats() {

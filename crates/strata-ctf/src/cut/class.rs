@@ -1,4 +1,4 @@
-//! What of a description decides how its records are copied.
+//! Properties of metadata that decide how records are copied.
 
 use std::collections::HashSet;
 
@@ -6,16 +6,16 @@ use crate::model::schema::{
     Array, EventClass, FieldClass, Length, Location, Schema, Scope, StreamClass, Structure, Width,
 };
 
-/// Of an event record class.
+/// Properties of an event record class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClassInfo {
-    /// Where its records begin \[bit\].
+    /// Alignment of a record's begin \[bit\].
     pub header_align: u64,
-    /// The greatest alignment in them; at least 8 \[bit\].
+    /// Greatest alignment within a record, at least 8 \[bit\].
     pub align: u64,
-    /// Each record's header has one time, of at least so many bits.
+    /// Width of the timestamp \[bit\], if each record's header has exactly one.
     pub time_bits: Option<u8>,
-    /// There is a time behind the header.
+    /// True if a record may have a timestamp after the header.
     pub is_late: bool,
 }
 
@@ -34,7 +34,7 @@ impl ClassInfo {
     }
 }
 
-/// The greatest alignment in it, wherever that is.
+/// Returns the greatest alignment of the structure and of all fields in it, at least 8 \[bit\].
 fn structure_align(structure: &Structure) -> u64 {
     let members = structure.members.iter().map(|member| align(&member.class));
     members.fold(structure.align().max(8), u64::max)
@@ -52,12 +52,12 @@ fn align(class: &FieldClass) -> u64 {
     }
 }
 
-/// How many times a part has, as the case may be.
+/// The least and the greatest number of timestamps in a part.
 #[derive(Clone, Copy, Debug)]
 struct TimeCount {
     least: u32,
     most: u32,
-    /// Of the one that has the fewest.
+    /// Width of the narrowest timestamp \[bit\].
     bits: u8,
 }
 
@@ -100,13 +100,18 @@ impl TimeCount {
         }
     }
 
-    /// As often as one likes.
+    /// Returns the count for a part that occurs any number of times.
     fn maybe(self) -> TimeCount {
         TimeCount { least: 0, most: self.most.saturating_mul(2), ..self }
     }
 }
 
-/// Where all lengths and selectors are that other fields of the trace depend on.
+/// Returns the locations of all fields to which a location may lead, one by one.
+pub(super) fn places(location: &Location) -> impl Iterator<Item = Location> + '_ {
+    location.paths().map(|path| Location::at(location.scope, path.to_vec()))
+}
+
+/// Returns the locations of all lengths and selectors on which other fields of the trace depend.
 pub(super) fn needed(schema: &Schema) -> HashSet<Location> {
     let mut found = HashSet::new();
     let mut look = |part: &Option<Structure>| {
@@ -130,7 +135,7 @@ pub(super) fn needed(schema: &Schema) -> HashSet<Location> {
 fn locations(class: &FieldClass, found: &mut HashSet<Location>) {
     let mut length = |length: &Length| {
         if let Length::Dynamic(location) = length {
-            found.insert(location.clone());
+            found.extend(places(location));
         }
     };
     match class {
@@ -144,18 +149,18 @@ fn locations(class: &FieldClass, found: &mut HashSet<Location>) {
             locations(&array.element, found);
         }
         FieldClass::Variant(variant) => {
-            found.insert(variant.selector.clone());
+            found.extend(places(&variant.selector));
             variant.options.iter().for_each(|option| locations(&option.class, found));
         }
         FieldClass::Optional(optional) => {
-            found.insert(optional.selector.clone());
+            found.extend(places(&optional.selector));
             locations(&optional.class, found);
         }
         _ => {}
     }
 }
 
-/// Whether a part is in front of all records of a packet.
+/// Returns whether a part comes before all records of a packet.
 pub(super) fn is_head(scope: Scope) -> bool {
     matches!(scope, Scope::PacketHeader | Scope::PacketContext)
 }

@@ -1,8 +1,8 @@
-//! Fields from one place of a packet to another, each as it is aligned there.
+//! Copies fields from one place of a packet to another, with the alignment that each has there.
 
 use std::collections::{HashMap, HashSet};
 
-use super::class::is_head;
+use super::class::{is_head, places};
 use super::writer::{PacketBuilder, LEB_BYTES};
 use crate::model::schema::{
     Array, Encoding, FieldClass, Integer, Length, Location, Real, Role, Scope, Structure, Width,
@@ -14,30 +14,30 @@ use crate::read::{align_up, find_nul, leb128, read_bits, Leb};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketSource<'s> {
     pub bytes: &'s [u8],
-    /// Which byte of the packet they begin with; wrapping.
+    /// Offset of the first of these bytes \[byte of the packet\]; wrapping.
     pub origin: u64,
 }
 
-/// A field ends behind what is there, or nothing says how long it is.
+/// The error that a field ends after the available bytes, or that nothing gives its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FieldWithoutEnd;
 
 impl<'s> PacketSource<'s> {
-    /// From the byte on that this bit is in.
+    /// Returns the bytes from the byte that contains this bit on.
     pub fn from(&self, bit: u64) -> Result<&'s [u8], FieldWithoutEnd> {
         let at =
             usize::try_from((bit / 8).wrapping_sub(self.origin)).map_err(|_| FieldWithoutEnd)?;
         self.bytes.get(at..).ok_or(FieldWithoutEnd)
     }
 
-    /// So many bytes.
+    /// Returns `bytes` bytes from this bit on.
     pub fn take(&self, bit: u64, bytes: u64) -> Result<&'s [u8], FieldWithoutEnd> {
         let bytes = usize::try_from(bytes).map_err(|_| FieldWithoutEnd)?;
         self.from(bit)?.get(..bytes).ok_or(FieldWithoutEnd)
     }
 }
 
-/// What the fields said that others depend on.
+/// Values of fields on which other fields depend.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownValues {
     head: HashMap<Location, i128>,
@@ -53,28 +53,46 @@ impl KnownValues {
         self.record.clear();
     }
 
-    /// What is not there is 0, as everywhere.
-    fn get(&self, location: &Location) -> i128 {
+    fn part(&mut self, scope: Scope) -> &mut HashMap<Location, i128> {
+        if is_head(scope) {
+            &mut self.head
+        } else {
+            &mut self.record
+        }
+    }
+
+    /// Removes the values of all fields within the field at `place`.
+    fn forget(&mut self, place: &Location) {
+        let is_in = |at: &Location| at.scope == place.scope && at.path.starts_with(&place.path);
+        self.part(place.scope).retain(|at, _| !is_in(at));
+    }
+
+    /// Returns the value of the field to which a location leads.
+    fn get(&self, location: &Location) -> Result<i128, FieldWithoutEnd> {
         let map = if is_head(location.scope) { &self.head } else { &self.record };
-        map.get(location).copied().unwrap_or(0)
+        let found = match location.others.is_empty() {
+            true => map.get(location),
+            false => places(location).find_map(|place| map.get(&place)),
+        };
+        found.copied().ok_or(FieldWithoutEnd)
     }
 }
 
-/// A time that was read: its value, and how many bits it has.
+/// A timestamp that was read: its value, and its width \[bit\].
 pub(super) type Time = (u64, u8);
 
-/// An integer that means something, where it is written.
+/// An integer with a meaning for readers, and its place in the packet that is written.
 #[derive(Clone, Debug)]
 pub(super) struct Meant {
     pub role: Option<Role>,
-    /// It is a time, of so many bits; how many were read before.
+    /// Set if the field is a time: its index among the record's times, and its width \[bit\].
     pub time: Option<(usize, u8)>,
-    /// It has the name by which a packet's begin is known.
+    /// True if the integer has the name of a packet's begin time.
     pub is_begin: bool,
     pub value: u64,
-    /// \[bit of the packet\]
+    /// Begin of the integer \[bit of the packet\].
     pub at: u64,
-    /// `None`: it is one of [`LEB_BYTES`].
+    /// The integer's width \[bit\]; `None` for an integer of [`LEB_BYTES`].
     pub width: Option<u8>,
     pub big: bool,
     pub is_reversed: bool,
@@ -83,15 +101,15 @@ pub(super) struct Meant {
 /// Copies the parts of a packet's head or of a record.
 pub(super) struct Copier<'c> {
     pub source: PacketSource<'c>,
-    /// \[bit of the packet that is read\]
+    /// Begin of the next field \[bit of the packet that is read\].
     pub at: u64,
     pub out: &'c mut PacketBuilder,
     pub known: &'c mut KnownValues,
     pub needed: &'c HashSet<Location>,
-    /// Of the stream.
+    /// Index of the stream's clock.
     pub clock: Option<usize>,
     pub times: &'c mut Vec<Time>,
-    /// Of a packet's head: integers that mean something.
+    /// Collects integers of a packet's head that have a role.
     pub meant: Option<&'c mut Vec<Meant>>,
     pub place: Location,
 }
@@ -99,13 +117,20 @@ pub(super) struct Copier<'c> {
 impl Copier<'_> {
     pub fn part(&mut self, scope: Scope, part: Option<&Structure>) -> Result<(), FieldWithoutEnd> {
         let Some(part) = part else { return Ok(()) };
-        self.place = Location { scope, path: Vec::new() };
+        self.place = Location::at(scope, Vec::new());
         self.structure(part)
     }
 
     fn align(&mut self, align: u64) {
         self.at = align_up(self.at, align.max(1));
         self.out.align(align);
+    }
+
+    /// Removes the values that earlier fields at this place had: this field may be another one, or absent.
+    fn forget(&mut self) {
+        if !self.needed.is_empty() {
+            self.known.forget(&self.place);
+        }
     }
 
     fn structure(&mut self, structure: &Structure) -> Result<(), FieldWithoutEnd> {
@@ -151,7 +176,8 @@ impl Copier<'_> {
             FieldClass::Structure(structure) => self.structure(structure),
             FieldClass::Array(array) => self.array(array),
             FieldClass::Variant(variant) => {
-                let value = self.known.get(&variant.selector);
+                let value = self.known.get(&variant.selector)?;
+                self.forget();
                 let is = |ranges: &[crate::model::schema::Range]| {
                     ranges.iter().any(|range| range.contains(value))
                 };
@@ -161,7 +187,8 @@ impl Copier<'_> {
                 self.inner(index, &option.class, None)
             }
             FieldClass::Optional(optional) => {
-                let value = self.known.get(&optional.selector);
+                let value = self.known.get(&optional.selector)?;
+                self.forget();
                 let is_there = match optional.ranges.as_slice() {
                     [] => value != 0,
                     ranges => ranges.iter().any(|range| range.contains(value)),
@@ -178,7 +205,7 @@ impl Copier<'_> {
         match length {
             Length::Static(count) => Ok(*count),
             Length::Dynamic(location) => {
-                u64::try_from(self.known.get(location)).map_err(|_| FieldWithoutEnd)
+                u64::try_from(self.known.get(location)?).map_err(|_| FieldWithoutEnd)
             }
         }
     }
@@ -192,7 +219,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Whole bytes, from a whole byte on.
+    /// Copies whole bytes, which begin at a whole byte.
     fn bytes(&mut self, bytes: u64) -> Result<(), FieldWithoutEnd> {
         self.out.extend(self.source.take(self.at, bytes)?);
         self.at += bytes * 8;
@@ -214,7 +241,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// As they are; the number that they would be.
+    /// Copies an integer unchanged, and returns its value.
     fn bits(&mut self, width: u8, big: bool) -> Result<u64, FieldWithoutEnd> {
         let raw = read_bits(self.source.from(self.at)?, self.at % 8, width, big)
             .ok_or(FieldWithoutEnd)?;
@@ -256,7 +283,7 @@ impl Copier<'_> {
                     return Err(FieldWithoutEnd);
                 };
                 if is_meant {
-                    // Room for any value.
+                    // The copy has room for any value.
                     self.at += bytes * 8;
                     self.out.extend(&[0; LEB_BYTES]);
                     let at = begin - self.out.origin() * 8;
@@ -272,11 +299,7 @@ impl Copier<'_> {
                 true => i128::from(value as i64),
                 false => i128::from(value),
             };
-            let map = match is_head(scope) {
-                true => &mut self.known.head,
-                false => &mut self.known.record,
-            };
-            map.insert(self.place.clone(), number);
+            self.known.part(scope).insert(self.place.clone(), number);
         }
         let bits = width.unwrap_or(64);
         if let Some(meant) = self.meant.as_mut().filter(|_| is_meant) {

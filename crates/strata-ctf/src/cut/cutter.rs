@@ -1,4 +1,4 @@
-//! All traces that are being cut: which record goes where.
+//! Distributes the chosen records of all traces to the streams that are cut.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -15,23 +15,24 @@ use crate::end_mark::{self, EndMark, Ending, Losses};
 use crate::model::schema::Location;
 use crate::read::{Clock, Discarded, Event, Reader, RecordingEnd, Stream, TimeRange, Trace};
 
-/// Bytes that are collected before they are written: of all streams, and at most and at least of one.
+/// The most bytes that are collected before they are written: over all streams (`BUFFERS`), and the least and the
+/// greatest limit for one stream.
 const BUFFERS: usize = 32 << 20;
 const BUFFER: (usize, usize) = (16 << 10, 256 << 10);
-/// More files are not open at once.
+/// The most files that stay open.
 const OPEN: usize = 200;
 
-/// Writes chosen event records of traces as smaller traces of the same description.
+/// Writes chosen event records of traces as smaller traces with the same metadata.
 ///
-/// Records and what was discarded are to be told in the order in which each stream has them.
+/// Records and losses of each stream must be passed in the order of the stream.
 pub struct Cutter<'r> {
     reader: &'r Reader,
     folder: PathBuf,
-    /// Where each trace goes, from there on.
+    /// The path of each trace below `folder`.
     places: Vec<PathBuf>,
     range: TimeRange,
     needed: Vec<Option<Arc<HashSet<Location>>>>,
-    /// By the class's index.
+    /// Properties of each event record class, by its index.
     classes: Vec<Option<ClassInfo>>,
     streams: Vec<Option<StreamCut<'r>>>,
     names: HashSet<PathBuf>,
@@ -39,11 +40,11 @@ pub struct Cutter<'r> {
 }
 
 impl<'r> Cutter<'r> {
-    /// Into `folder`, which is there and empty: a trace, or where there are several, a folder for each.
-    /// `range`: what is asked for; packets say no time outside of it.
+    /// Makes a cutter that writes to `folder`, which must exist and be empty. A single trace is written to the folder
+    /// itself, several traces to folders below it. Packets get no times outside of `range`.
     ///
     /// # Errors
-    /// The system's.
+    /// The error of the system.
     pub fn new(reader: &'r Reader, folder: &Path, range: TimeRange) -> io::Result<Cutter<'r>> {
         let streams = reader.streams().len();
         let bytes = (BUFFERS / streams.max(1)).clamp(BUFFER.0, BUFFER.1);
@@ -60,11 +61,11 @@ impl<'r> Cutter<'r> {
         })
     }
 
-    /// An event record that was chosen.
+    /// Writes a chosen event record.
     ///
     /// # Errors
-    /// A file cannot be read or written, or the trace's description has no way to say the record's time
-    /// without those in front of it.
+    /// A file cannot be read or written, or the metadata have no way to express the record's time without the records
+    /// before it.
     pub fn event(&mut self, event: &Event<'_>) -> Result<(), CutError> {
         let class = event.class();
         let info = match self.classes.get(class.index()) {
@@ -85,10 +86,10 @@ impl<'r> Cutter<'r> {
         }
     }
 
-    /// Event records or packets that were discarded.
+    /// Adds a loss of event records or packets.
     ///
     /// # Errors
-    /// As of [`Cutter::event`].
+    /// The errors of [`Cutter::event`].
     pub fn discarded(&mut self, discarded: &Discarded<'_>) -> Result<(), CutError> {
         let Discarded { packet, kind, count, at_begin, from_cycles, .. } = *discarded;
         match self.stream(discarded.stream)? {
@@ -97,10 +98,10 @@ impl<'r> Cutter<'r> {
         }
     }
 
-    /// There is nothing more; bytes of all files.
+    /// Completes all files. Returns their size \[byte\].
     ///
     /// # Errors
-    /// As of [`Cutter::event`].
+    /// The errors of [`Cutter::event`].
     pub fn finish(mut self) -> Result<u64, CutError> {
         let mut bytes = 0;
         let mut has_streams = vec![false; self.places.len()];
@@ -124,8 +125,8 @@ impl<'r> Cutter<'r> {
         Ok(bytes)
     }
 
-    /// How the trace's recording ended is true of its parts. Of what has no end mark where it should, the part has
-    /// none, either.
+    /// Writes the end mark: the smaller trace ended as the whole trace did. If the whole trace lacks an end mark, the
+    /// smaller one gets none. Returns the size that was written \[byte\].
     fn mark(&self, trace: &Trace, folder: &Path) -> Result<u64, CutError> {
         let end = self.reader.ends().iter().find(|end| end.trace == Some(trace.index()));
         let (ending, losses) = match end.map(|end| &end.end) {
@@ -143,7 +144,7 @@ impl<'r> Cutter<'r> {
                 bytes += entry.metadata()?.len();
             }
         }
-        let mark = EndMark { ending, losses, files, bytes };
+        let mark = EndMark { ending, losses, files, bytes, session: None };
         fs::write(folder.join(end_mark::FILE), mark.encode())?;
         Ok(end_mark::BYTES as u64)
     }
@@ -151,7 +152,7 @@ impl<'r> Cutter<'r> {
     fn stream(&mut self, stream: &Stream) -> Result<Option<&mut StreamCut<'r>>, CutError> {
         let Some(slot) = self.streams.get_mut(stream.index()) else { return Ok(None) };
         if slot.is_none() {
-            // The same one, which lives as long as the reader.
+            // The same stream, borrowed for as long as the reader lives.
             let Some(stream) = self.reader.streams().get(stream.index()) else { return Ok(None) };
             let trace = stream.trace.index();
             let folder = self.folder.join(self.places.get(trace).map_or(Path::new(""), |it| it));
@@ -169,7 +170,7 @@ impl<'r> Cutter<'r> {
     }
 }
 
-/// Its first file's name, which no other stream of the trace has.
+/// Returns a path with the name of the stream's first file, changed so that no other stream of the trace has it.
 fn unique(names: &mut HashSet<PathBuf>, folder: &Path, stream: &Stream) -> PathBuf {
     let first = stream.files().first().and_then(|path| path.file_name());
     let name = first.map_or_else(|| OsString::from("stream"), ToOwned::to_owned);
@@ -178,14 +179,14 @@ fn unique(names: &mut HashSet<PathBuf>, folder: &Path, stream: &Stream) -> PathB
     while path.file_name().is_some_and(|name| name == "metadata") || !names.insert(path.clone()) {
         number += 1;
         let mut other = name.clone();
-        // No file of another stream ends so: what follows a stream's second file has one "_".
+        // No file of another stream ends like this: the second file of a stream ends with a single "_" and a number.
         other.push(format!("__{number}"));
         path = folder.join(other);
     }
     path
 }
 
-/// Where the traces are, as seen from the folder that they have in common.
+/// Returns the paths of the traces relative to the deepest folder that contains all of them.
 fn places(traces: &[Arc<Trace>]) -> io::Result<Vec<PathBuf>> {
     let paths = traces.iter().map(|trace| fs::canonicalize(trace.path()));
     let paths = paths.collect::<io::Result<Vec<PathBuf>>>()?;
@@ -198,9 +199,9 @@ fn places(traces: &[Arc<Trace>]) -> io::Result<Vec<PathBuf>> {
     Ok(paths.iter().map(below).collect())
 }
 
-/// The first and the last cycle in a time.
+/// Returns the first and the last cycle within a time range.
 fn cycles(clock: &Clock, range: TimeRange) -> (u64, u64) {
-    // Time does not go back where cycles go on.
+    // Times never decrease as cycles increase, so a binary search finds the first cycle.
     let first = |is_there: &dyn Fn(i64) -> bool| {
         let (mut low, mut high) = (0, u64::MAX);
         while low < high {

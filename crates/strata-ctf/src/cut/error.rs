@@ -1,21 +1,21 @@
-//! Why a trace could not be cut.
+//! Reasons why a trace cannot be cut.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Why a trace could not be cut.
+/// Reasons why a trace cannot be cut.
 #[derive(Debug, Error)]
 pub enum CutError {
     /// A file could not be read or written.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A trace of this description cannot say what is to be said.
+    /// The trace's metadata have no way to express what must be written.
     #[error("stream {stream}: {what}")]
     Refused {
-        /// The stream's name.
+        /// Name of the stream.
         stream: String,
-        /// What cannot be said, and what to do.
+        /// Description of the problem, and what to do.
         what: String,
     },
 }

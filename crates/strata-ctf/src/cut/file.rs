@@ -1,33 +1,33 @@
-//! The file that a stream's packets are written to.
+//! The file to which a stream's packets are written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-/// A new file; it is there with the first bytes.
+/// A new file, which is created with its first bytes.
 #[derive(Debug)]
 pub(super) struct PacketFile {
     path: PathBuf,
     file: Option<File>,
     exists: bool,
-    /// In the file \[byte\].
+    /// Number of bytes that are in the file \[byte\].
     written: u64,
-    /// Behind that.
+    /// Collected bytes that follow the written ones.
     buffer: Vec<u8>,
     limit: usize,
-    /// Close the file after each write: there are too many.
+    /// True if the file is closed after each write, since there are too many files.
     close: bool,
 }
 
 impl PacketFile {
-    /// `limit`: so many bytes are collected before they are written.
+    /// Makes a file that collects `limit` bytes before it writes them.
     pub fn new(path: PathBuf, limit: usize, close: bool) -> PacketFile {
         let buffer = Vec::new();
         PacketFile { path, file: None, exists: false, written: 0, buffer, limit, close }
     }
 
-    /// Where the next byte is.
+    /// Returns the offset of the next byte.
     pub fn end(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
@@ -43,7 +43,7 @@ impl PacketFile {
         Ok(())
     }
 
-    /// Replaces bytes that were appended.
+    /// Replaces bytes that were appended before.
     pub fn replace(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.flush()?;
         self.open()?.write_all_at(bytes, offset)?;
@@ -51,7 +51,7 @@ impl PacketFile {
         Ok(())
     }
 
-    /// Nothing is held back.
+    /// Writes all collected bytes.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -91,7 +91,7 @@ impl PacketFile {
     }
 }
 
-/// Copies a file that is not there yet; its bytes.
+/// Copies a file to a path that does not exist yet. Returns the number of bytes.
 pub(super) fn copy_new(from: &std::path::Path, to: &std::path::Path) -> io::Result<u64> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;

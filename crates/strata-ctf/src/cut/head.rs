@@ -1,4 +1,4 @@
-//! A packet's header and context, as they are and with other numbers in them.
+//! Copies a packet's header and context, and changes numbers in the copy.
 
 use std::collections::HashSet;
 
@@ -7,18 +7,18 @@ use super::writer::{set, set_leb, PacketBuilder};
 use crate::model::schema::{Location, Role, Schema, Scope};
 use crate::read::{later, low_bits};
 
-/// The head of a packet that is being made.
+/// The head of a packet that is being written.
 #[derive(Debug, Default)]
 pub(super) struct PacketHead {
     meant: Vec<Meant>,
-    /// The packet context's times in their order.
+    /// The timestamps of the packet context in their order.
     times: Vec<Time>,
-    /// Which of them is set to the packet's begin.
+    /// Index in `times` of the time that is the packet's begin.
     begin: Option<usize>,
 }
 
 impl PacketHead {
-    /// Writes a packet's head to `out`. `class`: of the id that its header says.
+    /// Copies a packet's head to `out`. `class` is the stream class that the header gives.
     pub fn copy(
         &mut self,
         schema: &Schema,
@@ -40,7 +40,7 @@ impl PacketHead {
             clock: None,
             times: &mut self.times,
             meant: Some(&mut self.meant),
-            place: Location { scope: Scope::PacketHeader, path: Vec::new() },
+            place: Location::at(Scope::PacketHeader, Vec::new()),
         };
         copier.part(Scope::PacketHeader, schema.packet_header.as_ref())?;
         let id = copier.meant.as_ref().and_then(|meant| {
@@ -60,27 +60,27 @@ impl PacketHead {
         self.meant.iter().any(|it| it.role == Some(role))
     }
 
-    /// Whether the packet says where it ends, so that others may be behind it.
+    /// Returns whether the head has the packet's size, so that other packets may follow in the file.
     pub fn has_size(&self) -> bool {
         self.has(Role::PacketTotalLength) || self.has(Role::PacketContentLength)
     }
 
-    /// Whether the end of its content may be within a byte.
+    /// Returns whether the content may end within a byte.
     pub fn has_content(&self) -> bool {
         self.has(Role::PacketContentLength)
     }
 
-    /// Whether others of its stream may be in other files.
+    /// Returns whether packets of one stream may be in several files.
     pub fn has_stream(&self) -> bool {
         self.has(Role::StreamId)
     }
 
-    /// Bits of the time that says when the packet begins.
+    /// Returns the width of the packet's begin time \[bit\].
     pub fn begin_bits(&self) -> Option<u8> {
         self.times.get(self.begin?).map(|&(_, bits)| bits)
     }
 
-    /// What time is behind the head, of a packet that begins at `begin`, where it was `time` in front of it.
+    /// Computes the time after the head of a packet that begins at `begin`, given the `time` before it.
     pub fn time(&self, time: u64, begin: u64) -> u64 {
         self.times.iter().enumerate().fold(time, |time, (index, &(value, bits))| {
             let value = if Some(index) == self.begin { begin } else { value };
@@ -88,13 +88,13 @@ impl PacketHead {
         })
     }
 
-    /// Says when the packet begins.
+    /// Sets the packet's begin time.
     pub fn set_begin(&self, bytes: &mut [u8], begin: u64) {
         let is_begin = |it: &&Meant| it.time.is_some_and(|(index, _)| Some(index) == self.begin);
         self.meant.iter().filter(is_begin).for_each(|it| it.set(bytes, begin));
     }
 
-    /// Replaces a number, if it is there.
+    /// Replaces the number with this role, if there is one.
     pub fn set(&self, bytes: &mut [u8], role: Role, value: u64) {
         let is = |it: &&Meant| it.role == Some(role);
         self.meant.iter().filter(is).for_each(|it| it.set(bytes, value));

@@ -1,8 +1,7 @@
-//! Cutting a trace: some of its event records as a smaller trace of the same description.
+//! Cuts a trace: writes some of its event records as a smaller trace with the same metadata.
 //!
-//! The metadata stays as it is, and so do the bytes of each record, but for what its place in the packet
-//! decides: padding, and a timestamp that would mean another time behind another record. Packets are made
-//! anew: their sizes, times, numbers and counts are those of what is in them.
+//! The bytes of each record stay the same, except for padding, and for a timestamp that would be read as another time
+//! after a different record. Packets are made anew, with sizes, times, numbers and counts of the records in them.
 
 mod class;
 mod copy;

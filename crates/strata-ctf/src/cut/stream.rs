@@ -1,4 +1,4 @@
-//! One stream of a trace that is being cut: from records that were chosen to packets.
+//! Cuts one stream: makes packets from the chosen records.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -13,76 +13,76 @@ use super::writer::PacketBuilder;
 use crate::model::schema::{Location, Role, Scope};
 use crate::read::{align_up, later, low_bits, DiscardedKind, Event, Packet, StoredFiles, Stream};
 
-/// The first try to read a packet's head \[byte\].
+/// Size of the first attempt to read a packet's head \[byte\].
 const HEAD_BYTES: u64 = 1 << 10;
-/// No head has more \[byte\].
+/// Limit on the size of a packet's head \[byte\].
 const HEAD_LONGEST: u64 = 64 << 20;
-/// Packets that only say that time goes on, in a row.
+/// The most packets in a row that are written only to advance the time.
 const STEPS: u32 = 1 << 12;
 
-/// What a packet says of what is in front of it.
+/// The losses before a packet, as the packet's head reports them.
 #[derive(Clone, Copy, Debug, Default)]
 struct PacketGap {
     records: u64,
     packets: u64,
-    /// It is the first packet, and says all that was discarded so far.
+    /// True for the first packet, which reports all losses so far.
     at_begin: bool,
-    /// Where the packet in front of it ends \[cycle\].
+    /// End of the previous packet \[cycle\].
     from: Option<u64>,
     is_any: bool,
 }
 
-/// How packets are written.
+/// Limits for the files and packets that are written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketLimits {
-    /// Bytes that are collected.
+    /// The most bytes that are collected before they are written.
     pub bytes: usize,
-    /// Files are closed after each write.
+    /// True if files are closed after each write.
     pub close: bool,
 }
 
-/// A stream.
+/// Copies the chosen records of one stream.
 pub(super) struct StreamCut<'r> {
     stream: &'r Stream,
     files: &'r StoredFiles,
     needed: Arc<HashSet<Location>>,
     limits: PacketLimits,
-    /// The time that was asked for \[cycle\].
+    /// The time range that was asked for, `from..=until` \[cycle\].
     from: u64,
     until: u64,
     path: PathBuf,
     file: PacketFile,
-    /// In all files before this one \[byte\].
+    /// Size of all files before the current one \[byte\].
     bytes_before: u64,
     files_made: u32,
-    /// In the file.
+    /// Number of packets in the current file.
     packets: u64,
 
-    /// The packet that is read, and what of its head is at hand.
+    /// The packet that is read, with the bytes of its head.
     source: Option<Packet>,
     head_bytes: Vec<u8>,
     gap: PacketGap,
     known: KnownValues,
     times: Vec<Time>,
 
-    /// The packet that is written.
+    /// True while a packet is being written.
     is_open: bool,
     out: PacketBuilder,
     head: PacketHead,
-    /// Its head, once that was written.
+    /// A copy of the packet's head, once it was written to the file.
     first: Vec<u8>,
     head_end: usize,
-    /// In the file \[byte\].
+    /// Begin of the packet in the file \[byte\].
     offset: u64,
-    /// \[cycle\]
+    /// Begin of the packet, and the time of its last record \[cycle\].
     begin: Option<u64>,
     last: Option<u64>,
 
-    /// What a reader has for the time at this place \[cycle\].
+    /// The time that a reader of the packet has reached here \[cycle\].
     time: u64,
     sequence: Option<u64>,
     discarded: u64,
-    /// The last packet of the source that was written.
+    /// Number of the last source packet of which a packet was written.
     emitted: Option<u64>,
 }
 
@@ -127,7 +127,7 @@ impl<'r> StreamCut<'r> {
         }
     }
 
-    /// Event records or packets were discarded in front of a packet.
+    /// Adds a loss of event records or packets before `packet`.
     pub fn discarded(
         &mut self,
         packet: &Packet,
@@ -147,7 +147,7 @@ impl<'r> StreamCut<'r> {
         Ok(())
     }
 
-    /// An event record that was chosen.
+    /// Writes a chosen event record.
     pub fn event(&mut self, event: &Event<'_>, info: ClassInfo) -> Result<(), CutError> {
         self.enter(event.packet())?;
         let time = event.cycles();
@@ -182,7 +182,7 @@ impl<'r> StreamCut<'r> {
         Ok(())
     }
 
-    /// There is nothing more; bytes that were written.
+    /// Completes the stream. Returns the size of its files \[byte\].
     pub fn finish(&mut self) -> Result<u64, CutError> {
         self.leave()?;
         self.file.flush()?;
@@ -199,7 +199,7 @@ impl<'r> StreamCut<'r> {
         Ok(())
     }
 
-    /// The packet that is read is over.
+    /// Finishes the packet that was read.
     fn leave(&mut self) -> Result<(), CutError> {
         if self.gap.is_any {
             self.open(None)?;
@@ -223,7 +223,8 @@ impl<'r> StreamCut<'r> {
         ))
     }
 
-    /// Begins a packet for the source's, with a record of this time; `None`: without records.
+    /// Begins a packet for the current source packet. `first` is the time of its first record; `None` if it has no
+    /// records.
     fn open(&mut self, first: Option<u64>) -> Result<(), CutError> {
         let Some(packet) = self.source.clone() else { return Ok(()) };
         let gap = std::mem::take(&mut self.gap);
@@ -237,7 +238,7 @@ impl<'r> StreamCut<'r> {
             self.sequence = packet.sequence.map(|sequence| sequence.wrapping_sub(skipped));
         }
         if anchor {
-            // What is counted from, and what is told to be the gap's begin.
+            // An empty packet gives the counts and the time at which the gap begins.
             let time = begin.map(|begin| gap.from.map_or(begin, |from| from.max(self.from)));
             self.start(time)?;
             self.close(packet.end_cycles.and(time))?;
@@ -252,7 +253,7 @@ impl<'r> StreamCut<'r> {
         Ok(())
     }
 
-    /// When a packet begins of which only what was asked for stays \[cycle\].
+    /// Returns the begin of a packet of which only some records are kept \[cycle\].
     fn begin(&self, packet: &Packet, begin: u64, first: Option<u64>) -> u64 {
         let within = begin.max(self.from).min(packet.end_cycles.unwrap_or(u64::MAX).max(begin));
         match first {
@@ -262,7 +263,7 @@ impl<'r> StreamCut<'r> {
         }
     }
 
-    /// Writes the source's head as that of a packet that begins at `begin`.
+    /// Writes the source packet's head, with `begin` as the begin of the packet.
     fn start(&mut self, begin: Option<u64>) -> Result<(), CutError> {
         self.copy_head()?;
         if self.packets > 0 && !self.head.has_size() {
@@ -275,7 +276,7 @@ impl<'r> StreamCut<'r> {
                 if bits >= 64 || begin < self.time || steps > STEPS {
                     return Err(self.time_is_unsayable(begin));
                 }
-                // A packet without records, so late that the next one's time means one time only.
+                // A packet without records brings the time so near that the next head's bits are unambiguous.
                 let time = self.time.wrapping_add(low_bits(bits)).min(begin);
                 self.head.set_begin(&mut self.out.bytes, time);
                 self.begun(Some(time));
@@ -332,7 +333,7 @@ impl<'r> StreamCut<'r> {
         Err(self.refused(format!("the packet at byte {offset} was changed while it was read")))
     }
 
-    /// Packets that do not say their size have a file each.
+    /// Begins a new file, since packets without a size need a file each.
     fn next_file(&mut self) -> Result<(), CutError> {
         if !self.head.has_stream() {
             return Err(self.refused(
@@ -352,7 +353,7 @@ impl<'r> StreamCut<'r> {
         Ok(())
     }
 
-    /// The packet ends where the source's does.
+    /// Closes the packet at the end of the source packet.
     fn close_at_end(&mut self) -> Result<(), CutError> {
         let end = self.source.as_ref().and_then(|source| source.end_cycles);
         let end = end.map(|end| end.min(self.until).max(self.begin.max(self.last).unwrap_or(0)));
@@ -387,12 +388,12 @@ impl<'r> StreamCut<'r> {
         }
         self.packets += 1;
         self.is_open = false;
-        // As the reader has it between packets.
+        // A reader continues from this time between packets.
         self.time = end.or(self.begin).unwrap_or(self.time);
         Ok(())
     }
 
-    /// Writes what is at hand of the packet.
+    /// Writes the collected part of the packet to the file.
     fn flush(&mut self) -> Result<(), CutError> {
         if self.first.is_empty() {
             let head = self.out.bytes.get(..self.head_end).unwrap_or_default();
@@ -403,7 +404,8 @@ impl<'r> StreamCut<'r> {
         Ok(())
     }
 
-    /// Copies a record field by field, or with a longer timestamp, or into a packet of its own.
+    /// Copies a record field by field. If its time would be read wrongly, it gets a full timestamp, or a packet of its
+    /// own.
     #[cold]
     fn fit(
         &mut self,
@@ -449,19 +451,20 @@ impl<'r> StreamCut<'r> {
         self.time_behind(found, in_header)
     }
 
-    /// The time behind a record whose own is this.
+    /// Sets the time that a reader has after a record: it starts from the record's own `time`.
     fn time_behind(&mut self, time: u64, in_header: usize) -> Result<(), CutError> {
         self.time = self.read_times(time, in_header..self.times.len());
         Ok(())
     }
 
-    /// What these times make of one.
+    /// Computes the time that a reader gets from these timestamps, starting from `time`.
     fn read_times(&self, time: u64, range: std::ops::Range<usize>) -> u64 {
         let times = self.times.get(range).unwrap_or_default();
         times.iter().fold(time, |time, &(value, bits)| later(time, value, low_bits(bits)))
     }
 
-    /// Copies a record field by field, or what is behind its header; how many times there are in that.
+    /// Copies a record field by field, or only the part after its header. Returns the number of timestamps in the
+    /// header.
     fn copy(
         &mut self,
         event: &Event<'_>,
@@ -481,7 +484,7 @@ impl<'r> StreamCut<'r> {
             clock: class.and_then(|class| class.clock),
             times: &mut self.times,
             meant: None,
-            place: Location { scope: Scope::EventHeader, path: Vec::new() },
+            place: Location::at(Scope::EventHeader, Vec::new()),
         };
         let mut parts = || -> Result<(usize, u64), FieldWithoutEnd> {
             let class = class.ok_or(FieldWithoutEnd)?;

@@ -1,21 +1,21 @@
-//! Bits of a packet that is being made.
+//! Writes the bits of a packet.
 
 use crate::read::align_up;
 
-/// A LEB128 integer that is to be known later has so many bytes: 64 bits in any case.
+/// Size of a LEB128 integer whose value is set later \[byte\]: enough for 64 bits.
 pub(super) const LEB_BYTES: usize = 10;
 
-/// A packet, or what is at hand of it.
+/// A packet that is being built, or the part of it that was not written yet.
 #[derive(Debug, Default)]
 pub(super) struct PacketBuilder {
     pub bytes: Vec<u8>,
-    /// Which byte of the packet they begin with.
+    /// Offset of the first of these bytes \[byte of the packet\].
     origin: u64,
-    /// Where the next field may begin \[bit of the packet\].
+    /// The place at which the next field may begin \[bit of the packet\].
     at: u64,
 }
 
-/// What a writer was at, to go back to.
+/// State of a packet, to which [`PacketBuilder::back_to`] returns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketMark {
     length: usize,
@@ -24,23 +24,23 @@ pub(super) struct PacketMark {
 }
 
 impl PacketBuilder {
-    /// Begins a packet.
+    /// Begins a new packet.
     pub fn clear(&mut self) {
         self.bytes.clear();
         (self.origin, self.at) = (0, 0);
     }
 
-    /// Where the next field may begin \[bit of the packet\].
+    /// Returns the place at which the next field may begin \[bit of the packet\].
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Which byte of the packet is the first at hand.
+    /// Returns the offset of the first byte that is kept \[byte of the packet\].
     pub fn origin(&self) -> u64 {
         self.origin
     }
 
-    /// Goes to a multiple of a power of two \[bit\].
+    /// Moves to the next multiple of a power of two \[bit\].
     pub fn align(&mut self, align: u64) {
         self.at = align_up(self.at, align.max(1));
         self.grow();
@@ -53,7 +53,7 @@ impl PacketBuilder {
         }
     }
 
-    /// The lowest bits of a number.
+    /// Appends the lowest bits of a number.
     pub fn put(&mut self, value: u64, width: u8, big: bool) {
         let at = self.at - self.origin * 8;
         self.at += u64::from(width);
@@ -61,7 +61,7 @@ impl PacketBuilder {
         set(&mut self.bytes, at, value, width, big);
     }
 
-    /// Whole bytes, from a whole byte on.
+    /// Appends whole bytes, at a whole byte.
     pub fn extend(&mut self, bytes: &[u8]) {
         debug_assert_eq!(self.at % 8, 0);
         self.bytes.extend_from_slice(bytes);
@@ -73,7 +73,7 @@ impl PacketBuilder {
         PacketMark { length: self.bytes.len(), at: self.at, last }
     }
 
-    /// What was written since is forgotten.
+    /// Returns to a mark, and removes the bytes after it.
     pub fn back_to(&mut self, mark: PacketMark) {
         self.bytes.truncate(mark.length);
         self.at = mark.at;
@@ -82,14 +82,14 @@ impl PacketBuilder {
         }
     }
 
-    /// Gives up all whole bytes, which the caller has written.
+    /// Removes all whole bytes, which the caller has written.
     pub fn take_whole(&mut self) {
         let whole = (self.at / 8).saturating_sub(self.origin).min(self.bytes.len() as u64);
         self.bytes.drain(..whole as usize);
         self.origin += whole;
     }
 
-    /// How many bytes [`PacketBuilder::take_whole`] would give up.
+    /// Returns the whole bytes, which [`PacketBuilder::take_whole`] would remove.
     pub fn whole(&self) -> &[u8] {
         let whole = (self.at / 8).saturating_sub(self.origin) as usize;
         self.bytes.get(..whole).unwrap_or(&self.bytes)
@@ -118,7 +118,7 @@ pub(super) fn set(bytes: &mut [u8], at: u64, value: u64, width: u8, big: bool) {
     }
 }
 
-/// Replaces a LEB128 integer of [`LEB_BYTES`].
+/// Replaces a LEB128 integer that has the size [`LEB_BYTES`].
 pub(super) fn set_leb(bytes: &mut [u8], at: u64, value: u64) {
     let begin = (at / 8) as usize;
     for index in 0..LEB_BYTES {

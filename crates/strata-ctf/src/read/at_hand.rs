@@ -1,45 +1,47 @@
-//! The packet that a cursor is in.
+//! The packet that a cursor is reading.
 
 use super::decode::Window;
 use super::hop::Hop;
 use super::stream::Packet;
 use super::time::Clock;
 
-/// Limits from here on are not used \[bit\]: no sum that is made with less is too great for a number.
+/// The limit on positions in a window \[bit\]: sums of smaller numbers do not overflow.
 const FAR: u64 = 1 << 62;
 
-/// A packet of a stream, and what there is of it in memory: all that its event records are read of.
+/// A packet of a stream with the part of it in memory, from which event records are decoded.
 #[derive(Debug)]
 pub(crate) struct PacketAtHand<'r> {
-    /// The first byte of the window that is the packet's, and which byte of the packet that is.
+    /// Index in the window of the first byte that belongs to the packet, and (`origin`) the offset of that byte in the
+    /// packet.
     pub(crate) skip: usize,
     pub(crate) origin: u64,
-    /// From a byte of the packet to one of the window, wrapping.
+    /// Difference between a byte's offset in the packet and in the window, wrapping.
     pub(crate) shift: usize,
-    /// Its stream class'.
+    /// Clock of the packet's stream class.
     pub(crate) clock: Option<Clock>,
-    /// Has come to the packet, and has the window.
+    /// The hop that has reached the packet, with its window.
     pub(crate) hop: Hop<'r>,
     pub(crate) packet: Packet,
 }
 
 impl<'r> PacketAtHand<'r> {
-    /// No packet yet, in front of the hop's first one.
+    /// Makes a value that is before the first packet of the hop's file.
     pub(crate) fn new(hop: Hop<'r>) -> PacketAtHand<'r> {
         PacketAtHand { skip: 0, origin: 0, shift: 0, clock: None, hop, packet: Packet::default() }
     }
 
-    /// Finds the packet in the window.
+    /// Determines the packet's place in the window.
     pub(crate) fn align(&mut self) {
         let origin = self.hop.buffer.origin();
         let skip = usize::try_from(self.packet.offset.saturating_sub(origin));
         self.skip = skip.unwrap_or(usize::MAX);
         self.origin = origin.saturating_sub(self.packet.offset);
-        // The window's first byte is the packet's byte `origin`, unless the packet begins in it.
+        // The window's first byte is byte `origin` of the packet, unless the packet begins within the window.
         self.shift = self.skip.wrapping_sub(self.origin as usize);
     }
 
-    /// Where the window ends, or the content that ends at this bit \[bit of the packet\]; 0 if it is far.
+    /// Returns the end of the window, or of the content if that comes first \[bit of the packet\]; 0 if it exceeds the
+    /// limit.
     pub(crate) fn end(&self, content: u64) -> u64 {
         let end = Window::new(self.hop.buffer.from(self.skip), self.origin, content).end;
         if end < FAR {
@@ -49,14 +51,14 @@ impl<'r> PacketAtHand<'r> {
         }
     }
 
-    /// What there is of the packet, and perhaps what is in front of it; and which byte of the packet that
-    /// begins with, wrapping.
+    /// Returns the window's bytes, which contain the packet's bytes in memory, and the offset of the first one \[byte
+    /// of the packet\]; wrapping.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> (&[u8], u64) {
         (self.hop.buffer.bytes(), (self.shift as u64).wrapping_neg())
     }
 
-    /// Whether the times of its records are dates.
+    /// Returns whether times of the packet's records count from 1970.
     #[inline]
     pub(crate) fn is_dated(&self) -> bool {
         self.clock.is_none_or(|clock| clock.is_dated())

@@ -1,4 +1,28 @@
-//! One stream, message by message.
+//! A cursor goes through one stream, message by message.
+//!
+//! [`Events`](super::Events) has one cursor for each stream and always shows the message with the least key. A cursor
+//! turns the packets of its [`Hop`] into messages: begins of packets, event records, losses and damage, each with a key
+//! by which streams are merged.
+//!
+//! ```text
+//!             advance_any(): to the next message, whatever it is
+//! packet ──▶ record ──▶ record ──▶ … ──▶ item between packets ──▶ packet …
+//!             └ fast path: the next record has the form of most, and its bytes are in the window (Ahead, run.rs)
+//!             └ slow path: record(), refill(), unusual(), bad(): anything else
+//! ```
+//!
+//! # Keys
+//! The key of a record is its time, but never less than the key of the previous record in its packet, and never outside
+//! of the packet's bounds. So headers alone show which packets can have messages of a time, and merged streams are in
+//! order even if a clock stepped back.
+//!
+//! # Cost
+//! Most records take the fast path: the header has LTTng's form, fields have fixed sizes or end at a NUL, and the
+//! window has all of them. `run.rs` passes a run of such records to the caller without returning to the merge, as long
+//! as no other stream is due. The window is a few MiB at most, so the memory of a reader does not depend on the size of
+//! a trace.
+//!
+//! docs/design/reading.md shows how much time an event takes, and for what.
 
 use super::at_hand::PacketAtHand;
 use super::damage::{Damage, DamageKind};
@@ -13,22 +37,21 @@ use super::window::LONGEST;
 mod run;
 pub(crate) use run::RunEnd;
 
-/// What a cursor is to show.
+/// The time range and the keys at which a cursor begins and ends.
 ///
-/// The key of a message is the time it is sorted by: an event's own, but never before a key in front of it
-/// in its packet and never outside of what its packet's header says. So it is known from headers alone
-/// which packets may have messages of some keys. A stream's messages are in the order of its bytes, even
-/// where keys go back.
+/// The key of a message is the time by which it is sorted: an event's own time, but never before the key of an earlier
+/// message of its packet and never outside of the packet's bounds. So headers alone show which packets may have
+/// messages of some keys. A stream's messages are in the order of its bytes, even where keys go back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CursorBounds {
-    /// The cursor begins with the first message whose key is not below this one; those before it belong to
-    /// another cursor.
+    /// The cursor begins with the first message whose key is not below this one. Earlier messages belong to another
+    /// cursor.
     pub(crate) first: i64,
-    /// It ends before the first message whose key is above this one.
+    /// The cursor ends before the first message whose key is above this one.
     pub(crate) last: i64,
-    /// Of these, what has no part in this time is not shown.
+    /// Messages of packets that lie outside of this range are left out.
     pub(crate) range: TimeRange,
-    /// Number of the packet that is another cursor's, with what is in front of it.
+    /// Number of the first packet that belongs to the next cursor, together with the items before it.
     pub(crate) packet: u64,
 }
 
@@ -37,7 +60,7 @@ impl CursorBounds {
         CursorBounds { first: i64::MIN, last: i64::MAX, range: TimeRange::ALL, packet: u64::MAX };
 }
 
-/// What the cursor is at.
+/// Position of a cursor.
 #[derive(Debug)]
 enum CursorAt {
     Record,
@@ -47,7 +70,7 @@ enum CursorAt {
     End,
 }
 
-/// A message of any stream.
+/// A message of a stream.
 #[derive(Clone, Copy, Debug)]
 pub enum Message<'e> {
     /// An event record.
@@ -56,23 +79,23 @@ pub enum Message<'e> {
     Packet(&'e Packet),
     /// Event records or packets that were discarded.
     Discarded(Discarded<'e>),
-    /// Something that is not as it should be.
+    /// A part of the stream that cannot be decoded, or that contradicts other parts.
     Damage(&'e Damage),
 }
 
-/// A record that [`Cursor::run`] came to and did not tell. Streams take turns every few records: to go on from
-/// here is quicker than from what [`Cursor::put`] leaves.
+/// A record that [`Cursor::run`] reached without passing it on. Streams take turns every few records, and continuing
+/// from this state is faster than from the state that [`Cursor::put`] leaves.
 #[derive(Clone, Copy, Debug)]
 struct UntoldRecord<'r> {
-    /// Bit of the packet.
+    /// Begin of the record \[bit of the packet\].
     begin: u64,
     time: i64,
     shape: &'r RecordShape,
-    /// What is at hand behind it \[byte of the window\].
+    /// The range of bytes after the record that are in the window \[byte of the window\].
     rest: (usize, usize),
 }
 
-/// How a step ended.
+/// Outcome of moving to the next message.
 enum CursorStep {
     Shown,
     Skipped,
@@ -81,34 +104,35 @@ enum CursorStep {
 
 #[derive(Debug)]
 pub(crate) struct Cursor<'r> {
-    /// Bit of the packet where the next record begins.
+    /// Begin of the next record \[bit of the packet\].
     next: u64,
-    /// Where the last one ends; 0 while there is something else to say first.
+    /// End of the content \[bit of the packet\]; 0 while another message comes first.
     content: u64,
-    /// What is to be added to a cycle for its time, while `limit` is not 0.
+    /// Offset that converts a cycle to a time, while `limit` is not 0.
     base: i64,
-    /// Where the window ends, or the content \[bit of the packet\]. 0 unless the cursor is at a record and
-    /// the next message is the next record, if its bytes are at hand.
+    /// End of the window, or of the content \[bit of the packet\]. 0 unless the cursor is at a record and the next
+    /// message is the next record, if its bytes are in the window.
     limit: u64,
-    /// Of what the cursor is at.
+    /// Key of the current message.
     key: i64,
-    /// An event whose time is in these is as it should be, and to be shown.
+    /// The least (`low`) and greatest (`high`) time of an event that is shown without further checks.
     low: i64,
     high: i64,
-    /// The cursor is at this record; all else here is as it was at one in front of it, but for `key`.
+    /// The record at which the cursor is, if [`Cursor::run`] left it here. All other fields but `key` then belong to an
+    /// earlier record.
     lane: Option<UntoldRecord<'r>>,
     plan: Option<&'r StreamDecoder>,
     at_hand: PacketAtHand<'r>,
     at: CursorAt,
-    /// Time of the last record in front of the packet, if it overlaps the packet in front.
+    /// Time of the last record before the packet, if the packet overlaps the previous one.
     last: Option<i64>,
-    /// The packet has records.
+    /// True if the packet has records.
     has_records: bool,
-    /// Of the packet's records.
+    /// Least key of the packet's records (`floor`); `cap` is the greatest.
     floor: i64,
     cap: i64,
     bounds: CursorBounds,
-    /// Once for each packet.
+    /// True once a damage of this kind was reported for the packet: each is reported once.
     said_back: bool,
     said_behind: bool,
     said_no_date: bool,
@@ -116,7 +140,7 @@ pub(crate) struct Cursor<'r> {
 }
 
 impl<'r> Cursor<'r> {
-    /// With a window of at most so many bytes.
+    /// Makes a cursor with a window of at most `bytes`.
     pub(crate) fn new(
         files: &'r StoredFiles,
         stream: &'r Stream,
@@ -149,18 +173,18 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// Time that the message is sorted by \[ns since 1970\].
+    /// Returns the time by which the message is sorted \[ns since 1970\].
     #[inline]
     pub(crate) fn key(&self) -> i64 {
         self.key
     }
 
-    /// Bytes that were read of its files.
+    /// Returns the number of bytes that were read from the stream's files.
     pub(crate) fn read(&self) -> u64 {
         self.at_hand.hop.buffer.read()
     }
 
-    /// Goes to the next message, whatever it is; `false`: there is none.
+    /// Moves to the next message of any kind. Returns false if there is none.
     #[inline(never)]
     pub(crate) fn advance_any(&mut self) -> bool {
         let Some(plan) = self.plan.filter(|_| self.next < self.content) else {
@@ -187,7 +211,7 @@ impl<'r> Cursor<'r> {
         self.decoded()
     }
 
-    /// Goes to the record that was decoded, or to what there is to say first.
+    /// Moves to the record that was decoded, or to a message that comes first.
     #[inline(never)]
     fn decoded(&mut self) -> bool {
         match self.unusual() {
@@ -200,7 +224,7 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// The cursor is at a record, and if there is nothing to be said first, the next one is behind it.
+    /// Prepares the fast path for the record after the current one, unless another message comes first.
     fn expect_record(&mut self) {
         self.limit = 0;
         let simple = self.at_hand.clock.as_ref().and_then(Clock::simple);
@@ -211,13 +235,13 @@ impl<'r> Cursor<'r> {
         if !self.plan.is_some_and(StreamDecoder::has_alike) {
             return;
         }
-        // A sum that is too great for a number is below the first time that there is.
+        // A sum that overflows is below the first possible time.
         (self.base, self.low) = (base, self.low.max(base));
         self.limit = self.at_hand.end(self.content);
     }
 
-    /// What is at hand from the next record on up to a limit, and the bit of the packet where that begins; nothing
-    /// where the limit is 0.
+    /// Returns the bytes from the next record up to `limit`, and the bit of the packet at which they begin. Returns no
+    /// bytes if `limit` is 0.
     #[inline(always)]
     fn rest_before(&self, limit: u64) -> (&[u8], u64) {
         let begin = self.next.div_ceil(8);
@@ -227,8 +251,8 @@ impl<'r> Cursor<'r> {
         (rest.unwrap_or(&[]), begin.wrapping_mul(8))
     }
 
-    /// Passes over usual records in front of what is to be shown, up to the last one at hand: those of the
-    /// slice before, or of a time that was not asked for. Whether there were any.
+    /// Skips usual records before the first one to show, as far as the window reaches: records of another slice, or of
+    /// another time. Returns whether any were skipped.
     #[inline(never)]
     fn pass_over(&mut self, plan: &StreamDecoder) -> bool {
         let CursorBounds { first, last, range, .. } = self.bounds;
@@ -240,7 +264,7 @@ impl<'r> Cursor<'r> {
         };
         let (rest_at_first, begin) =
             self.rest_before(self.at_hand.end(self.at_hand.packet.content_bits));
-        // A sum that is too great for a number is below `base`.
+        // A sum that overflows is below `base`.
         let (mut rest, mut key) = (rest_at_first, before.max(base));
         let mut cycles = self.at_hand.hop.state.time;
         let last = self.cap.min(last).min(until.saturating_sub(1));
@@ -276,7 +300,7 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// There is nothing more, however often it is asked for.
+    /// Ends the cursor: there are no further messages. Returns false.
     fn end(&mut self) -> bool {
         self.at = CursorAt::End;
         self.next = 0;
@@ -310,7 +334,7 @@ impl<'r> Cursor<'r> {
             && self.at_hand.packet.end.is_none()
             && self.at_hand.packet.begin.is_none()
         {
-            // Where packets have no times, the clock runs on.
+            // If packets have no times, the clock continues from its last value.
             self.at_hand.hop.place.time = self.at_hand.hop.state.time;
         }
         match self.at_hand.hop.next() {
@@ -340,7 +364,7 @@ impl<'r> Cursor<'r> {
         self.at_hand.align();
     }
 
-    /// An item is shown unless it is another cursor's.
+    /// Shows an item, unless it belongs to another cursor.
     fn item(&mut self, key: i64, item: BetweenRecords) -> CursorStep {
         let step = self.place(key, &item);
         match step {
@@ -361,7 +385,7 @@ impl<'r> Cursor<'r> {
         step
     }
 
-    /// All that follows is shown.
+    /// Shows all messages from here on.
     fn begin(&mut self) {
         self.bounds.first = i64::MIN;
     }
@@ -388,16 +412,16 @@ impl<'r> Cursor<'r> {
         CursorStep::Shown
     }
 
-    /// The packet's records are next.
+    /// Continues with the packet's records.
     fn resume(&mut self) {
         self.content = self.at_hand.packet.content_bits;
         let floor = self.key.max(self.floor).max(self.last.unwrap_or(i64::MIN));
-        // What is no time is at one of the ends, and never usual.
+        // Times that are no dates are at either end of the range, and are never usual.
         self.low = floor.max(self.bounds.first).max(self.bounds.range.from).max(i64::MIN + 1);
         self.high = self.cap.min(self.bounds.last).min(self.bounds.range.to).min(i64::MAX - 1);
     }
 
-    /// The next record, whatever that needs.
+    /// Decodes the next record, with more bytes of the file if needed.
     fn record(&mut self) -> CursorStep {
         let Some(plan) = self.plan else {
             self.next = self.at_hand.packet.content_bits;
@@ -425,7 +449,7 @@ impl<'r> Cursor<'r> {
         CursorStep::Skipped
     }
 
-    /// A record that was decoded; its time may be anything.
+    /// Checks a record that was decoded and whose time may be anything, and decides whether it is shown.
     fn unusual(&mut self) -> CursorStep {
         if let CursorAt::Record = self.at {
             self.begin();
@@ -445,7 +469,7 @@ impl<'r> Cursor<'r> {
         }
         self.key = key;
         self.low = self.low.max(key);
-        // The key of a record in front of the packet's begin is not its time.
+        // The key of a record before the packet's begin is not its time.
         let previous = if before > self.floor { Some(before) } else { previous };
         let is_back = time.is_some_and(|time| previous.is_some_and(|previous| time < previous));
         let is_early = time.is_some_and(|time| time < before) && !is_back;
@@ -484,12 +508,13 @@ impl<'r> Cursor<'r> {
         CursorStep::Shown
     }
 
-    /// Byte of the file where the next record begins.
+    /// Returns the begin of the next record \[byte of the file\].
     fn offset(&self) -> u64 {
         self.at_hand.packet.offset.saturating_add(self.next / 8)
     }
 
-    /// The rest of the packet is skipped, unless there is none: the file ends there.
+    /// Reports a bad record and skips the rest of the packet. Reports nothing if the file ends there, since that is
+    /// reported already.
     fn bad(&mut self, bad: &Bad) {
         let (offset, next) = (self.offset(), self.next);
         self.next = self.at_hand.packet.content_bits;
@@ -501,7 +526,8 @@ impl<'r> Cursor<'r> {
         self.say(offset, DamageKind::Record { error: bad.to_string().into(), bytes });
     }
 
-    /// Has the window begin with the record and reach this bit of the packet; else what keeps it from that.
+    /// Moves the window so that it begins with the record and reaches `until` \[bit of the packet\]. Returns the damage
+    /// that prevents this.
     fn refill(&mut self, until: u64) -> Option<DamageKind> {
         let (packet, content) = (self.at_hand.packet.offset, self.at_hand.packet.content_bits);
         let begin = self.offset();
@@ -511,7 +537,7 @@ impl<'r> Cursor<'r> {
             return Some(DamageKind::TooLong { bytes: need, limit: LONGEST });
         }
         let file = self.at_hand.hop.stream.files.get(self.at_hand.packet.file).copied()?;
-        // A text's end may be anywhere: twice as far each time.
+        // A text may end anywhere: double the window each time.
         let have = if self.at_hand.hop.buffer.origin() == begin {
             self.at_hand.hop.buffer.bytes().len()
         } else {
@@ -533,7 +559,7 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// Damage in the packet, which is told next.
+    /// Reports damage in the packet, as the next message.
     fn say(&mut self, offset: u64, what: DamageKind) {
         let damage = self.at_hand.hop.described(
             self.at_hand.packet.file,
@@ -545,10 +571,10 @@ impl<'r> Cursor<'r> {
         self.content = 0;
     }
 
-    /// What the cursor is at; `None`: it was not asked to advance, or there is nothing more.
+    /// Returns the current message; `None` before the first step and after the last message.
     #[inline]
     pub(crate) fn message(&self) -> Option<Message<'_>> {
-        // As a rule it is a record, so that is asked first, and apart.
+        // Most messages are records, so this case comes first and in a function of its own.
         if let CursorAt::Record = self.at {
             return self.event().map(Message::Event);
         }

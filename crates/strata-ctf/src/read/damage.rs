@@ -1,346 +1,350 @@
-//! What is wrong with a trace: what keeps it from being opened, and what was found on the way.
+//! Errors that keep a trace from being opened, and damage that is found while it is read.
 
 use crate::model::printable;
-use crate::tsdl::MetadataError;
+use crate::read::metadata::MetadataError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why there is nothing to read.
+/// Reasons why a trace cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// No path was given.
+    /// The caller gave no path.
     #[error("no trace is named. Name a trace's folder, or one with traces below it")]
     NoPath,
-    /// There is nothing at the path.
+    /// The path does not exist.
     #[error("{}: there is no such folder. Look for a typing error in the path", path.display())]
     Missing {
-        /// The path.
+        /// Path that was given.
         path: PathBuf,
     },
-    /// A file, or something else that is no folder.
+    /// The path leads to a file, or to something else that is not a folder.
     #[error(
         "{}: it is no folder; a trace is a folder with a file 'metadata'. Name that folder",
         path.display()
     )]
     NoFolder {
-        /// The path.
+        /// Path that was given.
         path: PathBuf,
     },
-    /// A folder without traces.
+    /// The folder has no traces.
     #[error(
         "{}: no trace in it or below it: none of {folders} folders has a file 'metadata'",
         path.display()
     )]
     NoTrace {
-        /// The path.
+        /// Path that was given.
         path: PathBuf,
-        /// How many folders there are.
+        /// The number of folders below the one that was searched.
         folders: usize,
     },
-    /// A clock's offset is for a trace that was not found.
+    /// A clock offset was given for a trace that was not found.
     #[error(
         "a clock offset is for the trace '{name}', and none has this name or folder. `strata list` shows \
          the traces that are there"
     )]
     NoTraceOf {
-        /// The name or folder.
+        /// Name or folder of the trace that was given.
         name: String,
     },
-    /// A stream without times cannot be compared with others.
+    /// The packets of a stream have no times, so the stream cannot be compared with others.
     #[error(
         "{}: the packets of stream '{stream}' do not say when they begin and end, so there is no \
          intersection with other streams. Use --from and --until",
         path.display()
     )]
     NoTimes {
-        /// The trace's folder.
+        /// Folder of the trace.
         path: PathBuf,
-        /// The stream.
+        /// Name of the stream.
         stream: String,
     },
-    /// Streams that are one behind the other.
+    /// The streams do not overlap in time, so that their intersection is empty.
     #[error(
         "{}: there is no time at which all of its streams are active. Leave out --stream-intersection",
         path.display()
     )]
     NoIntersection {
-        /// The trace's folder.
+        /// Folder of the trace.
         path: PathBuf,
     },
-    /// A tree that is too large to look for traces in it.
+    /// The folder has too many folders below it to search for traces.
     #[error(
         "{}: more than {limit} folders below it. Name a folder nearer to the trace",
         path.display()
     )]
     TooManyFolders {
-        /// The path.
+        /// Path that was given.
         path: PathBuf,
-        /// So many are looked into.
+        /// The greatest number of folders that are searched.
         limit: usize,
     },
-    /// The system refuses.
+    /// The system refused to read a file or folder.
     #[error("{}: it cannot be read: {source}", path.display())]
     Unreadable {
         /// The folder or file.
         path: PathBuf,
-        /// What the kernel answered.
+        /// Error of the system call.
         source: io::Error,
     },
-    /// The only trace's description says nothing.
+    /// The metadata of the only trace cannot be used.
     #[error("{}: {error}", path.display())]
     Metadata {
-        /// The file.
+        /// Path of the metadata file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error of the metadata.
         error: MetadataError,
     },
 }
 
-/// Trace and stream of a note, and whether it is of the index: one is said of each.
+/// Trace, stream, and whether the index is concerned: of all notes with the same key only the first is reported.
 pub type NoteKey = (Arc<Path>, Option<Arc<str>>, bool);
 
-/// Something in a trace that is not as it should be; all that is intact is shown nevertheless.
+/// A fault of a trace that was found while reading. All intact data are shown nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The trace's folder.
+    /// Folder of the trace.
     pub trace: Arc<Path>,
-    /// The name of the stream's file; `None`: it is of the whole trace.
+    /// The name of the stream's file; `None` if the damage concerns the whole trace.
     pub stream: Option<Arc<str>>,
     /// The packet's number in its stream, from 0.
     pub packet: Option<u64>,
-    /// Where it begins \[byte of the file\].
+    /// Begin of the damage \[byte of the file\].
     pub offset: Option<u64>,
-    /// What it is.
+    /// Kind of the damage, with its details.
     pub what: DamageKind,
 }
 
-/// What is damaged, what was found, and what was skipped.
+/// Kinds of damage, with what was found and what was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DamageKind {
     /// A trace's metadata cannot be used at all: the whole trace is skipped.
     Metadata {
-        /// What is wrong with it.
+        /// Error of the metadata.
         error: Arc<str>,
     },
     /// A part of the metadata cannot be used: records that need it are skipped.
     Description {
-        /// What is wrong with it.
+        /// Error of the metadata.
         error: Arc<str>,
     },
     /// A folder or a file cannot be read, from the offset on.
     Unreadable {
-        /// What the system says.
+        /// Error of the system call.
         error: Arc<str>,
     },
-    /// Bytes that are no packet; with what is wrong with the header that should be there.
+    /// Bytes that are not a packet, with the fault of the header that should be there.
     Garbage {
-        /// What is wrong.
+        /// Damage of the header.
         header: HeaderDamage,
-        /// So many were skipped.
+        /// The number of bytes that were skipped.
         bytes: u64,
-        /// To the next packet, or to the end of the file.
+        /// True if the skipped bytes reach the end of the file, false if they reach the next packet.
         to_end: bool,
     },
-    /// Bytes that are no packet, and so many of them that no more were looked at; with what is wrong with the
-    /// header that should be there.
+    /// Bytes that are not packets, and too many to search all of them. `header` is the fault of the first header.
     NoPackets {
-        /// What is wrong.
+        /// Damage of the header.
         header: HeaderDamage,
-        /// So many were looked at, or are holes of the file.
+        /// The number of bytes that were searched, or are holes of the file.
         looked: u64,
-        /// So many were skipped, to the end of the file.
+        /// The number of bytes that were skipped, to the end of the file.
         bytes: u64,
     },
-    /// The file ends in the packet; the records before its end are shown.
+    /// The records of the previous packet do not fit into it, and nothing says where the next packet begins: packets
+    /// have no magic number, and their sizes do not lead to the file's end.
+    NoFraming {
+        /// The number of bytes that were skipped, to the end of the file.
+        bytes: u64,
+    },
+    /// The file ends within the packet. The records before the end are shown.
     Truncated {
-        /// What the packet should have, or less if nothing but padding is not there \[byte\].
+        /// Size that the packet should have \[byte\]; the size of its content if the file ends even within the content.
         expected: u64,
-        /// What there is \[byte\].
+        /// Size that was found \[byte\].
         found: u64,
     },
-    /// A packet's size leads past another packet; it ends where that begins.
+    /// A packet's size leads past the begin of the next packet. The packet is read up to there.
     PacketSize {
-        /// What its header says \[byte\].
+        /// Size in the packet's header \[byte\].
         size: u64,
-        /// What there is up to the next packet \[byte\].
+        /// Size up to the next packet \[byte\].
         found: u64,
     },
-    /// The packet in front has another one in its padding: its size is wrong.
+    /// The padding of the previous packet contains another packet: the size of the previous packet is wrong.
     Padding {
         /// Size of the padding \[byte\].
         padding: u64,
-        /// What there is of it up to the next packet \[byte\].
+        /// Size up to the next packet \[byte\].
         found: u64,
     },
-    /// The count of discarded records is less than in the packet before.
+    /// The count of discarded records is less than in the previous packet.
     DiscardedBack {
-        /// The count.
+        /// Count of discarded records that was found.
         found: u64,
-        /// That of the packet before.
+        /// Count in the previous packet.
         before: u64,
     },
-    /// A packet's number is not greater than that of the packet before.
+    /// A packet's sequence number is not greater than that of the previous packet.
     SequenceBack {
-        /// Its number.
+        /// Sequence number of the packet.
         found: u64,
-        /// That of the packet before.
+        /// Sequence number of the previous packet.
         before: u64,
     },
-    /// A record that cannot be followed; the rest of the packet is skipped.
+    /// A record cannot be decoded. The rest of the packet is skipped.
     Record {
         /// The error, as text.
         error: Arc<str>,
-        /// So many bytes were skipped.
+        /// The number of bytes that were skipped.
         bytes: u64,
     },
-    /// A record is longer than can be held in memory; the rest of the packet is skipped.
+    /// A record is too long to be held in memory. The rest of the packet is skipped.
     TooLong {
-        /// So many bytes it has at least.
+        /// Size that the record has at least \[byte\].
         bytes: u64,
-        /// So many it may have.
+        /// The greatest size that is possible \[byte\].
         limit: u64,
     },
-    /// A record's time is before that of the record in front of it, or before its packet's. It is shown;
-    /// others in the same packet are not reported.
+    /// A record's time is before that of the previous record, or before its packet's begin. The record is shown. Only
+    /// the first such record of a packet is reported.
     TimeBack {
-        /// Its time \[ns since 1970\].
+        /// Time of the record \[ns since 1970\].
         time: i64,
-        /// The time before \[ns since 1970\].
+        /// Time of the previous record, or begin of the packet \[ns since 1970\].
         before: i64,
     },
-    /// A record's time is behind its packet's end. It is shown; others in the same packet are not
+    /// A record's time is after its packet's end. The record is shown. Only the first such record of a packet is
     /// reported.
     TimeBehindPacket {
-        /// Its time \[ns since 1970\].
+        /// Time of the record \[ns since 1970\].
         time: i64,
         /// The packet's end \[ns since 1970\].
         end: i64,
     },
-    /// A record's time is before its packet's begin, but not before that of the record in front. It is
-    /// shown; others in the same packet are not reported.
+    /// A record's time is before its packet's begin, but not before that of the previous record. The record is shown.
+    /// Only the first such record of a packet is reported.
     TimeBeforePacket {
-        /// Its time \[ns since 1970\].
+        /// Time of the record \[ns since 1970\].
         time: i64,
         /// The packet's begin \[ns since 1970\].
         begin: i64,
     },
-    /// A packet begins before the one in front of it ends. It is shown where it is.
+    /// A packet begins before the previous packet ends. It is shown in the order of the file.
     PacketOrder {
-        /// Its begin \[ns since 1970\].
+        /// Begin of the packet \[ns since 1970\].
         begin: i64,
-        /// The other's end \[ns since 1970\].
+        /// End of the previous packet \[ns since 1970\].
         end: i64,
     },
-    /// A packet ends before it begins. It is shown.
+    /// A packet ends before it begins. Its records are shown.
     PacketTimes {
-        /// Its begin \[ns since 1970\].
+        /// Begin of the packet \[ns since 1970\].
         begin: i64,
-        /// Its end \[ns since 1970\].
+        /// End of the packet \[ns since 1970\].
         end: i64,
     },
-    /// A packet says that it is of another stream than its file. It is shown with this file.
+    /// A packet's header names another stream than that of its file. The packet is shown as part of the file's stream.
     OtherStream {
-        /// Class and number of the stream, as the packet says.
+        /// Class and id of the stream, as the packet's header says.
         found: (u64, Option<u64>),
-        /// Those of its file.
+        /// Class and id of the file's stream.
         expected: (u64, Option<u64>),
     },
-    /// The file ends in a packet that is still being written: somebody has the file open for that.
+    /// The file ends within a packet that is still being written: a process has the file open for writing.
     Growing {
-        /// Bytes of the packet that were there.
+        /// Size of the part that was found \[byte\].
         found: u64,
     },
     /// The tracer's index has packets that are not in the file.
     Cut {
-        /// Packets of the index, and where the last one ends \[byte\].
+        /// Number of packets in the index.
         packets: u64,
-        /// Likewise.
+        /// End of the last packet, as the index says \[byte of the file\].
         expected: u64,
-        /// Bytes of the file.
+        /// Size of the file \[byte\].
         found: u64,
     },
-    /// The tracer's index has packets of a file that is not there.
+    /// The tracer's index has packets of a file that does not exist.
     NoFile {
-        /// Packets that the index has of it.
+        /// Number of packets in the index.
         packets: u64,
-        /// Bytes of them.
+        /// Size of these packets \[byte\].
         bytes: u64,
     },
-    /// The tracer's index cannot be used: packets are found without it.
+    /// The tracer's index cannot be used. Packets are found without it.
     Index {
         /// The error, as text.
         error: Arc<str>,
     },
-    /// All times of a clock are before 1677 or behind 2262: they are shown as cycles.
+    /// All times of a clock are before 1677 or after 2262. They are shown as cycles.
     NoDates {
-        /// The clock's name.
+        /// Name of the clock.
         clock: Arc<str>,
-        /// When it began \[s since 1970\].
+        /// The time at which the clock began \[s since 1970\].
         offset: i64,
     },
-    /// A time that is before 1677 or behind 2262. It is shown as cycles; others in the same packet are not
-    /// reported.
+    /// A time is before 1677 or after 2262. It is shown as cycles. Only the first such time of a packet is reported.
     NoDate {
-        /// The clock's name.
+        /// Name of the clock.
         clock: Arc<str>,
-        /// The time \[cycle\].
+        /// The time \[cycle of the clock\].
         cycles: u64,
     },
-    /// The clocks of two traces cannot be compared; they are shown by their time since 1970.
+    /// The clocks of two traces cannot be compared. Both traces are shown by their time since 1970.
     Clocks {
-        /// The other trace.
+        /// Folder of the other trace.
         other: Arc<Path>,
     },
 }
 
-/// Why there is no packet where one should be.
+/// Reasons why bytes are not the header of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderDamage {
-    /// Its header or context is not all there, or cannot be read.
+    /// The header or the packet's context is incomplete, or cannot be decoded.
     Unreadable {
         /// The error, as text.
         error: Arc<str>,
     },
-    /// The file ends in it.
+    /// The file ends within the packet's header.
     Short {
-        /// Bytes that are there.
+        /// Size of the part that was found \[byte\].
         found: u64,
     },
-    /// It does not begin with the magic number.
+    /// The header does not begin with the magic number.
     Magic {
-        /// What is there.
+        /// Number that was found.
         found: u64,
     },
-    /// It is of another trace.
+    /// The header has the UUID of another trace.
     Uuid {
-        /// What is there.
+        /// UUID that was found.
         found: crate::model::Uuid,
-        /// The trace's.
+        /// UUID of the trace.
         expected: crate::model::Uuid,
     },
-    /// There is no stream class of this id.
+    /// No stream class has the id that the header gives.
     StreamClass {
-        /// What is there; `None`: nothing says which.
+        /// Id that was found; `None` if the header has none.
         found: Option<u64>,
     },
-    /// More content than packet.
+    /// The size of the content exceeds the size of the packet.
     Content {
         /// Size of the content \[bit\].
         content: u64,
         /// Size of the packet \[bit\].
         packet: u64,
     },
-    /// Less content than the header.
+    /// The size of the content is less than that of the header.
     ContentSize {
         /// Size of the content \[bit\].
         content: u64,
         /// Size of header and context \[bit\].
         head: u64,
     },
-    /// A packet size that is not a number of whole bytes, or less than the header.
+    /// The packet's size is not a number of whole bytes, or less than the header.
     Size {
         /// Size of the packet \[bit\].
         packet: u64,
@@ -349,27 +353,28 @@ pub enum HeaderDamage {
     },
 }
 
-/// Tracers note a packet's bounds apart from its records, and round them: as much may be between \[ns\].
+/// The greatest difference between a packet's bounds and its records that is taken for rounding: tracers record both
+/// separately \[ns\].
 const ROUNDING: u64 = 1_000_000;
 
 impl Damage {
-    /// Whether all events are there all the same: it says how they are shown, or what is not known of others;
-    /// or it is a note.
+    /// Returns whether no event is missing because of the damage: it concerns how events are shown, or the number of
+    /// discarded ones, or is a note.
     #[must_use]
     pub fn is_remark(&self) -> bool {
         matches!(self.what, DamageKind::Clocks { .. } | DamageKind::DiscardedBack { .. })
             || self.is_note()
     }
 
-    /// What it is a note of.
+    /// Returns the key under which damages of one kind are combined into one note.
     #[must_use]
     pub fn note_key(&self) -> NoteKey {
         let is_index = matches!(self.what, DamageKind::Index { .. });
         (Arc::clone(&self.trace), self.stream.clone(), is_index)
     }
 
-    /// Whether all events are there, and each in its place: only what is said around them does not fit. Of a
-    /// stream's, one is enough.
+    /// Returns whether all events are shown at their places, and only data about them (bounds of packets, an index) do
+    /// not fit. One such note is enough for a stream.
     #[must_use]
     pub fn is_note(&self) -> bool {
         match self.what {
@@ -422,6 +427,12 @@ impl fmt::Display for DamageKind {
                 "{header}. No packet begins in the next {}: skipped the {} up to the end of the file, \
                  which may have some",
                 BytesInWords(*looked),
+                BytesInWords(*bytes)
+            ),
+            Kind::NoFraming { bytes } => write!(
+                f,
+                "the records of the packet in front do not fit into it, packets have no magic number, and their \
+                 sizes do not lead to the end of the file: where a packet begins is unknown. Skipped the file's last {}",
                 BytesInWords(*bytes)
             ),
             Kind::Truncated { expected, found } => write!(

@@ -1,7 +1,7 @@
-//! Whether a trace was recorded to its end: what its end mark says, or what its absence means. Packets cannot
-//! tell of a full disk or of a recorder that was killed.
+//! Finds out whether a trace was recorded to its end, from its end mark or the absence of one. Packets cannot show that
+//! a disk was full or a recorder was killed.
 //!
-//! The mark is hostile input like all else: it is copied, with a bound, and checked.
+//! The mark is untrusted input like the rest of a trace: it is read up to a limit, and checked.
 
 use crate::end_mark::{EndMark, Ending, Losses, BYTES, FILE, IN_ENVIRONMENT};
 use crate::model::schema::Schema;
@@ -13,56 +13,57 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How the recording ended of a trace, or of all below a folder.
+/// The end of the recording of one trace, or of all traces below a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderEnd {
     /// The folder with the mark.
     pub path: Arc<Path>,
-    /// The trace's place in [`Reader::traces`](super::Reader::traces); `None`: it is of a whole recording, and
-    /// says what is of no trace in it.
+    /// Index of the trace in [`Reader::traces`](super::Reader::traces); `None` if the mark is of a whole recording, and
+    /// so of no single trace.
     pub trace: Option<usize>,
-    /// What is known.
+    /// The end, as the mark or its absence shows it.
     pub end: RecordingEnd,
-    /// What was there when it ended, and is not there now.
+    /// Files and bytes that the end mark counts and that are missing now.
     pub missing: Option<Missing>,
 }
 
-/// What is known of the end of a recording.
+/// The state of a recording, as its end mark and the lock of its folder show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordingEnd {
-    /// The mark says it; not [`Ending::Recording`].
+    /// The end mark says how the recording ended; it is not [`Ending::Recording`].
     Marked(EndMark),
-    /// Its recorder is there and has it locked.
+    /// The recorder still runs and has the folder locked.
     Running,
-    /// It was begun and not ended.
+    /// The recorder began the trace but did not end it.
     Killed {
-        /// Nobody has it locked; else that cannot be seen here, and it may still be recorded.
+        /// True if the folder's lock is free. On file systems where locks cannot be seen, the trace may still be
+        /// recorded.
         is_sure: bool,
     },
-    /// There should be a mark.
+    /// The folder has no end mark, although one was announced.
     Absent,
-    /// It is no mark.
+    /// The end mark cannot be read.
     Unusable {
         /// The error, as text.
         error: Arc<str>,
     },
 }
 
-/// Files of streams, or parts of them, that are not there.
+/// Counts of a trace whose stream files, or parts of them, are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// How many files there were.
+    /// The number of files when the recording ended.
     pub files: u64,
-    /// How many there are.
+    /// The number of files now.
     pub files_found: u64,
-    /// Their size, then \[byte\].
+    /// The total size of the files when the recording ended \[byte\].
     pub bytes: u64,
-    /// Their size now \[byte\].
+    /// The total size of the files now \[byte\].
     pub bytes_found: u64,
 }
 
 impl FolderEnd {
-    /// Records that are not in the trace, and that none of its packets counts.
+    /// Returns the numbers of records that are missing in the trace and that none of its packets counts.
     #[must_use]
     pub fn losses(&self) -> Losses {
         match &self.end {
@@ -71,8 +72,8 @@ impl FolderEnd {
         }
     }
 
-    /// Whether all that was to be recorded is there, as far as the mark says; of what is still being recorded:
-    /// nothing else is known.
+    /// Returns whether the trace has everything that was to be recorded, as far as the mark shows. A recording that
+    /// still continues counts as complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let is_ended = match &self.end {
@@ -86,7 +87,7 @@ impl FolderEnd {
     }
 }
 
-/// What a trace's folder says, if its environment says that it has an end mark.
+/// Reads the end of a trace's recording, if the trace's environment announces an end mark.
 pub(crate) fn of_trace(folder: &Path, schema: &Schema, files: &[PathBuf]) -> Option<FolderEnd> {
     schema.environment(IN_ENVIRONMENT)?;
     let end = look(folder);
@@ -97,7 +98,7 @@ pub(crate) fn of_trace(folder: &Path, schema: &Schema, files: &[PathBuf]) -> Opt
     Some(FolderEnd { path: folder.into(), trace: None, end, missing })
 }
 
-/// What recordings say that these traces are of, up to the folder `path`, below which they were found.
+/// Reads the end marks of recordings that contain these traces, from the traces' parent folders up to `path`.
 pub(crate) fn of_recordings(path: &Path, traces: &[PathBuf]) -> Vec<FolderEnd> {
     let above = traces
         .iter()
@@ -113,8 +114,8 @@ pub(crate) fn of_recordings(path: &Path, traces: &[PathBuf]) -> Vec<FolderEnd> {
     folders.into_iter().filter(has_mark).map(end).collect()
 }
 
-fn look(folder: &Path) -> RecordingEnd {
-    // First: a recorder writes the mark, and then lets go of the folder.
+pub(crate) fn look(folder: &Path) -> RecordingEnd {
+    // The lock is tested first: a recorder writes the mark before it releases the folder.
     let locked = is_locked(folder);
     match read(folder) {
         Ok(EndMark { ending: Ending::Recording, .. }) => match locked {
@@ -128,7 +129,8 @@ fn look(folder: &Path) -> RecordingEnd {
     }
 }
 
-/// `None`: it cannot be seen, on some network file systems for one.
+/// Returns whether a recorder has the folder locked; `None` if the file system does not show locks, as some network
+/// file systems.
 fn is_locked(folder: &Path) -> Option<bool> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
@@ -139,7 +141,7 @@ fn is_locked(folder: &Path) -> Option<bool> {
     }
 }
 
-/// Never through a link, nor of a pipe that would block.
+/// Reads the end mark. Links are not followed, and a pipe does not block.
 fn read(folder: &Path) -> io::Result<EndMark> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(folder.join(FILE), flags, Mode::empty())?);
@@ -151,8 +153,8 @@ fn read(folder: &Path) -> io::Result<EndMark> {
     EndMark::decode(&bytes).map_err(|error| io::Error::other(error.to_string()))
 }
 
-/// Less than there was: a copy was not finished, or the machine's power failed before all was on the disk. What
-/// somebody has added is of no interest here.
+/// Returns the counts if files have become fewer or smaller: a copy was not finished, or the power failed before all
+/// data were on the disk. Additional files are ignored.
 fn missing(mark: &EndMark, files: &[PathBuf]) -> Option<Missing> {
     let sizes = files.iter().map(|file| fs::metadata(file).map_or(0, |kind| kind.len()));
     let bytes_found = sizes.fold(0, u64::saturating_add);
@@ -201,7 +203,7 @@ mod tests {
         let fd = File::open(&folder.0).unwrap();
         flock(&fd, FlockOperation::NonBlockingLockExclusive).unwrap();
         assert_eq!(look(&folder.0), RecordingEnd::Running);
-        // Its last act but one.
+        // The recorder writes the mark before it releases the folder.
         folder.set(&ENDED);
         assert_eq!(look(&folder.0), RecordingEnd::Marked(ENDED));
     }

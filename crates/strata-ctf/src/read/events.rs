@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// The messages of a trace, or of several, or of a part, in the order of time.
+/// The messages of some traces, or of a part of them, in the order of time.
 ///
-/// Messages of the same time have the order of babeltrace2: of traces by UUID (those without at the
-/// end) and host, then of stream classes and streams by id. A message borrows what the next one is
-/// read into, so this is no [`Iterator`]:
+/// Messages of the same time have the order of babeltrace2: of traces by UUID (traces without a UUID come last) and
+/// host, then of stream classes and streams by id. A message borrows memory that the next message overwrites, so this
+/// type is no [`Iterator`]:
 ///
 /// ```no_run
 /// # use strata_ctf::read::{Message, Reader, TimeRange};
@@ -23,17 +23,17 @@ use std::ops::ControlFlow;
 /// # Ok::<(), strata_ctf::read::OpenError>(())
 /// ```
 pub struct Events<'r> {
-    /// Of equal keys, that with the lower index is first.
+    /// The cursors of all streams. Of messages with equal keys, that of the cursor with the lower index comes first.
     cursors: Vec<Cursor<'r>>,
-    /// Of all other cursors that are not at their end: a heap, the first in order is on top.
+    /// A heap of all other cursors that are not at their end, the first one in order on top.
     others: Vec<Turn>,
     current: usize,
-    /// Below this key it is the current cursor's turn: that of the heap's top.
+    /// Key of the heap's top: messages of the current cursor below this key come first.
     until: i64,
     started: bool,
 }
 
-/// When it is a cursor's turn.
+/// The position of a cursor in the order of messages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     key: i64,
@@ -41,13 +41,13 @@ struct Turn {
 }
 
 impl<'r> Events<'r> {
-    /// Cursors that were not asked to advance.
+    /// Makes the merge of these cursors, none of which has advanced yet.
     pub(crate) fn new(cursors: Vec<Cursor<'r>>) -> Events<'r> {
         let others = Vec::with_capacity(cursors.len());
         Events { others, cursors, current: usize::MAX, until: i64::MIN, started: false }
     }
 
-    /// The next message; `None`: that was all.
+    /// Returns the next message of all streams in the order of time; `None` at the end.
     #[allow(clippy::should_implement_trait)] // lends what it returns
     #[inline]
     pub fn next(&mut self) -> Option<Message<'_>> {
@@ -57,9 +57,9 @@ impl<'r> Events<'r> {
         self.cursors.get(self.current)?.message()
     }
 
-    /// Calls `f` with one message after the other, until it breaks or that was all.
+    /// Calls `f` with each message, until it breaks or no message is left.
     ///
-    /// Where many messages of one stream are behind each other, that is faster than [`Events::next`].
+    /// This is faster than [`Events::next`] if many consecutive messages are of one stream.
     pub fn run<B>(&mut self, mut f: impl FnMut(Message<'_>) -> ControlFlow<B>) -> ControlFlow<B> {
         let end = self.merge(&mut f);
         self.cursors.iter_mut().for_each(Cursor::settle);
@@ -71,7 +71,7 @@ impl<'r> Events<'r> {
         let mut more = self.forward();
         while more {
             let Some(cursor) = self.cursors.get_mut(self.current) else { break };
-            // As long as it is this cursor's turn, no other is looked at.
+            // No other cursor is looked at before the current one passes its key.
             more = loop {
                 match cursor.run(self.until, f) {
                     Some(ControlFlow::Break(stop)) => return ControlFlow::Break(stop),
@@ -90,13 +90,13 @@ impl<'r> Events<'r> {
         ControlFlow::Continue(())
     }
 
-    /// Bytes that were read of all files so far.
+    /// Returns the number of bytes that were read so far, over all files.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.cursors.iter().map(Cursor::read).sum()
     }
 
-    /// Goes to the next message; `false`: there is none.
+    /// Moves to the next message. Returns false if there is none.
     #[inline(always)]
     fn forward(&mut self) -> bool {
         let Some(cursor) = self.cursors.get_mut(self.current) else { return self.start() };
@@ -106,7 +106,8 @@ impl<'r> Events<'r> {
         cursor.key() < self.until || self.turn()
     }
 
-    /// The current cursor has moved: perhaps it is another one's turn.
+    /// Selects the cursor with the least key after the current cursor has moved. Returns false if there is no current
+    /// cursor.
     #[inline(always)]
     fn turn(&mut self) -> bool {
         let Some(cursor) = self.cursors.get(self.current) else { return false };
@@ -125,7 +126,8 @@ impl<'r> Events<'r> {
         true
     }
 
-    /// Where there is no current cursor: none was asked yet, or all are at their ends.
+    /// Moves all cursors to their first message, and selects the first one. Returns false if this was done before, or
+    /// if there are no messages.
     #[cold]
     fn start(&mut self) -> bool {
         if self.started {
@@ -137,12 +139,12 @@ impl<'r> Events<'r> {
                 self.others.push(Turn { key: cursor.key(), cursor: index });
             }
         }
-        // What is sorted is a heap.
+        // A sorted list is a heap.
         self.others.sort_unstable();
         self.leave()
     }
 
-    /// The current cursor is at its end.
+    /// Removes the current cursor, which is at its end, and selects the next one. Returns false if there is none.
     #[cold]
     fn leave(&mut self) -> bool {
         self.current = usize::MAX;
@@ -154,7 +156,7 @@ impl<'r> Events<'r> {
         true
     }
 
-    /// Moves the heap's top down to where it belongs.
+    /// Moves the heap's top down to its place.
     #[inline(never)]
     fn sink(&mut self) {
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! Where traces are: folders with a file `metadata`.
+//! Finds traces below a path. A trace is a folder with a file `metadata`.
 
 use super::damage::OpenError;
 use std::collections::HashSet;
@@ -7,43 +7,43 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The file that makes a folder a trace.
+/// Name of the file that makes a folder a trace.
 pub(crate) const METADATA: &str = "metadata";
 
-/// A trace's folder of index files.
+/// Name of the folder of index files in a trace's folder.
 pub(crate) const INDEX: &str = "index";
 
-/// Folders that are looked into before one is told to name a smaller part of the tree.
+/// The most folders that are searched; for a larger tree the user must name a part of it.
 const FOLDERS: usize = 200_000;
 
-/// How deep below the first folder.
+/// The greatest depth below the first folder that is searched.
 const DEPTH: usize = 64;
 
-/// What is below a folder.
+/// The result of a search for traces.
 #[derive(Default)]
 pub(crate) struct FoundTraces {
     /// Folders of traces, sorted.
     pub(crate) traces: Vec<PathBuf>,
-    /// Folders that could not be looked into.
+    /// Folders that could not be read.
     pub(crate) unreadable: Vec<(PathBuf, io::Error)>,
 }
 
-/// The traces at `path`: itself if it has a file `metadata`, else all folders below it that have one.
-/// Sorted by path.
+/// Finds the traces at `path`: the folder itself if it has a file `metadata`, else all folders below it that have one.
+/// Returns them sorted by path.
 ///
 /// # Errors
-/// The path is not there, is no folder, cannot be read, has no trace below it, or is a tree of more
-/// folders than can be looked through.
+/// The path does not exist, is not a folder, cannot be read, has no trace below it, or has more folders below it than
+/// the limit.
 pub fn find(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
     search(path).map(|found| found.traces)
 }
 
-/// As [`find`], and what could not be read on the way.
+/// Finds traces as [`find`] does, and also returns the folders that could not be read.
 pub(crate) fn search(path: &Path) -> Result<FoundTraces, OpenError> {
     search_in(path, FOLDERS)
 }
 
-/// In no more than `limit` folders.
+/// Finds traces in at most `limit` folders.
 fn search_in(path: &Path, limit: usize) -> Result<FoundTraces, OpenError> {
     let unreadable = |source| OpenError::Unreadable { path: path.to_owned(), source };
     let kind = match fs::metadata(path) {
@@ -78,15 +78,15 @@ fn search_in(path: &Path, limit: usize) -> Result<FoundTraces, OpenError> {
 #[derive(Default)]
 struct TraceSearch {
     limit: usize,
-    /// To be looked into, and how deep they are.
+    /// Folders that are still to be searched, with their depths.
     folders: Vec<(PathBuf, usize)>,
-    /// Device and inode of each that was: links may lead in circles.
+    /// Device and inode of each folder that was searched: links may form circles.
     seen: HashSet<(u64, u64)>,
     found: FoundTraces,
 }
 
 impl TraceSearch {
-    /// An error: too many folders.
+    /// Searches one folder and adds the folders in it. Fails if there are too many folders.
     fn look(&mut self, folder: &Path, depth: usize) -> Result<(), ()> {
         let identity = match fs::metadata(folder) {
             Ok(kind) => (kind.dev(), kind.ino()),
@@ -125,7 +125,7 @@ impl TraceSearch {
             let is_folder = match fs::metadata(entry.path()) {
                 _ if !kind.is_symlink() => kind.is_dir(),
                 Ok(kind) => kind.is_dir(),
-                // Traces may be where the link led to: on a disk that is not there, for one.
+                // The target of the link may have traces, for example on a disk that is not mounted.
                 Err(error) => {
                     self.found.unreadable.push((entry.path(), error));
                     false
@@ -139,7 +139,7 @@ impl TraceSearch {
     }
 }
 
-/// Whether the folder has a file `metadata`, or a link of this name that leads to nothing.
+/// Returns whether the folder has a file `metadata`, or a dangling link of this name.
 fn is_trace(folder: &Path) -> bool {
     let path = folder.join(METADATA);
     match fs::metadata(&path) {
@@ -148,16 +148,16 @@ fn is_trace(folder: &Path) -> bool {
     }
 }
 
-/// Files of a trace.
+/// The stream files of a trace.
 #[derive(Default)]
 pub(crate) struct StreamFiles {
-    /// Sorted.
+    /// Paths of the files, sorted by name.
     pub(crate) files: Vec<PathBuf>,
-    /// Links that lead to nothing, and what else cannot be looked at.
+    /// Dangling links, and files whose properties cannot be read.
     pub(crate) unreadable: Vec<(PathBuf, io::Error)>,
 }
 
-/// A trace's stream files: all but `metadata`, hidden ones and index files.
+/// Returns a trace's stream files: all files except `metadata`, hidden files and index files.
 pub(crate) fn stream_files(trace: &Path) -> io::Result<StreamFiles> {
     let mut found = StreamFiles::default();
     for entry in fs::read_dir(trace)? {
@@ -167,11 +167,11 @@ pub(crate) fn stream_files(trace: &Path) -> io::Result<StreamFiles> {
         if name == METADATA.as_bytes() || name.starts_with(b".") || name.ends_with(b".idx") {
             continue;
         }
-        // Through a link too, but never a pipe, a socket or a device: those may block or never end.
+        // Links are followed, but pipes, sockets and devices are left out: reading them may block or never end.
         match fs::metadata(entry.path()) {
             Ok(kind) if kind.is_file() => found.files.push(entry.path()),
             Ok(_) => {}
-            // It was there a moment ago.
+            // The file was removed after the folder was read.
             Err(_) if fs::symlink_metadata(entry.path()).is_err() => {}
             Err(error) => found.unreadable.push((entry.path(), error)),
         }

@@ -1,8 +1,34 @@
-//! From packet to packet of a stream, by the packets' headers alone.
+//! Moves from packet to packet of a stream by the headers of packets alone.
+//!
+//! A [`Hop`] reads the header and the context of each packet, determines where the packet ends, and reports what it
+//! finds between packets: losses, damage, times that go back. It decodes records only if nothing else distinguishes
+//! packets from other bytes.
+//!
+//! ```text
+//! PacketPlace ── head() ── extent() ── open() ── say() ──▶ OpenedPacket, and items before it
+//!      ▲            │ no header            │ the size is wrong            (BetweenRecords, with keys)
+//!      │            └─ skip(): search for the next packet (resync.rs) ◀───┘
+//!      └─────────────── pass(): the place after the packet, and what it said
+//! ```
+//!
+//! # What is not believed
+//! Any value of a header may be wrong. The packet's size is compared with the file and, if packets begin with a magic
+//! number, with the bytes after the packet. A size that does not lead to a packet is replaced by the distance to the
+//! next packet that can be found. A jump of the sequence number makes the previous packet's padding suspicious: a
+//! packet may be hidden in it. If times go back, the packet gets the key of the previous one, so that keys never
+//! decrease within a stream.
+//!
+//! # Losses
+//! Counts of discarded records wrap around, and those of LTTng sometimes go back for a packet or two. [`PacketPlace`]
+//! keeps the highest count, and only what exceeds it is reported as new.
+//!
+//! A hop owns its window of the file and is used by one cursor in one thread. Places can be cloned: an index
+//! (`index.rs`) and slices (`slices.rs`) keep some, at which another hop begins.
 
 use super::damage::{Damage, DamageKind, HeaderDamage};
 use super::decode::{BadKind, NoRecord, PacketContext, Window};
 use super::files::StoredFiles;
+use super::framing::{self, PacketRecords};
 use super::resync::{self, ResyncEnd, MAGIC};
 use super::stream::{DiscardedKind, Packet, Stream};
 use super::time::{Clock, TimeRange};
@@ -10,58 +36,60 @@ use super::window::{Buffer, LONGEST};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A packet with a wrong size is looked through so far for the next one \[byte\].
+/// The most bytes that are searched for the next packet after a packet with a wrong size \[byte\].
 const FAR: u64 = 64 << 20;
 
-/// Where a stream's next packet should be, and what the ones before it said.
+/// The place of a stream's next packet, with what the headers of previous packets said.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PacketPlace {
     /// Index into the stream's files.
     pub(crate) file: usize,
-    /// Byte of the file.
+    /// Begin of the next packet \[byte of the file\].
     pub(crate) offset: u64,
-    /// Of the next packet.
+    /// The number of the next packet, counted from 0.
     pub(crate) number: u64,
-    /// The end of the packet before, or its begin \[ns since 1970\]; `None`: nothing is known yet.
+    /// The end of the previous packet, or its begin \[ns since 1970\]; `None` as long as no packet has had a time.
     floor: Option<i64>,
-    /// The last key there may be in front of this place; `i64::MAX` once a packet did not say its end.
+    /// The greatest key that messages before this place can have; `i64::MAX` once a packet has had no end time.
     reach: Option<i64>,
-    /// Begin of the first packet that says it.
+    /// Begin of the first packet that has a begin time \[ns since 1970\].
     begin: Option<i64>,
-    /// End of the packet before, and the same in cycles.
+    /// End of the previous packet \[ns since 1970\], and the same time in cycles in `end_cycles`.
     end: Option<i64>,
     end_cycles: Option<u64>,
     discarded: Option<u64>,
-    /// What it was before it went back, and what was said since then. LTTng's does for a packet or more, and
-    /// goes on from where it was then: the count that is behind this one is what nobody has said yet.
+    /// The highest count of discarded records, kept when the count goes back. LTTng's count goes back for a packet or
+    /// more and then continues from where it was: only what exceeds this value is new.
     discarded_high: Option<u64>,
     sequence: Option<u64>,
-    /// Bytes between the content's end and that of the packet before.
+    /// Size of the previous packet's padding \[byte\].
     padding: u64,
-    /// The clock at the end of the packet before \[cycle\].
+    /// The clock at the end of the previous packet \[cycle\].
     pub(crate) time: u64,
+    /// True if headers do not say where packets begin in the rest of the file.
+    has_no_framing: bool,
 }
 
-/// Whether a count has become less, and not only begun anew behind the greatest that its field holds.
+/// Returns whether a count has decreased without wrapping around the greatest value of its field, `mask`.
 fn is_back(now: u64, then: u64, mask: u64) -> bool {
     now < then && now.wrapping_sub(then) & mask > mask / 2
 }
 
 impl PacketPlace {
-    /// Whether all messages in front of it have keys before this one.
+    /// Returns whether all messages before this place have keys below `key`.
     pub(crate) fn is_before(&self, key: i64) -> bool {
         self.reach.is_none_or(|reach| reach < key)
     }
 
-    /// The end of the last packet, if each packet so far has one.
+    /// Returns the greatest key of messages before this place; `i64::MAX` if a packet had no end time.
     pub(crate) fn reach(&self) -> Option<i64> {
         self.reach
     }
 
-    /// First and last key of the packet's records; the last one, if it says its end.
+    /// Returns the first key of the packet's records, and the last one if the packet has an end time.
     fn bounds(&self, packet: &Packet) -> (i64, Option<i64>) {
         match (packet.begin, packet.end) {
-            // In the wrong order, one of them is wrong: both ends of the time may be.
+            // If they are in the wrong order, one of them is wrong: both may bound the records.
             (Some(begin), Some(end)) => (begin.min(end), Some(begin.max(end))),
             (Some(begin), None) => (begin, None),
             (None, end) => {
@@ -71,8 +99,8 @@ impl PacketPlace {
         }
     }
 
-    /// Goes behind the packet; `time`: of the clock, where the packet says none; `mask`: of the count of
-    /// discarded records.
+    /// Moves the place after the packet. `time` is the clock after its records, for a packet without times \[cycle\];
+    /// `mask` is the greatest value of the count of discarded records.
     pub(crate) fn pass(&mut self, packet: &Packet, time: u64, mask: u64) {
         let (floor, end) = self.bounds(packet);
         let known = self.floor.is_some() || packet.begin.is_some() || end.is_some();
@@ -102,12 +130,12 @@ impl PacketPlace {
         self.time = packet.end_cycles.or(packet.begin_cycles).unwrap_or(time);
     }
 
-    /// The count that `now` goes on from.
+    /// Returns the previous count of discarded records, from which `now` continues.
     fn discarded_before(&self, now: u64) -> Option<u64> {
         self.discarded_high.filter(|&high| high <= now).or(self.discarded)
     }
 
-    /// From the first begin to the last end.
+    /// Returns the time from the begin of the first packet to the end of the last one.
     pub(crate) fn span(&self) -> Option<TimeRange> {
         let to = self.reach.filter(|&reach| reach != i64::MAX).or(self.floor)?;
         Some(TimeRange { from: self.begin?, to })
@@ -118,7 +146,7 @@ impl PacketPlace {
     }
 }
 
-/// Something between records.
+/// A fact about a stream that is reported between its records.
 #[derive(Clone, Debug)]
 pub(crate) enum BetweenRecords {
     /// A packet begins.
@@ -127,7 +155,7 @@ pub(crate) enum BetweenRecords {
     Damage(Damage),
 }
 
-/// What [`Discarded`](super::Discarded) says, without its stream.
+/// A loss as in [`Discarded`](super::Discarded), but without the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiscardedGap {
     pub(crate) count: u64,
@@ -143,37 +171,38 @@ pub(crate) struct DiscardedGap {
 #[derive(Clone, Debug)]
 pub(crate) struct OpenedPacket {
     pub(crate) packet: Packet,
-    /// Class of the stream in the schema.
+    /// Index of the stream's class in the schema.
     pub(crate) class: usize,
-    /// Which stream of the class.
+    /// The id of the stream within its class.
     pub(crate) id: Option<u64>,
-    /// Where the first record begins \[bit of the packet\].
+    /// The offset of the first record \[bit of the packet\].
     pub(crate) records: u64,
-    /// First and last key of its records \[ns since 1970\].
+    /// The first key of the packet's records (`floor`) and the last one (`cap`) \[ns since 1970\].
     pub(crate) floor: i64,
     pub(crate) cap: i64,
-    /// Said behind its last record.
+    /// Damage to report after the packet's last record: the packet is incomplete.
     pub(crate) truncated: Option<DamageKind>,
-    /// The records' times need not be looked at: the packet's own are in the wrong order.
+    /// True if the packet ends before it begins, so that its records' times need not be compared with its bounds.
     pub(crate) out_of_order: bool,
-    /// It begins before the one in front ends: its records may be before those in there.
+    /// True if the packet begins before the previous one ends: its records may be older than records that were already
+    /// read.
     pub(crate) overlaps: bool,
-    /// Likewise whether they are dates: the packet's own are not.
+    /// True if the packet's begin or end is no date, which was reported already.
     pub(crate) no_date: bool,
 }
 
-/// A header as it is in the file.
+/// A header as it stands in the file.
 struct HeaderInFile {
     class: usize,
     id: Option<u64>,
     context: PacketContext,
-    /// \[bit\]
+    /// The size of the content \[bit\].
     content: u64,
     total: u64,
     sized: bool,
 }
 
-/// Goes through the packets of one stream.
+/// Moves through the packets of one stream.
 #[derive(Debug)]
 pub(crate) struct Hop<'r> {
     pub(crate) files: &'r StoredFiles,
@@ -181,14 +210,14 @@ pub(crate) struct Hop<'r> {
     pub(crate) buffer: Buffer,
     pub(crate) state: super::decode::DecodeState,
     pub(crate) place: PacketPlace,
-    /// Bytes of garbage that are looked through for the next packet.
+    /// The most bytes that are searched for the next packet after bytes that are not a packet.
     pub(crate) scan: u64,
-    /// What there is to say, in front of the packet that was opened last; with keys.
+    /// Items to report before the packet that was opened last, with their keys.
     pub(crate) items: VecDeque<(i64, BetweenRecords)>,
 }
 
 impl<'r> Hop<'r> {
-    /// From `place` on, with a window of at most so many bytes.
+    /// Makes a hop that begins at `place`, with a window of at most `most` bytes.
     pub(crate) fn new(
         files: &'r StoredFiles,
         stream: &'r Stream,
@@ -200,20 +229,27 @@ impl<'r> Hop<'r> {
         Hop { files, stream, buffer, state, place, scan: u64::MAX, items }
     }
 
-    /// The index in [`StoredFiles`] of the file that the place is in.
+    /// Returns the index in [`StoredFiles`] of the current place's file.
     pub(crate) fn file(&self) -> Option<usize> {
         self.stream.files.get(self.place.file).copied()
     }
 
-    /// The next packet that can be read; what is to be said in front of it is then in `items`.
+    /// Returns the next packet that can be read. `items` then has what must be reported before it.
     pub(crate) fn next(&mut self) -> Option<OpenedPacket> {
         loop {
             let file = self.file()?;
+            self.place.offset = self.place.offset.max(self.files.begin(file));
             let left = self.files.bytes(file).saturating_sub(self.place.offset);
             if left == 0 {
                 self.place.file += 1;
                 self.place.offset = 0;
                 self.place.padding = 0;
+                self.place.has_no_framing = false;
+                continue;
+            }
+            if self.place.has_no_framing {
+                self.damage(self.place.floor(), DamageKind::NoFraming { bytes: left });
+                self.place.offset = self.files.bytes(file);
                 continue;
             }
             let head = self.head(file, self.place.offset, left);
@@ -241,7 +277,7 @@ impl<'r> Hop<'r> {
         }
     }
 
-    /// Whether the packet was already read in another folder: snapshots of one trace overlap.
+    /// Returns whether the packet was already read in another folder: snapshots of one trace overlap.
     fn is_repeated(&self, head: &HeaderInFile) -> bool {
         if !self.stream.merged {
             return false;
@@ -256,8 +292,9 @@ impl<'r> Hop<'r> {
         }
     }
 
-    /// Where a packet begins in the padding of the one before, if the numbers say that some are not there:
-    /// that one's size is wrong.
+    /// Searches for a packet in the padding of the previous packet. A gap in the sequence numbers has shown that
+    /// packets are missing and so that the previous packet's size may be wrong. Returns the offset of the packet that
+    /// was found.
     fn passed_over(&mut self, file: usize, head: &HeaderInFile) -> Option<u64> {
         let step = head.context.sequence?.wrapping_sub(self.place.sequence?);
         let end = self.place.offset;
@@ -266,14 +303,14 @@ impl<'r> Hop<'r> {
         }
         let next = self.search(file, end.saturating_sub(self.place.padding), end).packet();
         if next.is_none() {
-            // The state has the head of what was looked at last: it must be this packet's.
+            // The search has left the state of another header: decode this packet's header again.
             let left = self.files.bytes(file).saturating_sub(end);
             let _ = self.head(file, end, left);
         }
         next
     }
 
-    /// Goes to the next packet behind what is none.
+    /// Moves to the next packet, past bytes that are not a packet.
     fn skip(&mut self, file: usize, header: HeaderDamage) {
         let (begin, end) = (self.place.offset, self.files.bytes(file));
         let last = begin.saturating_add(self.scan).min(end);
@@ -293,14 +330,14 @@ impl<'r> Hop<'r> {
         self.place.offset = next;
     }
 
-    /// The first byte of the file in `from..to` where a packet of this trace begins, whose header can be read.
-    fn search(&mut self, file: usize, from: u64, to: u64) -> ResyncEnd {
+    /// Searches the bytes `from..to` of the file for the first packet of this trace whose header can be read.
+    pub(crate) fn search(&mut self, file: usize, from: u64, to: u64) -> ResyncEnd {
         let (files, stream) = (self.files, self.stream);
         let Some(sign) = &stream.trace.sign else { return ResyncEnd::Nothing };
         resync::find(files, file, sign, from..to, |offset| self.is_packet(file, offset))
     }
 
-    /// Whether one begins there.
+    /// Returns whether a packet begins at this offset.
     fn is_packet(&mut self, file: usize, offset: u64) -> bool {
         let left = self.files.bytes(file).saturating_sub(offset);
         left > 0 && self.head(file, offset, left).is_ok()
@@ -400,7 +437,8 @@ impl<'r> Hop<'r> {
         self.buffer.fill(self.files, file, from, to).map_err(HeaderFault::System)
     }
 
-    /// Believes the header, as far as the file allows, and goes behind the packet.
+    /// Opens the packet with the header's values, corrected as far as the file shows that they are wrong, and moves the
+    /// place after the packet.
     fn open(&mut self, file: usize, head: HeaderInFile, left: u64) -> OpenedPacket {
         let offset = self.place.offset;
         let (total, truncated) = self.extent(file, &head, left);
@@ -408,7 +446,7 @@ impl<'r> Hop<'r> {
         let context = &head.context;
         let clock = self.stream.trace.clocks.get(head.class).copied().flatten();
         let ns = |cycles: Option<u64>| cycles.and_then(|cycles| Some(clock?.time(cycles)));
-        // What is saved of the memory of a killed tracer has packets that were never closed.
+        // Files that were saved from the memory of a killed tracer have packets that were never closed.
         let end_cycles = context.end.filter(|&end| end != 0 || context.begin.unwrap_or(0) == 0);
         let packet = Packet {
             stream: self.stream.index,
@@ -426,7 +464,7 @@ impl<'r> Hop<'r> {
             cpu: context.cpu,
         };
         let (floor, end) = self.place.bounds(&packet);
-        // What is between two packets is not told after the second begins, even if it is out of order.
+        // Items between two packets are reported before the second packet begins, even if it is out of order.
         let before = self.place.floor().min(floor);
         let overlaps = packet.begin.zip(self.place.end).is_some_and(|(begin, end)| begin < end);
         let out_of_order = self.say(&head, &packet, before, floor);
@@ -452,11 +490,50 @@ impl<'r> Hop<'r> {
             what => opened.truncated = what,
         }
         self.push(floor, BetweenRecords::Packet);
+        self.place.has_no_framing = self.is_misplaced(file, &opened);
         self.place.pass(&opened.packet, self.state.time, self.stream.discarded_mask);
         opened
     }
 
-    /// How many bits of the packet there are, and what is wrong if they are not as many as it says.
+    /// Returns whether the packet or its size is doubtful, and with it the place of all later packets: its records do
+    /// not fit, and nothing distinguishes packets from other bytes. Only for this does the module decode records.
+    fn is_misplaced(&self, file: usize, opened: &OpenedPacket) -> bool {
+        let packet = &opened.packet;
+        let is_last =
+            packet.offset.saturating_add(packet.packet_bits / 8) >= self.files.bytes(file);
+        if is_last || self.is_framed() {
+            return false;
+        }
+        let Some(plan) = self.stream.trace.decoder.stream(opened.class) else { return true };
+        let (offset, from, to) = (packet.offset, opened.records, packet.content_bits);
+        let records = PacketRecords { file, offset, from, to };
+        !framing::records_fit(self.files, plan, self.state.clone(), records)
+    }
+
+    /// Returns whether packets begin with a magic number, or the sizes of packets lead from one to the next up to the
+    /// end of each file.
+    fn is_framed(&self) -> bool {
+        self.stream.trace.sign.is_some()
+            || *self.stream.framed.get_or_init(|| {
+                let place = PacketPlace::default();
+                let mut hop = Hop::new(self.files, self.stream, place, super::window::FIRST);
+                self.stream.files.iter().all(|&file| hop.leads_to_end(file))
+            })
+    }
+
+    /// Returns whether the sizes of a file's packets lead from one to the next, up to its end.
+    fn leads_to_end(&mut self, file: usize) -> bool {
+        let (mut at, end) = (self.files.begin(file), self.files.bytes(file));
+        while at < end {
+            match self.head(file, at, end - at) {
+                Ok(head) => at = at.saturating_add((head.total / 8).max(1)),
+                Err(_) => return false,
+            }
+        }
+        at == end
+    }
+
+    /// Returns the number of bits of the packet that the file has, and the damage if the header gives another number.
     fn extent(&mut self, file: usize, head: &HeaderInFile, left: u64) -> (u64, Option<DamageKind>) {
         let offset = self.place.offset;
         let (bits, bytes) = (left.saturating_mul(8), head.total / 8);
@@ -466,11 +543,11 @@ impl<'r> Hop<'r> {
         if bytes == left {
             return (head.total, None);
         }
-        // Either the size is wrong, or the file, or what follows is no packet: the next header says it.
+        // The size is wrong, or the file is, or the next bytes are no packet: a search for the next header decides.
         let first = offset.saturating_add(head.context.end_bit.div_ceil(8).max(1));
         let last = offset.saturating_add(bytes.min(left).min(self.scan).min(FAR));
         let next = self.search(file, first, last).packet();
-        // The state has the head of what was looked at last: it must be this packet's.
+        // The search has left the state of another header: decode this packet's header again.
         let _ = self.head(file, offset, left);
         if let Some(next) = next {
             let found = next.saturating_sub(offset);
@@ -487,7 +564,7 @@ impl<'r> Hop<'r> {
         (head.total, None)
     }
 
-    /// Whether a packet begins there, as far as magic number and UUID tell.
+    /// Returns whether a packet may begin at this offset, judged by magic number and UUID.
     fn follows(&mut self, file: usize, offset: u64) -> bool {
         let Some(sign) = &self.stream.trace.sign else { return true };
         let mut found = [0; resync::SIGN];
@@ -499,19 +576,19 @@ impl<'r> Hop<'r> {
         if let Some(near) = near {
             return near.starts_with(sign);
         }
-        // What is not there, or cannot be read, is told when the place is reached.
+        // Missing or unreadable bytes are reported when the hop reaches them.
         match self.files.read(file, offset, found) {
             Ok(bytes) if bytes == sign.len() => found == &sign[..],
             _ => true,
         }
     }
 
-    /// What the packet's head says of what is between it and the one before. Whether its own times are in the
-    /// wrong order.
+    /// Reports gaps and damage between the previous packet and this one, as its header shows them. Returns whether the
+    /// packet ends before it begins.
     fn say(&mut self, head: &HeaderInFile, packet: &Packet, before: i64, floor: i64) -> bool {
         let mut out_of_order = false;
         let expected = (self.stream.class, self.stream.id);
-        // Where the first packet cannot be read, it is not known which stream this is.
+        // If the first packet could not be read, the file's stream is unknown.
         let other = expected.1.is_some() && (head.class, head.id) != expected;
         if other || head.class != expected.0 {
             let what = DamageKind::OtherStream {
@@ -599,7 +676,7 @@ impl<'r> Hop<'r> {
         }
     }
 
-    /// Damage at the place.
+    /// Reports damage at the current place, as an item with this key.
     fn damage(&mut self, key: i64, what: DamageKind) {
         let (number, offset) = (self.place.number, self.place.offset);
         let damage = self.described(self.place.file, number, offset, what);
@@ -610,7 +687,7 @@ impl<'r> Hop<'r> {
         self.items.push_back((key, item));
     }
 
-    /// Damage of this stream.
+    /// Makes a damage of this stream from its kind and place.
     pub(crate) fn described(
         &self,
         file: usize,
@@ -630,7 +707,7 @@ impl<'r> Hop<'r> {
     }
 }
 
-/// Why no header was read.
+/// Reasons why no header was read.
 pub(crate) enum HeaderFault {
     Header(HeaderDamage),
     System(std::io::Error),

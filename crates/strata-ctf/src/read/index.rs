@@ -1,4 +1,4 @@
-//! Where a stream's packets are, so that one can begin at a time.
+//! Index of a stream's packets, which finds the packet at which to begin reading for a time.
 
 use super::files::StoredFiles;
 use super::hop::{Hop, PacketPlace};
@@ -7,24 +7,24 @@ use super::places::{is_there, Places, HEAD};
 use super::stream::Stream;
 use std::sync::OnceLock;
 
-/// A stream has at most so many places in its index; all streams together, so many.
+/// The most places in the index of one stream (`PLACES`), and of all streams together (`ALL_PLACES`).
 const PLACES: usize = 65_536;
 const ALL_PLACES: usize = 262_144;
 
-/// Where packets begin, and where the last one ends.
+/// The places of a stream's packets, from index files or from the packets themselves.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// From the tracer's index files, if there are any that can be believed.
+    /// Places from the tracer's index files, if they exist and are usable.
     given: Option<Places>,
-    /// Why they are not.
+    /// The reason for which the index files cannot be used.
     unusable: OnceLock<Unusable>,
-    /// From the packets themselves, if needed.
+    /// Places from the packets themselves, read when first needed.
     found: OnceLock<Places>,
     limit: usize,
 }
 
 impl Index {
-    /// `streams` share the memory.
+    /// Makes the index of a stream. The limit on places is divided by the number of `streams`.
     pub(crate) fn new(files: &StoredFiles, stream: &Stream, streams: usize) -> Index {
         let limit = (ALL_PLACES / streams.max(1)).clamp(16, PLACES);
         let (given, unusable) = match lttng::places(files, stream, Places::new(limit)) {
@@ -34,12 +34,12 @@ impl Index {
         Index { given, unusable, found: OnceLock::new(), limit }
     }
 
-    /// Why the tracer's index was passed over.
+    /// Returns the reason for which the tracer's index is not used.
     pub(crate) fn unusable(&self) -> Option<Unusable> {
         self.unusable.get().copied()
     }
 
-    /// Behind the last packet.
+    /// Returns the place after the last packet.
     pub(crate) fn end(&self, files: &StoredFiles, stream: &Stream) -> &PacketPlace {
         match &self.given {
             Some(given) => &given.end,
@@ -47,7 +47,7 @@ impl Index {
         }
     }
 
-    /// The place in front of the first packet that has messages of this key or a later one.
+    /// Returns the place before the first packet that may have messages of this key or a later one.
     pub(crate) fn find(&self, files: &StoredFiles, stream: &Stream, key: i64) -> PacketPlace {
         if let Some(given) = &self.given {
             let (place, expected) = given.before(key);
@@ -60,7 +60,7 @@ impl Index {
         walk(files, stream, place, key)
     }
 
-    /// Goes through all packets, once.
+    /// Returns places from the packets themselves. The first call reads the headers of all packets.
     fn found(&self, files: &StoredFiles, stream: &Stream) -> &Places {
         self.found.get_or_init(|| {
             let mut places = Places::new(self.limit);
@@ -76,7 +76,7 @@ impl Index {
     }
 }
 
-/// Goes on from a place in front of the packet that is looked for.
+/// Moves from an earlier place to the packet that is searched.
 fn walk(files: &StoredFiles, stream: &Stream, place: PacketPlace, key: i64) -> PacketPlace {
     let mut hop = Hop::new(files, stream, place, HEAD);
     loop {

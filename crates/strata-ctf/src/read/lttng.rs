@@ -5,7 +5,7 @@
 //! \[cycle\], discarded records, stream class; from version 1.1 on also stream and sequence number.
 
 use super::damage::DamageKind;
-use super::files::StoredFiles;
+use super::files::{open_regular, StoredFiles};
 use super::find::{self, StreamFiles};
 use super::hop::PacketPlace;
 use super::places::{is_there, Places};
@@ -17,26 +17,26 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const MAGIC: u32 = 0xc1f1_dcc1;
-/// Bytes of an entry of version 1.0, of 1.1, and at most.
+/// Size of an entry of version 1.0, of version 1.1, and the greatest that is accepted \[byte\].
 const ENTRY: usize = 56;
 const ENTRY_1_1: usize = 72;
 const ENTRY_MOST: usize = 4096;
-/// In front of the entries \[byte\].
+/// Size of the file's header before the entries \[byte\].
 const HEADER: u64 = 16;
 const UNREADABLE: Unusable = "it cannot be read";
-/// So many of its packets are looked at before an index is believed.
+/// The number of packets that are compared with an index before it is trusted.
 const SAMPLES: usize = 16;
 
-/// What is wrong with an index.
+/// The reason for which an index cannot be used.
 pub(crate) type Unusable = &'static str;
 
-/// The stream's packets; `None`: not all of its files have an index.
+/// Reads the places of the stream's packets; `None` if some of its files have no index.
 pub(crate) fn places(
     files: &StoredFiles,
     stream: &Stream,
     mut places: Places,
 ) -> Result<Option<Places>, Unusable> {
-    if stream.merged {
+    if stream.merged || stream.files.iter().any(|&file| files.is_part(file)) {
         return Ok(None);
     }
     let mut place = PacketPlace::default();
@@ -66,10 +66,10 @@ pub(crate) fn places(
     Ok(Some(places.end(place)))
 }
 
-/// Why an index is not believed whose entries are not those of the file's packets.
+/// The error for an index whose entries do not match the packets' headers.
 pub(crate) const OTHER: Unusable = "a packet's header says something else";
 
-/// The index of a stream's file.
+/// Returns the path of the index of a stream's file.
 fn path(stream: &Path) -> PathBuf {
     let mut name = stream.file_name().unwrap_or_default().to_owned();
     name.push(SUFFIX);
@@ -78,8 +78,8 @@ fn path(stream: &Path) -> PathBuf {
 
 const SUFFIX: &str = ".idx";
 
-/// What indexes say of files that are not as long, or not there, with the stream's file. Of each, only head and
-/// end are read, unless these do not fit.
+/// Compares index files with their streams. Returns the files that are missing or shorter than the index says. Only
+/// begin and end of each index are read, unless they do not fit the file.
 pub(crate) fn glances(trace: &Path, files: &StreamFiles) -> Vec<(PathBuf, DamageKind)> {
     let mut found = Vec::new();
     for file in &files.files {
@@ -99,7 +99,7 @@ pub(crate) fn glances(trace: &Path, files: &StreamFiles) -> Vec<(PathBuf, Damage
     found
 }
 
-/// What a file's index says of it, if that is not what is there.
+/// Compares a file with its index. Returns the damage if they differ.
 fn glance(file: &Path) -> Option<DamageKind> {
     let unusable = |error: Unusable| Some(DamageKind::Index { error: error.into() });
     let mut entries = match Entries::open(&path(file)) {
@@ -108,11 +108,12 @@ fn glance(file: &Path) -> Option<DamageKind> {
     };
     let (packets, rest) = entries.count();
     let Some((begin, expected)) = entries.last(packets) else { return unusable(UNREADABLE) };
-    // Tracers write packets first, and what is being written may have grown.
+    // Tracers write packets before index entries, and a file that is being written may have grown.
     let size = fs::metadata(file).ok().map(|kind| kind.len());
     let found = size.unwrap_or(0);
     if expected > found {
-        // An entry with a wrong number says nothing of the file; and where a file ends in a packet, that says so.
+        // A wrong entry shows nothing about the file. If the file ends within a packet, that is reported for the
+        // packet.
         return match (entries.is_chain(packets), size) {
             (false, _) => unusable("its entries do not follow each other"),
             (true, Some(_)) if begin < found => unusable("its last packet ends behind the file"),
@@ -129,13 +130,13 @@ fn glance(file: &Path) -> Option<DamageKind> {
     None
 }
 
-/// One index file.
+/// An open index file.
 struct Entries {
     file: BufReader<File>,
     bytes: usize,
 }
 
-/// One packet.
+/// One entry of an index file: a packet's place, sizes and times.
 struct IndexEntry {
     offset: u64,
     packet_bits: u64,
@@ -144,12 +145,12 @@ struct IndexEntry {
     end: u64,
     discarded: u64,
     class: u64,
-    /// Stream and sequence number.
+    /// Stream id and sequence number, from version 1.1 on.
     more: Option<(u64, u64)>,
 }
 
 impl Entries {
-    /// An index; `None`: there is none.
+    /// Opens an index file. Returns `None` if it does not exist.
     fn open(path: &Path) -> Result<Option<Entries>, Unusable> {
         match fs::metadata(path) {
             Ok(kind) if kind.is_file() => {}
@@ -157,7 +158,7 @@ impl Entries {
             Err(_) if fs::symlink_metadata(path).is_err() => return Ok(None),
             Err(_) => return Err(UNREADABLE),
         }
-        let mut file = BufReader::new(File::open(path).map_err(|_| UNREADABLE)?);
+        let mut file = BufReader::new(open_regular(path).map_err(|_| UNREADABLE)?);
         let mut word = || {
             let mut bytes = [0; 4];
             let read = file.read_exact(&mut bytes).map(|()| u32::from_be_bytes(bytes));
@@ -175,20 +176,20 @@ impl Entries {
         Ok(Some(Entries { file, bytes }))
     }
 
-    /// How many whole entries there are, and what is behind them \[byte\].
+    /// Returns the number of whole entries, and the bytes after them.
     fn count(&self) -> (u64, u64) {
         let bytes = self.file.get_ref().metadata().map_or(0, |kind| kind.len());
         let bytes = bytes.saturating_sub(HEADER);
         (bytes / self.bytes as u64, bytes % self.bytes as u64)
     }
 
-    /// Goes in front of the entry of this number.
+    /// Moves to the entry with this number.
     fn seek(&mut self, number: u64) -> Option<()> {
         let offset = number.checked_mul(self.bytes as u64)?.checked_add(HEADER)?;
         self.file.seek(SeekFrom::Start(offset)).ok().map(|_| ())
     }
 
-    /// Where the last of so many packets begins and ends \[byte of the file\].
+    /// Returns begin and end of the last of `packets` packets \[byte of the file\].
     fn last(&mut self, packets: u64) -> Option<(u64, u64)> {
         let Some(last) = packets.checked_sub(1) else { return Some((0, 0)) };
         self.seek(last)?;
@@ -196,7 +197,7 @@ impl Entries {
         Some((entry.offset, entry.offset.saturating_add(entry.packet_bits / 8)))
     }
 
-    /// Whether the packets are one behind the other.
+    /// Returns whether each packet begins where the previous one ends.
     fn is_chain(&mut self, packets: u64) -> bool {
         let mut end = 0;
         if self.seek(0).is_none() {
@@ -231,7 +232,7 @@ impl Entries {
 }
 
 impl IndexEntry {
-    /// The packet, if it can be at this place: only what is in perfect order is believed.
+    /// Returns the packet if the entry fits the place. Only entries without any contradiction are accepted.
     fn packet(&self, stream: &Stream, place: &PacketPlace, file: u64) -> Option<Packet> {
         let left = file.checked_sub(self.offset)?;
         let whole = self.packet_bits % 8 == 0 && self.packet_bits / 8 <= left;

@@ -1,15 +1,15 @@
-//! Packets to event records: traces of any tracer, several at once, of any size.
+//! Reads event records from packets: traces of any tracer and any size, several at once.
 //!
 //! ```text
 //! Reader ── Trace ── Stream: files of packets
 //!   └─ Events: of all streams, by time ── Message ── Event, Packet, Discarded, Damage
 //! ```
 //!
-//! A [`Reader`] opens traces. It reads next to nothing then, and lends [`Events`], which read as they
-//! are asked for messages: a window of each stream is in memory, never more.
+//! A [`Reader`] opens traces without reading their packets, and lends [`Events`]. These read packets as the caller
+//! takes messages, and hold one window of each stream in memory.
 //!
-//! Every byte of a file may be wrong. What cannot be read is skipped, and a [`Damage`] among the
-//! messages says what, where, and how much; all else is shown.
+//! Every byte of a file may be wrong. The reader skips what it cannot decode, and a [`Damage`] among the messages
+//! reports the place, the fault and the number of skipped bytes. Everything else is shown.
 //!
 //! # Open, iterate
 //! ```
@@ -46,7 +46,7 @@
 //! while let Some(message) = events.next() {
 //!     match message {
 //!         Message::Event(event) => {
-//!             // A field by its name. Look for it once for each class where speed matters.
+//!             // Finds a field by its name. Do this once for each class if speed matters.
 //!             let len = event.class().find("len").and_then(|field| event.value(&field));
 //!             if let Some(Value::Unsigned(len)) = len {
 //!                 lengths.push((event.time(), len));
@@ -67,7 +67,7 @@
 //! });
 //! assert_eq!(last.flatten().collect::<Vec<_>>(), [3000]);
 //!
-//! // Several threads: slices one behind the other in time, of about a megabyte each.
+//! // Several threads: consecutive slices of time, of about a megabyte each.
 //! let slices: Vec<_> = reader.slices(TimeRange::ALL, 1 << 20).collect();
 //! let counts = std::thread::scope(|scope| {
 //!     let reader = &reader;
@@ -92,6 +92,7 @@ mod at_hand;
 mod cursor;
 mod damage;
 mod decode;
+mod deferred;
 mod ended;
 mod event;
 mod event_class;
@@ -99,9 +100,12 @@ mod events;
 mod field;
 mod files;
 mod find;
+mod follow;
+mod framing;
 mod hop;
 mod index;
 mod lttng;
+pub mod metadata;
 mod offset;
 mod open;
 mod places;
@@ -111,9 +115,11 @@ mod select;
 mod slices;
 mod stream;
 mod time;
+mod unread;
 mod value;
 mod visit;
 mod window;
+mod wrapped;
 mod writers;
 
 pub use crate::model::schema::Scope;
@@ -121,6 +127,7 @@ pub use cursor::Message;
 pub use damage::{Damage, DamageKind, HeaderDamage, NoteKey, OpenError};
 pub(crate) use decode::{align_up, find_nul, later, leb128, low_bits, read_bits, Leb};
 pub use decode::{Bad, BadKind};
+pub use deferred::{DeferredArgument, DeferredClass, DeferredField, DeferredKind, DeferredValue};
 pub use ended::{FolderEnd, Missing, RecordingEnd};
 pub use event::Event;
 pub use event_class::EventClass;
@@ -128,10 +135,11 @@ pub use events::Events;
 pub use field::FieldRef;
 pub(crate) use files::StoredFiles;
 pub use find::find;
+pub use follow::{Follow, IDLE};
 pub use offset::ClockOffset;
 pub use open::OpenOptions;
 pub use reader::Reader;
-pub use select::Selection;
+pub use select::{AskedWords, DerivedValue, DerivedValues, DerivedWord, Selection};
 pub use slices::{Parts, Slice, Slices, StreamPart};
 pub use stream::{Discarded, DiscardedKind, Packet, Stream, Trace};
 pub use time::{Clock, TimeRange};

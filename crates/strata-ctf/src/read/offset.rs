@@ -1,21 +1,21 @@
-//! What is added to the times of traces, since their clocks were off.
+//! Offsets that a user adds to the times of traces whose clocks were wrong.
 
 use crate::model::ClockClass;
 use std::path::Path;
 
 const SECOND: i128 = 1_000_000_000;
 
-/// So much is added to all times of a trace, or of all traces.
+/// An offset that is added to all times of a trace, or of all traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockOffset {
-    /// A trace's name, its folder, or the end of its folder's path; `None`: every trace.
+    /// A trace's name, its folder, or the end of its folder's path; `None` for all traces.
     pub trace: Option<String>,
-    /// \[ns\]
+    /// The offset \[ns\].
     pub nanoseconds: i128,
 }
 
 impl ClockOffset {
-    /// Whether it is for the trace in this folder, which has this name.
+    /// Returns whether the offset applies to the trace in this folder with this name.
     pub(crate) fn is_for(&self, folder: &Path, name: &str) -> bool {
         let Some(trace) = &self.trace else { return true };
         let path = Path::new(trace);
@@ -24,7 +24,7 @@ impl ClockOffset {
     }
 }
 
-/// Moves a clock, by whole cycles.
+/// Adds an offset to a clock, in whole cycles.
 pub(crate) fn add(clock: &mut ClockClass, nanoseconds: i128) {
     let frequency = i128::from(clock.frequency.max(1));
     let (seconds, rest) = (nanoseconds.div_euclid(SECOND), nanoseconds.rem_euclid(SECOND));
@@ -32,7 +32,7 @@ pub(crate) fn add(clock: &mut ClockClass, nanoseconds: i128) {
     let seconds = i128::from(clock.offset_s) + seconds + cycles.div_euclid(frequency);
     let limits = (i128::from(i64::MIN), i128::from(i64::MAX));
     clock.offset_s = seconds.clamp(limits.0, limits.1) as i64;
-    // Less than the frequency.
+    // The remainder is less than the frequency.
     clock.offset_cycles = cycles.rem_euclid(frequency) as u64;
 }
 

@@ -1,22 +1,21 @@
-//! Some of the places of a stream's packets.
+//! The places of some of a stream's packets.
 
 use super::files::StoredFiles;
 use super::hop::{Hop, PacketPlace};
 use super::stream::{Packet, Stream};
 
-/// Only a packet's head is read \[byte\].
+/// Size of a window that is large enough for most heads of packets \[byte\].
 pub(crate) const HEAD: usize = 1 << 10;
 
-/// Some of the packets of a stream: as far from each other as there must be for all to be no more than
-/// the limit.
+/// The places of some packets of a stream, at regular distances that keep their number within a limit.
 #[derive(Debug)]
 pub(crate) struct Places {
     places: Vec<PacketPlace>,
-    /// What is expected at each of them; empty: they were seen.
+    /// The packets that the index expects at each place; empty if the packets were seen themselves.
     expected: Vec<Packet>,
     pub(crate) end: PacketPlace,
     limit: usize,
-    /// Of so many packets, one is in it.
+    /// Number of packets for each entry in `places`.
     step: u64,
     count: u64,
 }
@@ -33,7 +32,7 @@ impl Places {
         }
     }
 
-    /// The next packet, and the place in front of it.
+    /// Adds the next packet, with the place before it.
     pub(crate) fn add(&mut self, place: &PacketPlace, expected: Option<&Packet>) {
         let turn = self.count % self.step == 0;
         self.count += 1;
@@ -49,18 +48,19 @@ impl Places {
         }
     }
 
-    /// Behind the last packet.
+    /// Sets the place after the last packet.
     pub(crate) fn end(mut self, end: PacketPlace) -> Places {
         self.end = end;
         self
     }
 
-    /// What was added, as far as it was kept.
+    /// Returns the places and the packets that the index expects there, as far as they were kept.
     pub(crate) fn expected(&self) -> impl Iterator<Item = (&PacketPlace, &Packet)> {
         self.places.iter().zip(&self.expected)
     }
 
-    /// The last place behind which all messages are that have this key or a later one.
+    /// Returns the last place after which all messages with this key or a later one follow, and the packet that is
+    /// expected there.
     pub(crate) fn before(&self, key: i64) -> (PacketPlace, Option<&Packet>) {
         let count = self.places.partition_point(|place| place.is_before(key));
         let last = count.saturating_sub(1);
@@ -68,7 +68,7 @@ impl Places {
     }
 }
 
-/// Whether the packet at the place is as it is expected.
+/// Returns whether the packet at the place is the one that the index expects.
 pub(crate) fn is_there(
     files: &StoredFiles,
     stream: &Stream,
@@ -80,7 +80,7 @@ pub(crate) fn is_there(
     found.as_ref() == Some(packet)
 }
 
-/// Keeps every second one.
+/// Removes every second element.
 fn thin<T>(all: &mut Vec<T>) {
     let mut index = 0;
     all.retain(|_| {

@@ -15,43 +15,43 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// All windows together have about so many bytes, and each at least and at most so many.
+/// The approximate limit on the total size of all windows \[byte\].
 const WINDOWS: usize = 64 << 20;
 const WINDOW: (usize, usize) = (4 << 10, 256 << 10);
 
 /// One trace, or several that are shown as one.
 ///
-/// Opening reads the metadata and the first packet's header of each file. All else is read when it is
-/// asked for, so a trace of any size is open at once.
+/// Opening reads the metadata and the first packet's header of each file. Everything else is read when it is needed, so
+/// a trace of any size opens quickly.
 #[derive(Debug)]
 pub struct Reader {
-    traces: Vec<Arc<Trace>>,
-    streams: Vec<Stream>,
-    /// Indexes into `streams`; of messages of one time, that of the first is shown first.
-    ranks: Vec<usize>,
-    indexes: Vec<OnceLock<Index>>,
-    /// In place of one that is not there: each stream has its own.
+    pub(super) traces: Vec<Arc<Trace>>,
+    pub(super) streams: Vec<Stream>,
+    /// Indexes into `streams`, in the order in which messages of the same time are shown.
+    pub(super) ranks: Vec<usize>,
+    pub(super) indexes: Vec<OnceLock<Index>>,
+    /// An empty index that is returned for streams without an index of their own, which do not occur.
     no_index: OnceLock<Index>,
-    files: StoredFiles,
+    pub(super) files: StoredFiles,
     damage: Vec<Damage>,
     ends: Vec<FolderEnd>,
-    classes: usize,
+    pub(super) classes: usize,
 }
 
 impl Reader {
-    /// Opens the traces at each of the paths, or below it: see [`find`](super::find()).
+    /// Opens the traces at or below each of the paths: see [`find`](super::find()).
     ///
     /// # Errors
-    /// A path has no trace; or none of the traces has metadata that can be used. If one of several
-    /// has none, that is in [`Reader::damage`].
+    /// A path has no trace, or no trace has usable metadata. If only some of the traces are unusable,
+    /// [`Reader::damage`] has the reasons.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Reader, OpenError> {
         Reader::open_with(paths, OpenOptions::default())
     }
 
-    /// The same, in another way.
+    /// Opens traces with options.
     ///
     /// # Errors
-    /// As of [`Reader::open`]; or an offset is for a trace that is not there.
+    /// The errors of [`Reader::open`], or a clock offset for a trace that was not found.
     pub fn open_with<P: AsRef<Path>>(
         paths: &[P],
         options: OpenOptions,
@@ -71,16 +71,16 @@ impl Reader {
         Ok(Reader { traces, streams, ranks, indexes, no_index, files, damage, ends, classes })
     }
 
-    /// From now on, of each trace only what is between the last of its streams' begins and the first of their
-    /// ends; or why not, and nothing has changed.
+    /// Restricts each trace to the time in which all of its streams recorded: from the last begin of a stream to the
+    /// first end of a stream. On an error nothing changes.
     ///
     /// # Errors
-    /// A trace's streams do not say when they begin and end, or there is no such time.
+    /// The packets of a stream have no times, or the streams of a trace do not overlap.
     pub fn intersect_streams(&mut self) -> Result<(), OpenError> {
         let mut common: Vec<Option<TimeRange>> = vec![None; self.traces.len()];
         for stream in &self.streams {
             let place = self.index(stream).end(&self.files, stream);
-            // A file without packets is no part of the trace's time.
+            // A file without packets does not limit the time.
             if place.number == 0 {
                 continue;
             }
@@ -104,25 +104,25 @@ impl Reader {
         Ok(())
     }
 
-    /// All traces, sorted by path.
+    /// Returns all traces, sorted by path.
     #[must_use]
     pub fn traces(&self) -> &[Arc<Trace>] {
         &self.traces
     }
 
-    /// The streams of all traces.
+    /// Returns the streams of all traces.
     #[must_use]
     pub fn streams(&self) -> &[Stream] {
         &self.streams
     }
 
-    /// What was found damaged when the traces were opened; what is found later is among the messages.
+    /// Returns the damage that was found when the traces were opened. Damage that is found later is among the messages.
     #[must_use]
     pub fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// The stream that is damaged. `None`: it is of a whole trace, or of a file that is no stream.
+    /// Returns the stream that is damaged. `None` if the damage concerns a whole trace, or a file that is not a stream.
     #[must_use]
     pub fn stream_of(&self, damage: &Damage) -> Option<&Stream> {
         let name = damage.stream.as_deref()?;
@@ -132,14 +132,14 @@ impl Reader {
         self.streams.iter().find(is_its)
     }
 
-    /// How the recordings ended of those traces that have end marks, when they were opened.
+    /// Returns how the recordings ended, for traces that had an end mark when they were opened.
     #[must_use]
     pub fn ends(&self) -> &[FolderEnd] {
         &self.ends
     }
 
-    /// Index files that were passed over since the traces were opened: they are read for times only. All
-    /// events are there.
+    /// Returns the index files that were found to be unusable since the traces were opened. No event is missing because
+    /// of them: indexes only help to find times.
     #[must_use]
     pub fn passed_over(&self) -> Vec<Damage> {
         let found = self.streams.iter().zip(&self.indexes).filter_map(|(stream, index)| {
@@ -152,14 +152,14 @@ impl Reader {
         found.filter(|found| !known.contains(&found.note_key())).collect()
     }
 
-    /// How many event record classes all traces have:
-    /// [`EventClass::index`](super::EventClass::index) is less than this.
+    /// Returns the number of event record classes in all traces. Each [`EventClass::index`](super::EventClass::index)
+    /// is less than this.
     #[must_use]
     pub fn event_classes(&self) -> usize {
         self.classes
     }
 
-    /// From the begin of the first packet to the end of the last one. `None`: they do not say.
+    /// Returns the time from the begin of the first packet to the end of the last one; `None` if packets have no times.
     #[must_use]
     pub fn span(&self) -> Option<TimeRange> {
         let spans = self
@@ -172,18 +172,18 @@ impl Reader {
         })
     }
 
-    /// All messages of this time. Where packets say when they begin and end, nothing but the headers of
-    /// those in front is read.
+    /// Returns all messages of a time range. If packets have begin and end times, only the headers of earlier packets
+    /// are read.
     ///
-    /// Damage is reported from the first packet on that has part in the time. A stream is read up to the first
-    /// message behind the time: where its times go back, which [`TimeRange::ALL`] reports as damage, what comes later
-    /// in the file is not found.
+    /// Damage is reported from the first packet that overlaps the range. A stream is read up to the first message after
+    /// the range. If the times of a stream go back, which [`TimeRange::ALL`] reports as damage, messages later in the
+    /// file are not found.
     #[must_use]
     pub fn events(&self, range: TimeRange) -> Events<'_> {
         self.events_of_streams(range, &|_| true)
     }
 
-    /// The same of some streams. Of the others nothing is read.
+    /// Returns the messages of the streams for which `is_wanted` is true. Other streams are not read.
     #[must_use]
     pub fn events_of_streams(
         &self,
@@ -201,15 +201,15 @@ impl Reader {
         Events::new(cursors.collect())
     }
 
-    /// The same messages in slices of about so many bytes, one behind the other, so that several threads
-    /// can read. Where packets do not say when they begin and end, there is only one slice.
+    /// Returns consecutive slices of the messages, of about `bytes` bytes each, which several threads can read. If
+    /// packets have no begin and end times, there is only one slice.
     #[must_use]
     pub fn slices(&self, range: TimeRange, bytes: u64) -> Slices<'_> {
         let starts = self.streams.iter().map(|stream| (stream, self.place(stream, range.from)));
         Slices::new(&self.files, starts, range, bytes)
     }
 
-    /// The messages of a slice.
+    /// Returns the messages of a slice.
     #[must_use]
     pub fn events_of(&self, slice: &Slice) -> Events<'_> {
         let bounds = CursorBounds {
@@ -232,16 +232,16 @@ impl Reader {
         Events::new(cursors.collect())
     }
 
-    /// All packets, in parts of about so many bytes of one stream each: for what needs no order. A packet
-    /// is never divided.
+    /// Returns all packets in parts of about `bytes` bytes, each of a single stream, for work that needs no order. A
+    /// packet is never divided.
     #[must_use]
     pub fn parts(&self, bytes: u64) -> Parts<'_> {
         Parts::new(&self.files, &self.streams, bytes)
     }
 
-    /// The messages of a part.
+    /// Returns the messages of a part.
     ///
-    /// Where neither packets nor records have whole timestamps, times are those since the part's begin.
+    /// If neither packets nor records have whole timestamps, times count from the part's begin.
     #[must_use]
     pub fn events_of_part(&self, part: &StreamPart) -> Events<'_> {
         let bounds = CursorBounds { packet: part.end, ..CursorBounds::ALL };
@@ -256,8 +256,8 @@ impl Reader {
         &self.files
     }
 
-    /// Where to begin for messages from this time on.
-    fn place(&self, stream: &Stream, from: i64) -> PacketPlace {
+    /// Returns the place of the packet at which to begin reading for messages from the time `from` on.
+    pub(super) fn place(&self, stream: &Stream, from: i64) -> PacketPlace {
         if from == i64::MIN {
             return PacketPlace::default();
         }
@@ -270,8 +270,8 @@ impl Reader {
     }
 }
 
-/// The size of each of so many windows.
-fn window(count: usize) -> usize {
+/// Returns the size of each of `count` windows \[byte\].
+pub(super) fn window(count: usize) -> usize {
     let share = WINDOWS / count.max(1);
     let power = share.checked_ilog2().map_or(0, |bits| 1 << bits);
     power.clamp(WINDOW.0, WINDOW.1)

@@ -1,4 +1,4 @@
-//! Where the next packet may begin in bytes that are none.
+//! Searches for the next packet after bytes that are not a packet.
 
 use super::files::StoredFiles;
 use crate::model::schema::{FieldClass, Role, Schema, Structure, Width};
@@ -6,30 +6,30 @@ use crate::model::ByteOrder;
 use memchr::memmem::Finder;
 use std::ops::Range;
 
-/// The number that a packet begins with.
+/// The magic number at the begin of a packet.
 pub(crate) const MAGIC: u64 = 0xc1fc_1fc1;
 
-/// A sign has at most so many bytes: magic number and UUID.
+/// The greatest size of a sign, with magic number and UUID \[byte\].
 pub(crate) const SIGN: usize = 20;
 
-/// So much of a file is looked at in one go \[byte\].
+/// Number of bytes of a file that are read at once.
 const STEP: usize = 256 << 10;
 
-/// So much of it at most, holes not counted \[byte\]: a fraction of a second. Nothing that happens to a trace
-/// puts more between two packets, but a file that is no stream may have any size.
+/// The most bytes that are searched, not counting holes. This takes a fraction of a second. Damage between two packets
+/// is smaller, but a file that is not a stream may have any size.
 const MOST: u64 = 256 << 20;
 
-/// So many places may look like a packet, and be none.
+/// The most places with the sign of a packet that turn out not to be packets.
 const TRIES: u32 = 1 << 16;
 
-/// Where a search ended.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResyncEnd {
-    /// A packet begins there.
+    /// A packet begins at this byte.
     Packet(u64),
-    /// There is none.
+    /// The range has no packet.
     Nothing,
-    /// There is none in this many bytes; the rest was not looked at.
+    /// The search ended without a packet after this many bytes; the rest was not searched.
     GivenUp(u64),
 }
 
@@ -42,8 +42,8 @@ impl ResyncEnd {
     }
 }
 
-/// The bytes that each packet of the trace begins with, where its header has a magic number in front and
-/// perhaps the UUID right behind it, unless that may be any.
+/// Returns the bytes with which each packet of the trace begins: the magic number, and the UUID if it directly follows,
+/// unless packets may have any UUID. Returns `None` if headers do not begin with a magic number.
 pub(crate) fn sign(schema: &Schema, any_uuid: bool) -> Option<Vec<u8>> {
     let header = schema.packet_header.as_ref()?;
     let FieldClass::Integer(integer) = &header.members.first()?.class else { return None };
@@ -61,7 +61,7 @@ pub(crate) fn sign(schema: &Schema, any_uuid: bool) -> Option<Vec<u8>> {
     Some(sign)
 }
 
-/// Whether the second member is `uuid`, byte after byte and right behind the magic number.
+/// Returns whether the second member is a `uuid` of bytes, right after the magic number.
 fn has_uuid(header: &Structure) -> bool {
     let Some(member) = header.members.get(1).filter(|member| member.name == "uuid") else {
         return false;
@@ -74,8 +74,8 @@ fn has_uuid(header: &Structure) -> bool {
     is_byte && array.length == crate::model::schema::Length::Static(16) && array.align <= 32
 }
 
-/// The first byte of the file in this range where the sign is, and a packet. Holes are passed over: in a file of
-/// terabytes there may be next to nothing else.
+/// Searches the range for the first place that has the sign and is a packet. Holes are skipped: a file of terabytes may
+/// have little else.
 pub(crate) fn find(
     files: &StoredFiles,
     file: usize,
@@ -89,7 +89,7 @@ pub(crate) fn find(
     let (mut at, mut tries) = (files.data(file, from), 0);
     let mut left = MOST;
     while at < to {
-        // A sign that begins in front of `to` may end behind it.
+        // A sign that begins before `to` may end after it.
         let want = usize::try_from(to - at).unwrap_or(usize::MAX).min(STEP);
         let reach = want.saturating_add(sign.len() - 1);
         let place = bytes.get_mut(..reach).unwrap_or(&mut []);

@@ -1,10 +1,12 @@
-//! Which event records a filter selects.
+//! Selects event records by a filter.
 //!
-//! A filter is compiled once for each event record class. Names and log levels become constants then, what
-//! the class does not have is unknown, and constants are folded: most classes end as "always" or "never".
+//! A filter is compiled once for each event record class. Names and log levels become constants then, fields that the
+//! class lacks become unknown, and constants are folded: for most classes, the result is "always" or "never".
 //!
-//! What is done to the expression before is [`strata_filter::lower`](mod@strata_filter::lower).
+//! [`strata_filter::lower`](mod@strata_filter::lower) simplifies the expression before.
 
+mod deferred;
+mod derived;
 mod known;
 
 use std::convert::Infallible;
@@ -18,13 +20,16 @@ use strata_filter::{
 };
 
 use super::visit::bits_of;
-use super::{Event, EventClass, FieldInfo, FieldKind, FieldRef, Reader, Value};
-use crate::model::schema::Scope;
+use super::{Event, EventClass, FieldInfo, FieldKind, FieldRef, Reader, TimeRange, Value};
+use crate::model::schema::{self, Schema, Scope};
+use deferred::{DeferredFields, EntryFields};
+pub use derived::{AskedWords, DerivedValue, DerivedValues, DerivedWord};
 use known::KnownClasses;
 
-/// A filter, bound to the event record classes of one [`Reader`](super::Reader) as they come.
+/// A filter, compiled for each event record class of one [`Reader`](super::Reader) when the first record of the class
+/// arrives.
 ///
-/// Each thread has its own; a clone is made in no time and keeps what was compiled.
+/// Each thread needs its own selection. A clone is cheap and keeps the compiled filter.
 ///
 /// ```no_run
 /// use strata_ctf::read::{Message, Reader, Selection, TimeRange};
@@ -32,7 +37,7 @@ use known::KnownClasses;
 ///
 /// let reader = Reader::open(&["trace"])?;
 /// let filter: Filter = "sched_switch && next_comm == \"nginx\"".parse()?;
-/// for hint in Selection::check(&filter, &reader) {
+/// for hint in Selection::check(&filter, &reader, &|_, _, _| false) {
 ///     eprintln!("{hint}");
 /// }
 /// let mut selection = Selection::new(&filter);
@@ -48,12 +53,19 @@ use known::KnownClasses;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Selection {
-    filter: Arc<Filter>,
-    /// By [`EventClass::index`].
+    /// The filter; `None` selects all records.
+    filter: Option<Arc<Filter>>,
+    /// The compiled filter of each class, by [`EventClass::index`].
     plans: Vec<ClassSelection>,
+    /// Values of system calls' arguments that only a later record has, and that the filter tests on the call's entry.
+    deferred: Option<Arc<DeferredFields>>,
+    /// The provider of derived words, if the filter needs one.
+    derived: Option<Arc<dyn DerivedValues>>,
+    /// True if only records that [`DerivedValues::is_wanted`] accepts are selected.
+    wanted_only: bool,
 }
 
-/// What is known of a class.
+/// The result of compiling the filter for one class.
 #[derive(Clone, Debug)]
 enum ClassSelection {
     NotYet,
@@ -63,24 +75,86 @@ enum ClassSelection {
 }
 
 impl Selection {
-    /// Of what the filter selects.
+    /// Makes a selection of the records for which `filter` is true.
     #[must_use]
     pub fn new(filter: &Filter) -> Selection {
-        Selection { filter: Arc::new(filter.clone()), plans: Vec::new() }
+        Selection { filter: Some(Arc::new(filter.clone())), ..Selection::all() }
     }
 
-    /// Whether the filter is true of the event record, which is one of the same reader each time.
+    /// Makes a selection of all records.
+    #[must_use]
+    pub fn all() -> Selection {
+        Selection {
+            filter: None,
+            plans: Vec::new(),
+            deferred: None,
+            derived: None,
+            wanted_only: false,
+        }
+    }
+
+    /// Returns the derived words that the filter uses and that records of these traces do not have themselves.
+    #[must_use]
+    pub fn asked_words(&mut self, reader: &Reader) -> AskedWords {
+        let mut asked = AskedWords::default();
+        for class in reader.traces().iter().flat_map(|trace| trace.event_classes()) {
+            words_of(&self.compile(class), &mut asked);
+        }
+        asked
+    }
+
+    /// Returns the selection with the values of [`Selection::asked_words`]. `wanted_only` restricts it to records that
+    /// `derived` wants.
+    #[must_use]
+    pub fn with_derived(self, derived: Arc<dyn DerivedValues>, wanted_only: bool) -> Selection {
+        Selection { derived: Some(derived), wanted_only, ..self }
+    }
+
+    /// Makes a selection for a time range. Arguments of a system call that have a record of their own are tested on the
+    /// call's entry, with that record's values. If the filter names such an argument, the traces are read for it.
+    #[must_use]
+    pub fn of_time(
+        filter: &Filter,
+        reader: &Reader,
+        range: TimeRange,
+        stop: &dyn Fn() -> bool,
+    ) -> Selection {
+        let mut selection = Selection::new(filter);
+        let mut asked = |class: &EventClass| {
+            let mut fields = Vec::new();
+            fields_of(&selection.compile(class), &mut fields);
+            fields
+        };
+        let deferred = DeferredFields::read(reader, range, &mut asked, stop);
+        selection.deferred = deferred.map(Arc::new);
+        selection
+    }
+
+    /// Returns the number of system calls whose later arguments were not kept because there were too many. The filter
+    /// tests only what the entry itself has.
+    #[must_use]
+    pub fn deferred_left_out(&self) -> u64 {
+        self.deferred.as_ref().map_or(0, |deferred| deferred.left_out())
+    }
+
+    /// Returns whether the filter is true of the event record. All records must come from the same reader.
     #[inline]
     pub fn accepts(&mut self, event: &Event<'_>) -> bool {
+        if self.wanted_only && !self.derived.as_ref().is_some_and(|all| all.is_wanted(event)) {
+            return false;
+        }
         match self.plans.get(event.class().index()) {
             Some(ClassSelection::Always) => true,
             Some(ClassSelection::Never) => false,
-            Some(ClassSelection::Ask(node)) => selects(node, event),
+            Some(ClassSelection::Ask(node)) => {
+                let derived = self.derived.as_deref();
+                selects(node, &Record { event, lacks: lacks(&self.deferred, event), derived })
+            }
             Some(ClassSelection::NotYet) | None => self.accepts_first(event),
         }
     }
 
-    /// Whether the filter is true of some record of the class, for all that its description says.
+    /// Returns whether the filter can be true of a record of this class, by the class's description.
     pub fn may_accept(&mut self, class: &EventClass) -> bool {
         if matches!(self.plans.get(class.index()), Some(ClassSelection::NotYet) | None) {
             self.compile(class);
@@ -90,11 +164,16 @@ impl Selection {
 
     #[cold]
     fn accepts_first(&mut self, event: &Event<'_>) -> bool {
-        selects(&self.compile(event.class()), event)
+        let node = self.compile(event.class());
+        let derived = self.derived.as_deref();
+        selects(&node, &Record { event, lacks: lacks(&self.deferred, event), derived })
     }
 
     fn compile(&mut self, class: &EventClass) -> Arc<FieldTestNode> {
-        let node = Arc::new(sure(lower::lower(self.filter.expr(), &TestCompiler { class })));
+        let node = Arc::new(match &self.filter {
+            Some(filter) => sure(lower::lower(filter.expr(), &TestCompiler { class })),
+            None => FieldTestNode::Always,
+        });
         if self.plans.len() <= class.index() {
             self.plans.resize(class.index() + 1, ClassSelection::NotYet);
         }
@@ -108,13 +187,17 @@ impl Selection {
         node
     }
 
-    /// What in the filter can match nothing in these traces. Empty if they describe more names than can be
-    /// looked at.
+    /// Returns hints on parts of the filter that can match nothing in these traces. `derived` decides whether records
+    /// of a class have a derived word. The list is empty if the traces describe too many names to check.
     #[must_use]
-    pub fn check(filter: &Filter, reader: &Reader) -> Vec<strata_filter::Hint> {
+    pub fn check(
+        filter: &Filter,
+        reader: &Reader,
+        derived: &dyn Fn(&Schema, &schema::EventClass, DerivedWord) -> bool,
+    ) -> Vec<strata_filter::Hint> {
         let mut known = KnownClasses::default();
         for trace in reader.traces() {
-            if !known.add(trace.schema()) {
+            if !known.add(trace.schema(), derived) {
                 return Vec::new();
             }
         }
@@ -125,25 +208,24 @@ impl Selection {
 /// A condition, for one class of event records.
 type FieldTestNode = lower::Node<FieldTest>;
 
-/// A test. What is unknown does not select, so it is false; where a negation was above a comparison, it is in
-/// `outside`.
+/// A test of one value. It is false if the value is unknown; a negated comparison has `outside` set.
 #[derive(Debug)]
 enum FieldTest {
-    /// An unsigned integer is in `from..=to`, or is outside of it.
+    /// An unsigned integer is in `from..=to`, or outside of the range if `outside` is set.
     Unsigned {
         field: FieldRef,
         from: u64,
         to: u64,
         outside: bool,
     },
-    /// The same of a signed one.
+    /// A signed integer is in `from..=to`, or outside of the range if `outside` is set.
     Signed {
         field: FieldRef,
         from: i64,
         to: i64,
         outside: bool,
     },
-    /// Some bits of an integer, as an unsigned one.
+    /// Some bits of an integer, as an unsigned integer, are in `from..=to`, or outside.
     Bits {
         field: FieldRef,
         mask: u64,
@@ -151,7 +233,7 @@ enum FieldTest {
         to: u64,
         outside: bool,
     },
-    /// An integer is in one of the ranges, sorted and apart from each other, or in none of them.
+    /// An integer is in one of the sorted and disjoint ranges, or in none of them if `outside` is set.
     Ranges {
         source: ValueSource,
         ranges: Box<[IntegerSpan]>,
@@ -172,9 +254,18 @@ enum FieldTest {
         field: FieldRef,
         outside: bool,
     },
+    DerivedText {
+        word: DerivedWord,
+        pattern: Pattern,
+        outside: bool,
+    },
+    HasDerived {
+        word: DerivedWord,
+        outside: bool,
+    },
 }
 
-/// Where a value comes from.
+/// The source of the value that a test compares, and the bits that the test masks.
 #[derive(Debug)]
 struct ValueSource {
     from: From,
@@ -188,33 +279,122 @@ enum From {
     Cpu,
     LogLevel,
     Number(Number),
+    Derived(DerivedWord),
+}
+
+/// Returns the values of the later record if the event is an entry of a system call that has one; `None` for nearly all
+/// records.
+#[inline]
+fn lacks<'d>(
+    deferred: &'d Option<Arc<DeferredFields>>,
+    event: &Event<'_>,
+) -> Option<&'d EntryFields> {
+    deferred.as_ref().and_then(|deferred| deferred.of(event))
+}
+
+/// An event record, with values of other records.
+struct Record<'r, 'e> {
+    event: &'r Event<'e>,
+    lacks: Option<&'r EntryFields>,
+    derived: Option<&'r dyn DerivedValues>,
+}
+
+impl Record<'_, '_> {
+    #[inline]
+    fn value(&self, field: &FieldRef) -> Option<Value<'_>> {
+        match self.lacks.and_then(|lacks| lacks.value(field)) {
+            None => self.event.value(field),
+            later => later,
+        }
+    }
+}
+
+impl<'r> Record<'r, '_> {
+    #[inline]
+    fn derived(&self, word: DerivedWord) -> Option<DerivedValue<'r>> {
+        self.derived?.value(word, self.event)
+    }
+}
+
+/// Adds the derived words that a condition uses.
+fn words_of(node: &FieldTestNode, asked: &mut AskedWords) {
+    let word = |source: &ValueSource| match source.from {
+        From::Derived(word) => Some(word),
+        _ => None,
+    };
+    match node {
+        FieldTestNode::Always | FieldTestNode::Never => {}
+        FieldTestNode::All(parts) | FieldTestNode::Any(parts) => {
+            parts.iter().for_each(|part| words_of(part, asked));
+        }
+        FieldTestNode::Leaf(FieldTest::Ranges { source, ranges, outside }) => match word(source) {
+            Some(word) if source.mask.is_none() => asked.add_spans(word, ranges, *outside),
+            word => word.into_iter().for_each(|word| asked.add_any(word)),
+        },
+        FieldTestNode::Leaf(FieldTest::Compare { left, right, .. }) => {
+            [left, right].into_iter().filter_map(word).for_each(|word| asked.add_any(word));
+        }
+        FieldTestNode::Leaf(
+            FieldTest::DerivedText { word, .. } | FieldTest::HasDerived { word, .. },
+        ) => asked.add_any(*word),
+        FieldTestNode::Leaf(_) => {}
+    }
+}
+
+/// Adds the fields that a condition uses.
+fn fields_of(node: &FieldTestNode, fields: &mut Vec<FieldRef>) {
+    let mut add = |source: &ValueSource| {
+        if let From::Field(field) = &source.from {
+            fields.push(field.clone());
+        }
+    };
+    match node {
+        FieldTestNode::Always | FieldTestNode::Never => {}
+        FieldTestNode::All(parts) | FieldTestNode::Any(parts) => {
+            parts.iter().for_each(|part| fields_of(part, fields));
+        }
+        FieldTestNode::Leaf(leaf) => match leaf {
+            FieldTest::Unsigned { field, .. }
+            | FieldTest::Signed { field, .. }
+            | FieldTest::Bits { field, .. }
+            | FieldTest::Text { field, .. } => fields.push(field.clone()),
+            FieldTest::Ranges { source, .. } => add(source),
+            FieldTest::Compare { left, right, .. } => {
+                add(left);
+                add(right);
+            }
+            FieldTest::Has { .. }
+            | FieldTest::DerivedText { .. }
+            | FieldTest::HasDerived { .. } => {}
+        },
+    }
 }
 
 #[inline]
-fn selects(node: &FieldTestNode, event: &Event<'_>) -> bool {
+fn selects(node: &FieldTestNode, record: &Record<'_, '_>) -> bool {
     match node {
         FieldTestNode::Always => true,
         FieldTestNode::Never => false,
-        FieldTestNode::Leaf(leaf) => leaf.selects(event),
-        FieldTestNode::All(parts) => parts.iter().all(|part| selects(part, event)),
-        FieldTestNode::Any(parts) => parts.iter().any(|part| selects(part, event)),
+        FieldTestNode::Leaf(leaf) => leaf.selects(record),
+        FieldTestNode::All(parts) => parts.iter().all(|part| selects(part, record)),
+        FieldTestNode::Any(parts) => parts.iter().any(|part| selects(part, record)),
     }
 }
 
 impl FieldTest {
     #[inline]
-    fn selects(&self, event: &Event<'_>) -> bool {
+    fn selects(&self, record: &Record<'_, '_>) -> bool {
         match self {
-            FieldTest::Unsigned { field, from, to, outside } => match event.value(field) {
+            FieldTest::Unsigned { field, from, to, outside } => match record.value(field) {
                 Some(Value::Unsigned(value)) => (*from <= value && value <= *to) != *outside,
                 _ => false,
             },
-            FieldTest::Signed { field, from, to, outside } => match event.value(field) {
+            FieldTest::Signed { field, from, to, outside } => match record.value(field) {
                 Some(Value::Signed(value)) => (*from <= value && value <= *to) != *outside,
                 _ => false,
             },
             FieldTest::Bits { field, mask, from, to, outside } => {
-                let value = match event.value(field) {
+                let value = match record.value(field) {
                     Some(Value::Unsigned(value)) => value & mask,
                     // Two's complement.
                     Some(Value::Signed(value)) => value as u64 & mask,
@@ -222,21 +402,23 @@ impl FieldTest {
                 };
                 (*from <= value && value <= *to) != *outside
             }
-            FieldTest::Text { field, pattern, outside } => match event.value(field) {
+            FieldTest::Text { field, pattern, outside } => match record.value(field) {
                 Some(Value::Text(text)) => pattern.matches(text) != *outside,
                 Some(Value::Wide(text)) => pattern.matches(text.to_text().as_bytes()) != *outside,
                 _ => false,
             },
-            FieldTest::Ranges { .. } | FieldTest::Compare { .. } | FieldTest::Has { .. } => {
-                self.selects_slowly(event)
-            }
+            FieldTest::Ranges { .. }
+            | FieldTest::Compare { .. }
+            | FieldTest::Has { .. }
+            | FieldTest::DerivedText { .. }
+            | FieldTest::HasDerived { .. } => self.selects_slowly(record),
         }
     }
 
-    fn selects_slowly(&self, event: &Event<'_>) -> bool {
+    fn selects_slowly(&self, record: &Record<'_, '_>) -> bool {
         match self {
             FieldTest::Ranges { source, ranges, outside } => {
-                match source.value(event, &mut String::new()) {
+                match source.value(record, &mut String::new()) {
                     Some(evaluate::Value::Integer(value)) => {
                         let next = ranges.partition_point(|(_, to)| *to < value);
                         ranges.get(next).is_some_and(|(from, _)| *from <= value) != *outside
@@ -246,29 +428,34 @@ impl FieldTest {
             }
             FieldTest::Compare { left, op, right, outside } => {
                 let (mut one, mut other) = (String::new(), String::new());
-                let values = left.value(event, &mut one).zip(right.value(event, &mut other));
+                let values = left.value(record, &mut one).zip(right.value(record, &mut other));
                 let result = values.and_then(|(left, right)| evaluate::compare(left, *op, right));
                 result == Some(!outside)
             }
-            FieldTest::Has { field, outside } => event.value(field).is_some() != *outside,
+            FieldTest::Has { field, outside } => record.value(field).is_some() != *outside,
+            FieldTest::DerivedText { word, pattern, outside } => match record.derived(*word) {
+                Some(DerivedValue::Text(text)) => pattern.matches(text) != *outside,
+                _ => false,
+            },
+            FieldTest::HasDerived { word, outside } => record.derived(*word).is_some() != *outside,
             FieldTest::Unsigned { .. }
             | FieldTest::Signed { .. }
             | FieldTest::Bits { .. }
-            | FieldTest::Text { .. } => self.selects(event),
+            | FieldTest::Text { .. } => self.selects(record),
         }
     }
 }
 
 impl ValueSource {
-    /// `store` keeps a text that is in the packet in other bytes than those of UTF-8.
+    /// Reads the value. `store` keeps a text that the packet has in another encoding than UTF-8.
     #[inline]
     fn value<'v>(
         &'v self,
-        event: &'v Event<'_>,
+        record: &'v Record<'_, '_>,
         store: &'v mut String,
     ) -> Option<evaluate::Value<'v>> {
         let value = match &self.from {
-            From::Field(field) => match event.value(field)? {
+            From::Field(field) => match record.value(field)? {
                 Value::Unsigned(value) => evaluate::Value::Integer(value.into()),
                 Value::Signed(value) => evaluate::Value::Integer(value.into()),
                 Value::Real(value) => evaluate::Value::Real(value),
@@ -279,28 +466,34 @@ impl ValueSource {
                 }
                 Value::Blob(_) | Value::Compound => evaluate::Value::Other,
             },
-            From::Name => evaluate::Value::Text(event.class().name().as_bytes()),
-            From::Cpu => evaluate::Value::Integer(event.packet().cpu?.into()),
-            From::LogLevel => evaluate::Value::Integer(event.class().loglevel()?.into()),
+            From::Name => evaluate::Value::Text(record.event.class().name().as_bytes()),
+            From::Cpu => evaluate::Value::Integer(record.event.packet().cpu?.into()),
+            From::LogLevel => evaluate::Value::Integer(record.event.class().loglevel()?.into()),
             From::Number(Number::Integer(value)) => evaluate::Value::Integer(*value),
             From::Number(Number::Real(value)) => evaluate::Value::Real(*value),
+            From::Derived(word) => match record.derived(*word)? {
+                DerivedValue::Integer(value) => evaluate::Value::Integer(value.into()),
+                DerivedValue::Text(text) => evaluate::Value::Text(text),
+            },
         };
         value.masked(self.mask)
     }
 
-    /// What it is, as far as the class says.
+    /// Returns the kind of the value, as far as the class determines it.
     fn kind(&self) -> Option<FieldKind> {
         let kind = match &self.from {
             From::Field(field) => field.info().kind,
             From::Name => FieldKind::Text,
             From::Cpu | From::LogLevel | From::Number(Number::Integer(_)) => FieldKind::Integer,
             From::Number(Number::Real(_)) => FieldKind::Real,
+            From::Derived(word) if word.is_text() => FieldKind::Text,
+            From::Derived(_) => FieldKind::Integer,
         };
         (self.mask.is_none() || kind == FieldKind::Integer).then_some(kind)
     }
 }
 
-/// What is the same for all records of a class.
+/// Values that are the same for all records of a class.
 struct OfClass<'c>(&'c EventClass);
 
 impl Fields for OfClass<'_> {
@@ -329,13 +522,18 @@ impl lower::Compiler for TestCompiler<'_> {
         Ok(match expr {
             Expr::Has(path) => match self.find(path) {
                 Some(field) => FieldTestNode::Leaf(FieldTest::Has { field, outside: negated }),
-                None => FieldTestNode::certain(negated),
+                None => match DerivedWord::of(path) {
+                    Some(word) => {
+                        FieldTestNode::Leaf(FieldTest::HasDerived { word, outside: negated })
+                    }
+                    None => FieldTestNode::certain(negated),
+                },
             },
             Expr::Compare(Comparison { left, right: Operand::Literal(_), .. })
             | Expr::In(left, _)
                 if of_class(left) =>
             {
-                // Unknown is neither.
+                // An unknown value makes neither the condition nor its negation true.
                 FieldTestNode::certain(
                     evaluate::evaluate(expr, &OfClass(self.class)) == Some(!negated),
                 )
@@ -347,7 +545,7 @@ impl lower::Compiler for TestCompiler<'_> {
     }
 }
 
-/// What is in the braces behind a term that the class has.
+/// The compiler of the terms in braces that follow a term of the class.
 struct TermItems<'c> {
     compiler: &'c TestCompiler<'c>,
     term: &'c Term,
@@ -376,7 +574,7 @@ impl lower::Set for TermItems<'_> {
     }
 }
 
-/// What cannot fail.
+/// Unwraps a result that cannot be an error.
 fn sure(node: Result<FieldTestNode, Infallible>) -> FieldTestNode {
     match node {
         Ok(node) => node,
@@ -428,7 +626,10 @@ impl TestCompiler<'_> {
             Subject::Name => From::Name,
             Subject::Cpu => From::Cpu,
             Subject::LogLevel => From::LogLevel,
-            Subject::Field(path) => From::Field(self.find(path)?),
+            Subject::Field(path) => match self.find(path) {
+                Some(field) => From::Field(field),
+                None => From::Derived(DerivedWord::of(path)?),
+            },
         };
         Some(ValueSource { from, mask: term.mask })
     }
@@ -436,17 +637,28 @@ impl TestCompiler<'_> {
     fn find(&self, path: &Path) -> Option<FieldRef> {
         let name = below_root(path);
         let scopes: &[Scope] = match path.root {
-            Root::Any => return self.class.find(&name),
+            Root::Any => {
+                let found = self.class.find(&name);
+                return found.or_else(|| self.thread_name(path));
+            }
             Root::Payload => &[Scope::Payload],
             Root::Context => &[Scope::SpecificContext, Scope::CommonContext],
             Root::Packet => &[Scope::PacketContext],
             Root::Header => &[Scope::EventHeader, Scope::PacketHeader],
         };
-        scopes.iter().find_map(|scope| self.class.find_in(*scope, &name))
+        let found = scopes.iter().find_map(|scope| self.class.find_in(*scope, &name));
+        found.or_else(|| self.thread_name(path))
+    }
+
+    /// Finds the context field with the thread's name that records of LTTng have.
+    fn thread_name(&self, path: &Path) -> Option<FieldRef> {
+        DerivedWord::of(path).filter(|word| *word == DerivedWord::Comm)?;
+        let scopes = [Scope::SpecificContext, Scope::CommonContext];
+        scopes.iter().find_map(|scope| self.class.find_in(*scope, "procname"))
     }
 }
 
-/// Whether the value is the same for all records of a class.
+/// Returns whether the value is the same for all records of a class.
 fn of_class(term: &Term) -> bool {
     matches!(term.subject, Subject::Name | Subject::LogLevel)
 }
@@ -475,12 +687,19 @@ fn pair(left: ValueSource, op: Op, right: ValueSource, outside: bool) -> FieldTe
     FieldTestNode::Leaf(FieldTest::Compare { left, op, right, outside })
 }
 
-/// With text: an enumeration's labels stand for their values.
+/// Compiles a comparison with text, in which an enumeration's labels stand for their values.
 fn text(left: ValueSource, pattern: &Pattern, outside: bool) -> FieldTestNode {
-    let From::Field(field) = &left.from else { return FieldTestNode::Never };
     if left.mask.is_some() {
         return FieldTestNode::Never;
     }
+    let field = match &left.from {
+        From::Field(field) => field,
+        From::Derived(word) if word.is_text() => {
+            let (word, pattern) = (*word, pattern.clone());
+            return FieldTestNode::Leaf(FieldTest::DerivedText { word, pattern, outside });
+        }
+        _ => return FieldTestNode::Never,
+    };
     match (field.info().kind, &field.info().labels) {
         (FieldKind::Text, _) => {
             let (field, pattern) = (field.clone(), pattern.clone());
@@ -496,7 +715,7 @@ fn text(left: ValueSource, pattern: &Pattern, outside: bool) -> FieldTestNode {
             let labels = labels.iter().filter(|label| pattern.matches(label.name.as_bytes()));
             let bits = labels.flat_map(|label| &label.ranges).map(bits_of);
             let mask = bits.fold(0, |all, bits| all | bits) as u64;
-            // None of the bits is set, or not none.
+            // None of the bits is set; or, with `outside`, at least one is.
             let (field, outside) = (field.clone(), !outside);
             FieldTestNode::Leaf(FieldTest::Bits { field, mask, from: 0, to: 0, outside })
         }
@@ -510,7 +729,7 @@ fn text(left: ValueSource, pattern: &Pattern, outside: bool) -> FieldTestNode {
     }
 }
 
-/// That a value has one of the flags, or none of them.
+/// Makes the test whether a value has one of the flags, or, with `outside`, none of them.
 fn flags(field: &FieldRef, labels: impl Iterator<Item = u64>, outside: bool) -> FieldTestNode {
     let Some(flags) = field.info().flags else { return FieldTestNode::Never };
     let node = |label: u64| {
@@ -520,7 +739,7 @@ fn flags(field: &FieldRef, labels: impl Iterator<Item = u64>, outside: bool) -> 
     sure(FieldTestNode::join(outside, labels.map(node)))
 }
 
-/// That the integer is in one of the spans, or in none of them.
+/// Makes the test whether the integer is in one of the spans, or, with `outside`, in none of them.
 fn ranges(source: ValueSource, spans: Vec<IntegerSpan>, outside: bool) -> FieldTestNode {
     let apart = lower::apart(spans);
     if let (From::Field(field), [] | [_]) = (&source.from, apart.as_slice()) {
@@ -538,7 +757,7 @@ fn one_range(
 ) -> FieldTestNode {
     let field = field.clone();
     let FieldInfo { signed, .. } = *field.info();
-    // A span that no value of the field is in becomes 1..=0.
+    // A span that has none of the field's values becomes the empty range 1..=0.
     if signed && mask.is_none() {
         let from = i64::try_from(from.max(i64::MIN.into()));
         let to = i64::try_from(to.min(i64::MAX.into()));

@@ -1,4 +1,4 @@
-//! A trace cut into pieces that can be read apart from each other.
+//! Divides traces into slices and parts that can be read independently of each other.
 
 use super::files::StoredFiles;
 use super::hop::{Hop, OpenedPacket, PacketPlace};
@@ -9,40 +9,40 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 
-/// Packets that are kept of all streams together, and at least and at most of each.
+/// The most packets that are kept over all streams (`KEPT`), and the least and the greatest limit for one stream.
 const KEPT: usize = 64 << 10;
 const KEPT_EACH: (usize, usize) = (16, 4096);
 
-/// A piece of all streams: the messages of some time.
+/// A time slice of all streams.
 #[derive(Clone, Debug)]
 pub struct Slice {
-    /// Messages with these keys.
+    /// The first and the last key of the slice's messages.
     pub(crate) first: i64,
     pub(crate) last: i64,
     pub(crate) range: TimeRange,
-    /// Streams that have some, and where they are.
+    /// Indexes of the streams that have messages in the slice, with the places at which to begin.
     pub(crate) places: Vec<(usize, PacketPlace)>,
     bytes: u64,
 }
 
 impl Slice {
-    /// About so many bytes are read for it.
+    /// Returns about how many bytes are read for the slice.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// One slice behind the other; each is looked for when it is asked for.
+/// An iterator over the slices of traces. Each slice is determined when it is taken.
 pub struct Slices<'r> {
     streams: Vec<StreamRow<'r>>,
-    /// When the next packet of each stream begins.
+    /// Key at which the next packet of each stream begins, with the stream's index.
     heads: BinaryHeap<Reverse<(i64, usize)>>,
     range: TimeRange,
     bytes: u64,
     first: i64,
     state: SliceState,
-    /// Packets that are kept of each stream.
+    /// The most packets that are kept of one stream.
     kept: usize,
 }
 
@@ -53,33 +53,33 @@ enum SliceState {
     End,
 }
 
-/// One stream's packets around the place where the next slice begins.
+/// The packets of one stream around the begin of the next slice.
 struct StreamRow<'r> {
     hop: Hop<'r>,
-    /// The next packet, and the place in front of it.
+    /// The next packet, and the place before it.
     next: Option<(PacketPlace, OpenedPacket)>,
-    /// Packets before that which have messages in slices to come; or, if the range has no packet of the
-    /// stream, the place of what is said there.
+    /// Earlier packets that have messages in later slices. If the stream has no packet in the range, the place of the
+    /// items that are reported there.
     packets: VecDeque<KnownPackets>,
     start: PacketPlace,
 }
 
-/// One packet, or several one behind the other.
+/// One packet, or several consecutive ones.
 struct KnownPackets {
     place: PacketPlace,
-    /// The last key up to its end.
+    /// The greatest key up to the packets' end.
     reach: i64,
     bytes: u64,
 }
 
 impl StreamRow<'_> {
-    /// Keeps a packet, and so many at most. No slice begins with a key up to `whole`.
+    /// Keeps a packet for later slices, and at most `most` entries. No slice begins with a key up to `whole`.
     ///
-    /// A slice that begins with a later packet of several reads those in front of it in vain: no message of
-    /// them has a key so late.
+    /// An entry may stand for several packets. A slice that needs only the last of them reads the others needlessly,
+    /// but finds no messages in them, since their keys are too low.
     fn keep(&mut self, known: KnownPackets, whole: i64, most: usize) {
         if let Some(last) = self.packets.back_mut() {
-            // Slices begin in front of both, or behind both.
+            // No slice begins between the two, so that they can share an entry.
             if known.reach <= whole.max(last.reach) {
                 last.add(&known);
                 return;
@@ -91,15 +91,16 @@ impl StreamRow<'_> {
         self.packets.push_back(known);
     }
 
-    /// Bytes of its files behind the packets that were looked at.
+    /// Returns the size of the stream's files after the packets that were read so far \[byte\].
     fn left(&self) -> u64 {
         let PacketPlace { file, offset, .. } = self.hop.place;
         let files = self.hop.stream.files.get(file..).unwrap_or(&[]);
-        let bytes = files.iter().map(|&file| self.hop.files.bytes(file));
-        bytes.fold(0, u64::saturating_add).saturating_sub(offset)
+        let bytes = files.iter().map(|&file| self.hop.files.size(file));
+        let begin = files.first().map_or(0, |&file| self.hop.files.begin(file));
+        bytes.fold(0, u64::saturating_add).saturating_sub(offset.saturating_sub(begin))
     }
 
-    /// Joins each two packets that are kept.
+    /// Halves the number of kept entries by joining neighbours.
     fn halve(&mut self) {
         let mut joined = VecDeque::with_capacity(self.packets.len());
         let mut packets = std::mem::take(&mut self.packets).into_iter();
@@ -121,7 +122,7 @@ impl KnownPackets {
 }
 
 impl<'r> Slices<'r> {
-    /// Of all streams, each with the place to begin at for messages of this time.
+    /// Makes the slices of streams, each with the place at which messages of the range begin.
     pub(crate) fn new(
         files: &'r StoredFiles,
         starts: impl ExactSizeIterator<Item = (&'r Stream, PacketPlace)>,
@@ -147,13 +148,13 @@ impl<'r> Slices<'r> {
         slices
     }
 
-    /// Goes to the stream's next packet.
+    /// Reads the header of the stream's next packet.
     fn look(&mut self, index: usize) {
         let Some(row) = self.streams.get_mut(index) else { return };
         let place = row.hop.place.clone();
         let is_first = place.number == row.start.number;
         row.next = row.hop.next().map(|opened| (place, opened));
-        // What is said in front of the first packet has no packet before it that reaches there.
+        // Items before the first packet are not covered by the `reach` of an earlier packet.
         let to = self.range.to;
         let said = row.hop.items.drain(..).map(|(key, _)| key);
         let said = said.filter(|&key| is_first && key <= to);
@@ -169,7 +170,7 @@ impl<'r> Slices<'r> {
             }
             _ => {
                 row.next = None;
-                // No packet is in the range: a slice that begins in front of what is said has it nevertheless.
+                // No packet is in the range, but the items are: a slice that begins before them gets their place.
                 if let Some((_, reach)) = said {
                     row.packets.push_back(KnownPackets {
                         place: row.start.clone(),
@@ -181,22 +182,24 @@ impl<'r> Slices<'r> {
         }
     }
 
-    /// Bytes of the packets that were taken and reach this key.
+    /// Returns the size of the kept packets that have messages from `key` on \[byte\].
     fn reaching(&self, key: i64) -> u64 {
         let packets = self.streams.iter().flat_map(|row| &row.packets);
         let reaching = packets.filter(|known| known.reach >= key).map(|known| known.bytes);
         reaching.fold(0, u64::saturating_add)
     }
 
-    /// Takes packets in the order of their begins until they are enough; where the slice ends.
+    /// Takes packets in the order of their begins until they have enough bytes. Returns the slice's last key, and the
+    /// size of the packets \[byte\].
     fn take(&mut self) -> (i64, u64) {
         let mut bytes = 0_u64;
-        // Before this, no slice ends.
+        // No slice ends before this key.
         let mut whole = i64::MIN;
         let mut enough = self.bytes;
         while let Some(&Reverse((floor, index))) = self.heads.peek() {
             if bytes >= enough && floor > self.first && floor > whole {
-                // Packets with messages on both sides are read for both: no more than those of one.
+                // Packets with messages on both sides are read for both slices: their size must not exceed that of one
+                // slice.
                 if self.reaching(floor) <= bytes {
                     return (floor - 1, bytes);
                 }
@@ -208,7 +211,7 @@ impl<'r> Slices<'r> {
                     let size = opened.packet.packet_bits / 8;
                     bytes = bytes.saturating_add(size);
                     let reach = row.hop.place.reach().unwrap_or(i64::MAX);
-                    // From one that does not say its end, or is out of order, all would be read again.
+                    // A packet without an end time, or out of order, would have to be read again as a whole.
                     let behind = place.reach().is_some_and(|reach| reach > floor);
                     if reach == i64::MAX || behind {
                         whole = whole.max(reach);
@@ -217,7 +220,7 @@ impl<'r> Slices<'r> {
                 }
             }
             if whole == i64::MAX {
-                // It has all the rest, which nobody needs to look at for that.
+                // The slice gets all remaining packets, whose headers need not be read.
                 let left = self.streams.iter().map(StreamRow::left).fold(0, u64::saturating_add);
                 return (i64::MAX, bytes.saturating_add(left));
             }
@@ -240,11 +243,11 @@ impl Iterator for Slices<'_> {
         let mut places = Vec::new();
         for (index, row) in self.streams.iter_mut().enumerate() {
             let kept = row.packets.front().map(|known| &known.place);
-            // Not taken yet: the slice has all packets there are.
+            // The last slice also has packets that were not taken yet.
             let next = row.next.as_ref().map(|(place, _)| place).filter(|_| last == i64::MAX);
             match kept.or(next).cloned() {
                 Some(place) if !is_first => places.push((index, place)),
-                // What is in front of all packets is said by the first.
+                // The first slice reports the items before all packets.
                 _ if is_first => places.push((index, row.start.clone())),
                 _ => {}
             }
@@ -272,38 +275,38 @@ impl fmt::Debug for Slices<'_> {
     }
 }
 
-/// Some packets of one stream.
+/// Some consecutive packets of one stream.
 #[derive(Clone, Debug)]
 pub struct StreamPart {
     pub(crate) stream: usize,
     pub(crate) place: PacketPlace,
-    /// Number of the first packet that is not in it.
+    /// Number of the first packet after the part.
     pub(crate) end: u64,
     bytes: u64,
 }
 
 impl StreamPart {
-    /// Its stream's place in [`Reader::streams`](super::Reader::streams).
+    /// Returns the stream's index in [`Reader::streams`](super::Reader::streams).
     #[must_use]
     pub fn stream(&self) -> usize {
         self.stream
     }
 
-    /// So many bytes its packets have.
+    /// Returns the size of the part's packets \[byte\].
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// One part behind the other, stream by stream.
+/// An iterator over the parts of traces, stream by stream.
 pub struct Parts<'r> {
     files: &'r StoredFiles,
     streams: &'r [Stream],
     bytes: u64,
     stream: usize,
     hop: Option<Hop<'r>>,
-    /// Behind the last part, and the size of the first packet there, which the hop has passed.
+    /// The place after the last part, and the size of the first packet there, which the hop has read already.
     begun: Option<(PacketPlace, u64)>,
 }
 
@@ -327,7 +330,7 @@ impl Iterator for Parts<'_> {
             hop.items.clear();
             let Some(opened) = next else { break };
             let size = opened.packet.packet_bits / 8;
-            // Whether records of a packet that overlaps the one in front step back is seen behind those.
+            // A packet that overlaps the previous one stays in the same part, so that records that go back are noticed.
             if bytes >= self.bytes && !opened.overlaps {
                 let end = before.number;
                 self.begun = Some((before, size));

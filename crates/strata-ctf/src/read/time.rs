@@ -1,57 +1,57 @@
-//! Times: cycles of a clock as nanoseconds since 1970.
+//! Converts cycles of a clock to nanoseconds since 1970.
 
 use crate::model::ClockClass;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A stretch of time, both ends included \[ns since 1970\].
+/// A range of time, both ends included \[ns since 1970\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
-    /// The first nanosecond.
+    /// The first nanosecond in the range.
     pub from: i64,
-    /// The last nanosecond.
+    /// The last nanosecond in the range.
     pub to: i64,
 }
 
 impl TimeRange {
-    /// All time.
+    /// The range of all times.
     pub const ALL: TimeRange = TimeRange { from: i64::MIN, to: i64::MAX };
 
-    /// What is in both; where nothing is, it ends before it begins.
+    /// Returns the intersection of both ranges. An empty intersection ends before it begins.
     #[must_use]
     pub fn and(&self, other: &TimeRange) -> TimeRange {
         TimeRange { from: self.from.max(other.from), to: self.to.min(other.to) }
     }
 
-    /// Whether this time is in it.
+    /// Returns whether the range contains this time.
     #[must_use]
     pub fn contains(&self, time: i64) -> bool {
         self.from <= time && time <= self.to
     }
 }
 
-/// Makes nanoseconds since 1970 of a clock's cycles.
+/// Converts cycles of a clock to nanoseconds since 1970.
 ///
-/// The offset's cycles and a timestamp are added, and the sum is rounded down to nanoseconds. What is
-/// before the year 1677 or behind 2262 becomes the first or last time there is, which is no date. A
-/// clock that has no other times counts from its own begin.
+/// The offset's cycles and a timestamp are added, and the sum is rounded down to nanoseconds. A time before 1677 or
+/// after 2262 becomes the first or last possible time, which is no date. The times of a clock that has no dates at all
+/// count from its begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// Cycles per second; not 0.
+    /// Cycles per second, which is never 0.
     frequency: u64,
-    /// At cycle 0, whole seconds \[ns since 1970\], and the cycles beside them.
+    /// Time of cycle 0: whole seconds \[ns since 1970\], and the rest in cycles.
     offset_ns: i128,
     offset_cycles: u64,
-    /// What is to be added to a cycle, if that is all: the clock counts nanoseconds.
+    /// The number to add to a cycle count, for a clock that counts nanoseconds.
     simple: Option<i64>,
     is_dated: bool,
 }
 
-/// The first and the last time, which what is in front of them and behind them becomes.
+/// The first and the last possible time, which stand for all times beyond them.
 const ENDS: [i64; 2] = [i64::MIN, i64::MAX];
 
 impl Clock {
-    /// For this clock.
+    /// Makes the conversion for a clock class.
     #[must_use]
     pub fn new(class: &ClockClass) -> Clock {
         let frequency = class.frequency.max(1);
@@ -72,26 +72,26 @@ impl Clock {
         Clock { simple, ..clock }
     }
 
-    /// Whether its times are dates. If not, they are nanoseconds since its begin.
+    /// Returns whether the clock's times are dates. If not, they are nanoseconds since the clock's begin.
     #[inline]
     #[must_use]
     pub fn is_dated(&self) -> bool {
         self.is_dated
     }
 
-    /// Whether this is what a time becomes that there is not.
+    /// Returns whether `time` is the value that stands for a time beyond the range of 64 bits.
     #[inline]
     pub(crate) fn is_end(time: i64) -> bool {
         ENDS.contains(&time)
     }
 
-    /// What is to be added to a cycle for its time, if that is all.
+    /// Returns the number to add to a cycle count, if the conversion needs no more.
     #[inline]
     pub(crate) fn simple(&self) -> Option<i64> {
         self.simple
     }
 
-    /// The time of a cycle \[ns since 1970\].
+    /// Converts a cycle to a time \[ns since 1970\].
     #[inline]
     #[must_use]
     pub fn time(&self, cycles: u64) -> i64 {
@@ -106,7 +106,7 @@ impl Clock {
             Some(sum) => nanoseconds(sum, self.frequency),
             None => {
                 let sum = u128::from(cycles) + u128::from(self.offset_cycles);
-                // At most 2^65 * 10^9.
+                // The product is at most 2^65 * 10^9.
                 sum * u128::from(SECOND) / u128::from(self.frequency)
             }
         };
@@ -115,7 +115,7 @@ impl Clock {
     }
 }
 
-/// Whole nanoseconds in so many cycles; `frequency` is not 0.
+/// Converts cycles to whole nanoseconds; `frequency` is not 0.
 fn nanoseconds(cycles: u64, frequency: u64) -> u128 {
     let (seconds, rest) = (cycles / frequency, cycles % frequency);
     let part = match rest.checked_mul(SECOND) {
@@ -144,13 +144,14 @@ mod tests {
     fn time_of_any_frequency_is_exact() {
         assert_eq!(clock(3, 0, 1).time(1), 666_666_666);
         assert_eq!(clock(1, 1, 0).time(2), 3_000_000_000);
-        // 2.5 GHz, a day: no bit is rounded away.
+        // A day at 2.5 GHz is converted without rounding.
         let cycles = 86_400 * 2_500_000_000 + 5;
         assert_eq!(clock(2_500_000_000, 0, 0).time(cycles), 86_400_000_000_002);
         assert_eq!(clock(u64::MAX, 0, 0).time(u64::MAX), SECOND as i64);
     }
 
-    /// The sum of offset and cycles as fractions, in another way: digit by digit.
+    /// Computes the sum of offset and cycles as fractions, digit by digit and so in another way than the code under
+    /// test.
     fn exact(frequency: u64, offset_s: i64, offset_cycles: u64, cycles: u64) -> i128 {
         let sum = u128::from(offset_cycles) + u128::from(cycles);
         let (frequency, mut ns) = (u128::from(frequency), sum / u128::from(frequency));
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn time_is_the_exact_sum_of_offset_and_cycles_rounded_down() {
-        // Two thirds and two thirds of a nanosecond are more than one.
+        // Twice two thirds of a nanosecond are more than one nanosecond.
         assert_eq!(clock(1_500_000_000, 0, 1).time(1), 1);
         let mut random = 1_u64;
         for frequency in [3, 7, 32_768, 1_000_000, 2_399_999_999, 3_000_000_000, u64::MAX] {
@@ -196,7 +197,7 @@ mod tests {
             assert!(!clock.is_dated());
             assert_eq!(clock.time(frequency), SECOND as i64);
         }
-        // Of a clock that counts from 1601, no offset is a date, but its times are.
+        // A clock that counts from 1601 has dates, although its offset is no date.
         let clock = clock(10_000_000, -11_644_473_600, 0);
         assert!(clock.is_dated() && Clock::is_end(clock.time(0)));
         assert_eq!(clock.time(116_444_736_010_000_000), SECOND as i64);

@@ -1,28 +1,28 @@
-//! What is in a field.
+//! The value of a field.
 
 use crate::model::schema::Encoding;
 use crate::model::ByteOrder;
 
-/// What is in a field.
+/// The value of a field, borrowed from the packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'e> {
-    /// An unsigned integer.
+    /// The value of an unsigned integer field.
     Unsigned(u64),
-    /// A signed integer.
+    /// The value of a signed integer field.
     Signed(i64),
-    /// A floating-point number.
+    /// The value of a floating-point field.
     Real(f64),
-    /// A text, without a NUL; any other bytes may be in it.
+    /// A text without its NUL. The bytes need not be valid UTF-8.
     Text(&'e [u8]),
-    /// A text of UTF-16 or UTF-32.
+    /// A text in UTF-16 or UTF-32.
     Wide(Wide<'e>),
-    /// Bytes of any content.
+    /// Bytes with any content.
     Blob(&'e [u8]),
-    /// A structure, an array or a variant: visit it.
+    /// A structure, an array or a variant, whose fields are read with a visitor.
     Compound,
 }
 
-/// A text of UTF-16 or UTF-32, up to its NUL.
+/// A text in UTF-16 or UTF-32, up to its NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wide<'e> {
     bytes: &'e [u8],
@@ -30,18 +30,18 @@ pub struct Wide<'e> {
 }
 
 impl<'e> Wide<'e> {
-    /// The text that `bytes` begin with, up to the first NUL in them.
+    /// Takes the text from the begin of `bytes` up to the first NUL.
     pub(super) fn new(bytes: &'e [u8], encoding: Encoding) -> Wide<'e> {
         let end = find_wide_nul(bytes, encoding).unwrap_or(bytes.len());
         Wide { bytes: bytes.get(..end).unwrap_or(bytes), encoding }
     }
 
-    /// As it is in the packet, without a NUL.
+    /// Returns the text's bytes as the packet has them, without the NUL.
     pub fn bytes(&self) -> &'e [u8] {
         self.bytes
     }
 
-    /// The same text in UTF-8; what is no character is U+FFFD.
+    /// Converts the text to UTF-8. A code unit that is not a character becomes U+FFFD.
     pub fn to_text(&self) -> String {
         let units = self.bytes.chunks(self.encoding.unit());
         match self.encoding {
@@ -49,7 +49,7 @@ impl<'e> Wide<'e> {
                 let units = units.map(|unit| match <[u8; 2]>::try_from(unit) {
                     Ok(unit) if order == ByteOrder::Big => u16::from_be_bytes(unit),
                     Ok(unit) => u16::from_le_bytes(unit),
-                    // Half of a unit: as what is half of a character.
+                    // An incomplete unit is treated like half of a surrogate pair.
                     Err(_) => 0xd800,
                 });
                 let characters = char::decode_utf16(units);
@@ -69,7 +69,7 @@ impl<'e> Wide<'e> {
     }
 }
 
-/// Where the first NUL of a text is \[byte\]: as many NULs as a unit has bytes, which begin with a unit.
+/// Returns the offset of a text's first NUL \[byte\]. It begins at a whole code unit, all of whose bytes are 0.
 pub(super) fn find_wide_nul(bytes: &[u8], encoding: Encoding) -> Option<usize> {
     let unit = encoding.unit();
     let mut units = bytes.chunks_exact(unit);

@@ -1,67 +1,68 @@
-//! What a caller implements to see the fields of an event record, in order.
+//! The trait that receives the fields of an event record in order.
 
 use std::sync::Arc;
 
 use crate::model::schema::{Label, Range};
 use crate::model::{Base, Flags};
 
-/// What a field is, for whoever shows it.
+/// The kind of a field, for code that shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldKind {
     /// An integer, an enumeration or a truth value.
     Integer,
-    /// A floating-point number.
+    /// A floating-point number of 32 or 64 bits.
     Real,
     /// A string, or a text of given length.
     Text,
     /// Bytes of any content.
     Blob,
-    /// Fields with names.
+    /// A structure: members with names.
     Structure,
     /// Elements of one class.
     Array,
-    /// One of several fields.
+    /// A variant, which is one of several fields.
     Variant,
 }
 
-/// A field, apart from its value. Optional fields have no description of their own: it is that of what
-/// is there or not.
+/// The description of a field, without its value. An optional field has no description of its own: the description is
+/// that of the field that may be absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldInfo {
-    /// As it is shown; empty for an array's element.
+    /// The name as it is shown; empty for an array's element.
     pub name: Arc<str>,
-    /// What it is.
+    /// The kind of value that the field holds.
     pub kind: FieldKind,
-    /// It is an array's element.
+    /// True for an element of an array.
     pub is_element: bool,
-    /// How an integer is shown.
+    /// The base in which an integer is shown.
     pub base: Base,
-    /// A truth value.
+    /// True for a field of truth values.
     pub is_bool: bool,
-    /// A signed integer.
+    /// True for a signed integer.
     pub signed: bool,
-    /// Of an integer or a real; 0: it has as many as it needs (LEB128), or is neither.
+    /// The width of an integer or a real number \[bit\]. It is 0 for integers in LEB128, whose width varies, and for
+    /// all other fields.
     pub bits: u8,
-    /// An enumeration's.
+    /// The labels of an enumeration.
     pub labels: Option<Arc<[Label]>>,
-    /// Its labels are flags.
+    /// The flags that the labels stand for, if the enumeration is a set of flags.
     pub flags: Option<Flags>,
-    /// Its labels are for bits: see [`Integer::is_bit_map`](crate::model::schema::Integer::is_bit_map).
+    /// True if the labels are names of bits: see [`Integer::is_bit_map`](crate::model::schema::Integer::is_bit_map).
     pub is_bit_map: bool,
 }
 
 impl FieldInfo {
-    /// As it is shown; empty for an array's element.
+    /// Returns the name as it is shown; empty for an array's element.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it is an array's element.
+    /// Returns whether the field is an array's element.
     pub fn is_element(&self) -> bool {
         self.is_element
     }
 
-    /// The labels of an enumeration that has this value, in the order of the metadata.
+    /// Returns the labels that an enumeration has for this value, in the order of the metadata.
     pub fn labels_of(&self, value: i128) -> impl Iterator<Item = &str> {
         let labels = self.labels.as_deref().unwrap_or(&[]);
         let is_bit_map = self.is_bit_map;
@@ -73,11 +74,11 @@ impl FieldInfo {
         found.map(|label| label.name.as_str())
     }
 
-    /// The flags of a value that is several at once; `None` if it is none of them, or if
-    /// [`FieldInfo::labels_of`] has all that there is to say.
+    /// Returns the flags that are combined in a value. Returns `None` if it has none of the flags, or if
+    /// [`FieldInfo::labels_of`] has all there is to show.
     pub fn flags_of(&self, value: i128) -> Option<FlagsOf<'_>> {
         let (flags, labels) = (self.flags?, self.labels.as_deref()?);
-        // Negative ones in two's complement of 64 bits.
+        // Negative values are in two's complement of 64 bits.
         let value = value as u64;
         let is_number_alone = value & !flags.number() == 0;
         if flags.low_bits == 0 || is_number_alone {
@@ -92,7 +93,7 @@ impl FieldInfo {
     }
 }
 
-/// The bits of a bit map that a range of their numbers means.
+/// Returns the bits of a bit map whose numbers are in the range.
 pub(crate) fn bits_of(range: &Range) -> i128 {
     let up_to = |bit: i128| match u32::try_from(bit) {
         Ok(bit @ 0..=63) => (2i128 << bit) - 1,
@@ -103,36 +104,36 @@ pub(crate) fn bits_of(range: &Range) -> i128 {
     up_to(range.to) & !up_to(range.from - 1)
 }
 
-/// The values of a flag: ranges have no meaning then.
+/// Returns the values of a flag. Ranges of several values have no meaning for flags.
 fn bits(label: &Label) -> impl Iterator<Item = u64> + '_ {
     let single = |range: &&Range| range.from == range.to;
     label.ranges.iter().filter(single).map(|range| range.from as u64)
 }
 
-/// Labels of the flags that a value has, in the order of the metadata; none whose bits are all in labels
-/// in front of it.
+/// An iterator over the labels of the flags in a value, in the order of the metadata. A label whose bits are all in
+/// earlier labels is left out.
 #[derive(Clone, Debug)]
 pub struct FlagsOf<'a> {
     labels: std::slice::Iter<'a, Label>,
     flags: Flags,
     value: u64,
-    /// Bits that no label has told yet.
+    /// Bits that no label has covered so far.
     left: u64,
-    /// Bits of the field.
+    /// Mask of the field's width.
     all: u64,
 }
 
 impl FlagsOf<'_> {
-    /// Bits that none of the labels told so far has.
+    /// Returns the bits that none of the labels so far covers.
     pub fn rest(&self) -> u64 {
         self.left & self.all
     }
 
-    /// Whether the label's bits are there and not told; then they are.
+    /// Returns whether the label's bits are set and were not shown yet, and marks them as shown.
     fn take(&mut self, bits: u64) -> bool {
         let mask = self.flags.mask(bits);
         let is_number = bits & !self.flags.number() == 0;
-        // A number that is 0 has no bits that could be told: only a value beside flags is asked for.
+        // A number of 0 has no bits that a label could cover; only values next to flags get here.
         let is_new = is_number || self.left & mask == bits;
         let takes = self.value & mask == bits && is_new;
         if takes {
@@ -159,38 +160,42 @@ impl<'a> Iterator for FlagsOf<'a> {
     }
 }
 
-/// Is told the fields of a part of an event record, one after the other.
+/// Receives the fields of a part of an event record, one after the other.
 ///
-/// Whatever begins, ends; the structure that is the whole part is not announced.
+/// Each begin is followed by an end. The structure that is the whole part has neither.
 pub trait Visit {
-    /// An unsigned integer.
+    /// Receives an unsigned integer.
     fn unsigned(&mut self, field: &FieldInfo, value: u64);
-    /// A signed integer.
+    /// Receives a signed integer.
     fn signed(&mut self, field: &FieldInfo, value: i64);
-    /// A floating-point number. One of 32 bits is widened, which changes no value.
+    /// Receives a floating-point number. A number of 32 bits is widened, which does not change the value.
     fn real(&mut self, field: &FieldInfo, value: f64);
-    /// A text, without a NUL; any other bytes may be in it.
+    /// Receives a text without its NUL. The bytes need not be valid UTF-8.
     fn text(&mut self, field: &FieldInfo, bytes: &[u8]);
-    /// Bytes of any content.
+    /// Receives bytes with any content.
     fn blob(&mut self, _field: &FieldInfo, _bytes: &[u8]) {}
-    /// Members follow.
+    /// Begins a structure, whose members follow.
     fn begin_structure(&mut self, _field: &FieldInfo) {}
-    /// The last member was told.
+    /// Ends a structure.
     fn end_structure(&mut self, _field: &FieldInfo) {}
-    /// As many elements follow.
+    /// Begins an array, of which `length` elements follow.
     fn begin_array(&mut self, _field: &FieldInfo, _length: u64) {}
-    /// The last element was told.
+    /// Ends an array.
     fn end_array(&mut self, _field: &FieldInfo) {}
-    /// One field follows, whose name is the option's.
+    /// Begins a variant, of which one field follows, with the option's name.
     fn begin_variant(&mut self, _field: &FieldInfo, _option: &str) {}
-    /// The field was told.
+    /// Ends a variant.
     fn end_variant(&mut self, _field: &FieldInfo) {}
-    /// An optional field that is there follows.
+    /// Begins an optional field that is present, and follows.
     fn begin_optional(&mut self, _field: &FieldInfo) {}
-    /// The field was told.
+    /// Ends an optional field.
     fn end_optional(&mut self, _field: &FieldInfo) {}
-    /// A field that is not there this time.
+    /// Receives an optional field that is absent.
     fn absent(&mut self, _field: &FieldInfo) {}
+    /// Receives a field that a probe could not read.
+    fn unread(&mut self, field: &FieldInfo) {
+        self.absent(field);
+    }
 }
 
 #[cfg(test)]
@@ -216,7 +221,7 @@ mod tests {
         }
     }
 
-    /// The labels and what is left; `None` if there are none but of the value as a whole.
+    /// Returns the labels and the rest of the bits; `None` if only the value as a whole has a label.
     fn told(field: &FieldInfo, value: i128) -> Option<(Vec<&str>, u64)> {
         let mut flags = field.flags_of(value)?;
         let labels = flags.by_ref().collect();
@@ -235,7 +240,7 @@ mod tests {
             (7, Some((vec!["BC", "A"], 0))),
             (0x15, Some((vec!["A", "C"], 0x10))),
             (0x8000_0006, Some((vec!["BC", "T"], 0))),
-            // None of them: there is nothing to tell.
+            // The value has none of the flags.
             (0x18, None),
         ] {
             assert_eq!(told(&field, value), expected, "{value:#x}");

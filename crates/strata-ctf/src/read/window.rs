@@ -3,80 +3,79 @@
 use super::files::StoredFiles;
 use std::io;
 
-/// A window begins small, so that all streams' first events are there at once.
-const FIRST: usize = 16 << 10;
+/// The first size of a window \[byte\]. It is small, so that the first events of all streams are available soon.
+pub(crate) const FIRST: usize = 16 << 10;
 
-/// A record, or a packet's head, may be that long \[byte\].
+/// The greatest size of a record or of a packet's head \[byte\].
 pub(crate) const LONGEST: u64 = 64 << 20;
 
-/// Bytes of one file, one behind the other.
+/// Consecutive bytes of one file.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
     filled: usize,
     file: usize,
-    /// Where the first byte is in the file.
+    /// Offset of the first byte \[byte of the file\].
     origin: u64,
-    /// So many bytes are read at a time; doubles up to `most`.
+    /// Number of bytes to read at a time; it doubles up to `most`.
     size: usize,
     most: usize,
-    /// Of all files.
+    /// The number of bytes read so far, from all files.
     read: u64,
 }
 
 impl Buffer {
-    /// One that has no more than `most` bytes, but for a record that is longer.
+    /// Makes a buffer of at most `most` bytes, except for a longer record.
     pub(crate) fn new(most: usize) -> Buffer {
         let (bytes, size) = (Vec::new(), FIRST.min(most));
         Buffer { bytes, filled: 0, file: usize::MAX, origin: 0, size, most, read: 0 }
     }
 
-    /// What there is, from [`Buffer::origin`] on.
+    /// Returns the bytes in memory, from [`Buffer::origin`] on.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.filled).unwrap_or(&[])
     }
 
-    /// What there is, and perhaps what was there before.
+    /// Returns the whole buffer: the bytes in memory, possibly followed by old ones.
     #[inline]
     pub(crate) fn all(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What there is, without the first bytes.
+    /// Returns the bytes in memory without the first `skip`.
     #[inline]
     pub(crate) fn from(&self, skip: usize) -> &[u8] {
         self.bytes.get(skip..self.filled).unwrap_or(&[])
     }
 
-    /// Byte of the file.
+    /// Returns the offset of the first byte in memory \[byte of the file\].
     #[inline]
     pub(crate) fn origin(&self) -> u64 {
         self.origin
     }
 
-    /// All that was ever read.
+    /// Returns the number of bytes read so far.
     pub(crate) fn read(&self) -> u64 {
         self.read
     }
 
-    /// Frees the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes = Vec::new();
         self.filled = 0;
     }
 
-    /// Whether the bytes `from..to` of the file are there.
+    /// Returns whether the bytes `from..to` of the file are in memory.
     pub(crate) fn has(&self, file: usize, from: u64, to: u64) -> bool {
         let end = self.origin.saturating_add(self.filled as u64);
         file == self.file && self.origin <= from && to <= end
     }
 
-    /// Has the window begin at `from` and reach `to` at least; `false`: the file ends before that, and
-    /// the window has what there is. The caller bounds `to - from`.
+    /// Moves the window so that it begins at `from` and reaches at least `to`. Returns false if the file ends before
+    /// `to`; the window then has the bytes up to there. The caller must bound `to - from`.
     ///
     /// # Errors
-    /// The system's; nothing of the window is left then.
+    /// The error of the system. The window is empty then.
     pub(crate) fn fill(
         &mut self,
         files: &StoredFiles,
@@ -111,7 +110,7 @@ impl Buffer {
         }
     }
 
-    /// Moves what is there from `from` on to the front.
+    /// Moves the bytes from `from` on to the front.
     fn keep(&mut self, file: usize, from: u64) {
         let skip = if file == self.file { from.checked_sub(self.origin) } else { None };
         match skip.and_then(|skip| usize::try_from(skip).ok()).filter(|&skip| skip <= self.filled) {
@@ -122,7 +121,7 @@ impl Buffer {
             }
             None => self.filled = 0,
         }
-        // After a record that needed much.
+        // The buffer has grown for a long record: release the memory.
         if self.bytes.len() > self.most.saturating_mul(4) && self.filled <= self.most {
             self.bytes.truncate(self.most);
             self.bytes.shrink_to_fit();

@@ -1,17 +1,17 @@
-//! Whether a process has a file open for writing, as far as /proc says it to this user.
+//! Finds out whether a process has a file open for writing, as far as /proc shows it to this user.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// So many open files are looked at.
+/// The most open files that are examined.
 const LOOKED_AT: usize = 1 << 17;
 
-/// The bits of a file's flags that say how it was opened, and that it was for reading only.
+/// The mask of the access mode in an open file's flags, and the mode of reading only.
 const ACCESS: u32 = 0o3;
 const READ_ONLY: u32 = 0;
 
-/// Whether there is a process that may still write to the file.
+/// Returns whether a process has the file open for writing.
 pub(crate) fn any(file: &Metadata) -> bool {
     let numbers = |path: &Path| {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -31,7 +31,7 @@ pub(crate) fn any(file: &Metadata) -> bool {
     })
 }
 
-/// What the kernel says of an open file: `flags:` and an octal number.
+/// Returns whether an open file may be written, from the `flags:` line (an octal number) of `/proc/PID/fdinfo`.
 fn is_for_writing(info: &Path) -> bool {
     let text = fs::read_to_string(info).unwrap_or_default();
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));

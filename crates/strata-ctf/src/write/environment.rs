@@ -1,63 +1,64 @@
-//! A trace's environment in LTTng's terms, by which readers choose their analyses.
+//! The environment of a trace in LTTng's terms, which readers use to choose their analyses.
 
 use crate::end_mark;
 use strata_model::{text_from_bytes, EnvValue};
 
-/// The entry that says what happened when all sub-buffers were full: `discard` or `overwrite`. Without it
-/// a reader cannot know which of both the packets' `events_discarded` counts.
+/// Name of the entry with the loss mode, `discard` or `overwrite`. Readers need it to know whether the packets'
+/// `events_discarded` counts discarded or overwritten records.
 pub const LOSS_MODE: &str = "strata_loss_mode";
 
-/// Entries that begin so end with the id of a thread, in its process' PID namespace; the value is the name that it had
-/// when recording began.
+/// First part of the name of an entry for a thread. The second part is the thread's id in the PID namespace of its
+/// process; the value is the thread's name when recording began.
 pub const THREAD_NAME_OF: &str = "thread_name_";
 
-/// The entry that says which process has recorded: its id, where the kernel's records have those of the first PID
-/// namespace.
+/// Name of the entry with the process id of the recorder. The id is of the first PID namespace if ids in kernel records
+/// are.
 pub const RECORDER: &str = "strata_recorder";
 
-/// The entry that says who was recorded: [`RECORDED_COMMAND`], or [`RECORDED_EVERYONE`] while the command ran. The
-/// command is what the recorder has started. Without it there was none.
+/// Name of the entry with the recorded processes: [`RECORDED_COMMAND`], or [`RECORDED_EVERYONE`] if others were
+/// recorded while the recorder's command ran. Traces that were recorded without a command do not have it.
 pub const RECORDED: &str = "strata_recorded";
 
-/// The entry that says how many of the system calls that give, copy and take away descriptors are recorded of those
-/// who are: [`DescriptorCalls`] in words. Only with all of them a descriptor's number is known to mean what was opened
+/// Name of the entry with the completeness of the system calls that create, copy and close descriptors; its value is a
+/// name of [`DescriptorCalls`]. Only if all are recorded, a descriptor certainly leads to the file that was opened
 /// last.
 pub const DESCRIPTOR_CALLS: &str = "strata_descriptor_calls";
 
-/// The entry that says whether each switch of a CPU from one thread to another is recorded, from the trace's begin to its
-/// end: [`SWITCHES_ALL`]. If not, or where there is no such entry, a switch that is not in the trace may have been left
-/// out. With all, a thread that gets a CPU and is never seen to have one is one that the kernel hides.
+/// Name of the entry with the completeness of context switches. [`SWITCHES_ALL`]: every switch from the trace's begin
+/// to its end is recorded. With another value, or without the entry, a missing switch may have been left out. With all
+/// switches, a thread that gets a CPU and is never seen to run must be hidden by the kernel.
 pub const SWITCHES: &str = "strata_switches";
 
-/// Each is.
+/// Value of [`SWITCHES`] for a trace that has all context switches.
 pub const SWITCHES_ALL: &str = "all";
 
-/// None is, or a filter leaves some out, or only those of some processes are recorded, or not all the time.
+/// Value of [`SWITCHES`] for a trace in which some context switches are missing: a filter leaves some out, only some
+/// processes are recorded, or recording is interrupted.
 pub const SWITCHES_SOME: &str = "some";
 
-/// What a trace has without an exception, from its begin to its end.
+/// Completeness of some kinds of events, from a trace's begin to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole {
-    /// Of the system calls that give, copy and take away descriptors.
+    /// Completeness of the system calls that create, copy and close descriptors.
     pub descriptor_calls: DescriptorCalls,
-    /// Each switch of a CPU from one thread to another.
+    /// True if every context switch is recorded.
     pub switches: bool,
 }
 
-/// How many of the system calls that give, copy and take away descriptors a trace has, from its begin to its end.
+/// Completeness of the system calls that create, copy and close descriptors, from a trace's begin to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DescriptorCalls {
-    /// No records of them.
+    /// The trace has no records of such system calls.
     #[default]
     None,
-    /// Not all: rules leave some out, a filter may, or not all the time.
+    /// Some system calls may be missing: rules or a filter leave some out, or recording is interrupted.
     Some,
-    /// Both ends of all.
+    /// The trace has the begin and the end of every such system call.
     All,
 }
 
 impl DescriptorCalls {
-    /// As the environment says it.
+    /// Returns the name that the environment uses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,7 +68,7 @@ impl DescriptorCalls {
         }
     }
 
-    /// `None`: no such name.
+    /// Parses a name of the environment; `None` for other names.
     #[must_use]
     pub fn from_name(name: &str) -> Option<DescriptorCalls> {
         let all = [DescriptorCalls::None, DescriptorCalls::Some, DescriptorCalls::All];
@@ -75,62 +76,62 @@ impl DescriptorCalls {
     }
 }
 
-/// The command and what it has started.
+/// Value of [`RECORDED`]: only the command and the processes that it started are recorded.
 pub const RECORDED_COMMAND: &str = "command";
 
-/// Others as well.
+/// Value of [`RECORDED`]: processes other than the command's are recorded as well.
 pub const RECORDED_EVERYONE: &str = "everyone";
 
-/// What the environment of a trace says if there was a command.
+/// Makes the entries for a recording of a command.
 pub fn recorded(recorder: u32, is_command_only: bool) -> [(String, EnvValue); 2] {
     let whom = if is_command_only { RECORDED_COMMAND } else { RECORDED_EVERYONE };
     [(RECORDER.to_owned(), i64::from(recorder).into()), (RECORDED.to_owned(), whom.into())]
 }
 
-/// What the kernel knows of a process, and what the process says where the kernel does not bear it out. What
-/// is not there is not known, or there is nothing to say.
+/// Properties of a process, as the kernel gives them or as the process claims them. A property is `None` if it is
+/// unknown or need not be mentioned.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessKnowledge<'a> {
-    /// Its id in the PID namespace of who records.
+    /// The process' id in the PID namespace of the recorder.
     pub pid: Option<u32>,
-    /// Its real user.
+    /// The real user id.
     pub uid: Option<u32>,
-    /// Its real group.
+    /// The real group id.
     pub gid: Option<u32>,
-    /// The name of its first thread.
+    /// The name of the process' first thread.
     pub comm: Option<&'a [u8]>,
-    /// The path of its program.
+    /// The path of the process' program.
     pub exe: Option<&'a [u8]>,
-    /// The id that it says itself.
+    /// The process id that the process claims.
     pub vpid_said: Option<u32>,
-    /// The short name that it says itself.
+    /// The short name that the process claims.
     pub procname_said: Option<&'a [u8]>,
-    /// The names of its threads when recording began, by their ids in its PID namespace; without those that have
-    /// its first thread's.
+    /// The names of the process' threads when recording began, with their ids in the process' PID namespace. Threads
+    /// with the first thread's name are left out.
     pub threads: &'a [(u32, String)],
 }
 
-/// What the environment of one process' trace says.
+/// Values for the environment of a process' trace.
 #[derive(Clone, Copy, Debug)]
 pub struct UserProcess<'a> {
-    /// The machine's name, as the kernel gives it.
+    /// Name of the machine, as the kernel gives it.
     pub hostname: &'a [u8],
     /// The process' id in its own PID namespace.
     pub vpid: u32,
-    /// Its short name; hostile.
+    /// Short name of the process. It comes from the process and may hold anything.
     pub procname: &'a [u8],
-    /// What else is known of it.
+    /// Other properties of the process.
     pub known: ProcessKnowledge<'a>,
-    /// When the trace was begun, ISO 8601; empty: not said.
+    /// Time at which the trace was begun, ISO 8601; empty if unknown.
     pub created: &'a str,
-    /// Whether the oldest packets were overwritten when all sub-buffers were full.
+    /// True if the oldest packets were overwritten when all sub-buffers were full.
     pub overwrites: bool,
 }
 
-/// The environment of one process' trace. Readers take it for one of LTTng-UST 2.13, which it is
-/// like in all they look at; `strata_version` tells the truth.
+/// Makes the environment of one process' trace. It claims that LTTng-UST 2.13 recorded the trace, which is alike in
+/// everything that readers use; `strata_version` names the real recorder.
 ///
-/// Names and values are made such that [`strata_model::Trace::validate`] accepts them.
+/// Names and values satisfy [`strata_model::Trace::validate`].
 pub fn user_environment(process: &UserProcess<'_>) -> Vec<(String, EnvValue)> {
     let mut entries: Vec<(&str, EnvValue)> = vec![
         ("hostname", text(process.hostname).into()),
@@ -169,31 +170,32 @@ pub fn user_environment(process: &UserProcess<'_>) -> Vec<(String, EnvValue)> {
     entries
 }
 
-/// What the environment of the kernel's trace says.
+/// Values for the environment of the kernel's trace.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelHost<'a> {
-    /// The machine's name, as the kernel gives it.
+    /// Name of the machine, as the kernel gives it.
     pub hostname: &'a [u8],
     /// The kernel's release, "6.18.5"; as `uname` gives it.
     pub release: &'a [u8],
-    /// Its version, "#1 SMP ..."; likewise.
+    /// Version of the kernel, "#1 SMP ...", as `uname` gives it.
     pub version: &'a [u8],
-    /// What it runs on, "x86_64"; likewise.
+    /// Architecture of the machine, "x86_64", as `uname` gives it.
     pub machine: &'a [u8],
-    /// When the trace was begun, ISO 8601; empty: not said.
+    /// Time at which the trace was begun, ISO 8601; empty if unknown.
     pub created: &'a str,
-    /// Whether the oldest packets were overwritten when all sub-buffers were full.
+    /// True if the oldest packets were overwritten when all sub-buffers were full.
     pub overwrites: bool,
-    /// Say that LTTng's modules have recorded it, for readers that give their kernel analyses only then.
+    /// True if the trace shall claim that LTTng's modules recorded it, for readers that offer their kernel analyses
+    /// only for such traces.
     pub as_lttng: bool,
-    /// What is recorded without an exception.
+    /// Completeness of some kinds of events.
     pub whole: Whole,
 }
 
-/// The environment of the kernel's trace. `tracer_name` tells the truth unless `as_lttng` was asked for;
-/// `strata_version` does in both.
+/// Makes the environment of the kernel's trace. `tracer_name` names Strata unless `as_lttng` is set; `strata_version`
+/// always does.
 ///
-/// Names and values are made such that [`strata_model::Trace::validate`] accepts them.
+/// Names and values satisfy [`strata_model::Trace::validate`].
 pub fn kernel_environment(host: &KernelHost<'_>) -> Vec<(String, EnvValue)> {
     let (tracer, version) = match host.as_lttng {
         true => ("lttng-modules", [2, 13, 0]),
@@ -223,19 +225,19 @@ pub fn kernel_environment(host: &KernelHost<'_>) -> Vec<(String, EnvValue)> {
     named(entries)
 }
 
-/// This crate's version: major, minor, patch level.
+/// Version of this crate: major, minor, patch level.
 const VERSION: [&str; 3] = [
     env!("CARGO_PKG_VERSION_MAJOR"),
     env!("CARGO_PKG_VERSION_MINOR"),
     env!("CARGO_PKG_VERSION_PATCH"),
 ];
 
-/// Readers want integers; a version's part is one.
+/// Parses a part of a version into a number, since readers expect integers.
 fn number(part: &str) -> i64 {
     part.parse().unwrap_or(0)
 }
 
-/// What only Strata says.
+/// Adds the entries that only Strata writes.
 fn strata(entries: &mut Vec<(&str, EnvValue)>, overwrites: bool) {
     entries.push(("strata_version", env!("CARGO_PKG_VERSION").into()));
     entries.push((LOSS_MODE, if overwrites { "overwrite" } else { "discard" }.into()));
@@ -246,7 +248,7 @@ fn named(entries: Vec<(&str, EnvValue)>) -> Vec<(String, EnvValue)> {
     entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// At most 255 bytes, up to a NUL.
+/// Converts the first 255 bytes, up to a NUL, to text.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().take(255).position(|&byte| byte == 0).unwrap_or(bytes.len().min(255));
     text_from_bytes(&bytes[..end])
@@ -376,7 +378,7 @@ mod tests {
         assert_eq!(value("tracer_buffering_scheme"), Some("global".into()));
         assert_eq!(value("architecture_bit_width"), Some(i64::from(usize::BITS).into()));
         assert_eq!(value("trace_creation_datetime"), Some(HOST.created.into()));
-        // A process' trace has one: readers must not take this for one.
+        // Traces of processes have this entry; readers must not take the kernel's trace for one of them.
         assert_eq!(value("vpid"), None);
     }
 

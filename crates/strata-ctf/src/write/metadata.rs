@@ -1,4 +1,4 @@
-//! A trace's description: TSDL text as CTF 1.8 has it, or fragments as CTF 2.
+//! Metadata of a trace: TSDL text for CTF 1.8, or fragments of JSON for CTF 2.
 
 use super::packet::MAGIC;
 use super::spelling::{identifier, quote, Identifiers, MemberNames};
@@ -9,20 +9,20 @@ use strata_model::{
     FieldOrder, Float, Integer, RecordHeader, StreamClass, Trace,
 };
 
-/// What the description is written in. Packets are the same in both.
+/// Version of the metadata. Both versions describe the same packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
-    /// CTF 1.8.
+    /// Version 1.8 of CTF.
     #[default]
     One,
-    /// CTF 2.
+    /// Version 2 of CTF.
     Two,
 }
 
-/// As [`write()`], in the version that is asked for.
+/// Writes metadata as [`write()`] does, in the given version.
 pub fn write_as(version: Version, trace: &Trace) -> String {
     let mut out = String::new();
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = match version {
         Version::One => write_to(&mut out, trace),
         Version::Two => super::metadata2::write_to(&mut out, trace),
@@ -30,20 +30,20 @@ pub fn write_as(version: Version, trace: &Trace) -> String {
     out
 }
 
-/// The text of the file `metadata`, of CTF 1.8.
+/// Writes the text of the file `metadata` for CTF 1.8.
 ///
-/// Expects a trace that [`Trace::validate`] accepts. Of another one the text may describe nonsense,
-/// but no name in it stands anywhere but between its quotes or as an identifier.
+/// The trace must be valid by [`Trace::validate`]. For an invalid trace the text may be wrong, but names still stand
+/// only between quotes or as identifiers.
 pub fn write(trace: &Trace) -> String {
     let mut out = String::new();
     let _ = write_to(&mut out, trace); // a String takes everything
     out
 }
 
-/// As [`write()`], into `out`.
+/// Writes metadata as [`write()`] does, to `out`.
 ///
 /// # Errors
-/// What `out` says.
+/// The error of `out`.
 pub fn write_to(out: &mut impl Write, trace: &Trace) -> fmt::Result {
     out.write_str("/* CTF 1.8 */\n\n")?;
     trace_block(out, trace)?;
@@ -62,19 +62,20 @@ pub fn write_to(out: &mut impl Write, trace: &Trace) -> fmt::Result {
     Ok(())
 }
 
-/// Event record classes of a stream that is described already: what is added to the file when a
-/// program has loaded a library.
+/// Writes further event record classes of a stream that is described already, to be appended to the file when a program
+/// has loaded a library.
 ///
 /// # Errors
-/// What `out` says.
+/// The error of `out`.
 pub fn append_events(out: &mut impl Write, stream_id: u32, events: &[EventClass]) -> fmt::Result {
     events.iter().try_for_each(|event| event_block(out, stream_id, event))
 }
 
-/// As [`append_events()`], behind what [`write_as()`] has written of a trace of this byte order.
+/// Writes further events as [`append_events()`] does, in the given version, to be appended to the metadata that
+/// [`write_as()`] has written for a trace of this byte order.
 ///
 /// # Errors
-/// What `out` says.
+/// The error of `out`.
 pub fn append_as(
     version: Version,
     out: &mut impl Write,
@@ -88,13 +89,13 @@ pub fn append_as(
     }
 }
 
-/// An unsigned integer of a header: no name in it is anybody's choice.
+/// Returns the type of an unsigned integer in a header.
 fn unsigned(bits: u32) -> String {
     let align = if bits % 8 == 0 { 8 } else { 1 };
     format!("integer {{ size = {bits}; align = {align}; signed = false; }}")
 }
 
-/// An unsigned integer that counts the clock's cycles.
+/// Returns the type of an unsigned integer that counts the clock's cycles.
 fn timestamp(bits: u32, clock: &ClockClass) -> String {
     let align = if bits % 8 == 0 { 8 } else { 1 };
     let name = identifier(&clock.name);
@@ -147,7 +148,7 @@ fn clock(out: &mut impl Write, clock: &ClockClass) -> fmt::Result {
     if clock.precision != 0 {
         writeln!(out, "\tprecision = {};", clock.precision)?;
     }
-    // Some readers know only `offset`, so it has all of it where it can.
+    // Some readers know only `offset`, which therefore has the whole offset if possible.
     let all =
         i128::from(clock.offset_s) * i128::from(clock.frequency) + i128::from(clock.offset_cycles);
     match i64::try_from(all) {
@@ -181,8 +182,8 @@ fn header_name(header: RecordHeader) -> &'static str {
     }
 }
 
-/// Byte-packed. The compact one's 5 and 27 bits share a word; in its extended form the id begins
-/// with the next whole byte.
+/// Writes the type of the record header, packed by bytes. The compact header's 5 and 27 bits share a word. In the
+/// extended form, the id begins at the next whole byte.
 fn record_header(out: &mut impl Write, header: RecordHeader, clock: &ClockClass) -> fmt::Result {
     let (id_bits, last) = match header {
         RecordHeader::Compact => (5, 31),
@@ -214,7 +215,7 @@ fn stream_block(out: &mut impl Write, stream: &StreamClass) -> fmt::Result {
     out.write_str("\tpacket.context := struct packet_context;\n};\n\n")
 }
 
-/// The fields of a payload or a context.
+/// Writes the fields of a payload or a context.
 fn members(out: &mut impl Write, fields: &[Field]) -> fmt::Result {
     let mut names = MemberNames::new(fields.iter().map(|field| field.name.as_str()));
     fields.iter().try_for_each(|field| field_lines(out, field, &mut names))
@@ -281,7 +282,7 @@ fn integer(class: &Integer) -> String {
     )
 }
 
-/// Exponent and mantissa [bit]; the mantissa's count has the leading 1 that is not stored.
+/// Returns the type of a floating-point number. The width of the mantissa counts its leading 1, which is not stored.
 fn float(class: &Float) -> String {
     let (exponent, mantissa) = if class.bytes == 4 { (8, 24) } else { (11, 53) };
     format!(
@@ -300,7 +301,8 @@ fn element(class: &Element) -> String {
     }
 }
 
-/// Without its name: within a scope that could be declared only once. `member` is that of the member.
+/// Writes an enumeration without a name of its own, since a name can be declared only once in a scope. `member` is the
+/// name of the member.
 fn enumeration(out: &mut impl Write, class: &Enumeration, member: &str) -> fmt::Result {
     if class.labels.is_empty() {
         return write!(out, "\t\t{}", integer(&class.integer));

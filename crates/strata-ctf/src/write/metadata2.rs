@@ -1,6 +1,6 @@
-//! A trace's description as CTF 2 has it: fragments of JSON. The packets are those of CTF 1.8, byte for byte.
+//! Metadata of CTF 2: fragments of JSON. The packets are those of CTF 1.8, byte for byte.
 
-use crate::json::attributes::{level_name, OWN};
+use crate::attributes::{level_name, OWN};
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 use strata_model::{
@@ -8,7 +8,7 @@ use strata_model::{
     FieldOrder, Float, Integer, Label, RecordHeader, StreamClass, Trace, Uuid,
 };
 
-/// As [`super::metadata::write_to()`].
+/// Writes metadata as [`super::metadata::write_to()`] does.
 pub(super) fn write_to(out: &mut impl Write, trace: &Trace) -> fmt::Result {
     let order = ByteOrderName(trace.byte_order);
     fragment(
@@ -24,7 +24,7 @@ pub(super) fn write_to(out: &mut impl Write, trace: &Trace) -> fmt::Result {
     Ok(())
 }
 
-/// As [`super::metadata::append_as()`].
+/// Appends events as [`super::metadata::append_as()`] does.
 pub(super) fn append_events(
     out: &mut impl Write,
     order: ByteOrder,
@@ -34,25 +34,17 @@ pub(super) fn append_events(
     events.iter().try_for_each(|event| event_class(out, stream_id, event, ByteOrderName(order)))
 }
 
-/// A fragment of these members.
+/// Writes a fragment with these members.
 fn fragment(out: &mut impl Write, members: impl fmt::Display) -> fmt::Result {
     writeln!(out, "\x1e{{{members}}}")
 }
 
-/// A JSON string.
+/// A string in JSON's quotes.
 struct Quoted<'t>(&'t str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_char('"')?;
-        for character in self.0.chars() {
-            match character {
-                '"' | '\\' => write!(f, "\\{character}")?,
-                control if control.is_control() => write!(f, "\\u{:04x}", u32::from(control))?,
-                other => f.write_char(other)?,
-            }
-        }
-        f.write_char('"')
+        f.write_str(&strata_text::json::compact(self.0))
     }
 }
 
@@ -77,7 +69,7 @@ impl ByteOrderName {
         }
     }
 
-    /// An unsigned integer; `more` are members behind a comma.
+    /// Formats an unsigned integer class; `more` are members that begin with a comma.
     fn unsigned(self, bits: u32, more: &str) -> String {
         let align = if bits % 8 == 0 { 8 } else { 1 };
         let order = self.of(FieldOrder::Native);
@@ -86,13 +78,13 @@ impl ByteOrderName {
         )
     }
 
-    /// One of a header, which readers need.
+    /// Formats an integer of a header with a role, which readers need.
     fn role(self, bits: u32, role: &str) -> String {
         self.unsigned(bits, &format!(r#","roles":["{role}"]"#))
     }
 }
 
-/// A structure of members that are there already. Byte-packed.
+/// Formats a structure of members that are formatted already, packed by bytes.
 fn structure(members: &[(&str, String)]) -> String {
     let member = |(name, class): &(&str, String)| {
         format!(r#"{{"name":{},"field-class":{class}}}"#, Quoted(name))
@@ -162,8 +154,8 @@ fn packet_context(order: ByteOrderName) -> String {
     ])
 }
 
-/// As in CTF 1.8: the compact one's 5 and 27 bits share a word; in its extended form the id begins with the
-/// next whole byte.
+/// Formats the record header. The compact header's 5 and 27 bits share a word. In the extended form, the id begins at
+/// the next whole byte.
 fn record_header(order: ByteOrderName, header: RecordHeader) -> String {
     let (id_bits, last) = match header {
         RecordHeader::Compact => (5, 31),
@@ -247,7 +239,7 @@ fn event_class(
     )
 }
 
-/// The fields of a payload or a context, each with its own name.
+/// Formats the fields of a payload or a context, each with a unique name.
 fn members(fields: &[Field], order: ByteOrderName) -> String {
     let mut taken: HashSet<String> = fields.iter().map(|field| field.name.clone()).collect();
     let mut all = Vec::new();
@@ -269,7 +261,7 @@ fn members(fields: &[Field], order: ByteOrderName) -> String {
     structure(&all)
 }
 
-/// `length`: the name of the member that says how many elements there are.
+/// Formats a field class. `length` is the name of the member that holds the number of elements.
 fn field_class(class: &FieldClass, length: &str, order: ByteOrderName) -> String {
     match class {
         FieldClass::Integer(class) => integer(class, "", order),
@@ -320,7 +312,7 @@ fn enumeration(class: &Enumeration, order: ByteOrderName) -> String {
     if class.labels.is_empty() {
         return integer(&class.integer, "", order);
     }
-    // A name is there once, with all its values.
+    // Each name occurs once, with all its values.
     let mut names: Vec<(&str, Vec<&Label>)> = Vec::new();
     let mut places = std::collections::HashMap::new();
     for label in &class.labels {
@@ -350,7 +342,7 @@ fn enumeration(class: &Enumeration, order: ByteOrderName) -> String {
 mod tests {
     use super::*;
     use crate::metadata::{write_as, Version};
-    use crate::tsdl::parse;
+    use crate::read::metadata::parse;
     use strata_model::schema::{self, Length, Location, Role, Scope};
     use strata_model::{Array, Flags, Sequence};
 
@@ -403,7 +395,7 @@ mod tests {
         let labels = number.labels.as_deref().unwrap();
         assert_eq!((labels.len(), labels[0].ranges.len(), number.flags), (2, 2, flags));
         let schema::FieldClass::Array(array) = &payload.members[2].class else { panic!() };
-        let place = Location { scope: Scope::Payload, path: vec![1] };
+        let place = Location::at(Scope::Payload, vec![1]);
         assert_eq!(array.length, Length::Dynamic(place));
         let header = stream.event_header.as_ref().unwrap();
         let schema::FieldClass::Integer(id) = &header.members[0].class else { panic!() };

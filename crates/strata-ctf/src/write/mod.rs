@@ -1,4 +1,4 @@
-//! From the model and a ring's packets to a trace.
+//! Writes traces from the model and the packets of a ring.
 
 pub mod environment;
 pub mod metadata;

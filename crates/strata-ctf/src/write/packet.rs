@@ -1,28 +1,28 @@
-//! What stands in front of a packet's records.
+//! Headers and contexts of packets that Strata writes.
 
 use strata_model::Uuid;
 
 /// First bytes of each packet.
 pub const MAGIC: u32 = 0xc1fc_1fc1;
 
-/// Bytes of an encoded [`Header`].
+/// Size of an encoded [`Header`] \[byte\].
 pub const HEADER_BYTES: usize = 84;
 
-/// Where [`Header::timestamp_end`] is in an encoded header \[byte\].
+/// Offset of [`Header::timestamp_end`] in an encoded header \[byte\].
 pub const TIMESTAMP_END_OFFSET: u64 = 40;
 
-/// Where [`Header::packet_bits`] is in an encoded header \[byte\].
+/// Offset of [`Header::packet_bits`] in an encoded header \[byte\].
 pub const PACKET_BITS_OFFSET: u64 = 56;
 
-/// Where [`Header::content_bits`] lies in an encoded header \[byte\].
+/// Offset of [`Header::content_bits`] in an encoded header \[byte\].
 pub const CONTENT_BITS_OFFSET: u64 = 48;
 
-/// Where [`Header::discarded`] lies in an encoded header \[byte\].
+/// Offset of [`Header::discarded`] in an encoded header \[byte\].
 pub const DISCARDED_OFFSET: u64 = 72;
 
 /// A packet's header and context.
 ///
-/// Byte-packed, in the byte order of the machine; records follow at once, packed likewise:
+/// Fields are packed by bytes, in the byte order of the machine. Records follow immediately, packed in the same way:
 ///
 /// ```text
 /// offset  size  field            unit
@@ -39,30 +39,30 @@ pub const DISCARDED_OFFSET: u64 = 72;
 ///     80     4  cpu_id
 /// ```
 ///
-/// Readers take a short timestamp for the next one that ends so, beginning with `timestamp_begin`:
-/// the first record has its whole timestamp, or is less than 2^27 (compact) or 2^32 (large) later.
-/// `discarded` and gaps in `sequence` are what they report as discarded.
+/// Readers extend a short timestamp to the next time that ends with its bits, beginning with `timestamp_begin`: the
+/// first record has its whole timestamp, or is less than 2^27 (compact) or 2^32 (large) cycles later. Readers report
+/// increases of `discarded` and gaps in `sequence` as discarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The trace's UUID.
+    /// UUID of the trace.
     pub uuid: Uuid,
-    /// The stream class' id.
+    /// Id of the stream class.
     pub stream_id: u32,
-    /// Which stream of that class.
+    /// Number of the stream within its class.
     pub stream_instance: u64,
-    /// No record is earlier, in cycles of the clock.
+    /// Time before all records, or that of the first one \[cycle of the clock\].
     pub timestamp_begin: u64,
-    /// No record is later, in cycles of the clock.
+    /// Time after all records, or that of the last one \[cycle of the clock\].
     pub timestamp_end: u64,
-    /// This header and the records, in bits.
+    /// Size of this header and the records \[bit\].
     pub content_bits: u64,
-    /// Content and padding, in bits; a multiple of 8.
+    /// Size of content and padding \[bit\]; a multiple of 8.
     pub packet_bits: u64,
-    /// Packets of the stream before this one, also those that were overwritten.
+    /// Number of the stream's packets before this one, including overwritten ones.
     pub sequence: u64,
-    /// Event records discarded in the stream so far.
+    /// Number of the stream's event records that were discarded so far.
     pub discarded: u64,
-    /// Whose records these are.
+    /// Number of the CPU that wrote the records.
     pub cpu_id: u32,
 }
 
@@ -70,13 +70,13 @@ impl Header {
     /// Sets both sizes for this many bytes of records, without padding.
     #[must_use]
     pub fn with_content_bytes(mut self, bytes: u64) -> Header {
-        // Saturates far beyond the size of any file.
+        // The sum saturates far beyond the size of any file.
         self.content_bits = bytes.saturating_add(HEADER_BYTES as u64).saturating_mul(8);
         self.packet_bits = self.content_bits;
         self
     }
 
-    /// The bytes of a packet's begin.
+    /// Encodes the first bytes of a packet.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[0..4].copy_from_slice(&MAGIC.to_ne_bytes());
@@ -98,8 +98,8 @@ impl Header {
         out
     }
 
-    /// What [`Header::encode`] has written, whoever says so; `None`: it does not begin as a packet does. Nothing else
-    /// of it is checked.
+    /// Decodes bytes that [`Header::encode`] has written, or others. Returns `None` if they do not begin with the magic
+    /// number. Nothing else is checked.
     #[must_use]
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let word = |at: usize| {

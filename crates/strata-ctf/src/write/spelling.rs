@@ -1,9 +1,9 @@
-//! The spelling of names and text in TSDL, such that nothing in them ends them.
+//! Spells names and texts in TSDL so that no character in them can end them.
 
 use std::collections::HashSet;
 use strata_model::is_identifier;
 
-/// Words that TSDL's grammar, or that of a reader, has for itself.
+/// Words that are reserved in TSDL's grammar or by a reader.
 const KEYWORDS: &[&str] = &[
     "align",
     "callsite",
@@ -39,8 +39,8 @@ const KEYWORDS: &[&str] = &[
     "FALSE",
 ];
 
-/// `text` as a string literal with its quotes. A NUL, which would end the text for a reader in C,
-/// becomes U+FFFD.
+/// Returns `text` as a string literal with quotes. A NUL becomes U+FFFD, because it would end the text for a reader in
+/// C.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -51,7 +51,7 @@ pub(crate) fn quote(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\0' => out.push('\u{fffd}'),
-            // Three octal digits end by themselves; a hexadecimal escape takes all that follow.
+            // An octal escape has three digits at most; a hexadecimal one would include the digits after it.
             '\u{1}'..='\u{1f}' | '\u{7f}' => {
                 out.push_str(&format!("\\{:03o}", u32::from(character)));
             }
@@ -62,15 +62,14 @@ pub(crate) fn quote(text: &str) -> String {
     out
 }
 
-/// Identifiers of one scope, each given once.
+/// The identifiers of one scope, each of which is given once.
 #[derive(Default)]
 pub(crate) struct Identifiers {
     taken: HashSet<String>,
 }
 
 impl Identifiers {
-    /// `wanted`, each of its characters that an identifier cannot have replaced by `_`, and a
-    /// number behind it if that is taken.
+    /// Returns `wanted` with each invalid character replaced by `_`, followed by a number if the name is given already.
     pub(crate) fn give(&mut self, wanted: &str) -> String {
         let base = identifier(wanted);
         let mut name = base.clone();
@@ -83,33 +82,33 @@ impl Identifiers {
     }
 }
 
-/// Identifiers of a payload's members, given in their order. Each begins with `_`, which keeps it
-/// off the keywords; readers take that away again.
+/// Gives identifiers to a payload's members, in their order. Each begins with `_`, so that it is never a keyword;
+/// readers remove the `_`.
 ///
-/// babeltrace2 2.0.4 refuses a trace in which a member is called, with its `_`, as an earlier one
-/// is without: `__x` (shown as `_x`) and then `_x`. So that does not happen here.
+/// babeltrace2 2.0.4 refuses a trace in which a member's name with its `_` equals an earlier member's name without it,
+/// such as `__x` (shown as `_x`) followed by `_x`. Such names are avoided.
 #[derive(Default)]
 pub(crate) struct MemberNames {
-    /// Of the fields whose names are identifiers: only those fields have them.
+    /// Names of fields that are identifiers; no other field may get these.
     reserved: HashSet<String>,
     given: HashSet<String>,
-    /// As `given`, without the `_`.
+    /// The given names, without the `_`.
     shown: HashSet<String>,
 }
 
 impl MemberNames {
-    /// For fields of these names.
+    /// Prepares names for fields with these names.
     pub(crate) fn new<'a>(fields: impl Iterator<Item = &'a str>) -> MemberNames {
         let reserved = fields.filter(|name| is_identifier(name)).map(|name| format!("_{name}"));
         MemberNames { reserved: reserved.collect(), ..MemberNames::default() }
     }
 
-    /// The next member's, a field of the name `wanted`: that, if it is an identifier.
+    /// Returns the name of the next member, a field called `wanted`: that name itself if it is an identifier.
     pub(crate) fn field(&mut self, wanted: &str) -> String {
         self.give(format!("_{wanted}"), is_identifier(wanted))
     }
 
-    /// The next member's, the length of the sequence of the name `wanted`, which follows.
+    /// Returns the name of the next member, which is the length of the sequence `wanted` after it.
     pub(crate) fn length(&mut self, wanted: &str) -> String {
         self.give(format!("__{wanted}_length"), false)
     }
@@ -133,7 +132,7 @@ impl MemberNames {
     }
 }
 
-/// `wanted` as an identifier that is no keyword.
+/// Returns `wanted` as an identifier that is not a keyword.
 pub(crate) fn identifier(wanted: &str) -> String {
     if is_identifier(wanted) && !KEYWORDS.contains(&wanted) {
         return wanted.to_owned();
@@ -196,7 +195,7 @@ mod tests {
         assert_eq!(names.give("a_b_2"), "a_b_2_2");
     }
 
-    /// The names given to members; a sequence's name is behind a `*`.
+    /// Returns the names that the members get. `*` before a field's name marks a sequence.
     fn members(wanted: &[&str]) -> Vec<String> {
         let mut names = MemberNames::new(wanted.iter().map(|name| name.trim_start_matches('*')));
         let mut given = Vec::new();

@@ -5,13 +5,14 @@ use crate::support::{event, record, u64_field, Folder, BOOT_ID, UUID};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
-use strata_ctf::read::{Events, Message, Reader, TimeRange, Value};
+use strata_ctf::read::{Events, FieldInfo, Message, Reader, TimeRange, Value, Visit};
 use strata_ctf::{metadata, packet};
+use strata_model::schema::Scope;
 use strata_model::{
     ByteOrder, ClockClass, Field, FieldClass, RecordHeader, StreamClass, Trace, Uuid,
 };
 
-/// xorshift64*.
+/// A xorshift64* generator.
 pub struct Random(pub u64);
 
 impl Random {
@@ -41,14 +42,14 @@ impl Random {
 pub struct Made {
     pub uuid: Uuid,
     pub boot_id: Uuid,
-    /// Its clock is that of all machines.
+    /// True if the clock is absolute, and so can be compared with other machines' clocks.
     pub absolute: bool,
-    /// All events are at one time.
+    /// True if all events have the same time.
     pub same_time: bool,
     pub names: [&'static str; 2],
-    /// Each stream is in three files.
+    /// True if each stream is in three files.
     pub rotate: bool,
-    /// Of both streams.
+    /// The packets of both streams.
     pub packets: [Vec<MadePacket>; 2],
 }
 
@@ -56,14 +57,14 @@ pub struct Made {
 pub struct MadePacket {
     pub begin: u64,
     pub end: u64,
-    /// Time and number.
+    /// The time and number of each event.
     pub events: Vec<(u64, u64)>,
     pub padding: usize,
     pub discarded: u64,
 }
 
 impl Made {
-    /// So many packets in each stream, of a few events, that overlap in time.
+    /// Makes two streams with so many packets, of a few events, that overlap in time.
     pub fn new(packets: u64) -> Made {
         let stream = |stream: u64| {
             let packet = |packet: u64| {
@@ -114,7 +115,7 @@ impl Made {
         self.packets.iter().flatten().map(|packet| packet.events.len()).sum()
     }
 
-    /// All events, as [`texts`] shows them.
+    /// Returns all events in the format of [`texts`].
     pub fn texts(&self) -> Vec<String> {
         let mut all: Vec<_> =
             self.packets.iter().flatten().flat_map(|packet| &packet.events).collect();
@@ -195,7 +196,7 @@ impl Made {
         bytes
     }
 
-    /// LTTng's index files; the entry `wrong` is not right.
+    /// Writes LTTng's index files; entry number `wrong` is not right.
     pub fn write_index(&self, folder: &Path, wrong: Option<usize>) {
         fs::create_dir_all(folder.join("index")).unwrap();
         for (stream, packets) in self.packets.iter().enumerate() {
@@ -236,6 +237,41 @@ pub fn texts(events: Events<'_>) -> Vec<String> {
     all(events).into_iter().filter_map(|text| Some(text.strip_prefix("event ")?.into())).collect()
 }
 
+/// The values of a record's fields, in their order.
+struct Values(String);
+
+impl Visit for Values {
+    fn unsigned(&mut self, _: &FieldInfo, value: u64) {
+        self.0 += &format!(" {value}");
+    }
+    fn signed(&mut self, _: &FieldInfo, value: i64) {
+        self.0 += &format!(" {value}");
+    }
+    fn real(&mut self, _: &FieldInfo, value: f64) {
+        self.0 += &format!(" {value}");
+    }
+    fn text(&mut self, _: &FieldInfo, bytes: &[u8]) {
+        self.0 += &format!(" {bytes:?}");
+    }
+}
+
+/// Time, name and values of each record that a trace shows, whatever its fields are called; none if the trace cannot
+/// be opened.
+pub fn texts_of(folder: &Path) -> Vec<String> {
+    let Ok(reader) = Reader::open(&[folder]) else { return Vec::new() };
+    let mut events = reader.events(TimeRange::ALL);
+    let mut all = Vec::new();
+    while let Some(message) = events.next() {
+        let Message::Event(event) = message else { continue };
+        let mut values = Values(String::new());
+        for scope in [Scope::CommonContext, Scope::Payload] {
+            event.visit(scope, &mut values);
+        }
+        all.push(format!("{:?} {}{}", event.time(), event.class().name(), values.0));
+    }
+    all
+}
+
 /// The times of the events.
 pub fn times(mut events: Events<'_>) -> Vec<i64> {
     let mut times = Vec::new();
@@ -247,7 +283,7 @@ pub fn times(mut events: Events<'_>) -> Vec<i64> {
     times
 }
 
-/// All messages.
+/// Returns all messages as text.
 pub fn all(mut events: Events<'_>) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(message) = events.next() {
@@ -256,7 +292,7 @@ pub fn all(mut events: Events<'_>) -> Vec<String> {
     all
 }
 
-/// All messages, by the quick way.
+/// Returns all messages, read in the fast path.
 pub fn all_by_run(mut events: Events<'_>) -> Vec<String> {
     let mut all = Vec::new();
     let _ = events.run(|message| {
@@ -266,7 +302,7 @@ pub fn all_by_run(mut events: Events<'_>) -> Vec<String> {
     all
 }
 
-/// All messages, by both ways in turn, each of them for a few.
+/// Returns all messages, read by both methods in turn, a few by each.
 pub fn all_in_turns(mut events: Events<'_>) -> Vec<String> {
     let mut all = Vec::new();
     for turn in 0.. {

@@ -41,7 +41,7 @@ impl Drop for Folder {
     }
 }
 
-/// One stream of a trace: its packets, as they follow each other in its file.
+/// The packets of one stream, in the order of its file.
 pub struct Packets {
     pub bytes: Vec<u8>,
     pub uuid: Uuid,
@@ -70,7 +70,7 @@ impl Packets {
 }
 
 impl Packets {
-    /// So many packets are not in the file.
+    /// Leaves out so many packets.
     pub fn skip(&mut self, packets: u64) {
         self.count += packets;
     }
@@ -155,7 +155,7 @@ pub fn enumeration(name: &str, integer: Integer, labels: &[(&str, i64, i64)]) ->
     )
 }
 
-/// A record: its header, as ring/include/strata/ring/header.h makes it, and payload.
+/// Encodes a record: its header, as ring/include/strata/ring/header.h makes it, and payload.
 pub fn record(header: RecordHeader, id: u32, time: u64, full: bool, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let short = !full && id < if header == RecordHeader::Compact { 31 } else { 65535 };
@@ -187,14 +187,14 @@ pub fn record(header: RecordHeader, id: u32, time: u64, full: bool, payload: &[u
 /// Whoever starts a process has a share.
 static CHILDREN: RwLock<()> = RwLock::new(());
 
-/// For who expects that nobody has a file open for writing that this process has written: until its own program runs, a
-/// child has open what this process had when it was made.
+/// Waits until no child process holds a copy of this process' descriptors. Until it runs its own program, a child has
+/// open what its parent had, so a file that was written here would still seem to be open for writing.
 pub fn without_children() -> RwLockWriteGuard<'static, ()> {
     CHILDREN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What babeltrace2 says on standard output and on standard error, or `None` if it is not there,
-/// with a message. It must succeed.
+/// Runs babeltrace2, which must succeed, and returns its standard output and standard error. If it is not installed,
+/// prints a message and returns `None`.
 pub fn babeltrace_with_talk(arguments: &[&str], traces: &[&Path]) -> Option<(String, String)> {
     let mut command = Command::new("babeltrace2");
     let _child = CHILDREN.read().unwrap_or_else(PoisonError::into_inner);
@@ -211,7 +211,7 @@ pub fn babeltrace_with_talk(arguments: &[&str], traces: &[&Path]) -> Option<(Str
     Some((String::from_utf8(output.stdout).unwrap(), talk))
 }
 
-/// As above; it must have nothing to warn of.
+/// Runs babeltrace2 as above; it must print no warning.
 pub fn babeltrace(arguments: &[&str], traces: &[&Path]) -> Option<String> {
     let (text, talk) = babeltrace_with_talk(arguments, traces)?;
     assert_eq!(talk, "", "babeltrace2 warns");
@@ -224,13 +224,13 @@ pub fn pretty(trace: &Path) -> Option<Vec<String>> {
     Some(text.lines().map(str::to_owned).collect())
 }
 
-/// All that babeltrace2 knows of the trace and its events.
+/// Returns all details that babeltrace2 shows of the trace and its events.
 pub fn details(trace: &Path) -> Option<String> {
     babeltrace(&["--component=sink.text.details"], &[trace])
 }
 
-/// Has babeltrace2 read one stream with one packet of records of event class 0, which has these
-/// fields, and compares the fields of each record with what is expected. Once for each header.
+/// Has babeltrace2 read a stream with one packet of records of event class 0, which has these fields, and compares each
+/// record's fields with what is expected. Done for each header.
 pub fn check_payloads(fields: Vec<Field>, records: &[(Vec<u8>, &str)]) {
     for header in [RecordHeader::Compact, RecordHeader::Large] {
         let described = trace(header, vec![event(0, "e", fields.clone())]);

@@ -1,4 +1,4 @@
-//! What reading a part of the text gives.
+//! Results of parsing a part of the text.
 
 use std::ops::Range;
 

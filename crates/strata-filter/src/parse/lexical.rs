@@ -1,9 +1,10 @@
-//! Characters, words, numbers and quoted text.
+//! Reads characters, words, numbers and quoted text.
 
 use crate::error::{quoted, Problem};
 use crate::expr::Op;
 use crate::number::{Number, GREATEST, LEAST};
 use crate::pattern::{Pattern, PatternPart};
+use crate::unit::{self, Unit};
 use crate::words::{begins_word, continues_word};
 
 use super::found::{Result, TextSpan};
@@ -23,7 +24,7 @@ impl<'t> TextCursor<'t> {
         self.at
     }
 
-    /// To a place that it has been at.
+    /// Moves back to an earlier place.
     pub(crate) fn back(&mut self, at: usize) {
         self.at = at;
     }
@@ -55,7 +56,7 @@ impl<'t> TextCursor<'t> {
         found
     }
 
-    /// A whole word.
+    /// Consumes `word` if it stands here as a whole word.
     pub(crate) fn take_word(&mut self, word: &str) -> bool {
         let start = self.at;
         let span = self.word();
@@ -64,7 +65,7 @@ impl<'t> TextCursor<'t> {
         found
     }
 
-    /// One of two spellings, blanks in front of it.
+    /// Takes an operator in one of two spellings, with blanks before it.
     pub(crate) fn take_operator(&mut self, sign: &str, word: &str) -> bool {
         self.skip_blanks();
         self.take(sign) || self.take_word(word)
@@ -75,7 +76,7 @@ impl<'t> TextCursor<'t> {
         (!other && self.take("!")) || self.take_word("not")
     }
 
-    /// A comparison, if there is one here.
+    /// Takes a comparison operator, if there is one here.
     pub(crate) fn take_comparison(&mut self) -> Result<Option<Op>> {
         let start = self.at;
         let foreign = |found: &str, instead| {
@@ -117,12 +118,12 @@ impl<'t> TextCursor<'t> {
         Ok(None)
     }
 
-    /// `&` alone: the bit test.
+    /// Takes a single `&`, the bit test.
     pub(crate) fn take_single_and(&mut self) -> bool {
         !self.rest().starts_with("&&") && self.take("&")
     }
 
-    /// What is wrong if here is a sign that is an operator in other languages, or half of one of ours.
+    /// Describes the error if an operator of other languages, or half of one of ours, stands here.
     pub(crate) fn not_an_operator(&self) -> Option<(Problem, TextSpan)> {
         let span = self.at..self.at + 1;
         let problem = match self.peek()? {
@@ -137,7 +138,7 @@ impl<'t> TextCursor<'t> {
         Some((problem, span))
     }
 
-    /// The word with `-` in it that the text seems to mean.
+    /// Returns the word with a `-` in it that the text seems to mean.
     fn dashed_word(&self) -> Option<String> {
         let part = |char: char| continues_word(char) || char == '-';
         let before = self.text.get(..self.at)?;
@@ -148,7 +149,7 @@ impl<'t> TextCursor<'t> {
         attached.then(|| quoted(word))
     }
 
-    /// A word, with the elements `[…]` in it. Empty if there is none.
+    /// Takes a word with its elements `[…]`. Returns an empty range if there is none.
     pub(crate) fn word(&mut self) -> TextSpan {
         let start = self.at;
         if !self.peek().is_some_and(begins_word) {
@@ -162,7 +163,7 @@ impl<'t> TextCursor<'t> {
             match inner.find(']') {
                 Some(length) => self.at += length + 2,
                 None => {
-                    // Open to the end: so much that the message can point to it.
+                    // The bracket is not closed: the word includes it, so that the message can point to it.
                     self.at += 1;
                     break;
                 }
@@ -171,7 +172,14 @@ impl<'t> TextCursor<'t> {
         start..self.at
     }
 
-    /// What is here, for a message: a word, a number, an operator or one character.
+    /// Returns whether a digit precedes this place, with at least one blank between them.
+    pub(crate) fn is_behind_digit(&self, at: usize) -> bool {
+        let before = self.text.get(..at).unwrap_or_default();
+        let number = before.trim_end();
+        number.len() < before.len() && number.ends_with(|char: char| char.is_ascii_digit())
+    }
+
+    /// Returns the token that stands here, for a message: a word, a number, an operator or one character.
     pub(crate) fn token(&mut self) -> TextSpan {
         let start = self.at;
         let mut end = self.word().end;
@@ -188,7 +196,7 @@ impl<'t> TextCursor<'t> {
         start..end
     }
 
-    /// The error that something else is expected here.
+    /// Makes the error that `expected` is missing here.
     pub(crate) fn missing(&mut self, expected: &'static str) -> (Problem, TextSpan) {
         let span = self.token();
         let found = match self.text(&span) {
@@ -198,7 +206,7 @@ impl<'t> TextCursor<'t> {
         (Problem::Missing { found, expected }, span)
     }
 
-    /// The points that stand here.
+    /// Takes the points that stand here.
     pub(crate) fn dots(&mut self) -> TextSpan {
         let start = self.at;
         let rest = self.rest();
@@ -230,7 +238,7 @@ impl<'t> TextCursor<'t> {
         Ok((number, span))
     }
 
-    /// Whether the number that began at `start` has its `e` just in front of here.
+    /// Returns whether the cursor is directly after the `e` of the number that began at `start`.
     fn behind_exponent(&self, start: usize) -> bool {
         let number = self.text(&(start..self.at));
         let mantissa = number.strip_suffix(['e', 'E']).unwrap_or_default();
@@ -238,7 +246,7 @@ impl<'t> TextCursor<'t> {
         !mantissa.is_empty() && mantissa.chars().all(|char| char.is_ascii_digit() || char == '.')
     }
 
-    /// Text in double quotes.
+    /// Takes a text in double quotes.
     pub(crate) fn quoted_text(&mut self) -> Result<(Pattern, TextSpan)> {
         let start = self.at;
         self.take("\"");
@@ -261,7 +269,7 @@ impl<'t> TextCursor<'t> {
         }
     }
 
-    /// Behind the backslash at `start`.
+    /// Takes an escape sequence whose backslash is at `start`. Returns its byte.
     fn escape(&mut self, start: usize) -> Result<u8> {
         let char = self.peek().unwrap_or(' ');
         let (digits, radix) = match char {
@@ -309,7 +317,7 @@ fn simple_escape(char: char) -> Option<u8> {
     })
 }
 
-/// Without blanks; begins with a digit, or with `-` and a digit.
+/// Parses a number without blanks that begins with a digit, or with `-` and a digit.
 fn number(text: &str) -> std::result::Result<Number, Problem> {
     let bad = |why| Err(Problem::BadNumber { text: quoted(text), why });
     let (negative, digits) = match text.strip_prefix('-') {
@@ -322,6 +330,20 @@ fn number(text: &str) -> std::result::Result<Number, Problem> {
         Some("0b") => (2, &digits[2..]),
         _ => (10, digits),
     };
+    if radix == 10 {
+        if let Some((digits, unit)) = split_unit(digits) {
+            let Some(unit) = Unit::find(unit) else {
+                return Err(unknown_unit(text, unit));
+            };
+            return unit.number(negative, digits).map_err(|out_of_range| match out_of_range {
+                true => {
+                    let limit = if negative { LEAST } else { GREATEST }.to_string();
+                    Problem::NumberRange { text: quoted(text), limit }
+                }
+                false => Problem::BadNumber { text: quoted(text), why: NOT_DECIMAL },
+            });
+        }
+    }
     let wrong = |char: char| !char.is_digit(radix);
     if radix != 10 && (digits.is_empty() || digits.contains(wrong)) {
         return bad(match radix {
@@ -336,7 +358,7 @@ fn number(text: &str) -> std::result::Result<Number, Problem> {
     if radix == 10 && digits.len() > 1 && digits.starts_with('0') {
         return bad("a 0 in front is octal elsewhere: write 0o17, or leave it out");
     }
-    // More digits than i128 has are out of range, too.
+    // A number with more digits than i128 can hold is out of range as well.
     let value = i128::from_str_radix(digits, radix).ok().and_then(|value| match negative {
         true => value.checked_neg(),
         false => Some(value),
@@ -350,7 +372,28 @@ fn number(text: &str) -> std::result::Result<Number, Problem> {
     }
 }
 
-/// `digits` is `text` without its sign, and not digits alone.
+/// The message for a unit after something that is not a decimal number.
+const NOT_DECIMAL: &str = "a unit stands behind digits, with one point among them or none: 1.5ms";
+
+/// Splits a number from the letters after it; `None` if there are none. An exponent is part of the number.
+fn split_unit(digits: &str) -> Option<(&str, &str)> {
+    let is_part = |char: char| char.is_ascii_digit() || char == '.';
+    let end = digits.find(|char| !is_part(char))?;
+    let (number, unit) = digits.split_at(end);
+    let exponent = unit.strip_prefix(['e', 'E']);
+    let exponent = exponent.map(|power| power.strip_prefix(['+', '-']).unwrap_or(power));
+    // Errors in `1e` and `1ex` are reported as those of a real number.
+    let is_exponent = exponent.is_some_and(|power| !power.starts_with(char::is_alphabetic));
+    let is_unit = unit.starts_with(|char: char| char.is_alphabetic());
+    (is_unit && !is_exponent).then_some((number, unit))
+}
+
+fn unknown_unit(text: &str, unit: &str) -> Problem {
+    let similar = unit::similar_unit(unit).map(str::to_owned);
+    Problem::Unit { text: quoted(text), unit: quoted(unit), similar }
+}
+
+/// Parses a real number. `digits` is `text` without its sign, and does not consist of digits alone.
 fn real(text: &str, digits: &str) -> std::result::Result<Number, Problem> {
     let bad = |why| Err(Problem::BadNumber { text: quoted(text), why });
     let number = |part: &str| !part.is_empty() && part.chars().all(|char| char.is_ascii_digit());
@@ -365,7 +408,7 @@ fn real(text: &str, digits: &str) -> std::result::Result<Number, Problem> {
     if !number(whole)
         || fraction.is_some_and(|fraction| fraction.contains(|c: char| c.is_alphabetic()))
     {
-        return bad("numbers have no units, and names that begin with a digit are quoted");
+        return bad("it has no '_' in it, and names that begin with a digit are quoted");
     }
     if fraction.is_some_and(|fraction| !number(fraction)) {
         return bad("digits follow the point");

@@ -1,4 +1,4 @@
-//! One side of a comparison.
+//! Parses a side of a comparison.
 
 use crate::error::Problem;
 use crate::expr::{Literal, Subject, Term};
@@ -10,13 +10,13 @@ use super::found::{Result, TextSpan};
 use super::lexical::TextCursor;
 use super::path;
 
-/// A piece of text that was read, and where.
+/// A part of an operand, with its place in the text.
 pub(super) struct Located {
     pub piece: OperandPiece,
     pub span: TextSpan,
 }
 
-/// What was read; a word is still to be understood, by what stands behind it.
+/// A part of an operand. A word is classified later, by what follows it.
 pub(super) enum OperandPiece {
     Number(Number),
     Text(Pattern),
@@ -30,7 +30,7 @@ impl OperandPiece {
     }
 }
 
-/// Where the operand stands, which decides what a message expects.
+/// The side of the operator on which the operand stands. It decides what a message says was expected.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum OperandSide {
     Left,
@@ -50,7 +50,7 @@ impl OperandSide {
     }
 }
 
-/// A number, text or word.
+/// Parses a number, a text or a word.
 pub(super) fn piece(cursor: &mut TextCursor<'_>, side: OperandSide) -> Result<Located> {
     let constant = side != OperandSide::Has;
     let word = side != OperandSide::Constant;
@@ -83,7 +83,7 @@ pub(super) fn constant(cursor: &mut TextCursor<'_>) -> Result<Located> {
     piece(cursor, OperandSide::Constant)
 }
 
-/// A piece, in parentheses or not, with a mask or without.
+/// Parses an operand with or without parentheses and a mask.
 pub(super) fn operand(cursor: &mut TextCursor<'_>, side: OperandSide) -> Result<Located> {
     cursor.skip_blanks();
     let mut openings = Vec::new();
@@ -108,21 +108,21 @@ pub(super) fn operand(cursor: &mut TextCursor<'_>, side: OperandSide) -> Result<
     Ok(located)
 }
 
-/// Whether here is an operand in parentheses that is compared, and not a condition in parentheses.
-/// Stays where it is.
+/// Returns whether the text continues with a compared operand in parentheses, and not with a condition in parentheses.
+/// The cursor does not move.
 pub(super) fn is_in_parentheses(cursor: &mut TextCursor<'_>) -> bool {
     let start = cursor.at();
     let operand = operand(cursor, OperandSide::Left).ok();
     let compared = operand.is_some() && {
         cursor.skip_blanks();
-        // A comparison that is spelled wrong is one, too.
+        // A misspelled operator also counts as a comparison.
         !matches!(cursor.take_comparison(), Ok(None)) || cursor.take_word("in")
     };
     cursor.back(start);
     compared
 }
 
-/// `& 0x4` behind the piece, if it is there.
+/// Parses a mask such as `& 0x4` after the operand, if there is one.
 fn masked(cursor: &mut TextCursor<'_>, located: Located) -> Result<Located> {
     let behind = cursor.at();
     let and = cursor.skip_blanks().at();
@@ -156,7 +156,7 @@ fn masked(cursor: &mut TextCursor<'_>, located: Located) -> Result<Located> {
     Ok(Located { piece: OperandPiece::Masked(Term { mask: Some(bits), ..term }), span })
 }
 
-/// The piece as something that has a value in an event record.
+/// Converts an operand to a value of an event record.
 pub(super) fn term(cursor: &TextCursor<'_>, located: Located) -> Result<Term> {
     match located.piece {
         OperandPiece::Masked(term) => Ok(term),
@@ -171,7 +171,7 @@ pub(super) fn term(cursor: &TextCursor<'_>, located: Located) -> Result<Term> {
     }
 }
 
-/// That the constant is of the kind that the term always has.
+/// Checks that the constant has the kind that the term always has.
 pub(super) fn check_special(term: &Term, literal: &Literal, span: &TextSpan) -> Result<()> {
     let text = matches!(literal, Literal::Text(_));
     let problem = match &term.subject {

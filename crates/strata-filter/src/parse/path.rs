@@ -1,11 +1,11 @@
-//! A field's name.
+//! Parser of field names.
 
 use crate::error::{quoted, Problem};
 use crate::expr::{Path, PathStep, Root, Subject};
 
 use super::found::Result;
 
-/// What the word, at byte `base` of the text, has the value of.
+/// Parses the word, at byte `base` of the text, as the source of a value.
 pub(super) fn subject(word: &str, base: usize) -> Result<Subject> {
     let path = path(word, base)?;
     let special = match (path.root, path.steps.as_slice()) {

@@ -1,8 +1,8 @@
-//! Each message, and the place that it points to.
+//! Tests of each message, and the place that it points to.
 
 use crate::{Filter, MAX_DEPTH, MAX_LENGTH};
 
-/// The message without "filter, column N: ", and the caret line below the text.
+/// Returns the error's column, its message without "filter, column N: ", and the line of carets.
 fn error(text: &str) -> (usize, String, String) {
     let error = Filter::parse(text).expect_err(text);
     let shown = error.to_string();
@@ -297,10 +297,9 @@ fn bad_numbers_say_why() {
         ("0o8", "behind '0o' are only 0 to 7"),
         ("0b2", "behind '0b' are only 0 and 1"),
         ("017", "a 0 in front is octal elsewhere: write 0o17, or leave it out"),
-        ("4k", "numbers have no units, and names that begin with a digit are quoted"),
-        ("10ms", "numbers have no units, and names that begin with a digit are quoted"),
-        ("1_000", "numbers have no units, and names that begin with a digit are quoted"),
-        ("1.5s", "numbers have no units, and names that begin with a digit are quoted"),
+        ("1_000", "it has no '_' in it, and names that begin with a digit are quoted"),
+        ("1.ms", "a unit stands behind digits, with one point among them or none: 1.5ms"),
+        ("1.2.3s", "a unit stands behind digits, with one point among them or none: 1.5ms"),
         ("1.", "digits follow the point"),
         ("1.2.3", "digits follow the point"),
         ("1e", "a whole number follows the 'e'"),
@@ -313,6 +312,32 @@ fn bad_numbers_say_why() {
             &format!("      {} {why}", "^".repeat(number.len())),
         );
     }
+}
+
+#[test]
+fn units_that_are_none_or_stand_apart_say_how_they_are_written() {
+    let known = "Units are ns, us, ms, s, min, h, d and B, KiB, MiB, GiB, TiB, without a blank in front; names that begin \
+                 with a digit are quoted";
+    wrong(
+        "len > 5msec",
+        &format!("'5msec' has no known unit: 'msec' (similar: 'ms'). {known}"),
+        "      ^^^^^ perhaps 'ms'",
+    );
+    wrong(
+        "len > 5parsec",
+        &format!("'5parsec' has no known unit: 'parsec'. {known}"),
+        "      ^^^^^^^ expected a unit such as ms or KiB",
+    );
+    wrong(
+        "len > 5 ms",
+        "'ms' is a unit, and stands apart from its number. Write it right behind the number, without a blank",
+        "        ^^ expected no blank in front of the unit",
+    );
+    wrong(
+        "len > 99999999TiB",
+        "the number 99999999TiB is out of range, limit 18446744073709551615. No field can have it",
+        "      ^^^^^^^^^^^ limit 18446744073709551615",
+    );
 }
 
 #[test]

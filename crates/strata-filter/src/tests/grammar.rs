@@ -1,8 +1,8 @@
-//! What a text means, and that its canonical spelling means the same.
+//! Tests of the meaning of texts, and that canonical texts mean the same.
 
 use crate::{Expr, Filter};
 
-/// The canonical spelling, which is read again.
+/// Returns the canonical spelling, after checking that it is parsed to the same expression.
 #[track_caller]
 fn canonical(text: &str) -> String {
     let filter = match Filter::parse(text) {
@@ -30,6 +30,18 @@ fn and_binds_tighter_than_or_as_in_c() {
     same("a || b && c", "a || (b && c)");
     same("(a || b) && c", "(a || b) && c");
     same("a and b or not c", "(a && b) || !c");
+}
+
+#[test]
+fn units_are_numbers_of_nanoseconds_and_of_bytes() {
+    same("len > 50ms && len <= 1.5s", "len > 50000000 && len <= 1500000000");
+    same("len >= 4KiB", "len >= 4096");
+    same("len in {1K ... 2MiB, 5us}", "len in {1024 ... 2097152, 5000}");
+    same("len in {1ms...2ms}", "len in {1000000 ... 2000000}");
+    same("-2us < len", "len > -2000");
+    same("len > 0.5ns", "len > 0.5");
+    same("len == 0x1d", "len == 29");
+    same("len > 1e3 && len < 2E+1", "len > 1000.0 && len < 20.0");
 }
 
 #[test]

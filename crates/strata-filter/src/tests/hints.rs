@@ -1,4 +1,4 @@
-//! What is said of slips.
+//! Tests of hints about mistakes.
 
 use crate::{Class, ClassField, ClassFieldKind, Filter, Root, Slip};
 
@@ -61,6 +61,17 @@ fn check_of_a_filter_that_can_match_says_nothing() {
 #[test]
 fn check_without_classes_says_nothing() {
     assert!(Filter::parse("lenn == 3").unwrap().check(&[]).is_empty());
+}
+
+#[test]
+fn call_is_an_event_of_its_own_name() {
+    let class = |name: &str| Class { name: name.to_string(), ..Class::default() };
+    let classes = ["syscall_entry_poll", "syscall_exit_poll"].map(class);
+    let hints = |text: &str| Filter::parse(text).unwrap().check(&classes);
+    assert!(hints("poll || syscalls || name in {\"p*l\"}").is_empty());
+    assert_eq!(hints("!poll")[0].what, Slip::Never);
+    let Slip::NoEvent { similar, .. } = &hints("pol")[0].what else { panic!() };
+    assert_eq!(similar[0], "poll");
 }
 
 #[test]
@@ -200,7 +211,7 @@ fn values_that_no_field_can_have_are_said_with_those_that_it_can() {
         "'cpu' is from 0 to 18446744073709551615 in these traces; 'cpu == -1' is never true",
         "^^^^^^^^^ from 0 to 18446744073709551615",
     );
-    // What is always true, or true of another one of its kinds, is none.
+    // A part that is always true, or that is true for another kind of the field, gets no hint.
     for text in ["len >= 0", "!(len < 0)", "!(len in {1, -1})", "len != -1", "vpid < 0", "load < 0"]
     {
         assert!(hints(text).is_empty(), "{text}: {:?}", hints(text));

@@ -1,4 +1,4 @@
-//! The language as a whole.
+//! Tests of the filter language as a whole.
 
 mod errors;
 mod grammar;

@@ -1,4 +1,4 @@
-//! Nothing that can be selected is said to be impossible: random filters, asked of all records that a class can have.
+//! Tests that no hint calls a filter impossible that can select: random filters, on all records that a class can have.
 
 use super::random::Random;
 use crate::{Class, ClassField, ClassFieldKind, Fields, Filter, Path, Root, Value};

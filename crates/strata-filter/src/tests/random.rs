@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// xorshift64*.
+/// A random number generator, xorshift64*.
 pub struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Random expressions and random texts.
+//! Tests with random expressions and random texts.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ fn pattern(random: &mut Random) -> Pattern {
 fn path(random: &mut Random) -> Path {
     let roots = [Root::Any, Root::Payload, Root::Context, Root::Packet, Root::Header];
     let root = *random.pick(&roots);
-    // Without a root, only some names can stand in front.
+    // A path without a root may begin only with some of the names.
     let first = if root == Root::Any { 4 } else { MEMBERS.len() };
     let mut steps = vec![PathStep::Member(MEMBERS[random.below(first)].to_string())];
     for _ in 0..random.below(3) {
@@ -67,7 +67,7 @@ fn term(random: &mut Random) -> Term {
     Term { subject, mask }
 }
 
-/// A constant that the term may be compared with.
+/// Makes a constant with which the term can be compared.
 fn literal(random: &mut Random, term: &Term) -> Literal {
     let number_only =
         term.mask.is_some() || matches!(term.subject, Subject::Cpu | Subject::LogLevel);
@@ -166,7 +166,7 @@ fn deepest_expressions_are_printed_and_read_again() {
     }
 }
 
-/// A record that has every field, as what its name asks for.
+/// A record that has every field of up to three steps. The number of steps decides the kind of the value.
 struct Anything;
 
 impl Fields for Anything {

@@ -1,10 +1,10 @@
-//! What a filter is true of.
+//! Tests of the records for which filters are true.
 
 use std::collections::HashMap;
 
 use crate::{Fields, Filter, Path, Pattern, Value};
 
-/// A record with fields as they are spelled.
+/// A record whose fields are found by the spelling of their paths.
 #[derive(Default)]
 struct Record {
     name: &'static str,

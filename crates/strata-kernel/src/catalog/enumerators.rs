@@ -1,5 +1,5 @@
-//! Values of the kernel's enumerators. Tables in `print fmt` name some that the kernel does not replace
-//! by their values there; its own description of its types (BTF) has them.
+//! Values of the kernel's enumerators. Tables in `print fmt` have some of these names, which the kernel does not
+//! replace by values there; its type information (BTF) has them.
 
 use libbpf_rs::btf::types::{Enum, Enum64};
 use libbpf_rs::btf::Btf;
@@ -7,13 +7,14 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::ffi::OsStr;
 use std::sync::OnceLock;
 
-/// The value of an enumerator of this kernel; `None` if there is none, or two that differ.
+/// Returns the value of this kernel's enumerator with that name; `None` if there is none, or if there are two with
+/// different values.
 pub(super) fn value(name: &str) -> Option<i128> {
     static ALL: OnceLock<HashMap<Box<str>, Option<i128>>> = OnceLock::new();
     ALL.get_or_init(read).get(name).copied().flatten()
 }
 
-/// Empty if the kernel has no BTF.
+/// Reads all enumerators. Returns none if the kernel has no BTF.
 fn read() -> HashMap<Box<str>, Option<i128>> {
     let mut all = HashMap::new();
     let Ok(btf) = Btf::from_vmlinux() else { return all };

@@ -1,4 +1,4 @@
-//! What only the kernel can answer: the smallest program of each type loaded, the smallest map made.
+//! Finds out what the kernel supports by trying: loads the smallest program of each type, and creates the smallest map.
 
 use super::finding::{ExaminedMachine, Finding};
 use crate::limits::try_value;
@@ -7,21 +7,21 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// `r0 = 0; exit`.
+/// A program that does nothing: `r0 = 0; exit`.
 const NOTHING: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
 
-/// One attempt.
+/// One attempt to use a feature of the kernel.
 struct Attempt {
     what: &'static str,
-    /// What it is needed for, and what works without.
+    /// Purpose of the feature, and what works without it.
     needed: &'static str,
-    /// Nothing is recorded without it.
+    /// True if nothing can be recorded without the feature.
     is_vital: bool,
     remedy: &'static str,
     attempt: fn() -> io::Result<()>,
 }
 
-/// Larger than a map's value may be before 6.0 \[byte\].
+/// Size that a map's value could not have before Linux 6.0 \[byte\].
 const LARGE: u32 = (4 << 20) + 4096;
 
 const ATTEMPTS: [Attempt; 6] = [
@@ -98,7 +98,7 @@ fn finding(attempt: &Attempt) -> Finding {
     }
 }
 
-/// libbpf's probes: 1 yes, 0 no, negative: errno.
+/// Converts a result of libbpf's probes: 1 yes, 0 no, negative: errno.
 fn answer_of(answer: i32) -> io::Result<()> {
     match answer {
         1.. => Ok(()),
@@ -107,7 +107,7 @@ fn answer_of(answer: i32) -> io::Result<()> {
     }
 }
 
-/// Takes what libbpf made, which is closed at once.
+/// Converts a result of libbpf: closes the new descriptor, or returns the error.
 fn closed(fd: i32) -> io::Result<()> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));

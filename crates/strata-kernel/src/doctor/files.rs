@@ -1,4 +1,4 @@
-//! What the kernel says about itself in files.
+//! Findings from files in which the kernel describes itself.
 
 use super::finding::{ExaminedMachine, Finding};
 use crate::numbers::is_first_namespace_of;
@@ -9,28 +9,28 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The oldest kernel that the programs are made for.
+/// Oldest kernel for which the programs are made: major, minor.
 const OLDEST: (u32, u32) = (5, 15);
 
 const WITHOUT: &str = "user space can be recorded without it";
 
-/// The text of a file below `root`, without the space around it.
+/// Reads a file below `root`, and returns its text without surrounding whitespace.
 pub(super) fn text(root: &Path, path: &str) -> Option<String> {
     fs::read_to_string(root.join(path)).ok().map(|text| text.trim().to_owned())
 }
 
-/// A file that holds one number.
+/// Reads a file below `root` that has one number.
 pub(super) fn number(root: &Path, path: &str) -> Option<i64> {
     text(root, path)?.parse().ok()
 }
 
-/// "6.1.0-56-cloud-amd64" is (6, 1).
+/// Parses major and minor number: "6.1.0-56-cloud-amd64" is (6, 1).
 pub(super) fn version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Is this the right kind of kernel at all?
+/// Checks whether this kernel can be recorded at all.
 pub(super) fn kernel(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     vec![architecture(machine), release(machine), btf(machine)]
 }
@@ -85,7 +85,7 @@ fn btf(machine: &ExaminedMachine<'_>) -> Finding {
     }
 }
 
-/// Where the kernel describes its events.
+/// Checks whether tracefs, in which the kernel describes its events, can be read.
 pub(super) fn tracing(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     const WHAT: &str = "tracefs";
     let (place, error) = match find_tracefs(machine.root) {
@@ -124,7 +124,8 @@ pub(super) fn tracing(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     vec![finding]
 }
 
-/// The first that can be read, or one of our own; else the place and the reason that says most.
+/// Returns the first tracefs that can be read, or a private one. If there is none, returns the place and error that
+/// explain the most.
 fn find_tracefs(root: &Path) -> Result<Tracefs, (String, io::Error)> {
     let mut worst = (String::new(), io::Error::from_raw_os_error(libc::ENOENT));
     for place in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
@@ -149,7 +150,7 @@ fn find_tracefs(root: &Path) -> Result<Tracefs, (String, io::Error)> {
     Err(worst)
 }
 
-/// How much there is to record.
+/// Checks how many events can be recorded.
 fn events(tracefs: &Tracefs) -> Vec<Finding> {
     const TRACEPOINTS: &str = "tracepoints";
     let events = match tracefs.events() {
@@ -205,7 +206,7 @@ fn some(names: &[&str]) -> String {
     }
 }
 
-/// What an administrator may have switched.
+/// Checks settings that an administrator may have changed.
 pub(super) fn switches(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     vec![
         lockdown(machine),

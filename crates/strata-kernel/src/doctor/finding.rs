@@ -1,58 +1,58 @@
-//! What is found, and what the findings depend on.
+//! A finding, and the examined machine.
 
 use std::path::Path;
 
 use crate::capability::Capabilities;
 
-/// How it is with one thing.
+/// The verdict on one finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Readiness {
-    /// As it should be.
+    /// The examined thing works as it should.
     Good,
-    /// Something works less well, or not for everything; the detail says what.
+    /// The examined thing works less well, or not for everything; `detail` describes it.
     Limited,
-    /// Nothing of a layer works.
+    /// A whole layer cannot be recorded without the examined thing.
     Missing,
 }
 
-/// One thing that decides what can be recorded.
+/// A fact that decides what can be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The thing: a few words.
+    /// The examined thing, in a few words.
     pub what: String,
-    /// How it is.
+    /// The verdict: good, a limitation or a hindrance.
     pub state: Readiness,
-    /// How it was found, and what follows: one line.
+    /// The observation and what follows from it, in one line.
     pub detail: String,
-    /// What a person can do, as a rule a command to type. None if it is good.
+    /// Advice for people, mostly a command to type; `None` if the state is good.
     pub remedy: Option<String>,
 }
 
 impl Finding {
-    /// It is as it should be.
+    /// Makes a finding on something that works.
     pub fn good(what: &str, detail: impl Into<String>) -> Finding {
         Finding { what: what.into(), state: Readiness::Good, detail: detail.into(), remedy: None }
     }
 
-    /// Something works less well, and what can be done.
+    /// Makes a finding on something that works less well, with a remedy.
     pub fn limited(what: &str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
         let remedy = Some(remedy.into());
         Finding { what: what.into(), state: Readiness::Limited, detail: detail.into(), remedy }
     }
 
-    /// Nothing of a layer works, and what can be done.
+    /// Makes a finding on something without which a whole layer cannot be recorded, with a remedy.
     pub fn missing(what: &str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
         Finding { state: Readiness::Missing, ..Finding::limited(what, detail, remedy) }
     }
 }
 
-/// What several findings depend on.
+/// The examined machine, with data that several findings need.
 #[derive(Clone, Debug)]
 pub(super) struct ExaminedMachine<'r> {
     pub root: &'r Path,
-    /// As `uname` gives it.
+    /// The release that `uname` gives.
     pub release: String,
-    /// Likewise.
+    /// The machine type that `uname` gives.
     pub machine: String,
     pub capabilities: Capabilities,
 }

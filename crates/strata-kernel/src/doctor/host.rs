@@ -1,14 +1,14 @@
-//! Clock, memory, processors and limits: what both layers stand on.
+//! Findings on clock, memory, processors and limits, which both layers need.
 
 use super::files::{text, version};
 use super::finding::{ExaminedMachine, Finding};
 use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
 use rustix::process::{getrlimit, Resource};
 
-/// Since then BPF's memory is no longer counted as locked.
+/// The first kernel version that does not count memory of BPF as locked.
 const NO_MEMLOCK: (u32, u32) = (5, 11);
 
-/// Descriptors of an event that has a program of its own: the program, its link, the perf event.
+/// Number of descriptors of an event with a program of its own: the program, its link, the perf event.
 const FDS_PER_EVENT: u64 = 3;
 
 pub(super) fn findings(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
@@ -48,7 +48,7 @@ fn remedy_for_clock(available: &str) -> String {
     }
 }
 
-/// The user-space layer writes without atomic operations where it can.
+/// Checks whether restartable sequences exist: with them, the user-space layer writes without atomic operations.
 fn rseq() -> Finding {
     const WHAT: &str = "restartable sequences";
     // SAFETY: without memory to register, the kernel refuses; ENOSYS: it does not know the call.
@@ -64,7 +64,7 @@ fn rseq() -> Finding {
     Finding::good(WHAT, "available")
 }
 
-/// Processes get their buffers as sealed files in memory.
+/// Checks whether sealed memory files exist, in which processes get their buffers.
 fn memory_files() -> Finding {
     const WHAT: &str = "files in memory";
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -80,7 +80,7 @@ fn memory_files() -> Finding {
     }
 }
 
-/// How many CPUs "0-3,8" are.
+/// Returns the number of CPUs in a list such as "0-3,8".
 pub(super) fn count(list: &str) -> Option<u64> {
     let mut sum = 0;
     for range in list.split(',') {
@@ -115,7 +115,7 @@ pub(super) fn cpus(machine: &ExaminedMachine<'_>) -> Finding {
     }
 }
 
-/// Of old kernels only.
+/// Checks the limit on locked memory, which matters on old kernels only.
 pub(super) fn locked(machine: &ExaminedMachine<'_>, limit: Option<u64>) -> Option<Finding> {
     const WHAT: &str = "locked memory";
     if version(&machine.release).is_none_or(|version| version >= NO_MEMLOCK) {

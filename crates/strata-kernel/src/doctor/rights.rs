@@ -1,4 +1,4 @@
-//! What this process may do.
+//! Findings on the rights of this process.
 
 use super::files::number;
 use super::finding::{ExaminedMachine, Finding};
@@ -12,7 +12,7 @@ pub(super) fn findings(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     all
 }
 
-/// Loading and attaching.
+/// Checks the rights to load and attach programs.
 fn to_record(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "rights";
     let missing = machine.capabilities.missing_to_record();
@@ -44,7 +44,7 @@ fn to_record(machine: &ExaminedMachine<'_>) -> Finding {
     )
 }
 
-/// Tracefs is root's, and so is the memory behind some files of /proc.
+/// Checks the right to read files of root: tracefs, and some files of /proc.
 fn tracefs_rights(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "files of root";
     match machine.capabilities.has(Capability::DacReadSearch) {
@@ -60,7 +60,7 @@ fn tracefs_rights(machine: &ExaminedMachine<'_>) -> Finding {
     }
 }
 
-/// Programs that run already are prepared through ptrace.
+/// Checks the right to use ptrace, by which running programs are prepared.
 fn yama(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "running programs";
     if machine.capabilities.has(Capability::SysPtrace) {

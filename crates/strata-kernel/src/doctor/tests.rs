@@ -53,7 +53,7 @@ impl Root {
         }
     }
 
-    /// With these capabilities.
+    /// Gives the process these effective capabilities.
     fn may(&self, effective: u64) -> ExaminedMachine<'_> {
         self.put("proc/self/status", format!("CapEff:\t{effective:016x}\n"));
         self.machine()

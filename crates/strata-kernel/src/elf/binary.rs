@@ -1,4 +1,5 @@
-//! A file that is held: what was read of it is what is probed, wherever its name leads later.
+//! An open file of a program or library: the file that was read is the one that is probed, wherever its name leads
+//! later.
 
 use crate::elf::ElfError;
 use rustix::fs::{fstat, open, FileType, Mode, OFlags};
@@ -10,17 +11,17 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A regular file, open for reading until the last copy of this has gone.
+/// A regular file that is open for reading until the last copy of this value is gone.
 #[derive(Clone, Debug)]
 pub struct Binary {
     path: PathBuf,
     file: Arc<File>,
     bytes: u64,
-    /// Its file system's number and its own there: no other file has them while this one is open.
+    /// Device and inode number, which no other file has while this one is open.
     identity: (u64, u64),
 }
 
-/// The same file, by whatever name.
+/// Compares files by their identity, whatever their names.
 impl PartialEq for Binary {
     fn eq(&self, other: &Binary) -> bool {
         self.identity == other.identity
@@ -28,8 +29,8 @@ impl PartialEq for Binary {
 }
 
 impl Binary {
-    /// Opens it. Nothing but a regular file is opened at all: opening a device may do something, and a named
-    /// pipe would wait for its other end.
+    /// Opens a regular file, and refuses anything else: opening a device may have an effect, and a named pipe would
+    /// wait for its other end.
     ///
     /// # Errors
     /// [`ElfError::Open`], [`ElfError::NoFile`], [`ElfError::Leased`].
@@ -54,18 +55,23 @@ impl Binary {
         })
     }
 
-    /// The name that it had.
+    /// Returns the name under which the file was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path that leads this process to this file and to no other.
+    /// Returns the open file, which callers map into memory.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns a path by which this process opens this very file.
     pub(crate) fn held_path(&self) -> PathBuf {
         by_number(&*self.file)
     }
 
-    /// Reads what the file had when it was opened, by position: other copies are not moved. A part that has gone
-    /// meanwhile is an error of reading.
+    /// Returns a reader for the file with its size at opening. Readers have separate positions. Reading a part that was
+    /// cut off in the meantime is an error.
     pub(crate) fn reader(&self) -> BinaryReader {
         BinaryReader { file: Arc::clone(&self.file), bytes: self.bytes, at: 0 }
     }
@@ -75,7 +81,7 @@ fn by_number(file: &impl AsRawFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// See [`Binary::reader`].
+/// A position in the file; see [`Binary::reader`].
 #[derive(Debug)]
 pub(crate) struct BinaryReader {
     file: Arc<File>,

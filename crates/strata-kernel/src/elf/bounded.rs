@@ -1,5 +1,5 @@
-//! What is read of a file: each piece once, and all of them together no more than so much. The sizes are the
-//! file's own word, and a file with holes may be larger than any memory.
+//! Reads pieces of a file: each piece once, and all together up to a limit. The file itself claims the sizes, and a
+//! file with holes may be larger than any memory.
 
 use crate::elf::binary::BinaryReader;
 use object::read::{ReadCache, ReadRef};
@@ -7,14 +7,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// The symbols and their names of a browser with debug information are some 150 MB.
+/// The most bytes that are read from one file \[byte\]. A browser with debug information has some 150 MB of symbols and
+/// names.
 pub(super) const BYTES_MAX: u64 = 256 << 20;
 
-/// A file's bytes, as `object` asks for them.
+/// The bytes of a file, in the form in which the `object` crate reads them.
 pub(super) struct Bounded {
     cache: ReadCache<BinaryReader>,
     left: Cell<u64>,
-    /// Pieces that are in the cache, by place and size.
+    /// Pieces that are in the cache, by offset and size \[byte\].
     known: RefCell<HashSet<(u64, u64)>>,
     is_exhausted: Cell<bool>,
 }
@@ -29,12 +30,12 @@ impl Bounded {
         }
     }
 
-    /// More was asked for than is read.
+    /// Returns whether the limit was reached.
     pub(super) fn is_exhausted(&self) -> bool {
         self.is_exhausted.get()
     }
 
-    /// Takes it from what may be read.
+    /// Counts a piece towards the limit. Fails if the limit is reached.
     fn charge(&self, at: u64, bytes: u64) -> Result<(), ()> {
         // What it takes to remember a piece, however small.
         const PIECE: u64 = 128;

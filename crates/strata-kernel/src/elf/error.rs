@@ -1,100 +1,84 @@
-//! Why a place in an ELF file was not found.
+//! Reasons why a place in an ELF file was not found.
 
 use std::fmt;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why a place in an ELF file was not found.
+/// Reason why a place in an ELF file was not found.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ElfError {
-    /// No program or library of that name.
+    /// Neither a program in PATH nor a library has this name.
     #[error(
         "there is no program '{name}' in PATH, and no library of that name. Give its path, with a '/'"
     )]
     NotFound {
-        /// As it was written.
+        /// The name as it was written.
         name: String,
     },
-    /// More than one library could be meant.
+    /// More than one library has the name.
     #[error("'{name}' may be {}. Name one of them", list(paths))]
     SeveralLibraries {
-        /// As it was written.
+        /// The name as it was written.
         name: String,
         /// The libraries of that name.
         paths: Vec<String>,
     },
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[error("{}: {error}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's answer.
-        error: std::io::Error,
-    },
-    /// Its owner has a lease.
+    Open { path: PathBuf, error: std::io::Error },
+    /// The file is leased by its owner, so that it cannot be opened now.
     #[error(
         "{} is kept from being opened by a lease that its owner has taken (fcntl, F_SETLEASE). Copy it, or end \
          who holds the lease: see /proc/locks",
         path.display()
     )]
-    Leased {
-        /// The file.
-        path: PathBuf,
-    },
-    /// More in it than is read.
-    #[error("{} has more {what} than are read, limit {limit}. Name a smaller program or library", path.display())]
+    Leased { path: PathBuf },
+    /// The file has more of something than is read.
+    #[error("{} has more {what} than the limit of {limit}. Name a smaller program or library", path.display())]
     Large {
-        /// The file.
         path: PathBuf,
-        /// Of what: "bytes of tables".
+        /// The unit of the limit, such as "bytes of tables".
         what: &'static str,
-        /// How many are read.
+        /// The most that is read.
         limit: u64,
     },
-    /// A folder, a device, a pipe.
+    /// The path is no regular file, but a folder, a device or a pipe.
     #[error("{} is no regular file. Name a program or a library", path.display())]
-    NoFile {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Not ELF.
+    NoFile { path: PathBuf },
+    /// The file is not ELF.
     #[error("{} is {}", path.display(), if *is_script {
         "a script. Name the program that runs it: see its first line"
     } else {
         "no ELF file. Name a program or a library"
     })]
     NotElf {
-        /// The file.
         path: PathBuf,
-        /// It begins with `#!`.
+        /// True if the file begins with `#!`.
         is_script: bool,
     },
-    /// For another machine.
+    /// The file is for another machine.
     #[error("{} is for {machine}; probes are for x86-64 only so far", path.display())]
     Machine {
-        /// The file.
         path: PathBuf,
-        /// That machine.
+        /// The machine for which the file is made.
         machine: String,
     },
-    /// ELF, but nothing that is run.
+    /// The file is ELF, but neither a program nor a library.
     #[error("{} is {kind}. Name a program or a library", path.display())]
     Kind {
-        /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of ELF file that it is.
         kind: String,
     },
-    /// Something in it does not fit together.
+    /// The file contradicts itself, or is cut off.
     #[error("{} is damaged: {what}", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The contradiction that was found.
         what: String,
     },
-    /// No such symbol.
+    /// The file has no such symbol.
     #[error("{} has no function '{symbol}'{}{}", path.display(), similar_list(similar), if *is_full {
         ""
     } else {
@@ -102,37 +86,34 @@ pub enum ElfError {
          give an address (0x...)"
     })]
     NoSymbol {
-        /// The object's path.
         path: PathBuf,
-        /// As it was written.
+        /// The symbol as it was written.
         symbol: String,
-        /// Names much the same.
+        /// Similar names.
         similar: Vec<String>,
-        /// Functions that are not exported have names, too.
+        /// True if the file also has the names of functions that are not exported.
         is_full: bool,
     },
-    /// There is one of that name, but not of that version.
+    /// The symbol exists, but not in the requested version.
     #[error("{} has no '{symbol}'; versions: {}", path.display(), list(versions))]
     NoVersion {
-        /// The object's path.
         path: PathBuf,
-        /// As it was written.
+        /// The symbol as it was written.
         symbol: String,
-        /// Those that there are.
+        /// Versions that the symbol has.
         versions: Vec<String>,
     },
-    /// The symbol is defined elsewhere.
+    /// The file uses the symbol, but another file defines it.
     #[error(
         "{} calls '{symbol}' and does not define it. Name the library that does (see `ldd`)",
         path.display()
     )]
     Imported {
-        /// The object's path.
         path: PathBuf,
-        /// As it was written.
+        /// The symbol as it was written.
         symbol: String,
     },
-    /// IFUNC.
+    /// The symbol is an IFUNC, which chooses the called function when the program starts.
     #[error(
         "'{symbol}' of {} is a function that chooses, when the program starts, which one is called in its \
          place (IFUNC). Probe that one{}",
@@ -140,58 +121,49 @@ pub enum ElfError {
         similar_list(similar)
     )]
     Indirect {
-        /// The object's path.
         path: PathBuf,
-        /// As it was written.
+        /// The symbol as it was written.
         symbol: String,
-        /// What it may choose.
+        /// Names of functions that it may choose.
         similar: Vec<String>,
     },
-    /// Not a function.
+    /// The symbol is a variable.
     #[error("'{symbol}' of {} is a variable. Name a function", path.display())]
     Variable {
-        /// The object's path.
         path: PathBuf,
-        /// As it was written.
+        /// The symbol as it was written.
         symbol: String,
     },
-    /// Several functions of that name.
+    /// Several functions have the name.
     #[error("{} has several functions '{symbol}'. Write one's address: {addresses}", path.display())]
     Ambiguous {
-        /// The object's path.
         path: PathBuf,
-        /// As it was written.
+        /// The symbol as it was written.
         symbol: String,
-        /// Where they are.
+        /// The addresses of the functions of this name.
         addresses: ListedAddresses,
     },
-    /// Behind the function's end.
+    /// The offset lies beyond the function's end.
     #[error("'{symbol}' of {} has {size} bytes, +{behind:#x} is none of them{}", path.display(), if *size == 0 {
         ": the file does not say where it ends. Give an address (0x...)"
     } else {
         ""
     })]
     Beyond {
-        /// The object's path.
         path: PathBuf,
-        /// As it was written.
+        /// The symbol as it was written.
         symbol: String,
-        /// Its size \[byte\].
+        /// The function's size \[byte\].
         size: u64,
-        /// What was asked for \[byte\].
+        /// The requested offset \[byte\].
         behind: u64,
     },
-    /// No code there.
+    /// The address is not within code.
     #[error("{} has no code at {address:#x}. Addresses are those that `nm` and `objdump` print", path.display())]
-    NoCode {
-        /// The object's path.
-        path: PathBuf,
-        /// That address.
-        address: u64,
-    },
+    NoCode { path: PathBuf, address: u64 },
 }
 
-/// Some addresses, as a message has them.
+/// A list of addresses that a message shows, shortened if it is long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedAddresses(pub Vec<u64>);
 
@@ -203,13 +175,13 @@ impl fmt::Display for ListedAddresses {
     }
 }
 
-/// `'a', 'b'`.
+/// Formats names for a message: `'a', 'b'`.
 pub(crate) fn list(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| strata_model::printable(name)).collect();
     names.join(", ")
 }
 
-/// `; similar: 'a', 'b'`, or nothing.
+/// Formats similar names for the end of a message: `; similar: 'a', 'b'`, or nothing.
 pub(crate) fn similar_list(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();

@@ -1,14 +1,15 @@
-//! Programs and libraries by their name alone.
+//! Finds programs and libraries by their name alone.
 
 use crate::elf::ElfError;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const CACHE: &str = "/etc/ld.so.cache";
-/// Where libraries are that the cache does not have.
+/// Folders of libraries that are searched besides the linker's cache.
 const FOLDERS: [&str; 6] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -18,16 +19,15 @@ const FOLDERS: [&str; 6] = [
     "/usr/lib",
 ];
 
-/// The file that is meant: a path if there is a `/` in it, else a program of PATH, else a library: `libc.so.6`,
-/// `libc.so`, `libc` or `c`.
+/// Returns the path of the file: `name` itself if there is a `/` in it, else a program in PATH, else a library, which
+/// may be named `libc.so.6`, `libc.so`, `libc` or `c`.
 ///
 /// # Errors
-/// [`ElfError::NotFound`], [`ElfError::SeveralLibraries`]; of a path, that there is no such file.
+/// [`ElfError::NotFound`], [`ElfError::SeveralLibraries`]; for a path, that there is no such file.
 pub fn find(name: &str) -> Result<PathBuf, ElfError> {
     let name = name.trim();
     if name.contains('/') {
-        return std::fs::canonicalize(name)
-            .map_err(|error| ElfError::Open { path: name.into(), error });
+        return by_path(name).map_err(|error| ElfError::Open { path: name.into(), error });
     }
     let found = if is_library(name) { None } else { program(name) };
     match found {
@@ -36,7 +36,26 @@ pub fn find(name: &str) -> Result<PathBuf, ElfError> {
     }
 }
 
-/// `libc.so.6`, `libc.so`
+/// Returns the absolute path without symbolic links. A path through links of /proc such as /proc/PID/exe,
+/// /proc/PID/root and /proc/PID/map_files/A-B is kept: these links lead to a file, while their text may name another
+/// file or none.
+fn by_path(name: &str) -> io::Result<PathBuf> {
+    let identity = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino()));
+    let meant = identity(Path::new(name))?;
+    match std::fs::canonicalize(name) {
+        Ok(path) if identity(&path).is_ok_and(|found| found == meant) => Ok(path),
+        _ => std::path::absolute(name),
+    }
+}
+
+/// Returns the absolute path of a file that need not exist any more; `None` for a name without a path.
+pub fn find_name(name: &str) -> Option<PathBuf> {
+    let path = std::path::absolute(name.trim()).ok().filter(|_| name.contains('/'))?;
+    let folder = std::fs::canonicalize(path.parent()?).ok()?;
+    Some(folder.join(path.file_name()?))
+}
+
+/// Returns whether the name is a library's, such as `libc.so.6` or `libc.so`.
 fn is_library(name: &str) -> bool {
     name.ends_with(".so") || name.contains(".so.")
 }
@@ -82,7 +101,7 @@ fn library(name: &str, cached: &[(String, PathBuf)]) -> Result<PathBuf, ElfError
     }
 }
 
-/// The first of that key.
+/// Returns the first existing library in the linker's cache for whose name `is_it` is true.
 fn one(cached: &[(String, PathBuf)], is_it: impl Fn(&str) -> bool) -> Option<Option<PathBuf>> {
     let (_, path) = cached.iter().find(|(key, path)| is_it(key) && path.exists())?;
     Some(std::fs::canonicalize(path).ok())
@@ -94,13 +113,13 @@ fn in_folders(name: &str) -> Option<PathBuf> {
     std::fs::canonicalize(found?).ok()
 }
 
-/// What `ldconfig -p` prints of this machine's own libraries.
+/// Reads the linker's cache of libraries, which `ldconfig -p` prints, if it has this machine's format.
 fn cached() -> Option<Vec<(String, PathBuf)>> {
     Some(parse_cache(&std::fs::read(CACHE).ok()?))
 }
 
-/// The format is glibc's `sysdeps/generic/dl-cache.h`: a header of 48 bytes, so many entries of 24: flags, name,
-/// path, 4 bytes, u64 of the CPU's abilities; names and paths are positions counted from the header.
+/// Parses the format of glibc's `sysdeps/generic/dl-cache.h`: a header of 48 bytes, then entries of 24 bytes each:
+/// flags, name, path, 4 bytes, u64 of the CPU's abilities. Names and paths are positions counted from the header.
 fn parse_cache(bytes: &[u8]) -> Vec<(String, PathBuf)> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;
@@ -141,6 +160,7 @@ fn parse_cache(bytes: &[u8]) -> Vec<(String, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elf::tests::Folder;
 
     #[test]
     fn find_of_the_c_library_by_any_of_its_names_gives_the_same_file() {
@@ -151,6 +171,22 @@ mod tests {
         for name in ["libc.so.6", "libc.so", "libc", "c", "/lib/x86_64-linux-gnu/libc.so.6"] {
             assert_eq!(find(name).unwrap(), wanted, "{name}");
         }
+    }
+
+    #[test]
+    fn find_of_a_link_of_proc_is_the_file_and_not_the_text() {
+        let folder = Folder::new("find-proc");
+        let path = folder.file("one", b"first");
+        let file = std::fs::File::open(&path).unwrap();
+        let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        assert_eq!(find(&link).unwrap(), path.canonicalize().unwrap());
+        // The link's text is "... (deleted)", and then that of another file.
+        std::fs::rename(folder.file("two", b"other"), &path).unwrap();
+        assert_eq!(std::fs::read(find(&link).unwrap()).unwrap(), b"first");
+        folder.file("one (deleted)", b"third");
+        assert_eq!(std::fs::read(find(&link).unwrap()).unwrap(), b"first");
+        let own = find("/proc/self/exe").unwrap();
+        assert_eq!(own, std::env::current_exe().unwrap().canonicalize().unwrap());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Files that a compiler has just made, against what `nm`, `readelf` and the file itself say.
 
 use super::*;
+use std::io::Read;
 use std::process::Command;
 
 /// A folder of its own, gone with the test.
@@ -52,7 +53,7 @@ impl Drop for Folder {
     }
 }
 
-/// What a tool prints.
+/// Runs a tool and returns what it prints.
 pub(crate) fn output(program: &str, arguments: &[&str], path: &Path) -> String {
     let output = Command::new(program).args(arguments).arg(path).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -224,7 +225,7 @@ impl Random {
     }
 }
 
-/// All that can be asked of a file.
+/// Calls all functions on a file.
 fn ask_everything(path: &Path) {
     let Ok(elf) = Elf::open(path) else { return };
     let _ = elf.functions();
@@ -279,8 +280,52 @@ fn malicious_files_are_errors_and_never_a_panic() {
     }
 }
 
-/// A file that says of itself what makes its reader read, or remember, without bound: a header, sections, and
-/// so many bytes of names and of symbols.
+#[test]
+fn malicious_code_is_probed_or_refused_and_never_a_panic() {
+    let folder = Folder::new("elf-malicious-code");
+    let Some(path) = folder.target(&["-O2"]) else { return };
+    let whole = std::fs::read(&path).unwrap();
+    let seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    eprintln!("seed {seed}");
+    let mut random = Random(seed);
+    // Instructions, `.eh_frame` and the symbols, and not the headers.
+    let body = 0x1000..whole.len() - 64 * 40;
+    for round in 0..120 {
+        let mut bytes = whole.clone();
+        for _ in 0..[10, 200, 2000][round % 3] {
+            bytes[body.start + random.below(body.len())] = random.next() as u8;
+        }
+        let path = folder.file("bad", &bytes);
+        for probe in ["uretprobe:{}:*(value:s64)", "uprobe:{}:target_add+3", "usdt:{}:*:*"] {
+            let _ = crate::uprobe::parse(&probe.replace("{}", &path.display().to_string()));
+        }
+    }
+}
+
+#[test]
+fn malicious_sections_of_the_same_bytes_count_each() {
+    let folder = Folder::new("elf-alike");
+    let path = huge(&folder, (64, 24 * 100));
+    let mut bytes = vec![0; (64 << 20) + 24 * 100];
+    std::fs::File::open(&path).unwrap().read_exact(&mut bytes).unwrap();
+    let number = 60_000u16;
+    bytes[60..62].copy_from_slice(&number.to_le_bytes());
+    let one = bytes[64 * 3..64 * 4].to_vec();
+    // The names were there.
+    bytes.copy_within(4096..4096 + 64, 32 << 20);
+    bytes[64 * 2 + 24..64 * 2 + 32].copy_from_slice(&(32u64 << 20).to_le_bytes());
+    for index in 3..usize::from(number) {
+        bytes[64 * (index + 1)..64 * (index + 2)].copy_from_slice(&one);
+    }
+    // Entries without a name.
+    bytes[64 << 20..].fill(0);
+    let elf = Elf::open(&folder.file("alike", &bytes)).unwrap();
+    let message = elf.functions().unwrap_err().to_string();
+    assert!(message.contains("more symbols than the limit of 4194304"), "{message}");
+}
+
+/// Makes a file that claims enough to make a reader read or remember without bound: a header, sections, and so many
+/// bytes of names and symbols.
 fn huge(folder: &Folder, (names, symbols): (u64, u64)) -> PathBuf {
     use std::os::unix::fs::FileExt;
     let mut header = vec![0; 64];
@@ -331,11 +376,11 @@ fn malicious_sizes_are_refused_before_they_are_read() {
         assert!(matches!(elf.address(1), Err(ElfError::NoCode { .. })));
         message
     };
-    let tables = "more bytes of tables than are read, limit 268435456";
+    let tables = "more bytes of tables than the limit of 268435456";
     assert!(message((4096, 24 << 34)).contains(tables));
     assert!(message((1 << 39, 24)).contains(tables));
     let beyond = message((4096, 1 << 41));
     assert!(beyond.contains("is damaged"), "{beyond}");
     let names = message((4 << 20, 24 << 20));
-    assert!(names.contains("more bytes of symbols' names than are read"), "{names}");
+    assert!(names.contains("more bytes of symbols' names than the limit"), "{names}");
 }

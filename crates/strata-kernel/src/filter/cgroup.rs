@@ -1,8 +1,9 @@
-//! Control groups by path, or by what people call them: a group's own name, or a container's.
+//! Finds control groups by their path or by what people call them: a group's own name, or a container's.
 //!
-//! Whoever may make control groups may give one any name. A name that fits several groups is refused, and callers say which
-//! group one has meant.
+//! Any user who may create control groups can give one any name. A name that fits several groups is refused, and
+//! callers print which group was found.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::read_dir;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,16 +16,16 @@ use super::group_error::GroupError;
 use super::FilterError;
 use crate::container::{container_of, is_id, named};
 
-/// Groups of a machine that are looked at.
+/// The most groups of a machine that are read.
 const GROUPS_MAX: usize = 1 << 16;
-/// Digits of a container's id that may mean it.
+/// The least digits of a container's id that are accepted for it.
 const DIGITS_MIN: usize = 4;
-/// Names in a message.
+/// The most names in a message.
 const SHOWN: usize = 3;
-/// A longer name is compared with none \[byte\].
+/// Length of the longest name that is compared with others \[byte\].
 const LONGEST: usize = 128;
 
-/// Where control groups of version 2 may be mounted: alone, or beside version 1.
+/// Usual mount points of control groups of version 2: alone, or beside version 1.
 const ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// `CGROUP2_SUPER_MAGIC` of linux/magic.h.
@@ -38,8 +39,8 @@ fn root() -> Option<&'static str> {
     ROOTS.into_iter().find(|root| is_cgroup2(Path::new(root)))
 }
 
-/// Does this name mean this group? The smaller number, the surer: by its path without `/`, by the end of that, by the
-/// name or id of its container, by the id's first digits.
+/// Returns how well the name fits this group; smaller numbers fit better. In this order: the path without `/`, the end
+/// of the path, the name or id of the group's container, the first digits of that id. `None` if the name does not fit.
 #[must_use]
 pub fn likeness(path: &str, name: &str) -> Option<u8> {
     if name.is_empty() {
@@ -64,17 +65,17 @@ pub fn likeness(path: &str, name: &str) -> Option<u8> {
     is_begin.then_some(3)
 }
 
-/// The container whose group this is; not one that it is only in.
+/// Returns the name of the container whose group this is; `None` for a group within a container's.
 fn container(path: &str) -> Option<String> {
     let name = named(path.as_bytes())?;
     let above = path.trim_end_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
     (named(above.as_bytes()).as_ref() != Some(&name)).then_some(name)
 }
 
-/// The path of the group that is called so; a path stays as it is, whether or not there is such a group.
+/// Returns the path of the group with this name. A path is returned unchanged, whether or not it exists.
 ///
 /// # Errors
-/// There is none, or there are several.
+/// No group has the name, or several have.
 pub fn find(name: &str) -> Result<String, GroupError> {
     if name.starts_with('/') {
         return Ok(name.to_owned());
@@ -89,7 +90,8 @@ fn shown(name: &str) -> String {
     name.escape_debug().take(LONGEST).collect()
 }
 
-/// All groups, as paths from the root on, those above before those below. A name that is no text is nobody's here.
+/// Returns the paths of all groups, from the root of the hierarchy, parents before children. Groups whose names are not
+/// UTF-8 are left out.
 fn groups(root: &Path) -> Vec<String> {
     let mut all = vec![String::new()];
     let mut at = 0;
@@ -125,7 +127,7 @@ fn meant(name: &str, groups: &[String]) -> Result<String, GroupError> {
     }
 }
 
-/// Names of groups and containers with few other letters, and of those that have this as a part.
+/// Returns a text with names of groups and containers that are similar to `name` or contain it.
 fn near(name: &str, groups: &[String]) -> String {
     let limit = (name.chars().count() / 3).max(1);
     let mut found: Vec<(usize, &str)> = Vec::new();
@@ -151,7 +153,15 @@ fn near(name: &str, groups: &[String]) -> String {
     }
 }
 
-/// What `bpf_get_current_cgroup_id` gives in the group: the inode number of its folder.
+/// Returns the paths of all groups that exist, by their ids as `bpf_get_current_cgroup_id` has them.
+#[must_use]
+pub fn paths() -> HashMap<u64, String> {
+    let Some(root) = root() else { return HashMap::new() };
+    let id = |path: &String| Some(stat(format!("{root}{path}")).ok()?.st_ino);
+    groups(Path::new(root)).into_iter().filter_map(|path| Some((id(&path)?, path))).collect()
+}
+
+/// Returns the id of the group, as `bpf_get_current_cgroup_id` has it: the inode number of its folder.
 pub(crate) fn id(path: &[u8], part: impl Fn() -> String) -> Result<u64, FilterError> {
     let Some(root) = root() else {
         return Err(FilterError::NoCgroups { part: part() });
@@ -174,7 +184,14 @@ pub(crate) fn id(path: &[u8], part: impl Fn() -> String) -> Result<u64, FilterEr
     }
 }
 
-/// Likewise, of a name or a path.
+/// Returns the id of the group with this path or name, as `bpf_get_current_cgroup_id` has it; `None` if there is no
+/// such group, or several.
+#[must_use]
+pub fn number_of(name: &[u8]) -> Option<u64> {
+    id_of_called(name, String::new).ok()
+}
+
+/// Returns the id of the group with this name or path.
 pub(crate) fn id_of_called(name: &[u8], part: impl Fn() -> String) -> Result<u64, FilterError> {
     match std::str::from_utf8(name).ok().filter(|name| !name.starts_with('/') && root().is_some()) {
         Some(name) => match find(name) {

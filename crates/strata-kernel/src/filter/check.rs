@@ -1,4 +1,4 @@
-//! What of a filter matches nothing in the events that were selected.
+//! Finds parts of a filter that match nothing in the selected events.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use strata_model::{Element, Field, FieldClass};
 use super::resolve::{HappensOn, CONTEXT};
 use super::Candidate;
 
-/// What of a filter can be true of none of the events: at least one thing.
+/// Parts of a filter that can be true for none of the events; at least one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Slips(
-    /// Each with its place in the filter.
+    /// Hints with their places in the filter.
     pub Vec<Hint>,
 );
 
-/// Whether every name, field and label in the filter is one of an event's.
+/// Checks that every name, field and label in the filter exists in at least one event.
 ///
 /// # Errors
-/// Those that are none's. `Display` of it is a line for each, with the place shown below.
+/// The parts that exist in no event. `Display` of the error has a line for each, and shows its place below.
 pub fn check(filter: &Filter, events: &[Candidate<'_>]) -> Result<(), Slips> {
     let groups: Arc<[String]> = groups(filter.expr()).into();
     let classes: Vec<Class> = events.iter().map(|event| class(event, &groups)).collect();
@@ -32,7 +32,7 @@ pub fn check(filter: &Filter, events: &[Candidate<'_>]) -> Result<(), Slips> {
     }
 }
 
-/// Whether it can be true of some record of one of the events.
+/// Returns whether the filter can be true for some record of one of the events.
 pub fn can_select(filter: &Filter, events: &[Candidate<'_>]) -> bool {
     let groups: Arc<[String]> = groups(filter.expr()).into();
     events.iter().any(|event| filter.can_select(&class(event, &groups)))
@@ -102,7 +102,7 @@ fn element(class: &FieldClass) -> Option<ClassFieldKind> {
     }
 }
 
-/// The texts that `cgroup` is compared with.
+/// Returns the texts with which `cgroup` is compared.
 fn groups(expr: &Expr) -> Vec<String> {
     let text = |literal: &Literal| match literal {
         Literal::Text(pattern) => {
@@ -134,7 +134,7 @@ fn is_cgroup(subject: &Subject) -> bool {
     let Subject::Field(Path { root: Root::Any | Root::Context, steps }) = subject else {
         return false;
     };
-    matches!(steps.as_slice(), [PathStep::Member(name)] if name == "cgroup")
+    matches!(steps.as_slice(), [PathStep::Member(name)] if name == "cgroup" || name == "container")
 }
 
 impl fmt::Display for Slips {
@@ -148,11 +148,30 @@ impl fmt::Display for Slips {
     }
 }
 
-/// As [`Slip`] has it of traces, of events that are going to be recorded. What is similar is said below the
-/// place.
+/// Formats a slip as [`Slip`] does for traces, for events that are still to be recorded. Similar names are shown below
+/// the place.
+impl Slips {
+    /// Returns a message if the filter has the duration of something that has none.
+    #[must_use]
+    pub fn asks_for_duration(&self) -> Option<String> {
+        let is_it =
+            |slip: &&Slip| matches!(slip, Slip::NoField { field, .. } if is_duration(field));
+        self.0.iter().map(|hint| &hint.what).find(is_it).map(what)
+    }
+}
+
+fn is_duration(field: &str) -> bool {
+    field == "duration" || field == "context.duration"
+}
+
 fn what(slip: &Slip) -> String {
     match slip {
         Slip::NoEvent { pattern, .. } => format!("no selected event is called '{pattern}'"),
+        Slip::NoField { field, .. } if is_duration(field) => {
+            "'duration' is how long a system call took, which probes, samples and other events have not. Leave it out \
+             for them"
+                .to_owned()
+        }
         Slip::NoField { field, .. } => format!(
             "no selected event has a field '{field}'. `strata list -k EVENT` lists its fields"
         ),

@@ -1,37 +1,38 @@
-//! Conditions to the jump graph of tests.
+//! Converts conditions to the jump graph of tests.
 
 use strata_abi::kernel::{Filter, Test, EARLY_MAX, PASS, REJECT, TESTS_MAX};
 use strata_filter::lower::{self, Branch};
 
-/// What a filter is for one event.
+/// A filter compiled for one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 // There is one for each event that is attached, and it is copied into the program's constants.
 #[allow(clippy::large_enum_variant)]
 pub enum Compiled {
-    /// Selects none of its records: the event needs not be attached.
+    /// The filter selects no record of the event, so that its program need not be attached.
     Never,
-    /// Selects all of them.
+    /// The filter selects all records.
     Always,
-    /// Selects those that pass.
+    /// The filter selects records that pass these tests.
     Tests(strata_abi::kernel::Filter),
 }
 
 /// A condition of one event.
 pub(super) type TestNode = lower::Node<TestLeaf>;
 
-/// What a test says, or the contrary; where it leads is not chosen yet.
+/// A test, perhaps negated, whose jump targets are not chosen yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TestLeaf {
     pub test: Test,
     pub negated: bool,
 }
 
-/// What the test says, or the contrary.
+/// Makes a node of a test, perhaps negated.
 pub(super) fn node_of(test: Test, negated: bool) -> TestNode {
     TestNode::Leaf(TestLeaf { test, negated })
 }
 
-/// The tests, or how many there would be if these are too many. `is_early`: can be made before anything else.
+/// Returns the tests of a condition. The error is the number of tests, if there would be too many. `is_early` returns
+/// whether a test can be made before anything else.
 pub(super) fn emit(node: TestNode, is_early: impl Fn(&Test) -> bool) -> Result<Compiled, usize> {
     match node {
         TestNode::Never => return Ok(Compiled::Never),

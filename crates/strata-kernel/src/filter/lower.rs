@@ -1,4 +1,4 @@
-//! An expression to the condition that is left of it for one event.
+//! Lowers a filter's expression to the condition that remains to be tested for one event.
 
 use strata_abi::kernel::{Test, TESTS_MAX};
 use strata_filter::evaluate::{self, Fields, Value};
@@ -13,7 +13,7 @@ use super::ranges::TestedInteger;
 use super::resolve::{self, FoundName, ValueLabels};
 use super::{cgroup, Candidate, FilterError, Groups, Unsupported};
 
-/// What is left of the expression. `name` is the event's recorded name.
+/// Reduces the filter's expression to tests for one event. `name` is the event's recorded name.
 pub(super) fn lower(
     expr: &Expr,
     (candidate, name): (&Candidate<'_>, &str),
@@ -28,7 +28,7 @@ struct Lowering<'e> {
     groups: Groups,
 }
 
-/// What is the same for all records of an event.
+/// The event's recorded name, as the only value that is the same in all its records.
 struct OfEvent<'e>(&'e str);
 
 impl Fields for OfEvent<'_> {
@@ -43,9 +43,9 @@ impl Fields for OfEvent<'_> {
 
 /// One comparison of a field with constants.
 struct ComparisonLeaf<'f> {
-    /// The whole of it, for messages.
+    /// The whole comparison, for messages.
     expr: &'f Expr,
-    /// Whether its contrary is meant.
+    /// True if the comparison is negated.
     negated: bool,
 }
 
@@ -64,7 +64,7 @@ impl lower::Compiler for Lowering<'_> {
     }
 }
 
-/// What is in the braces behind a term.
+/// Lowers the items in braces that follow a term.
 struct OfTerm<'s> {
     lowering: &'s Lowering<'s>,
     found: &'s FoundName<'s>,
@@ -127,13 +127,13 @@ impl Lowering<'_> {
         }
     }
 
-    /// What is decided by the event alone.
+    /// Decides an expression from the event alone.
     fn of_event(&self, leaf: &ComparisonLeaf<'_>) -> TestNode {
         let value = evaluate::evaluate(leaf.expr, &OfEvent(self.name));
         TestNode::certain(value == Some(!leaf.negated))
     }
 
-    /// As the comparisons with each item would be, but all numbers at once.
+    /// Lowers a set of items to the same condition as comparisons with each item, but tests all numbers at once.
     fn set(
         &self,
         term: &Term,
@@ -147,7 +147,7 @@ impl Lowering<'_> {
         lower::set(items, leaf.negated, &OfTerm { lowering: self, found: &found, term, leaf })
     }
 
-    /// A field with a constant.
+    /// Lowers a comparison of a field with a constant.
     fn literal(
         &self,
         found: &FoundName<'_>,
@@ -196,7 +196,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Text that ends with a NUL, or is as long as it can be.
+    /// Lowers a comparison of text, which ends with a NUL unless it has the greatest possible length.
     fn chars(
         &self,
         test: Test,
@@ -232,7 +232,7 @@ impl Lowering<'_> {
         Ok(emit::node_of(Test { mask, value, mask_high, value_high, ..test }, outside))
     }
 
-    /// Two fields: never, if they can never be compared.
+    /// Lowers a comparison of two fields; it is never true if they cannot be compared.
     fn pair(
         &self,
         left: &Term,
@@ -270,7 +270,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// That one of the flags is set, or none of them.
+    /// Lowers the test whether one of the flags is set, or none of them.
     fn flags(
         &self,
         integer: &TestedInteger,
@@ -294,7 +294,7 @@ impl Lowering<'_> {
 }
 
 impl FoundName<'_> {
-    /// As an integer, of which perhaps only some bits count.
+    /// Returns the value as an integer, masked if only some bits count.
     fn integer(&self, mask: Option<u64>) -> Option<TestedInteger> {
         match self {
             FoundName::Integer { integer, .. } | FoundName::Cgroup(integer) => {
@@ -306,7 +306,7 @@ impl FoundName<'_> {
 }
 
 impl<'e> FoundName<'e> {
-    /// What its values are called, if that can be compared.
+    /// Returns the labels of the value, if it can be compared with labels.
     fn labels(&self, term: &Term) -> Option<ValueLabels<'e>> {
         match self {
             FoundName::Integer { labels, .. } if term.mask.is_none() => *labels,
@@ -316,7 +316,7 @@ impl<'e> FoundName<'e> {
 }
 
 impl ValueLabels<'_> {
-    /// The values that have a label like this.
+    /// Returns the values whose labels match `pattern`.
     fn values(&self, pattern: &Pattern) -> Vec<IntegerSpan> {
         let labels = self.labels.iter();
         let labels = labels.filter(|label| pattern.matches(label.label.as_bytes()));
@@ -325,11 +325,11 @@ impl ValueLabels<'_> {
 }
 
 enum OperandKind {
-    /// Not there, or neither a number nor text.
+    /// The field is absent, or neither a number nor text.
     Nothing,
     Number,
     Text,
-    /// One of these.
+    /// The operand is a number or a text; which one is not known yet.
     Any,
 }
 
@@ -351,7 +351,7 @@ fn words(bytes: [u8; 16]) -> (u64, u64) {
     (u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes(rest))
 }
 
-/// The condition as it is written, not too long for a message.
+/// Returns the condition as it is written, shortened for a message.
 fn part(expr: &Expr) -> String {
     const CHARACTERS: usize = 60;
     let text = expr.to_string();

@@ -1,4 +1,4 @@
-//! Sets of integers as tests.
+//! Converts sets of integers to tests.
 
 use strata_abi::kernel::{Test, EQUAL, LESS, LESS_SIGNED, TESTS_MAX};
 use strata_filter::lower::{apart, IntegerSpan};
@@ -8,14 +8,14 @@ use super::emit::{node_of, TestNode};
 /// An integer that can be tested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TestedInteger {
-    /// Without a comparison.
+    /// Test of the integer, to which the compared values are still to be added.
     pub test: Test,
-    /// What it can be.
+    /// The values that the integer can have.
     pub domain: IntegerSpan,
 }
 
 impl TestedInteger {
-    /// Only these bits of it.
+    /// Restricts the integer to the bits of `mask`.
     pub(super) fn masked(self, mask: u64) -> TestedInteger {
         // A negative value is in two's complement of 64 bits, so that all bits of the mask can be there.
         let most = if self.domain.0 < 0 { u64::MAX } else { self.domain.1 as u64 };
@@ -23,8 +23,8 @@ impl TestedInteger {
         TestedInteger { test, domain: (0, i128::from(mask & most)) }
     }
 
-    /// That the integer is in one of the spans, or in none of them; or how many tests there would be if
-    /// these are too many.
+    /// Returns a test that the integer is in one of the spans, or with `outside` in none of them. The error is the
+    /// number of tests, if there would be too many.
     pub(super) fn among(&self, spans: Vec<IntegerSpan>, outside: bool) -> Result<TestNode, usize> {
         let mut stretches = self.stretches(spans, outside);
         let mut single = Vec::new();
@@ -52,7 +52,7 @@ impl TestedInteger {
         Ok(tests.fold(TestNode::certain(last), |rest, (test, inside)| either(test, inside, rest)))
     }
 
-    /// What the spans make of the domain: one behind the other, in turn inside and not.
+    /// Divides the domain into consecutive stretches, each entirely inside or entirely outside of the spans.
     fn stretches(&self, mut spans: Vec<IntegerSpan>, outside: bool) -> Vec<Stretch> {
         let (least, most) = self.domain;
         spans.retain(|&(from, to)| from < to || self.has_bits(from));
@@ -75,7 +75,7 @@ impl TestedInteger {
         stretches
     }
 
-    /// Whether the mask leaves the value as it is.
+    /// Returns whether the value has only bits of the mask.
     fn has_bits(&self, value: i128) -> bool {
         self.domain.0 < 0 || value as u64 & !self.test.mask == 0
     }
@@ -85,7 +85,7 @@ impl TestedInteger {
         Test { comparison: EQUAL, value: value as u64, ..self.test }
     }
 
-    /// That it is not behind the stretch, which is the first of what is left.
+    /// Returns the test that a value is in the first remaining stretch or below it.
     fn at_most(&self, stretch: &Stretch) -> Test {
         if stretch.to == self.domain.0 {
             return self.equal(stretch.to);
@@ -95,7 +95,7 @@ impl TestedInteger {
     }
 }
 
-/// Neighbouring values, all inside or none.
+/// Consecutive values that are all inside of the spans, or all outside.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     from: i128,
@@ -110,7 +110,7 @@ fn push(stretches: &mut Vec<Stretch>, stretch: Stretch) {
     }
 }
 
-/// `inside` if the test holds, else what the rest says.
+/// Returns a node that is `inside` if the test is true, and otherwise the result of `rest`.
 fn either(test: Test, inside: bool, rest: TestNode) -> TestNode {
     let test = node_of(test, !inside);
     let first = |parts: Vec<TestNode>| std::iter::once(test.clone()).chain(parts).collect();

@@ -1,4 +1,4 @@
-//! What a name in a filter is for one event.
+//! Resolves a name in a filter for one event.
 
 use strata_abi::kernel::{Test, CGROUP, CHARS, COMM, CPU, EQUAL, FIELD, PID, TID};
 use strata_filter::{Path, PathStep, Root, Subject};
@@ -7,17 +7,18 @@ use strata_model::{Array, ByteOrder, Element, FieldClass, FieldOrder, Flags, Lab
 use super::ranges::TestedInteger;
 use super::{Candidate, Unsupported};
 
-/// Names of what the event happens on.
-pub(super) const CONTEXT: [(&str, HappensOn); 6] = [
+/// Names in filters for the context of an event.
+pub(super) const CONTEXT: [(&str, HappensOn); 7] = [
     ("pid", HappensOn::Pid),
     ("tid", HappensOn::Tid),
     ("cpu", HappensOn::Cpu),
     ("cgroup", HappensOn::Cgroup),
+    ("container", HappensOn::Cgroup),
     ("comm", HappensOn::Comm),
     ("procname", HappensOn::Comm),
 ];
 
-/// What the event happens on.
+/// The context in which an event happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HappensOn {
     Pid,
@@ -27,34 +28,34 @@ pub(super) enum HappensOn {
     Comm,
 }
 
-/// What a name is.
+/// The meaning of a name in a filter, for one event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FoundName<'e> {
-    /// The event has no such thing.
+    /// The event has nothing with this name.
     Absent,
-    /// The same in all records: the event's name, its log level.
+    /// The value is the same in all records, such as the event's name or log level.
     OfEvent,
-    /// An integer.
+    /// The name is an integer field.
     Integer { integer: TestedInteger, labels: Option<ValueLabels<'e>> },
-    /// The control group: its id, or a path.
+    /// The name is the control group, by its id or a path.
     Cgroup(TestedInteger),
-    /// Text, of which the first 16 bytes can be tested.
+    /// The name is a text, of which the first 16 bytes can be tested.
     Chars {
         test: Test,
-        /// Of the longest text \[byte\].
+        /// Size of the longest text \[byte\].
         limit: usize,
     },
-    /// A number that cannot be tested.
+    /// The name is a number that cannot be tested.
     Number(Unsupported),
-    /// Text that cannot be tested.
+    /// The name is a text that cannot be tested.
     Text,
-    /// Neither a number nor text: it is there, and equals nothing.
+    /// The name is neither a number nor a text: it exists, and equals nothing.
     Other,
-    /// Not known when the event happens, whatever it is.
+    /// The value is not known yet when the event happens.
     NotYet,
 }
 
-/// Names of an integer's values.
+/// Labels of an integer's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ValueLabels<'e> {
     pub labels: &'e [Label],
@@ -70,7 +71,7 @@ pub(super) fn subject<'e>(subject: &Subject, candidate: &Candidate<'e>) -> Found
     }
 }
 
-/// Whether there is such a field.
+/// Resolves the path of a field in the event `candidate`.
 pub(super) fn field<'e>(path: &Path, candidate: &Candidate<'e>) -> FoundName<'e> {
     let Some((PathStep::Member(name), below)) = path.steps.split_first() else {
         return FoundName::Absent;
@@ -166,7 +167,8 @@ fn payload<'e>(name: &str, below: &[PathStep], candidate: &Candidate<'e>) -> Fou
     }
 }
 
-/// An array's element has no place of its own; one behind the last is not there.
+/// Resolves an element of an array. It cannot be tested, since it has no place of its own; an index after the last
+/// element is absent.
 fn element(class: &FieldClass, step: &PathStep, below: &[PathStep]) -> FoundName<'static> {
     let PathStep::Index(index) = step else { return FoundName::Absent };
     if !below.is_empty() {

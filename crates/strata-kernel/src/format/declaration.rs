@@ -1,9 +1,9 @@
-//! A field's line: its declaration in C, where it is and how big.
+//! Parses the line of one field in a `format` file: its declaration in C, offset and size.
 
 use super::{FieldShape, FormatField};
 use strata_model::Base;
 
-/// Reads `field:char comm[16];  offset:8;  size:16;  signed:0;`.
+/// Parses a line such as `field:char comm[16];  offset:8;  size:16;  signed:0;`.
 pub(super) fn field(line: &str) -> Option<FormatField> {
     let mut declaration = None;
     let (mut offset, mut bytes, mut is_signed) = (None, None, false);
@@ -37,14 +37,14 @@ pub(super) fn field(line: &str) -> Option<FormatField> {
     })
 }
 
-/// A declaration, taken apart.
+/// The parts of a declaration.
 struct Declared<'a> {
     name: &'a str,
-    /// Without `__data_loc`, the name and what is between brackets.
+    /// The type in C: the declaration without `__data_loc`, the name and the text in brackets.
     c_type: String,
-    /// What is between the first brackets.
+    /// The text between the first brackets.
     count: Option<&'a str>,
-    /// `Some(true)`: `__rel_loc`.
+    /// `Some(true)` for `__rel_loc`, `Some(false)` for `__data_loc`.
     dynamic: Option<bool>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Declared<'a> {
         })
     }
 
-    /// Bytes of an element of an array of `bytes`; 1 if that cannot be told.
+    /// Returns the size of an element of an array of `bytes` bytes \[byte\]; 1 if that is not known.
     fn element_bytes(&self, base: &str, count: &str, bytes: u16) -> u8 {
         let is_aggregate = ["struct ", "union "].iter().any(|word| base.starts_with(word));
         let known = match () {
@@ -122,7 +122,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// The name in `void (*name)(int)`.
+/// Returns the name in `void (*name)(int)`.
 fn function_pointer(text: &str) -> Option<&str> {
     let (front, rest) = text.split_once("(*")?;
     if front.contains('[') {
@@ -137,7 +137,7 @@ fn is_word(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric()
 }
 
-/// The type without qualifiers and stars, one space between its words.
+/// Returns the type without qualifiers and stars, with one space between its words.
 pub(super) fn base_type(c_type: &str) -> String {
     let words = c_type.split(|found: char| found.is_whitespace() || found == '*');
     let words: Vec<&str> = words
@@ -146,7 +146,7 @@ pub(super) fn base_type(c_type: &str) -> String {
     words.join(" ")
 }
 
-/// Bytes of a type of C or of the kernel, on the 64-bit machines that there are; `None`: unknown.
+/// Returns the size of a type of C or of the kernel on 64-bit machines \[byte\]; `None` if it is not known.
 pub(super) fn type_bytes(base: &str) -> Option<u8> {
     Some(match base {
         "char" | "signed char" | "unsigned char" | "bool" | "_Bool" | "u8" | "__u8" | "s8"

@@ -1,13 +1,13 @@
-//! Constant expressions of C, as far as tables of names have them.
+//! Evaluates constant expressions of C, as far as tables of names contain them.
 
 use super::declaration::{base_type, type_bytes};
 use super::Enumerators;
 
-/// Deeper ones are not looked into: the text is not ours, and each level takes stack.
+/// The most levels of nested expressions: the text is not trusted, and each level takes stack.
 const DEPTH: u32 = 64;
 
-/// The value of an expression of numbers, enumerators, casts and operators; `None` if a name occurs in
-/// it that only the compiler knew, or what is no such expression.
+/// Returns the value of an expression of numbers, enumerators, casts and operators; `None` if the text is no such
+/// expression, or has a name that only the compiler knew.
 pub(super) fn value(text: &str, enumerator: Enumerators<'_>) -> Option<i128> {
     let mut parser = ExpressionParser { rest: text.trim(), depth: 0, enumerator };
     let value = parser.binary(0)?;
@@ -20,7 +20,7 @@ struct ExpressionParser<'a> {
     enumerator: Enumerators<'a>,
 }
 
-/// Operators from the weakest on; of one row, the longer first.
+/// Operators, the weakest first; in one row, longer ones precede shorter ones.
 const OPERATORS: [&[&str]; 6] =
     [&["|"], &["^"], &["&"], &["<<", ">>"], &["+", "-"], &["*", "/", "%"]];
 
@@ -70,7 +70,7 @@ impl<'a> ExpressionParser<'a> {
         value
     }
 
-    /// Behind an opening one: a cast and what is cast, or an expression.
+    /// Parses what follows an opening parenthesis: a cast and its operand, or an expression.
     fn parenthesis(&mut self) -> Option<i128> {
         if let Some((words, behind)) = self.rest.split_once(')') {
             let is_type = words
@@ -125,7 +125,7 @@ fn apply(operator: &str, left: i128, right: i128) -> Option<i128> {
     (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value).then_some(value)
 }
 
-/// What is left of a value in a type; of an unknown type, all.
+/// Converts a value to a type in C; leaves it as it is for an unknown type.
 fn cast(value: i128, words: &str) -> i128 {
     let base = base_type(words);
     let is_unsigned = base.starts_with('u') || base.starts_with("__u") || base == "size_t";

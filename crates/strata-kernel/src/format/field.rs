@@ -1,29 +1,30 @@
-//! What a `format` file says of one field.
+//! A field as a `format` file describes it.
 
 use strata_model::{Base, Flags, Label};
 
-/// The value of an enumerator of the kernel.
+/// Returns the value of one of the kernel's enumerators, by name.
 pub type Enumerators<'a> = &'a dyn Fn(&str) -> Option<i128>;
 
-/// What a field holds.
+/// The kind of data that a field holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldShape {
-    /// An integer of the field's bytes.
+    /// An integer with the field's size.
     Integer,
-    /// 0 or 1.
+    /// A truth value, 0 or 1.
     Bool,
     /// Text, padded with NULs.
     Text,
-    /// Integers.
+    /// An array of integers.
     Array {
-        /// Bytes of each.
+        /// Size of an element \[byte\].
         element_bytes: u8,
     },
-    /// A word (u16 offset, u16 bytes) that says where text is, or bytes.
+    /// A word (u16 offset, u16 size) that gives the place of text or bytes.
     Dynamic {
-        /// The offset counts from behind the word (`__rel_loc`), not from the event's first byte.
+        /// True if the offset counts from the end of the word (`__rel_loc`); otherwise it counts from the event's first
+        /// byte.
         is_relative: bool,
-        /// Text up to a NUL; else bytes.
+        /// True for text up to a NUL, false for bytes.
         is_text: bool,
     },
 }
@@ -31,23 +32,21 @@ pub enum FieldShape {
 /// A field of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatField {
-    /// Its name.
     pub name: String,
-    /// Its type as the kernel writes it, without what is behind the name: `const char *`.
+    /// The type as the kernel writes it, without the name and anything after it: `const char *`.
     pub c_type: String,
-    /// Where it is in the event \[byte\].
+    /// Offset in the event \[byte\].
     pub offset: u16,
-    /// How many it has \[byte\]; of a dynamic array, those of the word.
+    /// Size of the field; for a dynamic array, size of the word that gives its place \[byte\].
     pub bytes: u16,
-    /// Two's complement; of arrays, its elements.
+    /// True if the field, or an array's element, is signed.
     pub is_signed: bool,
-    /// What it holds.
+    /// The kind of data that the field holds.
     pub shape: FieldShape,
-    /// How `print fmt` shows it.
+    /// The base in which `print fmt` shows the field.
     pub base: Base,
-    /// What `print fmt` calls its values: no two of them have one value, and all are values that
-    /// the field can have.
+    /// Names that `print fmt` gives to values. The field can have each of these values, and no two are equal.
     pub labels: Vec<Label>,
-    /// They are flags.
+    /// Set if the labels are flags.
     pub flags: Option<Flags>,
 }

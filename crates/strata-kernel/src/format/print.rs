@@ -1,46 +1,47 @@
 //! `print fmt` of a `format` file: how the kernel shows an event's fields as text.
 //!
-//! It is C, after the compiler's preprocessor: a format of printf and its arguments. What is not
-//! understood is passed over; then a field is shown as the number that it is.
+//! The text is C after the preprocessor: a format of printf and its arguments. Parts that are not understood are
+//! skipped; a field is then shown as a plain number.
 
 use super::declaration::type_bytes;
 use super::{expression, Enumerators, FieldShape, FormatField};
 use std::collections::HashMap;
 use strata_model::{limits, Base, Flags, Integer, Label};
 
-/// What `print fmt` says of the fields.
+/// The parsed `print fmt` of an event.
 #[derive(Debug, Default)]
 pub(super) struct Print {
     shown: HashMap<String, PrintedField>,
 }
 
-/// What it says of one field.
+/// The use of one field in `print fmt`.
 #[derive(Debug, Default)]
 struct PrintedField {
-    /// The first conversion by which it is shown as it is, from behind the `%`.
+    /// The conversion with which the field itself is printed, without the `%`; the first if there are several.
     conversion: Option<String>,
-    /// An argument of `__print_flags`.
+    /// True if the field is an argument of `__print_flags`.
     is_flags: bool,
-    /// Tables of `__print_flags`; each pair is bits and their name.
+    /// Tables of `__print_flags`: pairs of bits and a name.
     flag_tables: Vec<LabelTable>,
-    /// What it is called if none of the bits is set.
+    /// The text that is shown if none of the bits is set.
     zero: Option<String>,
-    /// Bits that are shown apart from those.
+    /// Bits that are printed separately from `flag_tables`, with their names.
     more: LabelTable,
-    /// Only these bits are an argument of `__print_flags`.
+    /// Mask of the bits that are passed to `__print_flags`; -1 for the whole field.
     bits: Option<i128>,
-    /// Tables of `__print_symbolic`; each pair is a value and its name.
+    /// Tables of `__print_symbolic`: pairs of a value and a name.
     tables: Vec<LabelTable>,
-    /// A cast in front of it leaves out bytes: the tables are of other values.
+    /// Size to which a cast narrows the field before it is looked up in a table \[byte\]: the labels are those of the
+    /// narrowed values.
     narrowed_to: Option<u8>,
-    /// A part of it is in a table, too: what its values are called depends on something else.
+    /// True if a part of the field is looked up in a table: labels of its values then depend on something else.
     is_in_parts: bool,
 }
 
 type LabelTable = Vec<(i128, String)>;
 
 impl Print {
-    /// Reads what is behind `print fmt:`.
+    /// Parses the text after `print fmt:`.
     pub(super) fn parse(text: &str, enumerator: Enumerators<'_>) -> Print {
         let mut print = Print::default();
         let arguments = split(text, b',');
@@ -61,7 +62,7 @@ impl Print {
         print
     }
 
-    /// All `__print_symbolic(...)` and `__print_flags(...)` in an expression.
+    /// Parses all `__print_symbolic(...)` and `__print_flags(...)` in an expression.
     fn calls(&mut self, text: &str, enumerator: Enumerators<'_>) {
         let mut rest = text;
         while let Some(at) = rest.find("__print_") {
@@ -96,7 +97,7 @@ impl Print {
         }
     }
 
-    /// `__print_flags(FIELD, ...)`, or `(FIELD & BITS, ...)`.
+    /// Parses the arguments of `__print_flags(FIELD, ...)` or `__print_flags(FIELD & BITS, ...)`.
     fn flags(&mut self, argument: &str, mut table: LabelTable, enumerator: Enumerators<'_>) {
         let (field, bits) = match split(argument, b'&').as_slice() {
             [field, bits] => (plain_field(field), expression::value(bits, enumerator)),
@@ -113,7 +114,7 @@ impl Print {
         }
     }
 
-    /// `FIELD ? __print_flags(FIELD, ...) : "none"`, or `FIELD & BITS ? "name" : ""`.
+    /// Parses `FIELD ? __print_flags(FIELD, ...) : "none"`, or `FIELD & BITS ? "name" : ""`.
     fn otherwise(&mut self, argument: &str, enumerator: Enumerators<'_>) {
         let parts = split(argument, b'?');
         let [condition, parts] = parts.as_slice() else { return };
@@ -140,7 +141,7 @@ impl Print {
         }
     }
 
-    /// Gives a field its base and labels.
+    /// Sets the field's base and labels.
     pub(super) fn apply(&self, field: &mut FormatField) {
         let Some(shown) = self.shown.get(&field.name) else { return };
         match field.shape {
@@ -173,8 +174,7 @@ impl Print {
 }
 
 impl PrintedField {
-    /// Labels the field with the flags of a table that it can have, and with what it is called if it has
-    /// none.
+    /// Labels the field with the flags of a table that it can have, and with the text that is shown if no flag is set.
     fn flags(&self, table: &[(i128, String)], field: &mut FormatField) {
         let told = table.iter().fold(0, |told, (bits, _)| told | bits);
         // One bit of a number, or none: the number is what matters.
@@ -196,7 +196,8 @@ impl PrintedField {
         field.flags = (!field.labels.is_empty()).then_some(Flags { low_bits: self.low_bits() });
     }
 
-    /// With a name for none of the lowest bits they are a state: `R` and `R+`.
+    /// Returns the number of low bits that are a state rather than flags (`R` and `R+`): bits that are shown with a
+    /// name of their own if none of them is set.
     fn low_bits(&self) -> u8 {
         let Some(bits) = self.bits.filter(|_| self.zero.is_some()) else { return 0 };
         let is_low = bits > 0 && bits & (bits + 1) == 0;
@@ -205,7 +206,8 @@ impl PrintedField {
     }
 }
 
-/// The pairs of a table which the field can have. The kernel takes the first of one value.
+/// Returns the entries of a table whose values the field can have. The kernel uses the first of several entries for one
+/// value, and so does this.
 fn labels(table: &[(i128, String)], field: &FormatField) -> Vec<Label> {
     let Ok(bytes) = u8::try_from(field.bytes) else { return Vec::new() };
     let integer = Integer { signed: field.is_signed, ..Integer::unsigned(bytes) };
@@ -228,7 +230,7 @@ fn labels(table: &[(i128, String)], field: &FormatField) -> Vec<Label> {
     labels
 }
 
-/// What a conversion says of an integer; `None`: nothing.
+/// Returns the base in which a conversion such as `%x` shows an integer; `None` if it is decimal or no integer.
 fn base_of(conversion: &str) -> Option<Base> {
     match conversion.bytes().next()? {
         b'x' | b'X' | b'p' => Some(Base::Sixteen),
@@ -237,7 +239,8 @@ fn base_of(conversion: &str) -> Option<Base> {
     }
 }
 
-/// The conversions of a format of printf, from the letter on; `None` for a `*`, which has an argument.
+/// Returns the conversions of a format of printf, each without the `%`; `None` stands for a `*`, which takes an
+/// argument of its own.
 fn conversions(format: &str) -> Vec<Option<String>> {
     let mut found = Vec::new();
     let mut rest = format;
@@ -261,14 +264,14 @@ fn conversions(format: &str) -> Vec<Option<String>> {
     found
 }
 
-/// An argument that is a field and nothing else.
+/// A field as an argument, without anything else in it.
 struct Plain<'a> {
     name: &'a str,
-    /// Bytes of the smallest type that it is cast to.
+    /// Size of the smallest type to which the field is cast \[byte\].
     narrowed_to: Option<u8>,
 }
 
-/// `REC->name`, perhaps in parentheses, or with casts in front.
+/// Parses `REC->name`, perhaps in parentheses or with casts before it.
 fn plain_field(text: &str) -> Option<Plain<'_>> {
     let mut narrowed_to: Option<u8> = None;
     let mut rest = text.trim();
@@ -303,7 +306,7 @@ fn plain_field(text: &str) -> Option<Plain<'_>> {
     }
 }
 
-/// Without those around all of it, and without blanks.
+/// Returns the text without blanks and without parentheses that enclose all of it.
 fn without_parentheses(text: &str) -> String {
     let mut rest = text.trim();
     while let Some(inside) = rest.strip_prefix('(').and_then(until_closed) {
@@ -315,7 +318,7 @@ fn without_parentheses(text: &str) -> String {
     rest.split_whitespace().collect()
 }
 
-/// All fields in an expression.
+/// Returns all fields in an expression.
 fn mentioned(text: &str) -> impl Iterator<Item = &str> {
     text.split("REC->").skip(1).map(|rest| {
         let end = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
@@ -323,7 +326,7 @@ fn mentioned(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// `{ value, "label" }`.
+/// Parses an entry of a table: `{ value, "label" }`.
 fn entry(text: &str, enumerator: Enumerators<'_>) -> Option<(i128, String)> {
     let inside = text.trim().strip_prefix('{')?.trim_end().strip_suffix('}')?;
     let items = split(inside, b',');
@@ -334,7 +337,7 @@ fn entry(text: &str, enumerator: Enumerators<'_>) -> Option<(i128, String)> {
     Some((expression::value(value, enumerator)?, literal(label)))
 }
 
-/// What is in front of the parenthesis that closes one that was opened in front of `text`.
+/// Returns the text before the parenthesis that closes one opened before `text`.
 fn until_closed(text: &str) -> Option<&str> {
     let mut depth = 0usize;
     for (at, byte) in outside_of_strings(text) {
@@ -348,7 +351,7 @@ fn until_closed(text: &str) -> Option<&str> {
     None
 }
 
-/// The parts between separators that are in no string, parenthesis, brace or bracket.
+/// Splits a text at separators that are outside of strings, parentheses, braces and brackets.
 fn split(text: &str, separator: u8) -> Vec<&str> {
     let (mut parts, mut begin, mut depth) = (Vec::new(), 0, 0i32);
     for (at, byte) in outside_of_strings(text) {
@@ -366,7 +369,7 @@ fn split(text: &str, separator: u8) -> Vec<&str> {
     parts
 }
 
-/// The bytes that are in no string or character, with their places.
+/// Returns the bytes outside of string and character literals, with their positions.
 fn outside_of_strings(text: &str) -> impl Iterator<Item = (usize, u8)> + '_ {
     let (mut quote, mut is_escaped) = (None, false);
     text.bytes().enumerate().filter(move |(_, byte)| match quote {
@@ -392,8 +395,7 @@ fn outside_of_strings(text: &str) -> impl Iterator<Item = (usize, u8)> + '_ {
     })
 }
 
-/// The text of one string, or of several that stand side by side, as C has it. Control characters
-/// become spaces.
+/// Returns the text of adjacent string literals, which C joins. Control characters become spaces.
 fn literal(text: &str) -> String {
     let mut out = String::new();
     let mut is_inside = false;

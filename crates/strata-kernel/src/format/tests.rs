@@ -533,7 +533,7 @@ fn check(format: &EventFormat, layout: &EventLayout) {
     assert_eq!(copied, wanted);
 }
 
-/// splitmix64
+/// A splitmix64 generator.
 struct Random(u64);
 
 impl Random {

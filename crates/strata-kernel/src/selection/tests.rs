@@ -276,3 +276,45 @@ fn distance_counts_characters_and_exchanges() {
         assert_eq!(distance(b, a), expected, "{b} {a}");
     }
 }
+
+#[test]
+fn default_is_what_is_recorded_where_nobody_names_an_event_and_others_go_with_it() {
+    let usual = selected(&DEFAULT_RULES);
+    assert!(!usual.is_empty());
+    assert_eq!(selected(&["default"]), usual);
+    let all = EventSelection::parse(&["default"]).unwrap().apply(&catalog());
+    assert!(all.events.iter().any(|chosen| chosen.event.is_syscall));
+    // It is one rule, of which nobody wrote the parts.
+    assert_eq!(all.matched.len(), 1);
+    let without: Vec<String> =
+        usual.iter().filter(|name| *name != "sched_switch").cloned().collect();
+    assert_eq!(selected(&["default,!sched_switch"]), without);
+    assert!(selected(&["*,!default"]).iter().all(|name| !usual.contains(name)));
+    assert!(has_default(&["sched_*, default"]) && !has_default(&["sched_*", "defaults"]));
+}
+
+#[test]
+fn always_is_a_word_with_calls_and_switches_and_without_what_comes_often() {
+    let all = EventSelection::parse(&["always"]).unwrap().apply(&catalog());
+    assert_eq!(all.matched.len(), 1);
+    assert!(all.events.iter().any(|chosen| chosen.event.is_syscall && chosen.entry && chosen.exit));
+    let names = selected(&["always"]);
+    assert!(names.contains(&"sched_switch".to_owned()), "{names:?}");
+    assert_eq!(selected(&["always,!sched_switch"]).len() + 1, names.len());
+    assert!(!names.iter().any(|name| name.contains("page_fault")), "{names:?}");
+    assert!(similar("allways", &catalog()).contains(&"always".to_owned()));
+}
+
+#[test]
+fn words_for_all_events_and_for_the_usual_ones_say_which_rule_is_meant() {
+    for (word, wanted) in [
+        ("all", "*"),
+        ("everything", "*"),
+        ("!all", "!*"),
+        ("usual", "default"),
+        ("syscall", "syscalls"),
+    ] {
+        assert_eq!(similar(word, &catalog()), [wanted], "{word}");
+    }
+    assert!(similar("defualt", &catalog()).contains(&"default".to_owned()));
+}

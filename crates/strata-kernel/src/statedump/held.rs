@@ -1,4 +1,4 @@
-//! What a process holds, as /proc shows it: open files, and the code that it has mapped.
+//! Reads the open files and the mapped code of a process from /proc.
 
 use crate::build_id::{self, Which};
 use rustix::fs::readlink;
@@ -8,17 +8,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Open files of one process that are looked at.
+/// The most open files of one process that are read.
 const FILES_MAX: usize = 4096;
-/// Mappings of one process that are looked at.
+/// The most mappings of one process that are read.
 const MAPS_MAX: usize = 4096;
-/// Build ids that are remembered.
+/// The most build ids that are remembered.
 const IDS_MAX: usize = 1 << 16;
 
-/// Numbers in one folder that are looked at.
+/// The most names in one folder that are read.
 const NUMBERS_MAX: usize = 65_536;
 
-/// The names in a folder that are numbers.
+/// Returns the names in a folder that are numbers.
 pub(super) fn numbers(folder: &Path) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     entries
@@ -29,40 +29,59 @@ pub(super) fn numbers(folder: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// A descriptor.
+/// An open file of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenFile {
-    /// Its number.
+    /// The descriptor's number; -100 (AT_FDCWD) for the working folder.
     pub fd: i32,
-    /// As open() has them.
+    /// Flags of open().
     pub flags: u32,
-    /// What it leads to, as the kernel says it: a path, or `socket:[4711]`.
+    /// The file of the descriptor as the kernel names it: a path, or `socket:[4711]`.
     pub name: Vec<u8>,
 }
 
-/// Code that is mapped.
+/// A mapping of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeMapping {
-    /// First address.
+    /// The first address.
     pub start: u64,
-    /// Behind the last address.
+    /// The address after the last.
     pub end: u64,
-    /// Where it begins in the file \[byte\].
+    /// Offset of the mapping in the file \[byte\].
     pub offset: u64,
-    /// The file's number in its file system.
+    /// Inode number of the file.
     pub inode: u64,
-    /// The file, or what the kernel has in front of it: `[vdso]`.
+    /// Path of the file, or the kernel's name for code without a file: `[vdso]`.
     pub path: Vec<u8>,
-    /// In hexadecimal digits; empty: not known.
+    /// The build id in hexadecimal digits; empty if it is not known.
     pub build_id: String,
 }
 
-/// Build ids by device and number of their files, of all processes.
+impl CodeMapping {
+    /// Returns true if the code belongs to no file, so that the program has generated it: memory without a name, or a
+    /// file in memory, as .NET uses it.
+    #[must_use]
+    pub fn is_generated(&self) -> bool {
+        const BEGINS: [&[u8]; 4] = [ANONYMOUS, b"/memfd:", b"/dev/zero", b"[anon"];
+        BEGINS.iter().any(|begin| self.path.starts_with(begin)) || self.path == b"[heap]"
+    }
+}
+
+/// Build ids of the files of all processes, by device and inode number.
 pub type BuildIds = Arc<Mutex<HashMap<(String, u64), String>>>;
 
-/// Its descriptors.
+/// The number by which system calls name the working folder (AT_FDCWD).
+const WORKING_FOLDER: i32 = -100;
+/// O_DIRECTORY of open() on x86-64.
+const DIRECTORY: u32 = 0o200_000;
+
+/// Returns a process' open files. The first one is its working folder, as a descriptor of its own.
 pub(super) fn open_files(folder: &Path) -> Vec<OpenFile> {
     let mut all = Vec::new();
+    if let Ok(name) = readlink(folder.join("cwd"), Vec::new()) {
+        let (fd, flags) = (WORKING_FOLDER, DIRECTORY);
+        all.push(OpenFile { fd, flags, name: name.into_bytes() });
+    }
     for fd in numbers(&folder.join("fd")).into_iter().take(FILES_MAX) {
         let Ok(name) = readlink(folder.join(format!("fd/{fd}")), Vec::new()) else { continue };
         let info = fs::read_to_string(folder.join(format!("fdinfo/{fd}"))).unwrap_or_default();
@@ -74,7 +93,7 @@ pub(super) fn open_files(folder: &Path) -> Vec<OpenFile> {
     all
 }
 
-/// The code that it has mapped.
+/// Returns the code that the process has mapped.
 pub(super) fn mappings(folder: &Path, ids: &BuildIds) -> Vec<CodeMapping> {
     let text = fs::read(folder.join("maps")).unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n').filter_map(mapping).take(MAPS_MAX);
@@ -98,7 +117,8 @@ pub(super) fn mappings(folder: &Path, ids: &BuildIds) -> Vec<CodeMapping> {
         .collect()
 }
 
-/// The kernel leads to the file itself, where it may be asked; else it has that name for the process.
+/// Returns the build id of mapped code. The kernel's link to the file is used if this process has the right to;
+/// otherwise the file's name as the process sees it.
 fn build_id_of(folder: &Path, device: &str, found: &CodeMapping) -> Option<String> {
     let exact = folder.join(format!("map_files/{:x}-{:x}", found.start, found.end));
     let which = Which { device: None, inode: found.inode };
@@ -112,7 +132,17 @@ fn build_id_of(folder: &Path, device: &str, found: &CodeMapping) -> Option<Strin
     })
 }
 
-/// `55d0-55e0 r-xp 00001000 fd:01 1234   /usr/bin/true`: of code only, with its device.
+/// Parses a line of /proc/PID/maps; `None` if it is no code.
+pub(crate) fn code_mapping(line: &[u8]) -> Option<CodeMapping> {
+    mapping(line).map(|(_, found)| found)
+}
+
+/// The kernel's name, in its reports of new mappings, for code that belongs to no file because the program has
+/// generated it.
+const ANONYMOUS: &[u8] = b"//anon";
+
+/// Parses a line such as `55d0-55e0 r-xp 00001000 fd:01 1234   /usr/bin/true`. Returns the device and the mapping;
+/// `None` if it is no code.
 pub(super) fn mapping(line: &[u8]) -> Option<(String, CodeMapping)> {
     let mut rest = line;
     let mut word = || {
@@ -126,10 +156,10 @@ pub(super) fn mapping(line: &[u8]) -> Option<(String, CodeMapping)> {
     let offset = word()?;
     let device = word()?.to_owned();
     let inode = word()?.parse().ok()?;
-    let path = rest.to_vec();
-    if rights.as_bytes().get(2) != Some(&b'x') || path.is_empty() {
+    if rights.as_bytes().get(2) != Some(&b'x') {
         return None;
     }
+    let path = if rest.is_empty() { ANONYMOUS } else { rest }.to_vec();
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let (start, end, offset) = (hex(start)?, hex(end)?, hex(offset)?);
     Some((device, CodeMapping { start, end, offset, inode, path, build_id: String::new() }))

@@ -1,32 +1,33 @@
-//! The kinds of records of a dump, and of what changes of it while it is recorded: LTTng's names and fields where it has
-//! such an event. What follows has names of the same kind: `vm_fork` (a process has from then on what another one has),
-//! `vm_exec` (it has nothing of it any more), `process_cgroup`, `mount`; and more fields of `vm_map`.
+//! The kinds of records in a state dump, and of later changes to that state. Names and fields are LTTng's where LTTng
+//! has such an event. The changes have names of the same form: `vm_fork` (from then on, the process has the code of
+//! another one), `vm_exec` (the process has none of its old code any more), `process_cgroup`, `mount`, `code_name`; `vm_map` has
+//! more fields than LTTng's.
 
 use super::held::CodeMapping;
 use strata_model::{Array, Base, Element, EventClass, Field, FieldClass, FieldOrder, Integer};
 
-/// Bytes of a thread's name, with its NUL (`TASK_COMM_LEN`).
+/// Size of a thread's name, with its NUL (`TASK_COMM_LEN`) \[byte\].
 pub const NAME_BYTES: usize = 16;
 
-/// What all records of a dump have in common.
+/// Properties that all records of a dump have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DumpStamp<'c> {
-    /// CLOCK_MONOTONIC, when /proc was read \[ns\].
+    /// Time of CLOCK_MONOTONIC at which /proc was read \[ns\].
     pub now_ns: u64,
-    /// The thread that writes them: their context.
+    /// The thread that writes the records, which is recorded as their context.
     pub tid: u32,
-    /// What is behind it; see [`crate::Contexts::of_this_process`].
+    /// Contexts after the thread; see [`crate::Contexts::of_this_process`].
     pub contexts: &'c [u8],
-    /// Of [`event_classes`].
+    /// Id of the first of the classes that [`event_classes`] returns.
     pub first_id: u32,
-    /// Their packet may have begun long before.
+    /// True if the records' packet may have begun much earlier.
     pub is_later: bool,
 }
 
-/// The header's id that says: the id and the whole time follow.
+/// Id in the header that announces a full header: id and whole time follow.
 const EXTENDED: u16 = u16::MAX;
 
-/// What a record is; its class' id is so far behind the first one.
+/// The kinds of records. The id of a kind's class is `first_id` plus the kind's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum DumpRecordKind {
@@ -43,12 +44,13 @@ pub(crate) enum DumpRecordKind {
     NetworkInterface,
     CpuTopology,
     Mount,
+    CodeName,
 }
 
-/// Event record classes that [`event_classes`] makes.
-pub const NR_CLASSES: u32 = DumpRecordKind::Mount as u32 + 1;
+/// Number of classes that [`event_classes`] returns.
+pub const NR_CLASSES: u32 = DumpRecordKind::CodeName as u32 + 1;
 
-/// What a field is.
+/// The type of a field.
 #[derive(Clone, Copy)]
 enum Is {
     I32,
@@ -56,13 +58,13 @@ enum Is {
     U16,
     U32,
     U64,
-    /// Bits, or an address.
+    /// A 32-bit number that is shown in hexadecimal.
     Hex32,
     Hex64,
-    /// In the network's order.
+    /// A number in network byte order.
     Network,
     Text,
-    /// A thread's.
+    /// A thread's name.
     Name,
 }
 
@@ -89,7 +91,7 @@ impl Is {
     }
 }
 
-/// In the order of [`DumpRecordKind`], and of a record.
+/// Name and fields of each kind, in the order of [`DumpRecordKind`]. Fields are in the order of a record.
 const KINDS: [(&str, &[(&str, Is)]); NR_CLASSES as usize] = [
     ("start", &[]),
     (
@@ -109,6 +111,11 @@ const KINDS: [(&str, &[(&str, Is)]); NR_CLASSES as usize] = [
             ("ns_level", Is::I32),
             ("ns_inum", Is::U32),
             ("cpu", Is::U32),
+            // What follows is Strata's.
+            ("state", Is::Text),
+            ("call", Is::Text),
+            ("fd", Is::I32),
+            ("address", Is::Hex64),
         ],
     ),
     ("end", &[]),
@@ -166,9 +173,20 @@ const KINDS: [(&str, &[(&str, Is)]); NR_CLASSES as usize] = [
         ],
     ),
     ("mount", &[("device", Is::Text), ("type", Is::Text), ("path", Is::Text)]),
+    (
+        "code_name",
+        &[
+            ("pid", Is::I32),
+            ("start", Is::Hex64),
+            ("size", Is::U64),
+            // The greatest age of the name [ns].
+            ("age_max", Is::U64),
+            ("name", Is::Text),
+        ],
+    ),
 ];
 
-/// The kinds of records of a dump, with ids from `first_id` on.
+/// Returns the classes of all kinds of records, with ids from `first_id` on.
 pub fn event_classes(first_id: u32) -> Vec<EventClass> {
     let class = |at: usize, name: &str, fields: &[(&str, Is)]| EventClass {
         id: first_id.saturating_add(at as u32),
@@ -182,11 +200,11 @@ pub fn event_classes(first_id: u32) -> Vec<EventClass> {
     KINDS.iter().enumerate().map(|(at, (name, fields))| class(at, name, fields)).collect()
 }
 
-/// One that is being written: the fields in their order.
+/// A record that is being encoded, field by field.
 pub(crate) struct DumpRecord<'o>(&'o mut Vec<u8>);
 
 impl<'o> DumpRecord<'o> {
-    /// A header of the "large" kind, and the context (u32 tid, and what the stamp has).
+    /// Begins a record: a header of the "large" kind, and the context (u32 tid, then the contexts of the stamp).
     pub(crate) fn begin(
         out: &'o mut Vec<u8>,
         stamp: &DumpStamp<'_>,
@@ -225,14 +243,14 @@ impl<'o> DumpRecord<'o> {
         self
     }
 
-    /// Up to its first NUL.
+    /// Appends a text, up to its first NUL, and a NUL.
     pub(crate) fn text(self, text: &[u8]) -> DumpRecord<'o> {
         self.0.extend(text.iter().take_while(|byte| **byte != 0));
         self.0.push(0);
         self
     }
 
-    /// The fields of a [`DumpRecordKind::VmMap`].
+    /// Appends the fields of a [`DumpRecordKind::VmMap`].
     pub(crate) fn map(self, pid: i32, map: &CodeMapping) -> DumpRecord<'o> {
         self.u32s(&[pid as u32])
             .u64s(&[map.start, map.end, map.offset, map.inode])

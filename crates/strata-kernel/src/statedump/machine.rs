@@ -1,14 +1,15 @@
-//! What the machine has: interrupts, CPUs, block and network devices, mounts, and the sockets of this network namespace.
+//! Reads the state of the machine: interrupts, CPUs, block and network devices, mounts, and the sockets of this network
+//! namespace.
 
 use std::collections::HashMap;
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-/// Of each kind that are looked at.
+/// The most items of each kind that are read.
 const MANY: usize = 1 << 16;
 
-/// A CPU, as far as /proc/cpuinfo says it.
+/// A CPU as /proc/cpuinfo describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuInfo {
     pub(super) number: u32,
@@ -21,26 +22,26 @@ pub struct CpuInfo {
     pub(super) cores: u16,
 }
 
-/// What does not belong to a process.
+/// State that belongs to no process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineState {
-    /// Number, the chip that it comes by, and who serves it; several, if devices share it.
+    /// Interrupts: number, chip, and devices.
     pub(super) interrupts: Vec<(u32, String, String)>,
     pub(super) cpus: Vec<CpuInfo>,
-    /// Number as the kernel has it in events, name.
+    /// Block devices: number as in the kernel's events, name.
     pub(super) disks: Vec<(u32, String)>,
-    /// Name, first IPv4 address in the network's order.
+    /// Network devices: name, first IPv4 address in network byte order.
     pub(super) networks: Vec<(String, [u8; 4])>,
-    /// Device, type, path.
+    /// Mounts: device, type, path.
     pub(super) mounts: Vec<(String, String, String)>,
-    /// By number, what a socket is connected to.
+    /// Texts with protocol, address and peer of each socket, by the socket's inode number.
     sockets: HashMap<u64, String>,
 }
 
-/// How an interrupt is told, behind its number at the chip: `18-fasteoi`; others have a word of their own.
+/// Kinds of interrupts, which follow the number at the chip, as in `18-fasteoi`. Other kinds are a word of their own.
 const TYPES: [&str; 5] = ["edge", "level", "fasteoi", "percpu", "event"];
 
-/// Whether a word says how an interrupt is told, and not who serves it.
+/// Returns whether a word is an interrupt's kind, and not the name of a device.
 fn is_type(word: &str) -> bool {
     let of_number = |(number, kind): (&str, &str)| {
         number.bytes().all(|byte| byte.is_ascii_digit()) && TYPES.contains(&kind)
@@ -53,7 +54,7 @@ fn read(root: &Path, path: &str) -> String {
 }
 
 impl MachineState {
-    /// As the files below `root` say it.
+    /// Reads the state from files below `root`.
     #[must_use]
     pub fn read(root: &Path) -> MachineState {
         MachineState {
@@ -66,7 +67,7 @@ impl MachineState {
         }
     }
 
-    /// What a descriptor leads to, with the addresses of a socket.
+    /// Returns the name of an open file; for a socket with its addresses.
     pub(super) fn named(&self, name: &[u8]) -> Vec<u8> {
         let number = name.strip_prefix(b"socket:[").and_then(|rest| rest.strip_suffix(b"]"));
         let number = number.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
@@ -77,8 +78,8 @@ impl MachineState {
     }
 }
 
-/// ` 24:   0   12   PCI-MSI 65536-edge   virtio1-req.0`, or ` 18:   7   0   IO-APIC 18-fasteoi   ehci_hcd:usb1, ahci`,
-/// which are two; those with names in the place of numbers are the CPUs' own.
+/// Parses lines such as ` 24:   0   12   PCI-MSI 65536-edge   virtio1-req.0` and ` 18:   7   0   IO-APIC 18-fasteoi
+/// ehci_hcd:usb1, ahci`, which has two devices. Lines with a name instead of a number are the CPUs' own interrupts.
 fn interrupts(text: &str) -> Vec<(u32, String, String)> {
     let line = |line: &str| {
         let (number, rest) = line.split_once(':')?;
@@ -124,7 +125,7 @@ fn cpus(text: &str) -> Vec<CpuInfo> {
     text.split("\n\n").filter_map(one).take(MANY).collect()
 }
 
-/// `  254   0   10485760 vda`
+/// Parses lines such as `  254   0   10485760 vda`.
 fn disks(text: &str) -> Vec<(u32, String)> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -135,7 +136,7 @@ fn disks(text: &str) -> Vec<(u32, String)> {
     text.lines().filter_map(line).take(MANY).collect()
 }
 
-/// Each with its first address of version 4.
+/// Returns the network devices with their first IPv4 addresses.
 fn networks(root: &Path) -> Vec<(String, [u8; 4])> {
     let Ok(entries) = fs::read_dir(root.join("sys/class/net")) else { return Vec::new() };
     let names = entries.filter_map(Result::ok).filter_map(|it| it.file_name().into_string().ok());
@@ -146,7 +147,7 @@ fn networks(root: &Path) -> Vec<(String, [u8; 4])> {
     all.into_iter().map(|(address, name)| (name, address)).collect()
 }
 
-/// Of this network namespace.
+/// Returns the addresses of the devices in this network namespace.
 fn addresses() -> Vec<(String, [u8; 4])> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the C library writes one pointer, to a list that is freed below.
@@ -176,7 +177,7 @@ fn addresses() -> Vec<(String, [u8; 4])> {
     all
 }
 
-/// `29 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw`
+/// Parses lines such as `29 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw`.
 fn mounts(text: &str) -> Vec<(String, String, String)> {
     let line = |line: &str| {
         let (front, back) = line.split_once(" - ")?;
@@ -187,7 +188,7 @@ fn mounts(text: &str) -> Vec<(String, String, String)> {
     text.lines().filter_map(line).take(MANY).collect()
 }
 
-/// `/media/a\040disk`: the kernel writes spaces and the like as three octal digits.
+/// Decodes a path such as `/media/a\040disk`: the kernel writes spaces and the like as three octal digits.
 fn unescaped(word: &str) -> String {
     let mut parts = word.split('\\');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -203,7 +204,7 @@ fn unescaped(word: &str) -> String {
     text
 }
 
-/// By number, "tcp 127.0.0.1:80" and whom it is connected to.
+/// Reads the sockets. Returns texts such as "tcp 127.0.0.1:80" with the peer's address, by the socket's number.
 fn sockets(root: &Path) -> HashMap<u64, String> {
     let mut all = HashMap::new();
     for protocol in ["tcp", "udp", "tcp6", "udp6"] {
@@ -221,8 +222,8 @@ fn sockets(root: &Path) -> HashMap<u64, String> {
     all
 }
 
-/// `00000000aa8fd2f2: 00000002 00000000 00010000 0001 01 17 /run/a socket`: the number is the seventh word, and the path is
-/// all behind it, if there is one.
+/// Parses lines such as `00000000aa8fd2f2: 00000002 00000000 00010000 0001 01 17 /run/a socket`: the number is the
+/// seventh word, and the path is the rest, if there is one.
 fn unix_sockets(text: &str) -> impl Iterator<Item = (u64, String)> + '_ {
     let line = |line: &str| {
         let (mut word, mut rest) = ("", line);
@@ -235,7 +236,7 @@ fn unix_sockets(text: &str) -> impl Iterator<Item = (u64, String)> + '_ {
     text.lines().skip(1).filter_map(line)
 }
 
-/// `0100007F:0050`: words as they are in memory, and the port.
+/// Parses an address such as `0100007F:0050`: words in the byte order of memory, and the port.
 fn address(text: &str) -> Option<String> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;

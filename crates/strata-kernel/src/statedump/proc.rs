@@ -1,52 +1,65 @@
-//! Threads, as /proc shows them. They come and go meanwhile: who has gone is left out.
+//! Reads processes and threads from /proc. Threads that end while they are read are left out.
 
 use super::held::{mappings, numbers, open_files, BuildIds, CodeMapping, OpenFile};
-use super::{ProcessState, ThreadStatus, NAME_BYTES};
+use super::{ProcessState, ThreadStatus, WaitingCall, NAME_BYTES};
 use crate::filter::cgroup_id;
+use crate::syscalls::table;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// More threads than this are not looked at: a packet's limit is far, the time that it takes is not.
+/// The most threads that are read. A packet could hold more, but reading them takes long.
 const THREADS_MAX: usize = 65_536;
 
 /// `PF_KTHREAD` of the kernel's `linux/sched.h`, in the flags of /proc/PID/stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// What /proc/PID/task/TID/stat says.
+/// The parsed file /proc/PID/task/TID/stat.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) tid: i32,
     pub(super) name: [u8; NAME_BYTES],
     pub(super) status: ThreadStatus,
+    pub(super) letter: u8,
     pub(super) ppid: i32,
     pub(super) is_kernel: bool,
+    pub(super) start_ticks: u64,
     pub(super) cpu: u32,
 }
 
-/// A process' PID namespace, and its number there.
+/// The PID namespace of a process, and its number there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Namespace {
     inum: u32,
     level: i32,
-    vpid: i32,
+    pub(super) vpid: i32,
 }
 
-/// What /proc says of one process: its threads, and where its number counts.
-#[derive(Debug, Default)]
+/// The state of one process in /proc: its threads, its namespaces, its open files and mapped code.
+#[derive(Clone, Debug, Default)]
 pub struct DumpedProcess {
     pub(super) pid: i32,
     pub(super) namespace: Namespace,
     pub(super) threads: Vec<ProcessState>,
-    /// Of those of whom it is wanted.
+    /// Open files; empty if they were not requested.
     pub(super) files: Vec<OpenFile>,
     pub(super) maps: Vec<CodeMapping>,
     pub(super) group: Vec<u8>,
-    /// As the context `cgroup_id` has it; 0: it is not seen here.
+    /// Id of the control group, as in the context `cgroup_id`; 0 if the group cannot be seen from here.
     pub(super) group_id: u64,
 }
 
-/// The processes that `root`/proc shows, in order.
+/// Returns the time since the boot, including suspend, in the clock ticks that /proc uses for the start times of
+/// threads.
+#[must_use]
+pub fn ticks_since_boot() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanoseconds) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    let per_second = rustix::param::clock_ticks_per_second();
+    seconds * per_second + nanoseconds * per_second / 1_000_000_000
+}
+
+/// Returns the numbers of the processes in `root`/proc, sorted.
 pub fn numbers_of_processes(root: &Path) -> Vec<u32> {
     let mut pids: Vec<u32> =
         numbers(&root.join("proc")).into_iter().filter_map(|pid| pid.try_into().ok()).collect();
@@ -54,7 +67,8 @@ pub fn numbers_of_processes(root: &Path) -> Vec<u32> {
     pids
 }
 
-/// One of them; with `ids` also what it holds. The kernel may not answer while the process is in execve().
+/// Reads the state of a process; with `ids` also its open files and mapped code. Reading may block while the process is
+/// in execve().
 pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<DumpedProcess> {
     let proc = root.join("proc");
     let pid = i32::try_from(pid).ok()?;
@@ -71,7 +85,12 @@ pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<DumpedPr
             0 => tid,
             _ => numbers_inside(&folder, "NSpid:").last().copied().unwrap_or(0),
         };
-        threads.push(state(&stat, pid, vtid, namespace));
+        let mut state = state(&stat, pid, vtid, namespace);
+        if matches!(stat.letter, b'S' | b'D') && !stat.is_kernel {
+            let text = fs::read_to_string(folder.join("syscall")).unwrap_or_default();
+            state.call = waiting_call(&text).unwrap_or_default();
+        }
+        threads.push(state);
     }
     let (mut files, mut maps, mut group) = (Vec::new(), Vec::new(), Vec::new());
     let mut group_id = 0;
@@ -87,13 +106,23 @@ pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<DumpedPr
 }
 
 impl DumpedProcess {
-    /// Its number, and the code that it had mapped.
+    /// Returns the process's number, and the code that it had mapped.
     #[must_use]
     pub fn code(&self) -> (i32, &[CodeMapping]) {
         (self.pid, &self.maps)
     }
 
-    /// Only this code of it is said.
+    /// Removes the states of threads that began at `ticks` (as [`ticks_since_boot`] counts) or later. Their records
+    /// have the time at which the dump began, but /proc was read later: by then, recorded events may have changed the
+    /// states.
+    pub fn forget_states_since(&mut self, ticks: u64) {
+        for thread in self.threads.iter_mut().filter(|thread| thread.start_ticks >= ticks) {
+            (thread.status, thread.letter) = (ThreadStatus::Unnamed, b'?');
+            thread.call = WaitingCall::default();
+        }
+    }
+
+    /// Keeps only the mapped code for which `is_said` is true.
     pub fn retain_code(&mut self, is_said: &dyn Fn(&CodeMapping) -> bool) {
         self.maps.retain(is_said);
     }
@@ -103,8 +132,8 @@ impl DumpedProcess {
         DumpedProcess { pid, maps, ..DumpedProcess::default() }
     }
 
-    /// The same with the numbers of the kernel's events, where those of /proc are others, in a namespace so deep below the
-    /// machine's first; `None`: it has gone.
+    /// Converts all numbers to those of the kernel's events, for a namespace at this depth below the machine's first;
+    /// `None` if the process is gone.
     #[must_use]
     pub fn renumbered(
         mut self,
@@ -125,7 +154,7 @@ impl DumpedProcess {
     }
 }
 
-/// All threads of these processes, in this order; at most 65,536.
+/// Returns the states of all threads of these processes, in this order; at most 65,536.
 pub fn states(processes: &[DumpedProcess]) -> Vec<ProcessState> {
     let namespaces: HashMap<i32, Namespace> =
         processes.iter().map(|process| (process.pid, process.namespace)).collect();
@@ -151,13 +180,16 @@ fn state(stat: &Stat, pid: i32, vtid: i32, namespace: Namespace) -> ProcessState
         name: stat.name,
         is_kernel: stat.is_kernel,
         status: stat.status,
+        letter: stat.letter,
+        call: WaitingCall::default(),
         ns_level: namespace.level,
         ns_inum: namespace.inum,
+        start_ticks: stat.start_ticks,
         cpu: stat.cpu,
     }
 }
 
-/// `here`: the one that most are in, which saves a file each.
+/// Reads a process' PID namespace. `here` is the namespace of most processes, for which fewer files need to be read.
 fn namespace(folder: &Path, pid: i32, here: u32) -> Namespace {
     let inum = namespace_of(folder);
     if inum == here || inum == 0 {
@@ -168,7 +200,8 @@ fn namespace(folder: &Path, pid: i32, here: u32) -> Namespace {
     Namespace { inum, level, vpid: inside.last().copied().unwrap_or(pid) }
 }
 
-/// The PID namespace of the process with this folder, "pid:[4026531836]"; 0 if it may not be known.
+/// Returns the number of the PID namespace of the process with this folder, which is in the link `pid:[4026531836]`; 0
+/// if this process may not know it.
 pub(crate) fn namespace_of(folder: &Path) -> u32 {
     let link = fs::read_link(folder.join("ns/pid")).ok();
     let number = link
@@ -178,7 +211,7 @@ pub(crate) fn namespace_of(folder: &Path) -> u32 {
     number.unwrap_or(0)
 }
 
-/// The numbers of a line in the file `status`.
+/// Returns the numbers in the line with this label in the file `status`.
 fn numbers_inside(folder: &Path, label: &str) -> Vec<i32> {
     // The name in it may be no text.
     let text = fs::read(folder.join("status")).unwrap_or_default();
@@ -187,7 +220,7 @@ fn numbers_inside(folder: &Path, label: &str) -> Vec<i32> {
     line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// `TID (NAME) STATE PPID ...`: the name may have spaces and brackets in it, the rest has not.
+/// Parses `TID (NAME) STATE PPID ...`. The name may contain spaces and brackets.
 pub(super) fn parse(text: &[u8]) -> Option<Stat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
@@ -202,10 +235,37 @@ pub(super) fn parse(text: &[u8]) -> Option<Stat> {
         tid,
         name: short(name, is_kernel),
         status: status(words.first()?),
+        letter: words.first()?.bytes().next()?,
         ppid: words.get(1)?.parse().ok()?,
         is_kernel,
+        start_ticks: words.get(19)?.parse().ok()?,
         cpu: words.get(36)?.parse().ok()?,
     })
+}
+
+/// Parses `NUMBER ARGUMENT... SP PC` of /proc/PID/task/TID/syscall: the call in which the thread sleeps. 32-bit
+/// programs have other numbers, and only the address of the stack shows that a program is one.
+pub(super) fn waiting_call(text: &str) -> Option<WaitingCall> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let number: u64 = words.first()?.parse().ok()?;
+    let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+    let stack = words.len().checked_sub(2).and_then(|at| hex(words.get(at)?))?;
+    if u32::try_from(stack).is_ok() {
+        return None;
+    }
+    let call = table().iter().find(|call| u64::from(call.number) == number)?;
+    let first = call.args.first().map_or("", |argument| argument.name);
+    let value = words.get(1).and_then(|word| hex(word)).filter(|_| words.len() > 3);
+    let mut waiting = WaitingCall { name: call.name, ..WaitingCall::default() };
+    match (first, value) {
+        ("uaddr", Some(value)) => waiting.address = value,
+        ("fd" | "fildes" | "epfd" | "ufd" | "mqdes" | "fd_in", Some(value)) => {
+            // Registers have more bits than an int.
+            waiting.descriptor = Some(value as u32 as i32).filter(|&number| number >= 0);
+        }
+        _ => {}
+    }
+    Some(waiting)
 }
 
 fn status(letter: &str) -> ThreadStatus {
@@ -218,8 +278,8 @@ fn status(letter: &str) -> ThreadStatus {
     }
 }
 
-/// As events of the scheduler have it. /proc adds to a worker's name what it works for:
-/// "kworker/0:1-events".
+/// Shortens a name to the form that it has in events of the scheduler: /proc appends a worker's present work to its
+/// name, as in "kworker/0:1-events".
 fn short(name: &[u8], is_kernel: bool) -> [u8; NAME_BYTES] {
     let mut end = name.len().min(NAME_BYTES - 1);
     let colon = name.iter().position(|byte| *byte == b':');

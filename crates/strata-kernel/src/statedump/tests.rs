@@ -168,7 +168,8 @@ fn event_class_of_a_process_has_as_many_bytes_as_its_record() {
     assert!(classes.iter().all(|class| class.validate().is_ok()));
     let (none, _) = records(&[], None, &stamp(40));
     let (one, count) = records(&[a_process()], None, &stamp(40));
-    assert_eq!((one.len() - none.len()) as u64, 10 + classes[1].min_bytes());
+    let texts = "Sread".len() as u64;
+    assert_eq!((one.len() - none.len()) as u64, 10 + classes[1].min_bytes() + texts);
     assert_eq!(count, 3);
 }
 
@@ -218,6 +219,31 @@ fn read_back(
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+const READS: &str = "0 0xffffffff00000003 0x7ffe0 0x1 0x0 0x0 0x0 0x7ffe41a0b2c8 0x7f12a3b4c5d6\n";
+
+#[test]
+fn waiting_call_has_the_name_and_the_first_argument_that_says_what_for() {
+    let of = |text: &str| {
+        proc::waiting_call(text).map(|call| (call.name, call.descriptor, call.address))
+    };
+    assert_eq!(of(READS), Some(("read", Some(3), 0)));
+    let with = |number: u32, first: &str| {
+        of(&format!("{number} {first} 0x0 0x0 0x0 0x0 0x0 0x7ffe41a0b2c8 0x7f12a3b4c5d6"))
+    };
+    #[cfg(target_arch = "x86_64")]
+    {
+        assert_eq!(with(202, "0x7f0012"), Some(("futex", None, 0x7f0012)));
+        assert_eq!(with(232, "0x9"), Some(("epoll_wait", Some(9), 0)));
+        assert_eq!(with(230, "0x1"), Some(("clock_nanosleep", None, 0)));
+    }
+    assert_eq!(with(60_000, "0x1"), None);
+    for text in ["", "running", "-1 0x7ffe41a0b2c8 0x7f12a3b4c5d6", "0", "0 0x3", "x y z"] {
+        assert_eq!(of(text), None, "{text}");
+    }
+    // A program of 32 bits: its calls have other numbers.
+    assert_eq!(of("3 0x0 0x1 0x2 0x0 0x0 0x0 0xffb2c8a0 0xf7f12a3b"), None);
+}
+
 fn a_process() -> DumpedProcess {
     let state = ProcessState {
         tid: 21,
@@ -228,13 +254,42 @@ fn a_process() -> DumpedProcess {
         vppid: 0,
         name: name("fifteen letters"),
         is_kernel: true,
-        status: ThreadStatus::WaitCpu,
+        status: ThreadStatus::Wait,
+        letter: b'S',
+        call: proc::waiting_call(READS).unwrap(),
         ns_level: 1,
         ns_inum: u32::MAX,
+        start_ticks: 100,
         cpu: 3,
     };
     // Its parent is outside of its namespace.
     DumpedProcess { pid: 20, threads: vec![state], ..DumpedProcess::default() }
+}
+
+#[test]
+fn states_of_threads_that_began_behind_the_dump_s_time_are_not_said() {
+    let mut process = a_process();
+    process.forget_states_since(101);
+    assert_eq!(process.threads, a_process().threads);
+    process.forget_states_since(100);
+    let thread = &process.threads[0];
+    assert_eq!((thread.status, thread.letter), (ThreadStatus::Unnamed, b'?'));
+    assert_eq!(thread.call, WaitingCall::default());
+    assert_eq!((thread.tid, thread.name), (21, name("fifteen letters")));
+}
+
+#[test]
+fn ticks_since_boot_of_a_new_thread_are_those_that_proc_says() {
+    let before = ticks_since_boot();
+    let (tid, text) = std::thread::spawn(|| {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        (tid, std::fs::read(format!("/proc/self/task/{tid}/stat")).unwrap())
+    })
+    .join()
+    .unwrap();
+    let found = proc::parse(&text).unwrap();
+    assert_eq!(found.tid, tid);
+    assert!((before..=ticks_since_boot()).contains(&found.start_ticks), "{before} {found:?}");
 }
 
 #[test]
@@ -250,7 +305,8 @@ fn records_read_by_babeltrace2_say_what_was_dumped() {
         assert!(lines.iter().all(|line| line.contains("{ tid = 9 }")), "{text}");
         let said = "lttng_statedump_process_state: { cpu_id = 0 }, { tid = 9 }, { tid = 21, vtid = 2, \
                     pid = 20, vpid = 1, ppid = 10, vppid = 0, name = \"fifteen letters\", type = 1, \
-                    mode = 5, submode = 1, status = 2, ns_level = 1, ns_inum = 4294967295, cpu = 3 }";
+                    mode = 5, submode = 1, status = 5, ns_level = 1, ns_inum = 4294967295, cpu = 3, \
+                    state = \"S\", call = \"read\", fd = 3, address = 0x0 }";
         assert!(lines[1].ends_with(said), "{}", lines[1]);
     }
 }
@@ -282,13 +338,16 @@ fn records_of_what_is_held_and_of_the_machine_read_by_babeltrace2_are_whole() {
 }
 
 #[test]
-fn mapping_of_a_line_is_of_code_with_a_name_that_may_have_spaces() {
+fn mapping_of_a_line_is_of_code_with_a_name_that_may_have_spaces_or_none() {
     let line = b"55d0c000-55d0e000 r-xp 00001000 fd:01 1234      /a b/c (deleted)";
     let (device, found) = held::mapping(line).unwrap();
     assert_eq!((device.as_str(), found.start, found.end), ("fd:01", 0x55d0_c000, 0x55d0_e000));
     assert_eq!((found.offset, found.inode), (0x1000, 1234));
     assert_eq!(found.path, b"/a b/c (deleted)");
-    for line in ["", "1-2", "1-2 r--p 0 0:0 1 /a", "1-2 r-xp 0 0:0 0", "x-2 r-xp 0 0:0 1 /a"] {
+    // Code that a program has made itself has no name.
+    let (_, found) = held::mapping(b"1-2 r-xp 0 0:0 0").unwrap();
+    assert_eq!((found.inode, &found.path[..]), (0, &b"//anon"[..]));
+    for line in ["", "1-2", "1-2 r--p 0 0:0 1 /a", "1-2 rw-p 0 0:0 0", "x-2 r-xp 0 0:0 1 /a"] {
         assert_eq!(held::mapping(line.as_bytes()), None, "{line}");
     }
 }

@@ -5,26 +5,25 @@ use super::number::RegisterNumber;
 use strata_abi::kernel;
 use strata_model::{Field, Flags, Label};
 
-/// In front of the names of a 32-bit program's events.
+/// Prefix of event names for system calls of 32-bit programs.
 pub(super) const PREFIX: &str = "compat_";
 
-/// A system call.
+/// A system call of the kernel's table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Syscall {
-    /// Its number.
     pub number: u32,
-    /// The name that `unistd.h` and strace have: "openat", "newfstatat", "stat".
+    /// The name in `unistd.h` and strace: "openat", "newfstatat", "stat".
     pub name: &'static str,
-    /// The kernel's own name, which differs for a few: "newstat".
+    /// The kernel's own name, which differs for some calls: "newstat".
     pub kernel_name: &'static str,
-    /// At most six.
+    /// The arguments, six at most.
     pub args: Vec<Argument>,
-    /// 32-bit programs make it.
+    /// True if the call is one of 32-bit programs.
     pub is_compat: bool,
 }
 
 impl Syscall {
-    /// Its place in the programs' table.
+    /// Returns the call's index in the programs' table.
     pub fn place(&self) -> u32 {
         match self.is_compat {
             false => self.number,
@@ -32,7 +31,7 @@ impl Syscall {
         }
     }
 
-    /// The name of its event: "openat", "compat_openat".
+    /// Returns the name in the call's events: "openat", "compat_openat".
     pub fn event_name(&self) -> String {
         match self.is_compat {
             false => self.name.to_owned(),
@@ -44,9 +43,9 @@ impl Syscall {
 /// An argument of a system call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Argument {
-    /// As the kernel names it.
+    /// The kernel's name of the argument.
     pub name: &'static str,
-    /// As the kernel declares it: "const char *".
+    /// The type in the kernel's declaration: "const char *".
     pub c_type: &'static str,
     pub(super) meaning: Meaning,
     pub(super) labels: &'static [Label],
@@ -55,22 +54,22 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// How it is recorded at entry, one of `strata_abi::kernel::ARG_*`.
+    /// Returns how the argument is recorded at the entry, one of `strata_abi::kernel::ARG_*`.
     pub fn kind(&self) -> u8 {
         self.meaning.entry_kind(self.pointer)
     }
 
-    /// How it is recorded at exit, mostly not at all ([`ARG_NONE`]).
+    /// Returns how the argument is recorded at the exit, which is mostly not at all (`ARG_NONE`).
     pub fn exit_kind(&self) -> u8 {
         self.meaning.exit_kind()
     }
 
-    /// What is written for it at entry.
+    /// Returns the fields that are recorded for the argument at the entry.
     pub fn fields(&self) -> Vec<Field> {
         self.meaning.entry_fields(self.name, self.labels, self.flags, self.pointer)
     }
 
-    /// What is written for it at exit.
+    /// Returns the fields that are recorded for the argument at the exit.
     pub fn exit_fields(&self) -> Vec<Field> {
         self.meaning.exit_fields(self.name)
     }

@@ -11,39 +11,41 @@ const TABLE: &str = include_str!("i386.txt");
 #[cfg(not(target_arch = "x86_64"))]
 const TABLE: &str = "";
 
-/// From here on times have 64 bits everywhere.
+/// Number of the first call whose times have 64 bits for all programs.
 const FIRST_WITH_LONG_TIMES: u32 = 403;
 
-/// All of them, by number. Their names are those of `asm/unistd_32.h`.
+/// Returns all system calls of 32-bit programs, by number. Their names are those of `asm/unistd_32.h`.
 pub fn table() -> &'static [Syscall] {
     static ALL: OnceLock<Vec<Syscall>> = OnceLock::new();
     ALL.get_or_init(|| lines().filter_map(|(_, line)| syscall(line?)).collect())
 }
 
-/// Whether this kernel runs 32-bit programs (CONFIG_IA32_EMULATION), or may: in a container it may not be told.
+/// Returns whether this kernel runs 32-bit programs (CONFIG_IA32_EMULATION). Also true if that is not known, since a
+/// container may hide it.
 pub fn are_there() -> bool {
     are_there_by(Path::new("/proc/sys"))
 }
 
-/// Such a kernel has `abi/vsyscall32`, another one not even the folder; over either may be mounted what is empty.
+/// Returns whether the kernel may run 32-bit programs. Then it has `abi/vsyscall32` in /proc/sys; otherwise not even
+/// the folder. In a container, an empty folder may be mounted over either.
 pub(super) fn are_there_by(settings: &Path) -> bool {
     settings.join("abi").exists() || !settings.join("kernel").exists()
 }
 
-/// The system call whose events have this name: "compat_openat".
+/// Returns the system call whose events have this name, such as "compat_openat".
 pub fn find(name: &str) -> Option<&'static Syscall> {
     let name = name.strip_prefix(PREFIX)?;
     table().iter().find(|syscall| syscall.name == name)
 }
 
-/// A line, and where its arguments are: in it, or at a call of the other table.
+/// A line of the table. Its arguments are in the line itself, or are those of a call in the other table.
 #[derive(Debug)]
 pub(super) enum CompatLine {
     Own(text::SyscallLine),
     As { number: u32, name: &'static str, call: &'static str },
 }
 
-/// All lines but comments and blank ones; `None` where one is not as it should be.
+/// Parses all lines except comments and blank ones; `None` stands for a malformed line.
 pub(super) fn lines() -> impl Iterator<Item = (&'static str, Option<CompatLine>)> {
     TABLE
         .lines()

@@ -1,4 +1,4 @@
-//! The fields that the BPF programs write for an argument, see `STRATA_ABI_KERNEL_ARG_*`.
+//! The fields that the BPF programs write for an argument; see `STRATA_ABI_KERNEL_ARG_*`.
 
 use super::meaning::{Meaning, StructureLayout};
 use super::number::{RegisterNumber, FLAGS, INT, POINTER, UNSIGNED};
@@ -15,7 +15,8 @@ use strata_model::{
 };
 
 impl Meaning {
-    /// How the register is read at entry, if it alone is recorded then; `pointer`: if it is one.
+    /// Returns how the register is read at the entry, if nothing but the register is recorded then. `pointer` is how a
+    /// pointer is read.
     pub(super) fn register(self, pointer: RegisterNumber) -> Option<RegisterNumber> {
         match self {
             Meaning::Number(number) => Some(number),
@@ -131,14 +132,14 @@ impl Meaning {
 
 const SHORT: RegisterNumber = RegisterNumber { bytes: 2, ..UNSIGNED };
 
-/// At most [`strata_abi::kernel::ELEMENTS_MAX`] of them.
+/// Makes a field for a list of up to [`strata_abi::kernel::ELEMENTS_MAX`] numbers.
 fn list(name: &str, number: RegisterNumber) -> Field {
     let RegisterNumber { bytes, is_signed, base } = number;
     let element = Integer { signed: is_signed, base, ..Integer::unsigned(bytes) };
     Field::new(name, sequence(Element::Integer(element), 1))
 }
 
-/// One behind the other: those of one place belong together.
+/// Makes two parallel lists: descriptors, and the events of each.
 fn descriptors(name: &str, events: &str) -> Vec<Field> {
     let bits = RegisterNumber { bytes: 2, ..FLAGS };
     vec![list(&format!("{name}_fd"), INT), list(&format!("{name}_{events}"), bits)]
@@ -160,7 +161,7 @@ fn members(name: &str, layout: StructureLayout) -> Vec<Field> {
     layout.members().map(|(end, number)| integer(&format!("{name}{end}"), number, &[])).collect()
 }
 
-/// An integer, or an enumeration if its values have names.
+/// Makes an integer field, or an enumeration if there are names for its values.
 pub(super) fn integer(name: &str, number: RegisterNumber, labels: &[Label]) -> Field {
     let integer =
         Integer { signed: number.is_signed, base: number.base, ..Integer::unsigned(number.bytes) };
@@ -180,7 +181,7 @@ pub(super) fn sequence(element: Element, length_bytes: u8) -> FieldClass {
     FieldClass::Sequence(Sequence { element, length_bytes })
 }
 
-/// A socket's.
+/// Makes the fields of a socket's address.
 pub(super) fn address(name: &str) -> Vec<Field> {
     let port = Integer { byte_order: FieldOrder::Big, ..Integer::unsigned(2) };
     let (families, _) = labels("socket", "family");

@@ -1,8 +1,8 @@
-//! What an argument is, beyond its C type: a path, an address, a file descriptor.
+//! The meaning of a system call's argument beyond its C type: a path, an address, a file descriptor.
 //!
-//! Contents of buffers are never recorded: they may be anyone's secrets, and nothing bounds their cost.
-//! That holds for the environment of execve, values of extended attributes, keys, and options of mount. An
-//! option of a socket is recorded where it can be no key.
+//! Contents of buffers are never recorded: they may be secrets of anyone, and their size has no bound. The same is true
+//! of the environment of execve, values of extended attributes, keys, and options of mount. A socket option is recorded
+//! if it can be no key.
 
 use super::number::*;
 use super::structure::KernelStructure;
@@ -10,72 +10,72 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use strata_model::Base;
 
-/// What is recorded of an argument.
+/// The meaning of an argument, which decides what is recorded of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// The register.
+    /// The value of the register itself.
     Number(RegisterNumber),
-    /// The string that it points to.
+    /// The string to which the argument points.
     Path,
-    /// The strings of the array that it points to.
+    /// The strings of the array to which the argument points.
     Strings,
-    /// The same, if it is short.
+    /// A short text to which the argument points.
     Name,
-    /// The text that it points to once the call has returned, as long as what is returned.
+    /// A text that the call fills; the call's result is its length.
     PathOut,
-    /// The socket's address that it points to; its length is in the next argument.
+    /// The socket address to which the argument points; the next argument is its length.
     Address,
-    /// The same once the call has returned; its length is where the next argument points to.
+    /// A socket address that the call fills; the next argument points to its length.
     AddressOut,
-    /// The address in the `struct msghdr` that it points to.
+    /// The address in the `struct msghdr` to which the argument points.
     Message,
-    /// The same once the call has returned.
+    /// A `struct msghdr` that the call fills.
     MessageOut,
-    /// The same of the first `struct mmsghdr`, and how long the message was.
+    /// The first `struct mmsghdr` that the call fills, with the message's length.
     MessagesOut,
-    /// The address in the first `struct mmsghdr`; how much of that message was sent once the call has returned.
+    /// The address in the first `struct mmsghdr`, and after the call how much of that message was sent.
     Messages(KernelStructure),
-    /// The structure that it points to.
+    /// The structure to which the argument points.
     Memory(StructureLayout),
-    /// The same once the call has returned.
+    /// A structure that the call fills.
     MemoryOut(StructureLayout),
-    /// Of the structure that it points to what is wanted, once the call has returned.
+    /// A structure that the call fills, of which the wanted members are recorded after the call.
     StructureOut(KernelStructure),
-    /// futex's: a number, or by the command the time that it points to.
+    /// An argument of futex: a number, or for some commands a pointer to a time.
     TimeOut(StructureLayout),
-    /// A socket's option; its length is in the next argument.
+    /// A socket option, whose length is in the next argument.
     Option,
-    /// The same once the call has returned; its length is where the next argument points to.
+    /// A socket option that the call fills; the next argument points to its length.
     OptionOut,
-    /// Descriptors with what is asked of them; those that are ready once the call has returned.
+    /// Descriptors with the requested events, and after the call those that are ready.
     Poll,
-    /// A set of descriptors, before and after.
+    /// A set of descriptors, before and after the call.
     Set,
-    /// What epoll has to say once the call has returned.
+    /// The events that an epoll call returns.
     EventsOut,
 }
 
-/// What each field's name has behind the argument's, and what it is.
+/// Members of a structure: the suffix of each field's name, which follows the argument's name, and its number.
 type Members = &'static [(&'static str, RegisterNumber)];
 
-/// A structure, or how it begins: whole words of 4 bytes, in order and without gaps.
+/// The layout of a structure, or of its begin: whole words of 4 bytes, in order and without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StructureLayout {
     members: Members,
-    /// Where the program has 32-bit pointers.
+    /// The layout in programs with 32-bit pointers.
     narrow: Narrow,
-    /// Whether the calling program has 32-bit pointers.
+    /// True if the calling program has 32-bit pointers.
     is_narrow: bool,
 }
 
-/// How the structure is laid out in a 32-bit program.
+/// The difference of a structure's layout in a 32-bit program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Narrow {
-    /// As in a 64-bit program.
+    /// The layout is that of a 64-bit program.
     Same,
-    /// The same members, where each of 8 bytes has 4 bytes instead.
+    /// The structure has the same members, with 4 bytes for each of 8.
     Halved,
-    /// Other members.
+    /// The structure has other members.
     Other(Members),
 }
 
@@ -110,14 +110,14 @@ const RLIMIT: StructureLayout = native(&[("_cur", UNSIGNED_LONG), ("_max", UNSIG
 const RLIMIT64: StructureLayout = fixed(&[("_cur", UNSIGNED_LONG), ("_max", UNSIGNED_LONG)]);
 const OFFSET64: StructureLayout = fixed(&[("", LONG)]);
 const DESCRIPTOR_PAIR: StructureLayout = fixed(&[("_0", INT), ("_1", INT)]);
-/// Packed on x86-64: as 32-bit programs have it.
+/// The structure epoll_event, packed on x86-64 as in 32-bit programs.
 const EPOLL_EVENT: StructureLayout = fixed(&[("_events", FLAGS), ("_data", FLAGS_LONG)]);
 const OPEN_HOW: StructureLayout = fixed(&[
     ("_flags", FLAGS_LONG),
     ("_mode", number(8, false, Base::Eight)),
     ("_resolve", FLAGS_LONG),
 ]);
-/// As its first version was.
+/// The structure clone_args in its first version.
 const CLONE_ARGS: StructureLayout = fixed(&[
     ("_flags", FLAGS_LONG),
     ("_pidfd", POINTER),
@@ -138,7 +138,7 @@ const SCHED_ATTR: StructureLayout = fixed(&[
     ("_deadline", UNSIGNED_LONG),
     ("_period", UNSIGNED_LONG),
 ]);
-/// A handler: 0 is SIG_DFL, 1 SIG_IGN. A signal's bit in the mask is its number less 1.
+/// The structure sigaction. The handler 0 is SIG_DFL, 1 is SIG_IGN; the bit of signal N in the mask is N - 1.
 const SIGACTION: StructureLayout = StructureLayout {
     members: &[
         ("_handler", POINTER),
@@ -163,7 +163,7 @@ const STATFS: StructureLayout = native(&[
     ("_files", UNSIGNED_LONG),
     ("_ffree", UNSIGNED_LONG),
 ]);
-/// Of 32-bit programs only.
+/// The structure statfs64, which only 32-bit programs have.
 const STATFS64: StructureLayout = fixed(&[
     ("_type", FLAGS),
     ("_bsize", UNSIGNED),
@@ -173,7 +173,7 @@ const STATFS64: StructureLayout = fixed(&[
     ("_files", UNSIGNED_LONG),
     ("_ffree", UNSIGNED_LONG),
 ]);
-/// In clock ticks.
+/// The structure tms, in clock ticks.
 const TMS: StructureLayout =
     native(&[("_utime", LONG), ("_stime", LONG), ("_cutime", LONG), ("_cstime", LONG)]);
 const PRIORITY: StructureLayout = fixed(&[("_priority", INT)]);
@@ -182,21 +182,21 @@ const UNSIGNED_OUT: StructureLayout = fixed(&[("", UNSIGNED)]);
 const INT_OUT: StructureLayout = fixed(&[("", INT)]);
 
 impl RegisterNumber {
-    /// As a 32-bit program has it.
+    /// Returns the number with the size that it has in a 32-bit program.
     pub(super) const fn narrow(self) -> RegisterNumber {
         RegisterNumber { bytes: if self.bytes > 4 { 4 } else { self.bytes }, ..self }
     }
 }
 
 impl StructureLayout {
-    /// What follows the argument's name in the field's, and what the field is.
+    /// Returns each member's suffix of the field name, and its number.
     pub(super) fn members(self) -> impl Iterator<Item = (&'static str, RegisterNumber)> {
         let narrow =
             move |number: RegisterNumber| if self.is_narrow { number.narrow() } else { number };
         self.members.iter().map(move |(name, number)| (*name, narrow(*number)))
     }
 
-    /// \[byte\]
+    /// Returns the size of the structure \[byte\].
     pub(super) fn bytes(self) -> u8 {
         self.members().map(|(_, number)| number.bytes).sum()
     }
@@ -211,8 +211,8 @@ impl StructureLayout {
 }
 
 impl Meaning {
-    /// As a 32-bit program has it in the call of that name. `has_long_times`: its native structures are those
-    /// of 64-bit programs.
+    /// Returns the meaning of this argument in a 32-bit program's call of that name. With `has_long_times`, structures
+    /// that are native elsewhere are laid out as in 64-bit programs.
     pub(super) fn compat(self, call: &str, has_long_times: bool) -> Meaning {
         match self {
             Meaning::Number(number) => Meaning::Number(number.narrow()),
@@ -231,21 +231,21 @@ impl Meaning {
     }
 }
 
-/// Strings by their names, wherever their type is one of [`TEXT_TYPES`].
+/// Names of arguments that are paths, if their type is one of [`TEXT_TYPES`].
 const PATHS: &[&str] = &["filename", "pathname", "path", "oldname", "newname"];
 const TEXT_TYPES: &[&str] = &["const char *", "char *"];
 
-/// Base 16 by their names, wherever they are integers.
+/// Names of arguments that are shown in hexadecimal, if they are integers.
 const HEXADECIMAL: &[&str] = &[
     "addr arg arg2 arg3 arg4 arg5 attr brk data dev entry init_val ioprio magic1 magic2 mask",
     "new_addr newsp options personality start tls val3",
 ];
 const HEXADECIMAL_ENDS: &[&str] = &["flags", "flag", "flg"];
 
-/// File descriptors that the kernel takes as unsigned: -1 is to be seen as -1.
+/// Names of file descriptors that the kernel declares as unsigned; they are signed here, so that -1 is shown as -1.
 const DESCRIPTORS: &[&str] = &["fd", "fildes", "oldfd", "newfd"];
 
-/// Single arguments: "CALL.ARGUMENT ...".
+/// Meanings of single arguments, which are given as "CALL.ARGUMENT ...".
 const SINGLE: &[(&str, Meaning)] = &[
     (
         "acct.name setxattr.name lsetxattr.name fsetxattr.name getxattr.name lgetxattr.name \
@@ -345,7 +345,7 @@ const fn octal() -> Meaning {
     Meaning::Number(number(4, false, Base::Eight))
 }
 
-/// What is recorded of an argument of the system call `call`.
+/// Returns the meaning of an argument of the system call `call`.
 pub(super) fn of(call: &str, argument: &str, c_type: &str) -> Meaning {
     static ALL: OnceLock<HashMap<(&str, &str), Meaning>> = OnceLock::new();
     let single = ALL.get_or_init(|| named().collect());
@@ -371,7 +371,7 @@ pub(super) fn of(call: &str, argument: &str, c_type: &str) -> Meaning {
     })
 }
 
-/// Every system call and argument that the rules for single arguments name.
+/// Returns every system call and argument for which there is a rule of its own, with the meaning.
 pub(super) fn named() -> impl Iterator<Item = ((&'static str, &'static str), Meaning)> {
     let words = |(list, meaning): &(&'static str, Meaning)| {
         let meaning = *meaning;
@@ -380,7 +380,7 @@ pub(super) fn named() -> impl Iterator<Item = ((&'static str, &'static str), Mea
     SINGLE.iter().flat_map(words)
 }
 
-/// By the C type alone; of types that are not here, the register.
+/// Returns how a register of this C type is read; for types that are not listed, as the whole register.
 pub(super) fn of_type(c_type: &str) -> RegisterNumber {
     match c_type.strip_prefix("const ").unwrap_or(c_type) {
         "int" | "pid_t" | "key_t" | "timer_t" | "mqd_t" | "clockid_t" | "key_serial_t"

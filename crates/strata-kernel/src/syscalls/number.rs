@@ -1,8 +1,8 @@
-//! Numbers, of which arguments and structures are made.
+//! Types of numbers in registers and structures.
 
 use strata_model::Base;
 
-/// How a register is read.
+/// The way in which a register is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RegisterNumber {
     pub(super) bytes: u8,

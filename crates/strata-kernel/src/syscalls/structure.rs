@@ -1,13 +1,13 @@
-//! Large structures that a call gives back, of which only some members are recorded.
+//! Large structures that a call fills, of which only some members are recorded.
 //!
-//! Where the members are is the kernel's interface, and never changes; a test compares it with the C library's
+//! The members' offsets are part of the kernel's interface, and never change. A test compares them with the C library's
 //! headers where those have the kernel's structure.
 
 use super::number::{RegisterNumber, FLAGS, INT, LONG, UNSIGNED, UNSIGNED_LONG};
 use strata_abi::kernel::{Layout, Piece, ARG_LAYOUT, LAYOUTS, PIECES_MAX, PIECE_MAX};
 use strata_model::Base;
 
-/// One of them.
+/// Structures that system calls fill and of which some members are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KernelStructure {
     Stat,
@@ -25,12 +25,12 @@ pub(super) enum KernelStructure {
     CompatMessageLength,
 }
 
-/// What is recorded of it.
+/// A recorded member of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KernelMember {
-    /// What the field's name has behind the argument's.
+    /// The suffix of the field's name, which follows the argument's name.
     pub(super) name: &'static str,
-    /// \[byte\]
+    /// Offset in the structure \[byte\].
     pub(super) at: u16,
     pub(super) item: MemberItem,
 }
@@ -38,7 +38,7 @@ pub(super) struct KernelMember {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemberItem {
     Number(RegisterNumber),
-    /// Of so many bytes.
+    /// A text of this size \[byte\].
     Text(u8),
 }
 
@@ -50,7 +50,7 @@ const fn text(name: &'static str, at: u16) -> KernelMember {
     KernelMember { name, at, item: MemberItem::Text(65) }
 }
 
-/// The 32-bit layout of members of 8 bytes each: all have 4, so that offsets are halved too.
+/// Converts members of 8 bytes each to the 32-bit layout: all have 4 bytes, so that offsets are halved too.
 const fn halved<const N: usize>(mut members: [KernelMember; N]) -> [KernelMember; N] {
     let mut index = 0;
     while index < N {
@@ -126,7 +126,7 @@ const RUSAGE: [KernelMember; 9] = [
     number("_nivcsw", 136, LONG),
 ];
 const COMPAT_RUSAGE: [KernelMember; 9] = halved(RUSAGE);
-/// Amounts in units of `mem_unit` bytes.
+/// Members of the structure sysinfo. Amounts are in units of `mem_unit` bytes.
 const SYSINFO: [KernelMember; 7] = [
     number("_uptime", 0, LONG),
     number("_totalram", 32, UNSIGNED_LONG),
@@ -139,12 +139,12 @@ const SYSINFO: [KernelMember; 7] = [
 const COMPAT_SYSINFO: [KernelMember; 7] = halved(SYSINFO);
 const UTSNAME: [KernelMember; 3] =
     [text("_nodename", 65), text("_release", 130), text("_machine", 260)];
-/// Of the first message.
+/// The length of the first message.
 const MESSAGE_LENGTH: [KernelMember; 1] = [number("_len", 56, UNSIGNED)];
 const COMPAT_MESSAGE_LENGTH: [KernelMember; 1] = [number("_len", 28, UNSIGNED)];
 
 impl KernelStructure {
-    /// In the order of their numbers.
+    /// All structures, in the order of their numbers.
     const ALL: [KernelStructure; 13] = [
         KernelStructure::Stat,
         KernelStructure::CompatStat,
@@ -179,7 +179,7 @@ impl KernelStructure {
         }
     }
 
-    /// As the call of that name has it in a 32-bit program; `None`: not known.
+    /// Returns the structure that is used by a 32-bit program's call of that name; `None` if it is not known.
     pub(super) fn compat(self, call: &str) -> Option<KernelStructure> {
         Some(match self {
             KernelStructure::Stat if call.ends_with("64") => KernelStructure::CompatStat64,
@@ -199,7 +199,7 @@ impl KernelStructure {
         ARG_LAYOUT | self as u8
     }
 
-    /// What is copied: neighbours are one piece, if it is not too large.
+    /// Returns the pieces to copy: adjacent members are joined to one piece, up to a limit.
     pub(super) fn pieces(self) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         for member in self.members() {
@@ -225,7 +225,7 @@ impl MemberItem {
     }
 }
 
-/// The constants `layouts` of the programs.
+/// Returns the constants `layouts` of the programs.
 pub(crate) fn layouts() -> [Layout; LAYOUTS as usize] {
     let mut all = [Layout::default(); LAYOUTS as usize];
     for (layout, structure) in all.iter_mut().zip(KernelStructure::ALL) {

@@ -1,4 +1,4 @@
-//! The system calls of programs as wide as the kernel.
+//! The system calls of 64-bit programs.
 
 use super::call::{Argument, Syscall};
 use super::values::labels;
@@ -10,7 +10,7 @@ pub(super) const TABLE: &str = strata_model::syscalls::X86_64;
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const TABLE: &str = "";
 
-/// All system calls of this architecture, by number.
+/// Returns all system calls of this architecture, by number.
 pub fn table() -> &'static [Syscall] {
     static ALL: OnceLock<Vec<Syscall>> = OnceLock::new();
     ALL.get_or_init(|| text::lines(TABLE).filter_map(|(_, line)| line).map(syscall).collect())

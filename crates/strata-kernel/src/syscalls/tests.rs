@@ -678,3 +678,66 @@ fn records_of_what_is_read_again_name_the_calls_that_have_it() {
         assert_eq!(label("read"), None, "{name}");
     }
 }
+
+/// A reader has the fields' names only: records of what is read again name arguments by their numbers.
+#[test]
+fn reader_finds_the_arguments_of_every_call_in_its_fields() {
+    use strata_ctf::{metadata, read};
+    use strata_model::syscalls::{arguments, ArgumentKind};
+    use strata_model::{ByteOrder, ClockClass, RecordHeader, StreamClass, Trace, Uuid};
+
+    let calls: Vec<&Syscall> = table().iter().chain(compat::table()).collect();
+    let class = |(id, call): (usize, &&Syscall)| EventClass {
+        id: id as u32,
+        name: recorded_names(&call.event_name())[0].clone(),
+        provider: String::new(),
+        loglevel: None,
+        emf_uri: None,
+        context: Vec::new(),
+        fields: call.args.iter().flat_map(Argument::fields).collect(),
+    };
+    let stream = StreamClass {
+        id: 0,
+        name: "channel".to_owned(),
+        header: RecordHeader::Large,
+        context: Vec::new(),
+        events: calls.iter().enumerate().map(class).collect(),
+    };
+    let trace = Trace {
+        uuid: Uuid([1; 16]),
+        byte_order: ByteOrder::Little,
+        environment: Vec::new(),
+        clock: ClockClass::monotonic(None, 0),
+        streams: vec![stream],
+    };
+    let schema =
+        read::metadata::parse(metadata::write(&trace).as_bytes()).expect("our own metadata");
+    let read = &schema.streams[0].events;
+    assert_eq!(read.len(), calls.len());
+    let mut compared = 0;
+    for (call, class) in calls.iter().zip(read) {
+        let payload = class.payload.clone().unwrap_or_default();
+        let name = |at: &usize| payload.members[*at].name.clone();
+        let found = arguments(&payload).into_iter();
+        let found = found.map(|one| (one.kind, one.members.iter().map(name).collect()));
+        let found: Vec<(ArgumentKind, Vec<String>)> = found.collect();
+        let wanted = call.args.iter().map(|argument| {
+            let mut fields = argument.fields();
+            if matches!(argument.kind(), ARG_TIMEOUT | ARG_TIMEOUT_NARROW) {
+                // The pointer is no part of what is behind it.
+                fields.remove(0);
+            }
+            let kind = match argument.kind() {
+                ARG_PATH | ARG_NAME | ARG_STRINGS => ArgumentKind::Text,
+                ARG_SOCKADDR | ARG_MESSAGE => ArgumentKind::Address,
+                kind if is_words(kind) && fields.len() > 1 => ArgumentKind::Structure,
+                _ => ArgumentKind::Single,
+            };
+            (kind, fields.into_iter().map(|field| field.name).collect())
+        });
+        let wanted: Vec<_> = wanted.collect();
+        assert_eq!(found, wanted, "{}", call.event_name());
+        compared += found.len();
+    }
+    assert!(compared > 1000, "{compared} arguments");
+}

@@ -1,8 +1,8 @@
-//! The two texts of facts: the system calls with their arguments, and the names of arguments' values.
+//! Parses the two texts of facts: the system calls with their arguments, and the names of arguments' values.
 
 use strata_model::{Flags, Label};
 
-/// A system call as its line has it.
+/// A system call as a line of the table describes it.
 #[derive(Debug)]
 pub(super) struct SyscallLine {
     pub(super) number: u32,
@@ -12,16 +12,16 @@ pub(super) struct SyscallLine {
     pub(super) args: Vec<(&'static str, &'static str)>,
 }
 
-/// The names of the values of one argument, or of several alike.
+/// The names of the values of one argument, or of several arguments that have the same ones.
 pub(super) struct Values {
-    /// System call and argument.
+    /// System call and name of each argument.
     pub(super) of: Vec<(&'static str, &'static str)>,
     pub(super) labels: Vec<Label>,
-    /// They are flags.
+    /// Set if the values are flags.
     pub(super) flags: Option<Flags>,
 }
 
-/// All lines but comments and blank ones; `None` where one is not as it should be.
+/// Parses all lines except comments and blank ones; `None` stands for a malformed line.
 pub(super) fn lines(
     text: &'static str,
 ) -> impl Iterator<Item = (&'static str, Option<SyscallLine>)> {
@@ -43,14 +43,14 @@ pub(super) fn parse_line(line: &'static str) -> Option<SyscallLine> {
     Some(SyscallLine { number: number.parse().ok()?, name, kernel_name, args })
 }
 
-/// "const char *name" is of type "const char *".
+/// Splits type and name: "const char *name" has the type "const char *".
 fn parse_argument(argument: &'static str) -> Option<(&'static str, &'static str)> {
     let begin = argument.rfind([' ', '*'])? + 1;
     let (c_type, name) = argument.split_at(begin);
     (!name.is_empty()).then_some((c_type.trim_end(), name))
 }
 
-/// All paragraphs; `None` where one is not as it should be.
+/// Parses all paragraphs of values; `None` stands for a malformed one.
 pub(super) fn values(text: &'static str) -> impl Iterator<Item = Option<Values>> {
     let mut paragraphs: Vec<Vec<&'static str>> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -92,7 +92,7 @@ fn parse_value(word: &str) -> Option<(String, i64)> {
     Some((name.to_owned(), value.ok()?))
 }
 
-/// Each value with every set of flags, in order of the numbers.
+/// Returns the labels of all values, each also combined with every set of flags, in the order of the numbers.
 fn with_flags(values: &[(String, i64)], flags: &[(String, i64)]) -> Vec<Label> {
     let mut all = values.to_vec();
     for (flag, bit) in flags {

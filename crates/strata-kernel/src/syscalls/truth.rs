@@ -1,4 +1,4 @@
-//! The names of values, compared with the C headers of the machine.
+//! Compares the names of values with the C headers of the machine.
 
 use super::text;
 use super::values::VALUES;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// The kernel's own.
+/// Headers of the kernel that define values.
 const KERNEL: &[&str] = &[
     "asm/fcntl.h asm/prctl.h asm/signal.h linux/bpf.h linux/close_range.h linux/eventpoll.h",
     "linux/fadvise.h linux/falloc.h linux/fcntl.h linux/fs.h linux/fsmap.h linux/futex.h",
@@ -18,7 +18,8 @@ const KERNEL: &[&str] = &[
     "linux/version.h linux/xattr.h",
 ];
 
-/// The C library's, for what the kernel's headers have not; some of both cannot be together.
+/// Headers of the C library for names that the kernel's headers lack. A separate program includes them, since some
+/// headers of both define the same names.
 const LIBRARY: &[&str] = &[
     "fcntl.h netinet/in.h sched.h signal.h sys/epoll.h sys/eventfd.h sys/file.h sys/inotify.h",
     "sys/ipc.h sys/mman.h sys/mount.h sys/msg.h sys/ptrace.h sys/random.h sys/resource.h sys/sem.h",
@@ -26,7 +27,7 @@ const LIBRARY: &[&str] = &[
     "unistd.h linux/rtnetlink.h netinet/tcp.h netinet/udp.h",
 ];
 
-/// Newer than Linux 6.1, whose headers, and the C library of whose time, have all others.
+/// Names that are newer than the headers of Linux 6.1 and the C library of that time, which define all others.
 const NEWER: &[&str] = &[
     "ARCH_SHSTK_DISABLE ARCH_SHSTK_ENABLE ARCH_SHSTK_LOCK ARCH_SHSTK_STATUS ARCH_SHSTK_UNLOCK",
     "AT_HANDLE_FID BPF_TOKEN_CREATE FSCONFIG_CMD_CREATE_EXCL F_CREATED_QUERY F_DUPFD_QUERY",
@@ -48,7 +49,7 @@ fn program(headers: &[&str], names: &BTreeSet<&str>) -> String {
     text + "}\n"
 }
 
-/// What the headers say of the names, of those that they have.
+/// Compiles a C program to get the values of names, as far as the headers define them.
 fn values(headers: &[&str], mut names: BTreeSet<&str>, folder: &Path) -> BTreeMap<String, i64> {
     let (source, built) = (folder.join("values.c"), folder.join("values"));
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! Names of what arguments may be.
+//! Names of the values that arguments can have.
 
 use super::text;
 use std::collections::HashMap;
@@ -7,10 +7,10 @@ use strata_model::{Flags, Label};
 
 pub(super) const VALUES: &str = include_str!("values.txt");
 
-/// By system call and argument.
+/// Labels by system call and argument.
 type Labels = HashMap<(&'static str, &'static str), (Arc<[Label]>, Option<Flags>)>;
 
-/// Names of an argument's values; none: it is just a number.
+/// Returns the names of an argument's values; empty if the argument is a plain number.
 pub(super) fn labels(
     call: &'static str,
     argument: &'static str,

@@ -1,10 +1,10 @@
-//! What libbpf finds in the cut types is what it finds in the kernel's own.
+//! Compares what libbpf finds in the cut types and in the kernel's own.
 
 use super::*;
 use libbpf_rs::btf::types::{Array, Composite};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize};
 
-/// A field: name, bit, kind and size \[byte\].
+/// A field of a structure: name, bit, kind and size \[byte\].
 type Field = (String, u32, BtfKind, usize);
 
 /// Its kind and size, without names that it has on the way.

@@ -1,24 +1,33 @@
-//! The events that a `--probe` makes.
+//! Makes the events of a `--probe`.
 
+use crate::code_map::CodeMap;
 use crate::elf::{Binary, CodePlace, Elf};
 use crate::event::{FieldSource, KernelEvent, Probe};
 use crate::uprobe::error::{ProbeError, ProbeProblem};
+use crate::uprobe::exits::{self, ExitProblem};
 use crate::uprobe::fit::Fit;
-use crate::uprobe::register::{ARGUMENTS, RAX, RIP};
+use crate::uprobe::go_entry::{behind_stack_check, has_stack_arguments};
+use crate::uprobe::register::{ARGUMENTS, GO_ARGUMENTS, RAX, RDX, RIP, RSP};
 use crate::uprobe::spec::{
-    hexadecimal, ArgumentClass, FunctionPlace, ProbeArgument, ProbeSpec, Usdt,
+    hexadecimal, ArgumentClass, FunctionPlace, ProbeArgument, ProbeSpec, TextLength, Usdt,
 };
 use crate::uprobe::{similar, Probes};
 use crate::usdt::{self, UsdtLocation};
 use std::collections::{BTreeSet, HashMap};
-use strata_abi::kernel::{Part, CONSTANT, MEMORY, PARTS_MAX, REGISTER, STRING, STRING_AT};
+use strata_abi::kernel::{
+    Part, CONSTANT, LENGTH_NUMBER, LENGTH_SIGNED, MEMORY, PARTS_MAX, REGISTER, STRING, STRING_AT,
+    UNREAD,
+};
 use strata_filter::Pattern;
-use strata_model::{is_identifier, Field, FieldClass};
+use strata_model::{is_identifier, Field, FieldClass, Integer, UNREAD_FIELD};
 
-/// Longer names are cut, so that a number fits behind \[byte\].
+/// The longest event name; longer ones are cut, so that a number can be appended \[byte\].
 const NAME_BYTES: usize = 200;
 
-/// Names that are taken, and what for.
+/// The most values of a record. After them, a record has the field for values that could not be read.
+const VALUES_MAX: usize = PARTS_MAX - 1;
+
+/// Event names that are in use, with the probed thing and the fields of each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TakenNames {
     taken: HashMap<String, NameUse>,
@@ -26,18 +35,19 @@ pub(crate) struct TakenNames {
 
 #[derive(Clone, Debug)]
 struct NameUse {
-    /// What is recorded there: of a function its place, of a USDT probe what it is called.
+    /// The probed thing: the place of a function, or the name of a USDT probe.
     what: String,
     fields: Vec<Field>,
 }
 
 impl TakenNames {
-    /// All others can be taken again.
+    /// Forgets all names that are not in use any more.
     pub(crate) fn retain(&mut self, is_used: impl Fn(&str) -> bool) {
         self.taken.retain(|name, _| is_used(name));
     }
 
-    /// The event's name, with a number behind it if it is taken for something else.
+    /// Returns `wanted` as the event's name, with a number appended if that name belongs to another probe or other
+    /// fields.
     fn choose(&mut self, wanted: &str, what: &str, fields: &[Field]) -> String {
         let numbered = (2u32..).map(|number| format!("{wanted}_{number}"));
         for name in std::iter::once(wanted.to_owned()).chain(numbered) {
@@ -55,7 +65,7 @@ impl TakenNames {
         wanted.to_owned()
     }
 
-    /// A name that the user chose, for events of the same fields.
+    /// Returns the name that the user chose, if all events of that name have the same fields.
     fn chosen(&mut self, name: &str, fields: &[Field]) -> Result<String, ProbeProblem> {
         let other = self
             .taken
@@ -73,7 +83,7 @@ fn register_part(offset: u16, bytes: u8) -> Part {
     Part { kind: REGISTER, offset, bytes: bytes.into(), ..Part::default() }
 }
 
-/// What filters can look at: what is in a register.
+/// Returns where filters find the field's value, which is possible for values in registers only.
 fn source(field: &Field, part: &Part) -> Option<FieldSource> {
     let is_signed = match &field.class {
         FieldClass::Integer(integer) => integer.signed,
@@ -92,71 +102,287 @@ fn sources(fields: &[Field], parts: &[Part]) -> Vec<FieldSource> {
     fields.iter().zip(parts).filter_map(|(field, part)| source(field, part)).collect()
 }
 
-/// What a probe of a function records.
-pub(crate) fn function(
-    binary: &Binary,
-    found: CodePlace,
-    place: &FunctionPlace<'_>,
+/// Sets the length of each text whose length is another argument.
+///
+/// # Errors
+/// [`ProbeProblem::NoLength`] if that argument is not in the list, or no integer.
+fn set_lengths(
     arguments: &[ProbeArgument<'_>],
-    is_return: bool,
-) -> KernelEvent {
-    let own = if is_return { "ret_ip" } else { "ip" };
-    let mut fields = vec![Field::new(own, hexadecimal(8))];
-    let mut parts = vec![register_part(RIP, 8)];
-    let registers: &[u16] = if is_return { &[RAX] } else { &ARGUMENTS };
-    for (argument, register) in arguments.iter().zip(registers) {
-        if let Some(class) = argument.class.as_ref().filter(|_| argument.is_recorded()) {
-            fields.push(Field::new(argument.name, class.field.clone()));
-            let part = register_part(*register, class.bytes);
-            parts.push(Part { kind: class.kind, ..part });
+    fields: &[Field],
+    parts: &mut [Part],
+) -> Result<(), ProbeProblem> {
+    let at = |name: &str| fields.iter().position(|field| field.name == name);
+    for argument in arguments.iter().filter(|argument| argument.is_recorded()) {
+        let (Some(length), Some(text)) = (argument.length, at(argument.name)) else { continue };
+        let bytes = match length {
+            TextLength::Bytes(bytes) => LENGTH_NUMBER | bytes,
+            TextLength::Argument(name) => {
+                let found = at(name).and_then(|at| Some((at, fields.get(at)?, parts.get(at)?)));
+                let number = found.and_then(|(at, field, part)| match &field.class {
+                    FieldClass::Integer(number)
+                        if [REGISTER, MEMORY, CONSTANT].contains(&part.kind) =>
+                    {
+                        Some((u16::try_from(at + 1).ok()?, number.signed))
+                    }
+                    _ => None,
+                });
+                match number {
+                    Some((number, true)) => LENGTH_SIGNED | number,
+                    Some((number, false)) => number,
+                    None => return Err(ProbeProblem::NoLength(name.to_owned())),
+                }
+            }
+        };
+        if let Some(part) = parts.get_mut(text) {
+            part.bytes = bytes;
         }
-    }
-    let system = if is_return { "uretprobes" } else { "uprobes" };
-    KernelEvent {
-        name: String::new(),
-        system: system.into(),
-        kernel_name: place.text.to_owned(),
-        sources: sources(&fields, &parts),
-        fields,
-        exit_fields: vec![],
-        exit_sources: vec![],
-        is_followed: true,
-        probe: Probe::Uprobe {
-            binary: binary.clone(),
-            offset: found.offset,
-            is_return,
-            semaphore: None,
-            parts,
-        },
-    }
-}
-
-/// Gives it its name.
-pub(crate) fn add_function(
-    spec: &ProbeSpec<'_>,
-    mut event: KernelEvent,
-    probes: &mut Probes,
-    names: &mut TakenNames,
-) -> Result<(), ProbeError> {
-    event.name = match spec.name {
-        Some(name) => {
-            names.chosen(name, &event.fields).map_err(|problem| spec.error(name, problem))?
-        }
-        None => {
-            let kind = event.system.trim_end_matches('s');
-            let wanted = identifier(&format!("{kind}_{}", event.kernel_name));
-            let what = format!("{} {}", spec.binary, event.kernel_name);
-            names.choose(&wanted, &what, &event.fields)
-        }
-    };
-    // The same probe twice is one.
-    if !probes.events.contains(&event) {
-        probes.events.push(event);
     }
     Ok(())
 }
 
-/// Letters, digits and `_`.
+/// Registers of a function's arguments and results.
+struct CallingConvention {
+    arguments: &'static [u16],
+    results: [u16; 2],
+    /// True if texts end with a NUL.
+    has_nul: bool,
+}
+
+const SYSTEM_V: CallingConvention =
+    CallingConvention { arguments: &ARGUMENTS, results: [RAX, RDX], has_nul: true };
+const GO: CallingConvention = CallingConvention {
+    arguments: &GO_ARGUMENTS,
+    results: [GO_ARGUMENTS[0], GO_ARGUMENTS[1]],
+    has_nul: false,
+};
+
+/// Returns how arguments are passed to the function that begins at `address`.
+///
+/// # Errors
+/// [`ProbeProblem::GoValues`] if they may be on the stack, or if that is not known.
+fn convention(
+    map: Option<&CodeMap<'_>>,
+    address: u64,
+    what: &'static str,
+) -> Result<&'static CallingConvention, ProbeProblem> {
+    let Some((map, go)) = map.and_then(|map| Some((map, map.go()?))) else { return Ok(&SYSTEM_V) };
+    let unknown = |why| Err(ProbeProblem::GoValues { what, why });
+    if !go.is_known() {
+        return unknown("the file has no table of functions as Go writes it from 1.18 on");
+    }
+    let Some(function) = go.at(address).filter(|function| function.start == address) else {
+        // One of C, which a program of Go calls.
+        return Ok(&SYSTEM_V);
+    };
+    let is_abi0 = map.beginning_at(address).iter().any(|one| one.name.ends_with(b".abi0"));
+    if function.is_assembly || is_abi0 || has_stack_arguments(map, address) {
+        return unknown("it is called as assembly is, and may have them on the stack");
+    }
+    Ok(&GO)
+}
+
+/// A function that is to be probed.
+pub(crate) struct ProbedFunction<'p, 'data> {
+    pub(crate) binary: &'p Binary,
+    /// The map of the file's code, which is needed for returns and for Go programs.
+    pub(crate) map: Option<&'p CodeMap<'data>>,
+    pub(crate) found: CodePlace,
+    pub(crate) place: &'p FunctionPlace<'p>,
+    pub(crate) arguments: &'p [ProbeArgument<'p>],
+}
+
+impl ProbedFunction<'_, '_> {
+    fn event(&self, fields: Vec<Field>, parts: Vec<Part>, offsets: Vec<u64>) -> KernelEvent {
+        KernelEvent {
+            name: String::new(),
+            system: "uprobes".into(),
+            kernel_name: self.place.text.to_owned(),
+            sources: sources(&fields, &parts),
+            fields,
+            exit_fields: vec![],
+            exit_sources: vec![],
+            is_followed: true,
+            probe: Probe::Uprobe {
+                binary: self.binary.clone(),
+                offsets,
+                guard: None,
+                semaphore: None,
+                parts,
+            },
+        }
+    }
+
+    /// Appends the fields whose values are in these registers.
+    fn add_values(
+        &self,
+        registers: &[u16],
+        convention: &CallingConvention,
+        fields: &mut Vec<Field>,
+        parts: &mut Vec<Part>,
+    ) -> Result<(), ProbeProblem> {
+        for (argument, register) in self.arguments.iter().zip(registers) {
+            if let Some(class) = argument.class.as_ref().filter(|_| argument.is_recorded()) {
+                if class.kind == STRING && !convention.has_nul && argument.length.is_none() {
+                    return Err(ProbeProblem::GoText(argument.name.to_owned()));
+                }
+                fields.push(Field::new(argument.name, class.field.clone()));
+                let part = register_part(*register, class.bytes);
+                parts.push(Part { kind: class.kind, ..part });
+            }
+        }
+        // Their lengths are numbers of the same list, which the list's text was checked for.
+        let _ = set_lengths(self.arguments, fields, parts);
+        Ok(())
+    }
+
+    /// Describes the event of a probe at the function's begin.
+    ///
+    /// # Errors
+    /// The function's arguments are not known.
+    pub(crate) fn entry(&self) -> Result<KernelEvent, ProbeProblem> {
+        if self.place.symbol.is_none() || self.place.offset > 0 {
+            let around =
+                self.map.and_then(|map| exits::instruction_around(map, self.found.address));
+            if let Some(begin) = around {
+                let found = self.found.address;
+                let first = self.place.offset.wrapping_sub(found.wrapping_sub(begin));
+                return Err(ProbeProblem::Amidst { found: self.place.offset, first });
+            }
+        }
+        let mut fields = vec![Field::new("ip", hexadecimal(8))];
+        let mut parts = vec![register_part(RIP, 8)];
+        let mut offset = self.found.offset;
+        if !self.arguments.is_empty() {
+            let convention = convention(self.map, self.found.address, "the arguments")?;
+            let (found, limit) = (self.arguments.len(), convention.arguments.len());
+            if found > limit {
+                return Err(ProbeProblem::TooMany { found, limit });
+            }
+            self.add_values(convention.arguments, convention, &mut fields, &mut parts)?;
+        }
+        // A function of Go begins again when its stack has grown.
+        let is_go = |map: &&CodeMap<'_>| {
+            let function = map.go().and_then(|go| go.at(self.found.address));
+            function.is_some_and(|function| function.start == self.found.address)
+        };
+        if self.place.symbol.is_some() && self.place.offset == 0 {
+            let map = self.map.filter(is_go);
+            let behind = map.and_then(|map| behind_stack_check(map, self.found.address));
+            offset += behind.map_or(0, |behind| behind - self.found.address);
+        }
+        Ok(self.event(fields, parts, vec![offset]))
+    }
+
+    /// Describes the events of probes at the function's exits: where it returns, and where it jumps to another function
+    /// that returns in its place.
+    ///
+    /// # Errors
+    /// The exits or the results are not known.
+    pub(crate) fn exits(&self) -> Result<FunctionExits, ProbeProblem> {
+        let none = || ProbeProblem::Exits(ExitProblem::NoEnd);
+        let map = self.map.ok_or_else(none)?;
+        let (from, found) = (self.found.address, self.found.offset);
+        let mut exits = exits::find(map, from).map_err(ProbeProblem::Exits)?;
+        // Without a value, all ways to leave it are the same.
+        let has_value = !self.arguments.is_empty();
+        if !has_value {
+            exits.returns.append(&mut exits.tail_calls);
+            exits.returns.sort_unstable();
+        }
+        let offset = |address: &u64| {
+            let place = map.offset(*address).filter(|offset| *offset > 0);
+            place.ok_or(ProbeProblem::Exits(ExitProblem::NoEnd))
+        };
+        debug_assert_eq!(map.offset(from), Some(found));
+        let fields = vec![Field::new("ret_ip", hexadecimal(8))];
+        // The return address is on top of the stack.
+        let parts = vec![Part { kind: MEMORY, ..register_part(RSP, 8) }];
+        let with = |event: KernelEvent| KernelEvent { system: "uretprobes".into(), ..event };
+        let mut all = FunctionExits {
+            returns: None,
+            tails: vec![],
+            has_value,
+            counts: (exits.returns.len(), exits.tail_calls.len() + exits.guarded.len()),
+        };
+        if !exits.returns.is_empty() {
+            let (mut fields, mut parts) = (fields.clone(), parts.clone());
+            if !self.arguments.is_empty() {
+                let convention = convention(self.map, from, "the results")?;
+                self.add_values(&convention.results, convention, &mut fields, &mut parts)?;
+            }
+            let offsets = exits.returns.iter().map(offset).collect::<Result<_, _>>()?;
+            all.returns = Some(with(self.event(fields, parts, offsets)));
+        }
+        if !exits.tail_calls.is_empty() {
+            let offsets = exits.tail_calls.iter().map(offset).collect::<Result<_, _>>()?;
+            all.tails.push(with(self.event(fields.clone(), parts.clone(), offsets)));
+        }
+        for (address, wanted) in exits.guarded {
+            let offsets = vec![offset(&address)?];
+            let mut event = with(self.event(fields.clone(), parts.clone(), offsets));
+            if let Probe::Uprobe { guard, .. } = &mut event.probe {
+                *guard = Some(wanted);
+            }
+            all.tails.push(event);
+        }
+        Ok(all)
+    }
+}
+
+/// The events of a function's exits.
+pub(crate) struct FunctionExits {
+    /// The event of its returns.
+    pub(crate) returns: Option<KernelEvent>,
+    /// The events of its tail calls: jumps to functions that return in its place.
+    pub(crate) tails: Vec<KernelEvent>,
+    /// True if a returned value is recorded. Tail calls have no value yet, so they are a separate event.
+    pub(crate) has_value: bool,
+    /// The numbers of returns and tail calls.
+    pub(crate) counts: (usize, usize),
+}
+
+/// Gives an event its name, which ends with `behind`, and returns it.
+pub(crate) fn add_function(
+    spec: &ProbeSpec<'_>,
+    mut event: KernelEvent,
+    behind: &str,
+    probes: &mut Probes,
+    names: &mut TakenNames,
+) -> Result<String, ProbeError> {
+    event.name = match spec.name {
+        Some(name) => {
+            let chosen = names.chosen(&format!("{name}{behind}"), &event.fields);
+            chosen.map_err(|problem| spec.error(name, problem))?
+        }
+        None => {
+            let kind = event.system.trim_end_matches('s');
+            let wanted = identifier(&format!("{kind}_{}", event.kernel_name)) + behind;
+            let what = format!("{} {}{behind}", spec.binary, event.kernel_name);
+            names.choose(&wanted, &what, &event.fields)
+        }
+    };
+    let name = event.name.clone();
+    add_unread(&mut event);
+    // The same probe twice is one.
+    if !probes.events.contains(&event) {
+        probes.events.push(event);
+    }
+    Ok(name)
+}
+
+/// Adds a last field to an event with numbers in the program's memory: it shows which of them could not be read. Events
+/// of one name may differ in this, as a value can be in a register at one place and in memory at another.
+fn add_unread(event: &mut KernelEvent) {
+    let Probe::Uprobe { parts, .. } = &mut event.probe else { return };
+    // What is on top of the stack was just written, and is there.
+    let is_there = |part: &Part| part.offset == RSP && part.addend == 0 && part.scale == 0;
+    if parts.iter().any(|part| part.kind == MEMORY && !is_there(part)) {
+        event.fields.push(Field::new(UNREAD_FIELD, FieldClass::Integer(Integer::unsigned(4))));
+        parts.push(Part { kind: UNREAD, bytes: 4, ..Part::default() });
+    }
+}
+
+/// Converts a text to an identifier: every character but letters, digits and `_` is replaced.
 fn identifier(text: &str) -> String {
     let plain = |char: char| {
         if char.is_ascii_alphanumeric() {
@@ -171,7 +397,7 @@ fn identifier(text: &str) -> String {
     name
 }
 
-/// What all places of the USDT probes of these names record.
+/// Adds the events for all places of the USDT probes that match.
 pub(crate) fn add_usdt(
     spec: &ProbeSpec<'_>,
     usdt: &Usdt<'_>,
@@ -220,9 +446,10 @@ pub(crate) fn add_usdt(
             }
         }
         let default = identifier(&format!("usdt_{}_{}", location.provider, location.name));
-        let what = format!("{} {}", elf.path().display(), event.kernel_name);
+        let what = format!("{} {}", spec.binary, event.kernel_name);
         let name = names.choose(spec.name.unwrap_or(&default), &what, &event.fields);
-        let event = KernelEvent { name, ..event };
+        let mut event = KernelEvent { name, ..event };
+        add_unread(&mut event);
         if !probes.events.contains(&event) {
             probes.events.push(event);
         }
@@ -236,13 +463,13 @@ pub(crate) fn add_usdt(
     Ok(())
 }
 
-/// The text from this part of it on.
+/// Returns the rest of the text, from its slice `part` on.
 fn from<'a>(spec: &ProbeSpec<'a>, part: &str) -> &'a str {
     let start = (part.as_ptr() as usize).wrapping_sub(spec.text.as_ptr() as usize);
     spec.text.get(start..).unwrap_or(spec.text)
 }
 
-/// One place of a probe, and what is not recorded there.
+/// Describes the event of a probe at one place. Also returns why some of its arguments are left out.
 fn usdt_event(
     elf: &Elf,
     location: &UsdtLocation,
@@ -266,8 +493,8 @@ fn usdt_event(
         };
         let number = index + 1;
         let name = wanted.map_or_else(|| format!("arg{number}"), |wanted| wanted.name.to_owned());
-        if parts.len() == PARTS_MAX {
-            left_out.push(format!("{name}: a record has at most {PARTS_MAX} fields"));
+        if parts.len() == VALUES_MAX {
+            left_out.push(format!("{name}: a record has at most {VALUES_MAX} fields"));
             continue;
         }
         let (class, part) = match argument {
@@ -295,6 +522,7 @@ fn usdt_event(
         fields.push(Field::new(name, class));
         parts.push(part);
     }
+    set_lengths(wanted.unwrap_or_default(), &fields, &mut parts)?;
     let event = KernelEvent {
         name: String::new(),
         system: "usdt".into(),
@@ -306,8 +534,8 @@ fn usdt_event(
         is_followed: true,
         probe: Probe::Uprobe {
             binary: elf.binary().clone(),
-            offset: location.offset,
-            is_return: false,
+            offsets: vec![location.offset],
+            guard: None,
             semaphore: location.semaphore,
             parts,
         },
@@ -315,7 +543,8 @@ fn usdt_event(
     Ok((event, left_out))
 }
 
-/// As much of it as the type has, or the string it points to; `None` if it has less.
+/// Returns the part with the size of the type, or as the string to which it points; `None` if the value is smaller than
+/// the type.
 fn with_type(class: &ArgumentClass, part: &Part) -> Option<Part> {
     let kind = match (class.kind == STRING, part.kind) {
         (false, kind) => kind,

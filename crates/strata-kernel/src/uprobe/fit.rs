@@ -1,28 +1,28 @@
-//! A `--probe` with a pattern takes what fits and says what does not: here is what is said.
+//! Collects the results of a `--probe` with a pattern: names that fit are recorded, and others are reported.
 
 use crate::uprobe::error::ProbeProblem;
 
-/// Reasons that are told for one pattern.
+/// The most reasons that are reported for one pattern.
 const REASONS: usize = 6;
-/// Names that are told for one reason.
+/// The most names that are listed for one reason.
 const NAMES: usize = 3;
 
-/// What of a pattern was looked at.
+/// The result of trying all names that match a pattern.
 #[derive(Debug, Default)]
 pub(crate) struct Fit {
-    /// Names that are recorded.
+    /// Number of names that are recorded.
     fitting: u64,
-    /// Why others are not, and who.
+    /// The names that are left out, by reason.
     left_out: Vec<(String, Vec<String>)>,
 }
 
 impl Fit {
-    /// One more is recorded.
+    /// Counts a name that is recorded.
     pub(crate) fn fits(&mut self) {
         self.fitting += 1;
     }
 
-    /// One is not.
+    /// Adds a name that is left out.
     pub(crate) fn leave_out(&mut self, name: &str, why: &str) {
         match self.left_out.iter_mut().find(|(known, _)| known == why) {
             Some((_, names)) => names.push(name.to_owned()),
@@ -30,10 +30,10 @@ impl Fit {
         }
     }
 
-    /// A remark on what is left out, if something is.
+    /// Returns a remark on the names that are left out, if there are any.
     ///
     /// # Errors
-    /// Nothing fits.
+    /// No name can be recorded.
     pub(crate) fn remark(&self, spec: &str) -> Result<Option<String>, ProbeProblem> {
         let others: usize = self.left_out.iter().map(|(_, names)| names.len()).sum();
         let mut parts: Vec<String> = self
@@ -58,7 +58,7 @@ impl Fit {
     }
 }
 
-/// `a, b, c and 5 more`.
+/// Returns a text such as `a, b, c and 5 more`.
 fn listed(names: &[String]) -> String {
     let shown = names.iter().take(NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES) {

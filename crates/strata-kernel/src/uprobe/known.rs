@@ -1,4 +1,4 @@
-//! Probes of a session that stays, which come and go while it records.
+//! The probes of a session that stays. Probes can be added and removed while it records.
 
 use crate::uprobe::add;
 use crate::uprobe::error::ProbeError;
@@ -8,8 +8,9 @@ use crate::uprobe::spec::ProbeSpec;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Probes that are asked for, by how they are written, each with what it came to. That is decided when it comes: it goes on
-/// being this file, whatever the file's name leads to later, with these names, until nobody asks for it any more.
+/// Requested probes, by their text, each with its result. A probe is resolved when it is requested for the first time:
+/// it keeps that file, whatever the file's name leads to later, and those event names until it is not requested any
+/// more.
 #[derive(Clone, Debug, Default)]
 pub struct KnownProbes {
     probes: HashMap<String, Arc<Probes>>,
@@ -17,7 +18,7 @@ pub struct KnownProbes {
 }
 
 impl KnownProbes {
-    /// Nobody asks for others than these any more.
+    /// Forgets all probes except `texts`, which are still requested.
     pub fn keep(&mut self, texts: &[&str]) {
         self.probes.retain(|text, _| texts.contains(&text.as_str()));
         let events = self.probes.values().flat_map(|one| &one.events);
@@ -25,15 +26,16 @@ impl KnownProbes {
         self.names.retain(|name| used.contains(name));
     }
 
-    /// What this one came to, if it is asked for.
+    /// Returns the result of a probe, if it was resolved before.
     pub fn get(&self, text: &str) -> Option<Arc<Probes>> {
         self.probes.get(text).map(Arc::clone)
     }
 
-    /// Asks for this one, too. Returns what it came to, and whether that was not known.
+    /// Resolves the probe `text` and keeps the result. Returns the probes that it stands for, and true if it was not
+    /// resolved before.
     ///
     /// # Errors
-    /// It is no probe, or there is none such in the file; nothing has changed.
+    /// The text is no probe, or the file has no such place. Nothing has changed then.
     pub fn ask(&mut self, text: &str) -> Result<(Arc<Probes>, bool), ProbeError> {
         if let Some(known) = self.get(text) {
             return Ok((known, false));

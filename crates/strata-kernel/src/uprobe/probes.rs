@@ -1,12 +1,12 @@
-//! What `--probe` comes to.
+//! The result of resolving probes.
 
 use crate::event::KernelEvent;
 
-/// What probes record.
+/// The events that probes record, and remarks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Probes {
-    /// The events. Those with one name have the same fields: they are one event in several places.
+    /// The events. Events with the same name have the same fields: they are one event in several places.
     pub events: Vec<KernelEvent>,
-    /// What is not recorded, and why: whole sentences.
+    /// Messages on what is not recorded, and why.
     pub remarks: Vec<String>,
 }

@@ -1,26 +1,32 @@
 //! The registers of x86-64, and where `struct pt_regs` has them.
 
-/// A register, or the lower part of one.
+/// A register, or the lower part of one, in `struct pt_regs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Register {
-    /// Its name, without `%`.
+    /// The register's name, without `%`.
     pub name: &'static str,
-    /// In `struct pt_regs` \[byte\].
+    /// Offset in `struct pt_regs` \[byte\].
     pub offset: u16,
-    /// Its size \[byte\].
+    /// The register's size \[byte\].
     pub bytes: u8,
 }
 
-/// Where `struct pt_regs` has the address of the instruction.
+/// Offset in `struct pt_regs` of the instruction pointer \[byte\].
 pub const RIP: u16 = 128;
-/// Where it has the stack's address.
+/// Offset in `struct pt_regs` of the stack pointer \[byte\].
 pub const RSP: u16 = 152;
-/// Where it has what a function returns.
+/// Offset in `struct pt_regs` of a function's result \[byte\].
 pub const RAX: u16 = 80;
-/// Where it has a function's arguments, by the System V ABI: rdi, rsi, rdx, rcx, r8, r9.
+/// Offset in `struct pt_regs` of the second half of a result in two registers \[byte\].
+pub const RDX: u16 = 96;
+/// Offsets in `struct pt_regs` of a function's arguments by the System V ABI: rdi, rsi, rdx, rcx, r8, r9.
 pub const ARGUMENTS: [u16; 6] = [112, 104, 96, 88, 72, 64];
 
-/// Offset; names of the 8, 4, 2 and 1 lowest bytes, and of the second byte.
+/// Offsets in `struct pt_regs` of a function's arguments by Go's ABI from 1.17 on: rax, rbx, rcx, rdi, rsi, r8, r9,
+/// r10, r11. Results are in the same registers.
+pub const GO_ARGUMENTS: [u16; 9] = [80, 40, 88, 112, 104, 72, 64, 56, 48];
+
+/// All registers: the offset, and names of the 8, 4, 2 and 1 lowest bytes, and of the second byte.
 const ALL: [(u16, [&str; 5]); 17] = [
     (80, ["rax", "eax", "ax", "al", "ah"]),
     (40, ["rbx", "ebx", "bx", "bl", "bh"]),
@@ -41,7 +47,7 @@ const ALL: [(u16, [&str; 5]); 17] = [
     (RIP, ["rip", "eip", "", "", ""]),
 ];
 
-/// The register of that name.
+/// Returns the register with this name.
 pub fn find(name: &str) -> Option<Register> {
     const BYTES: [u8; 5] = [8, 4, 2, 1, 1];
     if name.is_empty() {
@@ -89,6 +95,9 @@ mod tests {
         let arguments =
             ["rdi", "rsi", "rdx", "rcx", "r8", "r9"].map(|name| find(name).unwrap().offset);
         assert_eq!(arguments, ARGUMENTS);
+        let go = ["rax", "rbx", "rcx", "rdi", "rsi", "r8", "r9", "r10", "r11"]
+            .map(|name| find(name).unwrap().offset);
+        assert_eq!(go, GO_ARGUMENTS);
         assert_eq!(find("rax").unwrap().offset, RAX);
         assert_eq!(find("ah").unwrap(), Register { name: "ah", offset: RAX + 1, bytes: 1 });
         assert_eq!(find("r8w").unwrap(), Register { name: "r8w", offset: 72, bytes: 2 });

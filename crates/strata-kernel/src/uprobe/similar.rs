@@ -1,12 +1,13 @@
-//! Names that were perhaps meant.
+//! Finds names that were perhaps meant.
 
 use strata_filter::distance_within;
 
 const SHOWN: usize = 4;
-/// Longer names are not compared \[byte\].
+/// Length of the longest name that is compared \[byte\].
 const LONGEST: usize = 256;
 
-/// Names that contain the word, the shortest first, and (`with_slips`) those with few other letters; each once.
+/// Returns the names that contain the word, the shortest first, and with `with_slips` those that differ by few letters;
+/// each name once.
 pub(crate) fn similar<'n>(
     word: &str,
     names: impl Iterator<Item = &'n str>,

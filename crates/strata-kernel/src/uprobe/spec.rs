@@ -1,47 +1,50 @@
-//! The text of a `--probe`, taken apart.
+//! Parses the text of a `--probe`.
 
 use crate::uprobe::error::{ProbeError, ProbeProblem};
-use strata_abi::kernel::{REGISTER, STRING};
-use strata_model::{is_identifier, Base, Element, FieldClass, Integer, Sequence};
+use crate::uprobe::register::GO_ARGUMENTS;
+use strata_abi::kernel::{REGISTER, STRING, TEXT_MAX};
+use strata_model::{is_identifier, Base, Element, FieldClass, Integer, Sequence, UNREAD_FIELD};
 
 const FUNCTION_FORM: &str = "uprobe:BINARY:SYMBOL or uprobe:BINARY:SYMBOL(NAME:TYPE,...)";
 const RETURN_FORM: &str = "uretprobe:BINARY:SYMBOL or uretprobe:BINARY:SYMBOL(NAME:TYPE)";
 const USDT_FORM: &str = "usdt:BINARY:PROVIDER:NAME or usdt:BINARY:PROVIDER:NAME(NAME:TYPE,...)";
 const ANY_FORM: &str = "uprobe:BINARY:SYMBOL, uretprobe:BINARY:SYMBOL or usdt:BINARY:PROVIDER:NAME";
 
-/// One `--probe`. All parts are of its text.
+/// The parsed text of one `--probe`; all parts are slices of the text.
 #[derive(Debug)]
 pub(crate) struct ProbeSpec<'a> {
     pub(crate) text: &'a str,
-    /// The event's name, where one was given.
+    /// The event's name, if one was given.
     pub(crate) name: Option<&'a str>,
     pub(crate) binary: &'a str,
+    /// The list of arguments with its parentheses; empty if there is none.
+    pub(crate) list: &'a str,
     pub(crate) target: ProbeTarget<'a>,
 }
 
-/// What in the file.
+/// The probed thing within the file.
 #[derive(Debug)]
 pub(crate) enum ProbeTarget<'a> {
     Function { place: FunctionPlace<'a>, arguments: Vec<ProbeArgument<'a>>, is_return: bool },
     Usdt(Usdt<'a>),
 }
 
-/// USDT probes, by patterns.
+/// USDT probes, selected by patterns.
 #[derive(Debug)]
 pub(crate) struct Usdt<'a> {
     pub(crate) provider: &'a str,
     pub(crate) name: &'a str,
-    /// Which arguments; `None`: all, as the file says.
+    /// The arguments to record; `None` for all that the file describes.
     pub(crate) arguments: Option<Vec<ProbeArgument<'a>>>,
 }
 
-/// Where in the file.
+/// A place in the file's code.
 #[derive(Debug)]
 pub(crate) struct FunctionPlace<'a> {
-    /// As it was written.
+    /// The place as it was written.
     pub(crate) text: &'a str,
     pub(crate) symbol: Option<&'a str>,
-    /// Behind the symbol, or without one the address.
+    /// The offset from the symbol; without a symbol, the address \[byte\].
     pub(crate) offset: u64,
 }
 
@@ -49,31 +52,45 @@ pub(crate) struct FunctionPlace<'a> {
 #[derive(Debug)]
 pub(crate) struct ProbeArgument<'a> {
     pub(crate) name: &'a str,
-    /// Of USDT probes it may be left to the file.
+    /// The type; `None` if a USDT probe takes it from the file.
     pub(crate) class: Option<ArgumentClass>,
+    /// The text's length; `None` if it ends at a NUL.
+    pub(crate) length: Option<TextLength<'a>>,
+}
+
+/// The length of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextLength<'a> {
+    /// A fixed number of bytes.
+    Bytes(u16),
+    /// The value of another argument in the list.
+    Argument(&'a str),
 }
 
 impl ProbeArgument<'_> {
-    /// It is not `_`.
+    /// Returns whether the argument is recorded: its name is not `_`.
     pub(crate) fn is_recorded(&self) -> bool {
         self.name != "_"
     }
 }
 
-/// How it is recorded.
+/// The type of an argument, as it is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct ArgumentClass {
-    /// A kind of part: `REGISTER`, `STRING`.
+    /// The way in which the value is read: `REGISTER`, `STRING`.
     pub(crate) kind: u8,
     pub(crate) bytes: u8,
     pub(crate) field: FieldClass,
 }
 
-/// Text that is recorded with its length.
+/// Size of the longest text that is recorded \[byte\].
+const TEXT_BYTES: u16 = TEXT_MAX as u16 - 1;
+
+/// Class of a text that is recorded with its length.
 pub(crate) const TEXT: FieldClass =
     FieldClass::Sequence(Sequence { element: Element::Text, length_bytes: 2 });
 
-/// An unsigned number, shown in hexadecimal.
+/// Returns the class of an unsigned number that is shown in hexadecimal.
 pub(crate) fn hexadecimal(bytes: u8) -> FieldClass {
     FieldClass::Integer(Integer { base: Base::Sixteen, ..Integer::unsigned(bytes) })
 }
@@ -115,21 +132,22 @@ impl<'a> ProbeSpec<'a> {
         } else {
             function(whole, rest, kind == "uretprobe", form)?
         };
-        Ok(ProbeSpec { text, name, binary, target })
+        let (_, list) = split_list(whole, rest);
+        Ok(ProbeSpec { text, name, binary, list, target })
     }
 
-    /// `part` of the text is wrong.
+    /// Makes an error for the wrong slice `part` of the text.
     pub(crate) fn error(&self, part: &str, problem: ProbeProblem) -> ProbeError {
         error(self.text, part, problem)
     }
 }
 
-/// The empty end of it.
+/// Returns the empty slice at the end of the text.
 fn end(text: &str) -> &str {
     text.get(text.len()..).unwrap_or_default()
 }
 
-/// `part` is a slice of the text.
+/// Makes an error for the slice `part` of the text.
 fn error(text: &str, part: &str, problem: ProbeProblem) -> ProbeError {
     let start = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
     let start = if start <= text.len() { start } else { 0 };
@@ -151,10 +169,14 @@ fn usdt<'a>(whole: &'a str, rest: &'a str) -> Result<ProbeTarget<'a>, ProbeError
     Ok(ProbeTarget::Usdt(Usdt { provider, name, arguments }))
 }
 
-/// What is in front of the parentheses, and they.
+/// Splits off the list in parentheses at the end of the text. Returns what precedes it, and the list.
 fn split_list<'a>(whole: &'a str, rest: &'a str) -> (&'a str, &'a str) {
-    match rest.find('(') {
-        Some(at) => rest.split_at(at),
+    // Go's methods have a type in parentheses, main.(*Server).Handle, and C++ has namespaces without a name.
+    let is_name =
+        |list: &str| ["(*", "(anonymous namespace)"].iter().any(|it| list.starts_with(it));
+    let is_list = |(at, _): &(usize, &str)| !rest.get(*at..).is_some_and(is_name);
+    match rest.match_indices('(').find(is_list) {
+        Some((at, _)) => rest.split_at(at),
         None => (rest, end(whole)),
     }
 }
@@ -173,14 +195,22 @@ fn function<'a>(
         if behind > 0 {
             return Err(error(whole, place.text, ProbeProblem::ReturnWithin(behind)));
         }
-        if arguments.len() > 1 {
+        // A text and its length are returned in two registers.
+        let has_length = arguments
+            .iter()
+            .any(|argument| matches!(argument.length, Some(TextLength::Argument(_))));
+        if arguments.len() > 1 + usize::from(has_length) {
             return Err(error(whole, list, ProbeProblem::Returns { found: arguments.len() }));
         }
         if arguments.iter().any(|argument| !argument.is_recorded()) {
             return Err(error(whole, list, ProbeProblem::Nothing));
         }
-    } else if arguments.len() > 6 {
-        return Err(error(whole, list, ProbeProblem::TooMany { found: arguments.len() }));
+    } else if arguments.len() > GO_ARGUMENTS.len() {
+        return Err(error(
+            whole,
+            list,
+            ProbeProblem::TooMany { found: arguments.len(), limit: GO_ARGUMENTS.len() },
+        ));
     } else if behind > 0 && !arguments.is_empty() {
         return Err(error(whole, list, ProbeProblem::Within(behind)));
     }
@@ -188,18 +218,19 @@ fn function<'a>(
     Ok(ProbeTarget::Function { place, arguments, is_return })
 }
 
-/// `own` is the field that every record has.
+/// Checks that no two arguments have the same name, or the name `own` of the field that every record has.
 fn no_twins(whole: &str, arguments: &[ProbeArgument<'_>], own: &str) -> Result<(), ProbeError> {
     for (index, argument) in arguments.iter().enumerate().filter(|(_, one)| one.is_recorded()) {
         let before = arguments.get(..index).unwrap_or_default();
-        if argument.name == own || before.iter().any(|one| one.name == argument.name) {
+        let is_taken = argument.name == own || argument.name == UNREAD_FIELD;
+        if is_taken || before.iter().any(|one| one.name == argument.name) {
             return Err(error(whole, argument.name, ProbeProblem::Twice(argument.name.to_owned())));
         }
     }
     Ok(())
 }
 
-/// `SYMBOL`, `SYMBOL+OFFSET`, `0xADDRESS`
+/// Parses `SYMBOL`, `SYMBOL+OFFSET` or `0xADDRESS`.
 fn place_of<'a>(
     whole: &'a str,
     text: &'a str,
@@ -234,7 +265,7 @@ fn number(whole: &str, text: &str) -> Result<u64, ProbeError> {
         .ok_or_else(|| error(whole, text, ProbeProblem::Number(text.to_owned())))
 }
 
-/// `(a:u32, _, b:str)`; nothing and `()` are none.
+/// Parses `(a:u32, _, b:str)`; an empty text and `()` have no arguments.
 fn arguments<'a>(
     whole: &'a str,
     list: &'a str,
@@ -248,7 +279,19 @@ fn arguments<'a>(
     if inside.trim().is_empty() {
         return Ok(vec![]);
     }
-    inside.split(',').map(|text| argument(whole, text.trim(), with_types)).collect()
+    let all = inside.split(',').map(|text| argument(whole, text.trim(), with_types));
+    let all = all.collect::<Result<Vec<_>, _>>()?;
+    for one in &all {
+        let Some(TextLength::Argument(name)) = one.length else { continue };
+        let is_length = |other: &ProbeArgument<'_>| {
+            let is_number = |class: &ArgumentClass| class.kind == REGISTER;
+            other.name == name && other.class.as_ref().is_none_or(is_number)
+        };
+        if name == "_" || !all.iter().any(is_length) {
+            return Err(error(whole, name, ProbeProblem::NoLength(name.to_owned())));
+        }
+    }
+    Ok(all)
 }
 
 fn argument<'a>(
@@ -257,7 +300,7 @@ fn argument<'a>(
     with_types: bool,
 ) -> Result<ProbeArgument<'a>, ProbeError> {
     if text == "_" || !with_types && is_identifier(text) {
-        return Ok(ProbeArgument { name: text, class: None });
+        return Ok(ProbeArgument { name: text, class: None, length: None });
     }
     let Some((name, class)) = text.split_once(':') else {
         return Err(error(whole, text, ProbeProblem::NoType(text.to_owned())));
@@ -266,12 +309,29 @@ fn argument<'a>(
     if !is_identifier(name) {
         return Err(error(whole, name, ProbeProblem::Name(name.to_owned())));
     }
+    let (class, length) = match class.strip_prefix("str(").map(|rest| rest.strip_suffix(')')) {
+        Some(Some(length)) => ("str", Some(text_length(whole, length.trim())?)),
+        Some(None) => return Err(error(whole, class, ProbeProblem::Type(class.to_owned()))),
+        None => (class, None),
+    };
     match class_of(class) {
-        Some(class) => Ok(ProbeArgument { name, class: Some(class) }),
+        Some(class) => Ok(ProbeArgument { name, class: Some(class), length }),
         None if matches!(class, "float" | "double" | "f32" | "f64") => {
             Err(error(whole, class, ProbeProblem::Float(class.to_owned())))
         }
         None => Err(error(whole, class, ProbeProblem::Type(class.to_owned()))),
+    }
+}
+
+/// Parses a text's length: the name of an argument, or a number of bytes.
+fn text_length<'a>(whole: &'a str, text: &'a str) -> Result<TextLength<'a>, ProbeError> {
+    if is_identifier(text) {
+        return Ok(TextLength::Argument(text));
+    }
+    let found = number(whole, text)?;
+    match u16::try_from(found) {
+        Ok(bytes) if (1..=TEXT_BYTES).contains(&bytes) => Ok(TextLength::Bytes(bytes)),
+        _ => Err(error(whole, text, ProbeProblem::Length { found, limit: TEXT_BYTES })),
     }
 }
 

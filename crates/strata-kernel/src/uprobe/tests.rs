@@ -1,12 +1,14 @@
-//! What is written after `--probe`, and what becomes of it.
+//! Tests of probes, from the text after `--probe` to events.
 
 use super::*;
 use crate::elf::tests::Folder;
 use crate::event::KernelEvent;
 use crate::event::Probe;
 use std::path::Path;
-use strata_abi::kernel::{Part, CONSTANT, MEMORY, REGISTER, STRING};
-use strata_model::{Base, FieldClass};
+use strata_abi::kernel::{
+    Part, CONSTANT, LENGTH_NUMBER, LENGTH_SIGNED, MEMORY, REGISTER, STRING, UNREAD,
+};
+use strata_model::{Base, FieldClass, UNREAD_FIELD};
 
 fn target() -> Option<(Folder, PathBuf)> {
     // Each test has its own: they run at the same time.
@@ -30,7 +32,7 @@ fn parts(event: &KernelEvent) -> &[Part] {
 
 fn offset(event: &KernelEvent) -> u64 {
     match &event.probe {
-        Probe::Uprobe { offset, .. } => *offset,
+        Probe::Uprobe { offsets, .. } => offsets[0],
         other => panic!("{other:?}"),
     }
 }
@@ -79,7 +81,11 @@ fn parse_of_a_uretprobe_takes_the_value_from_rax() {
     assert_eq!((event.name.as_str(), event.system.as_str()), ("back", "uretprobes"));
     assert_eq!(names(event), ["ret_ip", "ret"]);
     assert_eq!((parts(event)[1].offset, parts(event)[1].bytes), (80, 4));
-    assert!(matches!(event.probe, Probe::Uprobe { is_return: true, semaphore: None, .. }));
+    assert_eq!((parts(event)[0].kind, parts(event)[0].offset), (MEMORY, register::RSP));
+    let elf = Elf::open(&path).unwrap();
+    let place = elf.symbol("target_negative", 0).unwrap();
+    assert!(offset(event) > place.offset && offset(event) < place.offset + 64);
+    assert_eq!(std::fs::read(&path).unwrap()[offset(event) as usize], 0xc3);
 }
 
 #[test]
@@ -90,8 +96,15 @@ fn parse_of_an_address_or_a_place_within_finds_the_same_bytes() {
     let at = |spec: String| offset(&parse(&spec).unwrap().events[0]);
     let path = path.display();
     assert_eq!(at(format!("uprobe:{path}:{:#x}(a:u32)", place.address)), place.offset);
-    assert_eq!(at(format!("uprobe:{path}:target_add+0x2")), place.offset + 2);
-    assert_eq!(at(format!("uprobe:{path}:target_add+2")), place.offset + 2);
+    let within = at(format!("uretprobe:{path}:target_add")) - place.offset;
+    assert_eq!(at(format!("uprobe:{path}:target_add+{within:#x}")), place.offset + within);
+    assert_eq!(at(format!("uprobe:{path}:target_add+{within}")), place.offset + within);
+    // Its first instruction is longer than that.
+    let message = parse(&format!("uprobe:{path}:target_add+1")).unwrap_err().to_string();
+    assert!(message.contains("0x1 is in the middle of an instruction"), "{message}");
+    let middle = format!("uprobe:{path}:{:#x}", place.address + 1);
+    let message = parse(&middle).unwrap_err().to_string();
+    assert!(message.contains(&format!("It begins at {:#x}", place.address)), "{message}");
 }
 
 #[test]
@@ -110,7 +123,7 @@ fn parse_of_usdt_probes_has_one_event_for_all_places_of_the_same_fields() {
 fn parse_of_usdt_arguments_leaves_out_what_cannot_be_recorded_and_says_so() {
     let Some((_folder, path)) = target() else { return };
     let probes = parse(&format!("usdt:{}:tar*:odd", path.display())).unwrap();
-    assert_eq!(names(&probes.events[0]), ["ip", "arg1", "arg3", "arg5"]);
+    assert_eq!(names(&probes.events[0]), ["ip", "arg1", "arg3", "arg5", UNREAD_FIELD]);
     let part = parts(&probes.events[0])[2];
     assert_eq!(
         (part.kind, part.offset, part.scale, part.index, part.addend),
@@ -124,7 +137,7 @@ fn parse_of_usdt_arguments_leaves_out_what_cannot_be_recorded_and_says_so() {
     );
     let probes = parse(&format!("usdt:{}:target:values", path.display())).unwrap();
     let kinds: Vec<u8> = parts(&probes.events[0]).iter().map(|part| part.kind).collect();
-    assert_eq!(kinds.len(), 9);
+    assert_eq!((kinds.len(), kinds[9]), (10, UNREAD));
     assert_eq!(
         (kinds[3], kinds[4], kinds[5], kinds[6], kinds[7]),
         (CONSTANT, MEMORY, MEMORY, MEMORY, CONSTANT)
@@ -133,11 +146,39 @@ fn parse_of_usdt_arguments_leaves_out_what_cannot_be_recorded_and_says_so() {
 }
 
 #[test]
+fn parse_of_a_text_with_a_length_names_the_part_that_has_it() {
+    let Some((_folder, path)) = target() else { return };
+    let path = path.display();
+    let lengths = |spec: String| {
+        let probes = parse(&spec).unwrap();
+        parts(&probes.events[0]).iter().map(|part| part.bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        lengths(format!("uprobe:{path}:target_add(n:u32,_,a:str(n),b:str( m ),m:s16,c:str(16))")),
+        [8, 4, 2, LENGTH_SIGNED | 5, 2, LENGTH_NUMBER | 16]
+    );
+    let probes = parse(&format!("uretprobe:{path}:target_add(a:str(n),n:u64)")).unwrap();
+    let offsets: Vec<u16> = parts(&probes.events[0]).iter().map(|part| part.offset).collect();
+    assert_eq!(offsets, [register::RSP, register::RAX, register::RDX]);
+    // arg7 is a constant.
+    assert_eq!(
+        lengths(format!("usdt:{path}:target:values(_,a:str(n),_,_,_,_,n,m:u32)")),
+        [8, 3, 8, 4]
+    );
+    let error = parse(&format!("usdt:{path}:target:floats(n,_,a:str(n))")).unwrap_err();
+    assert!(error.to_string().contains("there is no number 'n' in the list"), "{error}");
+}
+
+#[test]
 fn parse_of_usdt_arguments_with_names_and_types_has_these() {
     let Some((_folder, path)) = target() else { return };
     let path = path.display();
     let probes = parse(&format!("usdt:{path}:target:values(a,_,c:s8,d)")).unwrap();
-    assert_eq!(names(&probes.events[0]), ["ip", "a", "c", "d"]);
+    assert_eq!(names(&probes.events[0]), ["ip", "a", "c", "d", UNREAD_FIELD]);
+    let probes = parse(&format!("usdt:{path}:target:values(a,_,c:s8)")).unwrap();
+    assert_eq!(names(&probes.events[0]), ["ip", "a", "c"]);
+    let message = parse(&format!("usdt:{path}:target:values({UNREAD_FIELD})")).unwrap_err();
+    assert!(message.to_string().contains(UNREAD_FIELD), "{message}");
     let probes = parse(&format!("usdt:{path}:target:wanted(text:str)")).unwrap();
     let part = parts(&probes.events[0])[1];
     assert_eq!((part.kind, part.bytes), (STRING, 0));
@@ -215,11 +256,52 @@ fn parse_of_a_pattern_takes_the_functions_that_fit_and_says_the_others() {
 }
 
 #[test]
+fn parse_of_a_name_in_the_source_finds_the_functions_that_have_it() {
+    // This program itself is in Rust.
+    let path = std::env::current_exe().unwrap();
+    let path = path.display();
+    let name = "strata_kernel::uprobe::tests::probed_by_name";
+    assert_eq!(probed_by_name(2) + other::probed_by_name(1), 4);
+    let probes = parse(&format!("uprobe:{path}:{name}(a:u32)")).unwrap();
+    assert_eq!(probes.events.len(), 1, "{:?}", probes.remarks);
+    let event = &probes.events[0];
+    assert_eq!(event.kernel_name, name);
+    assert_eq!(event.name, "uprobe_strata_kernel__uprobe__tests__probed_by_name");
+    assert_eq!(names(event), ["ip", "a"]);
+    let all =
+        parse(&format!("uprobe:{path}:strata_kernel::uprobe::tests::*probed_by_name")).unwrap();
+    let mut found: Vec<&str> = all.events.iter().map(|event| event.kernel_name.as_str()).collect();
+    found.sort_unstable();
+    assert_eq!(found, ["strata_kernel::uprobe::tests::other::probed_by_name", name]);
+    assert!(all.events.iter().any(|one| offset(one) == offset(event)));
+    let error = parse(&format!("uprobe:{path}:strata_kernel::*")).unwrap_err().to_string();
+    assert!(error.contains("functions match, limit 1000"), "{error}");
+    let error = parse(&format!("uprobe:{path}:strata_kernel::zebra")).unwrap_err().to_string();
+    assert!(error.contains("has no function 'strata_kernel::zebra'"), "{error}");
+}
+
+/// A function that a test looks for by its name.
+#[inline(never)]
+fn probed_by_name(a: u32) -> u32 {
+    std::hint::black_box(a) + 1
+}
+
+mod other {
+    /// Another function of the same name.
+    #[inline(never)]
+    pub(super) fn probed_by_name(a: u32) -> u32 {
+        std::hint::black_box(a)
+    }
+}
+
+#[test]
 fn parse_of_a_pattern_of_usdt_probes_takes_those_that_have_the_arguments() {
     let Some((_folder, path)) = target() else { return };
     let path = path.display();
     let probes = parse(&format!("usdt:{path}:target:*(a,b,c)")).unwrap();
-    assert!(probes.events.iter().all(|event| event.fields.len() <= 4));
+    let values =
+        |event: &KernelEvent| event.fields.iter().filter(|one| one.name != UNREAD_FIELD).count();
+    assert!(probes.events.iter().all(|event| values(event) <= 4));
     let found: Vec<&str> = probes.events.iter().map(|event| event.name.as_str()).collect();
     assert!(found.contains(&"usdt_target_values") && !found.contains(&"usdt_target_wanted"));
     let remark = &probes.remarks[0];
@@ -258,6 +340,14 @@ fn parse_of_what_is_no_probe_points_to_the_place() {
         ("uprobe:sh:f+4(a:u8)", 13..19, "arguments are in their registers"),
         ("uretprobe:sh:f+4", 13..16, "a return belongs to the whole function"),
         ("uretprobe:sh:f(a:u8,b:u8)", 14..25, "2 values, and a function returns one"),
+        ("uretprobe:sh:f(a:str(b),b:u64,c:u8)", 14..35, "3 values, and a function returns one"),
+        ("uprobe:sh:f(a:str(b))", 18..19, "there is no number 'b' in the list"),
+        ("uprobe:sh:f(a:str(b),b:str)", 18..19, "there is no number 'b' in the list"),
+        ("uprobe:sh:f(a:str(_),_)", 18..19, "there is no number '_' in the list"),
+        ("uprobe:sh:f(a:str(0))", 18..19, "a text of 0 bytes cannot be recorded"),
+        ("uprobe:sh:f(a:str(1024))", 18..22, "a text of 1024 bytes cannot be recorded"),
+        ("uprobe:sh:f(a:str(1x))", 18..20, "'1x' is no number"),
+        ("uprobe:sh:f(a:str()b)", 14..20, "'str()b' is no type"),
         ("uretprobe:sh:f(_)", 14..17, "'_' records nothing"),
         ("usdt:sh", 7..7, "the provider is missing"),
         ("usdt:sh:a", 9..9, "the probe's name is missing"),

@@ -1,122 +1,121 @@
-//! One argument of a USDT probe, `SIZE@OPERAND` in the assembler's words, x86-64.
+//! Parses an argument of a USDT probe: `SIZE@OPERAND`, with the operand in the assembler's syntax for x86-64.
 
 use crate::uprobe::register::{self, Register};
 use strata_abi::kernel::{Part, CONSTANT, MEMORY, NO_REGISTER, REGISTER};
 use strata_model::{FieldClass, FieldOrder, Float, Integer};
 use thiserror::Error;
 
-/// What an argument is.
+/// The type of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperandClass {
-    /// So many bytes, and whether signed.
+    /// An integer.
     Integer {
-        /// 1, 2, 4 or 8.
+        /// Size of the integer: 1, 2, 4 or 8 \[byte\].
         bytes: u8,
-        /// Two's complement.
+        /// True if the integer is signed.
         signed: bool,
     },
-    /// So many bytes, 4 or 8.
+    /// A floating-point number.
     Float {
-        /// 4 or 8.
+        /// Size of the number, 4 or 8 \[byte\].
         bytes: u8,
     },
 }
 
-/// Where an argument is.
+/// The place of an operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OperandPlace {
-    /// `$5`, `$symbol`
+    /// A constant: `$5`, `$symbol`.
     Constant(SymbolOffset),
-    /// `%edi`
+    /// A register: `%edi`.
     Register(Register),
-    /// `-8(%rbp)`, `8(%rax,%rbx,4)`; without a register it is an address.
+    /// Memory: `-8(%rbp)`, `8(%rax,%rbx,4)`; without a register, `value` is the address.
     Memory { value: SymbolOffset, base: Option<Register>, index: Option<IndexRegister> },
 }
 
-/// A register and how often it counts.
+/// An index register and its scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct IndexRegister {
     register: Register,
     scale: u8,
 }
 
-/// `symbol+4`
+/// A symbol with an offset: `symbol+4`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct SymbolOffset {
     symbol: Option<String>,
     number: i64,
 }
 
-/// One argument.
+/// A parsed operand of a USDT probe, such as `-4@%edi`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsdtOperand {
-    /// What it is.
     pub class: OperandClass,
     place: OperandPlace,
 }
 
-/// What the file's symbols are.
+/// The way in which symbols in a file's operands are resolved.
 pub struct OperandSymbols<'a> {
-    /// The address of one.
+    /// Returns the address of a symbol.
     pub find: &'a dyn Fn(&str) -> Option<u64>,
-    /// Addresses are those of the running program.
+    /// True if addresses in the file are those in the running program.
     pub is_fixed: bool,
     /// The probe's own address.
     pub at: u64,
 }
 
-/// Why an argument is not recorded.
+/// Reason why an argument is not recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OperandError {
-    /// No `SIZE@`.
+    /// The operand has no `SIZE@`.
     #[error("its size is not said")]
     NoSize,
-    /// Another size.
+    /// The size is not one that can be recorded.
     #[error("its size is '{0}', and 1, 2, 4 and 8 bytes can be recorded")]
     Size(String),
-    /// A register of another machine.
+    /// The register is unknown, or cannot be recorded.
     #[error("the register %{0} cannot be recorded")]
     Register(String),
-    /// A vector register.
+    /// The operand is in a vector register.
     #[error(
         "it is in the floating-point register %{0}, which the kernel does not keep for probes"
     )]
     Vector(String),
-    /// A register that is smaller than the argument.
+    /// The register is smaller than the argument.
     #[error("%{register} has {found} bytes, and the argument {wanted}")]
     Small {
-        /// Its name, as in the assembler.
+        /// The register's name in the assembler.
         register: String,
-        /// Its size \[byte\].
+        /// The register's size \[byte\].
         found: u8,
-        /// The argument's \[byte\].
+        /// The argument's size, from the `SIZE@` of its operand \[byte\].
         wanted: u8,
     },
-    /// `global(%rax)` where it is not known where the program is.
+    /// A symbol with a register, as in `global(%rax)`, in a program whose load address is not known.
     #[error("an address made of a symbol and a register is known only when the program runs")]
     Moved,
-    /// `(%rax,%rbx,3)`, `(%rax,%rsp)`.
+    /// The index register or the scale is not possible, as in `(%rax,%rbx,3)` and `(%rax,%rsp)`.
     #[error("its address has no such index")]
     Index,
-    /// `%fs:8`.
+    /// The operand is relative to a segment: `%fs:8`.
     #[error("thread-local memory cannot be recorded")]
     Segment,
-    /// `16(%rip)`.
+    /// The operand is relative to the instruction: `16(%rip)`.
     #[error("an address relative to %rip without a symbol says not to which instruction")]
     Rip,
-    /// A symbol that is not in the file, or twice.
+    /// The symbol is not in the file, or there are several.
     #[error("the symbol {0} is not found in the file")]
     Symbol(String),
-    /// An address that is known when the program runs only.
+    /// The address is known only when the program runs.
     #[error("it is the address of {0}, known only when the program runs")]
     Address(String),
-    /// Not understood.
+    /// The operand is not understood.
     #[error("it is not understood")]
     Syntax,
 }
 
 impl OperandClass {
-    /// As `--probe` writes types.
+    /// Returns the name of the type, as `--probe` has it.
     pub fn name(self) -> &'static str {
         match self {
             OperandClass::Integer { bytes: 1, signed: true } => "s8",
@@ -132,7 +131,7 @@ impl OperandClass {
         }
     }
 
-    /// Its size \[byte\].
+    /// Returns the operand's size \[byte\].
     pub fn bytes(self) -> u8 {
         match self {
             OperandClass::Integer { bytes, .. } | OperandClass::Float { bytes } => bytes,
@@ -153,19 +152,19 @@ impl OperandClass {
 }
 
 impl UsdtOperand {
-    /// `-4@%edi`
+    /// Parses an operand, such as `-4@%edi`.
     ///
     /// # Errors
-    /// Why it is not recorded.
+    /// The reason why the operand cannot be recorded.
     pub fn parse(text: &str) -> Result<UsdtOperand, OperandError> {
         let (size, place) = text.split_once('@').ok_or(OperandError::NoSize)?;
         Ok(UsdtOperand { class: class(size)?, place: place_of(place)? })
     }
 
-    /// How it is recorded.
+    /// Returns the part of a record by which a program records the operand.
     ///
     /// # Errors
-    /// Why it is not.
+    /// The reason why the operand cannot be recorded.
     pub fn part(&self, symbols: &OperandSymbols<'_>) -> Result<Part, OperandError> {
         let bytes = self.class.bytes();
         let part = |kind, offset, addend| Part { kind, offset, addend, ..Part::default() };
@@ -245,7 +244,7 @@ impl OperandSymbols<'_> {
     }
 }
 
-/// `-4`, `8`, `8f`
+/// Parses the type of an operand: `-4`, `8`, `8f`.
 fn class(size: &str) -> Result<OperandClass, OperandError> {
     let other = || OperandError::Size(size.to_owned());
     if size.is_empty() {
@@ -305,7 +304,7 @@ fn place_of(text: &str) -> Result<OperandPlace, OperandError> {
     Ok(OperandPlace::Memory { value, base, index })
 }
 
-/// The machine has no index in %rsp or %rip.
+/// Parses an index register and its scale. The processor cannot use %rsp or %rip as an index.
 fn index_of(text: &str, scale: &str) -> Result<IndexRegister, OperandError> {
     let register = register(text)?;
     if register.bytes != 8 || [register::RSP, register::RIP].contains(&register.offset) {
@@ -328,7 +327,7 @@ fn register(text: &str) -> Result<Register, OperandError> {
     })
 }
 
-/// `-8`, `0x10`, `symbol`, `symbol+4`, `4+symbol`, `symbol-4+8`
+/// Parses a number or symbol with offsets: `-8`, `0x10`, `symbol`, `symbol+4`, `4+symbol`, `symbol-4+8`.
 fn value(text: &str) -> Result<SymbolOffset, OperandError> {
     let mut value = SymbolOffset::default();
     let mut rest = text;
@@ -356,7 +355,7 @@ fn value(text: &str) -> Result<SymbolOffset, OperandError> {
     Ok(value)
 }
 
-/// Two's complement: 18446744073709551615 is -1.
+/// Parses a number in two's complement, so that 18446744073709551615 is -1.
 fn number(text: &str) -> Option<i64> {
     let number = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),

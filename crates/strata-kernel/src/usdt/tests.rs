@@ -153,7 +153,7 @@ fn parse_note_that_is_cut_is_none() {
     assert!((0..note.len()).all(|cut| parse_note(&note[..cut]).is_none()));
 }
 
-/// Each probe as `readelf -n` prints it: provider, name, location, semaphore, arguments.
+/// Lists the probes as `readelf -n` prints them: provider, name, location, semaphore, arguments.
 fn by_readelf(path: &Path) -> Vec<(String, String, u64, u64, String)> {
     let text = output("readelf", &["-n"], path);
     let value =
@@ -239,7 +239,7 @@ fn locations_of_installed_programs_are_those_of_readelf() {
     }
 }
 
-/// What prelink does: all addresses are greater, but those in the notes.
+/// The file is changed as prelink does: all addresses are greater, but not those in the notes.
 #[test]
 fn locations_of_a_file_that_was_moved_are_moved_with_it() {
     let folder = Folder::new("usdt-moved");

@@ -16,7 +16,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 const volatile struct strata_abi_kernel_event event;
 
-/* As a type tp program has its fields: behind a pointer that is read by a helper. */
+/* Tests a filter that has the fields as a type tp program: behind a pointer that a helper reads. */
 SEC("raw_tp/sys_enter")
 int from_context(const void *context)
 {
@@ -32,7 +32,10 @@ int from_context(const void *context)
 	return strata_filter(&event.filter[0], &source);
 }
 
-/* Not by clang, which would work out the address first, and the verifier refuses that of a context. */
+/*
+ * Assembly instead of C: clang would compute the address first, which the verifier refuses for a
+ * context.
+ */
 #define RETURN_ARGUMENT(n)                                    \
 	do {                                                  \
 		uint64_t value;                               \
@@ -59,7 +62,10 @@ static inline __attribute__((always_inline)) uint64_t argument(const unsigned lo
 	RETURN_ARGUMENT(5);
 }
 
-/* As a tp_btf program has them: it has put the payload on its stack. @early: of what an early test may ask. */
+/*
+ * Tests a filter that has the fields as a tp_btf program: it has put the payload on its stack.
+ * @early: of what an early test may ask.
+ */
 static inline __attribute__((always_inline)) int
 on_stack(const struct bpf_raw_tracepoint_args *context, strata_filter_argument *early)
 {

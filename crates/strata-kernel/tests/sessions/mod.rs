@@ -4,7 +4,7 @@ use strata_kernel::{
     Contexts, Error, KernelEvent, KernelSession, RecordingSpec, SelectedEvent, UnrecordedEvent,
 };
 
-/// All that there is of an event.
+/// Selects all records of an event.
 pub fn selected(event: KernelEvent) -> SelectedEvent {
     SelectedEvent {
         event,
@@ -12,11 +12,12 @@ pub fn selected(event: KernelEvent) -> SelectedEvent {
         exit: true,
         filter: None,
         exit_filter: None,
+        slower: 0,
         contexts: Contexts::default(),
     }
 }
 
-/// One in which all is recorded. `None`, and says why, where the kernel cannot be recorded.
+/// Begins a session. Returns `None`, with a message, if the kernel cannot be recorded.
 pub fn begin(spec: RecordingSpec) -> Option<KernelSession> {
     let what = format!("{:?}, {:?}", spec.loss_mode, spec.contexts);
     match KernelSession::begin(spec, None, &mut |_| std::ops::ControlFlow::Continue(())) {

@@ -1,31 +1,32 @@
-//! Every rule that a session ever had, and what became of it: rules come and go while it records.
+//! All rules that a session ever had, and what they matched: rules are added and removed during the recording.
 
 use strata_user::{Application, Error, Rule, Rules};
 
-use crate::applications::near::Near;
+use crate::applications::suggestion::Near;
 use crate::report::RuleReport;
 
-/// Tracepoints that are compared with rules which match none, at most: a thousand processes may have the same.
+/// The most tracepoints that are compared with rules without matches, since a thousand processes may have the same
+/// tracepoints.
 const COMPARED_MAX: usize = 2 * strata_abi::user::NR_STATES as usize;
 
-/// All rules, in the order in which they came.
+/// All rules, in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleBook {
     entries: Vec<BookEntry>,
-    /// How often they were changed.
+    /// Number of changes of the rules so far.
     changes: u64,
-    /// Tracepoints that were compared with those that match none.
+    /// Number of tracepoints that were compared with rules without matches.
     compared: usize,
 }
 
 #[derive(Clone, Debug)]
 struct BookEntry {
     rule: Rule,
-    /// Tracepoints of the processes that were there while it held.
+    /// Number of matching tracepoints, over the processes that existed while the rule was in effect.
     matched: u64,
-    /// The change with which it went; `None`: it holds.
+    /// Number of the change that removed the rule; `None` if it is in effect.
     went: Option<u64>,
-    /// What was perhaps meant, if it matches none.
+    /// Similar names to suggest, if the rule matches nothing.
     near: Near,
 }
 
@@ -36,7 +37,7 @@ impl RuleBook {
         book
     }
 
-    /// These hold from now on.
+    /// Replaces the rules. Removed rules stay in the report.
     pub(crate) fn change(&mut self, rules: &Rules) {
         self.changes += 1;
         let (changes, holds) = (self.changes, |one: &Rule| rules.rules().contains(one));
@@ -58,16 +59,16 @@ impl RuleBook {
         }
     }
 
-    /// How often they were changed until now.
+    /// Returns the number of changes of the rules.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// A process ends that has been there since then: to each rule that held meanwhile and matches one of its
-    /// tracepoints, one is added. Returns how many tracepoints it has.
+    /// Counts the matches of a process that ends. Every rule that was in effect after the change `since` is counted for
+    /// each tracepoint that it matches. Returns the number of the process's tracepoints.
     ///
     /// # Errors
-    /// Its memory is damaged.
+    /// The process's memory is damaged.
     pub(crate) fn count(&mut self, application: &Application, since: u64) -> Result<u64, Error> {
         let held = |entry: &&mut BookEntry| entry.went.is_none_or(|went| went > since);
         let mut held: Vec<&mut BookEntry> = self.entries.iter_mut().filter(held).collect();
@@ -90,7 +91,7 @@ impl RuleBook {
         Ok(tracepoints)
     }
 
-    /// What became of them.
+    /// Returns a report for each rule.
     pub(crate) fn reports(&self) -> Vec<RuleReport> {
         let report = |entry: &BookEntry| RuleReport {
             rule: entry.rule.text().to_owned(),

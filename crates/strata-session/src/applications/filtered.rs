@@ -1,30 +1,35 @@
-//! Which filter applications get, and whether it could select anything of what they had.
-//!
-//! Which events there are is known only when they have been seen, those of a command and of libraries that are loaded
-//! later too: so a slip in a filter is said while it records and at the end, and not at the begin.
+//! The filter for applications, and whether it could select any of their events. Events become known only when they are
+//! seen, including those of a command and of libraries that are loaded later. So mistakes in a filter are reported
+//! during the recording and at its end, not at its beginning.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-use strata_filter::{Class, ClassField, ClassFieldKind, Filter, Hint, Root};
+use strata_filter::{Class, ClassField, ClassFieldKind, Filter, Hint, ParseError, Root, Slip};
 use strata_model::{Element, EventClass, FieldClass, Integer};
 use strata_user::{Compiled, EventContexts, Program, Rules};
 
+use crate::applications::group_numbers::{texts, with_group_numbers};
 use crate::error::SessionError;
 use crate::options::Options;
+use crate::plan::PlanError;
 use crate::report::{FilterReport, FilterSlip, EVERY_TRACEPOINT};
 use crate::session::layer::LayerRule;
 use crate::session::lock::lock;
 
-/// The filter as programs get it; `None`: all their events are recorded.
+/// Compiles the filter for programs; `None` if all their events are recorded.
 ///
 /// # Errors
-/// It cannot be asked there, or nothing passes it.
+/// Programs cannot evaluate the filter, or no event passes it.
 pub(crate) fn program(options: &Options) -> Result<Option<Program>, SessionError> {
-    let Some(filter) = options.filter.as_ref().filter(|_| options.records_applications()) else {
+    if !options.records_applications() {
+        return Ok(None);
+    }
+    let whole = with_slower(options.filter.as_ref(), options.spans_slower);
+    let Some(filter) = whole.map_err(PlanError::from)? else {
         return Ok(None);
     };
-    match Program::compile(filter)? {
+    match Program::compile(&with_group_numbers(&filter))? {
         Compiled::Always => Ok(None),
         Compiled::Tests(program) => Ok(Some(program)),
         Compiled::Never if options.kernel.is_some() => Ok(Some(Program::nothing())),
@@ -32,24 +37,40 @@ pub(crate) fn program(options: &Options) -> Result<Option<Program>, SessionError
     }
 }
 
-/// What is known of the filters and of the applications' events.
+/// Returns a filter with a bound on the duration of spans \[ns\], which leaves other events alone; 0 is no bound.
+///
+/// # Errors
+/// The filter is too long then.
+pub(crate) fn with_slower(
+    filter: Option<&Filter>,
+    slower: u64,
+) -> Result<Option<Filter>, ParseError> {
+    let bound = format!("(!has(context.duration) || context.duration >= {slower})");
+    match filter {
+        _ if slower == 0 => Ok(filter.cloned()),
+        Some(filter) => Filter::parse(&format!("({}) && {bound}", filter.text())).map(Some),
+        None => Filter::parse(&bound).map(Some),
+    }
+}
+
+/// The filters of applications, and the findings on them.
 pub(crate) struct Filtered {
     asked: Mutex<Vec<AskedRules>>,
-    /// There is, or was, a filter.
+    /// True if there is a filter now or there was one before.
     is_filtered: AtomicBool,
-    /// The same filter is for the kernel's events, too.
+    /// True if the same filter is also applied to the kernel's events.
     has_kernel: bool,
-    /// Each record says its thread.
+    /// True if each record has the id of its thread.
     vtid: bool,
-    /// What it says besides, as far as filters are asked of it in programs.
+    /// Contexts of the records, as far as filters can test them in programs.
     contexts: Mutex<EventContexts>,
 }
 
-/// What is asked of the events that some rules select.
+/// A filter with the rules to whose events it applies.
 struct AskedRules {
-    /// As they were written; none: all.
+    /// The rules as they were written; empty if the filter applies to all.
     texts: Vec<String>,
-    /// They, and those that exclude.
+    /// The parsed rules, including exclusions.
     rules: Rules,
     filter: Filter,
     found: FilterFinding,
@@ -57,18 +78,18 @@ struct AskedRules {
 
 #[derive(Default)]
 struct FilterFinding {
-    /// A process had such events.
+    /// True once a process had events to which the filter applies.
     is_asked: bool,
-    /// All of the filter can be true of some process' events.
+    /// True once an event of some process was found that can pass the whole filter.
     is_fine: bool,
-    /// The filter as a whole can.
+    /// True if some event can pass the filter as a whole.
     selects: bool,
-    /// What is wrong with it in all of them.
+    /// Mistakes that showed with all events so far.
     hints: Vec<Hint>,
 }
 
 impl Filtered {
-    /// `rules`: those of the options, or, without, all.
+    /// Creates the filter of the options, which applies to these rules.
     pub(crate) fn new(options: &Options, rules: &Rules) -> Filtered {
         let filter = options.filter.clone().filter(|_| options.records_applications());
         let asked = filter.map(|filter| AskedRules {
@@ -86,7 +107,7 @@ impl Filtered {
         }
     }
 
-    /// These hold from now on; of filters that are there no more nothing is said.
+    /// Replaces the rules and their filters. Filters that are removed are not reported any longer.
     pub(crate) fn change(&self, rules: &[LayerRule], contexts: EventContexts) {
         let mut asked: Vec<AskedRules> = Vec::new();
         let is_exclusion = |rule: &&LayerRule| rule.text.starts_with('!');
@@ -106,7 +127,7 @@ impl Filtered {
         let excluding: Vec<&String> = excluding.collect();
         for one in &mut asked {
             let texts: Vec<&String> = one.texts.iter().chain(excluding.iter().copied()).collect();
-            // Those that are none were refused before.
+            // Invalid rules were refused before.
             one.rules = Rules::parse(&texts).unwrap_or_else(|_| Rules::none());
         }
         self.is_filtered.fetch_or(!asked.is_empty(), Ordering::Relaxed);
@@ -126,26 +147,27 @@ impl Filtered {
         *held = asked;
     }
 
-    /// Has a filter decided, at any time, what is recorded?
+    /// Returns whether a filter decided, at least for some time, which records are written.
     pub(crate) fn is_filtered(&self) -> bool {
         self.is_filtered.load(Ordering::Relaxed)
     }
 
-    /// Is there a filter of which it is not known yet that all of it can be true?
+    /// Returns whether there is a filter that no event is known to pass as a whole.
     pub(crate) fn is_open(&self) -> bool {
         lock(&self.asked).iter().any(|one| !one.found.is_fine)
     }
 
-    /// These are the events of one process, so far; they may be looked at again.
+    /// Examines the present events of one process. The same events may be passed again.
     pub(crate) fn look(&self, events: impl Iterator<Item = EventClass>) {
         if !self.is_open() {
             return;
         }
         let mut asked = lock(&self.asked);
+        let groups: Vec<String> = asked.iter().flat_map(|one| texts(one.filter.expr())).collect();
         let all: Vec<(EventClass, Class)> = events
             .filter(|event| event.full_name() != THREAD_NAME)
             .map(|event| {
-                let class = self.class(&event);
+                let class = self.class(&event, &groups);
                 (event, class)
             })
             .collect();
@@ -161,7 +183,8 @@ impl Filtered {
         }
     }
 
-    fn class(&self, event: &EventClass) -> Class {
+    /// Returns the class of an event for checking filters. `groups`: cgroups that filters name.
+    fn class(&self, event: &EventClass, groups: &[String]) -> Class {
         let mut fields = Vec::new();
         for field in &event.fields {
             let element = match &field.class {
@@ -182,6 +205,29 @@ impl Filtered {
                 kind: ClassFieldKind::integer(32, true),
             });
         }
+        // Words that every filter can use, since a program knows their values itself.
+        let number = ClassFieldKind::integer(32, true);
+        let group = match groups.is_empty() {
+            true => ClassFieldKind::integer(64, false),
+            false => ClassFieldKind::Enumeration(groups.iter().cloned().collect()),
+        };
+        for (name, kind) in [
+            ("pid", number.clone()),
+            ("tid", number),
+            ("comm", ClassFieldKind::Text),
+            ("cgroup", group.clone()),
+            ("container", group),
+        ] {
+            fields.push(ClassField { root: Root::Context, path: name.to_owned(), kind });
+        }
+        // A span's begin, which is recorded at the end of the span.
+        for field in &event.context {
+            let kind = ClassFieldKind::integer(64, false);
+            if field.name == "elapsed" {
+                let path = "duration".to_owned();
+                fields.push(ClassField { root: Root::Context, path, kind });
+            }
+        }
         for context in lock(&self.contexts).iter().filter(|context| context.is_asked_for()) {
             let field = context.field();
             fields.push(ClassField {
@@ -194,7 +240,7 @@ impl Filtered {
         Class { name, loglevel, cpu: true, fields }
     }
 
-    /// That there was a filter, to be said at the end.
+    /// Returns the remark, for the end, that a filter was applied.
     pub(crate) fn remark(&self) -> Option<String> {
         let is_said = lock(&self.asked).iter().any(|one| one.found.is_asked);
         is_said.then(|| {
@@ -203,7 +249,7 @@ impl Filtered {
         })
     }
 
-    /// What is wrong with the filters, as far as events were seen that they are asked of.
+    /// Returns the mistakes in filters, for filters to which seen events were subject.
     pub(crate) fn reports(&self) -> Vec<FilterReport> {
         let asked = lock(&self.asked);
         let wrong = asked.iter().filter(|one| one.found.is_asked && !one.found.is_fine);
@@ -211,7 +257,7 @@ impl Filtered {
             rules: one.texts.clone(),
             filter: one.filter.text().to_owned(),
             slips: one.found.hints.iter().map(slip).collect(),
-            // Where nobody has named events of applications, it may be meant for the kernel's.
+            // If nobody has named events of applications, the filter may be meant for the kernel's events.
             is_never: !one.found.selects && (one.names_some() || !self.has_kernel),
         };
         wrong.map(report).filter(|one| one.is_never || !one.slips.is_empty()).collect()
@@ -219,7 +265,7 @@ impl Filtered {
 }
 
 impl AskedRules {
-    /// Has somebody named events that it is asked of?
+    /// Returns whether the rules name particular events and do not just select all.
     fn names_some(&self) -> bool {
         self.texts.iter().any(|text| text != EVERY_TRACEPOINT)
     }
@@ -232,7 +278,7 @@ impl AskedRules {
         let hints = filter.check(classes);
         let selects = classes.iter().any(|class| filter.can_select(class));
         found.selects |= selects;
-        // What is no event of theirs may be one of the kernel's.
+        // A filter on unknown events of applications may be meant for the kernel's.
         found.is_fine |= hints.is_empty() || has_kernel && selects;
         if found.is_asked {
             found.hints.retain(|one| hints.iter().any(|other| other.span() == one.span()));
@@ -242,12 +288,26 @@ impl AskedRules {
     }
 }
 
-/// As a report has it.
+/// Converts a hint about a filter to the form of reports.
 pub(crate) fn slip(hint: &Hint) -> FilterSlip {
-    FilterSlip { column: hint.column(), text: hint.what.to_string() }
+    let text = match &hint.what {
+        Slip::NoField { field, .. } => advice(field.strip_prefix("context.").unwrap_or(field)),
+        _ => None,
+    };
+    FilterSlip { column: hint.column(), text: text.unwrap_or_else(|| hint.what.to_string()) }
 }
 
-/// Libstrata's own, which no filter is asked of.
+/// Returns advice on replacing a value that programs do not know when they evaluate a filter.
+fn advice(word: &str) -> Option<String> {
+    let instead = match word {
+        "duration" => "in a program, only spans of STRATA_SPAN() know it when they end. Record without it, and ask for it of \
+                       the trace: strata view -f 'duration > 50ms'",
+        _ => return None,
+    };
+    Some(format!("no event of these traces has a field '{word}'; {instead}"))
+}
+
+/// Name of libstrata's own event, to which no filter applies.
 const THREAD_NAME: &str = "strata:thread_name";
 
 fn kind(class: &FieldClass) -> ClassFieldKind {

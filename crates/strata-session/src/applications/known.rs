@@ -1,4 +1,4 @@
-//! What the keeper remembers of processes that it has met. They may be any number, so all of it is bounded.
+//! Bounded sets of the processes that the registry has met.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -6,14 +6,14 @@ use std::hash::{Hash, Hasher};
 
 use crate::report::NotReached;
 
-/// Memories, or sessions, of processes that have ended which are remembered. Beyond, the oldest is forgotten: a
-/// message of it that is still on its way is then looked at again, and found to be of nobody.
+/// The most memories, or sessions, of ended processes that are remembered. Above that, the oldest is forgotten. A late
+/// message about it is then examined again, and found to belong to no process.
 const RECENT_MAX: usize = 65_536;
 
-/// Reasons that are kept, of processes that could not be reached.
+/// The most reasons that are kept for processes that could not be reached.
 const REASONS_MAX: usize = 10_000;
 
-/// The last ones of many numbers.
+/// The latest of many numbers.
 #[derive(Debug, Default)]
 pub(crate) struct RecentNumbers {
     numbers: HashSet<u64>,
@@ -38,22 +38,22 @@ impl RecentNumbers {
     }
 }
 
-/// Memories that were looked at, by their inode numbers.
+/// Memories of processes that were examined, by inode number.
 #[derive(Debug, Default)]
 pub(crate) struct KnownMemories {
-    /// Of processes that are recorded: never forgotten.
+    /// Memories of recorded processes, which are never forgotten.
     now: HashSet<u64>,
-    /// Of those that were, or could not be.
+    /// Memories of processes that were recorded earlier, or could not be recorded.
     past: RecentNumbers,
 }
 
 impl KnownMemories {
-    /// Its process is recorded from now on.
+    /// Notes that the process with this memory is recorded from now on.
     pub(crate) fn begin(&mut self, inode: u64) {
         self.now.insert(inode);
     }
 
-    /// Its process is not recorded, or no longer: it does not come back.
+    /// Notes that the process with this memory is not recorded, or no longer. It will not be recorded again.
     pub(crate) fn end(&mut self, inode: u64) {
         self.now.remove(&inode);
         self.past.insert(inode);
@@ -64,10 +64,11 @@ impl KnownMemories {
     }
 }
 
-/// Sessions of ours that processes may have inherited.
+/// Generations of our sessions that processes may have inherited.
 #[derive(Debug, Default)]
 pub(crate) struct Generations {
-    /// Until when children may have inherited a part only (`CLOCK_MONOTONIC`) \[ns\].
+    /// For each generation, the time until which children may inherit an incomplete session \[ns of
+    /// `CLOCK_MONOTONIC`\].
     until: HashMap<u64, u64>,
     order: VecDeque<u64>,
 }
@@ -77,16 +78,16 @@ impl Generations {
         self.until.contains_key(&generation)
     }
 
-    /// See [`Generations::insert`].
+    /// Returns the time that was passed to [`Generations::insert`]; `None` for an unknown generation.
     pub(crate) fn until(&self, generation: u64) -> Option<u64> {
         self.until.get(&generation).copied()
     }
 
-    /// A new one. Where there are too many, the oldest that no recorded process has is forgotten.
+    /// Adds a generation. If there are too many, the oldest one that no recorded process uses is forgotten.
     pub(crate) fn insert(&mut self, generation: u64, until_ns: u64, is_used: impl Fn(u64) -> bool) {
         self.until.insert(generation, until_ns);
         self.order.push_back(generation);
-        // Fewer are in use than there is room for; else one more is kept.
+        // Normally fewer are in use than there is room for; otherwise one more is kept.
         for _ in 0..RECENT_MAX.min(self.order.len().saturating_sub(RECENT_MAX) * 64) {
             match self.order.pop_front() {
                 Some(oldest) if is_used(oldest) => self.order.push_back(oldest),
@@ -100,18 +101,18 @@ impl Generations {
     }
 }
 
-/// Why processes could not be reached, each reason once.
+/// Reasons why processes could not be reached, each kept once.
 #[derive(Debug, Default)]
 pub(crate) struct Reasons {
     kept: Vec<NotReached>,
-    /// What is kept, by number and reason.
+    /// Hashes of process and reason, for the entries that are kept.
     said: HashSet<u64>,
-    /// Not kept.
+    /// Number of reasons that were not kept.
     more: u64,
 }
 
 impl Reasons {
-    /// Say it once.
+    /// Adds a process with its reason, unless the same pair was added before.
     pub(crate) fn add(&mut self, one: NotReached) {
         let said = number_of(&one);
         if self.said.contains(&said) {
@@ -125,26 +126,26 @@ impl Reasons {
         }
     }
 
-    /// It was reached after all.
+    /// Removes the reason of a process that could be reached after all.
     pub(crate) fn forget(&mut self, one: &NotReached) {
         if self.said.remove(&number_of(one)) {
             self.kept.retain(|kept| (kept.pid, &kept.reason) != (one.pid, &one.reason));
         }
     }
 
-    /// Say one thing of a process.
+    /// Adds a reason, unless the process has one already.
     pub(crate) fn add_first(&mut self, one: NotReached) {
         if self.kept.len() >= REASONS_MAX || self.kept.iter().all(|kept| kept.pid != one.pid) {
             self.add(one);
         }
     }
 
-    /// Those that are kept.
+    /// Returns the reasons kept so far.
     pub(crate) fn so_far(&self) -> Vec<NotReached> {
         self.kept.clone()
     }
 
-    /// All of them, and how many were not kept.
+    /// Takes all reasons, with a last entry that counts those not kept.
     pub(crate) fn take(&mut self) -> Vec<NotReached> {
         let Reasons { mut kept, more, .. } = std::mem::take(self);
         if more > 0 {

@@ -1,44 +1,47 @@
-//! Rules with filters of their own become what programs know: rules, and one filter of all their events.
+//! Combines rules that have their own filters for programs, which support one set of rules with a single filter.
 
 use strata_filter::{Filter, Pattern, PatternPart};
 use strata_user::Rules;
 
+use crate::applications::filtered::with_slower;
 use crate::plan::PlanError;
 use crate::session::layer::{LayerRule, Wanted};
 
-/// Rules for programs, and what is asked of each event that they select; `None`: nothing.
+/// Returns the rules for programs, and one filter on all selected events; `None` if there is no filter.
 ///
 /// # Errors
-/// A rule is not well formed, or the filters are too long together.
+/// A rule is invalid, or the filters are too long when combined.
 pub(crate) fn lowered(wanted: &Wanted) -> Result<(Rules, Option<Filter>), PlanError> {
     if wanted.rules.is_empty() {
         return Ok((Rules::none(), None));
     }
     let texts: Vec<&str> = wanted.rules.iter().map(|rule| rule.text.as_str()).collect();
     let rules = Rules::parse(&texts)?;
-    // What an exclusion matches is not selected, whatever other rules say.
+    // Excluded events are never selected, whatever other rules say.
     let selecting: Vec<&LayerRule> =
         wanted.rules.iter().filter(|one| !one.text.starts_with('!')).collect();
-    let Some(first) = selecting.iter().find_map(|one| one.filter.as_ref()) else {
+    let whole = |one: &&LayerRule| with_slower(one.filter.as_ref(), one.slower.unwrap_or(0));
+    let filters: Vec<Option<Filter>> = selecting.iter().map(whole).collect::<Result<_, _>>()?;
+    let Some(first) = filters.iter().find_map(Option::as_ref) else {
         return Ok((rules, None));
     };
-    if selecting.iter().all(|one| one.filter.as_ref() == Some(first)) {
+    if filters.iter().all(|one| one.as_ref() == Some(first)) {
         return Ok((rules, Some(first.clone())));
     }
     let mut text = String::new();
-    for rule in selecting {
-        // Several may stand in one text.
+    for (rule, filter) in selecting.iter().zip(&filters) {
+        // One text may have several rules.
         for one in Rules::parse(&[&rule.text])?.rules() {
             if !text.is_empty() {
                 text.push_str(" || ");
             }
-            text.push_str(&asked(one, rule.filter.as_ref()));
+            text.push_str(&asked(one, filter.as_ref()));
         }
     }
     Ok((rules, Some(Filter::parse(&text)?)))
 }
 
-/// One rule as a filter asks for it.
+/// Converts a rule to a condition of the filter language.
 pub(crate) fn asked(rule: &strata_user::Rule, filter: Option<&Filter>) -> String {
     let (pattern, level) = rule.parts();
     let mut name = Pattern::default();
@@ -101,6 +104,21 @@ mod tests {
         ]);
         let wanted = r#"(name == "shop:*" && loglevel == 6 && (price > 3 || x == 1)) || (name == "bank:*") || (name == "a\*:?" && loglevel <= 6)"#;
         assert_eq!(text.unwrap(), wanted);
+    }
+
+    #[test]
+    fn lowered_bound_on_spans_is_that_of_its_rule() {
+        let rule = |text: &str, slower| LayerRule {
+            text: text.to_owned(),
+            slower,
+            ..LayerRule::default()
+        };
+        let rules = vec![rule("a:*", Some(1_000_000)), rule("b:*", None)];
+        let (_, filter) = lowered(&Wanted { rules, ..Wanted::default() }).unwrap();
+        let filter = filter.unwrap();
+        let wanted = "(name == \"a:*\" && ((!has(context.duration) || context.duration >= 1000000))) || (name == \"b:*\")";
+        assert_eq!(filter.text(), wanted);
+        assert!(filter.asks_for_duration());
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! Who is instrumented for LTTng-UST, of what was asked for: what `record` says of it.
-//!
-//! A command is looked at before it runs, and its descendants while they do, as a shell, a script or a plugin
-//! decides late what there is. They are looked at from a thread of its own, which nobody waits for: files that they
-//! have mapped may be on a file system that never answers.
+//! Finds processes that are instrumented for LTTng-UST, among the selected ones, for `record`'s remarks. A command is
+//! examined before it runs, and its descendants while they run, since a shell, a script or a plugin may decide late
+//! what is loaded. A thread that nobody waits for does this, since mapped files may be on a file system that never
+//! answers.
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,19 +15,19 @@ use crate::record::command::resolved;
 use crate::session::lock::lock;
 use crate::session::privileges::{keep_for, Work};
 
-/// When the command is looked at for the first time. Each further time is as long again, so that who runs for half
-/// as long as the command has run is seen.
+/// Delay before the command is examined for the first time. Each later delay is as long as the command has run, so that
+/// every process is seen that runs for half as long as the command.
 const FIRST: Duration = Duration::from_millis(2);
-/// How often it is looked at in the end.
+/// The longest period of examining processes.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Looking may take this part of the time.
+/// Bound on the time for examining: the pause is this many times as long as an examination.
 const SHARE: u32 = 50;
-/// So many processes are looked at each time.
+/// The most processes that are examined each time.
 const PROCESSES_MAX: usize = 256;
-/// So many different ones are told.
+/// The most different findings that are reported.
 const TOLD_MAX: usize = 16;
 
-/// Of these processes, who has LTTng's library.
+/// Returns remarks on those of the processes that have loaded LTTng's library.
 pub(crate) fn of_processes(pids: &[u32]) -> Vec<String> {
     lttng_of_processes(pids).iter().map(|(pid, lttng)| told(*pid, lttng)).collect()
 }
@@ -39,7 +38,7 @@ fn told(pid: u32, lttng: &Lttng) -> String {
     format!("process {pid} ({name}): {lttng}")
 }
 
-/// The command that was just started: its file and libraries, and then its processes.
+/// The search for LTTng in a command that was just started: first in its file and libraries, then in its processes.
 pub(crate) struct OfCommand {
     state: Arc<SearchState>,
     thread: Option<Thread>,
@@ -54,12 +53,12 @@ struct SearchState {
 #[derive(Default)]
 struct LttngFindings {
     told: Vec<String>,
-    /// By the names of the files that need LTTng's library: a file is named once.
+    /// Names of files that need LTTng's library, so that each is reported once.
     known: Vec<Vec<String>>,
 }
 
 impl LttngFindings {
-    /// Whether it is news.
+    /// Returns whether the finding was not reported yet.
     fn is_new(&mut self, lttng: &Lttng) -> bool {
         let name = |path: &String| path.rsplit('/').next().unwrap_or_default().to_owned();
         let mut names: Vec<String> = lttng.needed_by.iter().map(name).collect();
@@ -73,7 +72,7 @@ impl LttngFindings {
 }
 
 impl OfCommand {
-    /// Look at `command`, which runs as process `pid`, until [`OfCommand::end`].
+    /// Begins to examine `command`, which runs as process `pid`, until [`OfCommand::end`].
     pub(crate) fn begin(command: &[OsString], pid: u32) -> OfCommand {
         let state = Arc::new(SearchState::default());
         if let Some(lttng) = of_program(command) {
@@ -86,12 +85,12 @@ impl OfCommand {
             keep_for(Work::Applications);
             shared.look(pid);
         };
-        // Without it, it is only not said.
+        // Without the thread, only the remarks are missing.
         let made = thread::Builder::new().name("strata-lttng".to_owned()).spawn(look);
         OfCommand { state, thread: made.ok().map(|made| made.thread().clone()) }
     }
 
-    /// What was found.
+    /// Ends the search, and returns the remarks.
     pub(crate) fn end(self) -> Vec<String> {
         self.state.is_over.store(true, Ordering::Release);
         if let Some(thread) = &self.thread {
@@ -128,7 +127,7 @@ impl SearchState {
     }
 }
 
-/// By its files; what it will load later is not known.
+/// Examines the command's program file. Libraries that it will load later are not known.
 fn of_program(command: &[OsString]) -> Option<Lttng> {
     let program = resolved(command.first()?)?;
     let of_environment = |name| std::env::var_os(name).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What a process has loaded, as a stream of its own in its trace: readers name its addresses of code by it. It is said
-//! where records have such, in the words of LTTng, which babeltrace2 knows too.
+//! Writes which objects a process has loaded, as a separate stream, from which readers can name addresses of code. It
+//! is written if records have such addresses, and consists of LTTng's events, which babeltrace2 understands.
 
 use strata_collect::{Counts, Error, Sink};
 use strata_ctf::packet::{Header, HEADER_BYTES};
@@ -9,19 +9,19 @@ use strata_model::{
 };
 use strata_user::{LoadedObject, RecordFormat};
 
-/// The stream's file.
+/// The name of the stream's file.
 pub(crate) const FILE: &str = "objects_0";
-/// Its class; the channel's is 0.
+/// Id of the stream's class; the channel's is 0.
 const STREAM: u32 = 1;
 
-/// What of a record is an address of code: contexts, and fields.
+/// Names of contexts that contain addresses of code.
 const CONTEXTS: [&str; 2] = ["ip", "callstack_user"];
 const FIELDS: [&str; 2] = ["caller", "call_site"];
 
-/// The header's id that says: the id and the whole time follow.
+/// Id in a record's header which means that the full id and time follow.
 const EXTENDED: u16 = u16::MAX;
 
-/// Have records addresses of code?
+/// Returns whether records have addresses of code.
 pub(crate) fn has_code(format: &RecordFormat, events: impl Iterator<Item = EventClass>) -> bool {
     let is_one = |field: &Field| match field.class {
         FieldClass::Integer(Integer { base: Base::Sixteen, bytes: 8, .. }) => {
@@ -33,7 +33,7 @@ pub(crate) fn has_code(format: &RecordFormat, events: impl Iterator<Item = Event
         || events.flat_map(|event| event.fields).any(|field| is_one(&field))
 }
 
-/// What a record says; its number is its class' id.
+/// The kind of a record. Its discriminant is the id of the event class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum ObjectRecordKind {
@@ -46,7 +46,7 @@ enum ObjectRecordKind {
     Unload,
 }
 
-/// The class of the stream.
+/// Returns the class of the stream.
 pub(crate) fn stream_class() -> StreamClass {
     let number =
         |name: &str, bytes| Field::new(name, FieldClass::Integer(Integer::unsigned(bytes)));
@@ -61,7 +61,7 @@ pub(crate) fn stream_class() -> StreamClass {
     let has = || [number("has_build_id", 1), number("has_debug_link", 1)];
     let bin_info = [address(), number("memsz", 8), path(), number("is_pic", 1)];
     let load = [address(), number("memsz", 8), path()];
-    // In the order of `ObjectRecordKind`.
+    // The order is that of `ObjectRecordKind`.
     let kinds: [(&str, &str, Vec<Field>); 7] = [
         ("lttng_ust_statedump", "start", Vec::new()),
         ("lttng_ust_statedump", "bin_info", bin_info.into_iter().chain(has()).collect()),
@@ -82,7 +82,7 @@ pub(crate) fn stream_class() -> StreamClass {
         id: STREAM,
         name: "objects".to_owned(),
         header: RecordHeader::Large,
-        // babeltrace2 believes those only that have both, though nobody needs the address.
+        // babeltrace2 accepts only records with both fields, although the address is not needed.
         context: vec![
             Field::new("vpid", FieldClass::Integer(Integer::signed(4))),
             Field::new("ip", FieldClass::Integer(word)),
@@ -91,18 +91,18 @@ pub(crate) fn stream_class() -> StreamClass {
     }
 }
 
-/// Whose trace it is.
+/// Identity of the trace to which the records belong.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObjectTrace {
     pub(crate) uuid: Uuid,
     pub(crate) vpid: u32,
 }
 
-/// Says what was loaded `begin` then, and what came and went since, in the place of what was said before. What of it is
-/// later than `now` is not so.
+/// Writes the objects that were loaded at the time `begin`, and later changes, and replaces the objects written before.
+/// Writes nothing later than `now`.
 ///
 /// # Errors
-/// What the system says of the file.
+/// The system's error on writing the file.
 pub(crate) fn write(
     sink: &mut dyn Sink,
     place: ObjectTrace,
@@ -131,7 +131,7 @@ pub(crate) fn write(
 struct ObjectRecords {
     body: Vec<u8>,
     count: u64,
-    /// The time of the last one.
+    /// The time of the last record.
     last: u64,
 }
 
@@ -145,7 +145,7 @@ fn records(vpid: u32, objects: &[LoadedObject], (begin, now): (u64, u64)) -> Obj
         out.loaded(ObjectRecordKind::BinInfo, begin, object);
     }
     out.record(ObjectRecordKind::End, begin);
-    // At one moment, what goes makes room for what comes.
+    // At equal times, unloaded objects come first, to make room for loaded ones.
     let came = objects.iter().filter(|object| object.loaded_ns > begin);
     let went = objects.iter().filter_map(|object| Some((object.unloaded_ns?, object)));
     let went = went.filter(|(gone, object)| *gone > begin && object.loaded_ns < *gone);
@@ -173,7 +173,7 @@ struct ObjectWriter {
 }
 
 impl ObjectWriter {
-    /// A header of the "large" kind, and the context.
+    /// Appends a header of the "large" kind, and the context.
     fn record(&mut self, kind: ObjectRecordKind, time: u64) {
         self.body.extend(EXTENDED.to_ne_bytes());
         self.body.extend((kind as u32).to_ne_bytes());
@@ -193,7 +193,7 @@ impl ObjectWriter {
             self.body.push(object.is_pic.into());
         }
         let build_id = object.build_id.get(..255).unwrap_or(&object.build_id);
-        // Where separate debug information is, the file itself says.
+        // The file itself names the place of separate debug information.
         self.body.extend([u8::from(!build_id.is_empty()), 0]);
         if build_id.is_empty() {
             return;
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Time and class of each record, as a reader finds them.
+    /// Returns the time and the class of each record, as a reader sees them.
     fn told(objects: &[LoadedObject], span: (u64, u64)) -> Vec<(u64, u32)> {
         let ObjectRecords { body, count, last } = records(9, objects, span);
         let walker = Walker::new(&stream_class(), ByteOrder::NATIVE).unwrap();

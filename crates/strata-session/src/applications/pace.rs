@@ -1,27 +1,27 @@
-//! What one process may take of the mover's time for its metadata, and how much is said of it.
+//! Limits the share of the writer's time that one process's metadata may take, and the number of remarks on a process.
 
 use std::time::{Duration, Instant};
 
-/// Metadata are made anew for at most one part in so many of the time: a process that has new kinds of event
-/// records all the time has its packets wait, and those of others do not.
+/// The reciprocal of the share of time that one process's metadata may take. If a process has new kinds of records all
+/// the time, its own packets wait, and those of others do not.
 const SHARE: u32 = 16;
 
-/// Warnings that are kept of a process.
+/// The most warnings that are kept about one process.
 const WARNINGS_MAX: usize = 16;
 
-/// When something may be done again.
+/// A schedule that limits how often something is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     due: Instant,
 }
 
 impl Pace {
-    /// At once.
+    /// Creates a schedule by which the first metadata are due at once.
     pub(crate) fn new() -> Pace {
         Pace { due: Instant::now() }
     }
 
-    /// It was done, from `begin` on, for so long.
+    /// Notes that writing began at `begin` and took the time `took`, which sets the next due time.
     pub(crate) fn done(&mut self, begin: Instant, took: Duration) {
         self.due = begin + took * SHARE;
     }
@@ -31,7 +31,7 @@ impl Pace {
     }
 }
 
-/// Keeps a text once; where there are too many, says that as the last one.
+/// Adds a text unless it is there already. At the limit, adds a last text that says so.
 pub(crate) fn keep(texts: &mut Vec<String>, text: String) {
     if texts.len() >= WARNINGS_MAX || texts.contains(&text) {
         return;

@@ -1,42 +1,43 @@
-//! The reports of processes that have ended: one by one up to a number, and the rest summed up, so that any
-//! number of processes can come and go in one recording.
+//! The reports of processes that have ended. They are kept one by one up to a limit, and the rest is summed up, so that
+//! any number of processes can come and go in one recording.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
 use crate::report::{ProcessReport, Summed};
 
-/// Processes without anything wrong that are told one by one.
+/// The most processes without problems that are reported one by one.
 const PLAIN_MAX: usize = 10_000;
 
-/// Processes with something wrong that are told one by one: none of them makes another one untold.
+/// The most processes with problems that are reported one by one. They have a limit of their own, so that they do not
+/// displace others.
 const TROUBLED_MAX: usize = 1_000;
 
-/// What became of all processes so far.
+/// The reports on all processes so far.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     told: Vec<ProcessReport>,
     plain: usize,
     troubled: usize,
-    /// Memories of processes of which a part is told: the rest of these is, too.
+    /// Memories of processes that have several reports.
     parts: HashSet<u64>,
-    /// The rest.
+    /// The report on processes that are not reported one by one.
     rest: Option<RestOfProcesses>,
 }
 
-/// Processes that are not told one by one.
+/// The sum over processes that are not reported one by one.
 #[derive(Debug, Default)]
 struct RestOfProcesses {
     sum: ProcessReport,
     summed: Summed,
-    /// Memories of processes of which a part is in the trace, and whose last part has not come.
+    /// Memories of processes for which a first part was counted and the last part is still to come.
     parts: HashSet<u64>,
     problems: u64,
     warned: u64,
 }
 
 impl Reports {
-    /// Takes note of a process that has ended.
+    /// Adds the report of a process that has ended.
     pub(crate) fn add(&mut self, report: ProcessReport) {
         let troubled = report.problem.is_some()
             || !report.warnings.is_empty()
@@ -58,13 +59,13 @@ impl Reports {
         }
     }
 
-    /// Takes note of a process that is still recorded when everything ends. However many ended before, it is
-    /// told: there are no more than can be recorded at once.
+    /// Adds the report of a process that is still recorded at the end. It is always reported separately: there are no
+    /// more of them than can be recorded at once.
     pub(crate) fn add_last(&mut self, report: ProcessReport) {
         self.told.push(report);
     }
 
-    /// All of them; the rest as the last one.
+    /// Returns all reports. The last one is the sum of the rest.
     pub(crate) fn into_all(mut self) -> Vec<ProcessReport> {
         self.told.extend(self.rest.map(RestOfProcesses::into_report));
         self.told
@@ -93,7 +94,7 @@ impl RestOfProcesses {
             (sum.late_ns, sum.reached_ns) = (report.late_ns, report.reached_ns);
         }
         if let Some(folder) = &report.folder {
-            // The folder of all processes of the layer.
+            // This is the folder of all processes of the layer.
             let layer = || folder.parent().map_or_else(PathBuf::new, PathBuf::from);
             sum.folder.get_or_insert_with(layer);
         }

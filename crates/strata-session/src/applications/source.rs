@@ -1,4 +1,25 @@
-//! The packets of one process: what the pump asks while it takes them, and what becomes of the process' trace.
+//! The source of one process's packets: what the pump needs while it takes them, and the completion of the process's
+//! trace.
+//!
+//! A [`ProcessSource`] is the [`Source`] of one process. The registry makes it when the process is admitted and hands it
+//! to the pump, which calls all its methods from the pump's thread:
+//!
+//! ```text
+//! open ── describe, besides (objects), poll … ── cut (rotation) or close (the process ended, or the session)
+//!   │        │                                      └ marks the trace, verifies it, releases the memory, reports
+//!   │        └ metadata grow when the process shows new kinds of records; `pace.rs` bounds what that may cost
+//!   └ a folder and metadata; in a flight recorder only when a snapshot is saved
+//! ```
+//!
+//! State that the registry and the pump both need is in [`Traced`]; state of all processes together (rules, filters, the
+//! layer's counts) is in [`ProgramSources`].
+//!
+//! The process may write anything into its buffers and counters. A packet is moved without decoding it; `verify.rs`
+//! decodes a sample at the end, and a trace that readers could not decode is set aside instead of spoiling the
+//! recording. Counters above what the process can possibly have written ([`Source::is_possible`]) are not believed, and
+//! are left out of the sums.
+//!
+//! Memory is released as soon as everything is written, or when another process needs it and this process has ended.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +28,8 @@ use std::time::Instant;
 
 use strata_collect::{
     Collector, Counts, Directory, Error, Finish, LeftFiles, Monitor, OpenedTrace, Output,
-    ProducerState, Sink, Source, StreamLoss, TellClasses, TraceIdentity, WriteBefore, WrittenTrace,
+    ProducerState, Sink, Source, StreamLoss, TellClasses, TraceIdentity, TracePoint, WriteBefore,
+    WrittenTrace,
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::environment::ProcessKnowledge;
@@ -30,18 +52,20 @@ use crate::session::layer::Context;
 use crate::session::lock::lock;
 use crate::session::shared::Voice;
 
-/// So many traces of a process' number are looked at for what is still in its buffers.
+/// The most traces of a process id that are searched for records that are still in the process's buffers.
 const TRACES_LOOKED_AT: usize = 256;
 
-/// What became of the processes.
+/// Results of the programs that have ended, for the end of the layer.
 #[derive(Debug, Default)]
 pub(crate) struct EndedPrograms {
     pub(crate) reports: Reports,
-    /// Those that have not ended.
+    /// Processes that have not ended.
     pub(crate) live: Vec<Arc<Traced>>,
+    /// The greatest number of processes that had buffers at the same time.
+    pub(crate) at_once: u64,
 }
 
-/// What the sources of all processes have in common.
+/// State shared by the sources of all processes.
 pub(crate) struct ProgramSources {
     pub(crate) context: Arc<Context>,
     pub(crate) voice: Voice,
@@ -50,53 +74,52 @@ pub(crate) struct ProgramSources {
     pub(crate) ended: Mutex<EndedPrograms>,
 }
 
-/// One process, as the pump knows it.
+/// A process as a source of packets for the pump.
 pub(crate) struct ProcessSource {
     of: Arc<ProgramSources>,
     traced: Arc<Traced>,
     folder: Option<PathBuf>,
-    /// Of the next trace, or of the one that is written.
+    /// UUID of the trace that is being written, or of the next one.
     uuid: Uuid,
-    /// The trace with this number is complete.
+    /// True if the trace with `uuid` is complete, so that the next trace needs another UUID.
     is_uuid_used: bool,
-    /// Of the last snapshot.
+    /// UUID of the last snapshot.
     snapshot_uuid: Uuid,
     format: RecordFormat,
     streams: u32,
-    /// Event record classes in the metadata; `None`: there is none yet.
+    /// Number of event record classes in the metadata; `None` if there are no metadata yet.
     described: Option<usize>,
-    /// When they may be made anew.
+    /// Limit on how often the metadata may be rewritten.
     pace: Pace,
-    losses: Vec<StreamLoss>,
     objects: ToldObjects,
-    /// How often an object had come and gone unseen when recording began.
+    /// Number of objects that were loaded and unloaded unnoticed before recording began.
     unseen_before: u32,
-    /// A session has recorded into its channel that was killed.
+    /// True if a killed session has recorded into the same channel.
     is_of_before: bool,
-    /// Of the session's memory, its channel's.
+    /// The channel's share of the session's memory.
     _memory: BudgetShare,
 }
 
-/// What was said of the objects that it has loaded.
+/// State of the stream of loaded objects.
 #[derive(Debug, Default)]
 struct ToldObjects {
-    /// Metadata describe it; of the trace that is written, and of the next snapshot.
+    /// True if the metadata of the present trace describe the stream; `in_snapshot` is the same for the next snapshot.
     is_described: bool,
     in_snapshot: bool,
-    /// No record of the trace is earlier \[ns\].
+    /// Time before which the trace has no records \[ns\].
     from_ns: u64,
-    /// What it was when that was said last: its generation, and the begin.
+    /// State at the last writing: the generation of the objects, and the beginning of the trace; `None` before that.
     said: Option<(u64, u64)>,
-    /// Of the trace that is written, and of all before.
+    /// Counts of the objects' records, over all traces.
     counts: Counts,
     behind: Counts,
 }
 
 impl ProcessSource {
-    /// `begun_ns`: nothing was recorded before.
+    /// Creates the source of a process. Nothing was recorded before `begun_ns`.
     ///
     /// # Errors
-    /// What the system said when asked for a new number.
+    /// The system's error on generating a UUID.
     pub(crate) fn new(
         of: &Arc<ProgramSources>,
         traced: Arc<Traced>,
@@ -106,12 +129,15 @@ impl ProcessSource {
         let uuid = new_uuid()?;
         let application = traced.application();
         let from_ns = application.started_ns().max(begun_ns);
-        // What was before it was recorded is nobody's loss.
+        // Objects from before the recording are no loss.
         let unseen_before = match application.started_ns() < begun_ns {
             true => application.unseen_objects(),
             false => 0,
         };
-        lock(&of.ended).live.push(Arc::clone(&traced));
+        let mut ended = lock(&of.ended);
+        ended.live.push(Arc::clone(&traced));
+        ended.at_once = ended.at_once.max(ended.live.len() as u64);
+        drop(ended);
         Ok(ProcessSource {
             of: Arc::clone(of),
             traced,
@@ -123,7 +149,6 @@ impl ProcessSource {
             streams,
             described: None,
             pace: Pace::new(),
-            losses: Vec::new(),
             objects: ToldObjects { from_ns, ..ToldObjects::default() },
             unseen_before,
             is_of_before: false,
@@ -131,12 +156,12 @@ impl ProcessSource {
         })
     }
 
-    /// A session has recorded into its channel that was killed.
+    /// Marks the source as one into whose channel a killed session has recorded.
     pub(crate) fn of_before(self) -> ProcessSource {
         ProcessSource { is_of_before: true, ..self }
     }
 
-    /// The classes of its event records, as far as they are known.
+    /// Returns a function that reads the classes of the process's event records, as far as they are known.
     fn classes(&self) -> TellClasses {
         let (traced, format) = (Arc::clone(&self.traced), self.format);
         Box::new(move || {
@@ -145,7 +170,7 @@ impl ProcessSource {
         })
     }
 
-    /// A trace of this number that goes there.
+    /// Returns the description of an opened trace with this UUID, which is written to `sink`.
     fn opened_as(&self, uuid: Uuid, sink: Box<dyn Sink>, metadata: String) -> OpenedTrace {
         let identity = TraceIdentity { uuid, stream_id: 0 };
         OpenedTrace {
@@ -159,18 +184,18 @@ impl ProcessSource {
         }
     }
 
-    /// What describes a trace of this number, and whether objects are said in it.
+    /// Returns the metadata of a trace, and whether they describe the stream of objects.
     fn metadata(&self, uuid: Uuid, session: &AppSession) -> (String, bool) {
         metadata(&self.of, &self.traced, self.format, uuid, session)
     }
 
-    /// Says what it has loaded, unless that was said.
+    /// Writes the loaded objects into the trace, unless they are written already.
     fn say_objects(&mut self, collector: &mut Collector) -> Result<(), Error> {
         if !self.objects.is_described {
             return Ok(());
         }
         let first = collector.span_of_trace().map(|(first, _)| first);
-        // Before all records: at one time, readers may have them in any order.
+        // The objects come before all records, since readers may sort records with equal times in any order.
         let begin = first.map_or(self.objects.from_ns, |first| first.saturating_sub(1));
         let said = Some((self.traced.application().generation(), begin));
         if self.objects.said == said {
@@ -182,7 +207,7 @@ impl ProcessSource {
         Ok(())
     }
 
-    /// The trace is complete. What it says of objects.
+    /// Resets the state after a trace is complete. Returns the counts of its records about objects.
     fn leave_objects(&mut self) -> Counts {
         let counts = std::mem::take(&mut self.objects.counts);
         self.objects.behind.add(&counts);
@@ -190,7 +215,7 @@ impl ProcessSource {
         counts
     }
 
-    /// Give the process' memory back.
+    /// Releases the process's memory, and adds its final counters to `counts`.
     fn release(&self, counts: &mut Counts) {
         let (traced, shared) = (&self.traced, self.of.voice.shared());
         let Some(session) = traced.session().take() else { return };
@@ -199,7 +224,7 @@ impl ProcessSource {
         if counters.self_stopped {
             let why = match shared.has_lagged() {
                 true => "this program had not moved for 10 s",
-                // Seen from there, our heartbeat is old: its clock is another one, or it is not honest.
+                // For that process, our heartbeat seems old: its clock differs, or the process is not honest.
                 false => {
                     "it runs in a time namespace of its own, or its shared memory is damaged: this \
                      program was there"
@@ -221,7 +246,8 @@ impl ProcessSource {
         }
     }
 
-    /// Say in the trace how it ended, and what is not in it. Returns of how many records it cannot say that.
+    /// Writes into the trace how the recording of the process ended and what is missing. Returns the number of losses
+    /// that could not be written.
     fn mark(&self, sink: Option<&mut (dyn Sink + 'static)>, counts: &Counts) -> u64 {
         if self.traced.is_damaged() {
             return 0;
@@ -239,10 +265,10 @@ impl ProcessSource {
         }
     }
 
-    fn report(&self, counts: Counts, unmarked: u64) -> ProcessReport {
+    fn report(&self, counts: Counts, losses: &[StreamLoss], unmarked: u64) -> ProcessReport {
         let (traced, application) = (&self.traced, self.traced.application());
         let shared = self.of.voice.shared();
-        // Those of a process that goes on are counted once, at its end.
+        // Matches of a process that goes on in another session are counted once, at its end.
         let counted = match traced.is_replaced() {
             true => application.count_matches(&[], &mut []),
             false => lock(&self.of.book).count(application, traced.changes()),
@@ -283,7 +309,7 @@ impl ProcessSource {
             refused,
             objects: self.objects.behind.records,
             counts,
-            losses: self.losses.clone(),
+            losses: losses.to_vec(),
             late_ns: traced.late_ns(),
             reached_ns: traced.reached_ns(),
             memory: application.inode(),
@@ -297,7 +323,7 @@ impl ProcessSource {
     }
 }
 
-/// Nobody saw an object that `came`, and went.
+/// Returns the warning that objects were loaded and unloaded unnoticed.
 fn unseen(came: &str, which: &str) -> String {
     format!(
         "{came} came and went while nobody looked: addresses in {which} may have no names. `--libc dl` sees each that \
@@ -305,7 +331,7 @@ fn unseen(came: &str, which: &str) -> String {
     )
 }
 
-/// Set the process aside if it has written over its records.
+/// Marks the process as damaged if it has overwritten its own records.
 fn look_at_records(traced: &Traced, directory: Option<&Directory>, class: Option<StreamClass>) {
     let (Some(directory), Some(class)) = (directory, class) else { return };
     if let Some(found) = impossible_record(directory, &class) {
@@ -315,7 +341,7 @@ fn look_at_records(traced: &Traced, directory: Option<&Directory>, class: Option
     }
 }
 
-/// What a process has discarded and counts in no stream.
+/// Returns the number of records that a process discarded outside of its streams.
 pub(crate) fn elsewhere(session: &AppSession) -> Discarded {
     let counters = session.counters();
     Discarded {
@@ -326,8 +352,8 @@ pub(crate) fn elsewhere(session: &AppSession) -> Discarded {
     }
 }
 
-/// Says in a trace of this number what the process had loaded `begin` then, and what changed since. Who says what cannot
-/// be is given up.
+/// Writes into a trace with this UUID which objects the process had loaded at `begin`, and later changes. A process
+/// with impossible data is given up.
 fn write_objects(
     sources: &ProgramSources,
     traced: &Traced,
@@ -347,7 +373,7 @@ fn write_objects(
     objects::write(sink, place, &found, (begin, Clock::monotonic_ns()))
 }
 
-/// What describes a trace of this number, and whether objects are said in it.
+/// Returns the metadata of a trace, and whether they describe the stream of objects.
 fn metadata(
     sources: &ProgramSources,
     traced: &Traced,
@@ -378,21 +404,13 @@ impl Source for ProcessSource {
         }
         let mut session = self.traced.session();
         let session = session.as_mut()?;
-        // Of events that nobody has looked at yet, records may be there.
+        // There may be records of events that nobody has looked at yet.
         self.traced.learn(session, &self.of.context.shared);
         let class = stream_class(self.format, session.events().collect());
         let pid = self.traced.application().pid();
         let traces = before.iter().flat_map(|one| traces_of(&one.join(USER), pid));
         let folders = traces.take(TRACES_LOOKED_AT).collect();
         Some(LeftFiles { folders, name: STREAMS, class })
-    }
-
-    fn may_repeat(&mut self) {
-        self.traced.warn(
-            "what the session that was killed had written of it is more than is looked at: some of its last records may be in \
-             two traces"
-                .to_owned(),
-        );
     }
 
     fn open(&mut self) -> Result<OpenedTrace, Error> {
@@ -408,7 +426,7 @@ impl Source for ProcessSource {
         Ok(self.opened_as(self.uuid, sink, String::new()))
     }
 
-    /// Each is a trace of its own.
+    /// Opens a snapshot, which is a separate trace.
     fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<OpenedTrace, Error> {
         let application = self.traced.application();
         let process = (application.name().as_bytes(), application.pid());
@@ -452,24 +470,26 @@ impl Source for ProcessSource {
         Some(text)
     }
 
-    /// Before the first packet: who reads it while it is written has names, too.
-    fn opened(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        self.say_objects(collector)
-    }
-
-    /// What has come and gone since, and from the begin of the first packet on.
-    fn besides(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        self.say_objects(collector)
-    }
-
-    /// The next trace begins behind this one.
-    fn finished(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        let last = collector.span_of_trace().map(|(_, last)| last);
-        self.objects.from_ns = self.objects.from_ns.max(last.unwrap_or(0));
+    /// Writes which objects were loaded or unloaded since the last call, or since the beginning of the first packet.
+    /// This is done before further packets, so that readers of a growing trace have names.
+    fn besides(&mut self, collector: &mut Collector, at: TracePoint) -> Result<(), Error> {
+        if at == TracePoint::Begin && collector.streams().take_may_repeat() {
+            self.traced.warn(
+                "what the session that was killed had written of it is more than is looked at: some of its last records may be in \
+                 two traces"
+                    .to_owned(),
+            );
+        }
+        self.say_objects(collector)?;
+        if at == TracePoint::End {
+            // The next trace begins after the end of this one.
+            let last = collector.span_of_trace().map(|(_, last)| last);
+            self.objects.from_ns = self.objects.from_ns.max(last.unwrap_or(0));
+        }
         Ok(())
     }
 
-    /// They are said when the first packet is known.
+    /// The objects are written when the first packet is known.
     fn begin_snapshot(&mut self, _sink: &mut dyn Sink) -> Result<Option<WriteBefore>, Error> {
         if !self.objects.in_snapshot {
             return Ok(None);
@@ -481,7 +501,8 @@ impl Source for ProcessSource {
         })))
     }
 
-    /// It has new kinds of event records, and its metadata were made anew only just now.
+    /// Returns whether packets must wait: the process has new kinds of event records, and its metadata were rewritten
+    /// only recently.
     fn must_wait(&self) -> bool {
         let selected = self.traced.selected();
         self.described.is_some_and(|described| described as u64 != selected)
@@ -503,7 +524,7 @@ impl Source for ProcessSource {
         }
     }
 
-    /// Others go on.
+    /// Gives up this process after an error of its own. Other processes go on.
     fn give_up(&mut self, error: &Error) {
         debug_assert!(error.is_of_the_source());
         self.traced.disbelieve(failure_text(error));
@@ -519,7 +540,7 @@ impl Source for ProcessSource {
             let WrittenTrace { mut sink, counts } = trace;
             look_at_records(&traced, sink.directory(), class);
             if traced.is_damaged() {
-                // Its report speaks of the last trace.
+                // The process's report is about its last trace.
                 let _ = sink.directory().map(aside);
                 traced.end();
                 return;
@@ -531,11 +552,7 @@ impl Source for ProcessSource {
         })
     }
 
-    fn losses(&mut self, losses: Vec<StreamLoss>) {
-        self.losses = losses;
-    }
-
-    /// As is looked at again at its end, when it is not believed.
+    /// Returns whether the counts are possible for this process. Impossible counts are checked again at the end.
     fn is_possible(&self, counts: &Counts) -> bool {
         let limit = self.of.voice.shared().possible_records(self.streams);
         [counts.discarded.total(), counts.overwritten, counts.records]
@@ -543,8 +560,13 @@ impl Source for ProcessSource {
             .all(|found| found <= limit)
     }
 
-    /// Lets go of the process, and says what became of it. What was written stays as it is.
-    fn close(mut self, mut counts: Counts, mut trace: Option<WrittenTrace>) -> Counts {
+    /// Releases the process and reports on it. Written files are kept.
+    fn close(
+        mut self,
+        mut counts: Counts,
+        losses: &[StreamLoss],
+        mut trace: Option<WrittenTrace>,
+    ) -> Counts {
         let had_ended = self.traced.has_ended();
         if let Some(session) = self.traced.session().as_ref() {
             self.of.filtered.look(session.events());
@@ -555,7 +577,7 @@ impl Source for ProcessSource {
         let unmarked = self.mark(trace.as_mut().map(|trace| &mut *trace.sink), &counts);
         let besides = self.leave_objects();
         counts.add(&self.objects.behind);
-        let mut report = self.report(counts, unmarked);
+        let mut report = self.report(counts, losses, unmarked);
         let mut ended = lock(&self.of.ended);
         ended.live.retain(|one| !Arc::ptr_eq(one, &self.traced));
         match (self.traced.is_damaged(), &trace) {
@@ -581,11 +603,11 @@ impl Source for ProcessSource {
     }
 }
 
-/// The metadata of a trace that is not believed.
+/// Name that the metadata of a damaged trace get.
 const ASIDE: &str = "metadata.damaged";
 
-/// Readers take a folder with metadata for a trace, and one bad trace keeps them from all others: what was
-/// recorded of a process that is not believed stays, and is no trace. Nor are its figures told.
+/// Turns the files of a damaged process into something that is no trace. Readers take a folder with metadata for a
+/// trace, and one bad trace would keep them from reading all others. The counts of the process are not reported either.
 fn set_aside(report: &mut ProcessReport, directory: Option<&Directory>) {
     report.counts = Counts::default();
     report.losses.clear();
@@ -596,7 +618,7 @@ fn set_aside(report: &mut ProcessReport, directory: Option<&Directory>) {
     report.warnings.extend(directory.and_then(aside));
 }
 
-/// What went wrong with it.
+/// Renames the metadata of a damaged trace. Returns a message if that failed.
 fn aside(directory: &Directory) -> Option<String> {
     match directory.rename("metadata", ASIDE) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Tests of applications.rs: the layer, and a real program. tests/e2e/change runs this one, and reads the traces.
+//! Tests of applications.rs: the layer with a real program. tests/e2e/change runs the test, and reads the traces.
 
 use super::*;
 use crate::output::folder::TraceFolder;
@@ -37,12 +37,12 @@ fn wanted(others: Option<LayerRule>) -> Wanted {
     Wanted { rules, ..Wanted::default() }
 }
 
-/// What tests/e2e/change says: `NAME=VALUE`.
+/// Returns a value that tests/e2e/change passes in the environment: `NAME=VALUE`.
 fn told(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name}: run by tests/e2e/change"))
 }
 
-/// Waits until each thread of the program but the first has emitted events since.
+/// Waits until each thread of the program except the first has run, and so emitted events, since this call.
 fn all_have_run(pid: u32) {
     let ran = || -> Vec<u64> {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
@@ -97,9 +97,9 @@ fn alone_rules_and_filters_change_while_a_program_records() {
             all_have_run(pid);
         }
     }
-    layer.pause();
+    layer.set_paused(true);
     all_have_run(pid);
-    layer.resume();
+    layer.set_paused(false);
     all_have_run(pid);
     for names in ["nobody*", "numb?red"] {
         let tracked = Tracked { names: Some(vec![names.to_owned()]), ..Tracked::default() };
@@ -183,7 +183,7 @@ fn snapshot_rotation_and_pause_wait_for_who_announced_itself_before() {
     let (tell, told) = channel();
     let hearing = layer.hearing.take().unwrap();
     layer.orders = Some(orders);
-    // In the place of a keeper: says what it is asked for, and how many orders the pump has by then.
+    // In the place of a registry: says what it is asked for, and how many orders the pump has by then.
     layer.keeping = Some(std::thread::spawn(move || {
         let mut asks = 0;
         while asks < 4 {
@@ -204,7 +204,7 @@ fn snapshot_rotation_and_pause_wait_for_who_announced_itself_before() {
     let span = SnapshotSpan::until_now(None);
     let _ = snapshot(&output, span);
     let _ = rotate(&output);
-    layer.pause();
+    layer.set_paused(true);
     let told: Vec<_> = told.iter().collect();
     assert_eq!(told, [("arrivals", 0), ("arrivals", 1), ("arrivals", 1), ("change", 0)]);
     layer.keeping.take().unwrap().join().unwrap();

@@ -1,6 +1,6 @@
-//! One process in a session: what the keeper and the pump's source of it share.
+//! A recorded process: the state that the registry and the pump's source share.
 //!
-//! The keeper (`keeper.rs`) keeps the process' control page alive; the pump takes packets (`source.rs`).
+//! The registry (`registry.rs`) keeps the process' control page alive; the pump takes packets (`source.rs`).
 //! The pump may wait for a disk, so the two share no lock that is held while packets are written.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,32 +13,32 @@ use crate::session::layer::EndedProgram;
 use crate::session::lock::lock;
 use crate::session::shared::Shared;
 
-/// What both threads know of a process.
+/// The state of a process that the registry and the pump share.
 #[derive(Debug)]
 pub(crate) struct Traced {
     application: Application,
-    /// Its session's; children may have the same.
+    /// Generation of the session. Child processes may have the same.
     generation: u64,
-    /// How often the rules had been changed when it came.
+    /// The number of changes of the rules when the process was admitted.
     changes: u64,
     session: Mutex<Option<AppSession>>,
-    /// It has ended, or was given up: take what is left.
+    /// True once the process has ended or was given up. Its remaining packets must then be taken.
     ended: AtomicBool,
-    /// Another session in the process has taken the place of this one.
+    /// True if another session in the process has replaced this one.
     replaced: AtomicBool,
-    /// That the process has ended was told.
+    /// True once the end of the process was reported.
     end_told: AtomicBool,
-    /// It is not to be held any longer.
+    /// True once the session's memory must be released.
     must_go: AtomicBool,
-    /// The pump has taken everything.
+    /// True once the pump has taken all packets.
     finished: AtomicBool,
-    /// Tracepoints that the rules select, as far as is known.
+    /// Number of tracepoints that the rules select, as far as known.
     selected: AtomicU64,
-    /// So late it was reached \[ns\]; 0: in time.
+    /// Delay of the attachment \[ns\]; 0 if it was in time.
     late_ns: AtomicU64,
     reached_ns: AtomicU64,
     problem: Mutex<Option<String>>,
-    /// What it shares cannot be true: nothing that it wrote is believed.
+    /// True if the shared memory is inconsistent, so that no data of the process are believed.
     damaged: AtomicBool,
     warnings: Mutex<Vec<String>>,
 }
@@ -72,34 +72,34 @@ impl Traced {
         self.generation
     }
 
-    /// How often the rules had been changed when it came.
+    /// Returns the number of changes of the rules when the process was admitted.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Its rules have changed.
+    /// Updates the number of tracepoints that the present rules select.
     pub(crate) fn selected_now(&self, session: &AppSession) {
         self.selected.store(session.nr_selected() as u64, Ordering::Relaxed);
     }
 
-    /// The session in the process; `None` after it was released.
+    /// Locks the session in the process, which is `None` after it was released.
     pub(crate) fn session(&self) -> MutexGuard<'_, Option<AppSession>> {
         lock(&self.session)
     }
 
-    /// Take what is left, and then no more.
+    /// Notes that the process is ending: its remaining packets are taken, and then no more.
     pub(crate) fn end(&self) {
-        // Release pairs with the acquire in has_ended(): the mover sees why.
+        // Release pairs with the acquire in has_ended(): the pump sees the reason.
         self.ended.store(true, Ordering::Release);
     }
 
-    /// The same, since this went wrong with it. The first reason counts.
+    /// Ends the recording of the process because of an error. Only the first reason is kept.
     pub(crate) fn give_up(&self, error: &strata_user::Error, shared: &Shared) {
         self.found(error, shared);
         self.end();
     }
 
-    /// Something is wrong with what it shares, or with how it is reached.
+    /// Notes a problem with the process's shared memory or with access to it.
     pub(crate) fn found(&self, error: &strata_user::Error, shared: &Shared) {
         let damage = is_damage(error, shared.has_lagged());
         if !error.is_gone() {
@@ -110,7 +110,7 @@ impl Traced {
         }
     }
 
-    /// What it says cannot be, for this reason.
+    /// Marks the process's data as impossible. `why` is kept unless there is an earlier problem.
     pub(crate) fn disbelieve(&self, why: String) {
         lock(&self.problem).get_or_insert(why);
         self.damaged.store(true, Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl Traced {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The end of its process, once, if that is over and anything of it was recorded.
+    /// Returns how the process ended, once, if it has ended and the rules selected any of its tracepoints.
     pub(crate) fn take_end(&self) -> Option<EndedProgram> {
         let is_over = !self.is_replaced() && self.selected() > 0 && !self.application.is_alive();
         let is_new = is_over && !self.end_told.swap(true, Ordering::Relaxed);
@@ -131,12 +131,12 @@ impl Traced {
         })
     }
 
-    /// It ended before this session began: that is no news.
+    /// Notes that the process ended before this session began, so that its end is not reported.
     pub(crate) fn had_ended(&self) {
         self.end_told.store(true, Ordering::Relaxed);
     }
 
-    /// Its process goes on in another session.
+    /// Notes that another session has taken this one's place in the process.
     pub(crate) fn replace(&self) {
         self.replaced.store(true, Ordering::Relaxed);
     }
@@ -145,7 +145,7 @@ impl Traced {
         self.replaced.load(Ordering::Relaxed)
     }
 
-    /// Its place in the process is needed.
+    /// Requests the release of the session's slot in the process.
     pub(crate) fn let_go(&self) {
         self.must_go.store(true, Ordering::Relaxed);
     }
@@ -158,60 +158,60 @@ impl Traced {
         self.finished.load(Ordering::Acquire)
     }
 
-    /// Say this once in the report.
+    /// Adds a warning to the report, unless it is there already.
     pub(crate) fn warn(&self, text: String) {
         keep(&mut lock(&self.warnings), text);
     }
 
-    /// Tracepoints that the rules select, as far as is known.
+    /// Returns the number of tracepoints that the rules select, as far as known.
     pub(crate) fn selected(&self) -> u64 {
         self.selected.load(Ordering::Relaxed)
     }
 
-    /// It was reached only so long after its start, or after it was asked for: at this time of `CLOCK_MONOTONIC`.
+    /// Notes that the process was attached late, by `late_ns`, at the time `reached_ns` of `CLOCK_MONOTONIC`.
     pub(crate) fn was_late(&self, late_ns: u64, reached_ns: u64) {
         self.reached_ns.store(reached_ns, Ordering::Relaxed);
         self.late_ns.store(late_ns, Ordering::Relaxed);
     }
 
-    /// When it was reached, if that was late; else 0.
+    /// Returns the time of the attachment if it was late \[ns of `CLOCK_MONOTONIC`\]; otherwise 0.
     pub(crate) fn reached_ns(&self) -> u64 {
         self.reached_ns.load(Ordering::Relaxed)
     }
 
-    /// How late, if it was.
+    /// Returns by how much the attachment was late \[ns\]; `None` if it was in time.
     pub(crate) fn late_ns(&self) -> Option<u64> {
         Some(self.late_ns.load(Ordering::Relaxed)).filter(|late| *late > 0)
     }
 
-    /// It is not believed.
+    /// Returns whether the process's data are not believed.
     pub(crate) fn is_damaged(&self) -> bool {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// Nothing is taken any more: it can be forgotten.
+    /// Notes that no more packets are taken, so that the process can be forgotten.
     pub(crate) fn finish(&self) {
         self.finished.store(true, Ordering::Release);
     }
 
-    /// Why it was given up, if it was.
+    /// Returns why the process was given up, if it was.
     pub(crate) fn problem(&self) -> Option<String> {
         lock(&self.problem).clone()
     }
 
-    /// What of it was not recorded.
+    /// Returns the warnings about events that were not recorded.
     pub(crate) fn warnings(&self) -> Vec<String> {
         lock(&self.warnings).clone()
     }
 
-    /// Look for tracepoints that came or went, and have them switched on. What is wrong with the process' memory
-    /// ends it.
+    /// Looks for added and removed tracepoints, and enables new ones if the rules select them. Damage to the process's
+    /// memory ends its recording.
     pub(crate) fn update(&self, session: &mut AppSession, shared: &Shared) {
         let updated = session.update();
         self.updated(updated, session, shared);
     }
 
-    /// The same without switching on.
+    /// Looks for added and removed tracepoints without enabling any.
     pub(crate) fn learn(&self, session: &mut AppSession, shared: &Shared) {
         let updated = session.learn();
         self.updated(updated, session, shared);
@@ -235,8 +235,8 @@ impl Traced {
     }
 }
 
-/// Does this error mean that the process' memory is not what it must be? `lagged`: this program stood still
-/// for so long that another tracer may have taken its place.
+/// Returns whether the error means that the process's memory is damaged. `lagged`: true if this program was paused for
+/// so long that another tracer may have taken its place.
 fn is_damage(error: &strata_user::Error, lagged: bool) -> bool {
     use strata_user::Error as E;
     match error {

@@ -1,8 +1,8 @@
-//! A last look at what was written of a process: are its records such that a reader can decode them?
+//! Verifies the written records of a process, so that readers can decode them.
 //!
-//! Packets are moved without decoding, so a process that writes over its own buffers, by malice or by a wild
-//! pointer, can leave bytes that are no records; babeltrace2 then refuses the whole trace, with all other
-//! processes in it. What is found here is set aside before.
+//! Packets are moved without decoding. So a process that overwrites its own buffers, on purpose or through a wild
+//! pointer, can leave bytes that are no records; babeltrace2 then refuses the whole trace, with all other processes in
+//! it. A trace that is found to have such bytes is set aside before.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,11 @@ use strata_ctf::packet;
 use strata_ctf::walk::Walker;
 use strata_model::{ByteOrder, StreamClass};
 
-/// How much of each file is looked at: a second for a whole process at the most \[byte\].
+/// The most bytes of each file that are checked, which takes up to a second for a whole process \[byte\].
 const LOOKED_AT: u64 = 256 << 20;
 
-/// The first record in `folder` that cannot be, in words. `None`: there is none in what was looked at.
+/// Returns a description of the first impossible record in `folder`; `None` if no such record was found in the checked
+/// part.
 pub(crate) fn impossible_record(folder: &Directory, class: &StreamClass) -> Option<String> {
     let walker = Walker::new(class, ByteOrder::NATIVE).ok()?;
     let mut names = folder.names().ok()?;
@@ -26,7 +27,7 @@ pub(crate) fn impossible_record(folder: &Directory, class: &StreamClass) -> Opti
         if !name.as_bytes().starts_with(b"channel") {
             continue;
         }
-        // What cannot be read is told by whoever wants to read it.
+        // Errors on reading are reported where the file is needed.
         let found = folder.read(&name).and_then(|file| look_through(&file, &walker));
         if let Ok(Some(text)) = found {
             return Some(format!("{}, {text}", name.to_string_lossy()));
@@ -121,7 +122,7 @@ mod tests {
         }
     }
 
-    /// A folder with one file of these bytes.
+    /// Creates a folder with one file of these bytes.
     fn raw(scratch: &Scratch, name: &str, bytes: &[u8]) -> Directory {
         let path = scratch.0.join(name);
         let directory = Directory::create(&path).unwrap();
@@ -129,7 +130,7 @@ mod tests {
         directory
     }
 
-    /// A packet of this body, whose header says so many bits of content and of packet.
+    /// Returns a packet with this body, whose header has these sizes of content and packet.
     fn packet(body: &[u8], content: Option<u64>, whole: Option<u64>) -> Vec<u8> {
         let header = packet::Header::default().with_content_bytes(body.len() as u64);
         let mut bytes = header.encode().to_vec();

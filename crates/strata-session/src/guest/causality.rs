@@ -1,6 +1,6 @@
-//! What is known of a guest's clock besides questions and answers: nothing of a virtual CPU happens while its thread has no
-//! CPU of the host. A record of the guest that cannot have been after such a time was before it, and one that cannot
-//! have been before was after: each is a bound of the offset, where it is made, and is intersected with all others.
+//! Bounds a guest's clock by causality, in addition to questions and answers: a virtual CPU does nothing while its
+//! thread has no CPU of the host. A record of the guest that cannot be from after such a time is from before it, and
+//! vice versa. Each case gives a bound of the offset, which is combined with all others.
 //!
 //! ```text
 //! host    ──── thread runs ────┤ c        d ├──── thread runs ────
@@ -8,7 +8,7 @@
 //!                       offset ≤ c - a         offset ≥ d - b
 //! ```
 //!
-//! Where records of the host were discarded, nobody knows when a thread ran, and nothing follows.
+//! If records of the host were discarded, it is not known when a thread ran, and no bounds follow.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,37 +16,38 @@ use std::path::Path;
 use strata_ctf::read::{Event, FieldRef, Message, Reader, TimeRange};
 use strata_relay::{Bound, Known};
 
-/// Larger traces of the host are not read again \[byte\].
+/// The largest trace of the host that is read again \[byte\].
 const HOST_BYTES_MAX: u64 = 2 << 30;
-/// Times of a virtual CPU's records, and times in which it did not run, that are looked at.
+/// The most times that are used: of records, and of intervals without a CPU, for each virtual CPU.
 const TIMES_MAX: usize = 1 << 21;
 
-/// Slots of time, of each of which two bounds are taken at most.
+/// The number of time slots. At most two bounds of each slot are used.
 const SLOTS: u64 = 2048;
 
-/// A virtual CPU.
+/// The times of one virtual CPU's records and pauses.
 #[derive(Debug, Default)]
 struct VirtualCpuRuns {
-    /// By the guest's clock \[ns\].
+    /// Times of the CPU's records, on the guest's clock \[ns\].
     records: Vec<u64>,
-    /// By the host's clock \[ns\].
+    /// Intervals without a host CPU, on the host's clock \[ns\].
     off: Vec<(u64, u64)>,
-    /// Its thread has no CPU since then.
+    /// Time since which the thread has no host CPU.
     since: Option<u64>,
 }
 
-/// Where a switch says who leaves and who comes.
+/// The fields of a switch that name the threads.
 struct SwitchThreads {
     prev: FieldRef,
     next: FieldRef,
 }
 
-/// When virtual CPUs ran, and when something was recorded on each.
+/// For each virtual CPU, when it ran and when something was recorded on it.
 #[derive(Debug, Default)]
 pub(super) struct Seen(BTreeMap<u32, VirtualCpuRuns>);
 
 impl Seen {
-    /// As the host's trace of its kernel and a guest's say it, of these virtual CPUs and their threads. `None`: they do not.
+    /// Reads the traces of the host's kernel and the guest's kernel, for these virtual CPUs and their threads. Returns
+    /// `None` if the traces lack necessary data.
     pub(super) fn read(host: &Path, guest: &Path, cpus: &[(u32, i64)]) -> Option<Seen> {
         let bytes = |folder: &Path| -> u64 {
             let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -63,13 +64,13 @@ impl Seen {
         Some(Seen(all))
     }
 
-    /// What follows, by what is known so far.
+    /// Returns the bounds that follow from the present knowledge of the clock.
     pub(super) fn bounds(&self, known: &Known) -> Vec<Bound> {
         thinned(self.0.values().flat_map(|cpu| cpu.bounds(known)).collect())
     }
 }
 
-/// Of each slot of time, those that say most.
+/// Returns the tightest bounds of each time slot.
 fn thinned(all: Vec<Bound>) -> Vec<Bound> {
     let first = all.iter().map(|bound| bound.at).min().unwrap_or(0);
     let last = all.iter().map(|bound| bound.at).max().unwrap_or(0);
@@ -88,7 +89,7 @@ fn thinned(all: Vec<Bound>) -> Vec<Bound> {
     best.into_values().collect()
 }
 
-/// `None`: it does not say when threads ran.
+/// Reads when the threads ran; returns `None` if the trace does not show it.
 fn read_host(
     folder: &Path,
     cpus: &[(u32, i64)],
@@ -133,7 +134,7 @@ fn read_guest(folder: &Path, all: &mut BTreeMap<u32, VirtualCpuRuns>) -> Option<
     let mut events = reader.events(TimeRange::ALL);
     while let Some(message) = events.next() {
         let Message::Event(event) = message else { continue };
-        // What is no CPU's has the number of none of them, and says that it is of CPU 0.
+        // A stream that belongs to no CPU has another stream id than any CPU, although its packets name CPU 0.
         let cpu = event.packet().cpu.filter(|cpu| event.stream().id() == Some(*cpu));
         let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
         let cpu = cpu.and_then(|cpu| all.get_mut(&cpu));
@@ -151,7 +152,8 @@ impl VirtualCpuRuns {
         let host_ns = |at: u64| known.host_ns(at).unwrap_or((i128::MIN, i128::MAX));
         let mut found = Vec::new();
         for &(begin, end) in &self.off {
-            // Those that were surely not behind it were before it, and the last one says most.
+            // Records that were surely not after the interval were before it. The last of them gives the tightest
+            // bound.
             let before = self.records.partition_point(|at| host_ns(*at).1 < i128::from(end));
             if let Some(&at) = before.checked_sub(1).and_then(|at| self.records.get(at)) {
                 if i128::from(begin) < host_ns(at).1 {
@@ -188,7 +190,7 @@ mod tests {
 
     const BEHIND: i64 = 5_000_000;
 
-    /// As it is known by a question: to 300 us, and 200 us off.
+    /// Returns the knowledge of a clock after one question: a bound of 300 us that is 200 us off.
     fn known() -> Known {
         let mut bounds = Bounds::default();
         let (asked, answered) = (11_900_000, 12_500_000);

@@ -1,5 +1,5 @@
-//! Which virtual CPU of a guest is which thread of the host: as QEMU says it (QMP), by the names that it gives its
-//! threads, or as KVM says it.
+//! Maps virtual CPUs of a guest to threads of the host: by QEMU's answers (QMP), by the names of the hypervisor's
+//! threads, or by KVM.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,24 +11,24 @@ use serde_json::Value;
 
 use super::kvm;
 
-/// Virtual CPUs that are told.
+/// The most virtual CPUs that are mapped.
 const CPUS_MAX: usize = 1024;
-/// Threads of a hypervisor that are looked at.
+/// The most threads of a hypervisor that are examined.
 const THREADS_MAX: usize = 1 << 16;
-/// How long QMP may take for all that it says.
+/// The time limit for all answers of QMP.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A line of QMP has no more bytes.
+/// The longest line of QMP \[byte\].
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Lines before an answer: events.
+/// The most lines before an answer; these are events.
 const LINES_MAX: usize = 100;
 
-/// Virtual CPUs by their number, and the thread of each.
+/// Virtual CPUs by their number, each with the id of its thread.
 pub(crate) type Cpus = Vec<(u32, u32)>;
 
-/// Asks QEMU at its QMP socket.
+/// Asks QEMU at its QMP socket for the threads of its virtual CPUs.
 ///
 /// # Errors
-/// What the system says, or that it is no QMP.
+/// The error of the system, or that the socket does not speak QMP.
 pub(crate) fn by_qmp(path: &Path) -> io::Result<Cpus> {
     ask(path, PATIENCE)
 }
@@ -54,7 +54,7 @@ fn ask(path: &Path, patience: Duration) -> io::Result<Cpus> {
     Ok(Vec::new())
 }
 
-/// Reads until then, however slowly it comes.
+/// A socket that is read until a point in time, however slowly bytes arrive.
 struct Impatient {
     socket: UnixStream,
     until: Instant,
@@ -81,7 +81,7 @@ fn line(from: &mut impl BufRead) -> io::Result<Value> {
     serde_json::from_str(&text).map_err(|_| io::Error::other("it does not speak QMP"))
 }
 
-/// The answer, behind events.
+/// Returns the next answer, skipping events.
 fn answer(from: &mut impl BufRead) -> io::Result<Value> {
     for _ in 0..LINES_MAX {
         let said = line(from)?;
@@ -105,8 +105,8 @@ fn cpus_of(answer: &Value) -> Cpus {
     cpus.take(CPUS_MAX).collect()
 }
 
-/// By the names of the threads of this process: `CPU 3/KVM`, `CPU 3/TCG`. Where one thread runs all CPUs, which
-/// there are is not known. QEMU names its threads with `-name NAME,debug-threads=on`.
+/// Returns the virtual CPUs that the names of a process's threads show: `CPU 3/KVM`, `CPU 3/TCG`. If one thread runs
+/// all CPUs, they cannot be mapped. QEMU names its threads with `-name NAME,debug-threads=on`.
 pub(crate) fn by_names(pid: u32) -> Cpus {
     let of_cpus = threads(pid).filter_map(|(tid, name)| Some((cpu_of(&name)?, tid)));
     let mut found: Cpus = of_cpus.take(CPUS_MAX).collect();
@@ -114,12 +114,12 @@ pub(crate) fn by_names(pid: u32) -> Cpus {
     found
 }
 
-/// Do its threads' names say that it runs virtual CPUs, be it all of them by one thread (`ALL CPUs/TCG`)?
+/// Returns whether the names of the threads show virtual CPUs, even if one thread runs all of them (`ALL CPUs/TCG`).
 pub(crate) fn has_names(pid: u32) -> bool {
     threads(pid).any(|(_, name)| cpu_of(&name).is_some() || name.starts_with("ALL CPUs/"))
 }
 
-/// Numbers and names.
+/// Lists the ids and names of a process's threads.
 fn threads(pid: u32) -> impl Iterator<Item = (u32, String)> {
     let thread = |task: fs::DirEntry| {
         let tid = task.file_name().to_str()?.parse().ok()?;
@@ -130,23 +130,25 @@ fn threads(pid: u32) -> impl Iterator<Item = (u32, String)> {
     tasks.take(THREADS_MAX).filter_map(thread)
 }
 
-/// As KVM says it, of kernels that tell the threads: it needs no name of them, and no hypervisor that is asked.
+/// Returns the virtual CPUs that KVM shows, on kernels that list their threads. This needs neither names nor an answer
+/// of the hypervisor.
 pub(crate) fn by_kvm(pid: u32) -> Cpus {
     in_debugfs(Path::new(kvm::DEBUGFS), pid).unwrap_or_default()
 }
 
-/// `None`: not of all of them.
+/// Reads the virtual CPUs from KVM's folder in debugfs; `None` if the thread of any CPU is missing.
 fn in_debugfs(debugfs: &Path, pid: u32) -> Option<Cpus> {
     let mut found = Vec::new();
     for (number, cpu) in kvm::virtual_cpus(&kvm::machine(debugfs, pid)?) {
         let tid = u32::try_from(kvm::number(&cpu, "pid")?).ok()?;
-        // By the kernel's numbers, which are others in a namespace of processes.
+        // KVM has the kernel's thread ids, which differ within a PID namespace.
         if !Path::new(&format!("/proc/{pid}/task/{tid}")).exists() {
             return None;
         }
         found.push((number, tid));
     }
-    // KVM's numbers are those of interrupt controllers, which may have gaps. The guest's kernel counts its CPUs in that order.
+    // KVM's numbers are those of interrupt controllers, which may have gaps. The guest's kernel numbers its CPUs in the
+    // same order.
     found.sort_unstable();
     let counted = (0..).zip(found).map(|(at, (_, tid))| (at, tid));
     Some(counted.take(CPUS_MAX).collect())
@@ -194,7 +196,7 @@ mod tests {
         assert_eq!(in_debugfs(&scratch.0, pid), None);
     }
 
-    /// Somebody at a QMP socket who says these lines.
+    /// Runs a QMP socket that sends these lines. Returns the result of a question to it.
     fn qmp(test: &str, patience: Duration, lines: &'static [&'static str]) -> io::Result<Cpus> {
         let path = std::env::temp_dir().join(format!("strata-qmp-{test}-{}", std::process::id()));
         let _ = fs::remove_file(&path);

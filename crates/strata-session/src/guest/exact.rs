@@ -1,9 +1,9 @@
-//! The offset between the clocks as KVM tells it: a guest's counter is the host's plus a number, which is in the kernel's
-//! debugfs. With a pair of counter and clock of each side, the offset is known to what reading such a pair takes,
-//! however slow the channel is.
+//! Derives the offset between the clocks of host and guest from KVM: the guest's counter is the host's plus a number,
+//! which the kernel shows in debugfs. With a pair of counter and clock readings on each side, the offset is known up to
+//! the time that such a reading takes, however slow the channel is.
 //!
-//! What is told may not be so, since a machine may be within another one, and a guest may say anything: an offset that
-//! is not within what question and answer allow is not taken.
+//! The data may be wrong, since a machine may run within another one, and a guest may send anything: an offset outside
+//! of the bounds from question and answer is not used.
 
 use std::path::{Path, PathBuf};
 
@@ -11,26 +11,27 @@ use strata_relay::{CounterPair, Exchange};
 
 use super::kvm;
 
-/// Two pairs of the host so far apart say its counter's rate \[ns\].
+/// The least time between two [`CounterPair`]s of the host from which the rate of the host's counter is computed
+/// \[ns\]. Over a shorter time the rate would be inaccurate.
 const RATE_NS: u64 = 100_000_000;
-/// By so much the rate may be another one in between than it is on average [parts per million].
+/// The most by which the rate may differ from its average in between [parts per million].
 const RATE_PPM: u128 = 1000;
-/// An answer that is older is not gone on from \[ns\].
+/// The greatest age of a guest's pair that is used \[ns\].
 const OLD_NS: u128 = 10_000_000_000;
 
-/// Of one guest.
+/// Computes the exact clock offset of one guest.
 #[derive(Debug)]
 pub(super) struct Exact {
-    /// Its machine in debugfs.
+    /// The machine's folder in KVM's debugfs.
     folder: PathBuf,
-    /// The host's first pair.
+    /// The first pair of counter and clock on the host.
     first: CounterPair,
-    /// How often an offset was taken.
+    /// Number of offsets computed so far.
     pub(super) taken: u64,
 }
 
 impl Exact {
-    /// Of the machine that this process runs; `None`: KVM does not tell.
+    /// Finds the machine that this process runs; `None` if KVM does not show it.
     pub(super) fn of(pid: u32, first: CounterPair) -> Option<Exact> {
         Exact::below(Path::new(kvm::DEBUGFS), pid, first)
     }
@@ -40,7 +41,8 @@ impl Exact {
         exact.offset().is_some().then_some(exact)
     }
 
-    /// The guest's counter minus the host's: the same of all virtual CPUs, and of the same rate.
+    /// Returns the guest's counter minus the host's; `None` unless it is the same for all virtual CPUs, with the same
+    /// rate as the host's.
     fn offset(&self) -> Option<i64> {
         let mut found = None;
         for (_, cpu) in kvm::virtual_cpus(&self.folder) {
@@ -58,7 +60,8 @@ impl Exact {
         found
     }
 
-    /// What follows from an answer to a question, with the guest's pair, and the host's that was read when it came.
+    /// Returns a refined version of an answer to a question, from the guest's pair and the host's pair, which was read
+    /// when the answer arrived; `None` if that is not possible.
     pub(super) fn exchange(
         &mut self,
         asked: &Exchange,
@@ -81,7 +84,7 @@ impl Exact {
         {
             return None;
         }
-        // How many ticks before the host's clock was read the guest's was, by the host's counter.
+        // The number of ticks of the host's counter from reading the guest's clock to reading the host's.
         let begin = guest.before.wrapping_sub(offset as u64);
         let end = guest.behind.wrapping_sub(offset as u64);
         let least = host.before.checked_sub(end)?;
@@ -97,7 +100,7 @@ impl Exact {
             (least - least * RATE_PPM / 1_000_000, most + most * RATE_PPM / 1_000_000 + 1);
         let back = |by: u128| u64::try_from(by).ok().and_then(|by| host.at_ns.checked_sub(by));
         let (low, high) = (back(most)?, back(least)?);
-        // It was between the question and its answer, or it is not so.
+        // The result must lie between question and answer; otherwise it is wrong.
         if high < asked.asked || low > asked.answered {
             return None;
         }
@@ -118,10 +121,10 @@ mod tests {
     use crate::scratch_tests::Scratch;
 
     const FIRST: CounterPair = CounterPair { before: 1_000, at_ns: 500, behind: 1_060 };
-    /// Ticks for a nanosecond.
+    /// Rate of the counters \[ticks per ns\].
     const RATE: u64 = 3;
     const OFFSET: i64 = -7_000_000_000;
-    /// The guest's clock is so far behind \[ns\].
+    /// Delay of the guest's clock behind the host's \[ns\].
     const BEHIND: u64 = 40_000;
 
     fn debugfs(scratch: &Scratch, pid: u32, cpus: &[&[(&str, &str)]]) -> PathBuf {
@@ -139,7 +142,8 @@ mod tests {
         CounterPair { before, at_ns: ns + 10 - behind, behind: before.wrapping_add(60) }
     }
 
-    /// It was asked at 1 s, read its pair 40 us later, and the answer took 5 ms.
+    /// Returns a question asked at 1 s, with the guest's pair from 40 us later and the host's pair; the answer took 5
+    /// ms.
     fn asked() -> (Exchange, CounterPair, CounterPair) {
         let at = 1_000_040_000;
         let guest = pair(at, OFFSET, BEHIND);

@@ -1,17 +1,18 @@
-//! What KVM says in debugfs of the machines that it runs: a folder for each, and in it one for each virtual CPU.
+//! Reads KVM's folder in debugfs, which has a folder for each machine, with a folder for each of its virtual CPUs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where it says it.
+/// The path of KVM's folder.
 pub(super) const DEBUGFS: &str = "/sys/kernel/debug/kvm";
-/// Machines that are looked through, and virtual CPUs of one.
+/// The most machines that are searched.
 const MACHINES_MAX: usize = 1 << 12;
+/// The most virtual CPUs of one machine.
 const CPUS_MAX: usize = 1 << 12;
 
-/// The machine that this process runs. `None`: there is none, or there are several, and nobody says which one is meant.
+/// Returns the folder of the machine that this process runs; `None` if there is none, or if there are several.
 pub(super) fn machine(debugfs: &Path, pid: u32) -> Option<PathBuf> {
-    // PID-DESCRIPTOR.
+    // The folder's name is PID-DESCRIPTOR.
     let prefix = format!("{pid}-");
     let all = fs::read_dir(debugfs).ok()?.flatten().take(MACHINES_MAX);
     let mut of =
@@ -20,7 +21,7 @@ pub(super) fn machine(debugfs: &Path, pid: u32) -> Option<PathBuf> {
     of.next().is_none().then_some(folder)
 }
 
-/// Its virtual CPUs by KVM's numbers, and the folder of each; in no order.
+/// Returns the machine's virtual CPUs by KVM's numbers, each with its folder, in no particular order.
 pub(super) fn virtual_cpus(machine: &Path) -> Vec<(u32, PathBuf)> {
     let all = fs::read_dir(machine).into_iter().flatten().flatten().take(CPUS_MAX);
     let cpu = |entry: fs::DirEntry| {
@@ -30,7 +31,7 @@ pub(super) fn virtual_cpus(machine: &Path) -> Vec<(u32, PathBuf)> {
     all.filter_map(cpu).collect()
 }
 
-/// What a file of a virtual CPU says.
+/// Reads a number from a file in a virtual CPU's folder.
 pub(super) fn number(cpu: &Path, name: &str) -> Option<i64> {
     fs::read_to_string(cpu.join(name)).ok()?.trim().parse().ok()
 }

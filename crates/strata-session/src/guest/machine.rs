@@ -1,5 +1,5 @@
-//! What all recorders of one guest have in common: its clock. Several may run in a guest, each with a channel of its own:
-//! their traces are of one machine, and what any of them tells of its clock holds for all.
+//! The clock that all recorders in one guest share. Several recorders may run in a guest, each with a channel of its
+//! own: their traces belong to one machine, and each measurement of its clock is valid for all of them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,20 +11,20 @@ use strata_relay::{Bounds, Epoch, Exchange, Known, Line};
 use super::causality::Seen;
 use crate::session::lock::lock;
 
-/// Rounds in which a clock is refined at the end.
+/// Number of rounds in which a clock is refined at the end.
 const REFINED: usize = 3;
 
-/// Who is at the other end of a channel, by the word of the host's kernel.
+/// The other end of a channel, as the host's kernel identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// The process that listens there: the hypervisor.
+    /// The hypervisor's process, which listens at the channel.
     Process(u32),
-    /// The guest with this number, by vsock.
+    /// The guest with this context id, for vsock.
     Guest(u32),
 }
 
-/// The guests of a recording that have told which boot they are. That alone would be a guest's word, by which it could meddle
-/// with the clock of another one: whoever is at the other end must be the same, too.
+/// The guests of a recording that have sent the id of their boot. Two channels count as the same guest only if their peer
+/// is the same too: with the boot id alone, a guest could claim to be another one and disturb its clock.
 #[derive(Debug, Default)]
 pub(crate) struct Machines(Mutex<Vec<Machine>>);
 
@@ -35,36 +35,35 @@ struct Machine {
     clock: Arc<Mutex<GuestClock>>,
 }
 
-/// A guest's clock.
+/// The clock of a guest.
 #[derive(Debug, Default)]
 pub(crate) struct GuestClock {
-    /// Its number in the traces.
+    /// The clock's UUID in traces.
     uuid: Option<Uuid>,
     bounds: Bounds,
-    /// From when to when something was recorded in each epoch, by the guest's clock: all traces of one have one clock
-    /// \[ns\].
+    /// For each epoch, the recorded time span on the guest's clock, over all traces of the guest \[ns\].
     spans: BTreeMap<usize, (u64, u64)>,
-    /// Those whose traces have it, in the order in which they came.
+    /// Names of the guests with this clock, in the order of their arrival.
     names: Vec<String>,
-    /// Complete traces of its kernel.
+    /// Complete traces of the guest's kernel.
     kernels: Vec<KernelTrace>,
     refined: Option<usize>,
 }
 
-/// A trace of a guest's kernel, by which its clock becomes better known.
+/// A trace of a guest's kernel, from which the guest's clock can be refined.
 #[derive(Debug)]
 pub(crate) struct KernelTrace {
     pub(crate) epoch: usize,
     pub(crate) guest: PathBuf,
-    /// Of the host's kernel.
+    /// Folder of the trace of the host's kernel.
     pub(crate) host: PathBuf,
-    /// Virtual CPUs, and the thread of each.
+    /// Virtual CPUs, each with the id of its thread.
     pub(crate) cpus: Vec<(u32, i64)>,
 }
 
 impl Machines {
-    /// The clock of the guest that this one turns out to be, if that is recorded already; else this one's, by which others
-    /// find it.
+    /// Returns the clock of the guest with this peer and boot, if it is recorded already; otherwise registers `own` for
+    /// later channels of the guest and returns it.
     pub(crate) fn clock(
         &self,
         peer: Option<Peer>,
@@ -73,7 +72,7 @@ impl Machines {
         own: &Arc<Mutex<GuestClock>>,
     ) -> Arc<Mutex<GuestClock>> {
         let mut all = lock(&self.0);
-        // A guest may not tell its boot.
+        // A guest need not reveal its boot id, and then has no peer.
         let peer = peer.filter(|_| boot != Uuid([0; 16]));
         let known = all.iter().find(|one| Some(one.peer) == peer && one.boot == boot);
         let clock = Arc::clone(known.map_or(own, |one| &one.clock));
@@ -84,12 +83,12 @@ impl Machines {
         clock
     }
 
-    /// The machine with this clock is at this process from now on, or somewhere that is not known.
+    /// Notes that the machine with this clock runs in this process from now on, or in an unknown place.
     pub(crate) fn moves(&self, clock: &Arc<Mutex<GuestClock>>, peer: Option<Peer>) {
         let mut all = lock(&self.0);
         let known = all.iter_mut().find(|one| Arc::ptr_eq(&one.clock, clock));
         match (known, peer) {
-            // Another of its channels has said so already.
+            // Another channel of the machine has reported the move already.
             (Some(known), Some(peer)) if known.peer == peer => return,
             (Some(known), Some(peer)) => known.peer = peer,
             _ => {}
@@ -99,7 +98,7 @@ impl Machines {
 }
 
 impl GuestClock {
-    /// Another process runs the machine from now on: what follows is of another epoch.
+    /// Begins a new epoch, since another process runs the machine.
     fn moves(&mut self) {
         self.bounds.cut();
     }
@@ -112,64 +111,65 @@ impl GuestClock {
         self.uuid
     }
 
-    /// In the order of time.
+    /// Returns the epochs of the clock in order of time.
     pub(crate) fn epochs(&self) -> &[Epoch] {
         self.bounds.epochs()
     }
 
-    /// Answers that cannot be true.
+    /// Returns the number of impossible answers.
     pub(crate) fn impossible(&self) -> u64 {
         self.bounds.impossible()
     }
 
-    /// Who was there before this one, of the same machine.
+    /// Returns the name of the first guest with this clock, if it is another guest.
     pub(crate) fn same_as(&self, name: &str) -> Option<&str> {
         self.names.first().filter(|first| *first != name).map(String::as_str)
     }
 
-    /// Takes note of an exchange. Returns whether the clock has jumped.
+    /// Learns from an exchange. Returns whether the clock has jumped.
     pub(crate) fn learn(&mut self, exchange: &Exchange) -> bool {
         self.bounds.add(exchange)
     }
 
-    /// In which epoch a packet that begins then lies.
+    /// Returns the epoch of a packet that begins at `begin` on the guest's clock.
     pub(crate) fn epoch_of(&self, begin: u64) -> usize {
         let epochs = self.epochs();
         let later = epochs.iter().rposition(|epoch| epoch.span().0 <= begin);
-        // Between two, it is of the one that was begun last: what is known of the one before ends before it.
+        // A packet between two epochs belongs to the one that began later, since knowledge of the earlier one ends
+        // before it.
         let between = epochs.iter().position(|epoch| epoch.span().1 >= begin);
         between.or(later).unwrap_or(0)
     }
 
-    /// Something was recorded in this epoch, from then to then.
+    /// Adds a time span to the recorded time of an epoch.
     pub(crate) fn record(&mut self, epoch: usize, span: (u64, u64)) {
         let known = self.spans.entry(epoch).or_insert(span);
         *known = (known.0.min(span.0), known.1.max(span.1));
     }
 
-    /// What was recorded last in this epoch ends then.
+    /// Extends the recorded time of an epoch to `end`.
     pub(crate) fn extend(&mut self, epoch: usize, end: u64) {
         self.spans.entry(epoch).and_modify(|span| span.1 = span.1.max(end));
     }
 
-    /// The clock as traces of this epoch have it.
+    /// Returns the line that relates the guest's clock to the host's within this epoch, as traces use it.
     pub(crate) fn line(&self, epoch: usize) -> Option<Line> {
         let span = self.spans.get(&epoch).copied();
         self.epochs().get(epoch).and_then(|epoch| Line::through(epoch, span))
     }
 
-    /// By how many exchanges it is known in this epoch.
+    /// Returns the number of exchanges that measured the clock in this epoch.
     pub(crate) fn exchanges(&self, epoch: usize) -> u64 {
         self.epochs().get(epoch).map_or(0, Epoch::exchanges)
     }
 
-    /// A trace of its kernel is complete, or as far as it will be.
+    /// Adds a trace of the guest's kernel that is complete, or will not grow any more.
     pub(crate) fn add_kernel(&mut self, trace: KernelTrace) {
         self.kernels.push(trace);
     }
 
-    /// What follows from when its virtual CPUs ran, once all traces are complete. Returns how much that was, to whoever asks;
-    /// and whether traces that were described are to be so again.
+    /// Refines the clock by the times when virtual CPUs ran, after all traces are complete. Every caller gets the
+    /// number of bounds used, and whether metadata must be written again.
     pub(crate) fn refine(&mut self) -> (usize, bool) {
         let is_shared = self.names.len() > 1;
         let taken = match self.refined {
@@ -184,7 +184,7 @@ impl GuestClock {
         let mut taken = 0;
         for trace in std::mem::take(&mut self.kernels) {
             let Some(seen) = Seen::read(&trace.host, &trace.guest, &trace.cpus) else { continue };
-            // What is known better says of more times on which side of them a record was.
+            // With better knowledge, more records can be placed before or after each run of a CPU.
             for _ in 0..REFINED {
                 let Some(epoch) = self.epochs().get(trace.epoch) else { break };
                 let found = seen.bounds(&Known::of(epoch));

@@ -1,7 +1,7 @@
-//! The memory of a guest, as a file of the host (QEMU: `memory-backend-file` with `share=on`): it is there when nobody in the
-//! guest says anything any more, and when the hypervisor has gone.
+//! The memory of a guest, as a file on the host (QEMU: `memory-backend-file` with `share=on`). It can still be read
+//! after the guest has crashed or the hypervisor has ended.
 //!
-//! It is read, never mapped: whoever else has the file may make it shorter. What is read is a copy, and is checked as such.
+//! The file is read and never mapped, since other processes may truncate it. The data are copied and checked.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,25 +14,25 @@ use strata_model::Uuid;
 use strata_relay::PAGE_BYTES;
 use strata_ring::Mapping;
 
-/// Below it lie devices, too: what of the memory does not fit there is above.
+/// Address at which the memory continues that does not fit below the hole for devices \[byte\].
 const ABOVE: u64 = 1 << 32;
-/// Machines have so much, or a multiple of it, below that.
+/// Step of the size of memory below the hole: machines have a multiple of it \[byte\].
 const BELOW_STEP: u64 = 256 << 20;
-/// Pages of all buffers of one guest: 4 GiB.
+/// The most pages of all buffers of one guest, which are 4 GiB.
 const PAGES_MAX: usize = 1 << 20;
 
-/// A guest's memory, found to be its.
+/// The memory of a guest, after it was identified as such.
 #[derive(Debug)]
 pub(crate) struct GuestMemory {
-    /// Where the page is that says whose memory it is.
+    /// Address of the page that identifies the memory.
     pub(crate) marker: u64,
     file: File,
     bytes: u64,
-    /// What is below [`ABOVE`] of a machine that has more, if that is known.
+    /// Size of the memory below the hole \[byte\]; `None` if it is not known.
     below: Option<u64>,
 }
 
-/// Where the buffers of one trace lie.
+/// The place of one trace's buffers in the guest's memory.
 #[derive(Debug)]
 pub(crate) struct Told {
     first: Vec<u8>,
@@ -40,10 +40,10 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// As a message says it; `others`: pages of other traces.
+    /// Parses the guest's message about its buffers. `others`: number of pages of other traces.
     ///
     /// # Errors
-    /// They are too many.
+    /// There are too many pages.
     pub(crate) fn new(first: &[u8], pages: &[u8], others: usize) -> Result<Told, String> {
         let count = pages.len() / 8;
         if others + count > PAGES_MAX {
@@ -60,10 +60,11 @@ impl Told {
 }
 
 impl GuestMemory {
-    /// The file, if the page at the address `marker` says that it is the memory of the guest with this recording.
+    /// Opens the file, if the page at the address `marker` identifies it as the memory of the guest with this
+    /// recording.
     ///
     /// # Errors
-    /// What the system says, or that it is not.
+    /// The error of the system, or that the file is not this memory.
     pub(crate) fn open(path: &Path, marker: u64, recording: Uuid) -> io::Result<GuestMemory> {
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -102,10 +103,10 @@ impl GuestMemory {
         self.file.read_exact_at(to, at)
     }
 
-    /// A copy of the buffers, as they are now.
+    /// Copies the buffers in their present state.
     ///
     /// # Errors
-    /// What the system says, or where a page is not.
+    /// The error of the system, or the address of a page that does not exist.
     pub(crate) fn copy(&self, told: &Told) -> io::Result<Mapping> {
         let copy = File::from(memfd_create("strata-guest", MemfdFlags::CLOEXEC)?);
         let bytes = (told.pages.len() as u64 + 1) * PAGE_BYTES as u64;
@@ -114,7 +115,7 @@ impl GuestMemory {
         let mut page = [0; PAGE_BYTES];
         for (at, address) in (1..).zip(&told.pages) {
             self.read(*address, &mut page)?;
-            // What is not written is zeros.
+            // Parts that are not written are zero.
             if page.iter().any(|byte| *byte != 0) {
                 copy.write_all_at(&page, at * PAGE_BYTES as u64)?;
             }

@@ -1,5 +1,23 @@
-//! What a guest's recorder says, as traces in the folder of the host's recording: each message is checked, and what it
-//! would cost beyond a limit ends the guest's part, and nothing else.
+//! Writes the traces that a guest's recorder sends into the folder of the host's recording. Each message is checked; a
+//! message that would exceed a limit ends this guest's part and nothing else.
+//!
+//! ```text
+//! Hello          the guest, its machine and version    ─▶ greet()
+//! Trace, Metadata, Symbols   a trace begins, and is described    ─▶ begin(), describe()
+//! Packet         bytes of a stream, checked            ─▶ packet() ─▶ a Sink of the host's output
+//! Memory         place of the guest's buffers          ─▶ lies_in(), for take_tail() after a panic
+//! Counted, SetEnd, Gone, End                           ─▶ counts, the last time, and the end of a trace
+//! ```
+//!
+//! A guest is hostile: it may send anything, as much as it likes, and in any order. So every message is decoded into a
+//! type that cannot be malformed ([`strata_relay`]), each number is compared with the limits at the top of this file,
+//! and a [`Problem`] ends this guest's part. Files of packets only have names that the host allows.
+//!
+//! Times stay the guest's own. The metadata that the host writes have the offset and the uncertainty of the guest's
+//! clock. Exchanges measure both ([`Receiver::learn`]), and later exchanges may improve them: so each folder holds one
+//! epoch of the clock, and its metadata are rewritten when they improve ([`Receiver::refine`]).
+//!
+//! One [`Receiver`] belongs to one guest and its thread; the clock is shared with other channels of the same machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,44 +43,44 @@ use crate::report::{ProcessReport, KERNEL, USER};
 use crate::session::failure::failure_text;
 use crate::session::lock::lock;
 
-/// Traces of one guest: its kernel, and each process that it has recorded.
+/// The most traces of one guest: that of its kernel, and one for each process that it has recorded.
 const TRACES_MAX: usize = 4096;
-/// Streams of all of them.
+/// The most streams over all traces.
 const STREAMS_MAX: u64 = 1 << 14;
-/// Metadata of all of them \[byte\].
+/// The most metadata of all traces together \[byte\].
 const TEXT_BYTES_MAX: usize = 64 << 20;
-/// Metadata that are written and read in all, as they grow \[byte\].
+/// The most metadata that are written over the whole recording, counting each rewrite \[byte\].
 const DESCRIBED_MAX: u64 = 2 << 30;
-/// A stream's file takes that at least \[byte\].
+/// The least size that is charged for a stream's file \[byte\].
 const FILE_BYTES: u64 = 4096;
-/// No event record is smaller than its header \[byte\].
+/// The size of the smallest event record, a header \[byte\].
 const RECORD_BYTES_MIN: u64 = 4;
 
-/// Why nothing more is taken of a guest.
+/// The reason to accept nothing more from a guest.
 pub(crate) type Problem = String;
 
-/// Where the traces of a guest go, and in what time.
+/// The destination of a guest's traces.
 pub(crate) struct Place {
-    /// The guest's name, which is that of its folder.
+    /// The guest's name, which is also the name of its folder.
     pub(crate) name: String,
     pub(crate) output: Arc<Mutex<dyn Output>>,
-    /// The clock of the host's traces, but for its number, which is the guest's.
+    /// The clock of the host's traces. Its UUID is replaced by that of the guest's clock.
     pub(crate) clock: ClockClass,
-    /// Since 1970, when that was 0 \[ns\].
+    /// Wall-clock time of the host at which the clock was 0 \[ns since 1970\].
     pub(crate) wall_ns: i64,
-    /// What the guest's traces may take \[byte\].
+    /// The most bytes that the guest's traces may take \[byte\].
     pub(crate) max_bytes: u64,
     /// The guest's memory, if it can be read here.
     pub(crate) memory: Option<PathBuf>,
 }
 
 impl Place {
-    /// Whether its traces may have so many bytes.
+    /// Checks that the traces may grow to `bytes`.
     fn check(&self, bytes: u64) -> Result<(), Problem> {
         match bytes <= self.max_bytes {
             true => Ok(()),
             false => Err(format!(
-                "its traces have as many bytes as they may have, {}. Allow it more: --guest \
+                "its traces have reached their limit of {}. Raise it: --guest \
                  NAME=CHANNEL,max-size=SIZE",
                 self.max_bytes
             )),
@@ -70,24 +88,24 @@ impl Place {
     }
 }
 
-/// One guest, as far as it has said anything.
+/// The state of a guest, from its messages.
 pub(crate) struct Receiver {
     place: Place,
     pub(crate) hello: Option<Hello>,
     clock: Arc<Mutex<GuestClock>>,
-    /// What the host knows of it now, for the environment of its traces.
+    /// The environment that the host adds to the guest's traces.
     pub(crate) entries: Vec<Entry>,
     traces: BTreeMap<u32, GuestTrace>,
     bytes: u64,
     text_bytes: usize,
-    /// All metadata that were written, as often as they were \[byte\].
+    /// Size of all metadata written so far, counting each rewrite \[byte\].
     described: u64,
-    /// All of it came.
+    /// True if the whole trace was received.
     pub(crate) is_complete: bool,
     memory: Option<GuestMemory>,
 }
 
-/// One trace of a guest: a folder, or one for each time in which its clock did not jump.
+/// A trace of a guest, with one folder for each epoch of the guest's clock.
 struct GuestTrace {
     of: TraceOf,
     text: String,
@@ -98,35 +116,35 @@ struct GuestTrace {
     bytes: u64,
     counted: Option<Counted>,
     ended: Option<(Ending, Losses)>,
-    /// Where its buffers lie in the guest's memory.
+    /// Place of the trace's buffers in the guest's memory, if the guest has sent it.
     told: Option<Told>,
-    /// How far the ring of each stream was handed over \[byte since its creation\].
+    /// Position up to which each stream's ring was received \[byte since its creation\].
     upto: BTreeMap<u32, u64>,
-    /// Names of the kernel's functions.
+    /// The names of the kernel's functions.
     symbols: Option<Vec<u8>>,
 }
 
-/// Where a packet of a guest goes.
+/// The destination of a packet.
 #[derive(Clone, Copy)]
 enum Of<'n> {
-    /// Behind the others of the stream of this number.
+    /// The stream with this number, to which the packet is appended.
     Stream(u32),
-    /// Into a stream by itself, by the name of its file.
+    /// A stream of its own, in the file of this name.
     File(&'n str),
 }
 
-/// What a guest says that it has recorded.
+/// The counts that a guest reports.
 struct Counted {
     records: u64,
     discarded: u64,
     overwritten: u64,
 }
 
-/// A folder of a trace.
+/// A folder of a trace: the part within one epoch of the guest's clock.
 struct Part {
     epoch: usize,
     uuid: Uuid,
-    /// What the host knew of the guest when it began, for its environment.
+    /// Environment entries that the host added to the metadata when the part began.
     entries: Vec<Entry>,
     sink: Box<dyn Sink>,
 }
@@ -148,28 +166,28 @@ impl Receiver {
         }
     }
 
-    /// Whether the guest's memory can be read here.
+    /// Returns whether the guest's memory can be read.
     pub(crate) fn has_memory(&self) -> bool {
         self.place.memory.is_some()
     }
 
-    /// The guest's.
+    /// Returns the guest's name.
     pub(crate) fn name(&self) -> &str {
         &self.place.name
     }
 
-    /// Its clock is that of the machine that it says it is, which may be recorded by another channel, too. Before it has said
-    /// anything else.
+    /// Joins the clock of the machine that the guest claims to be, which may also be recorded over another channel.
+    /// Called before any other message of the guest.
     pub(crate) fn meet(&mut self, machines: &Machines, peer: Option<Peer>) {
         let Some(hello) = &self.hello else { return };
         self.clock = machines.clock(peer, hello.boot, &self.place.name, &self.clock);
         self.place.clock.uuid = lock(&self.clock).uuid();
     }
 
-    /// Another process runs its machine from now on.
+    /// Notes that another process runs the machine from now on.
     ///
     /// # Errors
-    /// Why its memory cannot be read any more.
+    /// Why the guest's memory cannot be read any longer.
     pub(crate) fn moves(&mut self, machines: &Machines, peer: Option<Peer>) -> Result<(), Problem> {
         machines.moves(&self.clock, peer);
         let (Some(known), Some(path)) = (self.memory.take(), &self.place.memory) else {
@@ -182,7 +200,7 @@ impl Receiver {
             }
             Err(error) => {
                 let problem = format!("{}: {error}", path.display());
-                // Nor is it opened for what begins later.
+                // The memory is not opened for later traces either.
                 self.place.memory = None;
                 Err(problem)
             }
@@ -193,23 +211,23 @@ impl Receiver {
         self.hello.as_ref().map_or(Uuid([0; 16]), |hello| hello.recording)
     }
 
-    /// Is it known which threads its virtual CPUs are?
+    /// Returns whether the threads of the guest's virtual CPUs are known.
     pub(crate) fn has_cpus(&self) -> bool {
         self.entries.iter().any(|(name, _)| name.starts_with("virtual_cpu_"))
     }
 
-    /// What is known of its clock.
+    /// Locks the guest's clock.
     pub(crate) fn clock(&self) -> MutexGuard<'_, GuestClock> {
         lock(&self.clock)
     }
 
-    /// Does what a guest says, but for what is about clocks.
+    /// Handles a message of the guest, except for messages about clocks.
     ///
     /// # Errors
-    /// Why nothing more is taken.
+    /// The reason to accept nothing more from the guest.
     pub(crate) fn take(&mut self, said: FromGuest<'_>) -> Result<(), Problem> {
         if self.hello.is_none() && !matches!(said, FromGuest::Hello(_)) {
-            // Of a recorder that was there before.
+            // The message is from an earlier recorder.
             return Ok(());
         }
         match said {
@@ -219,7 +237,7 @@ impl Receiver {
             FromGuest::Symbols { id, bytes } => self.symbols(id, bytes),
             FromGuest::Packet { id, stream, upto, packet } => {
                 self.packet(id, Of::Stream(stream), &packet)?;
-                // A packet of a stream that cannot be was not taken.
+                // A packet of an impossible stream was not accepted.
                 self.trace(id)?.upto.insert(stream, upto);
                 Ok(())
             }
@@ -228,7 +246,7 @@ impl Receiver {
             FromGuest::Ended { id, ending, losses } => {
                 let trace = self.trace(id)?;
                 trace.ended = Some((ending, losses));
-                // Its buffers are given back.
+                // The guest has freed its buffers.
                 trace.told = None;
                 Ok(())
             }
@@ -253,7 +271,7 @@ impl Receiver {
 
     fn greet(&mut self, hello: Hello) -> Result<(), Problem> {
         match &self.hello {
-            // It says so again and again until it is answered.
+            // The guest repeats this message until it is answered.
             Some(known) if known.recording == hello.recording => return Ok(()),
             Some(_) => {
                 return Err("another recorder has begun in it, or it was started again".to_owned())
@@ -334,14 +352,14 @@ impl Receiver {
         write_metadata(place, clock, trace)
     }
 
-    /// They are in each folder of the trace, of which there may be none yet.
+    /// Stores the symbols of the guest's kernel in each folder of its trace; there may be no folder yet.
     fn symbols(&mut self, id: u32, symbols: &[u8]) -> Result<(), Problem> {
         let Receiver { place, traces, bytes, .. } = self;
         let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
         if trace.of != TraceOf::Kernel {
             return Err("it names functions of a kernel in a trace of a process".to_owned());
         }
-        // What was there before is said once more where more is said of it.
+        // These symbols are written already.
         if trace.symbols.as_deref() == Some(symbols) {
             return Ok(());
         }
@@ -416,8 +434,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Takes what the guest has not handed over and will not any more, of records until then by its clock \[ns\].
-    /// `None`: where that lies was not told.
+    /// Reads the records that the guest has not sent and will never send from its memory, up to the time `until` of its
+    /// clock \[ns\]. Returns `None` if the place of its buffers is not known.
     pub(crate) fn take_tail(&mut self, until: u64) -> Option<Tail> {
         let memory = self.memory.take()?;
         let told = self.traces.iter_mut().map(|(id, trace)| (*id, trace.told.take()));
@@ -456,7 +474,7 @@ impl Receiver {
         };
         let (packets, tail) = tail::packets(&mut channel, &of);
         for Found { header, body, mend } in packets {
-            // Rings are of CPUs.
+            // There is one ring for each CPU.
             let stream = header.cpu_id;
             if let Some(end) = mend {
                 self.set_end(id, stream, end)?;
@@ -479,26 +497,27 @@ impl Receiver {
         Ok(())
     }
 
-    /// Takes note of an exchange. Returns whether the guest's clock has jumped.
+    /// Learns from an exchange. Returns whether the guest's clock has jumped.
     pub(crate) fn learn(&mut self, exchange: &Exchange) -> bool {
         lock(&self.clock).learn(exchange)
     }
 
-    /// No file is held open for what comes later.
+    /// Closes the files until more packets arrive.
     pub(crate) fn pause(&mut self) {
         for part in self.traces.values_mut().flat_map(|trace| &mut trace.parts) {
             part.sink.pause();
         }
     }
 
-    /// What was recorded until now.
+    /// Returns the counts so far.
     pub(crate) fn counts(&self) -> Counts {
         let mut all = Counts::default();
         self.traces.values().for_each(|trace| all.add(&trace.counts()));
         all
     }
 
-    /// How far off the times of its traces are, at most, of all times in which its clock did not jump \[ns\].
+    /// Returns the greatest uncertainty of the traces' times, over all epochs of the clock \[ns\]; `None` if there are
+    /// no traces.
     pub(crate) fn uncertainty_ns(&self) -> Option<u64> {
         let parts = self.traces.values().flat_map(|trace| &trace.parts);
         let clock = self.clock();
@@ -506,8 +525,8 @@ impl Receiver {
         lines.map(|line| line.uncertainty_ns).max()
     }
 
-    /// All that is to come has come: `ending` is how it ends of traces whose end was not told. What became of them, and
-    /// what of that could not be written.
+    /// Completes all traces; `ending` is for traces whose end was not announced. Returns the reports, and the first
+    /// write error.
     pub(crate) fn finish(&mut self, ending: Ending) -> (Vec<ProcessReport>, Option<Problem>) {
         let (mut reports, mut problem) = (Vec::new(), None);
         for trace in self.traces.values_mut() {
@@ -517,7 +536,7 @@ impl Receiver {
             let ending = if ending == Ending::Recording { Ending::Failed } else { ending };
             let last = trace.parts.len().saturating_sub(1);
             for (at, part) in trace.parts.iter_mut().enumerate() {
-                // Told once.
+                // Losses are written once, to the last part.
                 let losses = if at == last { losses } else { Losses::default() };
                 let ended = part.sink.end(ending, losses).map_err(|error| failure_text(&error));
                 problem = problem.or(ended.err());
@@ -533,7 +552,7 @@ impl Receiver {
         (reports, problem)
     }
 
-    /// Traces of its kernel are as far as they will be: its clock may become better known by them.
+    /// Registers the finished traces of the guest's kernel, from which its clock may be refined.
     fn tell_kernels(&self) {
         let number = |(name, tid): &Entry| {
             let cpu = name.strip_prefix("virtual_cpu_")?.parse().ok()?;
@@ -549,8 +568,8 @@ impl Receiver {
         }
     }
 
-    /// What follows for its clock from when its virtual CPUs ran, once the host's trace is complete. Returns how much that was,
-    /// and what could not be written.
+    /// Refines the clock by the times when virtual CPUs ran, after the host's trace is complete. Returns the number of
+    /// bounds used, and the first write error.
     pub(crate) fn refine(&mut self) -> (usize, Option<Problem>) {
         let (taken, is_changed) = self.clock().refine();
         if !is_changed {
@@ -563,7 +582,7 @@ impl Receiver {
 }
 
 impl GuestTrace {
-    /// Its recorder has not said how many records there are: as many as can be read.
+    /// Counts the records that can be read, for a trace whose recorder has not sent their number.
     fn count(&mut self) {
         let folders: Vec<_> = self.parts.iter().map(|part| part.sink.path().to_owned()).collect();
         let Ok(reader) = Reader::open(&folders) else { return };
@@ -580,7 +599,7 @@ impl GuestTrace {
         let most = self.bytes / RECORD_BYTES_MIN;
         let told = self.streams.discarded();
         let (records, discarded, overwritten) = match &self.counted {
-            // The guest's word, as far as it can be.
+            // The guest's own count is believed as far as it is possible.
             Some(said) => (said.records.min(most), said.discarded, said.overwritten),
             None => (0, told, 0),
         };
@@ -590,7 +609,7 @@ impl GuestTrace {
             bytes: self.bytes,
             metadata_bytes: self.text.len() as u64,
             span: self.streams.span(),
-            // Why is in the guest's own report.
+            // The guest's own report has the reasons.
             discarded: Discarded { full: discarded, ..Discarded::default() },
             overwritten,
             told,
@@ -633,14 +652,14 @@ fn open(
     Ok(Part { epoch, uuid, entries: entries.to_vec(), sink })
 }
 
-/// Describes all folders of a trace, in the host's time as it is known now.
+/// Writes the metadata of all folders of a trace, with the present knowledge of the guest's clock.
 fn write_metadata(
     place: &Place,
     clock: &Mutex<GuestClock>,
     trace: &mut GuestTrace,
 ) -> Result<(), Problem> {
     for part in &mut trace.parts {
-        // Others who have this clock do not wait for the disk.
+        // Other users of the clock must not wait for the disk.
         let (line, exchanges) = {
             let clock = lock(clock);
             (clock.line(part.epoch), clock.exchanges(part.epoch))

@@ -1,5 +1,5 @@
-//! A recording in a guest, whose traces go to the host's recorder: it begins when that one is there, and ends when that
-//! one says so.
+//! A recording in a guest that sends its traces to the host's recorder. It begins when the host's recorder connects,
+//! and ends when that recorder asks for it.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -15,13 +15,13 @@ use crate::session::lock::lock;
 use crate::session::shared::Shared;
 use crate::session::stop::Stop;
 
-/// This CPU's counter and the clock.
+/// Reads the counter of this CPU together with the clock.
 pub(crate) fn counter_pair() -> CounterPair {
     let (before, at_ns, behind) = strata_user::counter_pair().unwrap_or_default();
     CounterPair { before, at_ns, behind }
 }
 
-/// The host's recorder, from when it is there.
+/// The connection of a guest's recorder to the host's recorder.
 pub(crate) struct Relayed {
     pub(crate) output: Arc<Mutex<Relay>>,
     place: Place,
@@ -30,10 +30,10 @@ pub(crate) struct Relayed {
 }
 
 impl Relayed {
-    /// Waits for it, until somebody asks to stop.
+    /// Waits for the host's recorder, until a stop is requested.
     ///
     /// # Errors
-    /// Who waits is to stop, or the channel is none.
+    /// A stop was requested, or the channel cannot be used.
     pub(crate) fn meet(
         place: &Place,
         machine: &Machine,
@@ -61,18 +61,18 @@ impl Relayed {
         })
     }
 
-    /// Hears it from now on: it may ask this recording to stop.
+    /// Begins to listen to the host's recorder, which may ask this recording to stop.
     ///
     /// # Errors
-    /// There is no thread.
+    /// A thread cannot be created.
     pub(crate) fn listen(&mut self, stop: &Stop, shared: &Arc<Shared>) -> io::Result<()> {
         let Some(listener) = self.listener.take() else { return Ok(()) };
         let (stop, shared, place) = (stop.clone(), Arc::clone(shared), self.place.to_string());
         let listen = move || {
-            // It reads a descriptor that is open.
+            // Listening only reads an open descriptor, which needs no rights.
             crate::session::privileges::give_up_rights();
             let ended = listener.listen(&mut || {
-                // A command that runs on is not waited for.
+                // The recording ends even if a command still runs.
                 stop.request(0);
                 stop.request(0);
             });
@@ -86,14 +86,14 @@ impl Relayed {
         Ok(())
     }
 
-    /// All was written; until the host has it, or says nothing.
+    /// Waits, after everything was written, until the host has received it or no longer answers.
     pub(crate) fn end(self, shared: &Shared) {
         let said = lock(&self.output).end();
         if let (Err(error), false) = (said, shared.has_failed()) {
             shared.fail_to_write(&error);
         }
         if let Some(listening) = self.listening {
-            // What it has to say was said.
+            // The thread's result was already reported.
             let _ = listening.join();
         }
     }

@@ -1,10 +1,10 @@
-//! What the kernel's layer records, changed while it records: from rules, each with a filter of its own, to events.
+//! Changes what the kernel's layer records during the recording: turns rules, each with its own filter, into events.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use strata_filter::Filter;
+use strata_filter::{DurationSplit, Filter};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::filter::{Groups, Slips};
 use strata_kernel::selection::EventSelection;
@@ -16,19 +16,19 @@ use super::chosen::{
     can_pass, catalog, check_compiled, check_filter, key_of, sampled, BegunLayer, Chosen,
 };
 use super::probes::{of as of_probe, probed};
-use super::{whole, KernelLayer};
+use super::{has_functions, named, whole, KernelLayer};
 use crate::applications::filtered::slip;
 use crate::error::SessionError;
 use crate::plan::PlanError;
 use crate::report::{EventProblem, FilterReport, FilterSlip, KernelRuleReport, NotReached, KERNEL};
 use crate::session::layer::{LayerRule, Wanted};
 
-/// A change that has taken so long is undone: who asks for a snapshot or a stop waits for it.
+/// The time after which a change is undone, since requests for a snapshot or a stop wait for it.
 const CHANGE_MAX: Duration = Duration::from_secs(60);
 
-/// What was possible when it was asked for, and may not be any more.
+/// Rules of an earlier request, which were possible then and may not be any longer.
 struct PossibleBefore<'b> {
-    /// Nothing was recorded, and all of it was asked for before the session was killed.
+    /// True if nothing was recorded yet, and a killed session had the same request.
     is_again: bool,
     is_begin: bool,
     rules: &'b [LayerRule],
@@ -36,12 +36,12 @@ struct PossibleBefore<'b> {
 }
 
 impl PossibleBefore<'_> {
-    /// May nothing of it be recorded?
+    /// Returns whether the rule is allowed to record nothing.
     fn may_lack(&self, rule: &LayerRule) -> bool {
         self.is_again || self.rules.contains(rule)
     }
 
-    /// The same of one that selects nothing, or cannot be made, whatever its filter is.
+    /// Returns whether an earlier request has a rule with this text, whatever its filter.
     fn has(&self, text: &str) -> bool {
         let names = |rule: &LayerRule| rule.text.split(',').any(|one| one.trim() == text);
         self.rules.iter().any(|rule| rule.text == text || names(rule))
@@ -52,21 +52,21 @@ impl PossibleBefore<'_> {
     }
 }
 
-/// What rules come to.
+/// The events that rules select, with reports.
 #[derive(Default)]
 struct Lowered {
     events: Vec<SelectedEvent>,
-    /// Events that were selected; a rule of which nothing is recorded counts as one.
+    /// Number of selected events. A rule without any recorded event counts as one.
     nr_selected: u64,
     reports: Vec<KernelRuleReport>,
     problems: Vec<EventProblem>,
-    /// With a part that no event passes any more.
+    /// Filters with a part that no event passes any longer.
     filters: Vec<FilterReport>,
     remarks: Vec<String>,
 }
 
 impl Lowered {
-    /// Nothing is recorded of this rule, and all of the others.
+    /// Notes a rule of which nothing can be recorded, while other rules are.
     fn lacks(&mut self, rule: &str, reason: String) {
         self.nr_selected += 1;
         self.reports.push(KernelRuleReport {
@@ -77,10 +77,11 @@ impl Lowered {
         self.problems.push(EventProblem { event: rule.to_owned(), reason });
     }
 
-    /// Does the rule, which selects these events, record any of them? If not, why is noted.
+    /// Checks the filter of the rule, which selects these events. Returns whether any of them is recorded; if not, the
+    /// reason is noted.
     ///
     /// # Errors
-    /// Its filter was not asked for before, and there is something in it that no event passes or that the kernel cannot ask.
+    /// The filter is new, and no event passes a part of it, or the kernel cannot evaluate it.
     fn check(
         &mut self,
         rule: &LayerRule,
@@ -102,7 +103,7 @@ impl Lowered {
                 Some(SessionError::from(slips.clone()).in_a_line())
             }
             (_, Ok(_)) => None,
-            // A group that has gone has nothing in it; what else passes is recorded.
+            // A removed cgroup contains no process; events that pass the rest of the filter are recorded.
             (_, Err(cause)) => match check_compiled(filter, events, Groups::MayBeGone) {
                 Err(error) => Some(error.to_string()),
                 Ok(false) => Some(cause.to_string()),
@@ -127,7 +128,7 @@ impl Lowered {
         Ok(true)
     }
 
-    /// Those that select events by name. Returns how many these are.
+    /// Adds the rules that select events by name. Returns the number of selected events.
     fn add_rules(
         &mut self,
         mut rules: Vec<LayerRule>,
@@ -150,16 +151,19 @@ impl Lowered {
         let mut events = begun.describe_all(&mut chosen, &catalog, &mut |_| ())?;
         let mut left = Vec::with_capacity(rules.len());
         for rule in &rules {
-            let of_rule = match rule.filter {
-                Some(_) => of(rule, &events, &catalog)?,
-                None => Vec::new(),
+            let of_rule = match rule.filter.is_some() || rule.is_of_calls {
+                true => of(rule, &events, &catalog)?,
+                false => Vec::new(),
             };
+            if rule.is_of_calls && of_rule.is_empty() && !before.may_lack(rule) {
+                return Err(no_calls(&rule.text));
+            }
             if self.check(rule, &of_rule, (&*begun, before))? {
                 left.push(rule.clone());
             }
         }
         if left.len() < rules.len() {
-            // What no event passes selects none; and exclusions alone would select all but those.
+            // A rule whose filter no event passes is left out. Exclusions alone would select everything else.
             rules = left;
             if rules.iter().all(excludes) {
                 let excluding = chosen.reports.into_iter().filter(|one| one.rule.starts_with('!'));
@@ -177,7 +181,7 @@ impl Lowered {
         Ok(nr_events)
     }
 
-    /// Those that are probes of programs, which `known` has then.
+    /// Adds the rules that are probes of programs, and notes them in `known`. Returns the probes that failed.
     fn add_probes(
         &mut self,
         rules: &[LayerRule],
@@ -201,7 +205,7 @@ impl Lowered {
         Ok(found.failed)
     }
 
-    /// Those that ask what CPUs do.
+    /// Adds the rules that sample CPUs.
     fn add_samples(
         &mut self,
         rules: &[LayerRule],
@@ -211,7 +215,7 @@ impl Lowered {
         for rule in rules {
             let rate = rule.sample.unwrap_or(1);
             match sample::check_rate(rate) {
-                // The kernel lowers its limit by itself.
+                // The kernel may have lowered its limit on the rate.
                 Err(cause) if before.may_lack(rule) => {
                     self.lacks(&rule.text, cause.to_string());
                     continue;
@@ -249,9 +253,9 @@ impl KernelLayer {
             wanted.rules.iter().cloned().partition(|rule| rule.sample.is_some());
         let (probes, rules): (Vec<LayerRule>, Vec<LayerRule>) =
             rules.into_iter().partition(|rule| rule.probe);
-        // What is new and selects nothing is a mistake; what others select may have gone. At the begin they come from
-        // elsewhere, perhaps from another machine, and one of them is to select something; but what was killed is made again
-        // in any case.
+        // A new rule that selects nothing is a mistake; the events of earlier rules may have disappeared. Rules at the
+        // beginning come from elsewhere, perhaps from another machine, and one of them must select something; but a
+        // killed session is restored in any case.
         let is_begin = !self.was_begun;
         let is_again = is_begin && self.context.as_ref().is_some_and(|context| context.is_again);
         let tracked_before = begun.tracked.clone();
@@ -276,13 +280,17 @@ impl KernelLayer {
         let has_stacks =
             !samples.is_empty() || events.iter().any(|event| event.contexts.has_stack());
         let stop = begun.stop.clone();
-        // To attach may take long, and what is attached records at once: the code that its addresses mean is told from before.
+        // Attaching may take long, and attached events record at once: so the code that their addresses refer to is
+        // reported before.
+        if has_functions(&events) {
+            attached.name_functions(&mut self.remarks);
+        }
         if has_stacks {
             attached.watch_code(&mut self.remarks);
         }
         let (unread, of_changes) = (attached.unread.clone(), attached.of_changes());
         let mut progress = |_| {
-            // Nobody else reads it yet, and its rings are small.
+            // No other thread reads the changes yet, and their rings are small.
             if let Some(unread) = &unread {
                 unread.look(&of_changes, false, false);
             }
@@ -295,7 +303,9 @@ impl KernelLayer {
         let recorded = &attached.trace.whole;
         recorded.change();
         let session = &mut attached.session;
-        let tracked = track(session, &wanted.tracked, &|path| before.may_lack_group(path));
+        let named = named::processes(&wanted.tracked);
+        let tracked =
+            track(session, (&wanted.tracked, &named), &|path| before.may_lack_group(path));
         let changed = tracked
             .and_then(|absent| session.change(events, is_again, &mut progress).map(|()| absent));
         let found = whole::without(found, &session.problems());
@@ -303,8 +313,8 @@ impl KernelLayer {
         let absent = match changed {
             Ok(absent) => absent,
             Err(cause) => {
-                // It was possible before; what has gone meanwhile is tracked no more.
-                let _ = track(session, &begun.tracked, &|_| true);
+                // The former request was possible before; entries that have disappeared since are no longer tracked.
+                let _ = track(session, (&begun.tracked, &begun.named), &|_| true);
                 begun.contexts = contexts_before;
                 let error = begun.failed(cause);
                 if has_stacks {
@@ -314,6 +324,7 @@ impl KernelLayer {
             }
         };
         begun.tracked.clone_from(&wanted.tracked);
+        begun.named = named;
         begun.of_rules = of_rules;
         for remark in remarks {
             if !self.remarks.contains(&remark) {
@@ -335,15 +346,16 @@ impl KernelLayer {
     }
 }
 
-/// Records of these only, but for control groups that `may_lack` and are not there: these are returned.
+/// Records only the tracked processes. Returns the tracked cgroups that do not exist; these are an error unless
+/// `may_lack` allows them.
 fn track(
     session: &mut KernelSession,
-    wanted: &Tracked,
+    (wanted, named): (&Tracked, &[u32]),
     may_lack: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<String>, strata_kernel::Error> {
     let (mut tracked, mut absent) = (wanted.clone(), Vec::new());
     loop {
-        match session.track(&tracked) {
+        match session.track(&tracked, named) {
             Err(strata_kernel::Error::TrackedGroup { path }) if may_lack(&path) => {
                 tracked.cgroups.iter_mut().for_each(|all| all.retain(|one| *one != path));
                 absent.push(path);
@@ -363,9 +375,13 @@ fn absent_group(path: &str) -> NotReached {
     }
 }
 
-/// Does the rule only take away what others select?
+/// Returns whether the rule only excludes events.
 fn excludes(rule: &LayerRule) -> bool {
     rule.text.split(',').all(|one| one.trim_start().starts_with('!'))
+}
+
+fn no_calls(rule: &str) -> SessionError {
+    SessionError::NoCalls { rule: format!("rule '{rule}'") }
 }
 
 fn wrong_filter(rule: &str, slips: Slips) -> SessionError {
@@ -378,7 +394,7 @@ fn wrong_probe(rule: &str, error: ProbeError) -> SessionError {
 }
 
 /// # Errors
-/// The filter of one that nothing of its probe passes.
+/// A probe has a filter that none of its events passes.
 fn check_probes(rules: &[LayerRule], known: &KnownProbes) -> Result<(), SessionError> {
     for rule in rules {
         let Some(filter) = &rule.filter else { continue };
@@ -391,10 +407,10 @@ fn check_probes(rules: &[LayerRule], known: &KnownProbes) -> Result<(), SessionE
     Ok(())
 }
 
-/// `all` are the probes of a channel, of which some are `new`.
+/// Checks the probes named in `new` among `all` probes of a channel.
 ///
 /// # Errors
-/// A new one that cannot be made beside the others, or whose filter nothing of it passes.
+/// A new probe cannot be created next to the others, or none of its events passes its filter.
 pub(crate) fn check_new_probes(all: &[LayerRule], new: &[String]) -> Result<(), SessionError> {
     let is_new = |text: &String| new.contains(text);
     let mut known = KnownProbes::default();
@@ -409,19 +425,27 @@ pub(crate) fn check_new_probes(all: &[LayerRule], new: &[String]) -> Result<(), 
     }
 }
 
-/// Events whose descriptions are read to check a filter before it is needed; of more it is said at the start, since
-/// reading takes long.
+/// The most events whose descriptions are read to check a filter early. With more events, mistakes are reported at the
+/// start, since reading takes long.
 const CHECKED_MAX: usize = 256;
 
 /// # Errors
-/// A rule that is none, or one that selects events of which none passes the filter.
+/// A rule is invalid, or none of the events that it selects passes the filter.
 pub(crate) fn check_new(
     rules: &[&String],
     filter: &Filter,
     catalog: &Catalog,
 ) -> Result<(), SessionError> {
+    let DurationSplit { at_least, rest } = filter.split_duration()?;
     for rule in rules {
-        let chosen = EventSelection::parse(&[rule])?.apply(catalog).events;
+        let mut chosen = EventSelection::parse(&[rule])?.apply(catalog).events;
+        if at_least > 0 {
+            chosen.retain(|one| one.event.is_syscall);
+            if chosen.is_empty() {
+                return Err(no_calls(rule));
+            }
+        }
+        let Some(filter) = &rest else { continue };
         if chosen.len() > CHECKED_MAX {
             continue;
         }
@@ -433,6 +457,7 @@ pub(crate) fn check_new(
                 exit: one.exit,
                 filter: None,
                 exit_filter: None,
+                slower: 0,
                 contexts: Contexts::default(),
             })
         });
@@ -444,7 +469,7 @@ pub(crate) fn check_new(
     Ok(())
 }
 
-/// Those of the events that the rule selects.
+/// Returns the events that the rule selects, out of `events`.
 fn of(
     rule: &LayerRule,
     events: &[SelectedEvent],

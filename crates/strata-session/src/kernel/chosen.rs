@@ -1,4 +1,4 @@
-//! What the kernel has to offer, and what rules select of it, each with a filter of its own.
+//! Lists the kernel's events, and selects events by rules, each with its own filter.
 
 use std::collections::HashMap;
 
@@ -19,51 +19,62 @@ use crate::report::{EventProblem, KernelRuleReport, Notice};
 use crate::session::layer::LayerRule;
 use crate::session::stop::Stop;
 
-/// What the kernel has to offer.
+/// Lists the kernel's events.
 pub(crate) fn catalog() -> Result<Catalog, strata_kernel::Error> {
     Catalog::load(&Tracefs::find()?)
 }
 
-/// What a change needs of how the layer was begun.
+/// Facts about the beginning of the layer that later changes need.
 pub(super) struct BegunLayer {
-    /// The flags that ask for the layer.
+    /// The flags that request the layer.
     flags: String,
     pub(super) stop: Stop,
-    /// What is known of events: their descriptions are files, and reading all of them takes seconds.
+    /// Descriptions of events read so far: they are files, and reading all of them takes seconds.
     known: HashMap<(String, String), KernelEvent>,
-    /// Recorded whatever the rules are.
+    /// Events that are recorded whatever the rules are.
     pub(super) probes: Vec<SelectedEvent>,
-    /// Those of rules.
+    /// Probes that rules have requested.
     pub(super) of_rules: KnownProbes,
-    /// What the records of all have, also those that have begun with less.
+    /// Contexts of all records. Programs that began with fewer contexts get these as well.
     pub(super) contexts: Contexts,
     pub(super) tracked: Tracked,
+    /// Tracked processes that cannot be found by name in the kernel, but only by this process.
+    pub(super) named: Vec<u32>,
 }
 
-/// What rules select of a catalog.
+/// The events that rules select from a catalog.
 pub(super) struct Chosen {
-    /// What became of each rule.
+    /// Reports on the rules.
     pub(super) reports: Vec<KernelRuleReport>,
-    /// Events that cannot be described.
+    /// Events that could not be described.
     pub(super) problems: Vec<EventProblem>,
     events: Vec<(EventName, ChosenEnds)>,
 }
 
-/// Of one event, which records of its entry and exit are recorded, and whether with call stacks.
+/// The records of one event's entry and exit to write, and whether with call stacks. For a system call also the least
+/// duration, from the rule with the lowest one.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ChosenEnds {
     records: [EndRecords; 2],
     stack: bool,
+    slower: Option<u64>,
 }
 
 impl Chosen {
     /// # Errors
-    /// A rule that is none, or filters that are too much together.
+    /// A rule is invalid, or the filters are too large when combined.
     pub(super) fn new(rules: &[LayerRule], catalog: &Catalog) -> Result<Chosen, SessionError> {
         let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
         let matched = EventSelection::parse(&texts)?.apply(catalog).matched;
         let reports = rule_reports(matched, catalog);
-        Ok(Chosen { reports, problems: Vec::new(), events: select(rules, catalog)? })
+        let events = select(rules, catalog)?;
+        let asks_for_calls = rules.iter().any(|rule| rule.is_of_calls);
+        if asks_for_calls && events.is_empty() && reports.iter().any(|rule| rule.matched > 0) {
+            return Err(SessionError::NoCalls {
+                rule: "what is recorded of the kernel".to_owned(),
+            });
+        }
+        Ok(Chosen { reports, problems: Vec::new(), events })
     }
 
     pub(super) fn nr_events(&self) -> u64 {
@@ -71,20 +82,19 @@ impl Chosen {
     }
 }
 
-/// The rules of a recording, one by one; all have its filter.
+/// Returns the rules of a recording one by one, each with the common filter.
 ///
 /// # Errors
-/// One that is none.
+/// A rule is invalid.
 pub(super) fn rules_of(asked: &KernelOptions) -> Result<Vec<LayerRule>, SessionError> {
     if asked.rules.is_empty() {
         return Ok(Vec::new());
     }
     let selection = EventSelection::parse(&asked.rules)?;
-    let rule = |text: &str| LayerRule {
-        text: text.to_owned(),
-        filter: asked.filter.clone(),
-        ..LayerRule::default()
-    };
+    let common =
+        LayerRule { filter: asked.filter.clone(), slower: asked.slower, ..LayerRule::default() };
+    let common = common.with_duration_of_calls()?;
+    let rule = |text: &str| LayerRule { text: text.to_owned(), ..common.clone() };
     Ok(selection.rules().map(rule).collect())
 }
 
@@ -98,13 +108,15 @@ impl BegunLayer {
             of_rules: KnownProbes::default(),
             contexts: Contexts::default(),
             tracked: Tracked::default(),
+            named: Vec::new(),
         }
     }
 
-    /// Each with its filters; of those that cannot be described the problem is noted.
+    /// Returns the descriptions of the chosen events, with their filters. An event that cannot be described is noted as
+    /// a problem.
     ///
     /// # Errors
-    /// Somebody wants this to end: each may wait for others who attach or detach.
+    /// A stop was requested: each description may have to wait for others who attach or detach.
     pub(super) fn describe_all(
         &mut self,
         chosen: &mut Chosen,
@@ -113,7 +125,7 @@ impl BegunLayer {
     ) -> Result<Vec<SelectedEvent>, SessionError> {
         let total = chosen.nr_events();
         let mut described = Vec::with_capacity(chosen.events.len());
-        for (index, (name, ChosenEnds { records: [entry, exit], stack })) in
+        for (index, (name, ChosenEnds { records: [entry, exit], stack, slower })) in
             std::mem::take(&mut chosen.events).into_iter().enumerate()
         {
             if self.stop.flow().is_break() {
@@ -127,6 +139,7 @@ impl BegunLayer {
                     exit: exit != EndRecords::None,
                     filter: entry.filter()?,
                     exit_filter: exit.filter()?,
+                    slower: slower.unwrap_or(0),
                     contexts: match stack {
                         true => self.contexts.with_stacks(),
                         false => self.contexts.clone(),
@@ -163,11 +176,35 @@ pub(super) fn key_of(event: &KernelEvent) -> (String, String) {
     (event.system.clone(), event.name.clone())
 }
 
-/// What rules have in common that are asked together: a filter, and whether there are call stacks.
-type Same<'r> = (Option<&'r Filter>, bool);
+/// The properties that rules must share to be applied together.
+#[derive(Clone, Copy, PartialEq)]
+struct CommonRule<'r> {
+    filter: Option<&'r Filter>,
+    stack: bool,
+    /// The least duration of recorded system calls \[ns\].
+    slower: u64,
+    is_of_calls: bool,
+}
 
-/// Each event that rules select, in the catalog's order, and what of both its ends is recorded. A rule's filter must
-/// be one that something of it can pass.
+impl CommonRule<'_> {
+    fn of(rule: &LayerRule) -> CommonRule<'_> {
+        CommonRule {
+            filter: rule.filter.as_ref(),
+            stack: rule.stack,
+            slower: slower_of(rule),
+            is_of_calls: rule.is_of_calls,
+        }
+    }
+}
+
+/// Returns the least duration of a rule's system calls \[ns\]: its own, otherwise that of its word, otherwise 0.
+fn slower_of(rule: &LayerRule) -> u64 {
+    let of_word = || (rule.text.trim() == selection::ALWAYS).then_some(selection::ALWAYS_SLOWER);
+    rule.slower.or_else(of_word).unwrap_or(0)
+}
+
+/// Returns the events that the rules select, in the catalog's order, with what to record of entry and exit. Some event
+/// must be able to pass each part of a filter.
 fn select(
     rules: &[LayerRule],
     catalog: &Catalog,
@@ -176,10 +213,15 @@ fn select(
     let exclusions: Vec<&str> =
         rules.iter().filter(is_exclusion).map(|rule| rule.text.as_str()).collect();
     let mut all: HashMap<(String, String), ChosenEnds> = HashMap::new();
-    let mut add = |texts: &[&str], (filter, stack): Same<'_>| -> Result<(), SessionError> {
+    let mut add = |texts: &[&str], common: CommonRule<'_>| -> Result<(), SessionError> {
+        let CommonRule { filter, stack, slower, is_of_calls } = common;
         for chosen in EventSelection::parse(texts)?.apply(catalog).events {
+            if is_of_calls && !chosen.event.is_syscall {
+                continue;
+            }
             let ends = all.entry((chosen.event.system, chosen.event.name)).or_default();
             ends.stack |= stack;
+            ends.slower = Some(ends.slower.map_or(slower, |other| other.min(slower)));
             if chosen.entry {
                 ends.records[0].add(filter);
             }
@@ -189,10 +231,10 @@ fn select(
         }
         Ok(())
     };
-    // Rules with one filter are asked together.
-    let mut by_filter: Vec<(Same<'_>, Vec<&str>)> = Vec::new();
+    // Rules with the same filter are applied together.
+    let mut by_filter: Vec<(CommonRule<'_>, Vec<&str>)> = Vec::new();
     for rule in rules.iter().filter(|rule| !is_exclusion(rule)) {
-        let of_rule = (rule.filter.as_ref(), rule.stack);
+        let of_rule = CommonRule::of(rule);
         match by_filter.iter_mut().find(|(same, _)| *same == of_rule) {
             Some((_, texts)) => texts.push(&rule.text),
             None => by_filter.push((of_rule, vec![&rule.text])),
@@ -203,7 +245,7 @@ fn select(
         add(&texts, same)?;
     }
     if let (Some(first), true) = (rules.first(), rules.len() == exclusions.len()) {
-        add(&exclusions, (first.filter.as_ref(), first.stack))?;
+        add(&exclusions, CommonRule::of(first))?;
     }
     let names = catalog.names();
     let taken = names.filter_map(|name| {
@@ -213,7 +255,7 @@ fn select(
     Ok(taken.collect())
 }
 
-/// What CPUs do, as an event.
+/// Returns the event of samples.
 pub(super) fn sampled(rate: u32, filter: Option<Filter>) -> SelectedEvent {
     SelectedEvent {
         event: sample::event(rate),
@@ -221,14 +263,16 @@ pub(super) fn sampled(rate: u32, filter: Option<Filter>) -> SelectedEvent {
         exit: true,
         filter,
         exit_filter: None,
+        slower: 0,
         contexts: Contexts::default(),
     }
 }
 
-/// `has_others`: what is no event of the kernel's may be one of applications.
+/// Checks that some event can pass the filter. With `has_others`, a name that no kernel event has may belong to events
+/// of applications.
 ///
 /// # Errors
-/// What of it none of the events can pass.
+/// The parts of the filter that no event can pass.
 pub(super) fn check_filter(
     filter: &Filter,
     events: &[SelectedEvent],
@@ -241,15 +285,15 @@ pub(super) fn check_filter(
     }
 }
 
-/// Can a record of one of the events pass it?
+/// Returns whether a record of one of the events can pass the filter.
 pub(super) fn can_pass(filter: &Filter, events: &[SelectedEvent]) -> bool {
     can_select(filter, &candidates(events))
 }
 
-/// Can a record of one of the events pass it, as the kernel asks it?
+/// Returns whether a record of one of the events can pass the filter as compiled for the kernel.
 ///
 /// # Errors
-/// What of it the kernel cannot ask of one of the events.
+/// The part of the filter that the kernel cannot evaluate for one of the events.
 pub(super) fn check_compiled(
     filter: &Filter,
     events: &[SelectedEvent],
@@ -263,7 +307,7 @@ pub(super) fn check_compiled(
     Ok(can_pass)
 }
 
-/// What of the events is selected.
+/// Returns the ends of the events that are recorded, as candidates for a filter.
 fn candidates(events: &[SelectedEvent]) -> Vec<Candidate<'_>> {
     let mut candidates = Vec::with_capacity(events.len());
     for chosen in events {
@@ -278,7 +322,7 @@ fn candidates(events: &[SelectedEvent]) -> Vec<Candidate<'_>> {
     candidates
 }
 
-/// Each rule, with what may help if it matches nothing.
+/// Returns a report for each rule, with suggestions if it matches nothing.
 pub(crate) fn rule_reports(
     matched: Vec<(String, u64)>,
     catalog: &Catalog,
@@ -292,7 +336,7 @@ pub(crate) fn rule_reports(
     matched.into_iter().map(report).collect()
 }
 
-/// All names by which rules and completions know an event.
+/// Returns all names that rules and completions may use for an event.
 pub(crate) fn recorded_names(event: &EventName) -> Vec<String> {
     let name = &event.name;
     match event.is_syscall {

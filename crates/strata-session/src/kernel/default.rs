@@ -1,9 +1,10 @@
-//! The kernel's layer where nobody said what of the kernel to record: a set of events that costs little, and no
-//! failure of it ends a session.
+//! The kernel's layer for a request that does not mention the kernel: a set of events with little cost. Its failures
+//! never end a session.
 
 use std::path::Path;
 
 use strata_kernel::selection::EventSelection;
+pub use strata_kernel::selection::DEFAULT_RULES as RULES;
 use strata_kernel::session::check;
 use strata_kernel::Error as KernelError;
 use strata_ring::{stream_layout, Attr, LossMode, Publish};
@@ -14,24 +15,10 @@ use crate::options::{KernelOptions, Options};
 use crate::report::{NoKernel, Notice};
 use crate::session::memory;
 
-/// What is needed to see why a program waits. docs/guide/kernel.md has the reason for each.
-pub const RULES: [&str; 9] = [
-    "syscalls",
-    "x86_exceptions_page_fault_*",
-    "signal_generate,signal_deliver",
-    "sched_process_fork,sched_process_exec,sched_process_exit",
-    "sched_switch",
-    "sched_waking,sched_wakeup,sched_wakeup_new",
-    "sched_migrate_task",
-    "irq_handler_entry,irq_handler_exit",
-    "irq_softirq_entry,irq_softirq_exit",
-];
-
-/// What loading the programs takes besides the buffers, and what must be left behind it \[byte\].
+/// Memory that must be free in addition to the buffers, for loading programs \[byte\]; generously estimated.
 const MEMORY_BYTES: u64 = 128 << 20;
 
-/// What a session that stays records of the kernel where nobody said it: those of [`RULES`] that select an event of this
-/// kernel, or why there is nothing, as far as that is known before programs are loaded.
+/// Returns the default rules of a persistent session: those of [`RULES`] that select an event of this kernel.
 ///
 /// # Errors
 /// [`NoKernel`]: the kernel cannot be recorded, or not by this user.
@@ -56,15 +43,15 @@ fn no_memory() -> NoKernel {
     NoKernel { why, is_failure: true }
 }
 
-/// The layer, or why there is none.
+/// Creates the layer, or returns why the kernel is not recorded.
 ///
 /// # Errors
-/// [`SessionError`]: it was said how the kernel is recorded, and it cannot be; or this was to be stopped.
+/// [`SessionError`]: the request has options for the kernel that cannot be met, or a stop was requested.
 pub(crate) fn begin(
     asked: &LayerRequest<'_>,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Result<KernelLayer, NoKernel>, SessionError> {
-    // Nobody wrote these rules: what of them this kernel has not is no news.
+    // Nobody has written these rules, so events that this kernel lacks are not reported.
     let mut notify = |notice| {
         if !matches!(notice, Notice::NoSuchEvent(_)) {
             notify(notice);
@@ -78,7 +65,8 @@ pub(crate) fn begin(
     if asked.kernel.is_required() {
         return begin().map(|layer| Ok(layer.by_default()));
     }
-    // Before the events' descriptions are read, where libbpf would say in its own words what is not there.
+    // This check comes before the events' descriptions are read, since libbpf would report missing parts in its own
+    // words.
     if let Err(error) = check() {
         return Ok(Err(reason_of(&error)));
     }
@@ -92,12 +80,14 @@ pub(crate) fn begin(
     })
 }
 
-/// Whether there is anybody to record: who asks for processes that have all ended gets no trace of the others.
+/// Returns whether there is a process to record. If all requested processes have ended, others must not be recorded
+/// instead.
 pub(crate) fn is_wanted(options: &Options) -> bool {
     options.pids.is_empty() || options.pids.iter().any(is_there)
 }
 
-/// Those of whom it is true; all if it is of nobody: to ask for none is to ask for everybody.
+/// Returns those processes that exist according to `is_there`, or all if none does: an empty list would mean every
+/// process.
 fn still(pids: &[u32], is_there: impl Fn(&u32) -> bool) -> Vec<u32> {
     let some: Vec<u32> = pids.iter().copied().filter(is_there).collect();
     if some.is_empty() {
@@ -116,15 +106,16 @@ fn rights() -> NoKernel {
     NoKernel { why, is_failure: false }
 }
 
-/// Is it the machine, or has something failed?
+/// Converts an error to the reason for not recording the kernel. Distinguishes a failure from a restriction.
 fn reason(error: &SessionError) -> NoKernel {
     match error {
         SessionError::Kernel { cause, .. } => reason_of(cause),
         SessionError::NothingSelected(_) => {
             NoKernel { why: "it has none of the events".to_owned(), is_failure: true }
         }
-        SessionError::KernelFilter(_) => {
-            let why = "the filter can select none of the events that are recorded of it".to_owned();
+        SessionError::KernelFilter(slips) => {
+            let none = "the filter can select none of the events that are recorded of it";
+            let why = slips.asks_for_duration().unwrap_or_else(|| none.to_owned());
             NoKernel { why, is_failure: false }
         }
         _ => NoKernel { why: error.to_string(), is_failure: true },
@@ -144,7 +135,7 @@ fn reason_of(cause: &KernelError) -> NoKernel {
     NoKernel { why: cause.to_string(), is_failure }
 }
 
-/// Those that can be in the machine.
+/// Returns the number of CPUs that the machine can have.
 fn nr_cpus(options: &Options) -> u64 {
     let attr = Attr {
         loss_mode: LossMode::Discard,

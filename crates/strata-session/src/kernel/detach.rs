@@ -1,9 +1,9 @@
-//! Detaching the kernel's programs, by a process of its own that nobody waits for.
+//! Detaches the kernel's programs in a process of its own, for which nobody waits.
 //!
-//! The kernel detaches programs from tracepoints one by one, however many threads ask, and takes some 40 to
-//! 70 ms for each: a grace period of RCU under one lock. Nothing is recorded meanwhile. So a child inherits the
-//! descriptors, this process lets go of its own, which takes no time, and the child's end is what
-//! detaches.
+//! The kernel detaches programs from tracepoints one by one, however many threads do it, and takes 40 to 70 ms for
+//! each: a grace period of RCU under one lock. Nothing is recorded during that time. So a child process inherits the
+//! descriptors, this process closes its own, which takes no time, and the programs are detached when the child closes
+//! its descriptors.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -15,25 +15,25 @@ use strata_kernel::session::KernelSession;
 
 use crate::session::detaching::Detaching;
 
-/// Fewer programs than this are detached before anybody looks.
+/// The least number of programs for which detaching is reported. Fewer are detached before anybody looks.
 const PROGRAMS_TOLD: usize = 50;
-/// What one program takes: measured are 40 ms (245 tracepoints) and, on a busy machine, 67 \[s\].
+/// The estimated time of detaching one program \[s\]. Measured: 40 ms (245 tracepoints), and 67 ms on a busy machine.
 const SECONDS_EACH: f64 = 0.07;
 
-/// Lets go of the session's programs.
+/// Detaches the session's programs, in a child process if possible. Returns the handle of that process.
 pub(crate) fn detach(mut session: KernelSession) -> Detaching {
-    // Nothing that the child would keep.
+    // Everything that the child must not keep is closed first.
     session.stop();
     session.end_counting();
     let programs = session.programs();
     match hand_over() {
         Ok((child, until)) => {
             drop(session);
-            // The child's read() ends.
+            // Closing this end makes the child's read() return.
             drop(until);
             Detaching::by(child, remark(programs, child))
         }
-        // Without a child it is done here, and takes its time.
+        // Without a child, detaching is done here and takes its time.
         Err(_) => {
             session.teardown();
             Detaching::default()
@@ -41,7 +41,7 @@ pub(crate) fn detach(mut session: KernelSession) -> Detaching {
     }
 }
 
-/// What to know of it, where it takes long: who does it, and what it costs meanwhile.
+/// Returns a remark if detaching takes long: which process does it, and what it costs until then.
 fn remark(programs: usize, child: Pid) -> Option<String> {
     let (pid, seconds) = (child.as_raw_nonzero(), (programs as f64 * SECONDS_EACH).ceil());
     (programs >= PROGRAMS_TOLD).then(|| {
@@ -53,11 +53,11 @@ fn remark(programs: usize, child: Pid) -> Option<String> {
     })
 }
 
-/// A child that holds what this process has in the kernel until what is returned with it is closed.
+/// Starts a child that holds this process' kernel objects until the returned descriptor is closed.
 fn hand_over() -> io::Result<(Pid, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    // Only these: no pipe whose reader waits for its end, no lock, no file of the trace. Nor what another thread opens
-    // between the look and the fork.
+    // The child keeps only these: no pipe whose reader waits for its end, no lock, no file of the trace, and nothing
+    // that another thread opens between this look and the fork.
     let kept = kept_descriptors(&reader)?;
     // SAFETY: the child makes system calls only, as a signal handler may.
     let child = unsafe { libc::fork() };
@@ -70,7 +70,7 @@ fn hand_over() -> io::Result<(Pid, OwnedFd)> {
     }
 }
 
-/// The reader and the descriptors of the kernel's programs, in their order.
+/// Returns the pipe's reader and the descriptors of the kernel's programs, in order.
 fn kept_descriptors(reader: &OwnedFd) -> io::Result<Vec<RawFd>> {
     let mut kept = vec![reader.as_raw_fd()];
     for entry in std::fs::read_dir("/proc/self/fd")?.flatten() {
@@ -83,13 +83,14 @@ fn kept_descriptors(reader: &OwnedFd) -> io::Result<Vec<RawFd>> {
     Ok(kept)
 }
 
-/// From the first up to the last. By its number: older libraries have no function of that name.
+/// Closes the descriptors from `first` to `last`. Uses the number of the system call, since older libraries have no
+/// such function.
 fn close_range(first: RawFd, last: RawFd) {
-    // SAFETY: nothing of this process uses them any more: it ends here.
+    // SAFETY: nothing in this process uses the descriptors any more, since the process ends here.
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
         return;
     }
-    // A container may refuse it.
+    // A container may refuse the system call.
     for fd in first..=last.min(first.saturating_add(65_535)) {
         // SAFETY: as above.
         let _ = unsafe { libc::close(fd) };
@@ -102,11 +103,11 @@ fn is_of_programs(target: &Path) -> bool {
     target.starts_with("anon_inode:") && (name.starts_with("bpf") || name == "perf_event")
 }
 
-/// In the child: nothing is allocated, and no lock taken.
+/// Detaches the programs in the child process, which must not allocate memory or take a lock.
 fn let_go(kept: &[RawFd], reader: OwnedFd) -> ! {
     // SAFETY: the name is a constant string with its NUL.
     let _ = unsafe { libc::prctl(libc::PR_SET_NAME, c"strata-detach".as_ptr()) };
-    // Ctrl-C of the terminal is not for it.
+    // Ctrl-C on the terminal must not reach this process.
     let _ = rustix::process::setsid();
     let mut first = 0;
     for &fd in kept {
@@ -116,9 +117,9 @@ fn let_go(kept: &[RawFd], reader: OwnedFd) -> ! {
         first = fd + 1;
     }
     close_range(first, RawFd::MAX);
-    // Until the other end is closed, by the parent's work or its end.
+    // Blocks until the other end is closed, by the parent or by its end.
     let _ = rustix::io::read(&reader, &mut [0]);
-    // One by one, so that /proc shows how many are left.
+    // One by one, so that /proc shows how many remain.
     for &fd in kept {
         close_range(fd, fd);
     }

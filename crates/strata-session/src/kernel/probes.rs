@@ -1,4 +1,4 @@
-//! Probes of programs among the rules of a session that stays: what they come to, each with its filters.
+//! Probes of programs among the rules of a persistent session: the events that they stand for, with their filters.
 
 use std::collections::HashMap;
 
@@ -11,28 +11,28 @@ use crate::error::SessionError;
 use crate::report::KernelRuleReport;
 use crate::session::layer::LayerRule;
 
-/// What rules for probes come to.
+/// The events that rules for probes select, with reports.
 #[derive(Default)]
 pub(super) struct Probed {
     pub(super) events: Vec<SelectedEvent>,
     pub(super) reports: Vec<KernelRuleReport>,
-    /// What of a new one is not recorded: whole sentences.
+    /// Remarks on parts of new probes that are not recorded.
     pub(super) remarks: Vec<String>,
-    /// Rules whose probes cannot be made, and why.
+    /// Rules whose probes cannot be created, with the reason.
     pub(super) failed: Vec<(String, ProbeError)>,
 }
 
-/// An event that some of the rules ask for.
+/// An event that at least one rule requests.
 struct AskedProbe {
     event: KernelEvent,
     records: EndRecords,
     stack: bool,
 }
 
-/// All that these rules ask for, each event once. `known` has their probes then, and no others.
+/// Returns the events of these rules, each once. Afterwards `known` has their probes, and no others.
 ///
 /// # Errors
-/// Filters that are too much together.
+/// The filters are too large when combined.
 pub(super) fn probed(
     rules: &[LayerRule],
     known: &mut KnownProbes,
@@ -41,7 +41,7 @@ pub(super) fn probed(
     let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
     known.keep(&texts);
     let mut all: Vec<AskedProbe> = Vec::new();
-    // Their places there, by their names.
+    // Positions in `all`, by the events' names.
     let mut places: HashMap<String, Vec<usize>> = HashMap::new();
     let mut probed = Probed::default();
     for rule in rules {
@@ -85,16 +85,16 @@ pub(super) fn probed(
     Ok(probed)
 }
 
-/// What one of them comes to, whatever its filter is.
+/// Returns the events of the probe `text`, without its filter.
 pub(super) fn of(known: &KnownProbes, text: &str) -> Vec<SelectedEvent> {
     let probes = known.get(text);
     let events = probes.iter().flat_map(|probes| &probes.events);
     events.map(|event| selected(event.clone(), None, Contexts::default())).collect()
 }
 
-/// It has one end.
+/// Returns the selection of an event that has no separate exit.
 fn selected(event: KernelEvent, filter: Option<Filter>, contexts: Contexts) -> SelectedEvent {
-    SelectedEvent { event, entry: true, exit: true, filter, exit_filter: None, contexts }
+    SelectedEvent { event, entry: true, exit: true, filter, exit_filter: None, slower: 0, contexts }
 }
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
-//! Which records of an event several rules want together.
+//! Combines the requests of several rules for the records of one event.
 
 use strata_filter::Filter;
 
 use crate::error::SessionError;
 
-/// Of one event, which records of an end are recorded.
+/// The requested records of an event's entry or exit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum EndRecords {
     #[default]
     None,
-    /// Those that one of these selects.
+    /// Records that pass at least one of these filters.
     Some(Vec<String>),
     All,
 }
 
 impl EndRecords {
-    /// Those that pass, too; `None`: all.
+    /// Adds the records that pass `filter`, or all records without a filter.
     pub(super) fn add(&mut self, filter: Option<&Filter>) {
         match (&mut *self, filter) {
             (EndRecords::All, _) => {}
@@ -31,7 +31,7 @@ impl EndRecords {
         }
     }
 
-    /// `None`: all of them.
+    /// Returns the combined filter; `None` for all records.
     pub(super) fn filter(&self) -> Result<Option<Filter>, SessionError> {
         let EndRecords::Some(texts) = self else { return Ok(None) };
         let text = match &texts[..] {

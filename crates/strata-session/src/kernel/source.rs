@@ -1,4 +1,4 @@
-//! The packets of the kernel: what the pump asks while it takes them, and what becomes of the trace.
+//! The source of the kernel's packets: what the pump needs while it takes them, and the completion of the trace.
 
 use std::io;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use strata_collect::{
     Collector, Counts, Error, Finish, Kinds, Monitor, OpenedTrace, Output, ProducerState, Sink,
-    Source, StreamLoss, TraceIdentity, WriteBefore, WrittenTrace,
+    Source, StreamLoss, TraceIdentity, TracePoint, WriteBefore, WrittenTrace,
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_kernel::{Classes, Contexts};
@@ -22,29 +22,30 @@ use crate::session::layer::Context;
 use crate::session::lock::lock;
 use crate::session::shared::Voice;
 
-/// The one stream class of the kernel's trace.
+/// Id of the only stream class of the kernel's trace.
 const STREAM: u32 = 0;
 
-/// Which trace it is.
+/// The identity of the kernel's trace and its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelTraceIdentity {
     pub(crate) uuid: Uuid,
-    /// With those of the dump of what runs, if there is one. They grow while it is recorded.
+    /// Classes of event records, including those of the state dump if there is one. More are added during the
+    /// recording.
     pub(crate) classes: Classes,
-    /// The ids of these.
+    /// Ids of the state dump's classes.
     pub(crate) of_dump: Range<u32>,
     pub(crate) contexts: Contexts,
-    /// Its environment is to be what analyses of LTTng's traces look for.
+    /// True if the trace's environment must be what analyses of LTTng's traces look for.
     pub(crate) as_lttng: bool,
-    /// What is recorded without an exception.
+    /// Events of which every occurrence is recorded.
     pub(crate) whole: whole::RecordedWhole,
 }
 
 impl KernelTraceIdentity {
-    /// What describes it, and more when there is more.
+    /// Returns the metadata, which grow with the classes.
     ///
     /// # Errors
-    /// A class is nonsense.
+    /// A class is invalid.
     pub(crate) fn kinds(
         &self,
         context: &Context,
@@ -64,7 +65,7 @@ impl KernelTraceIdentity {
         })
     }
 
-    /// What is in front of its kinds, which say other things of it by now.
+    /// Returns the head of the metadata, which precedes the classes.
     fn head(&self, context: &Context, said: Said) -> String {
         let class = StreamClass { events: Vec::new(), ..self.classes.stream_class() };
         context.machine.describe(&self.trace(context, self.uuid, said, class))
@@ -76,54 +77,54 @@ impl KernelTraceIdentity {
     }
 }
 
-/// What was recorded.
+/// The result of recording the kernel.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedByKernel {
     pub(crate) counts: Counts,
     pub(crate) losses: Vec<StreamLoss>,
     pub(crate) folder: Option<PathBuf>,
-    /// Records that are in no trace and that no end mark says.
+    /// Records that are in no trace and that no end mark counts.
     pub(crate) unmarked: u64,
 }
 
-/// What is in traces that are complete, while the source goes on.
+/// Counts of completed traces, while the source continues with the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Behind {
-    /// Of their dumps.
+    /// Counts of the traces' state dumps.
     dumped: Counts,
-    /// Of traces that were taken away \[byte\].
+    /// Metadata of traces that were removed \[byte\].
     metadata_bytes: u64,
     folder: Option<PathBuf>,
 }
 
-/// The kernel, as the pump knows it.
+/// The kernel as a source of the pump.
 pub(crate) struct KernelSource {
     pub(crate) context: Arc<Context>,
     pub(crate) voice: Voice,
     pub(crate) trace: KernelTraceIdentity,
     pub(crate) kinds: Option<Kinds>,
-    /// What it says that it has without an exception.
+    /// The events that the present trace's metadata promise to contain completely.
     pub(crate) said: Said,
-    /// When recording began, if the streams are to begin then \[ns\].
+    /// Start of the recording \[ns\], if all streams are to begin then.
     pub(crate) span_from: Option<u64>,
-    /// Of each stream, how many discarded records the traces of a killed session tell of.
+    /// For each stream, the number of discarded records that the traces of a killed session already report.
     pub(crate) told: Vec<u64>,
-    /// Events that no program ran for, known when the session has stopped.
+    /// Number of events for which no program ran. It is known after the session has stopped.
     pub(crate) not_run: Arc<AtomicU64>,
-    /// The number of the stream behind those of the CPUs.
+    /// Number of the state dump's stream, which follows those of the CPUs.
     pub(crate) dump_stream: u64,
     pub(crate) dumped: Dump,
-    /// What a dump says besides the threads.
+    /// The scope of state dumps: what they contain in addition to the threads.
     pub(crate) around: Arc<Mutex<statedump::DumpScope>>,
     pub(crate) behind: Behind,
-    /// The snapshot's that is being written.
+    /// UUID of the snapshot that is being written.
     pub(crate) snapshot_uuid: Uuid,
-    /// Out: what was recorded.
+    /// Output: the result of the recording.
     pub(crate) recorded: Arc<Mutex<RecordedByKernel>>,
 }
 
 impl KernelSource {
-    /// A trace of this number that goes there.
+    /// Returns the description of an opened trace with this UUID, which is written to `sink`.
     fn opened_as(&self, uuid: Uuid, sink: Box<dyn Sink>) -> OpenedTrace {
         let classes = self.trace.classes.clone();
         OpenedTrace {
@@ -137,7 +138,7 @@ impl KernelSource {
         }
     }
 
-    /// What another trace of it is to say of itself.
+    /// Returns a new UUID and the metadata for another trace of the kernel.
     fn described(&self, sink: &dyn Sink, said: Said) -> Result<(Uuid, Kinds), Error> {
         let failed = |source| Error::Write { path: sink.path().to_owned(), source };
         let uuid = new_uuid().map_err(failed)?;
@@ -145,7 +146,7 @@ impl KernelSource {
         Ok((uuid, kinds.map_err(|error| failed(io::Error::other(error)))?))
     }
 
-    /// Says what runs already, if somebody's begin is not in the trace.
+    /// Writes the state dump, unless the recording contains the beginning of all its threads.
     fn dump(&self, uuid: Uuid, sink: &mut dyn Sink) -> Result<Dump, Error> {
         if self.trace.of_dump.is_empty() {
             return Ok(Dump::default());
@@ -170,12 +171,68 @@ impl KernelSource {
             contexts: self.trace.contexts.clone(),
         }
     }
+
+    /// Writes changes of mapped code, and corrects promises in the metadata that are no longer true.
+    fn write_changes(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        if let Some(said) = self.trace.whole.since(self.said) {
+            collector.set_head(&self.trace.head(&self.context, said))?;
+            self.said = said;
+        }
+        let symbols = {
+            let mut around = lock(&self.around);
+            let is_new = std::mem::take(&mut around.has_new_symbols);
+            around.wish.symbols.clone().filter(|_| is_new)
+        };
+        if let Some(symbols) = symbols {
+            collector.sink().set_symbols(&symbols)?;
+        }
+        let Some(watched) = self.watched() else { return Ok(()) };
+        if std::mem::take(&mut lock(&self.around).is_new) {
+            let (place, wish) = (self.place(self.trace.uuid), self.wish());
+            let counts = statedump::write_again(collector.sink(), &place, &wish, &watched)?;
+            self.dumped.counts.add(&counts);
+        }
+        let place = self.place(self.trace.uuid);
+        let counts = watched.append(collector.sink(), &place)?;
+        self.dumped.counts.add(&counts);
+        let counts = watched.names.append(collector.sink(), &place.of_names())?;
+        self.dumped.counts.add(&counts);
+        Ok(())
+    }
+
+    /// Writes the state dump first.
+    fn write_state(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        // For later chunks, the collector knows these counts itself.
+        collector.go_on(&std::mem::take(&mut self.told));
+        if let Some(kept) = &self.context.kept {
+            let (before, _) = collector.told();
+            kept.note_folder(Some(collector.sink().path()), &before);
+        }
+        {
+            let mut around = lock(&self.around);
+            (around.is_new, around.has_new_symbols) = (false, false);
+        }
+        self.dumped = self.dump(self.trace.uuid, collector.sink())?;
+        // Later chunks do not contain the beginning of the command.
+        lock(&self.around).wish.command = None;
+        Ok(())
+    }
+
+    /// Completes the state dump after all packets are written.
+    fn complete(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        // None of its packets are held any longer, and its folder may be moved.
+        if let Some(kept) = &self.context.kept {
+            kept.note_folder(None, &collector.told().1);
+        }
+        match collector.span() {
+            Some(span) => self.dumped.span(collector.sink(), span),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Source for KernelSource {
-    fn begins_at_once(&self) -> bool {
-        true
-    }
+    const BEGINS_AT_ONCE: bool = true;
 
     fn open(&mut self) -> Result<OpenedTrace, Error> {
         let sink = lock(&self.context.output).trace(KERNEL, None)?;
@@ -193,7 +250,7 @@ impl Source for KernelSource {
         Ok(OpenedTrace { kinds: Some(kinds), span_from: self.span_from, ..opened })
     }
 
-    /// Each is a trace of its own.
+    /// Opens a snapshot, which is a separate trace.
     fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<OpenedTrace, Error> {
         let sink = output.trace(KERNEL, None)?;
         let (uuid, kinds) = self.described(&*sink, self.trace.whole.of_all())?;
@@ -205,45 +262,30 @@ impl Source for KernelSource {
         if self.trace.of_dump.is_empty() {
             return Ok(None);
         }
-        let (place, wish) = (self.place(self.snapshot_uuid), self.wish());
-        let watched = self.watched();
+        let wish = statedump::Wish { command: None, ..self.wish() };
+        let (place, watched) = (self.place(self.snapshot_uuid), self.watched());
         let (dump, found) = statedump::write_found(sink, &place, &wish, watched.as_ref())?;
         let Some(watched) = watched else { return Ok(None) };
         let before = watched.save(sink, &place, &found, &dump)?;
-        Ok(Some(Box::new(move |sink, from| before.write(sink, from))))
+        let names = watched.names.save();
+        Ok(Some(Box::new(move |sink, from| {
+            before.write(sink, from)?;
+            names.write(sink, &place.of_names(), from)
+        })))
     }
 
-    /// Code that was mapped meanwhile, and what the trace said of itself and is not so any more.
-    fn besides(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        if let Some(said) = self.trace.whole.since(self.said) {
-            collector.set_head(&self.trace.head(&self.context, said))?;
-            self.said = said;
+    fn besides(&mut self, collector: &mut Collector, at: TracePoint) -> Result<(), Error> {
+        match at {
+            TracePoint::Begin => self.write_state(collector),
+            TracePoint::Meanwhile => self.write_changes(collector),
+            TracePoint::End => {
+                self.write_changes(collector)?;
+                self.complete(collector)
+            }
         }
-        let Some(watched) = self.watched() else { return Ok(()) };
-        if std::mem::take(&mut lock(&self.around).is_new) {
-            let (place, wish) = (self.place(self.trace.uuid), self.wish());
-            let counts = statedump::write_again(collector.sink(), &place, &wish, &watched)?;
-            self.dumped.counts.add(&counts);
-        }
-        let counts = watched.append(collector.sink(), &self.place(self.trace.uuid))?;
-        self.dumped.counts.add(&counts);
-        Ok(())
     }
 
-    /// What runs already is said first.
-    fn opened(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        // Of parts behind the first one it knows by itself.
-        collector.go_on(&std::mem::take(&mut self.told));
-        if let Some(kept) = &self.context.kept {
-            let (before, _) = collector.told();
-            kept.note_folder(Some(collector.sink().path()), &before);
-        }
-        lock(&self.around).is_new = false;
-        self.dumped = self.dump(self.trace.uuid, collector.sink())?;
-        Ok(())
-    }
-
-    /// Its metadata grow with the kinds that happen.
+    /// Returns `None`, since the metadata grow with the classes.
     fn describe(&mut self) -> Option<String> {
         None
     }
@@ -260,18 +302,7 @@ impl Source for KernelSource {
         self.not_run.load(Ordering::Acquire)
     }
 
-    fn finished(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        // Nothing of it is held any more, and its folder may be moved.
-        if let Some(kept) = &self.context.kept {
-            kept.note_folder(None, &collector.told().1);
-        }
-        match collector.span() {
-            Some(span) => self.dumped.span(collector.sink(), span),
-            None => Ok(()),
-        }
-    }
-
-    /// The kernel's memory is damaged: nothing of it can be read.
+    /// Ends the layer: the kernel's memory is damaged and cannot be read.
     fn give_up(&mut self, error: &Error) {
         self.voice.fail(error);
     }
@@ -302,17 +333,18 @@ impl Source for KernelSource {
         })
     }
 
-    fn losses(&mut self, losses: Vec<StreamLoss>) {
-        lock(&self.recorded).losses = losses;
-    }
-
-    fn close(mut self, mut counts: Counts, trace: Option<WrittenTrace>) -> Counts {
+    fn close(
+        mut self,
+        mut counts: Counts,
+        of_streams: &[StreamLoss],
+        trace: Option<WrittenTrace>,
+    ) -> Counts {
         let losses = Losses::of(&counts);
         let (mut folder, mut unmarked) = (self.behind.folder.take(), losses.total());
         let mut removed = self.behind.metadata_bytes;
         counts.add(&self.behind.dumped);
         if let Some(WrittenTrace { mut sink, counts: of_trace }) = trace {
-            // Nothing happened, and nothing was discarded, of which a packet would tell.
+            // No event occurred, and none was discarded; otherwise there would be a packet.
             if of_trace.packets == 0 {
                 removed += of_trace.metadata_bytes;
                 lock(&self.context.output).remove(KERNEL, sink);
@@ -329,6 +361,7 @@ impl Source for KernelSource {
         counts.metadata_bytes = counts.metadata_bytes.saturating_sub(removed);
         let mut recorded = lock(&self.recorded);
         (recorded.counts, recorded.folder, recorded.unmarked) = (counts, folder, unmarked);
+        recorded.losses = of_streams.to_vec();
         drop(recorded);
         counts
     }

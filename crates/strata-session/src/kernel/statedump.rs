@@ -1,5 +1,25 @@
-//! What runs on the machine when the kernel's layer begins, as a stream of its own in its trace: readers name
-//! threads by it that did not begin while it was recorded. And, as another one, what of it changes: code that is mapped.
+//! Writes the state dump: a stream with the state of the machine when the kernel's layer begins. From it, readers learn
+//! the names of threads that began before the recording. Changes of the state, such as mapped code, are another stream.
+//!
+//! ```text
+//! statedump_0   once, at the beginning: threads, open files, mapped code, interrupts, disks, mounts  write()
+//! statedump_1   changes during the recording: code that is mapped                                    WatchedChanges
+//! statedump_2   a second dump, if more is wanted than at the beginning, such as code                 write_again()
+//! the next      names of code that programs generate                                                 WatchedNames
+//! ```
+//!
+//! The records are LTTng's (`lttng_statedump_process_state` and others), so that its readers recognise them.
+//! `strata_kernel::statedump` reads /proc and encodes them; this module decides what to dump ([`Wish`], [`DumpScope`]),
+//! writes packets, and keeps the changes.
+//!
+//! A dump takes a while, and the machine runs in the meantime. So changes are watched from before the dump: a mapping
+//! that the dump contains and a later change reports is removed from the dump (`retain_before`), and readers see each
+//! mapping begin once. A flight recorder has no beginning at which to dump: it keeps the latest changes, dumps when a
+//! snapshot is saved, and computes from both what was mapped before ([`MappedBefore`]). In a snapshot, `statedump_0` is
+//! therefore the state at its end, and `statedump_2` the state before its changes.
+//!
+//! A thread of its own reads the changes, since the kernel's rings for them are small; all else happens in the thread
+//! of the kernel's pump. docs/design/kernel.md describes what readers may rely on.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -10,20 +30,23 @@ use std::time::Duration;
 
 use strata_collect::{Body, Error, Sink};
 use strata_ctf::packet::{Header, HEADER_BYTES};
-use strata_ctf::state_dump::{AGAIN_BEHIND, AGAIN_FILE, CHANGES_BEHIND, CHANGES_FILE, FILE};
+use strata_ctf::state_dump::{
+    AGAIN_BEHIND, AGAIN_FILE, CHANGES_BEHIND, CHANGES_FILE, FILE, NAMES_BEHIND,
+};
 use strata_kernel::mapped::{map_records, mapped_before, ChangePlace, Mapped, MappedChange, New};
 use strata_kernel::statedump::{
-    event_classes, numbers_of_processes, process, records, BuildIds, CodeMapping, DumpStamp,
-    DumpedProcess, MachineState,
+    command_records, event_classes, numbers_of_processes, process, records, ticks_since_boot,
+    BuildIds, CodeMapping, CommandState, DumpStamp, DumpedProcess, MachineState,
 };
 use strata_kernel::{number_of, Contexts, Numbers, Whom};
 use strata_model::{StreamClass, Uuid};
 use strata_user::ask_each;
 
+use super::code_names::{NamesPlace, WatchedNames};
 use crate::report::Counts;
 use crate::session::lock::lock;
 
-/// Adds the kinds of records of the dump; their ids.
+/// Adds the event classes of the dump to `class`. Returns their ids.
 pub(crate) fn describe(class: &mut StreamClass) -> Range<u32> {
     let first_id = class.events.iter().map(|event| event.id + 1).max().unwrap_or(0);
     let kinds = event_classes(first_id);
@@ -32,7 +55,7 @@ pub(crate) fn describe(class: &mut StreamClass) -> Range<u32> {
     ids
 }
 
-/// Which trace, and how its stream is told from others.
+/// Identity of a dump's trace and stream, with the id of its first event class.
 #[derive(Clone, Debug)]
 pub(crate) struct DumpPlace {
     pub(crate) uuid: Uuid,
@@ -42,32 +65,38 @@ pub(crate) struct DumpPlace {
     pub(crate) contexts: Contexts,
 }
 
-/// What is wanted of a dump besides the threads.
+/// The content of a dump that is wanted in addition to the threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wish {
-    /// Of whom is said what he holds.
+    /// Processes whose open files and code are dumped.
     pub(crate) whom: Whom,
-    /// Build ids that are known.
+    /// Cache of known build ids.
     pub(crate) ids: BuildIds,
-    /// What the kernel calls those whom /proc names.
+    /// Conversion from process ids in /proc to the kernel's process ids.
     pub(crate) numbers: Option<Arc<Numbers>>,
-    /// Names of the kernel's functions, as a file has them.
+    /// Names of the kernel's functions, as the contents of a symbol file.
     pub(crate) symbols: Option<Arc<Vec<u8>>>,
-    /// It is asked what addresses of code mean.
+    /// True if addresses of code are to get names.
     pub(crate) has_code: bool,
+    /// The state at the start of the command, until it is written.
+    pub(crate) command: Option<Arc<CommandState>>,
+    /// True if only the command and its descendants are recorded; the dump then has only these.
+    pub(crate) of_command: bool,
 }
 
-/// What is said of those who are recorded; more of it once records have call stacks.
+/// The scope of dumps, which grows once records have call stacks.
 #[derive(Debug, Default)]
 pub(crate) struct DumpScope {
     pub(crate) wish: Wish,
-    /// What of it changes, if that is said.
+    /// The watched changes, if they are written.
     pub(crate) watched: Option<WatchedChanges>,
-    /// More is said than a trace has begun with.
+    /// True if the scope is larger than it was at the beginning of the present trace.
     pub(crate) is_new: bool,
+    /// True if the kernel's symbols were added after the beginning of the present trace.
+    pub(crate) has_new_symbols: bool,
 }
 
-/// What was written.
+/// A dump that was written.
 #[derive(Debug, Default)]
 pub(crate) struct Dump {
     header: Header,
@@ -75,13 +104,13 @@ pub(crate) struct Dump {
     pub(crate) counts: Counts,
 }
 
-/// A record's time has 32 bits, and is at most so much later than its packet's begin \[ns\].
+/// The greatest distance of a record's time from the beginning of its packet, since times have 32 bits \[ns\].
 const EARLIER_MAX: u64 = 1 << 31;
 
-/// Looks at all threads, and writes them.
+/// Dumps all threads into a new trace.
 ///
 /// # Errors
-/// What the system says of the file.
+/// The system's error on writing the file.
 pub(crate) fn write(
     sink: &mut dyn Sink,
     place: &DumpPlace,
@@ -91,10 +120,10 @@ pub(crate) fn write(
     write_found(sink, place, wish, watched).map(|(dump, _)| dump)
 }
 
-/// The same, with what was found.
+/// Dumps all threads as [`write`] does, and also returns the dumped processes.
 ///
 /// # Errors
-/// What the system says of the file.
+/// The system's error on writing the file.
 pub(crate) fn write_found(
     sink: &mut dyn Sink,
     place: &DumpPlace,
@@ -104,17 +133,17 @@ pub(crate) fn write_found(
     write_to(FILE, sink, place, (wish, watched))
 }
 
-/// The same, in a trace that has one.
+/// Dumps the state once more, in a trace that has a dump already.
 ///
 /// # Errors
-/// What the system says of the file.
+/// The system's error on writing the file.
 pub(crate) fn write_again(
     sink: &mut dyn Sink,
     place: &DumpPlace,
     wish: &Wish,
     watched: &WatchedChanges,
 ) -> Result<Counts, Error> {
-    // Behind what changes.
+    // The stream number follows that of the changes.
     write_to(AGAIN_FILE, sink, &place.again(), (wish, Some(watched))).map(|(dump, _)| dump.counts)
 }
 
@@ -127,16 +156,23 @@ fn write_to(
     if let Some(symbols) = &wish.symbols {
         sink.set_symbols(symbols)?;
     }
-    // Before /proc is read: what happens meanwhile comes behind it.
-    let now_ns = strata_user::Clock::monotonic_ns();
+    // The time is taken before /proc is read, so that events during the dump have later times.
+    let (now_ticks, now_ns) = (ticks_since_boot(), strata_user::Clock::monotonic_ns());
     let root = Path::new("/");
-    // Who is held in execve() is not in it: the kernel does not say more than its name.
+    // A process that is held in execve() is left out: the kernel reveals nothing but its name.
     let (ids, whom) = (Arc::clone(&wish.ids), wish.whom.look());
     let (numbers, numbers_there) = (wish.numbers.as_deref(), wish.numbers.clone());
     if let Some(numbers) = numbers {
         numbers.walk();
     }
-    let found = ask_each(&numbers_of_processes(root), move |pid| {
+    let (of_command, is_begin) = (wish.of_command, wish.command.is_some());
+    let is_wanted = |pid: &u32| !of_command || !is_begin && whom.is(number_of(numbers, *pid));
+    let processes: Vec<u32> = match of_command && is_begin {
+        true => Vec::new(),
+        false => numbers_of_processes(root).into_iter().filter(is_wanted).collect(),
+    };
+    let whom = whom.clone();
+    let found = ask_each(&processes, move |pid| {
         let numbers = numbers_there.as_deref();
         let is_recorded = whom.is(number_of(numbers, pid));
         let found = process(root, pid, is_recorded.then_some(&ids))?;
@@ -145,35 +181,67 @@ fn write_to(
             None => Some(found),
         }
     });
+    if let Some(watched) = watched {
+        for (here, process) in &found {
+            let (pid, maps) = process.code();
+            if maps.iter().any(CodeMapping::is_generated) {
+                watched.names.generates(*here, pid);
+            }
+        }
+    }
     let mut found: Vec<_> = found.into_iter().map(|(_, found)| found).collect();
+    found.iter_mut().for_each(|process| process.forget_states_since(now_ticks));
     if let Some(watched) = watched {
         retain_before(&mut found, &watched.since(now_ns, place));
     }
     let contexts = &place.contexts.of_this_process(&|pid| number_of(numbers, pid));
     let tid = number_of(numbers, std::process::id());
-    let stamp = DumpStamp { now_ns, tid, contexts, first_id: place.first_id, is_later: false };
-    let (body, count) = records(&found, Some(&MachineState::read(root)), &stamp);
+    let first_id = place.first_id;
+    let command = command(wish, &DumpStamp { now_ns, tid, contexts, first_id, is_later: false });
+    let (begin_ns, mut body, mut count) = command.unwrap_or((now_ns, Vec::new(), 0));
+    if !(of_command && is_begin) {
+        let stamp = DumpStamp { now_ns, tid, contexts, first_id, is_later: begin_ns < now_ns };
+        let machine = (!of_command).then(|| MachineState::read(root));
+        let (others, n) = records(&found, machine.as_ref(), &stamp);
+        body.extend(others);
+        count += n;
+    }
     let header = Header {
         uuid: place.uuid,
         stream_id: place.stream_id,
         stream_instance: place.stream_instance,
-        timestamp_begin: now_ns,
+        timestamp_begin: begin_ns,
         timestamp_end: now_ns,
         ..Header::default()
     };
     let header = header.with_content_bytes(body.len() as u64);
     sink.set_stream(file, &header.encode(), &body)?;
     let counts = Counts {
-        records: count,
+        // The number of records is left out for a recording of a command, which is judged by the events in it.
+        records: if of_command { 0 } else { count },
         packets: 1,
         bytes: (HEADER_BYTES + body.len()) as u64,
-        span: Some((now_ns, now_ns)),
+        span: Some((begin_ns, now_ns)),
         ..Counts::default()
     };
     Ok((Dump { header, body, counts }, found))
 }
 
-/// Of what they have mapped, what they had before these changes, which say the rest by themselves.
+/// Returns the start time of the command, the records of its initial state, and their number; `None` if that state is
+/// unknown. `stamp` is that of the whole dump.
+fn command(wish: &Wish, stamp: &DumpStamp<'_>) -> Option<(u64, Vec<u8>, u64)> {
+    let command = wish.command.as_ref()?;
+    let process = command.process().clone();
+    let process = match wish.numbers.as_deref() {
+        Some(numbers) => process.renumbered(numbers.level(), &|here| numbers.of(here))?,
+        None => process,
+    };
+    let begin_ns = command.at_ns().min(stamp.now_ns);
+    let (body, count) = command_records(&process, &DumpStamp { now_ns: begin_ns, ..*stamp });
+    Some((begin_ns, body, count))
+}
+
+/// Keeps the mappings of the dumped processes that existed before the changes. The changes describe all others.
 fn retain_before(found: &mut [DumpedProcess], changes: &[New]) {
     let before = mapped_before(found, changes.iter().copied());
     let before: HashSet<(i32, u64)> = before.iter().map(|(pid, map)| (*pid, map.start)).collect();
@@ -184,17 +252,28 @@ fn retain_before(found: &mut [DumpedProcess], changes: &[New]) {
 }
 
 impl DumpPlace {
-    /// That of a second dump.
+    /// Returns the stream for a second dump.
     fn again(&self) -> DumpPlace {
         DumpPlace { stream_instance: self.stream_instance + AGAIN_BEHIND, ..self.clone() }
     }
 
-    /// Where what is said of changes is.
+    /// Returns the first event id and the contexts of records of changes.
     fn of_changes(&self) -> ChangePlace {
         ChangePlace { first_id: self.first_id, contexts: self.contexts.clone() }
     }
 
-    /// The header of a packet with records of these times.
+    /// Returns the stream for names of generated code.
+    pub(super) fn of_names(&self) -> NamesPlace {
+        NamesPlace {
+            uuid: self.uuid,
+            stream_id: self.stream_id,
+            stream_instance: self.stream_instance + NAMES_BEHIND,
+            first_id: self.first_id,
+            contexts: self.contexts.clone(),
+        }
+    }
+
+    /// Returns the header of a packet of changes from `times.0` to `times.1`, with a body of `bytes`.
     fn header(&self, times: (u64, u64), bytes: u64) -> Header {
         let header = Header {
             uuid: self.uuid,
@@ -208,39 +287,42 @@ impl DumpPlace {
     }
 }
 
-/// Of what changes so much is kept for a snapshot \[byte\].
+/// The most bytes of changes that are kept for a snapshot \[byte\].
 const KEPT_BYTES: usize = 4 << 20;
-/// So often it is looked for, if no ring is full before.
+/// The period of reading changes, unless a ring is full earlier.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What has changed and is not written yet; of a flight recorder, the last of it.
+/// Changes that are not written yet; for a flight recorder, the latest changes.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     records: VecDeque<MappedChange>,
     bytes: usize,
     packets: u64,
-    /// Since then all of them are there \[ns\].
+    /// Time from which all changes are known \[ns\].
     known_from: u64,
-    /// The next packet is of what was from then on \[ns\].
+    /// Time at which the next packet begins \[ns\].
     from: u64,
-    /// Changes that found no room until now, and when the trace began.
+    /// Number of changes that found no room: until now, and at the beginning of the trace.
     discarded: u64,
     discarded_before: u64,
-    /// The same, as the last packet says.
+    /// Number of discarded changes that the last packet reported.
     told: u64,
 }
 
-/// Reads what changes, in a thread of its own.
+/// The watcher of state changes, which reads them in a thread of its own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchedChanges {
     pub(crate) changes: Arc<Mutex<Changes>>,
-    /// Locked before `changes`: who has it sees each change in one of them.
+    /// The source of changes. It is locked before `changes`, so that the holder of the lock finds each change in
+    /// exactly one of them.
     mapped: Arc<Mutex<Option<Mapped>>>,
     has_ended: Arc<AtomicBool>,
+    /// Names of the code that processes generate.
+    pub(crate) names: Arc<WatchedNames>,
 }
 
 impl WatchedChanges {
-    /// What this says from now on.
+    /// Creates the queue for the changes that `mapped` reports.
     pub(crate) fn new(mapped: Mapped) -> WatchedChanges {
         let known_from = mapped.known_from();
         let changes = Changes { known_from, from: known_from, ..Changes::default() };
@@ -248,17 +330,18 @@ impl WatchedChanges {
             changes: Arc::new(Mutex::new(changes)),
             mapped: Arc::new(Mutex::new(Some(mapped))),
             has_ended: Arc::default(),
+            names: Arc::default(),
         }
     }
 
-    /// Nothing is recorded before this time \[ns\].
+    /// Sets the time before which nothing is recorded \[ns\].
     pub(crate) fn begin(&self, time: u64) {
         let mut changes = lock(&self.changes);
         changes.from = changes.from.max(time);
     }
 
-    /// Until [`WatchedChanges::end`]. `holds`: nothing is written but snapshots. Returns how many changes found
-    /// no room.
+    /// Reads changes until [`WatchedChanges::end`] is called. `holds`: true if only snapshots are written. Returns the
+    /// number of changes that found no room.
     pub(crate) fn watch(&self, place: &ChangePlace, holds: bool) -> u64 {
         loop {
             let last = self.has_ended.load(Ordering::Acquire);
@@ -273,11 +356,19 @@ impl WatchedChanges {
         }
     }
 
-    /// Takes what was said until now. Not while somebody waits.
+    /// Takes the reported changes. With `holds`, drops the oldest changes above a limit. `last`: true at the end of
+    /// reading.
     pub(crate) fn look(&self, place: &ChangePlace, holds: bool, last: bool) {
         let mut held = lock(&self.mapped);
         let Some(mapped) = &mut *held else { return };
         let new = mapped.take(place, last);
+        for change in &new {
+            match (change.new, change.generated_by) {
+                (New::Code { pid, .. }, Some(here)) => self.names.generates(here, pid),
+                (New::Process { pid }, _) => self.names.replaced(pid),
+                _ => {}
+            }
+        }
         let mut changes = lock(&self.changes);
         changes.add(new, mapped);
         while holds && changes.bytes > KEPT_BYTES {
@@ -288,7 +379,7 @@ impl WatchedChanges {
         }
     }
 
-    /// What has changed since a time \[ns\], of what was not written before.
+    /// Returns the changes since `time` \[ns\] that are not written yet.
     fn since(&self, time: u64, place: &DumpPlace) -> Vec<New> {
         let mut held = lock(&self.mapped);
         let new = held.as_mut().map(|mapped| mapped.so_far(&place.of_changes()));
@@ -298,21 +389,21 @@ impl WatchedChanges {
         all.filter(|change| change.time >= time).map(|change| change.new).collect()
     }
 
-    /// Nothing more is recorded.
+    /// Ends the reading of changes.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Appends what has changed since the last time. What was written.
+    /// Appends a packet with the changes since the last call. Returns the counts of what was written.
     ///
     /// # Errors
-    /// What the system says of the file.
+    /// The system's error on writing the file.
     pub(crate) fn append(&self, sink: &mut dyn Sink, place: &DumpPlace) -> Result<Counts, Error> {
         let mut changes = lock(&self.changes);
         let (from, discarded) = (changes.from, changes.discarded - changes.discarded_before);
         let (times, body, count) = match changes.body() {
             Some(((first, last), body, count)) => ((from.min(first), last), body, count),
-            // That nothing has changed, or that something found no room, is said, too.
+            // An empty packet reports that nothing has changed, or that a change found no room.
             None if changes.packets == 0 || discarded > changes.told => {
                 ((from, from), Vec::new(), 0)
             }
@@ -321,7 +412,7 @@ impl WatchedChanges {
         let bytes = body.len() as u64;
         let sequence = changes.packets;
         let header = Header { sequence, discarded, ..place.header(times, bytes) };
-        // Behind the streams of the CPUs and the dump's.
+        // The stream number follows those of the CPUs and of the dump.
         let stream = u32::try_from(place.stream_instance + CHANGES_BEHIND).unwrap_or(u32::MAX);
         sink.append(stream, header, &Body::Bytes(&body))?;
         changes.records.clear();
@@ -334,17 +425,18 @@ impl WatchedChanges {
         Ok(Counts { records: count, packets: 1, bytes, span: Some(times), ..Counts::default() })
     }
 
-    /// The trace is complete: its next one has packets of its own.
+    /// Completes the trace: packets and losses of the next trace are counted anew.
     pub(crate) fn cut(&self) {
+        self.names.cut();
         let mut changes = lock(&self.changes);
         (changes.packets, changes.told) = (0, 0);
         changes.discarded_before = changes.discarded;
     }
 
-    /// All that is kept, for a snapshot in which there is this dump, of what was found then; and what was before.
+    /// Writes all kept changes into a snapshot that has this dump. Returns the state before the changes.
     ///
     /// # Errors
-    /// What the system says of the file.
+    /// The system's error on writing the file.
     pub(crate) fn save(
         &self,
         sink: &mut dyn Sink,
@@ -356,7 +448,8 @@ impl WatchedChanges {
         let number = |pid| number_of(held.as_ref().and_then(Mapped::numbers), pid);
         let contexts = place.contexts.of_this_process(&number);
         let tid = number(std::process::id());
-        // What the thread has not looked at yet, too: or a program that has just begun is taken for what was there before.
+        // Changes that the thread has not read yet are included. Otherwise a program that has just begun would seem to
+        // be older.
         let new = held.as_mut().map(|mapped| (mapped.so_far(&place.of_changes()), &*mapped));
         let mut kept = lock(&self.changes).copy();
         if let Some((new, mapped)) = new {
@@ -380,26 +473,27 @@ impl WatchedChanges {
     }
 }
 
-/// What processes had mapped before all changes that are in a snapshot: what its dump says is of its end.
+/// The mappings before all changes in a snapshot. The snapshot's dump describes their state at its end.
 #[derive(Debug)]
 pub(crate) struct MappedBefore {
     maps: Vec<(i32, CodeMapping)>,
     place: DumpPlace,
     contexts: Vec<u8>,
     tid: u32,
-    /// Since then all changes are there \[ns\].
+    /// Time from which all changes are known \[ns\].
     known_from: u64,
-    /// Of the first change.
+    /// Time of the first change \[ns\].
     first: u64,
-    /// When they were looked at.
+    /// Time of the dump \[ns\].
     dumped: u64,
 }
 
 impl MappedBefore {
-    /// Says it at the begin of a trace whose packets begin `from` then, as far as it is known.
+    /// Writes the mappings as the state at the beginning of a trace whose packets begin at `from`, or as early as they
+    /// are known.
     ///
     /// # Errors
-    /// What the system says of the file.
+    /// The system's error on writing the file.
     pub(crate) fn write(&self, sink: &mut dyn Sink, from: u64) -> Result<(), Error> {
         let at = from.min(self.first).max(self.known_from);
         if self.maps.is_empty() || at >= self.dumped {
@@ -435,7 +529,7 @@ impl Changes {
         Changes { records: self.records.clone(), ..*self }
     }
 
-    /// Times, records, and how many.
+    /// Returns the times of the first and last change, their records, and their number; `None` if there is no change.
     fn body(&self) -> Option<((u64, u64), Vec<u8>, u64)> {
         let (first, last) = (self.records.front()?.time, self.records.back()?.time);
         let mut body = Vec::with_capacity(self.bytes);
@@ -445,10 +539,10 @@ impl Changes {
 }
 
 impl Dump {
-    /// Its stream spans this, as the others do.
+    /// Extends the dump's stream to the time span of the other streams.
     ///
     /// # Errors
-    /// What the system says of the file.
+    /// The system's error on writing the file.
     pub(crate) fn span(&self, sink: &mut dyn Sink, (begin, end): (u64, u64)) -> Result<(), Error> {
         if self.body.is_empty() {
             return Ok(());
@@ -473,7 +567,8 @@ mod tests {
     use strata_ctf::read::{Message, Reader, TimeRange, Value};
     use strata_model::{Field, FieldClass, Integer, LossMode};
 
-    /// A trace of this name with the kinds of the dump, and where the dump is in it.
+    /// Creates a trace of this name with the event classes of the dump. Returns its path, its output, and the identity
+    /// of the dump.
     fn trace(name: &str) -> (PathBuf, Files, DumpPlace) {
         let path = std::env::temp_dir().join(format!("strata-{name}-{}", std::process::id()));
         let mut files = Files::new(Directory::create(&path).unwrap(), "channel0");
@@ -536,7 +631,12 @@ mod tests {
             let (path, mut files, place) = trace("statedump-changed");
             let watched = WatchedChanges::default();
             // While /proc is read.
-            let change = new.map(|new| MappedChange { time: u64::MAX, record: Vec::new(), new });
+            let change = new.map(|new| MappedChange {
+                time: u64::MAX,
+                record: Vec::new(),
+                new,
+                generated_by: None,
+            });
             lock(&watched.changes).records.extend(change);
             let wish = Wish { whom: Whom::Everyone, has_code: true, ..Wish::default() };
             write(&mut files, &place, &wish, Some(&watched)).unwrap();
@@ -571,7 +671,12 @@ mod tests {
             let mut changes = lock(&watched.changes);
             let new = New::Process { pid: 7 };
             let record = vec![0; 8];
-            changes.records.extend((time > 0).then_some(MappedChange { time, record, new }));
+            changes.records.extend((time > 0).then_some(MappedChange {
+                time,
+                record,
+                new,
+                generated_by: None,
+            }));
             changes.discarded = discarded;
         };
         lock(&watched.changes).from = 30;

@@ -70,12 +70,13 @@ fn selected(name: &str, is_followed: bool, (entry, exit): (bool, bool)) -> Selec
         exit_sources: Vec::new(),
     };
     let contexts = strata_kernel::Contexts::default();
-    SelectedEvent { event, entry, exit, filter: None, exit_filter: None, contexts }
+    SelectedEvent { event, entry, exit, filter: None, exit_filter: None, slower: 0, contexts }
 }
 
 #[test]
 fn threads_that_were_there_before_are_told_unless_all_are_the_command_s() {
     let spec = |follow, followed: &[bool]| RecordingSpec {
+        argv_bytes: strata_kernel::ARGV_BYTES,
         loss_mode: LossMode::Discard,
         subbuf_bytes: 4096,
         nr_subbufs: 2,
@@ -126,7 +127,7 @@ fn layer_without_an_event_has_a_report_and_nothing_to_detach() {
         layer
     };
     let mut one = layer();
-    assert_eq!((one.events(), one.is_default()), (Some(3), false));
+    assert_eq!((one.recorded_events(), one.is_default()), (Some(3), false));
     one.start();
     one.run();
     assert!(!one.is_broken());
@@ -148,7 +149,7 @@ fn layer_without_an_event_has_a_report_and_nothing_to_detach() {
     // More problems than events: none is left, and no more.
     let mut few = layer();
     few.selected = 1;
-    assert_eq!(few.events(), Some(0));
+    assert_eq!(few.recorded_events(), Some(0));
 }
 
 #[test]
@@ -178,8 +179,13 @@ fn rules_that_are_not_well_formed_are_said_before_anything_of_the_kernel_is_read
         (KernelLayer::default(), BegunLayer::new(&Options::default(), &Stop::new()));
     let probes = vec!["uprobe:no".to_owned()];
     let asked = KernelOptions { probes, ..KernelOptions::default() };
-    let error = layer.add_probes(&asked, &mut begun).unwrap_err();
+    let error = layer.add_probes(&asked, &[], &mut begun).unwrap_err();
     assert!(matches!(error, SessionError::Probe(_)) && begun.probes.is_empty(), "{error}");
+    // Among several, the wrong one is named.
+    let probes = vec!["uprobe:c:malloc".to_owned(), "uprobe:no".to_owned()];
+    let asked = KernelOptions { probes, ..KernelOptions::default() };
+    let error = layer.add_probes(&asked, &[], &mut begun).unwrap_err().in_a_line();
+    assert!(error.starts_with("rule 'uprobe:no': probe, column "), "{error}");
 }
 
 #[test]
@@ -238,7 +244,7 @@ fn wanted(rules: &[(&str, Option<&str>)]) -> Wanted {
     Wanted { rules: rules.iter().map(rule).collect(), ..Wanted::default() }
 }
 
-/// Until the child has slept some more.
+/// Waits until the child process has slept several more times.
 fn let_sleep(sleeps: &Path) {
     let count = || std::fs::read_to_string(sleeps).map_or(0, |text| text.lines().count());
     let before = count();
@@ -247,7 +253,7 @@ fn let_sleep(sleeps: &Path) {
     }
 }
 
-/// A layer that begins with nothing and is changed, and what another reader finds in its trace.
+/// A layer that begins without events and is changed later; another reader checks its trace.
 #[test]
 fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
     let scratch = Scratch::new("kernel-change");
@@ -275,7 +281,7 @@ fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
     assert!(error.contains("rule 'sched_switch': ") && error.contains("can match"), "{error}");
     let error = layer.change(&wanted(&[("sched_switch", Some("prev_tid == next_tid"))]));
     assert!(error.unwrap_err().to_string().contains("'sched_switch'"));
-    assert_eq!(layer.events(), Some(0));
+    assert_eq!(layer.recorded_events(), Some(0));
     let mut tracked = wanted(&[("sched_process_fork", None)]);
     tracked.tracked.names = Some(vec!["*x".into()]);
     let error = layer.change(&tracked).unwrap_err().to_string();
@@ -296,9 +302,9 @@ fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
     ];
     layer.change(&wanted(&rules)).unwrap();
     let_sleep(&sleeps);
-    layer.pause();
+    layer.set_paused(true);
     let_sleep(&sleeps);
-    layer.resume();
+    layer.set_paused(false);
     let_sleep(&sleeps);
     layer.change(&wanted(&[("syscall_exit_wait4", None)])).unwrap();
     let_sleep(&sleeps);
@@ -357,7 +363,7 @@ fn new_probes_are_looked_at_beside_the_others_and_those_are_not_to_blame() {
     assert_eq!(refused(&[&one, &slip], &one), None);
 }
 
-/// A layer of a channel that is told its rules when it begins, with nothing recorded; `None`: there are no rights.
+/// Begins the layer of a channel, without recording; `None` if this user lacks the rights.
 fn begun_layer(scratch: &Scratch, name: &str, is_again: bool) -> Option<KernelLayer> {
     let mut context = context(TraceFolder::create(&scratch.0.join(name)).unwrap());
     Arc::get_mut(&mut context).unwrap().is_again = is_again;
@@ -389,7 +395,7 @@ fn what_has_gone_keeps_nothing_else_from_being_recorded_at_the_begin_and_all_may
         ..Wanted::default()
     };
     let not_reached = |layer: &KernelLayer| -> Vec<String> {
-        layer.look().not_reached.into_iter().map(|one| one.name).collect()
+        layer.status().not_reached.into_iter().map(|one| one.name).collect()
     };
     // One that selects something is enough, of whatever kind.
     let all = [[&gone, &some], [&gone, &sample], [&none, &there], [&none, &some]];
@@ -407,12 +413,12 @@ fn what_has_gone_keeps_nothing_else_from_being_recorded_at_the_begin_and_all_may
         ended(new);
         let mut again = begun_layer(&scratch, &format!("again{number}"), true).unwrap();
         again.change(&of(rules)).unwrap_or_else(|error| panic!("{rules:?}: {error}"));
-        assert_eq!(again.events(), Some(0));
+        assert_eq!(again.recorded_events(), Some(0));
         let has_probe = rules.iter().any(|one| one.probe);
         assert_eq!(not_reached(&again).contains(&gone.text), has_probe, "{rules:?}");
         // They stay beside what is new, and a new one is looked at.
         again.change(&of(&[rules, &[&some][..]].concat())).unwrap();
-        assert_eq!(again.events(), Some(1));
+        assert_eq!(again.recorded_events(), Some(1));
         let wrong = probe("uprobe:/no/such/other:f");
         again.change(&of(&[rules, &[&wrong][..]].concat())).unwrap_err();
         again.change(&of(&[rules, &[&rule("no_such_other")][..]].concat())).unwrap_err();
@@ -427,7 +433,7 @@ fn filter_that_nothing_passes_any_more_keeps_nothing_else_from_being_recorded_wh
     let some = ("sched_process_exec", Some("pid > 1"));
     let never = ("sched_switch", Some("nofield == 1"));
     let reasons = |layer: &KernelLayer| -> Vec<(String, String)> {
-        layer.look().not_reached.into_iter().map(|one| (one.name, one.reason)).collect()
+        layer.status().not_reached.into_iter().map(|one| (one.name, one.reason)).collect()
     };
     // A field that is gone, one of another type, a text that has no place, a group that is not there.
     let all = [
@@ -450,19 +456,19 @@ fn filter_that_nothing_passes_any_more_keeps_nothing_else_from_being_recorded_wh
         let found = reasons(&again);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].0 == "sched_switch" && found[0].1.contains(why), "{found:?}");
-        assert_eq!(again.events(), Some(1));
-        let look = again.look();
+        assert_eq!(again.recorded_events(), Some(1));
+        let look = again.status();
         let unmatched: Vec<_> = look.rules.iter().filter(|one| one.matched == 0).collect();
         assert!(look.rules.len() == 3 && unmatched.len() == 1, "{:?}", look.rules);
         assert_eq!(unmatched[0].rule, "sched_switch");
         // It stays beside what is new; with another filter the rule is a new one.
         again.change(&wanted(&[wrong, some, ("sched_wakeup", None)])).unwrap();
-        assert_eq!((again.events(), reasons(&again).len()), (Some(2), 1));
+        assert_eq!((again.recorded_events(), reasons(&again).len()), (Some(2), 1));
         let slip = ("sched_switch", Some("noother == 1"));
         again.change(&wanted(&[slip, some])).unwrap_err();
         // Without it, nothing is absent.
         again.change(&wanted(&[some])).unwrap();
-        assert_eq!((again.events(), reasons(&again).len()), (Some(1), 0));
+        assert_eq!((again.recorded_events(), reasons(&again).len()), (Some(1), 0));
         ended(again);
     }
     // Alone, beside what only excludes: that is not all but those.
@@ -471,8 +477,8 @@ fn filter_that_nothing_passes_any_more_keeps_nothing_else_from_being_recorded_wh
     {
         let mut alone = begun_layer(&scratch, &format!("alone{number}"), true).unwrap();
         alone.change(&wanted(rules)).unwrap();
-        assert_eq!((alone.events(), reasons(&alone).len()), (Some(0), 1));
-        assert!(alone.look().filters.is_empty());
+        assert_eq!((alone.recorded_events(), reasons(&alone).len()), (Some(0), 1));
+        assert!(alone.status().filters.is_empty());
         let end = Box::new(alone).end();
         assert_eq!(end.own.kernel.unwrap().problems.len(), 1);
         end.detaching.wait();
@@ -480,8 +486,8 @@ fn filter_that_nothing_passes_any_more_keeps_nothing_else_from_being_recorded_wh
     // What can still be true of it is recorded.
     let mut partly = begun_layer(&scratch, "partly", true).unwrap();
     partly.change(&wanted(&[("sched_switch", Some("nofield == 1 || next_prio > 3"))])).unwrap();
-    let look = partly.look();
-    assert_eq!((partly.events(), look.not_reached.len()), (Some(1), 0));
+    let look = partly.status();
+    assert_eq!((partly.recorded_events(), look.not_reached.len()), (Some(1), 0));
     let [filter] = &look.filters[..] else { panic!("{:?}", look.filters) };
     assert!(!filter.is_never && filter.slips[0].column == 1, "{filter:?}");
     ended(partly);
@@ -510,11 +516,11 @@ fn rule_goes_on_without_a_control_group_of_its_filter_that_has_gone() {
         // It was made in a hierarchy of version 1.
         return eprintln!("skip: {error}");
     }
-    assert!(layer.look().filters.is_empty());
+    assert!(layer.status().filters.is_empty());
     // Something else is changed: the rule is recorded all the same, and what is amiss is said.
     layer.change(&wanted(&[rule, ("sched_process_exec", None)])).unwrap();
-    let look = layer.look();
-    assert_eq!((layer.events(), look.not_reached.len()), (Some(2), 0));
+    let look = layer.status();
+    assert_eq!((layer.recorded_events(), look.not_reached.len()), (Some(2), 0));
     let [report] = &look.filters[..] else { panic!("{:?}", look.filters) };
     assert!(!report.is_never && report.slips[0].text.contains(&named), "{report:?}");
     // With nothing but that group, nothing of it is recorded; and a new rule is refused, be there others or not.
@@ -545,13 +551,13 @@ fn rate_and_group_that_are_possible_no_more_keep_nothing_from_being_recorded_whe
         // The group of all is not there either.
         return eprintln!("skip: {error}");
     }
-    let names: Vec<String> = again.look().not_reached.into_iter().map(|one| one.name).collect();
+    let names: Vec<String> = again.status().not_reached.into_iter().map(|one| one.name).collect();
     assert_eq!(names, [sample::NAME, "control group /no/such/group"]);
-    assert_eq!(again.events(), Some(1));
+    assert_eq!(again.recorded_events(), Some(1));
     // They keep no change from being made.
     rules.rules.push(LayerRule { text: "sched_process_exit".into(), ..LayerRule::default() });
     again.change(&rules).unwrap();
-    assert_eq!(again.events(), Some(2));
+    assert_eq!(again.recorded_events(), Some(2));
     rules.tracked.cgroups.as_mut().unwrap().push("/no/such/other".into());
     let error = again.change(&rules).unwrap_err().to_string();
     assert!(error.contains("/no/such/other"), "{error}");

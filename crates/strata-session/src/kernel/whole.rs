@@ -1,6 +1,6 @@
-//! What is in the kernel's trace without an exception, for its whole time: the system calls that give, copy and take away
-//! descriptors, or readers do not say what one was opened for; and switches from one thread to another, or one that is
-//! not there was perhaps left out.
+//! Tracks which events the kernel's trace contains completely over its whole time. System calls that create, copy and
+//! close descriptors must be complete, or readers would name files wrongly; switches between threads must be, since a
+//! missing one looks like none.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,10 +13,10 @@ use strata_timeline::is_of_descriptors;
 use crate::plan::tracked::Tracked;
 use crate::session::lock::lock;
 
-/// The event by which who has a CPU is known.
+/// Name of the event that shows which thread has a CPU.
 const SWITCH: &str = "sched_switch";
 
-/// What is recorded so now, and was; for who describes traces.
+/// The events that are recorded completely, now and before; shared with the writers of metadata.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordedWhole(Arc<Mutex<WholeState>>);
 
@@ -26,11 +26,11 @@ struct WholeState {
     is_paused: bool,
     is_changing: bool,
     has_begun: bool,
-    /// How often there were records missing since it has begun.
+    /// Number of times that records were left out since the beginning.
     gaps: u64,
 }
 
-/// What a trace says of it, and since when.
+/// The promise of a trace about complete events, and the number of gaps before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) whole: Whole,
@@ -38,39 +38,39 @@ pub(crate) struct Said {
 }
 
 impl RecordedWhole {
-    /// Before anything is.
+    /// Sets the events that are recorded completely, before recording begins.
     pub(crate) fn set(&self, whole: Whole) {
         lock(&self.0).now = whole;
     }
 
-    /// From now on a change of what is recorded is one within a trace.
+    /// Notes that recording begins. Changes from now on affect a trace.
     pub(crate) fn begin(&self) {
         lock(&self.0).has_begun = true;
     }
 
-    /// What is recorded is about to change. Traces that have begun are not whole from here on, and those that begin
-    /// before [`RecordedWhole::changed`] are not, either.
+    /// Notes that the events are about to change. Present traces are not complete from now on, and neither are traces
+    /// that begin before [`RecordedWhole::changed`].
     pub(crate) fn change(&self) {
         let mut state = lock(&self.0);
         state.is_changing = true;
         state.gaps += u64::from(state.has_begun);
     }
 
-    /// It has.
+    /// Notes that the events have changed. `whole`: the new ones, unless the change failed.
     pub(crate) fn changed(&self, whole: Option<Whole>) {
         let mut state = lock(&self.0);
         state.is_changing = false;
         state.now = whole.unwrap_or(state.now);
     }
 
-    /// Nothing is recorded, or it is again.
+    /// Notes that recording pauses or resumes.
     pub(crate) fn pause(&self, is_paused: bool) {
         let mut state = lock(&self.0);
         state.is_paused = is_paused;
         state.gaps += u64::from(state.has_begun && is_paused);
     }
 
-    /// What a trace says that begins now.
+    /// Returns the promise for a trace that begins now.
     pub(crate) fn of_new(&self) -> Said {
         let state = *lock(&self.0);
         let whole = match state.is_paused || state.is_changing {
@@ -80,7 +80,7 @@ impl RecordedWhole {
         Said { whole, gaps: state.gaps }
     }
 
-    /// What a trace says that has what was recorded since it began.
+    /// Returns the promise for a trace with all records since the beginning.
     pub(crate) fn of_all(&self) -> Said {
         let said = self.of_new();
         match said.gaps {
@@ -89,7 +89,7 @@ impl RecordedWhole {
         }
     }
 
-    /// What a trace is to say that has said this; `None`: it is still so.
+    /// Returns the new promise of a trace that has made the promise `said`; `None` if that still holds.
     pub(crate) fn since(&self, said: Said) -> Option<Said> {
         let gaps = lock(&self.0).gaps;
         let is_over = said.whole != SOME && said.gaps != gaps;
@@ -97,7 +97,7 @@ impl RecordedWhole {
     }
 }
 
-/// What a trace has once something was left out, or may have been.
+/// The promise of a trace in which records may be missing.
 const SOME: Whole = Whole { descriptor_calls: DescriptorCalls::Some, switches: false };
 
 fn no_more_than_some(whole: Whole) -> Whole {
@@ -107,7 +107,7 @@ fn no_more_than_some(whole: Whole) -> Whole {
     }
 }
 
-/// What these events of those who are tracked have of it.
+/// Returns which events are recorded completely if `events` are selected and `tracked` are the tracked processes.
 pub(crate) fn of(events: &[SelectedEvent], tracked: &Tracked) -> Whole {
     let mut switches = events.iter().filter(|one| one.event.name == SWITCH);
     let is_each = |one: &SelectedEvent| one.filter.is_none() && !one.event.is_followed;
@@ -131,7 +131,8 @@ fn calls_of(events: &[SelectedEvent]) -> DescriptorCalls {
     counted(all, |name| selected.get(name).copied())
 }
 
-/// Of all system calls by name; `selected`: whether all of its records are.
+/// Returns how completely system calls for descriptors are recorded. `selected`: for the name of a call, whether all of
+/// its records are; `None` if the call is not selected.
 fn counted(
     all: impl Iterator<Item = String>,
     selected: impl Fn(&str) -> Option<bool>,
@@ -149,7 +150,7 @@ fn counted(
     }
 }
 
-/// The same, without what is not recorded after all.
+/// Returns the promise after removing events that could not be recorded.
 pub(crate) fn without(whole: Whole, problems: &[UnrecordedEvent]) -> Whole {
     let is_call = |problem: &UnrecordedEvent| {
         syscalls::event_of(&problem.event).is_some_and(|call| is_of_descriptors(&call))
@@ -193,6 +194,7 @@ mod tests {
                 exit: true,
                 filter,
                 exit_filter: None,
+                slower: 0,
                 contexts: Contexts::default(),
             }
         };

@@ -1,6 +1,7 @@
-//! What this machine can record of programs, and why not: as `strata_kernel::doctor` for the kernel.
+//! Examines what this machine can record of programs, and why not more, as `strata_kernel::doctor` does for the kernel.
 //!
-//! What could differ from one program to the next is asked of this one, and of those that run. Nothing is changed.
+//! Properties that may differ between programs are examined for this program and for the running ones. Nothing is
+//! changed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,16 +16,17 @@ use strata_user::{
 use crate::machine::listing::{list, Listing};
 use crate::sizes::{kib, BuffersOf, Hardware, NR_SUBBUFS, SUBBUF_BYTES};
 
-/// Descriptors of a program that is recorded: its memory twice, itself, its trace's folder; a file on the way.
+/// The number of descriptors per recorded program: its memory twice, its pidfd, the folder of its trace, and a file
+/// being written.
 const FDS_PER_PROGRAM: u64 = 5;
-/// Fewer programs at once than this are few.
+/// The number of programs at once below which the limit is reported as low.
 const PROGRAMS_FEW: u64 = 200;
-/// With less memory than so many programs' full buffers, buffers are large.
+/// The number of programs' full buffers below which memory counts as scarce.
 const BUFFERS_MIN: u64 = 4;
-/// Reasons that are told.
+/// The most reasons that are listed.
 const REASONS: usize = 3;
 
-/// Looks at this machine, as this program may use it.
+/// Returns the findings about this machine, as far as this program may use it.
 #[must_use]
 pub fn examine() -> Vec<Finding> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -45,7 +47,7 @@ pub fn examine() -> Vec<Finding> {
     ]
 }
 
-/// What stamps event records.
+/// Examines the clock of event records.
 fn clock(kind: &ClockKind, cpuinfo: &str) -> Finding {
     const WHAT: &str = "user: clock";
     let why = match kind {
@@ -79,15 +81,15 @@ fn clock(kind: &ClockKind, cpuinfo: &str) -> Finding {
     Finding::limited(WHAT, detail, remedy)
 }
 
-/// Has the C library registered restartable sequences for this thread?
+/// Returns whether the C library has registered restartable sequences for this thread.
 fn registered_rseq() -> bool {
-    // SAFETY: looks a name up, which is a text with a NUL at its end.
+    // SAFETY: looks up a name, which is a text that ends with a NUL.
     let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };
-    // SAFETY: glibc has an unsigned int of this name, or nothing has.
+    // SAFETY: if glibc defines this name, it is an unsigned int.
     !size.is_null() && unsafe { size.cast::<libc::c_uint>().read() } > 0
 }
 
-/// How records are written.
+/// Examines the way in which records are written.
 fn rseq(is_registered: bool) -> Finding {
     const WHAT: &str = "user: restartable sequences";
     match is_registered {
@@ -101,7 +103,7 @@ fn rseq(is_registered: bool) -> Finding {
     }
 }
 
-/// What a container forbids.
+/// Examines whether this program runs under a system-call filter, as in a container.
 fn seccomp(status: &str) -> Finding {
     const WHAT: &str = "user: seccomp";
     let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map(str::trim);
@@ -116,7 +118,7 @@ fn seccomp(status: &str) -> Finding {
     }
 }
 
-/// Where programs that start announce themselves.
+/// Examines the folder in which starting programs announce themselves.
 fn listening() -> Finding {
     const WHAT: &str = "user: announcements";
     match listening_folder() {
@@ -132,7 +134,7 @@ fn listening() -> Finding {
     }
 }
 
-/// Who has sent an announcement.
+/// Examines whether the sender of an announcement can be identified.
 fn senders(are_held: bool) -> Finding {
     const WHAT: &str = "user: SO_PASSPIDFD";
     match are_held {
@@ -146,13 +148,13 @@ fn senders(are_held: bool) -> Finding {
     }
 }
 
-/// What one program's buffers take at most, as they are by default \[byte\].
+/// Returns the most memory that the default buffers of one program take \[byte\].
 fn buffers() -> u64 {
     let (size, number) = Hardware::here().fit(BuffersOf::Program, (SUBBUF_BYTES, NR_SUBBUFS));
     (size * u64::from(number)).saturating_mul(possible_cpus().into())
 }
 
-/// What buffers there is room for.
+/// Examines the memory for buffers.
 fn memory(buffers: u64, available: Option<u64>) -> Finding {
     const WHAT: &str = "user: memory";
     let mib = |bytes: u64| bytes >> 20;
@@ -170,7 +172,8 @@ fn memory(buffers: u64, available: Option<u64>) -> Finding {
     }
 }
 
-/// The buffers are not locked; but what a program maps that locks everything is. Few do, and most limits are small.
+/// Examines the limit on locked memory. Buffers are not locked, but a program that locks everything it maps locks them
+/// as well. Few programs do, and most limits are small.
 fn locked(limit: Option<u64>) -> Finding {
     const WHAT: &str = "user: locked memory";
     let Some(bytes) = limit else { return Finding::good(WHAT, "not limited") };
@@ -200,7 +203,7 @@ fn open_files(limit: Option<u64>) -> Finding {
     }
 }
 
-/// Not needed for anything: what is there is said.
+/// Reports LTTng's library, which Strata does not depend on.
 fn lttng(found: Result<String, ElfError>) -> Finding {
     const WHAT: &str = "user: LTTng's library";
     let path = match found {
@@ -220,7 +223,7 @@ fn lttng(found: Result<String, ElfError>) -> Finding {
     )
 }
 
-/// Those that run now.
+/// Reports on the running programs.
 fn programs(listing: Result<Listing, String>) -> Finding {
     const WHAT: &str = "user: running programs";
     let listing = match listing {

@@ -1,4 +1,4 @@
-//! What `strata list --kernel` shows: the events of this machine's kernel.
+//! Lists the events of this machine's kernel for `strata list --kernel`.
 
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::selection::EventSelection;
@@ -13,45 +13,44 @@ use crate::report::KernelRuleReport;
 /// An event that can be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedEvent {
-    /// The name that it is recorded by; of a system call its own.
+    /// Name under which the event is recorded; for a system call, the call's name.
     pub name: String,
-    /// The part of the kernel that it belongs to; `syscalls`.
+    /// The subsystem of the kernel that defines the event, or `syscalls`.
     pub system: String,
-    /// The name that the kernel gives it.
+    /// The kernel's name of the event.
     pub kernel_name: String,
-    /// It is a system call, recorded as `syscall_entry_NAME` and `syscall_exit_NAME`; NAME with `compat_` in
-    /// front is one of 32-bit programs, with `compat_` in front of these.
+    /// True for a system call, which is recorded as `syscall_entry_NAME` and `syscall_exit_NAME`. If NAME begins with
+    /// `compat_`, it is a call of 32-bit programs, and its records begin with `compat_`.
     pub is_syscall: bool,
 }
 
-/// A field of an event, and its values' names.
+/// A field of an event, with the names of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedKernelField {
-    /// Its name.
     pub name: String,
-    /// Its type, such as `u64`, `string`, `i32[4]`.
+    /// The field's type, such as `u64`, `string`, `i32[4]`.
     pub class: String,
-    /// Names of values: from, to, name.
+    /// Names of value ranges: first value, last value, name.
     pub labels: Vec<(i128, i128, String)>,
-    /// They are flags, not negative then.
+    /// Set if the labels are flags, which are never negative.
     pub flags: Option<Flags>,
 }
 
 /// An event with its fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedEvent {
-    /// Which one.
+    /// The described event.
     pub event: ListedEvent,
-    /// Recorded only of processes that are asked for, if any are.
+    /// True if the event is recorded only for selected processes, if any are selected.
     pub is_followed: bool,
-    /// The records' names, and the fields of each; or why they cannot be told.
+    /// Names of the records with the fields of each, or why they cannot be described.
     pub records: Result<Vec<(String, Vec<ListedKernelField>)>, String>,
 }
 
-/// All events of this kernel, by system and name; system calls last.
+/// Lists all events of this kernel, by system and name; system calls come last.
 ///
 /// # Errors
-/// They cannot be found out.
+/// The kernel's events cannot be read.
 pub fn events() -> Result<Vec<ListedEvent>, SessionError> {
     let catalog = open()?;
     let mut events: Vec<ListedEvent> = catalog.names().map(listed).collect();
@@ -60,10 +59,10 @@ pub fn events() -> Result<Vec<ListedEvent>, SessionError> {
     Ok(events)
 }
 
-/// All names that a rule may have, sorted; for completion.
+/// Lists all names that a rule can have, sorted, for completion.
 ///
 /// # Errors
-/// They cannot be found out.
+/// The kernel's events cannot be read.
 pub fn names() -> Result<Vec<String>, SessionError> {
     let catalog = open()?;
     let mut names: Vec<String> = catalog.names().flat_map(recorded_names).collect();
@@ -73,10 +72,10 @@ pub fn names() -> Result<Vec<String>, SessionError> {
     Ok(names)
 }
 
-/// The events that the rules select, with their fields, and the rules that select none.
+/// Returns the events that the rules select, with their fields, and the rules that select none.
 ///
 /// # Errors
-/// They cannot be found out; a rule is not well formed.
+/// The kernel's events cannot be read, or a rule is invalid.
 pub fn describe(
     rules: &[String],
 ) -> Result<(Vec<DescribedEvent>, Vec<KernelRuleReport>), SessionError> {
@@ -113,7 +112,8 @@ fn listed(event: &EventName) -> ListedEvent {
     }
 }
 
-/// `ends`: of a system call, whether the entry is wanted, and the exit.
+/// Returns the records of an event with their fields. `ends`: whether the entry and the exit of a system call are
+/// wanted.
 fn records(
     event: &KernelEvent,
     is_syscall: bool,
@@ -150,7 +150,7 @@ fn field(field: &Field) -> ListedKernelField {
             let integer = class_text(&FieldClass::Integer(class.integer));
             (integer, class.labels.iter().map(range).collect(), class.flags)
         }
-        // Its length stands in front of it in the record; for who reads it it is text.
+        // The record has a length before the text, but for readers it is a text.
         FieldClass::Sequence(sequence) if matches!(sequence.element, Element::Text) => {
             ("string".to_owned(), Vec::new(), None)
         }

@@ -1,4 +1,4 @@
-//! What `strata list` shows: running applications and their tracepoints.
+//! Lists running applications and their tracepoints for `strata list`.
 
 use strata_model::{Array, Base, Element, Field, FieldClass, FieldOrder, Float, Integer, Sequence};
 use strata_user::{find, held_of_user, lttng_of_processes, pids, Error, Lttng, Tracepoint, Who};
@@ -9,33 +9,31 @@ use crate::report::NotReached;
 /// A field of a tracepoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedField {
-    /// Its type, such as `u64`, `string`, `i32[4]`.
+    /// The field's type, such as `u64`, `string`, `i32[4]`.
     pub class: String,
-    /// Its name.
     pub name: String,
 }
 
-/// A tracepoint.
+/// A tracepoint of a running application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedTracepoint {
-    /// Its provider.
     pub provider: String,
-    /// Its name.
+    /// The tracepoint's name without its provider.
     pub event: String,
-    /// Its log level; 0 is the most severe.
+    /// The log level; 0 is the most severe.
     pub level: u8,
-    /// The source file that has it.
+    /// The source file of the tracepoint.
     pub file: String,
-    /// The line there.
+    /// The line in the source file.
     pub line: u32,
-    /// In how many sessions it is on.
+    /// Number of sessions in which the tracepoint is enabled.
     pub sessions: u32,
-    /// What it records.
+    /// The fields that the tracepoint records.
     pub fields: Vec<ListedField>,
 }
 
 impl ListedTracepoint {
-    /// `provider:event`.
+    /// Returns the full name: `provider:event`.
     #[must_use]
     pub fn full_name(&self) -> String {
         format!("{}:{}", self.provider, self.event)
@@ -45,26 +43,25 @@ impl ListedTracepoint {
 /// A running process that can be recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListedProcess {
-    /// Its number.
     pub pid: u32,
-    /// Its short name.
+    /// The kernel's short name of the process.
     pub name: String,
-    /// Its tracepoints, by name.
+    /// The tracepoints, sorted by name.
     pub tracepoints: Vec<ListedTracepoint>,
 }
 
-/// Everything that could be found.
+/// Everything that `strata list` has found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// By number.
+    /// The processes, sorted by process id.
     pub processes: Vec<ListedProcess>,
-    /// Processes that have tracepoints and cannot be recorded, or not by this user.
+    /// Processes that have tracepoints and cannot be recorded, at least not by this user.
     pub not_reached: Vec<NotReached>,
-    /// Processes that are instrumented for LTTng-UST, wholly or in part; the reason says by which files.
+    /// Processes that are instrumented for LTTng-UST, fully or partly; the reason names the files.
     pub of_lttng: Vec<NotReached>,
 }
 
-/// Look for every process that this user can trace.
+/// Lists every process that this user may trace.
 ///
 /// # Errors
 /// /proc cannot be read.
@@ -99,7 +96,7 @@ pub fn list() -> Result<Listing, SessionError> {
     }
     for error in findings.errors.iter().filter(|error| !error.is_gone()) {
         let one = match error {
-            // Once for all of them.
+            // One entry covers all processes of the user.
             Error::UserHeld { uid, .. } => {
                 unreached(0, format!("processes of user {uid}"), held_of_user(*uid))
             }
@@ -115,7 +112,7 @@ pub fn list() -> Result<Listing, SessionError> {
     Ok(listing)
 }
 
-/// Who of them has LTTng's library. Its own tools have others.
+/// Returns those of the processes that have loaded LTTng's library, which LTTng's own tools can trace.
 pub(crate) fn of_lttng(pids: &[u32]) -> Vec<NotReached> {
     let told = |(pid, lttng): (u32, Lttng)| {
         let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -140,8 +137,8 @@ fn listed(tracepoint: &Tracepoint) -> ListedTracepoint {
     }
 }
 
-/// A field's type in a few characters: `u64`, `i32 hex`, `bool`, `enum color u8`, `string`, `f64`,
-/// `u8[16]`, `char[16]`, `u32[u16]` for a sequence with a length of 16 bits.
+/// Returns a field's type as a short text: `u64`, `i32 hex`, `bool`, `enum color u8`, `string`, `f64`, `u8[16]`,
+/// `char[16]`, or `u32[u16]` for a sequence with a length of 16 bits.
 #[must_use]
 pub fn class_text(class: &FieldClass) -> String {
     match class {
@@ -166,7 +163,7 @@ fn element_text(element: &Element, count: &str) -> String {
     match element {
         Element::Integer(integer) => {
             let text = integer_text(integer);
-            // The count belongs to the type, the base behind it: u8[16] hex.
+            // The count follows the type, and the base follows the count: u8[16] hex.
             match text.split_once(' ') {
                 Some((class, rest)) => format!("{class}[{count}] {rest}"),
                 None => format!("{text}[{count}]"),

@@ -1,4 +1,4 @@
-//! What a process' trace says of itself: its metadata.
+//! Describes a process in the metadata of its trace.
 
 use std::io;
 use std::ops::Range;
@@ -25,33 +25,35 @@ use crate::options::Options;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const SECOND: i64 = 1_000_000_000;
 
-/// What all traces of a session share, so that they merge on one timeline.
+/// The properties that all traces of a session share, so that they merge on one timeline.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     hostname: Vec<u8>,
     clock: ClockClass,
     overwrites: bool,
     version: Version,
-    /// Who records, where there is a command.
+    /// Present if a command is recorded: the process that records it.
     recorder: Option<Recorder>,
-    /// What the kernel's events call processes, where they are recorded and have others than this program knows.
+    /// Conversion to the kernel's process ids, where these differ from those that this program sees.
     numbers: Arc<OnceLock<Arc<Numbers>>>,
 }
 
-/// Who records a command.
+/// The process that records a command.
 #[derive(Debug, Clone, Copy)]
 struct Recorder {
     pid: u32,
-    /// Nobody but the command and its descendants is recorded: of applications, and of the kernel.
+    /// True if only the command and its descendants are recorded, as far as applications are concerned;
+    /// `is_alone_in_kernel` is the same for the kernel's events.
     is_alone: bool,
     is_alone_in_kernel: bool,
 }
 
 impl Machine {
-    /// This machine, now, for a session of this loss mode whose traces are described so.
+    /// Describes this machine, for a session with this loss mode and CTF version.
     pub(crate) fn new(mode: LossMode, version: Version) -> Machine {
         let hostname = rustix::system::uname().nodename().to_bytes().to_vec();
-        // Without /proc/sys (a container) the clock has no identity, and merges with others like it.
+        // Without /proc/sys (in a container) the clock has no identity, and readers merge it with other clocks without
+        // one.
         let boot = std::fs::read_to_string(BOOT_ID).ok().and_then(|text| text.trim().parse().ok());
         let clock = ClockClass::monotonic(boot, wall_offset());
         Machine {
@@ -64,28 +66,28 @@ impl Machine {
         }
     }
 
-    /// The kernel's events have other numbers of processes than this program: these.
+    /// Sets the conversion to the kernel's process ids, because they differ from those that this program sees.
     pub(crate) fn set_numbers(&self, numbers: &Arc<Numbers>) {
-        // Of another channel they are the same.
+        // Another channel may have set the same conversion before.
         let _ = self.numbers.set(Arc::clone(numbers));
     }
 
-    /// The number in the kernel's events, if they are recorded; else the one here.
+    /// Returns the process id in the kernel's events, or `pid` if they are the same or not recorded.
     fn number_of(&self, pid: u32) -> u32 {
         self.numbers.get().and_then(|numbers| numbers.of(pid)).unwrap_or(pid)
     }
 
-    /// What it calls itself.
+    /// Returns the name of the machine.
     pub(crate) fn hostname(&self) -> String {
         String::from_utf8_lossy(&self.hostname).into_owned()
     }
 
-    /// The clock of its traces.
+    /// Returns the clock of the session's traces.
     pub(crate) fn clock(&self) -> &ClockClass {
         &self.clock
     }
 
-    /// The same, for this recording.
+    /// Adds the facts of this recording.
     pub(crate) fn recording(self, options: &Options) -> Machine {
         let is_alone = !options.everyone;
         let all = options.kernel.as_ref().is_some_and(|kernel| kernel.all_processes);
@@ -94,21 +96,21 @@ impl Machine {
         Machine { recorder: Some(recorder).filter(|_| !options.command.is_empty()), ..self }
     }
 
-    /// The same, for a channel of this loss mode.
+    /// Returns the description for a channel of this loss mode.
     pub(crate) fn of_mode(&self, mode: LossMode) -> Machine {
         Machine { overwrites: mode == LossMode::Overwrite, ..self.clone() }
     }
 
-    /// The metadata of a trace that is known as a whole.
+    /// Returns the metadata of a trace that is completely known.
     pub(crate) fn describe(&self, trace: &Trace) -> String {
         metadata::write_as(self.version, trace)
     }
 
-    /// The metadata of a trace with one stream class, whose kinds of event records are described when they
-    /// happen; those with these ids from the begin on. `since` tells kinds that come later, see [`Kinds::new`].
+    /// Returns the metadata of a trace with one stream class. Event records of the ids `first` are described from the
+    /// beginning, others when they first occur. `since` returns classes that were added later, see [`Kinds::new`].
     ///
     /// # Errors
-    /// The class is nonsense.
+    /// The class is invalid.
     pub(crate) fn kinds(
         &self,
         mut trace: Trace,
@@ -125,7 +127,7 @@ impl Machine {
         class.events = events;
         let (version, order, id) = (self.version, trace.byte_order, class.id);
         let describe = move |text: &mut String, event: &EventClass| {
-            // A String takes everything.
+            // Appending to a string cannot fail.
             let _ = metadata::append_as(version, text, order, id, std::slice::from_ref(event));
         };
         let mut kinds = Kinds::new(text, class, describe, since)?;
@@ -133,7 +135,8 @@ impl Machine {
         Ok(kinds)
     }
 
-    /// The metadata of the process' trace with these kinds of event records, of which one at a time is there.
+    /// Returns the metadata of the process's trace with these classes of event records, of which only one at a time is
+    /// in memory.
     pub(crate) fn metadata(
         &self,
         process: &ProcessTrace<'_>,
@@ -143,14 +146,14 @@ impl Machine {
         let id = trace.streams.first().map_or(0, |stream| stream.id);
         let mut text = self.describe(&trace);
         for event in events {
-            // A String takes everything.
+            // Appending to a string cannot fail.
             let event = std::slice::from_ref(&event);
             let _ = metadata::append_as(self.version, &mut text, trace.byte_order, id, event);
         }
         text
     }
 
-    /// A description of the process' trace, without its kinds of event records.
+    /// Returns a description of the process's trace, without its classes of event records.
     fn trace(&self, process: &ProcessTrace<'_>) -> Trace {
         let user = UserProcess {
             hostname: &self.hostname,
@@ -174,7 +177,7 @@ impl Machine {
         }
     }
 
-    /// The environment, and who has recorded.
+    /// Adds the recorder to the environment of a trace.
     fn recorded(
         &self,
         mut environment: Vec<(String, EnvValue)>,
@@ -186,7 +189,7 @@ impl Machine {
         environment
     }
 
-    /// A description of the kernel's trace.
+    /// Returns a description of the kernel's trace.
     pub(crate) fn kernel_trace(
         &self,
         uuid: Uuid,
@@ -223,9 +226,9 @@ fn as_analyses_expect(mut class: StreamClass, as_lttng: bool) -> StreamClass {
     class
 }
 
-/// Analyses take these for numbers, as LTTng records them, where they take the trace for LTTng's: Trace Compass
-/// `prev_state` and `vec`, lttng-analyses the flags of `open` and the family of `socket`. Readers based on
-/// babeltrace 1 also warn of each value without a label of its own, so of most sets of flags.
+/// Converts enumerations to plain integers, because LTTng records them as such and analyses of LTTng's traces expect
+/// that: Trace Compass for `prev_state` and `vec`, lttng-analyses for the flags of `open` and the family of `socket`.
+/// Readers based on babeltrace 1 would also warn about each value without a label, so about most sets of flags.
 pub(crate) fn as_numbers(events: &mut [EventClass]) {
     for field in events.iter_mut().flat_map(|event| &mut event.fields) {
         if let FieldClass::Enumeration(enumeration) = &field.class {
@@ -234,7 +237,7 @@ pub(crate) fn as_numbers(events: &mut [EventClass]) {
     }
 }
 
-/// One process, as its trace describes it.
+/// The properties of one process for the description of its trace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProcessTrace<'a> {
     pub(crate) vpid: u32,
@@ -243,11 +246,11 @@ pub(crate) struct ProcessTrace<'a> {
     pub(crate) uuid: Uuid,
     pub(crate) created: &'a str,
     pub(crate) format: RecordFormat,
-    /// Streams besides the channel's.
+    /// Streams in addition to that of the channel.
     pub(crate) besides: &'a [StreamClass],
 }
 
-/// What the kernel says of a process, beside what it says itself where the kernel does not bear that out.
+/// Returns the kernel's facts about a process, and the process's own claims where the kernel has no facts.
 pub(crate) fn known(application: &Application) -> ProcessKnowledge<'_> {
     let identity = application.identity();
     let (said, said_name) = (application.inner_pid(), application.said_name());
@@ -263,25 +266,25 @@ pub(crate) fn known(application: &Application) -> ProcessKnowledge<'_> {
     }
 }
 
-/// Records of the kernel have large headers, and say their thread in a way of their own.
+/// Returns the format of the kernel's records: they have large headers, and their thread is not in a `vtid` context.
 pub(crate) fn of_kernel() -> RecordFormat {
     RecordFormat { large_header: true, ..RecordFormat::default() }
 }
 
-/// What is in the files of a process' channel.
+/// Returns the stream class of the channel in a process's trace.
 pub(crate) fn stream_class(format: RecordFormat, events: Vec<EventClass>) -> StreamClass {
     let header = match format.large_header {
         true => RecordHeader::Large,
         false => RecordHeader::Compact,
     };
-    // LTTng's name, which other tools know, and its place.
+    // The name and the position are LTTng's, which other tools expect.
     let vtid = format.vtid.then(|| Field::new("vtid", FieldClass::Integer(Integer::signed(4))));
     let others = format.contexts.iter().map(strata_user::EventContext::field);
     let (name, context) = ("channel0".to_owned(), vtid.into_iter().chain(others).collect());
     StreamClass { id: 0, name, header, context, events }
 }
 
-/// A number that no other trace has.
+/// Returns a random UUID for a trace.
 pub(crate) fn new_uuid() -> io::Result<Uuid> {
     let mut bytes = [0; 16];
     let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -294,7 +297,8 @@ pub(crate) fn new_uuid() -> io::Result<Uuid> {
     Ok(Uuid(bytes))
 }
 
-/// Wall-clock time minus CLOCK_MONOTONIC \[ns\]: of the closest of several pairs of readings.
+/// Returns the difference of the wall clock and `CLOCK_MONOTONIC` \[ns\], from the closest of several pairs of
+/// readings.
 fn wall_offset() -> i64 {
     let now = |clock| {
         let time = clock_gettime(clock);
@@ -306,7 +310,8 @@ fn wall_offset() -> i64 {
         let after = now(ClockId::Monotonic);
         (after.saturating_sub(before), wall.saturating_sub(before + (after - before) / 2))
     };
-    (0..10).map(reading).min().map_or(0, |(_, offset)| offset)
+    let offset = (0..10).map(reading).min().map_or(0, |(_, offset)| offset);
+    offset.saturating_add(strata_model::time_namespace_adds_ns().0)
 }
 
 #[cfg(test)]

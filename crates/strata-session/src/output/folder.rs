@@ -1,4 +1,24 @@
-//! Where a trace goes: its folder, and one folder in it for each process.
+//! The folder of a trace, with a folder in it for each process.
+//!
+//! ```text
+//! strata-trace-20260131-235959/     TraceFolder: created or opened, locked, checked to be this user's alone
+//!   .strata-end                     the end mark: how the recording ended; its space is reserved at the beginning
+//!   user/words-4155/                a layer's folder, and the trace of one process: metadata, channel0_0, channel0_1 …
+//!   kernel/                         the only trace of a layer
+//! ```
+//!
+//! # Invariants
+//! - Everything is created below a descriptor that stays open ([`TraceFolder`]): a user who can write to a folder above
+//!   it cannot redirect this program by replacing a name. `way.rs` walks paths in this manner, and refuses links of other
+//!   users.
+//! - An existing folder is used only if it is empty, belongs to this user, and is not locked. The lock ends with this
+//!   process, however the process ends, so that readers know whether a recorder still writes (`strata_ctf::read::ended`).
+//! - Nothing is ever overwritten, and only files that this session created are removed. Files of others stay.
+//! - A process's name is hostile text: `sanitised()` leaves letters, digits and a few signs.
+//!
+//! `leftover.rs` finds traces of earlier sessions, `refused.rs` has the errors and the check of owners, `tree.rs`
+//! removes and copies whole folders, and `chunks.rs` beside this file splits a trace into folders of this kind. Attacks
+//! on this code are tests in tests/attack, and its promises are in docs/design/threats.md.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -7,7 +27,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{fchown, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -17,44 +37,49 @@ use rustix::process::geteuid;
 use strata_collect::{begin_mark, end_mark, remove_mark, Counts, Directory, Files, Output, Sink};
 use strata_ctf::end_mark::{EndMark, FILE};
 
+use crate::output::mark::{Made, SessionMark};
 use crate::session::lock::lock;
 use refused::{is_trusted, system, TRIES};
-use tree::{clear, give_all, DEPTH_MAX};
+use tree::{bytes_in, clear, give_all, DEPTH_MAX};
 
+mod leftover;
 mod refused;
 mod tree;
 mod way;
 
-pub use refused::FolderError;
+pub(crate) use leftover::leftovers;
+pub use refused::{is_trusted as is_trusted_user, FolderError};
 
-/// Longest part of a process' name that its folder has \[byte\].
+/// The most bytes of a process's name that the name of its folder takes \[byte\].
 const NAME_BYTES_MAX: usize = 64;
-/// So many entries of a layer's folder are looked at.
+/// The most entries of a layer's folder that are examined.
 const ENTRIES_MAX: usize = 1 << 16;
-/// What stream files are called, before the number of their CPU.
+/// Prefix of stream files' names; the CPU's number follows.
 pub(crate) const STREAMS: &str = "channel0";
 
-/// The file of a stream in a trace's folder.
+/// Returns the name of a stream's file in a trace's folder.
 pub(crate) fn stream_file(number: u32) -> String {
     format!("{STREAMS}_{number}")
 }
 
-/// The folder of one trace, which is this session's alone while this lives.
+/// The folder of one trace, which only this session uses while this value lives.
 ///
-/// It is held open and locked. Everything in it is made below this descriptor, so that nobody who can write to
-/// a folder above leads this program elsewhere; and a lock ends with its program, however that ends.
+/// The folder is held open and locked. Everything in it is created below its descriptor, so that nobody who can write
+/// to a folder above it can redirect this program. The lock ends with the program, however the program ends.
 #[derive(Debug)]
 pub struct TraceFolder {
     path: PathBuf,
     fd: Arc<OwnedFd>,
-    /// Everybody can move its name, or could when it was taken.
+    /// True if everybody can rename the folder, or could when it was opened.
     is_in_open_folder: bool,
-    /// Where it was made, and its name there.
+    /// The parent folder and the name in it, if this session created the folder.
     made: Option<(Arc<OwnedFd>, OsString)>,
     layers: HashMap<String, Directory>,
-    /// The folders that were made in it.
+    /// Names of the folders that were created in this folder.
     names: BTreeSet<String>,
     is_of_snapshot: bool,
+    /// Number of the session that created the folder, for its end mark.
+    session: Option<u64>,
 }
 
 impl Output for TraceFolder {
@@ -75,7 +100,7 @@ impl Output for TraceFolder {
 
     fn remove(&mut self, layer: &str, sink: Box<dyn Sink>) {
         let Some(directory) = sink.directory() else { return };
-        // What cannot be removed stays, and can be read: it is empty.
+        // A file that cannot be removed stays; it is empty, and readers accept it.
         for name in directory.names().unwrap_or_default() {
             let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
         }
@@ -86,13 +111,46 @@ impl Output for TraceFolder {
     }
 }
 
-/// The output of a channel: a folder in that of the session, if it has a name.
+/// Creates a folder of root's that members of the group `gid` can read, or checks an existing one. Returns its real
+/// path.
+///
+/// # Errors
+/// [`FolderError`]: somebody else could write to the folder or replace it, or the group could not read it.
+pub fn group_folder(path: &Path, gid: u32) -> Result<PathBuf, FolderError> {
+    let is_new = path.symlink_metadata().is_err();
+    let path = way::own(path)?;
+    let fault = |what, error: io::Error| system(&path, what, error);
+    let folder = fs::File::open(&path).map_err(|error| fault("open it", error))?;
+    if is_new {
+        fchown(&folder, None, Some(gid)).map_err(|error| fault("give it to the group", error))?;
+        let mode = fs::Permissions::from_mode(0o2750);
+        folder.set_permissions(mode).map_err(|error| fault("set its mode", error))?;
+    }
+    let found = folder.metadata().map_err(|error| fault("look at it", error))?;
+    let (group, mode) = (found.gid(), found.mode() & 0o7777);
+    if mode & 0o7022 != 0o2000 || mode & 0o050 != 0o050 || group != gid {
+        return Err(FolderError::NotGroups { path, gid, group, mode });
+    }
+    Ok(path)
+}
+
+/// Makes a new folder readable for the group that it inherited from its parent; its content is readable already.
+///
+/// # Errors
+/// The error of the system call.
+pub fn show_to_group(path: &Path) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let folder = rustix::fs::open(path, flags, Mode::empty())?;
+    Ok(rustix::fs::fchmod(folder, Mode::from_raw_mode(0o750))?)
+}
+
+/// The output of a channel: a folder within the session's output, if the channel has a name.
 struct Below {
     name: String,
     output: Arc<Mutex<dyn Output>>,
 }
 
-/// Where the traces of a channel go: below the folder of this name, whose characters are those of channels.
+/// Returns the output of a channel: a folder named after the channel, or `output` itself if there is no name.
 pub(crate) fn below(name: Option<&str>, output: &Arc<Mutex<dyn Output>>) -> Arc<Mutex<dyn Output>> {
     match name {
         None => Arc::clone(output),
@@ -124,17 +182,17 @@ impl Output for Below {
     }
 }
 
-/// What one try to have a folder gives.
+/// The result of one attempt to take a folder.
 enum TakenFolder {
     Folder(TraceFolder),
-    /// It was removed while it was looked at.
+    /// The folder was removed before it could be opened.
     Removed,
 }
 
 impl TraceFolder {
-    /// Make the folder `path`, or use it if it is there, empty, this user's, and in nobody's use.
+    /// Creates the folder `path`, or uses an existing one that is empty, belongs to this user, and is not in use.
     ///
-    /// Others cannot read it: a trace may tell of any process that this user can trace.
+    /// Others cannot read the folder, since a trace may reveal details of any process that this user can trace.
     ///
     /// # Errors
     /// [`FolderError`].
@@ -145,7 +203,7 @@ impl TraceFolder {
             fs::create_dir_all(parent).map_err(failed("make the folder that it is to be in"))?;
         }
         let Some(name) = path.file_name() else {
-            // `.`, `/`, `a/..`
+            // A path without a last name, such as `.`, `/` or `a/..`.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let fd = rustix::fs::open(path, flags, Mode::empty());
             let fd = fd.map_err(io::Error::from).map_err(failed("read it"))?;
@@ -170,8 +228,8 @@ impl TraceFolder {
         Err(FolderError::InUse { path: path.to_owned() })
     }
 
-    /// Make a new folder below `parent`, called by the time: `strata-trace-20260131-235959`, with `-2`
-    /// and so on if there is one.
+    /// Creates a new folder below `parent`, named after the time: `strata-trace-20260131-235959`, with `-2` and so on
+    /// if that name exists.
     ///
     /// # Errors
     /// [`FolderError`].
@@ -200,22 +258,41 @@ impl TraceFolder {
         Err(FolderError::AllTaken { path: first })
     }
 
-    /// The same for a snapshot, in which nobody looks at a stream before it is whole.
+    /// Marks the folder as that of a snapshot, whose streams nobody reads before they are complete.
     pub(crate) fn of_snapshot(self) -> TraceFolder {
         TraceFolder { is_of_snapshot: true, ..self }
     }
 
-    /// Its path, as it was given to whoever made it.
+    /// Notes in the end mark which session created the folder, so that the session can remove it later. A folder that
+    /// existed before belongs to somebody else and is not marked.
+    pub(crate) fn made_by(self, session: Option<&SessionMark>, made: Made) -> TraceFolder {
+        let name = self.made.as_ref().map(|(_, name)| name);
+        let session = session.zip(name).map(|(mark, name)| mark.of(made, name));
+        TraceFolder { session, ..self }
+    }
+
+    /// Releases the lock, which tells readers that the folder is finished, even if other descriptors of it stay open
+    /// for a moment.
+    pub(crate) fn unlock(&self) {
+        // Without locks on this file system, nobody waits for one.
+        let _ = rustix::fs::flock(&self.fd, FlockOperation::Unlock);
+    }
+
+    /// Returns the size of the files in the folder \[byte\].
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        bytes_in(self.fd.as_fd(), DEPTH_MAX)
+    }
+
+    /// Returns the path as it was given.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Make a folder for the trace of the process `name` with the number `pid`, in the folder of its
-    /// layer.
+    /// Creates a folder for the trace of the process `name` with the number `pid`, in the folder of its layer.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system call.
     pub(crate) fn process(
         &mut self,
         layer: &str,
@@ -239,10 +316,10 @@ impl TraceFolder {
         Ok(made)
     }
 
-    /// Make a folder for the one trace of a layer.
+    /// Creates a folder for the only trace of a layer.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system call.
     fn layer(&mut self, layer: &str) -> Result<Directory, strata_collect::Error> {
         let path = self.path.join(layer);
         make_channel(self.fd.as_fd(), &self.path, layer)?;
@@ -252,23 +329,25 @@ impl TraceFolder {
         Ok(made)
     }
 
-    /// Sets room aside for the end mark of the whole recording.
+    /// Writes the end mark of a recording that still runs, which reserves its space on the disk.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system call.
     pub(crate) fn begin(&self) -> Result<(), FolderError> {
-        begin_mark(self.fd.as_fd(), &self.path).map_err(|error| FolderError::Mark(Box::new(error)))
+        let mark = EndMark { session: self.session, ..EndMark::RECORDING };
+        begin_mark(self.fd.as_fd(), &self.path, &mark)
+            .map_err(|error| FolderError::Mark(Box::new(error)))
     }
 
-    /// Says how the recording ended, and what of it is in no trace.
+    /// Writes to the end mark how the recording ended, and what is missing from its traces.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system call.
     pub(crate) fn end(&self, mark: &EndMark) -> Result<(), strata_collect::Error> {
-        end_mark(self.fd.as_fd(), &self.path, mark)
+        end_mark(self.fd.as_fd(), &self.path, &EndMark { session: self.session, ..*mark })
     }
 
-    /// What should be known of the folder that it is in: who else can give its name to another one.
+    /// Returns a remark if other users can replace the folder, because they may write to its parent.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         self.is_in_open_folder.then(|| {
@@ -280,10 +359,10 @@ impl TraceFolder {
         })
     }
 
-    /// Makes a folder for a part of the recording, in this one.
+    /// Creates a folder for a chunk of the recording within this folder.
     ///
     /// # Errors
-    /// [`FolderError`]; of a name that is there [`FolderError::System`].
+    /// [`FolderError`]; [`FolderError::System`] if the name exists.
     pub(crate) fn part(&self, name: &str) -> Result<TraceFolder, FolderError> {
         let path = self.path.join(name);
         match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
@@ -295,15 +374,15 @@ impl TraceFolder {
         }
     }
 
-    /// The folders in it that were made here go to a part of it, under their names.
+    /// Moves the folders that were created here into `part`, and keeps their names.
     ///
     /// # Errors
-    /// What the system says. Those that could not be moved are where they were.
+    /// The error of the system call. Folders that could not be moved stay in place.
     pub(crate) fn give_to(&mut self, part: &TraceFolder) -> io::Result<()> {
         self.layers.clear();
         for name in std::mem::take(&mut self.names) {
             match rustix::fs::renameat(&self.fd, &*name, &part.fd, &*name) {
-                // It was removed, as a layer's in which nothing was.
+                // The folder was already removed, as that of an empty layer is.
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -311,8 +390,8 @@ impl TraceFolder {
         Ok(())
     }
 
-    /// A new folder in `above`, which is made if it is not there. Nobody but this user and root may write to it, or decides
-    /// where it is.
+    /// Creates a new folder below `above`, which is created if it does not exist. Only this user and root may be able
+    /// to write to `above`, or to change which folder its path names.
     ///
     /// # Errors
     /// [`FolderError`].
@@ -326,27 +405,27 @@ impl TraceFolder {
         TraceFolder::create_by_time(&above, stamp)
     }
 
-    /// What can still be written where it is \[byte\].
+    /// Returns the free space on the folder's file system \[byte\].
     pub(crate) fn room(&self) -> Option<u64> {
         self.free().map(|(free, _)| free)
     }
 
-    /// The same, and all that there is \[byte\].
+    /// Returns the free space on the folder's file system, and the size of that file system \[byte\].
     pub(crate) fn free(&self) -> Option<(u64, u64)> {
         let found = rustix::fs::fstatvfs(&self.fd).ok()?;
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
         Some((bytes(found.f_bavail), bytes(found.f_blocks)))
     }
 
-    /// For [`TraceFolder::give_parts_to`].
+    /// Returns the folder's descriptor, for [`TraceFolder::give_parts_to`].
     pub(crate) fn place(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.fd)
     }
 
-    /// All parts in it go to another folder, wherever that is; and it goes.
+    /// Moves all chunks to another folder, on any file system, and removes this folder.
     ///
     /// # Errors
-    /// What the system says. What could not be copied is where it was.
+    /// The error of the system call. Chunks that could not be copied stay in place.
     pub(crate) fn give_parts_to(&self, to: &OwnedFd) -> io::Result<()> {
         give_all(&self.fd, to, &part_names(&self.fd)?)?;
         remove_mark(self.fd.as_fd());
@@ -354,7 +433,8 @@ impl TraceFolder {
         Ok(())
     }
 
-    /// The folder of a recording that was killed, with its parts, whose names are given: it goes on there.
+    /// Opens the folder of a recording that was killed, in order to continue there. Returns the folder and the names of
+    /// its chunks.
     ///
     /// # Errors
     /// [`FolderError`].
@@ -377,7 +457,7 @@ impl TraceFolder {
         }
     }
 
-    /// A part that was made by the recording before; `None`: it is not this user's.
+    /// Opens a chunk of the earlier recording; `None` if it does not belong to this user.
     pub(crate) fn part_of_before(&self, name: &str) -> Option<TraceFolder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty()).ok()?;
@@ -392,10 +472,10 @@ impl TraceFolder {
         }
     }
 
-    /// Removes it, with what is in it, if its name still leads to it. What anybody else has put there stays.
+    /// Removes the folder with its content, if its name still leads to it. Files of other users stay.
     ///
     /// # Errors
-    /// Why it is still there, or another one in its place.
+    /// Why the folder is still there, or another one is in its place.
     pub(crate) fn remove_all(&self) -> Result<(), String> {
         if !self.is_named() {
             return Err("its name leads to something else by now, which stays".to_owned());
@@ -406,7 +486,7 @@ impl TraceFolder {
             .map_err(|error| format!("what is left in it cannot be removed: {error}"))
     }
 
-    /// Does the name under which it was made still lead to it?
+    /// Returns whether the name of the folder still leads to it.
     fn is_named(&self) -> bool {
         let Some((above, name)) = &self.made else { return false };
         let there = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -414,12 +494,12 @@ impl TraceFolder {
         (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
     }
 
-    /// Removes what is in it: files and folders of this user. What anybody else has put there stays.
+    /// Removes files and folders of this user from the folder. Files of other users stay.
     pub(crate) fn clear(&self) {
         clear(self.fd.as_fd(), DEPTH_MAX);
     }
 
-    /// Remove the folder if this session made it and nothing is in it.
+    /// Removes the folder if this session made it and it is empty.
     pub fn remove_if_empty(&self) -> bool {
         if is_empty(&self.fd).unwrap_or(false) {
             remove_mark(self.fd.as_fd());
@@ -429,12 +509,12 @@ impl TraceFolder {
     }
 }
 
-/// The name of the folder in the recording's in which a layer's is.
+/// Returns the top folder of a layer's path: the channel's folder, or the layer's own.
 fn top(layer: &str) -> &str {
     layer.split_once('/').map_or(layer, |(channel, _)| channel)
 }
 
-/// The number of a part, by its name: `0012-20260131-235959`.
+/// Returns the number of a chunk from its name, such as `0012-20260131-235959`; `None` if the name has another form.
 pub(crate) fn part_number(name: &str) -> Option<u64> {
     let (number, stamp) = name.split_once('-')?;
     let (date, time) = stamp.split_once('-')?;
@@ -444,7 +524,7 @@ pub(crate) fn part_number(name: &str) -> Option<u64> {
     number.parse().ok().filter(|_| is_name)
 }
 
-/// Of the parts that are in a folder, in their order.
+/// Lists the chunks in a folder, in order.
 fn part_names(folder: &OwnedFd) -> Result<Vec<String>, Errno> {
     let mut found = Vec::new();
     for entry in rustix::fs::Dir::read_from(folder)? {
@@ -456,7 +536,7 @@ fn part_names(folder: &OwnedFd) -> Result<Vec<String>, Errno> {
     Ok(found.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Are there parts of a recording in this folder?
+/// Returns whether the folder contains chunks of a recording.
 #[must_use]
 pub fn has_parts(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -464,14 +544,15 @@ pub fn has_parts(path: &Path) -> bool {
     names.is_ok_and(|names| !names.is_empty())
 }
 
-/// Is it a folder of this user, which no link of others leads to? A name alone says nothing: others may have taken it.
+/// Returns whether the path is a folder of this user that is not reached through a link of another user. The name alone
+/// proves nothing, since others may have taken it.
 pub(crate) fn is_own(path: &Path) -> bool {
     let of_user = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
     let is_reached = path.symlink_metadata().is_ok_and(|found| is_trusted(found.uid()));
     is_reached && path.metadata().is_ok_and(of_user)
 }
 
-/// Where a recording has written, the last one first: its parts, and the folder itself.
+/// Lists the chunks of a recording, the latest first, followed by its folder.
 pub(crate) fn parts_of(path: &Path) -> Vec<PathBuf> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let names = rustix::fs::open(path, flags, Mode::empty()).and_then(|fd| part_names(&fd));
@@ -479,7 +560,8 @@ pub(crate) fn parts_of(path: &Path) -> Vec<PathBuf> {
     parts.chain([path.to_owned()]).collect()
 }
 
-/// The traces of processes of this number in the folder of a layer, whatever they are called; the last one first.
+/// Lists the traces in a layer's folder that belong to processes with this process id, whatever their names; the latest
+/// first.
 pub(crate) fn traces_of(layer: &Path, pid: u32) -> Vec<PathBuf> {
     let number = |name: &str| {
         let end = |text: &str| text.strip_suffix(&format!("-{pid}")).map(str::len);
@@ -497,7 +579,7 @@ pub(crate) fn traces_of(layer: &Path, pid: u32) -> Vec<PathBuf> {
     found.into_iter().rev().map(|(_, path)| path).collect()
 }
 
-/// The folder of a channel, if the layer is one of a channel's.
+/// Creates the folder of a channel, if the layer's path contains one: `channel/user`.
 fn make_channel(
     folder: BorrowedFd<'_>,
     path: &Path,
@@ -512,7 +594,7 @@ fn open_parent(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// The folder that was made a moment ago; it goes again if it cannot be used.
+/// Opens a folder that was just created. Removes it again if it cannot be used.
 fn take_new(path: &Path, above: Arc<OwnedFd>, name: &OsStr) -> Result<TakenFolder, FolderError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let taken = match rustix::fs::openat(&above, name, flags, Mode::empty()) {
@@ -532,7 +614,7 @@ fn take_new(path: &Path, above: Arc<OwnedFd>, name: &OsStr) -> Result<TakenFolde
     }
 }
 
-/// A folder that was there before, or what a link of this user or of root leads to.
+/// Opens an existing folder. Follows a link only if it belongs to this user or to root.
 fn open_existing(path: &Path, above: &OwnedFd, name: &OsStr) -> Result<OwnedFd, FolderError> {
     let failed = |error: Errno| match error {
         Errno::NOTDIR | Errno::LOOP => FolderError::NotFolder { path: path.to_owned() },
@@ -550,15 +632,15 @@ fn open_existing(path: &Path, above: &OwnedFd, name: &OsStr) -> Result<OwnedFd, 
     Ok(fd)
 }
 
-/// A folder of another user would give that one the trace: by its group, its access list, or a name that is
-/// moved; and one that others can write to may get files of theirs.
+/// Checks that no other user could get the trace, through the folder's owner, group, access list or a name that can be
+/// moved, and that no other user can add files.
 fn check_owner(path: &Path, fd: &OwnedFd) -> Result<(), FolderError> {
     let found = rustix::fs::fstat(fd);
     let found = found.map_err(|error| system(path, "look at it", error.into()))?;
     if !is_trusted(found.st_uid) {
         return Err(FolderError::NotOurs { path: path.to_owned(), owner: found.st_uid });
     }
-    // Of one that is full, take() says that.
+    // For a folder with content, take() reports the error.
     if found.st_mode & libc::S_IWOTH != 0 && is_empty(fd).unwrap_or(false) {
         let mode = found.st_mode & 0o7777;
         return Err(FolderError::OpenToAll { path: path.to_owned(), mode });
@@ -566,7 +648,7 @@ fn check_owner(path: &Path, fd: &OwnedFd) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// Lock it, and see that it is empty.
+/// Locks the folder and checks that it is empty.
 fn take(path: &Path, fd: OwnedFd) -> Result<TakenFolder, FolderError> {
     let taken = taken(path, fd)?;
     if let TakenFolder::Folder(TraceFolder { fd, .. }) = &taken {
@@ -577,10 +659,10 @@ fn take(path: &Path, fd: OwnedFd) -> Result<TakenFolder, FolderError> {
     Ok(taken)
 }
 
-/// Lock it, whatever is in it.
+/// Locks the folder, whatever its content.
 fn taken(path: &Path, fd: OwnedFd) -> Result<TakenFolder, FolderError> {
     let failed = |what| move |error: Errno| system(path, what, error.into());
-    // Network file systems may have no lock for folders.
+    // Network file systems may not support locks on folders.
     if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
         return Err(FolderError::InUse { path: path.to_owned() });
     }
@@ -600,10 +682,11 @@ fn taken(path: &Path, fd: OwnedFd) -> Result<TakenFolder, FolderError> {
         layers: HashMap::new(),
         names: BTreeSet::new(),
         is_of_snapshot: false,
+        session: None,
     }))
 }
 
-/// Nothing is in it; or a mark alone, which a killed recording has left that had recorded nothing.
+/// Returns whether the folder is empty, or has only the mark of a killed recording that had recorded nothing.
 fn is_empty(fd: &OwnedFd) -> Result<bool, Errno> {
     for entry in rustix::fs::Dir::read_from(fd)? {
         let entry = entry?;
@@ -615,7 +698,7 @@ fn is_empty(fd: &OwnedFd) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// A name in the layer's folder that no other process has.
+/// Returns a name in the layer's folder that no other process's folder has.
 fn free_name(layer: &Directory, name: &[u8], pid: u32) -> OsString {
     let mut base = sanitised(name);
     base.extend_from_slice(format!("-{pid}").as_bytes());
@@ -623,8 +706,8 @@ fn free_name(layer: &Directory, name: &[u8], pid: u32) -> OsString {
         1 => OsString::from_vec(base.clone()),
         _ => OsString::from_vec([&base[..], format!("-{number}").as_bytes()].concat()),
     };
-    // The folder itself knows which are taken. They are given one after the other: the first free number lies
-    // between one that is taken and one that is not.
+    // Only the folder knows which names are taken. They are assigned in order, so the first free number lies between a
+    // taken one and a free one.
     let is_taken = |number| {
         rustix::fs::statat(layer.as_fd(), called(number), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     };
@@ -642,7 +725,8 @@ fn free_name(layer: &Directory, name: &[u8], pid: u32) -> OsString {
     called(free)
 }
 
-/// A file name made of `name`: letters, digits, `.`, `_`, `+` and `-`, the rest `_`; no `.` in front.
+/// Returns a file name made from `name`: letters, digits, `.`, `_`, `+` and `-` are kept, other bytes become `_`, and a
+/// leading `.` is replaced.
 fn sanitised(name: &[u8]) -> Vec<u8> {
     let mut clean: Vec<u8> = name
         .iter()
@@ -664,20 +748,20 @@ fn sanitised(name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Now, in this machine's time zone.
+/// The time of an event such as the start of a trace, in this machine's time zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TimeStamp {
-    /// For a folder's name: `20260131-235959`.
+    /// The time in a folder's name: `20260131-235959`.
     pub(crate) name: String,
-    /// ISO 8601: `20260131T235959+0100`.
+    /// The time in ISO 8601: `20260131T235959+0100`.
     pub(crate) iso: String,
 }
 
 impl TimeStamp {
-    /// Now.
+    /// Reads the present time.
     ///
     /// # Errors
-    /// What the system said of a time that its calendar does not have.
+    /// The error of the system for a time that its calendar does not have.
     pub(crate) fn now() -> io::Result<TimeStamp> {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
         // SAFETY: all bytes 0 is a valid value of this plain C structure.
@@ -701,10 +785,10 @@ impl TimeStamp {
     }
 }
 
-/// The time as it stands in the names of folders, `20261123-094500`.
+/// Returns the present time as it appears in names of folders, `20261123-094500`.
 ///
 /// # Errors
-/// What the system said of a time that its calendar does not have.
+/// The error of the system for a time that its calendar does not have.
 pub fn time_name() -> io::Result<String> {
     TimeStamp::now().map(|stamp| stamp.name)
 }

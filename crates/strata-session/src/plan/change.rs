@@ -1,152 +1,156 @@
-//! From one plan to the next: each change is a pure function, and what comes out of it is checked.
+//! Changes of a plan. Each is a pure function from plan to plan, and its result is checked.
 
 use serde::{Deserialize, Serialize};
 use strata_kernel::filter::cgroup::likeness;
 use strata_kernel::uprobe::name_of;
 
 use super::names::near;
-use super::{Advised, Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL};
+use super::{Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL};
 use crate::plan::tracked::Tracked;
 
-/// What is to be recorded instead.
+/// A change of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Change {
-    /// All of it, but for where it goes: as long as nothing was recorded.
+    /// Replaces the whole plan except its output, as long as nothing was recorded.
     Replace(Box<Plan>),
-    /// A new channel, or one that is there again.
+    /// Creates a channel, or enables a disabled one.
     EnableChannel(ChannelChange),
-    /// Nothing goes into this channel.
+    /// Disables a channel: nothing is recorded into it any longer.
     DisableChannel(ChannelOf),
-    /// Sizes that an earlier report has asked for, of channels that say nothing else: as long as nothing was recorded.
-    Advise(Vec<Advised>),
-    /// More events.
+    /// Adds events to a channel.
     EnableEvent(EnableEvents),
-    /// Fewer events.
+    /// Removes events from a channel.
     DisableEvent(DisableEvents),
-    /// More in each record.
+    /// Adds contexts to the records of a channel.
     AddContext(ContextChange),
-    /// Something more is done by itself.
+    /// Adds a trigger.
     AddTrigger(Box<Trigger>),
-    /// This one is not there any more.
+    /// Removes a trigger by its name.
     RemoveTrigger(String),
-    /// Of each kind that is named, these too, and of all others of the kind nothing.
+    /// Adds tracked entries. If all processes were tracked by this property so far, only the new entries are from now
+    /// on.
     Track(Tracked),
-    /// Of each kind that is named, not these any more.
+    /// Removes tracked entries.
     Untrack(Tracked),
-    /// Of these kinds, all.
+    /// Tracks all processes, as far as these properties are concerned.
     TrackAll(Vec<Kind>),
-    /// Of these kinds, none.
+    /// Tracks no process by these properties.
     UntrackAll(Vec<Kind>),
-    /// All of these, one after the other, or none; none of them is several.
+    /// Makes all of these changes in order, or none. Must not contain another [`Change::Several`].
     Several(Vec<Change>),
 }
 
-/// By what processes are tracked.
+/// A property by which processes are tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Their number.
+    /// Tracking by process number.
     Pids,
-    /// Their user.
+    /// Tracking by user.
     Uids,
-    /// Their group.
+    /// Tracking by group.
     Gids,
-    /// Their name.
+    /// Tracking by name.
     Names,
-    /// Their cgroup.
+    /// Tracking by cgroup.
     Cgroups,
 }
 
-/// A channel.
+/// A channel of a layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelOf {
-    /// The layer that it is of.
+    /// The channel's layer.
     pub layer: LayerOf,
-    /// Its name in that layer.
+    /// The channel's name within its layer.
     pub channel: String,
 }
 
-/// A channel and its sizes.
+/// A channel to create or enable, with its sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelChange {
-    /// The layer that it is of.
+    /// The channel's layer.
     pub layer: LayerOf,
-    /// Its name in that layer.
+    /// The channel's name within its layer.
     pub channel: String,
-    /// See [`Channel::mode`]; `None`: as it is, or the default. The same of all others.
+    /// The loss mode, see [`Channel::mode`]. For this and the following fields, `None` keeps the present value, or
+    /// takes the default for a new channel.
     #[serde(default)]
     pub mode: Option<Loss>,
-    /// See [`Channel::subbuf_size`].
+    /// Size of a sub-buffer, see [`Channel::subbuf_size`].
     #[serde(default)]
     pub subbuf_size: Option<u64>,
-    /// See [`Channel::num_subbuf`].
+    /// Number of sub-buffers, see [`Channel::num_subbuf`].
     #[serde(default)]
     pub num_subbuf: Option<u32>,
-    /// See [`Channel::flush_ms`].
+    /// Period of flushing, see [`Channel::flush_ms`].
     #[serde(default)]
     pub flush_ms: Option<u64>,
 }
 
-/// Rules, and what they have in common.
+/// Rules to enable, and the properties that they share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnableEvents {
-    /// The layer that it is of.
+    /// The layer of the channel.
     pub layer: LayerOf,
-    /// Into which; `None`: the layer's only one, or [`CHANNEL`].
+    /// The channel; `None` for the only channel of the layer, or [`CHANNEL`].
     #[serde(default)]
     pub channel: Option<String>,
-    /// Each one rule.
+    /// The rules, one in each text.
     pub rules: Vec<String>,
-    /// See [`EventRule::filter`].
+    /// The filter, see [`EventRule::filter`].
     #[serde(default)]
     pub filter: Option<String>,
-    /// See [`EventRule::exclude`].
+    /// The exclusions, see [`EventRule::exclude`].
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// See [`EventRule::stack`].
+    /// True for call stacks, see [`EventRule::stack`].
     #[serde(default)]
     pub stack: bool,
-    /// See [`EventRule::sample`].
+    /// The rate of samples \[Hz\], see [`EventRule::sample`].
     #[serde(default)]
     pub sample: Option<u32>,
-    /// See [`EventRule::probe`].
+    /// True for a probe, see [`EventRule::probe`].
     #[serde(default)]
     pub probe: bool,
+    /// The least duration of system calls \[ns\], see [`EventRule::slower_ns`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slower_ns: Option<u64>,
 }
 
-/// Rules that select nothing any more.
+/// Rules to disable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisableEvents {
-    /// The layer that it is of.
+    /// The layer of the channel.
     pub layer: LayerOf,
-    /// Of which; `None`: the layer's only one, or [`CHANNEL`].
+    /// The channel; `None` for the only channel of the layer, or [`CHANNEL`].
     #[serde(default)]
     pub channel: Option<String>,
-    /// As they were written, probes also by the names that were given to their events; empty: all of the channel.
+    /// The rules as they were written; probes may also be given by the names of their events. Empty for all rules of
+    /// the channel.
     #[serde(default)]
     pub rules: Vec<String>,
 }
 
-/// What each record has besides.
+/// Contexts to add to the records of a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextChange {
-    /// The layer that it is of.
+    /// The layer of the channel.
     pub layer: LayerOf,
-    /// Of which; `None`: all of the layer.
+    /// The channel; `None` for all channels of the layer.
     #[serde(default)]
     pub channel: Option<String>,
-    /// Their names.
+    /// Names of the contexts.
     pub contexts: Vec<String>,
 }
 
 impl Change {
-    /// One by one.
+    /// Returns the single changes: the parts of [`Change::Several`], or this change.
     #[must_use]
     pub fn each(&self) -> &[Change] {
         match self {
@@ -157,10 +161,10 @@ impl Change {
 }
 
 impl Plan {
-    /// The plan after this change; this one stays.
+    /// Returns the plan after this change. `self` is not modified.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the change is not possible.
     pub fn changed(&self, change: &Change) -> Result<Plan, PlanError> {
         let mut plan = self.clone();
         for one in change.each() {
@@ -175,12 +179,25 @@ impl Plan {
         match change {
             Change::Replace(other) => {
                 let stack = plan.stack || other.stack;
-                let (snapshot, keep, output, rotation, max_memory) =
-                    (plan.snapshot, plan.keep, plan.output.take(), plan.rotation, plan.max_memory);
+                let (snapshot, keep, output) = (plan.snapshot, plan.keep, plan.output.take());
+                let (rotation, retention) = (plan.rotation, plan.retention);
+                let (max_memory, min_free) = (plan.max_memory, plan.min_free);
+                let (group_snapshots, to) = (plan.group_snapshots.take(), plan.to.take());
                 let other = Plan::clone(other);
-                *plan = Plan { snapshot, keep, stack, output, rotation, max_memory, ..other };
+                *plan = Plan {
+                    snapshot,
+                    keep,
+                    stack,
+                    output,
+                    to,
+                    rotation,
+                    retention,
+                    max_memory,
+                    min_free,
+                    group_snapshots,
+                    ..other
+                };
             }
-            Change::Advise(advised) => plan.advised.clone_from(advised),
             Change::EnableChannel(asked) => plan.enable_channel(asked),
             Change::DisableChannel(of) => plan.named(of.layer, &of.channel)?.enabled = false,
             Change::EnableEvent(asked) => plan.enable_events(asked)?,
@@ -251,12 +268,13 @@ impl Plan {
                 stack: asked.stack,
                 sample: asked.sample,
                 probe: asked.probe,
+                slower_ns: asked.slower_ns,
                 enabled: true,
             };
             let is_same = |one: &EventRule| EventRule { enabled: true, ..one.clone() } == wanted;
-            // What is off, of the same name, is not kept beside what is on.
+            // A disabled rule with the same text is removed when an enabled one is added.
             channel.events.retain(|one| one.enabled || one.rule != *rule || is_same(one));
-            // There is one rate.
+            // A channel has only one rate of samples.
             if asked.sample.is_some() {
                 channel.events.retain(|one| one.sample.is_none() || is_same(one));
             }
@@ -281,7 +299,7 @@ impl Plan {
             let is_written = |one: &EventRule| one.rule == *rule;
             let is_named = |one: &EventRule| one.probe && name_of(&one.rule) == Some(rule.as_str());
             let ways: [&dyn Fn(&EventRule) -> bool; 2] = [&is_written, &is_named];
-            // What is off already may have the name of what is on, and is not meant.
+            // Only enabled rules can be meant, since a disabled rule may have the same name.
             let on = || channel.events.iter().filter(|one| one.enabled);
             let meant = ways.into_iter().find(|is_it| on().any(is_it));
             if let Some(is_it) = meant {
@@ -342,7 +360,7 @@ impl Plan {
     }
 
     /// # Errors
-    /// There is none of this name.
+    /// The layer has no channel of this name.
     fn named(&mut self, layer: LayerOf, name: &str) -> Result<&mut Channel, PlanError> {
         match self.found(layer, name) {
             Some(index) => Ok(&mut self.channels[index]),
@@ -357,10 +375,11 @@ impl Plan {
         }
     }
 
-    /// The channel of this name; without one, [`CHANNEL`] or the only one there is. The first one is made here.
+    /// Returns the channel of this name; without a name, [`CHANNEL`] or the only channel of the layer. Creates the
+    /// first channel of a layer.
     ///
     /// # Errors
-    /// There is none of this name, or several.
+    /// There is no channel of this name, or there are several and none was named.
     fn meant(&mut self, layer: LayerOf, name: Option<&str>) -> Result<&mut Channel, PlanError> {
         let names: Vec<String> = self
             .channels
@@ -393,8 +412,8 @@ fn add<T: Clone + PartialEq>(all: &mut Option<Vec<T>>, more: Option<&[T]>) {
     }
 }
 
-/// Of names of groups, which may be gone by now, the paths that are tracked; a name that means none of them, or several alike,
-/// stays.
+/// Converts names of cgroups, which may not exist any longer, to the tracked paths. A name that fits no path, or
+/// several paths equally well, is left as it is.
 fn called(names: &[String], tracked: &Option<Vec<String>>) -> Vec<String> {
     let path_of = |name: &String| {
         let like = |path: &&String| likeness(path, name);

@@ -1,4 +1,4 @@
-//! What a channel asks of its layer: when the layer is made, as options; later, as what it is to record instead.
+//! Converts a channel of a plan for its layer: to options when the layer is created, and later to requests for changes.
 
 use strata_filter::Filter;
 use strata_kernel::Contexts;
@@ -11,10 +11,10 @@ use crate::options::{KernelOptions, Options};
 use crate::session::layer::{LayerRule, Wanted};
 
 impl Plan {
-    /// What a channel's layer is to record.
+    /// Returns what the channel's layer is to record.
     ///
     /// # Errors
-    /// A filter that is none.
+    /// A filter is invalid.
     pub(crate) fn wanted(&self, channel: &Channel) -> Result<Wanted, PlanError> {
         Ok(Wanted {
             rules: rules(channel)?,
@@ -23,7 +23,7 @@ impl Plan {
         })
     }
 
-    /// What each record of a channel has besides.
+    /// Returns the contexts that are added to each record of a channel.
     pub(crate) fn contexts(&self, channel: &Channel) -> Vec<String> {
         let stacks: &[&str] = match (self.stack, channel.layer) {
             (false, _) => &[],
@@ -34,17 +34,17 @@ impl Plan {
         channel.contexts.iter().cloned().chain(more.map(|name| (*name).to_owned())).collect()
     }
 
-    /// The same, and its sizes, for a layer that is not made yet.
+    /// Returns the options of a channel for a layer that does not exist yet, with the channel's sizes.
     ///
     /// # Errors
-    /// A rule or filter that is none.
+    /// A rule or filter is invalid.
     pub(crate) fn options_of(&self, channel: &Channel) -> Result<Options, PlanError> {
         let sized = self.fixed(channel);
         let rules = rules(channel)?;
         if rules.is_empty() {
             return Ok(sized);
         }
-        // Who of them is tracked may change.
+        // All processes are included, since the tracked ones may change.
         let sized = Options { everyone: true, ..sized };
         let no_context = |error: &dyn std::fmt::Display| PlanError::NoContext(error.to_string());
         Ok(match channel.layer {
@@ -73,40 +73,52 @@ impl Plan {
                 }
                 let contexts =
                     Contexts::parse(&self.contexts(channel)).map_err(|error| no_context(&error))?;
-                // What is recorded of it comes by a change.
-                let kernel = KernelOptions { contexts, ..KernelOptions::default() };
+                // The rules for the kernel's layer follow in a change.
+                let kernel = KernelOptions {
+                    contexts,
+                    argv_bytes: self.argv_bytes,
+                    ..KernelOptions::default()
+                };
                 Options { kernel: Some(kernel), ..sized }
             }
         })
     }
 }
 
-/// A channel's rules that are on, each once; none that only excludes.
+/// Returns the enabled rules of a channel, each once. Empty if all of them only exclude events.
 fn rules(channel: &Channel) -> Result<Vec<LayerRule>, PlanError> {
     let on = || channel.events.iter().filter(|event| event.enabled);
     let selecting = || on().filter(|event| !event.is_exclusion());
     if selecting().next().is_none() {
         return Ok(Vec::new());
     }
-    // What all leave out, the channel does. Of probes and samples nothing can be left out.
+    // Exclusions that all rules share become exclusions of the channel. Nothing can be excluded from probes and
+    // samples.
     let mut named = selecting().filter(|event| event.is_selection());
     let first = named.next();
     let is_of_all = named.all(|event| first.is_some_and(|first| event.exclude == first.exclude));
     let mut all: Vec<LayerRule> = Vec::new();
     let mut excluded: Vec<&str> = Vec::new();
-    // From nothing, exclusions would take nothing away: to layers, they alone mean all but those.
+    // Without a rule that selects by name, exclusions are left out: for a layer, exclusions alone select everything
+    // else.
     let is_of_use = |event: &&EventRule| first.is_some() || !event.is_exclusion();
     for event in on().filter(is_of_use) {
         let filter = match is_of_all {
             true => event.filter.as_deref().map(Filter::parse).transpose()?,
             false => narrowed(channel.layer, event)?,
         };
-        all.push(LayerRule {
+        let rule = LayerRule {
             text: event.rule.clone(),
             filter,
             stack: event.stack,
             sample: event.sample,
             probe: event.probe,
+            slower: event.slower_ns,
+            is_of_calls: false,
+        };
+        all.push(match channel.layer == LayerOf::Kernel && event.is_selection() {
+            true => rule.with_duration_of_calls()?,
+            false => rule,
         });
         if is_of_all {
             excluded.extend(event.exclude.iter().map(String::as_str));
@@ -119,7 +131,7 @@ fn rules(channel: &Channel) -> Result<Vec<LayerRule>, PlanError> {
     Ok(all)
 }
 
-/// The rule's filter, with what it leaves out.
+/// Returns the filter of the rule, combined with its exclusions.
 fn narrowed(layer: LayerOf, event: &EventRule) -> Result<Option<Filter>, PlanError> {
     if event.exclude.is_empty() {
         return Ok(event.filter.as_deref().map(Filter::parse).transpose()?);

@@ -1,8 +1,8 @@
-//! Names that were perhaps meant.
+//! Suggestions of similar names, for messages.
 
 use strata_filter::distance_within;
 
-/// What was perhaps meant, as the end of a message.
+/// Returns suggestions of similar names, for the end of a message.
 pub(super) fn near<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
     let word: String = word.chars().take(128).collect();
     let limit = (word.chars().count() / 3).max(1);

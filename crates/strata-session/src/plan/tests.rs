@@ -1,4 +1,4 @@
-//! Plans: what comes of changes, what is refused, and what layers get of them.
+//! Tests of plans: results of changes, refused changes, and the requests to layers.
 
 use super::*;
 
@@ -14,6 +14,7 @@ fn enable(layer: LayerOf, rules: &[&str]) -> EnableEvents {
         stack: false,
         sample: None,
         probe: false,
+        slower_ns: None,
     }
 }
 
@@ -51,7 +52,7 @@ fn disable(rules: &[&str]) -> Change {
     Change::DisableEvent(DisableEvents { layer, channel, rules })
 }
 
-/// The plan after all of these.
+/// Returns the plan after all of these changes.
 fn after(changes: &[Change]) -> Plan {
     let begin = Plan::new(false, None);
     changes.iter().fold(begin, |plan, change| plan.changed(change).unwrap())
@@ -64,7 +65,7 @@ fn refused(plan: &Plan, change: &Change) -> String {
     text
 }
 
-/// Rules with their filters, as the layer gets them.
+/// Returns the rules with their filters, as the layer gets them.
 fn lowered(plan: &Plan) -> Vec<String> {
     let wanted = plan.wanted(&plan.channels[0]).unwrap();
     let text = |rule: &crate::session::layer::LayerRule| match &rule.filter {
@@ -319,7 +320,7 @@ fn plan_as_json_is_read_back_and_what_is_not_known_is_refused() {
 #[test]
 fn change_as_json_has_the_words_of_the_commands() {
     let change = filtered("a:*", "n > 3");
-    let text = serde_json::to_string(&change).unwrap();
+    let text = strata_text::json::compact(&change);
     assert!(text.starts_with(r#"{"enable-event":{"layer":"user""#), "{text}");
     assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change);
     for text in [
@@ -494,34 +495,32 @@ fn channel_beyond_the_limit_of_memory_is_refused_with_the_figures() {
 }
 
 #[test]
-fn advised_sizes_are_those_of_channels_that_say_nothing_else() {
-    let advised = |subbuf_size| {
-        let of = |channel: &str| Advised {
-            layer: LayerOf::User,
-            channel: channel.into(),
-            subbuf_size,
-            num_subbuf: 4,
-        };
-        Change::Advise(vec![of("c"), of("d")])
-    };
-    let own = ChannelChange { num_subbuf: Some(2), ..channel(LayerOf::User, "d") };
-    let session = Plan { subbuf_size: Some(4096), ..Plan::new(false, None) };
-    let plan = session
-        .changed(&Change::Several(vec![
-            advised(8192),
-            Change::EnableChannel(channel(LayerOf::User, "c")),
-            Change::EnableChannel(channel(LayerOf::Kernel, "c")),
-            Change::EnableChannel(own),
-        ]))
-        .unwrap();
-    let sizes = |layer, name| {
-        let found = plan.fixed(plan.channel(layer, name).unwrap());
-        (found.subbuf_bytes, found.nr_subbufs)
-    };
-    assert_eq!(sizes(LayerOf::User, "c"), (8192, 4));
-    assert_eq!(sizes(LayerOf::Kernel, "c"), (4096, 8));
-    assert_eq!(sizes(LayerOf::User, "d"), (4096, 2));
-    assert!(refused(&plan, &advised(5000)).contains("--subbuf-size=5000"));
+fn plan_that_an_earlier_version_saved_with_advised_sizes_is_read_without_them() {
+    let plan = Plan::new(true, None);
+    let with = |what: &str| plan.to_json().replacen('{', &format!("{{ {what}, "), 1);
+    let sizes =
+        r#""advised": [{ "layer": "user", "channel": "c", "subbuf_size": 8192, "num_subbuf": 4 }]"#;
+    assert_eq!(Plan::from_json(&with(sizes)).unwrap(), plan);
+    assert!(Plan::from_json(&with(r#""unknown": []"#)).is_err());
+}
+
+#[test]
+fn end_of_a_session_is_in_its_plan_where_it_can_be_kept() {
+    let until = |duration_ms, max_bytes| Until { duration_ms, max_bytes };
+    let plan = Plan { until: until(Some(5), Some(4096)), ..Plan::new(false, None) };
+    assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
+    assert!(!Plan::new(false, None).to_json().contains("until"));
+    let count = Rotation { count: Some(2), size: Some(1 << 20), ..Rotation::default() };
+    for (wrong, said) in [
+        (Plan { until: until(Some(0), None), ..plan.clone() }, "--duration=0"),
+        (Plan { until: until(None, Some(0)), ..plan.clone() }, "--max-size=0"),
+        (Plan { snapshot: true, ..plan.clone() }, "--max-size"),
+        (Plan { rotation: count, ..plan.clone() }, "--rotate-count"),
+        (Plan { keep: true, ..plan.clone() }, "after a kill"),
+    ] {
+        let error = wrong.check().unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
 }
 
 #[test]

@@ -1,42 +1,52 @@
-//! Which processes a session records: those that are tracked. Of what somebody else says of a process nothing counts
-//! here, only what the kernel does.
+//! Decides which processes a session records, by the tracked properties. Only the kernel's facts about a process count,
+//! and no claims of the process.
 
 use std::io;
+use std::path::Path;
 
-use strata_filter::Pattern;
 pub use strata_kernel::Tracked;
 use strata_user::read_proc;
 
-/// What the kernel says of one process.
+use crate::machine::process_names::ProcessNames;
+
+/// The kernel's facts about one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessFacts {
     pub(crate) pid: u32,
-    /// Real user.
+    /// The real user id.
     pub(crate) uid: u32,
-    /// Real group.
+    /// The real group id.
     pub(crate) gid: u32,
-    /// Its first thread's: 15 bytes at most.
-    pub(crate) name: Vec<u8>,
-    /// In the hierarchy of version 2, from its root as this program sees it; `None`: the system has none.
+    /// Names of the process and its threads; `None` if they are no longer available.
+    pub(crate) names: Option<ProcessNames>,
+    /// Path of the process's cgroup in the hierarchy of version 2, as this program sees it; `None` if the system has
+    /// none.
     pub(crate) cgroup: Option<String>,
 }
 
-/// What the kernel keeps of a name \[byte\].
-const NAME_BYTES: usize = 15;
-
-/// Is this process recorded?
+/// Returns whether the process is recorded.
 pub(crate) fn admits(tracked: &Tracked, process: &ProcessFacts) -> bool {
     admits_numbers(tracked, process)
-        && tracked.names.as_ref().is_none_or(|all| all.iter().any(|one| is_named(one, process)))
+        && has_name(tracked, process) == Some(true)
         && tracked.cgroups.as_ref().is_none_or(|all| all.iter().any(|one| is_within(one, process)))
 }
 
-/// Was a process recorded that has ended, and of which only numbers are known? `None`: nobody can say any more.
+/// Returns whether a process that has ended was to be recorded, from its numbers and perhaps its names; `None` if that
+/// is unknown.
 pub(crate) fn admits_ended(tracked: &Tracked, process: &ProcessFacts) -> Option<bool> {
     if !admits_numbers(tracked, process) {
         return Some(false);
     }
-    (tracked.names.is_none() && tracked.cgroups.is_none()).then_some(true)
+    // A tracked name that is not among the known ones may have been that of a thread or a script.
+    let has_name = has_name(tracked, process).filter(|has| *has)?;
+    tracked.cgroups.is_none().then_some(has_name)
+}
+
+/// Returns whether any of the process's names is tracked; `None` if names are tracked and the process's names are
+/// unknown.
+fn has_name(tracked: &Tracked, process: &ProcessFacts) -> Option<bool> {
+    let Some(wanted) = &tracked.names else { return Some(true) };
+    process.names.as_ref().map(|names| wanted.iter().any(|one| names.include(one)))
 }
 
 fn admits_numbers(tracked: &Tracked, process: &ProcessFacts) -> bool {
@@ -48,16 +58,7 @@ fn admits_numbers(tracked: &Tracked, process: &ProcessFacts) -> bool {
         && one_of(tracked.gids.as_ref(), &process.gid)
 }
 
-/// A name without `*` and `?` that is longer than what the kernel keeps is compared with as much of it.
-fn is_named(name: &str, process: &ProcessFacts) -> bool {
-    let pattern = Pattern::glob(name);
-    match pattern.exact() {
-        Some(exact) => exact.get(..NAME_BYTES).unwrap_or(exact) == process.name,
-        None => pattern.matches(&process.name),
-    }
-}
-
-/// In this group or below.
+/// Returns whether the process is in this cgroup or below it.
 fn is_within(path: &str, process: &ProcessFacts) -> bool {
     let path = path.trim_end_matches('/');
     let below = process.cgroup.as_deref().and_then(|found| found.strip_prefix(path));
@@ -65,12 +66,12 @@ fn is_within(path: &str, process: &ProcessFacts) -> bool {
 }
 
 impl ProcessFacts {
-    /// What `/proc` says of a process, as far as [`admits`] asks for it with this `tracked`: each session asks it of each
-    /// process that begins. Its number may have become another's meanwhile: who holds the process asks afterwards whether
-    /// it is still there.
+    /// Reads from `/proc` those facts about a process that [`admits`] needs for `tracked`; each session does so for
+    /// each starting process. The process id may be reused in the meantime, so the caller must check afterwards that
+    /// the process is still alive.
     ///
     /// # Errors
-    /// What the system says, or that there is no such process.
+    /// The error of the system, or that there is no such process.
     pub(crate) fn read(pid: u32, tracked: &Tracked) -> io::Result<ProcessFacts> {
         let file = |name: &str| read_proc(format!("/proc/{pid}/{name}"));
         let mut facts = ProcessFacts { pid, ..ProcessFacts::default() };
@@ -80,8 +81,7 @@ impl ProcessFacts {
             (facts.uid, facts.gid) = found.ok_or(io::ErrorKind::NotFound)?;
         }
         if tracked.names.is_some() {
-            let name = file("comm")?;
-            facts.name = name.strip_suffix(b"\n").unwrap_or(&name).to_vec();
+            facts.names = Some(ProcessNames::read(Path::new(&format!("/proc/{pid}")))?);
         }
         if tracked.cgroups.is_some() {
             let groups = file("cgroup").ok().and_then(|text| String::from_utf8(text).ok());
@@ -93,7 +93,8 @@ impl ProcessFacts {
     }
 }
 
-/// The first number of this line. A name in `status` has no line breaks: the kernel escapes them.
+/// Returns the first number on the line with this key. A name in `status` has no line breaks, since the kernel escapes
+/// them.
 fn real(status: &[u8], key: &[u8]) -> Option<u32> {
     let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(key))?;
     std::str::from_utf8(line).ok()?.split_whitespace().next()?.parse().ok()
@@ -108,7 +109,7 @@ mod tests {
             pid: 7,
             uid: 1000,
             gid: 100,
-            name: b"shop-worker-nam".to_vec(),
+            names: Some(ProcessNames::of_ended(Some("shop-worker-nam"), Some("/opt/shopd"))),
             cgroup: Some("/system.slice/shop.service".to_owned()),
         }
     }
@@ -134,29 +135,37 @@ mod tests {
     }
 
     #[test]
-    fn tracked_of_one_that_has_ended_are_told_by_numbers_alone() {
+    fn tracked_of_one_that_has_ended_are_told_by_numbers_and_names_that_are_known() {
         let users = |uid| Tracked { uids: Some(vec![uid]), ..Tracked::default() };
-        let named = |uid| Tracked { names: texts(&["shop*"]), ..users(uid) };
+        let named = |uid| Tracked { names: texts(&["bank*"]), ..users(uid) };
+        let shops = Tracked { names: texts(&["bank", "shopd"]), ..users(1000) };
+        let in_group = Tracked { cgroups: texts(&["/"]), ..shops.clone() };
         for (tracked, wanted) in [
             (Tracked::default(), Some(true)),
             (users(1000), Some(true)),
             (users(0), Some(false)),
             (named(1000), None),
             (named(0), Some(false)),
+            (shops.clone(), Some(true)),
+            (in_group, None),
         ] {
             assert_eq!(admits_ended(&tracked, &process()), wanted, "{tracked:?}");
         }
+        let nameless = ProcessFacts { names: None, ..process() };
+        assert_eq!(admits_ended(&shops, &nameless), None);
+        assert!(!admits(&shops, &nameless));
     }
 
     #[test]
-    fn tracked_names_are_globs_of_what_the_kernel_keeps_of_a_name() {
+    fn tracked_names_are_globs_of_threads_and_files() {
         for (name, admitted) in [
             ("shop-worker-nam", true),
             ("shop-worker-name-long", true),
             ("shop*", true),
+            ("shopd", true),
             ("*worker*", true),
             ("shop-worker", false),
-            ("shop?", false),
+            ("shop??", false),
             ("", false),
         ] {
             let tracked = Tracked { names: texts(&["other", name]), ..Tracked::default() };
@@ -192,7 +201,8 @@ mod tests {
             cgroups: Some(Vec::new()),
         };
         let read = |tracked: &Tracked| ProcessFacts::read(child.id(), tracked);
-        while !read(&all).is_ok_and(|found| found.name == b"sleep") {
+        let is_sleep = |found: ProcessFacts| found.names.is_some_and(|all| all.include("sleep"));
+        while !read(&all).is_ok_and(is_sleep) {
             std::thread::yield_now();
         }
         let found = read(&all).unwrap();

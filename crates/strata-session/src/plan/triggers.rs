@@ -1,43 +1,43 @@
-//! Triggers of a plan: what a session does by itself when something happens. When one fires is told by
-//! `trigger.rs`.
+//! Triggers of a plan: what a session does automatically when something happens. `trigger.rs` decides when one fires.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strata_filter::Filter;
 use strata_user::Outcome;
 
 use super::names::near;
 use super::{at_most, Channel, EventRule, LayerOf, Loss, Plan, PlanError, CHANNEL, TEXT_BYTES_MAX};
 
-/// Triggers of a session.
+/// The most triggers of a session.
 pub const TRIGGERS_MAX: usize = 16;
-/// Not again before this time, unless it is said otherwise.
+/// The default pause of a trigger after it has fired.
 pub const PAUSE: Duration = Duration::from_secs(10);
-/// Words of a command.
+/// The most words of a command.
 pub const WORDS_MAX: usize = 64;
-/// Shortest silence: whether there were events is looked at some ten times a second.
+/// The shortest silence that can be requested: events are counted about ten times a second.
 pub const SILENCE_MIN: Duration = Duration::from_millis(500);
-/// Longest time of a trigger.
+/// The longest time in a trigger.
 const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
-/// What its buffers have for each CPU; the records in them are only counted.
+/// Size of a watcher's sub-buffer; its records are only counted \[byte\].
 const SUBBUF_BYTES: u64 = 4096;
 const NR_SUBBUFS: u32 = 2;
 
-/// What is done by itself, and when.
+/// A trigger: a condition, the actions to perform, and limits on how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trigger {
-    /// Of its session, no other one has it.
+    /// The trigger's name, which is unique in its session.
     pub name: String,
-    /// What makes it fire.
+    /// The condition under which it fires.
     pub when: Condition,
-    /// What is done, in this order; what fails keeps nothing else from being done.
+    /// The actions, in order. If an action fails, the following ones are still performed.
     pub actions: Vec<Action>,
-    /// After it has fired, it does not for so long \[ms\].
+    /// Time after firing during which the trigger does not fire again \[ms\].
     #[serde(default = "pause_ms")]
     pub pause_ms: u64,
-    /// It fires so often; `None`: always.
+    /// The most times that the trigger fires; `None` for no limit.
     #[serde(default)]
     pub times: Option<u64>,
 }
@@ -46,81 +46,81 @@ fn pause_ms() -> u64 {
     PAUSE.as_millis() as u64
 }
 
-/// When a trigger fires.
+/// The condition on which a trigger fires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Condition {
-    /// An event happens that this selects, whether the session records it or not.
+    /// A selected event happens, whether the session records it or not.
     Event {
-        /// The events that make it fire.
+        /// The events that fire the trigger.
         selection: Selection,
     },
-    /// None has happened for so long; once for each silence.
+    /// None of the selected events has happened for some time. Fires once for each silence.
     Silence {
-        /// Of these.
+        /// The selected events.
         selection: Selection,
-        /// \[ms\]
+        /// Length of the silence \[ms\].
         ms: u64,
     },
-    /// A program that is recorded ends.
+    /// A recorded program ends.
     Ended {
-        /// Which ends make it fire.
+        /// The kind of end that fires the trigger.
         how: How,
     },
-    /// The session's process gets SIGUSR1.
+    /// The session's process receives SIGUSR1.
     Signal,
 }
 
-/// Events, as an event rule selects them.
+/// A selection of events, similar to an event rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
-    /// The layer that it is of.
+    /// The layer of the events.
     pub layer: LayerOf,
-    /// As `strata enable-event` takes it.
+    /// The rule, in the form of `strata enable-event`.
     pub rule: String,
-    /// Which of its events; `None`: all.
+    /// The filter on the rule's events; `None` for all.
     #[serde(default)]
     pub filter: Option<String>,
 }
 
-/// How a program ends.
+/// The kind of end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// By a signal.
+    /// The program was ended by a signal.
     Signal,
-    /// By a signal, or with a status that is not 0.
+    /// The program was ended by a signal, or exited with a status that is not 0.
     Failure,
-    /// However.
+    /// The program ended in any way.
     Any,
 }
 
-/// What is done.
+/// An action of a trigger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Action {
-    /// What is held is saved, in a new folder in `folder`.
+    /// Saves a snapshot in a new folder in `folder`.
     Snapshot {
-        /// `None`: where the session was made.
+        /// The parent folder; `None` for the folder in which the session was created.
         #[serde(default)]
         folder: Option<PathBuf>,
     },
-    /// Recording goes on.
+    /// Resumes recording.
     Start,
-    /// A new part of the trace begins.
+    /// Starts a new chunk of the trace.
     Rotate,
-    /// Recording pauses.
+    /// Pauses recording.
     Stop,
-    /// A command is started, by whom the session belongs to.
+    /// Starts a command as the session's user.
     Run {
-        /// Its words.
+        /// The words of the command.
         command: Vec<String>,
     },
 }
 
 impl How {
-    /// Does an end like this one count? `None`: nobody says how it was.
+    /// Returns whether a program that ended like this fires the trigger. `None` stands for an unknown end.
     pub(crate) fn admits(self, outcome: Option<Outcome>) -> bool {
         match self {
             How::Any => true,
@@ -130,8 +130,18 @@ impl How {
     }
 }
 
+impl Selection {
+    /// Returns whether both ends of each selected event are recorded: it is a system call or a span that took at least
+    /// some duration.
+    pub(crate) fn is_of_both_ends(&self) -> bool {
+        let filter = self.filter.as_deref().and_then(|text| Filter::parse(text).ok());
+        let split = filter.and_then(|filter| filter.split_duration().ok());
+        split.is_some_and(|split| split.at_least > 0)
+    }
+}
+
 impl Condition {
-    /// The events that are looked for, if there are any.
+    /// Returns the events that the condition waits for; `None` if it waits for something else.
     pub(crate) fn selection(&self) -> Option<&Selection> {
         match self {
             Condition::Event { selection } | Condition::Silence { selection, .. } => {
@@ -143,8 +153,19 @@ impl Condition {
 }
 
 impl Plan {
-    /// What looks for the events of a trigger: a flight recorder whose records are only counted, with very small
-    /// buffers. `None`: it does not wait for events.
+    /// Returns the absolute folders in which triggers save snapshots.
+    pub(crate) fn snapshot_folders(&self) -> Vec<PathBuf> {
+        let actions = self.triggers.iter().flat_map(|trigger| &trigger.actions);
+        let folders = actions.filter_map(|action| match action {
+            Action::Snapshot { folder } => Some(folder.as_deref().unwrap_or(Path::new("."))),
+            _ => None,
+        });
+        let folders = folders.chain(self.group_snapshots.as_deref());
+        folders.filter_map(|folder| std::path::absolute(folder).ok()).collect()
+    }
+
+    /// Returns the plan of a watcher for a trigger's events: a flight recorder with very small buffers, whose records
+    /// are only counted. `None` if the trigger does not wait for events.
     pub(crate) fn watching(&self, trigger: &Trigger) -> Option<Plan> {
         let Selection { layer, rule, filter } = trigger.when.selection()?.clone();
         let events = vec![EventRule {
@@ -154,6 +175,7 @@ impl Plan {
             stack: false,
             sample: None,
             probe: false,
+            slower_ns: None,
             enabled: true,
         }];
         let channel = Channel {
@@ -250,7 +272,7 @@ impl Plan {
     }
 
     /// # Errors
-    /// There is none of this name.
+    /// There is no trigger of this name.
     pub(super) fn remove_trigger(&mut self, name: &str) -> Result<(), PlanError> {
         let Some(index) = self.triggers.iter().position(|one| one.name == name) else {
             let names = self.triggers.iter().map(|one| one.name.as_str());

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -18,47 +19,47 @@ use rustix::process::{
     WaitOptions,
 };
 
+use strata_kernel::statedump::CommandState;
+
 use crate::report::CommandEnd;
 use crate::session::stop::{is_ignored, set_ignored};
 
 /// Why the command could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// There is no such program.
+    /// No program has this name.
     #[error("command '{name}': not found. {}", advice_if_not_found(name))]
     NotFound {
-        /// As it was asked for.
+        /// The name in the request.
         name: String,
     },
-    /// It is there, what is to run it is not.
+    /// The file exists, but the interpreter that it needs does not.
     #[error(
         "command '{name}': is there, but the interpreter or loader that its first line or ELF \
          header names is not. Install that, or name another one"
     )]
     NoInterpreter {
-        /// As it was asked for.
+        /// The name in the request.
         name: String,
     },
-    /// It is there and cannot be run.
+    /// The file exists but cannot be executed.
     #[error("command '{name}': cannot be run: {source}. Check that it is a program for this machine and that you may execute it")]
     NotExecutable {
-        /// As it was asked for.
+        /// The name in the request.
         name: String,
-        /// What the system said.
         source: io::Error,
     },
-    /// The system has no room for another process.
+    /// The system cannot create another process.
     #[error("command '{name}': cannot make a process: {source}. Try again when fewer run, or raise the limit (ulimit -u)")]
     NoProcess {
-        /// As it was asked for.
+        /// The name in the request.
         name: String,
-        /// What the system said.
         source: io::Error,
     },
 }
 
 impl CommandError {
-    /// The exit status that shells give: 127 for what is not there, else 126.
+    /// Returns the exit status that shells use: 127 if the program does not exist, otherwise 126.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self {
@@ -78,7 +79,7 @@ fn advice_if_not_found(name: &str) -> String {
     }
 }
 
-/// What this program changed of itself, and its children shall not have.
+/// This process's original limits and signal dispositions, which a child process must get back.
 #[derive(Debug, Clone)]
 pub struct Inherited {
     nofile: Rlimit,
@@ -86,11 +87,11 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Prepare this program for its work: as many file descriptors as it may have, and an error instead
-    /// of a signal when a file may not grow. What was before is kept for the command.
+    /// Prepares this program for its work: raises the limit on file descriptors, and turns the signal for a file that
+    /// may not grow into an error. Returns the original settings, for the command.
     ///
     /// # Errors
-    /// What the system said of the signal's disposition. A limit that cannot be raised stays as it is.
+    /// The system's error on changing the signal's disposition. A limit that cannot be raised is left as it is.
     pub fn prepare() -> io::Result<Inherited> {
         let nofile = getrlimit(Resource::Nofile);
         let raised = Rlimit { current: nofile.maximum, maximum: nofile.maximum };
@@ -100,14 +101,15 @@ impl Inherited {
         Ok(Inherited { nofile, file_size_signal_ignored })
     }
 
-    /// What this command starts has all as it was before, and these descriptors, which stay open until then.
+    /// Prepares a command to get the original limits and signals, and to inherit the descriptors `keep_open`, which
+    /// must stay open until it is started.
     pub(crate) fn restore_for(&self, command: &mut Command, keep_open: Vec<RawFd>) {
         let inherited = self.clone();
         // SAFETY: restore() makes system calls only; it allocates nothing and takes no lock.
         unsafe { command.pre_exec(move || inherited.restore(&keep_open)) };
     }
 
-    /// In the child, between fork and exec: only calls that a signal handler may make.
+    /// Restores the settings in the child between fork and exec, where only async-signal-safe calls are allowed.
     fn restore(&self, keep_open: &[RawFd]) -> io::Result<()> {
         setrlimit(Resource::Nofile, self.nofile)?;
         set_ignored(libc::SIGXFSZ, self.file_size_signal_ignored)?;
@@ -120,19 +122,21 @@ impl Inherited {
     }
 }
 
-/// The command, running or ended. It is never killed; dropping this leaves it alone.
+/// The command, running or ended. It is never killed, and dropping this value leaves it alone.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
     pidfd: Option<OwnedFd>,
     ended: Option<ExitStatus>,
     protection: Option<String>,
-    /// Its descendants are waited for, too.
+    /// True to wait for descendants as well.
     with_descendants: bool,
+    /// State of the command at its start.
+    state: Option<Arc<CommandState>>,
 }
 
 impl Running {
-    /// Start `command` with `environment` added, and `keep_open` inherited under the same numbers.
+    /// Starts `command` with `environment` added, and `keep_open` inherited under the same numbers.
     ///
     /// # Errors
     /// [`CommandError`].
@@ -149,46 +153,57 @@ impl Running {
 
         prepared.args(arguments);
         prepared.envs(environment.iter().map(|(name, value)| (name, value)));
-        inherited.restore_for(&mut prepared, fds);
+        inherited.restore_for(&mut prepared, fds.clone());
+        let state = CommandState::of_child(program, &fds, strata_user::Clock::monotonic_ns());
         let child = prepared.spawn().map_err(|error| start_error(program, error))?;
-        // Without a pidfd (kernels before 5.3) wait() looks every few milliseconds.
+        let state = state.map(|state| Arc::new(state.started(child.id())));
+        // Without a pidfd (kernels before 5.3), wait() polls every few milliseconds.
         let pidfd = Pid::from_child(&child);
         let pidfd = pidfd_open(pidfd, PidfdFlags::empty()).ok();
         let protection = protection(program, child.id());
-        Ok(Running { child, pidfd, ended: None, protection, with_descendants: false })
+        Ok(Running { child, pidfd, ended: None, protection, with_descendants: false, state })
     }
 
-    /// Why it does not hear of this session and may not be looked into, if that is so.
+    /// Returns the command's state at its start, if it is known.
+    pub(crate) fn state(&self) -> Option<&Arc<CommandState>> {
+        self.state.as_ref()
+    }
+
+    /// Returns why the command does not get the session's environment and may not be examined; `None` if it is not
+    /// protected.
     #[must_use]
     pub fn protection(&self) -> Option<&str> {
         self.protection.as_deref()
     }
 
-    /// Let what it starts become children of this program where their own parent ends, before it is started.
+    /// Makes this program the parent of the command's descendants whose own parents end. Call this before starting the
+    /// command.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the system call.
     pub fn adopt_descendants() -> io::Result<()> {
         Ok(set_child_subreaper(Some(getpid()))?)
     }
 
-    /// Wait for its descendants, too: after [`Running::adopt_descendants`] all children of this program are.
+    /// Sets whether to wait for descendants too. After [`Running::adopt_descendants`], these become children of this
+    /// program.
     #[must_use]
     pub fn with_descendants(mut self, yes: bool) -> Running {
         self.with_descendants = yes;
         self
     }
 
-    /// Its number.
+    /// Returns the command's process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Wait until it has ended, at most `timeout`, or until a signal comes. Has it, and all that is to be waited for?
+    /// Waits until the command, and its descendants if requested, have ended; at most for `timeout`, or until a signal
+    /// arrives. Returns whether they have ended.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the system call.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
         let is_left = |child: &Child| self.with_descendants && is_any_child_left(child.id());
         if self.ended.is_some() {
@@ -209,31 +224,32 @@ impl Running {
             None => std::thread::sleep(timeout.min(Duration::from_millis(5))),
         }
         self.ended = self.child.try_wait()?;
-        // Also while it runs: others that have ended are to go. That it has ended is told at once, if others go on.
+        // The check also reaps other children that have ended while the command runs. The command's end is noticed at
+        // once even if others go on.
         let others = self.with_descendants && is_any_child_left(self.child.id());
         Ok(self.ended.is_some() && !others)
     }
 
-    /// Has the command itself ended?
+    /// Returns whether the command itself has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// Ask it to end, with SIGTERM.
+    /// Asks the command to end, with SIGTERM.
     ///
     /// # Errors
-    /// What the system said: it may run as another user by now.
+    /// The error of the system call; the command may run as another user by now.
     pub fn terminate(&self) -> io::Result<()> {
         match &self.pidfd {
             _ if self.ended.is_some() => Ok(()),
             Some(pidfd) => Ok(pidfd_send_signal(pidfd, Signal::TERM)?),
-            // Its number is its own until it was waited for.
+            // The process id cannot be reused before the process is waited for.
             None => Ok(kill_process(Pid::from_child(&self.child), Signal::TERM)?),
         }
     }
 
-    /// How it ended, or that it did not.
+    /// Returns how the command ended, or that it still runs.
     #[must_use]
     pub fn end(&self) -> CommandEnd {
         match self.ended {
@@ -247,8 +263,7 @@ impl Running {
     }
 }
 
-/// Does this program have a child, whoever's it was? Those that have ended go, but for the command, which is waited
-/// for elsewhere.
+/// Returns whether this program has any child, and reaps those that have ended, except the command.
 fn is_any_child_left(command: u32) -> bool {
     loop {
         // SAFETY: all bytes 0 is a valid value of this plain C structure.
@@ -267,14 +282,15 @@ fn is_any_child_left(command: u32) -> bool {
         let Some(ended) = Pid::from_raw(pid).filter(|_| u32::try_from(pid) != Ok(command)) else {
             return true;
         };
-        // How it ended is nobody's affair.
+        // The exit status of other children is not needed.
         let _ = waitpid(Some(ended), WaitOptions::NOHANG);
     }
 }
 
-/// A program that runs as another user than who starts it (set-user-ID, capabilities).
+/// Returns why a program is protected from tracing: it runs as another user than its starter (set-user-ID,
+/// capabilities).
 fn protection(program: &OsStr, pid: u32) -> Option<String> {
-    // It may have changed back already, or not yet.
+    // The process may have changed its user already, or not yet.
     let denial = strata_user::protection(pid);
     let changes = || resolved(program).is_some_and(|path| changes_user(&path));
     (denial.is_some() || (!geteuid().is_root() && changes())).then(|| {
@@ -284,7 +300,7 @@ fn protection(program: &OsStr, pid: u32) -> Option<String> {
     })
 }
 
-/// Does the file make its process run as somebody else?
+/// Returns whether executing the file changes the user or group of the process.
 pub(crate) fn changes_user(path: &Path) -> bool {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     std::fs::metadata(path).is_ok_and(|file| {
@@ -294,11 +310,11 @@ pub(crate) fn changes_user(path: &Path) -> bool {
     })
 }
 
-/// Which of the errors it is that starting `program` gave.
+/// Converts a system error on starting `program`.
 fn start_error(program: &OsStr, source: io::Error) -> CommandError {
     let name = program.to_string_lossy().escape_debug().to_string();
     match source.raw_os_error() {
-        // Of a folder in PATH that may not be searched.
+        // The error is about a folder in PATH that may not be searched.
         Some(libc::EACCES) if !is_path(program) && resolved(program).is_none() => {
             CommandError::NotFound { name }
         }
@@ -313,7 +329,7 @@ fn is_path(program: &OsStr) -> bool {
     program.as_bytes().contains(&b'/')
 }
 
-/// The file that `program` means, as execvp(3) looks for it.
+/// Returns the file that `program` refers to, found in the same way as by execvp(3).
 pub(crate) fn resolved(program: &OsStr) -> Option<PathBuf> {
     if program.is_empty() {
         return None;

@@ -1,43 +1,47 @@
-//! Processes by name, as pidof(8) finds them: who `record -p NAME` means.
+//! Finds processes by name, for `record -p NAME`.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::process::geteuid;
+use rustix::io::Errno;
+use rustix::process::{geteuid, test_kill_process, Pid};
 use strata_user::{pids, Who};
 
-/// The kernel keeps so much of a name \[byte\].
-const COMM_BYTES: usize = 15;
+use crate::machine::process_names::ProcessNames;
 
-/// Why no process of a name is recorded.
+/// Why no process with a requested name or number is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// There is none.
+    /// No process has this name.
     #[error(
-        "--pid={name}: no running process has this name, and no program that runs is a file of this name. \
+        "--pid={name}: no running process has this name, nor has a thread, a program's file or a script of one. \
          See `ps -e` for names; a number is a process, too"
     )]
     Nobody {
-        /// As it was asked for.
+        /// The name in the request.
         name: String,
     },
-    /// Others have some.
+    /// Only processes of other users have this name.
     #[error("--pid={name}: {count} of other users, which you may not record. Run as root", count = counted(*others))]
     OfOthers {
-        /// As it was asked for.
+        /// The name in the request.
         name: String,
-        /// Processes of this name that belong to other users.
+        /// Number of processes with this name that belong to other users.
         others: usize,
     },
-    /// They cannot be looked for.
+    /// None of the processes given by number exists.
+    #[error("--pid={numbers}: no such process. See `ps -e` for numbers and names")]
+    NoSuchProcess {
+        /// The numbers in the request.
+        numbers: String,
+    },
+    /// The running processes cannot be listed.
     #[error("--pid={name}: {why}")]
     Unknown {
-        /// As it was asked for.
+        /// The name in the request.
         name: String,
-        /// What the system said.
+        /// The error of the system, as text.
         why: String,
     },
 }
@@ -49,18 +53,18 @@ fn counted(number: usize) -> String {
     }
 }
 
-/// Whose a process is.
+/// The owner of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProcessOwner {
     Ours,
     Others,
 }
 
-/// The running processes of this name, by what they call themselves (comm) or by their program's file, that this
-/// user may record; in order of their numbers. Threads of the kernel are none.
+/// Returns the running processes with this name that this user may record, sorted by process id. The name may be that
+/// of the process or a thread (comm), or of the file of its program or script. Kernel threads are left out.
 ///
 /// # Errors
-/// There is none.
+/// There is no such process.
 pub fn processes_of(name: &str) -> Result<Vec<u32>, NameError> {
     let unknown = |why: String| NameError::Unknown { name: name.to_owned(), why };
     let own = geteuid().as_raw();
@@ -79,19 +83,30 @@ pub fn processes_of(name: &str) -> Result<Vec<u32>, NameError> {
     }
 }
 
-/// `None`: it has another name, is no program, or has ended meanwhile.
+/// Checks that at least one of the processes `pids` exists.
+///
+/// # Errors
+/// `pids` is not empty, and none of them exists.
+pub fn some_are_there(pids: &[u32]) -> Result<(), NameError> {
+    let is_there = |pid: &u32| {
+        let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw);
+        pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+    };
+    if pids.is_empty() || pids.iter().any(is_there) {
+        return Ok(());
+    }
+    let numbers: Vec<String> = pids.iter().map(u32::to_string).collect();
+    Err(NameError::NoSuchProcess { numbers: numbers.join(",") })
+}
+
+/// Returns the owner of a process; `None` if the process has another name, is not a program, or has ended.
 fn whose(process: &Path, name: &str, own: u32) -> Option<ProcessOwner> {
-    let comm = fs::read(process.join("comm")).ok()?;
-    let comm = comm.strip_suffix(b"\n").unwrap_or(&comm);
-    let cut = name.as_bytes().get(..COMM_BYTES).unwrap_or(name.as_bytes());
-    let file = fs::read_link(process.join("exe"));
-    let is_program = match &file {
+    let is_program = match fs::read_link(process.join("exe")) {
         Ok(_) => true,
-        // Of others, one may not be told. Threads of the kernel, and who has ended, have none.
+        // The link is hidden for processes of other users. Kernel threads and ended processes have none.
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
     };
-    let is_file = file.is_ok_and(|path| file_name(&path) == Some(OsStr::new(name)));
-    if !is_program || (comm != cut && !is_file) {
+    if !is_program || !ProcessNames::read(process).ok()?.include(name) {
         return None;
     }
     let status = fs::read_to_string(process.join("status")).ok()?;
@@ -101,18 +116,12 @@ fn whose(process: &Path, name: &str, own: u32) -> Option<ProcessOwner> {
     Some(if is_ours { ProcessOwner::Ours } else { ProcessOwner::Others })
 }
 
-/// Without what the kernel writes behind the path of a file that was replaced.
-fn file_name(path: &Path) -> Option<&OsStr> {
-    let name = path.file_name()?.as_bytes();
-    Some(OsStr::from_bytes(name.strip_suffix(b" (deleted)").unwrap_or(name)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Child, Command};
 
-    /// `sleep` under a name that nobody else has.
+    /// Starts `sleep` under a name that no other process has. Returns the path of its file, and the process.
     fn sleeper(name: &str) -> (std::path::PathBuf, Child) {
         let path = std::env::temp_dir().join(name);
         let _ = fs::remove_file(&path);
@@ -141,7 +150,7 @@ mod tests {
         // The file is gone, they run on.
         fs::remove_file(&path).unwrap();
         assert_eq!(processes_of(&name).unwrap(), wanted);
-        assert_eq!(processes_of(&name[..COMM_BYTES]).unwrap(), wanted);
+        assert_eq!(processes_of(&name[..15]).unwrap(), wanted);
         for child in [&mut one, &mut two] {
             child.kill().unwrap();
         }
@@ -179,6 +188,23 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_which_none_is_a_process_are_refused() {
+        let own = std::process::id();
+        // Nobody has the largest number that fits.
+        let absent = i32::MAX as u32;
+        for pids in [&[][..], &[own], &[absent, own], &[1]] {
+            assert_eq!(some_are_there(pids), Ok(()), "{pids:?}");
+        }
+        for (pids, numbers) in [
+            (&[absent][..], "2147483647"),
+            (&[absent - 1, absent, u32::MAX], "2147483646,2147483647,4294967295"),
+        ] {
+            let text = some_are_there(pids).unwrap_err().to_string();
+            assert!(text.starts_with(&format!("--pid={numbers}: no such process")), "{text}");
+        }
+    }
+
+    #[test]
     fn name_that_is_cut_by_the_kernel_is_found_by_its_first_bytes() {
         let folder = std::env::temp_dir().join(format!("strata-cut-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -211,7 +237,5 @@ mod tests {
         let text = |others| NameError::OfOthers { name: "x".into(), others }.to_string();
         assert!(text(1).contains("the one process of this name is of other users"), "{}", text(1));
         assert!(text(2).contains("all 2 processes of this name are of other users"), "{}", text(2));
-        assert_eq!(file_name(Path::new("/a/b (deleted)")), Some(OsStr::new("b")));
-        assert_eq!(file_name(Path::new("/a/..")), None);
     }
 }

@@ -1,8 +1,8 @@
-//! Objects that a command is started with, by LD_PRELOAD, so that what it does in libc is recorded without its having
-//! been instrumented: `strata record --libc`.
+//! Objects that are preloaded into a command (LD_PRELOAD), so that its use of libc is recorded without instrumentation:
+//! `strata record --libc`.
 //!
-//! What is preloaded runs as the command. So it is taken from beside this program only, and only if nobody but root and
-//! this user can change it or a folder above it.
+//! Preloaded code runs as the command. So it is taken only from the installation of this program, and only if nobody
+//! except root and this user can change it or a folder above it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -15,39 +15,49 @@ use rustix::process::{getegid, geteuid};
 use strata_user::Rules;
 
 use crate::record::command::{changes_user, resolved};
+use crate::record::own_functions::{is_go, OwnFunctions};
 
-/// What the dynamic loader takes from there.
+/// The variable that makes the dynamic loader preload objects.
 const VARIABLE: &str = "LD_PRELOAD";
-/// All of them need it; before libc, whose functions it replaces as in a program that is linked with it.
-const RUNTIME: &str = "libstrata.so.0";
-/// From this program's folder: as installed, and as built.
-const FOLDERS: [&str; 2] = ["../lib", "../../build/probe/libc"];
-/// Segments of a program are looked at, so many at most.
+/// The library that all objects need. It is loaded before libc, whose functions it replaces, just as in a program that
+/// is linked with it.
+pub(crate) const RUNTIME: &str = "libstrata.so.0";
+/// Folders of the objects, relative to this program's folder: as a distribution's package has them, as `make install`
+/// has them, and as built.
+const FOLDERS: [&str; 3] = ["../lib/strata", "../lib", "../../build/probe/libc"];
+/// Folder with one subfolder of objects for each platform that a loader of glibc names. Only glibc expands `$PLATFORM`:
+/// for any other loader the path does not exist, and the program runs without objects that would not work in it.
+const PLATFORMS: &str = "strata-preload";
+/// An empty object that 32-bit programs load instead of the real ones.
+pub(crate) const EMPTY: &str = "empty32.so";
+/// The placeholder in paths that glibc's loaders expand to the platform.
+const PLATFORM: &str = "$PLATFORM";
+/// The most segments of a program that are examined.
 const SEGMENTS_MAX: u16 = 64;
 
-/// What of a program is recorded.
+/// A part of a program that preloaded objects record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreloadPart {
-    /// malloc() and its family, each call.
+    /// Each call of malloc() and its family.
     Malloc,
-    /// The same, counted by call site and size.
+    /// The calls of `Malloc`, counted by call site and size.
     MallocSum,
-    /// Locks and conditions that are waited for.
+    /// Waiting for locks and condition variables.
     Pthread,
-    /// And each call of them.
+    /// Every call for locks and condition variables.
     PthreadAll,
     /// Files and streams: open, read, write, close.
     Io,
-    /// And each character that a stream is given or gives.
+    /// Files and streams as in `Io`, and calls for single characters.
     IoAll,
-    /// Objects that are loaded.
+    /// Loading of shared objects.
     Dl,
-    /// What -finstrument-functions compiles in.
+    /// Entry and exit of functions that were compiled with -finstrument-functions.
     Functions,
 }
 
 impl PreloadPart {
-    /// All of them.
+    /// All parts that can be requested.
     pub const ALL: [PreloadPart; 8] = [
         PreloadPart::Malloc,
         PreloadPart::MallocSum,
@@ -59,7 +69,7 @@ impl PreloadPart {
         PreloadPart::Functions,
     ];
 
-    /// As it is asked for.
+    /// Returns the name of the part in command-line flags.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,10 +84,10 @@ impl PreloadPart {
         }
     }
 
-    /// The part of this name.
+    /// Returns the part with this name.
     ///
     /// # Errors
-    /// There is none; the text says which there are.
+    /// There is no such part; the text lists the names.
     pub fn parse(name: &str) -> Result<PreloadPart, String> {
         PreloadPart::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
             let names = PreloadPart::ALL.map(PreloadPart::name).join(", ");
@@ -95,7 +105,7 @@ impl PreloadPart {
         }
     }
 
-    /// The providers of its events.
+    /// Returns the providers of the part's events.
     fn providers(self) -> &'static [&'static str] {
         match self {
             PreloadPart::Malloc => &["libc"],
@@ -110,7 +120,8 @@ impl PreloadPart {
     }
 }
 
-/// What there is of an object that was not asked for: each call, where they were to be counted.
+/// Groups of providers that one object contains. Those that were not requested are excluded, so that counted calls are
+/// not also recorded one by one.
 const SIBLINGS: [&[&str]; 3] =
     [&["libc", "libc_sum"], &["pthread", "pthread_all"], &["io", "io_all"]];
 
@@ -124,14 +135,21 @@ fn providers(parts: &[PreloadPart]) -> Vec<&'static str> {
     providers
 }
 
-/// The rules that record these parts.
+/// Returns the rules that record these parts.
 #[must_use]
 pub fn selecting(parts: &[PreloadPart]) -> Vec<String> {
     providers(parts).iter().map(|provider| format!("{provider}:*")).collect()
 }
 
-/// What rules of the user beside these parts leave out: of the objects that are there, what they select by a pattern, as
-/// `*:*` does, and do not name.
+/// Returns whether a rule is one of those that [`selecting`] makes.
+#[must_use]
+pub fn is_selecting(rule: &str) -> bool {
+    let provider = rule.strip_suffix(":*").unwrap_or_default();
+    PreloadPart::ALL.iter().any(|part| part.providers().contains(&provider))
+}
+
+/// Returns the exclusions needed next to the user's rules: providers of the loaded objects that a pattern such as `*:*`
+/// selects although no rule names them.
 #[must_use]
 pub fn left_out(parts: &[PreloadPart], user: &[String]) -> Vec<String> {
     let providers = providers(parts);
@@ -146,9 +164,9 @@ pub fn left_out(parts: &[PreloadPart], user: &[String]) -> Vec<String> {
     others.map(|provider| format!("{provider}:*")).collect()
 }
 
-/// Can one of these rules select anything of this provider?
+/// Returns whether one of these rules can select an event of this provider.
 fn may_select(user: &[String], provider: &str) -> bool {
-    // What is none is refused elsewhere.
+    // Invalid rules are refused elsewhere.
     let Ok(rules) = Rules::parse(user) else { return false };
     let mut selecting = rules.rules().iter().filter(|rule| !rule.is_exclusion());
     selecting.any(|rule| {
@@ -159,17 +177,18 @@ fn may_select(user: &[String], provider: &str) -> bool {
     })
 }
 
-/// The rules that record these parts, for those of the user, as `strata record` has them for all that it records.
+/// Returns the rules that record these parts, with the exclusions that the user's rules need. `strata record` adds them
+/// to all it records.
 #[must_use]
 pub fn rules(parts: &[PreloadPart], user: &[String]) -> Vec<String> {
     let excluded = left_out(parts, user).into_iter().map(|rule| format!("!{rule}"));
     selecting(parts).into_iter().chain(excluded).collect()
 }
 
-/// Why nothing can be preloaded.
+/// Why the objects cannot be preloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum PreloadError {
-    /// They are not where they belong.
+    /// An object is missing from the installation.
     #[error(
         "--libc: {object} is not beside this program: not in {}. Install strata with `make install`, \
          or build all of it with `make build`",
@@ -178,47 +197,43 @@ pub enum PreloadError {
     NotFound {
         /// The file's name, without a folder.
         object: &'static str,
-        /// Where it was looked for.
+        /// The folders that were searched.
         folders: Vec<PathBuf>,
     },
-    /// Somebody else could give the command another object.
+    /// Another user could replace the object.
     #[error(
         "--libc: {}: {why}, who could let the command run anything. Install strata where only root \
          and you can write",
         path.display()
     )]
     NotOurs {
-        /// The file, or a folder above it.
+        /// Path of the file, or of a folder above it.
         path: PathBuf,
-        /// Who can change it.
+        /// A description of who can change it, for the message.
         why: String,
     },
-    /// LD_PRELOAD has no way to say it.
+    /// LD_PRELOAD cannot express the path.
     #[error(
         "--libc: the path {:?} has one of ':', '$' and white space in it, which LD_PRELOAD cannot name. \
          Install strata elsewhere",
         path
     )]
-    Unnameable {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The system says so.
+    Unnameable { path: PathBuf },
+    /// A call of the system failed.
     #[error("--libc: cannot look at {}: {source}", path.display())]
     System {
-        /// The object's path.
         path: PathBuf,
-        /// What the kernel answered.
+        /// The error code of the system.
         source: io::Error,
     },
 }
 
-/// Who starts what is recorded.
+/// The process that starts recorded programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
-    /// This program, which gives its own environment away: what it preloads already stays, behind the objects.
+    /// This program. It passes on its own environment: objects preloaded there already stay, after ours.
     Own,
-    /// Somebody else, perhaps with more rights, to whom nothing is named but what was checked.
+    /// Another program, perhaps with more rights. Only checked objects are named for it.
     Others,
 }
 
@@ -228,7 +243,7 @@ impl Starter {
     }
 }
 
-/// What the environment of a program gets that is recorded by these parts. `None`: there is no part.
+/// Returns the environment variable that makes a program record these parts; `None` if there are none.
 ///
 /// # Errors
 /// [`PreloadError`].
@@ -243,6 +258,31 @@ pub fn environment(
         .map_err(|source| PreloadError::System { path: "/proc/self/exe".into(), source })?;
     let stays = starter.stays(std::env::var_os(VARIABLE));
     Ok(Some((VARIABLE.into(), value(parts, &program, stays.as_deref())?)))
+}
+
+/// Returns the file of libstrata that belongs to this program's installation.
+///
+/// # Errors
+/// [`PreloadError`]: it is not there, or others may change it.
+pub fn runtime() -> Result<PathBuf, PreloadError> {
+    let program = std::env::current_exe()
+        .map_err(|source| PreloadError::System { path: "/proc/self/exe".into(), source })?;
+    let path = folder(&program, &[RUNTIME])?.join(RUNTIME);
+    let real = path.canonicalize().map_err(|source| PreloadError::System { path, source })?;
+    check_ours(&real)?;
+    Ok(real)
+}
+
+/// Returns our objects among those that such a variable names, without the user's own.
+pub(crate) fn objects(value: &OsStr) -> Vec<PathBuf> {
+    let text = value.to_string_lossy();
+    let all =
+        text.split(':').map(|one| PathBuf::from(one.replace(PLATFORM, std::env::consts::ARCH)));
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        name == RUNTIME || PreloadPart::ALL.iter().any(|part| name == part.object())
+    };
+    all.filter(is_ours).collect()
 }
 
 fn value(
@@ -265,17 +305,24 @@ fn value(
     {
         return Err(PreloadError::Unnameable { path: folder });
     }
+    let by_platform = by_platform(&folder, &objects);
     let mut value = OsString::new();
     for object in objects {
         let path = folder.join(object);
         check_ours(&path)?;
-        // The link's own folder is checked, too: what it leads to is checked by its true name.
+        // The folder of a link is checked as well as the file that the link leads to.
         let real = path.canonicalize();
         check_ours(&real.map_err(|source| PreloadError::System { path: path.clone(), source })?)?;
         if !value.is_empty() {
             value.push(":");
         }
-        value.push(path);
+        match &by_platform {
+            Some(own) => {
+                check_ours(&own.join(object))?;
+                value.push(folder.join(PLATFORMS).join(PLATFORM).join(object));
+            }
+            None => value.push(path),
+        }
     }
     if let Some(before) = before.filter(|text| !text.is_empty()) {
         value.push(":");
@@ -284,7 +331,7 @@ fn value(
     Ok(value)
 }
 
-/// The folder that has them, by its true name.
+/// Returns the folder that contains the objects, by its real path.
 fn folder(program: &Path, objects: &[&'static str]) -> Result<PathBuf, PreloadError> {
     let of_program = program.parent().unwrap_or(Path::new("/"));
     let folders = FOLDERS.map(|folder| of_program.join(folder));
@@ -294,13 +341,23 @@ fn folder(program: &Path, objects: &[&'static str]) -> Result<PathBuf, PreloadEr
             .canonicalize()
             .map_err(|source| PreloadError::System { path: found.clone(), source }),
         None => {
-            let object = missing(&folders[0]).copied().unwrap_or(RUNTIME);
+            let object = missing(&folders[1]).copied().unwrap_or(RUNTIME);
             Err(PreloadError::NotFound { object, folders: folders.to_vec() })
         }
     }
 }
 
-/// Nobody else can change `path`, an absolute one, or give its name to something else.
+/// Returns the folder for this machine's platform; `None` if it does not have the same objects, as in a copied
+/// installation.
+fn by_platform(folder: &Path, objects: &[&'static str]) -> Option<PathBuf> {
+    let own = folder.join(PLATFORMS).join(std::env::consts::ARCH);
+    let is_same = |object: &&str| {
+        own.join(object).canonicalize().ok() == folder.join(object).canonicalize().ok()
+    };
+    (own.is_dir() && objects.iter().all(is_same)).then_some(own)
+}
+
+/// Checks that no other user can change `path`, which is absolute, or replace it.
 fn check_ours(path: &Path) -> Result<(), PreloadError> {
     for part in path.ancestors() {
         let found = part
@@ -313,18 +370,19 @@ fn check_ours(path: &Path) -> Result<(), PreloadError> {
     Ok(())
 }
 
-/// Who else can change a file or folder of this owner, group and mode.
+/// Returns a description of the other users who can change a file or folder of this owner, group and mode; `None` if
+/// there are none.
 fn stranger(uid: u32, gid: u32, mode: u32) -> Option<String> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    // What a link says is its owner's.
+    // Only the owner of a symbolic link decides where it leads.
     let is_link = mode & libc::S_IFMT == libc::S_IFLNK;
-    // In such a folder names are their owners', who are asked of what has the name.
+    // In a sticky folder only a file's owner can rename it, and the owner of the file is checked.
     let is_sticky = mode & libc::S_IFMT == libc::S_IFDIR && mode & libc::S_ISVTX != 0;
     match () {
         () if uid != 0 && uid != user => Some(format!("belongs to user {uid}")),
         () if is_link || is_sticky => None,
         () if mode & libc::S_IWOTH != 0 => Some("can be changed by everybody".to_owned()),
-        // That of root, or the user's own.
+        // Root's group and the user's own group are trusted.
         () if mode & libc::S_IWGRP != 0 && gid != 0 && (gid != group || user == 0) => {
             Some(format!("can be changed by group {gid}"))
         }
@@ -332,26 +390,33 @@ fn stranger(uid: u32, gid: u32, mode: u32) -> Option<String> {
     }
 }
 
-/// Why nothing, or not all, will be recorded of this command, if its file says so.
+/// Returns why the command will not be recorded, or not completely, if its file shows that; otherwise `None`.
 #[must_use]
-pub fn hint(command: &[OsString]) -> Option<&'static str> {
+pub fn hint(command: &[OsString], parts: &[PreloadPart]) -> Option<String> {
     let path = resolved(command.first()?)?;
     if changes_user(&path) {
         return Some(
             "the command runs as another user (set-user-ID), and the loader preloads nothing for such programs: \
-             nothing of it is recorded by --libc",
+             nothing of it is recorded by --libc"
+                .to_owned(),
         );
     }
-    is_static(&path).unwrap_or(false).then_some(
-        "the command is linked statically, and has no loader that preloads anything: nothing of it is \
-         recorded by --libc, only of programs that it starts",
-    )
+    if is_static(&path).unwrap_or(false) {
+        let kind = if is_go(&path) { "a Go program, " } else { "" };
+        return Some(format!(
+            "the command is {kind}linked statically, and has no loader that preloads anything: nothing of it is \
+             recorded by --libc, only of programs that it starts",
+        ));
+    }
+    let (_, value) = environment(parts, Starter::Own).ok()??;
+    let reason = OwnFunctions::new(objects(&value)).reason(&path)?;
+    Some(format!("the command: {reason}"))
 }
 
-/// Is it an ELF program without an interpreter?
+/// Returns whether the file is an ELF program without an interpreter.
 fn is_static(path: &Path) -> io::Result<bool> {
     const PT_INTERP: u32 = 3;
-    // A fifo would be waited for.
+    // Opening a FIFO would block otherwise.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
         return Ok(false);
@@ -386,7 +451,7 @@ mod tests {
     use super::*;
     use crate::scratch_tests::Scratch;
 
-    /// A tree as installed, with all objects.
+    /// Creates a folder tree as after an installation, with all objects.
     fn installed(name: &str) -> (Scratch, PathBuf) {
         let scratch = Scratch::new(name);
         let root = scratch.0.canonicalize().unwrap();
@@ -469,6 +534,31 @@ mod tests {
     }
 
     #[test]
+    fn value_has_the_platform_of_the_loader_where_the_objects_are_there_by_it() {
+        let (_scratch, program) = installed("preload-platform");
+        let lib = program.parent().unwrap().join("../lib").canonicalize().unwrap();
+        let own = lib.join(PLATFORMS).join(std::env::consts::ARCH);
+        fs::create_dir(lib.join(PLATFORMS)).unwrap();
+        symlink("..", &own).unwrap();
+        let gate = lib.join(PLATFORMS);
+        let wanted =
+            format!("{0}/$PLATFORM/libstrata-libc-dl.so:{0}/$PLATFORM/{RUNTIME}", gate.display());
+        assert_eq!(value(&[PreloadPart::Dl], &program, None).unwrap(), *wanted);
+        mode(&gate, 0o777);
+        let refused = value(&[PreloadPart::Dl], &program, None).unwrap_err().to_string();
+        assert!(refused.contains("can be changed by everybody"), "{refused}");
+        mode(&gate, 0o755);
+        // Another installation's are not these.
+        fs::remove_file(&own).unwrap();
+        fs::create_dir(&own).unwrap();
+        for object in [RUNTIME, PreloadPart::Dl.object()] {
+            fs::write(own.join(object), "").unwrap();
+        }
+        let plain = value(&[PreloadPart::Dl], &program, None).unwrap();
+        assert!(!plain.to_string_lossy().contains('$'), "{plain:?}");
+    }
+
+    #[test]
     fn object_that_others_can_change_is_refused_wherever_they_can() {
         let (scratch, program) = installed("preload-others");
         let lib = program.parent().unwrap().join("../lib").canonicalize().unwrap();
@@ -535,7 +625,7 @@ mod tests {
         let scratch = Scratch::new("preload-static");
         let file = |name: &str, bytes: &[u8]| {
             fs::write(scratch.0.join(name), bytes).unwrap();
-            hint(&[scratch.0.join(name).into()]).is_some()
+            hint(&[scratch.0.join(name).into()], &[]).is_some()
         };
         let mut elf = [0u8; 64 + 56];
         elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -551,7 +641,7 @@ mod tests {
         assert!(!file("far", &elf));
         assert!(!file("script", b"#!/bin/sh\n"));
         assert!(!file("empty", b""));
-        assert!(hint(&["/".into()]).is_none() && hint(&[]).is_none());
-        assert!(hint(&["sh".into()]).is_none());
+        assert!(hint(&["/".into()], &[]).is_none() && hint(&[], &[]).is_none());
+        assert!(hint(&["sh".into()], &[]).is_none());
     }
 }

@@ -1,14 +1,16 @@
 use super::*;
 use crate::options::{OptionsError, Rotation};
+use crate::output::chunks::PartsOutput;
 use crate::output::describe::Machine;
 use crate::output::folder::FolderError;
 use crate::output::folder::{TimeStamp, TraceFolder};
-use crate::output::parts::PartsOutput;
+use crate::output::retention::Retention;
 use crate::record::command::CommandError;
 use crate::report::CommandEnd;
 use crate::report::Report;
 use crate::report::{LayerReport, ProcessReport, RecordingTarget, RuleReport, KERNEL, USER};
 use crate::scratch_tests::Scratch;
+use crate::session::disk::MinFree;
 use crate::session::layer::{Context, LayerEnd};
 use crate::session::lock::lock;
 use crate::session::rotation::Rotations;
@@ -21,8 +23,9 @@ use std::thread;
 use std::time::Duration;
 use strata_collect::{Keep, Monitor};
 use strata_ctf::end_mark::EndMark;
+use strata_model::TimeSource;
 
-/// A folder for one test's trace, which is not there yet.
+/// Returns a folder for one test's trace that does not exist yet.
 fn output(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("strata-record-test-{name}-{}", std::process::id()))
 }
@@ -31,11 +34,13 @@ fn options(name: &str, command: &[&str]) -> Options {
     Options {
         output: Some(output(name)),
         command: command.iter().map(OsString::from).collect(),
+        // A disk that is nearly full is no reason for a test to fail.
+        min_free: MinFree::NONE,
         ..Options::default()
     }
 }
 
-/// Our child, which was left running.
+/// Ends our child process, which was left running.
 fn end(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -45,12 +50,12 @@ fn recorded(options: &Options) -> (Report, Vec<Notice>) {
     asked_to_stop(options, &[])
 }
 
-/// These signals ask as soon as it records.
+/// Records, and sends these signals as soon as recording has started.
 fn asked_to_stop(options: &Options, signals: &[i32]) -> (Report, Vec<Notice>) {
     asked_to_stop_and(options, signals, &mut |_, _| ())
 }
 
-/// The same; `also` sees each notice, and those before it.
+/// Records like [`asked_to_stop`]. `also` gets each notice, with the notices before it.
 fn asked_to_stop_and(
     options: &Options,
     signals: &[i32],
@@ -173,8 +178,12 @@ fn record_of_a_process_without_tracepoints_says_that_it_was_not_reached() {
     let mut sleeper = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let pid = sleeper.id();
     let options = Options { pids: vec![pid], ..options("self", &[]) };
-    let (report, _) = recorded(&options);
-    sleeper.kill().unwrap();
+    // As long as it lives, it may start a program that has some.
+    let (report, _) = asked_to_stop_and(&options, &[], &mut |notice, _| {
+        if matches!(notice, Notice::Started { .. }) {
+            sleeper.kill().unwrap();
+        }
+    });
     sleeper.wait().unwrap();
     assert_eq!((report.end, report.asked), (EndReason::Processes, RecordingTarget::Processes));
     let [unreached] = &report.not_reached[..] else { panic!("{:?}", report.not_reached) };
@@ -192,7 +201,7 @@ fn record_of_everyone_ends_when_asked_once() {
     }
 }
 
-/// A session that has not begun, of these options, into this folder.
+/// Returns a session that has not begun, with these options and this folder.
 fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
     let folder = Arc::new(Mutex::new(PartsOutput::new(
         TraceFolder::create(path).unwrap(),
@@ -208,31 +217,36 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
         created: TimeStamp::now().unwrap().iso,
         output: Arc::clone(&folder) as Arc<_>,
         keep: Keep::Write { flush: Duration::ZERO },
+        time: TimeSource::machine(),
     });
     let inherited = Inherited::prepare().unwrap();
     let orders = Box::leak(Box::new(controls().1));
     let rotations = Some(RefCell::new(Rotations::new(Arc::clone(&folder), Rotation::default())));
-    let ground = Ground {
+    let resources = Resources {
         context,
         folder: Some(folder),
         snapshots: RefCell::default(),
         has_guests: false,
+        leavings: None,
+        min_free: MinFree::NONE,
         rotations,
+        remote: None,
+        snapshot_to: None,
     };
-    Setup { options, inherited, ground, stop, orders, inside: None }
+    Setup { options, inherited, resources, stop, orders, inside: None }
 }
 
-/// What a session has done that ended at once.
+/// Returns the watch of a session that ended at once.
 fn watch<'a>(setup: &'a Setup<'a>, running: Option<Running>) -> Watch<'a> {
     let elapsed = Duration::from_secs(7);
     Watch {
         running,
         elapsed,
-        ..Watch::new(&setup.ground.context.shared, setup.stop, Instant::now())
+        ..Watch::new(&setup.resources.context.shared, setup.stop, Instant::now())
     }
 }
 
-/// What the layer of applications has to say.
+/// Returns the result of the layer of applications.
 fn found(processes: Vec<ProcessReport>) -> LayerEnd {
     LayerEnd {
         report: LayerReport { layer: USER, processes, ..LayerReport::default() },
@@ -240,12 +254,12 @@ fn found(processes: Vec<ProcessReport>) -> LayerEnd {
     }
 }
 
-/// Everybody who was asked for is there, and the kernel's layer is.
+/// Returns that no process is missing, and that the kernel's layer exists.
 fn nothing_else() -> (Vec<NotReached>, Report) {
     (Vec::new(), Report::default())
 }
 
-/// The end mark in a folder.
+/// Returns the end mark in a folder.
 fn mark_in(folder: &Path) -> Option<EndMark> {
     let bytes = std::fs::read(folder.join(strata_ctf::end_mark::FILE)).ok()?;
     Some(EndMark::decode(&bytes).unwrap())
@@ -268,7 +282,7 @@ fn report_says_what_was_asked_for_whoever_else_was_there() {
         let rules = vec![RuleReport { rule: "a:*".into(), matched: 3, similar: Vec::new() }];
         let ended = vec![LayerEnd { rules: rules.clone(), ..found(Vec::new()) }];
         let report = setup
-            .ground
+            .resources
             .report(setup.options, &watch, EndReason::Duration, ended, nothing_else())
             .report;
         assert_eq!((report.asked, report.end), (asked, EndReason::Duration));
@@ -284,7 +298,7 @@ fn report_without_applications_has_no_rules_and_no_layer() {
     let setup = setup(&options, &stop, &scratch.0.join("t"));
     let watch = Watch { has_applications: false, ..watch(&setup, None) };
     let report = setup
-        .ground
+        .resources
         .report(setup.options, &watch, EndReason::Asked(None), Vec::new(), nothing_else())
         .report;
     assert!(report.rules.is_empty() && report.layers.is_empty());
@@ -309,7 +323,7 @@ fn hidden_processes_are_remarks_where_others_were_recorded_and_else_not_reached(
         };
         let watch = watch(&setup, None);
         let report = setup
-            .ground
+            .resources
             .report(setup.options, &watch, EndReason::Processes, vec![found], nothing_else())
             .report;
         assert_eq!((report.not_reached.len(), report.remarks.len()), counts);
@@ -348,7 +362,7 @@ fn descendants_that_run_on_are_told_and_holders_of_the_socket_only_where_there_a
         let found = LayerEnd { holders: vec!["tail (77)".into()], ..found(processes) };
         let watch = watch(&setup, Some(running));
         let report =
-            setup.ground.report(setup.options, &watch, end, vec![found], nothing_else()).report;
+            setup.resources.report(setup.options, &watch, end, vec![found], nothing_else()).report;
         assert_eq!((report.left_running, report.remarks.len()), (left, remarks), "{number}");
         if let Some(remark) = report.remarks.first() {
             assert!(remark.starts_with("tail (77) runs on and is not recorded"), "{remark}");
@@ -369,20 +383,22 @@ fn failure_of_all_is_the_end_and_of_one_layer_is_not() {
         let (options, stop) = (Options::default(), Stop::new());
         let path = scratch.0.join("t");
         let setup = setup(&options, &stop, &path);
-        let shared = &setup.ground.context.shared;
+        let shared = &setup.resources.context.shared;
         let (user, kernel) = (shared.add_layer(USER), shared.add_layer(KERNEL));
         kernel.fail(&no_space());
         if both {
             user.fail(&no_space());
         }
-        lock(setup.ground.folder.as_ref().unwrap()).begin(Rotation::default(), None).unwrap();
+        lock(setup.resources.folder.as_ref().unwrap())
+            .begin((Rotation::default(), Retention::default()), None)
+            .unwrap();
         std::fs::create_dir(path.join("user")).unwrap();
         let processes =
             vec![ProcessReport { folder: Some("x".into()), unmarked: 4, ..Default::default() }];
         let watch = watch(&setup, None);
         let ended = vec![found(processes)];
         let report = setup
-            .ground
+            .resources
             .report(setup.options, &watch, EndReason::Duration, ended, nothing_else())
             .report;
         assert_eq!((report.end, report.failed_layer, report.output), (end, layer, Some(path)));
@@ -414,13 +430,13 @@ fn mark_of_a_folder_in_which_nothing_is_and_nothing_is_missing_is_not_written() 
         let scratch = Scratch::new(&format!("mark-{number}"));
         let path = scratch.0.join("t");
         let setup = setup(&options, &stop, &path);
-        setup.ground.context.shared.stop(EndReason::Duration);
+        setup.resources.context.shared.stop(EndReason::Duration);
         if fails {
-            setup.ground.context.shared.fail("x".into());
+            setup.resources.context.shared.fail("x".into());
         }
-        let mut folder = lock(setup.ground.folder.as_ref().unwrap());
-        folder.begin(Rotation::default(), None).unwrap();
-        setup.ground.mark(&mut folder, &[unmarked(missing)], is_recorded);
+        let mut folder = lock(setup.resources.folder.as_ref().unwrap());
+        folder.begin((Rotation::default(), Retention::default()), None).unwrap();
+        setup.resources.mark(&mut folder, &[unmarked(missing)], is_recorded);
         let mark = mark_in(&path).map(|mark| (mark.ending.word(), mark.losses.unwritten));
         let mark = mark.filter(|(word, _)| *word != "recording");
         assert_eq!(mark, wanted, "{number}");
@@ -434,8 +450,8 @@ fn mark_that_cannot_be_written_is_a_failure_of_the_session() {
     let path = scratch.0.join("t");
     let setup = setup(&options, &stop, &path);
     std::fs::create_dir(path.join(strata_ctf::end_mark::FILE)).unwrap();
-    setup.ground.mark(&mut lock(setup.ground.folder.as_ref().unwrap()), &[], true);
-    let shared = &setup.ground.context.shared;
+    setup.resources.mark(&mut lock(setup.resources.folder.as_ref().unwrap()), &[], true);
+    let shared = &setup.resources.context.shared;
     assert!(shared.has_failed() && shared.failure().is_some());
 }
 
@@ -480,4 +496,33 @@ fn record_of_processes_that_are_not_there_ends_with_their_reasons() {
     let searches = notices.iter().take(started);
     assert!(searches.into_iter().all(|one| matches!(one, Notice::Searching { .. })));
     assert!(started < place(|one| *one == Notice::Stopping), "{notices:?}");
+}
+
+#[test]
+fn status_is_answered_while_it_records_and_while_it_ends() {
+    let scratch = Scratch::new("status");
+    let options = Options { output: Some(scratch.0.join("trace")), ..options("status", &[]) };
+    let ((controls, orders), stop) = (controls(), Stop::new());
+    let ending = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let status = controls.status();
+            stop.request(0);
+            status
+        });
+        let mut ending = None;
+        let recording = record_with(&options, &stop, &orders, &mut |notice| {
+            if notice == Notice::Stopping {
+                ending = Some(controls.status().unwrap());
+            }
+        });
+        // Else a recording that has failed leaves the one who asks waiting.
+        drop(orders);
+        assert_eq!(recording.unwrap().report.end, EndReason::Asked(None));
+        let status = asking.join().unwrap().unwrap();
+        assert_eq!(status.state, SessionState::Recording);
+        assert_eq!(status.output.map(PathBuf::from), options.output);
+        assert!(!status.has_plan && status.seconds.is_some() && status.channels.is_empty());
+        ending.unwrap()
+    });
+    assert_eq!(ending.state, SessionState::Stopping);
 }

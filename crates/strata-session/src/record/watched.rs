@@ -1,4 +1,4 @@
-//! Processes that are asked for by number: whoever knows no tracepoints of theirs learns here that they ended.
+//! Processes that the user named by process id. Their end is noticed here if no layer notices it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,12 +8,12 @@ use rustix::process::{pidfd_open, Pid, PidfdFlags};
 
 use crate::report::NotReached;
 
-/// Processes that are followed by number, to know when all have ended.
+/// Pidfds of processes, to notice when all of them have ended.
 #[derive(Debug)]
 pub(crate) struct Watched(Vec<OwnedFd>);
 
 impl Watched {
-    /// The processes with these numbers, and who of them is not there.
+    /// Watches the processes with these process ids. Also returns those that do not exist.
     pub(crate) fn new(pids: &[u32]) -> (Watched, Vec<NotReached>) {
         let (mut watched, mut absent) = (Vec::new(), Vec::new());
         for &pid in pids {
@@ -32,7 +32,7 @@ impl Watched {
         (Watched(watched), absent)
     }
 
-    /// Have all ended?
+    /// Returns whether all processes have ended.
     pub(crate) fn have_ended(&self) -> bool {
         let mut fds: Vec<PollFd<'_>> =
             self.0.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();

@@ -1,40 +1,56 @@
-//! Which buffers would have prevented a loss: an estimate, from what streams were full of and how late they were read.
+//! Advice on buffers that would have prevented a loss. It is an estimate, derived from the contents of full streams and
+//! the delay with which they were read.
 
 use serde::{Deserialize, Serialize};
+use strata_abi::ring::NR_SUBBUFS_MIN;
 
 use crate::options::NR_SUBBUFS_MAX;
 use crate::report::{Buffers, Counts, Demand};
 
-/// Largest sub-buffer that is recommended \[byte\]: beyond, there are more of them.
+/// The largest sub-buffer that is recommended \[byte\]. For more memory, a greater number is recommended.
 const SUBBUF_BYTES_ADVISED_MAX: u64 = 64 << 20;
-/// Most that is recommended for one stream \[byte\]: where that does not help, larger buffers do not.
-pub const STREAM_BYTES_ADVISED_MAX: u64 = 1 << 30;
-/// So many records that are too big for a sub-buffer fit one that is so many times as large: nobody says how big they are.
+/// The most memory that is recommended for one stream \[byte\]. If that does not help, larger buffers do not either.
+const STREAM_BYTES_ADVISED_MAX: u64 = 1 << 30;
+/// The factor by which to enlarge a sub-buffer if records did not fit into it, since their size is not known.
 const TOO_BIG_FACTOR: u64 = 4;
 
 /// The sizes of a channel's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
-    /// Of a sub-buffer \[byte\].
+    /// Size of a sub-buffer \[byte\].
     pub subbuf_size: u64,
-    /// Sub-buffers of each stream.
+    /// Number of sub-buffers of each stream.
     pub num_subbuf: u32,
 }
 
-/// What would have prevented a loss.
+/// Advice on a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// These sizes; `None`: no buffer that can be recommended would have held it.
+    /// The recommended sizes; `None` if no allowed sizes would have held the records.
     #[serde(flatten)]
     pub sizes: Option<Sizes>,
-    /// What came \[byte\]; 0: it is not by this that the sizes were found.
+    /// Size of the records that arrived before the stream was read \[byte\]; 0 if the advice is not based on it.
     pub bytes: u64,
-    /// In so much time \[ns\].
+    /// Time in which these records arrived \[ns\].
     pub late_ns: u64,
+    /// Set if the buffers would take more memory than this machine has.
+    #[serde(flatten)]
+    pub too_much: Option<TooMuch>,
 }
 
-/// For a channel with these buffers, of which this was recorded; `None`: no other sizes would have helped.
+/// Sufficient buffers for which this machine or control group has too little memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TooMuch {
+    /// Memory that all programs recorded at the same time would need \[byte\].
+    pub needed_bytes: u64,
+    /// Memory that buffers may take here \[byte\].
+    pub room_bytes: u64,
+    /// The limit: memory of the machine, of a control group, or of `ulimit -v` \[byte\].
+    pub memory_bytes: u64,
+}
+
+/// Returns advice for a channel with these buffers and counts; `None` if no other sizes would have helped.
 #[must_use]
 pub fn advise(counts: &Counts, buffers: &Buffers) -> Option<Advice> {
     let now =
@@ -44,46 +60,70 @@ pub fn advise(counts: &Counts, buffers: &Buffers) -> Option<Advice> {
         return None;
     }
     if buffers.are_largest {
-        return Some(Advice { sizes: None, bytes, late_ns });
+        return Some(Advice { sizes: None, bytes, late_ns, too_much: None });
     }
     let mut least = now;
     if losses.too_big > 0 {
         let larger = now.subbuf_size.saturating_mul(TOO_BIG_FACTOR);
         least.subbuf_size = larger.min(SUBBUF_BYTES_ADVISED_MAX).max(now.subbuf_size);
     }
+    let room = buffers.room.map_or(u64::MAX, |room| room.stream_bytes);
     let capacity = now.subbuf_size.saturating_mul(now.num_subbuf.into());
     let needed = match (losses.full > 0, losses.nested > 0) {
-        // A quarter more: the next time is not quite the same.
+        // A quarter is added, since the next time will not be quite the same.
         (true, _) if bytes > 0 => bytes.saturating_add(bytes / 4).max(capacity.saturating_mul(2)),
         (true, _) | (_, true) => capacity.saturating_mul(2),
         (false, false) => 0,
     };
-    Some(Advice { sizes: enlarged(least, needed), bytes, late_ns })
+    // Fewer and larger sub-buffers hold larger records in the same memory.
+    while least.bytes() > room && least.num_subbuf > NR_SUBBUFS_MIN && least != now {
+        least.num_subbuf /= 2;
+    }
+    let enough = enlarged(least, needed);
+    let too_much = enough.zip(buffers.room).filter(|(sizes, _)| sizes.bytes() > room);
+    Some(Advice {
+        sizes: enough.filter(|sizes| sizes.bytes() <= room),
+        bytes,
+        late_ns,
+        too_much: too_much.map(|(sizes, room)| TooMuch {
+            needed_bytes: sizes.bytes().saturating_mul(buffers.streams),
+            room_bytes: room.for_buffers,
+            memory_bytes: room.memory,
+        }),
+    })
 }
 
-/// These sizes, or larger ones that hold so much.
+impl Sizes {
+    /// Returns the size of a stream's buffer \[byte\].
+    fn bytes(self) -> u64 {
+        self.subbuf_size.saturating_mul(self.num_subbuf.into())
+    }
+}
+
+/// Returns sizes of at least `least` that together hold `needed` bytes; `None` if there are none within the limits.
 fn enlarged(least: Sizes, needed: u64) -> Option<Sizes> {
     let mut sizes = least;
-    let of = |sizes: &Sizes| sizes.subbuf_size.saturating_mul(sizes.num_subbuf.into());
-    while of(&sizes) < needed && sizes.subbuf_size.saturating_mul(2) <= SUBBUF_BYTES_ADVISED_MAX {
+    while sizes.bytes() < needed && sizes.subbuf_size.saturating_mul(2) <= SUBBUF_BYTES_ADVISED_MAX
+    {
         sizes.subbuf_size *= 2;
     }
-    while of(&sizes) < needed && sizes.num_subbuf.saturating_mul(2) <= NR_SUBBUFS_MAX {
+    while sizes.bytes() < needed && sizes.num_subbuf.saturating_mul(2) <= NR_SUBBUFS_MAX {
         sizes.num_subbuf *= 2;
     }
-    let is_enough = of(&sizes) >= needed && of(&sizes) <= STREAM_BYTES_ADVISED_MAX.max(of(&least));
+    let bytes = sizes.bytes();
+    let is_enough = bytes >= needed && bytes <= STREAM_BYTES_ADVISED_MAX.max(least.bytes());
     is_enough.then_some(sizes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Discarded, LossMode};
+    use crate::report::{Discarded, LossMode, Room};
 
     const MIB: u64 = 1 << 20;
 
     fn buffers(subbuf_bytes: u64, nr_subbufs: u32) -> Buffers {
-        Buffers { subbuf_bytes, nr_subbufs, mode: LossMode::Discard, are_largest: false }
+        Buffers { subbuf_bytes, nr_subbufs, mode: LossMode::Discard, ..Buffers::default() }
     }
 
     fn full(bytes: u64) -> Counts {
@@ -138,5 +178,24 @@ mod tests {
         ] {
             assert_eq!(advise(&losses(discarded), &buffers(4096, 8)), None);
         }
+    }
+
+    #[test]
+    fn advice_beyond_the_memory_of_all_programs_says_how_much_they_would_need() {
+        let room =
+            |stream_bytes| Some(Room { stream_bytes, for_buffers: 40 * MIB, memory: 64 * MIB });
+        let small = Buffers { streams: 48, room: room(2 * MIB), ..buffers(128 << 10, 8) };
+        let found = advise(&full(10 * MIB), &small).unwrap();
+        let too_much =
+            TooMuch { needed_bytes: 16 * MIB * 48, room_bytes: 40 * MIB, memory_bytes: 64 * MIB };
+        assert_eq!((found.sizes, found.too_much), (None, Some(too_much)));
+        // What fits is advised as ever.
+        let large = Buffers { room: room(16 * MIB), ..small };
+        assert_eq!(sizes(&full(10 * MIB), &large), Some((2 * MIB, 8)));
+        // A record that is too big fits a larger sub-buffer, of which there are fewer.
+        let discarded = Discarded { too_big: 1, ..Discarded::default() };
+        let too_big = Counts { discarded, ..Counts::default() };
+        assert_eq!(sizes(&too_big, &small), Some((512 << 10, 4)));
+        assert_eq!(sizes(&too_big, &Buffers { room: room(MIB / 2), ..small }), None);
     }
 }

@@ -1,44 +1,44 @@
-//! What of what was asked for is not in the traces: the same for a session that runs and for one that has ended, in words
-//! for programs. `--strict` is about this, and nothing else.
+//! Finds the parts of a request that are missing from the traces, in the same way for a running session and for one
+//! that has ended, as data for programs. `--strict` depends on this alone.
 
 use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use crate::report::advice::{advise, Advice, Sizes};
+use crate::report::advice::{advise, Advice};
 use crate::report::{
     Counts, FilterReport, FilterSlip, LayerReport, NotReached, Report, RuleReport, StreamLoss,
     TriggerReport, EVERY_TRACEPOINT, KERNEL,
 };
 
-/// Losses and programs that are told one by one.
+/// The most losses and programs that are listed one by one.
 const SHOWN_MAX: usize = 200;
-/// Longest text of somebody else \[character\].
+/// The longest text of another program that is kept \[character\].
 const TEXT_CHARS: usize = 300;
 
-/// A kind of what is missing.
+/// A kind of gap in a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gap {
-    /// A rule has matched nothing.
+    /// A rule has matched no event.
     Rules,
-    /// No event passes a filter, of all that its rule has selected.
+    /// No selected event has passed a filter or a part of it.
     Filters,
-    /// A trigger could not fire: its rule has matched nothing, or there is nothing that it waits for.
+    /// A trigger could not fire: its rule has matched nothing, or nothing can cause its condition.
     Triggers,
-    /// A program, or an event, could not be recorded.
+    /// A program or an event could not be recorded.
     NotReached,
-    /// A program was recorded from some time after its start on.
+    /// The beginning of a program was not recorded.
     Late,
-    /// Records were discarded.
+    /// Some records were discarded.
     Discarded,
-    /// Records were overwritten before they were written to files; what a flight recorder overwrites is none.
+    /// Records were overwritten before they were written to files. Overwriting in a flight recorder is no gap.
     Overwritten,
-    /// Records cannot be read, or are not believed.
+    /// Records cannot be read or are not credible.
     Damaged,
 }
 
-/// Which of them there are.
+/// The gaps that were found, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FoundGaps {
     pub(crate) rules: bool,
@@ -67,35 +67,35 @@ impl FoundGaps {
     }
 }
 
-/// Records that were discarded for one reason, of one CPU's streams.
+/// Records of one CPU's streams that were discarded for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CpuLoss {
-    /// `None`: it is not known, or was none's.
+    /// The CPU; `None` if it is not known, or if the loss belongs to no CPU.
     pub cpu: Option<u32>,
-    /// Why they were discarded, as text.
+    /// Why the records were discarded.
     pub reason: &'static str,
-    /// Event records that were discarded.
+    /// Number of event records that were discarded.
     pub records: u64,
-    /// From when \[ns since 1970\]; `None`: it is not known.
+    /// Time of the first loss \[ns since 1970\]; `None` if it is not known.
     pub first_ns: Option<i64>,
-    /// Until when \[ns since 1970\]; `None`: it is not known.
+    /// Time of the last loss \[ns since 1970\]; `None` if it is not known.
     pub last_ns: Option<i64>,
 }
 
-/// A channel's losses, and what would have prevented them.
+/// A channel's losses, and advice on preventing them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChannelLoss {
-    /// The layer that it is of.
+    /// The channel's layer.
     pub layer: &'static str,
-    /// Its name; empty: the layer's only one.
+    /// The channel's name; empty for the only channel of a layer.
     pub channel: String,
-    /// By CPU and reason.
+    /// Losses by CPU and reason.
     pub discards: Vec<CpuLoss>,
-    /// `None`: no other sizes would have.
+    /// Advice on buffers; `None` if no other sizes would have helped.
     pub advice: Option<Advice>,
 }
 
-/// A time of `CLOCK_MONOTONIC`, since 1970 \[ns\]; `wall_ns`: see [`Report::wall_ns`].
+/// Converts a time of `CLOCK_MONOTONIC` to a time since 1970 \[ns\]. `wall_ns`: see [`Report::wall_ns`].
 pub(crate) fn since_1970(ns: u64, wall_ns: i64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX).saturating_add(wall_ns)
 }
@@ -103,53 +103,53 @@ pub(crate) fn since_1970(ns: u64, wall_ns: i64) -> i64 {
 /// A program that was recorded late.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Late {
-    /// Its number.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// So long after its start, or after it was asked for \[ns\].
+    /// Time from the program's start, or from the request, to its attachment \[ns\].
     pub late_ns: u64,
-    /// It is recorded since then \[ns since 1970\].
+    /// Time of the attachment \[ns since 1970\].
     pub since_ns: i64,
 }
 
-/// A program or event that was not reached.
+/// A program or event that could not be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unreached {
-    /// Of an event 0.
+    /// Process id; 0 for an event.
     pub pid: u32,
-    /// The name of the program or of the event.
+    /// Name of the program or of the event.
     pub name: String,
-    /// Why not.
+    /// Why it could not be recorded.
     pub reason: String,
 }
 
-/// What is missing of a session that has ended.
+/// The verdict on a session that has ended: which parts of the request are missing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// Kinds; none: all is there.
+    /// The kinds of gaps; empty if nothing is missing.
     pub gaps: Vec<Gap>,
-    /// Records in the traces.
+    /// Number of records in the traces.
     pub records: u64,
-    /// Records that are not.
+    /// Number of records that were discarded.
     pub discarded: u64,
-    /// Records that were overwritten.
+    /// Number of records that were overwritten.
     pub overwritten: u64,
-    /// Rules that have matched nothing.
+    /// Rules that have matched no event.
     pub rules: Vec<String>,
-    /// Up to 200 filters with something in them that no event passes.
+    /// Filters with a part that no event passes; at most 200.
     pub filters: Vec<FilterReport>,
     /// Triggers that could not fire.
     pub triggers: Vec<TriggerReport>,
-    /// Up to 200 of those that were not reached.
+    /// Programs and events that could not be recorded; at most 200.
     pub not_reached: Vec<Unreached>,
-    /// Up to 200 of those that were late.
+    /// Programs that were attached late; at most 200.
     pub late: Vec<Late>,
-    /// Channels that have discarded something.
+    /// Channels that have discarded records.
     pub channels: Vec<ChannelLoss>,
 }
 
-/// By CPU and reason, at most so many; what is no CPU's, or not shown, is last. `wall_ns`: see [`Report::wall_ns`].
+/// Returns the losses by CPU and reason, at most `most` entries. The last entry sums up losses that belong to no CPU or
+/// are not listed. `wall_ns`: see [`Report::wall_ns`].
 pub(crate) fn losses(
     counts: &Counts,
     streams: &[StreamLoss],
@@ -186,7 +186,7 @@ pub(crate) fn losses(
 }
 
 impl LayerReport {
-    /// What of it was discarded, of all processes together.
+    /// Returns the layer's losses by stream, summed over all processes.
     #[must_use]
     pub fn losses(&self) -> Vec<StreamLoss> {
         let mut all = Vec::new();
@@ -195,21 +195,21 @@ impl LayerReport {
         all
     }
 
-    /// What would have prevented its losses.
+    /// Returns the buffer sizes that would have prevented the layer's losses; `None` if none would have.
     #[must_use]
     pub fn advice(&self) -> Option<Advice> {
         advise(&self.counts(), &self.buffers)
     }
 }
 
-/// Text from somewhere else, cut.
+/// Returns the beginning of a text from another program.
 pub(crate) fn cut(text: &str) -> String {
     text.chars().take(TEXT_CHARS).collect()
 }
 
-/// Slips of a filter that are told.
+/// The most mistakes that are shown for a filter.
 const SLIPS_SHOWN: usize = 3;
-/// Rules that a filter is told of.
+/// The most rules that are named for a filter.
 const RULES_SHOWN: usize = 16;
 
 impl FilterReport {
@@ -243,19 +243,22 @@ impl From<&NotReached> for Unreached {
 }
 
 impl Report {
-    /// What is missing, by its kind.
+    /// Returns the kinds of gaps.
     #[must_use]
     pub fn gaps(&self) -> Vec<Gap> {
         let counts = self.counts();
         let problems = self.kernel.iter().any(|kernel| !kernel.problems.is_empty());
         let is_refused = self.processes().any(|process| process.refused > 0);
-        // They may be why nothing of the command's programs is there.
+        // Unidentified programs may be the reason why the command's programs are missing.
         let is_unsure = self.unseen > 0 && self.applications().next().is_none();
         FoundGaps {
             rules: self.unmatched().next().is_some(),
             filters: self.filters.iter().any(|one| one.is_never),
             triggers: !self.triggers.is_empty(),
-            not_reached: !self.not_reached.is_empty() || problems || is_refused || is_unsure,
+            not_reached: !(self.not_reached.is_empty() && self.unpreloaded.is_empty())
+                || problems
+                || is_refused
+                || is_unsure,
             late: self.processes().any(|process| process.late_ns.is_some()),
             discarded: counts.discarded.total() > 0,
             overwritten: counts.overwritten > 0 && self.snapshots.is_none(),
@@ -266,10 +269,10 @@ impl Report {
         .gaps()
     }
 
-    /// Rules that have matched nothing, though somebody has named them.
+    /// Iterates over the rules that have matched no event, except for default rules, which nobody has named.
     pub fn unmatched(&self) -> impl Iterator<Item = &str> {
-        // Nobody named a tracepoint then.
-        let by_default = self.has_kernel_by_default();
+        // By default, nobody named a tracepoint.
+        let by_default = self.has_applications_by_default();
         let user = self.rules.iter().filter(move |rule: &&RuleReport| {
             rule.matched == 0 && rule.rule != EVERY_TRACEPOINT && !by_default
         });
@@ -278,15 +281,7 @@ impl Report {
         user.map(|rule| &*rule.rule).chain(kernel.map(|rule| &*rule.rule))
     }
 
-    /// Which sizes its channels are to have the next time, by layer and name: those that would have prevented a loss.
-    pub fn advised(&self) -> impl Iterator<Item = (&'static str, &str, Sizes)> {
-        let sizes = |layer: &LayerReport| layer.advice().and_then(|advice| advice.sizes);
-        self.layers.iter().filter_map(move |layer| {
-            sizes(layer).map(|sizes| (layer.layer, &*layer.channel, sizes))
-        })
-    }
-
-    /// All of it, for programs.
+    /// Returns the verdict, as data for programs.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let counts = self.counts();
@@ -312,6 +307,7 @@ impl Report {
             not_reached: self
                 .not_reached
                 .iter()
+                .chain(&self.unpreloaded)
                 .map(Unreached::from)
                 .chain(events)
                 .take(SHOWN_MAX)
@@ -328,7 +324,7 @@ impl Report {
         }
     }
 
-    /// The kernel's channels.
+    /// Iterates over the reports of the kernel's channels.
     pub fn kernel_layers(&self) -> impl Iterator<Item = &LayerReport> {
         self.layers.iter().filter(|layer| layer.layer == KERNEL)
     }
@@ -447,8 +443,6 @@ mod tests {
             few.iter().map(|one| (one.cpu, one.records)).collect::<Vec<_>>(),
             [(None, 3), (None, 2)]
         );
-        let sizes = Sizes { subbuf_size: 8192, num_subbuf: 2 };
-        assert_eq!(report.advised().collect::<Vec<_>>(), [("user", "big", sizes)]);
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! How much memory the buffers of a session may take together: of all processes and the kernel.
+//! Limits the memory of a session's buffers, summed over all processes and the kernel.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// What may be taken, and what is.
+/// The limit on the memory, and the memory in use.
 #[derive(Debug)]
 pub(crate) struct Budget {
     max: AtomicU64,
     used: AtomicU64,
-    /// Somebody has asked for so much, and did not get it.
+    /// The amount that was last requested and not available \[byte\]; 0 if there is none.
     wanted: AtomicU64,
 }
 
-/// A part of it, given back at the end of this.
+/// A share of the budget, which is given back at the end of this value.
 #[derive(Debug)]
 pub(crate) struct BudgetShare {
     of: Arc<Budget>,
@@ -26,24 +26,24 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// No more than this from now on \[byte\].
+    /// Sets the limit on the memory \[byte\].
     pub(crate) fn limit(&self, max: u64) {
         self.max.store(max, Ordering::Relaxed);
     }
 
-    /// The limit, if there is one, and what is taken \[byte\].
+    /// Returns the limit, if there is one, and the memory in use \[byte\].
     pub(crate) fn now(&self) -> (Option<u64>, u64) {
         let max = self.max.load(Ordering::Relaxed);
         ((max < u64::MAX).then_some(max), self.used.load(Ordering::Relaxed))
     }
 
-    /// Whether so much is there now \[byte\].
+    /// Returns whether `bytes` are free now \[byte\].
     pub(crate) fn has(&self, bytes: u64) -> bool {
         let (max, used) = (self.max.load(Ordering::Relaxed), self.used.load(Ordering::Relaxed));
         used.checked_add(bytes).is_some_and(|sum| sum <= max)
     }
 
-    /// Takes so much, if it is there; else who holds what can be let go of is asked to.
+    /// Takes a share of the memory. If too little is free, notes the request, so that releasable memory is released.
     pub(crate) fn take(self: &Arc<Budget>, bytes: u64) -> Option<BudgetShare> {
         let max = self.max.load(Ordering::Relaxed);
         let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= max);
@@ -52,12 +52,12 @@ impl Budget {
         taken.then(|| BudgetShare { of: Arc::clone(self), bytes })
     }
 
-    /// Nobody waits for memory any more.
+    /// Notes that nobody waits for memory any longer.
     pub(crate) fn give_up(&self) {
         self.wanted.store(0, Ordering::Relaxed);
     }
 
-    /// Whether somebody waits for more than is there, and would find it if all were given back.
+    /// Returns whether the noted request is for more than is free, but not for more than the whole budget.
     pub(crate) fn is_short(&self) -> bool {
         let (max, used) = (self.max.load(Ordering::Relaxed), self.used.load(Ordering::Relaxed));
         let wanted = self.wanted.load(Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Budget {
     }
 }
 
-/// Why somebody is not recorded whose buffers need so much, as it stands.
+/// Returns the reason why a process whose buffers need `bytes` is not recorded.
 pub(crate) fn over_memory(bytes: u64, (max, used): (Option<u64>, u64)) -> String {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     format!(

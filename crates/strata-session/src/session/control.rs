@@ -1,41 +1,45 @@
-//! What other threads ask of a recording while it runs.
+//! Requests from other threads to a running recording.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use strata_model::Counts;
+use strata_remote::Destination;
 
+use crate::output::mark::Made;
 use crate::plan::{Change, Plan};
 use crate::session::rotation::Rotated;
 use crate::session::snapshot;
-use crate::standing::Look;
+use crate::session::status::{SessionState, Status};
 
-/// Where an answer goes: why not, in a sentence. Who asked may have gone.
+/// Sender for the answer to a request, or for the reason of its refusal. The receiver may be gone.
 type ReplyTo<T> = Sender<Result<T, String>>;
 
-/// One thing to do.
+/// A request to a recording.
 pub(crate) enum ControlRequest {
-    /// Write what the buffers hold, and say what that was.
+    /// Writes a snapshot of what the buffers hold, and answers how much was written.
     Snapshot(snapshot::SnapshotRequest),
-    /// Record, from now on or again.
+    /// Starts or resumes recording.
     Start(ReplyTo<()>),
-    /// Record nothing for now.
+    /// Pauses recording.
     Pause(ReplyTo<()>),
-    /// Record something else.
+    /// Changes what is recorded.
     Change(Box<Change>, ReplyTo<()>),
-    /// Write to a new part of the trace from now on, and say which one is complete.
+    /// Completes the present chunk of the trace and begins the next.
     Rotate(ReplyTo<Rotated>),
-    /// Write what is held in memory to a new folder in this one, or in that of its plan, and go on there.
+    /// Flushes the trace from memory to a new folder within this folder, or within that of the plan, and continues
+    /// there.
     Settle(Option<PathBuf>, ReplyTo<Rotated>),
-    /// Say how it is.
-    Look(ReplyTo<Look>),
-    /// Say what is recorded.
+    /// Answers the status.
+    Status(ReplyTo<Box<Status>>),
+    /// Answers the plan.
     Plan(ReplyTo<Plan>),
 }
 
 impl ControlRequest {
-    /// It is not done, for this reason.
+    /// Refuses the request for this reason.
     pub(crate) fn refuse(self, why: &str) {
         let why = why.to_owned();
         let _ = match self {
@@ -46,100 +50,159 @@ impl ControlRequest {
             ControlRequest::Rotate(reply) | ControlRequest::Settle(_, reply) => {
                 reply.send(Err(why)).is_ok()
             }
-            ControlRequest::Look(reply) => reply.send(Err(why)).is_ok(),
+            ControlRequest::Status(reply) => reply.send(Err(why)).is_ok(),
             ControlRequest::Plan(reply) => reply.send(Err(why)).is_ok(),
         };
     }
 }
 
-/// Asks a recording; clones are the same.
+/// The sender of requests to a recording. Clones send to the same recording.
 #[derive(Clone, Debug)]
-pub struct Controls(Sender<ControlRequest>);
+pub struct Controls {
+    to: Sender<ControlRequest>,
+    last: Arc<OnceLock<Status>>,
+}
 
-/// Where a recording hears what it is asked.
+/// The receiver of a recording's requests.
 #[derive(Debug)]
-pub struct Orders(pub(crate) Receiver<ControlRequest>);
+pub struct Orders {
+    pub(crate) from: Receiver<ControlRequest>,
+    /// The status at the end. It answers requests for the status after nobody receives them any longer.
+    last: Arc<OnceLock<Status>>,
+}
 
-/// Both ends, for one recording.
+impl Orders {
+    /// Notes that the recording ends now, with this status. Requests for the status do not wait for the rest to be
+    /// written.
+    pub(crate) fn will_end(&self, status: Status) {
+        let _ = self.last.set(Status { state: SessionState::Stopping, ..status });
+    }
+}
+
+/// Creates both ends of the request channel for one recording.
 #[must_use]
 pub fn controls() -> (Controls, Orders) {
-    let (sender, receiver) = channel();
-    (Controls(sender), Orders(receiver))
+    let (to, from) = channel();
+    let last = Arc::default();
+    (Controls { to, last: Arc::clone(&last) }, Orders { from, last })
 }
 
 impl Controls {
     fn ask<T>(&self, asked: impl FnOnce(ReplyTo<T>) -> ControlRequest) -> Result<T, String> {
         let (reply, answer) = channel();
         let over = || "it has ended meanwhile".to_owned();
-        self.0.send(asked(reply)).map_err(|_| over())?;
+        self.to.send(asked(reply)).map_err(|_| over())?;
         answer.recv().map_err(|_| over())?
     }
 
-    /// Has it write what its buffers hold into the folder `output`, which is new or empty, while it goes on.
-    /// `last`: only what is in packets that do not end longer ago. Returns what was written.
+    /// Writes a snapshot of what the buffers hold into the folder `output`, which is new or empty, while recording goes
+    /// on. `last`: only packets that ended within this time. Returns the counts of what was written.
     ///
     /// # Errors
-    /// Why not, in a sentence.
+    /// Why no snapshot was written, as a sentence.
     pub fn snapshot(&self, output: &Path, last: Option<Duration>) -> Result<Counts, String> {
+        self.save(output, None, last, Made::Snapshot)
+    }
+
+    /// Sends a snapshot to a relay under a name that is the last part of `output`.
+    ///
+    /// # Errors
+    /// Why no snapshot was sent, as a sentence.
+    pub fn send_snapshot(
+        &self,
+        output: &Path,
+        to: Destination,
+        last: Option<Duration>,
+    ) -> Result<Counts, String> {
+        self.save(output, Some(to), last, Made::Snapshot)
+    }
+
+    /// Writes a snapshot that counts as one of a trigger, of which only the newest are kept.
+    ///
+    /// # Errors
+    /// Why no snapshot was written, as a sentence.
+    pub fn bounded_snapshot(
+        &self,
+        output: &Path,
+        last: Option<Duration>,
+    ) -> Result<Counts, String> {
+        self.save(output, None, last, Made::OfTrigger)
+    }
+
+    fn save(
+        &self,
+        output: &Path,
+        to: Option<Destination>,
+        last: Option<Duration>,
+        made: Made,
+    ) -> Result<Counts, String> {
         let output = output.to_owned();
         self.ask(|reply| {
-            ControlRequest::Snapshot(snapshot::SnapshotRequest { output, last, reply })
+            let asked = snapshot::SnapshotRequest { output, to, last, made, reply };
+            ControlRequest::Snapshot(asked)
         })
     }
 
-    /// Has it record, from now on or again.
+    /// Starts or resumes recording.
     ///
     /// # Errors
-    /// Why not; it is as it was.
+    /// Why recording cannot start; nothing is changed.
     pub fn start(&self) -> Result<(), String> {
         self.ask(ControlRequest::Start)
     }
 
-    /// Has it record nothing, until [`Controls::start`].
+    /// Pauses recording until [`Controls::start`].
     ///
     /// # Errors
-    /// Why not.
+    /// Why recording cannot be paused.
     pub fn pause(&self) -> Result<(), String> {
         self.ask(ControlRequest::Pause)
     }
 
-    /// Has it record something else.
+    /// Changes what is recorded.
     ///
     /// # Errors
-    /// Why not; it is as it was.
+    /// Why the change is not possible; nothing is changed.
     pub fn change(&self, change: Change) -> Result<(), String> {
         self.ask(|reply| ControlRequest::Change(Box::new(change), reply))
     }
 
-    /// Has it go on in a new part of the trace. Returns which one is complete by now.
+    /// Starts a new chunk of the trace. Returns the chunk that is complete now.
     ///
     /// # Errors
-    /// Why not; it goes on as it was.
+    /// Why the trace cannot be rotated; it goes on in the present chunk.
     pub fn rotate(&self) -> Result<Rotated, String> {
         self.ask(ControlRequest::Rotate)
     }
 
-    /// Has it write what it holds in memory to a new folder in `above`, or in that of its plan, and go on there. Returns
-    /// where that is.
+    /// Flushes the trace from memory to a new folder in `above`, or in the plan's folder, and continues there. Returns
+    /// the new place.
     ///
     /// # Errors
-    /// Why not; it goes on as it was.
+    /// Why the trace cannot be flushed; it stays in memory.
     pub fn settle(&self, above: Option<PathBuf>) -> Result<Rotated, String> {
         self.ask(|reply| ControlRequest::Settle(above, reply))
     }
 
-    /// How it is.
+    /// Returns the status.
     ///
     /// # Errors
-    /// It is over, or of those that have no plan.
-    pub fn look(&self) -> Result<Look, String> {
-        self.ask(ControlRequest::Look)
+    /// The recording ended before it began.
+    pub fn status(&self) -> Result<Status, String> {
+        let last = || self.last.get().cloned();
+        match last() {
+            Some(status) => Ok(status),
+            None => match self.ask(ControlRequest::Status) {
+                Ok(status) => Ok(*status),
+                Err(why) => last().ok_or(why),
+            },
+        }
     }
 
-    /// What it records.
+    /// Returns the plan.
     ///
     /// # Errors
-    /// It is over, or of those that have no plan.
+    /// The recording has ended, or has no plan.
     pub fn plan(&self) -> Result<Plan, String> {
         self.ask(ControlRequest::Plan)
     }

@@ -1,9 +1,10 @@
-//! What is left to do when a layer has ended: a process of its own does it, and nobody waits for that.
+//! Work that remains after a layer has ended. A child process does it, and nobody has to wait.
 
 use rustix::io::Errno;
 use rustix::process::{waitpid, Pid, WaitOptions};
 
-/// The child that does it, if there is one, and what to know of it. Dropping this leaves it alone.
+/// The child process that does the remaining work, if there is one, with a remark about it. Dropping this value leaves
+/// the child alone.
 #[derive(Debug, Default)]
 pub struct Detaching {
     child: Option<Pid>,
@@ -11,18 +12,18 @@ pub struct Detaching {
 }
 
 impl Detaching {
-    /// This child does it. `remark`: where it takes long.
+    /// Creates the handle of this child, with a remark if its work takes long.
     pub(crate) fn by(child: Pid, remark: Option<String>) -> Detaching {
         Detaching { child: Some(child), remark }
     }
 
-    /// What to know of it, where it takes long.
+    /// Returns the remark, if the work takes long.
     #[must_use]
     pub fn remark(&self) -> Option<&str> {
         self.child.and(self.remark.as_deref())
     }
 
-    /// This one, or the other one if there is none here.
+    /// Returns this work, or `other` if there is none here.
     pub(crate) fn or(self, other: Detaching) -> Detaching {
         match self.child {
             Some(_) => self,
@@ -30,7 +31,7 @@ impl Detaching {
         }
     }
 
-    /// Is there still something left to do?
+    /// Returns whether the work is still in progress.
     #[must_use]
     pub fn is_going_on(&mut self) -> bool {
         if let Some(child) = self.child {
@@ -41,7 +42,7 @@ impl Detaching {
         self.child.is_some()
     }
 
-    /// Until nothing is left.
+    /// Waits until the work is done.
     pub fn wait(self) {
         if let Some(child) = self.child {
             while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}

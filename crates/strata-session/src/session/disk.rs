@@ -1,33 +1,148 @@
-//! How much of the disk a recording has taken, and when that is enough: `record --max-size`.
+//! Measures how much of the disk a recording has taken, for `record --max-size`, and how much is free, for
+//! `--min-free`.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// How often the files themselves are looked at, at most.
+use serde::{Deserialize, Serialize};
+
+/// The shortest period of measuring the files.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// Looking at them may take this part of the time.
+/// Bound on the time for measuring: the pause is this many times as long as a measurement.
 const LOOK_SHARE: u32 = 50;
-/// A trace has folders in its folder, and these have files.
+/// The most nested folders that are measured: a trace has folders in its folder, and these contain files.
 const DEPTH_MAX: u32 = 4;
 
-/// Watches the size of a trace.
+/// The space of a file system that must stay free. Recording stops before it is used.
+///
+/// The text form, also in plans, is `5%` or a number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum MinFree {
+    /// A share of the file system's size, 0 to 99.
+    Percent(u8),
+    /// A number of bytes.
+    Bytes(u64),
+}
+
+/// The greatest share that can be kept free \[%\].
+const PERCENT_MAX: u8 = 99;
+
+impl MinFree {
+    /// No space is kept free: recording goes on until the file system is full.
+    pub const NONE: MinFree = MinFree::Bytes(0);
+
+    /// Returns the space in bytes, for a file system of `all` bytes.
+    #[must_use]
+    pub fn bytes_of(self, all: u64) -> u64 {
+        match self {
+            MinFree::Percent(percent) => all / 100 * u64::from(percent),
+            MinFree::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// Keeps 5 % free by default.
+impl Default for MinFree {
+    fn default() -> MinFree {
+        MinFree::Percent(5)
+    }
+}
+
+impl fmt::Display for MinFree {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MinFree::Percent(percent) => write!(to, "{percent}%"),
+            MinFree::Bytes(bytes) => write!(to, "{bytes}"),
+        }
+    }
+}
+
+impl FromStr for MinFree {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MinFree, String> {
+        let bytes = || text.parse().map(MinFree::Bytes).ok();
+        let percent = |text: &str| text.parse().ok().filter(|&percent| percent <= PERCENT_MAX);
+        let found = match text.strip_suffix('%') {
+            Some(number) => percent(number).map(MinFree::Percent),
+            None => bytes(),
+        };
+        found.ok_or_else(|| {
+            format!("'{text}' is neither bytes nor a share of 0% to {PERCENT_MAX}%, such as 5%")
+        })
+    }
+}
+
+impl TryFrom<String> for MinFree {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<MinFree, String> {
+        text.parse()
+    }
+}
+
+impl From<MinFree> for String {
+    fn from(free: MinFree) -> String {
+        free.to_string()
+    }
+}
+
+/// The error that a file system has less free space than must stay free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LowSpace {
+    /// Free space that this user may use \[byte\].
+    pub free: u64,
+    /// Size of the file system \[byte\].
+    pub all: u64,
+    /// The space that must stay free.
+    pub min_free: MinFree,
+}
+
+impl LowSpace {
+    /// Checks the free space and the size of a file system. Returns `None` if there is enough space, or if they are not
+    /// known.
+    pub(crate) fn of(space: Option<(u64, u64)>, min_free: MinFree) -> Option<LowSpace> {
+        let (free, all) = space?;
+        (free < min_free.bytes_of(all)).then_some(LowSpace { free, all, min_free })
+    }
+}
+
+impl fmt::Display for LowSpace {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Computed in tenths of a percent, without floating point.
+        let tenths = (u128::from(self.free) * 1000).checked_div(self.all.into()).unwrap_or(0);
+        write!(
+            to,
+            "the trace's file system has {}.{} % ({} MiB) free, less than --min-free={}",
+            tenths / 10,
+            tenths % 10,
+            self.free >> 20,
+            self.min_free
+        )
+    }
+}
+
+/// A limit on the size of a trace's files, with their measurement.
 #[derive(Debug)]
 pub(crate) struct DiskLimit {
     max: u64,
     folder: PathBuf,
-    /// What is on disk besides packets, when it was looked at last: metadata.
+    /// Size of files other than packets, such as metadata, at the last measurement \[byte\].
     besides: u64,
     next_look: Instant,
 }
 
 impl DiskLimit {
-    /// At most so many bytes in this folder.
+    /// Creates a limit of `max` bytes on the files in `folder`.
     pub(crate) fn new(max: u64, folder: &Path) -> DiskLimit {
         DiskLimit { max, folder: folder.to_owned(), besides: 0, next_look: Instant::now() }
     }
 
-    /// Is it enough? `packets`: bytes of all packets that are written.
+    /// Returns whether the limit is reached. `packets`: size of all packets written so far \[byte\].
     pub(crate) fn is_reached(&mut self, packets: u64) -> bool {
         let begin = Instant::now();
         if begin >= self.next_look {
@@ -39,7 +154,7 @@ impl DiskLimit {
     }
 }
 
-/// All files below a folder; no link is followed, and what cannot be looked at is nothing.
+/// Returns the size of all files below a folder \[byte\]. Links are not followed, and unreadable entries count as 0.
 fn bytes(folder: &Path, depth: u32) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -53,6 +168,38 @@ fn bytes(folder: &Path, depth: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn share_that_stays_free_is_read_written_and_compared() {
+        for (text, free, of_a_gigabyte) in [
+            ("5%", MinFree::Percent(5), 50_000_000),
+            ("0%", MinFree::Percent(0), 0),
+            ("99%", MinFree::Percent(99), 990_000_000),
+            ("0", MinFree::NONE, 0),
+            ("4096", MinFree::Bytes(4096), 4096),
+        ] {
+            assert_eq!(text.parse(), Ok(free));
+            assert_eq!(
+                (free.to_string().as_str(), free.bytes_of(1_000_000_000)),
+                (text, of_a_gigabyte)
+            );
+            let json = strata_text::json::compact(&free);
+            assert_eq!(serde_json::from_str::<MinFree>(&json).unwrap(), free);
+        }
+        for text in ["", "%", "100%", "-1%", "5 %", "1e3", "five"] {
+            assert!(text.parse::<MinFree>().unwrap_err().contains(&format!("'{text}'")));
+        }
+        assert_eq!(MinFree::Percent(99).bytes_of(u64::MAX), u64::MAX / 100 * 99);
+        let five = MinFree::default();
+        assert_eq!(LowSpace::of(None, five), None);
+        assert_eq!(LowSpace::of(Some((50 << 20, 1000 << 20)), five), None);
+        let low = LowSpace::of(Some((49 << 20, 1000 << 20)), five).unwrap();
+        assert_eq!(
+            low.to_string(),
+            "the trace's file system has 4.9 % (49 MiB) free, less than --min-free=5%"
+        );
+        assert_eq!(LowSpace::of(Some((0, 0)), five), None);
+    }
 
     #[test]
     fn limit_counts_packets_at_once_and_other_files_when_they_are_looked_at() {

@@ -1,12 +1,12 @@
-//! A failure to write a trace, in words.
+//! Messages about failures to write a trace.
 
 use std::error::Error as _;
 
-/// Why the trace cannot be written, or a process' memory not be read, in one line.
+/// Returns one line that explains why the trace cannot be written, or a process's memory cannot be read.
 pub(crate) fn failure_text(error: &strata_collect::Error) -> String {
     use strata_collect::Error as E;
     let mut text = error.to_string();
-    // Where the message says all that the system said, once is enough.
+    // Some messages already contain the error of the system, which is not repeated.
     let said = matches!(error, E::NoSpace { .. } | E::TooLarge { .. } | E::Gone { .. });
     let mut cause = error.source().filter(|_| !said);
     while let Some(error) = cause {
@@ -20,7 +20,7 @@ pub(crate) fn failure_text(error: &strata_collect::Error) -> String {
     text
 }
 
-/// What to do about a failure to write the trace.
+/// Returns advice on a failure to write the trace.
 pub(crate) fn advice(error: &strata_collect::Error) -> &'static str {
     use strata_collect::Error as E;
     match error {

@@ -1,5 +1,27 @@
-//! What a session asks of a layer: of those who are recorded in one way. Each layer has its own files; a session
-//! knows of none what it records.
+//! The interface between a session and its layers. Each layer has its own files; a session does not depend on what they
+//! record.
+//!
+//! A [`Layer`] is made ready by its own constructor and then driven by the session, in this order:
+//!
+//! ```text
+//! made ready ── start ── begun ── run ── admit ──┬── stop ── join ── end
+//!  (nothing is   │        │        │      │      │    │       │       └ returns the report; a drop undoes all instead
+//!   recorded)    │        │        │      │      │    │       └ waits until all packets are moved
+//!                │        │        │      │      │    └ stops recording
+//!                │        │        │      │      └ any number of: change, set_paused, snapshot, rotate, look_around
+//!                │        │        │      └ admits processes that exist already
+//!                │        │        └ starts the threads that move packets
+//!                │        └ called after the start of the command, if there is one
+//!                └ starts to record
+//! ```
+//!
+//! All methods are called by the session's own thread, and none may wait for a disk or a hostile process: slow work is
+//! done by the layer's threads. `snapshot` and `rotate` therefore return a request that another thread runs. A `change`
+//! happens completely or not at all. Write errors do not pass through this interface: a layer's pump notes them in the
+//! session's shared state, where [`crate::session::watch`] finds them.
+//!
+//! The implementations are [`crate::applications`], [`crate::kernel`] and [`crate::guest`]. A new layer needs a folder of
+//! its own, and a line where [`crate::daemon`] makes layers from a plan.
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -8,9 +30,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use strata_collect::{Keep, Output};
-use strata_filter::Filter;
+use strata_filter::{DurationError, DurationSplit, Filter};
+use strata_model::TimeSource;
 use strata_user::Outcome;
 
+use crate::daemon::persistent::ChannelKept;
+use crate::daemon::slots::ChannelSlots;
 use crate::error::SessionError;
 use crate::output::describe::Machine;
 use crate::plan::tracked::Tracked;
@@ -21,170 +46,168 @@ use crate::session::detaching::Detaching;
 use crate::session::privileges::Work;
 use crate::session::shared::{Figured, LayerLosses, Shared};
 use crate::session::threads::{Ask, Cut};
-use crate::standing::kept::ChannelKept;
-use crate::standing::slots::ChannelSlots;
 
-/// What the layers of a session have in common.
+/// State shared by the layers of a session.
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
     pub(crate) machine: Machine,
-    /// When the recording was begun, as traces say it.
+    /// Time when the recording began, as text for the traces.
     pub(crate) created: String,
     pub(crate) output: Arc<Mutex<dyn Output>>,
-    /// What becomes of packets.
+    /// The destination of packets: the output, or the buffers until a snapshot is taken.
     pub(crate) keep: Keep,
-    /// Where programs hold it, for who makes this session again; `None`: nobody does.
+    /// Time by which the threads of layers pause and wait.
+    pub(crate) time: TimeSource,
+    /// Notes about the slots in programs, for a session that is restored after a kill; `None` if there are none.
     pub(crate) slots: Option<ChannelSlots>,
-    /// What goes on being recorded when this session is killed; `None`: nothing.
+    /// Notes about recording that continues in the kernel after a kill; `None` if nothing does.
     pub(crate) kept: Option<ChannelKept>,
-    /// The session was killed, and is made again from its plan: where all has gone that a layer is to record, the others
-    /// are recorded all the same.
+    /// True if the session was killed and is restored from its plan. Events and programs that no longer exist are then
+    /// no error, and the rest is recorded.
     pub(crate) is_again: bool,
-    /// Folders where that has written this channel, and sessions of its name that were killed before it, the last one first.
+    /// Folders into which killed sessions of this name wrote this channel, the latest first.
     pub(crate) before: Vec<PathBuf>,
 }
 
-/// Hears how far it is, and says whether to go on.
+/// Callback that receives the progress, and decides whether to go on.
 pub(crate) type Tell<'t> = dyn FnMut(Notice) -> ControlFlow<()> + 't;
 
-/// One event rule of a session, and which of its events; a rule that excludes has no filter.
+/// An event rule of a session with its filter. Exclusions have no filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LayerRule {
-    /// As it is written for the layer: `shop:*`, `!shop:debug_*`, `sched_*`.
+    /// The rule in the layer's form: `shop:*`, `!shop:debug_*`, `sched_*`.
     pub(crate) text: String,
-    /// `None`: all of them.
+    /// The filter on the rule's events; `None` to record all.
     pub(crate) filter: Option<Filter>,
-    /// Its records have call stacks, whatever others have.
+    /// True if the rule's records have call stacks, independently of other rules.
     pub(crate) stack: bool,
-    /// It asks what CPUs do, so many times in a second.
+    /// Rate of samples \[Hz\], for a rule that samples CPUs.
     pub(crate) sample: Option<u32>,
-    /// It is a probe of a program or library.
+    /// True if the rule is a probe of a program or library.
     pub(crate) probe: bool,
+    /// The least duration of recorded system calls \[ns\]; `None` for the bound that the rule's word implies.
+    pub(crate) slower: Option<u64>,
+    /// True if the rule's filter uses the duration. Kernel events other than system calls have none and are then not
+    /// recorded.
+    pub(crate) is_of_calls: bool,
 }
 
-/// What a layer is to record. An event that several rules select is recorded once, if one of their filters selects it.
+impl LayerRule {
+    /// Moves the filter's condition on the duration to `slower`, so that the kernel checks it at the end of a call.
+    ///
+    /// # Errors
+    /// The filter uses the duration in a way that the kernel does not support.
+    pub(crate) fn with_duration_of_calls(self) -> Result<LayerRule, DurationError> {
+        let Some(filter) = &self.filter else { return Ok(self) };
+        Ok(match filter.split_duration()? {
+            DurationSplit { at_least: 0, .. } => self,
+            DurationSplit { at_least, rest } => LayerRule {
+                filter: rest,
+                slower: Some(at_least.max(self.slower.unwrap_or(0))),
+                is_of_calls: true,
+                ..self
+            },
+        })
+    }
+}
+
+/// The request for a layer: what to record. An event that several rules select is recorded once, if it passes the
+/// filter of one of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) rules: Vec<LayerRule>,
-    /// What each record has besides its fields, by name.
+    /// Names of the contexts that are added to each record.
     pub(crate) contexts: Vec<String>,
-    /// Whose events.
+    /// The tracked processes.
     pub(crate) tracked: Tracked,
 }
 
 impl Wanted {
-    /// What it is besides rules, in words for people.
-    pub(crate) fn besides_rules(&self) -> Vec<String> {
-        let Tracked { pids, uids, gids, names, cgroups } = &self.tracked;
-        // Every record has it.
-        let contexts = self.contexts.iter().filter(|name| *name != "vtid");
-        let tracked = [
-            ("numbers", pids.is_some()),
-            ("users", uids.is_some()),
-            ("groups", gids.is_some()),
-            ("names", names.is_some()),
-            ("cgroups", cgroups.is_some()),
-        ];
-        let tracked = tracked.into_iter().filter(|(_, is)| *is);
-        let tracked = tracked.map(|(kind, _)| format!("processes by {kind}"));
-        contexts.map(|name| format!("context '{name}'")).chain(tracked).collect()
+    /// Returns whether the request has tracked processes, or contexts other than the one that every record has.
+    pub(crate) fn is_more_than_rules(&self) -> bool {
+        self.contexts.iter().any(|name| name != "vtid") || self.tracked != Tracked::default()
     }
 }
 
-/// What a command inherits, so that it can be recorded from its first instruction on.
+/// Environment variables and descriptors that a command must inherit to be recorded from its first instruction.
 #[derive(Debug, Default)]
 pub(crate) struct Inheritance<'l> {
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) keep_open: Vec<BorrowedFd<'l>>,
 }
 
-/// One layer: made ready, started, run in threads of its own, stopped, joined, ended; each once, in this order.
+/// A layer: prepared, started, run in threads of its own, stopped, joined and ended; each once, in this order.
 pub(crate) trait Layer {
-    /// What it asks the system for while it runs.
+    /// Returns the rights that the layer's threads need while they run.
     fn rights(&self) -> Work;
 
-    /// With which rights other processes are asked what they have open.
+    /// Returns the rights with which the layer reads other processes' open files.
     fn asks_with(&self) -> Work {
         self.rights()
     }
 
-    /// Records from now on; on the thread that starts the command.
+    /// Starts to record. Called on the thread that starts the command.
     fn start(&mut self);
 
-    /// What the command is to inherit, if there will be one.
+    /// Returns what the command must inherit, if there is a command.
     fn inheritance(&self) -> Inheritance<'_> {
         Inheritance::default()
     }
 
-    /// The command was started; `None`: there is none.
+    /// Notifies the layer that the command was started, or with `None` that there is no command.
     fn begun(&mut self, _command: Option<&Running>) {}
 
-    /// Moves what is recorded, in a thread of its own.
+    /// Starts the thread that moves recorded packets.
     fn run(&mut self);
 
-    /// Lets in who is there already, unless `tell` breaks.
+    /// Admits processes that exist already, unless `tell` breaks.
     fn admit(&mut self, _tell: &mut Tell<'_>) {}
 
-    /// How many events it records, where that is known before they happen.
-    fn events(&self) -> Option<u64> {
-        None
-    }
-
-    /// Whether it knows when all have ended who were asked for by number ([`Shared::is_nobody_left`]).
+    /// Returns whether the layer knows when all processes named by number have ended ([`Shared::is_nobody_left`]).
     fn knows_processes(&self) -> bool {
         false
     }
 
-    /// Has a thread of it ended?
+    /// Returns whether one of the layer's threads has ended unexpectedly.
     fn is_broken(&self) -> bool;
 
-    /// Asks for what it holds, while it goes on recording; where nothing is written but snapshots.
+    /// Returns a request for the packets that the layer holds, for a snapshot; recording goes on. Only for sessions
+    /// that write nothing but snapshots.
     fn snapshot(&self) -> Ask;
 
-    /// Has it write what it holds, and complete its traces of before, while it goes on recording; where its records are
-    /// written as they come.
+    /// Returns a request to write what the layer holds and to complete its present traces; recording goes on. Only for
+    /// sessions that write continuously.
     fn rotate(&self) -> Cut;
 
-    /// Records what `wanted` says, from now on and instead of what it did. Each record is there, and none
-    /// twice, of an event that is selected before and after. What could not be changed is as it was.
-    /// While it is paused, this counts from [`Layer::resume`] on.
+    /// Records what `wanted` requests, from now on and instead of the former request. Events selected before and after
+    /// are recorded without gap or duplicate. If the change fails, the former request stays. If the layer is paused,
+    /// the change takes effect when it resumes.
     ///
     /// # Errors
-    /// What the system says, or what is wrong with a rule.
+    /// The error of the system, or a mistake in a rule.
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError>;
 
-    /// These are the rules that it was made with, as they were written; what is said of their filters names them.
-    fn note_rules(&mut self, _rules: &[LayerRule]) {}
+    /// Pauses or resumes recording. Packets recorded before are still moved.
+    fn set_paused(&mut self, _is_paused: bool) {}
 
-    /// What of this it has no way to record, in words for people: it is refused before anything is changed. A layer
-    /// that can do more than rules says so here.
-    fn lacks(&self, wanted: &Wanted) -> Vec<String> {
-        wanted.besides_rules()
-    }
-
-    /// Records nothing until [`Layer::resume`]; what was recorded stays, and goes on being moved.
-    fn pause(&mut self);
-
-    /// Records again.
-    fn resume(&mut self);
-
-    /// Programs that it recorded, and that have ended since this was last asked.
-    fn take_ends(&mut self) -> Vec<EndedProgram> {
+    /// Does periodic work: updates which processes are tracked by name. Returns recorded programs that have ended since
+    /// the last call.
+    fn look_around(&mut self) -> Vec<EndedProgram> {
         Vec::new()
     }
 
-    /// How it is meanwhile.
-    fn look(&self) -> LayerLook {
-        LayerLook::default()
+    /// Returns the status of the layer.
+    fn status(&self) -> LayerStatus {
+        LayerStatus::default()
     }
 
-    /// Records no more; what was recorded goes on being moved.
+    /// Stops recording. Recorded packets are still being moved.
     fn stop(&mut self);
 
-    /// Until all is moved; after the session was told to stop.
+    /// Waits until all packets are moved. Called after the session was told to stop.
     fn join(&mut self);
 
-    /// What became of it.
+    /// Ends the layer and returns its report.
     fn end(self: Box<Self>) -> LayerEnd;
 }
 
@@ -192,50 +215,54 @@ pub(crate) trait Layer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndedProgram {
     pub(crate) pid: u32,
-    /// `CLOCK_MONOTONIC` \[ns\]: with its number it is known by that.
+    /// Time of the program's start \[ns of `CLOCK_MONOTONIC`\]; together with the process id it identifies the program.
     pub(crate) started_ns: u64,
-    /// `None`: nobody says.
+    /// The program's end; `None` if it is not known.
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// What a layer has to say meanwhile.
+/// The status of a layer.
 #[derive(Debug, Default)]
-pub(crate) struct LayerLook {
-    /// What its rules have matched so far.
+pub(crate) struct LayerStatus {
+    /// Matches of the layer's rules so far.
     pub(crate) rules: Vec<RuleReport>,
-    /// Their filters with something that no event has passed so far.
+    /// Filters with a part that no event has passed so far.
     pub(crate) filters: Vec<FilterReport>,
     pub(crate) not_reached: Vec<NotReached>,
     pub(crate) figures: Figured,
-    /// How full its fullest buffer was when it was last looked at \[%\].
+    /// Fill of the layer's fullest buffer at the last check \[%\].
     pub(crate) fill: u8,
+    /// The time that the layer's buffers cover at the present rate \[s\], if only snapshots are written.
+    pub(crate) history_seconds: Option<f64>,
     pub(crate) losses: LayerLosses,
     pub(crate) buffers: Buffers,
-    /// Programs that were reached late.
+    /// Programs that were attached late.
     pub(crate) late: Vec<Late>,
-    /// Programs that are recorded now.
+    /// Number of programs that are recorded now.
     pub(crate) processes: u64,
-    /// What is less than was asked for, whole sentences.
+    /// Number of events that the layer records, if that is known in advance.
+    pub(crate) events: Option<u64>,
+    /// Remarks on parts of the request that were not met.
     pub(crate) remarks: Vec<String>,
 }
 
-/// What a layer has to say at its end.
+/// The result of a layer at its end.
 #[derive(Debug, Default)]
 pub(crate) struct LayerEnd {
     pub(crate) report: LayerReport,
     pub(crate) remarks: Vec<String>,
-    /// What became of its rules.
+    /// The final reports on the layer's rules.
     pub(crate) rules: Vec<RuleReport>,
-    /// Their filters with something that no event has passed.
+    /// Filters with a part that no event has passed.
     pub(crate) filters: Vec<FilterReport>,
     pub(crate) not_reached: Vec<NotReached>,
-    /// Of those it cannot be said whether they belong to the recording.
+    /// Processes for which it is not known whether they belong to the recording.
     pub(crate) hidden: Vec<NotReached>,
-    /// Who outlived the command, and is recorded no more.
+    /// Processes that have outlived the command and are no longer recorded.
     pub(crate) holders: Vec<String>,
     /// See [`crate::report::Report::of_lttng`].
     pub(crate) of_lttng: Vec<String>,
-    /// What no other layer has to say; nothing else is in it.
+    /// The part of the report that only this layer can fill; the rest is empty.
     pub(crate) own: Report,
     pub(crate) detaching: Detaching,
 }

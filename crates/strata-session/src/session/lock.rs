@@ -1,8 +1,9 @@
-//! Locks of what threads share.
+//! Locking of data that threads share.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A lock whose holder cannot leave it half-changed: what panicked is reported by its thread.
+/// Locks the mutex, even after a thread panicked with it: holders cannot leave the data half-changed, and the panic is
+/// reported elsewhere.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,16 @@
-//! Whether there is memory, before it is needed: who finds none later ends this program.
+//! Checks that enough memory is available before it is needed: a thread that got none later would end this program.
 
 use std::collections::TryReserveError;
 use std::hint::black_box;
 
-/// Takes so much \[byte\], and gives it back.
+/// Allocates and frees `bytes` of memory.
 ///
 /// # Errors
-/// There is not so much (`ulimit -v`).
+/// There is not enough memory (`ulimit -v`).
 pub(crate) fn reserve(bytes: usize) -> Result<(), TryReserveError> {
     let mut memory = Vec::<u8>::new();
     let outcome = memory.try_reserve_exact(bytes);
-    // What nobody looks at would not be asked for at all.
+    // Without this, the compiler would remove the allocation.
     black_box(memory);
     outcome
 }

@@ -1,72 +1,78 @@
-//! What a recorder that is root, or has capabilities, still may do after its start: no thread holds more than
-//! its work needs.
+//! Limits the capabilities of a recorder after its start: no thread keeps more capabilities than its work needs.
 
 use rustix::thread::{
     capabilities, set_capabilities, set_no_new_privs, CapabilitySet, CapabilitySets,
 };
 
-/// What a thread does while this records.
+/// The work of a thread while the session records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// All of it: who makes the other threads.
+    /// All work: the thread creates the other threads.
     Everything,
     /// Waits for the command and for signals, ends the kernel's layer.
     Watch,
-    /// Looks into processes and switches their tracepoints on and off.
+    /// Examines processes and enables or disables their tracepoints.
     Applications,
     /// Takes packets and writes them to files.
     Files,
-    /// Takes the kernel's packets and writes them.
+    /// Moves the kernel's packets and writes them.
     Kernel,
-    /// Hears what processes map, also on CPUs that come later.
+    /// Receives reports of mapped code, also for CPUs that come online later.
     Code,
-    /// Talks to whoever started this.
+    /// Reads the names of code that processes generate, in files of theirs.
+    Names,
+    /// Writes messages for the user.
     Talk,
 }
 
-/// Files: the trace may lie in a folder of another user.
+/// Capabilities for files, since the trace may be in a folder of another user.
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 
-/// Processes: their descriptors, their code, and for that the rights of their users.
+/// Capabilities for access to processes: their descriptors, their code, and the rights of their users.
 const PROCESSES: CapabilitySet =
     CapabilitySet::SYS_PTRACE.union(CapabilitySet::SETUID).union(CapabilitySet::SETGID);
 
-/// The kernel's programs and maps.
+/// Capabilities for programs and maps in the kernel.
 const PROGRAMS: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
 impl Work {
-    /// What it needs. `is_old`: of a kernel that knows fewer capabilities, where one stood for many.
+    /// Returns the capabilities that the work needs. `is_old`: true for kernels that use one capability for many
+    /// purposes.
     fn needs(self, is_old: bool) -> CapabilitySet {
         let admin = if is_old { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
         // /proc/PID/map_files
         let mapped = admin | CapabilitySet::CHECKPOINT_RESTORE;
         let programs = admin | PROGRAMS;
         match self {
-            Work::Everything => FILES | PROCESSES | mapped | programs | CapabilitySet::KILL,
+            // A persistent session may later need the names of the kernel's functions (/proc/kallsyms).
+            Work::Everything => {
+                FILES | PROCESSES | mapped | programs | CapabilitySet::KILL | CapabilitySet::SYSLOG
+            }
             Work::Watch => FILES | programs | CapabilitySet::KILL,
             Work::Applications => FILES | PROCESSES | mapped,
             Work::Files => FILES,
             Work::Kernel => FILES | programs,
             Work::Code => programs,
+            Work::Names => CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH,
             Work::Talk => CapabilitySet::empty(),
         }
     }
 }
 
-/// Does this kernel ask for CAP_SYS_ADMIN where others ask for CAP_PERFMON? Debian's does, as it is.
+/// Returns whether this kernel demands CAP_SYS_ADMIN where others demand CAP_PERFMON, as Debian's does by default.
 fn is_paranoid() -> bool {
     let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     text.ok().and_then(|text| text.trim().parse::<i32>().ok()).is_some_and(|level| level > 2)
 }
 
-/// This thread, and those that it makes from now on, give up for good what this work does not need. Does
-/// nothing where there is nothing to give up.
+/// Permanently gives up all capabilities that this work does not need, in this thread and those that it will create.
+/// Does nothing if there are none.
 pub(crate) fn keep_for(work: Work) {
     keep(work, CapabilitySet::empty());
 }
 
-/// The same of a session that stays: it makes layers whenever it is asked to, and what probes of programs need is in
-/// reserve, in effect only while one is attached.
+/// Gives up capabilities like [`keep_for`], for a persistent session: it creates layers later, and keeps a reserve that
+/// probes of programs need while they are attached.
 pub(crate) fn keep_for_later() {
     keep(Work::Everything, CapabilitySet::SYS_ADMIN);
 }
@@ -82,17 +88,18 @@ fn keep(work: Work, in_reserve: CapabilitySet) {
         permitted: before.permitted & (needed | in_reserve),
         inheritable: CapabilitySet::empty(),
     };
-    // To have less is always allowed; who cannot, goes on as it was.
+    // Giving up capabilities is always allowed; on a failure the thread keeps what it had.
     let _ = set_capabilities(None, kept);
     let _ = set_no_new_privs(true);
 }
 
-/// This thread gives up all of them: it talks, and does nothing else.
+/// Gives up all capabilities of this thread, which only writes messages.
 pub fn give_up_rights() {
     keep_for(Work::Talk);
 }
 
-/// Linux 5.9, which knows it, knows those for programs, too.
+/// Returns whether the kernel has CAP_CHECKPOINT_RESTORE. Such kernels (Linux 5.9) also have the capabilities for
+/// programs.
 fn knows_checkpoint_restore() -> bool {
     const CAP_CHECKPOINT_RESTORE: u32 = 40;
     let last = std::fs::read_to_string("/proc/sys/kernel/cap_last_cap").unwrap_or_default();
@@ -103,13 +110,14 @@ fn knows_checkpoint_restore() -> bool {
 mod tests {
     use super::*;
 
-    const ALL: [Work; 7] = [
+    const ALL: [Work; 8] = [
         Work::Everything,
         Work::Watch,
         Work::Applications,
         Work::Files,
         Work::Kernel,
         Work::Code,
+        Work::Names,
         Work::Talk,
     ];
 
@@ -172,6 +180,7 @@ mod tests {
             (Work::Kernel, false, Set::BPF | Set::PERFMON, Set::SYS_PTRACE | Set::SETUID),
             (Work::Kernel, true, Set::SYS_ADMIN, Set::SYS_PTRACE | Set::KILL),
             (Work::Code, false, Set::BPF | Set::PERFMON, Set::DAC_OVERRIDE | Set::SYS_ADMIN),
+            (Work::Names, true, Set::SYS_PTRACE, Set::DAC_OVERRIDE | Set::SETUID | Set::SYS_ADMIN),
             (Work::Watch, false, Set::KILL | Set::BPF, Set::SYS_PTRACE | Set::SETGID),
             (Work::Talk, true, Set::empty(), Set::all()),
         ] {

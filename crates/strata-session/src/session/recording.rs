@@ -1,4 +1,4 @@
-//! What is left of a recording.
+//! The result of a recording.
 
 use crate::report::Report;
 use crate::session::detaching::Detaching;
@@ -6,8 +6,8 @@ use crate::session::detaching::Detaching;
 /// A recording that has ended.
 #[derive(Debug)]
 pub struct Recording {
-    /// What there is to say of it.
+    /// The report of the recording.
     pub report: Report,
-    /// What its layers have left to do.
+    /// Work that its layers have left to other processes.
     pub detaching: Detaching,
 }

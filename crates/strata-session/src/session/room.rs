@@ -1,11 +1,11 @@
-//! Room on the disk that a session that stays writes to. Where there is none, its packets stay in the buffers, and it goes
-//! on when there is some: a session is there until somebody ends it.
+//! Free space on the disk to which a persistent session writes. If there is none, packets stay in the buffers until
+//! there is space again, since the session lasts until somebody ends it.
 //!
 //! ```text
-//! no room   what could not be written is no failure; the pumps leave packets where they are, and rotate nothing
-//! meanwhile programs and the kernel fill their buffers, and discard or overwrite by the loss mode, counted as ever
-//! room      as much as a few packets need: the pumps try again what they could not do
-//! the end   what cannot be written then is a failure, as of any recording
+//! no room   a failed write is no failure of the session; the pumps leave packets in the buffers, and do not rotate
+//! waiting   programs and the kernel fill their buffers, and discard or overwrite records, which are counted as usual
+//! room      once there is space for a few packets, the pumps repeat the failed writes
+//! the end   a write that fails now is a failure, as in any recording
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::session::disk::{LowSpace, MinFree};
 use crate::session::lock::lock;
 
-/// With so much, or an eighth of a small disk, it goes on \[byte\].
+/// Free space at which writing resumes \[byte\]: this, or an eighth of a small disk.
 const ROOM_BYTES: u64 = 4 << 20;
-/// After it was tried in vain, it is not tried again before this is over: there may be room that is not this user's.
+/// The pause between attempts to write while the disk is full. There may be free space that this user cannot use.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// See above.
+/// The state of the disk's free space; see the module's comment.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     waits: AtomicBool,
@@ -31,39 +32,42 @@ pub(crate) struct Room {
 
 #[derive(Debug, Default)]
 struct RoomState {
+    /// The space that must stay free. With less, the disk counts as full.
+    min_free: Option<MinFree>,
     why: String,
-    /// It is lacking since then.
+    /// Time since which the disk is full; `None` if it is not.
     since: Option<Instant>,
     is_told: bool,
-    /// Before.
+    /// Number of times that the disk was full before.
     times: u64,
     seconds: f64,
 }
 
-/// There is none.
+/// The status of a full disk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NoRoomLook {
-    /// What could not be written, and what to do.
+pub struct NoRoomStatus {
+    /// The file that could not be written, and advice.
     pub why: String,
-    /// For so long.
+    /// Time since which the disk is full \[s\].
     pub seconds: f64,
 }
 
 impl Room {
-    /// From now on it is waited for.
-    pub(crate) fn wait(&self) {
+    /// Makes writers wait for free space from now on instead of failing. `min_free`: space to leave free.
+    pub(crate) fn wait(&self, min_free: MinFree) {
+        lock(&self.state).min_free = Some(min_free);
         self.waits.store(true, Ordering::Release);
     }
 
-    /// No more: what cannot be written from now on is a failure. All is tried again.
+    /// Ends waiting: a file that cannot be written is a failure from now on. Writing is tried once more for all files.
     pub(crate) fn end(&self) {
         self.waits.store(false, Ordering::Release);
         self.is_there();
     }
 
-    /// This could not be written for want of room; `false`: nobody waits for it.
+    /// Notes that a write failed for lack of space. Returns false if such failures are not waited for.
     pub(crate) fn lacks(&self, why: impl FnOnce() -> String) -> bool {
-        // Behind the lock: once the end has had it, nothing is said to be lacking any more.
+        // Checked under the lock, so that no lack of space is noted after `end` has had the lock.
         let mut state = lock(&self.state);
         if !self.waits.load(Ordering::Acquire) {
             return false;
@@ -79,12 +83,23 @@ impl Room {
         self.is_lacking.load(Ordering::Acquire)
     }
 
-    /// So much is free of so much \[byte\]. Returns what is to be said, once: why it waits.
-    pub(crate) fn look(&self, free: Option<(u64, u64)>) -> Option<String> {
+    /// Checks the free space and the size of the disk \[byte\]. Returns a message once per shortage, which says why the
+    /// session waits.
+    pub(crate) fn look(&self, space: Option<(u64, u64)>) -> Option<String> {
+        let min_free = lock(&self.state).min_free.unwrap_or(MinFree::NONE);
+        if let Some(low) = LowSpace::of(space, min_free) {
+            self.lacks(|| format!("{low}. Make room; `--min-free 0` at its creation records until the disk is full"));
+        }
         if !self.is_lacking() {
             return None;
         }
-        let is_enough = free.is_none_or(|(free, all)| free >= ROOM_BYTES.min(all / 8));
+        let is_enough = space.is_none_or(|(free, all)| {
+            let (reserve, enough) = (min_free.bytes_of(all), ROOM_BYTES.min(all / 8));
+            free >= match reserve {
+                0 => enough,
+                _ => reserve.saturating_add(enough.min(reserve / 4)),
+            }
+        });
         let mut state = lock(&self.state);
         let told = (!std::mem::replace(&mut state.is_told, true)).then(|| state.why.clone());
         let is_over = state.since.is_none_or(|since| since.elapsed() >= RETRY);
@@ -105,14 +120,14 @@ impl Room {
         self.is_lacking.store(false, Ordering::Release);
     }
 
-    /// How it is, if there is none.
-    pub(crate) fn now(&self) -> Option<NoRoomLook> {
+    /// Returns the status of the disk if it is full.
+    pub(crate) fn now(&self) -> Option<NoRoomStatus> {
         let state = lock(&self.state);
         let seconds = state.since?.elapsed().as_secs_f64();
-        Some(NoRoomLook { why: state.why.clone(), seconds })
+        Some(NoRoomStatus { why: state.why.clone(), seconds })
     }
 
-    /// What is to be said of it at the end.
+    /// Returns the remark for the end, if the disk was full.
     pub(crate) fn remark(&self) -> Option<String> {
         let state = lock(&self.state);
         (state.times > 0).then(|| {
@@ -137,7 +152,7 @@ mod tests {
     fn room_is_waited_for_until_there_is_enough_and_said_once() {
         let room = Room::default();
         assert!(!room.lacks(|| unreachable!()) && !room.is_lacking() && room.now().is_none());
-        room.wait();
+        room.wait(MinFree::NONE);
         assert!(room.lacks(|| "a: full".into()) && room.lacks(|| unreachable!()));
         assert!(room.is_lacking());
         assert_eq!(room.now().unwrap().why, "a: full");
@@ -158,5 +173,25 @@ mod tests {
         assert!(!room.is_lacking() && !room.lacks(|| unreachable!()));
         let remark = room.remark().unwrap();
         assert!(remark.contains("2 times") && remark.contains("b: full"), "{remark}");
+    }
+
+    #[test]
+    fn what_others_need_is_no_room() {
+        let room = Room::default();
+        let space = |mib: u64| Some((mib << 20, 1000 << 20));
+        // Who does not wait for room is told nothing.
+        assert_eq!(room.look(space(0)), None);
+        room.wait(MinFree::Percent(5));
+        assert_eq!(room.look(space(50)), None);
+        assert!(!room.is_lacking());
+        let why = room.look(space(49)).unwrap();
+        assert!(why.contains("4.9 %") && why.contains("--min-free=5%"), "{why}");
+        assert!(room.is_lacking());
+        // As much more as it needs to go on for a while.
+        lock(&room.state).since = Instant::now().checked_sub(2 * RETRY);
+        assert_eq!(room.look(space(53)), None);
+        assert!(room.is_lacking());
+        assert_eq!(room.look(space(54)), None);
+        assert!(!room.is_lacking());
     }
 }

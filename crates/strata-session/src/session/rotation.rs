@@ -1,15 +1,17 @@
-//! Rotation: the trace of a session that writes is cut into parts, each by a thread of its own, while the session goes on
-//! and answers. One at a time: whoever asks meanwhile gets the next one.
+//! Rotation splits the trace of a session into chunks. Each rotation is done by a thread of its own, while the session
+//! goes on and answers requests. Only one runs at a time: requests that arrive in the meantime are answered by the next
+//! one.
 //!
 //! ```text
-//! what is held  is written: its traces begin in the present part
-//! next part     its folder and its end mark's room are there; without them nothing is changed
-//! cut           each pump completes its traces one after the other; what comes next is in the next part
-//! last part     what is left to do with its traces is done; its end mark is written
-//! beyond        parts that are too many are removed
+//! held packets   are written: their traces begin in the present chunk
+//! next chunk     is created, with its folder and end mark; if that fails, nothing is changed
+//! cut            each pump completes its traces one after the other; new traces are in the next chunk
+//! last chunk     its traces are finished, and its end mark is written
+//! limits         chunks above the limits are removed
 //! ```
 //!
-//! A session that settles does the same: the next part is in another folder, to which those before are copied then.
+//! Flushing a trace from memory to disk works the same way: the next chunk is in another folder, to which the earlier
+//! chunks are then copied.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Sender};
@@ -21,31 +23,31 @@ use serde::Serialize;
 use strata_collect::Output;
 
 use crate::options::Rotation;
+use crate::output::chunks::PartsOutput;
 use crate::output::folder::{TimeStamp, TraceFolder};
-use crate::output::parts::PartsOutput;
-use crate::report::{Notice, PartLook, PartsLook};
+use crate::report::{ChunkStatus, ChunksStatus, Notice};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
 use crate::session::shared::Shared;
 use crate::session::threads::{joined, spawn, Cut};
 use crate::session::Session;
 
-/// After one that failed, none is begun by itself before this time is over.
+/// The pause after a failed rotation before another one begins automatically.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// What others find where a trace is held in memory, whatever else is taken \[byte\].
+/// Memory that must stay free for other uses when a trace is held in memory \[byte\].
 const SPARE_BYTES: u64 = 4 << 20;
 
-/// What a rotation gives.
+/// The result of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rotated {
-    /// Which part is complete; `None`: nothing was recorded in it, and it is gone.
-    pub part: Option<PartLook>,
-    /// The folder of the part that is written now.
+    /// The completed chunk; `None` if nothing was recorded in it, so that it was removed.
+    pub part: Option<ChunkStatus>,
+    /// The folder of the chunk that is being written.
     pub present: PathBuf,
 }
 
-/// Who asked.
+/// The channel for the answer to a request.
 type RotationReply = Sender<Result<Rotated, String>>;
 
 /// The rotations of one session.
@@ -54,18 +56,18 @@ pub(crate) struct Rotations {
     parts: Arc<Mutex<PartsOutput>>,
     rotation: Rotation,
     asked: Vec<RotationReply>,
-    /// It is to go on in a new folder in this one.
+    /// The folder in which to create a new folder on disk, if the trace is to be flushed there.
     settle_in: Option<PathBuf>,
-    /// Gives back why it failed.
+    /// The thread of the running rotation, which returns the reason if it fails.
     running: Option<JoinHandle<Option<String>>>,
     has_told: bool,
-    /// When the present part began, or when it was last seen that nothing is in it.
+    /// Time when the present chunk began, or was last found to be empty.
     since: Instant,
     not_before: Instant,
 }
 
 impl Rotations {
-    /// Of these parts.
+    /// Creates the state for rotations of the chunks `parts`.
     pub(crate) fn new(parts: Arc<Mutex<PartsOutput>>, rotation: Rotation) -> Rotations {
         let now = Instant::now();
         let (asked, running, has_told) = (Vec::new(), None, false);
@@ -73,33 +75,33 @@ impl Rotations {
         Rotations { parts, rotation, asked, settle_in, running, has_told, since, not_before }
     }
 
-    /// What is held in memory is on the disk then, in a new folder in this one, and so is what comes.
+    /// Requests to move the trace from memory to a new folder on the disk in `folder`.
     pub(crate) fn settle(&mut self, folder: PathBuf, reply: RotationReply) {
         self.settle_in = Some(folder);
         self.asked.push(reply);
     }
 
-    /// Of a session that is held in memory: may no more be written?
+    /// Returns whether the memory for a trace held in memory is used up. `size`: limit on the trace \[byte\].
     pub(crate) fn is_full(&self, size: u64, shared: &Shared) -> bool {
         let parts = lock(&self.parts);
         let (_, bytes, ..) = shared.counts();
         let (_, buffers) = shared.memory().now();
-        // What is in the buffers comes on top, when it settles.
+        // The flush to disk also has to write what is in the buffers.
         let is_short = parts.room().is_some_and(|room| room < buffers.saturating_add(SPARE_BYTES));
         parts.is_early() && (bytes >= size || is_short)
     }
 
-    /// Is it held in memory?
+    /// Returns whether the trace is held in memory.
     pub(crate) fn is_early(&self) -> bool {
         lock(&self.parts).is_early()
     }
 
-    /// It is begun by the next [`Rotations::look`].
+    /// Requests a rotation, which the next [`Rotations::look`] begins.
     pub(crate) fn ask(&mut self, reply: RotationReply) {
         self.asked.push(reply);
     }
 
-    /// Begins one if somebody has asked, or it is time. Says how the parts are by now, if that has changed.
+    /// Begins a rotation if one was requested or is due, and completes a finished one. Notifies about failures.
     pub(crate) fn look(
         &mut self,
         session: &Session,
@@ -126,12 +128,6 @@ impl Rotations {
         self.has_told = true;
         if let Some(why) = failed {
             notify(Notice::NotRotated { why });
-        }
-        if let Some(mut parts) = lock(&self.parts).look(0, 0) {
-            if let Some(present) = &mut parts.present {
-                (present.records, present.bytes) = (None, None);
-            }
-            notify(Notice::Parts(Box::new(parts)));
         }
     }
 
@@ -163,32 +159,33 @@ impl Rotations {
         let (of_session, first) = (Arc::clone(shared), session.rotate());
         let settle_in = self.settle_in.take();
         let work = move || {
-            // What was recorded until now begins its traces in this part, also if that has just happened.
+            // Records from before the rotation begin their traces in this chunk, even if they were recorded just now.
             complete(&parts, first);
             let next = match settle_in {
                 None => lock(&parts).begin_next(),
                 Some(folder) => begin_settled(&parts, &folder),
             };
             let done = next.and_then(|()| {
-                // Who waits is there.
+                // The receiver waits, so this cannot fail.
                 let _ = begun.send(());
                 cut(&parts, of_layers.recv().unwrap_or_default(), &of_session)
             });
             lock(&parts).set_error(done.as_ref().err().cloned());
             for reply in &asked {
-                // Who asked may have gone.
+                // The requester may have gone.
                 let _ = reply.send(done.clone());
             }
             done.err()
         };
         self.running = spawn("strata-rotate", Work::Files, shared, work);
-        // No layer may begin between the two: its trace would be in the part that is left, and nobody would complete it.
+        // No layer may begin between the two calls: its trace would be in the previous chunk, and nobody would complete
+        // it.
         if is_begun.recv().is_ok() {
             let _ = cuts.send(session.rotate());
         }
     }
 
-    /// Until the one that runs is done. Who has asked for another one gets no answer.
+    /// Waits for the running rotation. Requests for another one get no answer.
     pub(crate) fn join(&mut self, shared: &Shared, notify: &mut dyn FnMut(Notice)) {
         self.asked.clear();
         if let Some(why) = joined(self.running.take(), shared) {
@@ -196,10 +193,10 @@ impl Rotations {
         }
     }
 
-    /// How the parts are.
-    pub(crate) fn parts(&self, shared: &Shared) -> Option<PartsLook> {
+    /// Returns the status of the chunks.
+    pub(crate) fn parts(&self, shared: &Shared) -> Option<ChunksStatus> {
         let (records, bytes, ..) = shared.counts();
-        lock(&self.parts).look(records, bytes)
+        lock(&self.parts).status(records, bytes)
     }
 }
 
@@ -212,11 +209,12 @@ fn begin_settled(parts: &Arc<Mutex<PartsOutput>>, above: &Path) -> Result<(), St
     lock(parts).begin_settled(root)
 }
 
-/// Copies the parts that are in memory, and says where this one is then. Nobody waits meanwhile.
+/// Copies the chunks in memory to the disk, without blocking the session. Returns the completed chunk with its new
+/// place.
 fn settle(
     parts: &Arc<Mutex<PartsOutput>>,
-    part: Option<PartLook>,
-) -> Result<Option<PartLook>, String> {
+    part: Option<ChunkStatus>,
+) -> Result<Option<ChunkStatus>, String> {
     let Some((left, to)) = lock(parts).take_left() else { return Ok(part) };
     left.give_parts_to(&to).map_err(|error| {
         let path = left.path().display();
@@ -226,21 +224,21 @@ fn settle(
     })?;
     let mut parts = lock(parts);
     parts.settled(&left);
-    Ok(part.map(|part| PartLook { folder: parts.now(&part.folder), ..part }))
+    Ok(part.map(|part| ChunkStatus { folder: parts.now(&part.folder), ..part }))
 }
 
-/// Has all layers write what they hold, and complete traces that are not in the present part.
+/// Makes all layers write what they hold, and complete the traces that are not in the present chunk.
 fn complete(parts: &Arc<Mutex<PartsOutput>>, cuts: Vec<Cut>) {
     let output = Arc::clone(parts) as Arc<Mutex<dyn Output>>;
-    // All of them at the same time.
+    // All layers work at the same time.
     let answers: Vec<_> = cuts.into_iter().map(|cut| cut(&output)).collect();
     for answer in answers {
-        // Without an answer its pump has ended, and the session says why.
+        // Without an answer the layer's pump has ended, and the session reports why.
         answer.recv().unwrap_or_default().into_iter().for_each(|finish| finish());
     }
 }
 
-/// Traces that begin are in the next part already.
+/// Completes the previous chunk. New traces already begin in the next chunk. Returns the result of the rotation.
 fn cut(
     parts: &Arc<Mutex<PartsOutput>>,
     cuts: Vec<Cut>,

@@ -1,15 +1,16 @@
-//! What the threads of a session tell each other.
+//! State shared by the threads of a session.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use rustix::event::{eventfd, EventfdFlags};
 use serde::Serialize;
 use strata_collect::Monitor;
 use strata_ctf::end_mark::Ending;
+use strata_remote::Link;
 
 use crate::report::{Counts, Demand, Discarded, EndReason, StreamLoss};
 use crate::session::budget::Budget;
@@ -17,7 +18,10 @@ use crate::session::failure::{advice, failure_text};
 use crate::session::lock::lock;
 use crate::session::room::Room;
 
-/// Flags and figures; each is written by one thread.
+/// Value of `history_ms` while the history is not known; see [`Voice::history_seconds`].
+const NO_HISTORY: u64 = u64::MAX;
+
+/// Flags and counts of a session. Each of them is written by one thread.
 #[derive(Debug)]
 pub(crate) struct Shared {
     wake: OwnedFd,
@@ -26,66 +30,70 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     failure: Mutex<Option<String>>,
     failed: AtomicBool,
-    /// Of each layer.
+    /// The state of writing, for each layer.
     layers: Mutex<Vec<Arc<Writing>>>,
-    /// Why it stops, if nothing failed.
+    /// The ending of the session, unless something fails.
     ending: Mutex<Ending>,
     nobody_left: AtomicBool,
     moved: AtomicBool,
     came: AtomicU64,
     went: AtomicU64,
-    /// Of all layers; it wraps around.
+    /// Number of events over all layers; it wraps around.
     events: AtomicU64,
     memory: Arc<Budget>,
-    /// What holds the trace has no room for more packets.
+    /// True if the trace's memory has no room for more packets.
     must_wait: AtomicBool,
+    /// The relay to which the trace is sent.
+    link: OnceLock<Arc<Link>>,
     room: Room,
 }
 
-/// How one layer gets on: whether it can write what it records, and what it has recorded.
+/// The state of writing of one layer: its failures and its counts.
 #[derive(Debug)]
 struct Writing {
     name: &'static str,
     failed: AtomicBool,
-    /// It failed for want of room.
+    /// True if the layer failed because the disk was full.
     is_full: AtomicBool,
     figures: LayerFigures,
-    /// Of its fullest buffer \[%\].
+    /// Fill of the layer's fullest buffer \[%\].
     fill: AtomicU8,
+    /// The time that the layer's buffers cover at the present rate \[ms\]; [`NO_HISTORY`] if not known.
+    history_ms: AtomicU64,
     losses: Mutex<LayerLosses>,
 }
 
-/// What one layer has not recorded until now.
+/// Losses of one layer so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LayerLosses {
     pub(crate) discarded: Discarded,
     pub(crate) demand: Demand,
-    /// By CPU.
+    /// Losses by CPU.
     pub(crate) streams: Vec<StreamLoss>,
 }
 
-/// What one layer tells the session; its pump's [`Monitor`].
+/// A layer's handle to the session's shared state. It is the [`Monitor`] of the layer's pump.
 #[derive(Clone, Debug)]
 pub(crate) struct Voice {
     shared: Arc<Shared>,
     writing: Arc<Writing>,
 }
 
-/// What a layer, or all of them, have recorded until now.
+/// Counts of a layer, or of all layers, so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Figured {
-    /// Event records.
+    /// Number of event records.
     pub records: u64,
-    /// Bytes of the trace.
+    /// Size of the trace \[byte\].
     pub bytes: u64,
-    /// Records that were never written.
+    /// Number of records that were discarded.
     pub discarded: u64,
-    /// Records that were overwritten before they were read.
+    /// Number of records that were overwritten before they were read.
     pub overwritten: u64,
 }
 
 impl Figured {
-    /// Both together.
+    /// Adds the counts of `other` to these.
     pub(crate) fn add(&mut self, other: &Figured) {
         self.records = self.records.saturating_add(other.records);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -94,7 +102,7 @@ impl Figured {
     }
 }
 
-/// What one layer has recorded until now.
+/// Counts of one layer so far.
 #[derive(Debug, Default)]
 struct LayerFigures {
     records: AtomicU64,
@@ -118,16 +126,16 @@ impl LayerFigures {
 
 impl Shared {
     /// # Errors
-    /// What the system said.
+    /// The system's error on creating the event descriptor.
     #[cfg(test)]
     pub(crate) fn new() -> io::Result<Arc<Shared>> {
         Shared::within(Arc::default())
     }
 
-    /// With buffers that are of this memory.
+    /// Creates the state, with a budget for the memory of buffers.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error on creating the event descriptor.
     pub(crate) fn within(memory: Arc<Budget>) -> io::Result<Arc<Shared>> {
         Ok(Arc::new(Shared {
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -145,26 +153,27 @@ impl Shared {
             events: AtomicU64::new(0),
             memory,
             must_wait: AtomicBool::new(false),
+            link: OnceLock::new(),
             room: Room::default(),
         }))
     }
 
-    /// Readable once the session stops.
+    /// Returns a descriptor that becomes readable when the session stops.
     pub(crate) fn wake(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// The session is to stop, for this reason.
+    /// Tells the session to stop, for this reason.
     pub(crate) fn stop(&self, why: EndReason) {
         *lock(&self.ending) = match why {
             EndReason::Command | EndReason::Processes => Ending::Ended,
             EndReason::Duration => Ending::Duration,
             EndReason::Asked(_) => Ending::Stopped,
-            EndReason::Size { .. } => Ending::Size,
+            EndReason::Size { .. } | EndReason::Space(_) => Ending::Size,
             EndReason::Failure => Ending::Failed,
         };
         self.stopping.store(true, Ordering::Release);
-        // It is full only if it was written to before.
+        // Writing can only fail because it was done before.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
@@ -172,7 +181,7 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// This program has stood still for so long that processes may have taken it for dead.
+    /// Notes that this program was paused for so long that processes may have taken it for dead.
     pub(crate) fn set_lagged(&self) {
         self.lagged.store(true, Ordering::Relaxed);
     }
@@ -181,20 +190,20 @@ impl Shared {
         self.lagged.load(Ordering::Relaxed)
     }
 
-    /// More records than this cannot have been written by a process with so many streams: one each
+    /// Returns an upper bound on the number of records that a process with `streams` streams can have written: one per
     /// nanosecond on every CPU since the session began.
     pub(crate) fn possible_records(&self, streams: u32) -> u64 {
         let each = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         each.saturating_mul(streams.max(1).into())
     }
 
-    /// It cannot go on, for this reason. The first one counts.
+    /// Notes that the session has failed. Only the first reason is kept.
     pub(crate) fn fail(&self, why: String) {
         lock(&self.failure).get_or_insert(why);
         self.failed.store(true, Ordering::Release);
     }
 
-    /// A layer of this name is recorded.
+    /// Registers a layer of this name, and returns its handle.
     pub(crate) fn add_layer(self: &Arc<Shared>, name: &'static str) -> Voice {
         let writing = Arc::new(Writing {
             name,
@@ -202,19 +211,20 @@ impl Shared {
             is_full: AtomicBool::new(false),
             figures: LayerFigures::default(),
             fill: AtomicU8::new(0),
+            history_ms: AtomicU64::new(NO_HISTORY),
             losses: Mutex::default(),
         });
         lock(&self.layers).push(Arc::clone(&writing));
         Voice { shared: Arc::clone(self), writing }
     }
 
-    /// This cannot be written, whatever the layer.
+    /// Notes a write error that affects all layers.
     pub(crate) fn fail_to_write(&self, error: &strata_collect::Error) {
         lock(&self.failure).get_or_insert(format!("{}{}", failure_text(error), advice(error)));
         self.failed.store(true, Ordering::Release);
     }
 
-    /// How the recording ends: as the layer does that ends worst.
+    /// Returns how the recording ended. The worst layer decides.
     pub(crate) fn ending_of_all(&self) -> Ending {
         let worst =
             lock(&self.layers).iter().map(|one| self.ending(one)).find(|one| one.is_failure());
@@ -222,7 +232,8 @@ impl Shared {
         worst.or(failed).unwrap_or(*lock(&self.ending))
     }
 
-    /// How this layer's recording ends of what is recorded until now: as of a process, as long as nothing stops.
+    /// Returns how a layer ended. Before anything stops, this is the ending for a process that may be killed at any
+    /// time.
     fn ending(&self, layer: &Writing) -> Ending {
         let failed = self.has_failed() || layer.failed.load(Ordering::Acquire);
         match (failed, layer.is_full.load(Ordering::Relaxed)) {
@@ -232,14 +243,14 @@ impl Shared {
         }
     }
 
-    /// A layer that cannot write, while another one goes on.
+    /// Returns the name of a layer that cannot write while others can; `None` if there is none.
     pub(crate) fn layer_that_failed(&self) -> Option<&'static str> {
         let layers = lock(&self.layers);
         let failed = layers.iter().find(|one| one.failed.load(Ordering::Acquire));
         failed.filter(|_| !self.has_failed()).map(|one| one.name)
     }
 
-    /// The session cannot go on.
+    /// Returns whether the session as a whole has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
@@ -256,7 +267,7 @@ impl Shared {
         self.nobody_left.load(Ordering::Relaxed)
     }
 
-    /// The mover has ended: nothing is read any more.
+    /// Notes that the pump has ended, so that nothing more is read.
     pub(crate) fn set_moved(&self) {
         self.moved.store(true, Ordering::Release);
     }
@@ -265,12 +276,12 @@ impl Shared {
         self.moved.load(Ordering::Acquire)
     }
 
-    /// The memory of all buffers.
+    /// Returns the budget for the memory of all buffers.
     pub(crate) fn memory(&self) -> &Arc<Budget> {
         &self.memory
     }
 
-    /// Packets stay in the buffers, or are written again.
+    /// Sets whether packets must stay in the buffers because the trace's memory is full.
     pub(crate) fn set_must_wait(&self, must: bool) {
         self.must_wait.store(must, Ordering::Release);
     }
@@ -279,7 +290,18 @@ impl Shared {
         self.must_wait.load(Ordering::Acquire)
     }
 
-    /// On the disk.
+    /// Sets the relay to which the trace is sent. Packets stay in the buffers while the relay's backlog is full.
+    pub(crate) fn set_link(&self, link: Arc<Link>) {
+        // A session has only one relay.
+        let _ = self.link.set(link);
+    }
+
+    /// Returns whether the backlog of packets for the relay is full.
+    fn has_backlog(&self) -> bool {
+        self.link.get().is_some_and(|link| link.is_full())
+    }
+
+    /// Returns the state of the disk's free space.
     pub(crate) fn room(&self) -> &Room {
         &self.room
     }
@@ -292,18 +314,18 @@ impl Shared {
         self.went.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Processes that are being recorded.
+    /// Returns the number of processes that are being recorded.
     pub(crate) fn processes(&self) -> u64 {
         self.came.load(Ordering::Relaxed).saturating_sub(self.went.load(Ordering::Relaxed))
     }
 
-    /// Events of all layers that have happened, recorded or not. It wraps around: differences count. Each source adds what
-    /// it can have; nothing that one of them says hides what others do.
+    /// Returns the number of events of all layers, recorded or not. It wraps around, so only differences are
+    /// meaningful. Each source adds its own events and cannot hide those of others.
     pub(crate) fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }
 
-    /// Records, bytes, discarded, overwritten of all layers.
+    /// Returns the sums over all layers: records, bytes, discarded records, and overwritten records.
     pub(crate) fn counts(&self) -> (u64, u64, u64, u64) {
         let mut sums = [0u64; 4];
         for layer in lock(&self.layers).iter() {
@@ -316,29 +338,36 @@ impl Shared {
 }
 
 impl Voice {
-    /// How this layer's recording ends.
+    /// Returns how this layer ended.
     pub(crate) fn ending(&self) -> Ending {
         self.shared.ending(&self.writing)
     }
 
-    /// What it has recorded until now.
+    /// Returns the layer's counts so far.
     pub(crate) fn figures(&self) -> Figured {
         let [records, bytes, discarded, overwritten] =
             self.writing.figures.all().map(|one| one.load(Ordering::Relaxed));
         Figured { records, bytes, discarded, overwritten }
     }
 
-    /// How full its fullest buffer was when it was last looked at \[%\].
+    /// Returns the fill of the layer's fullest buffer at the last check \[%\].
     pub(crate) fn fill(&self) -> u8 {
         self.writing.fill.load(Ordering::Relaxed)
     }
 
-    /// What it has not recorded until now.
+    /// Returns the time that the buffers cover at the present rate \[s\]; `None` if no records arrive or the layer
+    /// writes files.
+    pub(crate) fn history_seconds(&self) -> Option<f64> {
+        let ms = self.writing.history_ms.load(Ordering::Relaxed);
+        (ms != NO_HISTORY).then_some(ms as f64 / 1000.0)
+    }
+
+    /// Returns the layer's losses so far.
     pub(crate) fn losses(&self) -> LayerLosses {
         lock(&self.writing.losses).clone()
     }
 
-    /// What all layers have in common.
+    /// Returns the state that all layers share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -354,14 +383,14 @@ impl Monitor for Voice {
     }
 
     fn lacks_room(&self) -> bool {
-        self.shared.room.is_lacking()
+        self.shared.room.is_lacking() || self.shared.has_backlog()
     }
 
     fn has_failed(&self) -> bool {
         self.shared.has_failed() || self.writing.failed.load(Ordering::Acquire)
     }
 
-    /// As long as another layer's trace can be written, that one is recorded.
+    /// Notes a write error. Layers whose traces can still be written go on.
     fn fail(&self, error: &strata_collect::Error) {
         let why = || format!("{}{}", failure_text(error), advice(error));
         let is_full = matches!(error, strata_collect::Error::NoSpace { .. });
@@ -392,6 +421,11 @@ impl Monitor for Voice {
         self.writing.fill.store(percent, Ordering::Relaxed);
     }
 
+    fn set_history(&self, reach: Option<Duration>) {
+        let ms = reach.map(|reach| u64::try_from(reach.as_millis()).unwrap_or(NO_HISTORY - 1));
+        self.writing.history_ms.store(ms.unwrap_or(NO_HISTORY), Ordering::Relaxed);
+    }
+
     fn add_events(&self, events: u64) {
         self.shared.events.fetch_add(events, Ordering::Relaxed);
     }
@@ -403,7 +437,7 @@ mod tests {
     use crate::report::{Discarded, KERNEL, USER};
     use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
-    /// Of two layers.
+    /// Registers two layers. Returns their handles.
     fn layers(shared: &Arc<Shared>) -> (Voice, Voice) {
         (shared.add_layer(USER), shared.add_layer(KERNEL))
     }

@@ -1,4 +1,4 @@
-//! Asking a session to stop: by Ctrl-C and the like, or from the program itself.
+//! Requests to stop a session: by Ctrl-C and other signals, or from the program itself.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -6,14 +6,14 @@ use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 
-/// The signals that ask a session to stop. SIGXCPU says that the CPU time is used up (`ulimit -t`).
+/// The signals that request a stop. SIGXCPU means that the CPU time is used up (`ulimit -t`).
 const SIGNALS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGXCPU];
-/// Signals that would end this program, and mean nothing to it; so do those of real time. Not SIGQUIT, which is to
-/// end what does not listen.
+/// Signals that would end this program although they mean nothing to it, in addition to the real-time signals. SIGQUIT
+/// is not among them, so that it can end a program that does not react.
 const UNHEEDED: [i32; 8] = [
     libc::SIGUSR1,
     libc::SIGUSR2,
@@ -25,30 +25,30 @@ const UNHEEDED: [i32; 8] = [
     libc::SIGSTKFLT,
 ];
 
-/// How often a session was asked to stop. Clones are the same.
+/// A counter of requests to stop the session. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     requests: Arc<AtomicUsize>,
     signal: Arc<AtomicI32>,
     unheeded: Arc<AtomicI32>,
-    /// SIGUSR1.
+    /// Number of SIGUSR1 signals received.
     user_signals: Arc<AtomicU64>,
-    /// Readable when something has changed; only where signals ask.
+    /// Descriptor that becomes readable when something has changed; `None` unless signals are handled.
     wake: Option<Arc<OwnedFd>>,
 }
 
 impl Stop {
-    /// Nobody has asked yet.
+    /// Creates a counter without any request.
     #[must_use]
     pub fn new() -> Stop {
         Stop::default()
     }
 
-    /// The same, and SIGINT, SIGTERM, SIGHUP and SIGXCPU ask from now on; but those that this program was
-    /// started to ignore (`nohup`, a script's `&`).
+    /// Creates a counter that SIGINT, SIGTERM, SIGHUP and SIGXCPU increment, except for those that were ignored when
+    /// this program was started (`nohup`, a script's `&`).
     ///
     /// # Errors
-    /// What the system said when a handler was installed.
+    /// The system's error on installing a handler.
     pub fn on_signals() -> io::Result<Stop> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let stop = Stop { wake: Some(Arc::new(wake)), ..Stop::new() };
@@ -63,10 +63,10 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Signals that mean nothing to this program no longer end it; [`Stop::take_unheeded()`] says which came.
+    /// Makes this program survive signals that mean nothing to it. [`Stop::take_unheeded()`] returns the latest one.
     ///
     /// # Errors
-    /// What the system said when a handler was installed.
+    /// The system's error on installing a handler.
     pub fn outlive_others(&self) -> io::Result<()> {
         for signal in UNHEEDED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
             if is_ignored(signal)? {
@@ -80,60 +80,85 @@ impl Stop {
                 }
                 other.wake();
             };
-            // SAFETY: as above. The command gets the default: what is handled is not inherited.
+            // SAFETY: as above. The command gets the default actions, since handlers are not inherited.
             unsafe { signal_hook::low_level::register(signal, note) }?;
         }
         Ok(())
     }
 
-    /// Until somebody asks, a signal comes that means nothing, [`Stop::wake()`] is called, or so much time has
-    /// passed. For one thread.
+    /// Ends this program by the signal that requested the stop, as if the signal were not handled: `patience` after the
+    /// first request if the program has not ended by then, or on a second request. This is needed because a write to a
+    /// pipe that nobody reads, and other blocking calls, restart after a signal. For programs that leave nothing
+    /// behind; no other thread may call [`Stop::wait()`] then.
+    ///
+    /// # Errors
+    /// A thread cannot be created.
+    pub fn end_after(&self, patience: Duration) -> io::Result<()> {
+        let stop = self.clone();
+        let watch = move || {
+            while stop.requests() == 0 {
+                stop.wait(None);
+            }
+            let until = Instant::now() + patience;
+            while let (1, Some(left)) =
+                (stop.requests(), until.checked_duration_since(Instant::now()))
+            {
+                stop.wait(Some(left));
+            }
+            let signal = stop.signal().unwrap_or(libc::SIGTERM);
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        };
+        std::thread::Builder::new().name("strata-stop".to_owned()).spawn(watch).map(drop)
+    }
+
+    /// Waits for a request, a signal without meaning, or a call of [`Stop::wake()`], at most for `timeout`. Only one
+    /// thread may wait.
     pub fn wait(&self, timeout: Option<Duration>) {
         let Some(wake) = &self.wake else {
             return std::thread::sleep(timeout.unwrap_or(Duration::from_millis(50)));
         };
         let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
         let mut fds = [PollFd::new(wake, PollFlags::IN)];
-        // A signal only makes it shorter.
+        // A signal only shortens the wait.
         if poll(&mut fds, timeout.as_ref()).is_ok_and(|ready| ready > 0) {
             let _ = rustix::io::read(wake, &mut [0; 8]);
         }
     }
 
-    /// End the [`Stop::wait()`] of another thread.
+    /// Ends the [`Stop::wait()`] of another thread.
     pub fn wake(&self) {
         if let Some(wake) = &self.wake {
-            // It is full only if it is readable.
+            // Writing can only fail if the descriptor is readable already.
             let _ = rustix::io::write(wake, &1u64.to_ne_bytes());
         }
     }
 
-    /// A signal that came and means nothing, told once.
+    /// Returns the latest signal without meaning, and forgets it.
     #[must_use]
     pub fn take_unheeded(&self) -> Option<i32> {
         Some(self.unheeded.swap(0, Ordering::Relaxed)).filter(|&signal| signal != 0)
     }
 
-    /// How often SIGUSR1 has come: it fires triggers.
+    /// Returns how often SIGUSR1 was received, which fires triggers.
     pub(crate) fn user_signals(&self) -> u64 {
         self.user_signals.load(Ordering::Relaxed)
     }
 
-    /// Ask; `signal` is why, or 0.
+    /// Requests a stop; `signal` is the reason, or 0.
     pub fn request(&self, signal: i32) {
         self.signal.store(signal, Ordering::Relaxed);
-        // Release pairs with the acquire in requests(): who sees the request sees why.
+        // Release pairs with the acquire in requests(): a thread that sees the request also sees the signal.
         self.requests.fetch_add(1, Ordering::Release);
         self.wake();
     }
 
-    /// How often somebody has asked.
+    /// Returns the number of requests so far.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Acquire)
     }
 
-    /// Whether to go on: nobody has asked.
+    /// Returns a break if a stop was requested, otherwise a continue.
     pub(crate) fn flow(&self) -> ControlFlow<()> {
         match self.requests() {
             0 => ControlFlow::Continue(()),
@@ -141,23 +166,22 @@ impl Stop {
         }
     }
 
-    /// The signal that asked last, if one did.
+    /// Returns the signal of the latest request, if there was a signal.
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
         Some(self.signal.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
     }
 }
 
-/// From now on a write beyond what a file may hold (`ulimit -f`) fails with EFBIG, where it would end this
-/// program.
+/// Makes a write beyond the size limit of files (`ulimit -f`) fail with EFBIG instead of ending this program.
 ///
 /// # Errors
-/// What the system said when a handler was installed.
+/// The system's error on installing a handler.
 pub fn survive_file_size_limit() -> io::Result<()> {
     signal_hook::flag::register(libc::SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// Is this signal ignored by this process?
+/// Returns whether this process ignores the signal.
 pub(crate) fn is_ignored(signal: i32) -> io::Result<bool> {
     // SAFETY: all bytes 0 is a valid value of this plain C structure.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -168,7 +192,7 @@ pub(crate) fn is_ignored(signal: i32) -> io::Result<bool> {
     Ok(action.sa_sigaction == libc::SIG_IGN)
 }
 
-/// Ignore this signal, or let it have its default effect.
+/// Sets the signal to be ignored, or to have its default action.
 pub(crate) fn set_ignored(signal: i32, ignored: bool) -> io::Result<()> {
     let action = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
     // SAFETY: neither value is a function, so nothing of this program is called.

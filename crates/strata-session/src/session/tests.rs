@@ -1,4 +1,4 @@
-//! Sessions of a layer that is neither applications nor a kernel: a channel of this process.
+//! Tests of sessions with a layer that records neither applications nor a kernel: a channel of this process.
 
 use std::ops::Range;
 use std::path::Path;
@@ -19,7 +19,7 @@ use strata_ctf::packet::Header as PacketHeader;
 use strata_ctf::read::{Message, Reader, TimeRange, Value};
 use strata_model::{
     ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, LossMode, RecordHeader,
-    StreamClass, Trace,
+    StreamClass, StreamLoss, Trace,
 };
 use strata_ring::producer::{HeaderFormat, Producer};
 use strata_ring::Channel;
@@ -27,17 +27,19 @@ use strata_ring::Channel;
 use super::*;
 use crate::error::SessionError;
 use crate::options::Rotation;
+use crate::output::chunks::PartsOutput;
 use crate::output::describe::new_uuid;
 use crate::output::folder::TraceFolder;
-use crate::output::parts::PartsOutput;
+use crate::output::retention::Retention;
 use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
+use crate::session::disk::MinFree;
 use crate::session::layer::{Layer, Wanted};
 use crate::session::rotation::{Rotated, Rotations};
 use crate::session::shared::Voice;
 use crate::session::snapshot::write as save;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 
-/// Records of one number each.
+/// Returns the class of records that contain one number.
 fn class() -> StreamClass {
     let event = EventClass {
         id: 0,
@@ -52,7 +54,7 @@ fn class() -> StreamClass {
     StreamClass { id: 0, name, header, context: Vec::new(), events: vec![event] }
 }
 
-/// Where the layer's records come from.
+/// A source whose records are numbered in order.
 struct Numbers {
     name: &'static str,
     context: Arc<Context>,
@@ -81,7 +83,7 @@ impl Numbers {
     }
 }
 
-/// With its metadata, which an opened trace of a recording has not yet.
+/// The source with its metadata, which an opened trace of a recording does not have yet.
 struct Described(Numbers, Option<String>);
 
 impl Source for Described {
@@ -120,7 +122,7 @@ impl Source for Described {
         })
     }
 
-    fn close(self, counts: Counts, trace: Option<WrittenTrace>) -> Counts {
+    fn close(self, counts: Counts, _: &[StreamLoss], trace: Option<WrittenTrace>) -> Counts {
         if let Some(WrittenTrace { mut sink, counts: of_trace }) = trace {
             sink.end(self.0.voice.ending(), Losses::of(&counts)).unwrap();
             let mut output = self.0.context.output.lock().unwrap();
@@ -130,7 +132,7 @@ impl Source for Described {
     }
 }
 
-/// The layer: whoever holds its producer writes.
+/// A layer of numbered records; the holder of its producer writes them.
 struct NumberLayer {
     context: Arc<Context>,
     arrival: Option<Arrival<Described>>,
@@ -151,7 +153,8 @@ impl Layer for NumberLayer {
         assert!(orders.send(PumpOrder::Take(self.arrival.take().unwrap())).is_ok());
         self.orders = Some(orders);
         let (voice, keep) = (self.voice.clone(), self.context.keep);
-        let pump = move || Pump::new(receiver, &voice, keep).run();
+        let time = self.context.time.clone();
+        let pump = move || Pump::new(receiver, &voice, keep, time).run();
         self.moving = spawn("test", Work::Everything, &self.context.shared, pump);
     }
 
@@ -171,10 +174,6 @@ impl Layer for NumberLayer {
         Err(SessionError::Unchangeable { layer: "numbers" })
     }
 
-    fn pause(&mut self) {}
-
-    fn resume(&mut self) {}
-
     fn stop(&mut self) {
         self.orders = None;
     }
@@ -188,7 +187,7 @@ impl Layer for NumberLayer {
     }
 }
 
-/// A session that runs, and who writes to it.
+/// A running session, with a producer that writes to it.
 struct Bench {
     producer: Producer,
     session: Session,
@@ -222,7 +221,7 @@ fn bench(context: Arc<Context>, mode: LossMode) -> Bench {
     Bench { producer, session, context }
 }
 
-/// Returns how often there was no room.
+/// Writes records with these numbers. Returns how often there was no room.
 fn write(producer: &Producer, numbers: Range<u64>) -> u64 {
     let mut refused = 0;
     for n in numbers {
@@ -251,7 +250,7 @@ impl Bench {
     }
 }
 
-/// The numbers in the trace, in the order of their times.
+/// Returns the numbers in the trace, in the order of their times.
 fn read(folder: &Path) -> Vec<u64> {
     read_layer(folder, "numbers")
 }
@@ -280,7 +279,7 @@ fn output(path: &Path) -> Arc<Mutex<dyn Output>> {
     Arc::new(Mutex::new(TraceFolder::create(path).unwrap().of_snapshot()))
 }
 
-/// Has this thread stay on the CPU where it is, so that all of its records are in one stream.
+/// Keeps this thread on its present CPU, so that all of its records are in one stream.
 fn stay_on_one_cpu() {
     let mut one = CpuSet::new();
     one.set(sched_getcpu());
@@ -308,14 +307,15 @@ fn two_sessions_in_one_process_record_each_its_own() {
     assert_eq!(read(&other), (10_000..14_000).collect::<Vec<_>>());
 }
 
-/// While somebody writes, again and again: each part is a trace by itself, and no record is in none or in two.
+/// Rotates again and again while another thread writes: each chunk is a complete trace, and each record is in exactly
+/// one.
 #[test]
 fn rotated_trace_has_each_record_in_one_part() {
     let scratch = Scratch::new("rotated");
     let path = scratch.0.join("t");
     let folder = TraceFolder::create(&path).unwrap();
     let parts = Arc::new(Mutex::new(PartsOutput::new(folder, "20260131-120000")));
-    parts.lock().unwrap().begin(Rotation::default(), None).unwrap();
+    parts.lock().unwrap().begin((Rotation::default(), Retention::default()), None).unwrap();
     let mut context = context_of(Nowhere, Keep::Write { flush: Duration::from_millis(1) });
     Arc::get_mut(&mut context).unwrap().output = Arc::clone(&parts) as Arc<_>;
     let bench = bench(context, LossMode::Discard);
@@ -369,11 +369,11 @@ fn rotated_trace_has_each_record_in_one_part() {
     let mut all = of_parts.concat();
     all.sort_unstable();
     assert_eq!(all, (0..written.load(Ordering::Relaxed)).collect::<Vec<_>>());
-    let look = parts.lock().unwrap().look(all.len() as u64, 0).unwrap();
-    assert_eq!((look.complete, look.removed, look.present.unwrap().number), (20, 0, 21));
+    let status = parts.lock().unwrap().status(all.len() as u64, 0).unwrap();
+    assert_eq!((status.complete, status.removed, status.present.unwrap().number), (20, 0, 21));
 }
 
-/// Ends a thread that looks at this, also where something is found wrong.
+/// Ends the thread that reads the value, even if the test fails.
 struct Raised<'o>(&'o AtomicU64);
 
 impl Drop for Raised<'_> {
@@ -409,7 +409,7 @@ fn snapshots_have_the_last_records_and_consume_none() {
     bench.end();
 }
 
-/// Ends a thread that looks at this, also where something is found wrong.
+/// Ends the thread that reads the value, even if the test fails.
 struct Over<'o>(&'o AtomicU64);
 
 impl Drop for Over<'_> {
@@ -488,7 +488,7 @@ fn layers_of_a_snapshot_end_at_one_moment_and_several_are_written_at_once() {
     assert_eq!(context.shared.failure(), None);
 }
 
-/// Sub-buffers of 4 KiB have some 300 records, and two are held.
+/// A sub-buffer of 4 KiB holds about 300 records, and two are held.
 #[test]
 fn snapshot_of_the_last_time_leaves_out_packets_that_ended_before() {
     let scratch = Scratch::new("last");
@@ -563,12 +563,12 @@ fn layer_that_is_added_records_at_once_and_its_snapshots_are_in_its_folder() {
     assert_eq!(bench.snapshot(&output(&path)).unwrap().records, 8);
     assert_eq!(read(&path), (0..5).collect::<Vec<_>>());
     assert_eq!(read(&path.join("big")), (100..103).collect::<Vec<_>>());
-    assert_eq!(bench.session.look().len(), 2);
+    assert_eq!(bench.session.statuses().len(), 2);
     bench.session.stop(EndReason::Asked(None));
     assert_eq!(bench.session.destroy().len(), 2);
 }
 
-/// A disk that is full every now and then: a third of what is written to it has no room.
+/// An output whose disk is full now and then: a third of all writes fails.
 struct Scarce {
     folder: TraceFolder,
     seed: u64,
@@ -658,7 +658,7 @@ impl Sink for ScarceSink {
     }
 }
 
-/// Whatever cannot be written is written later: metadata, packets, what is behind the last one.
+/// Writes that fail are repeated later: of metadata, of packets, and of the end.
 #[test]
 fn disk_that_is_full_now_and_then_costs_no_record() {
     for seed in 1..=8 {
@@ -667,7 +667,7 @@ fn disk_that_is_full_now_and_then_costs_no_record() {
         let folder = TraceFolder::create(&path).unwrap();
         let bench = bench(context(Scarce { folder, seed }), LossMode::Discard);
         let room = bench.context.shared.room();
-        room.wait();
+        room.wait(MinFree::NONE);
         let is_over = AtomicU64::new(0);
         std::thread::scope(|scope| {
             let is_over = &is_over;

@@ -1,4 +1,4 @@
-//! Threads of a session: each has a name and the rights for its work, and one that fails is the session's failure.
+//! Threads of a session: each has a name and the rights for its work. If a thread fails, the session fails.
 
 use std::io;
 use std::sync::mpsc::{channel, Receiver, Sender};
@@ -10,8 +10,8 @@ use strata_collect::{Error, Finish, HeldTrace, Output, PumpOrder, SnapshotSpan};
 use crate::session::privileges::{keep_for, Work};
 use crate::session::shared::Shared;
 
-/// A thread with a name, for those who look at the tracer with a debugger, and with the rights for its work.
-/// `None`: without it the session cannot go on.
+/// Starts a thread with the rights for its work. The name is for people who examine the tracer with a debugger. Returns
+/// `None` if the thread cannot be created; the session then fails.
 pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     rights: Work,
@@ -25,12 +25,12 @@ pub(crate) fn spawn<T: Send + 'static>(
     made(thread, shared)
 }
 
-/// A thread that was asked for; without it the session cannot go on.
+/// Returns the thread, or lets the session fail if it could not be created.
 fn made<T>(thread: io::Result<JoinHandle<T>>, shared: &Shared) -> Option<JoinHandle<T>> {
     thread.map_err(|error| shared.fail(format!("cannot make a thread: {error}"))).ok()
 }
 
-/// What a thread hands back; one that panicked is a failure of the session.
+/// Joins a thread and returns its result. A thread that panicked is a failure of the session.
 pub(crate) fn joined<T: Default>(thread: Option<JoinHandle<T>>, shared: &Shared) -> T {
     let Some(thread) = thread else { return T::default() };
     thread.join().unwrap_or_else(|_| {
@@ -39,30 +39,32 @@ pub(crate) fn joined<T: Default>(thread: Option<JoinHandle<T>>, shared: &Shared)
     })
 }
 
-/// Asks a layer for what it holds, to be written to an output: who calls it waits for programs that have just begun, at most.
+/// A request for the packets that a layer holds, to be written to an output. The caller waits at most for programs that
+/// have just started.
 pub(crate) type Ask = Box<
     dyn FnOnce(&Arc<Mutex<dyn Output>>, SnapshotSpan) -> Receiver<Result<Vec<HeldTrace>, Error>>
         + Send,
 >;
 
-/// Asks a pump. Without an answer its thread has failed, and the session says so.
+/// Returns a request to a pump for a snapshot. If there is no answer, the pump's thread has failed, which the session
+/// reports.
 pub(crate) fn ask<S: Send + 'static>(orders: Option<&Sender<PumpOrder<S>>>) -> Ask {
     let orders = orders.cloned();
     Box::new(move |output, span| {
         let (reply, answer) = channel();
         if let Some(orders) = orders {
-            // Fails where it has ended: there is no answer then.
+            // Sending fails if the pump has ended; then there is no answer.
             let _ = orders.send(PumpOrder::Snapshot(Arc::clone(output), span, reply));
         }
         answer
     })
 }
 
-/// Has a layer complete the traces that an output does not write to any more: who calls it waits for programs that have
-/// just begun, at most, and not for the traces yet.
+/// A request to complete a layer's traces that are not in the output's present folder. The caller waits at most for
+/// programs that have just started, and not for the completion of the traces.
 pub(crate) type Cut = Box<dyn FnOnce(&Arc<Mutex<dyn Output>>) -> Receiver<Vec<Finish>> + Send>;
 
-/// Asks a pump, as [`ask`] does.
+/// Returns a request to a pump for a rotation; see [`ask`].
 pub(crate) fn cut<S: Send + 'static>(orders: Option<&Sender<PumpOrder<S>>>) -> Cut {
     let orders = orders.cloned();
     Box::new(move |output| {

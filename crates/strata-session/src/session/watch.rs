@@ -1,4 +1,5 @@
-//! What ends a recording: the command, the time, its size, Ctrl-C, a failure. The main thread waits here.
+//! Waits for the reason to end a recording: end of the command, time, size, Ctrl-C or a failure. The main thread waits
+//! here.
 
 use std::path::Path;
 use std::thread;
@@ -7,40 +8,42 @@ use std::time::{Duration, Instant};
 use crate::record::command::Running;
 use crate::record::watched::Watched;
 use crate::report::{CommandEnd, EndReason, Notice, Progress};
-use crate::session::disk::DiskLimit;
+use crate::session::disk::{DiskLimit, LowSpace};
 use crate::session::shared::Shared;
 use crate::session::stop::Stop;
 
-/// How long the main thread sleeps at most: a signal, the time, and a failure are noticed then.
+/// The longest sleep of the main thread, after which it notices signals, time and failures.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
-/// How often progress is told.
+/// The period of progress notices.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(250);
 
-/// Says whether a thread has ended that should not, and does what is to be done again and again; it may tell something.
+/// Callback that does periodic work and sends notices. It returns whether a thread has ended unexpectedly.
 pub(crate) type Broken<'b> = dyn FnMut(&mut dyn FnMut(Notice)) -> bool + 'b;
 
-/// What the main thread waits for.
+/// The conditions that the main thread waits for.
 pub(crate) struct Watch<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) stop: &'a Stop,
     pub(crate) running: Option<Running>,
     pub(crate) has_applications: bool,
-    /// Processes asked for, if it is here that their end is seen.
+    /// The requested processes, if their end must be noticed here.
     pub(crate) watched: Option<Watched>,
     pub(crate) deadline: Option<Instant>,
-    /// How large the trace may become \[byte\].
+    /// The limit on the trace's size \[byte\], with its measurement.
     pub(crate) limit: Option<(u64, DiskLimit)>,
+    /// Returns the state of the disk if it has too little free space.
+    pub(crate) space: Option<&'a dyn Fn() -> Option<LowSpace>>,
     pub(crate) has_told_of_descendants: bool,
     pub(crate) has_told_of_layer: bool,
     pub(crate) begin: Instant,
     pub(crate) next_progress: Instant,
     pub(crate) asked: usize,
-    /// How long it recorded.
+    /// The duration of the recording.
     pub(crate) elapsed: Duration,
 }
 
 impl<'a> Watch<'a> {
-    /// Nothing but a failure and `stop` ends it yet; recording began at `begin`.
+    /// Creates a watch that only a failure and `stop` end. Recording began at `begin`.
     pub(crate) fn new(shared: &'a Shared, stop: &'a Stop, begin: Instant) -> Watch<'a> {
         Watch {
             shared,
@@ -50,6 +53,7 @@ impl<'a> Watch<'a> {
             watched: None,
             deadline: None,
             limit: None,
+            space: None,
             has_told_of_descendants: false,
             has_told_of_layer: false,
             begin,
@@ -59,11 +63,12 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// It records; so many `events`, if the layers know that before they happen.
+    /// Sends the notice that recording has started. `events`: number of recorded events, if the layers know it in
+    /// advance.
     pub(crate) fn started(
         &self,
         path: Option<&Path>,
-        relay: Option<String>,
+        (relay, remote): (Option<String>, Option<String>),
         events: Option<u64>,
         notify: &mut dyn FnMut(Notice),
     ) {
@@ -73,21 +78,24 @@ impl<'a> Watch<'a> {
             max_memory,
             output: path.map(Path::to_owned),
             relay,
+            remote,
             command: self.running.as_ref().map(Running::pid),
             processes: usize::try_from(self.shared.processes()).unwrap_or(usize::MAX),
             events,
         });
     }
 
-    /// Have all who were asked for ended?
+    /// Returns whether all requested processes have ended, and so have the programs with tracepoints that they started.
     fn is_nobody_left(&self) -> bool {
+        let are_traced_over = || self.shared.is_nobody_left();
         match &self.watched {
-            Some(watched) => watched.have_ended(),
-            None => self.shared.is_nobody_left(),
+            Some(watched) => watched.have_ended() && (!self.has_applications || are_traced_over()),
+            None => are_traced_over(),
         }
     }
 
-    /// The command has the terminal, and who started us waits for it: we do not leave before it.
+    /// After a failure, waits for the command, which owns the terminal: this program's parent must not get the terminal
+    /// back earlier.
     pub(crate) fn outlast(&mut self, notify: &mut dyn FnMut(Notice)) {
         let Some(running) = &self.running else { return };
         let pid = running.pid();
@@ -105,7 +113,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Until there is a reason to stop.
+    /// Waits until there is a reason to stop, which it returns.
     pub(crate) fn wait(
         &mut self,
         notify: &mut dyn FnMut(Notice),
@@ -124,6 +132,9 @@ impl<'a> Watch<'a> {
                 if limit.is_reached(self.shared.counts().1) {
                     return EndReason::Size { max_bytes: *max_bytes };
                 }
+            }
+            if let Some(low) = self.space.and_then(|space| space()) {
+                return EndReason::Space(low);
             }
             if let Some(end) = self.asked(notify) {
                 return end;
@@ -155,8 +166,9 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Did somebody ask to stop? A command gets the time to end by itself, once; it gets SIGTERM, too: Ctrl-C and a
-    /// terminal that is closed are the whole group's.
+    /// Handles requests to stop. While a command runs, the first request leaves it time to end by itself, and a SIGTERM is
+    /// passed on to it; Ctrl-C and a closed terminal reach the whole process group anyway. Returns the reason if the
+    /// recording must end now.
     fn asked(&mut self, notify: &mut dyn FnMut(Notice)) -> Option<EndReason> {
         let requests = self.stop.requests();
         let patient = match &self.running {
@@ -180,7 +192,7 @@ impl<'a> Watch<'a> {
         None
     }
 
-    /// One that cannot be written any more, once.
+    /// Sends a notice, once, about a layer whose trace cannot be written any longer.
     fn tell_of_layer(&mut self, notify: &mut dyn FnMut(Notice)) {
         if self.has_told_of_layer {
             return;

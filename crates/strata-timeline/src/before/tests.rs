@@ -1,4 +1,4 @@
-//! What the first records leave of what a state dump says.
+//! Tests of how the first records limit what a state dump says about earlier times.
 
 use super::*;
 use crate::fact::Kept;
@@ -27,6 +27,18 @@ fn left(first: &[(Option<i64>, StepKind)]) -> usize {
     let all: Vec<_> = all.map(|(tid, what)| (0, *tid, Step(what.clone()))).collect();
     let mut before = FactsBefore::new(|_| 0, &all);
     before.take(0, 5, false).len()
+}
+
+#[test]
+fn working_folder_was_there_before_unless_a_record_goes_to_another_one() {
+    let folder = OpenDescriptor { descriptor: -100, flags: None, path: b"/srv".to_vec() };
+    let dump = (0, None, Step(StepKind::Opened { process: 5, opened: folder }));
+    let there = (0, None, Step(StepKind::There { tid: 5, process: 5, parent: None }));
+    let chdir = |tid| (0, Some(tid), Step(enter("chdir", Object::None)));
+    let left = |all: &[_]| FactsBefore::new(|_| 0, all).take(0, 5, false).len();
+    assert_eq!(left(&[there.clone(), dump.clone()]), 1);
+    assert_eq!(left(&[chdir(5), there.clone(), dump.clone()]), 0);
+    assert_eq!(left(&[chdir(6), there, dump]), 0);
 }
 
 #[test]

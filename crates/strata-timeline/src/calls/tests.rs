@@ -1,4 +1,4 @@
-//! What is known of system calls by their names.
+//! Tests of the properties that follow from the names of system calls.
 
 use super::*;
 

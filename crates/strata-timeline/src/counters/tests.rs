@@ -6,7 +6,7 @@ fn cpu(cpu: u32) -> CounterPlace {
     CounterPlace::Cpu { machine: 0, cpu }
 }
 
-/// Sets counters, and keeps what is over, as `number from..to`.
+/// Sets counters, and collects what has ended, as `number from..to`.
 struct Set {
     counters: OpenCounters,
     names: Names,

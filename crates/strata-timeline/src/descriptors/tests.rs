@@ -1,4 +1,4 @@
-//! Tables of descriptors: whose they are, and when they are free again.
+//! Tests of tables of descriptors: their users, and when they are freed.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn opened(names: &mut crate::names::Names, name: &str) -> OpenedFor {
     OpenedFor { name: names.of(name.as_bytes()), by_exec: Some(false) }
 }
 
-/// What of 0 to 9 is there.
+/// Returns the descriptors from 0 to 9 that the table knows.
 fn known(all: &Descriptors, id: TableId) -> Vec<i32> {
     (0..10).filter(|&number| all.get(id, number).is_some()).collect()
 }

@@ -1,4 +1,4 @@
-//! Counters from records: what each is of, and up to when its value is known.
+//! Finds the process or CPU of each counter in a record, and reports values that end.
 
 use super::Engine;
 use crate::counters::{CounterNumber, CounterPlace, CounterValue};
@@ -9,7 +9,7 @@ use crate::observer::Observer;
 use crate::world::EndingRecord;
 
 impl Engine {
-    /// What the counters of a record of a stream are of.
+    /// Returns the CPU, process or stream that the counters of a record belong to.
     pub(crate) fn counter_place<O: Observer>(
         &mut self,
         spot: Spot,
@@ -29,7 +29,7 @@ impl Engine {
         process.map(CounterPlace::Process).or(of_cpu).unwrap_or(CounterPlace::Stream(stream))
     }
 
-    /// A record says what a counter is.
+    /// Sets a counter to a value, and reports the previous value.
     pub(crate) fn count<O: Observer>(
         &mut self,
         spot: Spot,
@@ -46,12 +46,12 @@ impl Engine {
         seen.counter(&self.world, &value);
     }
 
-    /// Records of a trace, or of a CPU's in it, were discarded between these times.
+    /// Ends values whose records were discarded between these times, of a trace or of one of its CPUs.
     pub(crate) fn counter_gap(&mut self, trace: u32, cpu: Option<u32>, times: (i64, i64)) {
         self.counters.gap(trace, cpu, times);
     }
 
-    /// A thread is about to end.
+    /// Ends the counters of a process whose first thread is about to end.
     pub(super) fn counters_exit(&mut self, thread: ThreadId, time: i64) {
         if self.world.process_of(thread) == thread {
             self.counters.exit(thread, time);
@@ -62,7 +62,7 @@ impl Engine {
         self.counters.left_out()
     }
 
-    /// The trace is over.
+    /// Reports all present values, at the end of the trace.
     pub(super) fn finish_counters<O: Observer>(&mut self, seen: &mut O) {
         for (value, to) in self.counters.finish(self.world.now) {
             seen.counter_over(&self.world, &value, to);

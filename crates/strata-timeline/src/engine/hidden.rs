@@ -1,4 +1,4 @@
-//! Switches that do not follow from each other: a thread was given a CPU, and none of its records is there.
+//! Finds switches that do not fit together: a CPU was given to one thread, and the next switch is from another.
 
 use super::{CpuState, Engine};
 use crate::fact::Spot;
@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::world::World;
 
 impl Engine {
-    /// A switch from this thread: was it to this one that the one before was?
+    /// Compares a switch from `prev` with the previous one on this CPU, and reports it if that was to another thread.
     #[inline]
     pub(super) fn follows<O: Observer>(
         &mut self,
@@ -35,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// A record says that this thread has the CPU, and it was given to another one: when that was.
+    /// Notes that a thread has a CPU that was given to another one. Returns the time at which it was given.
     pub(super) fn contradicts(
         &mut self,
         (machine, cpu): (u8, u32),
@@ -51,7 +51,7 @@ impl Engine {
         Some(given.from)
     }
 
-    /// At the end.
+    /// Returns the thread that a CPU runs at the end of the trace, unless the kernel hides it.
     pub(super) fn has_at_end(&mut self, machine: u8, cpu: u32, now: i64) -> Option<ThreadId> {
         let Engine { machines, world, .. } = self;
         let of = machines.get_mut(usize::from(machine))?;
@@ -64,7 +64,8 @@ impl Engine {
 }
 
 impl CpuState {
-    /// Whether it was given to a thread that the kernel hides, as far as is known: what that does up to then is unknown.
+    /// Removes the last switch. Returns true if it was to a thread that the kernel hides, and makes that thread's state
+    /// unknown.
     pub(super) fn hides(&mut self, world: &mut World, machine: u8, to: i64) -> bool {
         let given = self.given.take().filter(|it| self.thread == Some(it.thread));
         let given = given.filter(|it| world.hidden.is_hidden(&world.threads, it.thread));

@@ -1,4 +1,4 @@
-//! Requests to disks: from facts, and whose wait one has ended.
+//! Completed requests to disks, and the waits that they end.
 
 use super::Engine;
 use crate::fact::{DiskPlace, Spot};
@@ -7,7 +7,7 @@ use crate::observer::Observer;
 use crate::state::{Interval, Waker};
 
 impl Engine {
-    /// A request is done, or a part of it.
+    /// Completes a request, or a part of it, and reports a whole one.
     pub(super) fn done<O: Observer>(
         &mut self,
         spot: Spot,
@@ -27,7 +27,7 @@ impl Engine {
         }
     }
 
-    /// A wait that was told last has ended: by the request that this very interrupt was the last to say is done?
+    /// Reports that a request ended the wait that was reported last, if the interrupt being served has completed it.
     pub(super) fn waited_for<O: Observer>(
         &mut self,
         spot: Spot,

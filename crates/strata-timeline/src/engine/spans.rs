@@ -1,4 +1,4 @@
-//! Spans from facts: which thread a record is of, and so which begin an end belongs to.
+//! Finds the thread of a span's record, and the begin to which an end belongs.
 
 use super::Engine;
 use crate::fact::{SpanMark, Spot};
@@ -15,7 +15,8 @@ impl Engine {
         }
     }
 
-    /// The thread that a record is of, which need not say anything of who runs.
+    /// Returns the thread of a record. Unlike [`Engine::who`], applies nothing to the CPU: records of applications do
+    /// not prove which thread runs.
     pub(crate) fn of<O: Observer>(&mut self, spot: Spot, seen: &mut O) -> Option<ThreadId> {
         let who = match spot.tid {
             Some(tid) => self.thread(spot.machine, tid, seen),
@@ -30,7 +31,7 @@ impl Engine {
         Some(who)
     }
 
-    /// A process is called so, unless something else has been said of it.
+    /// Names a process, unless it has a name from another record.
     pub(crate) fn name_process<O: Observer>(
         &mut self,
         machine: u8,
@@ -46,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// What a CPU runs is another process' where the trace's own says so.
+    /// Returns false if the CPU's thread belongs to another process than the trace says for the record.
     fn may_be(&self, who: ThreadId, spot: Spot) -> bool {
         let main = self.world.threads.get(who).and_then(|thread| thread.main);
         let main = main.and_then(|main| self.world.threads.get(main));
@@ -71,7 +72,7 @@ impl Engine {
             pair: mark.pair,
             name: mark.name,
             event: mark.event,
-            begin: spot.time,
+            begin: spot.time.saturating_sub_unsigned(mark.elapsed),
             thread: who,
             cpu: spot.cpu,
             home: spot.home,
@@ -79,7 +80,10 @@ impl Engine {
             check: mark.check,
             address: mark.address,
             owner,
-            spent: self.spent(who, spot.time).unwrap_or_default(),
+            spent: match mark.elapsed {
+                0 => Some(self.spent(who, spot.time).unwrap_or_default()),
+                _ => None,
+            },
             selected: spot.selected,
         };
         let world = &self.world;
@@ -154,7 +158,9 @@ impl Engine {
             result: mark.result,
             paired,
             disagrees: open.check.zip(mark.check).is_some_and(|(begin, end)| begin != end),
-            spent: spent.map(|spent| spent.since(open.spent, done.abs_diff(open.begin))),
+            spent: spent
+                .zip(open.spent)
+                .map(|(spent, before)| spent.since(before, done.abs_diff(open.begin))),
             selected: open.selected || spot.selected,
         };
         seen.span(&self.world, &span);
@@ -165,7 +171,7 @@ impl Engine {
         at.and_then(|at| self.span_gaps.get(at)).copied().unwrap_or(0)
     }
 
-    /// Records of a trace were discarded: what is open in it may have ended meanwhile.
+    /// Notes that records of a trace were discarded, so that its open spans may have ended meanwhile.
     pub(crate) fn span_gap(&mut self, trace: u32) {
         let Ok(at) = usize::try_from(trace) else { return };
         if self.span_gaps.len() <= at {
@@ -176,13 +182,14 @@ impl Engine {
         }
     }
 
-    /// The trace is over: what is open has no end.
+    /// Reports all open spans as alone, at the end of the trace.
     pub(super) fn finish_spans<O: Observer>(&mut self, seen: &mut O) {
         let all: Vec<ThreadId> = self.world.threads.iter().map(|(id, _)| id).collect();
         let mut left = Vec::new();
         for id in all {
             let thread = self.world.threads.get_mut(id);
-            left.extend(thread.into_iter().flat_map(|thread| std::mem::take(&mut thread.spans)));
+            let activity = thread.and_then(|thread| thread.activity_mut());
+            left.extend(activity.into_iter().flat_map(|it| std::mem::take(&mut it.spans)));
         }
         left.extend(self.spans.finish());
         for open in left {

@@ -1,4 +1,4 @@
-//! What sockets, pipes and things without a path are called, and where paths begin.
+//! Checks the names of sockets, pipes and things without a path, and the folders in which paths begin.
 
 use super::*;
 use crate::names::Names;
@@ -37,7 +37,7 @@ fn addresses_are_written_as_people_write_them_or_not_at_all() {
     }
 }
 
-/// A process 5, in a world.
+/// Returns a world with process 5.
 fn world() -> (World, ThreadId) {
     let mut world = World::default();
     let thread = world.threads.add(Thread::new(0, 5, 0, 0)).unwrap();
@@ -131,8 +131,8 @@ fn paths_begin_in_the_folder_that_the_call_or_the_process_says() {
     let mut name = |call: &str, at: &'static str, folder: Option<i64>| {
         let call = world.calls.of(call).unwrap();
         let parts: Vec<(Part, i64)> = folder.map(|at| (Part::Folder, at)).into_iter().collect();
-        let name = path(&mut world, who, call, More::Is(at, &parts));
-        world.names.text(name)
+        let open = begin(&mut world, who, call, Object::None, More::Is(at, &parts), true);
+        world.names.text(open.path)
     };
     for (at, folder, wanted) in [
         ("/a", None, "/a"),
@@ -157,8 +157,8 @@ fn paths_begin_in_the_folder_that_the_call_or_the_process_says() {
     world.enter_folder(who, home);
     let mut name = |call: &str, at: &'static str| {
         let call = world.calls.of(call).unwrap();
-        let name = path(&mut world, who, call, More::Is(at, &[]));
-        world.names.text(name)
+        let open = begin(&mut world, who, call, Object::None, More::Is(at, &[]), true);
+        world.names.text(open.path)
     };
     assert_eq!((name("openat", "a"), name("unlink", "a")), ("/opt/a".into(), "/opt/a".into()));
     assert_eq!((name("symlink", "a"), name("mq_open", "q")), ("a".into(), "q".into()));
@@ -174,10 +174,19 @@ fn connections_are_called_by_who_listens_and_who_came() {
         let name = name(&mut world);
         world.names.text(name)
     };
-    assert_eq!(text(&|world| socket_name(world, tcp, peer())), "tcp 10.0.0.9:5555");
-    assert_eq!(text(&|world| socket_name(world, listens, peer())), "tcp 10.0.0.9:5555");
-    assert_eq!(text(&|world| socket_name(world, Object::None, peer())), "socket 10.0.0.9:5555");
-    assert_eq!(text(&|world| socket_name(world, tcp, None)), "");
+    assert_eq!(
+        text(&|world| socket_name(world, tcp, peer(), NameKind::Socket)),
+        "tcp 10.0.0.9:5555"
+    );
+    assert_eq!(
+        text(&|world| socket_name(world, listens, peer(), NameKind::Socket)),
+        "tcp 10.0.0.9:5555"
+    );
+    assert_eq!(
+        text(&|world| socket_name(world, Object::None, peer(), NameKind::Socket)),
+        "socket 10.0.0.9:5555"
+    );
+    assert_eq!(text(&|world| socket_name(world, tcp, None, NameKind::Socket)), "");
     // The port of who came is any.
     assert_eq!(text(&|world| accepted(world, listens, peer())), "tcp 0.0.0.0:80 from 10.0.0.9");
     assert_eq!(text(&|world| accepted(world, listens, None)), "tcp 0.0.0.0:80");

@@ -1,4 +1,4 @@
-//! Names: of each kind once, cut, and not beyond the limit.
+//! Tests of names: each is kept once for its kind, cut, and not kept beyond the limit.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Spans on no thread's stack, keys, and what time went to.
+//! Tests of spans on no thread's stack, of keys, and of the time by state.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn span(pair: u32, begin: i64, home: Home) -> OpenSpan {
         check: None,
         address: None,
         owner: None,
-        spent: Spent::default(),
+        spent: Some(Spent::default()),
         selected: true,
     }
 }

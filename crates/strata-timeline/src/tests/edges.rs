@@ -1,4 +1,4 @@
-//! States and calls: odd states of the scheduler, numbers that are given again, several machines, names.
+//! Tests of states and calls: rare states of the scheduler, reused numbers, several machines, names.
 
 use super::*;
 
@@ -55,6 +55,35 @@ fn thread_that_is_said_to_run_elsewhere_has_moved_and_what_was_between_is_unknow
 }
 
 #[test]
+fn thread_and_cpu_agree_on_how_long_a_thread_ran_that_moves_before_the_first_switch() {
+    // The time that states and runs have of thread 5, by CPU.
+    let sums = |told: &Told, id: ThreadId| {
+        let (mut states, mut runs) = ([0; 2], [0; 2]);
+        for (_, interval) in told.intervals.iter().filter(|(of, _)| *of == id) {
+            if let State::Running { cpu } = interval.state {
+                states[cpu as usize] += interval.to - interval.from;
+            }
+        }
+        for run in told.runs.iter().filter(|run| run.thread == Some(id)) {
+            runs[run.cpu as usize] += run.to - run.from;
+        }
+        (states, runs)
+    };
+    // Switches are recorded later than what the thread does: it is on the first CPU, the second, the first again.
+    let mut machine = Machine::new();
+    machine.tell(10, 0, 5, Fact::Fault).tell(50, 1, 5, Fact::Fault).tell(70, 0, 5, Fact::Fault);
+    machine.switch(80, 0, 5, S, 0).switch(90, 1, 6, S, 0).switch(95, 1, 0, 0, 5);
+    let id = machine.engine.world.threads.find(0, 5).unwrap();
+    assert_eq!(sums(machine.finish(), id), ([10, 0], [10, 0]));
+    // It is given the second one by a switch, and nothing says how it left the first.
+    let mut machine = Machine::new();
+    machine.switch(10, 0, 0, 0, 5).switch(50, 1, 0, 0, 5).switch(60, 1, 5, S, 0);
+    machine.switch(70, 0, 5, S, 0);
+    let id = machine.engine.world.threads.find(0, 5).unwrap();
+    assert_eq!(sums(machine.finish(), id), ([0, 10], [0, 10]));
+}
+
+#[test]
 fn wakes_of_those_that_are_no_longer_blocked_change_nothing() {
     let mut machine = Machine::new();
     machine.enter(5, 1, 6, "write", Object::None).tell(10, 0, 5, Fact::Fault);
@@ -69,10 +98,10 @@ fn wakes_of_those_that_are_no_longer_blocked_change_nothing() {
     ];
     let of: Vec<_> = told.of(5).into_iter().filter(|line| !line.starts_with("unknown")).collect();
     assert_eq!(of, wanted);
-    // One of which nothing was known is runnable from there on.
+    // One of which nothing was known was asleep, and is runnable from there on.
     let mut machine = Machine::new();
     machine.tell(10, 1, 6, Fact::Fault).waking(30, 1, 6, 5).switch(50, 0, 0, 0, 5);
-    assert_eq!(machine.finish().of(5), ["unknown 10..30", "runnable 30..50"]);
+    assert_eq!(machine.finish().of(5), ["blocked - by 6? 10..30", "runnable 30..50"]);
 }
 
 #[test]
@@ -115,6 +144,7 @@ fn waker_whose_calls_are_not_recorded_is_not_sure_and_a_kernel_thread_is() {
         process: tid,
         parent: Some(parent),
         name: RecordText::Is("kworker"),
+        asleep: None,
     };
     machine.tell(1, 0, 1, there(30, 2)).tell(2, 0, 1, there(31, 1));
     for (by, wanted) in [
@@ -196,7 +226,7 @@ fn threads_of_two_machines_with_one_number_are_two() {
         };
         let call = engine.world.calls.of("read").unwrap();
         let fact = match time {
-            10 | 20 => Fact::Enter { call, object: Object::None, more: More::None },
+            10 | 20 => Fact::Enter { call, elapsed: 0, object: Object::None, more: More::None },
             _ => Fact::Leave { call, result: Some(1), more: More::None },
         };
         engine.apply(spot, fact, &mut told);
@@ -229,7 +259,7 @@ fn names_are_those_that_were_said_last_and_of_another_program_from_its_begin_on(
     machine.tell(25, 0, 9, Fact::Waking { tid: 5, name: RecordText::Is("stale") });
     assert_eq!(name(&machine), "first");
     // What gives it another name says nothing of which: the next record does.
-    machine.tell(30, 0, 5, Fact::Exec);
+    machine.tell(30, 0, 5, Fact::Exec { program: RecordText::None, old: None });
     machine.tell(31, 0, 9, Fact::Waking { tid: 5, name: RecordText::Is("program") });
     assert_eq!(name(&machine), "program");
     machine.enter(40, 0, 5, "prctl", Object::None).leave(41, 0, 5, "prctl", 0);
@@ -245,7 +275,13 @@ fn names_are_those_that_were_said_last_and_of_another_program_from_its_begin_on(
         80,
         0,
         5,
-        Fact::There { tid: 8, process: 7, parent: None, name: RecordText::Is("only") },
+        Fact::There {
+            tid: 8,
+            process: 7,
+            parent: None,
+            name: RecordText::Is("only"),
+            asleep: None,
+        },
     );
     let world = &machine.engine.world;
     let thread = world.threads.find(0, 8).unwrap();
@@ -295,7 +331,7 @@ fn calls_are_selected_by_either_end_and_those_alone_by_the_one_that_is_there() {
     let mut engine = Engine::new(vec!["box".into()]);
     let mut seen = Selected::default();
     let call = engine.world.calls.of("read").unwrap();
-    let enter = Fact::Enter { call, object: Object::None, more: More::None };
+    let enter = Fact::Enter { call, elapsed: 0, object: Object::None, more: More::None };
     let leave = Fact::Leave { call, result: Some(0), more: More::None };
     let facts = [
         (enter, false),
@@ -422,7 +458,9 @@ fn call_that_returns_that_its_time_was_over_was_ended_by_a_timer() {
     for (result, wanted) in [(-110, true), (0, false), (-11, false), (110, false)] {
         assert_eq!(time_out("futex", None, result, S), wanted, "{result}");
     }
-    assert!(!time_out("read", None, 0, S) && !time_out("read", None, -110, S));
+    // A connection's time was over; what is read from it is no time.
+    assert!(!time_out("read", None, 0, S) && time_out("read", None, -110, S));
+    assert!(!time_out("read", None, -110, 2) && !time_out("read", None, -512, S));
     // What was between is not known: neither is what that call has waited for.
     let mut machine = Machine::new();
     machine.enter(5, 1, 6, "write", Object::None).enter(10, 0, 5, "poll", Object::None);
@@ -466,4 +504,14 @@ fn records_discarded_behind_the_last_one_leave_no_time_behind_the_end() {
     }
     let ends = machine.told.intervals.iter().map(|(_, interval)| interval.to);
     assert_eq!(ends.max(), Some(end), "{:?}", machine.told.lines);
+}
+
+#[test]
+fn slow_call_that_is_recorded_at_its_end_has_begun_before() {
+    let mut machine = Machine::new();
+    let call = machine.engine.world.calls.of("read").unwrap();
+    let enter = Fact::Enter { call, elapsed: 70, object: Object::None, more: More::None };
+    machine.tell(10, 0, 5, Fact::Fault).tell(90, 0, 5, enter).leave(91, 0, 5, "read", 6);
+    let told = machine.finish();
+    assert!(told.of(5).contains(&"call read 20..91 = 6"), "{:?}", told.of(5));
 }

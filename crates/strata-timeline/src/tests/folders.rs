@@ -1,27 +1,27 @@
-//! Folders in which paths begin, of processes that have them together, apart, or nobody knows.
+//! Tests of working folders that processes share, have of their own, or of which nothing is known.
 
 use super::*;
 
 const CLONE_FS: i64 = 0x200;
 const THREAD: i64 = 0x10f00;
 
-/// A call of a thread with a path, which returns this.
+/// Adds a call of a thread with a path, and its result.
 fn path(machine: &mut Machine, tid: i64, call: &str, path: &'static str, result: i64) {
     let time = machine.engine.world.now + 1;
     let id = machine.engine.world.calls.of(call).unwrap();
     let more = More::Is(path, &[(Part::Flags, 0)]);
-    machine.tell(time, 0, tid, Fact::Enter { call: id, object: Object::None, more });
+    machine.tell(time, 0, tid, Fact::Enter { call: id, elapsed: 0, object: Object::None, more });
     machine.leave(time + 1, 0, tid, call, result);
 }
 
-/// In which folder a path of this thread begins.
+/// Returns the folder in which a path of this thread begins.
 fn folder(machine: &mut Machine, tid: i64) -> String {
     let world = &machine.engine.world;
     let thread = world.threads.find(0, tid).unwrap();
     world.folder(thread).map(|name| world.names.text(name)).unwrap_or_default()
 }
 
-/// A child of 5 by a clone() with these flags; `None`: they are not recorded.
+/// Adds a child of 5, made by a clone() with these flags; `None`: the flags are not recorded.
 fn child(machine: &mut Machine, flags: Option<i64>, tid: i64, process: i64) {
     let time = machine.engine.world.now + 1;
     let flags: Vec<(Part, i64)> = flags.map(|flags| (Part::Flags, flags)).into_iter().collect();

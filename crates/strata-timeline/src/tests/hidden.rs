@@ -1,9 +1,9 @@
-//! Threads that the kernel hides: somebody switches to them, and they never to anybody.
+//! Tests of threads that the kernel hides: there are switches to them, and none from them.
 
 use super::*;
 use crate::hidden::{Hidden, HiddenThread, Switches, Unfollowed};
 
-/// 5 gives its CPU to 70, of which there is no record, and then 9 has it: at these times.
+/// Gives the CPU of 5 to thread 70, which makes no record, at `given`. Thread 9 has the CPU at `found`.
 fn hide(machine: &mut Machine, given: i64, found: i64) {
     machine.switch(given, 0, 5, S, 70).tell(found, 0, 9, Fact::SoftirqRaise(1));
     machine.switch(found + 5, 0, 9, 0, 5);
@@ -16,7 +16,7 @@ fn machine(switches: Switches) -> Machine {
     machine
 }
 
-/// Number, how often, how long, whether that is sure.
+/// Returns each hidden thread's number, count and time, and true if it is certain.
 fn hidden(machine: &Machine) -> Vec<(i32, u64, u64, bool)> {
     let world = &machine.engine.world;
     let all = world.hidden().into_iter();

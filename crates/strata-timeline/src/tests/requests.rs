@@ -1,4 +1,4 @@
-//! Whose wait a request to a disk ends.
+//! Checks which waits are reported as ended by a request to a disk.
 
 use super::*;
 
@@ -21,7 +21,7 @@ impl Machine {
     }
 }
 
-/// 5 and 6 are blocked while two requests are on their way.
+/// Returns a machine on which 5 and 6 are blocked while two requests are open.
 fn blocked_for() -> Machine {
     let mut machine = Machine::new();
     machine.enter(1, 0, 5, "read", Object::None).switch(2, 0, 5, 2, 6);

@@ -1,5 +1,5 @@
-//! What programs answer, with libstrata's own code, against the reader's filter on the same records; and bytes of
-//! which nobody knows whose they are.
+//! Tests that compare the decisions of programs, made by libstrata's own code, with the reader's filter on the same
+//! records, and that filter hostile bytes.
 
 mod event;
 
@@ -35,7 +35,8 @@ extern "C" {
 
 /// A filter in a program's memory.
 struct Copy {
-    /// Of as many bytes as the filter, in a mapping of its own length: whoever reads on is found by the sanitizers.
+    /// Words with as many bytes as the filter, in a mapping of its own length, so that sanitizers find reads beyond the
+    /// end.
     words: Vec<u64>,
     bytes: u32,
 }

@@ -1,5 +1,5 @@
-//! The folder into which programs that begin look for sockets: who may write to it, the names of the sockets, and
-//! what tracers that were killed have left there.
+//! The folder in which new programs look for sockets: who may write to it, the names of the sockets, and leftovers of
+//! tracers that were killed.
 
 use std::fs;
 use std::io;
@@ -20,27 +20,27 @@ use crate::announce::ask_for_senders;
 use crate::error::Error;
 use crate::request;
 
-/// Connections that wait for us to accept them.
-const BACKLOG: i32 = 4096;
+/// The most connections that wait until we accept them.
+pub(super) const BACKLOG: i32 = 4096;
 
-/// What follows [`user::SOCKET_END`] in a socket's name until somebody listens on it.
+/// Suffix after [`user::SOCKET_END`] in a socket's name until a tracer listens on it.
 const NEW: &str = ".new";
 
-/// Such a name that is older than this was left by a tracer that was killed just then.
+/// Age at which a name with [`NEW`] counts as a leftover of a tracer that was killed.
 pub(super) const NEW_AGE: Duration = Duration::from_secs(60);
 
-/// Names that are tried for a socket.
+/// The most names that are tried for a socket.
 const NAMES_MAX: u32 = 128;
 
 /// Makes the folder, or checks that nobody else can write to it.
 pub(super) fn prepare(folder: &Path) -> Result<(), Error> {
     let error = |reason| Error::Folder { path: folder.to_owned(), reason };
     let ours = geteuid().as_raw();
-    // Others only send to root's.
+    // Other users only connect to root's sockets.
     let mode = if ours == 0 { 0o755 } else { 0o700 };
     match fs::DirBuilder::new().mode(mode).create(folder) {
         Ok(()) => {
-            // Whatever the umask says.
+            // Independent of the umask.
             let permissions = fs::Permissions::from_mode(mode);
             fs::set_permissions(folder, permissions)
                 .map_err(|source| error(format!("cannot be opened for others: {source}")))?;
@@ -51,7 +51,7 @@ pub(super) fn prepare(folder: &Path) -> Result<(), Error> {
     check(folder)
 }
 
-/// Is it a folder that only we may write to?
+/// Checks that only this user may write to the folder.
 fn check(folder: &Path) -> Result<(), Error> {
     let error = |reason| Error::Folder { path: folder.to_owned(), reason };
     let ours = geteuid().as_raw();
@@ -74,10 +74,10 @@ fn check(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where [`ProgramListener::new`] would listen; nothing is made.
+/// Returns the folder in which [`ProgramListener::new`] would listen. Creates nothing.
 ///
 /// # Errors
-/// [`Error::Folder`]: of the last folder that it would try.
+/// [`Error::Folder`]: the error for the last folder that it would try.
 pub fn listening_folder() -> Result<PathBuf, Error> {
     let uid = geteuid().as_raw();
     let folder = |pattern: &str| PathBuf::from(pattern.replace("%u", &uid.to_string()));
@@ -88,7 +88,7 @@ pub fn listening_folder() -> Result<PathBuf, Error> {
     }
 }
 
-/// What [`prepare`] would find.
+/// Returns the folder if [`prepare`] would accept or could create it.
 fn could_prepare(folder: PathBuf) -> Result<PathBuf, Error> {
     if fs::symlink_metadata(&folder).is_ok() {
         return check(&folder).map(|()| folder);
@@ -104,16 +104,16 @@ fn could_prepare(folder: PathBuf) -> Result<PathBuf, Error> {
     }
 }
 
-/// Connections that wait until they are accepted: the kernel allows no more than this of [`BACKLOG`].
+/// Returns the number of connections that the kernel queues for us: [`BACKLOG`], or its own limit.
 pub(super) fn room() -> u64 {
     let most = BACKLOG.unsigned_abs().into();
     let text = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
     text.trim().parse().map_or(most, |allowed: u64| allowed.min(most))
 }
 
-/// Listens in this folder on a socket to which those may write who may announce themselves. It is bound to a name with
-/// [`NEW`], `before` is called with that path, then it listens, and gets the name that it keeps: another tracer that
-/// begins removes the named sockets on which nobody listens.
+/// Listens on a new socket in this folder, which all users may write to who may announce themselves. The socket is
+/// first bound to a name with [`NEW`], `before` is called with that path, then the socket listens, and gets its final
+/// name. So it never has a final name without listening: another tracer that starts would remove it.
 pub(super) fn listen_in(
     folder: &Path,
     before: impl FnOnce(&Path),
@@ -125,11 +125,11 @@ pub(super) fn listen_in(
     let new = first_free(folder, NEW, |path| bind(&socket, &SocketAddrUnix::new(path)?))
         .map_err(error("naming one"))?;
     let listens = || {
-        // Who announces must be able to write to it; the folder says who may come that far.
+        // Processes must be able to write to the socket; the folder's mode says who can reach it.
         let mode = fs::Permissions::from_mode(if geteuid().is_root() { 0o666 } else { 0o600 });
         fs::set_permissions(&new, mode)
             .map_err(|source| Error::Socket { what: "opening one for others", source })?;
-        // Connections inherit it, so that what is sent before we accept has credentials too.
+        // Connections inherit the option, so that messages sent before we accept have credentials as well.
         ask_for_senders(socket.as_fd())
             .map_err(|source| Error::Socket { what: "asking for credentials", source })?;
         before(&new);
@@ -146,10 +146,10 @@ pub(super) fn listen_in(
     }
 }
 
-/// Renames what is there, to a name that is free.
+/// Renames a file. Fails if the new name exists.
 fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every file system can.
+        // Some file systems lack the flag.
         Err(Errno::INVAL | Errno::NOSYS) => {
             linkat(CWD, from, CWD, to, AtFlags::empty())?;
             unlink(from).inspect_err(|_| {
@@ -160,8 +160,8 @@ fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
     }
 }
 
-/// The first name of ours with this end that `take` finds free: a tracer may have more than one socket, and there may
-/// be another one with our number in another PID namespace.
+/// Returns the first of our names with this end that `take` finds free. A tracer may have several sockets, and a
+/// process in another PID namespace may have our number.
 fn first_free(
     folder: &Path,
     end: &str,
@@ -181,13 +181,13 @@ fn first_free(
     }
 }
 
-/// Removes the sockets but `ours` on which nobody listens any more, with what was asked for beside them.
+/// Removes sockets on which nobody listens any more, except `ours`, and their requests.
 pub(super) fn remove_stale(folder: &Path, ours: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         let is_new = name.strip_suffix(NEW).is_some_and(|name| name.ends_with(user::SOCKET_END));
-        // Whoever made it may listen in a moment.
+        // The tracer that made it may listen in a moment.
         let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
         let is_named = name.ends_with(user::SOCKET_END);
         if path == ours || !(is_named || is_new && age().is_some_and(|age| age >= NEW_AGE)) {

@@ -1,37 +1,37 @@
-//! A session is changed while it records: `strata/abi/user.h`, "Rules change" and "A filter does not change".
+//! Changes of a session while it records: `strata/abi/user.h`, "Rules change" and "A filter does not change".
 //!
-//! No lock is needed for rules: the slot is ours, and the process finds out by their version. A process that holds
-//! its lock, or is stopped, is changed as any other.
+//! Rules need no lock: the slot is ours, and the process notices a change by the version of its rules. So a process
+//! that holds its lock, or is stopped, can be changed as well.
 
 use super::*;
 
-/// Who holds between two looks at all tracepoints.
+/// Result of comparing all tracepoints with the rules.
 struct Sweep {
     snapshot: Snapshot,
-    /// Nothing was on at them for us.
+    /// Tracepoints that were not enabled before.
     on: Vec<u32>,
-    /// Nothing is on at them any more.
+    /// Tracepoints that are not enabled any more.
     off: Vec<u32>,
 }
 
-/// What tells whether a process has already got what is wanted.
+/// Part of a session in a process that differs from a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Differs {
-    /// It has.
+    /// The session is as requested.
     Nothing,
-    /// Its rules: [`AppSession::change`].
+    /// The rules differ; apply them by [`AppSession::change`].
     Rules,
-    /// Its filter, or what is in front of each record: [`AppSession::successor`].
+    /// The filter or the layout of records differs; use [`AppSession::successor`].
     Records,
 }
 
 impl AppSession {
-    /// Records what other rules select, from now on. Of an event that both these and those before select every record
-    /// is there, once. Nothing but the rules of `spec` is looked at. Code is written as with
-    /// [`start_soon`](Self::start_soon): call [`finish_change`](Self::finish_change) soon.
+    /// Replaces the rules of the session by those of `spec`, and ignores the rest of `spec`. An event that the old and
+    /// the new rules select is recorded without a gap, once. Code is patched as with [`start_soon`](Self::start_soon):
+    /// call [`finish_change`](Self::finish_change) soon.
     ///
     /// # Errors
-    /// The process' memory is damaged: nothing more can be learnt of it.
+    /// The process' memory is damaged; nothing more can be read from it.
     pub fn change(&mut self, spec: &SessionSpec) -> Result<(), Error> {
         if self.stopped {
             return Ok(());
@@ -47,38 +47,38 @@ impl AppSession {
         self.learn().map(drop)
     }
 
-    /// Waits for the code that [`change`](Self::change) has had written, if that takes no longer than it may.
+    /// Waits a limited time until the code that [`change`](Self::change) wanted patched is patched.
     pub fn finish_change(&mut self) {
         self.finish_start();
         let restored = self.restored(true);
         self.problems.extend(restored.and_then(Result::err));
     }
 
-    /// A session in the place of this one, for what cannot change in place: its filter. It is ready, and nothing is on
-    /// in it; [`hand_over`](Self::hand_over) is next. Without that it leaves nothing when it is given up.
+    /// Makes a session that will replace this one, with another filter, which cannot change in place. No tracepoint is
+    /// enabled in it until [`hand_over`](Self::hand_over). If it is given up before, it leaves nothing in the process.
     ///
     /// # Errors
-    /// As of [`start_soon`](Self::start_soon); this session is as it was.
+    /// As of [`start_soon`](Self::start_soon); this session is unchanged.
     pub fn successor(&self, spec: &SessionSpec, clock: &Clock) -> Result<AppSession, Error> {
         self.check_slot()?;
         let prepared = AppSession::prepared(&self.app, spec, clock, self.generation);
         prepared.map(|(session, _lock)| session)
     }
 
-    /// Every tracepoint is off here and on in `to`, a [`successor`](Self::successor) by the same `spec`: each by one
-    /// operation, so that each event is recorded in one of the two. Records of threads that have just looked still come
-    /// here: until this [`is_quiet`](Self::is_quiet) it is not to be stopped.
+    /// Disables every tracepoint here and enables it in `to`, a [`successor`](Self::successor) by the same `spec`, in
+    /// one operation each, so that each event is recorded in one of the two sessions. Threads that have just looked
+    /// still write here: do not stop this session until it [`is_quiet`](Self::is_quiet).
     ///
     /// # Errors
-    /// The process' memory is damaged: nothing more can be learnt of it.
+    /// The process' memory is damaged; nothing more can be read from it.
     pub fn hand_over(&mut self, to: &mut AppSession, spec: &SessionSpec) -> Result<(), Error> {
         self.check_slot()?;
         to.check_slot()?;
         let status = |one: &AppSession, value| {
             one.u32(offset_of!(user::Session, status)).store(value, Ordering::SeqCst);
         };
-        // Sequentially consistent, as the process' looks before and after it switches on: from here on it
-        // switches nothing on for this one, or we see what it has switched on.
+        // Sequentially consistent, as are the process' checks before and after it enables a tracepoint: from here on it
+        // enables none for this session, or we see those that it has enabled.
         status(to, user::SESSION_ACTIVE);
         fence(Ordering::SeqCst);
         let sweep = to.sweep(spec, self.bit())?;
@@ -93,14 +93,14 @@ impl AppSession {
         to.learn().map(drop)
     }
 
-    /// Has every thread that may have looked before [`hand_over`](Self::hand_over) written its record since? Where that
-    /// cannot be known, some time has passed.
+    /// Returns true if every thread that may have looked before [`hand_over`](Self::hand_over) has written its record.
+    /// If that cannot be found out, returns true after some time.
     pub fn is_quiet(&mut self) -> bool {
         let is_alive = self.app.is_alive();
         self.writers.as_mut().is_none_or(|writers| !is_alive || writers.are_done())
     }
 
-    /// What the slot says, beside what is wanted.
+    /// Compares the session in the process with the request.
     ///
     /// # Errors
     /// The process' memory cannot be read.
@@ -122,13 +122,13 @@ impl AppSession {
         Ok(if same { Differs::Nothing } else { Differs::Rules })
     }
 
-    /// Bytes of the rules that hold.
+    /// Returns the size of the rules that are in force \[byte\].
     fn rules_bytes(&self) -> u32 {
         let version = self.u32(offset_of!(user::Session, rules_version)).load(Ordering::Acquire);
         self.u32(rules_bytes_of(version)).load(Ordering::Relaxed)
     }
 
-    /// Where the rules of this version are.
+    /// Returns the offset of the text of the rules with this version \[byte\].
     fn rules_at(&self, version: u32) -> u64 {
         match version % 2 {
             0 => (session(self.slot) + offset_of!(user::Session, rules)) as u64,
@@ -136,22 +136,22 @@ impl AppSession {
         }
     }
 
-    /// The text goes where no rules hold; then they do.
+    /// Writes the rules to the place that is not in force, and puts them into force.
     fn put_rules(&self, spec: &SessionSpec) -> Result<(), Error> {
         let rules = spec.rules.as_str().as_bytes();
         let held = self.u32(offset_of!(user::Session, rules_version));
         let version = held.load(Ordering::Relaxed).wrapping_add(1);
         self.app.memory().write(self.rules_at(version), rules)?;
         self.u32(rules_bytes_of(version)).store(rules.len() as u32, Ordering::Relaxed);
-        // Sequentially consistent, as the process' looks at it before and after: either it sees the version, or we
-        // see the object.
+        // Sequentially consistent, as are the process' reads of the version before and after: either it sees the
+        // version, or we see the object.
         held.store(version, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         Ok(())
     }
 
-    /// Switches on and off what the rules say, and takes the bits of `from`, whose place this session takes: each
-    /// tracepoint by one operation.
+    /// Enables and disables tracepoints as the rules select, and clears the bits of `from`, the session that this one
+    /// replaces, in one operation for each tracepoint. Returns what has changed.
     fn sweep(&self, spec: &SessionSpec, from: u32) -> Result<Sweep, Error> {
         let snapshot = self.app.snapshot()?;
         self.app.learn(&snapshot)?;
@@ -164,7 +164,7 @@ impl AppSession {
                     self.give_id(index);
                     set = self.bit();
                 }
-                // What comes back is switched on by the process itself, which has seen what holds now.
+                // The process itself enables a tracepoint that is loaded again, by the rules in force then.
                 (Some(true) | None, false) => {}
                 _ => clear |= self.bit(),
             }
@@ -183,13 +183,13 @@ impl AppSession {
         Ok(Sweep { snapshot, on, off })
     }
 
-    /// Has the code written.
+    /// Patches the sites of tracepoints that a sweep has enabled or disabled.
     fn rearm(&mut self, sweep: Sweep) -> Result<(), Error> {
         if let Err(error) = self.settle(true) {
             self.problems.push(error);
         }
         match self.patching.is_some() {
-            // All that is on is looked at, when that has come to its end.
+            // All enabled tracepoints are examined again when the current work has ended.
             true => self.unpatched = Some(Error::Stuck { pid: self.app.pid() }),
             false => {
                 if let Err(error) = self.patch(&sweep.snapshot, sweep.on) {
@@ -199,7 +199,7 @@ impl AppSession {
         }
         self.left_armed.extend(sweep.off);
         match self.restored(true) {
-            // The code stays as it is for now: it costs a little, and does no harm.
+            // The code stays armed for now, which costs a little and does no harm.
             None => return Ok(()),
             Some(Err(error)) => self.problems.push(error),
             Some(Ok(())) => {}
@@ -212,20 +212,20 @@ impl AppSession {
         Ok(())
     }
 
-    /// Do the rules select this tracepoint? `None`: it was not described yet.
+    /// Returns true if the rules select this tracepoint; `None` if its description was not read yet.
     pub(super) fn selects(&self, index: u32, spec: &SessionSpec) -> Option<bool> {
         let described = self.app.described();
         described.heading(index).map(|it| match (it.provider, it.name) {
-            // Whoever wants threads wants their names.
+            // A session that records threads also records their names.
             THREAD_NAME => spec.vtid && !spec.rules.as_str().is_empty(),
             _ => spec.rules.select(it.provider, it.name, it.level),
         })
     }
 
-    /// Names that threads have now; they may have got them while nothing was recorded.
+    /// Reads the names that threads have now, since they may have changed while nothing was recorded.
     pub(super) fn name_threads(&mut self) {
         let named = named_threads(self.app.pid()).unwrap_or_default();
-        // Its number may have become somebody else's before.
+        // The names are those of this process if it still lives.
         if self.app.is_alive() {
             self.named_threads.retain(|(id, _)| named.iter().all(|(other, _)| other != id));
             self.named_threads.extend(named);
@@ -233,7 +233,7 @@ impl AppSession {
     }
 }
 
-/// Where the size of the rules of this version is.
+/// Returns the offset in the slot of the size of the rules with this version \[byte\].
 fn rules_bytes_of(version: u32) -> usize {
     match version % 2 {
         0 => offset_of!(user::Session, rules_bytes),

@@ -1,8 +1,8 @@
-//! What is done again and again, each time after a pause.
+//! Time at which periodic work is due.
 
 use std::time::{Duration, Instant};
 
-/// When it was done, and after which pause it is due.
+/// Time at which some work was last done, and the pause after which it is due again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due {
     since: Instant,
@@ -10,22 +10,24 @@ pub(super) struct Due {
 }
 
 impl Due {
-    pub(super) fn after(pause: Duration) -> Due {
-        Due { since: Instant::now(), pause }
+    /// Work that was done `now`, and is due again after `pause`.
+    pub(super) fn after(now: Instant, pause: Duration) -> Due {
+        Due { since: now, pause }
     }
 
     pub(super) fn at(&self) -> Instant {
         self.since + self.pause
     }
 
-    pub(super) fn elapsed(&self) -> Duration {
-        self.since.elapsed()
+    /// Time since the work was done.
+    pub(super) fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
     }
 
-    /// It may be done now: up to a quarter of the pause early. Whoever looks after many sessions finds them due at the
-    /// same moments then, and wakes up for all of them at once.
-    pub(super) fn is_near(&self) -> bool {
-        self.elapsed() >= self.pause - self.pause / 4
+    /// Returns true if the work may be done now: up to a quarter of the pause early. A thread with many sessions then
+    /// finds them due at the same moments, and wakes up once for all of them.
+    pub(super) fn is_near(&self, now: Instant) -> bool {
+        self.elapsed(now) >= self.pause - self.pause / 4
     }
 }
 
@@ -35,14 +37,11 @@ mod tests {
 
     #[test]
     fn is_near_in_the_last_quarter_of_the_pause() {
-        let ago = |ms| Instant::now().checked_sub(Duration::from_millis(ms)).unwrap();
-        let pause = Duration::from_secs(1000);
-        let after = |ms| Due { since: ago(ms), pause };
-        assert!(
-            !after(700_000).is_near() && after(750_000).is_near() && after(2_000_000).is_near()
-        );
-        assert!(Due::after(Duration::ZERO).is_near());
-        let due = after(0);
-        assert_eq!(due.at() - due.since, pause);
+        let (begin, pause) = (Instant::now(), Duration::from_secs(1000));
+        let due = Due::after(begin, pause);
+        let is_near = |ms| due.is_near(begin + Duration::from_millis(ms));
+        assert!(!is_near(749_999) && is_near(750_000) && is_near(2_000_000));
+        assert!(Due::after(begin, Duration::ZERO).is_near(begin));
+        assert_eq!(due.at() - begin, pause);
     }
 }

@@ -1,5 +1,5 @@
-//! The slots of a process: as they are at one moment, where between their channels another one finds room, and one that
-//! is taken and given back.
+//! The session slots of a process: reads them, finds room for another channel between theirs, claims a slot and frees
+//! it.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,12 +9,11 @@ use strata_ring::Attr;
 
 use super::switching::switch_off;
 use crate::application::Application;
-use crate::clock::Clock;
 use crate::error::Error;
 use crate::memory::{page_aligned, session, state, u32_in, u64_in, Lock, ProgramMemory};
 
-/// Where the positions of a session's channel begin: a writer that a former session left behind, in the
-/// same memory, then never finds the position that it knows.
+/// Chooses the start position of a session's channel. Different generations have different positions, so that a late
+/// writer of a former session in the same memory does not find the position that it expects.
 pub(super) fn start_position(generation: u64, attr: &Attr) -> u64 {
     let buffer = attr.subbuf_bytes.saturating_mul(attr.nr_subbufs);
     // Below 2^62, so that positions never wrap.
@@ -24,7 +23,7 @@ pub(super) fn start_position(generation: u64, attr: &Attr) -> u64 {
     }
 }
 
-/// A copy of a slot.
+/// Copy of the parts of a slot that are needed here.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SlotCopy {
     pub(super) status: u32,
@@ -51,7 +50,8 @@ impl SlotCopy {
         Ok(all)
     }
 
-    /// Its channel, if that can be: `[begin, end)`. What a process makes up is not respected.
+    /// Returns the range of the session's channel, `[begin, end)`; `None` if it does not lie within the memory, in
+    /// whole pages.
     pub(super) fn place(&self, size: u64) -> Option<(u64, u64)> {
         let end = self.offset.checked_add(self.bytes)?;
         let inside = self.offset >= user::CHANNELS_OFFSET.into() && end <= size;
@@ -59,7 +59,7 @@ impl SlotCopy {
     }
 }
 
-/// The first place for `bytes` bytes between the channels of other slots.
+/// Returns the first offset at which `bytes` bytes fit between the channels of other slots.
 pub(super) fn first_fit(mut taken: Vec<(u64, u64)>, bytes: u64) -> u64 {
     taken.sort_unstable();
     let mut begin = u64::from(user::CHANNELS_OFFSET);
@@ -72,12 +72,16 @@ pub(super) fn first_fit(mut taken: Vec<(u64, u64)>, bytes: u64) -> u64 {
     begin
 }
 
-/// Takes a free slot; frees those of dead tracers before.
-pub(super) fn claim(app: &Application, generation: u64, _lock: &Lock<'_>) -> Result<u32, Error> {
+/// Claims a free slot, after freeing those of dead tracers. Returns its number.
+pub(super) fn claim(
+    app: &Application,
+    generation: u64,
+    now_ns: u64,
+    _lock: &Lock<'_>,
+) -> Result<u32, Error> {
     let pid = app.pid();
     let memory = app.memory();
     let slots = SlotCopy::read_all(memory)?;
-    let now_ns = Clock::monotonic_ns();
     let mut free_slot = None;
     for (slot, copy) in (0..).zip(&slots) {
         if copy.status != user::SESSION_FREE {
@@ -86,7 +90,7 @@ pub(super) fn claim(app: &Application, generation: u64, _lock: &Lock<'_>) -> Res
             }
             let status = memory.u32(session(slot) + offset_of!(user::Session, status));
             status.store(user::SESSION_ENDING, Ordering::SeqCst);
-            // The code of its tracepoints may stay as it is: it costs a little, and does no harm.
+            // The sites may stay armed, which costs a little and does no harm.
             let restoring = switch_off(app, slot, Vec::new());
             let _ = restoring.map(|errand| errand.map(|errand| errand.wait()));
             let size = memory.size()?;
@@ -114,35 +118,36 @@ pub(super) fn claim(app: &Application, generation: u64, _lock: &Lock<'_>) -> Res
     let status = memory.u32(session(slot) + offset_of!(user::Session, status));
     claimed(memory).fetch_or(1 << slot, Ordering::SeqCst);
     status.store(user::SESSION_SETUP, Ordering::Release);
-    // What the process has mapped for another generation is not valid for this one.
+    // The new generation makes invalid what the process has mapped for another one.
     let ours = memory.u64(session(slot) + offset_of!(user::Session, generation));
     ours.store(generation, Ordering::Release);
     Ok(slot)
 }
 
-/// Gives a slot and its channel back.
+/// Frees a slot and its channel.
 pub(super) fn free(app: &Application, slot: u32, place: Option<(u64, u64)>) -> Result<(), Error> {
     let memory = app.memory();
-    // First: a thread of the process that came late finds that what it has mapped is not valid; and should we be killed now,
-    // nobody takes what is left, records whose ids are forgotten, for a session's.
+    // First, so that a late thread of the process finds its mapping invalid. And if we are killed now, nobody takes the
+    // remaining records, whose ids are forgotten, for those of a session.
     let generation = memory.u64(session(slot) + offset_of!(user::Session, generation));
     generation.store(0, Ordering::SeqCst);
     let forgotten = forget_ids(app, slot);
-    // Before the slot is free: then the place is another's.
+    // Before the slot is free, since its place may then be another session's.
     let punched = place.map_or(Ok(()), |(begin, end)| memory.punch(begin, end - begin));
     let status = memory.u32(session(slot) + offset_of!(user::Session, status));
-    // Last: who takes the slot from then on sets the bit again, whether we hold the lock or not.
+    // Last, because whoever claims the slot afterwards sets the bit again, whether we hold the lock or not.
     claimed(memory).fetch_and(!(1 << slot), Ordering::SeqCst);
     status.store(user::SESSION_FREE, Ordering::Release);
     forgotten.and(punched)
 }
 
-/// The slots that a process has to look at: bit s is set before slot s is claimed, cleared before it is free.
+/// Returns the bit set of slots that the process must check: bit s is set before slot s is claimed, and cleared before
+/// it is free.
 fn claimed(memory: &ProgramMemory) -> &AtomicU32 {
     memory.u32(offset_of!(user::Control, claimed_sessions))
 }
 
-/// No tracepoint is on, or has an id, in this slot.
+/// Clears the bit and the ids of this slot in all tracepoints.
 fn forget_ids(app: &Application, slot: u32) -> Result<(), Error> {
     let memory = app.memory();
     for index in 0..app.nr_states()? {

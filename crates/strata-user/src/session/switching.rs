@@ -1,4 +1,4 @@
-//! Switches the tracepoints of a process on and off for a slot: the bits first, then the code.
+//! Enables and disables the tracepoints of a process for a slot: first the bits, then the code.
 
 use std::mem::offset_of;
 use std::sync::atomic::{fence, AtomicU32, Ordering};
@@ -12,12 +12,12 @@ use crate::memory::state;
 use crate::sites::{set_opcodes, Code, Patch};
 use crate::states::Snapshot;
 
-/// For which sessions a tracepoint is on.
+/// Returns the bit set of the sessions for which a tracepoint is enabled.
 pub(super) fn enabled(app: &Application, index: u32) -> &AtomicU32 {
     app.memory().u32(state(index) + offset_of!(user::State, enabled))
 }
 
-/// The sites of these tracepoints, where they are ours to write.
+/// Returns the sites of these tracepoints that the tracer patches itself.
 pub(super) fn patches(
     app: &Application,
     snapshot: &Snapshot,
@@ -32,7 +32,8 @@ pub(super) fn patches(
         .collect()
 }
 
-/// Switches everything off for a slot: first the bits, then has the code of what is off for all written, and of `off`.
+/// Disables all tracepoints for a slot: clears the bits, then begins to restore the sites of tracepoints that are
+/// disabled for all sessions, and of those in `off`.
 pub(super) fn switch_off(
     app: &Application,
     slot: u32,
@@ -50,7 +51,8 @@ pub(super) fn switch_off(
     restore(app, off)
 }
 
-/// Has the code of these tracepoints written as it was, unless they are on for somebody.
+/// Begins to restore the sites of these tracepoints, unless they are enabled for a session. Returns the work, if there
+/// is any.
 pub(super) fn restore(app: &Application, mut off: Vec<u32>) -> Result<Option<Errand<()>>, Error> {
     if off.is_empty() || !app.is_alive() {
         return Ok(None);
@@ -62,14 +64,14 @@ pub(super) fn restore(app: &Application, mut off: Vec<u32>) -> Result<Option<Err
     let (its, code) = (app.clone(), app.code());
     let work = move || {
         code.open()?;
-        // It may have taken long.
+        // This may run much later, when tracepoints are enabled again.
         off.retain(|index| enabled(&its, *index).load(Ordering::SeqCst) == 0);
         let dormant = patches(&its, &snapshot, off.iter().copied())?;
         set_opcodes(&*code, &dormant, user::SITE_DORMANT);
         fence(Ordering::SeqCst);
-        // Another tracer sets its bit, then the opcode. If the bit came between our look and our opcode, its
-        // opcode may have come before ours.
-        // And the process may just have begun to test a flag at its sites, which are then on for good.
+        // Another tracer sets its bit, then the opcode. If the bit came between our check and our opcode, its opcode
+        // may have come before ours. And the process may just have begun to test a flag at its sites, which then stay
+        // armed.
         let flags = |index: u32| its.memory().u32(state(index) + offset_of!(user::State, flags));
         off.retain(|index| {
             enabled(&its, *index).load(Ordering::SeqCst) != 0

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tracepoint.h - tracepoints for C11 and C++17. This is the header to include.
+ * tracepoint.h - tracepoints for C11 and C++14. This is the header to include.
  *
  *   #include <strata/tracepoint.h>
  *
@@ -66,13 +66,13 @@
 #include <strata/user/site.h>
 #include <strata/user/span.h>
 
-/* A comma that goes where there is nothing behind it: gcc and clang have it in all their standards. */
+/* Adds a comma unless nothing follows it: gcc and clang can do that in all their standards. */
 #ifdef __clang__
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
 #endif
 
-/* The name of a field is only pasted: no macro of the same name is seen. */
+/* Makes a field whose name is only pasted, so that a macro of the same name is not expanded. */
 #define strata_int(name, ...)                                   \
 	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
 	(_scalar, _of_##name, #name, _integer, 0, 10, STRATA_USER_NULL, __VA_ARGS__)

@@ -12,7 +12,7 @@
 
 #include <lttng/tracepoint.h>
 
-/* Not in the guard of its own that it would have elsewhere: each reading needs the macros only. */
+/* Guarded apart, since a second reading of this header is to make the macros only. */
 #ifndef COMPAT_ALL_FIELDS_TYPES
 #define COMPAT_ALL_FIELDS_TYPES
 struct compat_point {

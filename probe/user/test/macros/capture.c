@@ -303,7 +303,7 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 {
 	struct reader reader = { payload, payload + payload_bytes, "" };
 
-	/* As libstrata may: into the headroom, and out of the tailroom. */
+	/* Writes into the headroom and reads the tailroom, as libstrata may. */
 	memset(payload - STRATA_USER_HEADROOM, 0xa5, STRATA_USER_HEADROOM);
 	for (unsigned i = 0; i < STRATA_USER_TAILROOM; i++) {
 		if (payload[payload_bytes + i])
@@ -311,7 +311,8 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 			     tracepoint->name, i);
 	}
 	__atomic_fetch_add(&capture_records, 1, __ATOMIC_RELAXED);
-	say("%s:%s[%u]", tracepoint->provider, tracepoint->name, tracepoint->level);
+	say("%s:%s[%u]", tracepoint->provider, tracepoint->name,
+	    tracepoint->level & (uint8_t)~STRATA_USER_SPAN_ROLE);
 	for (unsigned i = 0; i < tracepoint->nr_fields; i++)
 		say_field(&reader, &tracepoint->fields[i]);
 	if (reader.at != reader.end)

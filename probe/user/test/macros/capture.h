@@ -19,7 +19,7 @@ extern "C" {
 
 /* Every tracepoint "provider:event", in all objects; returns how many. */
 unsigned capture_switch(const char *provider, const char *event, int on);
-/* Registered sites of it. */
+/* Returns the number of registered sites of a tracepoint. */
 unsigned capture_sites(const char *provider, const char *event);
 /* One tracepoint of this name, or NULL. */
 const struct strata_tracepoint *capture_find(const char *provider, const char *event);

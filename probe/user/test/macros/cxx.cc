@@ -91,7 +91,13 @@ static void lambdas_and_nested_functions_trace()
 	auto plain = [&](auto more) {
 		STRATA_TRACE(cxx, lambda, INFO, strata_int(s, captured + more));
 	};
+#if __cplusplus >= 201703L
 	const auto [left, right] = std::make_pair(1, 'r');
+#else
+	const auto both = std::make_pair(1, 'r');
+	const auto &left = both.first;
+	const auto &right = both.second;
+#endif
 
 	plain(1);
 	plain(2L);

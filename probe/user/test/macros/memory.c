@@ -111,7 +111,7 @@ static void sequence_of_impossible_length_is_left_to_libstrata_to_count(void)
 	expect("");
 }
 
-/* What a text looks like that became shorter after its length was taken. */
+/* Tests a text that became shorter after its length was taken. */
 static void letters_of_every_length_have_no_nul_in_the_copy(void)
 {
 	unsigned char from[200], to[200];

@@ -5,17 +5,18 @@
  * publish.h reads the clock in C, and its section finds out whether somebody has written since. Here
  * all that a record needs is one section: the CPU's line, room, clock, header, context, payload,
  * write_count. Nothing that it reads can be stale when it stores, since it is not interrupted in between. A time
- * that is before last_timestamp all the same, by a new conversion of the counter, takes the long way.
+ * that is before last_timestamp all the same, by a new conversion of the counter, takes the slow path.
  *
- * One line of memory for each CPU says it all: write_count, records, full_timestamp, last_timestamp, limit and
- * frame of struct strata_abi_ring_stream. A record fits if limit - write_count is its size or more. The limit
- * lies before the end of the sub-buffer that is open. Positions only grow, so when that one is closed the limit
- * says no by itself, and nobody has to change it; who opens the next one raises it afterwards. Whoever finds it
- * too low takes the long way, strata_ring_publish_long(), which raises it. Another process may have the line mapped:
- * where write_count and frame lead is compared with the channel's size, in private memory.
+ * One line of memory for each CPU has everything: write_count, records, full_timestamp, last_timestamp, limit and
+ * frame of struct strata_abi_ring_stream. A record fits if limit - write_count is its size or more. The limit lies
+ * before the end of the open sub-buffer. Positions only grow, so when that sub-buffer is closed no record fits any
+ * more, without a change of the limit; the producer that opens the next sub-buffer raises it afterwards. A producer
+ * that finds the limit too low takes the slow path, strata_ring_publish_long(), which raises it. Another process may
+ * have the line mapped: so places computed from write_count and frame are compared with the channel's size, in
+ * private memory.
  *
- * For header formats of bits (compact, large) and a clock that is the CPU's counter. Everything else, and
- * other machines, go the way of publish.h.
+ * For header formats of bits (compact, large) and a clock that is the CPU's counter. All other formats, clocks and
+ * machines use publish.h.
  */
 #ifndef STRATA_RING_AT_ONCE_H
 #define STRATA_RING_AT_ONCE_H
@@ -25,8 +26,8 @@
 #include <strata/ring/publish.h>
 
 /*
- * What the section needs of a channel, in one place: private memory of who writes, made once by
- * strata_ring_once_init() and not changed any more.
+ * Values of a channel that the section needs, in one place: private memory of the producer, set once by
+ * strata_ring_once_init() and then constant.
  */
 struct strata_ring_once {
 	/* Added to {write_count, records}, with the payload's size: {header and context, 1}. */
@@ -41,11 +42,14 @@ struct strata_ring_once {
 	uint32_t large;	    /* 1: the large header, 0: compact */
 	uint32_t short_ids; /* ids below it have a short header */
 	uint32_t context_bytes;
-	/* The record is written only while *epoch is while_epoch: its session has not ended, for example. */
+	/* The record is written only while *epoch is while_epoch, for example until its session has ended. */
 	const uint64_t *epoch; /* atomic */
 	uint64_t while_epoch;
 	const uint64_t *index; /* of the clock's conversion; atomic */
-	/* Bytes behind first where a record may begin if it is empty: what shared memory says is compared with it. */
+	/*
+	 * Bytes after first at which an empty record may begin; places computed from shared memory are compared with
+	 * this.
+	 */
 	uint64_t room;
 	uint64_t room_16;
 	uint32_t word_ids; /* ids below it, with a payload of 8 bytes, are records of 16 */
@@ -183,9 +187,9 @@ STRATA_INLINE int strata_ring_publish_word_at_once(const struct strata_ring_once
 }
 
 /*
- * Let records be published at once up to the end of the sub-buffer that this CPU is filling. The frame first: who
- * sees the new limit must not use the frame of the sub-buffer before. Each store is made only while write_count is
- * what it was; if somebody was in between, the next record that finds the limit too low comes here again.
+ * Lets records be published at once up to the end of the sub-buffer that this CPU is filling. The frame is stored first: a
+ * producer that sees the new limit must not use the frame of the sub-buffer before. Each store is made only while
+ * write_count is unchanged; if somebody came between, the next record that finds the limit too low calls this again.
  */
 STRATA_SLOW void strata_ring_raise_limit(const struct strata_ring_config *config,
 					 const struct strata_ring_streams *streams)
@@ -201,7 +205,7 @@ STRATA_SLOW void strata_ring_raise_limit(const struct strata_ring_config *config
 	position = strata_load_acquire(guard);
 	begin = strata_ring_begin(s, position);
 	limit = begin + s->subbuf_bytes - STRATA_ABI_RING_TAIL_BYTES;
-	/* I3: nobody has opened it. */
+	/* I3: a sub-buffer at its begin is not open yet; a limit that is set needs nothing. */
 	if (position == begin || strata_load_relaxed(&s->shared->limit) == limit)
 		return;
 	index = strata_ring_frame_on_cpu(config, s, position);

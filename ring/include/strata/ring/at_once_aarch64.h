@@ -21,8 +21,8 @@
 #define STRATA_RSEQ_HAS_AT_ONCE 1
 
 /*
- * This CPU's line. Open, room and size are one comparison; signed, for positions around 2^64. @n: of the payload's
- * bytes.
+ * Begins the section with this CPU's line. Open, room and size are one comparison; signed, for positions
+ * around 2^64. @n: of the payload's bytes.
  */
 #define STRATA_AT_ONCE_BEGIN(n)                   \
 	".pushsection __rseq_cs, \"aw?\"\n\t"     \
@@ -110,7 +110,7 @@
 	"ldr x11, [%[src]]\n\t" \
 	"str x11, [x12]\n"
 
-/* Up to 32 bytes without a loop; more by 32, and the last 32 over what is there. */
+/* Copies up to 32 bytes without a loop; more in steps of 32, the last of which overlaps with the one before. */
 #define STRATA_AT_ONCE_COPY             \
 	"add x16, %[src], %[n]\n\t"     \
 	"add x17, x12, %[n]\n\t"        \
@@ -197,7 +197,7 @@ failed:                                                                         
 		return 0;                                                                         \
 	}
 
-/* What is loaded in pairs. */
+/* Asserts the offsets of fields that are loaded in pairs. */
 STRATA_ABI_ASSERT(offsetof(struct strata_ring_once, stride) ==
 			  offsetof(struct strata_ring_once, first) + 8,
 		  "stride behind first");

@@ -26,7 +26,10 @@ STRATA_FUNC void strata_rseq_model_touches(void *data, uint32_t cpu, struct mc_r
 	const struct strata_ring_once *once = m->once;
 	const struct strata_ring_stream *s = &once->streams->stream[cpu < once->nr ? cpu : 0];
 	const struct strata_abi_ring_stream *line = s->shared;
-	/* Without a clock, CPUs have nothing in common; the epoch is nobody's to change here. */
+	/*
+	 * Objects that the section touches. Without a clock, CPUs share none of them; nobody changes the
+	 * epoch here.
+	 */
 	const uint64_t ids[] = { line->write_count, line->records,	  line->limit,
 				 line->frame,	    line->full_timestamp, line->last_timestamp,
 				 *once->index };
@@ -109,7 +112,7 @@ STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *c
 	return strata_rseq_model_at_once(&m);
 }
 
-/* Its sizes are those of @once. */
+/* Publishes a record whose sizes are those of @once. */
 STRATA_INLINE int strata_rseq_compact_16(const struct strata_ring_once *once,
 					 uint64_t id_and_context,
 					 const struct strata_ring_conversion *clock, uint64_t word)

@@ -44,9 +44,9 @@
 #endif
 
 /*
- * The section's end. The kernel takes away the descriptor of a section that is not being executed by itself, when it next
- * looks; only where the descriptor's memory may go, with a library that is unloaded, it is taken away here. Clients that
- * stay define STRATA_RSEQ_STAYS.
+ * Ends the section. The kernel takes away the descriptor of a section that is not being executed by
+ * itself, when it next looks; only where the descriptor's memory may go, with a library that is
+ * unloaded, it is taken away here. Clients that stay define STRATA_RSEQ_STAYS.
  */
 #ifdef STRATA_RSEQ_STAYS
 #define STRATA_AT_ONCE_LEAVE
@@ -63,7 +63,7 @@
 	"jmp %l[failed]\n\t"                                                     \
 	".popsection\n\t"
 
-/* From here on the thread is this CPU's. */
+/* The thread belongs to this CPU from here on. */
 #define STRATA_AT_ONCE_BEGIN                  \
 	".pushsection __rseq_cs, \"aw?\"\n\t" \
 	".balign 32\n"                        \
@@ -116,8 +116,8 @@
 	"movq %%rax, %c[last_at](%%r8)\n\t"
 
 /*
- * Where records will be written soon: half a kibibyte ahead, whatever is there. Without it the stores of each line's first
- * record wait for the line; the hardware sees them coming late.
+ * Prefetches the line that records will be written to soon: half a kibibyte ahead, whatever is there.
+ * Without it the stores of each line's first record wait for the line; the hardware sees them coming late.
  */
 #define STRATA_AT_ONCE_AHEAD "prefetchw 512(%%rcx)\n\t"
 
@@ -165,7 +165,7 @@
 #define STRATA_AT_ONCE_LOAD(at, to)   STRATA_AT_ONCE_MOVE(at, to)
 #define STRATA_AT_ONCE_STORE(from, at) STRATA_AT_ONCE_MOVE(from, at)
 
-/* Up to 32 bytes without a loop; more by 32, and the last 32 over what is there. */
+/* Copies up to 32 bytes without a loop; more in steps of 32, the last of which overlaps with the one before. */
 #define STRATA_AT_ONCE_COPY                                   \
 	"cmpq $16, %[n]\n\t"                                  \
 	"jae 6f\n\t"                                          \

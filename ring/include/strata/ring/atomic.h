@@ -26,7 +26,7 @@
 #ifdef __bpf__
 /* @x is worked out here, and not later where it is used. */
 #define STRATA_HERE(x) __asm__ volatile("" : "+r"(x))
-/* No calls through pointers; no section of its own for what is cold. */
+/* BPF has no calls through pointers, and no section of its own for what is cold. */
 #define STRATA_CALLBACK STRATA_INLINE
 #ifndef STRATA_SLOW /* a program's own, where each of these is called once: see switch.h */
 #define STRATA_SLOW static __attribute__((__noinline__, unused))
@@ -41,9 +41,9 @@
 #endif
 
 /*
- * How often a producer tries what another one can spoil. Without end, and lock-free; but the verifier of
- * BPF wants one, and a kernel must not wait for who has its memory mapped: there, as many as interrupts can
- * nest and to spare, then the record is discarded as nested.
+ * Number of attempts at an operation that another producer can spoil. Without end, and lock-free; but the
+ * verifier of BPF wants one, and a kernel must not wait for who has its memory mapped: there, as many as
+ * interrupts can nest and to spare, then the record is discarded as nested.
  */
 #if defined(__bpf__) || defined(__KERNEL__)
 #define STRATA_RING_TRIES_END 1
@@ -259,10 +259,10 @@ STRATA_INLINE void strata_fence_seq_cst(void)
 }
 
 /*
- * Local operations: one machine instruction on x86-64, without the LOCK prefix (Lockless §4.1). Only
- * for memory that one CPU writes, by code that cannot migrate between reading the CPU's number and
- * the access. Elsewhere, and where a sanitizer must see them, the SMP operations do the same. The model
- * has them as a load and a store that no interrupt divides: a second CPU that writes there is an error.
+ * Local operations are one machine instruction on x86-64, without the LOCK prefix (Lockless §4.1). Only for
+ * memory that one CPU writes, by code that cannot migrate between reading the CPU's number and the access.
+ * Elsewhere, and where a sanitizer must see them, the SMP operations do the same. The model has them as a
+ * load and a store that no interrupt divides: a second CPU that writes there is an error.
  */
 #if defined(__x86_64__) && !defined(__bpf__) && !defined(STRATA_RING_MODEL) && \
 	!defined(STRATA_THREAD_SANITIZER)
@@ -317,7 +317,7 @@ STRATA_INLINE int strata_local_cas_release(uint64_t *p, uint64_t *expected, uint
 
 STRATA_INLINE uint64_t strata_local_add(uint64_t *p, uint64_t v)
 {
-	/* Release: the reader's CPU orders payload by it; the paper's promoted barrier, §4.4. */
+	/* The reader's CPU orders payload by this RELEASE, the paper's promoted barrier, §4.4. */
 	return STRATA_LOCAL_ADD(p, v, __ATOMIC_ACQ_REL);
 }
 
@@ -359,7 +359,7 @@ STRATA_INLINE void strata_plain_write_u64(uint64_t *dst, uint64_t v)
 	STRATA_PLAIN_WRITE(dst, &v, sizeof(v));
 }
 
-/* One load: what another process writes at the same time cannot change between check and use. */
+/* Copies by one load, so that another process' write cannot come between check and use. */
 STRATA_INLINE uint64_t strata_plain_read_u64(const uint64_t *src)
 {
 #ifdef STRATA_RING_MODEL

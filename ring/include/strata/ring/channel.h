@@ -54,7 +54,7 @@ STRATA_FUNC void strata_ring_channel_close(struct strata_ring_channel *c)
 	c->fd = -1;
 }
 
-/* Memory for @c->header.total_bytes of zeros; sets memory and fd. */
+/* Allocates @c->header.total_bytes bytes of zeros; sets memory and fd. */
 STRATA_FUNC int strata_ring_channel_allocate(struct strata_ring_channel *c,
 					     const struct strata_ring_attr *attr,
 					     struct strata_ring_error *error)
@@ -65,7 +65,10 @@ STRATA_FUNC int strata_ring_channel_allocate(struct strata_ring_channel *c,
 	void *probe;
 
 	if (attr->memory == STRATA_RING_MEMFD) {
-		/* Its pages count when they are touched; as many private ones are refused at once. */
+		/*
+		 * Pages of a shared mapping count when they are touched; as many private ones are refused
+		 * at once.
+		 */
 		probe = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (probe == MAP_FAILED || munmap(probe, (size_t)total))

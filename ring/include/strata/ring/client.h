@@ -41,7 +41,10 @@
 #include <strata/ring/ring.h>
 
 #if !defined(__cplusplus)
-/* As it is in C++ and from gcc 14 on. Elsewhere in C another client's channel would be a warning only. */
+/*
+ * The warning is an error in C++, and in C from gcc 14 on; elsewhere another client's channel would only be
+ * a warning.
+ */
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #endif
 
@@ -52,7 +55,7 @@
 #define STRATA_RING_CLIENT_CONFIG static const
 #endif
 
-/* Of programs only: a kernel module creates its channels, and programs read them. */
+/* Readers are programs: a kernel module creates its channels, and programs read them. */
 #ifdef __KERNEL__
 #define STRATA_RING_CLIENT_READS(name)
 #else

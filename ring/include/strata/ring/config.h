@@ -26,7 +26,10 @@ enum strata_ring_writers {
 	STRATA_RING_WRITERS_RSEQ = 1,
 	/* Any thread on any CPU. */
 	STRATA_RING_WRITERS_SMP = 2,
-	/* As LOCAL; and its stores are in order on its own CPU only: strata_ring_reader_set_barrier(). */
+	/*
+	 * Writers as LOCAL whose stores are in order on their own CPU only:
+	 * strata_ring_reader_set_barrier().
+	 */
 	STRATA_RING_WRITERS_UNORDERED = 3,
 };
 
@@ -40,7 +43,7 @@ enum strata_ring_wakeup {
 	STRATA_RING_WAKE_BY_WRITER = 1, /* at delivery; never from a signal handler */
 };
 
-/* What a client wants to write. */
+/* Event record that a client is about to write. */
 struct strata_ring_event {
 	uint32_t id; /* event record class; meaning is the client's */
 	uint32_t payload_bytes;
@@ -50,7 +53,7 @@ struct strata_ring_event {
 /* The largest record header, and the room that staging memory leaves for it [byte]. */
 #define STRATA_RING_HEADER_MAX 16u
 
-/* What a consumer learns of one record; see struct strata_ring_header.parse. */
+/* Fields of a record that a parser returns; see struct strata_ring_header.parse. */
 struct strata_ring_parsed {
 	uint32_t id;
 	uint32_t header_bytes;
@@ -100,8 +103,8 @@ struct strata_ring_config {
 	uint64_t (*clock)(void); /* NULL: records carry no time. Never goes back on one CPU. */
 	struct strata_ring_header header;
 	/*
-	 * For writers SMP, and RSEQ where it publishes by commit: the same clock, which does not go
-	 * back between CPUs and is not read before the loads in front of it. NULL: .clock does.
+	 * Clock for writers SMP, and for RSEQ where it publishes by commit: .clock, but it does not go back
+	 * between CPUs and is not read before the loads that precede it. NULL: .clock does.
 	 */
 	uint64_t (*clock_between_cpus)(void);
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * describe.h - what a channel is, wherever its memory comes from: its sizes are chosen and checked, its streams
- * attached, its memory made an empty channel. channel.h has memory of user space, kernel.h that of a kernel.
+ * describe.h - description of a channel, wherever its memory comes from: sizes are chosen and checked, streams
+ * attached, memory made an empty channel. channel.h has memory of user space, kernel.h that of a kernel.
  */
 #ifndef STRATA_RING_DESCRIBE_H
 #define STRATA_RING_DESCRIBE_H
@@ -19,7 +19,7 @@ enum strata_ring_memory {
 	STRATA_RING_FILE = 2,
 };
 
-/* What is chosen at run time. Zero means the default, but for the sizes. */
+/* Attributes that are chosen at run time. Zero means the default, except for the sizes. */
 struct strata_ring_attr {
 	uint64_t subbuf_bytes; /* power of two */
 	uint64_t nr_subbufs;   /* power of two, at least 2 */
@@ -58,7 +58,7 @@ STRATA_FUNC uint32_t strata_ring_possible_cpus(void)
 	int c;
 
 	if (f) {
-		/* "0-3,8-11": the largest number is the last. */
+		/* In a list such as "0-3,8-11" the largest number is the last. */
 		while (fscanf(f, "%u", &n) == 1) {
 			last = n;
 			c = fgetc(f);

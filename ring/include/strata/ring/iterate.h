@@ -2,8 +2,8 @@
 /*
  * iterate.h - record by record: over one stream, or over a channel merged by time.
  *
- * Needs a header format with .parse. A record's payload is seen where it lies in the packet, and is
- * valid until the next call.
+ * Needs a header format with .parse. A record's payload is read at its place in the packet, and is valid until the
+ * next call.
  */
 #ifndef STRATA_RING_ITERATE_H
 #define STRATA_RING_ITERATE_H
@@ -35,8 +35,8 @@ struct strata_ring_iterator {
 	int in_packet;
 	int have_view;
 	uint64_t offset;      /* of the next record in the packet */
-	uint64_t damaged;     /* packets of which the rest could not be decoded */
-	uint64_t gone;	      /* walk: packets that could not be had any more */
+	uint64_t damaged;     /* packets whose rest could not be decoded */
+	uint64_t gone;	      /* walk: packets that could not be taken */
 	uint64_t unpublished; /* rest: reserved, never committed [byte] */
 	uint32_t heap_key;    /* channel iterator: stream's index */
 };
@@ -77,7 +77,7 @@ STRATA_INLINE void strata_ring_iterator_leave(struct strata_ring_iterator *it)
 	it->in_packet = 0;
 }
 
-/* Go to the next packet. Returns 0, -EAGAIN (consume: nothing delivered), -ENODATA (the others' end). */
+/* Goes to the next packet. Returns 0, -EAGAIN (consume: nothing delivered), -ENODATA (the others' end). */
 STRATA_FUNC int strata_ring_iterator_enter(struct strata_ring_iterator *it)
 {
 	uint32_t tries = it->reader.s->nr_subbufs;
@@ -187,7 +187,7 @@ STRATA_FUNC void strata_ring_iterator_end(struct strata_ring_iterator *it)
 	it->have_view = 0;
 }
 
-/* All streams of a channel, as one sequence in the order of time; equal times in that of CPUs. */
+/* All streams of a channel, as one sequence in the order of time; records of the same time in the order of CPUs. */
 struct strata_ring_merge {
 	struct strata_ring_iterator *streams; /* [nr] */
 	struct strata_ring_iterator **heap;   /* [live]: the one with the earliest record first */
@@ -198,7 +198,9 @@ struct strata_ring_merge {
 STRATA_INLINE int strata_ring_merge_before(const struct strata_ring_iterator *a,
 					   const struct strata_ring_iterator *b)
 {
-	/* Who has nothing in view is asked before anybody is believed to be the earliest. */
+	/*
+	 * A stream without a record in view is asked first, before another is believed to be the earliest.
+	 */
 	if (a->have_view != b->have_view)
 		return !a->have_view;
 	if (a->have_view && a->view.head.timestamp != b->view.head.timestamp)

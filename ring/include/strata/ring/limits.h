@@ -8,7 +8,7 @@
 
 #include <strata/ring/stream.h>
 
-/* Why something was refused: which value, what was found, what the limit is. */
+/* Reason of a refusal: which value was refused, what was found, and the limit. */
 struct strata_ring_error {
 	char text[256];
 };

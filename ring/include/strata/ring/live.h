@@ -28,7 +28,7 @@ STRATA_FUNC uint64_t strata_ring_available(const struct strata_ring_stream *s, u
 						 &strata_ring_subbuf(s, position)->committed) -
 		     position;
 
-	/* Delivered: strata_ring_get_next() has it. */
+	/* A delivered packet is left to strata_ring_get_next(). */
 	return n < s->subbuf_bytes && !strata_ring_ready(s, position) ? n : 0;
 }
 
@@ -72,8 +72,8 @@ STRATA_FUNC int strata_ring_get_available(struct strata_ring_reader *r,
 }
 
 /*
- * Overwrite mode: does @entry lead to the frame in which the packet at @position is being filled? Held since the lap
- * before; by position it may also be given to the reader already, which write_count does not yet say.
+ * Overwrite mode: returns 1 if @entry leads to the frame in which the packet at @position is being filled. Held since
+ * the lap before; by position the frame may also be given to the reader already, which write_count does not show yet.
  */
 STRATA_INLINE int strata_ring_being_filled(const struct strata_ring_stream *s, uint64_t position,
 					   uint64_t entry)
@@ -111,7 +111,7 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 	memset(packet, 0, sizeof(*packet));
 	if (r->barrier)
 		return -EOPNOTSUPP;
-	/* Read already: its memory is the producers' again. Nobody but the consumer moves this. */
+	/* A packet that was read belongs to the producers again. Only the consumer moves this position. */
 	if (s->loss_mode == STRATA_ABI_RING_DISCARD &&
 	    (int64_t)(position - strata_ring_read_position(r)) < 0)
 		return -EAGAIN;
@@ -130,7 +130,10 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 			last = strata_load_relaxed(&s->shared->last_timestamp);
 			strata_fence_acquire();
 		} while (strata_load_relaxed(&s->shared->write_count) != write);
-		/* So does records; not in the loop, of which the model checker runs every round. */
+		/*
+		 * The count of records belongs to it likewise; not in the loop, whose rounds the model
+		 * checker all runs.
+		 */
 		records = strata_load_relaxed(&s->shared->records);
 		strata_fence_acquire();
 		if (strata_load_relaxed(&s->shared->write_count) != write)

@@ -26,8 +26,8 @@
 #include <strata/ring/rseq.h>
 
 /*
- * Streams of a channel, one per CPU; what publishing needs of struct strata_ring_channel. Their shared
- * memory lies at a constant stride, so that the first load behind the CPU's number is write_count.
+ * Streams of a channel, one per CPU: the part of struct strata_ring_channel that publishing needs. Their shared
+ * memory lies at a constant stride, so that the first load after the CPU's number is write_count.
  */
 struct strata_ring_streams {
 	struct strata_ring_stream *stream; /* [nr] */
@@ -42,7 +42,10 @@ strata_ring_shared(const struct strata_ring_streams *streams, uint32_t cpu)
 	return (struct strata_abi_ring_stream *)(void *)(streams->first + cpu * streams->stride);
 }
 
-/* Count a discarded record in @counter of this CPU. 0: the thread was moved or disturbed, ask again. */
+/*
+ * Counts a discarded record in @counter of this CPU. Returns 0 if the thread was moved or disturbed; the caller tries
+ * again.
+ */
 STRATA_INLINE int strata_ring_count_on_cpu(uint32_t cpu, uint64_t *counter)
 {
 	uint64_t before = strata_load_relaxed(counter);
@@ -54,14 +57,14 @@ STRATA_INLINE uint64_t strata_ring_frame_on_cpu(const struct strata_ring_config 
 						const struct strata_ring_stream *s,
 						uint64_t position)
 {
-	/* Relaxed: whoever opened the sub-buffer did so before the write_count that we have acquired. */
+	/* Relaxed: the sub-buffer was opened before the write_count that we have acquired was stored. */
 	if (config->loss_mode == STRATA_RING_OVERWRITE)
 		return strata_ring_frame_bound(
 			s, strata_load_relaxed(&strata_ring_subbuf(s, position)->entry));
 	return strata_ring_index(s, position);
 }
 
-/* Close the sub-buffer in which @old lies; does nothing if write_count has moved since. */
+/* Closes the sub-buffer of position @old; does nothing if write_count has moved since. */
 STRATA_SLOW void strata_ring_close_on_cpu(const struct strata_ring_config *config,
 					  struct strata_ring_stream *s, uint32_t cpu, uint64_t old,
 					  uint64_t now, int in_handler)
@@ -106,7 +109,7 @@ STRATA_SLOW void strata_ring_close_on_cpu(const struct strata_ring_config *confi
 		strata_ring_wake(s, in_handler);
 }
 
-/* What the two paths of publication share: this CPU's stream, and the record as it would be now. */
+/* State that both paths of publication share: this CPU's stream, and the record as it would be written now. */
 struct strata_ring_attempt {
 	struct strata_ring_stream *s;
 	uint32_t cpu;
@@ -117,7 +120,7 @@ struct strata_ring_attempt {
 	int full_timestamp; /* 1: the header holds the whole timestamp */
 };
 
-/* Copy the assembled record to its place in an open sub-buffer and publish it. Returns 1 if that happened. */
+/* Copies the assembled record to its place in an open sub-buffer and publishes it. Returns 1 if that happened. */
 STRATA_INLINE int strata_ring_publish_at(const struct strata_ring_config *config,
 					 const struct strata_ring_attempt *at,
 					 const struct strata_ring_event *event,
@@ -148,7 +151,7 @@ STRATA_INLINE int strata_ring_publish_at(const struct strata_ring_config *config
 }
 
 /*
- * Open the sub-buffer that begins at @at->old with its first record. Returns 1 if that happened.
+ * Opens the sub-buffer that begins at @at->old with its first record. Returns 1 if that happened.
  *
  * The begin time is stored by the section that publishes the record whose time it is. Were it stored
  * before, a second thread could put its own, later one there, and the first thread's record would then
@@ -186,8 +189,8 @@ STRATA_INLINE int strata_ring_publish_first(const struct strata_ring_config *con
 }
 
 /*
- * A channel that is written on after the clock began anew (a file, after a reboot) has a last_timestamp
- * that the sections would wait for: its records carry that time until the clock has passed it.
+ * Returns @now, but not less than last_timestamp. If a channel is continued after the clock began anew (a file, after
+ * a reboot), the sections would wait for its last_timestamp: records carry that time until the clock has passed it.
  */
 STRATA_INLINE uint64_t strata_ring_not_before_last(const struct strata_ring_stream *s, uint64_t now)
 {
@@ -196,7 +199,7 @@ STRATA_INLINE uint64_t strata_ring_not_before_last(const struct strata_ring_stre
 	return now < last ? last : now;
 }
 
-/* Any publication; strata_ring_publish() does the common case itself. */
+/* Publishes a record on the slow path; strata_ring_publish() does the common case itself. */
 STRATA_SLOW int strata_ring_publish_slow(const struct strata_ring_config *config,
 					 const struct strata_ring_streams *streams,
 					 unsigned char *staging, uint32_t id,
@@ -317,7 +320,10 @@ STRATA_INLINE int strata_ring_publish(const struct strata_ring_config *config,
 					   strata_ring_frame_on_cpu(config, at.s, at.old))))
 		return 0;
 slow:
-	/* By value: were a local variable's address to leave, it could not stay in a register above. */
+	/*
+	 * Arguments go by value: were a local variable's address to leave, it could not stay in a register
+	 * above.
+	 */
 	return strata_ring_publish_slow(config, streams, staging, event->id, event->payload_bytes,
 					event->in_handler);
 }
@@ -343,7 +349,9 @@ STRATA_INLINE void strata_ring_flush_on_cpu(const struct strata_ring_config *con
 		return;
 	s = &streams->stream[cpu];
 	old = strata_load_acquire(&s->shared->write_count);
-	/* Until this packet is closed, by us or by somebody else; records may still come meanwhile. */
+	/*
+	 * Loops until this packet is closed, by us or by another thread; records may still come meanwhile.
+	 */
 	for (begin = strata_ring_begin(s, old);
 	     strata_ring_offset(s, old) && strata_ring_begin(s, old) == begin;
 	     old = strata_load_acquire(&s->shared->write_count)) {

@@ -88,8 +88,9 @@ STRATA_INLINE uint64_t strata_ring_read_position(const struct strata_ring_reader
 }
 
 /*
- * Overwrite mode: a reader that died between get and put has left its packet in the frame that the
- * table does not have. Put it back, unless it was read, or the writer has come round.
+ * Overwrite mode: puts back the packet of a reader that died between get and put, which is in the
+ * frame that the table does not have. It stays out if it was read already, or if the writer has
+ * come round.
  */
 STRATA_FUNC void strata_ring_reader_restore(struct strata_ring_reader *r)
 {
@@ -136,7 +137,10 @@ STRATA_FUNC int strata_ring_reader_init(struct strata_ring_reader *r, struct str
 			return -EPROTO;
 		sum += frame;
 	}
-	/* 0 + 1 + ... + N without the frames in the table; a damaged table may say anything. */
+	/*
+	 * The sum 0 + 1 + ... + N without the frames in the table is the missing one; a damaged table may
+	 * give any number.
+	 */
 	frame = (uint64_t)s->nr_subbufs * (s->nr_subbufs + UINT64_C(1)) / 2 - sum;
 	if (frame > s->nr_subbufs)
 		return -EPROTO;
@@ -166,7 +170,7 @@ STRATA_FUNC void strata_ring_reader_set_barrier(struct strata_ring_reader *r,
 	r->barrier_of = of;
 }
 
-/* Behind a count that says that something is there, in front of what it is about. */
+/* Orders the load of a count before the loads of the records that it counts. */
 STRATA_INLINE int strata_ring_reader_order(const struct strata_ring_reader *r)
 {
 	return r->barrier ? r->barrier(r->barrier_of, r->s->cpu) : 0;
@@ -196,7 +200,7 @@ STRATA_FUNC enum strata_ring_poll strata_ring_poll(const struct strata_ring_read
 	return STRATA_RING_READABLE;
 }
 
-/* Overwrite mode: take the frame of the packet at @position in exchange for the spare one. */
+/* Overwrite mode: takes the frame of the packet at @position in exchange for the spare one. */
 STRATA_INLINE int strata_ring_reader_exchange(struct strata_ring_reader *r, uint64_t position)
 {
 	struct strata_ring_stream *s = r->s;
@@ -364,7 +368,7 @@ STRATA_FUNC void strata_ring_put_next(struct strata_ring_reader *r)
 
 	if (!r->holding)
 		return;
-	/* Not the oldest one: those before it are unread, so it cannot be given back alone. */
+	/* A packet that is not the oldest cannot be released alone, since those before it are unread. */
 	if (r->holding == 1 && (int64_t)(position - strata_ring_read_position(r)) > 0) {
 		strata_ring_put_subbuf(r);
 		return;

@@ -37,7 +37,7 @@ strata_ring_current_stream(const struct strata_ring_config *config,
 	return &c->streams.stream[strata_likely(cpu < c->streams.nr) ? cpu : cpu % c->streams.nr];
 }
 
-/* By write position, with a payload that does not lie in staging memory yet. */
+/* Writes a record by write position if its payload is not in staging memory yet. */
 STRATA_INLINE int strata_ring_record_publish(const struct strata_ring_config *config,
 					     const struct strata_ring_channel *c,
 					     const struct strata_ring_event *event,

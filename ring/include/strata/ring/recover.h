@@ -24,7 +24,9 @@
 
 #include <strata/ring/live.h>
 
-/* How many bytes of the packet at @position are known to be whole; @complete, @records: out, if all are. */
+/*
+ * Returns how many bytes of the packet at @position are known to be whole. @complete, @records: out, set if all are.
+ */
 STRATA_INLINE uint64_t strata_ring_whole_bytes(const struct strata_ring_stream *s,
 					       uint64_t position, uint64_t index, int *complete,
 					       uint64_t *records)
@@ -39,7 +41,7 @@ STRATA_INLINE uint64_t strata_ring_whole_bytes(const struct strata_ring_stream *
 	/* Delivered, and yet without the seal: the table names another frame. */
 	if (!sealed && strata_ring_ready(s, position))
 		return UINT64_MAX;
-	/* By position the seal comes before the store of write_count that makes it true. */
+	/* The seal precedes the store of write_count that makes it true, when publishing by position. */
 	if (s->publish == STRATA_ABI_RING_BY_POSITION)
 		sealed = reserved >= s->subbuf_bytes;
 	if (sealed ||
@@ -76,7 +78,7 @@ STRATA_FUNC int strata_ring_get_rest(struct strata_ring_reader *r,
 	uint64_t write, oldest, position, reserved, index, whole;
 	int complete;
 
-	/* Once: a producer that lives all the same cannot keep us for ever. */
+	/* Done once, so that a producer that lives all the same cannot keep us for ever. */
 	if (!r->rest_begun) {
 		r->rest = strata_ring_read_position(r);
 		r->rest_end = strata_load_acquire(&s->shared->write_count);
@@ -113,7 +115,7 @@ STRATA_FUNC int strata_ring_get_rest(struct strata_ring_reader *r,
 		return -EPROTO;
 	if (whole > s->header_bytes)
 		packet->content_bytes = whole;
-	/* Of a packet that was closed, the padding is reserved as well: a bound, not a size. */
+	/* A bound and not a size: the padding of a closed packet is reserved as well. */
 	packet->unpublished_bytes = complete || packet->content_bytes >= reserved ?
 					    0 :
 					    reserved - packet->content_bytes;

@@ -41,7 +41,7 @@ STRATA_INLINE void strata_ring_discard_nested(const struct strata_ring_config *c
 }
 
 /*
- * One attempt at any reservation. Returns 0; -EAGAIN: somebody else was faster, or a sub-buffer has been
+ * Makes one attempt at any reservation. Returns 0; -EAGAIN: somebody else was faster, or a sub-buffer has been
  * closed; or a negative errno, counted: the record is discarded. Also called by probe/kernel/slow.bpf.h.
  */
 STRATA_INLINE int strata_ring_reserve_try(const struct strata_ring_config *config,
@@ -95,7 +95,7 @@ STRATA_INLINE int strata_ring_reserve_try(const struct strata_ring_config *confi
 	return 0;
 }
 
-/* Any reservation; strata_ring_reserve() does the common case itself. Sets begin to header_bytes. */
+/* Reserves a slot on the slow path; strata_ring_reserve() does the common case itself. Sets begin to header_bytes. */
 STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config,
 					 struct strata_ring_stream *s,
 					 const struct strata_ring_event *event,
@@ -116,8 +116,8 @@ STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config
 }
 
 /**
- * strata_ring_reserve_fast() - the first half of strata_ring_reserve(), for clients to whom a
- * register is dear: the sub-buffer is open and has room, a short timestamp is enough, and nobody
+ * strata_ring_reserve_fast() - the first half of strata_ring_reserve(), for clients that are short of
+ * registers: the sub-buffer is open and has room, a short timestamp is enough, and nobody
  * comes between.
  *
  * Returns 0; -ENOBUFS, counted; or -EAGAIN: nothing has happened to the buffer, @slot means
@@ -261,7 +261,7 @@ STRATA_INLINE void strata_ring_commit(const struct strata_ring_config *config,
 
 	strata_ring_commit_to(config, s, slot->sub, slot->begin, UINT64_C(1) << 32 | bytes,
 			      slot->in_handler);
-	/* I4: only now that the slot cannot be taken back may others count from its timestamp. */
+	/* I4: from now on the slot cannot be taken back, so others may count from its timestamp. */
 	if (strata_unlikely(slot->full_timestamp))
 		strata_hint_relaxed(&s->shared->full_timestamp, slot->timestamp);
 }
@@ -287,8 +287,9 @@ STRATA_INLINE int strata_ring_cancel(const struct strata_ring_config *config,
 	struct strata_ring_header_bytes header;
 
 	/*
-	 * With SMP writers and a clock, never back: another producer may have read write_count and then
-	 * the clock, and would not notice a later record that took the same bytes meanwhile.
+	 * The slot is not taken back with SMP writers and a clock: another producer may have read
+	 * write_count and then the clock, and would not notice a later record that took the same bytes
+	 * meanwhile.
 	 */
 	if (!slot->opened && (strata_ring_is_local(config) || !config->clock) &&
 	    strata_ring_cas(config, &s->shared->write_count, &expected, slot->begin))

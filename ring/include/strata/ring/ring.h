@@ -32,7 +32,7 @@
 #include <strata/ring/record.h>
 #include <strata/ring/reserve.h>
 
-/* A module writes; its reader is a program, which has all of it. */
+/* A kernel module includes the writers only; its reader is a program, which includes all of it. */
 #ifndef __KERNEL__
 #include <strata/ring/at_once.h>
 #include <strata/ring/channel.h>

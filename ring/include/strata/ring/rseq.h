@@ -35,9 +35,9 @@
 #include <strata/ring/stream.h>
 
 /*
- * What strata_rseq_publish() copies to @dst: the low @header_bytes of @header (at most 8, in memory
- * order), then @payload_bytes from @payload. Writes and reads whole 64-bit words: up to 7 bytes past
- * the end of both are touched, which strata_ring_fits() leaves room for.
+ * Bytes that strata_rseq_publish() copies to @dst: the low @header_bytes of @header (at most 8, in memory
+ * order), then @payload_bytes from @payload. Writes and reads whole 64-bit words: up to 7 bytes past the
+ * end of both are touched, which strata_ring_fits() leaves room for.
  */
 struct strata_rseq_copy {
 	unsigned char *dst;
@@ -48,7 +48,7 @@ struct strata_rseq_copy {
 };
 
 /*
- * What strata_rseq_publish_first() copies, header included, to the begin of a sub-buffer; @begin and
+ * Bytes that strata_rseq_publish_first() copies, header included, to the begin of a sub-buffer; @begin and
  * full_timestamp get the same time as last_timestamp. Whole words, as above.
  */
 struct strata_rseq_first {
@@ -75,7 +75,10 @@ struct strata_rseq_first {
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-/* A library may have a copy of its own of libc's constant, and saves a load for each record. */
+/*
+ * Offset of the thread's rseq area. A library may have its own copy of libc's constant, which saves a load for each
+ * record.
+ */
 #ifndef STRATA_RSEQ_OFFSET
 #define STRATA_RSEQ_OFFSET __rseq_offset
 #endif
@@ -111,7 +114,9 @@ STRATA_INLINE int strata_rseq_store_release(uint32_t cpu, const uint64_t *guard,
 
 #elif !defined(STRATA_RING_MODEL)
 
-/* No restartable sequences here: strata_rseq_available() says so, and nothing else is called. */
+/*
+ * This machine has no restartable sequences: strata_rseq_available() says so, and nothing else is called.
+ */
 STRATA_INLINE int strata_rseq_available(void)
 {
 	return 0;

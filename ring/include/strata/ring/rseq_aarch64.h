@@ -30,7 +30,7 @@
 	"cmp x16, %[expect]\n\t"              \
 	"b.ne %l[failed]\n\t"
 
-/* As in rseq_x86_64.h. */
+/* Same macro as in rseq_x86_64.h, for this machine. */
 #define STRATA_RSEQ_NOT_BEFORE_LAST \
 	"ldr x16, [%[last]]\n\t"    \
 	"cmp %[now], x16\n\t"       \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot.h - a reserved slot: what its producer knows of it, where it lies, and how its bytes are written. Used by
+ * slot.h - a reserved slot: its description for the producer, its place, and how its bytes are written. Used by
  * reserve.h.
  */
 #ifndef STRATA_RING_SLOT_H
@@ -8,7 +8,7 @@
 
 #include <strata/ring/switch.h>
 
-/* A reserved slot: from strata_ring_reserve() to commit or cancel, on the producer's stack. */
+/* Reserved slot, from strata_ring_reserve() to commit or cancel, on the producer's stack. */
 struct strata_ring_slot {
 	struct strata_ring_stream *stream;
 	struct strata_abi_ring_subbuf *sub; /* where it is committed */
@@ -23,7 +23,10 @@ struct strata_ring_slot {
 	int in_handler;
 };
 
-/* Constant sizes: a store or two instead of a call, and bounds that a BPF verifier sees. */
+/*
+ * Writes the header to @dst. Sizes are constants: a store or two instead of a call, and bounds that a BPF verifier
+ * sees.
+ */
 STRATA_INLINE unsigned char *strata_ring_write_header(unsigned char *dst,
 						      const struct strata_ring_header_bytes *header,
 						      uint32_t bytes)
@@ -38,7 +41,7 @@ STRATA_INLINE unsigned char *strata_ring_write_header(unsigned char *dst,
 		return dst + 4;
 	case 6:
 #ifdef __bpf__
-		/* From registers, without a copy on the stack; little-endian, as all that run it. */
+		/* Stores from registers, without a copy on the stack; little-endian, as all that run it. */
 		*(volatile uint32_t *)(void *)dst = (uint32_t)header->first;
 		*(volatile uint16_t *)(void *)(dst + 4) = (uint16_t)(header->first >> 32);
 #else
@@ -64,7 +67,7 @@ STRATA_INLINE unsigned char *strata_ring_write_header(unsigned char *dst,
 #endif
 }
 
-/* The slot's header at slot->cursor. In the common case its size is a constant. */
+/* Writes the slot's header at slot->cursor. In the common case its size is a constant. */
 STRATA_INLINE void strata_ring_reserve_header(const struct strata_ring_config *config,
 					      const struct strata_ring_event *event,
 					      struct strata_ring_slot *slot)
@@ -78,7 +81,7 @@ STRATA_INLINE void strata_ring_reserve_header(const struct strata_ring_config *c
 	}
 }
 
-/* Where the slot at slot->begin is, which is reserved. */
+/* Computes the addresses of the reserved slot at slot->begin. */
 STRATA_INLINE void strata_ring_reserve_place(const struct strata_ring_config *config,
 					     struct strata_ring_stream *s,
 					     struct strata_ring_slot *slot)
@@ -90,8 +93,8 @@ STRATA_INLINE void strata_ring_reserve_place(const struct strata_ring_config *co
 }
 
 /*
- * Where the slot at slot->begin will be, in a sub-buffer that is open, if the CAS on write_count succeeds. Returns 0
- * if its frame has to be held first: strata_ring_hold() does that, for who has reserved.
+ * Computes the addresses that the slot at slot->begin will have, in an open sub-buffer, if the CAS on write_count
+ * succeeds. Returns 0 if the frame has to be held first, which strata_ring_hold() does after the reservation.
  *
  * Overwrite mode: what is held here is held of this lap, and stays so until who has the CAS succeed has committed.
  * The lap before was let go before it was published, and published before this one was opened; and it cannot have

@@ -52,7 +52,10 @@ STRATA_INLINE uint64_t strata_ring_packet_number(const struct strata_ring_stream
 	return position >> s->subbuf_shift;
 }
 
-/* Which sub-buffer of the ring; masked before it is shifted, so that a BPF verifier sees its bound. */
+/*
+ * Returns the index of the sub-buffer in the ring; masked before it is shifted, so that a BPF verifier sees its
+ * bound.
+ */
 STRATA_INLINE uint64_t strata_ring_index(const struct strata_ring_stream *s, uint64_t position)
 {
 	return (position & (s->buffer_bytes - 1)) >> s->subbuf_shift;
@@ -115,9 +118,9 @@ STRATA_INLINE uint64_t strata_ring_entry_tag(uint64_t entry)
 }
 
 /*
- * Tags: the low 46 bits of the packet's number, with STRATA_RING_UNREAD while it can be read. The reader
- * leaves the number when it takes the packet, so that no producer takes the entry for one of another
- * lap. The same tag comes again after 2^46 packets.
+ * Tags in entries: the low 46 bits of the packet's number, with STRATA_RING_UNREAD while the packet can be read. The
+ * reader leaves the number when it takes the packet, so that no producer mistakes the entry for one of another lap.
+ * The same tag is used again after 2^46 packets.
  */
 #define STRATA_RING_UNREAD (UINT64_C(1) << 46)
 
@@ -149,7 +152,7 @@ STRATA_INLINE uint64_t strata_ring_discarded(const struct strata_ring_stream *s)
 	       strata_load_relaxed(&s->shared->discarded_no_stream);
 }
 
-/* Shared memory needed by one stream, and where its parts begin [byte]. */
+/* Size of the shared memory that a stream needs, and offsets of its parts [byte]. */
 struct strata_ring_parts {
 	uint64_t subbufs_offset;
 	uint64_t frames_offset;
@@ -232,7 +235,7 @@ STRATA_FUNC void strata_ring_stream_init(struct strata_ring_stream *s, uint64_t 
 	strata_init(&shared->records, 0);
 	strata_init(&shared->full_timestamp, 0);
 	strata_init(&shared->last_timestamp, 0);
-	/* Nothing is open: the first record of all goes the long way. */
+	/* Nothing is open yet, so the very first record takes the slow path. */
 	strata_init(&shared->limit, position);
 	strata_init(&shared->frame, 0);
 	strata_init(&shared->discarded_full, 0);
@@ -258,7 +261,7 @@ STRATA_FUNC void strata_ring_stream_init(struct strata_ring_stream *s, uint64_t 
 				    i, strata_ring_tag_taken(s, position + i * s->subbuf_bytes -
 									s->buffer_bytes)));
 	}
-	/* No packet begins one byte before a sub-buffer: the seal of a frame never written. */
+	/* Seal of a frame that was never written: no packet begins one byte before a sub-buffer. */
 	for (i = 0; i <= s->nr_subbufs; i++)
 		s->frames[i].position = ~UINT64_C(0);
 }

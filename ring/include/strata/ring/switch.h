@@ -15,11 +15,12 @@
 #include <strata/ring/wakeup.h>
 
 /*
- * What a producer calls when it is slow. A BPF program, for whose verifier these functions do not do, has
- * others with the same arguments: it defines the macros before it includes a header of the ring, and does
- * there the same. So it puts the steps of a switch together a second time, and calls functions that stay
- * private: each is right only between the others. They say so, "Also called by", and tools/gate/ring_api
- * lets nobody else call them, or define these macros. See docs/design/ring.md, "Public and private".
+ * Slow paths of a producer. BPF's verifier does not accept these functions. A BPF program has others with the same
+ * arguments: it defines these macros before it includes a header of the ring, and does the same there. So it combines
+ * the steps of a switch a second time, and calls functions that stay private, since each is right only between the
+ * others. Their comments have "Also called by", and tools/gate/ring_api lets nobody else call them, or define these
+ * macros. See docs/design/ring.md, "Public and private".
+ * else call them, or define these macros. See docs/design/ring.md, "Public and private".
  */
 #ifndef STRATA_RING_HOLD_SLOW
 #define STRATA_RING_HOLD_SLOW strata_ring_hold_slow
@@ -36,19 +37,19 @@
 #ifndef STRATA_RING_RESERVE_SLOW
 #define STRATA_RING_RESERVE_SLOW strata_ring_reserve_slow
 #endif
-/* Finds what a stream is made of again: where a call spills what few registers hold. */
+/* Computes the addresses of a stream's parts again, where a call would spill the few registers that hold them. */
 #ifndef STRATA_RING_REFRESH
 #define STRATA_RING_REFRESH(s) ((void)(s))
 #endif
 
-/* Does one CPU write, whose interrupts nest? */
+/* Returns 1 if a single CPU writes, whose interrupts nest. */
 STRATA_INLINE int strata_ring_is_local(const struct strata_ring_config *config)
 {
 	return config->writers == STRATA_RING_WRITERS_LOCAL ||
 	       config->writers == STRATA_RING_WRITERS_UNORDERED;
 }
 
-/* The two families of atomic operations, chosen by the configuration. */
+/* Compares and exchanges with the family of atomic operations that the configuration chooses. */
 STRATA_INLINE int strata_ring_cas(const struct strata_ring_config *config, uint64_t *p,
 				  uint64_t *expected, uint64_t desired)
 {
@@ -67,7 +68,10 @@ STRATA_INLINE uint64_t strata_ring_add(const struct strata_ring_config *config, 
 	return strata_add_acq_rel(p, v);
 }
 
-/* What comes before it is seen by who sees it: at once, or once the reader has had a barrier on this CPU. */
+/*
+ * Stores @v so that preceding stores are visible to whoever sees it: at once, or once the reader has had a
+ * barrier on this CPU.
+ */
 STRATA_INLINE void strata_ring_store_release(const struct strata_ring_config *config, uint64_t *p,
 					     uint64_t v)
 {
@@ -82,7 +86,7 @@ STRATA_INLINE uint64_t strata_ring_clock(const struct strata_ring_config *config
 	return config->clock ? config->clock() : 0;
 }
 
-/* By commit; where several CPUs write, time must not go back between them. */
+/* Reads the clock for publication by commit, which must not go back between CPUs if several write. */
 STRATA_INLINE uint64_t strata_ring_clock_by_commit(const struct strata_ring_config *config)
 {
 	if (!strata_ring_is_local(config) && config->clock_between_cpus)
@@ -90,7 +94,7 @@ STRATA_INLINE uint64_t strata_ring_clock_by_commit(const struct strata_ring_conf
 	return strata_ring_clock(config);
 }
 
-/* Must the header hold the whole timestamp? @full: a whole timestamp at or before this record. */
+/* Returns 1 if the header must hold the whole timestamp. @full: a whole timestamp at or before this record. */
 STRATA_INLINE int strata_ring_needs_full(const struct strata_ring_config *config, uint64_t now,
 					 uint64_t full)
 {
@@ -99,14 +103,17 @@ STRATA_INLINE int strata_ring_needs_full(const struct strata_ring_config *config
 	return now - full >= UINT64_C(1) << config->header.timestamp_bits;
 }
 
-/* Also called by probe/kernel/slow.bpf.h. */
+/* Returns the size of a record's header [byte]. Also called by probe/kernel/slow.bpf.h. */
 STRATA_INLINE uint32_t strata_ring_record_header_bytes(const struct strata_ring_config *config,
 						       uint32_t id, int full)
 {
 	return config->header.bytes ? config->header.bytes(id, full) : 0;
 }
 
-/* Header, payload and alignment [byte]; in 64 bits nothing overflows. Also called by probe/kernel/slow.bpf.h. */
+/*
+ * Returns the size of header, payload and alignment [byte]; 64 bits do not overflow. Also called by
+ * probe/kernel/slow.bpf.h.
+ */
 STRATA_INLINE uint64_t strata_ring_slot_bytes(const struct strata_ring_config *config,
 					      uint32_t header_bytes, uint32_t payload_bytes)
 {
@@ -115,7 +122,7 @@ STRATA_INLINE uint64_t strata_ring_slot_bytes(const struct strata_ring_config *c
 	return ((uint64_t)header_bytes + payload_bytes + align - 1) & ~(align - 1);
 }
 
-/* The frame of @entry: one of those that there are, whatever the shared memory says. */
+/* Returns the frame index of @entry, which is below the number of frames whatever the shared memory says. */
 STRATA_INLINE uint64_t strata_ring_frame_bound(const struct strata_ring_stream *s, uint64_t entry)
 {
 	uint64_t frame = strata_ring_entry_frame(entry);
@@ -126,8 +133,8 @@ STRATA_INLINE uint64_t strata_ring_frame_bound(const struct strata_ring_stream *
 }
 
 /*
- * Its common case, and what it is, below. @entry: as loaded; returns it as it is then.
- * Also called by probe/kernel/slow.bpf.h.
+ * Slow path of strata_ring_hold(). @entry: as loaded. Returns the entry as it is at the end. Also called by
+ * probe/kernel/slow.bpf.h.
  */
 STRATA_SLOW uint64_t strata_ring_hold_slow(const struct strata_ring_config *config,
 					   struct strata_ring_stream *s, uint64_t position,
@@ -192,7 +199,7 @@ STRATA_INLINE uint64_t strata_ring_frame_of(const struct strata_ring_config *con
 	return strata_ring_index(s, position);
 }
 
-/* Where the byte at @position lies; @index: of its frame. In discard mode frame and offset are one mask. */
+/* Returns the address of the byte at @position, in frame @index. In discard mode frame and offset are one mask. */
 STRATA_INLINE unsigned char *strata_ring_address(const struct strata_ring_config *config,
 						 const struct strata_ring_stream *s, uint64_t index,
 						 uint64_t position)
@@ -203,8 +210,8 @@ STRATA_INLINE unsigned char *strata_ring_address(const struct strata_ring_config
 }
 
 /*
- * The last commit of a sub-buffer: publish it. Nobody else can be here for it, or reopen it, before
- * the store to published.
+ * Publishes a sub-buffer after its last commit. Nobody else can do that, or reopen the sub-buffer, before the store
+ * to published.
  *
  * The seal (frame.position) and the cleared commit word come before it, so that a buffer left by a
  * killed process shows which of them was reached; see strata_ring_get_rest().
@@ -234,10 +241,10 @@ STRATA_SLOW void strata_ring_deliver(const struct strata_ring_config *config,
 }
 
 /*
- * Everything in @sub, where @position is, below it is committed (I5). On one CPU a nested commit may
- * have said more already, hence only upwards. Between CPUs a plain store: an older value that lands
- * last is true as well, and the next commit puts it right, without a LOCK for each record.
- * RELEASE pairs with the ACQUIRE in strata_ring_available().
+ * Notes that everything in @sub below @position, which is in it, is committed (I5). On one CPU a nested commit may
+ * have noted a higher position already, hence only upwards. Between CPUs a plain store: an older value that lands
+ * last is true as well, and the next commit corrects it, without a LOCK for each record. RELEASE pairs with the
+ * ACQUIRE in strata_ring_available().
  */
 STRATA_INLINE void strata_ring_raise_committed(const struct strata_ring_config *config,
 					       struct strata_abi_ring_subbuf *sub,
@@ -260,7 +267,7 @@ STRATA_INLINE void strata_ring_raise_committed(const struct strata_ring_config *
 	}
 }
 
-/* Account @delta, {records:32 | bytes:32}, of @sub, the sub-buffer of @position, as written. */
+/* Counts @delta, {records:32 | bytes:32}, as committed in @sub, the sub-buffer of @position. */
 STRATA_INLINE void strata_ring_commit_to(const struct strata_ring_config *config,
 					 struct strata_ring_stream *s,
 					 struct strata_abi_ring_subbuf *sub, uint64_t position,
@@ -287,9 +294,9 @@ STRATA_INLINE void strata_ring_commit_to(const struct strata_ring_config *config
 }
 
 /*
- * Close the sub-buffer in which @old lies, if write_count still is @old. Returns 1 if it was.
- * Its padding, at least STRATA_ABI_RING_TAIL_BYTES, is what this step commits, so the sub-buffer
- * cannot be delivered before the packet's size is written here. Also called by probe/kernel/slow.bpf.h.
+ * Closes the sub-buffer of position @old, if write_count still is @old. Returns 1 if it was. This step commits the
+ * padding, at least STRATA_ABI_RING_TAIL_BYTES, so the sub-buffer cannot be delivered before the packet's size is
+ * written here. Also called by probe/kernel/slow.bpf.h.
  */
 STRATA_SLOW int strata_ring_close(const struct strata_ring_config *config,
 				  struct strata_ring_stream *s, uint64_t old, uint64_t now,
@@ -298,7 +305,7 @@ STRATA_SLOW int strata_ring_close(const struct strata_ring_config *config,
 	uint64_t end = strata_ring_begin(s, old) + s->subbuf_bytes;
 	struct strata_abi_ring_frame *frame;
 	uint64_t expected = old;
-	/* Before the CAS: the next packet is closed after it, and so never says less. */
+	/* Read before the CAS: the next packet is closed after it, and so never says less. */
 	uint64_t discarded = strata_ring_discarded(s);
 
 	if (!strata_ring_cas(config, &s->shared->write_count, &expected, end))
@@ -311,7 +318,7 @@ STRATA_SLOW int strata_ring_close(const struct strata_ring_config *config,
 	return 1;
 }
 
-/* Overwrite mode: move the reader's position past the sub-buffer that begins at @begin - buffer. */
+/* Moves the reader's position past the sub-buffer that begins at @begin - buffer (overwrite mode). */
 STRATA_INLINE void strata_ring_push_reader(struct strata_ring_stream *s, uint64_t begin)
 {
 	uint64_t read = strata_load_relaxed(&s->shared->read_count);
@@ -327,9 +334,9 @@ STRATA_INLINE void strata_ring_push_reader(struct strata_ring_stream *s, uint64_
 }
 
 /*
- * Eq. 1, discard mode, for a sub-buffer that begins at @begin: are all of them unread?
- * A stale @begin can be behind read_count: then the difference is negative, and the answer no.
- * ACQUIRE pairs with the RELEASE in strata_ring_put_next(): the reader is done with the memory.
+ * Returns 1 if all sub-buffers are unread, for one that begins at @begin: Eq. 1, discard mode. A stale @begin can be
+ * less than read_count: then the difference is negative, and the result 0. ACQUIRE pairs with the RELEASE in
+ * strata_ring_put_next(): the reader is done with the memory.
  */
 STRATA_INLINE int strata_ring_full(const struct strata_ring_stream *s, uint64_t begin)
 {
@@ -338,11 +345,11 @@ STRATA_INLINE int strata_ring_full(const struct strata_ring_stream *s, uint64_t 
 }
 
 /*
- * May the sub-buffer that begins at @begin be opened? Returns 0, or the reason as a negative errno;
- * -EAGAIN: the question is stale, somebody else has moved write_count.
+ * Decides whether the sub-buffer that begins at @begin may be opened. Returns 0, or the reason as a negative errno;
+ * -EAGAIN: @begin is stale, somebody else has moved write_count.
  *
- * Tested is the *published* count, not the commit word: between its last commit and its delivery a
- * sub-buffer still belongs to whom was interrupted there.
+ * The *published* count is tested, not the commit word: between its last commit and its delivery a sub-buffer still
+ * belongs to the producer that was interrupted there.
  */
 STRATA_INLINE int strata_ring_may_open(const struct strata_ring_config *config,
 				       struct strata_ring_stream *s, uint64_t begin)
@@ -362,7 +369,7 @@ STRATA_INLINE int strata_ring_may_open(const struct strata_ring_config *config,
 	return error;
 }
 
-/* What the producer that opened a sub-buffer writes into its frame. */
+/* Writes the fields of a frame. Called by the producer that opened the sub-buffer. */
 STRATA_INLINE void strata_ring_open(const struct strata_ring_config *config,
 				    struct strata_ring_stream *s, uint64_t begin, uint64_t now)
 {

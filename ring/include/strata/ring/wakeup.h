@@ -2,10 +2,10 @@
 /*
  * wakeup.h - tell a sleeping reader that a packet was delivered.
  *
- * The default is that nobody is told: the reader looks on a timer (Lockless alg. 8), and producers
- * make no system call. With STRATA_RING_WAKE_BY_WRITER the producer that delivers a packet wakes a
- * reader that sleeps in strata_ring_wait(), through a futex in the shared memory and, if the stream
- * has one, an eventfd that fits into the reader's own poll loop.
+ * By default the reader is not woken: it polls on a timer (Lockless alg. 8), and producers make no system call. With
+ * STRATA_RING_WAKE_BY_WRITER the producer that delivers a packet wakes a reader that sleeps in strata_ring_wait(),
+ * through a futex in the shared memory and, if the stream has one, an eventfd that fits into the reader's own poll
+ * loop.
  *
  * From a signal handler nothing is called; the reader then finds the packet at its next time-out or
  * the next delivery from a thread.
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The futex word is the low half of wake_sequence, on either byte order. */
+/* Returns the futex word, which is the low half of wake_sequence on either byte order. */
 STRATA_INLINE uint32_t *strata_ring_futex(struct strata_ring_stream *s)
 {
 	uint32_t *halves = (uint32_t *)(void *)&s->shared->wake_sequence;
@@ -35,7 +35,7 @@ STRATA_INLINE uint32_t *strata_ring_futex(struct strata_ring_stream *s)
 #endif
 }
 
-/* Keeps errno. */
+/* Wakes the consumer, and keeps errno. */
 STRATA_SLOW void strata_ring_wake(struct strata_ring_stream *s, int in_handler)
 {
 	const uint64_t one = 1;

@@ -3,8 +3,8 @@
  * walk.h - look at what a stream holds at one moment without consuming it, in either direction, as often
  * as wanted.
  *
- * A walk is a range of positions. Producers go on; in overwrite mode they may reclaim packets that the
- * walk has not reached, which both ways to go say:
+ * A walk is a range of positions. Producers continue; in overwrite mode they may reclaim packets that the walk has
+ * not reached, which all ways to walk report:
  *
  *   strata_ring_walk_get()   takes each delivered packet and puts it back: it is the reader's meanwhile
  *   strata_ring_walk_copy()  copies each packet, the one being filled too, and writes nothing to the
@@ -23,7 +23,7 @@
 #include <strata/ring/live.h>
 #include <strata/ring/read.h>
 
-/* How often a packet is tried that is neither delivered nor quiet; the model checker runs every round. */
+/* Attempts at a packet that is neither delivered nor quiet; the model checker runs every round. */
 #ifdef STRATA_RING_MODEL
 #define STRATA_RING_WALK_TRIES 1
 #else
@@ -42,7 +42,7 @@ struct strata_ring_walk {
 	uint64_t end;	/* behind the newest delivered one */
 	uint64_t done;	/* packets visited */
 	int open;	/* 1: at end, one was being filled */
-	/* What strata_ring_walk_copy() says of the packet that it has copied: */
+	/* Result of strata_ring_walk_copy() for the packet that it has copied: */
 	int whole;		      /* delivered; 0: a committed prefix */
 	uint64_t overwritten_records; /* of the stream, counted while the packet was still there */
 	uint64_t overwritten_packets; /* the same; all of these are in overwritten_records */
@@ -98,8 +98,9 @@ STRATA_FUNC int strata_ring_walk_get(struct strata_ring_walk *walk,
 }
 
 /*
- * Overwrite mode: how many records were overwritten when a packet was still there. ACQUIRE: all records of
- * the packets counted are in; pairs with the add in strata_ring_hold_slow(), which counts packets last.
+ * Overwrite mode: counts the records that were overwritten while a packet was still there. ACQUIRE: all
+ * records of the packets counted are in; pairs with the add in strata_ring_hold_slow(), which counts
+ * packets last.
  */
 STRATA_INLINE void strata_ring_walk_count(struct strata_ring_walk *walk)
 {
@@ -133,7 +134,10 @@ STRATA_FUNC int strata_ring_walk_copy_whole(struct strata_ring_walk *walk, uint6
 		if (index > s->nr_subbufs)
 			return -EPROTO;
 	}
-	/* By commit the entry says it: nothing but the store of published comes after it. */
+	/*
+	 * The entry tells whether the packet is whole by commit: nothing but the store of published comes
+	 * after it.
+	 */
 	if ((!overwrite || s->publish == STRATA_ABI_RING_BY_POSITION) &&
 	    !strata_ring_ready(s, position))
 		return -EAGAIN;

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::sync::OnceLock;
 use strata_abi::user;
 use strata_ctf::environment::{user_environment, ProcessKnowledge, UserProcess};
-use strata_ctf::{metadata, tsdl};
+use strata_ctf::{metadata, read};
 use strata_model::{ByteOrder, ClockClass, EventClass, RecordHeader, StreamClass, Trace, Uuid};
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 use strata_user::{AppSession, Application, Clock, HeaderChoice, Rules, SessionSpec};
@@ -122,7 +122,8 @@ pub fn described(application: &Application, large_header: bool, events: &[EventC
     };
     trace.validate().expect("what was announced is valid");
     let text = metadata::write(&trace);
-    let schema = tsdl::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let schema =
+        read::metadata::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
     let found = &schema.streams[0].events;
     assert_eq!(found.len(), events.len(), "{text}");
     for (found, event) in found.iter().zip(events) {

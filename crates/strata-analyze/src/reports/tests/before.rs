@@ -1,4 +1,4 @@
-//! What was open before the first record, of which the state dump tells only while calls are made already.
+//! Tests of descriptors that were open before the first record, which a later state dump reports.
 
 use strata_ctf::read::TimeRange;
 
@@ -6,7 +6,7 @@ use super::told::Told;
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::reports::files::{By, FileCounter};
 
-/// On the second CPU: what a process has, as the dump says.
+/// Adds a record of the state dump on the second CPU, which says that a process has this descriptor.
 fn dump(told: &mut Told, time: u64, pid: u32, descriptor: u32, path: &'static str) {
     let values = [U32(pid), U32(descriptor), U32(0), Text(path)];
     told.on(1).tell(time, 1, "lttng_statedump_file_descriptor", &values);
@@ -21,7 +21,7 @@ fn read(told: &mut Told, time: u64, tid: u32, descriptor: u32) {
     told.on(0).call((time, time + 1), tid, "read", &[U32(descriptor), U64(9)], 9);
 }
 
-/// The rows of a report: whose, of what, how many calls.
+/// Returns the rows of a report: process, file and number of calls.
 fn rows(told: &Told) -> Vec<(i32, String, u64)> {
     let (counter, passed) = told.seen(TimeRange::ALL, FileCounter::new(TimeRange::ALL, 0));
     let report = counter.finish(passed.timeline.world(), By::File, &|_| true);

@@ -1,4 +1,4 @@
-//! What threads were blocked in and who ended that; delays; locks.
+//! Tests of the reasons for which threads were blocked, of what ended the waits, of delays and of locks.
 
 use strata_ctf::read::TimeRange;
 
@@ -17,14 +17,15 @@ fn row(report: &ThreadsReport, tid: i32) -> &threads::Row {
     report.rows.iter().find(|row| row.label.tid == Some(tid)).unwrap()
 }
 
-/// Of a wait: in which call, about what, how it slept, by what it was ended.
+/// A wait in words: its call, its object, the kind of sleep, and what ended it.
 type Said<'w> = (&'w str, &'w str, &'w str, &'w str);
 
 fn said(wait: &threads::Wait) -> Said<'_> {
     (&wait.call, &wait.object, wait.sleep, wait.ended_by)
 }
 
-/// 5 leaves its CPU with `state` at 100, after what `before` tells, and is woken at 200 by what `waking` tells.
+/// Makes a trace in which 5 leaves its CPU with `state` at 100, after the records of `before`, and is woken at 200 by
+/// those of `waking`.
 fn one_wait(
     state: i64,
     before: impl FnOnce(&mut Told),
@@ -223,6 +224,28 @@ fn most_waits_are_ended_by_a_thread_by_whom_all_of_its_are_counted() {
 }
 
 #[test]
+fn what_ended_most_of_the_time_is_told_and_how_many_others_there_are() {
+    // 7 ends three short waits, 8 one long one.
+    let mut told = Told::new(&[(5, 5), (7, 7), (8, 8)]);
+    told.switch(10, 0, 0, 5);
+    for (from, by, nanos) in [(100, 7, 10), (200, 8, 500), (800, 7, 20), (900, 7, 30)] {
+        told.enter(from, 5, "read", &[U32(3), U64(1)]).switch(from + 5, 5, 1, by);
+        told.enter(from + 6, by, "write", &[U32(4), U64(1)]).wake(from + 5 + nanos, by, 5);
+        told.leave(from + 6 + nanos, by, "write", 1).switch(from + 8 + nanos, by, 0, 5);
+        told.leave(from + 9 + nanos, 5, "read", 1);
+    }
+    for by_process in [false, true] {
+        let report = threads_of(&told, TimeRange::ALL, 0, by_process);
+        let row = report.rows.iter().find(|row| row.label.pid == Some(5)).unwrap();
+        let wait = &row.waits[0];
+        let woken_by = wait.woken_by.as_ref().map(|(label, times)| (label.tid, *times));
+        let wanted = if by_process { woken_by } else { Some((Some(8), 1)) };
+        assert_eq!((wait.count, wait.total, woken_by), (4, 560, wanted));
+        assert_eq!((wait.enders, wait.ended, wait.ended_by), (2, 500, "thread"));
+    }
+}
+
+#[test]
 fn locks_tell_wakers_that_are_sure_from_those_that_are_not_and_devices_by_number() {
     let mut told = Told::new(&[(5, 5), (7, 7)]);
     let wait = |told: &mut Told, now: u64, waking: &dyn Fn(&mut Told)| {
@@ -253,7 +276,7 @@ fn locks_tell_wakers_that_are_sure_from_those_that_are_not_and_devices_by_number
     assert_eq!(longest, [(false, Some(net)), (true, None), (false, None)]);
 }
 
-/// 5 waits three times, and 7 runs whenever it is woken: with these results of these calls.
+/// Makes a trace in which 5 waits three times in calls with these results, while 7 runs and wakes it.
 fn gives_up(name: &str, arguments: &[V], results: [i64; 3]) -> Told {
     let mut told = Told::new(&[(5, 5), (7, 7)]);
     let mut now = 10;
@@ -340,7 +363,7 @@ fn delays_that_are_kept_are_the_longest_and_say_where_the_thread_ran_then() {
     );
 }
 
-/// Threads 1 to `threads` of process 1 each wait for `waits` descriptors, each as long as all others.
+/// Makes a trace in which threads 1 to `threads` of process 1 each wait for `waits` descriptors, all for equally long.
 fn ties(threads: u32, waits: u32) -> Told {
     let mut told = Told::new(&(1..=threads).map(|tid| (tid, 1)).collect::<Vec<_>>());
     let mut now = 10;

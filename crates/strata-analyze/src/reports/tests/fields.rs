@@ -1,4 +1,4 @@
-//! Fields of a record as reports show them, by their kinds, and cut.
+//! Tests of a record's fields as reports show them, for each kind of field, and cut.
 
 use crate::hand_tests::V::{self, Text, F64, I64, U32, U64, U8};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN};
@@ -55,7 +55,7 @@ fn arguments_are_named_as_the_short_format_names_them() {
     let records: [Record<'_>; 2] = [(0, 5, &one), (1, 6, &two)];
     let text = metadata("domain = \"kernel\";", "u32 tid;", &events);
     let reader = hand.trace("t", &text, &[Packets::new(0).packet(&records)]).reader();
-    let found = |call: &str, at| arguments(&reader, call, 7, ORIGIN + at).unwrap();
+    let found = |call: &str, at| arguments(&reader, call, 7, (ORIGIN + at, ORIGIN + at)).unwrap();
     assert_eq!(found("openat", 5), "dfd = AT_FDCWD, newfd = AT_FDCWD, offset = -100");
     assert_eq!(found("connect", 6), "fd = 3, family = 2, uservaddr = 127.0.0.1, z = 9");
     // Of no system call, a number is a number.
@@ -97,7 +97,7 @@ fn record_is_the_one_of_the_name_the_thread_and_the_time() {
         [(0, 5, &one), (0, 5, &two), (1, 5, &compat), (2, 6, &ended), (0, 7, &other)];
     let text = metadata("domain = \"kernel\";", "u32 tid;", &events);
     let reader = hand.trace("t", &text, &[Packets::new(0).packet(&records)]).reader();
-    let found = |call: &str, tid, at| arguments(&reader, call, tid, ORIGIN + at);
+    let found = |call: &str, tid, at| arguments(&reader, call, tid, (ORIGIN + at, ORIGIN + at));
     assert_eq!(found("read", 7, 5).as_deref(), Some("fd = 1"));
     assert_eq!(found("read", 8, 5).as_deref(), Some("fd = 2"));
     assert_eq!(found("compat_read", 7, 5).as_deref(), Some("fd = 3"));

@@ -1,4 +1,4 @@
-//! Flame graphs of spans and of blocked time: times asked for, losses, threads without a process.
+//! Tests of flame graphs of spans and of blocked time: time ranges, losses, threads without a process.
 
 use strata_ctf::read::{Reader, TimeRange};
 
@@ -7,8 +7,11 @@ use crate::debug_info::Source;
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
 use crate::reports::flame::{has_stacks, Flame, FlameMaker, Weigh};
-use crate::reports::{pass_on, span_roles, Asked, Label};
+use crate::reports::offcpu::OffCpuCounter;
+use crate::reports::Label;
+use strata_timeline::span_roles;
 use strata_timeline::Timeline;
+use strata_timeline::{pass_on, Asked};
 
 const PROGRAM: &str = "domain = \"ust\"; hostname = \"box\"; vpid = 5; procname = \"app\";";
 const KERNEL: &str = "domain = \"kernel\"; hostname = \"box\";";
@@ -198,6 +201,34 @@ fn blocked_time_is_of_the_time_asked_for_and_no_other_leaving_of_a_cpu_counts() 
         ["app;0x10 50", "app;[no stack] 30"]
     );
     assert_eq!(lines(&flame(&reader, Weigh::OffCpu, range(210, 290))), [""; 0]);
+}
+
+#[test]
+fn wait_that_began_before_the_recording_has_no_stack_and_its_time_as_in_the_report_by_stack() {
+    let waking = |tid| vec![Text("x"), U32(tid)];
+    let there = |pid, name| vec![U32(pid), U32(pid), U32(1), Text(name)];
+    let records = [
+        (3, 1, 1, 0, there(5, "app")),
+        (3, 1, 1, 0, there(7, "other")),
+        (0, 10, 0, 0, switch(0, 0, 7)),
+        // It waits since before the first record, and then with a stack.
+        (1, 100, 7, 0, waking(5)),
+        (0, 110, 7, 0x30, switch(7, 0, 5)),
+        (0, 150, 5, 0x10, switch(5, 1, 7)),
+        (1, 200, 7, 0, waking(5)),
+        (0, 210, 7, 0x30, switch(7, 0, 5)),
+        (0, 250, 5, 0x20, switch(5, 0, 0)),
+    ];
+    let (_hand, reader) = stacks(&records);
+    let found = flame(&reader, Weigh::OffCpu, TimeRange::ALL);
+    let mut counter = OffCpuCounter::new(TimeRange::ALL, 0, Source::default());
+    let timeline = Timeline::new(&reader);
+    let asked = Asked::default();
+    let passed = pass_on(timeline, &reader, &asked, &mut counter, &|_| true, &mut |_| {}).unwrap();
+    let waits = counter.finish(passed.timeline.world(), &|_| true);
+    assert_eq!((waits.all.total, waits.without_stack.total), (149, 99));
+    assert_eq!(lines(&found), ["app;0x10 50", "app;[no stack] 99"]);
+    assert_eq!((found.total, found.empty), (waits.all.total, 0));
 }
 
 #[test]

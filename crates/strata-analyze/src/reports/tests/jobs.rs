@@ -1,4 +1,4 @@
-//! Spans: which are counted by name, time and filter, how they are put together, what is said of guesses.
+//! Tests of spans: which are counted by name, time and filter, how they are grouped, and how guesses are reported.
 
 use strata_ctf::read::{Selection, TimeRange};
 use strata_timeline::Timeline;
@@ -6,9 +6,10 @@ use strata_timeline::Timeline;
 use super::told::range;
 use crate::hand_tests::V::{Text, U32};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN, V};
-use crate::perfetto::PairRule;
 use crate::reports::spans::{By, SpanCounter, Spans};
-use crate::reports::{pass_on, span_roles, Asked};
+use strata_timeline::span_roles;
+use strata_timeline::PairRule;
+use strata_timeline::{pass_on, Asked};
 
 const X: u8 = 0;
 const X_END: u8 = 1;
@@ -37,7 +38,7 @@ struct Wanted<'w> {
 const ALL: Wanted<'_> =
     Wanted { range: TimeRange::ALL, of: None, filter: "", pairs: &[], by: By::Name, slowest: 9 };
 
-/// Records of processes 5 and 6, each by the thread of its first value.
+/// Returns the report on records of processes 5 and 6. The first value of each record is its thread.
 fn spans(processes: &[&[(u8, u64, Vec<V>)]], wanted: &Wanted<'_>) -> Spans {
     let hand = Hand::new();
     for (number, records) in processes.iter().enumerate() {
@@ -59,12 +60,12 @@ fn spans(processes: &[&[(u8, u64, Vec<V>)]], wanted: &Wanted<'_>) -> Spans {
     counter.finish(passed.timeline.world(), wanted.by)
 }
 
-/// Pid, tid, name, how many, how long.
+/// A row: process, thread, name, number and total time.
 type Row = (Option<i32>, Option<i32>, String, u64, u64);
 
 fn rows(report: &Spans) -> Vec<Row> {
     let row = |it: &crate::reports::spans::Row| {
-        (it.label.pid, it.label.tid, it.name.clone(), it.count, it.total)
+        (it.label.pid, it.label.tid, it.name.clone(), it.times.count, it.times.total)
     };
     report.rows.iter().map(row).collect()
 }
@@ -77,7 +78,7 @@ fn end(id: u8, time: u64, tid: u32) -> (u8, u64, Vec<V>) {
     (id, time, vec![U32(tid)])
 }
 
-/// In process 5: threads 5 and 7; in process 6: one.
+/// Returns the records of threads 5 and 7 of process 5, and of a thread of process 6.
 fn story() -> [Vec<(u8, u64, Vec<V>)>; 2] {
     let five = vec![
         begin(X, 100, 5, 1),
@@ -108,16 +109,22 @@ fn spans_are_put_together_by_name_process_and_thread() {
     assert_eq!(by_thread[..2], [(Some(5), Some(5), x(), 1, 100), (Some(5), Some(7), x(), 1, 40)]);
     let report = told(&ALL);
     let row = &report.rows[0];
-    assert_eq!((row.min, row.max, row.mean()), (5, 100, 48));
-    assert_eq!((row.quantile(0.0), row.quantile(0.5), row.quantile(1.0)), (5, 40, 100));
-    assert_eq!((report.all.count, report.all.total, report.alone.no_begin), (4, 155, 1));
+    assert_eq!((row.times.min, row.times.max, row.times.mean()), (5, 100, 48));
+    assert_eq!(
+        (row.times.quantile(0.0), row.times.quantile(0.5), row.times.quantile(1.0)),
+        (5, 40, 100)
+    );
+    assert_eq!(
+        (report.all.times.count, report.all.times.total, report.alone.no_begin),
+        (4, 155, 1)
+    );
 }
 
 #[test]
 fn spans_are_those_of_the_names_the_time_and_the_filter_that_were_asked_for() {
     let count = |wanted: Wanted<'_>| {
         let report = told(&wanted);
-        (report.all.count, report.all.total, report.alone.no_begin)
+        (report.all.times.count, report.all.times.total, report.alone.no_begin)
     };
     for (of, found) in
         [("a:*", (3, 145, 0)), ("b:y", (1, 10, 1)), ("*", (4, 155, 1)), ("x", (0, 0, 0))]
@@ -187,5 +194,5 @@ fn keys_begin_again_end_elsewhere_or_are_not_there() {
     // A field that no event has is no key: by the thread, which is said.
     let wanted = Wanted { pairs: &["q:go=q:ok:none"], ..ALL };
     let report = spans(&[&records], &wanted);
-    assert_eq!((report.all.count, report.guesses.no_key), (1, 1), "{report:?}");
+    assert_eq!((report.all.times.count, report.guesses.no_key), (1, 1), "{report:?}");
 }

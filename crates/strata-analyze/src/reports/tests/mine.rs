@@ -1,4 +1,4 @@
-//! What of a report is of the command that was recorded, and of what it has started.
+//! Tests of which results of a report belong to the recorded command and its descendants.
 
 use strata_ctf::read::{Reader, TimeRange};
 use strata_timeline::Timeline;
@@ -9,7 +9,9 @@ use crate::mine::{has_command, Mine, MineError, Processes};
 use crate::reports::spans::{self, SpanCounter};
 use crate::reports::syscalls::{By, SyscallCounter};
 use crate::reports::threads::ThreadCounter;
-use crate::reports::{pass, pass_on, span_roles, Asked, Kept, Label};
+use crate::reports::{Kept, Label};
+use strata_timeline::span_roles;
+use strata_timeline::{pass, pass_on, Asked};
 
 const SWITCH: u8 = 0;
 const FORK: u8 = 1;
@@ -29,13 +31,13 @@ fn switch(prev: u32, state: i64, next: u32) -> Vec<V> {
     vec![U32(prev), U32(prev), I64(state), U32(next)]
 }
 
-/// By a thread of the process of its number.
+/// Returns the values of a fork by the first thread of process `by`, which creates a thread of a process.
 fn fork(by: u32, process: u32, thread: u32) -> Vec<V> {
     vec![U32(by), U32(by), U32(by), U32(process), U32(thread)]
 }
 
-/// A kernel's trace by process 10, whose command is 20. That has a thread 22 and a child 21; when this one has ended, 5 has a
-/// child that has its number.
+/// Adds a kernel's trace that process 10 has recorded for the command 20. The command has a thread 22 and a child 21.
+/// After the child has ended, a child of 5 gets its number.
 fn kernel(hand: &Hand, recorded: &str, fork_event: &'static str) {
     let read = |tid, fd| vec![U32(tid), U32(fd)];
     let end = |tid| vec![U32(tid), I64(1)];
@@ -94,7 +96,7 @@ fn threads_and_calls_are_the_command_s_and_not_those_of_who_has_a_number_of_its_
     let is_wanted = |label: &Label| is_of(&mine, label);
     let calls = both.1.finish_of(world, By::Process, Some(&is_wanted));
     let [row] = calls.rows.as_slice() else { panic!("{:?}", calls.rows) };
-    assert_eq!((row.label.pid, row.count, row.total), (Some(20), 1, 10));
+    assert_eq!((row.label.pid, row.times.count, row.times.total), (Some(20), 1, 10));
     assert_eq!(calls.slowest.len(), 1);
 }
 
@@ -158,7 +160,7 @@ fn spans_are_those_of_the_command_s_programs_with_what_is_alone() {
         let wanted: Option<&dyn Fn(&Label) -> bool> =
             if of.is_some() { Some(&is_wanted) } else { None };
         let spans = counter.finish_of(world, spans::By::Name, wanted);
-        (spans.all.count, spans.all.total, spans.slowest.len(), spans.alone.no_begin)
+        (spans.all.times.count, spans.all.times.total, spans.slowest.len(), spans.alone.no_begin)
     };
     assert_eq!(finish(None), (2, 1100, 2, 2));
     assert_eq!(finish(Some(&read(&reader).unwrap())), (1, 100, 1, 1));
@@ -205,7 +207,7 @@ fn slowest_of_the_command_are_there_however_many_slower_ones_others_have() {
         let mine = read(&reader).unwrap().processes(world);
         let is_wanted = |label: &Label| is_of(&mine, label);
         let report = counter.finish_of(world, By::Process, Some(&is_wanted));
-        assert_eq!(report.all.count, 3);
+        assert_eq!(report.all.times.count, 3);
         report.slowest.iter().map(|slow| slow.nanos).collect::<Vec<_>>()
     };
     assert_eq!(slowest(Kept::of_each_thread(2, 50)), [260, 160]);

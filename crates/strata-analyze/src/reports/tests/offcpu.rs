@@ -1,4 +1,4 @@
-//! Blocked time by stacks: how long, whose, for what; times asked for, what is too much, traces without stacks.
+//! Tests of blocked time by stacks: lengths, threads, reasons, time ranges, limits, traces without stacks.
 
 use strata_ctf::read::{Reader, TimeRange};
 
@@ -6,10 +6,11 @@ use super::flames::{stacks, switch};
 use super::told::{range, Told};
 use crate::debug_info::Source;
 use crate::hand_tests::V::{self, Text, I64, U32};
-use crate::reports::frames::short;
+use crate::reports::frames::{short, Frames};
 use crate::reports::offcpu::{OffCpuCounter, OffCpuReport, Row};
 use crate::reports::threads::ThreadCounter;
-use crate::reports::{pass, Asked, Label};
+use crate::reports::Label;
+use strata_timeline::{pass, Asked};
 
 const SWITCH: u8 = 0;
 const WAKING: u8 = 1;
@@ -160,6 +161,14 @@ fn waits_of_more_stacks_than_there_is_room_for_are_counted() {
     assert_eq!((report.rows.len() as u64, report.all.count), (ROOM, ROOM + 1));
     assert_eq!((report.left_out.count, report.left_out.total), (3, 12));
     assert_eq!(lines(&report)[0], "0x1000 2x24 max 20");
+}
+
+#[test]
+fn frames_that_are_too_many_have_the_name_of_none_other() {
+    let mut frames = Frames::new(Source::default());
+    let first = frames.of("main");
+    let one_more = frames.of(&"x".repeat((64 << 20) + 1));
+    assert_eq!((frames.name(first), frames.name(one_more)), ("main", "[others]"));
 }
 
 #[test]

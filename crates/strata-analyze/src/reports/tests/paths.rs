@@ -1,4 +1,4 @@
-//! Critical paths: through births, losses, wakers in a ring, and what is cut off; they add up always.
+//! Tests of critical paths: through births, losses, rings of wakers and limits. Their times always add up.
 
 use strata_ctf::read::TimeRange;
 
@@ -7,7 +7,7 @@ use crate::hand_tests::ORIGIN;
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::reports::wait::{AskedFor, History, Interrupted, PathPart, PathPartKind, ProgramSpan};
 
-/// The path of a thread from then to then, as lines: `TID WHAT NANOS` with two blanks for each step down.
+/// Returns the path of a thread between two times as lines `TID WHAT NANOS`, indented by two spaces for each level.
 fn path(told: &Told, of: TimeRange, tid: i64, (from, to): (u64, u64)) -> Vec<String> {
     let (history, passed) = told.seen(of, History::new(of, None));
     let world = passed.timeline.world();
@@ -84,7 +84,8 @@ fn path_through_a_loss_is_unknown_there_and_known_around_it() {
     assert_eq!(path(&told, TimeRange::ALL, 5, (100, 500)), wanted);
 }
 
-/// Thread 1 waits for 2, that for 3 and so on, up to this one, which runs; each on a CPU of its own.
+/// Makes a trace in which thread 1 waits for 2, which waits for 3 and so on, up to a thread that runs. Each has a CPU
+/// of its own.
 fn chain(threads: u64) -> Told {
     let mut told = Told::new(&[]);
     for number in 1..=threads {
@@ -242,7 +243,7 @@ fn what_is_known_of_a_thread_is_from_its_first_state_to_its_last() {
     assert_eq!(known(range(150, 250)), [Some((150, 250)), None]);
 }
 
-/// From its begin in the queue, if it was there, up to when it is done and who is blocked in it is woken.
+/// Adds a request to a disk, from its time in the queue (if it has one) to its completion, which wakes thread 5.
 fn request(told: &mut Told, queued: Option<u64>, [issue, done, woken]: [u64; 3], sector: u64) {
     const VDA: u32 = 254 << 20;
     let place = [U32(VDA), U64(sector), U32(8)];
@@ -304,6 +305,17 @@ fn path_of_a_wait_for_a_disk_goes_on_in_its_request_from_the_queue_to_the_end() 
         "    5 unknown 100",
     ];
     assert_eq!(lines[1..8], wanted, "{lines:?}");
+}
+
+#[test]
+fn path_of_a_wait_that_has_timed_out_has_no_request_that_was_done_at_that_time() {
+    let mut told = Told::new(&[(5, 5), (9, 9)]);
+    told.switch(100, 0, 0, 5).enter(110, 5, "futex", &[U64(0x10), U32(0)]).switch(200, 5, 1, 0);
+    // The timer's interrupt, of which no record tells, came while that of the disk was served.
+    request(&mut told, None, [300, 600, 605], 4000);
+    told.leave(620, 5, "futex", -110);
+    let lines = path(&told, TimeRange::ALL, 5, (200, 615));
+    assert_eq!(lines, ["5 whole 415", "  5 blocked futex timer 405", "  5 woken 10"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Stacks of the kernel in which who has recorded them is.
+//! Tests of the kernel's stacks with frames of the recorder in them.
 
 use std::fs;
 
@@ -10,14 +10,14 @@ use crate::hand_tests::V::{self, Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record};
 use crate::reports::flame::{FlameMaker, Weigh};
 use crate::reports::offcpu::OffCpuCounter;
-use crate::reports::{pass, Asked};
+use strata_timeline::{pass, Asked};
 
 const SWITCH: u8 = 0;
 const WAKING: u8 = 1;
 const SAMPLE: u8 = 2;
 const THERE: u8 = 3;
 
-/// Where each function is, and its name.
+/// The addresses of functions, and their names.
 const FUNCTIONS: [(u64, &str); 8] = [
     (0x1000, "schedule"),
     (0x2000, "futex_wait"),
@@ -28,7 +28,7 @@ const FUNCTIONS: [(u64, &str); 8] = [
     (0x7000, "bpf_prog_1_strata_context_put [bpf]"),
     (0x8000, "bpf_prog_2_sched_switch [bpf]"),
 ];
-/// The innermost first: of a record of a switch.
+/// The stack of a switch, the innermost address first.
 const STACK: [u64; 8] = [0x4010, 0x5010, 0x7010, 0x8010, 0x6010, 0x1010, 0x2010, 0x3010];
 
 fn trace(hand: &Hand) -> Reader {
@@ -87,7 +87,7 @@ fn stacks_of_samples_are_whole() {
     let stacks: Vec<_> = flame.profiles.iter().flat_map(|it| &it.stacks).collect();
     let [(frames, 1)] = stacks.as_slice() else { panic!("{stacks:?}") };
     assert_eq!(frames.len(), STACK.len());
-    assert_eq!(frames.last().unwrap(), "__bpf_get_stack_[k]");
+    assert_eq!(&**frames.last().unwrap(), "__bpf_get_stack_[k]");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! CPUs, interrupts, memory, files: edges of times, CPUs and calls.
+//! Tests of reports on CPUs, interrupts, memory and files at the limits of times, CPUs and calls.
 
 use strata_ctf::read::TimeRange;
 
@@ -359,22 +359,28 @@ fn calls_without_a_begin_or_an_end_are_counted_by_why() {
         &[U32(1), U64(1)],
     );
     let report = calls_of(&told, TimeRange::ALL, syscalls::By::Thread);
-    let rows: Vec<_> =
-        report.rows.iter().map(|it| (it.name.as_str(), it.count, it.errors, it.total)).collect();
+    let rows: Vec<_> = report
+        .rows
+        .iter()
+        .map(|it| (it.name.as_str(), it.times.count, it.errors, it.times.total))
+        .collect();
     assert_eq!(rows, [("read", 2, 1, 15), ("write", 1, 0, 1)]);
     let unpaired = report.unpaired;
     assert_eq!((unpaired.no_begin, unpaired.no_end, unpaired.gap), (3, 3, 1), "{unpaired:?}");
     let times: Vec<_> = report.slowest.iter().map(|it| (it.begin - ORIGIN, it.nanos)).collect();
     assert_eq!(times, [(30, 10), (210, 5), (60, 1)]);
-    assert_eq!((report.all.min, report.all.max, report.all.mean()), (1, 10, 5));
-    assert_eq!((report.all.quantile(0.0), report.all.quantile(1.0)), (1, 10));
+    assert_eq!((report.all.times.min, report.all.times.max, report.all.times.mean()), (1, 10, 5));
+    assert_eq!((report.all.times.quantile(0.0), report.all.times.quantile(1.0)), (1, 10));
 }
 
 #[test]
 fn nothing_at_all_is_empty_reports_and_no_division_by_it() {
     let told = Told::new(&[(5, 5)]);
     let calls = calls_of(&told, TimeRange::ALL, syscalls::By::Name);
-    assert_eq!((calls.rows.len(), calls.all.mean(), calls.all.quantile(0.99)), (0, 0, 0));
+    assert_eq!(
+        (calls.rows.len(), calls.all.times.mean(), calls.all.times.quantile(0.99)),
+        (0, 0, 0)
+    );
     assert!(files_of(&told, TimeRange::ALL, files::By::File, 3).rows.is_empty());
     assert!(irqs(&told, TimeRange::ALL, irq::By::Irq, 3).rows.is_empty());
     assert!(memory(&told, TimeRange::ALL).rows.is_empty());

@@ -1,4 +1,4 @@
-//! One story, as several tracers tell it: what is made of it is the same.
+//! Tests that traces of the same events by several tracers have the same results.
 
 use strata_ctf::read::{Reader, TimeRange};
 
@@ -7,10 +7,10 @@ use crate::hand_tests::{metadata, Hand, Packets, Record};
 use crate::reports::files::{self, FileCounter};
 use crate::reports::syscalls::{self, SyscallCounter};
 use crate::reports::threads::ThreadCounter;
-use crate::reports::{pass, Asked};
+use strata_timeline::{pass, Asked};
 use strata_timeline::{Observer, World};
 
-/// How a tracer spells it: its environment, what is in the context of each record, and its events.
+/// The form in which a tracer records: its environment, its context fields, and its events.
 struct Tracer {
     environment: &'static str,
     context: &'static str,
@@ -20,7 +20,7 @@ struct Tracer {
     leave: (&'static str, &'static str),
     /// The name that the call has then.
     call: &'static str,
-    /// Whether the call's record says its descriptor.
+    /// True if the record of the call has its descriptor.
     has_descriptor: bool,
     issue: (&'static str, &'static str),
     complete: (&'static str, &'static str),
@@ -42,7 +42,7 @@ const LTTNG: Tracer = Tracer {
     complete: ("block_rq_complete", "u32 dev; u64 sector; u32 nr_sector; i64 error;"),
 };
 
-/// perf's, of which nothing says that it is the kernel's but the names of its events.
+/// The tracer perf, whose traces only the events' names show to be the kernel's.
 const PERF: Tracer = Tracer {
     environment: "",
     context: "u32 perf_tid;",
@@ -67,7 +67,7 @@ const RAW: Tracer = Tracer {
     ..PERF
 };
 
-/// The same of machines that say what they are: 0 is another call on each.
+/// A raw tracer on machines that give their type: number 0 is another call on each.
 const RAW_X86: Tracer =
     Tracer { environment: "domain = \"kernel\"; machine = \"x86_64\";", call: "read", ..RAW };
 const RAW_ARM: Tracer =
@@ -139,7 +139,7 @@ fn calls_are_the_same_of_every_tracer_but_for_names_that_it_does_not_say() {
         let counter = SyscallCounter::new(TimeRange::ALL, 9);
         let report = tracer.seen(counter, |seen, world| seen.finish(world, syscalls::By::Name));
         let [row] = report.rows.as_slice() else { panic!("{report:?}") };
-        assert_eq!((row.name.as_str(), row.count, row.total), (tracer.call, 1, 80));
+        assert_eq!((row.name.as_str(), row.times.count, row.times.total), (tracer.call, 1, 80));
         assert_eq!((report.slowest[0].result, report.unpaired.no_end), (Some(42), 1));
     }
 }

@@ -1,13 +1,13 @@
-//! A kernel's trace told record by record, by the names of its events.
+//! A kernel's trace that tests write record by record, by the names of its events.
 
 use strata_ctf::read::{Reader, TimeRange};
 use strata_timeline::Observer;
 
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN, V};
-use crate::reports::{pass, Asked, Passed};
+use strata_timeline::{pass, Asked, Passed};
 
-const EVENTS: [(&str, &str); 50] = [
+const EVENTS: [(&str, &str); 62] = [
     (
         "sched_switch",
         "string prev_comm; u32 prev_tid; i64 prev_state; string next_comm; u32 next_tid;",
@@ -61,27 +61,44 @@ const EVENTS: [(&str, &str); 50] = [
     ("lttng_statedump_file_descriptor", "u32 pid; u32 fd; u32 flags; string filename;"),
     ("syscall_entry_close", "u32 fd;"),
     ("syscall_exit_close", "i64 ret;"),
+    ("syscall_entry_futex_wait", "u64 uaddr; u64 val;"),
+    ("syscall_exit_futex_wait", "i64 ret;"),
+    ("syscall_entry_poll", "u32 _ufds_fd_length; u32 ufds_fd[_ufds_fd_length]; i64 timeout_msecs;"),
+    ("syscall_exit_poll", "i64 ret; u32 _ufds_fd_length; u32 ufds_fd[_ufds_fd_length];"),
+    ("syscall_entry_pselect6", "u32 _inp_length; u32 inp[_inp_length]; u64 tsp;"),
+    ("syscall_exit_pselect6", "i64 ret; u32 _inp_length; u32 inp[_inp_length];"),
+    ("syscall_entry_socket", "u32 family; u32 type;"),
+    ("syscall_exit_socket", "i64 ret;"),
+    (
+        "syscall_entry_connect",
+        "u32 fd; u32 uservaddr_family; u32 uservaddr_port; u32 _uservaddr_addr_length; \
+         u8 uservaddr_addr[_uservaddr_addr_length];",
+    ),
+    ("syscall_exit_connect", "i64 ret;"),
+    ("syscall_entry_kill", "i64 pid; i64 sig;"),
+    ("syscall_exit_kill", "i64 ret;"),
 ];
 
-/// What one CPU has told, packet by packet.
+/// The records of one CPU, packet by packet.
 #[derive(Default)]
 struct Cpu {
     packets: Vec<Packet>,
 }
 
-/// Records, and how many were discarded in front of them.
+/// A packet: the number of records discarded before it, and its records.
 type Packet = (u64, Vec<(u8, u64, Vec<V>)>);
 
-/// A trace of as many CPUs as are told of.
+/// A trace that is written record by record, with as many CPUs as are named.
 #[derive(Default)]
 pub(in crate::reports) struct Told {
     cpus: Vec<Cpu>,
-    /// That the next record is of.
+    /// The CPU of the next record.
     cpu: usize,
 }
 
 impl Told {
-    /// With these threads, by number and process; each is called `tNUMBER`, and its process by its first thread.
+    /// Begins a trace with these threads, each given by number and process. A thread's name is `tNUMBER`, and a process
+    /// has the name of its first thread.
     pub(in crate::reports) fn new(threads: &[(u32, u32)]) -> Told {
         const NAMES: [&str; 10] = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"];
         let mut told = Told::default();
@@ -92,7 +109,7 @@ impl Told {
         told
     }
 
-    /// On this CPU from now on.
+    /// Makes the next records those of this CPU.
     pub(in crate::reports) fn on(&mut self, cpu: usize) -> &mut Told {
         self.cpu = cpu;
         self
@@ -109,7 +126,7 @@ impl Told {
         cpu
     }
 
-    /// A record of this thread.
+    /// Adds a record of this thread.
     pub(in crate::reports) fn tell(
         &mut self,
         time: u64,
@@ -123,7 +140,7 @@ impl Told {
         self
     }
 
-    /// So many records were discarded here.
+    /// Discards `records` records at this point.
     pub(in crate::reports) fn lose(&mut self, records: u64) -> &mut Told {
         self.now().packets.push((records, Vec::new()));
         self
@@ -181,7 +198,7 @@ impl Told {
         self.tell(time, tid, "exceptions_page_fault_user", &[U64(address), U64(0x77)])
     }
 
-    /// What `ask` gets of a reader of it.
+    /// Calls `ask` with a reader of the trace, and returns its result.
     pub(in crate::reports) fn with<T>(&self, ask: impl FnOnce(&Reader) -> T) -> T {
         let hand = Hand::new();
         let text = metadata("domain = \"kernel\"; hostname = \"box\";", "u32 tid;", &EVENTS);
@@ -199,7 +216,7 @@ impl Told {
         ask(&hand.trace("t", &text, &streams).reader())
     }
 
-    /// What an observer has seen of it in this time, and what is known at the end.
+    /// Passes the records of a time range to an observer. Returns the observer and the state at the end.
     pub(in crate::reports) fn seen<O: Observer>(
         &self,
         range: TimeRange,
@@ -213,7 +230,7 @@ impl Told {
     }
 }
 
-/// From then to then, as records have it.
+/// Returns the time range between two times of records.
 pub(in crate::reports) fn range(from: u64, to: u64) -> TimeRange {
     TimeRange { from: ORIGIN + from as i64, to: ORIGIN + to as i64 }
 }

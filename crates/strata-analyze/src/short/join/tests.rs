@@ -1,6 +1,9 @@
-//! Units that were made apart, put together.
+//! Tests of joining units that were made separately.
 
-use super::super::late::Unread;
+use std::sync::Arc;
+
+use super::super::deferrable::Unread;
+use super::super::late::deferrable_text;
 use super::super::unit::UnitMark;
 use super::*;
 
@@ -17,11 +20,17 @@ fn open(key: ThreadOrCpu, call: &str) -> MarkAction {
         key,
         call: call.into(),
         line: line(&format!("{call}(\"0x1\")"), Some(key)),
-        unread: vec![Unread { argument: 0, place: call.len() + 1..call.len() + 6 }],
+        unread: vec![Unread {
+            name: "path".into(),
+            place: call.len() + 1..call.len() + 6,
+            is_text: true,
+        }],
         time: Some(1000),
         is_selected: true,
         program: None,
         executes: call == "execve",
+        deferrable: Some(Arc::new(deferrable_text("path"))),
+        unnamed: None,
     }))
 }
 
@@ -39,10 +48,12 @@ fn close(key: ThreadOrCpu, call: &str, is_selected: bool) -> MarkAction {
 
 fn late(key: ThreadOrCpu, argument: usize, text: &str) -> MarkAction {
     let line = line("late", Some(key));
-    MarkAction::Late { key, argument, text: text.as_bytes().to_vec(), line, is_selected: true }
+    let value = DeferredValue::Text(text.into());
+    let (argument, order) = (DeferredArgument { argument, value }, ByteOrder::Little);
+    MarkAction::Late { key, argument, order, line, is_selected: true }
 }
 
-/// So many records, and what is at the front of the text of the unit.
+/// Makes a unit of `events` records, with marks at the begin of its text.
 fn unit(events: u64, marks: Vec<MarkAction>) -> Unit {
     let marks = marks.into_iter().map(|what| UnitMark { at: 0, event: 0, what }).collect();
     Unit { marks, events, ..Unit::default() }
@@ -60,7 +71,7 @@ impl Joined {
         self
     }
 
-    /// All lines, without the blanks of columns.
+    /// Returns all lines, without the blanks of columns.
     fn end(&mut self) -> Vec<String> {
         self.1 += std::str::from_utf8(self.0.end()).unwrap();
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -142,28 +153,28 @@ fn call_without_an_end_is_given_up_by_the_next_one_or_by_a_loss_of_its_trace() {
 fn texts_come_late_into_the_call_that_waits_and_have_lines_elsewhere() {
     let mut all = joined();
     all.add("", unit(1, vec![open(SEVEN(), "execve")]));
-    all.add("", unit(1, vec![late(SEVEN(), 0, "\"/bin/sh\""), late(SEVEN(), 1, "\"x\"")]));
-    all.add("", unit(1, vec![late(ThreadOrCpu::thread(1, 7), 0, "\"y\"")]));
-    all.add("", unit(1, vec![close(SEVEN(), "execve", true), MarkAction::Who(SEVEN())]));
+    all.add("", unit(1, vec![late(SEVEN(), 0, "/bin/sh"), late(SEVEN(), 1, "x")]));
+    all.add("", unit(1, vec![late(ThreadOrCpu::thread(1, 7), 0, "y")]));
+    all.add("", unit(1, vec![close(SEVEN(), "execve", true), MarkAction::Who(SEVEN(), None)]));
     all.add("\n", unit(1, vec![]));
     // The thread is called by what it executes from then on.
-    let wanted = ["?/7 execve(\"/bin/sh\") = 0 <500ns>", "?/7 late", "?/7 late", "sh/7"];
+    let wanted = ["sh/7 execve(\"/bin/sh\") = 0 <500ns>", "?/7 late", "?/7 late", "sh/7"];
     assert_eq!(all.end(), wanted);
 }
 
 #[test]
 fn names_that_were_said_are_those_of_the_lines_behind() {
     let mut all = joined();
-    let seven = || unit(1, vec![MarkAction::Who(SEVEN())]);
+    let seven = || unit(1, vec![MarkAction::Who(SEVEN(), None)]);
     all.add("a\n", seven());
     all.add("", Unit { told: vec![(SEVEN(), comm("one"))], ..Unit::default() });
     all.add("b\n", seven()).add(
         "c\n",
-        unit(1, vec![MarkAction::Told(SEVEN(), comm("two")), MarkAction::Who(SEVEN())]),
+        unit(1, vec![MarkAction::Told(SEVEN(), comm("two")), MarkAction::Who(SEVEN(), None)]),
     );
     // Of another trace, and of the thread that does nothing.
-    all.add("d\n", unit(1, vec![MarkAction::Who(ThreadOrCpu::thread(1, 7))]));
-    all.add("e\n", unit(1, vec![MarkAction::Who(ThreadOrCpu::thread(0, 0))]));
+    all.add("d\n", unit(1, vec![MarkAction::Who(ThreadOrCpu::thread(1, 7), None)]));
+    all.add("e\n", unit(1, vec![MarkAction::Who(ThreadOrCpu::thread(0, 0), None)]));
     assert_eq!(all.end(), ["?/7 a", "one/7 b", "two/7 c", "?/7 d", "swapper/0 e"]);
 }
 
@@ -171,11 +182,11 @@ fn names_that_were_said_are_those_of_the_lines_behind() {
 fn who_runs_on_a_cpu_is_known_from_the_units_before_or_from_the_next_switch() {
     let cpu = || ThreadOrCpu::cpu(0, 3);
     let mut all = joined();
-    all.add("a\n", unit(1, vec![MarkAction::Who(cpu())]));
+    all.add("a\n", unit(1, vec![MarkAction::Who(cpu(), None)]));
     all.add("", Unit { running: vec![(cpu(), 7)], ..Unit::default() });
-    all.add("b\n", unit(1, vec![MarkAction::Who(cpu())]));
+    all.add("b\n", unit(1, vec![MarkAction::Who(cpu(), None)]));
     all.add("", unit(1, vec![MarkAction::Gap(Some(0))]))
-        .add("c\n", unit(1, vec![MarkAction::Who(cpu())]));
+        .add("c\n", unit(1, vec![MarkAction::Who(cpu(), None)]));
     assert_eq!(all.end(), ["? a", "?/7 b", "? c"]);
     // A call of whoever runs there is the thread's that is switched away from.
     let mut all = joined();

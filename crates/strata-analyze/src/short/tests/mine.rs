@@ -1,4 +1,4 @@
-//! Which records are the command's, as traces of several kinds say it.
+//! Tests of which records belong to the command, with traces of several kinds.
 
 use strata_ctf::read::Message;
 
@@ -17,7 +17,7 @@ fn environment(whom: &str, more: &str) -> String {
     format!("strata_recorder = 10; strata_recorded = \"{whom}\"; {more}")
 }
 
-/// The event and the time of each record that is the command's, or why that is not known.
+/// Returns the event and the time of each record of the command, or the reason for which they are not known.
 fn mine(hand: &Hand) -> Result<(Vec<String>, usize), MineError> {
     let reader = hand.reader();
     let one = Mine::read(&reader, 1, &|| false)?;
@@ -44,7 +44,7 @@ fn program_of(hand: &Hand, name: &str, environment: &str) {
     hand.trace(name, &text, &[Packets::new(0).packet(&[(0, 1, &[V::U32(1)])])]);
 }
 
-/// Of thread `by`: a fork, by process and thread, to a process and its thread.
+/// Returns the values of a fork by the first thread of process `parent`, which creates process `child`.
 fn fork(parent: u32, child: u32) -> [V; 5] {
     [V::U32(parent), V::U32(parent), V::U32(parent), V::U32(child), V::U32(child)]
 }

@@ -1,4 +1,4 @@
-//! Fields in few characters: each kind, hostile names and texts, sockets' addresses.
+//! Tests of fields in the short format: each kind, hostile names and texts, addresses of sockets.
 
 use std::sync::Arc;
 
@@ -143,7 +143,7 @@ fn compounds_are_nested_and_options_have_no_name() {
     assert!(ShortValues::new(&mut Lines::default(), true).is_empty());
 }
 
-/// An address of this family, told as a record tells it.
+/// Returns an address of this family as the short format shows it.
 fn address(family: Option<u64>, bytes: &[u8]) -> String {
     shown(true, |brief| {
         if let Some(family) = family {
@@ -181,24 +181,45 @@ fn addresses_of_sockets_are_as_people_write_them_or_their_bytes() {
 fn texts_that_are_addresses_so_far_are_noted_with_their_places() {
     let text = |name| field(name, FieldKind::Text);
     let mut out = Lines::default();
-    let mut brief = ShortValues::new(&mut out, true);
+    let deferrable = ["old", "there", "inner", "new"].map(|name| DeferrableField {
+        info: text(name),
+        argument: name.len() as u8,
+        kind: ArgumentKind::Text,
+    });
+    let mut brief = ShortValues::of_entry(&mut out, &deferrable);
     brief.unsigned(&integer("fd"), 3);
     brief.text(&text("old"), b"0x7ffd");
     brief.text(&text("there"), b"/etc");
     brief.begin_structure(&field("s", FieldKind::Structure));
     brief.text(&text("inner"), b"0x1");
     brief.end_structure(&field("s", FieldKind::Structure));
-    brief.text(&text("new"), b"0x8");
-    let unread = std::mem::take(&mut brief.unread);
+    brief.text(&text("other"), b"0x8");
+    let unread = brief.take_unread();
     let bytes = out.as_bytes();
-    let found: Vec<_> = unread
-        .iter()
-        .map(|(number, place)| (*number, std::str::from_utf8(&bytes[place.clone()]).unwrap()))
-        .collect();
-    assert_eq!(found, [(1, "\"0x7ffd\""), (4, "\"0x8\"")]);
+    let shown = |one: &Unread| std::str::from_utf8(&bytes[one.place.clone()]).unwrap().to_owned();
+    let found: Vec<_> = unread.iter().map(|one| (&*one.name, shown(one), one.is_text)).collect();
+    assert_eq!(found, [("old", "\"0x7ffd\"".to_owned(), true)]);
     // Of a record that is no call's, a text is a text.
     let mut out = Lines::default();
     let mut brief = ShortValues::new(&mut out, false);
     brief.text(&text("old"), b"0x7ffd");
-    assert!(brief.unread.is_empty());
+    assert!(brief.take_unread().is_empty());
+}
+
+#[test]
+fn structure_is_absent_where_all_of_it_is_0() {
+    let deferrable = ["a_sec", "a_nsec", "b_sec", "b_nsec"].map(|name| DeferrableField {
+        info: integer(name),
+        argument: u8::from(name.starts_with('b')),
+        kind: ArgumentKind::Structure,
+    });
+    let absent = |values: [u64; 4]| {
+        let mut out = Lines::default();
+        let mut brief = ShortValues::of_entry(&mut out, &deferrable);
+        deferrable.iter().zip(values).for_each(|(of, value)| brief.unsigned(&of.info, value));
+        brief.take_unread().iter().map(|one| one.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(absent([0; 4]), ["a_sec", "a_nsec", "b_sec", "b_nsec"]);
+    assert_eq!(absent([0, 1, 0, 0]), ["b_sec", "b_nsec"]);
+    assert_eq!(absent([1, 0, 0, 1]), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! What the flags of sessions ask for, and what is refused.
+//! Tests of the changes that flags of sessions ask for, and of refused ones.
 
 use clap::Parser as _;
 
@@ -7,7 +7,7 @@ use strata_session::plan::{EventRule, Plan};
 use super::*;
 use crate::flags::{Action, Flags};
 
-/// What `strata enable-event` with these words asks for.
+/// Parses the words of a `strata enable-event`.
 fn enabled(words: &[&str]) -> Result<Vec<Change>, String> {
     let words = ["strata", "enable-event"].iter().chain(words);
     let flags = Flags::try_parse_from(words).map_err(|error| error.to_string())?;
@@ -15,7 +15,7 @@ fn enabled(words: &[&str]) -> Result<Vec<Change>, String> {
     flags.changes().map_err(|error| error.to_string())
 }
 
-/// Of one change: rules, and what they leave out.
+/// Returns the rules and exclusions of a single change.
 fn of_one(words: &[&str]) -> (Vec<String>, Vec<String>) {
     let changes = enabled(words).unwrap();
     let [Change::EnableEvent(one)] = &changes[..] else { panic!("{changes:?}") };
@@ -89,7 +89,7 @@ fn what_programs_do_in_libc_is_a_rule_of_programs() {
     assert_eq!(excluded.collect::<Vec<_>>(), ["*:x", "io_all:*", "io:x", "io_all:*"]);
 }
 
-/// What commands enable one after the other is what each of them has asked for: none excludes what another one enables.
+/// Exclusions of one command must not affect rules that another command enables.
 #[test]
 fn what_a_part_of_libc_leaves_out_is_left_out_of_the_rules_of_its_command_only() {
     let after = |commands: &[&[&str]]| {

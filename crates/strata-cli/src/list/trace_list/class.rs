@@ -1,4 +1,4 @@
-//! Field classes in a line of text.
+//! Formats field classes in a line of text.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use strata_ctf::model::{Base, ByteOrder};
 
 use crate::talk::units::clean;
 
-/// Labels of an enumeration that are shown; JSON has all.
+/// Limit on the labels of an enumeration that are shown; JSON shows all.
 const LABELS: usize = 16;
-/// Levels of types within each other; the reader has fewer.
+/// Limit on the nesting of types; the reader's limit is lower.
 const LEVELS: usize = 100;
 
-/// `{ u64 id, string name }`.
+/// Formats a structure, such as `{ u64 id, string name }`.
 pub fn structure(structure: &Structure, schema: &Schema) -> String {
     let mut text = String::new();
     add_structure(&mut text, structure, schema, 0);
@@ -78,7 +78,7 @@ fn add(text: &mut String, class: &FieldClass, schema: &Schema, level: usize) {
     }
 }
 
-/// As CTF 2 names it.
+/// Returns the name of an encoding in CTF 2.
 pub(super) fn encoding_name(encoding: Encoding) -> &'static str {
     match encoding {
         Encoding::Utf16(ByteOrder::Little) => "utf-16le",
@@ -88,7 +88,7 @@ pub(super) fn encoding_name(encoding: Encoding) -> &'static str {
     }
 }
 
-/// `u32`, `i8`; what it means, its labels.
+/// Adds an integer's type, such as `u32` or `i8`, its role and its labels.
 fn add_integer(text: &mut String, integer: &Integer, schema: &Schema) {
     let kind = match (integer.is_bool, integer.signed) {
         (true, _) => "bool",
@@ -102,7 +102,7 @@ fn add_integer(text: &mut String, integer: &Integer, schema: &Schema) {
         }
         Width::Variable => text.push_str("leb128"),
     }
-    // As a rule it is the other one.
+    // Usually the byte order is little-endian.
     if !matches!(integer.width, Width::Bits(0..=8)) && integer.byte_order == ByteOrder::Big {
         text.push_str("be");
     }
@@ -148,7 +148,7 @@ fn length_text(length: &Length) -> String {
     }
 }
 
-/// `be`.
+/// Returns the name of a byte order, such as `be`.
 pub fn order_name(order: ByteOrder) -> &'static str {
     match order {
         ByteOrder::Little => "le",
@@ -156,7 +156,7 @@ pub fn order_name(order: ByteOrder) -> &'static str {
     }
 }
 
-/// `hex`.
+/// Returns the name of a base, such as `hex`.
 pub fn base_name(base: Base) -> &'static str {
     match base {
         Base::Two => "bin",
@@ -166,7 +166,7 @@ pub fn base_name(base: Base) -> &'static str {
     }
 }
 
-/// As TSDL has it.
+/// Returns the name of a role in TSDL.
 pub fn role_name(role: Role) -> &'static str {
     match role {
         Role::PacketMagic => "magic",

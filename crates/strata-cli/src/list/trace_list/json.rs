@@ -1,4 +1,4 @@
-//! The same for programs: everything that the metadata say.
+//! Describes a trace as JSON, with everything in its metadata.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -12,10 +12,12 @@ use strata_ctf::model::schema::{
 use strata_ctf::model::{ClockClass, EnvValue};
 use strata_ctf::read::{Reader, Trace};
 
+use strata_text::json::compact;
+
 use super::class::{base_name, encoding_name, order_name, role_name};
 use super::streams::streams_of;
 
-/// An object. It is written as it is made: a trace may describe many fields.
+/// Writes the description of all traces as a JSON object, in parts, since a trace may describe many fields.
 pub fn write(out: &mut impl Write, reader: &Reader) -> io::Result<()> {
     writeln!(out, "{{\"traces\":[")?;
     for (number, trace) in reader.traces().iter().enumerate() {
@@ -32,9 +34,9 @@ fn separate(out: &mut impl Write, number: usize) -> io::Result<()> {
     }
 }
 
-/// Members of an object that is not complete yet.
+/// Writes the first members of an object, and leaves the object open.
 fn open(out: &mut impl Write, members: &Value) -> io::Result<()> {
-    let text = members.to_string();
+    let text = compact(members);
     let inner = text.strip_suffix('}').unwrap_or(&text);
     write!(out, "{inner}{}", if inner == "{" { "" } else { "," })
 }
@@ -90,7 +92,9 @@ fn write_class(
 ) -> io::Result<()> {
     let clock = class.clock.and_then(|index| of.schema.clocks.get(index));
     let streams = streams_of(reader, trace, class).map(|stream| {
-        let files: Vec<_> = stream.files().iter().map(|path| path.display().to_string()).collect();
+        let mut files: Vec<_> =
+            stream.files().iter().map(|path| path.display().to_string()).collect();
+        files.dedup();
         json!({ "id": stream.id(), "name": stream.name(), "bytes": stream.bytes(), "files": files })
     });
     let members = json!({
@@ -111,13 +115,13 @@ fn write_class(
     write!(out, "]}}")
 }
 
-/// A description, and the enumerations in it, which many fields may share.
+/// The schema of a trace, and its enumerations, which many fields may share.
 struct DescribedSchema<'s> {
     schema: &'s Schema,
     enumerations: Enumerations<'s>,
 }
 
-/// All enumerations, each once.
+/// All enumerations of a schema, each once.
 #[derive(Default)]
 struct Enumerations<'s> {
     found: Vec<&'s Arc<[Label]>>,
@@ -171,7 +175,8 @@ impl<'s> Enumerations<'s> {
             write!(out, "[")?;
             for (number, label) in labels.iter().enumerate() {
                 separate(out, number)?;
-                write!(out, "{}", json!({ "name": label.name, "ranges": ranges(&label.ranges) }))?;
+                let label = json!({ "name": label.name, "ranges": ranges(&label.ranges) });
+                write!(out, "{}", compact(&label))?;
             }
             write!(out, "]")?;
         }
@@ -194,7 +199,7 @@ impl DescribedSchema<'_> {
         write!(out, "}}")
     }
 
-    /// A member of an object, with a comma behind it.
+    /// Writes a member of an object, with a comma after it.
     fn part(&self, out: &mut impl Write, name: &str, found: Option<&Structure>) -> io::Result<()> {
         write!(out, "\"{name}\":")?;
         self.members(out, found)?;
@@ -211,7 +216,7 @@ impl DescribedSchema<'_> {
         write!(out, "]")
     }
 
-    /// What a field is, behind what is known of it; the reader bounds how many are within each other.
+    /// Writes a field's description, after the members `known`. The reader bounds the depth of nested fields.
     fn field(&self, out: &mut impl Write, class: &FieldClass, mut known: Value) -> io::Result<()> {
         let mut add = |members: Value| {
             if let (Value::Object(known), Value::Object(members)) = (&mut known, members) {
@@ -271,7 +276,7 @@ impl DescribedSchema<'_> {
                 return write!(out, "}}");
             }
         }
-        write!(out, "{known}")
+        write!(out, "{}", compact(&known))
     }
 
     fn integer(&self, integer: &Integer) -> Value {
@@ -298,7 +303,7 @@ impl DescribedSchema<'_> {
     }
 }
 
-/// A number, or where it is.
+/// Describes a length: the number, or the location of the field that has it.
 fn length(length: &Length) -> Value {
     match length {
         Length::Static(length) => json!(length),
@@ -315,10 +320,13 @@ fn location(location: &Location) -> Value {
         Scope::SpecificContext => "context",
         Scope::Payload => "payload",
     };
-    json!({ "part": scope, "path": location.path })
+    match location.others.as_slice() {
+        [] => json!({ "part": scope, "path": location.path }),
+        others => json!({ "part": scope, "path": location.path, "other_paths": others }),
+    }
 }
 
-/// Pairs of first and last value; JSON's numbers have no limit.
+/// Describes ranges as pairs of first and last value; values that no 64-bit integer can have become texts.
 fn ranges(ranges: &[Range]) -> Value {
     let number = |value: i128| match (i64::try_from(value), u64::try_from(value)) {
         (Ok(value), _) => json!(value),

@@ -1,9 +1,9 @@
-//! Which streams are of a class.
+//! Finds the streams of a class.
 
 use strata_ctf::model::schema::StreamClass;
 use strata_ctf::read::{Reader, Stream, Trace};
 
-/// The streams of a class that are there.
+/// Returns the streams of a class that the trace has.
 pub fn streams_of<'r>(
     reader: &'r Reader,
     trace: &'r Trace,

@@ -1,4 +1,4 @@
-//! What is said of the kernel's layer.
+//! Messages about the kernel's layer.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::talk::units::{clean, count, counted};
 use super::losses::{cpus, full, larger, place_and_time, UNWRITTEN};
 use super::message::{sentence, talk, warning, Message, Weight, NAMES_SHOWN};
 
-/// What was said when a recording began may be out of sight when it has taken so long.
+/// Time after which messages from the begin of a recording may have scrolled out of sight.
 const OUT_OF_SIGHT: Duration = Duration::from_secs(10);
 
-/// What the kernel's layer did not record, by reason, and what helps.
+/// Returns messages on records that the kernel's layer discarded, by reason, with remedies.
 pub(super) fn losses(report: &Report) -> Vec<Message> {
     let Some(of) = &report.kernel else { return Vec::new() };
     let mut messages: Vec<Message> =
@@ -34,7 +34,7 @@ pub(super) fn losses(report: &Report) -> Vec<Message> {
     }
     if of.cut > 0 {
         messages.push(talk(format!(
-            "kernel: {} longer than a field holds: cut after {} bytes.",
+            "kernel: {} longer than a field holds: cut after {} bytes. Of arguments of programs, --argv-bytes says after how many.",
             counted(of.cut, "text"),
             count(u64::from(strata_session::KERNEL_TEXT_MAX) - 1),
         )));
@@ -42,7 +42,7 @@ pub(super) fn losses(report: &Report) -> Vec<Message> {
     messages
 }
 
-/// Of one channel.
+/// Returns the messages on losses of one channel.
 fn of_channel(layer: &LayerReport, wall_ns: i64) -> Vec<Message> {
     let Some(kernel) = layer.processes.first() else { return Vec::new() };
     let mut messages = discarded(kernel, &layer.buffers, wall_ns);
@@ -78,7 +78,7 @@ fn discarded(kernel: &ProcessReport, buffers: &Buffers, wall_ns: i64) -> Vec<Mes
     .collect()
 }
 
-/// What helps against this, in the kernel.
+/// Returns the remedy for discarded records of this reason in the kernel's layer.
 fn advice(reason: DiscardReason, counts: &Counts, buffers: &Buffers) -> String {
     match reason {
         DiscardReason::Full => full(counts, buffers),
@@ -101,7 +101,7 @@ fn advice(reason: DiscardReason, counts: &Counts, buffers: &Buffers) -> String {
     }
 }
 
-/// Events that could not be recorded; all of one reason together.
+/// Returns warnings about events that could not be recorded, one for each reason.
 pub(super) fn problems(report: &Report) -> Vec<Message> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for problem in report.kernel.iter().flat_map(|kernel| &kernel.problems) {
@@ -126,26 +126,47 @@ pub(super) fn problems(report: &Report) -> Vec<Message> {
     reasons.iter().map(text).collect()
 }
 
-/// Rules that select no event, if that was not said a moment ago: see [`no_such_event()`].
+/// Returns warnings about rules that select no event, unless [`no_such_event()`] was printed a moment ago.
 pub(super) fn nothing_matched(report: &Report) -> Vec<Message> {
     if report.elapsed < OUT_OF_SIGHT {
         return Vec::new();
     }
     let Some(kernel) = &report.kernel else { return Vec::new() };
-    // Of a probe that could not be made it is said as of an event.
+    // A probe that could not be made has a message as an event.
     let is_told =
         |rule: &&KernelRuleReport| kernel.problems.iter().any(|one| one.event == rule.rule);
     let rules = kernel.rules.iter().filter(|rule| rule.matched == 0 && !is_told(rule));
     rules.map(|rule| warning(no_such_event(rule))).collect()
 }
 
-/// `Similar: 'a', 'b'.`
+/// Formats similar names: `Similar: 'a', 'b'.`
 pub(super) fn similar_names(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("'{}'", clean(name))).collect();
     format!("Similar: {}.", names.join(", "))
 }
 
-/// A rule that selects no event.
+/// CPU time that it takes to attach a program, nearly all of which the kernel needs to check it: 11.4 s for 1,583 of them
+/// \[s\].
+const ATTACHING_SECONDS: f64 = 0.0072;
+/// The number of times longer that it took beside 16 other threads on two CPUs.
+const ATTACHING_BUSY: f64 = 4.0;
+/// Time that it takes to detach a program: a grace period of RCU \[s\].
+const DETACHING_SECONDS: f64 = 0.07;
+
+/// Returns the message on what it costs to record so many events, before that begins.
+pub fn many_programs(programs: u64) -> String {
+    let seconds = |each: f64| count((programs as f64 * each).ceil() as u64);
+    format!(
+        "the kernel attaches {} events one by one: some {} s before recording begins, or {} s on a busy machine, and at its end \
+         some {} s to detach them, by a process of its own. Fewer begin sooner, such as -k 'syscalls,sched_*,block_*'",
+        count(programs),
+        seconds(ATTACHING_SECONDS),
+        seconds(ATTACHING_SECONDS * ATTACHING_BUSY),
+        seconds(DETACHING_SECONDS),
+    )
+}
+
+/// Returns the message on a rule that selects no event.
 pub fn no_such_event(rule: &KernelRuleReport) -> String {
     let advice = match (&rule.excluded, rule.similar.as_slice()) {
         (Some(why), _) => sentence(why),
@@ -155,7 +176,7 @@ pub fn no_such_event(rule: &KernelRuleReport) -> String {
     format!("kernel rule '{}': matched no event. {advice}", clean(&rule.rule))
 }
 
-/// Rules that select nothing together, so that there is nothing to record; a line each.
+/// Returns the messages on rules that together select nothing, so that there is nothing to record.
 pub fn nothing_selected(rules: &[KernelRuleReport]) -> Vec<String> {
     let mut lines: Vec<String> =
         rules.iter().filter(|rule| rule.matched == 0).map(no_such_event).collect();
@@ -180,7 +201,7 @@ pub fn nothing_selected(rules: &[KernelRuleReport]) -> Vec<String> {
     lines
 }
 
-/// Why there is no record, if there is none.
+/// Returns the reason why the kernel has no record, if there is none.
 pub(super) fn nothing_recorded(report: &Report) -> Option<Message> {
     let kernel = report.of_kernel()?;
     if kernel.counts.records > 0 || report.failure.is_some() {
@@ -193,9 +214,9 @@ pub(super) fn nothing_recorded(report: &Report) -> Option<Message> {
             "all event records were discarded; see above.".to_owned()
         }
         (_, events) if report.kernel.as_ref().is_some_and(|kernel| kernel.is_filtered) => {
-            format!("{} on, and nothing happened that the filter selects.", are(events))
+            format!("{} enabled, and nothing happened that the filter selects.", are(events))
         }
-        (_, events) => format!("{} on, and none of them happened.", are(events)),
+        (_, events) => format!("{} enabled, and none of them happened.", are(events)),
     };
     Some(warning(format!("nothing recorded of the kernel: {why}")))
 }
@@ -205,12 +226,12 @@ fn are(events: u64) -> String {
     format!("{} {verb}", counted(events, "event"))
 }
 
-/// That it is not recorded, in one line.
+/// Returns the message that the kernel is not recorded, in one line.
 pub fn not_recorded(reason: &NoKernel) -> String {
     format!("kernel not recorded: {} `strata doctor` says more.", sentence(&reason.why))
 }
 
-/// Who may not record the kernel does nothing wrong.
+/// Returns the weight of the message of [`not_recorded`]: having no permission to record the kernel is no fault.
 pub fn weight_of_no_kernel(reason: &NoKernel) -> Weight {
     match reason.is_failure {
         true => Weight::Warning,
@@ -218,13 +239,13 @@ pub fn weight_of_no_kernel(reason: &NoKernel) -> Weight {
     }
 }
 
-/// Where there is no command, that was said at the beginning.
+/// Returns the message that the kernel was not recorded. Without a command, it was printed at the begin.
 pub(super) fn no_kernel(report: &Report) -> Option<Message> {
     let reason = report.no_kernel.as_ref().filter(|_| report.asked == RecordingTarget::Command)?;
     Some(Message { weight: weight_of_no_kernel(reason), text: not_recorded(reason) })
 }
 
-/// Is there less of the kernel than was asked for?
+/// Returns true if less of the kernel was recorded than was requested.
 pub(super) fn is_incomplete(report: &Report) -> bool {
     let Some(kernel) = report.kernel.as_ref().filter(|kernel| !kernel.is_default) else {
         return false;

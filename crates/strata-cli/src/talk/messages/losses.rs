@@ -1,9 +1,9 @@
-//! What is said of records that are not in the trace: how many, why, and what helps.
+//! Messages on records that are not in the trace: their number, the reason, and a remedy.
 
 use std::time::Duration;
 
 use strata_analyze::render::{time_text, ClockStyle};
-use strata_session::report::advice::advise;
+use strata_session::report::advice::{advise, TooMuch};
 use strata_session::report::{
     Buffers, Counts, Demand, DiscardReason, Discarded, LayerReport, LossMode, LossTimes,
     ProcessReport, StreamLoss,
@@ -14,26 +14,40 @@ use crate::talk::zone;
 
 use super::message::{talk, warning, who, Message};
 
-/// CPUs that are told one by one.
+/// Limit on the CPUs that are named one by one.
 const CPUS_SHOWN: usize = 8;
 
-/// Buffers twice as large as these, where nobody has measured what was needed: for a longer past.
+/// Returns flags for buffers twice as large, which hold a longer past; the need was not measured.
 pub(super) fn larger(buffers: &Buffers) -> String {
     let counts = Discarded { nested: 1, ..Discarded::default() };
     let counts = Counts { discarded: counts, ..Counts::default() };
-    sizes(&counts, buffers).unwrap_or_else(|| select_less(buffers))
+    sizes(&counts, buffers).unwrap_or_else(|| select_less(&counts, buffers))
 }
 
-/// Where no larger buffers can be had.
-fn select_less(buffers: &Buffers) -> String {
-    let why = match buffers.are_largest {
-        true => "this kernel holds no larger buffers",
-        false => "no buffers of a size that can be recommended would hold it",
+/// Returns the remedy if larger buffers are not possible.
+fn select_less(counts: &Counts, buffers: &Buffers) -> String {
+    let too_much = advise(counts, buffers).and_then(|advice| advice.too_much);
+    let why = match (buffers.are_largest, too_much) {
+        (true, _) => "this kernel holds no larger buffers".to_owned(),
+        (false, Some(TooMuch { needed_bytes, room_bytes, memory_bytes })) => {
+            needs(needed_bytes, room_bytes, memory_bytes)
+        }
+        (false, None) => "no buffers of a size that can be recommended would hold it".to_owned(),
     };
     format!("rules or a --filter that select less ({why})")
 }
 
-/// The flags for buffers that would have been large enough; `None`: there are none.
+/// Formats why there is not enough memory for buffers that would have been large enough.
+pub fn needs(needed_bytes: u64, room_bytes: u64, memory_bytes: u64) -> String {
+    format!(
+        "buffers that hold it need {} for all programs together, and may take {} of the {} of memory that are the limit here",
+        size(needed_bytes),
+        size(room_bytes),
+        size(memory_bytes)
+    )
+}
+
+/// Returns the flags for buffers that would have been large enough; `None` if there are none.
 fn sizes(counts: &Counts, buffers: &Buffers) -> Option<String> {
     let sizes = advise(counts, buffers)?.sizes?;
     let mut flags = Vec::new();
@@ -47,9 +61,9 @@ fn sizes(counts: &Counts, buffers: &Buffers) -> Option<String> {
     (!flags.is_empty()).then(|| flags.join(" "))
 }
 
-/// What helps where buffers were full, with what it was found by: an estimate.
+/// Returns the remedy for full buffers, with the measurements on which the estimate is based.
 pub(super) fn full(counts: &Counts, buffers: &Buffers) -> String {
-    let larger = sizes(counts, buffers).unwrap_or_else(|| select_less(buffers));
+    let larger = sizes(counts, buffers).unwrap_or_else(|| select_less(counts, buffers));
     let by = match counts.demand {
         Demand { bytes: 0, .. } => String::new(),
         Demand { bytes, late_ns } => format!(
@@ -65,7 +79,8 @@ pub(super) fn full(counts: &Counts, buffers: &Buffers) -> String {
     format!("Use {larger}{by}{other}")
 }
 
-/// `: 1,200 on CPU 0, 3 on CPU 4, from 14:03:01.214 to 14:03:04.871`, as far as that is known.
+/// Formats on which CPUs and when records were discarded, as far as it is known: `: 1,200 on CPU 0, 3 on CPU 4, from
+/// 14:03:01.214 to 14:03:04.871`.
 pub(super) fn place_and_time(reason: DiscardReason, losses: &[StreamLoss], wall_ns: i64) -> String {
     let of_reason = || losses.iter().filter(|one| one.discarded.of(reason) > 0);
     let mut cpus: Vec<(u64, u32)> =
@@ -91,12 +106,12 @@ pub(super) fn place_and_time(reason: DiscardReason, losses: &[StreamLoss], wall_
     format!(": {}{span}", parts.join(", "))
 }
 
-/// `from 14:03:01.214 to 14:03:04.871`, in the zone of who reads it; since 1970 \[ns\].
+/// Formats a range of time in the user's time zone: `from 14:03:01.214 to 14:03:04.871`. Times are since 1970 \[ns\].
 pub fn span_text(first: i64, last: i64) -> String {
     let zone = zone::local();
     let text = |ns: i64| {
         let text = time_text(ClockStyle::Time, &zone, ns);
-        // What is found by packets is no better than milliseconds.
+        // Times that are known from packets are no more exact than milliseconds.
         text.split_once('.').map_or(text.clone(), |(whole, part)| {
             format!("{whole}.{}", part.get(..3).unwrap_or(part))
         })
@@ -104,7 +119,7 @@ pub fn span_text(first: i64, last: i64) -> String {
     format!("from {} to {}", text(first), text(last))
 }
 
-/// On how many CPUs records were discarded.
+/// Formats on how many CPUs records were discarded.
 pub(super) fn cpus(counts: &Counts) -> String {
     match counts.streams_discarding {
         0 => String::new(),
@@ -112,11 +127,11 @@ pub(super) fn cpus(counts: &Counts) -> String {
     }
 }
 
-/// Of records that are in no file.
+/// Explanation of records that were written to no file.
 pub(super) const UNWRITTEN: &str =
     "There was no room for them, or the recording was stopped, as said above, before they could be";
 
-/// What helps against this, in an application.
+/// Returns the remedy for discarded records of this reason in an application.
 fn advice(reason: DiscardReason, counts: &Counts, buffers: &Buffers) -> String {
     match reason {
         DiscardReason::Full => full(counts, buffers),
@@ -150,7 +165,7 @@ fn advice(reason: DiscardReason, counts: &Counts, buffers: &Buffers) -> String {
     }
 }
 
-/// What a process wrote and is not in the trace, by reason, and what helps.
+/// Returns messages on the losses of a process, by reason, with remedies.
 pub(super) fn of(process: &ProcessReport, layer: &LayerReport, wall_ns: i64) -> Vec<Message> {
     let (counts, discarded) = (&process.counts, &process.counts.discarded);
     let mut messages = Vec::new();
@@ -176,7 +191,8 @@ pub(super) fn of(process: &ProcessReport, layer: &LayerReport, wall_ns: i64) -> 
             larger(&layer.buffers),
         )));
     }
-    // Where there are none nothing is absent: who is killed within a record has not recorded it.
+    // If no record is unreadable, none is missing: a process that is killed while it writes a record has not recorded
+    // it.
     if counts.unread_records > 0 {
         let how = if process.is_alive { "a thread stood still" } else { "killed" };
         messages.push(warning(format!(
@@ -196,8 +212,8 @@ pub(super) fn of(process: &ProcessReport, layer: &LayerReport, wall_ns: i64) -> 
     }
     if process.refused > 0 {
         messages.push(warning(format!(
-            "{}: {} of it found no room in its control page, {} did. Load fewer instrumented libraries \
-             in one process.",
+            "{}: {} of it found no room in its control page, {} did. Load fewer instrumented libraries, \
+             or register fewer event classes, in one process.",
             who(process),
             counted(process.refused, "tracepoint"),
             count(process.tracepoints),

@@ -1,8 +1,20 @@
-//! LTTng's words that Strata has not: what is typed here instead.
+//! Answers to words of LTTng's command line that Strata lacks: they name what to type instead.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const VERBS: [(&str, &str); 7] = [
+const VERBS: [(&str, &str); 15] = [
+    (
+        "crash",
+        "nothing has to be extracted: what a program that crashed had recorded is in the trace, or in the next snapshot; and \
+         `strata start NAME` makes a session that was killed again, with what programs and the kernel still hold",
+    ),
+    ("reclaim-memory", "the buffers of a program are given back when it ends. `--max-memory SIZE` bounds those of all"),
+    ("calibrate", "nothing has to be calibrated"),
+    ("enable-consumer", "there is no consumer: a session writes its traces itself"),
+    ("disable-consumer", "there is no consumer: a session writes its traces itself"),
+    ("add-map-channel", NO_MAPS),
+    ("show-maps", NO_MAPS),
+    ("export-maps", NO_MAPS),
     (
         "clear",
         "snapshots take nothing away, and what is written stays: `strata rotate NAME` goes on in a new part, and parts \
@@ -31,7 +43,25 @@ const VERBS: [(&str, &str); 7] = [
     ("version", "`strata --version` says it"),
 ];
 
-const FLAGS: [(&str, &str); 15] = [
+const NO_MAPS: &str =
+    "there are no maps in sessions. `strata count` counts in the kernel by keys, `strata stats` and `strata analyze` count what was recorded, and `--libc malloc:sum` counts in the program";
+const FLAGS: [(&str, &str); 31] = [
+    ("--glob", "sessions are named one by one, or all of them by --all"),
+    ("--sessiond-path", NO_DAEMON),
+    ("--relayd-path", NO_DAEMON),
+    ("--no-sessiond", NO_DAEMON),
+    ("--mi", "use --json"),
+    ("--list-commands", "`strata --help` lists them"),
+    ("--list-options", "`strata COMMAND --help` lists them"),
+    ("--no-truncate", "leave it out: nothing is cut"),
+    ("--style", "leave it out, or use --json"),
+    ("--mem-usage", "`strata status NAME` and `strata top` say how much memory buffers take"),
+    ("--no-triggers", "a plan that is saved has the session's triggers: `strata remove-trigger` takes one away"),
+    ("--buffer-ownership", "leave it out: each process has buffers of its own, and the kernel has some for each CPU"),
+    ("--buffer-allocation", "leave it out: there are buffers for each CPU"),
+    ("--buffer-preallocation", "leave it out: memory is taken when it is first written to"),
+    ("--auto-reclaim-memory", "leave it out: the buffers of a program are given back when it ends"),
+    ("--watchdog-timer", "leave it out: no program can stall the buffers of another one"),
     ("--switch-timer", "use --flush with a unit: 100000 there is `--flush 100ms` here"),
     ("--read-timer", "leave it out: the session knows when to read. --flush says how late that may be"),
     ("--monitor-timer", "leave it out: `strata top` shows how full buffers are"),
@@ -49,6 +79,8 @@ const FLAGS: [(&str, &str); 15] = [
     ("--vgid", "use --gid"),
 ];
 
+const NO_DAEMON: &str =
+    "leave it out: there is no daemon to be started, each session is a process of its own";
 const NO_AGENT: &str =
     "there are no agents for Java and Python. What these call of C libraries is recorded by -u, and by -k --probe";
 const OF_EVENTS: &[&str] =
@@ -59,14 +91,17 @@ const NOWHERE_ELSE: &str =
     "use -o DIR: traces are written to a folder of this machine, and `strata snapshot NAME -o -` writes a tar file to a pipe";
 const ACTIONS: &str = "--snapshot, --rotate, --start, --stop and --run COMMAND are the actions";
 
-/// Words that are others of ours with other commands: of these commands only.
-const FLAGS_OF: [(&[&str], &[&str], &str); 19] = [
+/// Words that Strata uses for something else in other commands, each with the commands that it is answered for.
+const FLAGS_OF: [(&[&str], &[&str], &str); 22] = [
+    (&["start", "stop", "destroy"], &["-g"], "sessions are named one by one, or all of them by --all"),
+    (&["<COMMAND>"], &["-n"], NO_DAEMON),
+    (&["<COMMAND>"], &["-q", "--quiet", "-v", "--verbose"], "leave it out here: some commands have -q behind their own word"),
     (TRACKING, &["-u", "--userspace", "-k", "--kernel"], OF_ANYBODY),
     (OF_EVENTS, &["-j", "--jul", "-l", "--log4j", "--log4j2", "-p", "--python"], NO_AGENT),
     (
         &["create"],
         &["--live"],
-        "leave it out: `strata view -s NAME` shows what has been written so far, while recording goes on",
+        "leave it out: `strata view -s NAME --follow` shows the events of any session as they come",
     ),
     (
         &["create", "load", "snapshot"],
@@ -99,14 +134,28 @@ const FLAGS_OF: [(&[&str], &[&str], &str); 19] = [
     (&["add-trigger"], &["--rate-policy"], "use --pause TIME and --times N"),
 ];
 
-/// Second words of `snapshot`.
+/// Second words of LTTng's `snapshot`.
 const OF_SNAPSHOT: [(&str, &str); 3] = [
     ("add-output", "no output is kept: `strata snapshot NAME -o DIR` says it each time, and `strata add-trigger --snapshot DIR` once"),
     ("list-output", "no output is kept: `strata list-triggers` shows where triggers save"),
     ("del-output", "no output is kept: `strata snapshot NAME -o DIR` says it each time"),
 ];
 
-/// What is to be said of `strata snapshot WORD`, where no session is called so.
+/// Options of LTTng's triggers, which would become arguments of the command after `--run`.
+const OF_TRIGGERS: [&str; 5] =
+    ["--rate-policy", "--condition", "--action", "--owner-uid", "--capture"];
+
+/// Returns a hint if a command after `--run` has an option of LTTng's triggers among its words.
+pub fn of_run(command: &[String]) -> Option<String> {
+    let name = |word: &&String| word.split('=').next().unwrap_or_default().to_owned();
+    let word = command.iter().find(|word| OF_TRIGGERS.contains(&name(word).as_str()))?;
+    Some(format!(
+        "--run: all words behind it are the command's, and {word} is a word of LTTng's triggers. Use --pause TIME and --times N, in \
+         front of --run; if the command has such an option, give it to a shell: --run sh -c '…'"
+    ))
+}
+
+/// Returns a hint on `strata snapshot WORD` if no session has this name.
 pub fn of_snapshot(word: &str) -> Option<String> {
     let found = OF_SNAPSHOT.iter().find(|(one, _)| *one == word);
     found.map(|(word, instead)| told(&format!("snapshot {word}"), instead))
@@ -116,7 +165,7 @@ fn told(word: &str, instead: &str) -> String {
     format!("{word} is a word of LTTng's: {instead}")
 }
 
-/// What is to be said of a command line that has such a word.
+/// Returns a hint if the error is about a word of LTTng's.
 pub fn hint(error: &clap::Error) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -136,7 +185,7 @@ pub fn hint(error: &clap::Error) -> Option<String> {
                 Some(ContextValue::StyledStr(usage)) => usage.to_string(),
                 _ => String::new(),
             };
-            // `Usage: strata VERB [OPTIONS]`.
+            // The usage is `Usage: strata VERB [OPTIONS]`.
             let mut words = usage.split_whitespace().skip_while(|word| *word != "strata").skip(1);
             let verb = words.next().unwrap_or_default();
             let is_it = |(verbs, words, _): &&(&[&str], &[&str], &str)| {

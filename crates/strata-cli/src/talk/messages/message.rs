@@ -1,29 +1,29 @@
-//! A line of what `strata` says: how much it matters, and how names and texts from elsewhere stand in it.
+//! A message of `strata`: its weight, and how names and foreign texts are formatted in it.
 
 use strata_session::report::ProcessReport;
 
 use crate::talk::units::clean;
 
-/// Processes that are named in one sentence.
+/// Limit on the processes that one sentence names.
 pub(super) const NAMES_SHOWN: usize = 5;
 
-/// How much a line matters.
+/// The importance of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// Something went as it should.
+    /// Everything went as it should.
     Talk,
-    /// The trace is not all that was asked for.
+    /// The trace has less than was requested.
     Warning,
-    /// The recording failed.
+    /// The recording has failed.
     Failure,
 }
 
-/// A line of the summary, or several.
+/// One or more lines of the summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// How much it matters.
+    /// The importance of the message.
     pub weight: Weight,
-    /// Without `strata: ` in front.
+    /// Text without the prefix `strata: `.
     pub text: String,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn warning(text: String) -> Message {
     Message { weight: Weight::Warning, text }
 }
 
-/// `demo (4242)`.
+/// Formats a process: `demo (4242)`.
 pub(super) fn who(process: &ProcessReport) -> String {
     named(&process.name, process.pid)
 }
@@ -49,7 +49,7 @@ pub(super) fn named(name: &str, pid: u32) -> String {
     }
 }
 
-/// Text from elsewhere as one sentence with its full stop.
+/// Formats a foreign text as a sentence with its full stop.
 pub(super) fn sentence(text: &str) -> String {
     let text = clean(text.trim());
     if text.ends_with(['.', '!', '?', '`']) {

@@ -1,4 +1,4 @@
-//! What is said of filters that nothing passes, and of triggers that could not fire.
+//! Messages on filters that no event passes, and on triggers that could not fire.
 
 use strata_session::report::{FilterReport, FilterSlip, Report, TriggerReport};
 
@@ -6,17 +6,17 @@ use super::kernel::similar_names;
 use super::message::{sentence, talk, warning, Message};
 use crate::talk::units::clean;
 
-/// Rules that are named in one sentence.
+/// Limit on the rules that one sentence names.
 const RULES_SHOWN: usize = 5;
 
-/// Filters with something in them that no event passes.
+/// Returns messages on filters with parts that no event passes.
 pub(super) fn filters(report: &Report) -> Vec<Message> {
     let of_filter = |one: &FilterReport| {
         let weighed = |text| match one.is_never {
             true => warning(text),
             false => talk(text),
         };
-        // That of a recording, which has one.
+        // The single filter of a recording.
         if one.rules.is_empty() && !one.slips.is_empty() {
             let text = |slip: &FilterSlip| {
                 format!("applications: filter, column {}: {}", slip.column, clean(&slip.text))
@@ -36,14 +36,14 @@ pub(super) fn filters(report: &Report) -> Vec<Message> {
     report.filters.iter().flat_map(of_filter).collect()
 }
 
-/// That no event passes it, and why.
+/// Returns the message that no event passes the filter, and why.
 fn never(one: &FilterReport, what: &str) -> String {
     let part = if one.is_never { "" } else { "a part of " };
     let slips = one.slips.iter().map(|slip| format!(": column {}: {}", slip.column, slip.text));
     format!("no event passes {part}{what}{}", slips.collect::<String>())
 }
 
-/// Triggers that could not fire.
+/// Returns messages on triggers that could not fire.
 pub(super) fn triggers(report: &Report) -> Vec<Message> {
     report.triggers.iter().map(trigger).collect()
 }

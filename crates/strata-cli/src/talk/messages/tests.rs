@@ -171,7 +171,7 @@ fn process_that_was_reached_late_is_talk_and_is_1_if_strict_only() {
     let of = report(vec![one]);
     assert_eq!(
         text_with(&of, "reached"),
-        "demo (1): reached 1.500 s after its start, or after it was asked for, and recorded from then on."
+        "demo (1): reached 1.500 s after its start or the request, and recorded from then on."
     );
     assert_eq!((exit_status(&of, false), exit_status(&of, true)), (0, 1));
 }
@@ -297,8 +297,24 @@ fn process_that_was_not_reached_is_said_and_is_1() {
     assert_eq!(text_with(&report, "memfd"), "not reached: a process: sent no memfd.");
     assert_eq!(exit_status(&report, false), 1);
 
-    report.not_reached = (0..50).map(|pid| unreached(pid, "p", "why")).collect();
+    report.not_reached = (0..50).map(|pid| unreached(pid, &format!("p{pid}"), "why")).collect();
     assert_eq!(text_with(&report, "more such"), "and 30 more such processes.");
+}
+
+/// A script that starts twenty programs is one line.
+#[test]
+fn many_processes_of_a_name_of_which_the_same_is_said_are_one_line() {
+    let mut report = report((1..=20).map(|pid| process("child", pid, 10)).collect());
+    report.layers[0].processes.iter_mut().for_each(|one| one.warnings = vec!["late".into()]);
+    assert_eq!(
+        text_with(&report, "late"),
+        "20 processes of 'child' (1, 2, 3, 4, 5, 15 more): late."
+    );
+    let unreached =
+        |pid, reason: &str| NotReached { pid, name: "child".into(), reason: reason.into() };
+    report.not_reached = vec![unreached(7, "why"), unreached(8, "why"), unreached(9, "other")];
+    assert_eq!(text_with(&report, "why"), "not reached: 2 processes of 'child' (7, 8): why.");
+    assert_eq!(text_with(&report, "other"), "not reached: child (9): other.");
 }
 
 #[test]
@@ -306,7 +322,8 @@ fn nothing_recorded_says_why_and_is_1() {
     let mut none = report(Vec::new());
     none.output = None;
     assert_eq!(texts(&none)[0], "nothing recorded in 2.030 s; there is no trace");
-    assert!(text_with(&none, "no running process has").contains("strata record -- COMMAND"));
+    assert!(text_with(&none, "no running process has tracepoints, or none")
+        .contains("strata record -- COMMAND"));
     assert_eq!((exit_status(&none, false), next_command(&none)), (1, None));
     none.asked = RecordingTarget::Command;
     none.command = Some(CommandEnd::Exited(0));
@@ -324,13 +341,28 @@ fn nothing_recorded_says_why_and_is_1() {
 
     empty.selected = 2;
     let mut on = report(vec![empty]);
-    assert!(text_with(&on, "2 tracepoints were on").contains("came by none"));
+    assert!(text_with(&on, "2 tracepoints were enabled").contains("reached none"));
+    // Functions of libc, all of which a program can do without.
+    let mut of_libc = report(vec![on.layers[0].processes[0].clone()]);
+    of_libc.rules.truncate(1);
+    of_libc.rules[0].rule = "io:*".into();
+    let text = text_with(&of_libc, "2 tracepoints were enabled");
+    assert!(text.contains("none of libc's functions") && text.contains("-k syscalls"), "{text}");
+    let reason = "its own malloc()".to_owned();
+    of_libc.unpreloaded.push(NotReached { pid: 1, name: "demo".into(), reason });
+    let text = text_with(&of_libc, "2 tracepoints were enabled");
+    assert!(text.ends_with("See above for what was not reached."), "{text}");
+    of_libc.rules[0].rule = "shop:*".into();
+    assert!(text_with(&of_libc, "2 tracepoints were enabled").contains("reached none"));
     // Whether they came by it is not known then.
     on.layers[0].is_filtered = true;
-    let filtered = text_with(&on, "2 tracepoints were on");
-    assert!(filtered.ends_with("on, and nothing happened that the filter selects."), "{filtered}");
+    let filtered = text_with(&on, "2 tracepoints were enabled");
+    assert!(
+        filtered.ends_with("enabled, and nothing happened that the filter selects."),
+        "{filtered}"
+    );
     on.layers[0].processes[0].selected = 1;
-    assert!(text_with(&on, "the filter selects").contains("1 tracepoint was on, and nothing"));
+    assert!(text_with(&on, "the filter selects").contains("1 tracepoint was enabled, and nothing"));
 }
 
 #[test]
@@ -518,6 +550,7 @@ fn notice_of_each_kind_is_said_or_drawn() {
         notice(&Notice::Started {
             output: Some(output),
             relay: None,
+            remote: None,
             command,
             processes,
             events,
@@ -530,6 +563,7 @@ fn notice_of_each_kind_is_said_or_drawn() {
     let limited = |relay: Option<&str>| Notice::Started {
         output: None,
         relay: relay.map(str::to_owned),
+        remote: None,
         command: None,
         processes: 2,
         events: None,
@@ -684,7 +718,7 @@ fn kernel_by_default_without_tracepoints_is_no_fault() {
     silent.folder = None;
     report.layers[0].processes.push(silent);
     let text = text_with(&report, "of applications nothing");
-    assert!(text.ends_with("2 tracepoints were on, and the program came by none of them."));
+    assert!(text.ends_with("2 tracepoints were enabled, and the program reached none of them."));
     assert_eq!(exit_status(&report, false), 0);
 
     report.kernel.as_mut().unwrap().problems =
@@ -794,7 +828,8 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
     assert!(text_with(&report, "not written").starts_with("kernel: 7 event records discarded"));
     assert!(text_with(&report, "3 fields could not be read").starts_with("kernel: "));
     assert!(text_with(&report, "2 counters could not be read").contains("0 written instead"));
-    assert!(text_with(&report, "1 text longer").ends_with("cut after 1,023 bytes."));
+    assert!(text_with(&report, "1 text longer")
+        .contains("cut after 1,023 bytes. Of arguments of programs, --argv-bytes"));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
 
     // Those of an old kernel: there are none to be had.
@@ -831,13 +866,30 @@ fn nothing_recorded_of_the_kernel_says_why_and_is_1() {
     let mut none = kernel_report(0);
     none.output = None;
     assert!(text_with(&none, "nothing recorded of")
-        .ends_with("349 events were on, and none of them happened."));
+        .ends_with("349 events were enabled, and none of them happened."));
     none.kernel.as_mut().unwrap().is_filtered = true;
     assert!(text_with(&none, "nothing recorded of")
-        .ends_with("349 events were on, and nothing happened that the filter selects."));
+        .ends_with("349 events were enabled, and nothing happened that the filter selects."));
     assert_eq!(exit_status(&none, false), 1);
     none.layers[0].processes[0].selected = 0;
     assert!(text_with(&none, "nothing recorded of").contains("could be switched on"));
     none.layers[0].processes[0].tracepoints = 0;
     assert!(text_with(&none, "nothing recorded of").contains("no rule selects an event"));
+}
+
+#[test]
+fn folders_above_a_trace_that_are_made_are_said_by_the_first_of_them() {
+    let here = std::env::temp_dir();
+    assert_eq!(folders_made(&here.join("strata-no-such-trace")), None);
+    assert_eq!(folders_made(std::path::Path::new("t")), None);
+    let text = folders_made(&here.join("strata-no-such/b/t")).unwrap();
+    let first = here.join("strata-no-such");
+    assert_eq!(
+        text,
+        format!(
+            "the folder {} does not exist, and is made for {}",
+            first.display(),
+            first.join("b/t").display()
+        )
+    );
 }

@@ -1,4 +1,4 @@
-//! From one event record to the next, as long as all is as usual.
+//! The fast path of a cursor, from one ordinary event record to the next.
 
 use std::ops::ControlFlow;
 
@@ -6,38 +6,39 @@ use super::{Cursor, CursorAt, Message, UntoldRecord};
 use crate::read::decode::{RecordPlace, RecordShape};
 use crate::read::event::Event;
 
-/// Why [`Cursor::run`] came to its end.
+/// Reasons why [`Cursor::run`] stops.
 pub(crate) enum RunEnd {
-    /// The cursor is at a record that was not told, and in [`Cursor::lane`]: it is another one's turn, perhaps.
+    /// The cursor is at a record that was not passed on and is in [`Cursor::lane`]: it may be the turn of another
+    /// cursor.
     Turn,
-    /// All was told up to the record that the cursor is at; the next message is not a usual one.
+    /// All messages up to the cursor's record were passed on, and the next message needs the slow path.
     Slow,
 }
 
-/// The record that the cursor is at, and what is at hand behind it.
+/// The record at which the cursor is, with the bytes after it.
 struct Here<'c> {
-    /// Bits of the packet.
+    /// Begin and end of the record \[bit of the packet\].
     begin: u64,
     end: u64,
     time: i64,
     shape: &'c RecordShape,
-    /// Nothing unless the next one may be a usual one.
+    /// Bytes from the next record on; empty unless the next record may be ordinary.
     rest: &'c [u8],
-    /// Where that ends \[byte of the packet\].
+    /// End of the bytes in `rest` \[byte of the packet\].
     reach: u64,
-    /// What is to be added to a cycle for its time.
+    /// Offset that converts a cycle to a time.
     base: i64,
 }
 
 impl<'r> Cursor<'r> {
-    /// What is at hand from the next record on, and the bit of the packet where that begins; nothing unless
-    /// it may be a usual one.
+    /// Returns the bytes from the next record on, and the bit of the packet at which they begin. Returns no bytes if
+    /// the next record is certainly not ordinary.
     #[inline(always)]
     fn rest(&self) -> (&[u8], u64) {
         self.rest_before(self.limit)
     }
 
-    /// Goes to the next message; `false`: there is none.
+    /// Moves to the next message. Returns false if there is none.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> bool {
         let Some(plan) = self.plan else { return self.advance_any() };
@@ -55,7 +56,7 @@ impl<'r> Cursor<'r> {
         true
     }
 
-    /// Goes to a record.
+    /// Moves the cursor to a record that was decoded.
     #[inline(always)]
     fn put(&mut self, record: RecordPlace, time: i64) {
         let state = &mut self.at_hand.hop.state;
@@ -64,22 +65,22 @@ impl<'r> Cursor<'r> {
         state.nanoseconds = Some(time);
         self.next = record.end;
         self.key = time;
-        // Time does not go back.
+        // Later times are not less than this one.
         self.low = time;
     }
 
-    /// Calls `f` with what the cursor is at, and if that is a record, with one after the other behind it, until
-    /// `f` breaks, a record is not a usual one, or its key is not before `until`. `None`: there is nothing more.
+    /// Calls `f` with the current message and, if it is a record, with the records after it. Stops when `f` breaks,
+    /// when a record is not ordinary, or when its key is not below `until`. Returns `None` if there is no message.
     ///
-    /// What changes from record to record is in no memory meanwhile: this is what decoding takes its time for.
-    /// There is one call of `f`, so that it becomes a part of the loop.
+    /// The values that change from record to record are kept in registers, since this loop takes most of the time of
+    /// decoding. `f` is called at one place, so that it can be inlined.
     #[inline(always)]
     pub(crate) fn run<B>(
         &mut self,
         until: i64,
         f: &mut impl FnMut(Message<'_>) -> ControlFlow<B>,
     ) -> Option<ControlFlow<B, RunEnd>> {
-        // There is none as long as no packet was opened: then this is what is said in front of the first.
+        // There is no plan before the first packet is opened; the current message is then an item before it.
         let plan = self.plan;
         let is_record = matches!(self.at, CursorAt::Record);
         let was_in_lane = self.lane.is_some();
@@ -87,7 +88,7 @@ impl<'r> Cursor<'r> {
             Some(lane) => self.here_in(lane),
             None => self.here(is_record),
         };
-        // As a rule `time` is all that is to be known of time from here on.
+        // From here on, `time` usually stands for all values that depend on the time.
         let Here { mut begin, mut end, mut time, mut shape, mut rest, reach, base } = here;
         let (before, high) = (rest.len(), self.high);
         let pace = loop {
@@ -96,7 +97,7 @@ impl<'r> Cursor<'r> {
                 Message::Event(Event { class, at_hand: &self.at_hand, shape, begin, end, time })
             } else {
                 match self.other()? {
-                    // All events are told from here.
+                    // Events are taken in the branch above.
                     Message::Event(_) => return None,
                     other => other,
                 }
@@ -156,7 +157,7 @@ impl<'r> Cursor<'r> {
         Here { begin, end, time, shape, rest, reach, base }
     }
 
-    /// The cursor is where [`Cursor::run`] left it, for whoever goes on by other ways.
+    /// Moves the cursor to where [`Cursor::run`] stopped, for callers that go on by other methods.
     pub(crate) fn settle(&mut self) {
         let Some(UntoldRecord { begin, time, shape, rest: (from, _) }) = self.lane.take() else {
             return;

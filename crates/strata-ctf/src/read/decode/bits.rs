@@ -1,24 +1,24 @@
-//! Integers of any number of bits, at any bit.
+//! Reads integers of any width at any bit.
 //!
-//! In the little-endian order, bit 0 of a byte is its lowest and comes first; in the big-endian order
-//! its highest comes first. A reader of one order can so be told from the other's by nothing.
+//! In little-endian order, the lowest bit of a byte comes first; in big-endian order the highest. Bytes do not
+//! show in which order they were written.
 
-/// Where an integer is, and how its bits are to be read.
+/// Place and bit order of an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bits {
-    /// From where its part's offsets count \[bit\].
+    /// Offset from the base of its part \[bit\].
     pub offset: u64,
-    /// 1 to 64.
+    /// Width of the integer, 1 to 64 \[bit\].
     pub width: u8,
     pub big: bool,
     pub signed: bool,
-    /// The first bit is what the last one would be.
+    /// True if the order of bits is reversed: the first bit is in the place of the last.
     pub reversed: bool,
 }
 
 impl Bits {
-    /// The integer, sign-extended where it has a sign. `bytes` begins with the byte in which offsets
-    /// count from bit `shift`.
+    /// Reads the integer, sign-extended if it is signed. `bytes` begins with the byte in which offsets count from bit
+    /// `shift`.
     #[inline]
     pub fn read(self, bytes: &[u8], shift: u64) -> Option<u64> {
         let value = read(bytes, self.offset.checked_add(shift)?, self.width, self.big)?;
@@ -27,26 +27,26 @@ impl Bits {
     }
 }
 
-/// The lowest `width` bits, 1 to 64.
+/// Returns a mask of the lowest `width` bits, 1 to 64.
 #[inline]
 pub(crate) fn mask(width: u8) -> u64 {
     u64::MAX >> (64 - u32::from(width.clamp(1, 64)))
 }
 
-/// Two's complement of `width` bits, 1 to 64, as one of 64.
+/// Sign-extends a two's complement of `width` bits, 1 to 64, to 64 bits.
 #[inline]
 pub(super) fn extend(value: u64, width: u8) -> u64 {
     let unused = 64 - u32::from(width.clamp(1, 64));
     (((value << unused) as i64) >> unused) as u64
 }
 
-/// The lowest `width` bits, 1 to 64, the other way round.
+/// Returns the lowest `width` bits, 1 to 64, in reverse order.
 #[cold]
 fn reverse(value: u64, width: u8) -> u64 {
     value.reverse_bits() >> (64 - u32::from(width.clamp(1, 64)))
 }
 
-/// The unsigned integer of `width` bits, 1 to 64, at a bit of `bytes`.
+/// Reads the unsigned integer of `width` bits, 1 to 64, that begins at bit `at` of `bytes`.
 #[inline]
 pub(crate) fn read(bytes: &[u8], at: u64, width: u8, big: bool) -> Option<u64> {
     let bytes = bytes.get(usize::try_from(at / 8).ok()?..)?;
@@ -62,7 +62,7 @@ pub(crate) fn read(bytes: &[u8], at: u64, width: u8, big: bool) -> Option<u64> {
     }
 }
 
-/// The same where fewer than 8 bytes are left, or it is spread over 9.
+/// Reads a bit field near the end of the bytes, where fewer than 8 are left, or a field that spans 9 bytes.
 #[cold]
 fn edge(bytes: &[u8], shift: u32, width: u32, big: bool) -> Option<u64> {
     let needed = (shift + width).div_ceil(8) as usize;
@@ -76,21 +76,21 @@ fn edge(bytes: &[u8], shift: u32, width: u32, big: bool) -> Option<u64> {
     Some(value as u64 & (u64::MAX >> (64 - width)))
 }
 
-/// What a LEB128 integer is, or why there is none.
+/// Result of decoding a LEB128 integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leb {
-    /// Its value, sign-extended where it has a sign, and how many bytes it has.
+    /// The value, sign-extended if it is signed, and the integer's size \[byte\].
     Is(u64, u64),
-    /// Its last byte is not there.
+    /// The last byte of the integer is missing.
     Short,
-    /// More than 64 bits of it are not 0 (or not its sign).
+    /// The integer has more than 64 significant bits.
     TooBig,
 }
 
-/// Bytes of the longest LEB128 integer that is read: 64 bits need 10, more may be padding.
+/// The greatest size of a LEB128 integer that is read \[byte\]: 64 bits need 10 bytes, more may be padding.
 const LEB_BYTES: usize = 16;
 
-/// The LEB128 integer at the begin of `bytes`.
+/// Decodes the LEB128 integer at the begin of `bytes`.
 pub(crate) fn leb128(bytes: &[u8], signed: bool) -> Leb {
     let mut value: u128 = 0;
     for (index, &byte) in bytes.iter().take(LEB_BYTES).enumerate() {
@@ -114,15 +114,15 @@ pub(crate) fn leb128(bytes: &[u8], signed: bool) -> Leb {
     }
 }
 
-/// Where the first NUL is.
+/// Returns the index of the first NUL.
 #[inline]
 pub(crate) fn find_nul(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // Most texts are short, and a call is dearer than to look for their ends here.
+    // Most texts are short, and calling a function costs more than searching here.
     let mut rest = bytes;
     while let (Some((word, others)), 0..32) = (rest.split_first_chunk(), bytes.len() - rest.len()) {
         let word = u64::from_le_bytes(*word);
-        // The highest bit of each byte that is 0, and of some behind it.
+        // Sets the highest bit of each byte that is 0, and of some bytes after it.
         let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
         if zeros != 0 {
             return Some(bytes.len() - rest.len() + zeros.trailing_zeros() as usize / 8);

@@ -1,21 +1,21 @@
-//! From the id in a record's header to its class, and at once to where such a record ends.
+//! Finds a record's class by the id in its header, together with the end of such a record.
 
 use std::collections::HashMap;
 
 use super::state::RecordShape;
 
-/// Where the parts of a record are, in bits from the end of its header on, if that is a whole byte and
-/// they are the same for all records of the class, but for its end perhaps.
+/// Offsets of a record's parts from the end of its header \[bit\], for a class in which they are the same for all
+/// records, except possibly for the record's end. Headers end at a whole byte then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordLayout {
     pub specific: u32,
     pub payload: u32,
-    /// `u32::MAX`: it depends on texts in the payload.
+    /// End of the record; `u32::MAX` if it depends on texts in the payload.
     pub end: u32,
 }
 
 impl RecordLayout {
-    /// Of a record whose header has so many bits.
+    /// Computes the shape of a record whose header has `header` bits.
     #[inline]
     pub fn shape(&self, header: u64, class: u32) -> RecordShape {
         let behind = |bits: u32| header.wrapping_add(u64::from(bits));
@@ -24,22 +24,22 @@ impl RecordLayout {
     }
 }
 
-/// Of a class whose records do not begin alike.
+/// The layout for a class whose records have different offsets.
 const UNKNOWN: RecordLayout = RecordLayout { specific: 0, payload: u32::MAX, end: u32::MAX };
 
-/// A class. Small: that of the next record is on the way from one record to the next.
+/// The entry of a class. It is small, because it is read for each record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClassEntry {
-    /// Its index, plus 1; 0: there is none.
+    /// Index of the class plus 1; 0 if there is none.
     class: u32,
-    /// Of no class, and of one whose records do not begin alike: that of both is unknown.
+    /// Layout of the records; unknown without a class, and for a class whose records differ in their offsets.
     layout: RecordLayout,
 }
 
 const NONE: ClassEntry = ClassEntry { class: 0, layout: UNKNOWN };
 
 impl ClassEntry {
-    /// `None` where its records are not all alike.
+    /// Returns the layout if all records of the class have the same size.
     #[inline]
     pub fn layout(&self) -> Option<RecordLayout> {
         (self.layout.end != u32::MAX).then_some(self.layout)
@@ -51,26 +51,26 @@ impl ClassEntry {
     }
 }
 
-/// A class for the way from one record to the next, where a record's begin is all that is known of it. Such
-/// a record begins with a whole byte, and so do its parts.
+/// The entry of a class for moving from record to record when only a record's begin is known. Such records and their
+/// parts begin at whole bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alike {
     pub shape: RecordShape,
-    /// Of each of its records; [`u32::MAX`], which no window has: they are not known, or not the same.
+    /// Size of each record \[byte\]; [`u32::MAX`], which exceeds any window, if it is unknown or varies.
     pub bytes: u32,
-    /// They are not the same because of texts, and nothing else.
+    /// True if the size varies only because of texts.
     pub has_texts: bool,
 }
 
 impl Alike {
-    /// Of no class, and of one with records that are not alike.
+    /// Entry without a class, or of a class whose records differ in their offsets.
     const UNKNOWN: Alike = Alike {
         shape: RecordShape { common: 0, specific: 0, payload: 0, class: u32::MAX },
         bytes: u32::MAX,
         has_texts: false,
     };
 
-    /// Of a class whose records have headers of so many bits.
+    /// Makes the entry of a class whose records have headers of `header` bits.
     fn of(entry: &ClassEntry, header: u64) -> Alike {
         let layout = entry.layout;
         if layout == UNKNOWN {
@@ -83,7 +83,7 @@ impl Alike {
         let end = header.saturating_add(u64::from(layout.end));
         match u32::try_from(end / 8) {
             Ok(bytes) if end % 8 == 0 => Alike { shape, bytes, has_texts: false },
-            // Its end is not where the next record begins.
+            // The record's end is not where the next record begins.
             _ => Alike::UNKNOWN,
         }
     }
@@ -93,14 +93,14 @@ impl Alike {
 #[derive(Debug, Default)]
 pub(super) struct ClassIds {
     low: Vec<ClassEntry>,
-    /// For all other ids.
+    /// Entries of all other ids.
     high: HashMap<u64, ClassEntry>,
 }
 
 impl ClassIds {
-    /// For classes with these ids and layouts. Of two with one id, the first is found.
+    /// Makes the table of classes with these ids and layouts. If two have the same id, the first is found.
     pub fn new(classes: impl ExactSizeIterator<Item = (u64, Option<RecordLayout>)>) -> ClassIds {
-        // As a rule ids are given one after the other, so all of them are below.
+        // Ids are usually consecutive, so that all of them are in the table.
         let dense = (classes.len() as u64).saturating_mul(4).max(64);
         let mut found = ClassIds::default();
         for (class, (id, layout)) in (1u32..).zip(classes) {
@@ -120,20 +120,20 @@ impl ClassIds {
         found
     }
 
-    /// The same for headers of so many bits whose ids are less than `ids`.
+    /// Returns the entries for headers of `bits` bits, for ids less than `ids`.
     pub fn alike(&self, bits: u64, ids: u64) -> Vec<Alike> {
         let ids = usize::try_from(ids).unwrap_or(usize::MAX);
         self.low.iter().take(ids).map(|entry| Alike::of(entry, bits)).collect()
     }
 
-    /// The class with this id, if it is one of the low ones.
+    /// Returns the class with this id, if the id is in the table of low ids.
     #[inline]
     pub fn low(&self, id: u64) -> Option<ClassEntry> {
         let entry = self.low.get(usize::try_from(id).ok()?)?;
         (entry.class != 0).then_some(*entry)
     }
 
-    /// The class with this id.
+    /// Returns the class with this id.
     pub fn get(&self, id: u64) -> Option<ClassEntry> {
         self.low(id).or_else(|| self.high.get(&id).copied())
     }

@@ -1,4 +1,27 @@
-//! A structure of the schema to a plan.
+//! Compiles a structure of the schema to a decoding plan.
+//!
+//! Each part of a packet or record (a header, a context, a payload) is compiled once for each class, into the two lists
+//! that [`DecodingPlan`] explains: ops, which show fields, and steps, which only find the part's end.
+//!
+//! ```text
+//! schema::Structure ── field() for each member ──┬─ fixed size:   op at an offset from the base; no step
+//!                                                └─ unknown size: op, step, and rebase(): offsets count from its end
+//! ```
+//!
+//! Offsets are counted from a *base* that moves only past fields of unknown size, so most ops read at a constant
+//! offset. `multiple()` returns a number of which the position is certainly a multiple; an alignment that this already
+//! satisfies needs no op.
+//!
+//! # Lengths and selectors
+//! An integer that a later length or selector needs is copied to a *register* ([`Registers`]). A field in an option
+//! that was not taken has no value, so its registers are cleared at the option's begin. The use of a register that may
+//! not be defined is compiled to a check.
+//!
+//! # Hostile metadata
+//! Offsets and sizes stay below [`FAR`], and the nesting of fields below the parser's limit. A field that cannot be
+//! decoded (a length without a field that gives it, bits of two byte orders in one byte) becomes an op that reports an
+//! error: the class stays usable up to that field. No allocation depends on a number of the metadata that a limit of
+//! `tsdl::limits` does not bound.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,25 +40,24 @@ use crate::model::schema::{
 use crate::model::{Base, ByteOrder};
 use crate::read::visit::{FieldInfo, FieldKind};
 
-/// No offset is greater \[bit\]: no packet is, and sums of two are still numbers.
+/// The limit on offsets and sizes \[bit\]: packets are smaller, and sums of two offsets do not overflow.
 const FAR: u64 = 1 << 60;
 
-/// What the compiler must know of a part's surroundings.
+/// The properties of a part's context that the compiler needs.
 pub(super) struct Surroundings<'c> {
     pub scope: Scope,
-    /// The stream class's clock, as an index into those of the schema.
+    /// Index of the stream class's clock in the schema's clocks.
     pub clock: Option<usize>,
     pub registers: &'c Registers,
-    /// The member that is the trace's UUID.
+    /// Index of the member that is the trace's UUID.
     pub uuid: Option<u32>,
-    /// Registers that have a value where the part begins; at its end there are more.
+    /// Registers that have a value at the begin of the part; the compiler adds those of the part.
     pub defined: &'c mut HashSet<u32>,
-    /// The trace has bits of both byte orders: see [`is_mixed`].
+    /// True if the trace has bits of both byte orders in one byte: see [`is_mixed`].
     pub mixed: bool,
 }
 
-/// Whether numbers of both byte orders may share a byte: there are such that do not begin or end with a whole
-/// byte.
+/// Returns whether numbers of both byte orders may share a byte, since some do not begin or end at a whole byte.
 pub(super) fn is_mixed(schema: &Schema) -> bool {
     let mut orders = ByteOrders::default();
     let mut look = |part: &Option<Structure>| {
@@ -56,7 +78,7 @@ pub(super) fn is_mixed(schema: &Schema) -> bool {
     orders.little && orders.big
 }
 
-/// Whether such a number may begin or end in a byte.
+/// Returns whether a number with this alignment and width may begin or end within a byte.
 fn is_in_byte(align: u32, width: u8) -> bool {
     align % 8 != 0 || width % 8 != 0
 }
@@ -70,7 +92,7 @@ struct ByteOrders {
 
 impl ByteOrders {
     fn look(&mut self, class: &FieldClass, depth: u32) {
-        // Deeper ones are refused.
+        // Fields that are nested deeper are refused by the compiler.
         if depth > DEPTH {
             return;
         }
@@ -105,7 +127,7 @@ impl ByteOrders {
     }
 }
 
-/// The plan for a part.
+/// Compiles a part to a plan.
 pub(super) fn compile(structure: &Structure, place: Surroundings<'_>) -> DecodingPlan {
     let align = power(structure.align());
     let (first_register, registers) = place.registers.below(place.scope, &[]);
@@ -145,13 +167,13 @@ struct PartCompiler<'c> {
     choices: Vec<Choice>,
     steps: Vec<PlanStep>,
     turns: Vec<Choice>,
-    /// Of the field that is being compiled, as in a [`Location`].
+    /// Path of the field that is being compiled, as in a [`Location`].
     path: Vec<u32>,
-    /// The base is a multiple of this power of two \[bit\].
+    /// A power of two of which the base is a multiple \[bit\].
     known: u64,
-    /// From the base \[bit\].
+    /// Offset from the base \[bit\].
     offset: u64,
-    /// Of the last integer.
+    /// Byte order of the last integer.
     order: Option<ByteOrder>,
 }
 
@@ -159,7 +181,7 @@ fn power(align: u64) -> u64 {
     align.clamp(1, 1 << 32).next_power_of_two()
 }
 
-/// The greatest power of two that divides it; 0 is divided by all.
+/// Returns the greatest power of two that divides `bits`; for 0, the greatest power of two of 64 bits.
 fn divisor(bits: u64) -> u64 {
     match bits {
         0 => 1 << 63,
@@ -212,21 +234,21 @@ fn info(class: &FieldClass, name: &str, is_element: bool) -> FieldInfo {
     info
 }
 
-/// What is in bytes whose number is known.
+/// Kinds of fields whose size in bytes is known.
 enum Content {
     Text,
     Wide(Encoding),
     Blob,
 }
 
-/// An option that is to be compiled.
+/// An option or optional field to compile.
 struct Possible<'s> {
     name: &'s str,
     ranges: Vec<(u64, u64)>,
     class: &'s FieldClass,
 }
 
-/// The selector's values, as [`OptionPlan::ranges`] has them.
+/// Converts the selector's values to [`OptionPlan::ranges`].
 fn ranges(ranges: &[Range], signed: bool) -> Vec<(u64, u64)> {
     let (min, max) = match signed {
         true => (i128::from(i64::MIN), i128::from(i64::MAX)),
@@ -273,7 +295,7 @@ impl PartCompiler<'_> {
         self.ops.push(PlanOp { code, info });
     }
 
-    /// For an op that is no field.
+    /// Appends an op that is not a field itself.
     fn aside(&mut self, code: OpCode) {
         let info = match self.ops.last() {
             Some(op) => op.info.clone(),
@@ -282,7 +304,7 @@ impl PartCompiler<'_> {
         self.op(code, info);
     }
 
-    /// For the field whose op comes next, or was the last.
+    /// Appends a step for the field whose op was appended last, or is appended next.
     fn step(&mut self, what: PlanStepKind) {
         self.steps.push(PlanStep { what, op: self.ops.len() as u32 });
     }
@@ -296,14 +318,14 @@ impl PartCompiler<'_> {
         self.offset = self.offset.saturating_add(bits).min(FAR);
     }
 
-    /// Something of unknown size was there; now the base is a multiple of `known`.
+    /// Starts a new base after a field of unknown size; the base is a multiple of `known`.
     fn rebase(&mut self, known: u64) {
         self.known = known.clamp(1, 1 << 32);
         self.offset = 0;
         self.order = None;
     }
 
-    /// What the position is a multiple of.
+    /// Returns the greatest known power of two of which the current position is a multiple \[bit\].
     fn multiple(&self) -> u64 {
         self.known.min(divisor(self.offset))
     }
@@ -319,7 +341,7 @@ impl PartCompiler<'_> {
         self.rebase(align);
     }
 
-    /// The registers in the field become 0: it may not be there.
+    /// Appends ops that set the registers in the field to 0, since the field may be absent.
     fn clear(&mut self) {
         let (first, count) = self.place.registers.below(self.place.scope, &self.path);
         if count > 0 {
@@ -329,8 +351,15 @@ impl PartCompiler<'_> {
     }
 
     fn resolve(&self, location: &Location) -> Option<PlanRegister> {
-        let register = self.place.registers.get(location.scope, &location.path)?;
+        let register = self.place.registers.meant(location)?;
         self.place.defined.contains(&register.index).then_some(register)
+    }
+
+    /// Appends a check that the integer in `register` is present, for the field whose op is appended next.
+    fn require(&mut self, register: PlanRegister) {
+        if let Some(present) = register.present {
+            self.step(PlanStepKind::Require { present });
+        }
     }
 
     fn field(&mut self, class: &FieldClass, name: &str, is_element: bool) {
@@ -382,8 +411,8 @@ impl PartCompiler<'_> {
         }
     }
 
-    /// A number of this byte order begins; false: in a byte that certainly has bits of the other. Where
-    /// that depends on where the part begins, or on what is in front of it, each record is looked at.
+    /// Prepares a number of this byte order. Returns false if its first byte certainly has bits of the other order. If
+    /// that depends on where the part begins, or on fields before the number, each record is checked.
     fn number(&mut self, order: ByteOrder, align: u32, width: u8) -> bool {
         let in_byte = self.known >= 8 && self.offset % 8 != 0;
         if in_byte && self.order.is_some_and(|before| before != order) {
@@ -415,7 +444,7 @@ impl PartCompiler<'_> {
         self.ahead(u64::from(width));
     }
 
-    /// The offset in bytes of a number that begins with a whole byte.
+    /// Returns the current offset \[byte\] if a number here begins at a whole byte.
     fn whole(&self) -> Option<u32> {
         let is_whole = self.known >= 8 && self.offset % 8 == 0;
         is_whole.then(|| u32::try_from(self.offset / 8).ok()).flatten()
@@ -458,12 +487,13 @@ impl PartCompiler<'_> {
         }
     }
 
-    /// Who wants an integer. It has a value now.
+    /// Returns the receivers of an integer's value. From here on, its registers are defined.
     fn sinks(&mut self, integer: &Integer, width: u8) -> Vec<IntegerSink> {
         let mut sinks = Vec::new();
-        if let Some(register) = self.place.registers.get(self.place.scope, &self.path) {
+        for register in self.place.registers.of_integer(self.place.scope, &self.path) {
             self.place.defined.insert(register.index);
             sinks.push(IntegerSink::Register(register.index));
+            sinks.extend(register.present.map(IntegerSink::Present));
         }
         let role = match self.place.scope {
             Scope::PacketHeader | Scope::PacketContext | Scope::EventHeader => integer.role,
@@ -514,9 +544,11 @@ impl PartCompiler<'_> {
                 self.order = None;
             }
             Length::Dynamic(location) => {
-                let Some(PlanRegister { index: register, .. }) = self.resolve(location) else {
+                let Some(length) = self.resolve(location) else {
                     return self.bad(BadKind::Unresolved, info);
                 };
+                self.require(length);
+                let register = length.index;
                 let what =
                     PlanStepKind::Elements { offset, register, stride: 8, bits: 8, empty: 0 };
                 self.step(what);
@@ -532,22 +564,23 @@ impl PartCompiler<'_> {
     }
 
     fn array(&mut self, array: &Array, align: u64, info: FieldInfo) {
-        let count = match &array.length {
-            Length::Static(count) => Some(Count::Is(*count)),
-            Length::Dynamic(location) => {
-                self.resolve(location).map(|register| Count::Of(register.index))
-            }
-        };
-        let Some(count) = count else {
-            return self.bad(BadKind::Unresolved, info);
+        let (count, register) = match &array.length {
+            Length::Static(count) => (Count::Is(*count), None),
+            Length::Dynamic(location) => match self.resolve(location) {
+                Some(register) => (Count::Of(register.index), Some(register)),
+                None => return self.bad(BadKind::Unresolved, info),
+            },
         };
         self.align(align);
         self.clear();
+        if let Some(register) = register {
+            self.require(register);
+        }
         let (first_op, first_step) = (self.ops.len(), self.steps.len());
         let index = self.arrays.len();
         let each = power(array.element.align());
         let (start, offset) = ((self.known, self.offset, self.order), self.offset);
-        // What these say is known below.
+        // The element determines these values, which are set below.
         self.arrays.push(ArrayOp {
             count,
             offset,
@@ -651,6 +684,7 @@ impl PartCompiler<'_> {
         info: FieldInfo,
     ) {
         self.clear();
+        self.require(selector);
         let is_element = info.is_element;
         let (index, turn) = (self.choices.len(), self.turns.len());
         let (known, offset, order) = (self.multiple(), self.offset, self.order);
@@ -677,7 +711,7 @@ impl PartCompiler<'_> {
             (self.known, self.offset, self.order) = (known, 0, order);
             let (op, step) = (self.ops.len() - first_op, self.steps.len() - first_step);
             self.path.push(number);
-            // An option of an element is no element, but what an optional element has is one.
+            // An option of an element is not itself an element, but the content of an optional element is.
             self.field(class, name, is_element && is_optional);
             self.path.pop();
             least = least.min(self.multiple());

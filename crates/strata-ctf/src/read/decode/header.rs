@@ -1,4 +1,4 @@
-//! Headers of event records: the usual ones at once, all others by their plan.
+//! Decodes headers of event records: usual headers by code of their own, all others by their plan.
 
 use super::bits::{mask, Bits};
 use super::plan::{DecodingPlan, IntegerSink, PlanStepKind};
@@ -8,42 +8,43 @@ use crate::model::schema::{FieldClass, Integer, Location, Range, Role, Scope, St
 use crate::model::schema::{Variant, Width};
 use crate::model::ByteOrder;
 
-/// Which header it is.
+/// Kind of a record header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderKind {
-    /// LTTng's for few classes: 5 bits of id, 27 bits of time; or 31, and then both in full.
+    /// Header of LTTng for few classes: 5 bits of id and 27 bits of time; id 31 is followed by the full id and time.
     CompactLe,
     CompactBe,
-    /// LTTng's for many: 16 bits of id, 32 bits of time; or 65535, and then both in full.
+    /// Header of LTTng for many classes: 16 bits of id and 32 bits of time; id 65535 is followed by the full id and
+    /// time.
     LargeLe,
     LargeBe,
     /// Integers of fixed size.
     Flat(Flat),
-    /// Anything else, or none.
+    /// Any other header, or no header.
     Other,
 }
 
-/// Where the id and the time are in integers of fixed size.
+/// Places of id and time in integers of fixed size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flat {
     id: Option<Bits>,
     time: Option<Bits>,
-    /// Of all.
+    /// Size of the header \[bit\].
     bits: u64,
 }
 
-/// What a header says.
+/// The fields of a record header that decoding needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DecodedHead {
     pub id: u64,
-    /// Running time \[cycle\].
+    /// The clock after the header \[cycle\].
     pub time: u64,
-    /// \[bit of the packet\]
+    /// End of the header \[bit of the packet\].
     pub end: u64,
 }
 
 impl HeaderKind {
-    /// The kind of a stream class's header. `needed`: fields behind it depend on integers in it.
+    /// Returns the kind of a stream class's header. `needed` is true if later fields depend on integers in the header.
     pub fn of(
         structure: Option<&Structure>,
         plan: Option<&DecodingPlan>,
@@ -63,11 +64,12 @@ impl HeaderKind {
     }
 }
 
-/// The short form of LTTng's headers in the little-endian order, as numbers: to choose one of two ways for
-/// each record would be dearer.
+/// The short form of LTTng's headers in little-endian order, as masks: choosing between the two forms for each record
+/// would cost more.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShortHeader {
-    /// Bits of the id, which is in front, and as a mask. The last id says that both follow in full.
+    /// The number of bits of the id, which comes first, and (`id`) its mask. The greatest id is followed by the full id
+    /// and time.
     pub id_bits: u32,
     pub id: u64,
     /// Mask of the time.
@@ -75,7 +77,8 @@ pub(super) struct ShortHeader {
 }
 
 impl ShortHeader {
-    /// For other headers, a form in which the only id says that something else follows.
+    /// Makes the short form of a header. For a header that has none, the form has a single id, which selects the slow
+    /// path.
     pub fn of(header: HeaderKind) -> ShortHeader {
         let (id_bits, time_bits) = match header {
             HeaderKind::CompactLe => (5, 27),
@@ -85,19 +88,20 @@ impl ShortHeader {
         ShortHeader { id_bits: id_bits.into(), id: mask(id_bits), time: mask(time_bits) }
     }
 
-    /// Of both \[bit\].
+    /// Returns the size of id and time together \[bit\].
     pub fn bits(&self) -> u64 {
         u64::from(self.id_bits + self.time.count_ones())
     }
 }
 
-/// A kind of headers that is quickly read.
+/// A kind of header with a fast decoder.
 pub(super) trait Quick: Copy {
-    /// What the header says that begins at `begin`, behind `time`. `None`: it is not all there.
+    /// Decodes the header that begins at bit `begin`, with `time` as the clock before it. Returns `None` if the header
+    /// is incomplete.
     fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<DecodedHead>;
 }
 
-/// [`HeaderKind::CompactLe`], or `BIG`.
+/// [`HeaderKind::CompactLe`], or the big-endian form if `BIG` is set.
 #[derive(Clone, Copy)]
 pub(super) struct Compact<const BIG: bool>;
 
@@ -123,7 +127,7 @@ impl<const BIG: bool> Quick for Compact<BIG> {
     }
 }
 
-/// [`HeaderKind::LargeLe`], or `BIG`.
+/// [`HeaderKind::LargeLe`], or the big-endian form if `BIG` is set.
 #[derive(Clone, Copy)]
 pub(super) struct Large<const BIG: bool>;
 
@@ -160,7 +164,7 @@ impl Quick for Flat {
     }
 }
 
-/// The id and the time in full, which begin at a bit.
+/// Decodes the full id and time, which begin at bit `at`.
 #[inline(always)]
 fn extended(window: &Window<'_>, at: u64, big: bool) -> Option<DecodedHead> {
     let (id, time) = (window.take(at)?, window.take(at.wrapping_add(32))?);
@@ -171,7 +175,8 @@ fn extended(window: &Window<'_>, at: u64, big: bool) -> Option<DecodedHead> {
     Some(DecodedHead { id: u64::from(id), time, end: at.wrapping_add(96) })
 }
 
-/// Only integers of fixed size, of which at most one is an id and at most one a time.
+/// Returns the places of id and time if the header has only integers of fixed size, at most one of them an id and at
+/// most one a time.
 fn flat(plan: &DecodingPlan) -> Option<Flat> {
     let (mut id, mut time) = (None, None);
     for step in &plan.steps {
@@ -189,7 +194,7 @@ fn flat(plan: &DecodingPlan) -> Option<Flat> {
     Some(Flat { id, time, bits: plan.tail })
 }
 
-/// One of LTTng's two, as its bytes are on machines that align nothing.
+/// Recognizes LTTng's two headers, as written on machines that do not align fields.
 fn split(structure: &Structure, clock: Option<usize>) -> Option<HeaderKind> {
     let [tag, choice] = structure.members.as_slice() else {
         return None;
@@ -200,7 +205,7 @@ fn split(structure: &Structure, clock: Option<usize>) -> Option<HeaderKind> {
     let order = integer(&tag.class)?.byte_order;
     let expected = Expected { order, clock: Some(clock?) };
     let is = |bits, stamp, last| {
-        let selector = Location { scope: Scope::EventHeader, path: vec![0] };
+        let selector = Location::at(Scope::EventHeader, vec![0]);
         let starts_byte = structure.align() >= 8 && align_divides(&tag.class, 8);
         starts_byte
             && variant.selector == selector
@@ -217,7 +222,7 @@ fn split(structure: &Structure, clock: Option<usize>) -> Option<HeaderKind> {
     }
 }
 
-/// Whether a field that begins at a multiple of `bits` needs no padding.
+/// Returns whether a field that begins at a multiple of `bits` needs no padding.
 fn align_divides(class: &FieldClass, bits: u64) -> bool {
     bits % class.align().next_power_of_two() == 0
 }
@@ -254,7 +259,8 @@ impl Expected {
             && integer(class).is_some_and(|time| time.clock == self.clock && time.role.is_none())
     }
 
-    /// `at`: where they begin \[bit of the header\].
+    /// Returns whether the options of a variant are those of LTTng's headers. `at` is their begin \[bit of the
+    /// header\].
     fn options(&self, variant: &Variant, at: u64, stamp: u8, last: i128) -> bool {
         let [short, long] = variant.options.as_slice() else {
             return false;

@@ -1,13 +1,13 @@
-//! From the bytes of a packet to event records.
+//! Decodes event records from the bytes of a packet.
 //!
 //! ```text
 //! schema ──compile──> Plan: ops, steps             once, for each part that packets and records have
 //! bytes ──skip──> where a record's parts end       for each record: StreamDecoder::record()
-//! bytes ──walk──> fields                           for whoever asks: Event::visit(), Event::value()
+//! bytes ──walk──> fields                           for callers: Event::visit(), Event::value()
 //! ```
 //!
-//! Bytes may be anything, and so may the schema: each position is checked against what is at hand, and
-//! what does not fit is a [`Bad`] packet.
+//! Bytes and schema may have any content. Each position is checked against the bytes in memory, and a packet that does
+//! not fit is [`Bad`].
 
 mod bits;
 mod classes;

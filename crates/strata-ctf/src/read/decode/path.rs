@@ -1,4 +1,4 @@
-//! One field of a part: found by name once, then read in each record.
+//! A path to one field of a part, which is found once by name and then read in each record.
 
 use super::plan::{Count, DecodingPlan, OpCode, PlanOp};
 use super::walk::{leaf, walk, FieldWatcher, PartBytes};
@@ -6,30 +6,30 @@ use crate::model::schema::Scope;
 use crate::read::value::{Value, Wide};
 use crate::read::visit::FieldInfo;
 
-/// Arrays in arrays whose elements a path may name.
+/// The greatest depth of arrays whose elements a path can name.
 const ARRAYS: usize = 64;
 
-/// Where a field is in a plan.
+/// Place of a field in a plan.
 #[derive(Clone, Debug)]
 pub struct FieldPath {
-    /// `EventClass::index` of the class whose plan it is.
+    /// `EventClass::index` of the class to which the plan belongs.
     pub(crate) class: usize,
     pub(crate) scope: Scope,
     info: FieldInfo,
-    /// Index of its op.
+    /// Index of the field's op in the plan.
     op: usize,
-    /// Indexes of the ops of the arrays around it, and which of their elements it is in.
+    /// For each array around the field, the index of its op and the index of the element.
     elements: Vec<(usize, u64)>,
-    /// It is always at the same place: as its op, but from the begin of the part.
+    /// Fixed place of the field, as an op with an offset from the begin of the part; `None` if it varies.
     place: Option<OpCode>,
 }
 
 /// An integer of whole bytes that is always at the same place of its part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fixed {
-    /// `EventClass::index` of the class whose field it is.
+    /// `EventClass::index` of the field's class.
     pub class: u32,
-    /// From the part's begin \[byte\].
+    /// Offset from the part's begin \[byte\].
     at: u32,
     pub scope: Scope,
     bits: u8,
@@ -37,8 +37,8 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// The number, in bytes of which the first is that in which its part begins; as two's complement. `None`: too few
-    /// bytes are behind it to be read as one of 64 bits.
+    /// Reads the number, as two's complement. `part` begins with the byte in which the part begins. Returns `None` if
+    /// fewer than 8 bytes follow the number's begin, even if the number itself is shorter.
     #[inline(always)]
     pub fn read(self, part: &[u8]) -> Option<i64> {
         let word = part.get(self.at as usize..)?.first_chunk::<8>()?;
@@ -52,7 +52,7 @@ impl Fixed {
 }
 
 impl FieldPath {
-    /// The same, for a class whose field is such an integer.
+    /// Returns the place of the field, if it is an integer at a fixed place in its class.
     pub(crate) fn fixed(&self) -> Option<Fixed> {
         let (at, bits, signed) = match self.place? {
             OpCode::U8(at) => (at, 8, false),
@@ -72,8 +72,20 @@ impl FieldPath {
         &self.info
     }
 
-    /// The field of this name: `member`, `structure.member`, `array[3]`, `array[3].member`,
-    /// `variant.option`, `variant.option.member`.
+    /// Returns whether both paths lead to the same field of the same class.
+    pub(crate) fn is_same(&self, other: &FieldPath) -> bool {
+        let place = |path: &FieldPath| (path.class, path.scope, path.op);
+        place(self) == place(other) && self.elements == other.elements
+    }
+
+    /// Returns whether the other path leads to an element of this list.
+    pub(crate) fn is_list_of(&self, other: &FieldPath) -> bool {
+        let list = other.elements.first().map(|(list, _)| *list);
+        (self.class, self.scope) == (other.class, other.scope) && list == Some(self.op)
+    }
+
+    /// Finds the field of this name: `member`, `structure.member`, `array[3]`, `array[3].member`, `variant.option`,
+    /// `variant.option.member`.
     pub(super) fn find(plan: &DecodingPlan, class: usize, name: &str) -> Option<FieldPath> {
         let mut at = 0..plan.ops.len();
         let mut found = None;
@@ -105,7 +117,7 @@ impl FieldPath {
         Some(FieldPath { class, scope: plan.scope, info, op, elements, place })
     }
 
-    /// What is in it; `None`: it is not there.
+    /// Reads the field's value from a record; `None` if the record does not have the field.
     #[inline]
     pub(super) fn value<'e>(
         &self,
@@ -123,13 +135,13 @@ impl FieldPath {
     #[inline(never)]
     fn search<'e>(&self, plan: &DecodingPlan, source: PartBytes<'e>) -> Option<Value<'e>> {
         let mut search = FieldSearch { path: self, plan, inside: 0, value: None };
-        // Stopped on the way, it has no end.
+        // The result is of no use, since the walk ends at the field.
         let _ = walk(plan, source, &mut search);
         search.value
     }
 }
 
-/// What is behind an op and belongs to it.
+/// Returns the number of ops after `op` that belong to it.
 fn body(plan: &DecodingPlan, op: usize) -> usize {
     let Some(found) = plan.ops.get(op) else { return 0 };
     match found.code {
@@ -143,7 +155,7 @@ fn body(plan: &DecodingPlan, op: usize) -> usize {
     .unwrap_or(usize::MAX)
 }
 
-/// Ops from a structure's begin to its end.
+/// Returns the number of ops from a structure's begin to its end.
 fn structure(plan: &DecodingPlan, begin: usize) -> usize {
     let mut depth = 0u32;
     for (index, op) in plan.ops.iter().enumerate().skip(begin) {
@@ -170,7 +182,7 @@ fn is_field(code: OpCode) -> bool {
     )
 }
 
-/// The op of the field itself, where it is optional.
+/// Returns the op of an optional field's content, or the op itself for any other field.
 fn content(plan: &DecodingPlan, op: usize) -> Option<usize> {
     match plan.ops.get(op)?.code {
         OpCode::Optional(_) => first_child(plan, op + 1..op + 1 + body(plan, op)),
@@ -195,7 +207,7 @@ fn find_child(plan: &DecodingPlan, within: std::ops::Range<usize>, name: &str) -
     None
 }
 
-/// The fields of a part, without those that are in them.
+/// Returns the direct fields of a part, without the fields in them.
 pub(super) fn members(plan: &DecodingPlan) -> impl Iterator<Item = &FieldInfo> {
     let mut at = 0;
     std::iter::from_fn(move || loop {
@@ -207,7 +219,7 @@ pub(super) fn members(plan: &DecodingPlan) -> impl Iterator<Item = &FieldInfo> {
     })
 }
 
-/// Where the fields are that a dot leads to.
+/// Returns the ops of the fields that a dot after this field leads to.
 fn children(plan: &DecodingPlan, op: usize) -> Option<std::ops::Range<usize>> {
     Some(match plan.ops.get(op)?.code {
         OpCode::BeginStructure | OpCode::Variant(_) => op + 1..op + 1 + body(plan, op),
@@ -215,7 +227,7 @@ fn children(plan: &DecodingPlan, op: usize) -> Option<std::ops::Range<usize>> {
     })
 }
 
-/// The op as it would be if its offset were from the part's begin, if that is possible.
+/// Returns the op with an offset from the part's begin, if the field is always at the same place.
 fn place(plan: &DecodingPlan, op: usize, elements: &[(usize, u64)]) -> Option<OpCode> {
     let stays = |op: &PlanOp| match op.code {
         OpCode::Leb { .. }
@@ -247,7 +259,7 @@ fn place(plan: &DecodingPlan, op: usize, elements: &[(usize, u64)]) -> Option<Op
     moved(plan.ops.get(op)?.code, by)
 }
 
-/// The op with an offset that is greater by so many bits; only of leaves.
+/// Returns the op with its offset increased by `by` bits; `None` for ops other than leaves.
 fn moved(code: OpCode, by: u64) -> Option<OpCode> {
     let byte = |at: u32| {
         let by = (by % 8 == 0).then(|| u32::try_from(by / 8).ok()).flatten();
@@ -293,11 +305,11 @@ fn moved(code: OpCode, by: u64) -> Option<OpCode> {
     })
 }
 
-/// Waits for one field.
+/// Takes the value of one field, which a path names, from all fields that a walk through a record shows.
 struct FieldSearch<'s, 'e> {
     path: &'s FieldPath,
     plan: &'s DecodingPlan,
-    /// Bit for each of [`FieldPath::elements`]: the walk is in that one.
+    /// Bit i is set while the walk is in the element that [`FieldPath::elements`] has at index i.
     inside: u64,
     value: Option<Value<'e>>,
 }

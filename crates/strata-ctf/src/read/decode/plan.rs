@@ -1,9 +1,8 @@
-//! What a part of a packet or a record is compiled to.
+//! The compiled form of one part of a packet or a record (a header, a context, a payload).
 //!
-//! A plan has the same fields twice: as [`PlanOp`]s for whoever wants to see them, and as [`PlanStep`]s for
-//! whoever only wants to know where they end. In both, a field's offset counts from a base: the begin
-//! of the part, or the end of the last field before it whose size is not fixed. So fields of fixed size
-//! cost no step, and are read where they are.
+//! A plan has the same fields twice: as [`PlanOp`]s for readers of values, and as [`PlanStep`]s for readers that need
+//! only the end of the part. In both, a field's offset counts from a base: the begin of the part, or the end of the
+//! last field before it whose size is not fixed. So fields of fixed size cost no step, and are read where they are.
 //!
 //! ```text
 //! fields   u32 a   u64 b   u16 n   u8 s[n]   u32 c   string t   u8 d
@@ -19,48 +18,48 @@ use super::stop::BadKind;
 use crate::model::schema::{Encoding, Role, Scope};
 use crate::read::visit::FieldInfo;
 
-/// How a part is decoded.
+/// Instructions to decode one part of a packet or a record; see the module's comment.
 #[derive(Debug)]
 pub(super) struct DecodingPlan {
     pub scope: Scope,
-    /// A power of two \[bit\].
+    /// Alignment of the part, a power of two \[bit\].
     pub align: u64,
     pub ops: Vec<PlanOp>,
     pub arrays: Vec<ArrayOp>,
     pub choices: Vec<Choice>,
     pub steps: Vec<PlanStep>,
-    /// Options of `steps`.
+    /// Options of the variants in `steps`, which steps refer to by index.
     pub turns: Vec<Choice>,
-    /// From the last base to the end \[bit\].
+    /// Size of the fixed fields between the last base and the end of the part \[bit\].
     pub tail: u64,
-    /// The registers that are filled here: from this one on, so many.
+    /// Index of the first register that this part fills; `registers` is the number of such registers.
     pub first_register: u32,
     pub registers: u32,
 }
 
 impl DecodingPlan {
-    /// Bits of the part, where that is the same for all.
+    /// Returns the size of the part if it is the same in all records \[bit\].
     pub fn fixed(&self) -> Option<u64> {
         self.steps.is_empty().then_some(self.tail)
     }
 
-    /// Whether it begins with any whole byte, and texts are all that is of unknown size in it.
+    /// Returns true if the part may begin at any whole byte and all its fields of unknown size are texts.
     pub fn has_only_texts(&self) -> bool {
         let is_text = |step: &PlanStep| matches!(step.what, PlanStepKind::String { offset } if offset % 8 == 0);
         self.align <= 8 && !self.steps.is_empty() && self.steps.iter().all(is_text)
     }
 }
 
-/// A field, or what is to be done between two.
+/// A field, or an operation between two fields.
 #[derive(Clone, Debug)]
 pub(super) struct PlanOp {
     pub code: OpCode,
-    /// The field's; that of the field in front where it is none.
+    /// The field that the operation reads; for an operation without a field, that of the operation before it.
     pub info: FieldInfo,
 }
 
-/// What an [`PlanOp`] does. The number in it is the field's offset: in bytes where the name ends in the
-/// byte order (those begin with a whole byte of the packet), else in bits.
+/// The operation of a [`PlanOp`], with the offset of the field. The offset is in bytes if the variant's name ends in
+/// the byte order (such fields begin at a whole byte of the packet), else in bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OpCode {
     U8(u32),
@@ -84,12 +83,12 @@ pub(super) enum OpCode {
     Unsigned(Bits),
     Signed(Bits),
     Real(Bits),
-    /// Moves the base behind it.
+    /// An integer in LEB128. The base moves to the integer's end.
     Leb {
         offset: u64,
         signed: bool,
     },
-    /// Moves the base behind it.
+    /// A text that ends with a NUL. The base moves to the text's end.
     String {
         offset: u64,
     },
@@ -101,7 +100,7 @@ pub(super) enum OpCode {
         offset: u64,
         bytes: u64,
     },
-    /// Moves the base behind it.
+    /// A text of wide characters that ends with a NUL. The base moves to the text's end.
     Wide {
         offset: u64,
         encoding: Encoding,
@@ -111,74 +110,76 @@ pub(super) enum OpCode {
         bytes: u64,
         encoding: Encoding,
     },
-    /// Moves the base behind it.
+    /// A text of wide characters whose length is in a register. The base moves to the text's end.
     WideOf {
         offset: u64,
         register: u32,
         encoding: Encoding,
     },
-    /// Moves the base behind it.
+    /// A text whose length is in a register. The base moves to the text's end.
     TextOf {
         offset: u64,
         register: u32,
     },
-    /// Moves the base behind it.
+    /// Bytes whose number is in a register. The base moves after the bytes.
     BlobOf {
         offset: u64,
         register: u32,
     },
     BeginStructure,
     EndStructure,
-    /// Index into [`DecodingPlan::arrays`]; the element's ops follow.
+    /// An array, as an index into [`DecodingPlan::arrays`]. The element's ops follow.
     Array(u32),
-    /// Index into [`DecodingPlan::choices`]; the options' ops follow. Moves the base.
+    /// A variant, as an index into [`DecodingPlan::choices`]. The options' ops follow. The base moves after the
+    /// variant.
     Variant(u32),
-    /// Index into [`DecodingPlan::choices`], of one option; its ops follow. Moves the base.
+    /// An optional field, as an index into [`DecodingPlan::choices`], with one option whose ops follow. The base moves
+    /// after the field.
     Optional(u32),
-    /// Moves the base to a multiple.
+    /// Moves the base to the next multiple of `align`.
     Align {
         offset: u64,
         align: u64,
     },
-    /// A register gets what is there.
+    /// Copies an integer into a register, for a length or a selector that needs it later.
     Load {
         bits: Bits,
         register: u32,
     },
-    /// A register gets the LEB128 integer that was read last.
+    /// Copies the LEB128 integer that was read last into a register.
     Keep {
         register: u32,
     },
-    /// So many registers from one on become 0.
+    /// Sets several registers to 0.
     Clear {
         first: u32,
         count: u32,
     },
-    /// The schema makes no sense from here on.
+    /// A field that cannot be decoded: decoding ends with an error here.
     Bad,
 }
 
-/// A number of elements or bytes.
+/// A number of elements or bytes: fixed, or the value of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {
     Is(u64),
     Of(u32),
 }
 
-/// An array's elements.
+/// An array: how many elements it has and how they are decoded.
 #[derive(Clone, Debug)]
 pub(super) struct ArrayOp {
     pub count: Count,
     pub offset: u64,
-    /// Where all elements are of one size: bits from one to the next.
+    /// Distance from one element to the next, if all elements have the same size \[bit\].
     pub stride: Option<u64>,
-    /// All elements are of one size, and as many: the base stays.
+    /// True if all elements have the same size and their number is fixed, so that the base stays.
     pub is_fixed: bool,
-    /// A power of two \[bit\].
+    /// Alignment, a power of two \[bit\].
     pub align: u64,
-    /// Bits of an element from its last base on.
+    /// Size of an element's fields after its last base \[bit\].
     pub tail: u64,
-    /// Ops of an element.
+    /// The number of ops of an element.
     pub body: u32,
 }
 
@@ -187,34 +188,34 @@ pub(super) struct ArrayOp {
 pub(super) struct Choice {
     pub offset: u64,
     pub register: u32,
-    /// The register has a signed integer.
+    /// True if the register has a signed integer.
     pub signed: bool,
     pub options: Vec<OptionPlan>,
-    /// Ops, or steps, of all options.
+    /// The number of ops, or steps, of all options together.
     pub body: u32,
 }
 
-/// One of them.
+/// One option of a variant, with the selector values that choose it.
 #[derive(Clone, Debug)]
 pub(super) struct OptionPlan {
     pub name: Arc<str>,
-    /// Both inclusive, moved by [`order`]; in the order of the metadata.
+    /// Selector values of the option, both ends inclusive, mapped by [`order`]; in the order of the metadata.
     pub ranges: Vec<(u64, u64)>,
-    /// Its ops, or steps, from the first of all options on.
+    /// The option's ops, or steps: from `from` up to `to`, counted from the first one of all options.
     pub from: u32,
     pub to: u32,
-    /// Bits from its last base on.
+    /// Size of the option's fields after its last base \[bit\].
     pub tail: u64,
 }
 
-/// Such that an integer is greater than another if and only if its order is.
+/// Maps an integer's bits to an unsigned number that sorts as the integer does.
 #[inline]
 pub(super) fn order(value: u64, signed: bool) -> u64 {
     value ^ (u64::from(signed) << 63)
 }
 
 impl Choice {
-    /// The option for what is in the register.
+    /// Returns the option that the register's value selects.
     #[inline]
     pub fn find(&self, value: u64) -> Option<&OptionPlan> {
         let value = order(value, self.signed);
@@ -223,26 +224,28 @@ impl Choice {
     }
 }
 
-/// Something without which the end of a part cannot be known.
+/// A piece of work without which the end of a part cannot be found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlanStep {
     pub what: PlanStepKind,
-    /// The op of the field, for messages.
+    /// Index of the field's op, for messages.
     pub op: u32,
 }
 
-/// Who wants an integer.
+/// A receiver of an integer's value besides the visitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IntegerSink {
     Register(u32),
+    /// The register gets 1 whatever the integer's value is: the integer is present.
+    Present(u32),
     Role(Role),
-    /// `cpu_id` of a packet's context.
+    /// The integer is `cpu_id` of a packet's context.
     Cpu,
-    /// A time of the stream's clock: its lowest bits, so many.
+    /// The integer has the lowest bits of a time of the stream's clock; the number of bits.
     Clock(u8),
 }
 
-/// What a [`PlanStep`] does. Offsets are bits from the base.
+/// The work of a [`PlanStep`]. Offsets count from the base \[bit\].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PlanStepKind {
     Align {
@@ -253,58 +256,64 @@ pub(super) enum PlanStepKind {
         bits: Bits,
         sink: IntegerSink,
     },
-    /// Moves the base behind it.
+    /// An integer in LEB128. The base moves to the integer's end.
     Leb {
         offset: u64,
         signed: bool,
     },
-    /// The LEB128 integer that was read last.
+    /// Passes on the LEB128 integer that was read last.
     Keep {
         sink: IntegerSink,
     },
-    /// Moves the base behind it.
+    /// A text that ends with a NUL. The base moves to the text's end.
     String {
         offset: u64,
     },
-    /// Moves the base behind it.
+    /// A text of wide characters that ends with a NUL. The base moves to the text's end.
     Wide {
         offset: u64,
         encoding: Encoding,
     },
-    /// Elements of one size. Moves the base behind them.
+    /// Elements of one size. The base moves after them.
     Elements {
         offset: u64,
         register: u32,
         stride: u64,
-        /// Bits of the last one.
+        /// Size of the last element \[bit\].
         bits: u64,
-        /// Fields in each that has no bits.
+        /// Number of fields in each element, if elements have no bits.
         empty: u64,
     },
-    /// Elements of different sizes, whose steps follow. Moves the base behind them.
+    /// Elements of different sizes, whose steps follow. The base moves after them.
     Loop {
         offset: u64,
         count: Count,
         align: u64,
         tail: u64,
         body: u32,
-        /// Fields in each, if it has no bits.
+        /// Number of fields in each element, if elements have no bits.
         empty: u64,
     },
-    /// Index into [`DecodingPlan::turns`]; the options' steps follow. Moves the base behind them.
+    /// A variant, as an index into [`DecodingPlan::turns`]. The options' steps follow. The base moves after the
+    /// variant.
     Variant(u32),
-    /// The same with one option, that is taken or not.
+    /// An optional field: a choice with one option, which is taken or not.
     Optional(u32),
     Clear {
         first: u32,
         count: u32,
     },
-    /// So many fields without bits.
+    /// Continues only if register `present` is not 0, so that the length or selector has a value; else reports an
+    /// error.
+    Require {
+        present: u32,
+    },
+    /// Counts this number of fields without bits.
     Spend(u64),
     Uuid {
         offset: u64,
     },
-    /// A number of this byte order begins: not in a byte that has bits of the other.
+    /// Checks that the byte in which a number begins has no bits of the other byte order.
     Order {
         offset: u64,
         big: bool,

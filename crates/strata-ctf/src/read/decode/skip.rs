@@ -1,4 +1,5 @@
-//! Where a part of a packet or a record ends, and what of it decoding itself needs.
+//! Finds the end of a part of a packet or a record without showing its fields, and collects the values that decoding
+//! itself needs.
 
 use super::bits::{find_nul, leb128, mask, Bits, Leb};
 use super::plan::{Choice, Count, DecodingPlan, IntegerSink, PlanStep, PlanStepKind};
@@ -8,32 +9,32 @@ use super::window::{align_up, Window};
 use crate::model::schema::Encoding;
 use crate::read::value::find_wide_nul;
 
-/// So many fields without bits may be in a packet, and one more with each of its bits: or else a few
-/// bytes of metadata and no bytes of packets at all were work for days.
+/// The limit on fields without bits in a packet, in addition to one field for each bit of the packet. Without it, a few
+/// bytes of metadata and an empty packet could take days.
 const EMPTY: u64 = 1 << 16;
 
-/// Why a part has no end. In a box, so that where there is none, nothing is moved for it.
+/// The reason why the end of a part was not found. It is boxed, so that the usual result is small.
 #[derive(Debug)]
 pub(super) struct EndFault(pub Box<NoEndReason>);
 
-/// What there is to say of it.
+/// Reasons why the end of a part was not found.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NoEndReason {
     Short { until: u64 },
     Bad { kind: BadKind, at: u64, op: Option<u32> },
 }
 
-/// Goes through parts.
+/// The state of skipping several parts, one after the other.
 pub(super) struct Skip<'a, 'w> {
     pub window: &'a Window<'w>,
     pub registers: &'a mut [u64],
     pub found: &'a mut FoundRoles,
-    /// Fields without bits in this packet so far.
+    /// Number of fields without bits so far in this packet.
     pub spent: &'a mut u64,
 }
 
 impl Skip<'_, '_> {
-    /// Where the part ends that begins behind `at`, and where it begins.
+    /// Returns the begin and the end of a part that begins at `at` or after it.
     #[inline]
     pub fn part(&mut self, plan: &DecodingPlan, at: u64) -> Result<(u64, u64), EndFault> {
         let begin = align_up(at, plan.align);
@@ -48,7 +49,7 @@ impl Skip<'_, '_> {
         Ok((begin, end))
     }
 
-    /// What is there, if all of it is.
+    /// Reads an integer if all of it is in the window.
     #[inline]
     fn load(&self, base: u64, bits: Bits) -> Result<u64, EndFault> {
         self.to(base.saturating_add(bits.offset), u64::from(bits.width))?;
@@ -56,7 +57,7 @@ impl Skip<'_, '_> {
         Ok(bits.read(bytes, base % 8).unwrap_or(0))
     }
 
-    /// `from + bits`, if that is in the window.
+    /// Returns `from + bits` if that is in the window.
     #[inline]
     fn to(&self, from: u64, bits: u64) -> Result<u64, EndFault> {
         let end = from.saturating_add(bits);
@@ -66,7 +67,7 @@ impl Skip<'_, '_> {
         Err(self.outside(from, Some(bits)))
     }
 
-    /// What is to be said where something that begins at `from` is not all there.
+    /// Makes the error for a field that begins at `from` and is incomplete.
     #[cold]
     fn outside(&self, from: u64, needs: Option<u64>) -> EndFault {
         let until = from.saturating_add(needs.unwrap_or(0)).max(self.window.end.saturating_add(1));
@@ -77,7 +78,7 @@ impl Skip<'_, '_> {
         EndFault::bad(BadKind::Outside { needs, left }, from)
     }
 
-    /// The base behind these steps.
+    /// Runs the steps. Returns the base after them.
     fn run(
         &mut self,
         plan: &DecodingPlan,
@@ -134,6 +135,10 @@ impl Skip<'_, '_> {
                 PlanStepKind::Wide { offset, encoding } => {
                     self.wide(base.saturating_add(offset), encoding)
                 }
+                PlanStepKind::Require { present } => match self.register(present) {
+                    0 => Err(EndFault::bad(BadKind::NotThere, base)),
+                    _ => Ok(base),
+                },
                 PlanStepKind::Spend(fields) => self.spend(fields, base).map(|()| base),
                 PlanStepKind::Uuid { offset } => {
                     self.to(base.saturating_add(offset), 128).map(|_| {
@@ -163,6 +168,11 @@ impl Skip<'_, '_> {
                     *place = value;
                 }
             }
+            IntegerSink::Present(register) => {
+                if let Some(place) = self.registers.get_mut(register as usize) {
+                    *place = 1;
+                }
+            }
             IntegerSink::Role(role) => self.found.put(role, value),
             IntegerSink::Cpu => self.found.cpu = Some(value),
             IntegerSink::Clock(bits) => {
@@ -189,7 +199,7 @@ impl Skip<'_, '_> {
         }
     }
 
-    /// Behind the NUL.
+    /// Returns the place after the first NUL from `from` on.
     #[inline]
     fn string(&self, from: u64) -> Result<u64, EndFault> {
         let bytes = self.window.from(from).unwrap_or(&[]);
@@ -202,7 +212,7 @@ impl Skip<'_, '_> {
         Err(self.outside(from, None))
     }
 
-    /// Behind the NUL of a text of several bytes a character.
+    /// Returns the place after the first NUL of a text with several bytes for each character.
     fn wide(&self, from: u64, encoding: Encoding) -> Result<u64, EndFault> {
         let bytes = self.window.from(from).unwrap_or(&[]);
         let nul = find_wide_nul(bytes, encoding).unwrap_or(bytes.len());
@@ -286,7 +296,7 @@ impl Skip<'_, '_> {
         self.to(end, turn.tail)
     }
 
-    /// A number of this byte order begins at `at`.
+    /// Checks the byte order of a number that begins at `at`. Returns the base.
     fn order(&mut self, at: u64, big: bool, base: u64) -> Result<u64, EndFault> {
         if at % 8 != 0 && self.found.order.is_some_and(|order| order != big) {
             return Err(EndFault::bad(BadKind::MixedOrder, at));
@@ -305,7 +315,7 @@ impl Skip<'_, '_> {
     }
 }
 
-/// The next time from `time` on whose bits in `mask` are those of `value`.
+/// Returns the first time from `time` on whose bits in `mask` equal those of `value`.
 #[inline]
 pub(crate) fn later(time: u64, value: u64, mask: u64) -> u64 {
     time.wrapping_add(value.wrapping_sub(time) & mask)
@@ -322,7 +332,7 @@ impl EndFault {
         EndFault(Box::new(NoEndReason::Bad { kind, at, op: None }))
     }
 
-    /// The field, if it is not known by now: the innermost one.
+    /// Sets the field of the fault, unless an inner field is set already.
     #[cold]
     fn of(mut self, field: u32) -> EndFault {
         if let NoEndReason::Bad { op, .. } = &mut *self.0 {

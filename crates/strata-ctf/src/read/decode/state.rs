@@ -1,46 +1,47 @@
-//! What decoding knows while it goes through one stream.
+//! State of decoding one stream.
 
 use super::window::Window;
 use crate::model::schema::Role;
 
-/// More of a packet's head is not kept \[byte\].
+/// The greatest size of a packet's head that is kept \[byte\].
 const HEAD: u64 = 1 << 16;
 
-/// Where the parts of a record begin, as they are aligned, from its header's begin on \[bit\]; wrapping.
+/// Begins of a record's parts after alignment, relative to the begin of its header \[bit\]; wrapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecordShape {
-    /// The common context.
+    /// Begin of the common context.
     pub common: u64,
     pub specific: u64,
     pub payload: u64,
-    /// Index of its class in its stream class.
+    /// Index of the record's class in its stream class.
     pub class: u32,
 }
 
-/// Where a record is, in bits of the packet.
+/// Place of a record \[bit of the packet\].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecordPlace {
-    /// Where the header begins, as it is aligned.
+    /// Begin of the header, after alignment.
     pub begin: u64,
-    /// Where the next one may begin.
+    /// End of the record; the next one begins here, or after alignment.
     pub end: u64,
-    /// In cycles of the stream's clock; `None`: it has none.
+    /// Time of the record \[cycle of the stream's clock\]; `None` if the stream has no clock.
     pub time: Option<u64>,
     pub shape: RecordShape,
 }
 
-/// What the integers said that mean something to a reader.
+/// Values of the integers that have a role.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FoundRoles {
-    /// Running time \[cycle\].
+    /// The stream's clock \[cycle\].
     pub time: u64,
-    /// A clock was read since the packet's begin.
+    /// True if a timestamp was read since the packet's begin.
     pub timed: bool,
-    /// Last class id.
+    /// Id that was read last.
     pub id: u64,
     pub uuid: Option<[u8; 16]>,
     pub cpu: Option<u64>,
-    /// Whether the number in front was big-endian, where that is asked for; of the whole packet.
+    /// True if the previous number was big-endian, false if it was little-endian. Used for a whole packet if byte
+    /// orders are mixed.
     pub order: Option<bool>,
     roles: [Option<u64>; 8],
 }
@@ -72,28 +73,28 @@ impl FoundRoles {
     }
 }
 
-/// What decoding keeps from record to record, and from packet to packet, of one stream.
+/// The state that decoding a stream keeps from record to record, and from packet to packet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DecodeState {
-    /// Running time \[cycle\].
+    /// The stream's clock \[cycle\].
     pub time: u64,
-    /// When `record` happened, for whoever asks the event; whoever calls the decoder sets it.
+    /// Time of `record` \[ns since 1970\], which the decoder's caller sets.
     pub nanoseconds: Option<i64>,
-    /// The one that was decoded last.
+    /// The record that was decoded last.
     pub record: RecordPlace,
-    /// Lengths and selectors that later fields need.
+    /// Values of lengths and selectors for later fields.
     pub(super) registers: Vec<u64>,
     pub(super) found: FoundRoles,
-    /// Fields without bits in this packet so far.
+    /// Number of fields without bits so far in this packet.
     pub(super) spent: u64,
     /// The packet's first bytes: header and context.
     pub(super) head: Vec<u8>,
-    /// Where the packet's context begins \[bit\].
+    /// Begin of the packet's context \[bit\].
     pub(super) context: u64,
 }
 
 impl DecodeState {
-    /// Begins a packet. Its time goes on from the one before.
+    /// Begins a packet. The clock continues from the previous packet.
     pub(super) fn reset(&mut self) {
         self.record = RecordPlace::default();
         self.nanoseconds = None;

@@ -1,81 +1,82 @@
-//! Why decoding does not go on.
+//! Reasons why decoding stops.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::model::schema::Scope;
 
-/// Why there is no record.
+/// Reasons why a record was not decoded.
 #[derive(Debug)]
 pub(crate) enum NoRecord {
-    /// What is at hand ends before it; the packet does not. Nothing has changed.
+    /// The window ends within a field, but the packet does not. The state is unchanged.
     Short {
-        /// Needed up to here at least \[bit of the packet\].
+        /// The place up to which the window must reach at least \[bit of the packet\].
         until: u64,
     },
-    /// The packet cannot be followed any further.
+    /// The rest of the packet cannot be decoded.
     Bad(Box<Bad>),
 }
 
-/// Why a packet cannot be followed any further.
+/// A fault because of which the rest of a packet cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
-    /// What is wrong.
+    /// Kind of the fault.
     pub kind: BadKind,
-    /// The part that it is in; `None`: the record as a whole.
+    /// The part with the fault; `None` if the fault concerns the record as a whole.
     pub scope: Option<Scope>,
     /// Id and name of the record's class, as far as it is known.
     pub class: Option<(u64, Arc<str>)>,
-    /// The field, where it is one; that of an array's elements has the array's name.
+    /// Name of the field, if the fault is in one; for an element, the name of its array.
     pub field: Option<Arc<str>>,
-    /// Where \[bit of the packet\].
+    /// Place of the fault \[bit of the packet\].
     pub at: u64,
 }
 
-/// What is wrong with a packet's bytes, or with what the metadata says of them.
+/// Kinds of faults in a packet's bytes, or in their description by the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadKind {
-    /// It would not end in the packet.
+    /// The field would not end within the packet.
     Outside {
-        /// Bits that it needs; `None`: it is a text without an end.
+        /// Size that the field needs \[bit\]; `None` for a text without an end.
         needs: Option<u64>,
-        /// Bits that are left in the packet.
+        /// Size that is left in the packet \[bit\].
         left: u64,
     },
-    /// No event record class has this id.
+    /// The id belongs to no event record class.
     UnknownId(u64),
     /// A selector has a value for which there is no option.
     NoOption {
-        /// The value, whatever its sign.
+        /// The selector's value, signed or unsigned.
         value: i128,
     },
-    /// An array has more elements than can be where it is.
+    /// An array has more elements than the rest of the packet can hold.
     TooManyElements {
-        /// Elements.
+        /// The number of elements that the packet claims.
         count: u64,
-        /// Bits that are left in the packet.
+        /// Size that is left in the packet \[bit\].
         left: u64,
     },
-    /// Arrays of elements that have no bits have too many of them.
+    /// Arrays have too many elements without bits.
     TooManyEmpty {
-        /// Fields of them.
+        /// Number of fields in the elements.
         count: u64,
-        /// As many may be so far.
+        /// The greatest number of such fields at this place in the packet.
         limit: u64,
     },
     /// A LEB128 integer does not fit into 64 bits.
     TooBig,
-    /// A record of no bits at all: there would be no end of them.
+    /// A record has no bits, so that a packet would have endlessly many of them.
     Empty,
-    /// The metadata says that an integer begins in the middle of a byte whose first bits are of the
-    /// other byte order.
+    /// The metadata have an integer that begins within a byte whose first bits have the other byte order.
     MixedOrder,
-    /// The metadata gives an integer or a real number this width, which there is not \[bit\].
+    /// The metadata give an integer or a real number a width that is not possible \[bit\].
     Width(u8),
-    /// The metadata has fields in fields deeper than this.
+    /// The metadata nest fields more deeply than this limit.
     TooDeep(u32),
-    /// The metadata says that a length or a selector is where there is no integer before its use.
+    /// The metadata have a length or selector that does not refer to an earlier integer.
     Unresolved,
+    /// The field of the length or selector is in an option or optional field that the record does not have.
+    NotThere,
 }
 
 fn scope_name(scope: Scope) -> &'static str {
@@ -139,6 +140,9 @@ impl fmt::Display for BadKind {
             BadKind::TooDeep(limit) => {
                 write!(f, "the metadata has fields nested deeper than {limit}")
             }
+            BadKind::NotThere => f.write_str(
+                "its length or selector is in an option or an optional field that is not there",
+            ),
             BadKind::Unresolved => f.write_str(
                 "the metadata has a length or a selector where no integer is in front of its use",
             ),

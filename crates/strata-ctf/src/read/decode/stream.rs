@@ -1,4 +1,4 @@
-//! The decoder of one stream class: from record to record.
+//! The decoder of one stream class, which moves from record to record.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::window::{align_up, Window};
 use crate::model::schema::{self, Role, Schema, Scope, Structure};
 use crate::read::event_class::EventClass;
 
-/// What a packet's context says. Times are in cycles of the stream's clock.
+/// The decoded fields of a packet context. Times are in cycles of the stream's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PacketContext {
     pub begin: Option<u64>,
@@ -27,58 +27,59 @@ pub(crate) struct PacketContext {
     pub discarded: Option<u64>,
     pub sequence: Option<u64>,
     pub cpu: Option<u64>,
-    /// Where it ends \[bit of the packet\].
+    /// End of the context \[bit of the packet\].
     pub end_bit: u64,
 }
 
 /// Decodes packets of one stream class.
 #[derive(Debug)]
 pub(crate) struct StreamDecoder {
-    /// What all classes have in common.
+    /// Plans of the parts that all event record classes share.
     shared: ClassPlans,
     has_clock: bool,
     pub(super) header: HeaderKind,
-    /// Of the header; a power of two \[bit\].
+    /// Alignment of the header, a power of two \[bit\].
     align: u64,
     short: ShortHeader,
-    /// By id, where headers are short and begin with a whole byte.
+    /// Entries by id, for short headers that begin at a whole byte.
     alike: Vec<Alike>,
     ids: ClassIds,
     events: Vec<EventClass>,
-    /// Of a packet's end, where it has fewer than 64 bits.
+    /// Mask of a packet's end time, which may have fewer than 64 bits.
     end_mask: u64,
-    /// Registers that its records need.
+    /// Number of registers that the stream's records need.
     pub(super) registers: u32,
 }
 
-/// A header of LTTng's: a short id and some bits of the time, or the greatest id, and then both in full.
+/// A record header as LTTng writes it: a short id and the lowest bits of the time, or the greatest short id followed by
+/// the full id and time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitHeader {
-    /// The id has 16 bits, and else 5.
+    /// True if the short id has 16 bits, false if it has 5.
     pub large: bool,
-    /// Big-endian.
+    /// True for big-endian records.
     pub big: bool,
 }
 
-/// A record that is as all of its class, and what is behind it.
+/// A record with the fixed size of its class, and the bytes after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead<'d, 'w> {
     pub shape: &'d RecordShape,
-    /// Running time \[cycle\].
+    /// The clock after the record \[cycle\].
     pub time: u64,
     pub behind: &'w [u8],
 }
 
-/// What a stream class's decoder is made of besides the class.
+/// Inputs of a stream class's decoder besides the class.
 pub(super) struct DecoderParts<'t> {
     pub schema: &'t Schema,
     pub packet_header: &'t Option<Arc<DecodingPlan>>,
     pub registers: &'t Registers,
-    /// Those that have a value behind the packet's header.
+    /// Registers that have a value after the packet's header.
     pub defined: &'t HashSet<u32>,
-    /// It has bits of both byte orders.
+    /// True if the trace has bits of both byte orders.
     pub mixed: bool,
-    /// Index of the first class, over all traces.
+    /// Index of the stream's first event record class, counted over all traces.
     pub first_class: usize,
 }
 
@@ -137,7 +138,7 @@ impl StreamDecoder {
         }
     }
 
-    /// Which of LTTng's two headers its records have, if it is one.
+    /// Returns which of LTTng's two record headers the stream has; `None` for any other header.
     pub fn split_header(&self) -> Option<SplitHeader> {
         let (large, big) = match self.header {
             HeaderKind::CompactLe => (false, false),
@@ -149,13 +150,12 @@ impl StreamDecoder {
         Some(SplitHeader { large, big })
     }
 
-    /// Its classes, in the order of the schema.
-    #[cfg(test)]
+    /// Returns the stream's event record classes, in the order of the schema.
     pub fn events(&self) -> &[EventClass] {
         &self.events
     }
 
-    /// One of its classes.
+    /// Returns the event record class with this index.
     #[inline]
     pub fn class(&self, index: u32) -> Option<&EventClass> {
         self.events.get(index as usize)
@@ -195,8 +195,8 @@ impl StreamDecoder {
 
     /// Decodes the record at `at` into [`DecodeState::record`].
     ///
-    /// After [`NoRecord::Short`], the same call with more of the packet does as if it were the first; until
-    /// then there is no record.
+    /// On [`NoRecord::Short`] the state has no record. The call can be repeated with more of the packet, as if it were
+    /// the first one.
     #[inline]
     pub fn record(
         &self,
@@ -214,10 +214,11 @@ impl StreamDecoder {
         }
     }
 
-    /// The record that `rest` begins with, and what is behind it, if its header is one of LTTng's, nothing but
-    /// texts is of unknown size in it, and `rest` has all of it. `time`: of the record in front of it.
+    /// Decodes the record at the begin of `rest` on the fast path, and returns it with the bytes after it. This needs
+    /// one of LTTng's headers, no fields of unknown size except texts, and all of the record in `rest`; otherwise the
+    /// result is `None`. `time` is the clock after the previous record \[cycle\].
     ///
-    /// As a rule that is so, and then this is all there is to do from one record to the next.
+    /// Most records meet these conditions, and this call is then all that is needed to get from one record to the next.
     #[inline(always)]
     pub fn ahead<'d, 'w>(&'d self, rest: &'w [u8], time: u64) -> Option<Ahead<'d, 'w>> {
         let word = u64::from_le_bytes(*rest.first_chunk()?);
@@ -231,7 +232,7 @@ impl StreamDecoder {
         Some(Ahead { shape: &alike.shape, time, behind })
     }
 
-    /// What is behind such a record if its texts say where it ends.
+    /// Returns the bytes after a record whose end depends on its texts.
     #[inline(never)]
     fn behind_texts<'w>(&self, alike: &Alike, record: &'w [u8]) -> Option<&'w [u8]> {
         if !alike.has_texts {
@@ -249,13 +250,13 @@ impl StreamDecoder {
         (plan.tail % 8 == 0).then_some(behind)
     }
 
-    /// Whether there may be records that [`StreamDecoder::ahead`] finds: all begin with whole bytes then.
+    /// Returns whether [`StreamDecoder::ahead`] may find records. All records then begin at whole bytes.
     pub fn has_alike(&self) -> bool {
         !self.alike.is_empty()
     }
 
-    /// A record with a header that is quickly read; and if all records of its class are alike, all of it
-    /// is here, with no call. What is not usual is left to the functions below.
+    /// Decodes a record whose header has a simple form. If all records of its class have the same size, this function
+    /// does everything itself; other records are passed to the functions below.
     #[inline(never)]
     fn quick<Q: Quick>(
         &self,
@@ -264,7 +265,7 @@ impl StreamDecoder {
         at: u64,
         state: &mut DecodeState,
     ) -> Result<(), NoRecord> {
-        // Sums that are too great for a number are not behind `at`.
+        // Sums that overflow are not greater than `at`.
         let begin = at.wrapping_add(self.align - 1) & !(self.align - 1);
         let Some(head) = header.head(window, begin, state.time) else {
             return self.any(window, at, state);
@@ -279,7 +280,7 @@ impl StreamDecoder {
         };
         let end = from.wrapping_add(u64::from(layout.end));
         if end > window.end || end <= at || from % 8 != 0 {
-            // Without parts behind it there is nobody who sees that the header is not all there.
+            // If the class has no parts after the header, only `any` finds out that the header is incomplete.
             return match from > window.end {
                 true => self.any(window, at, state),
                 false => self.parts(window, at, state, head.time),
@@ -291,7 +292,7 @@ impl StreamDecoder {
         Ok(())
     }
 
-    /// Has the record what its header says.
+    /// Copies the header's values to the record.
     #[inline]
     fn put_head(&self, record: &mut RecordPlace, begin: u64, head: &DecodedHead, class: u32) {
         record.begin = begin;
@@ -300,7 +301,7 @@ impl StreamDecoder {
             RecordShape { common: head.end.wrapping_sub(begin), class, ..RecordShape::default() };
     }
 
-    /// Any record.
+    /// Decodes a record of any form, on the slow path.
     #[inline(never)]
     fn any(&self, window: &Window<'_>, at: u64, state: &mut DecodeState) -> Result<(), NoRecord> {
         let before = state.found.order;
@@ -334,7 +335,7 @@ impl StreamDecoder {
         self.parts(window, at, state, head.time)
     }
 
-    /// The parts behind a record's header, one after the other. The record has all that the header says.
+    /// Decodes the parts after a record's header, one after the other. The header's values are in the record already.
     #[inline(never)]
     fn parts(
         &self,
@@ -391,7 +392,7 @@ fn unknown(id: u64, at: u64) -> NoRecord {
     NoRecord::Bad(Box::new(Bad { kind, scope, class: None, field: None, at }))
 }
 
-/// Where a part begins, and where it ends.
+/// Returns the begin and the end of a part.
 #[inline]
 pub(super) fn part(
     window: &Window<'_>,
@@ -423,7 +424,7 @@ fn stop(fault: EndFault, plan: &DecodingPlan, class: Option<&EventClass>) -> NoR
     };
     let ops = op.and_then(|op| plan.ops.get(op as usize..)).unwrap_or(&[]);
     let named = ops.iter().find(|op| is_field(op.code)).map(|op| Arc::clone(&op.info.name));
-    // An element has no name of its own; its array is in front of it.
+    // An element has no name of its own; the name is that of the array before it.
     let around = || {
         let before = op.and_then(|op| plan.ops.get(..op as usize)).unwrap_or(&[]);
         let op = before.iter().rev().find(|op| !op.info.name.is_empty());
@@ -434,7 +435,7 @@ fn stop(fault: EndFault, plan: &DecodingPlan, class: Option<&EventClass>) -> NoR
     NoRecord::Bad(Box::new(Bad { kind, scope: Some(plan.scope), class, field, at }))
 }
 
-/// The plans of a class.
+/// Compiles the plans of an event record class.
 fn own(
     shared: &ClassPlans,
     stream: &schema::StreamClass,
@@ -455,12 +456,12 @@ fn own(
 }
 
 fn layout(plans: &ClassPlans) -> Option<RecordLayout> {
-    /// Where the part begins and ends that is behind `at`.
+    /// Returns the begin and the end of a part of fixed size that follows `at`.
     fn part(plan: Option<&DecodingPlan>, at: u64) -> Option<(u64, u64)> {
         let Some(plan) = plan else {
             return Some((at, at));
         };
-        // Whatever begins with a whole byte behind a header that ends with one.
+        // Only parts that begin at a whole byte after a header that ends at one have a fixed place.
         let begin = align_up(at, plan.align);
         (plan.align <= 8).then_some((begin, begin.saturating_add(plan.fixed()?)))
     }
@@ -476,7 +477,7 @@ fn layout(plans: &ClassPlans) -> Option<RecordLayout> {
     Some(RecordLayout { specific, payload: small(payload)?, end: small(end)? })
 }
 
-/// Of the bits that a packet's end has.
+/// Makes the mask for the width of a packet's end time.
 fn end_mask(class: &schema::StreamClass) -> u64 {
     let members = class.packet_context.iter().flat_map(|context| &context.members);
     let width = members.filter_map(|member| match &member.class {

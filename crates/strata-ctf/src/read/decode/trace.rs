@@ -1,4 +1,4 @@
-//! The decoder of one trace: all its plans, and what is in front of each packet.
+//! The decoder of one trace: all its plans, and the decoding of packet headers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::window::Window;
 use crate::model::schema::{Role, Schema, Scope};
 use crate::model::Uuid;
 
-/// What a packet's header says.
+/// The decoded fields of a packet header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PacketHeader {
     pub magic: Option<u64>,
@@ -22,11 +22,11 @@ pub(crate) struct PacketHeader {
     pub stream_class: Option<u64>,
     /// Id of the stream.
     pub stream: Option<u64>,
-    /// Where it ends \[bit of the packet\].
+    /// End of the header \[bit of the packet\].
     pub end: u64,
 }
 
-/// Decodes packets of one trace. Compiled once; shared by all who read.
+/// Decodes packets of one trace. It is compiled once and shared by all readers of the trace.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     schema: Arc<Schema>,
@@ -37,7 +37,8 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// `first_class`: the index that the first event record class gets, over all traces.
+    /// Compiles the decoding plans of a trace's schema. `first_class` is the index of its first event record class,
+    /// over all traces.
     pub fn new(schema: Arc<Schema>, first_class: usize) -> Decoder {
         let registers = Registers::of_trace(&schema);
         let mut defined = HashSet::new();
@@ -72,31 +73,36 @@ impl Decoder {
         &self.schema
     }
 
-    /// How many event record classes there are.
+    /// Returns the number of event record classes of the trace.
     pub fn classes(&self) -> usize {
         self.classes
     }
 
-    /// What is needed to go through one stream.
+    /// Makes the state for decoding one stream.
     pub fn state(&self) -> DecodeState {
         DecodeState { registers: vec![0; self.registers as usize], ..DecodeState::default() }
     }
 
-    /// The decoder of a stream class, by its index in the schema.
+    /// Returns the decoder of a stream class, by the class's index in the schema.
     pub fn stream(&self, index: usize) -> Option<&StreamDecoder> {
         self.streams.get(index)
     }
 
-    /// The index of the stream class of this id; where a packet's header has none, of the only one, or
-    /// the one of id 0.
+    /// Returns the index of the stream class with this id. For a packet header without an id, it is the only class or
+    /// the class with id 0. Returns `None` if there is no such class, or if it is unknown because a part of the
+    /// metadata could not be read.
     pub fn find_stream(&self, id: Option<u64>) -> Option<usize> {
+        let is_unknown = self.schema.is_stream_unread && id.is_none();
+        if is_unknown || self.schema.is_packet_header_unread {
+            return None;
+        }
         match (id, self.schema.streams.as_slice()) {
             (None, [_]) => Some(0),
             (id, streams) => streams.iter().position(|class| class.id == id.unwrap_or(0)),
         }
     }
 
-    /// Begins a packet: reads its header, where there is one.
+    /// Decodes the header of a new packet and resets the decoder's state for it.
     pub fn packet_header(
         &self,
         window: &Window<'_>,

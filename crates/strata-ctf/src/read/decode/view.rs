@@ -1,4 +1,4 @@
-//! One decoded record, for whoever wants its fields.
+//! A decoded record, which gives access to its fields.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::model::schema::Scope;
 use crate::read::value::Value;
 use crate::read::visit::{FieldInfo, Visit};
 
-/// The plans of an event record class, in the order of [`Scope`]. Those in front of its own are shared
-/// with others.
+/// The plans of an event record class, in the order of [`Scope`]. Plans of parts that other classes also have are
+/// shared with them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClassPlans([Option<Arc<DecodingPlan>>; 6]);
 
 impl ClassPlans {
-    /// Of the part, from now on.
+    /// Sets the plan of a part.
     pub(super) fn put(&mut self, scope: Scope, plan: Option<Arc<DecodingPlan>>) {
         if let Some(place) = self.0.get_mut(scope as usize) {
             *place = plan;
@@ -33,12 +33,12 @@ impl ClassPlans {
         self.get(scope).is_some()
     }
 
-    /// The field of a class (by its index over all traces) with this name.
+    /// Finds the field with this name in a class, which is given by its index over all traces.
     pub fn find(&self, class: usize, scope: Scope, name: &str) -> Option<FieldPath> {
         FieldPath::find(self.get(scope)?, class, name)
     }
 
-    /// The fields of a part, without those that are in them.
+    /// Returns the direct fields of a part, without the fields in them.
     pub fn fields(&self, scope: Scope) -> impl Iterator<Item = &FieldInfo> {
         self.get(scope).into_iter().flat_map(members)
     }
@@ -48,11 +48,11 @@ impl ClassPlans {
 #[derive(Clone, Copy)]
 pub(crate) struct RecordView<'e> {
     pub state: &'e DecodeState,
-    /// Where the record begins \[bit of the packet\].
+    /// Begin of the record \[bit of the packet\].
     pub begin: u64,
     pub shape: &'e RecordShape,
     pub bytes: &'e [u8],
-    /// Which byte of the packet `bytes` begins with; wrapping.
+    /// Offset of the first of `bytes` \[byte of the packet\]; wrapping.
     pub origin: u64,
 }
 
@@ -71,19 +71,19 @@ impl<'e> RecordView<'e> {
         Some(PartBytes { bytes, origin, begin: begin.wrapping_add(behind), state })
     }
 
-    /// A part of the packet's head.
+    /// Returns a part of the packet's head, if the head was kept.
     fn head(self, begin: u64) -> Option<PartBytes<'e>> {
         let DecodeState { head, .. } = self.state;
         (!head.is_empty()).then_some(PartBytes { bytes: head, origin: 0, begin, state: self.state })
     }
 
-    /// Where the walk through the part ended \[bit of the packet\]; `None`: there is no such part.
+    /// Visits the fields of a part. Returns where the part ends \[bit of the packet\]; `None` if there is no such part.
     #[inline(always)]
     pub fn visit(self, plans: &ClassPlans, scope: Scope, visit: &mut impl Visit) -> Option<u64> {
         walk(plans.get(scope)?, self.source(scope)?, &mut TellVisitor(visit))
     }
 
-    /// What is in such a field of the record's class; `None`: ask for its value.
+    /// Reads an integer at a fixed place; `None` if it has to be read by its path.
     #[inline(always)]
     pub fn integer(self, field: Fixed) -> Option<i64> {
         let behind = match field.scope {
@@ -96,7 +96,7 @@ impl<'e> RecordView<'e> {
         field.read(self.bytes.get(usize::try_from(at).ok()?..)?)
     }
 
-    /// What is in a field of the record's class.
+    /// Reads a field of the record's class.
     #[inline]
     pub fn value(self, plans: &ClassPlans, path: &FieldPath) -> Option<Value<'e>> {
         path.value(plans.get(path.scope)?, self.source(path.scope)?)

@@ -1,4 +1,4 @@
-//! The fields of a part, one after the other.
+//! Decodes the fields of a part one after the other.
 
 use super::bits::{find_nul, leb128, Leb};
 use super::plan::{Choice, Count, DecodingPlan, OpCode, PlanOp};
@@ -7,9 +7,9 @@ use super::window::align_up;
 use crate::read::value::{Value, Wide};
 use crate::read::visit::Visit;
 
-/// Is told the fields. All but the leaves have an op's place in the plan, by its address.
+/// Receives the fields of a part. For all fields but leaves, the address of `op` identifies the op in the plan.
 pub(super) trait FieldWatcher<'e> {
-    /// Whether [`FieldWatcher::done`] is to be asked.
+    /// True if [`FieldWatcher::done`] may end the walk.
     const STOPS: bool;
     fn unsigned(&mut self, op: &PlanOp, value: u64);
     fn signed(&mut self, op: &PlanOp, value: i64);
@@ -32,7 +32,7 @@ pub(super) trait FieldWatcher<'e> {
     }
 }
 
-/// Tells a caller's visitor.
+/// Passes the fields to a caller's visitor.
 pub(super) struct TellVisitor<'v, V>(pub &'v mut V);
 
 impl<'e, V: Visit> FieldWatcher<'e> for TellVisitor<'_, V> {
@@ -100,25 +100,26 @@ impl<'e, V: Visit> FieldWatcher<'e> for TellVisitor<'_, V> {
     }
 }
 
-/// The bytes of a part, and what is known of the parts in front.
+/// The bytes of a part, and the values of the parts before it.
 #[derive(Clone, Copy)]
 pub(super) struct PartBytes<'e> {
-    /// They have the whole part.
+    /// Bytes that contain the whole part.
     pub bytes: &'e [u8],
-    /// Which byte of the packet they begin with; wrapping.
+    /// Offset of the first of these bytes \[byte of the packet\]; wrapping.
     pub origin: u64,
-    /// Where the part begins, aligned \[bit of the packet\].
+    /// Begin of the part after alignment \[bit of the packet\].
     pub begin: u64,
-    /// Has the registers of the whole record.
+    /// The decoding state, with the registers of the whole record.
     pub state: &'e DecodeState,
 }
 
-/// Registers of a part that need no allocation.
+/// The greatest number of registers for which a part needs no allocation.
 const REGISTERS: usize = 16;
 
-/// Tells all fields of a part; `None`: the bytes are not those that its end was found in.
+/// Decodes all fields of a part. Returns the end of the part \[bit of the packet\], or `None` if the bytes are not
+/// those in which the end was found.
 ///
-/// As a rule a part is a few numbers, so those are told without a call.
+/// Most parts are a few numbers and texts, which this function decodes without calling another one.
 #[inline(always)]
 pub(super) fn walk<'e, W: FieldWatcher<'e>>(
     plan: &DecodingPlan,
@@ -134,17 +135,18 @@ pub(super) fn walk<'e, W: FieldWatcher<'e>>(
     if left.is_empty() {
         return Some(base.wrapping_add(plan.tail));
     }
-    // Made anew: what a call gets by address is in memory, and that only on this way.
+    // The argument is built here, so that only this path has it in memory.
     all(plan, left, base, &PartBytes { bytes, origin, begin, state }, watch)
 }
 
-/// The base behind texts that end so many bytes behind it: one that has a text behind it is a whole byte.
+/// Returns the base after texts, `bytes` bytes from `base` on. The base is a whole byte if a text came before.
 #[inline(always)]
 fn behind_texts(base: u64, bytes: usize) -> u64 {
     base.wrapping_add((bytes as u64).wrapping_mul(8))
 }
 
-/// Tells the fields from one on, which counts from `base`.
+/// Decodes the fields of `ops`, whose offsets count from bit `base`, and passes each to `watch`. Returns the bit after
+/// the last one.
 #[inline(never)]
 fn all<'e, W: FieldWatcher<'e>>(
     plan: &DecodingPlan,
@@ -173,13 +175,13 @@ fn all<'e, W: FieldWatcher<'e>>(
 
 struct PartWalk<'p, 'e> {
     plan: &'p DecodingPlan,
-    // Not a copy: one made so soon after the original would wait for that.
+    // A reference, since a copy made so soon after the original was written would have to wait for it.
     source: &'p PartBytes<'e>,
-    /// Of this part.
+    /// Registers of the part.
     registers: &'p mut [u64],
-    /// What offsets count from \[bit of the packet\].
+    /// Base of offsets \[bit of the packet\].
     base: u64,
-    /// From the byte on that the base is in.
+    /// Bytes from the byte that contains the base on.
     rest: &'e [u8],
     /// The LEB128 integer that was read last.
     last: u64,
@@ -191,26 +193,26 @@ fn chunk<const N: usize>(bytes: &[u8], at: u32) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.first_chunk().copied()
 }
 
-/// The bytes from an offset on that is a whole byte of the packet.
+/// Returns the bytes from an offset on, which must be at a whole byte of the packet.
 #[inline]
 fn behind(rest: &[u8], base: u64, offset: u64) -> Option<&[u8]> {
     rest.get(usize::try_from((base % 8).saturating_add(offset) / 8).ok()?..)
 }
 
-/// So many of them.
+/// Returns `bytes` bytes at an offset.
 #[inline]
 fn slice(rest: &[u8], base: u64, offset: u64, bytes: u64) -> Option<&[u8]> {
     behind(rest, base, offset)?.get(..usize::try_from(bytes).ok()?)
 }
 
-/// The bytes in front of the first NUL.
+/// Returns the bytes before the first NUL.
 #[inline]
 fn text(bytes: &[u8]) -> &[u8] {
     let end = find_nul(bytes).unwrap_or(bytes.len());
     bytes.get(..end).unwrap_or(bytes)
 }
 
-/// A number of 16 bits: 5 of them its exponent, 10 its fraction. Each is one of 64 bits, too.
+/// Converts a floating-point number of 16 bits (5 bits exponent, 10 bits fraction), which 64 bits represent exactly.
 #[cold]
 fn half(bits: u16) -> f64 {
     let (exponent, fraction) = (bits >> 10 & 31, f64::from(bits & 0x3ff));
@@ -236,7 +238,7 @@ fn real(bits: u64, width: u8) -> f64 {
     }
 }
 
-/// The value of a field whose offset counts from the base, wherever the fields in front of it are.
+/// Returns the value of a field without fields in it, whose offset counts from the base.
 pub(super) fn leaf<'e>(code: OpCode, rest: &'e [u8], base: u64) -> Option<Value<'e>> {
     Some(match code {
         OpCode::U8(at) => Value::Unsigned(u64::from(chunk::<1>(rest, at)?[0])),
@@ -280,7 +282,7 @@ pub(super) fn leaf<'e>(code: OpCode, rest: &'e [u8], base: u64) -> Option<Value<
     })
 }
 
-/// Tells whole numbers without anything between them; `false`: they are something else.
+/// Reports the elements of an array of whole numbers without padding. Returns false if the elements are something else.
 fn numbers<'e, W: FieldWatcher<'e>>(op: &PlanOp, bytes: &'e [u8], watch: &mut W) -> bool {
     #[inline(always)]
     fn each<const N: usize>(bytes: &[u8], tell: impl FnMut([u8; N])) -> bool {
@@ -311,8 +313,8 @@ fn numbers<'e, W: FieldWatcher<'e>>(op: &PlanOp, bytes: &'e [u8], watch: &mut W)
     }
 }
 
-/// Tells numbers that are whole bytes and texts that end with a NUL, up to the first op that is something
-/// else, which is returned with those behind it. `bytes` begins with the base, here and at the end.
+/// Decodes numbers of whole bytes and texts that end with a NUL, up to the first other op. Returns that op and the
+/// following ones. `bytes` begins at the base, before and after the call.
 #[inline(always)]
 fn plain<'p, 'e, W: FieldWatcher<'e>>(
     ops: &'p [PlanOp],
@@ -494,7 +496,7 @@ impl<'p, 'e> PartWalk<'p, 'e> {
                 OpCode::Clear { first, count } => {
                     (first..first.saturating_add(count)).for_each(|register| self.put(register, 0));
                 }
-                // All others are plain.
+                // All other ops are decoded by `plain`.
                 _ => return None,
             }
             if W::STOPS && watch.done() {
@@ -510,7 +512,7 @@ impl<'p, 'e> PartWalk<'p, 'e> {
         Some(self.rest)
     }
 
-    /// The ops behind the array's.
+    /// Decodes an array. Returns the ops after those of the array.
     fn array<W: FieldWatcher<'e>>(
         &mut self,
         op: &'p PlanOp,

@@ -1,34 +1,39 @@
-//! The classes of traces, as a filter is checked with them.
+//! The classes of traces in the form in which filters are checked against them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use strata_filter::Root;
 
+use super::DerivedWord;
 use crate::model::schema::{self, FieldClass, Schema, Structure};
 
-/// Memory for the names of fields and labels that are looked at for hints \[byte\]; a trace may describe
-/// any number, and what is deep in structures has the names of all of them in front.
+/// The most memory for names of fields and labels that are compared for hints \[byte\]. A trace may describe any number
+/// of them, and the name of a nested field has the names of all structures around it.
 const MOST_BYTES: usize = 48 << 20;
-/// Labels that are looked at, each as often as a field has it.
+/// The most labels that are compared, counted once for each field that has them.
 const MOST_LABELS: usize = 1_000_000;
 
-/// What the allocator adds to a name, about \[byte\].
+/// The allocator's approximate overhead for a name \[byte\].
 const ALLOCATED: usize = 24;
 
-/// The classes of traces, as a filter is checked with them.
+/// The classes of traces in the form in which filters are checked against them.
 #[derive(Default)]
 pub(super) struct KnownClasses {
     pub(super) classes: Vec<strata_filter::Class>,
     bytes: usize,
     seen_labels: usize,
-    /// By the address of the labels, which the trace keeps.
+    /// Label lists by the address of the labels, which the trace keeps alive.
     labels: HashMap<usize, Arc<[String]>>,
 }
 
 impl KnownClasses {
-    /// `false`: too many.
-    pub(super) fn add(&mut self, schema: &Schema) -> bool {
+    /// Adds the classes of a trace. Returns false if they have too many names.
+    pub(super) fn add(
+        &mut self,
+        schema: &Schema,
+        derived: &dyn Fn(&Schema, &schema::EventClass, DerivedWord) -> bool,
+    ) -> bool {
         for stream in &schema.streams {
             let packet = stream.packet_context.as_ref();
             for event in &stream.events {
@@ -50,6 +55,11 @@ impl KnownClasses {
                         self.structure(&mut class.fields, root, "", structure);
                     }
                 }
+                for (spelling, word) in DerivedWord::spellings() {
+                    if derived(schema, event, word) {
+                        self.derived(&mut class.fields, spelling, word);
+                    }
+                }
                 self.count(size_of::<strata_filter::Class>() + event.name.len());
                 self.classes.push(class);
                 if self.is_full() {
@@ -58,6 +68,23 @@ impl KnownClasses {
             }
         }
         true
+    }
+
+    /// Adds a derived word, after the fields of the records themselves.
+    fn derived(
+        &mut self,
+        fields: &mut Vec<strata_filter::ClassField>,
+        spelling: &str,
+        word: DerivedWord,
+    ) {
+        let kind = match word {
+            word if word.is_text() => strata_filter::ClassFieldKind::Text,
+            DerivedWord::Duration => strata_filter::ClassFieldKind::integer(64, false),
+            _ => strata_filter::ClassFieldKind::integer(32, false),
+        };
+        self.count(2 * size_of::<strata_filter::ClassField>() + ALLOCATED + spelling.len());
+        let path = spelling.to_owned();
+        fields.push(strata_filter::ClassField { root: Root::Context, path, kind });
     }
 
     fn structure(
@@ -135,7 +162,7 @@ impl KnownClasses {
     }
 
     fn labels(&mut self, labels: &Arc<[schema::Label]>) -> Arc<[String]> {
-        // Each field counts: each is compared with the filter.
+        // Labels count for each field, since each field is compared with the filter.
         self.seen_labels = self.seen_labels.saturating_add(labels.len());
         let address = labels.as_ptr() as usize;
         if let Some(known) = self.labels.get(&address) {

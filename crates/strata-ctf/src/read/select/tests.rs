@@ -1,4 +1,4 @@
-//! Selections of event records, against the rules of the language.
+//! Tests that selections of event records follow the rules of the filter language.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ event {
 };
 "#;
 
-/// One record of each kind of values.
+/// A record with one value of each kind.
 struct Send<'a> {
     len: u64,
     delta: i64,
@@ -178,7 +178,7 @@ impl Drop for TestTrace {
     }
 }
 
-/// What the filter selects, by number of the record.
+/// Returns the numbers of the records that the filter selects.
 fn selected(reader: &Reader, filter: &str) -> Vec<usize> {
     let filter = Filter::parse(filter).unwrap_or_else(|error| panic!("{}", error.caret()));
     let mut selection = Selection::new(&filter);
@@ -318,7 +318,10 @@ fn check_names_what_no_event_has() {
     let reader = trace.reader();
     let hints = |filter: &str| -> Vec<String> {
         let filter = Filter::parse(filter).expect("a filter");
-        Selection::check(&filter, &reader).iter().map(|hint| hint.what.to_string()).collect()
+        Selection::check(&filter, &reader, &|_, _, _| false)
+            .iter()
+            .map(|hint| hint.what.to_string())
+            .collect()
     };
     for good in [
         "net:* && len > 3 && data[3] == 1 && v.TEXT == \"x\" && head.port == 1",
@@ -368,7 +371,7 @@ fn malicious_number_of_names_gives_no_hints_and_ends() {
     };
     let schema = Schema { streams: vec![stream], ..Schema::default() };
     let mut known = KnownClasses::default();
-    assert!(!known.add(&schema));
+    assert!(!known.add(&schema, &|_, _, _| false));
     assert!(known.classes.len() < 100, "{} classes", known.classes.len());
 }
 
@@ -384,12 +387,12 @@ fn malicious_names_in_front_of_each_other_give_no_hints_and_take_little() {
     let event = schema::EventClass { payload: Some(structure), ..schema::EventClass::default() };
     let stream = schema::StreamClass { events: vec![event], ..schema::StreamClass::default() };
     let mut known = KnownClasses::default();
-    assert!(!known.add(&Schema { streams: vec![stream], ..Schema::default() }));
+    assert!(!known.add(&Schema { streams: vec![stream], ..Schema::default() }, &|_, _, _| false));
     let bytes: usize = known.classes[0].fields.iter().map(|field| field.path.len()).sum();
     assert!(bytes < 64 << 20, "{bytes} bytes of names");
 }
 
-/// A record as a visitor sees it: what the selection is compared with.
+/// A record as a visitor sees it, for comparison with the selection.
 #[derive(Default)]
 struct Visited {
     name: String,
@@ -430,7 +433,7 @@ impl Visited {
         visited
     }
 
-    /// The path of the field that is visited.
+    /// Returns the path of the field that is being visited.
     fn path(&mut self, field: &FieldInfo) -> String {
         let above = self.above.last_mut();
         match above {
@@ -532,7 +535,7 @@ impl Fields for Visited {
     }
 }
 
-/// xorshift64*.
+/// A xorshift64* generator.
 struct Random(u64);
 
 impl Random {
@@ -603,7 +606,7 @@ const NUMBERS: [&str; 16] = [
 const TEXTS: [&str; 8] =
     ["\"nginx\"", "\"n*\"", "\"*\"", "\"WAITING\"", "\"*ING\"", "\"NUMBER\"", "\"net:*\"", "\"\""];
 
-/// Any condition that can be read; terms and constants that do not fit each other too.
+/// Makes any condition that can be parsed, including terms and constants that do not fit each other.
 fn condition(random: &mut Random, depth: usize) -> String {
     if depth > 0 && random.pick(&[true, true, false]) {
         let (left, right) = (condition(random, depth - 1), condition(random, depth - 1));

@@ -1,4 +1,4 @@
-//! The same tests by the BPF program, `probe/kernel/filter.bpf.h`, in this machine's kernel.
+//! Runs the same tests by the BPF program, `probe/kernel/filter.bpf.h`, in this machine's kernel.
 
 use std::fs;
 use std::mem::{offset_of, size_of};
@@ -15,7 +15,7 @@ use super::super::{cgroup, compile, Compiled, SyscallEnd};
 use super::random::{record, Random, Writer};
 use super::world::{event, event_of_call, passes, Record, Task};
 
-/// Those that the programs are built with; if none is there, the one that is.
+/// Compilers that the programs are built with; if none is installed, the one that is.
 const CLANGS: [&str; 2] = ["clang-14", "clang-19"];
 
 /// Has the thread on CPU 0 from now on, with a name that filters have.
@@ -112,7 +112,7 @@ fn sizes(object: &Object) -> Vec<(String, u32, u32)> {
     sizes
 }
 
-/// `is_call`: with the program that has the fields as a system call's, or with the others.
+/// Runs the filter on all records. `is_call` chooses the program that reads the fields as a system call's.
 fn verify(object: &Object, filter: &kernel::Filter, is_call: bool, text: &str, records: &[Record]) {
     for program in object.progs_mut().filter(|program| is_call == (program.name() == "from_call")) {
         for record in records {
@@ -125,7 +125,7 @@ fn verify(object: &Object, filter: &kernel::Filter, is_call: bool, text: &str, r
     }
 }
 
-/// Another filter, with the comparisons that are never needed.
+/// Returns the filter with comparisons that the compiler never makes.
 fn with_or_equal(mut filter: kernel::Filter) -> kernel::Filter {
     for test in &mut filter.test {
         test.comparison = match test.comparison {

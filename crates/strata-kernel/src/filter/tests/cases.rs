@@ -1,4 +1,4 @@
-//! What single filters become.
+//! Tests of what single filters are compiled to.
 
 use strata_abi::kernel::{
     self, Test, CHARS, COMM, EQUAL, FIELD, LESS, LESS_SIGNED, PASS, PID, REJECT,
@@ -151,7 +151,9 @@ fn syscall_has_other_fields_and_another_name_at_each_end() {
     for (text, at_entry, at_exit) in [
         ("syscall_entry_*", Compiled::Always, Compiled::Never),
         ("syscall_exit_close", Compiled::Never, Compiled::Always),
-        ("close || syscall_*_open", Compiled::Never, Compiled::Never),
+        ("closed || syscall_*_open", Compiled::Never, Compiled::Never),
+        ("close && !syscall_exit_*", Compiled::Always, Compiled::Never),
+        ("clos* || syscall_*_open", Compiled::Always, Compiled::Always),
         ("has(fd) || syscall_x", Compiled::Always, Compiled::Never),
         ("has(ret) || syscall_x", Compiled::Never, Compiled::Always),
         ("(ret == 3 || fd == 3) && syscall_x", Compiled::Never, Compiled::Never),

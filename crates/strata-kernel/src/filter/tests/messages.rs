@@ -1,4 +1,4 @@
-//! What is said of filters that the kernel cannot decide, and of those that match nothing.
+//! Tests of messages on filters that the kernel cannot decide, and on those that match nothing.
 
 use strata_filter::Filter;
 
@@ -25,6 +25,15 @@ fn slips(text: &str) -> String {
         Ok(()) => String::new(),
         Err(slips) => slips.to_string(),
     }
+}
+
+#[test]
+fn duration_is_said_to_be_that_of_system_calls() {
+    for text in ["duration > 5ms", "len > 3 && context.duration < 1s"] {
+        let said = slips(text);
+        assert!(said.contains("how long a system call took"), "{said}");
+    }
+    assert_eq!(slips("container in {\"a\", \"b\"} || container == \"c\""), "");
 }
 
 #[test]

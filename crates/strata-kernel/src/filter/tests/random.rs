@@ -10,7 +10,7 @@ use super::world::{
 };
 use crate::event::{KernelEvent, Probe};
 
-/// xorshift64*. The seed is printed, and is taken from `STRATA_TEST_SEED` if that is set.
+/// A xorshift64* generator. Its seed is printed, and is taken from `STRATA_TEST_SEED` if that is set.
 pub struct Random(u64);
 
 impl Random {
@@ -98,13 +98,13 @@ fn task(random: &mut Random, root_cgroup: Option<u64>) -> Task {
     }
 }
 
-/// Writes filters.
+/// Writes random filters.
 pub struct Writer<'r> {
     pub random: &'r mut Random,
     /// Numbers that occur in the task.
     pub ids: Vec<u64>,
     pub has_cgroups: bool,
-    /// Also what cannot be compiled.
+    /// True to write also filters that cannot be compiled.
     pub anything: bool,
 }
 
@@ -245,7 +245,7 @@ impl Writer<'_> {
         format!("{name} {} {id}", self.op())
     }
 
-    /// What is the same for all records.
+    /// Writes a condition that is the same for all records.
     fn certain(&mut self) -> String {
         let certain = [
             "sched_*",
@@ -273,7 +273,7 @@ impl Writer<'_> {
     }
 }
 
-/// How often a run had what it is for.
+/// Counts of the cases that a run is for.
 #[derive(Default, Debug)]
 struct Seen {
     never: usize,

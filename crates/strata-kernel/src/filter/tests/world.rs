@@ -32,11 +32,11 @@ pub const NUMBERS: [(&str, u16, u8, bool); 14] = [
     ("bits", 24, 4, true),
 ];
 
-/// Texts: name, offset, bytes. Aligned to 8, to 4, and to nothing; the last three overlap.
+/// Text fields: name, offset, bytes. They are aligned to 8, to 4, and to nothing; the last three overlap.
 pub const TEXTS: [(&str, u16, u32); 4] =
     [("next_comm", 48, 16), ("half", 68, 16), ("prev_comm", 77, 16), ("short", 80, 7)];
 
-/// Labels; some values have two, some none.
+/// Returns labels of which some values have two and some none.
 pub fn labels() -> Vec<Label> {
     let label = |from, to, label: &str| Label { from, to, label: label.to_string() };
     vec![
@@ -48,7 +48,7 @@ pub fn labels() -> Vec<Label> {
     ]
 }
 
-/// Whose labels are flags.
+/// Returns the flags of a field whose labels are flags.
 fn flags(name: &str) -> Option<Flags> {
     match name {
         "mode" => Some(Flags { low_bits: 2 }),
@@ -61,7 +61,8 @@ fn integer(bytes: u8, signed: bool) -> Integer {
     Integer { signed, ..Integer::unsigned(bytes) }
 }
 
-/// The event. Its second half are fields that cannot be tested.
+/// The event that the filters are for. Its second half are fields that cannot be tested. Its second half are fields
+/// that cannot be tested.
 pub fn event() -> KernelEvent {
     let mut fields = Vec::new();
     let mut sources = Vec::new();
@@ -134,8 +135,8 @@ pub fn event_of_call() -> KernelEvent {
 pub fn event_without_early() -> KernelEvent {
     let probe = Probe::Uprobe {
         binary: Binary::open("/proc/self/exe".as_ref()).unwrap(),
-        offset: 0,
-        is_return: false,
+        offsets: vec![0],
+        guard: None,
         semaphore: None,
         parts: Vec::new(),
     };
@@ -164,14 +165,14 @@ pub fn system_call() -> KernelEvent {
     }
 }
 
-/// What an event happens on.
+/// The task that an event happens in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
     pub pid: u32,
     pub tid: u32,
     pub cpu: u32,
     pub cgroup: u64,
-    /// Of the group `/`, if there is one.
+    /// The id of the group `/`, if there is one.
     pub root_cgroup: Option<u64>,
     pub comm: [u8; 16],
 }
@@ -208,7 +209,7 @@ fn up_to_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// As the filter's own evaluation sees the record.
+/// Shows the record to the filter's own evaluation.
 impl Fields for Record {
     fn name(&self) -> &[u8] {
         b"sched_test"

@@ -1,4 +1,4 @@
-//! Which filter programs get, and what is said of it.
+//! Tests of the filter for programs, and of the remarks on it.
 
 use strata_model::{Field as ModelField, Integer};
 
@@ -25,7 +25,7 @@ fn event(name: &str, field: &str) -> EventClass {
     }
 }
 
-/// With rules that select all.
+/// Returns the filters for a rule that selects all events.
 fn filtered(options: &Options) -> Filtered {
     Filtered::new(options, &Rules::parse(&[EVERY_TRACEPOINT]).unwrap())
 }
@@ -45,13 +45,13 @@ fn program_is_refused_only_where_nothing_at_all_would_be_recorded() {
     assert!(program(&of_kernel).unwrap().is_none());
 }
 
-/// What is said of it, as the end has it.
+/// Returns the remarks on the filters that are made at the end of a session.
 fn remarks(filtered: &Filtered) -> Vec<String> {
     let slips = filtered.reports().into_iter().flat_map(|one| one.slips);
     filtered.remark().into_iter().chain(slips.map(|slip| slip.text)).collect()
 }
 
-/// What is said of a filter after processes with these events.
+/// Returns the remarks on a filter after processes with these events were seen.
 fn said(filter: &str, has_kernel: bool, processes: &[&[(&str, &str)]]) -> Vec<String> {
     let filtered = filtered(&options(filter, has_kernel));
     for process in processes {

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use strata_ctf::packet::Header;
-use strata_ctf::{metadata, tsdl};
+use strata_ctf::{metadata, read};
 use strata_model::{ByteOrder, EnvValue, RecordHeader, StreamClass, Trace};
 
 use super::*;
@@ -9,7 +9,7 @@ use crate::output::folder::TraceFolder;
 use crate::scratch_tests::Scratch;
 
 const UUID: Uuid = Uuid(*b"0123456789abcdef");
-/// The guest's clock is so far behind the host's \[ns\].
+/// The guest's clock is this far behind the host's \[ns\].
 const BEHIND: u64 = 7_000_000_000;
 
 fn text() -> String {
@@ -38,13 +38,14 @@ fn hello() -> Hello {
     }
 }
 
-/// Asked when it was `at` by the guest's clock; it stood still for so long until then.
+/// Returns the exchange of a question that was answered at `at` on the guest's clock, which had stood still for `still`
+/// before \[ns\].
 fn exchange(at: u64, still: u64) -> Exchange {
     let host = at + BEHIND + still;
     Exchange { asked: host - 20_000, received: at, sent: at, answered: host + 20_000 }
 }
 
-/// Of a guest that was asked what time it is, in a folder.
+/// Returns the receiver of a guest whose clock was measured, with a folder for its traces.
 fn receiver(scratch: &Scratch, max_bytes: u64) -> Receiver {
     let folder = TraceFolder::create(&scratch.0.join("trace")).unwrap();
     let mut receiver = Receiver::new(Place {
@@ -92,7 +93,7 @@ fn begin(receiver: &mut Receiver) {
 }
 
 fn schema(folder: &Path) -> strata_model::schema::Schema {
-    tsdl::parse(&std::fs::read(folder.join("metadata")).unwrap()).unwrap()
+    read::metadata::parse(&std::fs::read(folder.join("metadata")).unwrap()).unwrap()
 }
 
 #[test]
@@ -240,7 +241,7 @@ fn malicious_symbols_are_refused_and_count_as_the_bytes_that_they_take() {
     refused(2, "of a process");
     refused(1, "");
     let found = one.take(packet(header(0, 0, 1_000_000_000))).unwrap_err();
-    assert!(found.contains("as many bytes as they may have"), "{found}");
+    assert!(found.contains("reached their limit of"), "{found}");
     // Behind the first packet, and others than before.
     let scratch = Scratch::new("guest-symbols-late");
     let mut late = receiver(&scratch, 9000);
@@ -252,7 +253,7 @@ fn malicious_symbols_are_refused_and_count_as_the_bytes_that_they_take() {
     let file = scratch.0.join("trace/vm/kernel/.strata-kernel-symbols");
     assert_eq!(std::fs::read(&file).unwrap(), SYMBOLS);
     let found = late.take(said(&large, 1)).unwrap_err();
-    assert!(found.contains("as many bytes as they may have"), "{found}");
+    assert!(found.contains("reached their limit of"), "{found}");
     assert_eq!(std::fs::read(&file).unwrap(), SYMBOLS);
 }
 
@@ -286,7 +287,7 @@ fn malicious_messages_end_the_guest_s_part_and_are_said() {
         (packet(header(0, 5, 1_000_000_200)), "came twice"),
         (packet(header(4096, 0, 1_000_000_200)), "CPU 4096"),
         (of_stream(2, header(1, 0, 1_000_000_200)), "stream 2"),
-        (packet(header(1, 0, 1_000_000_200)), "as many bytes as they may have"),
+        (packet(header(1, 0, 1_000_000_200)), "reached their limit of"),
     ] {
         let found = receiver.take(said.clone()).unwrap_err();
         assert!(found.contains(why), "{said:?}: {found}");

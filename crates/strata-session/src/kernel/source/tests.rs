@@ -1,11 +1,11 @@
-//! What becomes of the kernel's trace, whatever happened to it.
+//! Tests of the kernel's trace after errors.
 
 use std::sync::mpsc::{channel as queue, Sender};
 use std::time::Duration;
 
 use strata_collect::{Arrival, Keep, Pump, PumpOrder};
 use strata_ctf::end_mark::{EndMark, Ending, FILE};
-use strata_model::{ByteOrder, RecordHeader, StreamClass};
+use strata_model::{ByteOrder, RecordHeader, StreamClass, TimeSource};
 
 use super::*;
 use crate::output::describe::new_uuid;
@@ -18,7 +18,7 @@ fn kinds(class: StreamClass) -> Kinds {
     Kinds::new("x".into(), class, |_, _| (), |_| Vec::new()).unwrap()
 }
 
-/// A source of a channel of so many streams in which nothing is, on its way to a pump.
+/// Creates a source of an empty channel with `streams` streams, for a pump.
 fn source(
     context: &Arc<Context>,
     streams: u32,
@@ -59,12 +59,12 @@ fn source(
     };
     let (arrivals, arriving) = queue();
     arrivals.send(PumpOrder::Take(Arrival { source, channel: channel(streams).0 })).unwrap();
-    let pump =
-        Pump::new(arriving, Box::leak(Box::new(voice)), Keep::Write { flush: Duration::ZERO });
+    let keep = Keep::Write { flush: Duration::ZERO };
+    let pump = Pump::new(arriving, Box::leak(Box::new(voice)), keep, TimeSource::machine());
     (pump, arrivals, recorded)
 }
 
-/// In a folder of its own.
+/// Returns the context of layers with an output in a folder of its own.
 fn in_folder(scratch: &Scratch) -> Arc<Context> {
     context(TraceFolder::create(&scratch.0.join("t")).unwrap())
 }

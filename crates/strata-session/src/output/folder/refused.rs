@@ -1,4 +1,4 @@
-//! Why a folder is none for a trace, and who may have it.
+//! Errors about the folder for a trace, and checks of its owner.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,79 +7,82 @@ use rustix::process::geteuid;
 
 use crate::session::failure::{advice, failure_text};
 
-/// How many folders of the same second are tried.
+/// The most names that are tried for a folder if several are created in the same second.
 pub(super) const TRIES: u32 = 1000;
 
-/// Why there is no folder for the trace.
+/// Why a folder cannot be used for a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// It has something in it already.
+    /// The folder is not empty.
     #[error(
-        "output folder '{}': is not empty, and nothing is overwritten. Use another folder, or \
+        "output folder '{}' is not empty, and nothing is overwritten. Use another folder, or \
          remove this one",
         path.display()
     )]
-    NotEmpty {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Another recorder writes to it.
+    NotEmpty { path: PathBuf },
+    /// Another recorder writes to the folder.
     #[error(
         "output folder '{}': another recorder is writing to it. Use another folder, or wait until that \
          one has ended",
         path.display()
     )]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// It is another user's, or a link of another user leads to it.
+    InUse { path: PathBuf },
+    /// The folder belongs to another user, or was reached through a link of another user.
     #[error(
         "output folder '{}': belongs to user {owner}, who could read and replace the trace. Use -o with \
          a folder that is not there yet, or with one of your own",
         path.display()
     )]
     NotOurs {
-        /// The folder.
         path: PathBuf,
-        /// Whose it is.
+        /// The owner of the folder.
         owner: u32,
     },
-    /// Everybody may write to it.
+    /// All users may write to the folder.
     #[error(
         "output folder '{}': everybody can write to it (mode {mode:o}). Use chmod 700, or -o with a \
          folder that is not there yet",
         path.display()
     )]
     OpenToAll {
-        /// The folder.
         path: PathBuf,
-        /// Its mode.
+        /// The folder's mode.
         mode: u32,
     },
-    /// It is a file or something else.
-    #[error("output folder '{}': is there and is not a folder. Use another name", path.display())]
-    NotFolder {
-        /// The path.
+    /// Members of the group could not read files in the folder, or other users could.
+    #[error(
+        "folder '{}' for the snapshots of a group: its group is {group} and its mode {mode:o}, and it has to be group \
+         {gid}'s alone with mode 2750. Use: chgrp {gid} {}; chmod 2750 {}",
+        path.display(), path.display(), path.display()
+    )]
+    NotGroups {
+        /// Path of the folder.
         path: PathBuf,
+        /// The group that must be able to read the folder.
+        gid: u32,
+        /// The folder's group.
+        group: u32,
+        /// The folder's mode.
+        mode: u32,
     },
-    /// The system refused.
+    /// The path is not a folder.
+    #[error("output folder '{}': is there and is not a folder. Use another name", path.display())]
+    NotFolder { path: PathBuf },
+    /// A call of the system failed.
     #[error("output folder '{}': cannot {what}: {source}. Use -o with a folder that can be written to", path.display())]
     System {
-        /// The folder.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
         source: io::Error,
     },
-    /// Not even the end mark could be written.
+    /// The end mark could not be written.
     #[error("output folder: cannot begin: {}{}", failure_text(.0), advice(.0))]
     Mark(Box<strata_collect::Error>),
-    /// All names of this second are taken.
+    /// All names for this second are taken.
     #[error("output folder '{}' and {TRIES} more: are there already. Use -o with another name", path.display())]
     AllTaken {
-        /// The first one.
+        /// The first path that was tried.
         path: PathBuf,
     },
 }
@@ -88,8 +91,9 @@ pub(super) fn system(path: &Path, what: &'static str, source: io::Error) -> Fold
     FolderError::System { path: path.to_owned(), what, source }
 }
 
-/// Is this somebody who may see and change what this user records? Root may, and who became root by sudo.
-pub(super) fn is_trusted(uid: u32) -> bool {
+/// Returns whether this user may see and change what this process's user records. Root may, and so may the user who
+/// became root with sudo.
+pub fn is_trusted(uid: u32) -> bool {
     let ours = geteuid();
     let sudo = || std::env::var("SUDO_UID").ok().and_then(|text| text.parse().ok());
     uid == 0 || uid == ours.as_raw() || (ours.is_root() && sudo() == Some(uid))

@@ -1,4 +1,4 @@
-//! What is below a folder that is held open: removed, or copied, as what a session has held in memory is to the disk.
+//! Removes or copies the content of an open folder, such as a trace in memory that is flushed to disk.
 
 use std::fs::File;
 use std::io;
@@ -7,17 +7,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::process::geteuid;
 
-/// Folders in folders of what is recorded: a layer's, a process'.
+/// The most nested folders in a trace: those of a layer and of a process, with a margin.
 pub(super) const DEPTH_MAX: u32 = 4;
 
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The folders of these names in `from` are in `to` then. Of one that cannot be copied nothing is there, and it and those
-/// behind it stay where they were.
+/// Moves the folders with these names from `from` to `to`. If one cannot be copied, nothing of it stays in `to`, and it
+/// and the following ones stay where they were.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub(super) fn give_all(from: &OwnedFd, to: &OwnedFd, names: &[String]) -> io::Result<()> {
     for name in names {
         let source = rustix::fs::openat(from, name.as_str(), FOLDER, Mode::empty())?;
@@ -41,7 +41,7 @@ pub(super) fn give_all(from: &OwnedFd, to: &OwnedFd, names: &[String]) -> io::Re
     Ok(())
 }
 
-/// Files and folders; by no link.
+/// Copies files and folders, without following links.
 fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, depth: u32) -> io::Result<()> {
     for entry in Dir::read_from(from)? {
         let entry = entry?;
@@ -75,8 +75,8 @@ fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, depth: u32) -> io::Result<()> 
     Ok(())
 }
 
-/// Below a descriptor, and by no link: wherever a name is moved, only what is in this folder is removed. What cannot
-/// be removed stays.
+/// Removes the files and folders of this user in the folder `folder`. It works below the descriptor and follows no
+/// link, so that nothing outside is removed even if a name is moved. Entries that cannot be removed stay.
 pub(super) fn clear(folder: BorrowedFd<'_>, depth: u32) {
     let Ok(entries) = Dir::read_from(folder) else { return };
     for entry in entries.flatten() {
@@ -104,4 +104,27 @@ pub(super) fn clear(folder: BorrowedFd<'_>, depth: u32) {
             _ => {}
         }
     }
+}
+
+/// Returns the size of the files below a folder \[byte\], without following links.
+pub(super) fn bytes_in(folder: BorrowedFd<'_>, depth: u32) -> u64 {
+    let Ok(entries) = Dir::read_from(folder) else { return 0 };
+    let mut sum = 0u64;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let Ok(found) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
+        let bytes = match found.st_mode & libc::S_IFMT {
+            libc::S_IFREG => u64::try_from(found.st_size).unwrap_or(0),
+            libc::S_IFDIR if depth > 0 => rustix::fs::openat(folder, name, FOLDER, Mode::empty())
+                .map_or(0, |fd| bytes_in(fd.as_fd(), depth - 1)),
+            _ => 0,
+        };
+        sum = sum.saturating_add(bytes);
+    }
+    sum
 }

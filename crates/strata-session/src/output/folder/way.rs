@@ -1,4 +1,5 @@
-//! The way to a folder that is found by its name where nobody looks, such as at each boot: others decide no step of it.
+//! Safe resolution of a path that is used without supervision, such as at each boot: other users cannot redirect any
+//! part of it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Metadata};
@@ -10,11 +11,11 @@ use rustix::io::Errno;
 
 use super::refused::{is_trusted, system, FolderError};
 
-/// As the kernel follows.
+/// The most symbolic links on a path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Makes the folders of `path`, an absolute one, that are not there. Its true path: each folder and link on the way is
-/// root's or this user's, and nobody else can give its name to another one.
+/// Creates the missing folders of the absolute path `path`. Returns its real path: each folder and link on the way
+/// belongs to root or this user, and no other user can replace it.
 ///
 /// # Errors
 /// [`FolderError`].
@@ -56,7 +57,7 @@ pub(super) fn own(path: &Path) -> Result<PathBuf, FolderError> {
     Ok(at)
 }
 
-/// The last one first.
+/// Returns the names on the path, the last one first.
 fn names(path: &Path) -> Vec<OsString> {
     let steps = path.components().rev();
     steps
@@ -71,7 +72,7 @@ fn look(path: &Path) -> Result<Metadata, FolderError> {
 
 fn make(path: &Path) -> Result<(), FolderError> {
     match DirBuilder::new().mode(0o700).create(path) {
-        // Whoever was faster is looked at.
+        // If another process created the folder in the meantime, that folder is checked.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             Err(system(path, "make it", error))
         }
@@ -85,14 +86,16 @@ fn check(path: &Path, found: &Metadata) -> Result<(), FolderError> {
         return Err(FolderError::NotOurs { path: path.to_owned(), owner });
     }
     let others = if found.gid() == 0 { libc::S_IWOTH } else { libc::S_IWOTH | libc::S_IWGRP };
-    // A link has no mode. With the sticky bit a name is its owner's, who is looked at next.
+    // A link has no mode of its own. In a folder with the sticky bit, only a name's owner can replace it, and the owner
+    // is checked next.
     if !found.is_symlink() && mode & libc::S_ISVTX == 0 && mode & others != 0 {
         return Err(FolderError::OpenToAll { path: path.to_owned(), mode });
     }
     Ok(())
 }
 
-/// In a user namespace the machine's root has no number: all whom it does not know have this one.
+/// Returns whether the user id stands for all users that are unknown in this user namespace, which includes the
+/// machine's root.
 fn is_unknown(uid: u32) -> bool {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let is_whole = |map: &str| map.split_whitespace().eq(["0", "0", "4294967295"]);

@@ -1,4 +1,5 @@
-//! Plans: rules of samples, contexts of several channels, whom it tracks by each kind, what looks for triggers' events.
+//! Tests of plans: rules of samples, contexts of several channels, tracking by each kind, and watchers of triggers'
+//! events.
 
 use super::*;
 
@@ -56,7 +57,7 @@ fn context_of_no_channel_is_of_all_of_the_layer_and_one_of_a_name_of_that_only()
     assert!(text.contains("'tow'") && text.contains("Did you mean 'two'"), "{text}");
     let text = refused(&two, &contexts(LayerOf::User, Some("one"), &[]));
     assert!(text.contains("no context was given"), "{text}");
-    // A name from somewhere else moves no cursor.
+    // Control characters in a name are escaped, so that they cannot move the cursor.
     let text = refused(&two, &contexts(LayerOf::User, Some("\u{1b}[2J"), &["ip"]));
     assert!(text.contains("\\u{1b}[2J") && !text.contains('\u{1b}'), "{text}");
 }
@@ -98,10 +99,10 @@ fn each_kind_of_tracking_is_changed_alone() {
         assert_eq!(of(kind, some.tracked.clone()), all, "{kind:?}: nothing else has changed");
         assert_ne!(some.tracked, all, "{kind:?}");
         let none = some.changed(&Change::UntrackAll(vec![kind])).unwrap();
-        // Nobody is left of it either way.
+        // Either way, nobody remains tracked.
         let fewer = plan.changed(&Change::Untrack(of(kind, Tracked::default()))).unwrap();
         assert_eq!(fewer.tracked, none.tracked, "{kind:?}");
-        // One by one is not from all.
+        // A single entry cannot be removed while all are tracked.
         let text = refused(&some, &Change::Untrack(of(kind, Tracked::default())));
         assert!(text.contains("no single"), "{kind:?}: {text}");
     }
@@ -175,18 +176,19 @@ fn probe_is_a_rule_of_the_kernel_by_its_text_or_by_the_name_of_its_event() {
     let found: Vec<_> = rules.iter().map(|rule| (&*rule.text, rule.probe)).collect();
     assert_eq!(found, [("sched_*", false), (named, true), (plain, true)]);
     assert_eq!(rules[1].filter.as_ref().unwrap().text(), "x > 3");
-    // A probe alone makes a layer.
+    // A probe alone is enough for a layer.
     let alone = after(&[probing(&[named], None)]);
     assert!(alone.is_on(&alone.channels[0]) && alone.options_of(&alone.channels[0]).is_ok());
     for words in [&[named][..], &["slow"]] {
         let off = plan.changed(&disabling(words)).unwrap();
         assert_eq!(lowered(&off), ["sched_*", plain]);
     }
-    // A tracepoint of that name is meant first.
+    // The name refers to the tracepoint first.
     let both = plan.changed(&kernel(&["slow"])).unwrap();
     let off = both.changed(&disabling(&["slow"])).unwrap();
     assert_eq!(lowered(&off), ["sched_*", "slow=uprobe:/a:f(x:u8, y:str) if x > 3", plain]);
-    // It is off then, and the probe is what is left of that name; nothing of it is left to be disabled, which is no mistake.
+    // The tracepoint is disabled then, and the name refers to the probe. After that, nothing of this name is enabled,
+    // which is no mistake.
     let off = off.changed(&disabling(&["slow"])).unwrap();
     assert_eq!(lowered(&off), ["sched_*", plain]);
     assert_eq!(off.changed(&disabling(&["slow"])).unwrap(), off);
@@ -194,7 +196,7 @@ fn probe_is_a_rule_of_the_kernel_by_its_text_or_by_the_name_of_its_event() {
     assert!(text.contains("no such rule"), "{text}");
     let saved = Plan::from_json(&plan.to_json()).unwrap();
     assert_eq!(saved, plan);
-    // Of rules that are none, a file says nothing new.
+    // For rules that are no probes, the file has no such member.
     assert_eq!(plan.to_json().matches("\"probe\"").count(), 2);
 }
 
@@ -232,7 +234,7 @@ fn what_rules_exclude_is_asked_of_no_probe_and_no_sample() {
     let all = [excludes, probing(&["uprobe:/a:f"], None), sampled("cpu_clock", 99)];
     let plan = after(&all);
     assert_eq!(lowered(&plan), ["sched_*", "uprobe:/a:f", "cpu_clock", "!sched_stat*"]);
-    // What is left out of nothing would be all but that.
+    // Exclusions without a selection are left out, as they would select everything else.
     let none = after(&[kernel(&["!sched_*"]), probing(&["uprobe:/a:f"], None)]);
     assert_eq!(lowered(&none), ["uprobe:/a:f"]);
     let none = after(&[kernel(&["!sched_*"]), sampled("cpu_clock", 99)]);

@@ -1,13 +1,14 @@
-//! When a rotation is begun by itself, and what is said of it; what it does to parts is tested with these.
+//! Tests of automatic rotation, and of its effects on chunks.
 
 use strata_collect::Monitor;
 use strata_model::Counts;
 
 use super::*;
+use crate::output::retention::Retention;
 use crate::report::USER;
 use crate::scratch_tests::Scratch;
 
-/// A session's rotations and what it has recorded so far.
+/// The rotations of a session, with a way to set what was recorded.
 struct Bench {
     rotations: Rotations,
     shared: Arc<Shared>,
@@ -20,7 +21,7 @@ fn bench(name: &str, rotation: Rotation, is_early: bool) -> Bench {
     let root = TraceFolder::create(&scratch.0.join("t")).unwrap();
     let parts = PartsOutput::new(root, "20260131-120000");
     let mut parts = if is_early { parts.early() } else { parts };
-    parts.begin(rotation, None).unwrap();
+    parts.begin((rotation, Retention::default()), None).unwrap();
     let shared = Shared::new().unwrap();
     let voice = shared.add_layer(USER);
     let recorded = move |records, bytes| {
@@ -85,20 +86,16 @@ fn trace_in_memory_is_full_by_its_size_and_one_on_the_disk_never() {
 }
 
 #[test]
-fn failure_is_told_once_and_parts_without_figures_that_change_meanwhile() {
+fn failure_is_told_once_and_who_asks_has_the_parts() {
     let mut bench = bench("tell", Rotation { count: Some(3), ..Rotation::default() }, false);
     let mut told = Vec::new();
     bench.rotations.tell(Some("no room".into()), &mut |notice| told.push(notice));
     assert!(bench.rotations.has_told);
-    let [Notice::NotRotated { why }, Notice::Parts(parts)] = told.as_slice() else {
-        panic!("{told:?}");
-    };
-    let present = parts.present.as_ref().unwrap();
-    assert_eq!((why.as_str(), parts.complete, present.number), ("no room", 0, 1));
-    assert_eq!((present.records, present.bytes), (None, None));
-    // Who asks has them.
+    assert_eq!(told, [Notice::NotRotated { why: "no room".into() }]);
     (bench.recorded)(3, 30);
-    let present = bench.rotations.parts(&bench.shared).unwrap().present.unwrap();
+    let parts = bench.rotations.parts(&bench.shared).unwrap();
+    let present = parts.present.unwrap();
+    assert_eq!((parts.complete, present.number), (0, 1));
     assert_eq!((present.records, present.bytes), (Some(3), Some(30)));
     // Of a trace in one part there is nothing to tell.
     let mut bench = self::bench("tell-none", Rotation::default(), false);

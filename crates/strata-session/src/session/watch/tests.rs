@@ -1,14 +1,15 @@
-//! Why a session ends, in which order that is looked at, and what is told meanwhile.
+//! Tests of the reasons for the end of a session, of their order, and of the notices until then.
 
 use super::*;
 use crate::record::command::Inherited;
 use crate::report::{KERNEL, USER};
 use crate::scratch_tests::Scratch;
+use crate::session::disk::MinFree;
 use std::ffi::OsString;
 use std::io;
 use strata_collect::Monitor;
 
-/// A session of nobody that nothing ends.
+/// Returns a watch without processes or limits, which nothing ends.
 fn watch<'a>(shared: &'a Shared, stop: &'a Stop) -> Watch<'a> {
     Watch::new(shared, stop, Instant::now())
 }
@@ -23,7 +24,7 @@ fn no_space() -> strata_collect::Error {
     strata_collect::Error::NoSpace { path: "x".into(), source }
 }
 
-/// How it ends, and what was told.
+/// Waits for the end, and returns its reason and the notices.
 fn ended(watch: &mut Watch<'_>) -> (EndReason, Vec<Notice>) {
     let mut notices = Vec::new();
     let end = watch.wait(&mut |notice| notices.push(notice), &mut |_| false);
@@ -34,8 +35,11 @@ fn ended(watch: &mut Watch<'_>) -> (EndReason, Vec<Notice>) {
 fn end_that_is_looked_at_first_is_the_one_that_is_told() {
     let scratch = Scratch::new("watch-order");
     std::fs::write(scratch.0.join("x"), [0; 100]).unwrap();
+    let low = LowSpace { free: 1, all: 100, min_free: MinFree::default() };
+    let space = || Some(low);
     let (shared, stop) = (Shared::new().unwrap(), Stop::new());
     let mut all = watch(&shared, &stop);
+    all.space = Some(&space);
     // All of them at once; each round takes the first one away.
     shared.set_nobody_left(true);
     stop.request(libc::SIGINT);
@@ -47,6 +51,8 @@ fn end_that_is_looked_at_first_is_the_one_that_is_told() {
     all.deadline = None;
     assert_eq!(ended(&mut all).0, EndReason::Size { max_bytes: 100 });
     all.limit = None;
+    assert_eq!(ended(&mut all).0, EndReason::Space(low));
+    all.space = None;
     assert_eq!(ended(&mut all).0, EndReason::Asked(Some(libc::SIGINT)));
     let quiet = Stop::new();
     all.stop = &quiet;
@@ -62,13 +68,18 @@ fn end_of_all_who_were_asked_for_is_seen_by_whoever_watches_them() {
     let mut of_kernel = watch(&shared, &stop);
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     of_kernel.watched = Some(Watched::new(&[child.id()]).0);
-    // What the keeper says is of no account then: it knows those with tracepoints only.
+    // What the registry says is not enough then: it knows those with tracepoints only.
     shared.set_nobody_left(true);
     assert!(!of_kernel.is_nobody_left());
     child.kill().unwrap();
     child.wait().unwrap();
-    shared.set_nobody_left(false);
     assert!(of_kernel.is_nobody_left());
+    // What they have started is recorded to its end, where it has tracepoints.
+    shared.set_nobody_left(false);
+    assert!(!of_kernel.is_nobody_left());
+    of_kernel.has_applications = false;
+    assert!(of_kernel.is_nobody_left());
+    of_kernel.has_applications = true;
     of_kernel.watched = None;
     assert!(!of_kernel.is_nobody_left());
 }

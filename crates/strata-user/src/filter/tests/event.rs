@@ -13,7 +13,7 @@ use strata_model::{
 
 use crate::testing::Random;
 
-/// `struct strata_label`
+/// Mirrors `struct strata_label` of libstrata.
 #[repr(C)]
 struct CLabel {
     label: *const c_char,
@@ -22,7 +22,7 @@ struct CLabel {
     automatic: u32,
 }
 
-/// `struct strata_enumeration`
+/// Mirrors `struct strata_enumeration` of libstrata.
 #[repr(C)]
 struct CEnumeration {
     name: *const c_char,
@@ -30,7 +30,7 @@ struct CEnumeration {
     nr_labels: u32,
 }
 
-/// `struct strata_field`
+/// Mirrors `struct strata_field` of libstrata.
 #[repr(C)]
 struct CField {
     name: *const c_char,
@@ -45,7 +45,7 @@ struct CField {
     reserved: [u8; 2],
 }
 
-/// `struct strata_tracepoint`
+/// Mirrors `struct strata_tracepoint` of libstrata.
 #[repr(C)]
 pub struct Tracepoint {
     enabled: *const u32,
@@ -93,7 +93,7 @@ const LABELS: [(i64, i64, &str, bool); 5] = [
     (0xffff_ffff, 0xffff_ffff, "ALL", false),
 ];
 
-/// Those of the labels that an integer can have, as a tracer describes them.
+/// Labels that an integer can have, as a tracer describes them.
 fn labels(integer: Integer) -> Vec<Label> {
     let Ok((low, high)) = integer.range() else { return Vec::new() };
     let wide = |value: i64| match integer.bytes == 8 && !integer.signed {
@@ -241,7 +241,6 @@ impl Event {
         &self.tracepoint
     }
 
-    /// A field's name.
     pub fn name_of(&self, random: &mut Random) -> String {
         match self.class.fields.as_slice() {
             [] => "f0".to_owned(),
@@ -249,7 +248,7 @@ impl Event {
         }
     }
 
-    /// A record, as the site stores it.
+    /// Makes a record as the tracepoint's site stores it.
     pub fn payload(&self, random: &mut Random) -> Vec<u8> {
         let mut out = Vec::new();
         for [kind, element, bytes, flags, length_bytes] in &self.raw {

@@ -23,17 +23,20 @@
 #define STRATA_USER_STACK_BYTES 1000
 /* Constant sizes up to this one are copied by the call site itself, without a call [byte]. */
 #define STRATA_USER_SHORT_BYTES 32
-/* What is read instead of a null pointer, and instead of a NUL inside a string. */
+/* The text that is recorded for a null pointer, and the letter for a NUL inside a string. */
 #define STRATA_USER_NULL_STRING "(null)"
 #define STRATA_USER_INNER_NUL	'?'
 
 #define STRATA_USER_INLINE static inline __attribute__((always_inline, unused))
 
-/* What another thread may write: not to be read but by one copy, so volatile means nothing any more. */
+/*
+ * Casts a pointer to memory that another thread may write. It is read by one copy only, so volatile
+ * means nothing any more.
+ */
 #define STRATA_USER_DATA(type, pointer) \
 	STRATA_USER_ADDRESS(const type *, STRATA_USER_ADDRESS(uintptr_t, pointer))
 
-/* strata_user_part.kind */
+/* Values of strata_user_part.kind */
 #define STRATA_USER_PART_VALUE	  0u /* .size bytes of .from.value */
 #define STRATA_USER_PART_STRING	  1u /* .from.data up to a NUL; .count: its length, once taken */
 #define STRATA_USER_PART_ARRAY	  2u /* .count elements of .size bytes */
@@ -63,7 +66,7 @@ STRATA_USER_INLINE unsigned char *strata_user_put(unsigned char *to, const void 
 	return to + bytes;
 }
 
-/* A null pointer gives zeros. */
+/* Copies @bytes bytes from @from, or as many zeros for a null pointer. */
 STRATA_USER_FUNCTION void strata_user_copy(unsigned char *to, const volatile void *from,
 					   uint64_t bytes)
 {
@@ -73,7 +76,7 @@ STRATA_USER_FUNCTION void strata_user_copy(unsigned char *to, const volatile voi
 		__builtin_memset(to, 0, bytes);
 }
 
-/* @length bytes, none of them a NUL in the copy: the text was longer when its length was taken. */
+/* Copies @length bytes of a text, and replaces NULs in the copy: another thread may have shortened the text. */
 STRATA_USER_INLINE void strata_user_copy_letters(unsigned char *to, const unsigned char *from,
 						 uint64_t length)
 {
@@ -85,7 +88,7 @@ STRATA_USER_INLINE void strata_user_copy_letters(unsigned char *to, const unsign
 	}
 }
 
-/* As strncpy(): what is behind a NUL stays private. */
+/* Copies a text like strncpy(): bytes after a NUL stay private. */
 STRATA_USER_FUNCTION void strata_user_copy_text(unsigned char *to, const volatile void *from,
 						uint64_t bytes)
 {
@@ -145,7 +148,7 @@ STRATA_USER_INLINE struct strata_user_part *strata_user_part_data(struct strata_
 	return part + 1;
 }
 
-/* The bytes of a part in the payload; what cannot be, is UINT64_MAX. */
+/* Returns the size of a part in the payload [byte]; UINT64_MAX if the part is impossible. */
 STRATA_USER_INLINE uint64_t strata_user_part_bytes(struct strata_user_part *part)
 {
 	uint64_t bytes;
@@ -229,8 +232,9 @@ STRATA_USER_FUNCTION void strata_user_assemble_staged(struct strata_tracepoint *
 #ifdef STRATA_USER_HAS_COPY_STRING
 
 /*
- * strata_user_add_*() - as strata_user_put_*(), up to @end; NULL: there is no room. 16 bytes behind may be written. Not
- * const: a compiler without optimisation would warn of memory that nobody has written.
+ * strata_user_add_*() - store values as strata_user_put_*() do, but not beyond @end; NULL: there is no room. Up to 16
+ * bytes after the value may be written. Not const: a compiler without optimisation would warn of memory that nobody
+ * has written.
  */
 STRATA_USER_INLINE unsigned char *strata_user_add_string(unsigned char *to, unsigned char *end,
 							 const volatile void *from)
@@ -255,7 +259,7 @@ STRATA_USER_FUNCTION unsigned char *strata_user_add_sequence(unsigned char *to,
 	if (to >= end)
 		return STRATA_USER_NULL;
 	room = STRATA_USER_CAST(uint64_t, end - to);
-	/* No count that is larger has a product that is too large to be told here. */
+	/* A count above the room is refused, since its product may have overflowed. */
 	if (room < sizeof(length) || (from && count > room) || bytes > room - sizeof(length))
 		return STRATA_USER_NULL;
 	to = strata_user_put(to, &length, sizeof(length));
@@ -264,7 +268,10 @@ STRATA_USER_FUNCTION unsigned char *strata_user_add_sequence(unsigned char *to,
 	return to + bytes;
 }
 
-/* A payload of up to @room bytes, without measuring it before. Returns its size, UINT64_MAX: it is larger. */
+/*
+ * Puts together a payload of at most @room bytes, without measuring it before. Returns its size, or UINT64_MAX if it
+ * is larger.
+ */
 STRATA_USER_INLINE uint64_t strata_user_put_small(unsigned char *payload,
 						  const struct strata_user_part *parts, uint32_t nr,
 						  uint64_t room)
@@ -288,7 +295,7 @@ STRATA_USER_INLINE uint64_t strata_user_put_small(unsigned char *payload,
 			if (!bytes)
 				return UINT64_MAX;
 		} else {
-			/* No count that is larger has a product that is too large to be told here. */
+			/* A count above the room is refused, since its product may have overflowed. */
 			if (part->count > room || bytes + sizeof(count) > room)
 				return UINT64_MAX;
 			if (part->kind == STRATA_USER_PART_SEQUENCE) {
@@ -302,7 +309,7 @@ STRATA_USER_INLINE uint64_t strata_user_put_small(unsigned char *payload,
 			else if (bytes)
 				strata_user_copy(to, data, bytes);
 		}
-		/* Values are few: their eight bytes have room behind. */
+		/* Values are few, and their eight bytes have room behind the payload. */
 		if (bytes > room)
 			return UINT64_MAX;
 		to += bytes;
@@ -319,11 +326,11 @@ STRATA_USER_INLINE uint64_t strata_user_put_small(unsigned char *payload,
 #define strata_user_add_sequence(to, end, from, count, size) STRATA_USER_NULL
 #endif
 
-/* Behind a payload on the stack: what copying whole vectors may write [byte]. */
+/* Room after a payload on the stack, which copies of whole vectors may overwrite [byte]. */
 #define STRATA_USER_STACK_SLACK 16
 
 /**
- * strata_user_assemble() - one event record of @parts.
+ * strata_user_assemble() - record one event with the values @parts.
  *
  * Context: any thread or signal handler.
  */

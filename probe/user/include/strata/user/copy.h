@@ -68,7 +68,10 @@ STRATA_USER_COPY_INLINE uint64_t strata_user_copy_vector(unsigned char *to,
 
 #endif
 
-/* Copy @n bytes. Returns 0 if none of the copy is 0; otherwise there may be one. Ends overlap. */
+/*
+ * Copies @n bytes, in pieces whose ends overlap. Returns 0 if no byte of the copy is 0; otherwise
+ * one may be.
+ */
 STRATA_USER_COPY_INLINE uint64_t strata_user_copy_seen(unsigned char *to, const unsigned char *from,
 						       uint64_t n)
 {
@@ -126,7 +129,10 @@ STRATA_USER_COPY_INLINE void strata_user_copy_bytes(unsigned char *to, const uns
 	}
 }
 
-/* What knows bytes that nobody has written, or that another thread writes, must not see those behind a NUL being read. */
+/*
+ * Set for tools that watch which bytes are read: they must not see bytes behind a NUL being read,
+ * which may be unwritten, or written by another thread.
+ */
 #if defined(__SANITIZE_THREAD__)
 #define STRATA_USER_IS_WATCHED 1
 #elif defined(__has_feature)

@@ -19,7 +19,12 @@ template <int64_t From, int64_t To> struct range {
 };
 } // namespace strata_user
 }
+/* Before C++17 there are no inline variables: each file has its own, as in C. */
+#if __cplusplus >= 201703L
 #define STRATA_USER_CONSTANT inline constexpr __attribute__((unused, visibility("hidden")))
+#else
+#define STRATA_USER_CONSTANT static constexpr __attribute__((unused))
+#endif
 #define STRATA_USER_RANGE_END(from, to) \
 	(::strata_user::range<STRATA_USER_CAST(int64_t, from), STRATA_USER_CAST(int64_t, to)>::end)
 

@@ -35,7 +35,7 @@
 			STRATA_USER_NULL                                                         \
 	}
 
-/* No quotes around names: gcc would show them as \'. */
+/* Puts names into a message without quotes, which gcc would show as \'. */
 #define STRATA_USER_NAME_ASSERT(provider, event, level)                                        \
 	STRATA_USER_ASSERT(sizeof(provider ":" event) <= STRATA_ABI_USER_NAME_MAX + 1,         \
 			   "strata: tracepoint " provider ":" event                            \
@@ -66,6 +66,7 @@ namespace strata_user
 template <unsigned Nr> struct field_list {
 	strata_field list[Nr];
 };
+#if __cplusplus >= 201703L
 template <class Tag> struct __attribute__((visibility("hidden"))) holder {
 	static constexpr auto fields = Tag::fields();
 	static inline strata_tracepoint tracepoint = Tag::tracepoint(fields.list);
@@ -73,6 +74,19 @@ template <class Tag> struct __attribute__((visibility("hidden"))) holder {
 template <class Tag> struct __attribute__((visibility("hidden"))) holder_of {
 	static inline strata_tracepoint tracepoint = Tag::tracepoint();
 };
+#else
+template <class Tag> struct __attribute__((visibility("hidden"))) holder {
+	static constexpr decltype(Tag::fields()) fields = Tag::fields();
+	static strata_tracepoint tracepoint;
+};
+template <class Tag> constexpr decltype(Tag::fields()) holder<Tag>::fields;
+template <class Tag>
+strata_tracepoint holder<Tag>::tracepoint = Tag::tracepoint(holder::fields.list);
+template <class Tag> struct __attribute__((visibility("hidden"))) holder_of {
+	static strata_tracepoint tracepoint;
+};
+template <class Tag> strata_tracepoint holder_of<Tag>::tracepoint = Tag::tracepoint();
+#endif
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
@@ -109,7 +123,12 @@ inline __attribute__((always_inline, visibility("hidden"))) bool is_on()
 			return STRATA_USER_TRACEPOINT(provider, event, level, fields, nr); \
 		}                                                                          \
 	};
+#if __cplusplus >= 201703L
 #define STRATA_USER_VARIABLE inline __attribute__((unused, visibility("hidden")))
+#else
+/* One for all files of a program or library; gcc takes no static variable as an argument of a template. */
+#define STRATA_USER_VARIABLE __attribute__((weak, unused, visibility("hidden")))
+#endif
 
 #else
 
@@ -137,29 +156,34 @@ STRATA_USER_INLINE _Bool strata_user_is_on(struct strata_tracepoint *tracepoint)
 #endif
 
 /* The level is pasted, and the names are made strings, before a macro of the same name can be seen. */
-#define STRATA_TRACE(provider, event, ...)                                         \
-	STRATA_USER_TRACE(#provider, #event, strata_event_##event##_of_##provider, \
+#define STRATA_TRACE(provider, event, ...)                                            \
+	STRATA_USER_TRACE(#provider, #event, strata_event_##event##_of_##provider, 0, \
 			  strata_level_##__VA_ARGS__)
 
-/* The enumerator has no other use than to be an identifier. */
-#define STRATA_USER_TRACE(provider, event, identifier, ...)                                       \
-	do {                                                                                      \
-		enum {                                                                            \
-			identifier                                                                \
-		};                                                                                \
-		STRATA_USER_NAME_ASSERT(provider, event, STRATA_USER_HEAD(__VA_ARGS__))           \
-		STRATA_USER_FIELDS_ASSERT("tracepoint " provider ":" event, __VA_ARGS__)          \
-		STRATA_USER_FOREACH(STRATA_USER_TYPES, ~, __VA_ARGS__)                            \
-		STRATA_USER_FOREACH(STRATA_USER_CODES, strata_code, __VA_ARGS__)                  \
-		STRATA_USER_DEFINE(provider, event,                                               \
-				   STRATA_USER_LEVEL(STRATA_USER_HEAD(__VA_ARGS__)), __VA_ARGS__) \
-		if (STRATA_USER_IS_ON(STRATA_USER_THIS)) {                                        \
-			STRATA_USER_WRITE(&STRATA_USER_THIS, __VA_ARGS__)                         \
-		}                                                                                 \
+/*
+ * The enumerator has no other use than to be an identifier. @role: 0, or STRATA_USER_SPAN_BEGINS.
+ */
+#define STRATA_USER_TRACE(provider, event, identifier, role, ...)                             \
+	do {                                                                                  \
+		enum {                                                                        \
+			identifier                                                            \
+		};                                                                            \
+		STRATA_USER_NAME_ASSERT(provider, event, STRATA_USER_HEAD(__VA_ARGS__))       \
+		STRATA_USER_FIELDS_ASSERT("tracepoint " provider ":" event, __VA_ARGS__)      \
+		STRATA_USER_FOREACH(STRATA_USER_TYPES, ~, __VA_ARGS__)                        \
+		STRATA_USER_FOREACH(STRATA_USER_CODES, strata_code, __VA_ARGS__)              \
+		STRATA_USER_DEFINE(provider, event,                                           \
+				   STRATA_USER_LEVEL(STRATA_USER_HEAD(__VA_ARGS__)) | (role), \
+				   __VA_ARGS__)                                               \
+		if (STRATA_USER_IS_ON(STRATA_USER_THIS)) {                                    \
+			STRATA_USER_WRITE(&STRATA_USER_THIS, __VA_ARGS__)                     \
+		}                                                                             \
 	} while (0)
 
 /*
- * Classes. The field expressions name the arguments, which have a scope only in a function; but what
+ * Defines a class of events.
+ *
+ * The field expressions name the arguments, which have a scope only in a function; but what
  * describes the fields must be a constant outside of it. So a type code is asked for bit by bit: a
  * function type with the same arguments, and behind them a pointer to 1 + bit characters, is or is not
  * the same type as one with a pointer to two.

@@ -31,7 +31,7 @@
 #include <strata/user/foreach.h>
 #include <strata/user/types.h>
 
-/* Which tuple a field is, by how many arguments were given behind its name. */
+/* Makes the tuple of a field, depending on the number of arguments after its name. */
 #define STRATA_USER_VALUED(given)		   STRATA_USER_PASTE(STRATA_USER_VALUED_, given)
 #define STRATA_USER_VALUED_0(shape, id, name, ...) (_lacking, id, name, "its value is not given")
 #define STRATA_USER_VALUED_1(...)		   (__VA_ARGS__)
@@ -48,7 +48,7 @@
 	(_lacking, id, name, "its number of elements is not given")
 #define STRATA_USER_COUNTED_2(...) (__VA_ARGS__)
 
-/* Two fields of the same name are two enumerators of the same name: the compiler says which. */
+/* Makes an enumerator of a field's name, so that the compiler reports two fields with the same name. */
 #define STRATA_USER_UNIQUE(id, name)                                                 \
 	enum {                                                                       \
 		strata_duplicate_field##id                                           \
@@ -65,7 +65,10 @@
 	STRATA_USER_FIELD_ASSERT(name, (count) <= 0x10000000,                                 \
 				 "it has more than 0x10000000 elements");
 
-/* Kinds of scalars: what is asked of the type, what is stored, its type code, the conversion to it. */
+/*
+ * Properties of the kinds of scalars: the test of the type, the stored type, the type code, and the
+ * conversion.
+ */
 #define STRATA_USER_ASSERT_integer(name, type)                       \
 	STRATA_USER_FIELD_ASSERT(name, STRATA_USER_IS_INTEGER(type), \
 				 "its value is not an integer of 1, 2, 4 or 8 bytes")
@@ -88,13 +91,16 @@
 #define STRATA_USER_VALUE_real(type, ...)    (__VA_ARGS__)
 #define STRATA_USER_VALUE_address(type, ...) STRATA_USER_ADDRESS(type, __VA_ARGS__)
 
-/* In a function's declaration, types have no names; so codes are asked of expressions too. */
+/*
+ * Returns the type code of an expression. In a function's declaration types have no names, so codes are taken from
+ * expressions too.
+ */
 #define STRATA_USER_CODE_integer(...) STRATA_USER_CODE(STRATA_USER_TYPE(__VA_ARGS__))
 #define STRATA_USER_CODE_boolean(...) 0
 #define STRATA_USER_CODE_real(...)    STRATA_USER_CODE(STRATA_USER_TYPE(__VA_ARGS__))
 #define STRATA_USER_CODE_address(...) STRATA_USER_CODE_UNSIGNED(sizeof(void *))
 
-/* Kinds of elements. */
+/* Properties of the kinds of elements in arrays and sequences. */
 #define STRATA_USER_ASSERT_number(name, type)                       \
 	STRATA_USER_FIELD_ASSERT(name, STRATA_USER_IS_NUMBER(type), \
 				 "its elements are not integers, floats or doubles")
@@ -113,7 +119,7 @@
 
 #define STRATA_USER_UNUSED __attribute__((unused))
 
-/* TYPES */
+/* The pass TYPES defines a field's given and stored types, and tests them. */
 #define STRATA_USER_TYPES_scalar(context, id, name, kind, flags, base, enumeration, ...) \
 	STRATA_USER_UNIQUE(id, name)                                                     \
 	typedef STRATA_USER_TYPE(__VA_ARGS__) strata_type##id STRATA_USER_UNUSED;        \
@@ -162,7 +168,7 @@
 #define STRATA_USER_ADD_lacking(...)
 #define STRATA_USER_PART_lacking(...)
 
-/* CODES: an enumerator for each field, context##id; after TYPES. */
+/* The pass CODES, after TYPES, defines an enumerator for each field, context##id. */
 #define STRATA_USER_CODES_scalar(context, id, name, kind, flags, base, enumeration, ...) \
 	enum {                                                                           \
 		context##id = STRATA_USER_CODES##kind(strata_type##id)                   \
@@ -182,7 +188,7 @@
 #define STRATA_USER_CODES_real(type)	STRATA_USER_CODE(type)
 #define STRATA_USER_CODES_address(type) STRATA_USER_CODE_UNSIGNED(sizeof(void *))
 
-/* DESCRIBE */
+/* The pass DESCRIBE makes the constant description of a field. */
 #define STRATA_USER_FIELD(name, enumeration, count, type, element, code, flags, base,        \
 			  length_bytes)                                                      \
 	{                                                                                    \
@@ -218,11 +224,11 @@
 	STRATA_USER_FIELD(name, STRATA_USER_NULL, 0, STRATA_ABI_USER_SEQUENCE,                     \
 			  STRATA_USER_NUMBER(context##id, STRATA_USER_ELEMENT##kind), context##id, \
 			  flags, base, sizeof(uint32_t)),
-/* Behind the last field: an array is never empty. */
+/* Ends the array of fields, which is never empty then. */
 #define STRATA_USER_FIELD_END \
 	STRATA_USER_FIELD(STRATA_USER_NULL, STRATA_USER_NULL, 0, 0, 0, 0, 0, 0, 0)
 
-/* BYTES */
+/* The pass BYTES adds a field's size, or more than STRATA_USER_INLINE_BYTES if it is not constant. */
 #define STRATA_USER_BYTES_scalar(context, id, ...) +sizeof(strata_stored##id)
 #define STRATA_USER_BYTES_string(context, id, ...) +STRATA_USER_INLINE_BYTES + 1
 #define STRATA_USER_BYTES_array(context, id, name, kind, flags, base, pointer, ...) \
@@ -231,7 +237,7 @@
 	+STRATA_USER_CAST(uint64_t, __VA_ARGS__)
 #define STRATA_USER_BYTES_sequence(context, id, ...) +STRATA_USER_INLINE_BYTES + 1
 
-/* VALUES */
+/* The pass VALUES evaluates a field's expressions once, into variables. */
 #define STRATA_USER_VALUES_scalar(context, id, name, kind, flags, base, enumeration, ...) \
 	const strata_stored##id strata_value##id =                                        \
 		STRATA_USER_VALUE##kind(strata_stored##id, __VA_ARGS__);
@@ -245,7 +251,7 @@
 	const volatile void *const strata_value##id = (pointer);                        \
 	const uint64_t strata_count##id = STRATA_USER_CAST(uint64_t, __VA_ARGS__);
 
-/* PUT */
+/* The pass PUT writes a field of constant size to the payload. */
 #define STRATA_USER_PUT_scalar(context, id, ...) \
 	strata_user_to =                         \
 		strata_user_put(strata_user_to, &strata_value##id, sizeof(strata_stored##id));
@@ -259,14 +265,14 @@
 					      STRATA_USER_CAST(uint64_t, __VA_ARGS__));
 #define STRATA_USER_PUT_sequence(context, id, ...)
 
-/* LEAST */
+/* The pass LEAST adds the constant part of a field's size. */
 #define STRATA_USER_LEAST_scalar(context, id, ...) +sizeof(strata_stored##id)
 #define STRATA_USER_LEAST_string(context, id, ...)
 #define STRATA_USER_LEAST_array			     STRATA_USER_BYTES_array
 #define STRATA_USER_LEAST_text			     STRATA_USER_BYTES_text
 #define STRATA_USER_LEAST_sequence(context, id, ...) +sizeof(uint32_t)
 
-/* ADD */
+/* The pass ADD writes a field of any size, if there is room for it. */
 #define STRATA_USER_ADD_scalar STRATA_USER_PUT_scalar
 #define STRATA_USER_ADD_array  STRATA_USER_PUT_array
 #define STRATA_USER_ADD_text   STRATA_USER_PUT_text
@@ -282,7 +288,7 @@
 	if (!strata_user_to)                                                          \
 		break;
 
-/* PART */
+/* The pass PART describes a field to libstrata, which puts the payload together. */
 #define STRATA_USER_PART_scalar(context, id, ...)                                      \
 	strata_user_part = strata_user_part_value(strata_user_part, &strata_value##id, \
 						  sizeof(strata_stored##id));

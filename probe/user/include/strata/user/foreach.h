@@ -23,7 +23,10 @@
 #define STRATA_USER_IN_PARENS(x) STRATA_USER_SECOND(STRATA_USER_PARENS x, 0, ~)
 #define STRATA_USER_PARENS(...)	 ~, 1
 
-/* Log levels. An unknown one stays an identifier, which strata_level_known() tells from a number. */
+/*
+ * Values of log levels. An unknown level stays an identifier, which strata_level_known() tells from
+ * a number.
+ */
 #define strata_level_EMERG	       (0)
 #define strata_level_ALERT	       (1)
 #define strata_level_CRIT	       (2)
@@ -66,7 +69,9 @@
 			   a86, a87, a88, a89, a90, a91, a92, a93, a94, a95, a96, count, ...)    \
 	count
 
-/* How many arguments stand behind the first: 0, 1, or 2 for "more" (seen up to 62 of them). */
+/*
+ * Returns the number of arguments behind the first: 0, 1, or 2 for "more" (seen up to 62 of them).
+ */
 #define STRATA_USER_GIVEN(...)                                                                     \
 	STRATA_USER_GIVEN_(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,   \
 			   2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, \
@@ -86,10 +91,20 @@
 	STRATA_USER_PASTE(STRATA_USER_FOREACH_, STRATA_USER_COUNT(__VA_ARGS__)) \
 	(visit, context, __VA_ARGS__, ~)
 
-/* visit##shape(context, identifier, "name", ...) of one field. */
+/* visit##shape(context, identifier, "name", ...) of one field, which its macro has replaced by what is in parentheses. */
 #define STRATA_USER_CALL(visit, context, field) \
-	STRATA_USER_CALL_(visit, context, STRATA_USER_IS_NOT_A_FIELD field)
-#define STRATA_USER_IS_NOT_A_FIELD(...)			   __VA_ARGS__
+	STRATA_USER_CALL_IF(STRATA_USER_IN_PARENS(field), visit, context, field)
+#define STRATA_USER_CALL_IF(is, visit, context, field) \
+	STRATA_USER_CALL_IF_(is, visit, context, field)
+#define STRATA_USER_CALL_IF_(is, visit, context, field) \
+	STRATA_USER_CALL_IF_##is(visit, context, field)
+#define STRATA_USER_CALL_IF_1(visit, context, field) \
+	STRATA_USER_CALL_(visit, context, STRATA_USER_FIELD_OF field)
+#define STRATA_USER_CALL_IF_0(visit, context, field) \
+	visit##_lacking(                             \
+		context, _that_is_none, #field,      \
+		"there is no such kind of field; those that there are stand in strata/tracepoint.h")
+#define STRATA_USER_FIELD_OF(...)			   __VA_ARGS__
 #define STRATA_USER_CALL_(visit, context, ...)		   STRATA_USER_CALL_SHAPE(visit, context, __VA_ARGS__)
 #define STRATA_USER_CALL_SHAPE(visit, context, shape, ...) visit##shape(context, __VA_ARGS__)
 

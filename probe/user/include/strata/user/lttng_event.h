@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lttng_event.h - what the headers in strata/lttng-compat leave in an object: events, where it has call
- * sites, and providers, where it has the probes. They find each other here, also across objects.
+ * lttng_event.h - data that the headers in strata/lttng-compat leave in an object: events, if it has call sites, and
+ * providers, if it has the probes. Both find each other here, also across objects.
  *
  *   call site ──▶ struct strata_lttng_event      one for each event and object
  *                       │ bound while the provider is loaded
@@ -16,7 +16,7 @@
 #ifndef STRATA_USER_LTTNG_EVENT_H
 #define STRATA_USER_LTTNG_EVENT_H
 
-/* LTTng's headers lie where compilers do not warn about what macros expand to; these do not. */
+/* LTTng's headers lie where compilers do not warn about expanded macros; these headers do not. */
 #pragma GCC system_header
 
 #include <elf.h>
@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-/* Which set of the structures below an object has; objects with different ones do not see each other. */
+/* Version of the structures below. Objects with different versions do not find each other. */
 #define STRATA_LTTNG_VERSION 1
 
 #define STRATA_LTTNG_HIDDEN __attribute__((weak, visibility("hidden")))
@@ -48,7 +48,7 @@ struct strata_lttng_event {
 	uint32_t off; /* always 0: what .point.enabled points to while it is not bound */
 };
 
-/* What a provider knows of one event. */
+/* A provider's description of one event. */
 struct strata_lttng_probe {
 	const char *name;
 	const char *signature;
@@ -62,8 +62,8 @@ struct strata_lttng_probe {
 };
 
 /*
- * The functions are those of the libstrata that the probes call: where several objects have it built in,
- * a tracepoint must be registered with the one that records it.
+ * A provider of events. The functions are those of the libstrata that the probes call: if several objects have
+ * libstrata built in, a tracepoint must be registered with the one that records it.
  */
 struct strata_lttng_provider {
 	const char *name;
@@ -83,7 +83,7 @@ struct strata_lttng_object {
 	struct strata_lttng_object *found; /* while another one is looking for them: the next */
 };
 
-/* A provider is known by a pointer to it in this section. */
+/* Lists a provider by a pointer to it in this section. */
 #define STRATA_LTTNG_LISTED \
 	__attribute__((section("strata_lttng_providers"), used)) STRATA_LTTNG_UNPADDED
 #define STRATA_LTTNG_UNPADDED
@@ -124,7 +124,9 @@ static inline void strata_lttng_bind(struct strata_lttng_event *event,
 	struct strata_tracepoint *t = &event->point;
 	int level = probe->level ? *probe->level : STRATA_LTTNG_LEVEL_DEFAULT;
 
-	/* uintptr_t: both are 0 where the object has no site of it. */
+	/*
+	 * Compared as numbers, since both addresses are 0 if the object has no site of the event.
+	 */
 	if (event->provider || (uintptr_t)event->object.sites == (uintptr_t)event->object.sites_end)
 		return;
 	event->provider = provider;
@@ -148,13 +150,13 @@ static inline void strata_lttng_unbind(struct strata_lttng_event *event)
 		return;
 	event->provider->unload(&event->object);
 	event->object.registered = 0;
-	/* Not .state: another thread may still be in libstrata with it. */
+	/* The member .state stays: another thread may still be in libstrata with it. */
 	__atomic_store_n(&event->point.enabled, &event->off, __ATOMIC_RELEASE);
 	__atomic_store_n(&event->call, (void (*)(void))0, __ATOMIC_RELAXED);
 	event->provider = 0;
 }
 
-/* Only a probe that takes the arguments that the call sites give is bound to them. */
+/* Binds an event to the probe of the same name, if the probe takes the arguments that the call sites give. */
 static inline void strata_lttng_bind_by_name(struct strata_lttng_event *event,
 					     const struct strata_lttng_provider *provider)
 {
@@ -201,9 +203,9 @@ int strata_lttng_each_module(int (*)(struct strata_lttng_module *, size_t, void 
 			     void *) __asm__("dl_iterate_phdr");
 
 /*
- * Each object has an ELF note (name "strata", type STRATA_LTTNG_VERSION) that says how far from its
- * content the object's struct strata_lttng_object is. Notes are what can be found in an object that was
- * loaded RTLD_LOCAL, or exports no symbol.
+ * Returns the object of an ELF note (name "strata", type STRATA_LTTNG_VERSION), which has the distance from its
+ * content to the object's struct strata_lttng_object. Notes can be found even in an object that was loaded
+ * RTLD_LOCAL, or that exports no symbol.
  */
 static inline struct strata_lttng_object *strata_lttng_note(uintptr_t note, uintptr_t end,
 							    uintptr_t align)
@@ -225,7 +227,7 @@ static inline struct strata_lttng_object *strata_lttng_note(uintptr_t note, uint
 	return 0;
 }
 
-/* Put the module's object in front of the list at @list, unless its constructors have not run. */
+/* Puts the module's object at the begin of the list at @list, unless its constructors have not run. */
 static inline int strata_lttng_find(struct strata_lttng_module *module, size_t bytes, void *list)
 {
 	struct strata_lttng_object *object = 0, **first = (struct strata_lttng_object **)list;
@@ -250,8 +252,8 @@ static inline int strata_lttng_find(struct strata_lttng_module *module, size_t b
 /* ---- loading and unloading; the dynamic linker lets one thread at a time do it ---- */
 
 /*
- * Bind events and probes of this object, then with those of others loaded before; what is loaded later
- * does the same with this one.
+ * Binds events and probes of this object, then with those of others loaded before; objects that are loaded later do
+ * the same with this one.
  */
 STRATA_LTTNG_HIDDEN void strata_lttng_load(void)
 {
@@ -293,10 +295,10 @@ STRATA_LTTNG_HIDDEN void strata_lttng_unload(void)
 					strata_lttng_unbind(strata_lttng_event_of(use));
 }
 
-/* Before the constructors of the program, whose events are recorded too; after its destructors. */
+/* Registers the unit before the constructors of the program run, so that their events are recorded, too. */
 __attribute__((constructor(101), unused)) static void strata_lttng_load_unit(void)
 {
-	/* Nothing is executed here: this is where an assembler knows the address. */
+	/* Emits a note and no instruction: an assembler knows the address only at this place. */
 	__asm__ volatile(".pushsection .note.strata.lttng, \"a?\", %%note\n\t"
 			 ".balign 4\n\t"
 			 ".long 7, 4, %c1\n\t"

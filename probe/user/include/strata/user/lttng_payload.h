@@ -48,7 +48,10 @@ STRATA_LTTNG_INLINE uint64_t strata_lttng_sum(uint64_t a, uint64_t b)
 	return a > STRATA_LTTNG_TOO_LARGE - b ? STRATA_LTTNG_TOO_LARGE : a + b;
 }
 
-/* @bytes are in front of it. @stack: where the payload begins if it is put together there. */
+/*
+ * Measures a string behind @bytes of the payload. @stack: the begin of the payload if it is put
+ * together on the stack.
+ */
 STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_string(struct strata_lttng_part *part,
 							 uint64_t bytes, const char *text,
 							 unsigned char *stack)
@@ -66,7 +69,10 @@ STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_string(struct strata_lttng_par
 		part->count = strlen((const char *)part->at);
 		bytes = strata_lttng_sum(bytes, part->count + 1);
 #ifdef STRATA_USER_HAS_COPY_STRING
-		/* Not on the stack, though it may have become shorter meanwhile: what follows is not in its place. */
+		/*
+		 * The size is made too large for the stack, though the string may have become
+		 * shorter meanwhile: what follows would not be in its place.
+		 */
 		if (bytes <= STRATA_LTTNG_STACK_BYTES)
 			bytes = STRATA_LTTNG_STACK_BYTES + 1;
 #endif
@@ -100,7 +106,10 @@ STRATA_LTTNG_INLINE unsigned char *strata_lttng_begin(struct strata_tracepoint *
 	return strata_user_stage(tracepoint, bytes > UINT32_MAX ? STRATA_LTTNG_TOO_LARGE : bytes);
 }
 
-/* @end: behind the last byte put; @bytes: as given to strata_lttng_begin(). */
+/*
+ * Ends the payload of a record. @end: the end of the bytes that were put; @bytes: the size given to
+ * strata_lttng_begin().
+ */
 STRATA_LTTNG_INLINE void strata_lttng_end(struct strata_tracepoint *tracepoint,
 					  unsigned char *payload, unsigned char *end,
 					  uint64_t bytes)

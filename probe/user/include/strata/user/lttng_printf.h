@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* What is in front of the message: tracelog's line, file and function. */
+/* The fields in front of the message: tracelog's line, file and function. */
 struct strata_lttng_place {
 	const char *file;
 	const char *function;
@@ -57,7 +57,7 @@ strata_lttng_vprintf(struct strata_tracepoint *tracepoint, const struct strata_l
 	length = vsnprintf(room ? (char *)payload + before : 0, (size_t)(room ? room + 1 : 0),
 			   format, arguments);
 	if (length < 0) {
-		/* Not a message: counted as discarded. */
+		/* A format that fails is counted as a discarded record. */
 		strata_user_stage(tracepoint, STRATA_LTTNG_TOO_LARGE);
 	} else {
 		uint64_t text = (uint64_t)length;
@@ -96,7 +96,7 @@ strata_lttng_printf(struct strata_tracepoint *tracepoint, const struct strata_lt
 	va_end(arguments);
 }
 
-/* Of fields that both have. */
+/* Fields that tracef() and tracelog() have in common. */
 #define STRATA_LTTNG_FIELD_STRING(name)                             \
 	{                                                           \
 		name, 0, 0, STRATA_ABI_USER_STRING, 0, 1, 0, 10, 0, \

@@ -21,7 +21,7 @@
 #define STRATA_LTTNG_COLD __attribute__((cold, unused))
 #endif
 
-/* Volatile: no compiler sees that libstrata changes the pointer. */
+/* Reads through a volatile pointer, since no compiler sees that libstrata changes it. */
 #define STRATA_LTTNG_SESSIONS(event) \
 	__atomic_load_n(*(const uint32_t *const volatile *)&(event).point.enabled, __ATOMIC_RELAXED)
 

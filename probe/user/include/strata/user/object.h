@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * object.h - what the tracepoint macros leave in an instrumented object, and the functions of libstrata
- * that they call. The macros are tracepoint.h; nobody else needs this.
+ * object.h - data that the tracepoint macros leave in an instrumented object, and the functions of libstrata that
+ * they call. tracepoint.h has the macros; nobody else needs this.
  *
  * Stability: an object compiled with these headers works with any libstrata of the same soname that is not older. A
  * structure here is never changed; STRATA_USER_OBJECT_VERSION says which set of them an object has.
@@ -32,7 +32,7 @@ extern "C" {
 #define STRATA_USER_SYMBOL_AT(nr) "%c" #nr
 #endif
 
-/* Room in front of a payload for the record's header and thread, and behind it for its last word [byte]. */
+/* Room before a payload for the record's header and thread, and after it for its last word [byte]. */
 #define STRATA_USER_HEADROOM 32u
 #define STRATA_USER_TAILROOM 8u
 
@@ -50,7 +50,7 @@ struct strata_enumeration {
 	uint32_t nr_labels;
 };
 
-/* One field; the members mean what they mean in a description (strata/abi/user.h). */
+/* A field of a tracepoint. The members have the same meaning as in a description (strata/abi/user.h). */
 struct strata_field {
 	const char *name;
 	const struct strata_enumeration *enumeration; /* or NULL */
@@ -64,7 +64,12 @@ struct strata_field {
 	uint8_t reserved[2];
 };
 
-/* One tracepoint. Static memory of the object; libstrata fills in what is said. */
+/* Bits of strata_tracepoint.level, for the two events of STRATA_SPAN(). */
+#define STRATA_USER_SPAN_BEGINS 64u
+#define STRATA_USER_SPAN_ENDS	128u
+#define STRATA_USER_SPAN_ROLE	192u
+
+/* A tracepoint, in static memory of its object. Members marked "libstrata" are filled in by that library. */
 struct strata_tracepoint {
 	const uint32_t
 		*enabled; /* sessions; an object's constant 0 until libstrata has registered it */
@@ -75,7 +80,7 @@ struct strata_tracepoint {
 	const struct strata_field *fields;
 	uint32_t line;
 	uint16_t nr_fields;
-	uint8_t level;
+	uint8_t level;			/* and STRATA_USER_SPAN_* */
 	uint8_t filtered;		/* libstrata: strata_user_wants() may say no; only a hint */
 	struct strata_tracepoint *next; /* libstrata: of the same object */
 };
@@ -90,7 +95,7 @@ struct strata_site {
 	int32_t tracepoint;
 };
 
-/* One executable or shared object; hidden in it, one for all its translation units. */
+/* One executable or shared object; a hidden symbol in it, shared by all its translation units. */
 struct strata_object {
 	uint32_t version;    /* STRATA_USER_OBJECT_VERSION */
 	uint32_t registered; /* by how many translation units; the first one registers */
@@ -101,10 +106,10 @@ struct strata_object {
 	const void *handle;		       /* libstrata */
 };
 
-/* libstrata's, however the program hides its own symbols. */
+/* Symbols of libstrata, which stay visible however the program hides its own. */
 #pragma GCC visibility push(default)
 
-/* Called by way of the address that the linker leaves, not of a jump to it: a jump less for each record. */
+/* Calls by way of the address that the linker leaves, not of a jump to it, which saves a jump for each record. */
 #if defined(__has_attribute) && !defined(STRATA_USER_NO_PLT)
 #if __has_attribute(noplt)
 #define STRATA_USER_NO_PLT __attribute__((noplt))

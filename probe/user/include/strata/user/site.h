@@ -20,7 +20,7 @@
 #define STRATA_USER_COLD __attribute__((cold, unused))
 #endif
 
-/* Volatile: no compiler sees that libstrata changes the pointer. */
+/* Reads through a volatile pointer, since no compiler sees that libstrata changes it. */
 #define STRATA_USER_ENABLED(tp) (*(const uint32_t *const volatile *)&(tp).enabled)
 
 /*
@@ -71,7 +71,7 @@ strata_user_on:                                                                 
 extern "C" {
 #endif
 
-/* Where .enabled of an unregistered tracepoint points. */
+/* The target of .enabled in a tracepoint that is not registered. */
 static const uint32_t strata_user_off __attribute__((unused)) = 0;
 
 /* Made by the linker for each executable and shared object that has the section. */

@@ -19,7 +19,7 @@ STRATA_USER_CONSTANT struct strata_field strata_fields_of_span_end[] = { STRATA_
 
 STRATA_USER_FUNCTION void strata_user_span_end(struct strata_tracepoint *tracepoint)
 {
-	/* It may have been switched off since. */
+	/* The event may have been switched off since the span began. */
 	if (__atomic_load_n(STRATA_USER_ENABLED(*tracepoint), __ATOMIC_RELAXED)) {
 		unsigned char memory[STRATA_USER_HEADROOM + STRATA_USER_TAILROOM]
 			__attribute__((aligned(8)));
@@ -68,7 +68,10 @@ STRATA_USER_INLINE void strata_user_span_leave(struct strata_user_span *span)
 
 #endif
 
-/* As STRATA_TRACE(). One name for each line: spans of one name may be in each other. */
+/*
+ * Records a span as STRATA_TRACE() records an event. The variable's name has the line in it, since
+ * spans of one name may be nested.
+ */
 #define STRATA_SPAN(provider, event, ...)                                            \
 	STRATA_USER_SPAN(#provider, #event, strata_span_##event##_of_##provider,     \
 			 STRATA_USER_SPAN_NAME(strata_user_span_of_line_, __LINE__), \
@@ -76,16 +79,21 @@ STRATA_USER_INLINE void strata_user_span_leave(struct strata_user_span *span)
 #define STRATA_USER_SPAN_NAME(name, line)  STRATA_USER_SPAN_NAME_(name, line)
 #define STRATA_USER_SPAN_NAME_(name, line) name##line
 
-/* The begin first: a field whose value throws leaves neither, and no begin is without an end. */
-#define STRATA_USER_SPAN(provider, event, identifier, variable, ...)                    \
-	STRATA_USER_SPAN_VARIABLE(variable);                                            \
-	STRATA_USER_TRACE(provider, event "_begin", identifier, __VA_ARGS__);           \
-	do {                                                                            \
-		STRATA_USER_DEFINE_OF(provider, event "_end",                           \
-				      STRATA_USER_LEVEL(STRATA_USER_HEAD(__VA_ARGS__)), \
-				      strata_fields_of_span_end, 0)                     \
-		if (STRATA_USER_IS_ON(STRATA_USER_THIS_OF))                             \
-			variable.end = &STRATA_USER_THIS_OF;                            \
+/*
+ * Records the begin first: if a field's value throws, neither end is recorded, and no begin is
+ * without an end.
+ */
+#define STRATA_USER_SPAN(provider, event, identifier, variable, ...)                     \
+	STRATA_USER_SPAN_VARIABLE(variable);                                             \
+	STRATA_USER_TRACE(provider, event "_begin", identifier, STRATA_USER_SPAN_BEGINS, \
+			  __VA_ARGS__);                                                  \
+	do {                                                                             \
+		STRATA_USER_DEFINE_OF(provider, event "_end",                            \
+				      STRATA_USER_LEVEL(STRATA_USER_HEAD(__VA_ARGS__)) | \
+					      STRATA_USER_SPAN_ENDS,                     \
+				      strata_fields_of_span_end, 0)                      \
+		if (STRATA_USER_IS_ON(STRATA_USER_THIS_OF))                              \
+			variable.end = &STRATA_USER_THIS_OF;                             \
 	} while (0)
 
 #endif /* STRATA_USER_SPAN_H */

@@ -20,6 +20,10 @@
 
 #ifdef __cplusplus
 
+#if __cplusplus < 201402L
+#error "strata: tracepoints need C++14 or later (-std=c++14), or C11"
+#endif
+
 extern "C++" {
 #include <type_traits>
 
@@ -29,12 +33,15 @@ template <class T> using value = std::remove_cv_t<std::decay_t<T>>;
 template <class T> using element = std::remove_cv_t<std::remove_pointer_t<std::decay_t<T>>>;
 
 /* void, and what has no size, is 0 bytes: no type that a record can hold. */
+template <class T, bool has_size> struct size_of {
+	static constexpr unsigned value = unsigned(sizeof(T));
+};
+template <class T> struct size_of<T, false> {
+	static constexpr unsigned value = 0;
+};
 template <class T> constexpr unsigned size()
 {
-	if constexpr (std::is_void<T>::value || std::is_function<T>::value)
-		return 0;
-	else
-		return unsigned(sizeof(T));
+	return size_of < T, !std::is_void<T>::value && !std::is_function<T>::value > ::value;
 }
 
 template <class T>
@@ -95,7 +102,10 @@ constexpr int code = STRATA_USER_CODE_UNSIGNED(size<T>()) |
 #define STRATA_USER_SAME(a, b)	   __builtin_types_compatible_p(a, b)
 #define STRATA_USER_IS_FLOAT(type) (STRATA_USER_SAME(type, float) || STRATA_USER_SAME(type, double))
 
-/* gcc's <typeclass.h>: 1 to 4 are integers of all kinds, 5 pointers; void and floats count as pointers. */
+/*
+ * The class of a type in gcc's <typeclass.h>: 1 to 4 are integers of all kinds, 5 pointers. Void
+ * and floats count as pointers.
+ */
 #define STRATA_USER_CLASS(type)                                                                    \
 	__builtin_classify_type(                                                                   \
 		*__builtin_choose_expr(STRATA_USER_SAME(type, void) || STRATA_USER_IS_FLOAT(type), \
@@ -105,7 +115,10 @@ constexpr int code = STRATA_USER_CODE_UNSIGNED(size<T>()) |
 	(STRATA_USER_CLASS(type) >= 1 && STRATA_USER_CLASS(type) <= 4 && sizeof(type) <= 8)
 #define STRATA_USER_IS_POINTER(type) (!STRATA_USER_IS_FLOAT(type) && STRATA_USER_CLASS(type) == 5)
 
-/* Of a number; an integer constant expression even for a floating-point type. */
+/*
+ * True if a number's type has a sign. An integer constant expression even for a floating-point
+ * type.
+ */
 #define STRATA_USER_HAS_SIGN(...)                                   \
 	__builtin_choose_expr(STRATA_USER_IS_FLOAT(__VA_ARGS__), 1, \
 			      (__VA_ARGS__)-1 < (__VA_ARGS__)1)

@@ -270,9 +270,14 @@ void mistakes(int i, double real, const char *s, const int *words)
 	STRATA_TRACE(app, wrong, INFO, strata_int(same, i), strata_int(other, i), strata_hex(same, i));
 #endif
 
-/* value_that_is_no_field: STRATA_USER_IS_NOT_A_FIELD */
+/* value_that_is_no_field: strata: field i: there is no such kind of field */
 #ifdef value_that_is_no_field
 	STRATA_TRACE(app, wrong, INFO, i);
+#endif
+
+/* field_of_no_kind: strata: field strata_double(n, i): there is no such kind of field */
+#ifdef field_of_no_kind
+	STRATA_TRACE(app, wrong, INFO, strata_double(n, i));
 #endif
 
 /* field_with_a_long_name: its name has more than 255 bytes */

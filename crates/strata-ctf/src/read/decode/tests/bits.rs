@@ -1,4 +1,4 @@
-//! Integers of all widths at all bits, against a reader of single bits.
+//! Tests of integers of all widths at all bits, compared with a reader of single bits.
 
 use super::super::bits::{extend, find_nul, leb128, read, Bits, Leb};
 use super::*;
@@ -14,7 +14,7 @@ fn slowly(bytes: &[u8], at: u64, width: u8, big: bool) -> u64 {
     })
 }
 
-/// The first bit as the last one.
+/// Reverses the lowest `width` bits, one by one.
 fn slowly_reversed(value: u64, width: u8) -> u64 {
     (0..width).fold(0, |out, bit| out << 1 | value >> bit & 1)
 }
@@ -26,7 +26,7 @@ fn integer_of_any_width_at_any_bit_in_both_orders_is_read_as_bit_by_bit() {
     for big in [false, true] {
         for width in 1..=64 {
             for at in 0..80 {
-                // Just as many as needed, and more.
+                // With exactly as many bytes as needed, and with more.
                 for more in [0, 1, 9] {
                     let count = (at + u64::from(width)).div_ceil(8) + more;
                     let bytes: Vec<u8> = (0..count).map(|_| random.next() as u8).collect();
@@ -89,7 +89,7 @@ fn malicious_leb128_of_more_than_64_bits_is_too_big_and_one_without_end_is_short
 fn nul_at_each_place_is_found() {
     for count in 0..60 {
         for place in 0..count {
-            // 1 and 0x80 are what a word-wise search could take for a NUL.
+            // A search by words could take 1 and 0x80 for a NUL.
             let mut bytes: Vec<u8> = (0..count).map(|at| [1, 0x80, 0xff][at % 3]).collect();
             assert_eq!(find_nul(&bytes), None);
             bytes[place] = 0;

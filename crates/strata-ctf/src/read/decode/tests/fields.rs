@@ -1,4 +1,4 @@
-//! Each class of fields, in records made by hand.
+//! Tests of each class of fields, in records made by hand.
 
 use super::*;
 
@@ -81,12 +81,12 @@ fn integer_in_a_byte_with_bits_of_the_other_order_is_bad_where_no_member_is_alig
         is_reversed: false,
     });
     bad_of(payload(vec![("a", little(3)), ("r", real)]), "r");
-    // In a byte between bits of the same order as its own, and behind what has another size each time.
+    // Mixed orders within a byte: after a field of the same order, and after a field of variable size.
     let of_length = || array(of(Scope::Payload, &[0]), little(4));
     let members = || vec![("n", little(4)), ("x", of_length()), ("y", big(8)), ("z", little(4))];
     let bad = Packet::open(payload(members()), &[0x12, 0x34, 0x56, 0x78, 0x0a]).bad();
     assert_eq!((bad.kind, bad.at), (BadKind::MixedOrder, 12));
-    // Between parts, and between records.
+    // Mixed orders between parts, and between records.
     let mut schema = payload(vec![("b", big(5))]);
     schema.streams[0].event_common_context = Some(structure(1, vec![("a", little(3))]));
     bad_of(schema, "b");
@@ -104,7 +104,7 @@ fn integers_of_both_orders_that_share_no_byte_are_read() {
     let of_length = array(of(Scope::Payload, &[0]), little(4));
     let schema = payload(vec![("n", little(4)), ("x", of_length), ("y", big(8))]);
     let bytes = [0x31, 0x0c, 0xa3, 0xcb, 0x55];
-    // However much of it is at hand, it is the same: what was looked at twice counts once.
+    // The result does not depend on how many bytes are in the window: bytes that are read twice count once.
     for cut in 0..bytes.len() {
         let mut packet = Packet::open(schema.clone(), &bytes);
         for (n, y) in [("n=1 ", " y=12"), ("n=3 ", " y=85")] {
@@ -228,8 +228,8 @@ fn optional_field_is_there_or_absent() {
 }
 
 #[test]
-fn length_that_was_not_there_this_time_is_0() {
-    // An optional length in an element: that of the element before it does not count.
+fn length_that_is_not_there_this_time_ends_the_record() {
+    // An optional length in an element: that of the previous element does not count, and no other value is assumed.
     let element = structure(
         1,
         vec![
@@ -238,10 +238,88 @@ fn length_that_was_not_there_this_time_is_0() {
             ("s", array(of(HERE, &[0, 0, 1, 0]), unsigned(8))),
         ],
     );
-    let fields = vec![("a", array(Length::Static(2), FieldClass::Structure(element)))];
-    let found = line(fields, &[1, 2, 7, 8, 0]);
+    let fields = || vec![("a", array(Length::Static(2), FieldClass::Structure(element.clone())))];
+    let found = line(fields(), &[1, 2, 7, 8, 3, 0]);
     assert!(found.contains("a[0].s=[2 a[0].s[0]=7 a[0].s[1]=8"), "{found}");
-    assert!(found.ends_with("a[1].n=absent a[1].s=[0 a[1].s=] a[1]=} a=]"), "{found}");
+    assert!(found.ends_with("a[1].n=0 a[1].s=[0 a[1].s=] a[1]=} a=]"), "{found}");
+    let bad = Packet::open(payload(fields()), &[1, 2, 7, 8, 0, 9, 9]).bad();
+    assert_eq!((bad.kind, bad.field.as_deref()), (BadKind::NotThere, Some("s")));
+    // The same for a text, a blob, a variant and an optional field that depend on the length.
+    let not_there = at(HERE, &[1, 0]);
+    for class in [
+        FieldClass::Text { length: Length::Dynamic(not_there.clone()) },
+        FieldClass::Blob { align: 32, length: Length::Dynamic(not_there.clone()) },
+        variant(not_there.clone(), vec![("zero", range(0, 0), unsigned(8))]),
+        optional(not_there.clone(), vec![], unsigned(8)),
+    ] {
+        let n = optional(at(HERE, &[0]), vec![], unsigned(8));
+        let fields = vec![("t", unsigned(8)), ("n", n), ("f", class)];
+        let bad = Packet::open(payload(fields), &[0, 0, 0, 0, 0, 0]).bad();
+        assert_eq!((bad.kind, bad.field.as_deref()), (BadKind::NotThere, Some("f")));
+    }
+}
+
+/// Returns a variant with the options `one` (a number of 8 bits), `two` (a structure with a number of 16 bits) and
+/// `three` (no number), a selector before it, and after it a text and an array whose length is the option's number.
+fn lengths_in_options() -> Vec<(&'static str, FieldClass)> {
+    let inner = structure(1, vec![("q", unsigned(8)), ("n", unsigned(16))]);
+    let options = vec![
+        ("one", range(1, 1), unsigned(8)),
+        ("two", range(2, 2), FieldClass::Structure(inner)),
+        ("three", range(3, 3), FieldClass::String),
+    ];
+    let length = || {
+        let others = vec![vec![1, 1, 1]];
+        Length::Dynamic(Location { others, ..at(HERE, &[1, 0]) })
+    };
+    vec![
+        ("t", unsigned(8)),
+        ("v", variant(at(HERE, &[0]), options)),
+        ("s", FieldClass::Text { length: length() }),
+        ("a", array(length(), unsigned(8))),
+        (
+            "o",
+            optional(
+                Location { others: vec![vec![1, 1, 1]], ..at(HERE, &[1, 0]) },
+                range(2, 2),
+                unsigned(8),
+            ),
+        ),
+    ]
+}
+
+#[test]
+fn location_of_several_options_means_the_one_that_is_there() {
+    let bytes = [
+        &[1, 1, b'x', 7][..],               // one, 1
+        &[2, 9, 2, 0, b'y', b'z', 5, 6, 8], // two, 2, and the optional field
+        &[1, 0],                            // one, 0
+        &[3, b'n', 0, 1, 1, 1],             // neither
+    ]
+    .concat();
+    let mut packet = Packet::open(payload(lengths_in_options()), &bytes);
+    assert_eq!(packet.line(), "t=1 v=(one v.one=1 v=) s='x' a=[1 a[0]=7 a=] o=absent");
+    let found = packet.line();
+    assert!(found.ends_with("s='yz' a=[2 a[0]=5 a[1]=6 a=] o=8"), "{found}");
+    assert_eq!(packet.line(), "t=1 v=(one v.one=0 v=) s='' a=[0 a=] o=absent");
+    let bad = packet.bad();
+    assert_eq!((bad.kind, bad.field.as_deref(), bad.at), (BadKind::NotThere, Some("s"), 18 * 8));
+}
+
+#[test]
+fn location_of_several_options_in_elements_is_that_of_each_element() {
+    let inner = |fields: Vec<(&str, FieldClass)>| FieldClass::Structure(structure(1, fields));
+    let options = vec![("a", range(1, 1), unsigned(8)), ("b", range(2, 2), leb(false))];
+    let length = Location { others: vec![vec![0, 0, 1, 1]], ..at(HERE, &[0, 0, 1, 0]) };
+    let element = inner(vec![
+        ("t", unsigned(8)),
+        ("v", variant(at(HERE, &[0, 0, 0]), options)),
+        ("s", FieldClass::Text { length: Length::Dynamic(length) }),
+    ]);
+    let fields = vec![("e", array(Length::Static(3), element))];
+    let found = line(fields, &[2, 2, b'x', b'y', 1, 0, 2, 1, b'z']);
+    let texts: Vec<&str> = found.split(' ').filter(|part| part.contains("].s=")).collect();
+    assert_eq!(texts, ["e[0].s='xy'", "e[1].s=''", "e[2].s='z'"], "{found}");
 }
 
 #[test]
@@ -284,7 +362,7 @@ fn more_registers_than_fit_without_allocation_are_kept() {
         members.push((pair[0].as_str(), unsigned(8)));
         members.push((pair[1].as_str(), array(of(HERE, &[index * 2]), unsigned(8))));
     }
-    // Lengths 0, 1, 2, 0, 1, 2…
+    // The lengths are 0, 1, 2, 0, 1, 2…
     let bytes: Vec<u8> = (0..40u8)
         .flat_map(|index| std::iter::repeat_n(index % 3, 1 + index as usize % 3))
         .collect();

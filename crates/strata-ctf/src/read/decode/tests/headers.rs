@@ -1,4 +1,4 @@
-//! Packet headers, packet contexts and record headers.
+//! Tests of packet headers, packet contexts and record headers.
 
 use super::super::header::HeaderKind;
 use super::*;
@@ -13,7 +13,7 @@ fn number(value: u64, bytes: usize, order: ByteOrder) -> Vec<u8> {
     }
 }
 
-/// A header as LTTng writes it; `full`: the extended form.
+/// Encodes a record header in LTTng's layout; `full` asks for its extended form.
 fn header(compact: bool, order: ByteOrder, id: u64, time: u64, full: bool) -> Vec<u8> {
     let mut bytes = match (compact, full, order) {
         (true, false, ByteOrder::Little) => number(id | time << 5, 4, order),
@@ -56,7 +56,7 @@ fn compact_and_large_headers_in_both_orders_and_forms_are_read() {
             add(0, 5, false, 10);
             add(3, 1000, false, 11);
             add(70_000, 0x1_2345_6789_abcd, true, 12);
-            // 27 or 32 bits that are less than those before: the next such time.
+            // If the 27 or 32 bits are less than before, they belong to the next such time.
             add(30, 7, false, 13);
             add(31, 0x2_0000_0000_0000, true, 14);
             let mut packet =
@@ -88,7 +88,7 @@ fn special_headers_give_what_their_plans_give() {
         let compact = random.chance(2);
         let special = schema(Some(split_header(compact, order)), events(order));
         let mut plain = special.clone();
-        // A length in the header, which nothing special has.
+        // A field depends on a length in the header.
         let needs =
             array(of(Scope::EventHeader, &[0]), FieldClass::Structure(structure(1, vec![])));
         plain.streams[0].events.push(event(1 << 40, structure(1, vec![("n", needs)])));
@@ -122,7 +122,7 @@ fn special_headers_give_what_their_plans_give() {
     }
 }
 
-/// Metadata with a header as LTTng-UST declares it.
+/// Returns metadata with the record header `header` as LTTng-UST declares it.
 fn metadata(order: &str, header: &str) -> String {
     format!(
         r#"/* CTF 1.8 */
@@ -162,7 +162,7 @@ fn headers_of_lttngs_metadata_are_the_quick_ones() {
     for (order, byte_order) in [("le", ByteOrder::Little), ("be", ByteOrder::Big)] {
         let kind = |header| {
             let text = metadata(order, header);
-            let schema = crate::tsdl::parse(text.as_bytes()).expect("metadata");
+            let schema = crate::read::metadata::parse(text.as_bytes()).expect("metadata");
             let bytes = match header {
                 "flat" => [number(3, 2, byte_order), number(77, 8, byte_order), vec![9]].concat(),
                 _ => {
@@ -338,7 +338,7 @@ fn text_behind_half_a_byte_begins_with_the_next_byte() {
         bytes.push(half);
         bytes.extend(b"some text\0");
     }
-    // Each way of going to the next record finds the same, or Packet::next() fails.
+    // `Packet::next()` fails unless each way of moving to the next record finds the same one.
     let mut packet = Packet::open(schema, &bytes);
     let found = [packet.line(), packet.line()];
     assert_eq!(found, ["s='some text'"; 2]);

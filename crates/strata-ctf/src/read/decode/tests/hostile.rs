@@ -1,4 +1,4 @@
-//! Bombs and nonsense.
+//! Tests of bytes that are meant to exhaust or confuse the decoder.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn malicious_length_beyond_the_packet_is_bad_and_costs_nothing() {
     assert_eq!(found.kind, BadKind::TooManyElements { count: u64::MAX, left: 64 });
     let fields = vec![("n", unsigned(64)), ("a", FieldClass::Text { length: of(HERE, &[0]) })];
     assert!(matches!(bad(fields, &huge).kind, BadKind::TooManyElements { .. }));
-    // Elements of different sizes.
+    // The elements have different sizes.
     let fields = vec![("n", unsigned(64)), ("a", array(of(HERE, &[0]), FieldClass::String))];
     let found = bad(fields, &huge);
     assert_eq!(found.kind, BadKind::Outside { needs: None, left: 64 });
@@ -34,11 +34,11 @@ fn malicious_array_of_elements_without_bits_is_bad() {
     assert!(matches!(bad(fields, &huge).kind, BadKind::TooManyEmpty { .. }));
     let fields = vec![("n", unsigned(8)), ("a", array(Length::Static(1 << 40), empty()))];
     assert!(matches!(bad(fields, &huge).kind, BadKind::TooManyEmpty { .. }));
-    // 60,000 times 60,000.
+    // There are 60,000 times 60,000 fields.
     let inner = array(Length::Static(60_000), empty());
     let fields = vec![("n", unsigned(8)), ("a", array(Length::Static(60_000), inner))];
     assert!(matches!(bad(fields, &huge).kind, BadKind::TooManyEmpty { .. }));
-    // Not known to be without bits before it is read.
+    // Only reading an element shows that it has no bits.
     let maybe = optional(at(HERE, &[0]), range(0, 0), unsigned(8));
     let fields = vec![("n", unsigned(64)), ("a", array(of(HERE, &[0]), maybe))];
     assert!(matches!(bad(fields, &huge).kind, BadKind::TooManyEmpty { .. }));
@@ -114,7 +114,7 @@ fn malicious_nesting_is_followed_to_a_limit() {
 #[test]
 fn malicious_locations_that_lead_nowhere_are_unresolved() {
     for path in [vec![], vec![1], vec![2], vec![9], vec![0, 0], vec![2, 0]] {
-        let length = Length::Dynamic(Location { scope: HERE, path });
+        let length = Length::Dynamic(Location::at(HERE, path));
         let fields =
             vec![("n", unsigned(8)), ("a", array(length, unsigned(8))), ("behind", unsigned(8))];
         let found = bad(fields, &[1; 8]);

@@ -1,4 +1,4 @@
-//! Tests of decoding: of each construct, of random schemas against a slow reference, of hostile bytes.
+//! Tests of decoding each construct, random schemas against a slow reference, and hostile bytes.
 
 mod bits;
 mod fields;
@@ -71,7 +71,7 @@ pub fn array(length: Length, element: FieldClass) -> FieldClass {
 }
 
 pub fn at(scope: Scope, path: &[u32]) -> Location {
-    Location { scope, path: path.to_vec() }
+    Location::at(scope, path.to_vec())
 }
 
 pub fn of(scope: Scope, path: &[u32]) -> Length {
@@ -100,7 +100,7 @@ pub fn event(id: u64, payload: Structure) -> EventClass {
     EventClass { id, name, payload: Some(payload), ..EventClass::default() }
 }
 
-/// LTTng's header for few classes, or for many.
+/// Returns LTTng's record header for few classes (`compact`), or for many.
 pub fn split_header(compact: bool, order: ByteOrder) -> Structure {
     let (bits, stamp, last) = if compact { (5, 27, 31) } else { (16, 32, 65535) };
     let align = if compact { 1 } else { 8 };
@@ -114,7 +114,7 @@ pub fn split_header(compact: bool, order: ByteOrder) -> Structure {
     structure(8, vec![("id", id(bits, align, order)), ("v", choice)])
 }
 
-/// A trace with one stream class, whose events have this header.
+/// Returns a trace with one stream class, whose events have this header.
 pub fn schema(header: Option<Structure>, events: Vec<EventClass>) -> Schema {
     let stream =
         StreamClass { clock: Some(0), event_header: header, events, ..StreamClass::default() };
@@ -122,17 +122,17 @@ pub fn schema(header: Option<Structure>, events: Vec<EventClass>) -> Schema {
     Schema { clocks, streams: vec![stream], ..Schema::default() }
 }
 
-/// A trace whose records have only a payload.
+/// Returns a trace whose records have only a payload with these members.
 pub fn payload(members: Vec<(&str, FieldClass)>) -> Schema {
     schema(None, vec![event(0, structure(1, members))])
 }
 
-/// A decoder, and its state behind the head of the packet in `bytes`.
+/// A decoder with its state after the head of the packet in `bytes`.
 pub struct Packet<'b> {
     pub decoder: Decoder,
     pub state: DecodeState,
     pub bytes: &'b [u8],
-    /// Where the next record begins.
+    /// The offset of the next record \[bit of the packet\].
     pub at: u64,
 }
 
@@ -155,7 +155,7 @@ impl<'b> Packet<'b> {
         self.decoder.stream(0).expect("stream class")
     }
 
-    /// The next record; `None` at the packet's end.
+    /// Decodes the next record. Returns false at the packet's end.
     pub fn next(&mut self) -> Result<bool, NoRecord> {
         if self.at >= self.bytes.len() as u64 * 8 {
             return Ok(false);
@@ -173,7 +173,7 @@ impl<'b> Packet<'b> {
         });
         let done = stream.record(&window, self.at, &mut self.state);
         if let Some(mut found) = found {
-            // The same, found on the short way.
+            // The fast path must find the same record.
             assert!(done.is_ok(), "{done:?} of {found:?}");
             found.time = found.time.filter(|_| self.state.record.time.is_some());
             assert_eq!(found, self.state.record);
@@ -183,7 +183,7 @@ impl<'b> Packet<'b> {
         Ok(true)
     }
 
-    /// The next record's class index, time, and fields of a part.
+    /// Returns the next record's class index, its time, and the fields of a part.
     pub fn show(&mut self, scope: Scope) -> Result<(u32, Option<u64>, Vec<Shown>), NoRecord> {
         assert!(self.next()?, "no further record");
         let class = self.stream().class(self.state.record.shape.class).expect("class");
@@ -191,14 +191,14 @@ impl<'b> Packet<'b> {
         Ok((self.state.record.shape.class, self.state.record.time, fields))
     }
 
-    /// The next record's payload, as `name=value` with blanks between.
+    /// Returns the next record's payload as `name=value`, separated by blanks.
     pub fn line(&mut self) -> String {
         let (_, _, fields) = self.show(Scope::Payload).expect("a record");
         let fields: Vec<String> = fields.iter().map(Shown::to_string).collect();
         fields.join(" ")
     }
 
-    /// What is wrong with the next record.
+    /// Decodes the next record, which must be damaged, and returns its fault.
     pub fn bad(&mut self) -> Bad {
         match self.next() {
             Err(NoRecord::Bad(bad)) => *bad,
@@ -222,7 +222,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
     }
 
-    /// Below a limit, which is not 0.
+    /// Returns a random number less than `limit`, which must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
@@ -232,8 +232,8 @@ impl Random {
     }
 }
 
-/// The seed of a randomised test: the environment's, else one of this moment. It is printed, which is
-/// shown if the test fails.
+/// Returns the seed of a randomised test: from the environment, else from the clock. The seed is printed, so that the
+/// output of a failed test has it.
 pub fn seed() -> u64 {
     let given = std::env::var("STRATA_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |now| now.as_nanos() as u64);

@@ -1,4 +1,4 @@
-//! Fields by name.
+//! Tests of finding fields by name.
 
 use super::*;
 use crate::read::decode::RecordView;
@@ -6,7 +6,7 @@ use crate::read::value::Value;
 
 const HERE: Scope = Scope::Payload;
 
-/// The value of a field of the last record.
+/// Returns the value of a field of the record that was decoded last.
 fn get<'p>(packet: &'p Packet<'_>, name: &str) -> Option<Value<'p>> {
     let class = packet.stream().class(packet.state.record.shape.class).expect("class");
     let field = class.find(name).unwrap_or_else(|| panic!("there is no {name}"));

@@ -1,4 +1,4 @@
-//! Random schemas and random bytes, against the reference.
+//! Tests of random schemas and random bytes, compared with the reference decoder.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::model::schema::Encoding;
 use crate::read::decode::RecordView;
 use crate::read::Value;
 
-/// Makes schemas in which every length and selector is an integer in front of it.
+/// Makes random schemas in which every length and selector refers to an earlier integer.
 pub struct Maker {
     pub random: Random,
-    /// All integers: an order of bits cannot change within a byte.
+    /// The byte order of all integers, since the order of bits cannot change within a byte.
     order: ByteOrder,
     scope: Scope,
     path: Vec<u32>,
-    /// What may be a length, and what a selector.
+    /// Locations of the fields that a later field may use as its length.
     lengths: Vec<Location>,
     selectors: Vec<Location>,
     names: u32,
-    /// Now and then a location leads nowhere, and so on.
+    /// True if some locations shall lead nowhere, and other faults shall occur.
     pub hostile: bool,
 }
 
@@ -85,7 +85,7 @@ impl Maker {
         structure(8, vec![("id", id(8, 8, self.order)), ("t", time(width, 8, self.order))])
     }
 
-    /// With an id of 2 bits and a time of some, wherever.
+    /// Makes an event record header: an id of 2 bits and a time of random width, aligned to a bit.
     fn header(&mut self) -> Structure {
         let mut part = self.part(Scope::EventHeader);
         let width = 1 + self.random.below(64) as u8;
@@ -125,20 +125,30 @@ impl Maker {
         Structure { align: self.align(), members }
     }
 
-    /// What is in it may not be there, so nothing else may depend on that.
-    fn inside(&mut self, index: u32, depth: u32) -> FieldClass {
+    /// Makes a field inside of a field that may be absent. Later fields cannot depend on the lengths and selectors in
+    /// it, except through the location that is returned.
+    fn inside(&mut self, index: u32, depth: u32) -> (FieldClass, Option<Location>) {
         let marks = (self.lengths.len(), self.selectors.len());
         self.path.push(index);
         let class = self.field(depth + 1);
         self.path.pop();
+        let length = self.lengths.get(marks.0..).and_then(|all| all.last()).cloned();
         self.back(marks);
-        class
+        (class, length)
+    }
+
+    /// Sometimes lets later fields depend on a length that may be absent.
+    fn keep(&mut self, length: Option<Location>) {
+        if let Some(length) = length.filter(|_| self.random.chance(2)) {
+            self.selectors.push(length.clone());
+            self.lengths.push(length);
+        }
     }
 
     fn location(&mut self, is_length: bool) -> Option<Location> {
         if self.hostile && self.random.chance(4) {
             let path = (0..self.random.below(4)).map(|_| self.random.below(3) as u32).collect();
-            return Some(Location { scope: Scope::ALL[self.random.below(6) as usize], path });
+            return Some(Location::at(Scope::ALL[self.random.below(6) as usize], path));
         }
         let from = if is_length { &self.lengths } else { &self.selectors };
         let index = self.random.below(from.len().max(1) as u64) as usize;
@@ -162,7 +172,7 @@ impl Maker {
     }
 
     fn integer(&mut self) -> FieldClass {
-        let location = Location { scope: self.scope, path: self.path.clone() };
+        let location = Location::at(self.scope, self.path.clone());
         let signed = self.random.chance(3);
         let width = match self.random.below(4) {
             0 => 1 + self.random.below(64) as u8,
@@ -216,32 +226,43 @@ impl Maker {
             }
             11..=12 => {
                 let length = self.length();
-                let element = Box::new(self.inside(0, depth));
+                let element = Box::new(self.inside(0, depth).0);
                 FieldClass::Array(Array { align: self.align(), length, element })
             }
             13..=14 => {
                 let Some(selector) = self.location(false) else { return self.integer() };
-                let mut options = Vec::new();
+                let (mut options, mut several) = (Vec::new(), None::<Location>);
                 for index in 0..1 + self.random.below(4) as u32 {
                     let mut ranges = self.ranges(i128::from(index));
                     if self.random.chance(3) {
                         ranges.extend(range(i128::MIN, i128::MAX));
                     }
-                    let class = self.inside(index, depth);
+                    let (class, length) = self.inside(index, depth);
+                    several = match (several, length) {
+                        (Some(several), Some(length)) => {
+                            let others = several.paths().skip(1).chain(length.paths());
+                            let others = others.map(<[u32]>::to_vec).collect();
+                            Some(Location { others, ..several })
+                        }
+                        (one, other) => one.or(other),
+                    };
                     options.push(VariantOption { name: self.name(), ranges, class });
                 }
+                self.keep(several);
                 FieldClass::Variant(Variant { selector, options })
             }
             _ => {
                 let Some(selector) = self.location(false) else { return self.integer() };
                 let ranges = if self.random.chance(2) { Vec::new() } else { self.ranges(1) };
-                let class = Box::new(self.inside(0, depth));
+                let (class, length) = self.inside(0, depth);
+                self.keep(length);
+                let class = Box::new(class);
                 FieldClass::Optional(Optional { selector, ranges, class })
             }
         }
     }
 
-    /// Bytes of which many are small.
+    /// Makes random bytes, many of which are small.
     pub fn bytes(&mut self, count: u64) -> Vec<u8> {
         let mut byte = || match self.random.below(4) {
             0 => 0,
@@ -252,7 +273,7 @@ impl Maker {
     }
 }
 
-/// All parts' fields of the last record, and each leaf again by its name.
+/// Returns all fields of the last record, each leaf also by its name.
 fn parts(
     class: &EventClass_,
     state: &DecodeState,
@@ -301,7 +322,7 @@ fn check_names(
     }
 }
 
-/// How many records both saw in the packet.
+/// Decodes the packet with the decoder and with the reference, compares all records, and returns their number.
 fn compare(schema: &Schema, bytes: &[u8]) -> u64 {
     let decoder = Decoder::new(Arc::new(schema.clone()), 0);
     let stream_class = &schema.streams[0];

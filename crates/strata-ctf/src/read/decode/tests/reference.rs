@@ -1,4 +1,4 @@
-//! Decoding as slowly and plainly as can be, from the schema itself, bit by bit.
+//! A decoder for comparison that is as simple as possible: it reads bit by bit from the schema itself.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::read::value::Value;
 
 pub struct Reference<'b> {
     pub bytes: &'b [u8],
-    /// Bits that may be read.
+    /// Number of bits that may be read.
     pub content: u64,
     pub at: u64,
     pub time: u64,
@@ -24,7 +24,7 @@ pub struct Reference<'b> {
     pub shown: Vec<Shown>,
 }
 
-/// A record as the reference sees it.
+/// A record as the reference decoder sees it.
 pub struct Seen {
     pub class: usize,
     pub time: u64,
@@ -52,12 +52,12 @@ impl<'b> Reference<'b> {
         }
     }
 
-    /// The clock whose times are followed from now on.
+    /// Sets the clock whose times are followed from now on.
     pub fn set_clock(&mut self, clock: Option<usize>) {
         self.clock = clock;
     }
 
-    /// The fields of a part; `None`: they are not all there.
+    /// Returns the fields of a part; `None` if the part is incomplete.
     pub fn part(&mut self, scope: Scope, structure: &Structure) -> Option<Vec<Shown>> {
         self.scope = scope;
         self.shown.clear();
@@ -140,7 +140,7 @@ impl<'b> Reference<'b> {
         let is_time = integer.clock.is_some() && integer.clock == self.clock;
         if is_time && role != Some(Role::PacketEndTimestamp) {
             let value = value as u64;
-            // The next time with these lowest bits.
+            // The next time with these lowest bits follows.
             self.time = match width {
                 64 => value,
                 _ => {
@@ -180,8 +180,14 @@ impl<'b> Reference<'b> {
         fits.then_some(value)
     }
 
+    /// Forgets the values of an option or an optional field before it is decoded again.
+    fn forget(&mut self) {
+        let (scope, path) = (self.scope, &self.path);
+        self.seen.retain(|(of, at), _| *of != scope || !at.starts_with(path));
+    }
+
     fn find(&self, location: &Location) -> Option<i128> {
-        self.seen.get(&(location.scope, location.path.clone())).copied()
+        location.paths().find_map(|path| self.seen.get(&(location.scope, path.to_vec())).copied())
     }
 
     fn length(&self, length: &Length) -> Option<u64> {
@@ -291,6 +297,7 @@ impl<'b> Reference<'b> {
             }
             FieldClass::Variant(variant) => {
                 let selector = self.find(&variant.selector)?;
+                self.forget();
                 let has = |ranges: &[Range]| ranges.iter().any(|range| range.contains(selector));
                 let index = variant.options.iter().position(|option| has(&option.ranges))?;
                 let option = &variant.options[index];
@@ -302,6 +309,7 @@ impl<'b> Reference<'b> {
             }
             FieldClass::Optional(optional) => {
                 let selector = self.find(&optional.selector)?;
+                self.forget();
                 let listed = optional.ranges.iter().any(|range| range.contains(selector));
                 let is_there = if optional.ranges.is_empty() { selector != 0 } else { listed };
                 if !is_there {
@@ -313,12 +321,12 @@ impl<'b> Reference<'b> {
                 self.path.pop();
             }
         }
-        // A field that ends outside cannot be shown.
+        // A field that ends after the content cannot be shown.
         (self.at <= self.content).then_some(())
     }
 }
 
-/// Characters one by one.
+/// Decodes a text of wide characters, one by one.
 fn wide(units: &[&[u8]], encoding: Encoding) -> String {
     let number = |unit: &[u8], order: ByteOrder| {
         let add = |sum: u32, byte: &u8| sum << 8 | u32::from(*byte);
@@ -350,15 +358,15 @@ fn wide(units: &[&[u8]], encoding: Encoding) -> String {
     text
 }
 
-/// By way of 32 bits.
+/// Converts a 16-bit float by way of 32 bits.
 fn half(bits: u16) -> f64 {
     let (sign, exponent) = (u32::from(bits >> 15), u32::from(bits >> 10 & 31));
     let fraction = u32::from(bits & 0x3ff);
     match (exponent, fraction) {
-        // As the smallest number of 16 bits that is greater than 0, so many times.
+        // The value is a multiple of the smallest positive number of 16 bits.
         (0, _) => f64::from(fraction) * 2f64.powi(-24) * if sign == 1 { -1.0 } else { 1.0 },
         (31, 0) => f64::from(f32::from_bits(sign << 31 | 0x7f80_0000)),
-        // One NaN is as good as another.
+        // All NaNs count as equal.
         (31, _) => [f64::NAN, -f64::NAN][sign as usize],
         _ => f64::from(f32::from_bits(sign << 31 | (exponent + 112) << 23 | fraction << 13)),
     }

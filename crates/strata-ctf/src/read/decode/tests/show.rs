@@ -1,4 +1,4 @@
-//! Fields as text, with the paths that find them.
+//! Shows fields as text, with the paths that find them.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use crate::read::event_class::EventClass;
 use crate::read::value::Value;
 use crate::read::visit::{FieldInfo, Visit};
 
-/// A field that was told.
+/// A field that was visited.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// As [`EventClass::find_in`] takes it.
+    /// The field's path in the form that [`EventClass::find_in`] takes.
     pub path: String,
     pub what: String,
 }
@@ -36,7 +36,7 @@ pub fn value(value: Value<'_>) -> String {
 
 #[derive(Default)]
 pub struct Show {
-    /// Paths of what is open, and how many elements of it there were.
+    /// Paths of open structures and arrays, with the number of elements so far.
     open: Vec<(String, u64)>,
     pub fields: Vec<Shown>,
 }
@@ -112,7 +112,7 @@ impl Visit for Show {
     }
 }
 
-/// The fields of a part of the record that was decoded last. The walk ends where the record said.
+/// Returns the fields of a part of the record that was decoded last. Checks that the walk ends at the record's end.
 pub fn shown(
     class: &EventClass,
     state: &DecodeState,

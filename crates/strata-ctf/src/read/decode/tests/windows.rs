@@ -1,8 +1,8 @@
-//! Windows that end within a packet, or begin within it.
+//! Tests of windows that end within a packet, or begin within it.
 
 use super::*;
 
-/// Records as LTTng writes them, of numbers, of texts and of sequences.
+/// Returns records as LTTng writes them, with numbers, texts and sequences.
 fn trace() -> (Schema, Vec<u8>) {
     let order = ByteOrder::Little;
     let here = Scope::Payload;
@@ -104,7 +104,7 @@ fn malicious_packet_that_ends_in_a_record_is_bad_where_that_field_is() {
     let (schema, bytes) = trace();
     let whole = Packet::open(schema.clone(), &bytes);
     drop(whole);
-    // In the sequence's length, then in its elements (3 of 4 bytes).
+    // The packet ends within the sequence's length, then within its elements (3 of 4 bytes).
     let all = bytes.len();
     let mut packet = Packet::open(schema, &bytes[..all - 1]);
     let bad = loop {
@@ -127,7 +127,7 @@ fn malicious_packet_that_ends_in_a_record_is_bad_where_that_field_is() {
 #[test]
 fn header_that_is_cut_is_no_record_where_nothing_is_behind_it() {
     let order = ByteOrder::Little;
-    // What nobody asks for is behind what is looked at.
+    // `unused` comes after the fields that decoding needs.
     let flat = structure(8, vec![("id", id(8, 8, order)), ("unused", unsigned(64))]);
     for header in [flat, split_header(true, order), split_header(false, order)] {
         let empty = EventClass { payload: None, ..event(0, structure(1, vec![])) };

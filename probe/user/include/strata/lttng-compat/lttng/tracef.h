@@ -12,7 +12,7 @@
 
 #include "tracepoint.h"
 
-/* No unit's switches: the probe is below. */
+/* The header declares no switches of its unit: the probe is below. */
 #pragma push_macro("STRATA_LTTNG_NEED")
 #undef STRATA_LTTNG_NEED
 #define STRATA_LTTNG_NEED(provider, event)

@@ -74,7 +74,7 @@ static const struct strata_field strata_lttng_fields_of_tracelog[] = {
 	  0,                                                  \
 	  4 },
 
-/* No unit's switches: the probes are below. */
+/* The header declares no switches of its unit: the probes are below. */
 #pragma push_macro("STRATA_LTTNG_NEED")
 #undef STRATA_LTTNG_NEED
 #define STRATA_LTTNG_NEED(provider, event)

@@ -22,7 +22,7 @@
 
 #pragma GCC system_header
 
-/* What a provider's header may use without including it, because LTTng's header does. */
+/* Headers that LTTng's header includes, and which a provider's header may therefore use. */
 #include <assert.h>
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -59,7 +59,10 @@
 
 #define lttng_ust_tracepoint_enabled(provider, name) strata_lttng_test_##provider##___##name()
 
-/* Nobody has asked before whether it is on; asks itself, with no instruction in the dormant code's way. */
+/*
+ * Records an event of which the caller has not tested whether it is on. Tests that itself, with no
+ * instruction in the dormant code's way.
+ */
 #define lttng_ust_do_tracepoint(provider, name, ...)                    \
 	(strata_lttng_look_##provider##___##name() ?                    \
 		 strata_lttng_call_##provider##___##name(__VA_ARGS__) : \
@@ -75,7 +78,10 @@
 
 #define LTTNG_UST_TP_ARGS(...) __VA_ARGS__
 
-/* LTTng's own destructors; there are none. */
+/*
+ * Does nothing here. In LTTng it keeps destructors from unregistering tracepoints, and there are no such
+ * destructors here.
+ */
 static inline __attribute__((unused)) void tracepoint_disable_destructors(void)
 {
 }
@@ -122,8 +128,8 @@ enum {
 };
 
 /*
- * What a user of the header gets of each event. The function is always inlined: a probe is called with
- * the arguments as the call site has them, converted to the types of TP_ARGS.
+ * Declares the functions of an event for its call sites. They are always inlined: a probe is called
+ * with the arguments as the call site has them, converted to the types of TP_ARGS.
  */
 #define STRATA_LTTNG_DECLARE(provider, event, ...)                                                \
 	STRATA_LTTNG_ASSERT(sizeof(#provider) + sizeof(#event) <=                                 \
@@ -236,7 +242,10 @@ enum {
 #define STRATA_LTTNG_PROVIDER_VISIBILITY __attribute__((visibility("default")))
 #endif
 
-/* Who defines tracepoints and does not say that probes come later wants them linked, from an archive too. */
+/*
+ * A unit that defines tracepoints needs the probes linked, from an archive too, unless it says that
+ * they come later.
+ */
 #undef STRATA_LTTNG_NEED
 #if defined(LTTNG_UST_TRACEPOINT_DEFINE) && !defined(LTTNG_UST_TRACEPOINT_PROBE_DYNAMIC_LINKAGE)
 #define STRATA_LTTNG_NEED(provider, event)                                            \

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: MIT */
-/* ust-ringbuffer-context.h - not there; without this file a compiler would take LTTng's, where it is installed. */
+/* ust-ringbuffer-context.h - refuses LTTng's header of this name, which a compiler would take where LTTng is installed. */
 #error "not in Strata: <lttng/ust-ringbuffer-context.h>. It is a part of LTTng's inside. Leave the line out: <lttng/tracepoint.h> is all that call sites and providers need."

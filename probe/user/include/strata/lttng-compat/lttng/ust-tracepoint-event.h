@@ -21,7 +21,10 @@
 
 #include "ust-tracepoint-fields.h"
 
-/* What a provider's header has in its functions' parameters and does not record is not our complaint. */
+/*
+ * Silences warnings about parameters and functions that a provider's header has and does not
+ * record.
+ */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -193,7 +196,7 @@ static const struct strata_lttng_provider *const STRATA_LTTNG_PASTE(strata_lttng
 	STRATA_LTTNG_LISTED = &STRATA_LTTNG_PASTE(strata_lttng_table_of_,
 						  LTTNG_UST_TRACEPOINT_PROVIDER);
 
-/* What those refer to who want the probes linked; see STRATA_LTTNG_NEED. */
+/* Symbols to which units refer that need the probes linked: see STRATA_LTTNG_NEED. */
 STRATA_LTTNG_C_BEGIN
 extern int STRATA_LTTNG_PASTE(strata_lttng_provider_,
 			      LTTNG_UST_TRACEPOINT_PROVIDER) STRATA_LTTNG_PROVIDER_VISIBILITY;

@@ -141,7 +141,7 @@ struct strata_lttng_is_signed<type, true>
 #define STRATA_LTTNG_SIGNED(type)   strata_lttng_is_signed<type>::value
 #define STRATA_LTTNG_FLOATING(type) std::is_floating_point<type>::value
 #else
-/* 5: the class of pointers. */
+/* Class 5 is that of pointers. */
 #define STRATA_LTTNG_SIGNED(type) (__builtin_classify_type((type)0) == 5 ? 0 : ((type)-1 < (type)1))
 #define STRATA_LTTNG_FLOATING(type)                    \
 	(__builtin_types_compatible_p(type, float) ||  \

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: MIT */
-/* lttng-ust-tracelog.h - not there; without this file a compiler would take LTTng's, where it is installed. */
+/* lttng-ust-tracelog.h - refuses LTTng's header of this name, which a compiler would take where LTTng is installed. */
 #error "not in Strata: <lttng/tp/lttng-ust-tracelog.h>. Include <lttng/tracelog.h>."

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * announce.h - how a process and its tracers find each other when it begins: what a tracer asks for, in the environment of
+ * the commands that it starts or in a file, and the message with which the process hands over its memory (user.h, which
+ * includes this, and has the version of both).
+ */
+#ifndef STRATA_ABI_ANNOUNCE_H
+#define STRATA_ABI_ANNOUNCE_H
+
+#include <strata/abi/ring.h>
+
+/* Folders of sockets on which tracers listen for announcements; %u: user id. See announce, below. */
+#define STRATA_ABI_USER_SOCKETS_ROOT "/run/strata"
+#define STRATA_ABI_USER_SOCKETS_USER "/run/user/%u/strata"
+#define STRATA_ABI_USER_SOCKETS_TMP  "/tmp/strata-%u"
+
+/*
+ * Environment of a command that a tracer starts:
+ *
+ *   STRATA_SESSION=6:socket=FD.INODE;[path=PATH;][name=NAME;]generation=N;subbuf=BYTES;subbufs=N;
+ *                  mode=discard|overwrite;vtid=0|1;clock=BITS.MULTIPLIER;[filter=HEX;][contexts=HEX;]
+ *                  rules=RULE,RULE,...
+ *
+ * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC; HEX: the bytes of
+ * a filter, filter.h; a byte for each context). The process arms itself by it before main(), and announces itself on
+ * a SOCK_SEQPACKET socket of the tracer: FD, inherited; where another inode is at FD, because who started the process
+ * has closed it, one that it connects to itself, by its path, else by its abstract name, which chroot() and other mount
+ * namespaces do not hide. Who reaches none of them is not traced by this session, and says why in .unarmed. The
+ * generation is a secret of those who have the environment: by it the tracer knows them.
+ */
+#define STRATA_ABI_USER_ENVIRONMENT "STRATA_SESSION"
+
+/*
+ * A tracer that listens, and records every process that it may, leaves its request beside its socket NAME.sock, in
+ * NAME.request: the same text without socket=, path= and name=. A process makes that session before main(), if the
+ * file belongs to the folder's owner, only that user may write to it, and somebody listens. The file is replaced,
+ * never written to.
+ */
+#define STRATA_ABI_USER_SOCKET_END    ".sock"
+#define STRATA_ABI_USER_REQUEST	      ".request"
+#define STRATA_ABI_USER_REQUEST_BYTES 40960u /* room for filter, contexts and rules, and more */
+
+/* Values of strata_abi_user_control.unarmed; 0: the process joined the session, or that is not known. */
+#define STRATA_ABI_USER_UNARMED_NO_REQUEST 1u /* its environment has no STRATA_SESSION */
+#define STRATA_ABI_USER_UNARMED_SECURE \
+	2u /* it has other rights than its user, and heeds no environment */
+#define STRATA_ABI_USER_UNARMED_UNKNOWN 3u /* of another version, or not to be understood */
+#define STRATA_ABI_USER_UNARMED_SOCKET	4u /* no socket of the tracer could be reached, or trusted */
+
+/*
+ * Announcement of a process: one message on a SOCK_SEQPACKET socket, with the memfd in SCM_RIGHTS, sent without waiting.
+ * The kernel adds the sender's credentials. A process announces itself to the socket of its environment, and to each socket
+ * in the folders above that it may trust: the folder belongs to root or to the process' own user and only its owner may
+ * write to it; not at all in a set-user-ID program.
+ *
+ * offset  size  field
+ *      0     8  magic     STRATA_ABI_USER_MAGIC
+ *      8     4  version
+ *     12     4  pid       in the sender's PID namespace
+ */
+struct strata_abi_user_announcement {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t pid;
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_announcement) == 16, "announcement size");
+
+#endif /* STRATA_ABI_ANNOUNCE_H */

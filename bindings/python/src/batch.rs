@@ -1,0 +1,60 @@
+//! Rows of a query that are passed to Python.
+
+use strata_sql::Cell;
+
+/// Value of a row. Texts and bytes are ranges of [`RowBatch::bytes`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BatchCell {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(usize, usize),
+    Blob(usize, usize),
+}
+
+/// Rows, one after the other, each with as many cells as the query has columns.
+#[derive(Debug, Default)]
+pub(crate) struct RowBatch {
+    pub rows: usize,
+    pub cells: Vec<BatchCell>,
+    pub bytes: Vec<u8>,
+}
+
+impl RowBatch {
+    /// Adds the cells of a row.
+    pub(crate) fn push(&mut self, cells: &[Cell<'_>]) {
+        for cell in cells {
+            let cell = match *cell {
+                Cell::Null => BatchCell::Null,
+                Cell::Integer(value) => BatchCell::Integer(value),
+                Cell::Real(value) => BatchCell::Real(value),
+                Cell::Text(text) => {
+                    let (from, to) = self.keep(text);
+                    BatchCell::Text(from, to)
+                }
+                Cell::Blob(bytes) => {
+                    let (from, to) = self.keep(bytes);
+                    BatchCell::Blob(from, to)
+                }
+            };
+            self.cells.push(cell);
+        }
+        self.rows += 1;
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> (usize, usize) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        (from, self.bytes.len())
+    }
+
+    /// Returns the bytes of a text or a blob.
+    pub(crate) fn part(&self, from: usize, to: usize) -> &[u8] {
+        self.bytes.get(from..to).unwrap_or_default()
+    }
+
+    /// Returns the text of a cell. A query can make texts that are no UTF-8, such as by a cast of bytes.
+    pub(crate) fn text(&self, from: usize, to: usize) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self.part(from, to))
+    }
+}

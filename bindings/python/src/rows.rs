@@ -1,0 +1,159 @@
+//! Rows of a query, for Python.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyString, PyTuple};
+
+use crate::arrow;
+use crate::batch::{BatchCell, RowBatch};
+use crate::errors;
+use crate::pool::{Answer, DatabasePool, RunningQuery};
+use crate::wait;
+
+/// Number of rows from which the types of computed columns are taken.
+const ROWS_LOOKED_AT: usize = 4096;
+
+/// The rows of a query, as they come: tuples, or Arrow batches. They can be taken once.
+#[pyclass(module = "strata")]
+pub(crate) struct Rows {
+    /// Names of the columns, in order.
+    #[pyo3(get)]
+    columns: Vec<String>,
+    types: Vec<Option<String>>,
+    query: Option<RunningQuery>,
+    batches: VecDeque<RowBatch>,
+    /// Index of the next row in the first batch.
+    row: usize,
+}
+
+impl Rows {
+    /// Begins a query, and waits for its columns.
+    pub(crate) fn ask(py: Python<'_>, pool: &Arc<DatabasePool>, query: &str) -> PyResult<Rows> {
+        let query = pool.start(query.to_owned()).map_err(|error| errors::of_query(&error))?;
+        match wait::next(py, &query.answers)? {
+            Some(Answer::Columns(columns, types)) => {
+                Ok(Rows { columns, types, query: Some(query), batches: VecDeque::new(), row: 0 })
+            }
+            Some(Answer::End(Err(error))) => Err(errors::of_query(&error)),
+            _ => Err(ended_by_fault()),
+        }
+    }
+
+    /// Waits for one more batch. Returns false if there is none.
+    fn receive(&mut self, py: Python<'_>) -> PyResult<bool> {
+        let Some(query) = &self.query else { return Ok(false) };
+        match wait::next(py, &query.answers)? {
+            Some(Answer::Rows(batch)) => {
+                self.batches.push_back(batch);
+                Ok(true)
+            }
+            Some(Answer::End(end)) => {
+                self.query = None;
+                let found = end.map_err(|error| errors::of_query(&error))?;
+                match errors::missing(&found) {
+                    Some(text) => errors::warn(py, &text).map(|()| false),
+                    None => Ok(false),
+                }
+            }
+            _ => {
+                self.query = None;
+                Err(ended_by_fault())
+            }
+        }
+    }
+}
+
+fn ended_by_fault() -> PyErr {
+    errors::QueryError::new_err("the query has ended by a fault of strata")
+}
+
+fn value<'py>(py: Python<'py>, batch: &RowBatch, cell: BatchCell) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match cell {
+        BatchCell::Null => py.None().into_bound(py),
+        BatchCell::Integer(value) => value.into_pyobject(py)?.into_any(),
+        BatchCell::Real(value) => value.into_pyobject(py)?.into_any(),
+        BatchCell::Text(from, to) => PyString::new(py, &batch.text(from, to)).into_any(),
+        BatchCell::Blob(from, to) => PyBytes::new(py, batch.part(from, to)).into_any(),
+    })
+}
+
+#[pymethods]
+impl Rows {
+    fn __iter__(rows: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        rows
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let width = self.columns.len();
+        loop {
+            if let Some(batch) = self.batches.front() {
+                if self.row < batch.rows {
+                    let cells = batch.cells.get(self.row * width..(self.row + 1) * width);
+                    self.row += 1;
+                    let cells = cells.unwrap_or_default().iter();
+                    let values: PyResult<Vec<_>> =
+                        cells.map(|&cell| value(py, batch, cell)).collect();
+                    return PyTuple::new(py, values?).map(Some);
+                }
+                self.batches.pop_front();
+                self.row = 0;
+                continue;
+            }
+            if !self.receive(py)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// All rows that were not taken yet.
+    fn fetchall<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let mut all = Vec::new();
+        while let Some(row) = self.__next__(py)? {
+            all.push(row);
+        }
+        Ok(all)
+    }
+
+    /// A pyarrow.Table of the rows; pyarrow has to be installed.
+    fn to_arrow<'py>(rows: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let pyarrow = rows.py().import("pyarrow")?;
+        pyarrow
+            .getattr("RecordBatchReader")?
+            .call_method1("from_stream", (rows,))?
+            .call_method0("read_all")
+    }
+
+    /// A pandas.DataFrame of the rows; pandas and pyarrow have to be installed.
+    fn to_pandas<'py>(rows: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Rows::to_arrow(rows)?.call_method0("to_pandas")
+    }
+
+    /// The Arrow C stream of the rows, by which pyarrow, polars, DuckDB and pandas take them without a copy.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &mut self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // A consumer that asks for another schema may get ours, and then casts.
+        drop(requested_schema);
+        if self.row > 0 {
+            return Err(PyValueError::new_err(
+                "some of the rows were taken as tuples: run the query again",
+            ));
+        }
+        let mut rows = self.batches.iter().map(|batch| batch.rows).sum::<usize>();
+        while rows < ROWS_LOOKED_AT && self.receive(py)? {
+            rows += self.batches.back().map_or(0, |batch| batch.rows);
+        }
+        let batches = std::mem::take(&mut self.batches);
+        arrow::stream(py, &self.columns, &self.types, batches, self.query.take())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<strata.Rows columns={:?}>", self.columns)
+    }
+}

@@ -1,0 +1,145 @@
+//! Traces that are open, for Python.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use strata_ctf::read::{Reader, TimeRange};
+use strata_filter::Filter;
+use strata_sql::Tables;
+
+use crate::errors::{self, OpenError, QueryError};
+use crate::events::{EventIterator, EventRequest};
+use crate::pool::DatabasePool;
+use crate::reports::REPORTS;
+use crate::rows::Rows;
+
+/// Traces that are read together, by time.
+#[pyclass(module = "strata", frozen)]
+pub(crate) struct Trace {
+    reader: Arc<Reader>,
+    pool: Arc<DatabasePool>,
+}
+
+/// Quotes a name as an identifier in a statement.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+impl Trace {
+    fn all_tables(&self) -> PyResult<Vec<Tables>> {
+        self.pool.with(|database| database.tables()).map_err(|error| errors::of_query(&error))
+    }
+}
+
+#[pymethods]
+impl Trace {
+    /// Opens the traces that are in these folders.
+    #[new]
+    #[pyo3(signature = (*paths))]
+    fn new(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Trace> {
+        if paths.is_empty() {
+            return Err(OpenError::new_err("no trace is named: pass its folder"));
+        }
+        let opened = py.detach(|| Reader::open(&paths));
+        let reader = Arc::new(opened.map_err(|error| OpenError::new_err(error.to_string()))?);
+        let damage = reader.damage().iter();
+        for damage in damage.filter(|damage| !damage.is_note() && !damage.is_remark()) {
+            errors::warn(py, &damage.to_string())?;
+        }
+        let pool = Arc::new(DatabasePool::new(Arc::clone(&reader)));
+        Ok(Trace { reader, pool })
+    }
+
+    /// The event records, by time.
+    ///
+    /// `filter` is an expression of `strata view --filter`, such as 'sched_switch && next_comm == "nginx"'; `names` are names of
+    /// events; `begin_ns` and `end_ns` are the first and the last time, in nanoseconds since 1970.
+    #[pyo3(signature = (filter = None, *, names = None, begin_ns = None, end_ns = None))]
+    fn events(
+        &self,
+        filter: Option<&str>,
+        names: Option<Vec<String>>,
+        begin_ns: Option<i64>,
+        end_ns: Option<i64>,
+    ) -> PyResult<EventIterator> {
+        let parsed = filter.map(str::parse::<Filter>).transpose();
+        let filter = parsed.map_err(|error| QueryError::new_err(format!("filter: {error}")))?;
+        let range =
+            TimeRange { from: begin_ns.unwrap_or(i64::MIN), to: end_ns.unwrap_or(i64::MAX) };
+        EventIterator::begin(&self.reader, EventRequest { range, filter, names })
+    }
+
+    fn __iter__(&self) -> PyResult<EventIterator> {
+        self.events(None, None, None, None)
+    }
+
+    /// The rows of a query: see docs/guide/sql.md for the tables.
+    fn sql(&self, py: Python<'_>, query: &str) -> PyResult<Rows> {
+        Rows::ask(py, &self.pool, query)
+    }
+
+    /// All rows of a table, such as 'calls', 'states', 'spans' or the name of an event.
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<Rows> {
+        if !self.all_tables()?.iter().any(|table| table.name.eq_ignore_ascii_case(name)) {
+            return Err(PyKeyError::new_err(format!(
+                "there is no table '{name}': see Trace.tables"
+            )));
+        }
+        self.sql(py, &format!("SELECT * FROM {}", quoted(name)))
+    }
+
+    /// A report of `strata analyze` as rows; `REPORTS` has their names and queries.
+    fn report(&self, py: Python<'_>, name: &str) -> PyResult<Rows> {
+        let Some((_, query)) = REPORTS.iter().find(|(other, _)| *other == name) else {
+            return Err(PyKeyError::new_err(format!(
+                "there is no report '{name}': see strata.REPORTS"
+            )));
+        };
+        self.sql(py, query)
+    }
+
+    /// What each thread did and waited for: its states, by time.
+    fn timeline(&self, py: Python<'_>) -> PyResult<Rows> {
+        self.sql(py, "SELECT * FROM states ORDER BY begin_ns")
+    }
+
+    /// The tables: names, each with the names and types of its columns.
+    #[getter]
+    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for table in self.all_tables()? {
+            let columns = PyDict::new(py);
+            for (name, of) in &table.columns {
+                columns.set_item(name, of)?;
+            }
+            all.set_item(&table.name, columns)?;
+        }
+        Ok(all)
+    }
+
+    /// The folders that are read, in the order of `Event.trace`.
+    #[getter]
+    fn traces<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.reader.traces().iter().map(|trace| trace.path().to_path_buf()))
+    }
+
+    /// The time of the first record, in nanoseconds since 1970, as far as packets tell; None if there is none.
+    #[getter]
+    fn begin_ns(&self) -> Option<i64> {
+        self.reader.span().map(|span| span.from)
+    }
+
+    /// The time of the last record.
+    #[getter]
+    fn end_ns(&self) -> Option<i64> {
+        self.reader.span().map(|span| span.to)
+    }
+
+    fn __repr__(&self) -> String {
+        let names = self.reader.traces().iter().map(|trace| trace.name().to_owned());
+        format!("<strata.Trace {:?}>", names.collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,224 @@
+//! The files of programs and of their debug information, each read once and shared by all lookups.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use strata_text::demangled;
+
+use super::budget::Budget;
+use super::classes::CodeFile;
+use super::elf::ElfFile;
+use super::lines::KnownAddress;
+use super::symbols::Symbols;
+
+/// The most files of programs that are looked up.
+const FILES: usize = 1 << 12;
+/// The folder in which Linux systems have the debug information of their packages.
+const SYSTEM: &str = "/usr/lib/debug";
+
+/// Options that say where files are searched, and how places in them are shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceOptions {
+    /// The folder of separate debug information; `/usr/lib/debug` by default.
+    pub folder: Option<PathBuf>,
+    /// The root folder of the traced system on this machine.
+    pub prefix: Option<PathBuf>,
+    /// True to show whole paths instead of file names.
+    pub full_path: bool,
+    /// True to open none of the files that traces name. Places are then offsets in objects, without functions and
+    /// lines.
+    pub no_symbols: bool,
+    /// True to show names of C++ and Rust as the compiler has mangled them.
+    pub mangled: bool,
+    /// The files that were read so far, shared by all sources with these options.
+    pub files: SymbolFiles,
+}
+
+/// The files that were read, with limits on all of them. Clones share both.
+#[derive(Clone, Default)]
+pub struct SymbolFiles {
+    found: Arc<Mutex<HashMap<CodeFile, Vec<Symbols>>>>,
+    pub(super) budget: Arc<Budget>,
+}
+
+impl std::fmt::Debug for SymbolFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SymbolFiles").finish_non_exhaustive()
+    }
+}
+
+/// All values are equal: files that were read make no difference between options.
+impl PartialEq for SymbolFiles {
+    fn eq(&self, _: &SymbolFiles) -> bool {
+        true
+    }
+}
+
+impl Eq for SymbolFiles {}
+
+impl SymbolFiles {
+    /// Returns the remarks on what was left out because of limits.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        self.budget.remarks()
+    }
+
+    /// Returns the function at an address of a file, and the path of its source file.
+    #[must_use]
+    pub fn at(&self, options: &SourceOptions, path: &Path, address: u64) -> (Vec<u8>, Vec<u8>) {
+        let path = path.as_os_str().as_bytes().into();
+        let file = CodeFile { path, ..CodeFile::default() };
+        let (_, known) = self.find(options, &file, address, false);
+        let function = known.function.map(|(name, _)| name).unwrap_or_default();
+        (function, known.line.map(|(path, _)| path).unwrap_or_default())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<CodeFile, Vec<Symbols>>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the address of a place in a file, and its function and line. `is_offset` says that `address` is an
+    /// offset in the file.
+    pub(super) fn find(
+        &self,
+        options: &SourceOptions,
+        file: &CodeFile,
+        place: u64,
+        is_offset: bool,
+    ) -> (u64, KnownAddress) {
+        let mut known = KnownAddress::default();
+        if options.no_symbols || file.path.is_empty() {
+            return (place, known);
+        }
+        let mut all = self.lock();
+        if !all.contains_key(file) && all.len() >= FILES {
+            self.budget.remark(format!("{FILES} files were looked at, and no more are"));
+            return (place, known);
+        }
+        let files = all.entry(file.clone()).or_insert_with(|| self.open(options, file));
+        // What is separate from a file has its addresses, and not its content.
+        let address = match is_offset {
+            true => files.first().and_then(|file| file.address_of(place)).unwrap_or(place),
+            false => place,
+        };
+        for file in files.iter_mut() {
+            let found = file.find(address);
+            known.function = found.function.or(known.function);
+            known.line = found.line.or(known.line);
+            if !found.inlined.is_empty() {
+                known.inlined = found.inlined;
+            }
+        }
+        if !options.mangled {
+            let function = known.function.iter_mut().map(|(name, _)| name);
+            for name in function.chain(known.inlined.iter_mut().map(|(name, _)| name)) {
+                *name = demangled(name).unwrap_or_else(|| std::mem::take(name));
+            }
+        }
+        (address, known)
+    }
+
+    /// Opens the object's own file and, if that has no lines, the file with its debug information.
+    fn open(&self, options: &SourceOptions, file: &CodeFile) -> Vec<Symbols> {
+        let path = Path::new(OsStr::from_bytes(&file.path));
+        let is_it = |found: &Symbols| {
+            file.build_id.is_empty()
+                || found.build_id.is_empty()
+                || found.build_id[..] == file.build_id[..]
+        };
+        let Some(here) = here(options, path) else { return Vec::new() };
+        let own = Symbols::open(&here, &self.budget).ok().filter(is_it);
+        if own.as_ref().is_some_and(Symbols::has_lines) {
+            return own.into_iter().collect();
+        }
+        let separate = by_build_id(options, own.as_ref(), file)
+            .and_then(|path| Symbols::open(&path, &self.budget).ok().filter(is_it));
+        let separate = separate.or_else(|| {
+            let linked = own.as_ref().and_then(|own| own.debug_link.clone());
+            let recorded =
+                Some((file.debug_link.to_vec(), None)).filter(|(name, _)| !name.is_empty());
+            let (name, sum) = linked.map(|(name, sum)| (name, Some(sum))).or(recorded)?;
+            let mut places =
+                by_link(options, path, Path::new(OsStr::from_bytes(&name))).into_iter();
+            places.find_map(|path| {
+                let elf = ElfFile::open(&path).ok()?;
+                let is_own = own.as_ref().is_some_and(|own| own.identity == elf.identity);
+                if is_own || !self.has_sum(&elf, sum, &here) {
+                    return None;
+                }
+                Some(Symbols::read(&elf, &self.budget)).filter(is_it)
+            })
+        });
+        // What is in the file itself is used where nothing says more.
+        let packed = match (&own, &separate) {
+            (Some(own), None) => ElfFile::open(&here).ok().filter(|it| it.identity == own.identity),
+            _ => None,
+        };
+        let packed = packed.and_then(|file| Symbols::read_packed(&file, &self.budget));
+        own.into_iter().chain(packed).chain(separate).collect()
+    }
+
+    /// Returns true if a file has the checksum that the program's debug link demands, or none is demanded.
+    fn has_sum(&self, elf: &ElfFile, wanted: Option<u32>, program: &Path) -> bool {
+        let Some(wanted) = wanted else { return true };
+        let (path, program) = (elf.path.display(), program.display());
+        if elf.check(0, elf.bytes()).is_err() || !self.budget.sum(elf.bytes()) {
+            self.budget.remark(format!(
+                "{path}: not used, as it is too large for the checksum that {program} demands"
+            ));
+            return false;
+        }
+        let is_it = elf.checksum().is_ok_and(|sum| sum == wanted);
+        if !is_it {
+            self.budget.remark(format!(
+                "{path}: its checksum is not {wanted:#010x}, as {program} says of its debug information: not used"
+            ));
+        }
+        is_it
+    }
+}
+
+/// Returns the path on this machine of a path of the traced system. Returns `None` unless `path` is absolute.
+pub(super) fn here(options: &SourceOptions, path: &Path) -> Option<PathBuf> {
+    let is_whole = path.is_absolute() && !path.components().any(|it| it == Component::ParentDir);
+    let prefix = options.prefix.as_deref().unwrap_or(Path::new("/"));
+    is_whole.then(|| prefix.join(path.strip_prefix("/").unwrap_or(path)))
+}
+
+/// Returns the folder of separate debug information.
+fn folder(options: &SourceOptions) -> PathBuf {
+    let given = options.folder.clone();
+    given.unwrap_or_else(|| here(options, Path::new(SYSTEM)).unwrap_or_default())
+}
+
+fn by_build_id(options: &SourceOptions, own: Option<&Symbols>, file: &CodeFile) -> Option<PathBuf> {
+    separate(options, own.map(|own| &own.build_id[..]).unwrap_or_default(), file)
+}
+
+/// Returns the path of the debug information of a file, by the recorded build id or else the file's own.
+pub(super) fn separate(
+    options: &SourceOptions,
+    of_file: &[u8],
+    file: &CodeFile,
+) -> Option<PathBuf> {
+    let id = if file.build_id.is_empty() { of_file } else { &file.build_id };
+    let [first, rest @ ..] = id else { return None };
+    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(folder(options).join(format!(".build-id/{first:02x}/{rest}.debug")))
+}
+
+/// Returns the paths at which the file of a debug link may be: beside the program, in `.debug` below it, and in the
+/// folder of debug information under the program's path. If the user has named a folder, that folder itself is searched
+/// as well.
+fn by_link(options: &SourceOptions, path: &Path, link: &Path) -> Vec<PathBuf> {
+    let is_name = link.file_name() == Some(link.as_os_str());
+    let Some(beside) = path.parent().filter(|_| is_name) else { return Vec::new() };
+    let near = [beside.join(link), beside.join(".debug").join(link)];
+    let mut found: Vec<PathBuf> = near.iter().filter_map(|path| here(options, path)).collect();
+    found.push(folder(options).join(beside.strip_prefix("/").unwrap_or(beside)).join(link));
+    found.extend(options.folder.iter().map(|folder| folder.join(link)));
+    found
+}

@@ -1,0 +1,873 @@
+//! Looks up functions and lines by address in debug information (DWARF).
+//!
+//! Nothing here is recursive, and sizes are checked before memory is used: depth, tables, rows and ranges come from a
+//! file that is not trusted. What is beyond a limit has no names and lines.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gimli::{
+    constants as dw, AttributeValue, DebugAddrBase, DebugInfoOffset, DebugLine, DebugLineOffset,
+    DebugLocListsBase, DebugRngListsBase, DebugStrOffsetsBase, Dwarf, EndianSlice,
+    IncompleteLineProgram, LineInstruction, LineRow, Reader as _, RunTimeEndian, Section as _,
+    SectionId, Unit, UnitOffset, UnitType,
+};
+
+use super::budget::{size, Budget, Charge, BYTES_MAX};
+use super::elf::ElfFile;
+
+/// The deepest nesting of entries in a unit. Compilers write some 30 levels.
+pub(super) const DEPTH_MAX: usize = 256;
+/// The most bytes of a unit's abbreviations, and of the part before its line program.
+const TABLE_MAX: u64 = 1 << 20;
+/// The most bytes of a name, and of a path.
+pub(super) const NAME_MAX: usize = 4096;
+/// The most inlined calls around an address that are named.
+const INLINED_MAX: usize = 64;
+/// The most entries, each referring to the next, in which a name is searched.
+const ORIGINS: usize = 16;
+
+/// The sections that are read.
+const SECTIONS: [SectionId; 9] = [
+    SectionId::DebugInfo,
+    SectionId::DebugAbbrev,
+    SectionId::DebugStr,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugAddr,
+    SectionId::DebugStrOffsets,
+];
+
+type Bytes<'l> = EndianSlice<'l, RunTimeEndian>;
+
+/// The path of a source file, and a line in it.
+pub(super) type SourceLine = (Vec<u8>, u32);
+
+/// The function and line at an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct KnownAddress {
+    pub function: Option<(Vec<u8>, u64)>,
+    /// The line at the address; of inlined code, that of the call.
+    pub line: Option<SourceLine>,
+    /// The functions whose code was inlined there, the innermost first, each with the line in it.
+    pub inlined: Vec<(Vec<u8>, Option<SourceLine>)>,
+}
+
+/// The reason for which something is not known.
+#[derive(Clone, Copy, Debug)]
+enum Not {
+    /// The debug information is damaged, or says nothing.
+    Said,
+    /// The function is nested deeper than [`DEPTH_MAX`].
+    Shallow,
+    /// A table is larger than [`TABLE_MAX`].
+    Small,
+    /// The memory limit is used up.
+    Room,
+    /// The search takes too long.
+    Time,
+}
+
+impl From<gimli::Error> for Not {
+    fn from(_: gimli::Error) -> Not {
+        Not::Said
+    }
+}
+
+/// A range of addresses, and the index of its owner.
+#[derive(Clone, Copy, Debug)]
+struct RangeOf {
+    begin: u64,
+    end: u64,
+    index: u32,
+    /// The smallest begin of this range and all ranges after it.
+    least: u64,
+}
+
+/// A range of code that belongs to an inlined call.
+#[derive(Clone, Copy, Debug)]
+struct InlinedCall {
+    begin: u64,
+    end: u64,
+    file: u32,
+    line: u32,
+    /// The function that has the code.
+    function: u32,
+    /// The number of inlined calls around this one.
+    depth: u16,
+    /// The offset of the call's entry.
+    entry: usize,
+}
+
+/// A function: the offset of its entry, and the begin of its first range.
+#[derive(Clone, Copy, Debug)]
+struct FunctionEntry {
+    entry: usize,
+    begin: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LineAt {
+    address: u64,
+    file: u32,
+    line: u32,
+}
+
+/// Rows of the line table that are contiguous in memory.
+#[derive(Clone, Copy, Debug)]
+struct Sequence {
+    begin: u64,
+    end: u64,
+    first: usize,
+    rows: usize,
+}
+
+/// The functions, inlined calls and lines of a unit.
+#[derive(Debug)]
+struct UnitCode {
+    ranges: Vec<RangeOf>,
+    functions: Vec<FunctionEntry>,
+    /// The inlined calls, by function and then by begin: those that are in no other inlined call, and the others.
+    inlined: Vec<InlinedCall>,
+    nested: Vec<InlinedCall>,
+    rows: Vec<LineAt>,
+    sequences: Vec<Sequence>,
+    /// The paths of the files that were looked up, by number.
+    paths: HashMap<u32, Option<Arc<[u8]>>>,
+    charge: Charge,
+}
+
+/// The debug information of a file.
+#[derive(Debug)]
+pub(super) struct Lines {
+    name: String,
+    endian: RunTimeEndian,
+    sections: Vec<Vec<u8>>,
+    /// The offsets of the units.
+    units: Vec<usize>,
+    /// The ranges of units, by their ends.
+    ranges: Vec<RangeOf>,
+    codes: HashMap<u32, UnitCode>,
+    /// True once the search took too long: nothing more is read.
+    is_over: bool,
+    charge: Charge,
+    budget: Arc<Budget>,
+}
+
+/// Appends a value to a list, if the charge has room for it.
+fn push<T>(list: &mut Vec<T>, one: T, charge: &mut Charge) -> Result<(), Not> {
+    if list.len() == list.capacity() {
+        // A list is twice as large while it moves; what is large the kernel moves.
+        let more = (list.capacity() / 2).max(64);
+        if !charge.add((more * size_of::<T>()) as u64) {
+            return Err(Not::Room);
+        }
+        list.reserve_exact(more);
+    }
+    list.push(one);
+    Ok(())
+}
+
+fn text(bytes: Bytes<'_>) -> Vec<u8> {
+    let bytes = bytes.slice();
+    bytes[..bytes.len().min(NAME_MAX)].to_vec()
+}
+
+/// Sorts ranges by their ends, so that the ranges around an address can be found.
+fn sorted(mut ranges: Vec<RangeOf>) -> Vec<RangeOf> {
+    ranges.sort_unstable_by_key(|it| (it.end, it.index, it.begin));
+    let mut least = u64::MAX;
+    for range in ranges.iter_mut().rev() {
+        least = least.min(range.begin);
+        range.least = least;
+    }
+    ranges
+}
+
+/// Returns the ranges around an address, and adds the steps that this took.
+fn around(ranges: &[RangeOf], address: u64, steps: &mut u64) -> Vec<RangeOf> {
+    let first = ranges.partition_point(|it| it.end <= address);
+    let behind = ranges.get(first..).unwrap_or_default();
+    let candidates = behind.iter().take_while(|it| it.least <= address).inspect(|_| *steps += 1);
+    candidates.filter(|it| it.begin <= address).take(64).copied().collect()
+}
+
+/// The attributes of an entry that say where its code is.
+#[derive(Clone, Copy, Default)]
+struct CodePlace<'l> {
+    low: Option<u64>,
+    high: Option<u64>,
+    bytes: Option<u64>,
+    list: Option<AttributeValue<Bytes<'l>>>,
+}
+
+impl<'l> CodePlace<'l> {
+    fn attribute(
+        &mut self,
+        dwarf: &Dwarf<Bytes<'l>>,
+        unit: &Unit<Bytes<'l>>,
+        name: gimli::DwAt,
+        value: AttributeValue<Bytes<'l>>,
+    ) {
+        let address = |value| dwarf.attr_address(unit, value).ok().flatten();
+        match (name, value) {
+            (dw::DW_AT_low_pc, value) => self.low = address(value),
+            (dw::DW_AT_high_pc, AttributeValue::Udata(bytes)) => self.bytes = Some(bytes),
+            (dw::DW_AT_high_pc, value) => self.high = address(value),
+            (dw::DW_AT_ranges, value) => self.list = Some(value),
+            _ => {}
+        }
+    }
+
+    /// Calls `call` for each range that is not empty.
+    fn each(
+        &self,
+        dwarf: &Dwarf<Bytes<'l>>,
+        unit: &Unit<Bytes<'l>>,
+        budget: &Budget,
+        call: &mut dyn FnMut(u64, u64) -> Result<(), Not>,
+    ) -> Result<(), Not> {
+        let offset = match self.list {
+            Some(value) => dwarf.attr_ranges_offset(unit, value)?,
+            None => None,
+        };
+        if let Some(offset) = offset {
+            let mut list = dwarf.ranges(unit, offset)?;
+            while let Some(range) = list.next()? {
+                if !budget.steps(1) {
+                    return Err(Not::Time);
+                }
+                if range.begin < range.end {
+                    call(range.begin, range.end)?;
+                }
+            }
+            return Ok(());
+        }
+        let Some(begin) = self.low else { return Ok(()) };
+        let end = self.high.or_else(|| begin.checked_add(self.bytes?));
+        match end.filter(|end| begin < *end) {
+            Some(end) => call(begin, end),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The kind of an entry that encloses others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Around {
+    Function(Option<u32>),
+    Inlined(Option<(u32, u16)>),
+}
+
+impl Lines {
+    /// Reads the debug information of a file. Returns `None` if the file has none, or too much.
+    pub fn read(file: &ElfFile, budget: &Arc<Budget>) -> Option<Lines> {
+        file.section(SectionId::DebugInfo.name())?;
+        let mut charge = Charge::new(budget);
+        let mut sections = Vec::new();
+        let mut sum = 0u64;
+        let name = file.path.display().to_string();
+        for id in SECTIONS {
+            let section = file.section(id.name());
+            // What is compressed is not what it seems: nothing is unpacked.
+            if section.is_some_and(|it| it.is_compressed) {
+                return None;
+            }
+            let Some(section) = section.filter(|it| file.check(it.offset, it.bytes).is_ok()) else {
+                sections.push(Vec::new());
+                continue;
+            };
+            sum = sum.saturating_add(section.bytes);
+            if !charge.add(section.bytes) {
+                budget.remark(format!(
+                    "{name}: its debug information has {} or more, and {} may be taken for that of all files and processes: its \
+                     functions have the names of the table of symbols, and no lines",
+                    size(sum),
+                    size(BYTES_MAX)
+                ));
+                return None;
+            }
+            sections.push(file.read(section.offset, section.bytes, BYTES_MAX).unwrap_or_default());
+        }
+        let endian = match file.is_little {
+            true => RunTimeEndian::Little,
+            false => RunTimeEndian::Big,
+        };
+        let mut lines = Lines {
+            name,
+            endian,
+            sections,
+            units: Vec::new(),
+            ranges: Vec::new(),
+            codes: HashMap::new(),
+            is_over: false,
+            charge,
+            budget: Arc::clone(budget),
+        };
+        if let Err(not) = lines.read_units() {
+            lines.say(not);
+        }
+        Some(lines).filter(|lines| !lines.is_over)
+    }
+
+    /// Keeps a remark on the reason for which something is not known, if the file is the cause.
+    fn say(&mut self, not: Not) {
+        let why = match not {
+            Not::Said => return,
+            Not::Shallow => {
+                format!("a unit of its debug information is more than {DEPTH_MAX} entries deep")
+            }
+            Not::Small => format!(
+                "a table in its debug information is larger than {}",
+                size(TABLE_MAX)
+            ),
+            Not::Room => format!(
+                "its debug information takes more than what is left of the {} for all files and processes",
+                size(BYTES_MAX)
+            ),
+            Not::Time => "its debug information takes too long to be read".to_owned(),
+        };
+        self.is_over |= matches!(not, Not::Time);
+        let name = &self.name;
+        self.budget.remark(format!(
+            "{name}: {why}: some of its functions have the names of the table of symbols, and no lines"
+        ));
+    }
+
+    fn dwarf(&self) -> Dwarf<Bytes<'_>> {
+        let section = |id: SectionId| Ok::<_, gimli::Error>(self.section(id));
+        // Nothing in it fails.
+        Dwarf::load(section).unwrap_or_default()
+    }
+
+    /// Returns the head of the unit at this offset.
+    fn unit<'l>(&'l self, dwarf: &Dwarf<Bytes<'l>>, offset: usize) -> Result<UnitHead<'l>, Not> {
+        let header = dwarf.debug_info.header_from_offset(DebugInfoOffset(offset))?;
+        let at = header.debug_abbrev_offset().0;
+        let bytes = abbreviations_bytes(dwarf.debug_abbrev.reader(), at)?;
+        if !self.budget.steps(bytes / 4) {
+            return Err(Not::Time);
+        }
+        let abbreviations = Arc::new(header.abbreviations(&dwarf.debug_abbrev)?);
+        let mut unit = Unit {
+            abbreviations: Arc::clone(&abbreviations),
+            name: None,
+            comp_dir: None,
+            low_pc: 0,
+            str_offsets_base: DebugStrOffsetsBase(0),
+            addr_base: DebugAddrBase(0),
+            loclists_base: DebugLocListsBase(0),
+            rnglists_base: DebugRngListsBase(0),
+            line_program: None,
+            dwo_id: None,
+            header,
+        };
+        let (mut name, mut folder, mut low, mut line_at) = (None, None, None, None);
+        let mut of_code = Vec::new();
+        let header = unit.header;
+        let mut entries = header.entries_raw(&abbreviations, None)?;
+        let first = entries.read_abbreviation()?.ok_or(Not::Said)?;
+        for spec in first.attributes() {
+            let attribute = entries.read_attribute(*spec)?;
+            match (attribute.name(), attribute.value()) {
+                (dw::DW_AT_name, value) => name = Some(value),
+                (dw::DW_AT_comp_dir, value) => folder = Some(value),
+                (dw::DW_AT_stmt_list, AttributeValue::DebugLineRef(at)) => line_at = Some(at.0),
+                (_, AttributeValue::DebugStrOffsetsBase(base)) => unit.str_offsets_base = base,
+                (_, AttributeValue::DebugAddrBase(base)) => unit.addr_base = base,
+                (_, AttributeValue::DebugRngListsBase(base)) => unit.rnglists_base = base,
+                (at @ (dw::DW_AT_low_pc | dw::DW_AT_high_pc | dw::DW_AT_ranges), value) => {
+                    low = low.or(Some(value).filter(|_| at == dw::DW_AT_low_pc));
+                    of_code.push((at, value));
+                }
+                _ => {}
+            }
+        }
+        // Those that are behind a table are found when it is known where that is.
+        let string = |value| dwarf.attr_string(&unit, value).ok();
+        let (name, folder) = (name.and_then(string), folder.and_then(string));
+        let low = low.and_then(|value| dwarf.attr_address(&unit, value).ok().flatten());
+        (unit.name, unit.comp_dir, unit.low_pc) = (name, folder, low.unwrap_or(0));
+        let mut place = CodePlace::default();
+        for (at, value) in of_code.into_iter().take(8) {
+            place.attribute(dwarf, &unit, at, value);
+        }
+        Ok(UnitHead { unit, line_at, place })
+    }
+
+    /// Reads the offsets of units, and their ranges of code.
+    fn read_units(&mut self) -> Result<(), Not> {
+        let budget = Arc::clone(&self.budget);
+        let mut charge = Charge::new(&budget);
+        let (mut units, mut ranges): (Vec<usize>, Vec<RangeOf>) = (Vec::new(), Vec::new());
+        let mut read = || -> Result<(), Not> {
+            let dwarf = self.dwarf();
+            let mut headers = dwarf.units();
+            while let Ok(Some(header)) = headers.next() {
+                let Some(offset) = header.offset().as_debug_info_offset() else { continue };
+                let index = u32::try_from(units.len()).map_err(|_| Not::Room)?;
+                push(&mut units, offset.0, &mut charge)?;
+                if !budget.steps(8) {
+                    return Err(Not::Time);
+                }
+                let has_code = matches!(
+                    header.type_(),
+                    UnitType::Compilation | UnitType::Skeleton(_) | UnitType::SplitCompilation(_)
+                );
+                let head = match self.unit(&dwarf, offset.0) {
+                    Ok(head) if has_code => head,
+                    Err(Not::Time) => return Err(Not::Time),
+                    Ok(_) | Err(_) => continue,
+                };
+                let mut add = |begin, end| {
+                    push(&mut ranges, RangeOf { begin, end, index, least: 0 }, &mut charge)
+                };
+                match head.place.each(&dwarf, &head.unit, &budget, &mut add) {
+                    Ok(()) | Err(Not::Said) => {}
+                    Err(not) => return Err(not),
+                }
+            }
+            Ok(())
+        };
+        let found = read();
+        (self.units, self.ranges) = (units, sorted(ranges));
+        self.charge.join(charge);
+        found
+    }
+
+    /// Returns the function and line at an address. The function is the one that has code of its own there, not one
+    /// that was inlined into it.
+    pub fn find(&mut self, address: u64) -> KnownAddress {
+        // What is behind the address is looked at, too.
+        if self.is_over || address == u64::MAX {
+            return KnownAddress::default();
+        }
+        let mut steps = 0;
+        let units = around(&self.ranges, address, &mut steps);
+        if !self.budget.steps(steps) {
+            self.say(Not::Time);
+        }
+        for unit in units {
+            if !self.codes.contains_key(&unit.index) {
+                let code = self.read_code(unit.index);
+                self.codes.insert(unit.index, code);
+            }
+            match self.find_in(unit.index, address) {
+                Ok(known) if known != KnownAddress::default() => return known,
+                Ok(_) => {}
+                Err(not) => self.say(not),
+            }
+        }
+        KnownAddress::default()
+    }
+
+    /// Reads the code of a unit. Parts that are too large are left out with a remark.
+    fn read_code(&mut self, index: u32) -> UnitCode {
+        let mut code = UnitCode::new(&self.budget);
+        let (functions, rows) = {
+            let dwarf = self.dwarf();
+            let offset = self.units.get(index as usize).copied().unwrap_or(usize::MAX);
+            match self.unit(&dwarf, offset) {
+                Ok(head) => {
+                    let functions = self.read_functions(&dwarf, &head.unit, &mut code);
+                    if functions.is_err() {
+                        code.clear_functions();
+                    }
+                    let rows = self.read_rows(&head, &mut code);
+                    if rows.is_err() {
+                        (code.rows, code.sequences) = (Vec::new(), Vec::new());
+                    }
+                    (functions, rows)
+                }
+                Err(not) => (Err(not), Ok(())),
+            }
+        };
+        [functions, rows].into_iter().filter_map(Result::err).for_each(|not| self.say(not));
+        code.ranges = sorted(std::mem::take(&mut code.ranges));
+        code.inlined.sort_unstable_by_key(|it| (it.function, it.begin, it.end));
+        code.nested.sort_unstable_by_key(|it| (it.function, it.begin, it.end));
+        code.sequences.sort_unstable_by_key(|it| it.begin);
+        code
+    }
+
+    /// Reads the functions of a unit, in one pass through its entries.
+    fn read_functions<'l>(
+        &self,
+        dwarf: &Dwarf<Bytes<'l>>,
+        unit: &Unit<Bytes<'l>>,
+        code: &mut UnitCode,
+    ) -> Result<(), Not> {
+        let UnitCode { ranges, functions, inlined, nested, charge, .. } = code;
+        let mut entries = unit.entries_raw(None)?;
+        let mut around: Vec<(isize, Around)> = Vec::new();
+        while !entries.is_empty() {
+            let (offset, depth) = (entries.next_offset(), entries.next_depth());
+            if depth < 0 || depth > DEPTH_MAX as isize {
+                return Err(if depth < 0 { Not::Said } else { Not::Shallow });
+            }
+            let abbreviation = entries.read_abbreviation()?;
+            let attributes = abbreviation.map_or(&[][..], |it| it.attributes());
+            if !self.budget.steps(1 + attributes.len() as u64) {
+                return Err(Not::Time);
+            }
+            let Some(abbreviation) = abbreviation else { continue };
+            while around.last().is_some_and(|(at, _)| *at >= depth) {
+                around.pop();
+            }
+            let within = around.last().map(|(_, what)| *what);
+            let is_function = abbreviation.tag() == dw::DW_TAG_subprogram;
+            let caller = match (abbreviation.tag(), within) {
+                (dw::DW_TAG_inlined_subroutine, Some(Around::Function(Some(caller)))) => {
+                    Some((caller, 0))
+                }
+                (dw::DW_TAG_inlined_subroutine, Some(Around::Inlined(Some((caller, depth))))) => {
+                    Some((caller, depth.saturating_add(1)))
+                }
+                _ => None,
+            };
+            if !is_function && caller.is_none() {
+                if abbreviation.tag() == dw::DW_TAG_inlined_subroutine {
+                    around.push((depth, Around::Inlined(None)));
+                }
+                entries.skip_attributes(attributes)?;
+                continue;
+            }
+            let (mut place, mut file, mut line) = (CodePlace::default(), None, 0);
+            for spec in attributes {
+                let attribute = entries.read_attribute(*spec)?;
+                match (attribute.name(), attribute.value()) {
+                    (dw::DW_AT_call_file, AttributeValue::FileIndex(index)) => {
+                        let is_one = index > 0 || unit.header.version() >= 5;
+                        file = u32::try_from(index).ok().filter(|_| is_one);
+                    }
+                    (dw::DW_AT_call_line, _) => line = attribute.udata_value().unwrap_or(0),
+                    (name, value) => place.attribute(dwarf, unit, name, value),
+                }
+            }
+            if let Some((function, of_calls)) = caller {
+                let (file, line) = (file.unwrap_or(u32::MAX), u32::try_from(line).unwrap_or(0));
+                let (entry, list) =
+                    (offset.0, if of_calls == 0 { &mut *inlined } else { &mut *nested });
+                place.each(dwarf, unit, &self.budget, &mut |begin, end| {
+                    let call =
+                        InlinedCall { begin, end, file, line, function, depth: of_calls, entry };
+                    push(list, call, charge)
+                })?;
+                around.push((depth, Around::Inlined(caller)));
+                continue;
+            }
+            let index = u32::try_from(functions.len()).map_err(|_| Not::Room)?;
+            let mut first = None;
+            place.each(dwarf, unit, &self.budget, &mut |begin, end| {
+                first = first.or(Some(begin));
+                push(ranges, RangeOf { begin, end, index, least: 0 }, charge)
+            })?;
+            if let Some(begin) = first {
+                push(functions, FunctionEntry { entry: offset.0, begin }, charge)?;
+            }
+            around.push((depth, Around::Function(first.map(|_| index))));
+        }
+        Ok(())
+    }
+
+    /// Returns the header of a unit's line program, after checking that it has the size that it declares and is not too
+    /// large.
+    fn line_header<'l>(
+        &'l self,
+        head: &UnitHead<'l>,
+    ) -> Result<IncompleteLineProgram<Bytes<'l>>, Not> {
+        let at = head.line_at.ok_or(Not::Said)?;
+        let all = self.section(SectionId::DebugLine);
+        let mut rest = all;
+        rest.skip(at)?;
+        let (unit_bytes, format) = rest.read_initial_length()?;
+        let mut rest = rest.split(unit_bytes)?;
+        if rest.read_u16()? >= 5 {
+            rest.skip(2)?;
+        }
+        let bytes = rest.read_length(format)? as u64;
+        if bytes > TABLE_MAX {
+            return Err(Not::Small);
+        }
+        if !self.budget.steps(bytes) {
+            return Err(Not::Time);
+        }
+        let unit = &head.unit;
+        let program = DebugLine::from(all).program(
+            DebugLineOffset(at),
+            unit.header.address_size(),
+            unit.comp_dir,
+            unit.name,
+        )?;
+        Ok(program)
+    }
+
+    /// Reads the rows of a unit's line program.
+    fn read_rows<'l>(&'l self, head: &UnitHead<'l>, code: &mut UnitCode) -> Result<(), Not> {
+        let mut program = match self.line_header(head) {
+            Ok(program) => program,
+            Err(Not::Said) => return Ok(()),
+            Err(not) => return Err(not),
+        };
+        let UnitCode { rows, sequences, charge, .. } = code;
+        let mut instructions = program.header().instructions();
+        let mut row = LineRow::new(program.header());
+        let mut first = 0;
+        while let Ok(Some(instruction)) = instructions.next_instruction(program.header()) {
+            if !self.budget.steps(1) {
+                return Err(Not::Time);
+            }
+            // More files than in the header are kept nowhere.
+            if matches!(instruction, LineInstruction::DefineFile(_)) {
+                continue;
+            }
+            let Ok(is_row) = row.execute(instruction, &mut program) else { break };
+            if !is_row {
+                continue;
+            }
+            let (address, is_end) = (row.address(), row.end_sequence());
+            if is_end {
+                if let Some(begin) = rows.get(first).map(|row| row.address) {
+                    let of = rows.len() - first;
+                    let sequence = Sequence { begin, end: address, first, rows: of };
+                    push(sequences, sequence, charge)?;
+                }
+                first = rows.len();
+            } else {
+                let file = u32::try_from(row.file_index()).unwrap_or(u32::MAX);
+                let line = row.line().map_or(0, |line| u32::try_from(line.get()).unwrap_or(0));
+                match rows.get_mut(first..).and_then(<[LineAt]>::last_mut) {
+                    Some(last) if last.address == address => (last.file, last.line) = (file, line),
+                    _ => push(rows, LineAt { address, file, line }, charge)?,
+                }
+            }
+            row.reset(program.header());
+        }
+        Ok(())
+    }
+
+    fn section(&self, id: SectionId) -> Bytes<'_> {
+        let at = SECTIONS.iter().position(|one| *one == id);
+        let bytes = at.and_then(|at| self.sections.get(at)).map_or(&[][..], Vec::as_slice);
+        EndianSlice::new(bytes, self.endian)
+    }
+
+    fn find_in(&mut self, index: u32, address: u64) -> Result<KnownAddress, Not> {
+        let mut known = KnownAddress::default();
+        let Some(code) = self.codes.get(&index) else { return Ok(known) };
+        let mut steps = 1;
+        // Of several, the shortest.
+        let functions = around(&code.ranges, address, &mut steps);
+        let function = functions.iter().min_by_key(|it| it.end - it.begin);
+        let mut place = code.line_at(address);
+        let (mut entry, mut calls) = (None, Vec::new());
+        if let Some(function) = function {
+            entry = code.functions.get(function.index as usize).copied();
+            calls = code.calls_at(function.index, address, &mut steps);
+        }
+        if !self.budget.steps(steps) {
+            return Err(Not::Time);
+        }
+        if let Some(FunctionEntry { entry, begin }) = entry {
+            let name = self.name(index, entry)?;
+            known.function = name.map(|name| (name, address.saturating_sub(begin)));
+        }
+        // The innermost call has the line of the address, and what is around a call has the line of that call.
+        for call in calls {
+            let line = self.line(index, place)?;
+            known.inlined.extend(self.name(index, call.entry)?.map(|name| (name, line)));
+            place = Some((call.file, call.line));
+        }
+        known.line = self.line(index, place)?;
+        Ok(known)
+    }
+
+    /// Returns the path and line of a place in a unit.
+    fn line(&mut self, index: u32, place: Option<(u32, u32)>) -> Result<Option<SourceLine>, Not> {
+        let Some((file, line)) = place.filter(|(_, line)| *line > 0) else { return Ok(None) };
+        let path = self.path(index, file)?;
+        Ok(path.map(|path| (path.to_vec(), line)))
+    }
+
+    /// Returns the name in a function's entry, or in one of the entries that it refers to.
+    fn name(&self, index: u32, entry: usize) -> Result<Option<Vec<u8>>, Not> {
+        let dwarf = self.dwarf();
+        let offset = self.units.get(index as usize).copied().ok_or(Not::Said)?;
+        let mut unit = self.unit(&dwarf, offset)?.unit;
+        let mut entry = UnitOffset(entry);
+        for _ in 0..ORIGINS {
+            let (mut name, mut next) = (None, None);
+            let mut entries = unit.entries_raw(Some(entry))?;
+            let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(None) };
+            if !self.budget.steps(1 + abbreviation.attributes().len() as u64) {
+                return Err(Not::Time);
+            }
+            for spec in abbreviation.attributes() {
+                let attribute = entries.read_attribute(*spec)?;
+                let value = attribute.value();
+                match attribute.name() {
+                    dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => {
+                        if let Ok(name) = dwarf.attr_string(&unit, value) {
+                            return Ok(Some(text(name)));
+                        }
+                    }
+                    dw::DW_AT_name => name = dwarf.attr_string(&unit, value).ok().map(text),
+                    dw::DW_AT_abstract_origin | dw::DW_AT_specification => next = Some(value),
+                    _ => {}
+                }
+            }
+            entry = match (name, next) {
+                (Some(name), _) => return Ok(Some(name)),
+                (None, Some(AttributeValue::UnitRef(offset))) => offset,
+                (None, Some(AttributeValue::DebugInfoRef(DebugInfoOffset(at)))) => {
+                    let behind = self.units.partition_point(|begin| *begin <= at);
+                    let begin = behind.checked_sub(1).and_then(|index| self.units.get(index));
+                    let begin = *begin.ok_or(Not::Said)?;
+                    unit = self.unit(&dwarf, begin)?.unit;
+                    UnitOffset(at - begin)
+                }
+                _ => return Ok(None),
+            };
+        }
+        Ok(None)
+    }
+
+    /// Returns the path of the file with this number in a unit.
+    fn path(&mut self, index: u32, file: u32) -> Result<Option<Arc<[u8]>>, Not> {
+        if let Some(known) = self.codes.get(&index).and_then(|code| code.paths.get(&file)) {
+            return Ok(known.clone());
+        }
+        let found = self.read_path(index, file);
+        let path: Option<Arc<[u8]>> = match &found {
+            Ok(path) => Some(path.as_slice().into()),
+            Err(_) => None,
+        };
+        let Some(code) = self.codes.get_mut(&index) else { return Ok(path) };
+        if code.charge.add(128 + path.as_ref().map_or(0, |path| path.len() as u64)) {
+            code.paths.insert(file, path.clone());
+        }
+        match found {
+            Ok(_) | Err(Not::Said) => Ok(path),
+            Err(not) => Err(not),
+        }
+    }
+
+    fn read_path(&self, index: u32, file: u32) -> Result<Vec<u8>, Not> {
+        let dwarf = self.dwarf();
+        let offset = self.units.get(index as usize).copied().ok_or(Not::Said)?;
+        let head = self.unit(&dwarf, offset)?;
+        let program = self.line_header(&head)?;
+        let header = program.header();
+        let file = header.file(file.into()).ok_or(Not::Said)?;
+        let mut path = head.unit.comp_dir.map_or_else(Vec::new, text);
+        let mut add = |value| {
+            let part = text(dwarf.attr_string(&head.unit, value)?);
+            if part.first() == Some(&b'/') {
+                path.clear();
+            } else if !path.is_empty() && path.last() != Some(&b'/') {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&part);
+            path.truncate(NAME_MAX);
+            Ok::<_, gimli::Error>(())
+        };
+        // The folder of number 0 is the unit's.
+        if file.directory_index() != 0 {
+            if let Some(folder) = file.directory(header) {
+                add(folder)?;
+            }
+        }
+        add(file.path_name())?;
+        Ok(path)
+    }
+}
+
+/// The head of a unit, with what is needed to read its entries and lines.
+struct UnitHead<'l> {
+    unit: Unit<Bytes<'l>>,
+    line_at: Option<usize>,
+    place: CodePlace<'l>,
+}
+
+impl UnitCode {
+    fn new(budget: &Arc<Budget>) -> UnitCode {
+        UnitCode {
+            ranges: Vec::new(),
+            functions: Vec::new(),
+            inlined: Vec::new(),
+            nested: Vec::new(),
+            rows: Vec::new(),
+            sequences: Vec::new(),
+            paths: HashMap::new(),
+            charge: Charge::new(budget),
+        }
+    }
+
+    fn clear_functions(&mut self) {
+        (self.ranges, self.functions) = (Vec::new(), Vec::new());
+        (self.inlined, self.nested) = (Vec::new(), Vec::new());
+        self.charge.give(u64::MAX);
+    }
+
+    /// Returns the file and line of an address.
+    fn line_at(&self, address: u64) -> Option<(u32, u32)> {
+        let behind = self.sequences.partition_point(|it| it.begin <= address);
+        let sequence = self.sequences.get(behind.checked_sub(1)?)?;
+        if address >= sequence.end {
+            return None;
+        }
+        let rows = self.rows.get(sequence.first..sequence.first.checked_add(sequence.rows)?)?;
+        let behind = rows.partition_point(|row| row.address <= address);
+        rows.get(behind.checked_sub(1)?).map(|row| (row.file, row.line))
+    }
+
+    /// Returns the calls at an address that were inlined into a function, the innermost first; none if the outermost one
+    /// is unknown.
+    fn calls_at(&self, function: u32, address: u64, steps: &mut u64) -> Vec<InlinedCall> {
+        let mut at = |list: &[InlinedCall], most: usize| {
+            let first = list.partition_point(|it| it.function < function);
+            let of_function = list.get(first..).unwrap_or_default().iter();
+            // They are in the order of their begins.
+            let before =
+                of_function.take_while(|it| it.function == function && it.begin <= address);
+            let counted = before.inspect(|_| *steps += 1);
+            let found = counted.filter(|it| address < it.end).take(most).copied();
+            found.collect::<Vec<_>>()
+        };
+        let mut calls = at(&self.inlined, 1);
+        if !calls.is_empty() {
+            calls.extend(at(&self.nested, INLINED_MAX));
+            calls.sort_by_key(|call| std::cmp::Reverse(call.depth));
+            // Of code that is damaged or shared, one call of each depth.
+            calls.dedup_by_key(|call| call.depth);
+        }
+        calls
+    }
+}
+
+/// Returns the size of a table of abbreviations \[byte\]. Fails if it is more than [`TABLE_MAX`].
+fn abbreviations_bytes(section: &Bytes<'_>, at: usize) -> Result<u64, Not> {
+    let mut rest = *section;
+    rest.skip(at)?;
+    let all = rest.len();
+    let used = |rest: &Bytes<'_>| (all - rest.len()) as u64;
+    while used(&rest) <= TABLE_MAX {
+        if rest.is_empty() || rest.read_uleb128()? == 0 {
+            return Ok(used(&rest));
+        }
+        rest.read_uleb128()?;
+        rest.skip(1)?;
+        while used(&rest) <= TABLE_MAX {
+            let (name, form) = (rest.read_uleb128()?, rest.read_uleb128()?);
+            if form == u64::from(dw::DW_FORM_implicit_const.0) {
+                rest.read_sleb128()?;
+            }
+            if (name, form) == (0, 0) {
+                break;
+            }
+        }
+    }
+    Err(Not::Small)
+}

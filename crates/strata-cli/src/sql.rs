@@ -1,0 +1,251 @@
+//! The command `strata sql`: queries traces in SQL.
+
+mod format;
+mod prompt;
+mod rows;
+mod schema;
+
+use std::io::{self, BufRead as _, BufWriter, IsTerminal as _};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+use strata_ctf::read::Reader;
+use strata_session::stop::Stop;
+use strata_sql::{Database, Found, SourceOptions, SqlError, StopCheck};
+
+use crate::reading::ending;
+use crate::reading::traces::TracesFlags;
+use crate::stdout;
+use crate::talk;
+use crate::talk::exit::STOP_PATIENCE;
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, counted};
+use format::SqlFormat;
+use prompt::{Names, Prompt};
+use rows::Rows;
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done, with rows or without
+  2  the query is wrong, a trace is damaged (all that is intact is
+     read), or nothing can be read
+  130  ended by Ctrl-C";
+
+const TABLES: &str = "\
+Tables:
+  events        every event record: time_ns, trace, cpu, pid, process,
+                tid, thread, name, fields (JSON), context (JSON)
+  EVENT         the records of one event, such as sched_switch or
+                \"myapp:request\", with a column for each of its fields
+  event_counts  how many records of each event there are
+  calls, states, spans, wakeups, locks, samples, stacks, threads,
+  processes, files, gaps and the tables of `strata export --to sqlite`:
+                what the timeline tells. The first query that names one
+                reads all of the traces.
+  .tables lists all, '.schema TABLE' the columns of one.
+Functions, besides SQLite's:
+  percentile(VALUE, PERCENT), median(VALUE), bucket(VALUE),
+  histogram(VALUE), overlap(BEGIN, END, BEGIN, END),
+  at(TIME, BEGIN, END), symbol(ADDRESS, PID),
+  span_join(LEFT, RIGHT, COLUMN), which is a table
+";
+
+/// The flags of `strata sql`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{TABLES}\n{EXIT_STATUS}"))]
+#[command(override_usage = "strata sql [OPTIONS] TRACE... ['QUERY']")]
+pub struct SqlFlags {
+    #[command(flatten)]
+    traces: TracesFlags,
+
+    /// Print rows in this format
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    format: SqlFormat,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+
+    /// The query, where it is one word or the name of a file, too
+    #[arg(short, long, value_name = "QUERY", allow_hyphen_values = true)]
+    query: Option<String>,
+
+    /// Open no file that the trace names: functions of programs have no names
+    #[arg(long)]
+    no_symbols: bool,
+
+    /// Show names of C++ and Rust as compilers have made them
+    #[arg(long)]
+    mangled: bool,
+}
+
+/// Runs `strata sql`, and returns the exit status.
+pub fn run(mut flags: SqlFlags) -> Result<u8> {
+    let query = match flags.query.take() {
+        Some(query) => Some(query),
+        None => flags.traces.take_query(&[".tables", ".schema"]),
+    };
+    if flags.traces.is_empty() {
+        bail!("sql: no trace is named. Use strata sql TRACE 'QUERY'");
+    }
+    // The prompt is made first, because it handles Ctrl-C as well, and the handler that is installed last is called.
+    let prompt = match query.is_none() && io::stdin().is_terminal() {
+        true => Some(Prompt::new()?),
+        false => None,
+    };
+    let stop = Stop::on_signals().context("sql: cannot handle signals")?;
+    let heeded = Arc::new(AtomicUsize::new(0));
+    match prompt.is_some() {
+        true => end_by_others(&stop).context("sql: cannot handle signals")?,
+        false => stop.end_after(STOP_PATIENCE).context("sql: cannot handle signals")?,
+    }
+    let reader = Reader::open(&flags.traces.paths()?)?;
+    ending::messages(&reader).iter().for_each(talk::message);
+    let (asked, before) = (stop.clone(), Arc::clone(&heeded));
+    let check: StopCheck = Arc::new(move || asked.requests() > before.load(Ordering::Relaxed));
+    let names = SourceOptions {
+        no_symbols: flags.no_symbols,
+        mangled: flags.mangled,
+        ..SourceOptions::default()
+    };
+    let mut database = Database::with_names(reader, names, check)?;
+    let format = if flags.json { SqlFormat::Json } else { flags.format };
+    let mut session = Session { database: &mut database, format };
+    if let Some(prompt) = prompt {
+        let names = Names::new(session.database.tables()?);
+        prompt.run(names, |text| {
+            if let Err(error) = session.query(text) {
+                let is_stopped = matches!(error.downcast_ref(), Some(SqlError::Stopped));
+                talk::failure(&if is_stopped { "stopped".to_owned() } else { error.to_string() });
+            }
+            heeded.store(stop.requests(), Ordering::Relaxed);
+        })?;
+        return Ok(say(&database.found(), database.reader()));
+    }
+    let done = match query {
+        Some(query) => session.query(&query),
+        None => session.lines(),
+    };
+    let is_stopped =
+        done.as_ref().is_err_and(|error| matches!(error.downcast_ref(), Some(SqlError::Stopped)));
+    if is_stopped || stop.requests() > 0 {
+        return Ok(talk::exit::stopped(&stop));
+    }
+    done?;
+    Ok(say(&database.found(), database.reader()))
+}
+
+/// Ends this program on any signal except that of Ctrl-C, which ends a query of the prompt. Restores the terminal
+/// before.
+fn end_by_others(stop: &Stop) -> io::Result<()> {
+    let terminal = rustix::termios::tcgetattr(io::stdin())?;
+    let stop = stop.clone();
+    let watch = move || loop {
+        stop.wait(None);
+        let signal = stop.signal();
+        if signal.is_some_and(|signal| signal != INTERRUPT) {
+            let when = rustix::termios::OptionalActions::Now;
+            // If the terminal is gone, there is nothing to restore.
+            let _ = rustix::termios::tcsetattr(io::stdin(), when, &terminal);
+            std::process::exit(talk::exit::stopped_by(signal).into());
+        }
+    };
+    std::thread::Builder::new().name("stop".to_owned()).spawn(watch).map(drop)
+}
+
+/// Number of the signal of Ctrl-C.
+const INTERRUPT: i32 = rustix::process::Signal::INT.as_raw();
+
+/// Queries a database, and prints rows in one format.
+struct Session<'s> {
+    database: &'s mut Database,
+    format: SqlFormat,
+}
+
+impl Session<'_> {
+    /// Answers a query, or runs a command that begins with a dot.
+    fn query(&mut self, text: &str) -> Result<()> {
+        if let Some(word) = text.trim().strip_prefix('.') {
+            return self.word(word);
+        }
+        let mut out = BufWriter::with_capacity(64 << 10, stdout::raw());
+        let mut rows = Rows::new(&mut out, self.format, stdout::is_terminal());
+        match self.database.query(text, &mut rows) {
+            Err(SqlError::Output(error)) => Err(error).context("sql: cannot write to stdout"),
+            Err(SqlError::Stopped) => Err(SqlError::Stopped.into()),
+            Err(error) => bail!("sql: {}", clean(&error.to_string())),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn word(&mut self, word: &str) -> Result<()> {
+        let mut words = word.split_whitespace();
+        let text = match words.next() {
+            Some("tables") => schema::tables(&self.database.tables()?),
+            Some("schema") => schema::columns(&self.database.tables()?, words.next())?,
+            other => bail!(
+                "sql: '.{}' is no word. Use .tables or .schema TABLE",
+                clean(other.unwrap_or_default())
+            ),
+        };
+        stdout::text("sql", &text)
+    }
+
+    /// Runs statements from stdin, each of which ends with a semicolon.
+    fn lines(&mut self) -> Result<()> {
+        let mut text = String::new();
+        for line in io::stdin().lock().lines() {
+            let line = line.context("sql: cannot read stdin")?;
+            if text.trim().is_empty() && line.trim_start().starts_with('.') {
+                self.query(&line)?;
+                continue;
+            }
+            text.push_str(&line);
+            text.push('\n');
+            if line.trim_end().ends_with(';') {
+                self.query(&text)?;
+                text.clear();
+            }
+        }
+        match text.trim().is_empty() {
+            true => Ok(()),
+            false => self.query(&text),
+        }
+    }
+}
+
+/// Reports problems that the rows do not show. Returns the exit status.
+fn say(found: &Found, reader: &Reader) -> u8 {
+    for text in &found.damage {
+        talk::message(&Message { weight: Weight::Failure, text: clean(text) });
+    }
+    let of_opening =
+        reader.damage().iter().filter(|damage| !damage.is_note() && !damage.is_remark());
+    let of_opening: Vec<_> = of_opening.collect();
+    for damage in &of_opening {
+        talk::message(&Message { weight: Weight::Failure, text: clean(&damage.to_string()) });
+    }
+    let more = found.damages.saturating_sub(found.damage.len() as u64);
+    if more > 0 {
+        talk::failure(&counted(more, "other damage"));
+    }
+    for (number, of) in [(found.records, "event record"), (found.packets, "packet")] {
+        if number > 0 {
+            let text = format!(
+                "{} discarded by the tracer in what was read: counts and sums are too low there. The table 'gaps' says when",
+                counted(number, of)
+            );
+            talk::message(&Message { weight: Weight::Warning, text });
+        }
+    }
+    for text in &found.left_out {
+        talk::message(&Message { weight: Weight::Warning, text: clean(text) });
+    }
+    if found.damages > 0 || !of_opening.is_empty() {
+        2
+    } else {
+        0
+    }
+}

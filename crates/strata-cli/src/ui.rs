@@ -1,0 +1,276 @@
+//! The command `strata ui`: the timeline in a browser.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{bail, Context, Result};
+use clap::{Args, ValueHint};
+use strata_analyze::counters::CounterRule;
+use strata_analyze::pipeline;
+use strata_analyze::render::When;
+use strata_ctf::read::{Follow, OpenError, OpenOptions, Reader, TimeRange};
+use strata_ui::{SavedPage, Server, Source};
+
+use crate::reading::traces::TracesFlags;
+use crate::stdout;
+use crate::talk;
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{self, parse_size};
+
+const SEE_ALSO: &str = "\
+The address has a token: only who knows it is answered, and only on this
+machine. From another one, over SSH:
+  ssh -L PORT:127.0.0.1:PORT HOST
+
+Exit status:
+  2    nothing can be read, or the port cannot be had
+  130  ended by Ctrl-C";
+
+/// Flags of `strata ui`.
+#[derive(Debug, Args)]
+#[command(after_help = SEE_ALSO)]
+pub struct UiFlags {
+    #[command(flatten)]
+    traces: TracesFlags,
+
+    /// Listen on this port of 127.0.0.1 [default: one that is free]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+
+    /// Draw a numeric field as a counter, such as 'myapp:queue.length'; '*' is any text
+    #[arg(long = "counter", value_name = "[EVENT.]FIELD")]
+    counters: Vec<CounterRule>,
+
+    /// Write a page with what is between --from and --until to FILE, and serve nothing
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    save: Option<PathBuf>,
+
+    /// With --save: from TIME on, such as 12:00:01.5, +1.5s since the trace begins, @SECONDS since 1970
+    #[arg(long, value_name = "TIME", value_parser = When::parse, allow_hyphen_values = true, requires = "save")]
+    from: Option<When>,
+
+    /// With --save: up to TIME, as in --from
+    #[arg(long, value_name = "TIME", value_parser = When::parse, allow_hyphen_values = true, requires = "save")]
+    until: Option<When>,
+
+    /// With --save: at most SIZE of slices. If there are more, the page has the finest cells that fit
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "16M", requires = "save")]
+    save_size: u64,
+
+    /// Only print the address
+    #[arg(long)]
+    no_open: bool,
+}
+
+/// Runs `strata ui`: serves the page until a signal ends it.
+pub fn run(flags: &UiFlags) -> Result<u8> {
+    let paths = flags.traces.paths()?;
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let paths: Vec<PathBuf> = paths.iter().map(absolute).collect();
+    if let Some(file) = &flags.save {
+        return save(flags, file, &paths);
+    }
+    let source = open_source(&paths)?;
+    let was_root = rustix::process::geteuid().is_root();
+    let typed = paths.iter().map(|path| units::typed(path)).collect::<Vec<_>>().join(" ");
+    let ready = Server::new(source, paths, typed, flags.port, flags.counters.clone())?.ready()?;
+    let address = ready.address();
+    let mut out = stdout::raw();
+    writeln!(out, "{address}").and_then(|()| out.flush()).context("ui: cannot write to stdout")?;
+    let is_remote = std::env::var_os("SSH_CONNECTION").is_some();
+    if is_remote {
+        let port = ready.port();
+        say(format!(
+            "this machine is reached by SSH: on yours, type `ssh -L {port}:127.0.0.1:{port} HOST`, then open the address"
+        ));
+    }
+    if ready.has_given_up_root {
+        say("root's rights are given up, but for reading".to_owned());
+    }
+    let has_display =
+        ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    let opens = !flags.no_open && !was_root && !is_remote && has_display;
+    if opens && !open(&address) {
+        say("no browser was found (xdg-open): open the address".to_owned());
+    }
+    say("Ctrl-C ends it".to_owned());
+    ready.serve()?;
+    Ok(0)
+}
+
+/// Writes a page of a time range to a new file.
+fn save(flags: &UiFlags, file: &Path, paths: &[PathBuf]) -> Result<u8> {
+    let name = file.display();
+    let context = || format!("ui: cannot write {name}");
+    // Reading the traces may take long.
+    if file.symlink_metadata().is_ok() {
+        return Err(std::io::Error::from(rustix::io::Errno::EXIST)).with_context(context);
+    }
+    // A thread of its own, which has no rights of root but to read, as the server.
+    let page = std::thread::scope(|scope| {
+        let make = || {
+            strata_ui::give_up_root().context("ui: cannot give up root's rights")?;
+            saved_page(flags, paths)
+        };
+        let thread = std::thread::Builder::new().name("page".to_owned());
+        let thread = thread.spawn_scoped(scope, make).context("ui: cannot make a thread")?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    // Its readers are chosen by the user: those of the trace may be few.
+    let made = new_file(file);
+    let written = made.and_then(|mut made| {
+        let written = made.write_all(page.html.as_bytes());
+        written.inspect_err(|_| drop(std::fs::remove_file(file)))
+    });
+    written.with_context(context)?;
+    let what = match page.level {
+        0 => "every slice".to_owned(),
+        level => format!(
+            "cells of {}: a shorter time has finer ones",
+            units::time(Duration::from_nanos(1 << level))
+        ),
+    };
+    say(format!("{name} ({}) has {what}", units::size(page.html.len() as u64)));
+    Ok(0)
+}
+
+/// Makes a file that nobody else can read, unless there is one.
+fn new_file(file: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)
+}
+
+/// Makes the page of a time of the traces.
+fn saved_page(flags: &UiFlags, paths: &[PathBuf]) -> Result<SavedPage> {
+    let reader = Reader::open(paths)?;
+    let span = pipeline::span_of_records(&reader);
+    let zone = crate::talk::zone::local();
+    let mut range = TimeRange::ALL;
+    if let Some(from) = &flags.from {
+        range.from = from.resolve(span, &zone)?;
+    }
+    if let Some(until) = &flags.until {
+        range.to = until.resolve(span, &zone)?;
+    }
+    if range.from > range.to {
+        bail!("ui: --from is later than --until, so nothing is between them. Exchange them");
+    }
+    let title = paths.iter().filter_map(|path| path.file_name());
+    let title: Vec<_> = title.map(|name| name.to_string_lossy()).collect();
+    let typed = paths.iter().map(|path| units::typed(path)).collect::<Vec<_>>().join(" ");
+    let bytes = usize::try_from(flags.save_size).unwrap_or(usize::MAX);
+    let of = (title.join(", "), typed);
+    let page = strata_ui::save(&reader, (&of.0, &of.1), range, bytes, &flags.counters);
+    let Some(page) = page.context("ui: cannot make the page")? else {
+        bail!(
+            "ui: the time has more than {} of slices, however coarse they are. Give a shorter time, or a greater \
+             --save-size",
+            units::size(flags.save_size)
+        );
+    };
+    Ok(page)
+}
+
+/// Opens the traces; they are followed if one of them is being recorded.
+fn open_source(paths: &[PathBuf]) -> Result<Source> {
+    if paths.iter().any(|path| Follow::is_recorded(path)) {
+        return Ok(Source::Growing(Box::new(await_traces(paths)?)));
+    }
+    let reader = Reader::open(paths)?;
+    match reader.traces().iter().any(|trace| Follow::is_recorded(trace.path())) {
+        true => Ok(Source::Growing(Box::new(Follow::open(paths, OpenOptions::default())?))),
+        false => Ok(Source::Whole(Box::new(reader))),
+    }
+}
+
+/// Period at which a recording without traces is checked for its first one.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Opens traces that are being recorded, as soon as there is one.
+fn await_traces(paths: &[PathBuf]) -> Result<Follow> {
+    let mut is_said = false;
+    loop {
+        let error = match Follow::open(paths, OpenOptions::default()) {
+            Ok(follow) => return Ok(follow),
+            Err(error) => error,
+        };
+        let is_recorded = paths.iter().any(|path| Follow::is_recorded(path));
+        if !matches!(error, OpenError::NoTrace { .. }) || !is_recorded {
+            return Err(error.into());
+        }
+        if !std::mem::replace(&mut is_said, true) {
+            say("nothing is recorded yet: the address comes with the first event. Ctrl-C ends it"
+                .to_owned());
+        }
+        std::thread::sleep(PERIOD);
+    }
+}
+
+fn say(text: String) {
+    talk::message(&Message { weight: Weight::Talk, text });
+}
+
+/// Longest time that a browser may take to read the file with the address.
+const OPENING: Duration = Duration::from_secs(60);
+const PREFIX: &str = "strata-ui-";
+const SUFFIX: &str = ".html";
+
+/// Starts the desktop's browser. Returns true if that succeeded. The address is passed in a file that only this user
+/// can read, since all users can see a program's arguments.
+fn open(address: &str) -> bool {
+    let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) else { return false };
+    remove_old(&folder);
+    let file = folder.join(format!("{PREFIX}{}{SUFFIX}", std::process::id()));
+    let text = format!(
+        "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url={address}\"><a href=\"{address}\">strata ui</a>\n"
+    );
+    let made = new_file(&file);
+    if made.and_then(|mut made| made.write_all(text.as_bytes())).is_err() {
+        return false;
+    }
+    let mut command = Command::new("xdg-open");
+    command.arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if command.spawn().is_err() {
+        let _ = std::fs::remove_file(&file);
+        return false;
+    }
+    std::thread::spawn(move || {
+        std::thread::sleep(OPENING);
+        let _ = std::fs::remove_file(&file);
+    });
+    true
+}
+
+/// Removes files of servers that a signal ended before they could remove them.
+fn remove_old(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let pid = name.strip_prefix(PREFIX).and_then(|name| name.strip_suffix(SUFFIX));
+        let pid = pid.and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_with_addresses_of_servers_that_have_ended_are_removed_and_no_others() {
+        let folder = std::env::temp_dir().join(format!("strata-ui-old-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let own = format!("strata-ui-{}.html", std::process::id());
+        // The kernel's greatest number of a process is 4,194,304.
+        let names = ["strata-ui-4294967.html", own.as_str(), "strata-ui-x.html", "4294967.html"];
+        names.iter().for_each(|name| std::fs::write(folder.join(name), "").unwrap());
+        remove_old(&folder);
+        let is_there: Vec<bool> = names.iter().map(|name| folder.join(name).exists()).collect();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(is_there, [false, true, true, true]);
+    }
+}

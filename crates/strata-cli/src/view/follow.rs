@@ -1,0 +1,140 @@
+//! Shows the events of `strata view --follow` as they are recorded.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{bail, Context as _, Result};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use strata_analyze::pipeline::{FollowRenderer, PipelineOutput};
+use strata_analyze::render::Options;
+use strata_ctf::read::{Follow, OpenError, Selection};
+use strata_session::stop::Stop;
+
+use super::say::Speaker;
+use super::target::ViewOutput;
+use crate::reading::selection::SelectionFlags;
+use crate::stdout;
+use crate::talk::messages::Weight;
+use crate::talk::progress::ReadingLine;
+use crate::talk::units::counted;
+
+/// Which events are followed, and how they are shown.
+pub struct Followed<'f> {
+    /// Folders of the traces, or folders above them.
+    pub paths: Vec<PathBuf>,
+    /// Flags that select events.
+    pub selection: &'f SelectionFlags,
+    /// Format of the output, and style of times and names.
+    pub options: Options,
+    /// The most events that are shown.
+    pub limit: u64,
+}
+
+/// Shows events until the recording ends or the user stops it. Returns the exit status.
+pub fn run(followed: Followed<'_>, mut target: ViewOutput, stop: &Stop) -> Result<u8> {
+    let Followed { paths, selection, options, limit } = followed;
+    let stopped = || stop.requests() > 0;
+    let Some(mut follow) = open(&paths, selection, &stopped)? else {
+        return Ok(crate::talk::exit::stopped(stop));
+    };
+    let range = selection.range(follow.reader())?;
+    follow.set_range(range);
+    let filter = selection.filter().map(Selection::new);
+    if filter.clone().is_some_and(|mut it| !it.asked_words(follow.reader()).is_empty()) {
+        bail!(
+            "--follow: the filter asks for what records do not say themselves (comm, pid, tid, duration and the like), \
+             which is known once the whole trace is read. Use names of fields, or leave out --follow"
+        );
+    }
+    let mut speaker = Speaker::new(&options, false, ReadingLine::none());
+    let mut renderer = FollowRenderer::new(&options, follow.reader(), filter, limit);
+    let mut written = Ok(());
+    let mut sink = |output: PipelineOutput<'_>| {
+        match output {
+            PipelineOutput::Text(text) => {
+                if let Err(error) = target.write(text) {
+                    written = Err(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            PipelineOutput::Remark(remark) => speaker.remark(remark),
+            PipelineOutput::Read(_) => {}
+        }
+        ControlFlow::Continue(())
+    };
+    let mut done = renderer.head(&mut sink);
+    while done.is_continue() && !stopped() {
+        follow.look();
+        done =
+            renderer.look(&mut follow.events(), follow.lent(), follow.upto(), &stopped, &mut sink);
+        let is_over = follow.upto().is_some_and(|upto| upto > range.to);
+        if follow.has_ended() || is_over || done.is_break() || is_closed(FollowRenderer::PERIOD) {
+            break;
+        }
+    }
+    if done.is_continue() {
+        // An error means that nobody reads the output any more.
+        let _ = renderer.end(&mut sink);
+    }
+    target.close();
+    written.context("view: cannot write to stdout")?;
+    let summary = *renderer.summary();
+    if renderer.late() > 0 {
+        let text = format!(
+            "{} written later than the recorder's flush period, behind others with a later time: `strata view` without \
+             --follow has the order",
+            counted(renderer.late(), "event")
+        );
+        speaker.say(Weight::Warning, text);
+    }
+    if stopped() {
+        speaker.end(&summary);
+        return Ok(crate::talk::exit::stopped(stop));
+    }
+    let mut is_damaged = summary.damage > 0;
+    if follow.has_ended() {
+        // The end marks that exist now have the outcome of the recording.
+        let reader = selection.open(&paths)?;
+        speaker.opened(&reader, selection, options.fields.as_ref(), false);
+        is_damaged |= reader.damage().iter().any(|found| !found.is_remark());
+    }
+    speaker.end(&summary);
+    if summary.events == 0 {
+        speaker.say(Weight::Warning, selection.nothing().to_owned());
+    }
+    let unmatched = summary.events == 0 && selection.is_any();
+    Ok(if is_damaged { 2 } else { u8::from(unmatched) })
+}
+
+/// Opens the traces. Waits for those of a recording that has just begun. Returns `None` if the user stops the wait.
+fn open(
+    paths: &[PathBuf],
+    selection: &SelectionFlags,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Option<Follow>> {
+    loop {
+        let error = match Follow::open(paths, selection.open_options()) {
+            Ok(follow) => return Ok(Some(follow)),
+            Err(error) => error,
+        };
+        let is_awaited = matches!(error, OpenError::NoTrace { .. })
+            && paths.iter().any(|path| Follow::is_recorded(path));
+        if !is_awaited {
+            return Err(error.into());
+        }
+        if stopped() || is_closed(FollowRenderer::PERIOD) {
+            return Ok(None);
+        }
+    }
+}
+
+/// Waits for `wait`. Returns true if nobody reads stdout any more.
+fn is_closed(wait: Duration) -> bool {
+    let out = stdout::raw();
+    let mut fds = [PollFd::new(&out, PollFlags::empty())];
+    let timeout = Timespec::try_from(wait).ok();
+    // A signal only makes the wait shorter.
+    let ready = poll(&mut fds, timeout.as_ref()).unwrap_or(0);
+    ready > 0 && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+}

@@ -1,0 +1,75 @@
+//! Tests of values that are written and read again.
+
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::Field;
+use strata_sql::Cell;
+
+use crate::{Kind, TableColumn, TableWriter};
+
+fn column(name: &str, kind: Kind) -> TableColumn {
+    TableColumn { name: name.to_owned(), kind }
+}
+
+#[test]
+fn values_at_the_limits_of_their_types_are_read_as_they_were_written() {
+    let columns = vec![
+        column("i\"'\n", Kind::Integer),
+        column("u", Kind::Unsigned),
+        column("r", Kind::Real),
+        column("t", Kind::Text),
+        column("b", Kind::Blob),
+    ];
+    let rows = [
+        [
+            Cell::Integer(i64::MIN),
+            Cell::Text(b"18446744073709551615"),
+            Cell::Real(f64::MIN_POSITIVE),
+            Cell::Text("é\u{fffd}".as_bytes()),
+            Cell::Blob(&[0, 255]),
+        ],
+        [Cell::Null, Cell::Null, Cell::Null, Cell::Null, Cell::Null],
+        [
+            Cell::Integer(i64::MAX),
+            Cell::Integer(0),
+            Cell::Text(b"NaN"),
+            // What is no UTF-8 must not get into a column of text.
+            Cell::Text(b"\xff"),
+            Cell::Text(b"\xff"),
+        ],
+    ];
+    let mut writer = TableWriter::new(Vec::new(), columns, Some("i\"'\n"), 7).unwrap();
+    for row in &rows {
+        writer.push(row).unwrap();
+    }
+    let (bytes, written) = writer.finish().unwrap();
+    assert_eq!(written, 3);
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let metadata = reader.metadata().file_metadata().key_value_metadata().unwrap();
+    assert!(metadata
+        .iter()
+        .any(|pair| pair.key == "strata.schema_version" && pair.value.as_deref() == Some("7")));
+    let found: Vec<Vec<Field>> = reader
+        .get_row_iter(None)
+        .unwrap()
+        .map(|row| row.unwrap().into_columns().into_iter().map(|(_, field)| field).collect())
+        .collect();
+    assert_eq!(found[0][0], Field::Long(i64::MIN));
+    assert_eq!(found[0][1].to_string().trim_end_matches('.'), "18446744073709551615");
+    assert_eq!(found[0][2], Field::Double(f64::MIN_POSITIVE));
+    assert_eq!(found[0][3], Field::Str("é\u{fffd}".to_owned()));
+    assert_eq!(found[0][4], Field::Bytes(vec![0, 255].into()));
+    assert!(found[1].iter().all(|field| *field == Field::Null));
+    assert_eq!(found[2][0], Field::Long(i64::MAX));
+    assert_eq!(found[2][1].to_string().trim_end_matches('.'), "0");
+    assert!(matches!(found[2][2], Field::Double(value) if value.is_nan()));
+    assert_eq!(found[2][3], Field::Str("\u{fffd}".to_owned()));
+    assert_eq!(found[2][4], Field::Bytes(vec![255].into()));
+}
+
+#[test]
+fn a_value_of_another_type_is_refused_with_its_column() {
+    let mut writer =
+        TableWriter::new(Vec::new(), vec![column("n", Kind::Integer)], None, 1).unwrap();
+    let error = writer.push(&[Cell::Text(b"x")]).unwrap_err();
+    assert!(error.to_string().contains("column 'n'"), "{error}");
+}

@@ -1,0 +1,67 @@
+//! Events in the relay, for a log.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Event in the relay, for a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RelayEvent {
+    /// A recorder has begun or resumed a recording.
+    Connected {
+        /// Name of the recorder's host.
+        host: String,
+        /// Folder of the recording.
+        folder: PathBuf,
+        /// Number of the first message that the relay does not have yet.
+        next: u64,
+    },
+    /// A recorder's connection has ended.
+    Left {
+        /// Name of the recorder's host.
+        host: String,
+        /// Folder of the recording.
+        folder: PathBuf,
+        /// The recording is complete.
+        is_complete: bool,
+        /// Why the connection ended, if it broke.
+        why: Option<String>,
+        /// Number of bytes that were written during the connection.
+        bytes: u64,
+    },
+    /// A connection was refused.
+    Refused {
+        /// Address of the peer.
+        peer: SocketAddr,
+        /// Reason for the refusal or failure, in words for people.
+        why: String,
+    },
+    /// The command for recordings that have ended has taken one.
+    Delivered {
+        /// Folder of the recording.
+        folder: PathBuf,
+        /// Time that the command took.
+        took: Duration,
+    },
+    /// The command has not taken a recording.
+    NotDelivered {
+        /// Folder of the recording.
+        folder: PathBuf,
+        /// How the command ended.
+        why: String,
+        /// Pause before the next attempt.
+        pause: Duration,
+    },
+    /// A recording was removed, as one of the oldest.
+    Removed {
+        /// Folder of the recording.
+        folder: PathBuf,
+        /// Size of its files \[byte\].
+        bytes: u64,
+    },
+    /// The relay itself has a problem.
+    Trouble(String),
+}
+
+/// Function that receives the relay's events, in the thread where each happens.
+pub type Log = dyn Fn(RelayEvent) + Send + Sync;

@@ -1,0 +1,71 @@
+//! Recording to another host.
+//!
+//! ```text
+//! address.rs       where a relay is
+//! destination.rs   the same as text, with what is needed to talk to it
+//! certificates.rs  who may talk to whom: TLS by rustls, both sides show a certificate
+//! connection.rs    a TCP connection, plain or by TLS, that never blocks
+//!
+//! backlog.rs       messages that the relay has not acknowledged                      the recorder's side
+//! link.rs          the backlog, between the threads that record and the one that sends
+//! sender.rs        the thread that sends, and connects again
+//! output.rs        traces as sinks whose packets go into the backlog
+//!
+//! names.rs         which names may become folders                                    the relay's side
+//! state.rs         what is remembered of a recording beside its traces
+//! host_clock.rs    the clock of a recorder's host, in the relay's time
+//! received.rs      one recording: messages to files
+//! memory.rs        memory for messages, of all connections together
+//! durable.rs       forcing files to the disk, for all recordings at once
+//! server.rs        listening, a thread for each recorder, limits
+//! server/keeper.rs   what becomes of recordings that have ended
+//! server/metrics.rs  its figures
+//! event.rs           what it reports
+//!
+//! live_view.rs     a recording as a viewer sees it, while it grows                    for viewers
+//! viewers.rs       LTTng's live protocol
+//!
+//! prometheus.rs    figures as text                                                   for monitors
+//! http.rs          a server of a few pages
+//! ```
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod address;
+mod backlog;
+mod certificates;
+mod connection;
+mod destination;
+mod durable;
+mod event;
+mod host_clock;
+mod http;
+mod link;
+mod live_view;
+mod memory;
+mod names;
+mod output;
+mod prometheus;
+mod received;
+mod sender;
+mod server;
+mod state;
+#[cfg(test)]
+mod testing;
+mod viewers;
+
+pub use address::{Address, AddressProblem, PORT};
+pub use certificates::{make as make_certificates, CertificateError, Certificates};
+pub use destination::{Destination, DestinationError};
+pub use durable::SyncFigures;
+pub use event::{Log, RelayEvent};
+pub use http::{Page, PageServer};
+pub use link::{IsOver, Link, LinkLook, BACKLOG_BYTES, PATIENCE};
+pub use names::{host_name, recording_name};
+pub use output::{Recording, RemoteOutput};
+pub use prometheus::{MetricKind, MetricsText, CONTENT_TYPE as METRICS_CONTENT_TYPE};
+pub use sender::Target;
+pub use server::{KeepRules, Limits, Relayd};
+pub use strata_relay::{CounterPair, FromRecorder};
+pub use viewers::ViewerServer;

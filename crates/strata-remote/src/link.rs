@@ -1,0 +1,426 @@
+//! The link between the threads that record and the thread that sends: the backlog, and the state of the connection.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{eventfd, EventfdFlags};
+use strata_collect::Error;
+use strata_relay::FromRecorder;
+
+use crate::backlog::{Backlog, Frame};
+
+/// The most bytes that wait for the relay in memory \[byte\]. Half of it is for what is still recorded while the
+/// recorder is told to wait.
+pub const BACKLOG_BYTES: usize = 64 << 20;
+/// Longest silence of the relay at the end of a recording.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest time at the end of a recording in which the relay answers, but acknowledges no further message: its disk is
+/// slow, or other recorders use its memory.
+const STALL: Duration = Duration::from_secs(120);
+/// Period at which a waiting thread checks whether it must still wait.
+const LOOK_PERIOD: Duration = Duration::from_millis(50);
+
+/// Function that returns true if the recording must not wait for its relay any longer.
+pub type IsOver = Box<dyn Fn() -> bool + Send>;
+
+/// The link of one recording to its relay.
+#[derive(Debug)]
+pub struct Link {
+    path: PathBuf,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Descriptor that wakes the thread that sends.
+    wake: OwnedFd,
+}
+
+#[derive(Default)]
+struct State {
+    backlog: Backlog,
+    is_connected: bool,
+    /// Why there is no connection.
+    problem: Option<String>,
+    /// Why nothing more is sent at all.
+    failure: Option<String>,
+    /// Number of connections that broke.
+    breaks: u64,
+    /// True if the recording is ending, so that writers wait for room in the backlog.
+    is_ending: bool,
+    /// True if all messages of the recording are in the backlog.
+    is_complete: bool,
+    /// True if the recording has ended without waiting for the remaining messages.
+    is_abandoned: bool,
+    /// How long the end of the recording waits for the relay; `None` before the first connection or the end.
+    patience: Option<Patience>,
+    /// Function that ends this wait; `None` if the recording is not ending.
+    is_over: Option<IsOver>,
+    /// Total time without a connection, before the present connection.
+    away: Duration,
+    away_since: Option<Instant>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("backlog", &self.backlog).finish_non_exhaustive()
+    }
+}
+
+/// Times of a relay's last signs of life.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// Time of the last acknowledgement, even one that repeats an earlier one.
+    heard: Instant,
+    /// Time at which the relay last acknowledged a further message.
+    advanced: Instant,
+}
+
+impl Patience {
+    fn new(now: Instant) -> Patience {
+        Patience { heard: now, advanced: now }
+    }
+
+    /// Notes an acknowledgement. `is_further`: it acknowledges messages that were not acknowledged before.
+    fn hear(&mut self, now: Instant, is_further: bool) {
+        self.heard = now;
+        if is_further {
+            self.advanced = now;
+        }
+    }
+
+    fn is_exhausted(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.heard) > PATIENCE
+            || now.saturating_duration_since(self.advanced) > STALL
+    }
+}
+
+impl State {
+    fn hear(&mut self, is_further: bool) {
+        let now = Instant::now();
+        self.patience.get_or_insert(Patience::new(now)).hear(now, is_further);
+    }
+
+    /// Returns true if the end of the recording waits no longer for the relay.
+    fn has_waited(&self) -> bool {
+        self.patience.is_none_or(|patience| patience.is_exhausted(Instant::now()))
+            || self.is_over.as_ref().is_some_and(|is_over| is_over())
+    }
+}
+
+/// State of the connection to a relay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkLook {
+    /// True if there is a connection.
+    pub is_connected: bool,
+    /// Why there is no connection.
+    pub problem: Option<String>,
+    /// Number of connections that broke.
+    pub breaks: u64,
+    /// Total time without a connection.
+    pub away: Duration,
+    /// Number of messages that the relay has not acknowledged.
+    pub messages: u64,
+    /// Size of these messages \[byte\].
+    pub bytes: usize,
+}
+
+impl Link {
+    /// Makes the link to the relay `name`, which is its name in messages.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub(crate) fn new(name: &str) -> io::Result<Link> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let state = State { away_since: Some(Instant::now()), ..State::default() };
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        Ok(Link { path: PathBuf::from(name), state, changed, wake })
+    }
+
+    /// Name of the relay, as a path for messages.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the state of the connection.
+    #[must_use]
+    pub fn look(&self) -> LinkLook {
+        let state = self.lock();
+        LinkLook {
+            is_connected: state.is_connected,
+            problem: state.problem.clone(),
+            breaks: state.breaks,
+            away: state.away + state.away_since.map_or(Duration::ZERO, |since| since.elapsed()),
+            messages: state.backlog.messages(),
+            bytes: state.backlog.bytes(),
+        }
+    }
+
+    /// Returns why nothing more is sent at all; `None` if sending continues.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.lock().failure.clone()
+    }
+
+    /// Returns true if the backlog is so full that packets should stay in the ring buffers for now.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let state = self.lock();
+        !state.is_ending && state.backlog.bytes() > BACKLOG_BYTES / 2
+    }
+
+    /// Returns how many more bytes the backlog takes, and its size \[byte\].
+    #[must_use]
+    pub fn room(&self) -> (u64, u64) {
+        let free = BACKLOG_BYTES.saturating_sub(self.lock().backlog.bytes());
+        (free as u64, BACKLOG_BYTES as u64)
+    }
+
+    /// Waits at most `time` for the first connection.
+    ///
+    /// # Errors
+    /// Why there is no connection, for people.
+    pub fn wait_connected(&self, time: Duration) -> Result<(), String> {
+        let until = Instant::now() + time;
+        let mut state = self.lock();
+        while !state.is_connected {
+            let why = state.failure.clone();
+            let late = (Instant::now() >= until).then(|| state.problem.clone());
+            if why.is_some() || late.is_some() {
+                return Err(why
+                    .or(late.flatten())
+                    .unwrap_or_else(|| "it does not answer".to_owned()));
+            }
+            state = self.wait(state);
+        }
+        Ok(())
+    }
+
+    /// Appends a message to the backlog.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]: the backlog is full; try again. With any other error, nothing more is sent at all.
+    pub(crate) fn say(&self, message: &FromRecorder<'_>) -> Result<(), Error> {
+        let mut state = self.lock();
+        loop {
+            if let Some(why) = &state.failure {
+                return Err(self.error(io::Error::other(why.clone())));
+            }
+            if state.backlog.bytes() < BACKLOG_BYTES {
+                break;
+            }
+            if !state.is_ending || state.is_abandoned || state.has_waited() {
+                let source = io::ErrorKind::StorageFull.into();
+                return Err(Error::NoSpace { path: self.path.clone(), source });
+            }
+            state = self.wait(state);
+        }
+        state.backlog.push(message.encode().into());
+        drop(state);
+        self.wake();
+        Ok(())
+    }
+
+    pub(crate) fn error(&self, source: io::Error) -> Error {
+        Error::Write { path: self.path.clone(), source }
+    }
+
+    /// Makes writers wait for room from now on: as long as the relay acknowledges messages, and `is_over` returns false.
+    pub fn begin_end(&self, is_over: IsOver) {
+        let mut state = self.lock();
+        state.is_ending = true;
+        state.patience = Some(Patience::new(Instant::now()));
+        state.is_over = Some(is_over);
+    }
+
+    /// Appends the last message, and waits until the relay has acknowledged all, has been silent for [`PATIENCE`], has
+    /// acknowledged no further message for two minutes, or `is_over` returns true.
+    ///
+    /// # Errors
+    /// Why the relay does not have all messages, for people.
+    pub fn end(&self, last: &FromRecorder<'_>, is_over: IsOver) -> Result<(), String> {
+        self.begin_end(is_over);
+        let said = self.say(last);
+        let mut state = self.lock();
+        state.is_complete = said.is_ok();
+        drop(state);
+        self.wake();
+        let mut state = self.lock();
+        while state.backlog.messages() > 0 && state.failure.is_none() {
+            if state.has_waited() {
+                break;
+            }
+            state = self.wait(state);
+        }
+        state.is_abandoned = true;
+        let (messages, bytes) = (state.backlog.messages(), state.backlog.bytes());
+        let why = state.failure.clone().or_else(|| state.problem.clone());
+        drop(state);
+        self.wake();
+        match (messages, said) {
+            (0, Ok(())) => Ok(()),
+            _ => Err(format!(
+                "{messages} messages with {bytes} bytes did not reach the relay: {}",
+                why.unwrap_or_else(|| "it has acknowledged nothing for a while".to_owned())
+            )),
+        }
+    }
+
+    fn wait<'l>(&'l self, state: MutexGuard<'l, State>) -> MutexGuard<'l, State> {
+        let waited = self.changed.wait_timeout(state, LOOK_PERIOD);
+        waited.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state)
+    }
+
+    /// Descriptor that becomes readable when there is something to send.
+    pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    fn wake(&self) {
+        // The write fails only if the counter is full, and then the descriptor is readable.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Makes the descriptor of [`Link::wake_fd`] unreadable again.
+    pub(crate) fn clear_wake(&self) {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+    }
+}
+
+/// Functions for the thread that sends.
+impl Link {
+    /// Returns the number of the first message in the backlog.
+    pub(crate) fn first(&self) -> u64 {
+        self.lock().backlog.first()
+    }
+
+    /// Begins a connection whose relay expects message `next` first.
+    ///
+    /// # Errors
+    /// The relay lacks messages that it has acknowledged, or expects one that was never sent.
+    pub(crate) fn resume(&self, next: u64) -> Result<(), String> {
+        let mut state = self.lock();
+        let (first, end) = (state.backlog.first(), state.backlog.end());
+        if !state.backlog.resume(next) {
+            return Err(format!(
+                "it wants message {next} next, and messages {first} to {end} are here: its folder was removed or changed"
+            ));
+        }
+        let now = Instant::now();
+        state.is_connected = true;
+        state.problem = None;
+        if let Some(since) = state.away_since.take() {
+            state.away += now - since;
+        }
+        state.hear(next > first);
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Returns the next message to send; `None` if all were sent.
+    pub(crate) fn take(&self) -> Option<Frame> {
+        self.lock().backlog.take()
+    }
+
+    /// Removes the messages before `next`, which the relay has. Returns false if they were not sent.
+    pub(crate) fn acknowledge(&self, next: u64) -> bool {
+        let mut state = self.lock();
+        let first = state.backlog.first();
+        let is_possible = state.backlog.acknowledge(next);
+        let is_further = state.backlog.first() > first;
+        state.hear(is_further);
+        drop(state);
+        self.changed.notify_all();
+        is_possible
+    }
+
+    /// Notes that there is no connection, and why.
+    pub(crate) fn broke(&self, why: String) {
+        let mut state = self.lock();
+        if std::mem::take(&mut state.is_connected) {
+            state.breaks += 1;
+            state.away_since = Some(Instant::now());
+        }
+        state.problem = Some(why);
+    }
+
+    /// Notes that nothing more is sent at all, and why.
+    pub(crate) fn fail(&self, why: String) {
+        self.lock().failure.get_or_insert(why);
+        self.changed.notify_all();
+    }
+
+    /// Returns true if there is nothing more to send: all was acknowledged, or nobody waits for the rest.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.is_abandoned || (state.is_complete && state.backlog.messages() == 0)
+    }
+
+    /// Waits for `time` before another attempt to connect. Returns false if the recording was abandoned.
+    pub(crate) fn pause(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut state = self.lock();
+        while Instant::now() < until && !state.is_abandoned {
+            state = self.wait(state);
+        }
+        !state.is_abandoned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::Arc;
+    use strata_ctf::end_mark::{Ending, Losses};
+
+    const CLOSE: FromRecorder<'_> = FromRecorder::Close {
+        ending: Ending::Ended,
+        losses: Losses { unwritten: 0, discarded: 0, unread: 0 },
+    };
+
+    #[test]
+    fn patience_with_a_relay_that_repeats_itself_ends() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut silent = Patience::new(begin);
+        assert!(!silent.is_exhausted(at(10)) && silent.is_exhausted(at(11)));
+        silent.hear(at(9), true);
+        assert!(!silent.is_exhausted(at(19)) && silent.is_exhausted(at(20)));
+        let (mut stalled, mut slow) = (Patience::new(begin), Patience::new(begin));
+        for second in 1..=121 {
+            assert!(!stalled.is_exhausted(at(second - 1)), "{second}");
+            stalled.hear(at(second), false);
+            slow.hear(at(second), second == 100);
+        }
+        assert!(stalled.is_exhausted(at(121)) && !slow.is_exhausted(at(121)));
+    }
+
+    #[test]
+    fn end_that_waits_for_a_relay_without_progress_ends_when_it_is_told_to() {
+        let link = Link::new("relay").unwrap();
+        link.resume(0).unwrap();
+        let (is_over, is_there) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(true));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // A relay that repeats the same acknowledgement.
+                while is_there.load(Ordering::Relaxed) {
+                    assert!(link.acknowledge(0));
+                    is_over.store(link.look().messages > 0, Ordering::Relaxed);
+                    std::thread::yield_now();
+                }
+            });
+            let told = Arc::clone(&is_over);
+            let ended = link.end(&CLOSE, Box::new(move || told.load(Ordering::Relaxed)));
+            is_there.store(false, Ordering::Relaxed);
+            assert!(ended.unwrap_err().starts_with("1 messages"));
+        });
+        assert!(link.is_over() && !link.pause(Duration::from_secs(60)));
+    }
+}

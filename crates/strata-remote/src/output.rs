@@ -1,0 +1,217 @@
+//! The output of a recorder whose traces are sent to a relay.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use strata_collect::{Body, Error, Output, Sink};
+use strata_ctf::end_mark::{Ending, Losses};
+use strata_ctf::packet::{Header, HEADER_BYTES};
+use strata_ctf::progress_mark::ProgressMark;
+use strata_model::{Counts, Uuid};
+use strata_relay::{
+    CounterPair, FromGuest, FromRecorder, Open, PacketBytes, FRAME_BYTES_MAX, METADATA_BYTES_MAX,
+    REMOTE_VERSION,
+};
+
+use crate::link::Link;
+use crate::sender::{Sender, Target};
+
+/// Description of a recording in its first message.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// UUID of the recording, new for each recording.
+    pub uuid: Uuid,
+    /// UUID of the boot whose clock the traces have; `None` if it is unknown.
+    pub boot: Option<Uuid>,
+    /// Name of this host.
+    pub host: String,
+    /// Requested name of the recording's folder.
+    pub session: String,
+    /// Reads the CPU's counter and the clock at one moment.
+    pub pair: fn() -> CounterPair,
+    /// Function that the sending thread calls first, to give up rights.
+    pub begin: fn(),
+}
+
+/// The output that makes a sink for each trace of a recording.
+#[derive(Debug)]
+pub struct RemoteOutput {
+    link: Arc<Link>,
+    next: u32,
+    /// Numbers of the traces in messages, by path.
+    ids: HashMap<PathBuf, u32>,
+}
+
+impl RemoteOutput {
+    /// Starts a thread that talks to the relay. Does not wait for the connection: packets that are recorded before stay
+    /// in memory.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub fn begin(target: Target, recording: Recording) -> io::Result<RemoteOutput> {
+        let link = Arc::new(Link::new(&target.address.to_string())?);
+        let open = Open {
+            version: REMOTE_VERSION,
+            is_of_our_order: true,
+            recording: recording.uuid,
+            boot: recording.boot.unwrap_or(Uuid([0; 16])),
+            first: 0,
+            host: recording.host,
+            session: recording.session,
+        };
+        let (pair, begin) = (recording.pair, recording.begin);
+        let sender = Sender { link: Arc::clone(&link), target, open, pair };
+        let thread = std::thread::Builder::new().name("strata-remote".to_owned());
+        // The thread ends by itself once nobody waits for it.
+        thread.spawn(move || {
+            begin();
+            sender.run();
+        })?;
+        Ok(RemoteOutput { link, next: 0, ids: HashMap::new() })
+    }
+
+    /// Returns the link, which has the state of the connection.
+    #[must_use]
+    pub fn link(&self) -> Arc<Link> {
+        Arc::clone(&self.link)
+    }
+}
+
+impl Output for RemoteOutput {
+    fn trace(
+        &mut self,
+        layer: &str,
+        process: Option<(&[u8], u32)>,
+    ) -> Result<Box<dyn Sink>, Error> {
+        let id = self.next;
+        let process = process.map(|(name, pid)| (pid, String::from_utf8_lossy(name).into_owned()));
+        self.link.say(&FromRecorder::Begin { id, layer: layer.to_owned(), process })?;
+        self.next = id.wrapping_add(1);
+        let path = self.link.path().join(id.to_string());
+        self.ids.insert(path.clone(), id);
+        let link = Arc::clone(&self.link);
+        Ok(Box::new(RemoteTrace { link, id, path, metadata_bytes: 0, streams: HashMap::new() }))
+    }
+
+    fn remove(&mut self, _layer: &str, sink: Box<dyn Sink>) {
+        if let Some(id) = self.ids.remove(sink.path()) {
+            // A relay that does not get this message keeps an empty trace.
+            let _ = self.link.say(&FromRecorder::Data(FromGuest::Gone { id }));
+        }
+    }
+
+    fn ended(&mut self, sink: &dyn Sink, counts: &Counts, besides: &Counts) {
+        let Some(id) = self.ids.remove(sink.path()) else { return };
+        let mut all = *counts;
+        all.add(besides);
+        let (discarded, overwritten) = (all.discarded.total(), all.overwritten);
+        let said = FromGuest::Counted { id, records: all.records, discarded, overwritten };
+        // The end mark of the trace has the important numbers.
+        let _ = self.link.say(&FromRecorder::Data(said));
+    }
+}
+
+/// A sink that sends its trace to a relay.
+#[derive(Debug)]
+struct RemoteTrace {
+    link: Arc<Link>,
+    id: u32,
+    path: PathBuf,
+    metadata_bytes: u64,
+    /// Size of each stream so far \[byte\], and the number of its last packet.
+    streams: HashMap<u32, (u64, u64)>,
+}
+
+impl RemoteTrace {
+    fn say(&self, message: FromGuest<'_>) -> Result<(), Error> {
+        self.link.say(&FromRecorder::Data(message))
+    }
+
+    /// Makes the error for data that are larger than a message may be.
+    fn too_large(&self, what: &str, bytes: usize, most: usize) -> Error {
+        self.link.error(io::Error::other(format!(
+            "{what} has {bytes} bytes, at most {most} can be sent to a relay"
+        )))
+    }
+}
+
+impl Sink for RemoteTrace {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Sends the whole metadata each time: the relay may have been started again, and its present metadata are not
+    /// necessarily the former ones.
+    fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
+        if text.len() > METADATA_BYTES_MAX {
+            return Err(self.too_large("the metadata of a trace", text.len(), METADATA_BYTES_MAX));
+        }
+        self.say(FromGuest::Metadata { id: self.id, keep: 0, text })?;
+        self.metadata_bytes = text.len() as u64;
+        Ok(())
+    }
+
+    fn metadata_bytes(&self) -> u64 {
+        self.metadata_bytes
+    }
+
+    fn append(&mut self, stream: u32, header: Header, body: &Body<'_>) -> Result<(), Error> {
+        let mut copied = Vec::new();
+        let body = body.in_memory(&mut copied);
+        let body = body.map_err(|source| Error::Ring { path: self.path.clone(), source })?;
+        // The header is made for the bytes that were copied, whatever the producer writes at the same time.
+        let header = header.with_content_bytes(body.len() as u64);
+        let packet = PacketBytes { header, body };
+        self.say(FromGuest::Packet { id: self.id, stream, upto: 0, packet })?;
+        let (bytes, last) = self.streams.entry(stream).or_default();
+        *bytes += header.content_bits / 8;
+        *last = header.sequence;
+        Ok(())
+    }
+
+    fn set_end(&mut self, stream: u32, end_ns: u64) -> Result<(), Error> {
+        let Some((_, sequence)) = self.streams.get(&stream).copied() else { return Ok(()) };
+        self.link.say(&FromRecorder::SetEnd { id: self.id, stream, sequence, end_ns })
+    }
+
+    fn stream_bytes(&self, stream: u32) -> u64 {
+        self.streams.get(&stream).map_or(0, |(bytes, _)| *bytes)
+    }
+
+    fn set_stream(&mut self, name: &str, header: &[u8], body: &[u8]) -> Result<(), Error> {
+        let most = FRAME_BYTES_MAX - HEADER_BYTES - 64;
+        if body.len() > most {
+            return Err(self.too_large("a state dump", body.len(), most));
+        }
+        let header = header.first_chunk::<HEADER_BYTES>().and_then(Header::decode);
+        let header = header.ok_or_else(|| self.link.error(ErrorKind::InvalidData.into()))?;
+        self.say(FromGuest::Stream { id: self.id, name, packet: PacketBytes { header, body } })
+    }
+
+    fn set_symbols(&mut self, symbols: &[u8]) -> Result<(), Error> {
+        let most = FRAME_BYTES_MAX - 4;
+        if symbols.len() > most {
+            return Err(self.too_large("the table of kernel functions", symbols.len(), most));
+        }
+        self.say(FromGuest::Symbols { id: self.id, bytes: symbols })
+    }
+
+    fn set_progress(&mut self, mark: &ProgressMark) -> Result<(), Error> {
+        // The next progress message replaces this one, so it is not worth waiting for.
+        let _ = self.link.say(&FromRecorder::Progress { id: self.id, mark: *mark });
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        match self.link.failure() {
+            None => Ok(()),
+            Some(why) => Err(self.link.error(io::Error::other(why))),
+        }
+    }
+
+    fn end(&mut self, ending: Ending, losses: Losses) -> Result<(), Error> {
+        self.say(FromGuest::Ended { id: self.id, ending, losses })
+    }
+}

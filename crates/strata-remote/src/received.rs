@@ -1,0 +1,867 @@
+//! A recording at the relay: writes the recorder's messages as traces in a folder.
+//!
+//! Each message is checked before it changes a file. Messages may arrive a second time after the relay was killed:
+//! packets that a file already has are skipped, and all other messages may be applied twice.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::AtFlags;
+use strata_collect::{
+    cut_packets, end_mark, is_passing, Body, ClosedFiles, Directory, Files, Sink,
+};
+use strata_ctf::end_mark::{EndMark, Ending};
+use strata_ctf::packet::{Header, HEADER_BYTES};
+use strata_model::Uuid;
+use strata_relay::{
+    uuid_of, FromGuest, FromRecorder, Last, PacketBytes, Streams, METADATA_BYTES_MAX,
+};
+
+use crate::host_clock::HostClock;
+use crate::names;
+use crate::state::{this_boot, NextMark, Remembered, StateFiles, TraceLine};
+
+/// Prefix of the names of stream files, before the stream's number.
+const STREAMS: &str = "channel0";
+/// The most traces of one recording.
+pub(crate) const TRACES_MAX: usize = 16_384;
+/// The most streams of one recording.
+pub(crate) const STREAMS_MAX: u64 = 1 << 16;
+/// The most traces of one recording whose folders are open at the same time.
+const OPEN_MAX: usize = 64;
+/// File in a recording's folder: it was handed to the relay's command.
+pub(crate) const DELIVERED: &str = ".strata-delivered";
+/// The most folder names that are tried for a recording, and for processes with the same name and number.
+const TRIES: u32 = 1000;
+/// Size that a file counts at least \[byte\].
+const FILE_BYTES: u64 = 4096;
+
+/// Why the relay takes no more messages of a recorder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// The reason, for people.
+    pub(crate) why: String,
+    /// True if the same messages may be taken later: the relay's machine lacks space, descriptors or memory now.
+    pub(crate) is_passing: bool,
+}
+
+impl From<String> for Problem {
+    fn from(why: String) -> Problem {
+        Problem { why, is_passing: false }
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(why: &str) -> Problem {
+        why.to_owned().into()
+    }
+}
+
+impl From<strata_collect::Error> for Problem {
+    fn from(error: strata_collect::Error) -> Problem {
+        Problem { why: error.to_string(), is_passing: error.is_passing() }
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Problem {
+        Problem { why: error.to_string(), is_passing: is_passing(&error) }
+    }
+}
+
+impl Problem {
+    /// Makes the problem that a system call failed for this file.
+    fn of(path: &Path, error: io::Error) -> Problem {
+        Problem { why: format!("{}: {error}", path.display()), ..error.into() }
+    }
+}
+
+/// What is in the files of a recording that goes on, of the messages that its state file says have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// All of them: what is written counts.
+    Written,
+    /// All of them, but those are wanted again that are not known to be on the disk.
+    Durable,
+    /// Anything may be in place of those that are not known to be on the disk: it could not be written there.
+    Doubted,
+}
+
+/// A recording's folder, and how far its messages have come.
+#[derive(Debug)]
+pub(crate) struct Received {
+    folder: Directory,
+    state: StateFiles,
+    traces: BTreeMap<u32, ReceivedTrace>,
+    /// Number of the message that the relay expects next.
+    next: u64,
+    /// That number as last written to the state file, and the number before which everything was forced to the disk.
+    noted: u64,
+    durable: u64,
+    /// UUID of this machine's boot.
+    boot: Uuid,
+    /// What was here was written in another boot, or could not be forced to the disk: what is behind the durable part may be
+    /// anything.
+    is_of_other_boot: bool,
+    /// Bytes that were written since the folder was made or opened \[byte\].
+    bytes: u64,
+    /// Event records that were discarded, as counted by the packets since then.
+    discarded: u64,
+    /// True if the recorder has reported how the recording ended.
+    is_closed: bool,
+    /// Clock of the recorder's host; `None` if it is the relay's.
+    clock: Option<HostClock>,
+    /// Counter of uses of traces, to find the folder that was not used for the longest time.
+    uses: u64,
+}
+
+/// A trace of the recording.
+#[derive(Debug)]
+struct ReceivedTrace {
+    line: TraceLine,
+    /// Files and checks of the trace; `None` if they were closed, or not opened yet.
+    open: Option<Box<OpenTrace>>,
+    /// The same without descriptors, if the trace was closed in favour of others.
+    closed: Option<Box<ClosedTrace>>,
+    /// Folder of the trace, which an earlier connection has locked; `None` if it has to be opened.
+    held: Option<Directory>,
+    /// Number of streams that the trace had when it ended.
+    streams: u64,
+    used: u64,
+}
+
+/// A trace whose folder is open.
+#[derive(Debug)]
+struct OpenTrace {
+    files: Files,
+    /// UUID in the metadata; `None` if no metadata have arrived yet.
+    uuid: Option<Uuid>,
+    streams: Streams,
+    /// Last packet of each stream in the files at the time when they were first opened.
+    before: BTreeMap<u32, Last>,
+}
+
+/// A trace whose folder was closed in favour of others.
+#[derive(Debug)]
+struct ClosedTrace {
+    files: ClosedFiles,
+    uuid: Option<Uuid>,
+    streams: Streams,
+    before: BTreeMap<u32, Last>,
+}
+
+impl OpenTrace {
+    fn close(self) -> ClosedTrace {
+        let OpenTrace { files, uuid, streams, before } = self;
+        ClosedTrace { files: files.close().1, uuid, streams, before }
+    }
+}
+
+impl ClosedTrace {
+    fn open(self, directory: Directory) -> OpenTrace {
+        let ClosedTrace { files, uuid, streams, before } = self;
+        OpenTrace { files: files.open(directory), uuid, streams, before }
+    }
+}
+
+/// The folders of a recording without a connection. They stay locked, so that who follows the recording does not take it for
+/// one whose recorder was killed.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    folder: Directory,
+    traces: Vec<(TraceLine, Directory)>,
+}
+
+impl Parked {
+    /// Goes on with the recording on another connection. Returns `None` if the folder was removed or changed.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub(crate) fn reopen(
+        self,
+        (recording, first): (Uuid, u64),
+        kept: Kept,
+    ) -> Result<Option<Received>, Problem> {
+        let Parked { folder, traces } = self;
+        let path = folder.path().to_owned();
+        let failed = |error: io::Error| Problem::of(&path, error);
+        if !folder.is_at_its_path() {
+            return Ok(None);
+        }
+        let remembered = StateFiles::open(&folder).map_err(failed)?;
+        let Some(remembered) = remembered.filter(|found| found.recording == recording) else {
+            return Ok(None);
+        };
+        let mut received = Received::go_on(folder, remembered, (first, kept)).map_err(failed)?;
+        for (line, held) in traces {
+            let trace = received.traces.get_mut(&line.id).filter(|one| one.line == line);
+            if let Some(trace) = trace.filter(|_| held.is_at_its_path()) {
+                trace.held = Some(held);
+            }
+        }
+        Ok(Some(received))
+    }
+}
+
+impl Received {
+    /// Opens the folder of a recording below that of its host, or makes it, if the host has fewer than `most`. `first`: the
+    /// recorder was told that all messages before it are on the disk. `kept`: what of one that was here goes on.
+    ///
+    /// # Errors
+    /// The host has too many recordings, the folder belongs to another recording and no other name is free, or a system
+    /// call failed.
+    pub(crate) fn open(
+        host: &Directory,
+        session: &str,
+        (recording, first): (Uuid, u64),
+        most: u64,
+        kept: Kept,
+    ) -> Result<Received, Problem> {
+        let boot = this_boot();
+        let here = std::fs::read_dir(host.path()).map_or(0, |all| all.count() as u64);
+        for number in 1..=TRIES {
+            let name = match number {
+                1 => session.to_owned(),
+                _ => format!("{session}-{number}"),
+            };
+            let path = host.path().join(&name);
+            let failed = |error: io::Error| Problem::of(&path, error);
+            // A recording that exists may continue.
+            if here >= most && path.symlink_metadata().is_err() {
+                return Err(format!(
+                    "the host has {here} recordings at the relay, and may have {most}. Remove some there"
+                )
+                .into());
+            }
+            let made = Directory::create_in(host.as_fd(), OsStr::new(&name), &path);
+            let found = match made {
+                Ok(folder) => {
+                    let state = match begin_recording(&folder, recording, boot) {
+                        Ok(state) => state,
+                        Err(problem) => {
+                            remove_begun(host, &name, &folder);
+                            return Err(problem);
+                        }
+                    };
+                    let mark = NextMark { boot, ..NextMark::default() };
+                    return Ok(Received::new(folder, state, Vec::new(), mark, boot));
+                }
+                Err(strata_collect::Error::Exists { .. }) => {
+                    Directory::open_in(host.as_fd(), OsStr::new(&name), &path)
+                }
+                Err(error) => {
+                    // It may have been made, and not opened, for want of descriptors: nothing is in it then.
+                    let _ = rustix::fs::unlinkat(host, name.as_str(), AtFlags::REMOVEDIR);
+                    return Err(error.into());
+                }
+            };
+            let folder = found?;
+            match StateFiles::open(&folder).map_err(failed)? {
+                Some(remembered) if remembered.recording == recording => {
+                    folder.lock();
+                    return Received::go_on(folder, remembered, (first, kept)).map_err(failed);
+                }
+                _ => {}
+            }
+        }
+        Err(format!("{TRIES} recordings have this name. Remove some, or use another name").into())
+    }
+
+    /// Closes all but the folders, which stay locked until the recorder comes again.
+    pub(crate) fn park(self) -> Parked {
+        let Received { folder, traces, .. } = self;
+        let folder_of = |trace: ReceivedTrace| {
+            let held = trace.held.or_else(|| Some(trace.open?.files.close().0))?;
+            Some((trace.line, held))
+        };
+        let traces = traces.into_values().filter_map(folder_of).collect();
+        Parked { folder, traces }
+    }
+
+    /// Goes on with a recording whose folder is open and locked.
+    fn go_on(
+        folder: Directory,
+        remembered: Remembered,
+        (first, kept): (u64, Kept),
+    ) -> io::Result<Received> {
+        // What comes now is not delivered.
+        let _ = rustix::fs::unlinkat(&folder, DELIVERED, AtFlags::empty());
+        let boot = this_boot();
+        let Remembered { files, traces, next, .. } = remembered;
+        let mut received = Received::new(folder, files, traces, next, boot);
+        // A boot that is not known may be any.
+        let is_of_other_boot = next.boot != boot || boot == Uuid::default();
+        if is_of_other_boot || kept == Kept::Doubted {
+            received.recover(first)?;
+        } else if kept == Kept::Durable {
+            received.want_again(first);
+        }
+        Ok(received)
+    }
+
+    fn new(
+        folder: Directory,
+        state: StateFiles,
+        lines: Vec<TraceLine>,
+        mark: NextMark,
+        boot: Uuid,
+    ) -> Received {
+        let traces = lines.into_iter().map(|line| (line.id, ReceivedTrace::new(line)));
+        let (traces, bytes, is_closed) = (traces.collect(), 0, false);
+        let NextMark { next, durable, .. } = mark;
+        let is_of_other_boot = false;
+        Received {
+            folder,
+            state,
+            traces,
+            next,
+            noted: next,
+            durable,
+            boot,
+            is_of_other_boot,
+            discarded: 0,
+            bytes,
+            is_closed,
+            clock: None,
+            uses: 0,
+        }
+    }
+
+    /// Has the traces described in the time of this machine, whose clock was 0 at `wall_ns` after 1970. `host_boot` is the UUID
+    /// of the host's boot.
+    pub(crate) fn translate_times(&mut self, host_boot: Uuid, wall_ns: i64) {
+        if host_boot == self.boot || host_boot == Uuid::default() {
+            return;
+        }
+        let mut clock = HostClock::new(host_boot, wall_ns);
+        clock.load(&self.folder, self.boot);
+        self.clock = Some(clock);
+    }
+
+    /// Returns the clock of the recorder's host; `None` if it is the relay's.
+    pub(crate) fn clock(&mut self) -> Option<&mut HostClock> {
+        self.clock.as_mut()
+    }
+
+    /// Writes what is now known of the host's clock into the metadata of all traces that are open, if it is time to, or at
+    /// the end of the connection.
+    pub(crate) fn write_clock(&mut self, is_end: bool) {
+        let Some(clock) = self.clock.as_mut().filter(|clock| is_end || clock.is_due()) else {
+            return;
+        };
+        clock.begin_period();
+        // Without the file, a relay that is started again knows less.
+        let _ = clock.save(&self.folder, self.boot);
+        for trace in self.traces.values_mut().filter_map(|one| one.open.as_deref_mut()) {
+            describe_again(trace, clock, false);
+        }
+    }
+
+    /// Continues after the machine was started again, from the last message that was forced to the disk. What the files
+    /// have after that is cut off when it is received again.
+    fn recover(&mut self, first: u64) -> io::Result<()> {
+        self.want_again(first);
+        self.is_of_other_boot = true;
+        self.note_again().map(drop)
+    }
+
+    /// Goes on where everything was forced to the disk.
+    fn want_again(&mut self, first: u64) {
+        // The last acknowledgement may be later than what the file says of it, and is believed: it was this relay's.
+        self.next = self.durable.max(first.min(self.next));
+        self.durable = self.next;
+    }
+
+    /// Notes that what is not known to be on the disk may be anything, since it could not be written there.
+    pub(crate) fn doubt(&mut self) {
+        self.is_of_other_boot = true;
+    }
+
+    /// Notes that all messages before `next` were forced to the disk.
+    pub(crate) fn set_durable(&mut self, next: u64) {
+        self.durable = next;
+    }
+
+    /// Returns the number before which all messages were forced to the disk.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// Returns the number of the message that is wanted next.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Returns the folder's path.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Returns true if the recorder has reported how the recording ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Returns the number of discarded event records, as counted by packets that arrived since the folder was opened.
+    pub(crate) fn discarded(&self) -> u64 {
+        self.discarded
+    }
+
+    /// Returns the number of bytes that were written since the folder was opened.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Writes the number of received messages to the state file. Returns the number before which messages may be
+    /// acknowledged.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub(crate) fn note(&mut self) -> io::Result<u64> {
+        if self.noted != self.next {
+            let Received { next, durable, .. } = *self;
+            // Until all that may be torn has come again, a connection that breaks must find it so the next time.
+            let boot = if self.is_of_other_boot { Uuid::default() } else { self.boot };
+            self.state.set_next(&NextMark { next, durable, boot })?;
+            self.noted = self.next;
+        }
+        Ok(self.noted)
+    }
+
+    /// Notes it although the number is the same, since what is known of it is not.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn note_again(&mut self) -> io::Result<u64> {
+        self.noted = u64::MAX;
+        self.note()
+    }
+
+    /// Does what a numbered message says.
+    ///
+    /// # Errors
+    /// Why the relay takes no more messages.
+    pub(crate) fn take(&mut self, said: &FromRecorder<'_>) -> Result<(), Problem> {
+        match said {
+            FromRecorder::Open(_) => return Err("it opens a second recording".into()),
+            FromRecorder::Begin { id, layer, process } => self.begin(*id, layer, process.as_ref()),
+            FromRecorder::Progress { id, mark } => {
+                self.trace(*id)?.files.set_progress(mark).map_err(Problem::from)
+            }
+            FromRecorder::SetEnd { id, stream, sequence, end_ns } => {
+                self.set_end(*id, *stream, *sequence, *end_ns)
+            }
+            FromRecorder::Data(said) => self.data(said),
+            FromRecorder::Close { ending, losses } => {
+                self.is_closed = true;
+                let mark = EndMark { ending: *ending, losses: *losses, ..EndMark::default() };
+                let path = self.folder.path();
+                end_mark(self.folder.as_fd(), path, &mark).map_err(Problem::from)
+            }
+        }?;
+        self.next += 1;
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        id: u32,
+        layer: &str,
+        process: Option<&(u32, String)>,
+    ) -> Result<(), Problem> {
+        if !names::is_layer(layer) {
+            return Err(format!("'{}' can be no layer's folder", layer.escape_debug()).into());
+        }
+        if self.traces.contains_key(&id) {
+            // The trace was begun before the relay was killed, or the recorder uses a number twice, which harms only
+            // its own traces.
+            return self.trace(id).map(drop);
+        }
+        if self.traces.len() >= TRACES_MAX {
+            return Err(format!("it has more than {TRACES_MAX} traces").into());
+        }
+        let base = process.map(|(pid, name)| names::process_folder(name, *pid));
+        let folder = match base {
+            None => String::new(),
+            Some(base) => self.free_name(layer, &base)?,
+        };
+        let is_taken = |one: &ReceivedTrace| one.line.layer == layer && one.line.folder == folder;
+        if self.traces.values().any(is_taken) {
+            return Err(format!("it has two traces of '{layer}'").into());
+        }
+        let line = TraceLine { id, layer: layer.to_owned(), folder };
+        self.state.add(&line)?;
+        self.traces.insert(id, ReceivedTrace::new(line));
+        self.bytes += FILE_BYTES;
+        self.trace(id).map(drop)
+    }
+
+    /// Returns a folder name that no other trace of the layer has.
+    fn free_name(&self, layer: &str, base: &str) -> Result<String, Problem> {
+        let is_free = |name: &String| {
+            self.traces.values().all(|one| one.line.layer != layer || one.line.folder != *name)
+        };
+        let numbered = (2..=TRIES).map(|number| format!("{base}-{number}"));
+        let free = std::iter::once(base.to_owned()).chain(numbered).find(is_free);
+        free.ok_or_else(|| format!("it has more than {TRIES} traces of one process").into())
+    }
+
+    /// Returns the trace, after opening its folder if necessary.
+    fn trace(&mut self, id: u32) -> Result<&mut OpenTrace, Problem> {
+        self.uses += 1;
+        let uses = self.uses;
+        let trace = self.traces.get_mut(&id);
+        let trace =
+            trace.ok_or_else(|| format!("it speaks of trace {id}, which it did not begin"))?;
+        trace.used = uses;
+        if trace.open.is_none() {
+            close_all_but(&mut self.traces, OPEN_MAX - 1);
+            let opened = match self.open_trace(id) {
+                // Where descriptors are scarce, one trace at a time still goes on.
+                Err(problem) if problem.is_passing => {
+                    close_all_but(&mut self.traces, 0);
+                    self.open_trace(id)?
+                }
+                opened => opened?,
+            };
+            let trace = self.traces.get_mut(&id);
+            trace.ok_or("a trace is not there")?.open = Some(Box::new(opened));
+        }
+        let trace = self.traces.get_mut(&id).and_then(|one| one.open.as_deref_mut());
+        trace.ok_or_else(|| "a trace is not open".into())
+    }
+
+    /// Opens the folder of a trace, and continues its files. They are read only if this was not done before.
+    fn open_trace(&mut self, id: u32) -> Result<OpenTrace, Problem> {
+        let Received { folder, traces, is_of_other_boot, .. } = self;
+        let trace = traces.get_mut(&id).ok_or("a trace is not there")?;
+        let directory = match trace.held.take() {
+            Some(held) => held,
+            None => trace_folder(folder, &trace.line)?,
+        };
+        match trace.closed.take() {
+            Some(closed) => {
+                directory.lock();
+                Ok(closed.open(directory))
+            }
+            None => read_trace(directory, *is_of_other_boot),
+        }
+    }
+
+    fn data(&mut self, said: &FromGuest<'_>) -> Result<(), Problem> {
+        match said {
+            FromGuest::Metadata { id, keep, text } => {
+                if *keep != 0 || text.len() > METADATA_BYTES_MAX {
+                    return Err(format!("metadata of a trace come in pieces, or have more than {METADATA_BYTES_MAX} bytes").into());
+                }
+                let uuid = uuid_of(text).map_err(|problem| problem.to_string())?;
+                let described = self.clock.as_ref().and_then(|clock| clock.describe(text, false));
+                let trace = self.trace(*id)?;
+                if trace.uuid.is_some_and(|known| known != uuid) {
+                    return Err("a trace has another UUID than before".into());
+                }
+                trace.files.set_metadata(described.as_deref().unwrap_or(text))?;
+                trace.uuid = Some(uuid);
+                self.bytes += text.len() as u64;
+                Ok(())
+            }
+            FromGuest::Symbols { id, bytes } => {
+                self.trace(*id)?.files.set_symbols(bytes)?;
+                self.bytes += bytes.len() as u64;
+                Ok(())
+            }
+            FromGuest::Packet { id, stream, packet, .. } => self.packet(*id, *stream, packet),
+            FromGuest::Stream { id, name, packet } => {
+                let trace = self.trace(*id)?;
+                let uuid = trace.uuid.ok_or(BEFORE_METADATA)?;
+                let (header, bytes) = (&packet.header, packet.body.len() as u64);
+                let taken = trace.streams.take_other(uuid, header, bytes);
+                taken.map_err(|problem| problem.to_string())?;
+                trace.files.set_stream(name, &header.encode(), packet.body)?;
+                self.bytes += bytes + FILE_BYTES;
+                self.check_streams()
+            }
+            FromGuest::Ended { id, ending, losses } => {
+                self.trace(*id)?;
+                let open = self.traces.get_mut(id).and_then(|one| one.open.as_deref_mut());
+                if let (Some(clock), Some(trace)) = (&self.clock, open) {
+                    describe_again(trace, clock, true);
+                }
+                self.trace(*id)?.files.end(*ending, *losses)?;
+                self.forget(*id);
+                Ok(())
+            }
+            // The numbers are for viewers; the files have their own.
+            FromGuest::Counted { id, .. } => match self.traces.contains_key(id) {
+                true => Ok(()),
+                false => Err(format!("it counts for trace {id}, which it did not begin").into()),
+            },
+            FromGuest::Gone { id } => self.gone(*id),
+            FromGuest::Hello(_)
+            | FromGuest::Trace { .. }
+            | FromGuest::SetEnd { .. }
+            | FromGuest::Memory { .. }
+            | FromGuest::Pong { .. }
+            | FromGuest::End => Err("it says what only guests say".into()),
+        }
+    }
+
+    fn packet(&mut self, id: u32, stream: u32, packet: &PacketBytes<'_>) -> Result<(), Problem> {
+        let trace = self.trace(id)?;
+        let uuid = trace.uuid.ok_or(BEFORE_METADATA)?;
+        let (header, bytes) = (packet.header, packet.body.len() as u64);
+        if self.is_of_other_boot {
+            self.cut(id, stream, packet.header.sequence)?;
+        }
+        let trace = self.trace(id)?;
+        // After the relay was killed, the recorder sends again what the relay has already.
+        if trace.before.get(&stream).is_some_and(|last| header.sequence <= last.sequence) {
+            return Ok(());
+        }
+        let streams = trace.streams.count();
+        let told = trace.streams.last(stream).map_or(0, |last| last.discarded);
+        let taken = trace.streams.take(uuid, stream, &header, bytes);
+        taken.map_err(|problem| problem.to_string())?;
+        trace.before.remove(&stream);
+        let is_new = trace.streams.count() > streams;
+        let body = Body::Bytes(packet.body);
+        trace.files.append(stream, header, &body)?;
+        if let Some(clock) = &mut self.clock {
+            clock.see(header.timestamp_begin, header.timestamp_end);
+        }
+        self.bytes += bytes + HEADER_BYTES as u64;
+        let more = header.discarded.saturating_sub(told);
+        self.discarded = self.discarded.saturating_add(more);
+        if is_new {
+            self.bytes += FILE_BYTES;
+            return self.check_streams();
+        }
+        Ok(())
+    }
+
+    fn set_end(&mut self, id: u32, stream: u32, sequence: u64, end: u64) -> Result<(), Problem> {
+        if self.is_of_other_boot {
+            self.cut(id, stream, sequence.saturating_add(1))?;
+        }
+        let trace = self.trace(id)?;
+        let is_before = trace.before.get(&stream).is_some_and(|last| sequence < last.sequence);
+        if is_before {
+            return Ok(());
+        }
+        if trace.streams.last(stream).is_none_or(|last| last.sequence != sequence) {
+            return Err("it sets the end of a packet that is not the last one".into());
+        }
+        let set = trace.streams.set_end(stream, end);
+        set.map_err(|problem| problem.to_string())?;
+        trace.files.set_end(stream, end).map_err(Problem::from)
+    }
+
+    /// Removes the packets from number `from` on from a stream's file, which were written before the machine was
+    /// started again: the recorder sends all of them again.
+    fn cut(&mut self, id: u32, stream: u32, from: u64) -> Result<(), Problem> {
+        let trace = self.trace(id)?;
+        if trace.before.get(&stream).is_none_or(|last| last.sequence < from) {
+            return Ok(());
+        }
+        let name = format!("{STREAMS}_{stream}");
+        let directory = trace.files.directory().ok_or("a trace has no folder")?;
+        let cut = cut_packets(directory, &name, Some(from));
+        cut.map_err(|error| Problem::of(Path::new(&name), error))?;
+        self.forget(id);
+        self.trace(id).map(drop)
+    }
+
+    fn check_streams(&self) -> Result<(), Problem> {
+        let count = |one: &ReceivedTrace| {
+            let open = one.open.as_ref().map(|open| open.streams.count());
+            let closed = || one.closed.as_ref().map(|closed| closed.streams.count());
+            open.or_else(closed).unwrap_or(one.streams)
+        };
+        match self.traces.values().map(count).sum::<u64>() <= STREAMS_MAX {
+            true => Ok(()),
+            false => Err(format!("its traces have more than {STREAMS_MAX} streams").into()),
+        }
+    }
+
+    /// Closes a trace whose files must be read if it goes on.
+    fn forget(&mut self, id: u32) {
+        if let Some(trace) = self.traces.get_mut(&id) {
+            trace.close();
+            trace.streams = trace.closed.take().map_or(0, |closed| closed.streams.count());
+        }
+    }
+
+    /// Removes a trace without packets.
+    fn gone(&mut self, id: u32) -> Result<(), Problem> {
+        let open = self.trace(id)?;
+        if open.streams.count() > 0 {
+            return Err("it removes a trace that has packets".into());
+        }
+        if let Some(directory) = open.files.directory() {
+            for name in directory.names().unwrap_or_default() {
+                let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
+            }
+        }
+        self.forget(id);
+        let Some(trace) = self.traces.get(&id) else { return Ok(()) };
+        let path = PathBuf::from(&trace.line.layer).join(&trace.line.folder);
+        // A folder that is not empty stays.
+        let _ = rustix::fs::unlinkat(&self.folder, &path, AtFlags::REMOVEDIR);
+        let mut above = path.parent();
+        while let Some(one) = above.filter(|one| !one.as_os_str().is_empty()) {
+            let _ = rustix::fs::unlinkat(&self.folder, one, AtFlags::REMOVEDIR);
+            above = one.parent();
+        }
+        Ok(())
+    }
+
+    /// Writes an end mark that says that the recording failed, since its recorder has not ended it.
+    pub(crate) fn fail(&self) {
+        let mark = EndMark { ending: Ending::Failed, ..EndMark::default() };
+        // On an error, the folder still says that it is being recorded.
+        let _ = end_mark(self.folder.as_fd(), self.folder.path(), &mark);
+    }
+}
+
+const BEFORE_METADATA: &str = "a packet came before the metadata of its trace";
+
+impl ReceivedTrace {
+    fn new(line: TraceLine) -> ReceivedTrace {
+        ReceivedTrace { line, open: None, closed: None, held: None, streams: 0, used: 0 }
+    }
+
+    fn close(&mut self) {
+        self.held = None;
+        if let Some(open) = self.open.take() {
+            self.closed = Some(Box::new(open.close()));
+        }
+    }
+}
+
+/// Closes the folders that were not used for the longest time, until `most` are open.
+fn close_all_but(traces: &mut BTreeMap<u32, ReceivedTrace>, most: usize) {
+    let open = traces.values_mut().filter(|one| one.open.is_some() || one.held.is_some());
+    let mut open: Vec<_> = open.collect();
+    let more = open.len().saturating_sub(most);
+    open.sort_unstable_by_key(|one| one.used);
+    open.into_iter().take(more).for_each(ReceivedTrace::close);
+}
+
+/// Opens the folder of a trace, or makes it.
+fn trace_folder(session: &Directory, line: &TraceLine) -> Result<Directory, Problem> {
+    let mut path = session.path().to_owned();
+    let mut above: Option<Directory> = None;
+    let parts: Vec<&str> = line.layer.split('/').chain([line.folder.as_str()]).collect();
+    for part in parts.into_iter().filter(|part| !part.is_empty()) {
+        path.push(part);
+        let parent = above.as_ref().map_or(session.as_fd(), |above| above.as_fd());
+        above = Some(Directory::open_or_create_in(parent, OsStr::new(part), &path)?);
+    }
+    above.ok_or_else(|| "a trace has no folder".into())
+}
+
+/// Begins a recording in its new folder.
+fn begin_recording(folder: &Directory, recording: Uuid, boot: Uuid) -> Result<StateFiles, Problem> {
+    folder.begin()?;
+    let made = StateFiles::create(folder, recording, boot);
+    made.map_err(|error| Problem::of(folder.path(), error))
+}
+
+/// Removes the folder of a recording that could not be begun, so that the next attempt does not need another name.
+fn remove_begun(host: &Directory, name: &str, folder: &Directory) {
+    for file in folder.names().unwrap_or_default() {
+        let _ = rustix::fs::unlinkat(folder, file.as_os_str(), AtFlags::empty());
+    }
+    let _ = rustix::fs::unlinkat(host, name, AtFlags::REMOVEDIR);
+}
+
+/// Reads what is in the folder of a trace, to continue its files.
+fn read_trace(directory: Directory, is_of_other_boot: bool) -> Result<OpenTrace, Problem> {
+    let path = directory.path().to_owned();
+    let failed = |error: io::Error| Problem::of(&path, error);
+    let mut uuid = None;
+    if directory.has_metadata() {
+        match uuid_in(&directory) {
+            Ok(found) => uuid = Some(found),
+            // They were not forced to the disk, and come again.
+            Err(problem) if is_of_other_boot && !problem.is_passing => {
+                let removed = rustix::fs::unlinkat(&directory, "metadata", AtFlags::empty());
+                removed.map_err(|error| failed(error.into()))?;
+            }
+            Err(problem) => return Err(problem),
+        }
+    }
+    match uuid {
+        Some(_) => directory.lock(),
+        None => directory.begin()?,
+    }
+    mend(&directory, is_of_other_boot).map_err(failed)?;
+    let (files, lasts) = Files::resume(directory, STREAMS)?;
+    let (mut streams, mut before) = (Streams::default(), BTreeMap::new());
+    for (stream, header) in lasts {
+        let Header { timestamp_begin: begin, timestamp_end: end, sequence, discarded, .. } = header;
+        let last = Last { begin, end, sequence, discarded };
+        streams.restore(stream, last);
+        before.insert(stream, last);
+    }
+    Ok(OpenTrace { files, uuid, streams, before })
+}
+
+/// Removes empty stream files that a killed relay has left. After a loss of power, also cuts off what is no packet at
+/// the end of the others.
+fn mend(directory: &Directory, is_of_other_boot: bool) -> io::Result<()> {
+    for name in directory.names()? {
+        let name = name.to_string_lossy().into_owned();
+        let number = name.strip_prefix(STREAMS).and_then(|rest| rest.strip_prefix('_'));
+        if number.is_none_or(|number| number.parse::<u32>().is_err()) {
+            continue;
+        }
+        let is_empty = directory.read(OsStr::new(&name))?.metadata()?.len() == 0;
+        if is_empty || is_of_other_boot {
+            cut_packets(directory, &name, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the UUID from a trace's metadata.
+fn uuid_in(directory: &Directory) -> Result<Uuid, Problem> {
+    let text = metadata_in(directory);
+    let text = text.map_err(|error| Problem::of(&directory.path().join("metadata"), error))?;
+    uuid_of(&text).map_err(|problem| problem.to_string().into())
+}
+
+fn metadata_in(directory: &Directory) -> io::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    // With the numbers of a clock they are longer than what came.
+    let most = 2 * METADATA_BYTES_MAX as u64;
+    directory.read(OsStr::new("metadata"))?.take(most).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Writes what is now known of the host's clock into the metadata of a trace. On an error they stay as they are, which is less
+/// exact and not wrong.
+fn describe_again(trace: &mut OpenTrace, clock: &HostClock, is_final: bool) {
+    let Some(directory) = trace.files.directory().filter(|_| trace.uuid.is_some()) else { return };
+    let described = metadata_in(directory).ok().and_then(|text| clock.describe(&text, is_final));
+    // They were acknowledged, and the recorder has forgotten them.
+    if let Some(described) = described {
+        let _ = directory.set_metadata_durably(&described);
+    }
+}
+
+/// Opens the folder of a host below the relay's, or makes it.
+///
+/// # Errors
+/// A system call failed.
+pub(crate) fn host_folder(root: &Directory, host: &str) -> Result<Directory, Problem> {
+    let path = root.path().join(host);
+    Ok(Directory::open_or_create_in(root.as_fd(), OsStr::new(host), &path)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,452 @@
+//! A relay that is killed at any message, and had noted any number before, ends with the files of one that was not.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use strata_collect::Directory;
+use strata_ctf::end_mark::{Ending, Losses};
+use strata_ctf::metadata;
+use strata_ctf::packet::Header;
+use strata_ctf::progress_mark::ProgressMark;
+use strata_model::{ByteOrder, ClockClass, RecordHeader, StreamClass, Trace, Uuid};
+use strata_relay::{FromGuest, FromRecorder, PacketBytes};
+
+use crate::received::{host_folder, Kept, Problem, Received, OPEN_MAX};
+use crate::testing::Scratch;
+
+const UUID: Uuid = Uuid(*b"0123456789abcdef");
+const RECORDING: Uuid = Uuid([9; 16]);
+
+fn text(name: &str) -> String {
+    metadata::write(&Trace {
+        uuid: UUID,
+        byte_order: ByteOrder::NATIVE,
+        environment: Vec::new(),
+        clock: ClockClass::monotonic(None, 99),
+        streams: vec![StreamClass {
+            id: 0,
+            name: name.into(),
+            header: RecordHeader::Compact,
+            context: Vec::new(),
+            events: Vec::new(),
+        }],
+    })
+}
+
+fn packet(stream: u32, sequence: u64, body: &[u8]) -> FromRecorder<'_> {
+    let header = Header {
+        uuid: UUID,
+        cpu_id: stream,
+        stream_instance: stream.into(),
+        sequence,
+        timestamp_begin: sequence * 10,
+        timestamp_end: sequence * 10 + 10,
+        discarded: sequence / 2,
+        ..Header::default()
+    };
+    let header = header.with_content_bytes(body.len() as u64);
+    let packet = PacketBytes { header, body };
+    FromRecorder::Data(FromGuest::Packet { id: 0, stream, upto: 0, packet })
+}
+
+fn root(scratch: &Scratch) -> Directory {
+    use std::os::fd::AsFd as _;
+    let opened = std::fs::File::open(&scratch.0).unwrap();
+    Directory::open_in(opened.as_fd(), std::ffi::OsStr::new("."), &scratch.0).unwrap()
+}
+
+fn open(scratch: &Scratch, session: &str) -> Received {
+    let host = host_folder(&root(scratch), "box").unwrap();
+    Received::open(&host, session, (RECORDING, 0), u64::MAX, Kept::Written).unwrap()
+}
+
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let name = |entry: &std::fs::DirEntry| entry.file_name().into_string().unwrap();
+    entries.map(|entry| (name(&entry), std::fs::read(entry.path()).unwrap())).collect()
+}
+
+#[test]
+fn relay_that_is_killed_at_any_message_has_the_files_of_one_that_was_not() {
+    let (first, second) = (text("a"), text("longer"));
+    let body = vec![7; 5000];
+    let losses = Losses { unwritten: 1, discarded: 2, unread: 3 };
+    let mark = ProgressMark { upto: 50, flush_ns: 5 };
+    let metadata = |text| FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text });
+    let all = [
+        FromRecorder::Begin { id: 0, layer: "user".into(), process: Some((7, "app".into())) },
+        metadata(&first),
+        packet(0, 0, &body[..100]),
+        packet(1, 0, &body),
+        packet(0, 1, &body[..10]),
+        // The packet ends before it was said to end, and the next one begins there.
+        FromRecorder::SetEnd { id: 0, stream: 0, sequence: 1, end_ns: 15 },
+        metadata(&second),
+        packet(0, 2, &body[..4000]),
+        packet(0, 3, &[]),
+        FromRecorder::Progress { id: 0, mark },
+        packet(1, 1, &body[..1]),
+        FromRecorder::SetEnd { id: 0, stream: 1, sequence: 1, end_ns: 10 },
+        FromRecorder::Data(FromGuest::Ended { id: 0, ending: Ending::Ended, losses }),
+        FromRecorder::Close { ending: Ending::Ended, losses },
+    ];
+    let scratch = Scratch::new("received");
+    let mut whole = open(&scratch, "whole");
+    all.iter().for_each(|message| whole.take(message).unwrap());
+    let wanted = files(&scratch.0.join("box/whole/user/app-7"));
+    assert!(wanted["channel0_0"].len() >= 8192 && whole.is_closed());
+    for killed in 0..=all.len() {
+        for noted in 0..=killed {
+            let session = format!("killed-{killed}-{noted}");
+            let mut received = open(&scratch, &session);
+            for (number, message) in all[..killed].iter().enumerate() {
+                if number == noted {
+                    received.note().unwrap();
+                }
+                received.take(message).unwrap();
+            }
+            if noted == killed {
+                received.note().unwrap();
+            }
+            drop(received);
+            // The next packet's file may have been made already.
+            let folder = scratch.0.join("box").join(&session).join("user/app-7");
+            let next = folder.join("channel0_1");
+            if folder.join("metadata").exists() && !next.exists() {
+                std::fs::write(next, "").unwrap();
+            }
+            let mut received = open(&scratch, &session);
+            assert_eq!(received.next(), noted as u64);
+            for message in &all[noted..] {
+                let taken = received.take(message);
+                assert_eq!(taken, Ok(()), "{killed} {noted}: {message:?}");
+            }
+            let found = files(&scratch.0.join("box").join(&session).join("user/app-7"));
+            assert!(found == wanted, "{killed} {noted}: {:?}", found.keys());
+        }
+    }
+}
+
+/// Notes what a relay notes that has forced everything before `durable` to the disk, in another boot.
+fn note_in_other_boot(folder: &Path, next: u64, durable: u64) {
+    let path = folder.join(".strata-relay-next");
+    let text = format!(
+        "strata relay next 2\nnext {next}\ndurable {durable}\nboot {}\nagain {next} {durable}\n",
+        Uuid([1; 16])
+    );
+    std::fs::write(path, format!("{text}{}", "\n".repeat(192 - text.len()))).unwrap();
+}
+
+#[test]
+fn files_after_a_loss_of_power_are_cut_where_they_come_again() {
+    let body: Vec<u8> = (0..9000u32).map(|at| at as u8).collect();
+    let text = text("a");
+    let all = [
+        FromRecorder::Begin { id: 0, layer: "user".into(), process: None },
+        FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &text }),
+        packet(0, 0, &body[..5000]),
+        packet(1, 0, &body[..100]),
+        packet(0, 1, &body[..6000]),
+        FromRecorder::SetEnd { id: 0, stream: 0, sequence: 1, end_ns: 15 },
+        packet(0, 2, &body[..7000]),
+        packet(1, 1, &body[..10]),
+        packet(0, 3, &body),
+    ];
+    let scratch = Scratch::new("received-power");
+    let mut whole = open(&scratch, "whole");
+    all.iter().for_each(|message| whole.take(message).unwrap());
+    let wanted = files(&scratch.0.join("box/whole/user"));
+    // Sizes of the two files after each message: all behind the durable ones is anything.
+    for durable in 3..=all.len() {
+        for (fill, extra) in [(0u8, 0), (0, 4096), (0xff, 100)] {
+            for acknowledged in [0, durable as u64] {
+                let session = format!("power-{durable}-{fill}-{extra}-{acknowledged}");
+                let mut received = open(&scratch, &session);
+                let folder = scratch.0.join("box").join(&session).join("user");
+                let mut kept = BTreeMap::new();
+                for (number, message) in all.iter().enumerate() {
+                    if number == durable {
+                        kept = files(&folder);
+                    }
+                    received.take(message).unwrap();
+                }
+                received.note().unwrap();
+                drop(received);
+                for (name, bytes) in files(&folder) {
+                    if !name.starts_with("channel") || durable == all.len() {
+                        continue;
+                    }
+                    let safe = kept.get(&name).map_or(0, Vec::len);
+                    let mut torn = bytes;
+                    torn[safe..].fill(fill);
+                    torn.resize(torn.len() + extra, fill);
+                    std::fs::write(folder.join(&name), torn).unwrap();
+                }
+                // The number may be on the disk although what is before it is not.
+                let noted = if acknowledged == 0 { durable } else { durable - 1 };
+                note_in_other_boot(folder.parent().unwrap(), all.len() as u64, noted as u64);
+                let again = || {
+                    let host = host_folder(&root(&scratch), "box").unwrap();
+                    let opened = (RECORDING, acknowledged);
+                    Received::open(&host, &session, opened, u64::MAX, Kept::Written).unwrap()
+                };
+                // The connection breaks before all has come again.
+                let mut received = again();
+                for message in all[durable..].iter().take(1) {
+                    assert_eq!(received.take(message), Ok(()), "{session}: {message:?}");
+                }
+                received.note().unwrap();
+                drop(received);
+                let mut received = again();
+                assert_eq!(received.next(), durable as u64, "{session}");
+                for message in &all[durable..] {
+                    assert_eq!(received.take(message), Ok(()), "{session}: {message:?}");
+                }
+                let found = files(&folder);
+                for (name, bytes) in &wanted {
+                    assert!(found[name] == *bytes, "{session}: {name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_to_be_on_the_disk_is_wanted_again() {
+    let text = text("a");
+    let all = [
+        FromRecorder::Begin { id: 0, layer: "user".into(), process: None },
+        FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &text }),
+        packet(0, 0, b"first"),
+        packet(1, 0, b"other"),
+        packet(0, 1, b"second"),
+    ];
+    let scratch = Scratch::new("received-durable");
+    let host = host_folder(&root(&scratch), "box").unwrap();
+    let mut whole = open(&scratch, "whole");
+    all.iter().for_each(|message| whole.take(message).unwrap());
+    let wanted = files(&scratch.0.join("box/whole/user"));
+    for durable in 0..=all.len() {
+        for acknowledged in 0..=durable as u64 {
+            for kept in [Kept::Durable, Kept::Doubted] {
+                let session = format!("{durable}-{acknowledged}-{kept:?}");
+                let mut received = open(&scratch, &session);
+                for (number, message) in all.iter().enumerate() {
+                    if number == durable && kept == Kept::Durable {
+                        received.set_durable(durable as u64);
+                    }
+                    received.take(message).unwrap();
+                }
+                received.note().unwrap();
+                let folder = scratch.0.join("box").join(&session).join("user");
+                drop(received);
+                let opened = (RECORDING, acknowledged);
+                let mut received = Received::open(&host, &session, opened, u64::MAX, kept).unwrap();
+                let next = match kept == Kept::Durable && durable < all.len() {
+                    true => durable as u64,
+                    false => acknowledged,
+                };
+                assert_eq!(received.next(), next, "{session}");
+                if kept == Kept::Doubted && next <= 2 {
+                    // What the disk has in place of the last packet.
+                    let mut torn = std::fs::read(folder.join("channel0_0")).unwrap();
+                    let size = torn.len();
+                    torn[size - 6..].fill(0);
+                    std::fs::write(folder.join("channel0_0"), torn).unwrap();
+                }
+                for message in &all[next as usize..] {
+                    assert_eq!(received.take(message), Ok(()), "{session}: {message:?}");
+                }
+                let found = files(&folder);
+                for (name, bytes) in &wanted {
+                    assert!(found[name] == *bytes, "{session}: {name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn empty_files_after_a_loss_of_power_are_written_again() {
+    let text = text("a");
+    let all = [
+        FromRecorder::Begin { id: 0, layer: "user".into(), process: None },
+        FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &text }),
+        packet(0, 0, b"body"),
+    ];
+    let scratch = Scratch::new("received-empty");
+    let mut received = open(&scratch, "s");
+    all.iter().for_each(|message| received.take(message).unwrap());
+    let folder = scratch.0.join("box/s");
+    let wanted = files(&folder.join("user"));
+    drop(received);
+    for empty in ["user/metadata", "user/channel0_0", ".strata-relay-next"] {
+        std::fs::write(folder.join(empty), "").unwrap();
+    }
+    let mut received = open(&scratch, "s");
+    assert_eq!((received.path(), received.next()), (folder.as_path(), 0));
+    all.iter().for_each(|message| received.take(message).unwrap());
+    assert!(files(&folder.join("user")) == wanted);
+    drop(received);
+    // It is not known of which recording that folder is: another has it no more, and this one goes on in the next.
+    std::fs::write(folder.join(".strata-relay"), "").unwrap();
+    assert_eq!(open(&scratch, "s").path(), scratch.0.join("box/s-2"));
+}
+
+#[test]
+fn malicious_messages_are_refused_and_change_nothing() {
+    let scratch = Scratch::new("received-hostile");
+    let mut received = open(&scratch, "s");
+    let text = text("a");
+    received.take(&FromRecorder::Begin { id: 0, layer: "kernel".into(), process: None }).unwrap();
+    let early = packet(0, 0, b"x");
+    assert!(received.take(&early).unwrap_err().why.contains("before the metadata"));
+    let metadata = FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &text });
+    received.take(&metadata).unwrap();
+    received.take(&packet(0, 5, b"x")).unwrap();
+    let folder = scratch.0.join("box/s/kernel");
+    let (before, next) = (files(&folder), received.next());
+    let other = text.replace("30313233", "40313233");
+    let begin = |id, layer: &str| FromRecorder::Begin { id, layer: layer.into(), process: None };
+    for (bad, why) in [
+        (begin(1, "../x"), "no layer's folder"),
+        (begin(1, "kernel"), "two traces"),
+        (packet(0, 5, b"y"), "go back"),
+        (packet(5000, 6, b"y"), "CPU 5000"),
+        (FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &other }), "UUID"),
+        (FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 1, text: &text }), "in pieces"),
+        (FromRecorder::Data(FromGuest::Gone { id: 0 }), "that has packets"),
+        (FromRecorder::Data(FromGuest::Gone { id: 7 }), "trace 7"),
+        (FromRecorder::Data(FromGuest::End), "only guests"),
+        (FromRecorder::SetEnd { id: 0, stream: 0, sequence: 4, end_ns: 1 }, "not the last"),
+        (FromRecorder::SetEnd { id: 0, stream: 0, sequence: 5, end_ns: 1 }, "go back"),
+    ] {
+        let found = received.take(&bad).unwrap_err();
+        assert!(found.why.contains(why), "{bad:?}: {found:?}");
+        assert!(files(&folder) == before && received.next() == next, "{bad:?}");
+    }
+    received.take(&packet(0, 6, b"y")).unwrap();
+}
+
+#[test]
+fn recording_of_the_same_name_has_another_folder() {
+    let scratch = Scratch::new("received-names");
+    let host = host_folder(&root(&scratch), "box").unwrap();
+    let one = Received::open(&host, "s", (RECORDING, 0), 5, Kept::Written).unwrap();
+    let other = Received::open(&host, "s", (Uuid([8; 16]), 0), 5, Kept::Written).unwrap();
+    assert_eq!(one.path(), scratch.0.join("box/s"));
+    assert_eq!(other.path(), scratch.0.join("box/s-2"));
+    drop(one);
+    // What is no recording of a relay is left alone.
+    std::fs::create_dir(scratch.0.join("box/t")).unwrap();
+    let third = Received::open(&host, "t", (RECORDING, 0), 5, Kept::Written).unwrap();
+    assert_eq!(third.path(), scratch.0.join("box/t-2"));
+    // Another user could have put a link in its place.
+    std::os::unix::fs::symlink("/", scratch.0.join("box/u")).unwrap();
+    assert!(Received::open(&host, "u", (RECORDING, 0), 5, Kept::Written).is_err());
+    // As many folders as the host may have, the link among them; one that is there goes on.
+    assert_eq!(std::fs::read_dir(host.path()).unwrap().count(), 5);
+    assert!(Received::open(&host, "v", (RECORDING, 0), 5, Kept::Written)
+        .unwrap_err()
+        .why
+        .contains("may have 5"));
+    drop(other);
+    assert!(Received::open(&host, "s", (Uuid([8; 16]), 0), 5, Kept::Written).is_ok());
+}
+
+#[test]
+fn traces_that_take_turns_go_on_without_being_read_again() {
+    let scratch = Scratch::new("received-turns");
+    let mut received = open(&scratch, "s");
+    let text = text("a");
+    let traces: u32 = 3 * OPEN_MAX as u32 / 2;
+    let of = |id: u32, sequence: u64| {
+        let header = Header {
+            uuid: UUID,
+            sequence,
+            timestamp_begin: sequence * 10,
+            timestamp_end: sequence * 10 + 10,
+            ..Header::default()
+        };
+        let packet = PacketBytes { header: header.with_content_bytes(100), body: &[7; 100] };
+        FromRecorder::Data(FromGuest::Packet { id, stream: 0, upto: 0, packet })
+    };
+    for id in 0..traces {
+        let process = Some((id, "app".to_owned()));
+        received.take(&FromRecorder::Begin { id, layer: "user".into(), process }).unwrap();
+        received
+            .take(&FromRecorder::Data(FromGuest::Metadata { id, keep: 0, text: &text }))
+            .unwrap();
+        received.take(&of(id, 0)).unwrap();
+        received.take(&of(id, 1)).unwrap();
+    }
+    let path = scratch.0.join("box/s/user/app-0/channel0_0");
+    let good = std::fs::read(&path).unwrap();
+    // Who reads the headers again stumbles over the first one.
+    std::fs::write(&path, [&[0; 64], &good[64..]].concat()).unwrap();
+    for sequence in 2..4 {
+        (0..traces).for_each(|id| received.take(&of(id, sequence)).unwrap());
+    }
+    let found = std::fs::read(&path).unwrap();
+    std::fs::write(&path, [&good[..64], &found[64..]].concat()).unwrap();
+    let other = files(&scratch.0.join("box/s/user/app-1"));
+    assert!(files(&scratch.0.join("box/s/user/app-0"))["channel0_0"] == other["channel0_0"]);
+    // What was sent is there, and comes again without harm.
+    received.note().unwrap();
+    drop(received);
+    let mut received = open(&scratch, "s");
+    (0..traces).for_each(|id| received.take(&of(id, 3)).unwrap());
+    assert!(files(&scratch.0.join("box/s/user/app-0"))["channel0_0"] == other["channel0_0"]);
+}
+
+#[test]
+fn parked_recording_stays_locked_and_goes_on() {
+    use strata_ctf::read::Follow;
+    let scratch = Scratch::new("received-parked");
+    let mut received = open(&scratch, "s");
+    let text = text("a");
+    let begin =
+        FromRecorder::Begin { id: 0, layer: "user".into(), process: Some((7, "app".into())) };
+    received.take(&begin).unwrap();
+    received
+        .take(&FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &text }))
+        .unwrap();
+    received.take(&packet(0, 0, &[7; 100])).unwrap();
+    received.note().unwrap();
+    let folder = scratch.0.join("box/s");
+    let is_locked =
+        || Follow::is_recorded(&folder) && Follow::is_recorded(&folder.join("user/app-7"));
+    let parked = received.park();
+    assert!(is_locked());
+    let mut received = parked.reopen((RECORDING, 0), Kept::Written).unwrap().unwrap();
+    assert_eq!((received.next(), is_locked()), (3, true));
+    received.take(&packet(0, 1, &[7; 100])).unwrap();
+    assert!(is_locked());
+    let parked = received.park();
+    assert!(parked.reopen((Uuid([1; 16]), 0), Kept::Written).unwrap().is_none());
+    assert!(!is_locked());
+    // Another folder has the name now.
+    let parked = open(&scratch, "s").park();
+    std::fs::rename(&folder, scratch.0.join("box/moved")).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    assert!(parked.reopen((RECORDING, 0), Kept::Written).unwrap().is_none());
+}
+
+#[test]
+fn problem_of_a_machine_without_space_or_descriptors_is_passing() {
+    let of = |errno: rustix::io::Errno| Problem::from(std::io::Error::from(errno)).is_passing;
+    assert!(of(rustix::io::Errno::MFILE) && of(rustix::io::Errno::NOSPC));
+    assert!(!of(rustix::io::Errno::LOOP) && !of(rustix::io::Errno::ROFS));
+    let source = || std::io::Error::from(rustix::io::Errno::NOSPC);
+    let path = || std::path::PathBuf::from("x");
+    assert!(
+        Problem::from(strata_collect::Error::NoSpace { path: path(), source: source() }).is_passing
+    );
+    assert!(
+        Problem::from(strata_collect::Error::Write { path: path(), source: source() }).is_passing
+    );
+    assert!(
+        !Problem::from(strata_collect::Error::Gone { path: path(), source: source() }).is_passing
+    );
+    assert!(!Problem::from("it opens a second recording").is_passing);
+}

@@ -1,0 +1,272 @@
+//! The thread that sends: it connects to the relay, continues where the relay is, and connects again when the
+//! connection breaks.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::time::{clock_gettime, ClockId};
+use rustls::pki_types::ServerName;
+use rustls::ClientConfig;
+use strata_relay::{
+    CounterPair, Frames, FromGuest, FromRecorder, Open, ToRecorder, REMOTE_VERSION,
+};
+
+use crate::address::Address;
+use crate::backlog::Frame;
+use crate::connection::{Connection, Until};
+use crate::link::Link;
+
+/// Longest time for the connection, its handshake and the first answer, each.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Pauses between attempts to connect: the first, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Longest silence of the relay, which asks for the time more often than that.
+const SILENCE: Duration = Duration::from_secs(30);
+/// The most bytes of a relay's messages that may be unread \[byte\].
+const FRAMES_MAX: usize = 1 << 20;
+
+/// A relay, with the configuration to talk to it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Address of the relay.
+    pub address: Address,
+    /// Configuration of TLS; `None` for plain text, which is allowed to this machine only.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// Name of this host at the relay; `None` for its own host name.
+    pub host: Option<String>,
+}
+
+/// Why a connection ended.
+enum End {
+    /// The recording is over: all was sent, or nobody waits for the rest.
+    Over,
+    /// The connection broke; another one may succeed.
+    Broken(String),
+    /// The relay refuses this recording.
+    Refused(String),
+    /// The relay cannot take messages now.
+    Later(String),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        // Certificates do not become valid by trying again.
+        let is_of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match is_of_tls {
+            Some(rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_)) => {
+                End::Refused(format!("TLS: {error}"))
+            }
+            _ => End::Broken(error.to_string()),
+        }
+    }
+}
+
+/// State of the sending thread.
+pub(crate) struct Sender {
+    pub(crate) link: Arc<Link>,
+    pub(crate) target: Target,
+    /// The first message, except for its number.
+    pub(crate) open: Open,
+    /// Function that reads the CPU's counter and the clock.
+    pub(crate) pair: fn() -> CounterPair,
+}
+
+impl Sender {
+    /// Sends until all is sent, nobody waits for the rest, or the relay refuses the recording.
+    pub(crate) fn run(&self) {
+        let (mut pause, mut was_there) = (PAUSE.0, false);
+        loop {
+            let mut is_there = false;
+            let end = self.connect_and_send(&mut is_there);
+            was_there |= is_there;
+            // A relay without space, for example, needs time.
+            let is_quick = is_there && !matches!(end, End::Later(_));
+            match end {
+                End::Over => return,
+                // A relay that has accepted the recording before may do so again.
+                End::Refused(why) if was_there && why.starts_with("TLS") => self.link.broke(why),
+                End::Refused(why) => return self.link.fail(why),
+                End::Broken(why) | End::Later(why) => self.link.broke(why),
+            }
+            pause = if is_quick { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+            if !self.link.pause(pause) {
+                return;
+            }
+        }
+    }
+
+    fn connect_and_send(&self, is_there: &mut bool) -> End {
+        let connected = self.connect().and_then(|connection| self.greet(connection));
+        let (mut connection, mut frames) = match connected {
+            Ok(connected) => connected,
+            Err(end) => return end,
+        };
+        *is_there = true;
+        match self.send(&mut connection, &mut frames) {
+            Ok(()) => {
+                connection.close();
+                End::Over
+            }
+            Err(end) => end,
+        }
+    }
+
+    fn connect(&self) -> Result<Connection, End> {
+        let address = &self.target.address;
+        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+        for one in address.resolve()? {
+            let is_allowed = self.target.tls.is_some() || one.ip().is_loopback();
+            if !is_allowed {
+                last = io::Error::other(format!(
+                    "{} is another machine, and nothing is sent to other machines without TLS",
+                    one.ip()
+                ));
+                continue;
+            }
+            match self.connect_to(&one) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = error,
+            }
+        }
+        Err(last.into())
+    }
+
+    fn connect_to(&self, address: &SocketAddr) -> io::Result<Connection> {
+        let socket = TcpStream::connect_timeout(address, CONNECT)?;
+        match &self.target.tls {
+            None => Connection::plain(socket),
+            Some(config) => {
+                let name = ServerName::try_from(self.target.address.host.clone());
+                let name = name.map_err(io::Error::other)?;
+                Connection::client(socket, Arc::clone(config), name)
+            }
+        }
+    }
+
+    /// Sends the first message, and receives the number of the message to continue with.
+    fn greet(&self, mut connection: Connection) -> Result<(Connection, Frames), End> {
+        let open = Open { first: self.link.first(), ..self.open.clone() };
+        connection.send_short(&FromRecorder::Open(open).encode())?;
+        let (mut frames, until) = (Frames::default(), Instant::now() + 2 * CONNECT);
+        while Instant::now() < until {
+            if self.link.is_over() {
+                return Err(End::Over);
+            }
+            receive(&mut connection, &mut frames)?;
+            if let Some((kind, payload)) = frames.next_frame().map_err(io::Error::other)? {
+                match ToRecorder::decode(kind, payload).map_err(io::Error::other)? {
+                    ToRecorder::Resume { version, .. } if version != REMOTE_VERSION => {
+                        return Err(End::Refused(format!(
+                            "it speaks version {version} of the protocol, this strata {REMOTE_VERSION}"
+                        )));
+                    }
+                    ToRecorder::Resume { recording, next, .. }
+                        if recording == self.open.recording =>
+                    {
+                        self.link.resume(next).map_err(End::Refused)?;
+                        return Ok((connection, frames));
+                    }
+                    ToRecorder::Refuse { why } => return Err(End::Refused(printable(&why))),
+                    ToRecorder::Later { why } => return Err(End::Later(printable(&why))),
+                    _ => return Err(io::Error::other("its first answer makes no sense").into()),
+                }
+            }
+            connection.wait(Until::Readable, None, Duration::from_millis(100))?;
+        }
+        Err(io::Error::from(ErrorKind::TimedOut).into())
+    }
+
+    fn send(&self, connection: &mut Connection, frames: &mut Frames) -> Result<(), End> {
+        let (mut frame, mut at): (Option<Frame>, usize) = (None, 0);
+        let mut asked: Option<(u64, u64)> = None;
+        let mut heard = Instant::now();
+        loop {
+            if receive(connection, frames)? {
+                heard = Instant::now();
+            }
+            while let Some((kind, payload)) = frames.next_frame().map_err(io::Error::other)? {
+                match ToRecorder::decode(kind, payload).map_err(io::Error::other)? {
+                    ToRecorder::Ack { next } => {
+                        if !self.link.acknowledge(next) {
+                            return Err(
+                                io::Error::other("it acknowledges what was not sent").into()
+                            );
+                        }
+                    }
+                    ToRecorder::Ping { number } => asked = Some((number, now_ns())),
+                    ToRecorder::Refuse { why } => return Err(End::Refused(printable(&why))),
+                    ToRecorder::Later { why } => return Err(End::Later(printable(&why))),
+                    ToRecorder::Resume { .. } => {
+                        return Err(io::Error::other("it resumes twice").into());
+                    }
+                }
+            }
+            if self.link.is_over() {
+                return Ok(());
+            }
+            loop {
+                if frame.is_none() {
+                    at = 0;
+                    frame = match asked.take() {
+                        Some((number, received_ns)) => {
+                            let pair = (self.pair)();
+                            let pong =
+                                FromGuest::Pong { number, received_ns, sent_ns: now_ns(), pair };
+                            Some(FromRecorder::Data(pong).encode().into())
+                        }
+                        None => self.link.take(),
+                    };
+                }
+                let Some(bytes) = frame.as_ref().and_then(|frame| frame.get(at..)) else { break };
+                let sent = connection.send(bytes)?;
+                if sent == 0 {
+                    break;
+                }
+                if sent == bytes.len() {
+                    frame = None;
+                }
+                at += sent;
+            }
+            let until = match frame.is_some() {
+                true => Until::ReadableOrWritable,
+                false => Until::Readable,
+            };
+            connection.wait(until, Some(self.link.wake_fd()), Duration::from_secs(1))?;
+            self.link.clear_wake();
+            if heard.elapsed() > SILENCE {
+                return Err(io::Error::from(ErrorKind::TimedOut).into());
+            }
+        }
+    }
+}
+
+/// Reads everything that the relay has sent, since data that TLS has decrypted do not wake the thread. Returns true if
+/// there was something.
+fn receive(connection: &mut Connection, frames: &mut Frames) -> io::Result<bool> {
+    let (mut buffer, mut came) = ([0; 4096], false);
+    while let Some(bytes) = connection.receive(&mut buffer)? {
+        if bytes == 0 {
+            // Process what arrived before the end first.
+            return if came { Ok(true) } else { Err(ErrorKind::ConnectionAborted.into()) };
+        }
+        frames.push(buffer.get(..bytes).unwrap_or_default());
+        came = true;
+        if frames.held() > FRAMES_MAX {
+            return Err(io::Error::other("it sends more than a relay has to say"));
+        }
+    }
+    Ok(came)
+}
+
+/// Replaces control characters in a text of the relay, so that it is safe to print.
+fn printable(text: &str) -> String {
+    text.chars().map(|one| if one.is_control() { '?' } else { one }).collect()
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}

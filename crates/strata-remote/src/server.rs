@@ -1,0 +1,987 @@
+//! The relay's server: it listens for recorders, and writes what each sends, each in a separate thread.
+//!
+//! A recorder that is slow, silent or hostile costs its own thread and a bounded part of the memory, and nothing else.
+//! Nothing that a connection sends is trusted before its certificate is verified and its first message has arrived, for
+//! which there is a time limit. The number of connections before that point is limited, in total and by address.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::time::{clock_gettime, ClockId};
+use rustls::ServerConfig;
+use strata_collect::Directory;
+use strata_model::Uuid;
+use strata_relay::{
+    Frames, FromGuest, FromRecorder, Open, ToRecorder, FRAME_BYTES_MAX, REMOTE_VERSION,
+};
+
+use crate::certificates::is_for;
+use crate::connection::{Connection, Until};
+use crate::durable::{Durable, SyncFigures};
+use crate::event::{Log, RelayEvent};
+use crate::memory::{Memory, Part};
+use crate::names;
+use crate::received::{host_folder, Kept, Parked, Problem, Received};
+
+mod keeper;
+mod metrics;
+
+pub use keeper::KeepRules;
+
+/// Longest time until a connection's first message arrives.
+const GREET: Duration = Duration::from_secs(10);
+/// Largest first message \[byte\].
+const GREETING_BYTES_MAX: usize = 2048;
+/// Period at which a recorder is asked for its time. The longest silence of a recorder follows.
+const PING: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(45);
+/// Bytes after which the relay notes and acknowledges messages while more arrive: without forcing them to the disk, and
+/// with forcing them \[byte\].
+const NOTE_BYTES: u64 = 1 << 20;
+const SYNC_BYTES: u64 = 8 << 20;
+/// The most bytes of one read \[byte\].
+const READ_BYTES: usize = 128 << 10;
+/// Largest message that needs no part of the shared memory \[byte\].
+const OWN_BYTES: usize = 128 << 10;
+/// Longest time that a message may take while other connections wait for memory.
+const MESSAGE: Duration = Duration::from_secs(60);
+/// The most connections whose first message has not arrived, in total and from one address.
+const GREETING_MAX: u64 = 1024;
+const GREETING_OF_ONE_MAX: u64 = 64;
+/// Longest time that a new connection waits for the old one of the same recording to end.
+const TAKE_OVER: Duration = Duration::from_secs(5);
+/// Time for which the folders of a recording stay locked after its connection broke: who follows it waits for it. A killed
+/// recorder is noticed as much later.
+const PARKED: Duration = Duration::from_secs(15);
+/// Period at which the relay looks at such recordings.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// Free space below which the relay is not healthy \[byte\].
+const FREE_MIN: u64 = 16 << 20;
+/// Time for which a failure to write counts for the relay's health.
+const FAILED: Duration = Duration::from_secs(30);
+/// Size of a thread's stack \[byte\].
+const STACK_BYTES: usize = 512 << 10;
+
+/// Limits on what one host, and all hosts, may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most bytes of all recordings of one host \[byte\].
+    pub host_bytes: u64,
+    /// The most recordings of one host, including those that have ended.
+    pub host_sessions: u64,
+    /// The most connections of one host at the same time.
+    pub host_connections: u64,
+    /// The most connections of all hosts at the same time.
+    pub connections: u64,
+    /// Period at which received data are forced to the disk, and then acknowledged; `None`: data are acknowledged when
+    /// they are written.
+    pub sync: Option<Duration>,
+    /// The most memory for messages that are being received, of all connections together \[byte\].
+    pub memory: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            host_bytes: 64 << 30,
+            host_sessions: 1000,
+            host_connections: 64,
+            connections: 4096,
+            sync: Some(Duration::from_secs(1)),
+            memory: 256 << 20,
+        }
+    }
+}
+
+/// Figures about recordings that have ended, for monitors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct KeptFigures {
+    /// Recordings that the command has not taken yet.
+    waiting: u64,
+    delivered: u64,
+    /// Failed attempts.
+    failed: u64,
+    removed: u64,
+    removed_bytes: u64,
+}
+
+/// A relay that listens for recorders.
+pub struct Relayd {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+}
+
+/// State that all threads of a relay share.
+struct Shared {
+    root: Directory,
+    tls: Option<Arc<ServerConfig>>,
+    limits: Limits,
+    log: Box<Log>,
+    registry: Mutex<Registry>,
+    /// Signalled when a connection has ended.
+    left: Condvar,
+    is_stopping: AtomicBool,
+    /// Descriptor that becomes readable when the relay is stopped.
+    stop: OwnedFd,
+    greeting: AtomicU64,
+    connections: AtomicU64,
+    /// Forces files to the disk; `None` if the relay does not force files.
+    durable: Option<Arc<Durable>>,
+    memory: Arc<Memory>,
+    /// Number of connections that were refused.
+    refused: AtomicU64,
+    /// Wall-clock time at 0 of CLOCK_MONOTONIC when the relay was started \[ns since 1970\]: all hosts' times are in this one.
+    wall_ns: i64,
+    /// What became of recordings that have ended.
+    kept: Mutex<KeptFigures>,
+    /// The last failure to write, and its time.
+    failed: Mutex<Option<(Instant, String)>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(durable) = &self.durable {
+            durable.end();
+        }
+    }
+}
+
+#[derive(Default)]
+struct Registry {
+    hosts: HashMap<String, Host>,
+    /// Number of connections whose first message has not arrived, by address.
+    greeting: HashMap<IpAddr, u64>,
+    /// All recorders, by host and recording.
+    recorders: HashMap<Key, Connected>,
+    /// Recordings whose connection broke, and the time of that.
+    parked: HashMap<Key, (Instant, Parked)>,
+}
+
+impl Registry {
+    /// Returns true if the recorder of this recording is connected, or may come again at any moment. One whose UUID is not
+    /// known counts as such.
+    fn has_recorder(&self, host: &str, recording: Option<Uuid>) -> bool {
+        let Some(recording) = recording else {
+            return self.recorders.keys().any(|key| key.0 == host);
+        };
+        let key = (host.to_owned(), recording);
+        self.recorders.contains_key(&key) || self.parked.contains_key(&key)
+    }
+}
+
+/// Host and UUID of a recording.
+type Key = (String, Uuid);
+
+/// The connection of a recorder.
+struct Connected {
+    socket: TcpStream,
+    /// Time of the oldest message that is not acknowledged.
+    waiting_since: Option<Instant>,
+}
+
+/// Resources of the relay that one host uses.
+#[derive(Default)]
+struct Host {
+    /// Size of the host's files, including those from before the relay's start \[byte\].
+    bytes: u64,
+    connections: u64,
+    /// Bytes and messages that were received since the relay was started.
+    written: u64,
+    messages: u64,
+    /// Event records that the host's recorders have discarded since then, as counted by packets.
+    discarded: u64,
+    /// Time of the last message.
+    heard: Option<Instant>,
+    /// Number of connections that ended before their recording did.
+    breaks: u64,
+}
+
+/// Progress of a recording: bytes and discarded records since its folder was opened, and number of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    bytes: u64,
+    messages: u64,
+    discarded: u64,
+}
+
+impl Progress {
+    fn of(received: &Received) -> Progress {
+        let (bytes, messages) = (received.bytes(), received.next());
+        Progress { bytes, messages, discarded: received.discarded() }
+    }
+}
+
+impl Shared {
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many syncs have failed.
+    fn failures(&self) -> u64 {
+        self.durable.as_ref().map_or(0, |durable| durable.failures())
+    }
+
+    /// Notes that this recording has messages that are not acknowledged, or that it has none.
+    fn set_waiting(&self, key: &Key, is_waiting: bool) {
+        if let Some(recorder) = self.registry().recorders.get_mut(key) {
+            recorder.waiting_since =
+                is_waiting.then(|| recorder.waiting_since.unwrap_or_else(Instant::now));
+        }
+    }
+
+    /// Keeps the folders of a recording locked for a while, of as many recordings of a host as it may have connections.
+    fn park(&self, key: &Key, parked: Parked) {
+        let mut registry = self.registry();
+        let of_host = registry.parked.iter().filter(|(one, _)| one.0 == key.0);
+        let oldest = of_host.clone().min_by_key(|(_, (since, _))| *since);
+        let is_full = of_host.clone().count() as u64 >= self.limits.host_connections;
+        let oldest = oldest.filter(|_| is_full).map(|(oldest, _)| oldest.clone());
+        let oldest = oldest.and_then(|oldest| registry.parked.remove(&oldest));
+        registry.parked.insert(key.clone(), (Instant::now(), parked));
+        drop(registry);
+        drop(oldest);
+    }
+
+    /// Forgets recordings whose recorder has not come again in time.
+    fn look_at_parked(&self, now: Instant) {
+        let mut registry = self.registry();
+        let is_old =
+            |(since, _): &(Instant, Parked)| now.saturating_duration_since(*since) > PARKED;
+        let keys: Vec<Key> = registry
+            .parked
+            .iter()
+            .filter(|(_, one)| is_old(one))
+            .map(|(key, _)| key.clone())
+            .collect();
+        let old: Vec<_> = keys.iter().filter_map(|key| registry.parked.remove(key)).collect();
+        drop(registry);
+        // Files are closed without the lock.
+        drop(old);
+    }
+
+    fn with_host<T>(&self, name: &str, change: impl FnOnce(&mut Host) -> T) -> T {
+        let mut registry = self.registry();
+        change(registry.hosts.entry(name.to_owned()).or_default())
+    }
+}
+
+impl Relayd {
+    /// Listens at `address`, to write below the folder `root`, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// A system call failed; the text names the file or address.
+    pub fn new(
+        address: SocketAddr,
+        root: &Path,
+        tls: Option<Arc<ServerConfig>>,
+        limits: Limits,
+        log: Box<Log>,
+    ) -> Result<Relayd, String> {
+        let path = root.display().to_string();
+        let failed = |error: &dyn std::fmt::Display| format!("{path}: {error}");
+        std::fs::create_dir_all(root).map_err(|error| failed(&error))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened =
+            rustix::fs::open(root, flags, Mode::empty()).map_err(|error| failed(&error))?;
+        let root = open_root(&opened, root).map_err(|error| failed(&error))?;
+        let durable = limits.sync.map(|_| Durable::begin(opened)).transpose();
+        let durable = durable.map_err(|error| failed(&error))?;
+        let listener = TcpListener::bind(address);
+        let listener = listener.map_err(|error| format!("cannot listen at {address}: {error}"))?;
+        let nonblocking = listener.set_nonblocking(true);
+        nonblocking.map_err(|error| format!("cannot listen at {address}: {error}"))?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let stop = stop.map_err(|error| failed(&error))?;
+        let shared = Shared {
+            root,
+            tls,
+            limits,
+            log,
+            registry: Mutex::default(),
+            left: Condvar::new(),
+            is_stopping: AtomicBool::new(false),
+            stop,
+            greeting: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            durable,
+            refused: AtomicU64::new(0),
+            wall_ns: clock_ns(ClockId::Realtime) as i64 - clock_ns(ClockId::Monotonic) as i64,
+            kept: Mutex::default(),
+            failed: Mutex::default(),
+            // The largest message must fit.
+            memory: Memory::new(limits.memory.max(FRAME_BYTES_MAX as u64 + 4096)),
+        };
+        Ok(Relayd { listener, shared: Arc::new(shared) })
+    }
+
+    /// Returns the address at which the relay listens.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Returns the durations of forcing files to the disk; `None` if the relay does not force files.
+    #[must_use]
+    pub fn sync_figures(&self) -> Option<SyncFigures> {
+        self.shared.durable.as_ref().map(|durable| durable.figures())
+    }
+
+    /// Serves recorders until [`Relayd::stop`] is called. Recordings continue when the relay is started again.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub fn serve(&self) -> io::Result<()> {
+        let period = Timespec::try_from(LOOK_PERIOD).ok();
+        loop {
+            let stop = &self.shared.stop;
+            let mut fds =
+                [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            match poll(&mut fds, period.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if self.shared.is_stopping.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            self.shared.look_at_parked(Instant::now());
+            match self.listener.accept() {
+                Ok((socket, peer)) => self.accept(socket, peer),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // One connection failed, or there are too many descriptors, some of which others will close.
+                Err(error) => {
+                    let why = format!("cannot accept a connection: {error}");
+                    (self.shared.log)(RelayEvent::Trouble(why));
+                    std::thread::sleep(Duration::from_millis(100)); // Time: descriptors become free when connections end.
+                }
+            }
+        }
+    }
+
+    fn accept(&self, socket: TcpStream, peer: SocketAddr) {
+        let shared = Arc::clone(&self.shared);
+        let refuse = |why: String| {
+            shared.refused.fetch_add(1, Ordering::Relaxed);
+            (shared.log)(RelayEvent::Refused { peer, why });
+        };
+        if shared.connections.load(Ordering::Relaxed) >= shared.limits.connections {
+            return refuse(format!("there are {} connections", shared.limits.connections));
+        }
+        if shared.greeting.load(Ordering::Relaxed) >= GREETING_MAX {
+            return refuse(format!("{GREETING_MAX} connections have said nothing yet"));
+        }
+        let of_one = {
+            let mut registry = shared.registry();
+            let count = registry.greeting.entry(peer.ip()).or_default();
+            let may = *count < GREETING_OF_ONE_MAX;
+            *count += u64::from(may);
+            may
+        };
+        if !of_one {
+            return refuse(format!(
+                "{GREETING_OF_ONE_MAX} connections of its address have said nothing yet"
+            ));
+        }
+        shared.greeting.fetch_add(1, Ordering::Relaxed);
+        shared.connections.fetch_add(1, Ordering::Relaxed);
+        let greeting = Greeting { shared: Arc::clone(&shared), peer: peer.ip() };
+        let counted = Counted(Arc::clone(&shared));
+        let serve = move || {
+            let _counted = counted;
+            serve(&greeting.shared.clone(), socket, peer, greeting);
+        };
+        let thread = std::thread::Builder::new().name("strata-recorder".to_owned());
+        if let Err(error) = thread.stack_size(STACK_BYTES).spawn(serve) {
+            (shared.log)(RelayEvent::Trouble(format!("cannot make a thread: {error}")));
+        }
+    }
+
+    /// Ends all connections, and waits until the received messages are noted.
+    pub fn stop(&self) {
+        self.shared.is_stopping.store(true, Ordering::Release);
+        // The write fails only if the counter is full, and then the descriptor is readable.
+        let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
+        let mut registry = self.shared.registry();
+        for recorder in registry.recorders.values() {
+            let _ = recorder.socket.shutdown(Shutdown::Both);
+        }
+        let until = Instant::now() + TAKE_OVER;
+        while !registry.recorders.is_empty() && Instant::now() < until {
+            let waited = self.shared.left.wait_timeout(registry, Duration::from_millis(100));
+            registry = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Opens the relay's folder as a [`Directory`]; another user must not own it.
+fn open_root(opened: &OwnedFd, path: &Path) -> Result<Directory, String> {
+    Directory::open_in(opened.as_fd(), std::ffi::OsStr::new("."), path)
+        .map_err(|_| "it is another user's folder".to_owned())
+}
+
+/// Count of a connection whose first message has not arrived; ends when the value ends.
+struct Greeting {
+    shared: Arc<Shared>,
+    peer: IpAddr,
+}
+
+impl Drop for Greeting {
+    fn drop(&mut self) {
+        self.shared.greeting.fetch_sub(1, Ordering::Relaxed);
+        let mut registry = self.shared.registry();
+        if let Some(count) = registry.greeting.get_mut(&self.peer) {
+            *count -= 1;
+            if *count == 0 {
+                registry.greeting.remove(&self.peer);
+            }
+        }
+    }
+}
+
+/// Count of a connection; ends when the value ends.
+struct Counted(Arc<Shared>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection that is registered for its recording, until the value ends.
+struct Registered<'s> {
+    shared: &'s Shared,
+    key: Key,
+    has_socket: bool,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        let mut registry = self.shared.registry();
+        if self.has_socket {
+            registry.recorders.remove(&self.key);
+        }
+        if let Some(host) = registry.hosts.get_mut(&self.key.0) {
+            host.connections -= 1;
+        }
+        drop(registry);
+        self.shared.left.notify_all();
+    }
+}
+
+/// Why a connection ends before its recording is complete.
+enum End {
+    /// The connection broke; the recorder may connect again.
+    Broken(String),
+    /// The relay refuses the recording for good, and tells the recorder so.
+    Refused(String),
+    /// The relay cannot take messages now, and tells the recorder so.
+    Later(String),
+}
+
+impl From<Problem> for End {
+    fn from(Problem { why, is_passing }: Problem) -> End {
+        match is_passing {
+            true => End::Later(why),
+            false => End::Refused(why),
+        }
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        End::Broken(error.to_string())
+    }
+}
+
+fn serve(shared: &Shared, socket: TcpStream, peer: SocketAddr, greeting: Greeting) {
+    let made = match &shared.tls {
+        Some(config) => Connection::server(socket, Arc::clone(config)),
+        None => Connection::plain(socket),
+    };
+    let Ok(mut connection) = made else { return };
+    let mut frames = Frames::default();
+    let tell = |connection: &mut Connection, said: ToRecorder| {
+        // A peer that does not read the reason does not get it.
+        let _ = connection.send_short(&said.encode());
+        let until = Instant::now() + Duration::from_secs(1);
+        while connection.has_more() && Instant::now() < until {
+            let waited = connection.wait(Until::Readable, None, Duration::from_millis(100));
+            if waited.is_err() || connection.flush().is_err() {
+                break;
+            }
+        }
+    };
+    let refuse = |connection: &mut Connection, why: String| {
+        shared.refused.fetch_add(1, Ordering::Relaxed);
+        tell(connection, ToRecorder::Refuse { why: why.clone() });
+        (shared.log)(RelayEvent::Refused { peer, why });
+    };
+    // For a connection that has written nothing.
+    let end_early = |connection: &mut Connection, end: End| match end {
+        End::Refused(why) => refuse(connection, why),
+        End::Later(why) => {
+            tell(connection, ToRecorder::Later { why: why.clone() });
+            (shared.log)(RelayEvent::Refused { peer, why });
+        }
+        End::Broken(why) => (shared.log)(RelayEvent::Refused { peer, why }),
+    };
+    let opened = greet(shared, &mut connection, &mut frames);
+    let open = match opened {
+        Ok(open) => open,
+        Err(end) => return end_early(&mut connection, end),
+    };
+    drop(greeting);
+    let registered = match register(shared, &connection, &open, TAKE_OVER) {
+        Ok(registered) => registered,
+        Err(end) => return end_early(&mut connection, end),
+    };
+    let failures = shared.failures();
+    let kept = match &shared.durable {
+        None => Kept::Written,
+        Some(_) if failures == 0 => Kept::Durable,
+        Some(_) => Kept::Doubted,
+    };
+    let mut received = match open_received(shared, &open, kept) {
+        Ok(received) => received,
+        Err(problem) => {
+            note_failure(shared, &problem);
+            return end_early(&mut connection, problem.into());
+        }
+    };
+    if received.next() < open.first {
+        let (next, first) = (received.next(), open.first);
+        let why = format!("messages {next} to {first} of this recording are not here any more");
+        return refuse(&mut connection, why);
+    }
+    received.translate_times(open.boot, shared.wall_ns);
+    let (host, folder) = (open.host.clone(), received.path().to_owned());
+    let next = received.next();
+    (shared.log)(RelayEvent::Connected { host: host.clone(), folder: folder.clone(), next });
+    let end = receive(shared, &mut connection, &mut frames, &open, &mut received, failures);
+    received.write_clock(true);
+    // Received messages count, however the connection ended.
+    let noted = keep(shared, &mut received, failures);
+    let is_refused = matches!(end, Err(End::Refused(_)));
+    let why = match (end, noted) {
+        (Err(End::Refused(why)), _) => {
+            received.fail();
+            refuse(&mut connection, why.clone());
+            Some(why)
+        }
+        (Err(End::Later(why)), _) => {
+            tell(&mut connection, ToRecorder::Later { why: why.clone() });
+            Some(why)
+        }
+        (_, Err(error)) => Some(error.to_string()),
+        (Err(End::Broken(why)), _) => Some(why),
+        (Ok(()), Ok(next)) => {
+            let _ = connection.send_short(&ToRecorder::Ack { next }.encode());
+            None
+        }
+    };
+    let (is_complete, bytes) = (received.is_closed(), received.bytes());
+    shared.with_host(&host, |host| host.breaks += u64::from(!is_complete));
+    connection.close();
+    if !is_complete && !is_refused {
+        shared.park(&registered.key, received.park());
+    } else {
+        drop(received);
+    }
+    drop(registered);
+    (shared.log)(RelayEvent::Left { host, folder, is_complete, why, bytes });
+}
+
+/// Opens the folder of the recording, or goes on with it where an earlier connection has left it.
+fn open_received(shared: &Shared, open: &Open, kept: Kept) -> Result<Received, Problem> {
+    let key = (open.host.clone(), open.recording);
+    let parked = shared.registry().parked.remove(&key);
+    if let Some((_, parked)) = parked {
+        if let Some(received) = parked.reopen((open.recording, open.first), kept)? {
+            return Ok(received);
+        }
+    }
+    let host = host_folder(&shared.root, &open.host)?;
+    let most = shared.limits.host_sessions;
+    Received::open(&host, &open.session, (open.recording, open.first), most, kept)
+}
+
+/// Notes a failure to write for the relay's health.
+fn note_failure(shared: &Shared, problem: &Problem) {
+    if problem.is_passing {
+        let mut failed = shared.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        *failed = Some((Instant::now(), problem.why.clone()));
+    }
+}
+
+/// Waits for the first message, and checks that its sender may write to that host's folder.
+fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> Result<Open, End> {
+    let until = Instant::now() + GREET;
+    let mut buffer = [0; GREETING_BYTES_MAX];
+    let open = loop {
+        let now = Instant::now();
+        if now >= until || shared.is_stopping.load(Ordering::Acquire) {
+            return Err(End::Broken(format!("it has said nothing for {} s", GREET.as_secs())));
+        }
+        match connection.receive(&mut buffer)? {
+            Some(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+            Some(bytes) => frames.push(buffer.get(..bytes).unwrap_or_default()),
+            None => connection.wait(Until::Readable, None, until - now)?,
+        }
+        let nonsense = |problem: &dyn std::fmt::Display| End::Broken(problem.to_string());
+        if let Some((kind, payload)) = frames.next_frame().map_err(|problem| nonsense(&problem))? {
+            match FromRecorder::decode(kind, payload).map_err(|problem| nonsense(&problem))? {
+                FromRecorder::Open(open) => break open,
+                _ => return Err(End::Broken("its first message opens no recording".to_owned())),
+            }
+        }
+        if frames.held() > GREETING_BYTES_MAX {
+            return Err(End::Broken("its first message is too long".to_owned()));
+        }
+    };
+    if open.version != REMOTE_VERSION {
+        return Err(End::Refused(format!(
+            "the relay speaks version {REMOTE_VERSION} of the protocol, the recorder {}. Use the same strata on both",
+            open.version
+        )));
+    }
+    if !open.is_of_our_order {
+        return Err(End::Refused("the recorder's byte order is not the relay's".to_owned()));
+    }
+    if !names::is_host(&open.host) {
+        let name = open.host.escape_debug();
+        return Err(End::Refused(format!(
+            "'{name}' can be no host's folder: 1 to 64 lower-case letters, digits, '.', '_' and '-'"
+        )));
+    }
+    if !names::is_session(&open.session) {
+        let name = open.session.escape_debug();
+        return Err(End::Refused(format!(
+            "'{name}' can be no recording's folder: 1 to 64 letters, digits, '.', '_' and '-'"
+        )));
+    }
+    if shared.tls.is_some() {
+        let certificate = connection.peer_certificate();
+        if !certificate.is_some_and(|certificate| is_for(&certificate, &open.host)) {
+            return Err(End::Refused(format!(
+                "its certificate is not for the name '{}'",
+                open.host
+            )));
+        }
+    }
+    Ok(open)
+}
+
+/// Makes the connection that of its recording, in the place of one that may have broken unseen, and has so much time to end.
+/// A recorder that is refused does not come again: what may be otherwise soon is no reason to.
+fn register<'s>(
+    shared: &'s Shared,
+    connection: &Connection,
+    open: &Open,
+    take_over: Duration,
+) -> Result<Registered<'s>, End> {
+    let key = (open.host.clone(), open.recording);
+    let socket = connection.socket()?;
+    let mut registry = shared.registry();
+    if !registry.hosts.contains_key(&open.host) {
+        drop(registry);
+        let bytes = bytes_below(&shared.root.path().join(&open.host), 6);
+        registry = shared.registry();
+        registry.hosts.entry(open.host.clone()).or_insert(Host { bytes, ..Host::default() });
+    }
+    let limits = shared.limits;
+    let is_again = registry.recorders.contains_key(&key);
+    let host = registry.hosts.entry(open.host.clone()).or_default();
+    // The one that is replaced ends.
+    if !is_again && host.connections >= limits.host_connections {
+        let most = limits.host_connections;
+        return Err(End::Refused(format!("the host has {most} connections")));
+    }
+    if host.bytes >= limits.host_bytes {
+        drop(registry);
+        recount(shared, &open.host)?;
+        registry = shared.registry();
+    }
+    let host = registry.hosts.entry(open.host.clone()).or_default();
+    host.connections += 1;
+    let mut registered = Registered { shared, key: key.clone(), has_socket: false };
+    let until = Instant::now() + take_over;
+    while let Some(old) = registry.recorders.get(&key) {
+        let _ = old.socket.shutdown(Shutdown::Both);
+        if Instant::now() >= until {
+            drop(registry);
+            let why = "another connection of this recording does not end";
+            return Err(End::Broken(why.to_owned()));
+        }
+        let waited = shared.left.wait_timeout(registry, Duration::from_millis(100));
+        registry = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+    if shared.is_stopping.load(Ordering::Acquire) {
+        drop(registry);
+        return Err(End::Broken("the relay is being stopped".to_owned()));
+    }
+    registry.recorders.insert(key, Connected { socket, waiting_since: None });
+    registered.has_socket = true;
+    drop(registry);
+    Ok(registered)
+}
+
+/// Adds up the host's bytes again: recordings may have been removed.
+///
+/// # Errors
+/// The host has as many as it may have.
+fn recount(shared: &Shared, host: &str) -> Result<(), End> {
+    let bytes = bytes_below(&shared.root.path().join(host), 6);
+    shared.with_host(host, |host| host.bytes = bytes);
+    match bytes < shared.limits.host_bytes {
+        true => Ok(()),
+        false => Err(End::Refused(too_many_bytes(shared.limits.host_bytes))),
+    }
+}
+
+fn too_many_bytes(most: u64) -> String {
+    format!(
+        "the host's recordings at the relay have reached their limit of {most}. Remove some there"
+    )
+}
+
+/// Returns the sum of the sizes of the files below a folder \[byte\].
+fn bytes_below(path: &Path, depth: u32) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    let each = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(about) if about.is_dir() && depth > 0 => bytes_below(&entry.path(), depth - 1),
+        Ok(about) if about.is_file() => about.len(),
+        _ => 0,
+    });
+    each.sum()
+}
+
+/// Notes what has come when the connection has ended, and has it on the disk, or it would have to come again.
+fn keep(shared: &Shared, received: &mut Received, failures: u64) -> io::Result<u64> {
+    let next = received.note()?;
+    if let Some(durable) = shared.durable.as_ref().filter(|_| received.durable() < next) {
+        if durable.sync(failures, &mut || Ok(())).is_ok() {
+            received.set_durable(next);
+        }
+    }
+    if shared.failures() != failures {
+        received.doubt();
+    }
+    received.note_again()
+}
+
+/// Takes messages until the recording is complete. `failures`: how many syncs had failed when its folder was opened.
+fn receive(
+    shared: &Shared,
+    connection: &mut Connection,
+    frames: &mut Frames,
+    open: &Open,
+    received: &mut Received,
+    failures: u64,
+) -> Result<(), End> {
+    let resume = ToRecorder::Resume {
+        version: REMOTE_VERSION,
+        recording: open.recording,
+        next: received.next(),
+    };
+    // With a question for the time, whose answer comes before the first message.
+    let mut pings = 0;
+    let ping = match received.clock().is_some() {
+        true => ask(received, &mut pings),
+        false => Vec::new(),
+    };
+    connection.send_short(&[resume.encode(), ping].concat())?;
+    let key = (open.host.clone(), open.recording);
+    let mut buffer = vec![0; READ_BYTES];
+    let (mut heard, mut asked) = (Instant::now(), Instant::now());
+    let (mut acknowledged, mut counted) = (received.next(), Progress::of(received));
+    let (mut noted_bytes, mut synced_bytes) = (0, 0);
+    let (mut synced, mut part) = (Instant::now(), None::<Part>);
+    loop {
+        let came = connection.receive(&mut buffer)?;
+        let came_ns = clock_ns(ClockId::Monotonic);
+        if let Some(bytes) = came {
+            heard = Instant::now();
+            frames.push(buffer.get(..bytes).unwrap_or_default());
+        }
+        let mut is_next = false;
+        // Some may have come with the first message, and count although the connection has ended.
+        while let Some((kind, payload)) = frames.next_frame().map_err(refused)? {
+            is_next = true;
+            let said = FromRecorder::decode(kind, payload).map_err(refused)?;
+            match said {
+                FromRecorder::Data(FromGuest::Pong { number, received_ns, sent_ns, .. }) => {
+                    let clock = received.clock();
+                    let times = (received_ns, sent_ns);
+                    if clock.is_some_and(|clock| clock.take(number, times, came_ns)) {
+                        let ping = ask(received, &mut pings);
+                        connection.send_short(&ping)?;
+                    }
+                }
+                said => received.take(&said).inspect_err(|why| note_failure(shared, why))?,
+            }
+        }
+        received.write_clock(false);
+        if is_next {
+            begin_next(frames, &mut part);
+        }
+        let coming = frames.coming().filter(|coming| *coming > OWN_BYTES);
+        match (coming, &part) {
+            (Some(coming), _) if part.as_ref().is_none_or(|part| part.bytes() < coming as u64) => {
+                frames.shrink(OWN_BYTES);
+                drop(part.take());
+                let again = ToRecorder::Ack { next: acknowledged }.encode();
+                let mut alive = || match shared.is_stopping.load(Ordering::Acquire) {
+                    true => Err(ErrorKind::ConnectionAborted.into()),
+                    false => connection.send_short(&again),
+                };
+                part = Some(shared.memory.take(coming as u64, &mut alive)?);
+                heard = Instant::now();
+            }
+            (Some(_), Some(part)) if part.is_kept_from_others(MESSAGE) => {
+                let why = "its message takes too long, and others wait for memory";
+                return Err(End::Broken(why.to_owned()));
+            }
+            (None, Some(_)) if came.is_none() || shared.memory.look().1 > 0 => {
+                frames.shrink(OWN_BYTES);
+                part = None;
+            }
+            _ => {}
+        }
+        if came == Some(0) && !received.is_closed() {
+            return Err(io::Error::from(ErrorKind::UnexpectedEof).into());
+        }
+        let bytes = received.bytes();
+        let progress = Progress::of(received);
+        if progress != counted {
+            count(shared, &open.host, counted, progress)?;
+            shared.set_waiting(&key, true);
+            counted = progress;
+        }
+        let is_idle = came.is_none();
+        let is_waiting = received.next() != acknowledged;
+        let (period, most) = match shared.limits.sync {
+            Some(period) => (period, SYNC_BYTES),
+            None => (Duration::ZERO, NOTE_BYTES),
+        };
+        if is_idle || bytes - noted_bytes >= NOTE_BYTES {
+            // A relay that is started again after being killed continues here.
+            received.note()?;
+            noted_bytes = bytes;
+        }
+        let left = period.saturating_sub(synced.elapsed());
+        let is_due = (is_idle && left.is_zero()) || received.is_closed();
+        if is_waiting && (is_due || bytes - synced_bytes >= most) {
+            acknowledged = acknowledge(shared, connection, received, (acknowledged, failures))?;
+            shared.set_waiting(&key, false);
+            (synced_bytes, synced) = (bytes, Instant::now());
+        }
+        if received.is_closed() {
+            return drained(connection);
+        }
+        if is_idle {
+            connection.flush()?;
+            if asked.elapsed() >= PING && !connection.has_more() {
+                connection.send_short(&ask(received, &mut pings))?;
+                asked = Instant::now();
+            }
+            if heard.elapsed() > SILENCE {
+                return Err(io::Error::from(ErrorKind::TimedOut).into());
+            }
+            let is_waiting = received.next() != acknowledged;
+            connection.wait(
+                Until::Readable,
+                None,
+                if is_waiting { left.min(PING) } else { PING },
+            )?;
+        }
+        debug_assert!(frames.held() <= FRAME_BYTES_MAX + READ_BYTES);
+    }
+}
+
+/// Returns the next question for the recorder's time.
+fn ask(received: &mut Received, pings: &mut u64) -> Vec<u8> {
+    *pings += 1;
+    let number = received.clock().map(|clock| clock.ask(clock_ns(ClockId::Monotonic)));
+    ToRecorder::Ping { number: number.unwrap_or(*pings) }.encode()
+}
+
+/// Returns the time of a clock \[ns\].
+fn clock_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// Begins the time of the next message, or gives the memory back if others wait: they come before it.
+fn begin_next(frames: &mut Frames, part: &mut Option<Part>) {
+    match part {
+        Some(one) if !one.is_kept_from_others(Duration::ZERO) => one.begin(),
+        Some(_) => {
+            frames.shrink(OWN_BYTES);
+            *part = None;
+        }
+        None => {}
+    }
+}
+
+/// Notes how far the messages have come, has them on the disk if that is asked for, and tells the recorder. Returns the
+/// number of the first message that is not acknowledged.
+fn acknowledge(
+    shared: &Shared,
+    connection: &mut Connection,
+    received: &mut Received,
+    (before, failures): (u64, u64),
+) -> io::Result<u64> {
+    let next = received.note()?;
+    if let Some(durable) = &shared.durable {
+        // Send something, so that the recorder does not take a slow disk for a dead relay.
+        let again = ToRecorder::Ack { next: before }.encode();
+        durable.sync(failures, &mut || connection.send_short(&again))?;
+    }
+    received.set_durable(next);
+    connection.send_short(&ToRecorder::Ack { next }.encode())?;
+    Ok(next)
+}
+
+/// Waits a limited time until the last acknowledgement is sent.
+fn drained(connection: &mut Connection) -> Result<(), End> {
+    let until = Instant::now() + Duration::from_secs(5);
+    while !connection.flush()? && Instant::now() < until {
+        connection.wait(Until::ReadableOrWritable, None, Duration::from_millis(100))?;
+    }
+    Ok(())
+}
+
+fn refused(problem: impl std::fmt::Display) -> End {
+    End::Refused(problem.to_string())
+}
+
+/// Adds what was received since `before` to the figures of a host, and checks its limits.
+fn count(shared: &Shared, host: &str, before: Progress, now: Progress) -> Result<(), End> {
+    let bytes = shared.with_host(host, |host| {
+        let bytes = now.bytes.saturating_sub(before.bytes);
+        host.bytes = host.bytes.saturating_add(bytes);
+        host.written = host.written.saturating_add(bytes);
+        host.messages = host.messages.saturating_add(now.messages.saturating_sub(before.messages));
+        let discarded = now.discarded.saturating_sub(before.discarded);
+        host.discarded = host.discarded.saturating_add(discarded);
+        host.heard = Some(Instant::now());
+        host.bytes
+    });
+    match bytes <= shared.limits.host_bytes {
+        true => Ok(()),
+        false => recount(shared, host),
+    }
+}
+
+#[cfg(test)]
+mod tests;

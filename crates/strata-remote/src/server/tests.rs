@@ -1,0 +1,254 @@
+//! A relay on the loopback interface, whose recorders say what the tests tell them.
+
+use std::io::{Read as _, Write as _};
+
+use super::*;
+use crate::testing::Scratch;
+
+const RECORDING: Uuid = Uuid([9; 16]);
+
+/// A relay that serves as long as the value lives.
+struct Served {
+    relayd: Arc<Relayd>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    scratch: Scratch,
+}
+
+impl Served {
+    fn new(limits: Limits, change: impl FnOnce(&mut Shared)) -> Served {
+        let scratch = Scratch::new("server");
+        let (address, log) = (([127, 0, 0, 1], 0).into(), Box::new(|_| ()));
+        let mut relayd = Relayd::new(address, &scratch.0, None, limits, log).unwrap();
+        change(Arc::get_mut(&mut relayd.shared).unwrap());
+        let relayd = Arc::new(relayd);
+        let serving = Arc::clone(&relayd);
+        let thread = Some(std::thread::spawn(move || serving.serve().unwrap()));
+        Served { relayd, thread, scratch }
+    }
+
+    /// Connects, and opens the recording.
+    fn recorder(&self, host: &str, first: u64) -> Recorder {
+        let socket = TcpStream::connect(self.relayd.address().unwrap()).unwrap();
+        let mut recorder = Recorder { socket, frames: Frames::default() };
+        recorder.say(&FromRecorder::Open(opening(host, first)));
+        recorder
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.relayd.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn opening(host: &str, first: u64) -> Open {
+    Open {
+        version: REMOTE_VERSION,
+        is_of_our_order: true,
+        recording: RECORDING,
+        boot: Uuid::default(),
+        first,
+        host: host.to_owned(),
+        session: "s".to_owned(),
+    }
+}
+
+/// The other end of a connection.
+struct Recorder {
+    socket: TcpStream,
+    frames: Frames,
+}
+
+impl Recorder {
+    fn say(&mut self, said: &FromRecorder<'_>) {
+        self.socket.write_all(&said.encode()).unwrap();
+    }
+
+    /// Waits for what the relay says next; `None`: it has ended the connection.
+    fn hear(&mut self) -> Option<ToRecorder> {
+        loop {
+            if let Some((kind, payload)) = self.frames.next_frame().unwrap() {
+                return Some(ToRecorder::decode(kind, payload).unwrap());
+            }
+            let mut buffer = [0; 4096];
+            match self.socket.read(&mut buffer) {
+                Ok(0) | Err(_) => return None,
+                Ok(bytes) => self.frames.push(&buffer[..bytes]),
+            }
+        }
+    }
+
+    fn resumed(&mut self) -> u64 {
+        match self.hear() {
+            Some(ToRecorder::Resume { next, .. }) => next,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn connected(socket: TcpStream) -> Connected {
+    Connected { socket, waiting_since: None }
+}
+
+fn begin() -> FromRecorder<'static> {
+    FromRecorder::Begin { id: 0, layer: "kernel".into(), process: None }
+}
+
+#[test]
+fn resume_acknowledges_nothing_that_could_not_be_forced_to_the_disk() {
+    let is_failing = Arc::new(AtomicBool::new(true));
+    let fails = Arc::clone(&is_failing);
+    let force = move || match fails.load(Ordering::Relaxed) {
+        true => Err(io::Error::from(ErrorKind::InvalidData)),
+        false => Ok(()),
+    };
+    let limits = Limits { sync: Some(Duration::ZERO), ..Limits::default() };
+    let served = Served::new(limits, |shared| {
+        shared.durable.take().unwrap().end();
+        shared.durable = Some(Durable::begin_by(Box::new(force)).unwrap());
+    });
+    let mut recorder = served.recorder("box", 0);
+    assert_eq!(recorder.resumed(), 0);
+    recorder.say(&begin());
+    assert_eq!(recorder.hear(), None);
+    is_failing.store(false, Ordering::Relaxed);
+    let mut recorder = served.recorder("box", 0);
+    assert_eq!(recorder.resumed(), 0);
+    recorder.say(&begin());
+    assert_eq!(recorder.hear(), Some(ToRecorder::Ack { next: 1 }));
+}
+
+#[test]
+fn connection_takes_the_place_of_the_one_of_its_recording_at_the_limit() {
+    let limits = Limits { host_connections: 1, ..Limits::default() };
+    let served = Served::new(limits, |_| ());
+    let mut first = served.recorder("box", 0);
+    assert_eq!(first.resumed(), 0);
+    let mut second = served.recorder("box", 0);
+    assert_eq!(second.resumed(), 0);
+    assert_eq!(first.hear(), None);
+    let mut other = TcpStream::connect(served.relayd.address().unwrap()).unwrap();
+    let open = Open { recording: Uuid([8; 16]), ..opening("box", 0) };
+    other.write_all(&FromRecorder::Open(open).encode()).unwrap();
+    let mut other = Recorder { socket: other, frames: Frames::default() };
+    let said = other.hear();
+    assert!(matches!(said, Some(ToRecorder::Refuse { .. })), "{said:?}");
+}
+
+#[test]
+fn recorder_may_come_again_to_a_relay_that_is_slow_or_stops() {
+    let served = Served::new(Limits::default(), |_| ());
+    let shared = &served.relayd.shared;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let connection = Connection::plain(socket()).unwrap();
+    let why = || match register(shared, &connection, &opening("box", 0), Duration::ZERO) {
+        Err(End::Broken(why)) => why,
+        Err(End::Refused(why) | End::Later(why)) => panic!("it is told: {why}"),
+        Ok(_) => panic!("it is registered"),
+    };
+    // Its thread waits for the disk.
+    let key = ("box".to_owned(), RECORDING);
+    shared.registry().recorders.insert(key.clone(), connected(socket()));
+    assert!(why().contains("does not end"));
+    shared.registry().recorders.remove(&key);
+    shared.is_stopping.store(true, Ordering::Release);
+    assert!(why().contains("being stopped"));
+}
+
+#[test]
+fn space_of_recordings_that_were_removed_is_free_again() {
+    let limits = Limits { host_bytes: 10_000, ..Limits::default() };
+    let served = Served::new(limits, |_| ());
+    let folder = served.scratch.0.join("box/old");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("channel0_0"), [7; 10_000]).unwrap();
+    let said = served.recorder("box", 0).hear();
+    assert!(matches!(said, Some(ToRecorder::Refuse { .. })), "{said:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(served.recorder("box", 0).resumed(), 0);
+}
+
+#[test]
+fn memory_goes_to_who_waits_when_a_message_has_come() {
+    let memory = Memory::new(10);
+    let mut frames = Frames::default();
+    let mut part = Some(memory.take(10, &mut || Ok(())).unwrap());
+    begin_next(&mut frames, &mut part);
+    assert!(part.is_some());
+    let waiting = Arc::clone(&memory);
+    let thread = std::thread::spawn(move || waiting.take(10, &mut || Ok(())).unwrap().bytes());
+    while memory.look().1 == 0 {
+        std::thread::yield_now();
+    }
+    begin_next(&mut frames, &mut part);
+    assert!(part.is_none());
+    assert_eq!(thread.join().unwrap(), 10);
+}
+
+#[test]
+fn lag_of_a_host_is_that_of_its_slowest_recording() {
+    let served = Served::new(Limits::default(), |_| ());
+    let shared = &served.relayd.shared;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let key = |number| ("box".to_owned(), Uuid([number; 16]));
+    for number in [1, 2] {
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        shared.registry().recorders.insert(key(number), connected(socket));
+        shared.set_waiting(&key(number), true);
+    }
+    let since = shared.registry().recorders[&key(1)].waiting_since.unwrap();
+    // More messages of it, and an acknowledgement of the other one.
+    shared.set_waiting(&key(1), true);
+    shared.set_waiting(&key(2), false);
+    let lag = Duration::from_secs(7);
+    assert_eq!(metrics::lags(&shared.registry(), since + lag)["box"], lag);
+    shared.set_waiting(&key(1), false);
+    assert!(metrics::lags(&shared.registry(), since + lag).is_empty());
+    shared.registry().recorders.clear();
+}
+
+#[test]
+fn recording_whose_connection_broke_is_parked_for_a_while() {
+    let served = Served::new(Limits { host_connections: 1, ..Limits::default() }, |_| ());
+    let shared = &served.relayd.shared;
+    let key = ("box".to_owned(), RECORDING);
+    let is_parked = || shared.registry().parked.contains_key(&key);
+    drop(served.recorder("box", 0));
+    while !is_parked() {
+        std::thread::yield_now();
+    }
+    let mut recorder = served.recorder("box", 0);
+    assert_eq!((recorder.resumed(), is_parked()), (0, false));
+    drop(recorder);
+    while !is_parked() {
+        std::thread::yield_now();
+    }
+    let since = shared.registry().parked[&key].0;
+    shared.look_at_parked(since + PARKED);
+    assert!(is_parked());
+    let parked = shared.registry().parked.remove(&key).unwrap().1;
+    // As many as connections: the oldest gives way.
+    let other = ("box".to_owned(), Uuid([1; 16]));
+    shared.park(&key, parked);
+    let folder = host_folder(&shared.root, "box").unwrap();
+    let two = Received::open(&folder, "two", (other.1, 0), 9, Kept::Written).unwrap();
+    shared.park(&other, two.park());
+    assert!(!is_parked() && shared.registry().parked.contains_key(&other));
+    shared.look_at_parked(Instant::now() + PARKED + LOOK_PERIOD);
+    assert!(shared.registry().parked.is_empty());
+}
+
+#[test]
+fn relay_whose_disk_is_full_is_not_healthy() {
+    let served = Served::new(Limits::default(), |_| ());
+    assert_eq!(served.relayd.health(), Ok(()));
+    let problem = Problem::from(io::Error::from(rustix::io::Errno::NOSPC));
+    note_failure(&served.relayd.shared, &problem);
+    assert_eq!(served.relayd.health(), Err(problem.why));
+    // What a recorder does wrong is no trouble of the relay.
+    *served.relayd.shared.failed.lock().unwrap() = None;
+    note_failure(&served.relayd.shared, &"it opens a second recording".into());
+    assert_eq!(served.relayd.health(), Ok(()));
+}

@@ -1,0 +1,41 @@
+//! Invites starting processes to create their session themselves, through a request that a recorder of all processes
+//! leaves beside its socket. So each process is recorded from its first event, even if it ends before the recorder
+//! notices it.
+
+use strata_user::{new_generation, Clock, ProgramListener, SessionSpec};
+
+/// The invitation to starting processes.
+#[derive(Debug, Default)]
+pub(super) struct Invitation {
+    /// The generation of all sessions that invited processes create; `None` before the first invitation.
+    generation: Option<u64>,
+    /// True once the failure to leave the invitation was reported.
+    is_told: bool,
+}
+
+impl Invitation {
+    pub(super) fn generation(&self) -> Option<u64> {
+        self.generation
+    }
+
+    /// Returns the generation of the sessions that invited processes create, and chooses it at the first call.
+    pub(super) fn take_generation(&mut self) -> u64 {
+        *self.generation.get_or_insert_with(new_generation)
+    }
+
+    /// Leaves the invitation. Returns a remark, only once, if that is not possible.
+    pub(super) fn ask(
+        &mut self,
+        listener: &mut ProgramListener,
+        spec: &SessionSpec,
+        clock: &Clock,
+    ) -> Option<String> {
+        let generation = self.take_generation();
+        let error = listener.ask_for(generation, spec, clock).err()?;
+        (!std::mem::replace(&mut self.is_told, true)).then(|| {
+            format!(
+                "{error}. Programs are recorded from the moment on when they were found, not from their begin"
+            )
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! Recording to a relay on another host. While the connection is broken, packets wait in memory, then in the buffers;
+//! when these are full, records are discarded and counted.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::Serialize;
+use strata_collect::Output;
+use strata_ctf::end_mark::{Ending, Losses};
+use strata_remote::{
+    host_name, recording_name, Destination, FromRecorder, IsOver, Link, Recording, RemoteOutput,
+    Target,
+};
+
+use crate::error::SessionError;
+use crate::guest::relayed::counter_pair;
+use crate::options::Options;
+use crate::output::describe::{new_uuid, Machine};
+use crate::report::Notice;
+use crate::session::privileges::give_up_rights;
+use crate::session::shared::Shared;
+use crate::session::stop::Stop;
+
+/// A connection to a relay, and the output that creates the sinks of its traces.
+type Begun = (RemoteTrace, Arc<Mutex<dyn Output>>);
+
+/// The longest wait for a relay at the start of a recording that a command begins.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The state of the connection to a relay, in a session's status.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RemoteStatus {
+    /// Address of the relay.
+    pub relay: String,
+    /// True if the relay is connected; `None` if only snapshots are sent, each over a connection of its own.
+    pub is_connected: Option<bool>,
+    /// Why the relay is not connected.
+    pub problem: Option<String>,
+    /// Number of times that the connection broke.
+    pub breaks: u64,
+    /// Time without a connection \[s\].
+    pub away_seconds: f64,
+    /// Number of messages that the relay has not acknowledged.
+    pub waiting_messages: u64,
+    /// Size of these messages \[byte\].
+    pub waiting_bytes: u64,
+}
+
+impl RemoteStatus {
+    /// Returns the state of a relay that only receives snapshots.
+    pub(crate) fn of_snapshots(to: &Destination) -> RemoteStatus {
+        RemoteStatus {
+            relay: to.address.to_string(),
+            is_connected: None,
+            problem: None,
+            breaks: 0,
+            away_seconds: 0.0,
+            waiting_messages: 0,
+            waiting_bytes: 0,
+        }
+    }
+}
+
+/// Describes a recording of this machine, for a relay. `host`: name of this machine there, if it is not its own name.
+///
+/// # Errors
+/// The error of the system.
+pub(crate) fn recording(
+    machine: &Machine,
+    host: Option<String>,
+    name: String,
+) -> io::Result<Recording> {
+    Ok(Recording {
+        uuid: new_uuid()?,
+        boot: machine.clock().uuid,
+        host: host.unwrap_or_else(|| host_name(&machine.hostname())),
+        session: recording_name(&name),
+        pair: counter_pair,
+        begin: give_up_rights,
+    })
+}
+
+/// Returns a function that tells whether the user has requested a stop since this call.
+pub(crate) fn next_request(stop: &Stop) -> IsOver {
+    let (stop, asked) = (stop.clone(), stop.requests());
+    Box::new(move || stop.requests() > asked)
+}
+
+/// The relay to which a session's trace is sent.
+pub(crate) struct RemoteTrace {
+    link: Arc<Link>,
+    name: String,
+    /// The reported state: whether the relay was connected, and the number of breaks.
+    told: RefCell<(bool, u64)>,
+}
+
+impl RemoteTrace {
+    /// Begins to connect to the relay that the options name, if any. `stamp`: the time, as it appears in names of
+    /// folders.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub(crate) fn begin(
+        options: &Options,
+        machine: &Machine,
+        stamp: &str,
+    ) -> Result<Option<Begun>, SessionError> {
+        let Some(target) = &options.remote else { return Ok(None) };
+        let begun = Self::connect(target, options, machine, stamp);
+        let begun =
+            begun.map_err(|source| SessionError::System { what: "begin to send", source })?;
+        if options.session.is_none() {
+            // A user who types a command gets the error at once. A persistent session goes on trying to connect.
+            let connected = begun.0.link.wait_connected(CONNECT);
+            connected.map_err(|why| SessionError::Remote { relay: begun.0.name.clone(), why })?;
+        }
+        Ok(Some(begun))
+    }
+
+    fn connect(
+        target: &Target,
+        options: &Options,
+        machine: &Machine,
+        stamp: &str,
+    ) -> io::Result<Begun> {
+        let name = match &options.session {
+            Some(name) => format!("{name}-{stamp}"),
+            None => format!("strata-trace-{stamp}"),
+        };
+        let recording = recording(machine, target.host.clone(), name)?;
+        let output = RemoteOutput::begin(target.clone(), recording)?;
+        let (link, name) = (output.link(), target.address.to_string());
+        let trace = RemoteTrace { link, name, told: RefCell::new((true, 0)) };
+        Ok((trace, Arc::new(Mutex::new(output))))
+    }
+
+    /// Returns the state of the connection.
+    pub(crate) fn status(&self) -> RemoteStatus {
+        let look = self.link.look();
+        RemoteStatus {
+            relay: self.name.clone(),
+            is_connected: Some(look.is_connected),
+            problem: self.link.failure().or(look.problem),
+            breaks: look.breaks,
+            away_seconds: look.away.as_secs_f64(),
+            waiting_messages: look.messages,
+            waiting_bytes: look.bytes as u64,
+        }
+    }
+
+    /// Returns the link to the relay.
+    pub(crate) fn link(&self) -> Arc<Link> {
+        Arc::clone(&self.link)
+    }
+
+    /// Returns the relay's address.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Notifies about changes of the connection. If the relay refuses the recording, the session fails.
+    pub(crate) fn look(&self, shared: &Shared, notify: &mut dyn FnMut(Notice)) {
+        if let Some(why) = self.link.failure() {
+            return shared.fail(format!("the relay {}: {why}", self.name));
+        }
+        let look = self.link.look();
+        let mut told = self.told.borrow_mut();
+        let Some(why) = look.problem.filter(|_| !look.is_connected) else {
+            if look.is_connected && !std::mem::replace(&mut told.0, true) {
+                notify(Notice::Remote(format!("the relay {} is there again", self.name)));
+            }
+            return;
+        };
+        if std::mem::replace(&mut told.0, false) {
+            notify(Notice::Remote(format!(
+                "the relay {} is not there: {why}. It is tried again; what is recorded stays in memory meanwhile",
+                self.name
+            )));
+        }
+        told.1 = look.breaks;
+    }
+
+    /// Sends the end of the recording. Waits until the relay has everything or accepts nothing more, or until
+    /// the user requests a stop once more.
+    pub(crate) fn end(&self, ending: Ending, losses: Losses, shared: &Shared, stop: &Stop) {
+        let last = FromRecorder::Close { ending, losses };
+        if let Err(why) = self.link.end(&last, next_request(stop)) {
+            shared.fail(format!("the relay {}: {why}", self.name));
+        }
+    }
+
+    /// Makes further writes wait for the relay, until the user requests a stop once more.
+    pub(crate) fn begin_end(&self, stop: &Stop) {
+        self.link.begin_end(next_request(stop));
+    }
+
+    /// Returns a remark about interruptions of the connection, for the end.
+    pub(crate) fn remark(&self) -> Option<String> {
+        let look = self.link.look();
+        (look.breaks > 0 || look.away > Duration::from_secs(1)).then(|| {
+            let times = match look.breaks {
+                1 => "once".to_owned(),
+                breaks => format!("{breaks} times"),
+            };
+            format!(
+                "The connection to the relay broke {times}; there was none for {:.1} s in all. What came meanwhile stayed \
+                 in memory and in the buffers; what these did not take is counted as discarded.",
+                look.away.as_secs_f64()
+            )
+        })
+    }
+}

@@ -1,0 +1,386 @@
+//! Queries, and the parts of a database that must be computed before a query can run.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::types::ValueRef;
+use rusqlite::{Batch, Connection, ErrorCode, OpenFlags};
+use strata_analyze::debug_info::SourceOptions;
+use strata_analyze::stats;
+use strata_ctf::read::Reader;
+use strata_export::sql::{empty_timeline, TimelineNames};
+
+use crate::error::SqlError;
+use crate::findings::Found;
+use crate::shared::{Shared, StopCheck};
+use crate::symbols::SymbolThread;
+use crate::{functions, span_join, table, temporary};
+
+/// Number of SQLite's instructions between two checks for a request to stop: some milliseconds.
+const LOOK_INTERVAL: i32 = 1 << 16;
+
+/// Version of the schema, which is that of `strata export --to sqlite`.
+const VERSION: u32 = strata_export::sql::SCHEMA_VERSION;
+
+/// A value of a row.
+pub type Cell<'c> = ValueRef<'c>;
+
+/// Receiver of the rows of a query.
+pub trait RowSink {
+    /// Called before [`RowSink::columns`] with the types that tables declare for the columns; `None` for a computed
+    /// column.
+    fn types(&mut self, _types: &[Option<&str>]) {}
+
+    /// Begins the answer of a statement with these columns.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    fn columns(&mut self, names: &[&str]) -> io::Result<()>;
+
+    /// Receives the next row. Returns [`ControlFlow::Break`] if it needs no more.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<ControlFlow<()>>;
+
+    /// Ends the answer of a statement, which has no more rows.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    fn end(&mut self) -> io::Result<()>;
+}
+
+/// Bits of the parts that are computed before a query can read them.
+const COUNTS: u8 = 1;
+const TIMELINE: u8 = 2;
+
+/// Collects which parts the statements need, as SQLite's authorizer reports them.
+#[derive(Debug, Default)]
+struct Needs {
+    needed: AtomicU8,
+    refused: Mutex<Option<String>>,
+}
+
+impl Needs {
+    /// Decides whether a part of a statement is allowed: only reading is.
+    fn check(&self, context: &AuthContext<'_>) -> Authorization {
+        let word = match context.action {
+            AuthAction::Select | AuthAction::Recursive => return Authorization::Allow,
+            AuthAction::Function { function_name } => {
+                match function_name.eq_ignore_ascii_case("load_extension") {
+                    false => return Authorization::Allow,
+                    true => "load_extension",
+                }
+            }
+            AuthAction::Read { table_name, .. } => {
+                // Where a query reads no column of a table, as with count(*), SQLite tells the name as the query spells it,
+                // and no database.
+                let name = table_name.to_ascii_lowercase();
+                let is_main =
+                    context.database_name.is_none_or(|of| of.eq_ignore_ascii_case("main"));
+                if name == "event_counts" {
+                    self.needed.fetch_or(COUNTS, Ordering::Relaxed);
+                } else if name == span_join::NAME || is_main && TimelineNames::has_table(&name) {
+                    self.needed.fetch_or(TIMELINE, Ordering::Relaxed);
+                }
+                return Authorization::Allow;
+            }
+            AuthAction::Pragma { pragma_name, .. } => {
+                if ["table_info", "table_xinfo", "table_list", "function_list", "user_version"]
+                    .iter()
+                    .any(|name| pragma_name.eq_ignore_ascii_case(name))
+                {
+                    return Authorization::Allow;
+                }
+                "PRAGMA"
+            }
+            AuthAction::Attach { .. } => "ATTACH",
+            AuthAction::Detach { .. } => "DETACH",
+            AuthAction::Insert { .. } => "INSERT",
+            AuthAction::Update { .. } => "UPDATE",
+            AuthAction::Delete { .. } => "DELETE",
+            AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => "a transaction",
+            AuthAction::AlterTable { .. } => "ALTER",
+            AuthAction::Analyze { .. } => "ANALYZE",
+            AuthAction::Reindex { .. } => "REINDEX",
+            _ => "CREATE or DROP",
+        };
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.get_or_insert_with(|| word.to_owned());
+        Authorization::Deny
+    }
+
+    fn take_refused(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Traces that can be queried in SQL.
+#[derive(Debug)]
+pub struct Database {
+    connection: Connection,
+    shared: Arc<Shared>,
+    needs: Arc<Needs>,
+    symbols: Arc<SymbolThread>,
+    /// Bits of the parts that were computed.
+    has: u8,
+}
+
+/// A table or a view, with its columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tables {
+    /// Name of the table, without quotes.
+    pub name: String,
+    /// Names and types of the columns, in their order.
+    pub columns: Vec<(String, String)>,
+}
+
+impl Database {
+    /// Makes a database of these traces. Several threads call `stop` often; when it returns true, queries end.
+    ///
+    /// # Errors
+    /// SQLite has no memory.
+    pub fn new(reader: impl Into<Arc<Reader>>, stop: StopCheck) -> Result<Database, SqlError> {
+        Database::with_names(reader, SourceOptions::default(), stop)
+    }
+
+    /// Makes a database as [`new`](Self::new) does, whose names of functions are searched with the options `names`.
+    ///
+    /// # Errors
+    /// SQLite has no memory.
+    pub fn with_names(
+        reader: impl Into<Arc<Reader>>,
+        names: SourceOptions,
+        stop: StopCheck,
+    ) -> Result<Database, SqlError> {
+        let shared = Arc::new(Shared::new(reader.into(), names, stop));
+        let needs = Arc::new(Needs::default());
+        let symbols = Arc::new(SymbolThread::new(&shared));
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_MEMORY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let made = || {
+            let connection = Connection::open_with_flags(":memory:", flags)?;
+            for statement in empty_timeline() {
+                connection.execute_batch(&statement)?;
+            }
+            prepare(&connection, &shared, &symbols, None)?;
+            guard(&connection, &shared, &needs)?;
+            Ok(connection)
+        };
+        let connection = made().map_err(|error: rusqlite::Error| of_query(&error))?;
+        Ok(Database { connection, shared, needs, symbols, has: 0 })
+    }
+
+    /// Returns the damage and the discarded records of all packets that queries have read, and what was left out.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        let mut found = self.shared.findings.found();
+        found.left_out.extend(self.shared.names.files.remarks());
+        found
+    }
+
+    /// Returns the reader of the traces.
+    #[must_use]
+    pub fn reader(&self) -> &Reader {
+        &self.shared.reader
+    }
+
+    /// Number of event names that have no table of their own, since there are too many.
+    #[must_use]
+    pub fn classes_left_out(&self) -> usize {
+        self.shared.catalog.left_out
+    }
+
+    /// Returns all tables and views, with their columns.
+    ///
+    /// # Errors
+    /// SQLite has no memory.
+    pub fn tables(&self) -> Result<Vec<Tables>, SqlError> {
+        let all = || {
+            let names = "SELECT name FROM (SELECT name, type FROM temp.sqlite_schema UNION ALL \
+                 SELECT name, type FROM main.sqlite_schema) \
+                 WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'";
+            let mut names = self.connection.prepare(names)?;
+            let names = names.query_map((), |row| row.get::<_, String>(0))?;
+            let mut columns =
+                self.connection.prepare("SELECT name, type FROM pragma_table_xinfo(?1)")?;
+            let mut all = Vec::new();
+            for name in names {
+                let name = name?;
+                let columns = columns.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                let columns = columns.collect::<rusqlite::Result<_>>()?;
+                all.push(Tables { name, columns });
+            }
+            Ok(all)
+        };
+        let all = all().map_err(|error: rusqlite::Error| of_query(&error));
+        // Reading the schema needs nothing of the traces.
+        self.needs.needed.store(0, Ordering::Relaxed);
+        all
+    }
+
+    /// Runs the statements of a text, and passes their rows to `sink`.
+    ///
+    /// # Errors
+    /// A statement is wrong or does more than read, the query was stopped, or rows cannot be written.
+    pub fn query(&mut self, text: &str, sink: &mut dyn RowSink) -> Result<(), SqlError> {
+        self.needs.needed.store(0, Ordering::Relaxed);
+        self.needs.take_refused();
+        self.look(text)?;
+        self.compute()?;
+        let mut statements = Batch::new(&self.connection, text);
+        while let Some(mut statement) = statements.next().map_err(|error| self.failed(&error))? {
+            let types: Vec<Option<String>> = statement
+                .columns()
+                .iter()
+                .map(|column| column.decl_type().map(str::to_owned))
+                .collect();
+            sink.types(&types.iter().map(Option::as_deref).collect::<Vec<_>>());
+            let names: Vec<String> =
+                statement.column_names().into_iter().map(str::to_owned).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            sink.columns(&names).map_err(SqlError::Output)?;
+            let mut rows = statement.query(()).map_err(|error| self.failed(&error))?;
+            while let Some(row) = rows.next().map_err(|error| self.failed(&error))? {
+                let cells: rusqlite::Result<Vec<Cell<'_>>> =
+                    (0..names.len()).map(|column| row.get_ref(column)).collect();
+                let cells = cells.map_err(|error| self.failed(&error))?;
+                if sink.row(&cells).map_err(SqlError::Output)?.is_break() {
+                    break;
+                }
+            }
+            sink.end().map_err(SqlError::Output)?;
+        }
+        Ok(())
+    }
+
+    /// Prepares all statements, so that the authorizer reports what they need.
+    fn look(&self, text: &str) -> Result<(), SqlError> {
+        let mut statements = Batch::new(&self.connection, text);
+        while let Some(statement) = statements.next().map_err(|error| self.failed(&error))? {
+            if statement.parameter_count() > 0 {
+                return Err(SqlError::Query(
+                    "the query has a parameter ('?', ':name'), which nobody gives a value"
+                        .to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes the parts that the statements need and that do not exist yet.
+    fn compute(&mut self) -> Result<(), SqlError> {
+        let missing = self.needs.needed.load(Ordering::Relaxed) & !self.has;
+        let counted = match (missing | self.has) & COUNTS {
+            0 => None,
+            _ if missing == 0 => return Ok(()),
+            _ => Some(self.count()?),
+        };
+        if missing & TIMELINE != 0 {
+            let connection = temporary::timeline(&self.shared)?;
+            let made = prepare(&connection, &self.shared, &self.symbols, counted.as_ref())
+                .and_then(|()| guard(&connection, &self.shared, &self.needs));
+            made.map_err(|error| self.failed(&error))?;
+            self.connection = connection;
+        } else if let Some(counted) = &counted {
+            let allow: Option<fn(AuthContext<'_>) -> Authorization> = None;
+            let filled = self
+                .connection
+                .authorizer(allow)
+                .and_then(|()| fill_counts(&self.connection, &self.shared, counted));
+            let guarded = guard(&self.connection, &self.shared, &self.needs);
+            filled.and(guarded).map_err(|error| self.failed(&error))?;
+        }
+        self.has |= missing;
+        Ok(())
+    }
+
+    fn count(&self) -> Result<stats::Stats, SqlError> {
+        let shared = &*self.shared;
+        let go_on = |_| !(shared.stop)();
+        stats::count(&shared.reader, &stats::Options::default(), &go_on).ok_or(SqlError::Stopped)
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> SqlError {
+        match self.needs.take_refused() {
+            Some(word) => SqlError::Refused(word),
+            None => of_query(error),
+        }
+    }
+}
+
+/// Makes the tables of event records, and the functions.
+fn prepare(
+    connection: &Connection,
+    shared: &Arc<Shared>,
+    symbols: &Arc<SymbolThread>,
+    counted: Option<&stats::Stats>,
+) -> rusqlite::Result<()> {
+    table::create(connection, shared)?;
+    functions::add(connection)?;
+    functions::add_symbols(connection, symbols)?;
+    span_join::add(connection)?;
+    connection.execute_batch(&format!(
+        "CREATE TEMP TABLE event_counts (name TEXT, trace TEXT, records INTEGER, bytes INTEGER); \
+         CREATE TEMP VIEW events_by_name AS SELECT name, trace, records FROM event_counts ORDER BY records DESC; \
+         CREATE TEMP VIEW schema_version AS SELECT {VERSION} AS version"
+    ))?;
+    match counted {
+        Some(counted) => fill_counts(connection, shared, counted),
+        None => Ok(()),
+    }
+}
+
+fn fill_counts(
+    connection: &Connection,
+    shared: &Arc<Shared>,
+    counted: &stats::Stats,
+) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare("INSERT INTO temp.event_counts VALUES (?1, ?2, ?3, ?4)")?;
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    for trace in &counted.traces {
+        let named = shared.reader.traces().iter().find(|named| named.path() == trace.path);
+        let name = named.map_or("", |named| named.name());
+        for event in &trace.events {
+            let (records, bytes) = (number(event.count.records), number(event.count.bytes));
+            insert.execute((&event.name, name, records, bytes))?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses all statements that do more than read, and makes `stop` end running ones.
+fn guard(
+    connection: &Connection,
+    shared: &Arc<Shared>,
+    needs: &Arc<Needs>,
+) -> rusqlite::Result<()> {
+    let stop = Arc::clone(&shared.stop);
+    connection.progress_handler(LOOK_INTERVAL, Some(move || stop()))?;
+    let needs = Arc::clone(needs);
+    connection.authorizer(Some(move |context: AuthContext<'_>| needs.check(&context)))
+}
+
+/// Converts an error of SQLite to an error of a query.
+fn of_query(error: &rusqlite::Error) -> SqlError {
+    if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) {
+        return SqlError::Stopped;
+    }
+    SqlError::Query(match error {
+        rusqlite::Error::SqlInputError { msg, sql, offset, .. } => {
+            let rest = usize::try_from(*offset).ok().and_then(|offset| sql.get(offset..));
+            let near: String = rest.unwrap_or_default().chars().take(40).collect();
+            match near.is_empty() {
+                true => msg.clone(),
+                false => format!("{msg}: at '{near}'"),
+            }
+        }
+        rusqlite::Error::SqliteFailure(_, Some(text)) => text.clone(),
+        other => other.to_string(),
+    })
+}

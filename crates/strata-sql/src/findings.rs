@@ -1,0 +1,126 @@
+//! Collects damage and discarded records, which the rows of a query do not show.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use strata_ctf::read::{Damage, Discarded, DiscardedKind};
+use strata_export::sql::Summary;
+
+/// The most damages whose texts are kept.
+const DAMAGE_KEPT: usize = 20;
+/// The most gaps that are distinguished; the counts of further ones are not added.
+const GAPS_KEPT: usize = 1 << 20;
+
+/// Damage and gaps in the packets that queries have read, each counted once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Texts of the first damages.
+    pub damage: Vec<String>,
+    /// Number of all damages.
+    pub damages: u64,
+    /// Number of event records that the tracer discarded.
+    pub records: u64,
+    /// Number of missing packets, each with an unknown number of records.
+    pub packets: u64,
+    /// Remarks on what of the timeline was too much, and on what of files was not read for names.
+    pub left_out: Vec<String>,
+}
+
+/// Returns remarks on what the tables of a timeline lack, since there is too much of it in the traces.
+fn texts(summary: &Summary) -> Vec<String> {
+    let all = [
+        (
+            summary.threads_left_out,
+            "a record was of a thread more than are told apart: what it did is of nobody",
+        ),
+        (summary.names_left_out, "a record had a name more than are kept: what it is of has none"),
+        (
+            summary.counters_left_out,
+            "a record was of a counter more than are told apart: its value is in no row",
+        ),
+        (
+            summary.stacks_left_out,
+            "a record had a call stack more than are kept: its 'stack' is NULL",
+        ),
+    ];
+    let all = all.into_iter().filter(|(count, _)| *count > 0);
+    all.map(|(count, text)| format!("{count}×, {text}")).collect()
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    found: Found,
+    damage: HashSet<String>,
+    /// Gaps by stream, number of the packet that reports the gap, and whether it counts records.
+    gaps: HashMap<(usize, u64, bool), ()>,
+}
+
+/// Collects the findings of several scans, some of which read the same packets.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(Mutex<Seen>);
+
+impl Findings {
+    pub(crate) fn damage(&self, damage: &Damage) {
+        if damage.is_note() || damage.is_remark() {
+            return;
+        }
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = damage.to_string();
+        if seen.damage.len() >= GAPS_KEPT || !seen.damage.insert(text.clone()) {
+            return;
+        }
+        seen.found.damages += 1;
+        if seen.found.damage.len() < DAMAGE_KEPT {
+            seen.found.damage.push(text);
+        }
+    }
+
+    pub(crate) fn discarded(&self, discarded: &Discarded<'_>) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_records = discarded.kind == DiscardedKind::Records;
+        let key = (discarded.stream.index(), discarded.packet.number, is_records);
+        if seen.gaps.len() >= GAPS_KEPT || seen.gaps.insert(key, ()).is_some() {
+            return;
+        }
+        let count = match is_records {
+            true => &mut seen.found.records,
+            false => &mut seen.found.packets,
+        };
+        *count = count.saturating_add(discarded.count);
+    }
+
+    /// Takes what one pass for the timeline has left out.
+    pub(crate) fn summary(&self, summary: &Summary) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.found.left_out = texts(summary);
+    }
+
+    /// Returns all findings so far.
+    pub(crate) fn found(&self) -> Found {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).found.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_timeline_leaves_out_is_said_with_how_often() {
+        let findings = Findings::default();
+        findings.summary(&Summary::default());
+        assert_eq!(findings.found(), Found::default());
+        findings.summary(&Summary {
+            threads_left_out: 2,
+            stacks_left_out: 3,
+            ..Summary::default()
+        });
+        assert_eq!(
+            findings.found().left_out,
+            [
+                "2×, a record was of a thread more than are told apart: what it did is of nobody",
+                "3×, a record had a call stack more than are kept: its 'stack' is NULL",
+            ]
+        );
+    }
+}

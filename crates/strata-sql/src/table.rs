@@ -1,0 +1,417 @@
+//! Event records as virtual tables of SQLite.
+//!
+//! `best_index` decides which parts of a query the reader handles itself: bounds of `time_ns`, names of events, and the
+//! needed columns. It encodes them as a text, which `filter` decodes together with the values.
+
+use std::borrow::Cow;
+use std::ffi::{c_int, CStr, CString};
+use std::mem;
+use std::sync::Arc;
+
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::types::{FromSql, FromSqlResult, Value, ValueRef};
+use rusqlite::vtab::{
+    Context, CreateVTab, Filters, IndexConstraintOp, IndexInfo, Module, VTab, VTabConnection,
+    VTabCursor, VTabKind,
+};
+use rusqlite::{ffi, Connection, Error, Result};
+use strata_ctf::read::TimeRange;
+
+use crate::catalog::{EventTable, Source};
+use crate::scan::{EventScan, RowBatch, ScanCell, ScanRequest};
+use crate::shared::Shared;
+
+/// Name of the module in statements that make tables.
+const MODULE: &CStr = c"strata_event";
+/// Letter in a plan that means that SQLite relies on the order of rows.
+const SORTED: char = 's';
+/// First of the columns that share one bit in SQLite's mask of needed columns.
+const LAST_BIT: usize = 63;
+
+/// Makes the tables of the catalog, in the schema of temporary tables.
+///
+/// # Errors
+/// SQLite refuses a table, which is a mistake of this crate, whatever the trace contains.
+pub(crate) fn create(connection: &Connection, shared: &Arc<Shared>) -> Result<()> {
+    const EVENTS: Module<'_, EventVTab> = Module::read_only_module();
+    connection.create_module(MODULE, &EVENTS, Some(Arc::clone(shared)))?;
+    connection.execute_batch("BEGIN")?;
+    for (index, table) in shared.catalog.tables.iter().enumerate() {
+        let name = crate::catalog::quoted(&table.name);
+        connection.execute_batch(&format!(
+            "CREATE VIRTUAL TABLE temp.{name} USING strata_event({index})"
+        ))?;
+    }
+    connection.execute_batch("COMMIT")
+}
+
+/// A table of event records.
+#[repr(C)]
+struct EventVTab {
+    /// SQLite's own part, which must be the first.
+    base: ffi::sqlite3_vtab,
+    shared: Arc<Shared>,
+    index: usize,
+}
+
+impl EventVTab {
+    fn table(&self) -> Option<&EventTable> {
+        self.shared.catalog.tables.get(self.index)
+    }
+}
+
+fn failed(text: String) -> Error {
+    Error::ModuleError(text)
+}
+
+/// A condition that the reader checks. Its letter is written in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    TimeFrom,
+    TimeAbove,
+    TimeTo,
+    TimeBelow,
+    TimeIs,
+    NameIs,
+    NameIn,
+}
+
+impl Condition {
+    const LETTERS: [(char, Condition); 7] = [
+        ('G', Condition::TimeFrom),
+        ('g', Condition::TimeAbove),
+        ('L', Condition::TimeTo),
+        ('l', Condition::TimeBelow),
+        ('e', Condition::TimeIs),
+        ('n', Condition::NameIs),
+        ('i', Condition::NameIn),
+    ];
+
+    fn of(source: Source, op: IndexConstraintOp) -> Option<Condition> {
+        use IndexConstraintOp as Op;
+        Some(match (source, op) {
+            (Source::Time, Op::SQLITE_INDEX_CONSTRAINT_GE) => Condition::TimeFrom,
+            (Source::Time, Op::SQLITE_INDEX_CONSTRAINT_GT) => Condition::TimeAbove,
+            (Source::Time, Op::SQLITE_INDEX_CONSTRAINT_LE) => Condition::TimeTo,
+            (Source::Time, Op::SQLITE_INDEX_CONSTRAINT_LT) => Condition::TimeBelow,
+            (Source::Time, Op::SQLITE_INDEX_CONSTRAINT_EQ) => Condition::TimeIs,
+            (Source::Name, Op::SQLITE_INDEX_CONSTRAINT_EQ) => Condition::NameIs,
+            _ => return None,
+        })
+    }
+
+    fn letter(self) -> char {
+        Condition::LETTERS
+            .iter()
+            .find(|(_, other)| *other == self)
+            .map_or(' ', |(letter, _)| *letter)
+    }
+
+    fn is_of_name(self) -> bool {
+        matches!(self, Condition::NameIs | Condition::NameIn)
+    }
+}
+
+// SAFETY: `EventVTab` is `repr(C)`, and its first member is SQLite's part.
+unsafe impl VTab<'_> for EventVTab {
+    type Aux = Arc<Shared>;
+    type Cursor = EventCursor;
+
+    fn connect(
+        _: &mut VTabConnection,
+        aux: Option<&Arc<Shared>>,
+        _module: &[u8],
+        _database: &[u8],
+        _table: &[u8],
+        args: &[&[u8]],
+    ) -> Result<(Cow<'static, CStr>, Self)> {
+        let shared = aux.ok_or_else(|| failed("the module has no traces".to_owned()))?;
+        let index = args.first().and_then(|arg| std::str::from_utf8(arg).ok()?.trim().parse().ok());
+        let index = index.ok_or_else(|| failed("the table has no number".to_owned()))?;
+        let shared = Arc::clone(shared);
+        let table = EventVTab { base: ffi::sqlite3_vtab::default(), shared, index };
+        let declared = table.table().map(EventTable::declaration);
+        let declared = declared.ok_or_else(|| failed(format!("there is no table {index}")))?;
+        Ok((Cow::Owned(CString::new(declared)?), table))
+    }
+
+    fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
+        let Some(table) = self.table() else { return Ok(false) };
+        let source = |column: c_int| {
+            let column = usize::try_from(column).ok()?;
+            table.columns.get(column).map(|column| column.source)
+        };
+        let mut found = Vec::new();
+        for (index, constraint) in info.constraints().enumerate() {
+            let condition =
+                source(constraint.column()).and_then(|of| Condition::of(of, constraint.operator()));
+            if let Some(condition) = condition.filter(|_| constraint.is_usable()) {
+                found.push((index, condition));
+            }
+        }
+        let mut letters = String::new();
+        let mut cost = 1e9;
+        for (index, mut condition) in found {
+            if condition.is_of_name() {
+                // In other collations, different names are equal.
+                if info.collation(index)? != "BINARY" || letters.contains(['n', 'i']) {
+                    continue;
+                }
+                if info.set_in_constraint(index, true)? {
+                    condition = Condition::NameIn;
+                }
+            }
+            letters.push(condition.letter());
+            cost /= if condition == Condition::TimeIs { 1000.0 } else { 4.0 };
+            let argument = c_int::try_from(letters.len()).unwrap_or(c_int::MAX);
+            let mut usage = info.constraint_usage(index);
+            usage.set_argv_index(argument);
+            // SQLite checks bounds of time again, since they may be no integers.
+            usage.set_omit(condition.is_of_name());
+        }
+        let by: Vec<_> = info.order_bys().collect();
+        if let [by] = by.as_slice() {
+            // Rows arrive in the order of time. A scan of a damaged trace whose times go back fails.
+            if source(by.column()) == Some(Source::Time) && !by.is_order_by_desc() {
+                info.set_order_by_consumed(true);
+                letters.push(SORTED);
+            }
+        }
+        info.set_idx_str(&format!("{:x} {letters}", info.col_used()));
+        info.set_estimated_cost(cost);
+        info.set_estimated_rows((cost / 10.0) as i64);
+        Ok(true)
+    }
+
+    fn open(&mut self) -> Result<EventCursor> {
+        Ok(EventCursor {
+            base: ffi::sqlite3_vtab_cursor::default(),
+            shared: Arc::clone(&self.shared),
+            table: self.index,
+            scan: None,
+            cells: Vec::new(),
+            batch: RowBatch::default(),
+            width: 0,
+            row: 0,
+        })
+    }
+}
+
+impl CreateVTab<'_> for EventVTab {
+    const KIND: VTabKind = VTabKind::Default;
+}
+
+/// Position of a query in a table.
+#[repr(C)]
+struct EventCursor {
+    /// SQLite's own part, which must be the first.
+    base: ffi::sqlite3_vtab_cursor,
+    shared: Arc<Shared>,
+    table: usize,
+    scan: Option<EventScan>,
+    /// Index of each column's cell in a row of the scan; `None` if the scan lacks it.
+    cells: Vec<Option<usize>>,
+    batch: RowBatch,
+    /// Number of cells in a row of the scan.
+    width: usize,
+    /// Index of the row in the batch.
+    row: usize,
+}
+
+/// A value of any type of SQLite's.
+struct AnyValue(Value);
+
+impl FromSql for AnyValue {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(AnyValue(match value {
+            // No event has a name that is no UTF-8.
+            ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+            value => Value::try_from(value)?,
+        }))
+    }
+}
+
+/// Narrows a range of time by a condition. A value that is no number does not narrow it: SQLite checks the condition
+/// again.
+fn narrow(range: &mut TimeRange, condition: Condition, value: &Value) {
+    let (low, high) = match *value {
+        Value::Integer(value) => (value, value),
+        // Saturating, and one more on both sides, since the conversion rounds.
+        Value::Real(value) if value.is_finite() => {
+            let slack = ((value.abs() * f64::EPSILON) as i64).saturating_add(1);
+            (
+                (value.floor() as i64).saturating_sub(slack),
+                (value.ceil() as i64).saturating_add(slack),
+            )
+        }
+        _ => return,
+    };
+    let is_exact = low == high;
+    match condition {
+        Condition::TimeAbove if is_exact => range.from = range.from.max(low.saturating_add(1)),
+        Condition::TimeFrom | Condition::TimeAbove => range.from = range.from.max(low),
+        Condition::TimeBelow if is_exact => range.to = range.to.min(high.saturating_sub(1)),
+        Condition::TimeTo | Condition::TimeBelow => range.to = range.to.min(high),
+        Condition::TimeIs => *range = range.and(&TimeRange { from: low, to: high }),
+        Condition::NameIs | Condition::NameIn => {}
+    }
+}
+
+impl EventCursor {
+    /// Returns which event classes belong to the table and have one of the names; `None` for all.
+    fn classes(&self, names: Option<&[String]>) -> Option<Vec<bool>> {
+        let table = self.shared.catalog.tables.get(self.table)?;
+        if table.event.is_none() && names.is_none() {
+            return None;
+        }
+        let is_wanted = |name: &String| {
+            table.event.as_ref().is_none_or(|event| event == name)
+                && names.is_none_or(|names| names.contains(name))
+        };
+        Some(self.shared.catalog.names.iter().map(is_wanted).collect())
+    }
+
+    fn step(&mut self) -> Result<()> {
+        self.row += 1;
+        if self.row < self.batch.rows {
+            return Ok(());
+        }
+        self.fill()
+    }
+
+    #[inline(never)]
+    fn fill(&mut self) -> Result<()> {
+        self.row = 0;
+        let used = mem::take(&mut self.batch);
+        let next = self.scan.as_ref().and_then(|scan| scan.next(used));
+        if next.is_none() {
+            let scan = self.scan.take();
+            if let Some(fault) = scan.as_ref().and_then(EventScan::fault) {
+                return Err(failed(fault));
+            }
+            let is_whole = scan.is_none_or(|scan| scan.is_whole());
+            if (self.shared.stop)() {
+                return Err(Error::SqliteFailure(
+                    ffi::Error::new(ffi::SQLITE_INTERRUPT),
+                    Some("interrupted".to_owned()),
+                ));
+            }
+            if !is_whole {
+                return Err(Error::ModuleError("a scan has ended by a fault of strata".to_owned()));
+            }
+        }
+        self.batch = next.unwrap_or_default();
+        Ok(())
+    }
+}
+
+// SAFETY: `EventCursor` is `repr(C)`, and its first member is SQLite's part.
+unsafe impl VTabCursor for EventCursor {
+    fn filter(&mut self, _: c_int, plan: Option<&str>, args: &Filters<'_>) -> Result<()> {
+        let (used, letters) = plan.and_then(|plan| plan.split_once(' ')).unwrap_or(("0", ""));
+        let used = u64::from_str_radix(used, 16).unwrap_or(u64::MAX);
+        let mut range = TimeRange::ALL;
+        let mut names: Option<Vec<String>> = None;
+        for (index, letter) in letters.chars().enumerate() {
+            let condition = Condition::LETTERS.iter().find(|(other, _)| *other == letter);
+            match condition.map(|(_, condition)| *condition) {
+                Some(Condition::NameIn) => {
+                    let mut all = Vec::new();
+                    let mut values = args.in_values(index)?;
+                    while let Some(value) = values.next()? {
+                        if let ValueRef::Text(text) = value {
+                            all.push(String::from_utf8_lossy(text).into_owned());
+                        }
+                    }
+                    names = Some(all);
+                }
+                Some(Condition::NameIs) => {
+                    let AnyValue(value) = args.get(index)?;
+                    names = Some(match value {
+                        Value::Text(name) => vec![name],
+                        // As in a table with a text column, the number is compared as text.
+                        Value::Integer(number) => vec![number.to_string()],
+                        _ => Vec::new(),
+                    });
+                }
+                Some(condition) => {
+                    let AnyValue(value) = args.get(index)?;
+                    narrow(&mut range, condition, &value);
+                }
+                None => {}
+            }
+        }
+        let classes = self.classes(names.as_deref());
+        let all =
+            self.shared.catalog.tables.get(self.table).map_or(&[][..], |table| &table.columns);
+        self.cells.clear();
+        let mut columns = Vec::new();
+        for (index, column) in all.iter().enumerate() {
+            let is_used = used >> index.min(LAST_BIT) & 1 != 0;
+            self.cells.push(is_used.then_some(columns.len()));
+            if is_used {
+                columns.push(column.source);
+            }
+        }
+        self.width = columns.len();
+        let nothing = range.from > range.to
+            || classes.as_ref().is_some_and(|classes| !classes.contains(&true));
+        self.scan = None;
+        self.batch = RowBatch::default();
+        self.row = 0;
+        if nothing {
+            return Ok(());
+        }
+        let is_sorted = letters.ends_with(SORTED);
+        let request = ScanRequest { table: self.table, columns, range, classes, is_sorted };
+        let scan = EventScan::begin(&self.shared, request);
+        self.scan = Some(scan.map_err(|error| failed(format!("no thread to read with: {error}")))?);
+        self.fill()
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        self.step()
+    }
+
+    #[inline]
+    fn eof(&self) -> bool {
+        self.row >= self.batch.rows
+    }
+
+    #[inline]
+    fn column(&self, context: &mut Context, column: c_int) -> Result<()> {
+        let column = usize::try_from(column).unwrap_or(usize::MAX);
+        let place = self.cells.get(column).copied().flatten();
+        let cell = place.and_then(|place| self.batch.cells.get(self.row * self.width + place));
+        let part = |from: u32, to: u32| {
+            self.batch.bytes.get(from as usize..to as usize).unwrap_or_default()
+        };
+        let value = match cell.copied() {
+            None | Some(ScanCell::Null) => ValueRef::Null,
+            Some(ScanCell::Integer(value)) => ValueRef::Integer(value),
+            Some(ScanCell::Real(value)) => ValueRef::Real(value),
+            Some(ScanCell::Class(class)) => {
+                let name = self.shared.catalog.names.get(class as usize);
+                ValueRef::Text(name.map_or(&[][..], |name| name.as_bytes()))
+            }
+            Some(ScanCell::Text { from, to }) => ValueRef::Text(part(from, to)),
+            Some(ScanCell::Blob { from, to }) => ValueRef::Blob(part(from, to)),
+        };
+        context.set_result(&Borrowed(value))
+    }
+
+    fn rowid(&self) -> Result<i64> {
+        Ok(self.batch.ids.get(self.row).copied().unwrap_or_default())
+    }
+}
+
+/// A value that SQLite copies.
+struct Borrowed<'v>(ValueRef<'v>);
+
+impl rusqlite::ToSql for Borrowed<'_> {
+    #[inline]
+    fn to_sql(&self) -> Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(rusqlite::types::ToSqlOutput::Borrowed(self.0))
+    }
+}

@@ -1,0 +1,474 @@
+//! Queries on traces that are made by hand, hostile ones among them.
+
+use std::fs;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+
+use rusqlite::types::ValueRef;
+use strata_ctf::read::Reader;
+
+use crate::{Cell, Database, RowSink, SqlError};
+
+const HEAD: &str = r#"/* CTF 1.8 */
+typealias integer { size = 8; align = 8; signed = false; } := u8;
+typealias integer { size = 32; align = 8; signed = false; } := u32;
+typealias integer { size = 64; align = 8; signed = false; } := u64;
+typealias integer { size = 64; align = 8; signed = true; } := i64;
+typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := f64;
+trace { major = 1; minor = 8; byte_order = le; };
+clock { name = c; freq = 1000000000; offset_s = 0; };
+typealias integer { size = 64; align = 8; map = clock.c.value; } := stamp;
+stream { event.header := struct { u8 id; stamp timestamp; }; };
+"#;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A trace of these events (name, fields) and records (number of the event, time, payload).
+fn trace(events: &[(&str, &str)], records: &[(u8, u64, &[u8])]) -> Folder {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path =
+        std::env::temp_dir().join(format!("strata-sql-test-{}-{number}", std::process::id()));
+    fs::create_dir_all(&path).unwrap();
+    let mut metadata = HEAD.to_owned();
+    for (id, (name, fields)) in events.iter().enumerate() {
+        metadata += &format!(
+            "event {{ name = \"{name}\"; id = {id}; fields := struct {{ {fields} }}; }};\n"
+        );
+    }
+    fs::write(path.join("metadata"), metadata).unwrap();
+    let mut stream = Vec::new();
+    for (id, time, payload) in records {
+        stream.push(*id);
+        stream.extend(time.to_le_bytes());
+        stream.extend(*payload);
+    }
+    fs::write(path.join("stream"), stream).unwrap();
+    Folder(path)
+}
+
+fn database(folder: &Folder) -> Database {
+    Database::new(Reader::open(&[&folder.0]).unwrap(), Arc::new(|| false)).unwrap()
+}
+
+/// Rows as texts, with '|' between values.
+#[derive(Default)]
+struct Lines(Vec<String>);
+
+impl RowSink for Lines {
+    fn columns(&mut self, _: &[&str]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<ControlFlow<()>> {
+        let text = |cell: &Cell<'_>| match cell {
+            ValueRef::Null => "-".to_owned(),
+            ValueRef::Integer(value) => value.to_string(),
+            ValueRef::Real(value) => format!("{value:?}"),
+            ValueRef::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
+            ValueRef::Blob(bytes) => format!("{bytes:?}"),
+        };
+        self.0.push(cells.iter().map(text).collect::<Vec<_>>().join("|"));
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn ask(database: &mut Database, query: &str) -> Result<Vec<String>, SqlError> {
+    let mut lines = Lines::default();
+    database.query(query, &mut lines)?;
+    Ok(lines.0)
+}
+
+#[track_caller]
+fn rows(database: &mut Database, query: &str) -> Vec<String> {
+    ask(database, query).unwrap_or_else(|error| panic!("{query}: {error}"))
+}
+
+/// Records of `a` (a number) at 10, 20 … and of `b` between them.
+fn numbers(count: u64) -> Folder {
+    let payloads: Vec<[u8; 8]> = (0..count).map(u64::to_le_bytes).collect();
+    let records: Vec<(u8, u64, &[u8])> = payloads
+        .iter()
+        .zip(1u64..)
+        .flat_map(|(payload, at)| [(0, at * 10, &payload[..]), (1, at * 10 + 5, &[][..])])
+        .collect();
+    trace(&[("a", "u64 n;"), ("b", "")], &records)
+}
+
+#[test]
+fn tables_of_events_have_their_fields_as_columns() {
+    let folder = numbers(3);
+    let mut database = database(&folder);
+    assert_eq!(rows(&mut database, "select time_ns, n from a"), ["10|0", "20|1", "30|2"]);
+    assert_eq!(
+        rows(&mut database, "select time_ns, name, fields from events limit 3"),
+        ["10|a|{\"n\":0}", "15|b|{}", "20|a|{\"n\":1}"]
+    );
+    assert_eq!(rows(&mut database, "select count(*), sum(n) from a"), ["3|3"]);
+    let counts = "select name, records from event_counts order by name";
+    assert_eq!(rows(&mut database, counts), ["a|3", "b|3"]);
+    assert_eq!(rows(&mut database, "select * from schema_version"), ["3"]);
+}
+
+#[test]
+fn values_at_the_limits_of_their_types_keep_them() {
+    let mut payload = u64::MAX.to_le_bytes().to_vec();
+    payload.extend(i64::MIN.to_le_bytes());
+    payload.extend(f64::NAN.to_le_bytes());
+    payload.extend(b"\xff'\"\x01\0");
+    payload.extend([7, 8, 9]);
+    let fields = "u64 high; i64 low; f64 none; string text; u8 list[3];";
+    let folder = trace(&[("e", fields)], &[(0, 5, &payload)]);
+    let mut database = database(&folder);
+    assert_eq!(
+        rows(&mut database, "select high, low, none, text, list from e"),
+        ["18446744073709551615|-9223372036854775808|NaN|\u{fffd}'\"\u{1}|[7,8,9]"]
+    );
+    assert_eq!(rows(&mut database, "select typeof(high), typeof(low) from e"), ["text|integer"]);
+}
+
+#[test]
+fn hostile_names_of_events_and_fields_are_only_names() {
+    let events = [
+        ("x\\\" ; drop", "u8 time_ns; u8 _select;"),
+        ("thread", "u8 a;"),
+        ("EVENTS", ""),
+        ("A", ""),
+        ("a", ""),
+        ("sqlite_master", ""),
+        ("provider:event", ""),
+    ];
+    let folder = trace(&events, &[(0, 1, &[3, 4]), (1, 2, &[5]), (6, 3, &[])]);
+    let mut database = database(&folder);
+    let tables = database.tables().unwrap();
+    let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+    for name in
+        ["x\" ; drop", "event_thread", "event_EVENTS", "A", "event_a", "event_sqlite_master"]
+    {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    assert_eq!(rows(&mut database, "select time_ns, field_time_ns from \"x\"\" ; drop\""), ["1|3"]);
+    assert_eq!(rows(&mut database, "select a from event_thread"), ["5"]);
+    assert_eq!(rows(&mut database, "select name from \"provider:event\""), ["provider:event"]);
+    assert_eq!(rows(&mut database, "select count(*) from events where name = 'x\" ; drop'"), ["1"]);
+}
+
+#[test]
+fn conditions_that_the_reader_checks_select_what_sqlite_selects() {
+    let folder = numbers(40);
+    let mut database = database(&folder);
+    let values = [
+        "100",
+        "100.5",
+        "99.999",
+        "'100'",
+        "-1",
+        "1e30",
+        "-1e30",
+        "1e300",
+        "-1e300",
+        "null",
+        "x'31'",
+        "9223372036854775807",
+    ];
+    for op in ["<", "<=", "=", ">=", ">", "is", "!="] {
+        for value in values {
+            let of = |column: &str| {
+                format!("select count(*), sum(time_ns) from events where {column} {op} {value}")
+            };
+            // SQLite checks what stands behind a plus sign, which takes the column's affinity away.
+            let all = rows(
+                &mut database,
+                &of(if value.starts_with('\'') { "cast(+time_ns as integer)" } else { "+time_ns" }),
+            );
+            assert_eq!(rows(&mut database, &of("time_ns")), all, "{op} {value}");
+        }
+    }
+    let count = |where_: &str| format!("select count(*) from events where {where_}");
+    for (condition, found) in [
+        ("name = 'a'", "40"),
+        ("name = 'A'", "0"),
+        ("name = 'A' collate nocase", "40"),
+        ("name in ('a', 'b', 'c')", "80"),
+        ("name in (select 'b')", "40"),
+        ("name in ()", "0"),
+        ("name is null", "0"),
+        ("name = 1", "0"),
+        ("name = x'61'", "0"),
+        ("name = 'a' and name = 'b'", "0"),
+        ("name in ('a', 'b') and name = 'b'", "40"),
+        ("name = 'a' or time_ns < 30", "42"),
+        ("time_ns between 100 and 200 and name = 'b'", "10"),
+        ("time_ns > 9223372036854775806", "0"),
+        ("time_ns < 100 and time_ns > 200", "0"),
+    ] {
+        assert_eq!(rows(&mut database, &count(condition)), [found], "{condition}");
+    }
+    assert_eq!(
+        rows(&mut database, "select count(*) from a join b on a.time_ns + 5 = b.time_ns"),
+        ["40"]
+    );
+}
+
+#[test]
+fn many_rows_come_in_their_order_and_a_limit_ends_the_scan() {
+    let folder = numbers(20_000);
+    let mut database = database(&folder);
+    assert_eq!(
+        rows(&mut database, "select count(*), sum(n), max(time_ns) from a"),
+        ["20000|199990000|200000"]
+    );
+    assert_eq!(rows(&mut database, "select n from a limit 2 offset 15000"), ["15000", "15001"]);
+    for _ in 0..50 {
+        assert_eq!(rows(&mut database, "select n from a limit 1"), ["0"]);
+    }
+    let ordered = "select count(*) from (select time_ns, lag(time_ns) over () as before from events) where before > time_ns";
+    assert_eq!(rows(&mut database, ordered), ["0"]);
+}
+
+#[test]
+fn an_order_by_time_is_that_of_the_scan_and_sorts_nothing() {
+    let folder = numbers(5000);
+    let mut database = database(&folder);
+    for (order, is_sorted) in [
+        ("time_ns", false),
+        ("time_ns asc", false),
+        ("time_ns desc", true),
+        ("time_ns, n", true),
+        ("n", true),
+        ("time_ns + 0", true),
+    ] {
+        let plan =
+            rows(&mut database, &format!("explain query plan select n from a order by {order}"));
+        let sorts = plan.iter().any(|line| line.contains("TEMP B-TREE"));
+        assert_eq!(sorts, is_sorted, "{order}: {plan:?}");
+    }
+    let found = rows(&mut database, "select n from a where time_ns > 100 order by time_ns");
+    let wanted: Vec<String> = (10..5000).map(|n: u64| n.to_string()).collect();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn an_order_by_time_fails_where_times_go_back_and_says_how_to_sort() {
+    let records: Vec<(u8, u64, &[u8])> = vec![(1, 10, &[]), (1, 30, &[]), (1, 20, &[])];
+    let folder = trace(&[("a", "u64 n;"), ("b", "")], &records);
+    let mut database = database(&folder);
+    let error = ask(&mut database, "select time_ns from b order by time_ns").unwrap_err();
+    assert!(error.to_string().contains("ORDER BY time_ns + 0"), "{error}");
+    let sorted = rows(&mut database, "select time_ns from b order by time_ns + 0");
+    assert_eq!(sorted, ["10", "20", "30"]);
+}
+
+#[test]
+fn histograms_count_by_powers_of_two_and_overlaps_are_of_both_intervals() {
+    let folder = numbers(1);
+    let mut database = database(&folder);
+    let values = "select histogram(column1) from (values (5), (4), (-3), (0), (null), (7.9), (9223372036854775807))";
+    assert_eq!(
+        rows(&mut database, values),
+        ["{\"-2\":1,\"0\":1,\"4\":3,\"4611686018427387904\":1}"]
+    );
+    assert_eq!(rows(&mut database, "select histogram(n) from a where n > 5"), ["-"]);
+    for (query, wanted) in [
+        ("overlap(0, 10, 5, 20)", "5"),
+        ("overlap(0, 10, 10, 20)", "0"),
+        ("overlap(5, 6, 0, 10)", "1"),
+        ("overlap(0, 10, 20, 30)", "0"),
+        ("overlap(-9223372036854775807, 9223372036854775807, -9223372036854775807, 9223372036854775807)", "9223372036854775807"),
+        ("overlap(0, null, 1, 2)", "-"),
+    ] {
+        assert_eq!(rows(&mut database, &format!("select {query}")), [wanted], "{query}");
+    }
+}
+
+#[test]
+fn statements_that_do_more_than_read_are_refused() {
+    let folder = numbers(1);
+    let mut database = database(&folder);
+    let file = folder.0.join("made");
+    let file = file.display();
+    for statement in [
+        format!("attach '{file}' as other"),
+        format!("vacuum into '{file}'"),
+        "create table t (a)".to_owned(),
+        "create temp table t (a)".to_owned(),
+        "create virtual table temp.t using strata_event(0)".to_owned(),
+        "insert into event_counts values (1, 2, 3, 4)".to_owned(),
+        "insert into state (thread) values (1)".to_owned(),
+        "delete from event_counts".to_owned(),
+        "update thread set tid = 1".to_owned(),
+        "drop view calls".to_owned(),
+        "drop table events".to_owned(),
+        "pragma writable_schema = 1".to_owned(),
+        "pragma temp_store_directory = '/'".to_owned(),
+        "select load_extension('x')".to_owned(),
+        "begin".to_owned(),
+        "select 1; create table t (a)".to_owned(),
+    ] {
+        let error = ask(&mut database, &statement).unwrap_err();
+        let is_refused = matches!(error, SqlError::Refused(_));
+        assert!(is_refused || error.to_string().contains("not authorized"), "{statement}: {error}");
+    }
+    assert!(!folder.0.join("made").exists());
+    // No function of SQLite reads or writes files here.
+    for function in ["readfile('/etc/passwd')", "writefile('/tmp/x', 1)", "edit('x')"] {
+        assert!(ask(&mut database, &format!("select {function}")).is_err(), "{function}");
+    }
+    assert_eq!(rows(&mut database, "select count(*) from events"), ["2"]);
+}
+
+#[test]
+fn wrong_queries_say_where_and_leave_the_database_usable() {
+    let folder = numbers(1);
+    let mut database = database(&folder);
+    for (query, text) in [
+        ("select nought from a", "no such column: nought"),
+        ("select * from nought", "no such table: nought"),
+        ("select from", "near \"from\": syntax error"),
+        ("select ?1", "parameter"),
+        ("select percentile(n, 101) from a", "0 to 100"),
+        ("select percentile('x', 50)", "no number"),
+    ] {
+        let error = ask(&mut database, query).unwrap_err().to_string();
+        assert!(error.contains(text), "{query}: {error}");
+    }
+    assert!(rows(&mut database, "").is_empty() && rows(&mut database, "-- nothing").is_empty());
+    assert_eq!(rows(&mut database, "select 1; select 2;"), ["1", "2"]);
+}
+
+#[test]
+fn percentiles_are_values_of_the_nearest_rank() {
+    let folder = numbers(100);
+    let mut database = database(&folder);
+    let query = "select percentile(n, 0), percentile(n, 50), percentile(n, 99), percentile(n, 100), median(n) from a";
+    assert_eq!(rows(&mut database, query), ["0|49|98|99|49"]);
+    assert_eq!(rows(&mut database, "select percentile(n, 50) from a where n < 0"), ["-"]);
+    assert_eq!(rows(&mut database, "select median(n / 2.0) from a where n < 3"), ["0.5"]);
+    assert_eq!(
+        rows(&mut database, "select bucket(0), bucket(1), bucket(1023), bucket(-5), bucket(null)"),
+        ["0|1|512|-4|-"]
+    );
+}
+
+#[test]
+fn a_query_ends_when_it_is_to_stop() {
+    let folder = numbers(10);
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    let reader = Reader::open(&[&folder.0]).unwrap();
+    let mut database =
+        Database::new(reader, Arc::new(move || asked.load(Ordering::Relaxed))).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    let endless =
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
+    for query in [endless, "select count(*) from calls", "select count(*) from event_counts"] {
+        let error = ask(&mut database, query).unwrap_err();
+        assert!(matches!(error, SqlError::Stopped), "{query}: {error}");
+    }
+    stop.store(false, Ordering::Relaxed);
+    assert_eq!(rows(&mut database, "select count(*) from events"), ["20"]);
+}
+
+#[test]
+fn what_a_timeline_tells_is_there_when_a_query_names_it() {
+    // Of Strata's kernel: a call of one thread.
+    let context = "i64 tid;";
+    let events = [("syscall_entry_read", context), ("syscall_exit_read", "i64 tid; i64 ret;")];
+    let mut exit = 7i64.to_le_bytes().to_vec();
+    exit.extend(3i64.to_le_bytes());
+    let folder = trace(&events, &[(0, 100, &7i64.to_le_bytes()), (1, 350, &exit)]);
+    let mut database = database(&folder);
+    assert_eq!(rows(&mut database, "select count(*) from event_counts"), ["2"]);
+    for _ in 0..2 {
+        // No thread is known by these fields: the tables are there, and empty.
+        assert_eq!(rows(&mut database, "select count(*) from calls"), ["0"]);
+        assert_eq!(rows(&mut database, "select tid, process_name from thread"), ["0|idle"]);
+        assert_eq!(rows(&mut database, "select count(*) from event_counts"), ["2"]);
+        assert_eq!(rows(&mut database, "select ret from syscall_exit_read"), ["3"]);
+    }
+    assert!(ask(&mut database, "delete from thread").is_err());
+    for view in ["states", "spans", "wakeups", "threads", "processes", "files", "gaps", "counter"] {
+        rows(&mut database, &format!("select * from {view}"));
+    }
+    assert!(ask(&mut database, "select * from event").is_err());
+}
+
+#[test]
+fn queries_that_read_no_column_see_the_rows_of_the_timeline() {
+    let folder = numbers(3);
+    for (query, wanted) in [
+        ("select count(*) from trace", "1"),
+        ("select count(*) from THREAD", "1"),
+        ("select count(*) from main.Trace", "1"),
+        ("select 1 from trace", "1"),
+        ("select exists(select 1 from machine)", "1"),
+        ("select count(*) from EVENT_COUNTS", "2"),
+        ("select count(*) from Traces_Of_Nobody, trace", "no such table"),
+        ("select count(*) from SPAN_JOIN('trace', 'trace')", "1"),
+    ] {
+        // A database of its own: one query's tables are there for the next.
+        let found = ask(&mut database(&folder), query);
+        let found = found.unwrap_or_else(|error| vec![error.to_string()]).concat();
+        assert!(found.contains(wanted), "{query}: {found}");
+    }
+}
+
+#[test]
+fn functions_on_intervals_have_no_value_without_a_bound() {
+    let folder = numbers(3);
+    let mut database = database(&folder);
+    for (call, wanted) in [
+        ("at(5, 5, 6)", "1"),
+        ("at(6, 5, 6)", "0"),
+        ("at(4.5, 5, 6)", "0"),
+        ("at(null, 5, 6)", "-"),
+        ("at(5, 5, null)", "-"),
+        ("at(9223372036854775807, -9223372036854775808, 9223372036854775807)", "0"),
+        ("overlap(-9223372036854775808, 9223372036854775807, 0, 1)", "1"),
+        ("symbol(null)", "-"),
+        ("symbol(4096)", "-"),
+        ("symbol('0xffffffff81000000')", "-"),
+        ("symbol('18446744073709551615', 1)", "-"),
+    ] {
+        assert_eq!(rows(&mut database, &format!("select {call}")), [wanted], "{call}");
+    }
+    for wrong in ["at('x', 1, 2)", "symbol('main')", "symbol(x'00')", "symbol(1, 'x')", "symbol()"]
+    {
+        assert!(ask(&mut database, &format!("select {wrong}")).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_join_of_intervals_takes_tables_of_the_timeline_alone() {
+    let folder = numbers(3);
+    let mut database = database(&folder);
+    assert!(rows(&mut database, "select * from span_join('state', 'syscall', 'thread')").is_empty());
+    for (arguments, wanted) in [
+        ("", "takes two tables"),
+        ("'state'", "takes two tables"),
+        ("'calls', 'state'", "'calls' is no table with the columns id"),
+        ("'state', 'events'", "'events' is no table with the columns id"),
+        ("'state', 'span_join'", "'span_join' is no table"),
+        ("'state', 'syscall', 'no\"such'", "no such column"),
+        ("'state', 'x\"; drop table state; --'", "no such table"),
+        ("null, 'state'", ""),
+    ] {
+        let error = ask(&mut database, &format!("select * from span_join({arguments})"));
+        let text = error.expect_err(arguments).to_string();
+        assert!(text.contains(wanted), "{arguments}: {text}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Makes one pass over all records, in the order of time.
+
+use std::ops::ControlFlow;
+
+use strata_ctf::read::{Damage, Message, Reader, Selection, TimeRange};
+
+use crate::first_steps::first_steps;
+use crate::observer::Observer;
+use crate::timeline::Timeline;
+
+/// The number of messages after which a pass asks whether to go on.
+const CHUNK: u32 = 1 << 16;
+
+/// The selection of records for a report.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The time range of the results. Earlier records are read as well, since they determine the state at its begin.
+    pub range: TimeRange,
+    /// The filter: only results whose begin or end it accepts; `None` accepts all.
+    pub selection: Option<Selection>,
+}
+
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked { range: TimeRange::ALL, selection: None }
+    }
+}
+
+/// The results of a pass that do not belong to one report.
+#[derive(Debug)]
+pub struct Passed {
+    /// The timeline at the end.
+    pub timeline: Timeline,
+    /// The number of event records that were read.
+    pub records: u64,
+    /// The number of event records that were discarded, and of packets that are missing.
+    pub discarded: u64,
+    /// The number of places that could not be read.
+    pub damage: u64,
+}
+
+/// Passes the first records on descriptors that were open before to a timeline, before its first record.
+pub fn begin(timeline: &mut Timeline, reader: &Reader) {
+    begin_unless(timeline, reader, &|| false);
+}
+
+fn begin_unless(timeline: &mut Timeline, reader: &Reader, stop: &dyn Fn() -> bool) {
+    timeline.begin(&first_steps(reader, TimeRange::ALL, stop).unwrap_or_default());
+}
+
+/// Passes all records to `seen`. `go_on` gets the number of bytes read so far and returns false to stop; then there is
+/// no result. `damage` gets places that cannot be read, and damage that was found when the traces were opened.
+pub fn pass<O: Observer>(
+    reader: &Reader,
+    asked: &Asked,
+    seen: &mut O,
+    go_on: &dyn Fn(u64) -> bool,
+    damage: &mut dyn FnMut(&Damage),
+) -> Option<Passed> {
+    pass_on(Timeline::new(reader), reader, asked, seen, go_on, damage)
+}
+
+/// Makes a pass with a timeline that was made for these traces.
+pub fn pass_on<O: Observer>(
+    timeline: Timeline,
+    reader: &Reader,
+    asked: &Asked,
+    seen: &mut O,
+    go_on: &dyn Fn(u64) -> bool,
+    damage: &mut dyn FnMut(&Damage),
+) -> Option<Passed> {
+    let mut selection = asked.selection.clone();
+    let mut passed = Passed { timeline, records: 0, discarded: 0, damage: 0 };
+    passed.timeline.count_hidden_from(asked.range.from);
+    begin_unless(&mut passed.timeline, reader, &|| !go_on(0));
+    let mut found = |found: &Damage, passed: &mut Passed| {
+        passed.damage += u64::from(!found.is_note() && !found.is_remark());
+        damage(found);
+    };
+    reader.damage().iter().for_each(|damage| found(damage, &mut passed));
+    let mut events = reader.events(TimeRange { from: i64::MIN, to: asked.range.to });
+    loop {
+        let mut left = CHUNK;
+        let end = events.run(|message| {
+            match message {
+                Message::Event(event) => {
+                    let selected = match &mut selection {
+                        None => true,
+                        Some(selection) => selection.accepts(&event),
+                    };
+                    passed.records += 1;
+                    passed.timeline.event(&event, selected, seen);
+                }
+                Message::Discarded(discarded) => {
+                    passed.discarded = passed.discarded.saturating_add(discarded.count);
+                    passed.timeline.discarded(&discarded);
+                }
+                Message::Damage(damage) => {
+                    found(damage, &mut passed);
+                    // What threads did since then is not known.
+                    if let Some(stream) = reader.stream_of(damage).filter(|_| !damage.is_note()) {
+                        passed.timeline.gap(stream.index(), None, None);
+                    }
+                }
+                Message::Packet(_) => {}
+            }
+            left -= 1;
+            if left == 0 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        if !go_on(events.bytes_read()) {
+            return None;
+        }
+        if end.is_continue() {
+            break;
+        }
+    }
+    // What was so at the last record still is, up to the end of the time.
+    if let Some(span) = reader.span().filter(|_| asked.range.to < i64::MAX) {
+        passed.timeline.until(span.to.min(asked.range.to));
+    }
+    passed.timeline.finish(seen);
+    Some(passed)
+}

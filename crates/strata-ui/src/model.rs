@@ -1,0 +1,268 @@
+//! The model of a trace so far, made by one pass during which requests can read it.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use strata_analyze::counters::{roles as counter_roles, CounterRule};
+use strata_analyze::debug_info::is_sample;
+use strata_ctf::read::{
+    Discarded, DiscardedKind, Event, Events, Follow, Message, Reader, TimeRange,
+};
+use strata_timeline::span_roles;
+use strata_timeline::{begin, Sources, StreamSource, ThreadId, Timeline};
+
+use crate::maker::Maker;
+use crate::overview::{Gap, Gaps, Overview};
+
+/// Number of messages after which the pass lets requests read the model: less than a millisecond.
+const CHUNK: u32 = 4096;
+/// Period at which a trace that is being recorded is read.
+const PERIOD: Duration = Duration::from_millis(100);
+/// The most messages on damage that are kept.
+const DAMAGE_MAX: usize = 100;
+
+/// State of the pass over the trace: everything that was found so far.
+#[derive(Debug)]
+pub struct Model {
+    /// Timeline at the time up to which the trace was read.
+    pub timeline: Timeline,
+    /// Tracks and their lanes.
+    pub maker: Maker,
+    /// Number of event records over time.
+    pub overview: Overview,
+    /// Times at which records are missing.
+    pub gaps: Gaps,
+    /// Origin of each stream's records.
+    pub streams: Vec<StreamSource>,
+    /// Messages on the first places that cannot be read.
+    pub damage: Vec<String>,
+    /// Number of places that cannot be read.
+    pub damages: u64,
+    /// Number of event records that were read.
+    pub records: u64,
+    /// Number of event records that were discarded.
+    pub discarded: u64,
+    /// Number of packets that are missing.
+    pub packets: u64,
+    /// Number of bytes that were read.
+    pub bytes: u64,
+    /// True when the whole trace was read.
+    pub is_done: bool,
+    /// True while the trace is being recorded and was read up to [`World::now`](strata_timeline::World::now).
+    pub is_live: bool,
+    /// Time that reading has taken so far, or took in total.
+    pub reading: Duration,
+    begun: Instant,
+    /// For each class of records, whether they are samples; `None` if that was not checked yet.
+    samples: Vec<Option<bool>>,
+}
+
+impl Model {
+    fn new(reader: &Reader, counters: &[CounterRule]) -> Model {
+        let timeline = Timeline::with_spans(reader, span_roles(reader, &[]));
+        let (roles, _) = counter_roles(reader, counters);
+        Model {
+            timeline: timeline.with_counters(roles),
+            maker: Maker::default(),
+            overview: Overview::default(),
+            gaps: Gaps::default(),
+            streams: Sources::new(reader).streams,
+            damage: Vec::new(),
+            damages: 0,
+            records: 0,
+            discarded: 0,
+            packets: 0,
+            bytes: 0,
+            is_done: false,
+            is_live: false,
+            reading: Duration::ZERO,
+            begun: Instant::now(),
+            samples: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn message(&mut self, reader: &Reader, message: Message<'_>) {
+        match message {
+            Message::Event(event) => {
+                self.records += 1;
+                if let Some(time) = event.time() {
+                    self.overview.add(time);
+                }
+                self.timeline.event(&event, true, &mut self.maker);
+                if self.is_sample(&event) {
+                    self.sample(&event);
+                }
+            }
+            Message::Discarded(discarded) => self.discarded(&discarded),
+            Message::Damage(damage) => {
+                if !damage.is_note() && !damage.is_remark() {
+                    self.damages += 1;
+                    if self.damage.len() < DAMAGE_MAX {
+                        self.damage.push(damage.to_string());
+                    }
+                }
+                // What threads did since then is unknown.
+                if let Some(stream) = reader.stream_of(damage).filter(|_| !damage.is_note()) {
+                    self.timeline.gap(stream.index(), None, None);
+                }
+            }
+            Message::Packet(_) => {}
+        }
+    }
+
+    #[inline]
+    fn is_sample(&mut self, event: &Event<'_>) -> bool {
+        let index = event.class().index();
+        if self.samples.len() <= index {
+            self.samples.resize(index + 1, None);
+        }
+        let slot = self.samples.get_mut(index);
+        slot.is_some_and(|slot| *slot.get_or_insert_with(|| is_sample(event.class().name())))
+    }
+
+    /// Adds a sample to the thread that its CPU runs.
+    fn sample(&mut self, event: &Event<'_>) {
+        let machine = self.streams.get(event.stream().index()).map(|source| source.machine);
+        let cpu = event.packet().cpu.and_then(|cpu| u32::try_from(cpu).ok());
+        let runs = machine.zip(cpu).and_then(|(machine, cpu)| self.timeline.runs_on(machine, cpu));
+        let runs = runs.filter(|&thread| thread != ThreadId::IDLE);
+        if let (Some(thread), Some(time)) = (runs, event.time()) {
+            self.maker.sample(thread, time);
+        }
+    }
+
+    fn discarded(&mut self, discarded: &Discarded<'_>) {
+        let is_packets = discarded.kind == DiscardedKind::Packets;
+        let sum = if is_packets { &mut self.packets } else { &mut self.discarded };
+        *sum = sum.saturating_add(discarded.count);
+        self.timeline.discarded(discarded);
+        let now = self.timeline.world().now;
+        let from = discarded.from.or(discarded.to).unwrap_or(now);
+        self.gaps.add(Gap {
+            from,
+            to: discarded.to.unwrap_or(from),
+            count: discarded.count,
+            is_packets,
+            stream: discarded.stream.index(),
+            cpu: discarded.packet.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
+        });
+    }
+}
+
+/// A model that requests can read while it is made.
+#[derive(Debug)]
+pub struct SharedModel {
+    model: RwLock<Model>,
+    /// Number of requests that wait to read the model.
+    waiting: AtomicU32,
+}
+
+impl SharedModel {
+    /// Makes the model of a trace from which nothing was read yet. `counters` are rules for fields that are drawn as
+    /// counters.
+    #[must_use]
+    pub fn new(reader: &Reader, counters: &[CounterRule]) -> SharedModel {
+        SharedModel { model: RwLock::new(Model::new(reader, counters)), waiting: AtomicU32::new(0) }
+    }
+
+    /// Locks the model for reading. The pass releases it when somebody waits.
+    pub fn look(&self) -> RwLockReadGuard<'_, Model> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let model = self.model.read().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        model
+    }
+
+    /// Ends the pass over traces that could not be read to their end, and stores the failure for later answers.
+    pub fn fail(&self, failure: io::Error) {
+        let mut model = self.write();
+        model.maker.failure = Some(failure);
+        (model.is_done, model.is_live) = (true, false);
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Model> {
+        self.model.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the whole trace, and lets requests read the model in between.
+    pub fn read(&self, reader: &Reader) {
+        self.begin(reader, false);
+        self.pass(reader, reader.events(TimeRange::ALL));
+        self.finish();
+    }
+
+    /// Reads a trace while it is recorded. Returns when the recording has ended; call [`SharedModel::finish`] then.
+    pub fn follow(&self, follow: &mut Follow) {
+        self.begin(follow.reader(), true);
+        loop {
+            follow.look();
+            let reader = follow.reader();
+            let mut model = self.write();
+            if model.streams.len() < reader.streams().len() {
+                model.streams = Sources::new(reader).streams;
+            }
+            model.timeline.grow(reader, || span_roles(reader, &[]));
+            drop(model);
+            self.pass(reader, follow.events());
+            let mut model = self.write();
+            if let Some(upto) = follow.upto() {
+                model.timeline.until(upto);
+            }
+            let is_over = follow.has_ended() || model.maker.failure.is_some();
+            drop(model);
+            if is_over {
+                return;
+            }
+            thread::sleep(PERIOD);
+        }
+    }
+
+    fn begin(&self, reader: &Reader, is_live: bool) {
+        let mut model = self.write();
+        begin(&mut model.timeline, reader);
+        model.is_live = is_live;
+        model.damage.extend(reader.damage().iter().map(ToString::to_string).take(DAMAGE_MAX));
+        model.damages = reader.damage().len() as u64;
+    }
+
+    /// Ends the slices that are open at the end of the trace.
+    pub fn finish(&self) {
+        let mut model = self.write();
+        let Model { timeline, maker, .. } = &mut *model;
+        timeline.finish(maker);
+        (model.is_done, model.is_live) = (true, false);
+    }
+
+    /// Reads messages to their end, or until no more slices can be stored.
+    fn pass(&self, reader: &Reader, mut events: Events<'_>) {
+        loop {
+            let mut model = self.write();
+            let mut left = CHUNK;
+            let end = events.run(|message| {
+                model.message(reader, message);
+                left -= 1;
+                match left {
+                    0 => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            });
+            if !model.is_live {
+                model.bytes = events.bytes_read();
+            }
+            model.reading = model.begun.elapsed();
+            if end.is_continue() || model.maker.failure.is_some() {
+                return;
+            }
+            drop(model);
+            // The lock is not given to the thread that waits longest: this thread would get it again at once.
+            while self.waiting.load(Ordering::SeqCst) > 0 {
+                thread::yield_now();
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Number of event records over time, in as many columns as a screen has, and times at which some are missing.
+
+/// The most columns: twice what is shown, so that there are always enough.
+const COLUMNS: usize = 4096;
+/// The most gaps that are stored separately; later ones extend the last.
+pub const GAPS_MAX: usize = 1 << 16;
+
+/// Number of records over time. Columns become twice as wide whenever there are too many.
+#[derive(Debug, Default)]
+pub struct Overview {
+    /// A column is 2^level ns wide, and the first begins at a multiple of that.
+    level: u8,
+    first: i64,
+    counts: Vec<u64>,
+}
+
+impl Overview {
+    /// Counts a record at this time, which must not be before that of the first record.
+    #[inline]
+    pub fn add(&mut self, time: i64) {
+        if self.counts.is_empty() {
+            self.first = time;
+            self.counts.push(0);
+        }
+        loop {
+            let column = (time >> self.level).saturating_sub(self.first >> self.level).max(0);
+            let column = usize::try_from(column).unwrap_or(usize::MAX);
+            if column < COLUMNS {
+                if self.counts.len() <= column {
+                    self.counts.resize(column + 1, 0);
+                }
+                if let Some(count) = self.counts.get_mut(column) {
+                    *count += 1;
+                }
+                return;
+            }
+            self.widen();
+        }
+    }
+
+    fn widen(&mut self) {
+        let is_odd = (self.first >> self.level) & 1 == 1;
+        let mut wider = Vec::with_capacity(self.counts.len() / 2 + 1);
+        let mut counts = self.counts.iter();
+        if is_odd {
+            wider.extend(counts.next());
+        }
+        while let Some(one) = counts.next() {
+            wider.push(one + counts.next().copied().unwrap_or(0));
+        }
+        self.counts = wider;
+        self.level += 1;
+    }
+
+    /// Returns the begin of the first column \[ns since 1970\], the width of each column \[ns\], and the counts.
+    #[must_use]
+    pub fn columns(&self) -> (i64, i64, &[u64]) {
+        (self.first >> self.level << self.level, 1 << self.level, &self.counts)
+    }
+}
+
+/// A range of time in which records or packets of a stream are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Begin of the gap, as far as it is known \[ns since 1970\].
+    pub from: i64,
+    /// End of the gap \[ns since 1970\].
+    pub to: i64,
+    /// Number of missing records or packets.
+    pub count: u64,
+    /// True if packets are missing, whose number of records is unknown.
+    pub is_packets: bool,
+    /// Index of the stream, as [`strata_ctf::read::Stream::index`].
+    pub stream: usize,
+    /// CPU of the stream, if it is known.
+    pub cpu: Option<u32>,
+}
+
+/// All gaps of the trace.
+#[derive(Debug, Default)]
+pub struct Gaps {
+    all: Vec<Gap>,
+    /// Latest end of all gaps.
+    end: Option<i64>,
+}
+
+impl Gaps {
+    /// Adds a gap. Beyond the limit, it extends the last one.
+    pub fn add(&mut self, gap: Gap) {
+        self.end = self.end.max(Some(gap.to));
+        let is_full = self.all.len() >= GAPS_MAX;
+        match self.all.last_mut() {
+            Some(last) if is_full => {
+                last.to = last.to.max(gap.to);
+                last.count = last.count.saturating_add(gap.count);
+                last.cpu = None;
+            }
+            _ => self.all.push(gap),
+        }
+    }
+
+    /// Returns all gaps in the order in which they were found.
+    #[must_use]
+    pub fn all(&self) -> &[Gap] {
+        &self.all
+    }
+
+    /// Latest end of all gaps; `None` if there is none.
+    #[must_use]
+    pub fn end(&self) -> Option<i64> {
+        self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    #[test]
+    fn columns_have_each_record_where_it_was() {
+        let mut random = Random::new(5);
+        for first in [-1_000_003, 0, 77, 1 << 50] {
+            let (mut overview, mut times, mut time) = (Overview::default(), Vec::new(), first);
+            for _ in 0..20_000 {
+                time += i64::try_from(random.below(5000)).unwrap();
+                times.push(time);
+                overview.add(time);
+            }
+            let (from, width, counts) = overview.columns();
+            assert!(from <= times[0] && times[0] < from + width && counts.len() <= COLUMNS);
+            assert!(counts.len() > COLUMNS / 4, "{}", counts.len());
+            let mut wanted = vec![0; counts.len()];
+            for time in times {
+                wanted[usize::try_from((time - from) / width).unwrap()] += 1;
+            }
+            assert_eq!(counts, wanted);
+        }
+    }
+
+    #[test]
+    fn gaps_beyond_those_that_are_kept_widen_the_last_one() {
+        let mut gaps = Gaps::default();
+        for at in 0..=i64::try_from(GAPS_MAX).unwrap() {
+            gaps.add(Gap {
+                from: at,
+                to: at + 1,
+                count: 2,
+                is_packets: false,
+                stream: 0,
+                cpu: Some(1),
+            });
+        }
+        assert_eq!(gaps.all().len(), GAPS_MAX);
+        assert_eq!(gaps.all().iter().map(|gap| gap.count).sum::<u64>(), 2 * (GAPS_MAX as u64 + 1));
+    }
+}

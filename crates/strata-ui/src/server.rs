@@ -1,0 +1,366 @@
+//! The HTTP server: routes requests to answers.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/`, `/app.js`, `/app.css` | the page |
+//! | `/v1/meta` | what the trace is, how far it is read |
+//! | `/v1/ID/tracks?after=N` | tracks, with their sums |
+//! | `/v1/ID/names?from=N` | names by number |
+//! | `/v1/ID/overview` | records over time, gaps |
+//! | `/v1/ID/tiles/LEVEL/INDEX?tracks=N,N` | tiles of up to 64 tracks, each behind its length in 4 bytes |
+//! | `/v1/ID/tile/TRACK/LEVEL/INDEX` | one tile |
+//! | `/v1/ID/slice/TRACK/TIME` | a slice, with its records |
+//! | `/v1/ID/path/TRACK?from=T&to=T` | the critical path of the track's thread, as parts of other tracks |
+//! | `/v1/ID/sums?from=T&to=T` | how long threads were in which state |
+//! | `/v1/ID/events?from=T&to=T&limit=N&q=FILTER` | records as `strata view --format json` has them |
+//! | `/v1/ID/report/NAME?from=T&to=T` | what `strata analyze NAME` prints |
+//!
+//! ID is the trace's: what is kept in a browser is of the same trace. All below `/v1` needs the token, as
+//! `Authorization: Bearer TOKEN`.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{json, Value};
+use strata_analyze::debug_info::SourceOptions;
+use strata_analyze::reports::flame::has_stacks;
+use strata_ctf::read::{Reader, TimeRange};
+
+use crate::answers::{self, Base};
+use crate::connections::{Connections, Standing};
+use crate::guard::{check_source, check_token, Token};
+use crate::model::SharedModel;
+use crate::query::Query;
+use crate::readers::Readers;
+use crate::records::records;
+use crate::report::report;
+
+/// Limit on the size of a request's head \[byte\].
+const HEAD_BYTES: usize = 16 << 10;
+/// The time limit for receiving a request's headers.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// The most answers that are worked on at the same time.
+const WORKERS: usize = 4;
+/// The most tiles in one answer.
+const TILES_MAX: usize = 64;
+/// The most records in one answer.
+const RECORDS_MAX: u64 = 2000;
+/// The most records that are shown for one slice.
+const SLICE_RECORDS: u64 = 64;
+
+const POLICY: &str =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const PAGE: &[u8] = include_bytes!("../page/index.html");
+/// Script of the page.
+pub const SCRIPT: &[u8] = include_bytes!("../page/app.js");
+/// Style sheet of the page.
+pub const STYLE: &[u8] = include_bytes!("../page/app.css");
+
+/// The state that all requests share.
+#[derive(Debug)]
+pub struct App {
+    /// Readers of the traces.
+    pub readers: Readers,
+    /// Paths of the traces as they are typed in a shell.
+    pub typed: String,
+    /// State of the pass over the traces.
+    pub model: SharedModel,
+    /// Time from which the page's times count.
+    pub base: Base,
+    /// Identifier of these traces, by which a browser's cache distinguishes them from others.
+    pub id: String,
+    /// Title of the page.
+    pub title: String,
+    /// Secret that each request must carry.
+    pub token: Token,
+    /// Options for finding the functions of call stacks, with the files that were read so far.
+    pub code: SourceOptions,
+    /// Size of all streams \[byte\].
+    pub bytes: u64,
+}
+
+impl App {
+    /// Returns the reader for an answer.
+    fn reader(&self) -> Arc<Reader> {
+        let is_growing = self.model.look().is_live;
+        self.readers.get(is_growing)
+    }
+}
+
+/// An answer to a request.
+struct Answer {
+    status: StatusCode,
+    kind: &'static str,
+    body: Vec<u8>,
+    /// True if the same request will always get this answer, so that it can be cached.
+    is_final: bool,
+}
+
+impl Answer {
+    fn text(status: StatusCode, text: &str) -> Answer {
+        let body = text.as_bytes().to_vec();
+        Answer { status, kind: "text/plain; charset=utf-8", body, is_final: false }
+    }
+
+    fn json(value: &Value) -> Answer {
+        let body = strata_text::json::compact(value).into_bytes();
+        Answer { status: StatusCode::OK, kind: "application/json", body, is_final: false }
+    }
+
+    fn page(kind: &'static str, body: &[u8]) -> Answer {
+        Answer { status: StatusCode::OK, kind, body: body.to_vec(), is_final: false }
+    }
+
+    fn absent() -> Answer {
+        Answer::text(StatusCode::NOT_FOUND, "there is nothing of this name")
+    }
+
+    fn failed(error: &io::Error) -> Answer {
+        Answer::text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
+    }
+
+    fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(self.body)));
+        *response.status_mut() = self.status;
+        let cache = if self.is_final { "private, max-age=31536000, immutable" } else { "no-store" };
+        for (name, value) in [
+            (header::CONTENT_TYPE, self.kind),
+            (header::CACHE_CONTROL, cache),
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "no-referrer"),
+            (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+            (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        ] {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+/// Serves requests until the process ends.
+///
+/// # Errors
+/// The system gives no more threads or sockets.
+pub fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(WORKERS)
+        .build()?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let connections = Connections::default();
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                // No descriptor is free; one will be when a connection ends.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let app = Arc::clone(&app);
+            connections.begin(|standing| async move {
+                let service =
+                    service_fn(|request| respond(Arc::clone(&app), Arc::clone(&standing), request));
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(HEAD_PATIENCE)
+                    .max_buf_size(HEAD_BYTES)
+                    .serve_connection(TokioIo::new(stream), service);
+                // A client that disconnects, or sends something other than requests, gets no answer.
+                let _ = connection.await;
+            });
+            // Let each connection read its first request before many others are accepted, for which it might have to
+            // end.
+            tokio::task::yield_now().await;
+        }
+    })
+}
+
+async fn respond(
+    app: Arc<App>,
+    standing: Arc<Standing>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, _) = request.into_parts();
+    if let Err(refused) = check_source(&head.headers) {
+        return Ok(Answer::text(refused.status, refused.text).into_response());
+    }
+    if head.method != Method::GET {
+        let text = "only GET is answered";
+        return Ok(Answer::text(StatusCode::METHOD_NOT_ALLOWED, text).into_response());
+    }
+    let path = head.uri.path().to_owned();
+    let page = match path.as_str() {
+        "/" => Some(Answer::page("text/html; charset=utf-8", PAGE)),
+        "/app.js" => Some(Answer::page("text/javascript; charset=utf-8", SCRIPT)),
+        "/app.css" => Some(Answer::page("text/css; charset=utf-8", STYLE)),
+        "/favicon.ico" => Some(Answer { status: StatusCode::NO_CONTENT, ..Answer::absent() }),
+        _ => None,
+    };
+    if let Some(page) = page {
+        return Ok(page.into_response());
+    }
+    if let Err(refused) = check_token(&head.headers, &app.token) {
+        return Ok(Answer::text(refused.status, refused.text).into_response());
+    }
+    standing.has_token();
+    let query = Query::new(head.uri.query().unwrap_or_default());
+    let answered = tokio::task::spawn_blocking(move || answer(&app, &path, &query)).await;
+    let broken = |_| Answer::text(StatusCode::INTERNAL_SERVER_ERROR, "this cannot be answered");
+    Ok(answered.unwrap_or_else(broken).into_response())
+}
+
+/// Answers a request below `/v1`.
+fn answer(app: &App, path: &str, query: &Query) -> Answer {
+    let words: Vec<&str> = path.split('/').skip(1).collect();
+    let rest = match words.as_slice() {
+        ["v1", "meta"] => {
+            let model = app.model.look();
+            let begin = app.base.time(0);
+            let span = match model.is_done || model.is_live {
+                true => (begin, begin),
+                false => {
+                    app.readers.get(false).span().map_or((begin, begin), |it| (it.from, it.to))
+                }
+            };
+            let meta = answers::meta(
+                &model,
+                app.base,
+                (&app.id, &app.title, &app.typed),
+                (span, app.bytes),
+            );
+            return Answer::json(&meta);
+        }
+        ["v1", id, rest @ ..] if *id == app.id => rest,
+        ["v1", _, _, ..] => {
+            let text = "this is of another trace or version: load the page again";
+            return Answer::text(StatusCode::CONFLICT, text);
+        }
+        _ => return Answer::absent(),
+    };
+    match rest {
+        ["tracks"] => {
+            Answer::json(&answers::tracks(&app.model.look(), app.base, query.index("after")))
+        }
+        ["names"] => Answer::json(&answers::names(&app.model.look(), query.index("from"))),
+        ["overview"] => Answer::json(&answers::overview(&app.model.look(), app.base)),
+        ["tile", track, level, index] => match (track.parse(), level.parse(), index.parse()) {
+            (Ok(track), Ok(level), Ok(index)) => tiles(app, &[track], level, index, false),
+            _ => Answer::absent(),
+        },
+        ["tiles", level, index] => match (level.parse(), index.parse()) {
+            (Ok(level), Ok(index)) => tiles(app, &query.numbers("tracks"), level, index, true),
+            _ => Answer::absent(),
+        },
+        ["slice", track, time] => match (track.parse(), time.parse()) {
+            (Ok(track), Ok(time)) => slice(app, track, time),
+            _ => Answer::absent(),
+        },
+        ["path", track] => match track.parse() {
+            Ok(track) => path_of(app, track, range(query)),
+            Err(_) => Answer::absent(),
+        },
+        ["sums"] => match answers::sums(&app.model.look(), app.base, range(query)) {
+            Ok(sums) => Answer::json(&sums),
+            Err(error) => Answer::failed(&error),
+        },
+        ["events"] => events(app, query),
+        ["report", name] => {
+            let (from, to) = range(query);
+            let range = (app.base.time(from), app.base.time(to));
+            match report(name, app.readers.paths(), range) {
+                Ok(text) => Answer::text(StatusCode::OK, &text),
+                Err(text) => Answer::text(StatusCode::UNPROCESSABLE_ENTITY, &text),
+            }
+        }
+        _ => Answer::absent(),
+    }
+}
+
+fn range(query: &Query) -> (i64, i64) {
+    (query.number("from").unwrap_or(0), query.number("to").unwrap_or(i64::MAX))
+}
+
+fn tiles(app: &App, tracks: &[u32], level: u8, index: i64, is_many: bool) -> Answer {
+    if tracks.len() > TILES_MAX {
+        return Answer::text(StatusCode::PAYLOAD_TOO_LARGE, "at most 64 tracks at once");
+    }
+    let model = app.model.look();
+    let mut body = Vec::new();
+    for &track in tracks {
+        match answers::tile(&model, app.base, (track, level, index)) {
+            Ok(Some(tile)) => {
+                if is_many {
+                    let len = u32::try_from(tile.len()).unwrap_or(u32::MAX);
+                    body.extend(len.to_le_bytes());
+                }
+                body.extend(tile);
+            }
+            Ok(None) => return Answer::absent(),
+            Err(error) => return Answer::failed(&error),
+        }
+    }
+    let is_final = model.is_done;
+    Answer { status: StatusCode::OK, kind: "application/octet-stream", body, is_final }
+}
+
+/// Answers with a slice, and the records at its ends that its thread made, or that are about the thread.
+fn slice(app: &App, track: u32, time: i64) -> Answer {
+    let found = answers::slice(&app.model.look(), app.base, track, time);
+    let mut found = match found {
+        Ok(Some(found)) => found,
+        Ok(None) => return Answer::absent(),
+        Err(error) => return Answer::failed(&error),
+    };
+    let reader = app.reader();
+    let code = has_stacks(&reader).then(|| app.code.clone());
+    let filter = found.tid.map_or_else(String::new, |tid| {
+        format!("tid == {tid} || next_tid == {tid} || prev_tid == {tid} || payload.tid == {tid}")
+    });
+    let at = |time| {
+        let range = TimeRange { from: time, to: time };
+        let found = records(&reader, range, &filter, SLICE_RECORDS, code.clone());
+        let found = found.or_else(|_| records(&reader, range, "", SLICE_RECORDS, code.clone()));
+        found.map_or_else(|_| String::new(), |it| String::from_utf8_lossy(&it.lines).into_owned())
+    };
+    let (begin, end) =
+        (at(found.from), if found.to > found.from { at(found.to) } else { String::new() });
+    if let Some(said) = found.said.as_object_mut() {
+        said.insert("records".into(), json!([begin, end]));
+    }
+    Answer::json(&found.said)
+}
+
+fn path_of(app: &App, track: u32, range: (i64, i64)) -> Answer {
+    match answers::path(&app.model.look(), app.base, track, range) {
+        Ok(Some(path)) => Answer::json(&path),
+        Ok(None) => Answer::absent(),
+        Err(error) => Answer::failed(&error),
+    }
+}
+
+fn events(app: &App, query: &Query) -> Answer {
+    let (from, to) = range(query);
+    let range = TimeRange { from: app.base.time(from), to: app.base.time(to) };
+    let limit = query.number("limit").and_then(|limit| u64::try_from(limit).ok());
+    let limit = limit.unwrap_or(RECORDS_MAX).clamp(1, RECORDS_MAX);
+    match records(&app.reader(), range, query.text("q"), limit, None) {
+        Ok(found) => {
+            let lines = String::from_utf8_lossy(&found.lines);
+            Answer::json(&json!({ "lines": lines, "cut": found.is_cut }))
+        }
+        Err(text) => Answer::text(StatusCode::BAD_REQUEST, &text),
+    }
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * strings.bpf.h - several strings of user memory, such as the arguments of a program, joined to one text.
+ */
+#ifndef STRATA_KERNEL_STRINGS_BPF_H
+#define STRATA_KERNEL_STRINGS_BPF_H
+
+#include "scratch.bpf.h"
+
+/*
+ * The greatest number of strings of an argv; the second one if more than TEXT_MAX of their bytes
+ * are recorded.
+ */
+#define STRATA_STRINGS_MAX  64u
+#define STRATA_STRINGS_MANY 1024u
+#define STRATA_ADDRESS_TEXT 20u /* "0x", 16 digits, NUL */
+
+/* The format of an address that replaces a text which cannot be read, as in strace. */
+const char strata_address_format[] SEC(".rodata.format") = "0x%llx";
+
+/* Instead of a text that cannot be read. Returns its bytes. */
+STRATA_INLINE uint64_t strata_write_address(struct strata_scratch *scratch, unsigned char *to,
+					    uint64_t address)
+{
+	__u64 data = address;
+	long n = bpf_snprintf((char *)to, STRATA_ADDRESS_TEXT, strata_address_format, &data,
+			      sizeof(data));
+
+	scratch->has_unread = 1;
+	n = (long)strata_opaque((uint64_t)n - 1);
+	return (uint64_t)n < STRATA_ADDRESS_TEXT ? (uint64_t)n : 0;
+}
+
+/* Bytes that a shell takes as they are: letters, digits, %+,-./:=@_ and what is beyond ASCII. */
+#define STRATA_PLAIN_LOW  0x27fff82000000000ull
+#define STRATA_PLAIN_HIGH 0x07fffffe87ffffffull
+
+/* 1 if both are the same, without a branch. */
+STRATA_INLINE uint64_t strata_is_same(uint64_t byte, uint64_t other)
+{
+	return ((strata_opaque(byte) ^ other) - 1) >> 63;
+}
+
+/* 1 or 0, without a branch. */
+STRATA_INLINE uint64_t strata_is_plain(uint64_t byte)
+{
+	uint64_t low = STRATA_PLAIN_LOW >> (byte & 63), high = STRATA_PLAIN_HIGH >> (byte & 63);
+	uint64_t row = byte >> 6;
+
+	return ((strata_is_same(row, 0) & low) | (strata_is_same(row, 1) & high) | row >> 1) & 1;
+}
+
+/* So many bytes of a string are looked at in one step: a verifier follows no more than 8,192 branches at a time. */
+#define STRATA_QUOTE_BYTES 64u
+/* Steps for as many strings as there may be: each is read, ends, and is looked at in pieces. */
+#define STRATA_STEPS(strings, bytes) (3 * ((strings) + 1) + 2 * (bytes) / STRATA_QUOTE_BYTES)
+
+/* The next bytes of `word` go to `quote_at` of `bytes`, as they are in quotes. */
+STRATA_INLINE void strata_quote_some(struct strata_scratch *scratch, uint64_t from)
+{
+	uint64_t to = STRATA_ONCE(uint32_t, scratch->quote_at), bytes = scratch->word_bytes, i;
+	uint64_t is_special = 0;
+	unsigned char *place;
+
+	/* A verifier follows both sides of each branch, for each byte anew: there is none but for the end. */
+	for (i = 0; i < STRATA_QUOTE_BYTES; i++) {
+		uint64_t byte = scratch->word[from + i];
+
+		if (from + i >= bytes || to > STRATA_SCRATCH_MAX)
+			break;
+		place = scratch->bytes + to;
+		place[0] = (unsigned char)byte;
+		place[1] = '\\';
+		place[2] = '\'';
+		place[3] = '\'';
+		to += 1 + 3 * strata_is_same(byte, '\'');
+		is_special |= strata_is_plain(byte) ^ 1;
+	}
+	scratch->quote_at = (uint32_t)to;
+	scratch->is_special |= (uint32_t)is_special;
+	scratch->word_from = (uint32_t)from + STRATA_QUOTE_BYTES;
+}
+
+/* All of `word` lies behind @at as it is in quotes: they are put around it, or it is written as it is. Returns its end. */
+STRATA_INLINE uint64_t strata_quote_end(struct strata_scratch *scratch, uint64_t at)
+{
+	uint64_t to = STRATA_ONCE(uint32_t, scratch->quote_at);
+	uint64_t bytes = STRATA_ONCE(uint32_t, scratch->word_bytes);
+	unsigned char *place = scratch->bytes + at;
+
+	if (bytes > STRATA_ABI_KERNEL_ARGV_MAX || to > STRATA_SCRATCH_MAX + 4)
+		return at;
+	if (!STRATA_ONCE(uint32_t, scratch->is_special)) {
+		bpf_probe_read_kernel(place, (uint32_t)bytes, scratch->word);
+		return at + bytes;
+	}
+	*place = '\'';
+	scratch->bytes[to] = '\'';
+	return to + 1;
+}
+
+/* Counts that the strings from @begin on are more than are recorded, and says so where they end. */
+STRATA_INLINE void strata_scratch_cut(struct strata_scratch *scratch, uint64_t begin, uint64_t end,
+				      uint64_t most)
+{
+	unsigned char *to;
+
+	if (end > begin + most - 5)
+		end = begin + most - 5;
+	end = strata_opaque(end);
+	if (end > STRATA_SCRATCH_MAX)
+		return;
+	to = scratch->bytes + end;
+	to[0] = ' ';
+	to[1] = '.';
+	to[2] = '.';
+	to[3] = '.';
+	scratch->at = (uint32_t)end + 4;
+	strata_count_cut();
+}
+
+/*
+ * One step of strata_scratch_join(), which joins strings from @begin on: a string is read, or a piece of it put where it
+ * goes, or it ends. One function, since there may be no more than eight frames. Returns 0 when the strings are at their end.
+ */
+STRATA_GLOBAL int strata_scratch_step(uint64_t end, uint32_t begin)
+{
+	struct strata_scratch *scratch = strata_scratch();
+	uint64_t most = strata_sizes()->argv_bytes, at, n, from, address, string;
+	uint32_t is_gone = 0, pointer = sizeof(uint64_t), strings = STRATA_STRINGS_MAX;
+	unsigned char *to;
+
+	if (!scratch || most > STRATA_ABI_KERNEL_ARGV_MAX)
+		return 0;
+	at = STRATA_ONCE(uint32_t, scratch->at);
+	if (at > STRATA_SCRATCH_MAX)
+		return 0;
+	if (scratch->is_word) {
+		from = STRATA_ONCE(uint32_t, scratch->word_from);
+		if (from < scratch->word_bytes &&
+		    from <= STRATA_ABI_KERNEL_ARGV_MAX - STRATA_QUOTE_BYTES &&
+		    scratch->quote_at - begin <= most) {
+			strata_quote_some(scratch, from);
+			return 1;
+		}
+		n = scratch->word_bytes;
+		at = strata_quote_end(scratch, at);
+		scratch->is_word = 0;
+		if (at - begin >= most || n == most - 1) {
+			strata_scratch_cut(scratch, begin, at, most);
+			return 0;
+		}
+		scratch->at = (uint32_t)at;
+		return 1;
+	}
+	if (most > STRATA_ABI_KERNEL_TEXT_MAX)
+		strings = STRATA_STRINGS_MANY;
+	if (scratch->is_compat)
+		pointer = sizeof(uint32_t);
+	address = string = scratch->next;
+	if (!end) {
+		string = 0;
+		is_gone = !!bpf_probe_read_user(&string, pointer, (void *)address);
+	}
+	if (end ? string >= end : !is_gone && !string)
+		return 0;
+	if (scratch->nr_strings == strings) {
+		strata_scratch_cut(scratch, begin, at, most);
+		return 0;
+	}
+	to = scratch->bytes + at;
+	if (scratch->nr_strings++) {
+		*to++ = ' ';
+		at++;
+	}
+	n = is_gone ? 0 :
+		      (uint64_t)bpf_probe_read_user_str(scratch->word, (uint32_t)most,
+							(const void *)string);
+	scratch->next = address + (end ? n : pointer);
+	n = strata_opaque(n - 1);
+	if (n >= STRATA_ABI_KERNEL_ARGV_MAX) {
+		at += strata_write_address(scratch, to, is_gone ? address : string);
+		if (at - begin >= most) {
+			strata_scratch_cut(scratch, begin, at, most);
+			return 0;
+		}
+		scratch->at = (uint32_t)at;
+		return !is_gone && !end;
+	}
+	scratch->at = (uint32_t)at;
+	scratch->is_word = 1;
+	scratch->word_from = 0;
+	scratch->word_bytes = (uint32_t)n;
+	scratch->quote_at = (uint32_t)at + 1;
+	/* The three dots are what says that there is more. */
+	scratch->is_special = !n || n == 3 && scratch->word[0] == '.' && scratch->word[1] == '.' &&
+					    scratch->word[2] == '.';
+	return 1;
+}
+
+/*
+ * Several strings with a space between, each in quotes if it is not plain or is empty. @end: 0, and at @address is an array
+ * of pointers to them; or they are one behind the other from @address to @end.
+ */
+STRATA_GLOBAL int strata_scratch_join(uint64_t address, uint64_t end)
+{
+	struct strata_scratch *scratch = strata_scratch();
+	/*
+	 * A number of 64 bits: of shorter ones that are on the stack meanwhile, verifiers before
+	 * 5.16 forget the bounds, so that the loop would have no end.
+	 */
+	uint64_t i, steps = STRATA_STEPS(STRATA_STRINGS_MAX, STRATA_ABI_KERNEL_TEXT_MAX);
+	uint32_t begin;
+
+	if (!scratch)
+		return 0;
+	if (strata_sizes()->argv_bytes > STRATA_ABI_KERNEL_TEXT_MAX)
+		steps = STRATA_STEPS(STRATA_STRINGS_MANY, STRATA_ABI_KERNEL_ARGV_MAX);
+	begin = scratch->at;
+	scratch->next = address;
+	scratch->nr_strings = 0;
+	scratch->is_word = 0;
+	for (i = 0; i < steps; i++) {
+		if (!strata_scratch_step(end, begin))
+			break;
+	}
+	return 0;
+}
+
+#endif /* STRATA_KERNEL_STRINGS_BPF_H */
