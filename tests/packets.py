@@ -1,7 +1,8 @@
-"""Are the packets of a trace as readers want them? python3 tests/packets.py TRACE
+"""Checks the packets of a trace. python3 tests/packets.py TRACE
 
-Each file of a channel is of one CPU, or behind these of none, as those of dumps of what runs and of loaded objects; each consists of packets only: their sizes add up, sequence numbers count
-from 0, times never go back, and the number of discarded events never falls. Prints the number of packets.
+Each file of a channel belongs to one CPU; those behind (state dumps, loaded objects) belong to none. A file consists of
+packets only: their sizes add up, sequence numbers count from 0, times never go back, and the number of discarded events
+never falls. Prints the number of packets.
 """
 import glob
 import os

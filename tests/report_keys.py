@@ -1,4 +1,4 @@
-"""Are all keys of reports in the guide? Each of the files is what a `strata analyze REPORT --format json` has printed.
+"""Checks that the guide names all keys of reports. Each of the files is what a `strata analyze REPORT --format json` has printed.
 
 report_keys.py FILE...
 

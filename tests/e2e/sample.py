@@ -16,8 +16,13 @@ for line in open(path, encoding="utf-8"):
     payload = event["payload"]
     unasked += payload["unasked"]
     user = event["callstack_user"]
-    if [frame["address"] for frame in user] != payload["callstack_user"]:
+    shown, recorded = [frame["address"] for frame in user], payload["callstack_user"]
+    # A stack is shown up to the first address that is no code, which ends it.
+    ends = bool(user) and user[-1].get("func") == "[no frame pointer]"
+    if shown != (recorded[: len(shown)] if ends else recorded):
         sys.exit(f"names of other addresses: {line}")
+    if any(frame.get("func") == "[no frame pointer]" for frame in user[:-1]):
+        sys.exit(f"a stack goes on behind its end: {line}")
     if payload["ip"] >= 1 << 63 and event["callstack_kernel"][0]["address"] != payload["ip"]:
         sys.exit(f"the stack does not begin where it was interrupted: {line}")
     names = [frame.get("func", "").split("+")[0] for frame in user]

@@ -1,4 +1,4 @@
-"""Does `strata export --to ctf` write what was asked for, as babeltrace2 sees it?
+"""Checks with babeltrace2 that `strata export --to ctf` writes what was asked for.
 
     check_cut.py STRATA FOLDER trace PATH [PATH...]     each trace
     check_cut.py STRATA FOLDER constructs [NAME...]     the constructs of CTF 1.8 (constructs_*.py)

@@ -1,4 +1,4 @@
-"""Does `strata view` show a trace as babeltrace2 does, byte for byte?
+"""Compares what `strata view` and babeltrace2 print of a trace, byte for byte.
 
     compare.py STRATA TRACE [options]     one trace; "options": with all options that both have, too
 

@@ -265,6 +265,39 @@ add(
     ],
     [b"\x00\x7f\x21\x22\x23", b"\x05\x00\x21\x23", b"\x04\x3f\x21\x22\x23"],
 )
+# Lengths and selectors that are in several options: the field of the one that is there counts.
+add(
+    "places_in_several_options",
+    [
+        ("t", unsigned(8)),
+        (
+            "v",
+            variant(
+                at("t"),
+                ("one", [[1, 1]], structure(("n", unsigned(8)), ("s", {"type": "null-terminated-string"}))),
+                ("two", [[2, 2]], structure(("s", {"type": "null-terminated-string"}), ("n", unsigned(16)))),
+                (
+                    "in",
+                    [[3, 4]],
+                    structure(
+                        ("n", variant(at(None, "t"), ("a", [[3, 3]], unsigned(8)), ("b", [[4, 4]], unsigned(32))))
+                    ),
+                ),
+            ),
+        ),
+        ("text", dynamic("string", at("v", "n"))),
+        ("array", dynamic("array", at("v", "n"), **{"element-field-class": unsigned(8)})),
+        ("choice", variant(at("v", "n"), ("none", [[0, 0]], unsigned(8)), ("some", [[1, 9]], unsigned(16)))),
+        ("maybe", optional(at("v", "n"), unsigned(8), [[2, 2]])),
+        ("last", unsigned(8)),
+    ],
+    [
+        b"\x01\x01s\0x\x21\x22\x23\x24",
+        b"\x02s\0\x02\0xy\x21\x22\x23\x24\x25\x26",
+        b"\x03\x00\x23\x24",
+        b"\x04\x02\0\0\0xy\x21\x22\x23\x24\x25\x26",
+    ],
+)
 add(
     "places_relative_and_absolute",
     [

@@ -1,5 +1,5 @@
 # Fetches lttng-analyses, which tests/interop/analyses runs, with Debian's babeltrace 1 that it reads traces by:
-# unpacked, and never installed. ./setup runs it, so that the test needs no network. Quick when it is there.
+# unpacked, and never installed. ./setup --tests runs it, so that the test needs no network. Quick when it is there.
 #
 #   bash tests/interop/fetch-analyses.sh [--check]
 #

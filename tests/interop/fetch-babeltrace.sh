@@ -1,5 +1,5 @@
 # Fetches babeltrace2 2.1, which reads and writes CTF 2, from Debian 13: unpacked beside the system with all
-# that it needs, down to the C library, and never installed. ./setup runs it, so that the tests need no
+# that it needs, down to the C library, and never installed. ./setup --tests runs it, so that the tests need no
 # network. Quick when it is there.
 #
 #   bash tests/interop/fetch-babeltrace.sh [--check]

@@ -1,4 +1,4 @@
-"""Is an export what the trace is? python3 perfetto_check.py NAME EXPORT TRACE
+"""Compares a Perfetto export with its trace. python3 perfetto_check.py NAME EXPORT TRACE
 
 Every event of babeltrace2's output must be in the export, once, at its time, with its fields; and nothing else.
 What each trace of perfetto_traces.py must look like is in the function of its name.

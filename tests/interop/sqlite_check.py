@@ -129,6 +129,13 @@ def reports(database, strata, trace, flags):
         rows = ([row[name] for name in columns] for row in cpus["cpus"])
         same("cpus", found, (row for row in rows if any(row[1:])))
 
+    locks = report("locks", *times)
+    if locks:
+        query = """SELECT process, pid, kind, address, count(*), sum(duration_ns), max(duration_ns),
+            sum(CASE WHEN ended_by = 'timer' THEN duration_ns ELSE 0 END) FROM locks GROUP BY process, pid, kind, address"""
+        columns = ("process", "pid", "kind", "name", "count", "total_ns", "max_ns", "timed_out_ns")
+        same("locks", database.execute(query), ([row[name] for name in columns] for row in locks["rows"]))
+
     irq = report("irq", *asked)
     if irq:
         columns = ("kind", "number", "count", "total_ns", "max_ns")

@@ -1,4 +1,4 @@
-# Fetches a kernel that tests/vm boots, extracted and never installed. ./setup runs it, so that the tests need
+# Fetches a kernel that tests/vm boots, extracted and never installed. ./setup --tests runs it, so that the tests need
 # no network. Quick when it is there.
 #
 #   bash tests/vm/fetch.sh [--check] [kernel|oldest|arm64|headers]

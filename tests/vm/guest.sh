@@ -195,6 +195,7 @@ check_recordings() {
 			fail "$mode: refused programs: $(cat "$out/"{record,others}_"$mode.err")"
 		the_trace "others_$mode"
 		has 5 ' waits: .* pid = [1-9]'
+		has 5 ' texts: .*four = "0x[0-9a-f]+"'
 		has "$(sed -n 's/^getppid //p' "$out/others_$mode.out")" ' syscall_exit_getppid: '
 		some ' sched_process_exec: .*filename = "/bin/work"'
 		some ' kmem_kmalloc: .*perf_cpu_page_faults = [1-9][0-9]*, perf_cpu_cpu_clock = [1-9]'

@@ -102,7 +102,7 @@ web() {
 	systemctl stop strata-session@web || return 1
 	web_is ActiveState inactive || return 1
 	systemctl show -p Result -p ExecMainStatus -p NRestarts strata-session@web >/out/web_show
-	grep -l strata-trustee /proc/[0-9]*/comm >/out/web_left
+	grep -l strata-fdstore /proc/[0-9]*/comm >/out/web_left
 	ls -A /run/strata-sessions >>/out/web_left
 	cp -r /var/lib/strata/strata-trace-* /out/web_traces
 }
@@ -267,11 +267,14 @@ others='kmem:kmalloc,kmem:kfree,kmem:mm_page_alloc,kmem:rss_stat,timer:hrtimer_s
 others="$others,exceptions:*,signal:*,sched:sched_process_exec,getppid,openat"
 # One of each test that is made early.
 everybody='context.tid != 99999 && context.comm != "nobody" && cpu < 64 && context.cgroup != 99999'
+# Texts of each kind, and more of them than a verifier can look at along each way through the others.
+libc=/lib/x86_64-linux-gnu/libc.so.6
+texts="texts=uprobe:$libc:waitpid(pid:str, status:u64, sized:str(status), four:str(4), a:str, b:str)"
 for mode in discard overwrite; do
 	run "stress_$mode" /stress/stress "/stress/$mode.o" "$mode" 4096 4 2
 	recording "record_$mode" -k 'sched_*,syscalls,irq_*' --mode "$mode" -- /bin/work
 	recording "others_$mode" -k "$others" \
-		--probe 'waits=uprobe:/lib/x86_64-linux-gnu/libc.so.6:waitpid(pid:s32)' \
+		--probe "waits=uprobe:$libc:waitpid(pid:s32)" --probe "$texts" \
 		--kernel-context perf:cpu:page-faults,perf:cpu:cpu-clock --filter "$everybody" --mode "$mode" -- /bin/work
 done
 recording default -- /bin/work

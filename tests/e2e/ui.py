@@ -1,0 +1,281 @@
+"""Asks a server of strata ui what tests/e2e/ui wants to know: STRATA TRACE PORT TOKEN."""
+
+import http.client
+import json
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+STRATA, TRACE, PORT, TOKEN = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+KINDS = ("running", "woken", "preempted", "blocked", "uninterruptible", "unknown", "idle", "busy")
+CELLS = 512
+
+
+def ask(path, headers=None, method="GET", token=TOKEN):
+    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=120)
+    all_headers = {"Authorization": f"Bearer {token}"} if token else {}
+    all_headers.update(headers or {})
+    connection.request(method, path, headers=all_headers)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, answer.headers, body
+
+
+def get(path):
+    status, _, body = ask(path)
+    assert status == 200, f"{path}: {status} {body[:300]}"
+    return json.loads(body)
+
+
+def strata(*arguments):
+    done = subprocess.run([STRATA, *arguments], capture_output=True, text=True, check=False)
+    return done.stdout
+
+
+# ---- who is answered ----
+
+end = time.monotonic() + 60
+while not (meta := get("/v1/meta"))["done"]:
+    assert time.monotonic() < end, "the trace is not read within a minute"
+    time.sleep(0.02)
+here = f"/v1/{meta['id']}"
+wrong = "0" * len(TOKEN)
+for path, headers, method, token, wanted in (
+    ("/v1/meta", {}, "GET", None, 401),
+    ("/v1/meta", {}, "GET", wrong, 401),
+    (f"/v1/meta?token={TOKEN}", {}, "GET", None, 401),
+    (f"{here}/tracks", {}, "GET", wrong, 401),
+    (f"{here}/report/threads", {}, "GET", wrong, 401),
+    ("/v1/meta", {"Host": f"evil.example:{PORT}"}, "GET", TOKEN, 403),
+    ("/", {"Host": f"evil.example:{PORT}"}, "GET", TOKEN, 403),
+    ("/v1/meta", {"Origin": "http://evil.example"}, "GET", TOKEN, 403),
+    ("/v1/meta", {"Origin": f"http://localhost:{PORT}"}, "GET", TOKEN, 403),
+    ("/v1/meta", {"Origin": "null"}, "GET", TOKEN, 403),
+    ("/v1/meta", {"Sec-Fetch-Site": "cross-site"}, "GET", TOKEN, 403),
+    ("/v1/meta", {"Origin": f"http://127.0.0.1:{PORT}"}, "GET", TOKEN, 200),
+    # A forwarded port is another one.
+    ("/v1/meta", {"Host": "localhost:9"}, "GET", TOKEN, 200),
+    ("/v1/meta", {}, "POST", TOKEN, 405),
+    ("/v1/meta", {}, "OPTIONS", TOKEN, 405),
+    ("/v1/meta", {"X": "x" * 20000}, "GET", TOKEN, 431),
+    ("/../../etc/passwd", {}, "GET", TOKEN, 404),
+    ("/v1/" + "0" * 16 + "/tracks", {}, "GET", TOKEN, 409),
+    (f"{here}/tiles/10/0?tracks=" + ",".join(["0"] * 65), {}, "GET", TOKEN, 413),
+    (f"{here}/tiles/200/0?tracks=0", {}, "GET", TOKEN, 404),
+    (f"{here}/tile/0/43/{2**62}", {}, "GET", TOKEN, 404),
+    (f"{here}/tile/4294967295/10/0", {}, "GET", TOKEN, 404),
+    (f"{here}/report/sh", {}, "GET", TOKEN, 422),
+    (f"{here}/events?q=%28", {}, "GET", TOKEN, 400),
+):
+    status, _, body = ask(path, headers, method, token)
+    assert status == wanted, f"{method} {path[:60]} {headers and list(headers)[0]}: {status}, wanted {wanted}: {body[:100]}"
+
+for path in ("/", "/app.js", "/app.css", "/v1/meta", f"{here}/tile/0/20/0", "/nothing"):
+    _, headers, body = ask(path)
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; ") and "unsafe" not in policy, policy
+    assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Access-Control-Allow-Origin"] is None
+    if path == "/":
+        assert b"<script src=" in body and b"<script>" not in body and b"style=" not in body
+
+# Another user who holds more connections than are served, idle or in the middle of a request, keeps nobody out.
+held = [socket.create_connection(("127.0.0.1", PORT)) for _ in range(200)]
+for number, one in enumerate(held):
+    try:
+        one.sendall((b"GET / HTTP/1.1\r\n", b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")[number % 3])
+    except OSError:
+        pass
+mine = http.client.HTTPConnection("127.0.0.1", PORT, timeout=60)
+for _ in range(3):
+    mine.request("GET", "/v1/meta", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert json.loads(mine.getresponse().read())["id"] == meta["id"]
+    # A connection that has shown the token stays when others come.
+    held += [socket.create_connection(("127.0.0.1", PORT)) for _ in range(100)]
+for one in held:
+    one.close()
+mine.close()
+
+# ---- tiles ----
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def items(tile):
+    """The items of a tile: begin, end, count, sums by kind."""
+    assert tile[:4] == b"STL1"
+    size, before = struct.unpack_from("<Iq", tile, 12)
+    at = 24
+    for _ in range(size):
+        gap, at = varint(tile, at)
+        extent, at = varint(tile, at)
+        tag, at = tile[at], at + 1
+        _, at = varint(tile, at)
+        begin = before + (gap >> 1 ^ -(gap & 1))
+        before = begin + extent
+        sums, count = [0] * len(KINDS), 1
+        if tag & 16:
+            _, at = varint(tile, at)
+        if tag & 8:
+            count, at = varint(tile, at)
+            _, at = varint(tile, at)
+            mask, at = tile[at], at + 1
+            for kind in range(len(KINDS)):
+                if mask >> kind & 1:
+                    sums[kind], at = varint(tile, at)
+        else:
+            sums[tag & 7] = extent
+        yield begin, before, count, sums
+    assert at == len(tile), "a tile has bytes behind its items"
+
+
+tracks = get(f"{here}/tracks")["tracks"]
+assert len(tracks) == meta["tracks"] > 10
+stats = json.loads(strata("stats", "--json", TRACE))
+records = sum(event["records"] for event in stats["events"])
+# What the page writes behind a command works in any folder.
+again = subprocess.run(f"{STRATA} stats --json {meta['typed']}", shell=True, cwd="/", capture_output=True, check=True)
+assert json.loads(again.stdout)["records"] == records, meta["typed"]
+assert meta["records"] == records, f"{meta['records']} records, of stats {records}"
+# Each record of a counter's event says a value, which holds up to the next one.
+counters = [track for track in tracks if track["kind"] == "counter"]
+switches = sum(event["records"] for event in stats["events"] if event["name"] == "sched_switch")
+assert sum(track["count"] for track in counters) == switches > 0, (counters, switches)
+at = counters[0]["from"]
+value = get(f"{here}/slice/{counters[0]['id']}/{at}")
+assert value["facts"][0] == ["value", str(json.loads(value["records"][0].splitlines()[0])["payload"]["prev_prio"])], value
+overview = get(f"{here}/overview")
+assert sum(overview["counts"]) == records and meta["discarded"] == 0
+
+busiest = sorted(tracks, key=lambda track: -track["count"])[:60]
+for level in (14, 17, 20, 24, 30, 43):
+    width = CELLS << level
+    sums = {track["id"]: [0] * (len(KINDS) + 1) for track in busiest}
+    first = min(track["from"] for track in busiest) // width
+    last = max(track["to"] for track in busiest) // width
+    for index in range(first, last + 1):
+        status, headers, body = ask(f"{here}/tiles/{level}/{index}?tracks=" + ",".join(map(str, sums)))
+        assert status == 200 and "immutable" in headers["Cache-Control"]
+        at = 0
+        while at < len(body):
+            (length,) = struct.unpack_from("<I", body, at)
+            tile, at = body[at + 4 : at + 4 + length], at + 4 + length
+            (track,) = struct.unpack_from("<I", tile, 8)
+            found = list(items(tile))
+            assert len(found) <= 2 * CELLS + 2, f"{len(found)} items"
+            assert all(one[1] <= other[0] for one, other in zip(found, found[1:])), "items lie over each other"
+            for begin, _, count, parts in found:
+                # What reaches into a tile is of the one where it begins.
+                if begin // width == index:
+                    sums[track] = [one + other for one, other in zip(sums[track], [count, *parts])]
+    for track in busiest:
+        wanted = [track["count"], *track["sums"]]
+        assert sums[track["id"]] == wanted, f"level {level}, {track['label']}: {sums[track['id']]}, wanted {wanted}"
+
+# ---- as the commands say ----
+
+base = int(meta["base"])
+
+
+def flags(begin, end):
+    return [word for name, at in (("--from", begin), ("--until", end))
+            for word in (name, f"@{(base + at) // 10**9}.{(base + at) % 10**9:09}")]
+
+
+def add(rows, tid, *sums):
+    """Two threads may have had the same number."""
+    rows[tid] = tuple(one + other for one, other in zip(rows.get(tid, (0,) * 4), sums))
+
+
+begin, end = meta["from"], meta["to"]
+# A thread that the kernel hides is known to have ended a run by what somebody else's record contradicts, later on.
+whole = json.loads(strata("analyze", "threads", "--format", "json", TRACE))
+hidden = {one["tid"] for one in whole["hidden_threads"]}
+third = (end - begin) // 3
+for part in ((begin, end), (begin + third, end), (begin + third, end - third), (begin + 1000, begin + 12345678)):
+    # That a thread was blocked before its first record is known by that one only: a report reads no further than its end.
+    known = 4 if part[1] == end else 2
+    report = json.loads(strata("analyze", "threads", "--format", "json", *flags(*part), TRACE))
+    wanted = {}
+    for row in report["rows"]:
+        blocked = row["blocked_ns"]
+        add(wanted, row["tid"], row["running_ns"], row["woken_ns"] + row["preempted_ns"], blocked, row["unknown_ns"])
+    found = {}
+    for row in get(f"{here}/sums?from={part[0]}&to={part[1]}")["threads"]:
+        sums = dict(zip(KINDS, row["sums"]))
+        # Of which nothing else is known, the report has no row.
+        if sum(row["sums"]) == sums["unknown"]:
+            continue
+        add(found, row["tid"], sums["running"], sums["woken"] + sums["preempted"],
+            sums["blocked"] + sums["uninterruptible"], sums["unknown"])
+    for tid in (found.keys() | wanted.keys()) - hidden:
+        one, other = (rows.get(tid, (0, 0, 0, 0))[:known] for rows in (found, wanted))
+        assert one == other, f"{part}: thread {tid}: {one}, of analyze {other}"
+calls = json.loads(strata("analyze", "syscalls", "--format", "json", "--by", "name", TRACE))
+number = sum(track["count"] for track in tracks if track["kind"] == "calls")
+assert number == sum(row["count"] for row in calls["rows"]), "system calls"
+
+part = (begin + third, begin + 2 * third)
+wanted = strata("view", "--format", "json", "-f", "sched_switch", *flags(*part), TRACE).splitlines()[:50]
+found = get(f"{here}/events?from={part[0]}&to={part[1]}&limit=50&q=sched_switch")
+assert found["lines"].splitlines() == wanted and wanted, "records of a time"
+_, _, text = ask(f"{here}/report/cpu?from={part[0]}&to={part[1]}")
+assert text.decode() == strata("analyze", "cpu", *flags(*part), TRACE), "a report of a time"
+
+# A slice has its records, and says who ended it.
+sleeper = next(track for track in tracks if track["kind"] == "thread" and track["label"] == "sleeper")
+middle = (sleeper["from"] + sleeper["to"]) // 2
+slice_of = get(f"{here}/slice/{sleeper['id']}/{middle}")
+assert slice_of["from"] <= middle < slice_of["to"] and slice_of["tid"] == sleeper["tid"]
+first = json.loads(slice_of["records"][0].splitlines()[0])
+assert first["time"] == base + slice_of["from"], first
+# Why a thread took so long: the parts of its path follow each other, and add up to what analyze says.
+
+
+def leaves(row):
+    """By thread and state, how long: of a report's tree what has no threads below it."""
+    below = [one for one in row["parts"] if one["what"] not in ("request", "before", "queue", "device", "after")]
+    if row["what"] == "whole" or row["what"] == "blocked" and below:
+        for one in below:
+            yield from leaves(one)
+    else:
+        yield (row["tid"], "running" if row["what"] == "interrupt" else row["what"]), row["total_ns"]
+
+
+STATES = ("running", "runnable", "preempted", "blocked", "blocked", "unknown")
+threads = {track["id"]: track["tid"] for track in tracks if track["kind"] == "thread"}
+followed = 0
+for label in ("first", "reader", "locker", "sleeper"):
+    track = next(track for track in tracks if track["kind"] == "thread" and track["label"] == label)
+    report = json.loads(strata("analyze", "wait", "--format", "json", str(track["tid"]), TRACE))
+    from_, to = report["begin_ns"] - base, report["end_ns"] - base
+    path = get(f"{here}/path/{track['id']}?from={from_}&to={to}")
+    assert not path["cut"]
+    end = from_
+    found = {}
+    for step in path["steps"]:
+        assert step["from"] == end < step["to"], f"{label}: a part begins at {step['from']}, the one before ends at {end}"
+        end = step["to"]
+        key = (threads.get(step["track"]), STATES[step["kind"]])
+        found[key] = found.get(key, 0) + step["to"] - step["from"]
+    assert end == to, f"{label}: the path ends at {end}, wanted {to}"
+    wanted = {}
+    for key, nanos in leaves(report["rows"][0]):
+        wanted[key] = wanted.get(key, 0) + nanos
+    assert found == wanted, f"{label}: {found}, of analyze {wanted}"
+    followed += len({tid for tid, _ in found}) > 1
+assert followed >= 3, "no path leads to another thread"
+
+print(f"ok {records} records, {len(tracks)} tracks")

@@ -1,0 +1,409 @@
+// What tests/e2e/ui_browser asks a browser: PART ADDRESS PATIENCE.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+const { chromium } = createRequire(new URL("../../ui/package.json", import.meta.url))("playwright-core");
+const [part, address, patience] = process.argv.slice(2);
+const executablePath = execFileSync("sh", ["-c", "command -v chromium"], { encoding: "utf8" }).trim();
+// Root has no sandbox; all that is shown was made on this machine.
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+const page = await browser.newPage({ viewport: { width: 1600, height: 900 }, colorScheme: "light" });
+page.setDefaultTimeout(Number(patience));
+const requests = [];
+const said = [];
+page.on("request", (request) => requests.push(request.url()));
+page.on("console", (message) => said.push(message.text()));
+page.on("pageerror", (error) => said.push(error.message));
+
+const ready = () => page.waitForFunction(() => document.documentElement.dataset.ready === "true");
+/** After two pictures all that follows from an action is there. */
+const step = async (act) => {
+	await act();
+	await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+	await ready();
+};
+const key = (name) => step(() => page.keyboard.press(name));
+const hash = () => page.evaluate(() => location.hash);
+const range = async () => {
+	const found = /t=(-?\d+)-(-?\d+)/.exec(await hash());
+	return found ? [Number(found[1]), Number(found[2])] : undefined;
+};
+const rows = () => page.locator(".name .label").allTextContents();
+const panel = page.locator(".panel");
+const inPanel = (text) =>
+	page.waitForFunction((text) => document.querySelector(".panel")?.textContent.includes(text), text);
+
+/** Clicks on a row from left to right until the details of a slice are shown. */
+async function clickSlice(label) {
+	const row = page.locator(".name:not(.group)", { has: page.locator(".label", { hasText: label }) }).first();
+	const box = await row.boundingBox();
+	for (let x = 300; x < 1600; x += 40) {
+		await step(() => page.mouse.click(x, box.y + 8));
+		if ((await page.locator(".panel h2").count()) > 0) {
+			return x;
+		}
+	}
+	assert.fail(`no click in the row ${label} shows a slice`);
+}
+
+async function controls() {
+	assert.match(await page.title(), /strata/);
+
+	// ---- keys ----
+	await key("0");
+	const all = await range();
+	await key("w");
+	const near = await range();
+	assert.ok(near[0] > all[0] && near[1] < all[1], "W zooms in");
+	await key("d");
+	const later = await range();
+	assert.ok(later[0] > near[0] && Math.abs(later[1] - later[0] - (near[1] - near[0])) <= 2, "D shows what is later");
+	await key("a");
+	assert.ok(Math.abs((await range())[0] - near[0]) <= 2, "A goes back");
+	await key("s");
+	const wide = await range();
+	assert.ok(wide[1] - wide[0] > near[1] - near[0], "S zooms out");
+	await key("w");
+	await key("0");
+	assert.deepEqual(await range(), all, "0 shows all");
+	await key("Backspace");
+	assert.notDeepEqual(await range(), all, "Backspace shows the range before");
+	await key("0");
+	await key("?");
+	assert.ok(await page.getByRole("dialog").isVisible(), "? shows the keys");
+	await key("Escape");
+	assert.equal(await page.getByRole("dialog").count(), 0, "Escape closes them");
+	await key("t");
+	assert.ok(await page.evaluate(() => document.documentElement.classList.contains("dark")), "T makes it dark");
+	await key("t");
+	await step(() => page.mouse.move(800, 400));
+	await key("m");
+	assert.match(await hash(), /m=\d+/, "M marks a moment");
+	await key("m");
+	assert.doesNotMatch(await hash(), /m=\d+/, "M takes the mark away");
+	const before = await hash();
+	await page.keyboard.down("Control");
+	await page.mouse.wheel(0, -100);
+	await page.waitForFunction((before) => location.hash !== before, before);
+	await page.keyboard.up("Control");
+	await ready();
+	assert.ok((await range())[1] - (await range())[0] < all[1] - all[0], "Ctrl+wheel zooms");
+	await key("0");
+
+	// ---- search, click ----
+	await key("/");
+	await step(() => page.keyboard.type("sleeper"));
+	assert.ok((await rows()).includes("sleeper"), `a search opens what it found: ${await rows()}`);
+	assert.ok(!(await rows()).includes("CPU 0"));
+	await key("Escape");
+	await clickSlice(/^sleeper$/);
+	const details = await panel.textContent();
+	assert.match(details, /took/);
+	assert.match(details, /sched_switch|sched_wak/, "the records of the slice are shown");
+	await key("f");
+	const slice = await range();
+	assert.ok(slice[1] - slice[0] < all[1] - all[0], "F fits the slice");
+	await step(() => page.locator(".name:not(.group) .act").first().click({ force: true }));
+	assert.ok((await rows()).some((it) => /waits › sleeper/.test(it)), "a pinned row says whose it is");
+	await key("Escape");
+	await key("0");
+
+	// ---- why: "first" waits for "second", which waits for "third", which sleeps ----
+	await step(() => page.fill("input[type=search]", "first"));
+	await page.locator("input[type=search]").blur();
+	const row = page.locator(".name:not(.group)", { has: page.locator(".label", { hasText: /^first$/ }) }).last();
+	const box = await row.boundingBox();
+	// The longest wait is the one of a read.
+	let found = false;
+	for (let x = 260; x < 1590 && !found; x += 12) {
+		await step(() => page.mouse.click(x, box.y + 12));
+		found = /blocked in read/.test((await panel.count()) ? await panel.textContent() : "");
+	}
+	assert.ok(found, "no slice of the thread first is a wait for a byte");
+	await step(() => page.click("button:text-is('Why?')"));
+	await page.locator("table[aria-label='The critical path']").waitFor();
+	const parts = await page.locator("table[aria-label='The critical path'] tbody tr").allTextContents();
+	// A busy machine lets each of them wait for a CPU as well, and longer than it sleeps.
+	const longest = parts.slice(1).find((part) => !/runnable/.test(part)) ?? "";
+	assert.ok(parts.length > 2 && /third/.test(longest) && /nanosleep/.test(longest), `its longest part is the sleep of third: ${parts}`);
+	assert.ok((await rows()).some((it) => /› third$/.test(it)), "threads of the path are on top");
+	await key("y");
+	assert.equal(await page.locator("table[aria-label='The critical path']").count(), 0, "Y takes the path away");
+	await key("Escape");
+	await key("0");
+	await step(() => page.fill("input[type=search]", ""));
+	await page.locator("input[type=search]").blur();
+
+	// ---- select ----
+	const dragged = async () => {
+		await page.mouse.move(600, 400);
+		await page.mouse.down();
+		await page.mouse.move(900, 420, { steps: 4 });
+		await step(() => page.mouse.up());
+	};
+	await dragged();
+	await page.locator(".panel table tbody tr").nth(3).waitFor();
+	assert.match(await hash(), /s=\d+-\d+/, "what is selected stands in the address");
+	const command = await page.locator(".panel code").textContent();
+	assert.match(command, /^strata analyze threads --from @\d+\.\d{9} --until @\d+\.\d{9} /);
+	await step(() => page.click("button:text-is('cpu')"));
+	await page.waitForFunction(() => /CPU/.test(document.querySelector(".panel pre")?.textContent ?? ""));
+
+	// ---- events ----
+	await key("e");
+	await inPanel("that are selected");
+	await key("Escape");
+	await key("Escape");
+	assert.doesNotMatch(await hash(), /s=/, "Escape closes the panel, then clears the selection");
+	await key("e");
+	await page.fill("input[name=filter]", 'openat && filename == "/nowhere/*"');
+	await key("Enter");
+	await inPanel("/nowhere/second");
+	await inPanel("2 in the trace");
+	await page.locator("input[name=filter]").blur();
+	await page.mouse.move(5, 5);
+	await inPanel("2 in the");
+	// The list follows what is in view, as do the sums: how long all threads were in which state is less of less time.
+	await page.locator("input[name=filter]").fill("");
+	await key("Enter");
+	await page.locator("input[name=filter]").blur();
+	await key("0");
+	const listed = () => page.locator(".panel p").first().textContent();
+	const whole = await listed();
+	await key("w");
+	await page.waitForFunction((whole) => document.querySelector(".panel p")?.textContent !== whole, whole);
+	await key("0");
+	await page.waitForFunction((whole) => document.querySelector(".panel p")?.textContent === whole, whole);
+	await step(() => page.click(".tabs button:nth-child(2)"));
+	const total = page.locator(".panel tbody tr").first();
+	await total.waitFor();
+	const sums = await total.textContent();
+	await key("w");
+	await page.waitForFunction((sums) => document.querySelector(".panel tbody tr")?.textContent !== sums, sums);
+	await key("0");
+	await page.waitForFunction((sums) => document.querySelector(".panel tbody tr")?.textContent === sums, sums);
+	await key("e");
+	await page.fill("input[name=filter]", 'openat && filename == "/nowhere/*"');
+	await key("Enter");
+	await inPanel("2 in the trace");
+	await page.locator("input[name=filter]").blur();
+	for (let n = 0; n < 12; n++) {
+		await key("w");
+	}
+	await key("]");
+	const hit = await range();
+	await inPanel("1 of 2 in the trace");
+	await key("]");
+	assert.notDeepEqual(await range(), hit, "] goes to the next hit, however near it is");
+	await inPanel("2 of 2 in the trace");
+	await key("[");
+	assert.deepEqual(await range(), hit, "[ goes back to the one before");
+	await page.fill("input[name=filter]", "openat &&");
+	await key("Enter");
+	await page.locator(".panel .error").waitFor();
+	await page.fill("input[name=filter]", "openat");
+	await key("Enter");
+	await page.locator("input[name=filter]").blur();
+	await key("Escape");
+	await key("0");
+	await dragged();
+
+	// ---- the address brings it back ----
+	await step(() => page.fill("input[type=search]", "waits"));
+	const there = await page.evaluate(() => location.href);
+	await page.goto("about:blank");
+	await page.goto(there);
+	await ready();
+	assert.equal(await page.inputValue("input[type=search]"), "waits");
+	for (const word of ["s=", "p=", "f=openat", "q=waits"]) {
+		assert.ok((await hash()).includes(word), `${word} is in the address that was opened`);
+	}
+	await step(() => page.fill("input[type=search]", ""));
+
+	// ---- all of it fits, and has a name ----
+	for (const width of [700, 1280, 3840]) {
+		await step(() => page.setViewportSize({ width, height: 1000 }));
+		const isCut = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
+		assert.ok(!isCut, `at ${width} pixels something is cut`);
+	}
+	const nameless = await page.evaluate(
+		() =>
+			[...document.querySelectorAll("button, input")].filter(
+				(it) => !(it.getAttribute("aria-label") || it.textContent.trim()),
+			).length,
+	);
+	assert.equal(nameless, 0, "a control has no name for a screen reader");
+
+	// ---- a wrong token ----
+	await page.goto(address.replace(/token=.*/, `token=${"0".repeat(48)}`));
+	await page.locator(".failure .error").waitFor();
+}
+
+/** A recording: the page goes with its end until somebody looks at what was before, and again when it is asked to. */
+async function live() {
+	const shown = (text) => page.waitForFunction((text) => document.querySelector(".live")?.textContent === text, text);
+	const count = () => page.locator(".facts").textContent();
+	await shown("● live");
+	const before = await count();
+	await page.waitForFunction((before) => document.querySelector(".facts").textContent !== before, before);
+	await page.keyboard.press("w");
+	await page.keyboard.press("a");
+	await shown("○ go live");
+	const [begin] = await range();
+	const then = await count();
+	await page.waitForFunction((then) => document.querySelector(".facts").textContent !== then, then);
+	assert.equal((await range())[0], begin, "what is looked at stays while the recording goes on");
+	await page.keyboard.press("l");
+	await shown("● live");
+	writeFileSync(process.env.END, "\n");
+	await ready();
+	assert.equal(await page.locator(".live").count(), 0, "the recording has ended");
+}
+
+/** A saved page: shows without a server what the server's has, and asks for nothing. */
+async function saved() {
+	const sums = async () => {
+		await key("0");
+		await step(() => page.click("button:text-is('Reports')"));
+		await page.locator(".panel table tbody tr").nth(3).waitFor();
+		return page.locator(".panel table tbody tr").allTextContents();
+	};
+	const served = await sums();
+	await key("Escape");
+	const labels = await rows();
+	requests.length = 0;
+	await page.goto(`file://${process.env.PAGE}`);
+	await ready();
+	assert.deepEqual(await rows(), labels, "a saved page has other rows");
+	assert.deepEqual(await sums(), served, "a saved page has other sums");
+	await key("Escape");
+	for (let n = 0; n < 8; n++) {
+		await key("w");
+	}
+	assert.ok((await page.evaluate(() => globalThis.drawn.size)) > 0, "nothing is written on the tracks");
+	await step(() => page.fill("input[type=search]", "sleeper"));
+	await page.locator("input[type=search]").blur();
+	await key("0");
+	await clickSlice(/^sleeper$/);
+	assert.match(await panel.textContent(), /took.*this page has no records/s);
+	assert.equal(requests.filter((it) => !it.startsWith("file://")).length, 0, `a saved page asks for ${requests}`);
+	requests.length = 0;
+}
+
+/** All that the page shows or says: texts, attributes that are read aloud or shown, and what the canvas has drawn. */
+const shown = () =>
+	page.evaluate(() => {
+		const texts = [document.title, ...globalThis.drawn];
+		const walker = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
+		while (walker.nextNode()) {
+			texts.push(walker.currentNode.data);
+		}
+		for (const element of document.querySelectorAll("*")) {
+			for (const name of ["title", "aria-label", "alt", "placeholder"]) {
+				texts.push(element.getAttribute(name) ?? "");
+			}
+		}
+		return texts;
+	});
+/** As tests/hostile_trace.py has it; line ends are left out, since reports have several lines. */
+const ACTING = /[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0020}-\u{e0041}]/u;
+
+async function hostile() {
+	const title = await page.title();
+	const evil = (texts) => texts.filter((it) => it.includes("evil"));
+	// A report has at most 1 MiB, as one text.
+	const look = async (where, most = 20_000) => {
+		const texts = await shown();
+		for (const text of texts) {
+			assert.doesNotMatch(text, ACTING, `${where}: a character acts in ${JSON.stringify(text.slice(0, 200))}`);
+			assert.ok(text.length <= most, `${where}: a text of ${text.length} characters`);
+		}
+		assert.ok(evil(texts).length > 0, `${where}: no hostile name is shown`);
+		assert.equal(await page.locator("img, script:not([src]), body style, iframe, a").count(), 0, `${where}: a name has become an element`);
+		assert.equal(await page.title(), title, `${where}: a name has acted`);
+	};
+	assert.match(title, /evil/);
+	await look("names");
+	for (let closed = 0; closed < 20; closed++) {
+		const toggle = page.locator('.toggle[aria-expanded="false"]').first();
+		if ((await toggle.count()) === 0) {
+			break;
+		}
+		await step(() => toggle.click());
+	}
+	assert.ok((await rows()).some((it) => it.includes("<img src=x onerror=")), `a name is text: ${(await rows()).map((it) => it.slice(0, 30))}`);
+	await look("open rows");
+	// Narrow slices have no text: look near.
+	const drawn = await page.evaluate(() => globalThis.drawn.size);
+	for (let n = 0; n < 4; n++) {
+		await key("w");
+	}
+	await look("tracks");
+	assert.ok((await page.evaluate(() => globalThis.drawn.size)) > drawn, "nothing is written on the tracks");
+	await key("0");
+	// Each row: what is under the pointer, and the details of a click.
+	const labels = await page.locator(".name:not(.group)").count();
+	let details = 0;
+	for (let row = 0; row < labels; row++) {
+		const box = await page.locator(".name:not(.group)").nth(row).boundingBox();
+		for (let x = 300; x < 1600; x += 160) {
+			await step(() => page.mouse.move(x, box.y + 8));
+			await look("tip");
+		}
+		for (let x = 400; x < 1600; x += 400) {
+			await step(() => page.mouse.click(x, box.y + 8));
+		}
+		if ((await page.locator(".panel h2").count()) > 0) {
+			details++;
+			await look("details");
+			await step(() => page.mouse.click(10, box.y + 8));
+			await key("Escape");
+		}
+	}
+	assert.ok(details > 2, `${details} rows have details`);
+	await key("e");
+	await page.locator(".panel table tbody tr").nth(10).waitFor();
+	await look("events");
+	await page.fill("input[name=filter]", "openat");
+	await key("Enter");
+	await inPanel("characters)");
+	await look("a name of a million characters");
+	await step(() => page.click(".tabs button:nth-child(2)"));
+	await page.locator(".panel table tbody tr").nth(1).waitFor();
+	await look("sums");
+	for (const name of ["summary", "threads", "syscalls", "files", "irq", "cpu", "spans"]) {
+		await step(() => page.click(`.panel button:text-is('${name}')`));
+		await page.waitForFunction(() => (document.querySelector(".panel pre")?.textContent.length ?? 0) > 20);
+		await look(name, 1 << 20);
+	}
+	await step(() => page.fill("input[type=search]", "<img"));
+	await look("search");
+	assert.ok((await rows()).length > 0, "a hostile name is found");
+}
+
+try {
+	await page.addInitScript(() => {
+		globalThis.drawn = new Set();
+		const draw = CanvasRenderingContext2D.prototype.fillText;
+		CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+			globalThis.drawn.add(text);
+			draw.call(this, text, ...rest);
+		};
+	});
+	await page.goto(address);
+	if (part !== "live") {
+		await ready();
+	}
+	await { controls, saved, live, hostile }[part]();
+	const own = new URL(address).origin;
+	const others = requests.filter((url) => !url.startsWith(`${own}/`) && url !== "about:blank");
+	assert.deepEqual(others, [], "a request has left the server");
+	// What the browser says of answers that were refused on purpose is no complaint.
+	const complaints = said.filter((text) => !/status of (400|401)/.test(text));
+	assert.deepEqual(complaints, [], "the browser complains");
+	console.log(`ok ${part}: ${requests.length} requests`);
+} finally {
+	await browser.close();
+}
