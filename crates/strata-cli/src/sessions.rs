@@ -310,8 +310,8 @@ pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>) -> Result<u8
             talk::message(&Message { weight, text });
         }
     };
-    let report = process::stand(claim, kept, at_once.as_ref(), talk::warn, &mut hear)?;
-    record::say(&report, false);
+    let mut end = |report: &_| record::say(report, false);
+    let report = process::stand(claim, kept, at_once.as_ref(), talk::warn, &mut hear, &mut end)?;
     Ok(messages::exit_status(&report, false))
 }
 

@@ -60,8 +60,9 @@ impl AtOnce {
     }
 }
 
-/// Runs the session whose name is claimed, until somebody ends it. Calls `hear` from this thread, and `warn` from any
-/// thread.
+/// Runs the session whose name is claimed, until somebody ends it. Calls `hear` from this thread, `warn` from any thread,
+/// and `end` with the final report. The name is released only when `end` has returned: a client of `strata destroy` takes
+/// that for the end, and then reads what `end` has printed.
 ///
 /// # Errors
 /// [`SessionError`]: the session could not be created, or, with `at_once`, not be started.
@@ -71,6 +72,7 @@ pub fn stand(
     at_once: Option<&AtOnce>,
     warn: Warn,
     hear: &mut dyn FnMut(Notice),
+    end: &mut dyn FnMut(&Report),
 ) -> Result<Report, SessionError> {
     let system = |what| move |source| SessionError::System { what, source };
     let name = claim.name().to_owned();
@@ -164,6 +166,7 @@ pub fn stand(
         return Err(SessionError::NotStarted { name, why });
     }
     server.keep_verdict(&report);
+    end(&report);
     Ok(report)
 }
 
