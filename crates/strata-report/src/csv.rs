@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 
 use crate::document::{Document, Part};
 use crate::label::Label;
-use crate::table::Table;
+use crate::table::{Shape, Table};
 use crate::value::Value;
 
 /// The keys of a label's columns. Each label has all of them, also where a value is unknown.
 const LABEL_KEYS: [&str; 4] = ["process", "pid", "thread", "tid"];
 
-/// Returns the rows of a report as CSV, one row per line. Leaves out values that are not single, such as histograms and
-/// nested rows, and also the report's facts and its other tables.
+/// Returns the rows of a report as CSV, one row per line. Leaves out columns of values that are not single, such as
+/// histograms and nested rows, and also the report's facts and its other tables. The header depends on the columns
+/// alone: it is the same for no row and for any rows.
 #[must_use]
 pub fn csv(document: &Document) -> String {
     let table = document.parts.iter().find_map(|part| match part {
@@ -22,43 +23,27 @@ pub fn csv(document: &Document) -> String {
 }
 
 fn table_csv(table: &Table) -> String {
-    let is_single = |at: &usize| {
-        let mut values = table.rows.iter().filter_map(|row| row.get(*at));
-        !values.any(|value| {
-            !matches!(
-                value,
-                Value::None
-                    | Value::Absent
-                    | Value::Uint(_)
-                    | Value::Int(_)
-                    | Value::Float(_)
-                    | Value::Bool(_)
-                    | Value::Text(_)
-                    | Value::Label(_)
-            )
-        })
-    };
-    let columns: Vec<(usize, &str)> = (0..table.columns.len())
-        .filter(is_single)
-        .filter_map(|at| Some((at, table.columns.get(at)?.key?)))
+    let columns: Vec<(usize, &str, Shape)> = (table.columns.iter().enumerate())
+        .filter(|(_, column)| column.shape != Shape::Several)
+        .filter_map(|(at, column)| Some((at, column.key?, column.shape)))
         .collect();
     let mut out = String::new();
-    let titles = columns.iter().flat_map(|(_, key)| match *key {
-        "" => LABEL_KEYS.to_vec(),
-        key => vec![key],
+    let titles = columns.iter().flat_map(|&(_, key, shape)| match shape {
+        Shape::Label => LABEL_KEYS.to_vec(),
+        _ => vec![key],
     });
     line(&mut out, titles.map(str::to_owned));
     for row in &table.rows {
-        let cells = columns.iter().flat_map(|(at, key)| cells(row.get(*at), key));
+        let cells = columns.iter().flat_map(|&(at, _, shape)| cells(row.get(at), shape));
         line(&mut out, cells);
     }
     out
 }
 
-fn cells(value: Option<&Value>, key: &str) -> Vec<String> {
+fn cells(value: Option<&Value>, shape: Shape) -> Vec<String> {
     match value {
-        Some(Value::Label(label)) if key.is_empty() => label_cells(label).to_vec(),
-        _ if key.is_empty() => vec![String::new(); LABEL_KEYS.len()],
+        Some(Value::Label(label)) if shape == Shape::Label => label_cells(label).to_vec(),
+        _ if shape == Shape::Label => vec![String::new(); LABEL_KEYS.len()],
         Some(Value::Uint(number)) => vec![number.to_string()],
         Some(Value::Int(number)) => vec![number.to_string()],
         Some(Value::Float(number)) => vec![number.to_string()],
@@ -102,7 +87,7 @@ mod tests {
                 Value::label(&Label { process: row.0.into(), pid: Some(7), ..Label::default() })
             })
             .both("name", "name", Unit::Text, |row| Value::text(row.0))
-            .key("histogram", |_| Value::Spread(Histogram::default()))
+            .nested("histogram", |_| Value::Spread(Histogram::default()))
             .both("count", "count", Unit::Count, |row| Value::Uint(row.1));
         let mut document = Document::new("");
         document.rows(columns.rows(&[("a, \"b\"", 2), ("", 0)]), 2);
@@ -110,5 +95,36 @@ mod tests {
                       \"a, \"\"b\"\"\",7,,,\"a, \"\"b\"\"\",2\n\
                       ,7,,,,0\n";
         assert_eq!(csv(&document), wanted);
+    }
+    #[test]
+    fn header_is_the_same_whatever_the_rows_have() {
+        let columns = Columns::new()
+            .both("process", "", Unit::Label, |name: &Option<&'static str>| match name {
+                Some(name) => Value::label(&Label { process: (*name).into(), ..Label::default() }),
+                None => Value::None,
+            })
+            .both("1µs..1s", "histogram", Unit::Spread, |name| match name {
+                Some(_) => Value::Spread(Histogram::default()),
+                None => Value::None,
+            })
+            .nested("delay", |name| name.map(|_| Value::Record(Vec::new())).into())
+            .keys(|_| vec![("cause", Value::None)])
+            .some_key("machine", |name| Value::from(*name));
+        let header = |rows: &[Option<&'static str>]| {
+            let mut document = Document::new("");
+            document.rows(columns.rows(rows), rows.len());
+            csv(&document).lines().next().map(str::to_owned)
+        };
+        let wanted = Some("process,pid,thread,tid,machine".to_owned());
+        for rows in [&[][..], &[None], &[Some("shop")], &[None, Some("shop")]] {
+            assert_eq!(header(rows), wanted, "{rows:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "has another shape")]
+    fn list_in_a_column_of_single_values_is_a_mistake_of_the_report() {
+        let columns = Columns::new().key("cpus", |_: &()| Value::List(Vec::new()));
+        let _ = columns.rows(&[()]);
     }
 }

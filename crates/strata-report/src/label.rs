@@ -52,6 +52,12 @@ impl Label {
         }
     }
 
+    /// Returns the number of processes or threads that the row is about.
+    #[must_use]
+    pub fn stands_for(&self) -> u64 {
+        u64::try_from(self.processes).unwrap_or(u64::MAX).max(1)
+    }
+
     /// Returns true if `words` is the number or name of the thread, its process or its process' program. Names match by
     /// the rule of `strata record -p`.
     #[must_use]

@@ -37,6 +37,6 @@ pub use document::{Document, Part};
 pub use histogram::{Histogram, QUANTILE_ERROR};
 pub use json::{label_keys, members, record_json};
 pub use label::Label;
-pub use table::{Column, Columns, Figure, Table, Unit};
+pub use table::{Column, Columns, Figure, Shape, Table, Unit};
 pub use times::Times;
 pub use value::{Branch, Record, Value};

@@ -45,6 +45,40 @@ pub enum Unit {
     Spread,
 }
 
+/// What a column's values are for programs. It is known before the rows are, so that the header of CSV depends on the
+/// report and not on the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One value: a number, a text, true or false. It may be unknown.
+    Single,
+    /// The keys of a process or thread, which are columns of their own in CSV.
+    Label,
+    /// A histogram, a list or an object, for which CSV has no cell.
+    Several,
+}
+
+impl Shape {
+    /// Returns the shape of a value in a column with this key.
+    fn of(key: &str, value: &Value) -> Shape {
+        match value {
+            Value::Label(_) if key.is_empty() => Shape::Label,
+            Value::Spread(_) | Value::Record(_) | Value::List(_) | Value::Values(_) => {
+                Shape::Several
+            }
+            Value::None
+            | Value::Absent
+            | Value::Uint(_)
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::Bool(_)
+            | Value::Text(_)
+            | Value::Label(_)
+            | Value::Strip(_)
+            | Value::Tree(_) => Shape::Single,
+        }
+    }
+}
+
 /// One column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
@@ -53,6 +87,15 @@ pub struct Column {
     /// The key that programs read, empty for values with keys of their own; `None`: the column is for people only.
     pub key: Option<&'static str>,
     pub unit: Unit,
+    pub shape: Shape,
+}
+
+impl Column {
+    /// Returns true if a row may have this value here. An unknown value fits everywhere.
+    fn fits(&self, value: &Value) -> bool {
+        let is_unknown = matches!(value, Value::None | Value::Absent);
+        self.key.is_none_or(|key| is_unknown || Shape::of(key, value) == self.shape)
+    }
 }
 
 /// A figure that is computed from [`Times`].
@@ -160,19 +203,34 @@ impl<'a, R: 'a> Columns<'a, R> {
         unit: Unit,
         get: impl Fn(&R) -> Value + 'a,
     ) -> Self {
-        self.add(Column { title: Some(title), key: Some(key), unit }, get)
+        let shape = match unit {
+            Unit::Label if key.is_empty() => Shape::Label,
+            Unit::Spread => Shape::Several,
+            _ => Shape::Single,
+        };
+        self.add(Column { title: Some(title), key: Some(key), unit, shape }, get)
     }
 
     /// Adds a column that only people see, because programs have its value under other keys.
     #[must_use]
     pub fn shown(self, title: &'static str, unit: Unit, get: impl Fn(&R) -> Value + 'a) -> Self {
-        self.add(Column { title: Some(title), key: None, unit }, get)
+        self.add(Column { title: Some(title), key: None, unit, shape: Shape::Single }, get)
     }
 
-    /// Adds a key that only programs see.
+    fn hidden(self, key: &'static str, shape: Shape, get: impl Fn(&R) -> Value + 'a) -> Self {
+        self.add(Column { title: None, key: Some(key), unit: Unit::Text, shape }, get)
+    }
+
+    /// Adds a key that only programs see, of a number, a text, true or false.
     #[must_use]
     pub fn key(self, key: &'static str, get: impl Fn(&R) -> Value + 'a) -> Self {
-        self.add(Column { title: None, key: Some(key), unit: Unit::Text }, get)
+        self.hidden(key, Shape::Single, get)
+    }
+
+    /// Adds a key that only programs see, of a list, an object or a histogram. CSV has no column for it.
+    #[must_use]
+    pub fn nested(self, key: &'static str, get: impl Fn(&R) -> Value + 'a) -> Self {
+        self.hidden(key, Shape::Several, get)
     }
 
     /// Adds a key that only programs see. Rows whose value is [`Value::None`] do not have the key.
@@ -187,13 +245,13 @@ impl<'a, R: 'a> Columns<'a, R> {
     /// Adds the keys of a process' or thread's label, for programs only.
     #[must_use]
     pub fn label_keys(self, get: impl Fn(&R) -> Value + 'a) -> Self {
-        self.key("", get)
+        self.hidden("", Shape::Label, get)
     }
 
-    /// Adds several values with their keys at once, for programs only.
+    /// Adds several values with their keys at once, for programs only. CSV has no columns for them.
     #[must_use]
     pub fn keys(self, get: impl Fn(&R) -> Record + 'a) -> Self {
-        self.key("", move |row| Value::Record(get(row)))
+        self.nested("", move |row| Value::Record(get(row)))
     }
 
     /// Adds all figures of some times for programs, and a column for people for each figure in `shown`, in that order.
@@ -204,7 +262,8 @@ impl<'a, R: 'a> Columns<'a, R> {
         let shown = shown.iter().map(|&(title, figure)| (Some(title), figure));
         shown.chain(hidden.map(|figure| (None, figure))).fold(self, |all, (title, figure)| {
             let get = Rc::clone(&get);
-            let column = Column { title, key: Some(figure.key()), unit: figure.unit() };
+            let (key, unit, shape) = (Some(figure.key()), figure.unit(), Shape::Single);
+            let column = Column { title, key, unit, shape };
             all.add(column, move |row| Value::Uint(figure.of(get(row))))
         })
     }
@@ -227,7 +286,13 @@ impl<'a, R: 'a> Columns<'a, R> {
     /// Returns a table with these columns and a row of values for each of `rows`.
     #[must_use]
     pub fn rows(&self, rows: &[R]) -> Table {
-        let values = |row: &R| self.getters.iter().map(|get| get(row)).collect();
+        let value = |(column, get): (&Column, &Get<'a, R>), row: &R| {
+            let value = get(row);
+            debug_assert!(column.fits(&value), "{column:?} has another shape than {value:?}");
+            value
+        };
+        let columns = || self.columns.iter().zip(&self.getters);
+        let values = |row: &R| columns().map(|column| value(column, row)).collect();
         Table { columns: self.columns.clone(), rows: rows.iter().map(values).collect() }
     }
 }
@@ -251,14 +316,17 @@ impl Table {
     /// Returns a table for programs that has one row: the values of `record`, each under its key.
     #[must_use]
     pub fn of(record: Record) -> Table {
-        let column = |key| Column { title: None, key: Some(key), unit: Unit::Text };
-        let (columns, row) = record.into_iter().map(|(key, value)| (column(key), value)).unzip();
+        let column = |(key, value): (&'static str, Value)| {
+            let (unit, shape) = (Unit::Text, Shape::of(key, &value));
+            (Column { title: None, key: Some(key), unit, shape }, value)
+        };
+        let (columns, row) = record.into_iter().map(column).unzip();
         Table { columns, rows: vec![row] }
     }
 
     /// Adds a column that only people see, with the same value in each row.
     pub fn show(&mut self, title: &'static str, unit: Unit, value: Value) {
-        self.columns.push(Column { title: Some(title), key: None, unit });
+        self.columns.push(Column { title: Some(title), key: None, unit, shape: Shape::Single });
         self.rows.iter_mut().for_each(|row| row.push(value.clone()));
     }
 }

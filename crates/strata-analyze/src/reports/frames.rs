@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 512;
 /// The most frames that are distinguished. Further frames are [`OTHERS`].
 const FRAMES_MAX: usize = 1 << 20;
 /// The name of the first frame, which all frames share that are too many.
-const OTHERS: &str = "[others]";
+pub const OTHERS: &str = "[others]";
 /// The most bytes of all frames' names together.
 const BYTES_MAX: usize = 64 << 20;
 /// The most addresses whose frames are remembered.

@@ -155,8 +155,8 @@ fn cpus(report: &CpuReport, whole: u64) -> Part {
         })
         .key("cpu", |cpu| cpu.cpu.into())
         .some_key("machine", |cpu| cpu.machine.clone().into())
-        .key("columns_ns", |cpu| cpu.columns.iter().copied().collect())
-        .key("unknown_columns_ns", |cpu| cpu.unknown_columns.iter().copied().collect());
+        .nested("columns_ns", |cpu| cpu.columns.iter().copied().collect())
+        .nested("unknown_columns_ns", |cpu| cpu.unknown_columns.iter().copied().collect());
     Part::section("", "cpus", table.rows(&report.cpus))
 }
 
@@ -178,8 +178,8 @@ fn rows(rows: &[Row], columns: &Columns, whole: u64, by: ByFlag) -> Table {
         .key("name", |row| subject(&row.label).into())
         .key("count", |row| row.runs.into())
         .key("total_ns", |row| row.running.into())
-        .key("cpus", |row| row.cpus.iter().copied().collect())
-        .key("columns_ns", |row| row.columns.iter().copied().collect());
+        .nested("cpus", |row| row.cpus.iter().copied().collect())
+        .nested("columns_ns", |row| row.columns.iter().copied().collect());
     table.rows(rows)
 }
 

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use strata_analyze::reports::flame::{Flame, Weigh};
+use strata_analyze::reports::frames::OTHERS;
 use strata_analyze::reports::functions::{functions, heaviest, Function, Stack};
 use strata_report::{Columns, Document, Part, Unit, Value};
 
@@ -12,6 +13,9 @@ use crate::talk::units::counted;
 
 /// Default limit on the stacks of a text.
 const STACKS: usize = 5;
+/// The keys of a function's own weight and of a weight with calls: of counts, and of times.
+const OWN_KEYS: (&str, &str) = ("own_count", "own_ns");
+const WEIGHT_KEYS: (&str, &str) = ("count", "total_ns");
 
 /// Makes the document of the functions and the heaviest stacks.
 pub fn document(
@@ -31,38 +35,64 @@ pub fn document(
         Weigh::OffCpu => format!("{} of waits with call stacks", length(flame.total)),
         Weigh::Spans => format!("{} in spans", length(flame.total)),
     };
-    let (time, number) = (length(made.nanos()), counted(all.len() as u64, "function"));
-    let mut document = Document::new(format!("{what} in {time}, {number}"));
-    // Stacks that are weighed by time have no count.
-    let (weight, own_key, weight_key) = match weigh {
-        Weigh::Records => (Unit::Count, "own_count", "count"),
-        Weigh::OffCpu | Weigh::Spans => (Unit::Nanos, "own_ns", "total_ns"),
-    };
+    let known = all.iter().filter(|function| function.name != OTHERS).count();
+    let others = if known < all.len() { " and others" } else { "" };
+    let (time, number) = (length(made.nanos()), counted(known as u64, "function"));
+    let mut document = Document::new(format!("{what} in {time}, {number}{others}"));
     document.fact("by", by(weigh));
-    document.fact(weight_key, flame.total);
+    document.fact(weight_key(weigh), flame.total);
     document.fact("empty_stacks", flame.empty);
     document.fact("spans_elsewhere", flame.elsewhere);
     document.fact("stacks_left_out", flame.left_out);
     let share = |part: u64, all: u64| Value::Float(part as f64 / all.max(1) as f64);
     let heaviest_own = all.first().map_or(0, |row| row.own);
-    let columns = Columns::new()
-        .both("itself", own_key, weight, |row: &Function| row.own.into())
+    let columns = weights(Columns::new(), weigh, "itself", OWN_KEYS, |row: &Function| row.own)
         .both("share", "share", Unit::Share, |row| share(row.own, flame.total))
-        .shown("", Unit::Bar, |row| share(row.own, heaviest_own))
-        .both("with calls", weight_key, weight, |row| row.total.into())
+        .shown("", Unit::Bar, |row| share(row.own, heaviest_own));
+    let columns = weights(columns, weigh, "with calls", WEIGHT_KEYS, |row| row.total)
         .both("function", "name", Unit::Text, |row| Value::text(&row.name))
         .both("process", "", Unit::Label, |row| Value::label(&row.label));
     let shown = all.get(..most(ROWS)).unwrap_or(&all);
     document.rows(columns.rows(shown), all.len());
     let stacks = heaviest(flame, most(STACKS));
-    let columns = Columns::new()
-        .both("weight", weight_key, weight, |stack: &Stack| stack.weight.into())
-        .shown("share", Unit::Share, |stack| share(stack.weight, flame.total))
-        .both("process", "", Unit::Label, |stack| Value::label(&stack.label))
-        .both("stack, the innermost first", "name", Unit::Text, |stack| Value::text(&stack.name))
-        .key("frames", |stack| stack.frames.iter().map(|frame| &**frame).collect());
+    let columns =
+        weights(Columns::new(), weigh, "weight", WEIGHT_KEYS, |stack: &Stack| stack.weight)
+            .shown("share", Unit::Share, |stack| share(stack.weight, flame.total))
+            .both("process", "", Unit::Label, |stack| Value::label(&stack.label))
+            .both("stack, the innermost first", "name", Unit::Text, |stack| {
+                Value::text(&stack.name)
+            })
+            .nested("frames", |stack| stack.frames.iter().map(|frame| &**frame).collect());
     document.push(Part::section("The heaviest stacks", "stacks", columns.rows(&stacks)));
     document
+}
+
+/// Returns the key of the whole weight.
+fn weight_key(weigh: Weigh) -> &'static str {
+    match weigh {
+        Weigh::Records => WEIGHT_KEYS.0,
+        Weigh::OffCpu | Weigh::Spans => WEIGHT_KEYS.1,
+    }
+}
+
+/// Adds a column for weights, under the first of two keys if they are counts and under the second if they are times. A
+/// row has one of the keys; CSV has both columns, since without `--by` the trace decides on the weight.
+fn weights<'a, R: 'a>(
+    columns: Columns<'a, R>,
+    weigh: Weigh,
+    title: &'static str,
+    (of_counts, of_times): (&'static str, &'static str),
+    get: impl Fn(&R) -> u64 + 'a,
+) -> Columns<'a, R> {
+    let get = move |row: &R| get(row).into();
+    match weigh {
+        Weigh::Records => {
+            columns.both(title, of_counts, Unit::Count, get).some_key(of_times, |_| Value::None)
+        }
+        Weigh::OffCpu | Weigh::Spans => {
+            columns.some_key(of_counts, |_| Value::None).both(title, of_times, Unit::Nanos, get)
+        }
+    }
 }
 
 /// Returns the value of `--by` for a weight.

@@ -178,16 +178,16 @@ fn document(report: &IrqReport, made: &Made, flags: &IrqFlags) -> Document {
         .key("number", |row| row.number.into())
         .key("name", |row| Value::some_text(row.name.as_str()))
         .key("cpu", |row| row.cpu.into())
-        .key("late", |row| match row.delays.count {
+        .nested("late", |row| match row.delays.count {
             0 => Value::None,
             _ => Value::Record(row.delays.record()),
         })
-        .key("cpus", |row| {
+        .nested("cpus", |row| {
             let cpu =
                 |(&cpu, &count): (&u32, &u64)| vec![("cpu", cpu.into()), ("count", count.into())];
             Value::List(row.cpus.iter().map(cpu).collect())
         })
-        .key("interrupted", |row| {
+        .nested("interrupted", |row| {
             let one = |(label, count, total): &(Option<Label>, u64, u64)| {
                 vec![
                     ("", label.as_ref().into()),

@@ -202,9 +202,9 @@ fn document(report: &LocksReport, made: &Made, flags: &LocksFlags) -> Document {
         .key("variable", |row| row.variable.clone().into())
         .key("calls", |row| row.calls.into())
         .key("wakes", |row| row.wakes.into())
-        .key("waiters", |row| list(&row.waiters))
-        .key("wakers", |row| list(&row.wakers))
-        .key("holders", |row| list(&row.holders))
+        .nested("waiters", |row| list(&row.waiters))
+        .nested("wakers", |row| list(&row.wakers))
+        .nested("holders", |row| list(&row.holders))
         .key("timed_out_ns", |row| row.timed_out.into());
     document.rows(columns.rows(shown), report.rows.len());
     if !report.rows.is_empty() {
@@ -280,7 +280,7 @@ fn longest(report: &LocksReport) -> Part {
         .key("name", |long| address(Some(long.address)).into())
         .key("variable", |long| long.variable.clone().into())
         .key("ended_by", |long| Value::some_text(long.ended_by))
-        .key("device", |long| waits::device(long.device.as_ref()))
+        .nested("device", |long| waits::device(long.device.as_ref()))
         .key("woken_by", |long| long.woken_by.as_ref().into())
         .key("woken_by_is_sure", |long| long.woken_by.as_ref().map(|_| long.is_sure).into());
     Part::section("The longest", "longest", columns.rows(&report.longest))

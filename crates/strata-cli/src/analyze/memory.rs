@@ -180,11 +180,11 @@ fn rows(rows: &[Row]) -> Table {
         .key("errors", |row| row.failed.into())
         .key("faults", |row| row.faults.into())
         .key("kernel_faults", |row| row.kernel_faults.into())
-        .key("fault_regions", |row| {
+        .nested("fault_regions", |row| {
             let regions = row.regions.iter();
             Value::Record(regions.map(|(it, count)| (it.name(), (*count).into())).collect())
         })
-        .key("allocated", |row| Value::Record(allocated(&row.allocated)))
+        .nested("allocated", |row| Value::Record(allocated(&row.allocated)))
         .key("failed", |row| row.failed.into())
         .key("unknown_frees", |row| row.unknown_frees.into());
     columns.rows(rows)

@@ -94,9 +94,9 @@ fn document(report: &OffCpuReport, made: &Made, flags: &ThreadsFlags) -> Documen
         .shown("in", Unit::Text, |row| reason(row).into())
         .both("stack, the innermost first", "name", Unit::Text, |row| row.name.as_str().into())
         .label_keys(|row| Value::label(&row.label))
-        .key("frames", |row| row.frames.iter().collect())
-        .key("waits", |row| waits::list(&row.waits))
-        .key("threads", |row| {
+        .nested("frames", |row| row.frames.iter().collect())
+        .nested("waits", |row| waits::list(&row.waits))
+        .nested("threads", |row| {
             let thread = |(label, count, total): &(Label, u64, u64)| {
                 vec![
                     ("", Value::label(label)),
@@ -128,7 +128,7 @@ fn document(report: &OffCpuReport, made: &Made, flags: &ThreadsFlags) -> Documen
         .key("call", |long| Value::some_text(long.wait.call.as_str()))
         .key("object", |long| Value::some_text(long.wait.object.as_str()))
         .key("sleep", |long| Value::some_text(long.wait.sleep))
-        .key("frames", |long| long.frames.iter().collect());
+        .nested("frames", |long| long.frames.iter().collect());
     document.push(Part::section("The longest", "longest", columns.rows(&report.longest)));
     document
 }

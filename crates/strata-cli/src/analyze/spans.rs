@@ -293,7 +293,7 @@ fn figures(columns: Columns<'_, Row>) -> Columns<'_, Row> {
             |row| &row.times,
         )
         .spread(|row| &row.times)
-        .key("states", |row| states(Some(row.spent).filter(Spent::is_known)))
+        .nested("states", |row| states(Some(row.spent).filter(Spent::is_known)))
 }
 
 fn rows(rows: &[Row], by: ByFlag) -> Table {
@@ -342,8 +342,8 @@ fn slowest(slowest: &[Slow], reader: &Reader) -> Part {
         .key("key", |(slow, _)| slow.key.clone().into())
         .key("begun_by", |(slow, _)| slow.begun_by.as_ref().into())
         .key("fields", |(_, fields)| fields.clone().into())
-        .key("states", |(slow, _)| states(slow.spent))
-        .key("waits", |(slow, _)| waits::list(&slow.waits));
+        .nested("states", |(slow, _)| states(slow.spent))
+        .nested("waits", |(slow, _)| waits::list(&slow.waits));
     Part::section("The slowest", "slowest", columns.rows(&slowest))
 }
 

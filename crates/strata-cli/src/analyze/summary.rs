@@ -233,7 +233,7 @@ impl SummaryParts {
             .key("runnable_ns", |row| row.runnable().into())
             .key("blocked_ns", |row| row.blocked.into())
             .key("unknown_ns", |row| row.unknown.into())
-            .key("waits", |row| waits::list(row.waits.get(..first).unwrap_or(&row.waits)));
+            .nested("waits", |row| waits::list(row.waits.get(..first).unwrap_or(&row.waits)));
         columns.rows(rows)
     }
 

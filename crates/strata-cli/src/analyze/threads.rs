@@ -18,7 +18,7 @@ use super::waits::{self, wait_text};
 use super::whose::{MineFlags, Whose, BY_OF};
 use crate::reading::numbers::nr_kept;
 use crate::reading::selection::{refused, TIMES};
-use crate::talk::units::{clean, counted};
+use crate::talk::units::{clean, count, counted};
 
 /// Limit on the waits, and on the threads that had the CPU, that a text lists for one row.
 const BELOW: usize = 3;
@@ -148,11 +148,7 @@ pub fn whole(row: &Row) -> u64 {
 
 fn document(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> Document {
     let what = if flags.by == ByFlag::Process { "process" } else { "thread" };
-    let mut document = Document::new(format!(
-        "{} in {}",
-        counted(report.rows.len() as u64, what),
-        length(made.nanos())
-    ));
+    let mut document = Document::new(head(&report.rows, what, made.nanos()));
     document.fact("hidden_threads", hidden::value(made));
     document.fact("by", by(&flags.by));
     if !report.stalls.is_empty() {
@@ -180,6 +176,17 @@ fn document(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> Docume
     document
 }
 
+/// Formats how many threads or processes the rows are about. One row may be about many.
+fn head(rows: &[Row], what: &str, nanos: u64) -> String {
+    let all = rows.iter().map(|row| row.label.stands_for()).fold(0, u64::saturating_add);
+    let mut text = format!("{} in {}", counted(all, what), length(nanos));
+    if let Some(others) = rows.iter().map(|row| &row.label).find(|label| label.stands_for() > 1) {
+        let (own, others) = (rows.len() as u64 - 1, count(others.stands_for()));
+        text += &format!(", of which the {} busiest have a row and {others} share one", count(own));
+    }
+    text
+}
+
 fn rows(rows: &[Row], what: &'static str) -> Table {
     let columns = Columns::new()
         .both(what, "", Unit::Label, |row: &Row| Value::label(&row.label))
@@ -196,12 +203,12 @@ fn rows(rows: &[Row], what: &'static str) -> Table {
         .key("woken_ns", |row| row.woken.into())
         .key("preempted_ns", |row| row.preempted.into())
         // Null if there were no delays, or no room for them.
-        .key("delay", |row| match row.delays.count {
+        .nested("delay", |row| match row.delays.count {
             0 => Value::None,
             _ => Value::Record(row.delays.record()),
         })
-        .key("waits", |row| waits::list(&row.waits))
-        .key("had_cpu", |row| {
+        .nested("waits", |row| waits::list(&row.waits))
+        .nested("had_cpu", |row| {
             let rival = |(label, nanos): &(Option<Label>, u64)| {
                 vec![("", label.as_ref().into()), ("total_ns", (*nanos).into())]
             };
@@ -279,4 +286,20 @@ fn longest(delays: &[Delay]) -> Part {
         .both("thread", "", Unit::Label, |delay| Value::label(&delay.label))
         .both("CPU", "cpu", Unit::RightText, |delay| delay.cpu.into());
     Part::section("The longest delays", "delays", columns.rows(delays))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_of_all_others_counts_as_the_threads_that_it_is_about() {
+        let row =
+            |processes| Row { label: Label { processes, ..Label::default() }, ..Row::default() };
+        assert_eq!(head(&[], "thread", 1_000), "0 threads in 1.000 µs");
+        assert_eq!(head(&[row(0), row(0)], "process", 1_000), "2 processes in 1.000 µs");
+        let wanted =
+            "40,002 threads in 1.000 µs, of which the 2 busiest have a row and 40,000 share one";
+        assert_eq!(head(&[row(0), row(40_000), row(0)], "thread", 1_000), wanted);
+    }
 }

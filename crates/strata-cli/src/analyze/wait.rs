@@ -15,7 +15,7 @@ use strata_report::{Branch, Document, Part, Record, Table, Unit, Value};
 use strata_session::stop::Stop;
 use strata_timeline::{RequestKind, SpanRoles, Timeline};
 
-use super::common::{nothing, say_blind, CommonFlags, Made, PairFlags, EXIT_STATUS};
+use super::common::{nothing, say_blind, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
 use super::rows::{length, name, subject};
 use super::show::show;
 use super::waits::{self, wait_text};
@@ -91,7 +91,9 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
         false => of_thread(&history, &made, &flags.of),
     };
     let Some((span, found)) = chosen else {
-        flags.common.write("")?;
+        if flags.common.format() != Format::Text {
+            show(&flags.common, "wait", &made, &none_found(is_span, &made))?;
+        }
         nothing(match is_span {
             true if number > 1 => "not so many such spans began and ended in this time",
             true => "no such span began and ended in this time",
@@ -226,6 +228,26 @@ fn record(node: &PathPart, most: usize) -> Record {
     let parts = node.parts.iter().take(most).map(|part| self::record(part, most));
     record.push(("parts", Value::List(parts.collect())));
     record
+}
+
+/// Returns the report on a thread or span that is not in the traces: the columns of one that is, and no row.
+fn none_found(is_span: bool, made: &Made) -> Document {
+    let nobody = PathPart {
+        label: Label::default(),
+        is_sure: true,
+        what: PathPartKind::Whole,
+        nanos: 0,
+        count: 0,
+        parts: Vec::new(),
+    };
+    let mut table = Table::of(record(&nobody, 0));
+    table.rows.clear();
+    let mut document = Document::default();
+    document.fact("hidden_threads", hidden::value(made));
+    document.fact("of", if is_span { "span" } else { "thread" });
+    document.fact("found", 0_u64);
+    document.rows(table, 0);
+    document
 }
 
 fn document(

@@ -160,7 +160,7 @@ impl Layout {
                     let part = row.values.buckets.get(from..to).unwrap_or_default();
                     Value::text(bars(part, !is_utf8()))
                 })
-                .key("buckets", |row| buckets(row.values));
+                .nested("buckets", |row| buckets(row.values));
         }
         columns
     }
