@@ -52,7 +52,7 @@ fn write_table(out: &mut String, table: &Table, zone: &TimeZone) {
     out.push_str("|\n");
     for (_, _, unit) in &columns {
         out.push_str(match align(*unit) {
-            Align::Left => "|---",
+            Align::Left | Align::Bar => "|---",
             Align::Right => "|--:",
         });
     }

@@ -161,7 +161,7 @@ pub fn histogram(
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     let from = counts.iter().position(|&count| count > 0).unwrap_or(0);
     let to = counts.iter().rposition(|&count| count > 0).unwrap_or(0);
-    let mut table = Table::new(&[("from", Align::Right), (what, Align::Right), ("", Align::Left)]);
+    let mut table = Table::new(&[("from", Align::Right), (what, Align::Right), ("", Align::Bar)]);
     for (power, &number) in counts.iter().enumerate().take(to + 1).skip(from) {
         let bar = (number as f64 * WIDTH as f64 / most as f64).ceil() as usize;
         let bar = if ascii { "#" } else { "█" }.repeat(bar);

@@ -119,9 +119,8 @@ fn tree(out: &mut String, branches: &[Branch], at: usize, depth: usize) {
 /// Returns the alignment of values of a unit.
 pub fn align(unit: Unit) -> Align {
     match unit {
-        Unit::Text | Unit::Label | Unit::Time | Unit::Spread | Unit::Strip | Unit::Bar => {
-            Align::Left
-        }
+        Unit::Text | Unit::Label | Unit::Time | Unit::Spread | Unit::Strip => Align::Left,
+        Unit::Bar => Align::Bar,
         Unit::RightText
         | Unit::Count
         | Unit::SomeCount

@@ -34,12 +34,16 @@ const SPARE: [&str; 15] = [
 ];
 /// Width to which a column of names may be shortened \[column\].
 const NAME_WIDTH: usize = 20;
+/// Width to which a column of bars may be narrowed \[column\].
+const BAR_WIDTH: usize = 6;
 
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
+    /// Bars from the left. All bars of a narrower column are shorter by the same factor.
+    Bar,
 }
 
 /// A cell of a table, with its style.
@@ -103,8 +107,8 @@ impl Table {
     }
 
     /// Writes the table as lines that begin with two spaces. Columns without a title or any text are left out, and so
-    /// is the line of titles if there are no titles. On a terminal, the least important columns are left out, and names
-    /// are shortened, until a line fits.
+    /// is the line of titles if there are no titles. On a terminal, bars become shorter, the least important columns are
+    /// left out, and names are shortened, until a line fits.
     pub fn write(&self, out: &mut String) {
         self.write_within(out, stdout::terminal_columns().filter(|_| stdout::is_terminal()));
     }
@@ -121,12 +125,14 @@ impl Table {
                 cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)
             })
             .collect();
+        let whole = widths.clone();
         let left_out = room.map_or_else(Vec::new, |room| self.fit(&mut widths, room));
+        let widths: Vec<_> = widths.into_iter().zip(whole).collect();
         if self.columns.iter().any(|(title, _)| !title.is_empty()) {
             self.write_row(out, &titles, &widths);
         }
         for (cells, below) in &self.rows {
-            if widths.iter().any(|&width| width > 0) {
+            if widths.iter().any(|&(width, _)| width > 0) {
                 self.write_row(out, cells, &widths);
             }
             out.push_str(below);
@@ -152,30 +158,38 @@ impl Table {
             let used = widths.iter().enumerate().map(used).filter(|width| *width > 0);
             used.map(|width| width + 2).sum::<usize>().saturating_sub(room)
         };
+        let narrow = |widths: &mut [usize], align, least: usize, until| {
+            let is_it = |at: &usize| self.columns.get(*at).is_some_and(|(_, it)| *it == align);
+            for at in (0..until).filter(is_it) {
+                let wanted = widths[at].saturating_sub(excess(widths));
+                widths[at] = wanted.max(least).min(widths[at]);
+            }
+        };
         let mut left_out = Vec::new();
-        // Columns with pictures have no title.
-        for spare in SPARE.into_iter().chain([""]) {
+        narrow(widths, Align::Bar, BAR_WIDTH, self.columns.len());
+        for spare in SPARE {
             let at = self.columns.iter().position(|(title, _)| *title == spare);
             let Some(at) = at.filter(|_| excess(widths) > 0) else { continue };
-            if std::mem::take(&mut widths[at]) > 0 && !spare.is_empty() {
+            if std::mem::take(&mut widths[at]) > 0 {
                 left_out.push(spare);
             }
         }
-        for at in (0..last).filter(|at| is_left(*at)) {
-            let wanted = widths[at].saturating_sub(excess(widths));
-            widths[at] = wanted.max(NAME_WIDTH).min(widths[at]);
-        }
+        narrow(widths, Align::Left, NAME_WIDTH, last);
         left_out
     }
 
-    fn write_row(&self, out: &mut String, row: &[Cell], widths: &[usize]) {
+    /// Writes a row. Each column has the width that it gets, and the width that its whole texts need.
+    fn write_row(&self, out: &mut String, row: &[Cell], widths: &[(usize, usize)]) {
         // Spaces are written only before further text, so that no line ends with spaces.
         let mut spaces = 0;
-        for ((cell, (_, align)), width) in row.iter().zip(&self.columns).zip(widths) {
+        for ((cell, (_, align)), (width, whole)) in row.iter().zip(&self.columns).zip(widths) {
             if *width == 0 {
                 continue;
             }
-            let text = shortened(&cell.text, *width);
+            let text = match align {
+                Align::Bar => scaled(&cell.text, *width, *whole),
+                Align::Left | Align::Right => shortened(&cell.text, *width),
+            };
             let left = width.saturating_sub(text.chars().count());
             spaces += 2;
             if *align == Align::Right {
@@ -186,7 +200,7 @@ impl Table {
                 let _ = write!(out, "{:spaces$}{style}{text}{style:#}", "");
                 spaces = 0;
             }
-            if *align == Align::Left {
+            if *align != Align::Right {
                 spaces += left;
             }
         }
@@ -205,6 +219,15 @@ fn shortened(text: &str, width: usize) -> Cow<'_, str> {
     let begin = text.chars().take(kept - kept / 2);
     let end = text.chars().skip(length - kept / 2);
     Cow::Owned(begin.chain(['…']).chain(end).collect())
+}
+
+/// Returns a bar of a column that has `width` characters in place of `whole`. A bar that is not empty stays so.
+fn scaled(bar: &str, width: usize, whole: usize) -> Cow<'_, str> {
+    if width >= whole {
+        return Cow::Borrowed(bar);
+    }
+    let length = (bar.chars().count() * width).div_ceil(whole);
+    Cow::Owned(bar.chars().take(length).collect())
 }
 
 #[cfg(test)]
@@ -279,5 +302,38 @@ mod tests {
              \x20 x                        12\n\
              \x20 a wider terminal also has: avg\n"
         );
+    }
+    #[test]
+    fn bars_of_a_narrow_terminal_are_shorter_and_stay_in_proportion() {
+        let columns = [("from", Align::Right), ("calls", Align::Right), ("", Align::Bar)];
+        let mut table = Table::new(&columns);
+        for (from, bar) in [("1.024 µs", 40), ("2.048 µs", 20), ("4.096 µs", 1), ("8.192 µs", 0)]
+        {
+            table.row([from.into(), "1".into(), "#".repeat(bar).into()]);
+        }
+        let bars = |room: usize| {
+            let mut text = String::new();
+            table.write_within(&mut text, Some(room));
+            let text = plain(&text);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(room.max(25)), "{text}");
+            let bar = |line: &str| line.matches('#').count();
+            text.lines().skip(1).map(bar).collect::<Vec<_>>()
+        };
+        assert_eq!(bars(59), [40, 20, 1, 0]);
+        assert_eq!(bars(58), [39, 20, 1, 0]);
+        assert_eq!(bars(39), [20, 10, 1, 0]);
+        assert_eq!(bars(25), [6, 3, 1, 0]);
+        // No less: a bar without a title could not be told to be missing.
+        assert_eq!(bars(10), [6, 3, 1, 0]);
+    }
+
+    #[test]
+    fn texts_without_a_title_stay_on_a_narrow_terminal() {
+        let mut table = Table::new(&[("", Align::Left), ("", Align::Right), ("", Align::Left)]);
+        table.row(["CPU time".into(), "1.500 s".into(), "clippy-driver (24776)".into()]);
+        let mut text = String::new();
+        table.write_within(&mut text, Some(30));
+        assert_eq!(plain(&text), "  CPU time  1.500 s  clippy-driver (24776)\n");
     }
 }
