@@ -30,7 +30,7 @@ use kin::{process, Kin};
 use super::classes::{EventPlan, EventPlanner, SlicePlan, Twice, CPU};
 use super::clock::Timebase;
 use super::encode;
-use super::fields::Annotations;
+use super::fields::{Annotations, DEBUG_INFO};
 use super::kernel::text;
 use super::proto::{
     track_event, AnnotationValue, DebugAnnotation, EventType, PacketData, SystemInfo, TrackEvent,
@@ -51,7 +51,8 @@ use strata_analyze::render::line::TextPiece;
 use strata_analyze::reports::flame::has_stacks;
 
 /// The names of annotations that are not fields of an event.
-const FACTS: [&str; 6] = [CPU, "note", CONTEXT, "end", "unfinished", "values not exported"];
+const FACTS: [&str; 7] =
+    [CPU, "note", CONTEXT, "end", "unfinished", "values not exported", DEBUG_INFO];
 /// The annotation with those contexts that have the same names as a record's fields.
 const CONTEXT: &str = "context";
 /// The most tracks with an open slice that has deferred fields.

@@ -40,6 +40,9 @@ const INLINE_NAME: u32 = 10;
 const DICT_ENTRY: u32 = 11;
 const ARRAY_VALUE: u32 = 12;
 
+/// The annotation with the functions whose addresses are in fields.
+pub(super) const DEBUG_INFO: &str = "debug_info";
+
 /// The frames of a call stack whose addresses are being visited.
 struct ToldFrames {
     frames: std::vec::IntoIter<StackFrame>,
@@ -47,6 +50,16 @@ struct ToldFrames {
     passed_over: usize,
     /// The number of open fields around each address.
     depth: usize,
+}
+
+/// Writes the name of an annotation: by its number, or as text if it has none. A number is not given here, where only the
+/// share that writes the block would give it.
+#[inline]
+fn put_name(out: &mut Lines, number: Option<u64>, name: &str) {
+    match number {
+        Some(number) => encode::number(out, NAME, number),
+        None => encode::bytes(out, INLINE_NAME, name.as_bytes()),
+    }
 }
 
 /// Writes the fields of the event that the writer has begun as annotations.
@@ -103,10 +116,10 @@ impl<'w, W: Write> Annotations<'w, W> {
         if self.writer.apart.is_empty() {
             return;
         }
-        let number = self.writer.annotation(name);
+        let number = self.writer.known_annotation(name);
         let PacketWriter { buffer, apart, .. } = &mut *self.writer;
         let all = encode::begin(buffer, ANNOTATION);
-        encode::number(buffer, NAME, number);
+        put_name(buffer, number, name);
         buffer.extend_from_slice(apart.as_bytes());
         encode::end(buffer, all);
         apart.clear();
@@ -114,10 +127,10 @@ impl<'w, W: Write> Annotations<'w, W> {
 
     /// Adds a number that is not a field to the annotations written apart.
     pub(super) fn add_apart(&mut self, name: &str, value: u64) {
-        let number = self.writer.annotation(name);
+        let number = self.writer.known_annotation(name);
         let out = &mut self.writer.apart;
         let mark = encode::begin(out, DICT_ENTRY);
-        encode::number(out, NAME, number);
+        put_name(out, number, name);
         encode::number(out, UNSIGNED, value);
         encode::end(out, mark);
     }
@@ -131,14 +144,14 @@ impl<'w, W: Write> Annotations<'w, W> {
     /// Adds the names of functions whose addresses are in fields, under the fields' names.
     pub(super) fn name_functions(&mut self, functions: &[NamedFunction]) {
         for (name, function) in functions {
-            let number = self.writer.annotation(name);
+            let number = self.writer.known_annotation(name);
             let out = &mut self.writer.apart;
             let mark = encode::begin(out, DICT_ENTRY);
-            encode::number(out, NAME, number);
+            put_name(out, number, name);
             encode::bytes(out, TEXT, text(function).as_bytes());
             encode::end(out, mark);
         }
-        self.wrap("debug_info");
+        self.wrap(DEBUG_INFO);
     }
 
     /// Adds a text that is not a field.
@@ -156,10 +169,10 @@ impl<'w, W: Write> Annotations<'w, W> {
 
     #[inline]
     fn fact(&mut self, name: &str, put: impl FnOnce(&mut Lines)) {
-        let number = self.writer.annotation(name);
+        let number = self.writer.known_annotation(name);
         let out = &mut self.writer.buffer;
         let mark = encode::begin(out, ANNOTATION);
-        encode::number(out, NAME, number);
+        put_name(out, number, name);
         put(out);
         encode::end(out, mark);
     }
@@ -186,11 +199,7 @@ impl<'w, W: Write> Annotations<'w, W> {
         let is_entry = is_inside || self.is_apart;
         let out = self.out();
         let mark = encode::begin(out, if is_entry { DICT_ENTRY } else { ANNOTATION });
-        match number {
-            Some(number) => encode::number(out, NAME, number),
-            // Of a class that has too many: shares would not give it the same number.
-            None => encode::bytes(out, INLINE_NAME, field.name.as_bytes()),
-        }
+        put_name(out, number, &field.name);
         mark
     }
 
@@ -593,6 +602,21 @@ mod tests {
         assert_eq!((&all[1], &all[2]), (&vec![None, text(3)], &vec![None, plain(1)]));
         assert_eq!(event.debug_annotations[3].value, plain(2));
         assert_eq!(asked, 1);
+    }
+
+    #[test]
+    fn names_of_a_block_get_no_numbers_that_shares_of_other_blocks_do_not_give() {
+        let mut bytes = Vec::new();
+        let mut writer = PacketWriter::new(&mut bytes, CLOCK_REALTIME);
+        let begun = writer.begin_event();
+        let mut to = Annotations::new(&mut writer);
+        to.add("new fact", 1);
+        to.add_text("new text", "1");
+        to.add_apart("new entry", 1);
+        to.name_functions(&[("handler".into(), b"main".to_vec())]);
+        to.finish();
+        writer.end_event(begun, 0).unwrap();
+        assert_eq!(writer.annotation("n"), 1, "the first number is still to be given");
     }
 
     #[test]

@@ -66,6 +66,16 @@ impl InternedNames {
         number
     }
 
+    /// Returns the number of a name; `None` if it has none.
+    #[inline]
+    fn known(&mut self, name: &str) -> Option<u64> {
+        let slot = (name.as_ptr() as usize >> 3) % RECENT;
+        match self.recent.get(slot) {
+            Some(Some((known, number))) if known.as_ref() == name => Some(*number),
+            _ => self.numbers.get(name).copied(),
+        }
+    }
+
     /// Returns the number of a name by its address, without comparing its text if the name was used recently. Returns
     /// `None` if it has no number.
     #[inline]
@@ -193,6 +203,13 @@ impl<W: Write> PacketWriter<W> {
     /// Returns the number of a debug annotation's name.
     pub(super) fn annotation(&mut self, name: &str) -> u64 {
         self.annotations.number(name)
+    }
+
+    /// Returns the number of an annotation's name; `None` if it has none. Unlike [`PacketWriter::annotation`] it may be called
+    /// for a record whose block another share writes, or not: the numbers stay the same in all shares.
+    #[inline]
+    pub(super) fn known_annotation(&mut self, name: &str) -> Option<u64> {
+        self.annotations.known(name)
     }
 
     /// Returns the number of a field's name; `None` if it has none.
