@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! options.rs         options of a session; sizes.rs: sizes of buffers; plan.rs: plan of a persistent session
-//! record.rs          `strata record`: one session, and its command
-//! daemon.rs          a persistent session: its changes, its triggers, and what continues after it is killed
+//! engine.rs          one session, whoever asked for it: requests, changes, triggers, the reason to end, the report
+//! record.rs          `strata record`: begins the layers and the command of its flags
+//! daemon.rs          a persistent session, and what continues after it is killed
 //!   process.rs       its process; server.rs: answers commands; kept_plan.rs: restores it after a kill
-//! session.rs         create, start, run, stop, destroy over any layers
+//! session.rs         start, run, stop, destroy over any layers
 //!   layer.rs         the interface of a layer
 //!   resources.rs     shared by `record` and persistent sessions: output, snapshots, report
 //!   control.rs       requests to a running recording
@@ -24,6 +25,7 @@
 
 mod applications;
 pub mod daemon;
+mod engine;
 mod error;
 mod guest;
 mod kernel;

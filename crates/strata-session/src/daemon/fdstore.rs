@@ -243,7 +243,7 @@ impl FdStore {
     }
 
     /// Sends the orders that could not be sent before. Returns, only once, why the fdstore is gone.
-    pub(super) fn look(&self) -> Option<String> {
+    pub(crate) fn look(&self) -> Option<String> {
         let mut state = lock(&self.state);
         state.tell();
         state.problem.take()

@@ -108,7 +108,7 @@ impl Slots {
     }
 
     /// Returns the fdstore, if there is one.
-    pub(super) fn fdstore(&self) -> Option<&FdStore> {
+    pub(crate) fn fdstore(&self) -> Option<&FdStore> {
         self.fdstore.as_deref()
     }
 

@@ -6,8 +6,8 @@ use crate::output::folder::FolderError;
 use crate::output::folder::{TimeStamp, TraceFolder};
 use crate::output::retention::Retention;
 use crate::record::command::CommandError;
-use crate::report::CommandEnd;
 use crate::report::Report;
+use crate::report::{CommandEnd, EndReason};
 use crate::report::{LayerReport, ProcessReport, RecordingTarget, RuleReport, KERNEL, USER};
 use crate::scratch_tests::Scratch;
 use crate::session::disk::MinFree;
@@ -15,6 +15,8 @@ use crate::session::layer::{Context, LayerEnd};
 use crate::session::lock::lock;
 use crate::session::rotation::Rotations;
 use crate::session::shared::Shared;
+use crate::session::status::SessionState;
+use crate::session::watch::Watch;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -201,8 +203,16 @@ fn record_of_everyone_ends_when_asked_once() {
     }
 }
 
+/// The parts of a session that its report is made from.
+struct Ended<'a> {
+    options: &'a Options,
+    inherited: Inherited,
+    resources: Resources,
+    stop: &'a Stop,
+}
+
 /// Returns a session that has not begun, with these options and this folder.
-fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
+fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Ended<'a> {
     let folder = Arc::new(Mutex::new(PartsOutput::new(
         TraceFolder::create(path).unwrap(),
         "20260131-235959",
@@ -220,7 +230,6 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
         time: TimeSource::machine(),
     });
     let inherited = Inherited::prepare().unwrap();
-    let orders = Box::leak(Box::new(controls().1));
     let rotations = Some(RefCell::new(Rotations::new(Arc::clone(&folder), Rotation::default())));
     let resources = Resources {
         context,
@@ -233,11 +242,11 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
         remote: None,
         snapshot_to: None,
     };
-    Setup { options, inherited, resources, stop, orders, inside: None }
+    Ended { options, inherited, resources, stop }
 }
 
 /// Returns the watch of a session that ended at once.
-fn watch<'a>(setup: &'a Setup<'a>, running: Option<Running>) -> Watch<'a> {
+fn watch<'a>(setup: &'a Ended<'a>, running: Option<Running>) -> Watch<'a> {
     let elapsed = Duration::from_secs(7);
     Watch {
         running,

@@ -1,7 +1,7 @@
 //! Requests from other threads to a running recording.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -72,6 +72,19 @@ pub struct Orders {
 }
 
 impl Orders {
+    /// Waits for the next request, at most for `time`.
+    pub(crate) fn next(&self, time: Duration) -> Option<ControlRequest> {
+        match self.from.recv_timeout(time) {
+            Ok(asked) => Some(asked),
+            Err(RecvTimeoutError::Timeout) => None,
+            // No more requests can arrive, but a signal can.
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(time);
+                None
+            }
+        }
+    }
+
     /// Notes that the recording ends now, with this status. Requests for the status do not wait for the rest to be
     /// written.
     pub(crate) fn will_end(&self, status: Status) {

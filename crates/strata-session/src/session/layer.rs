@@ -21,7 +21,7 @@
 //! session's shared state, where [`crate::session::watch`] finds them.
 //!
 //! The implementations are [`crate::applications`], [`crate::kernel`] and [`crate::guest`]. A new layer needs a folder of
-//! its own, and a line where [`crate::daemon`] makes layers from a plan.
+//! its own, and a line where [`crate::engine`] makes layers from a plan.
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;

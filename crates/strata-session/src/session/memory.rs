@@ -2,6 +2,23 @@
 
 use std::collections::TryReserveError;
 use std::hint::black_box;
+use std::io;
+
+use crate::error::SessionError;
+
+/// The least limit on memory with which to begin: if a thread cannot get a stack, the program would end \[byte\].
+const MEMORY_MIN: usize = 32 << 20;
+
+/// Checks that there is enough memory for a session to begin.
+///
+/// # Errors
+/// There is not (`ulimit -v`).
+pub(crate) fn reserve_to_begin() -> Result<(), SessionError> {
+    reserve(MEMORY_MIN).map_err(|_| SessionError::System {
+        what: "reserve 32 MiB of memory (ulimit -v)",
+        source: io::ErrorKind::OutOfMemory.into(),
+    })
+}
 
 /// Allocates and frees `bytes` of memory.
 ///

@@ -31,8 +31,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) deadline: Option<Instant>,
     /// The limit on the trace's size \[byte\], with its measurement.
     pub(crate) limit: Option<(u64, DiskLimit)>,
-    /// Returns the state of the disk if it has too little free space.
-    pub(crate) space: Option<&'a dyn Fn() -> Option<LowSpace>>,
+    /// The state of the disk, if it has too little free space.
+    pub(crate) space: Option<LowSpace>,
     pub(crate) has_told_of_descendants: bool,
     pub(crate) has_told_of_layer: bool,
     pub(crate) begin: Instant,
@@ -79,10 +79,15 @@ impl<'a> Watch<'a> {
             output: path.map(Path::to_owned),
             relay,
             remote,
-            command: self.running.as_ref().map(Running::pid),
+            command: self.command(),
             processes: usize::try_from(self.shared.processes()).unwrap_or(usize::MAX),
             events,
         });
+    }
+
+    /// Returns the process of the command, if there is one.
+    pub(crate) fn command(&self) -> Option<u32> {
+        self.running.as_ref().map(Running::pid)
     }
 
     /// Returns whether all requested processes have ended, and so have the programs with tracepoints that they started.
@@ -120,48 +125,75 @@ impl<'a> Watch<'a> {
         broken: &mut Broken<'_>,
     ) -> EndReason {
         loop {
-            let now = Instant::now();
-            if self.shared.has_failed() || broken(notify) {
-                return EndReason::Failure;
-            }
-            self.tell_of_layer(notify);
-            if self.deadline.is_some_and(|deadline| now >= deadline) {
-                return EndReason::Duration;
-            }
-            if let Some((max_bytes, limit)) = &mut self.limit {
-                if limit.is_reached(self.shared.counts().1) {
-                    return EndReason::Size { max_bytes: *max_bytes };
-                }
-            }
-            if let Some(low) = self.space.and_then(|space| space()) {
-                return EndReason::Space(low);
-            }
-            if let Some(end) = self.asked(notify) {
+            let is_broken = broken(notify);
+            let end = self
+                .look(is_broken, notify)
+                .or_else(|| self.pause(notify, &mut |time| thread::sleep(time)));
+            if let Some(end) = end {
                 return end;
             }
-            if self.is_nobody_left() {
-                return EndReason::Processes;
+        }
+    }
+
+    /// Returns the first reason to stop that applies now. `is_broken`: true if a thread has ended unexpectedly.
+    pub(crate) fn look(
+        &mut self,
+        is_broken: bool,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Option<EndReason> {
+        let now = Instant::now();
+        if self.shared.has_failed() || is_broken {
+            return Some(EndReason::Failure);
+        }
+        self.tell_of_layer(notify);
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            return Some(EndReason::Duration);
+        }
+        if let Some((max_bytes, limit)) = &mut self.limit {
+            if limit.is_reached(self.shared.counts().1) {
+                return Some(EndReason::Size { max_bytes: *max_bytes });
             }
-            if now >= self.next_progress {
-                notify(Notice::Progress(self.progress(now)));
-                self.next_progress = now + PROGRESS_PERIOD;
+        }
+        if let Some(low) = self.space {
+            return Some(EndReason::Space(low));
+        }
+        if let Some(end) = self.asked(notify) {
+            return Some(end);
+        }
+        if self.is_nobody_left() {
+            return Some(EndReason::Processes);
+        }
+        if now >= self.next_progress {
+            notify(Notice::Progress(self.progress(now)));
+            self.next_progress = now + PROGRESS_PERIOD;
+        }
+        None
+    }
+
+    /// Waits a while, for the command's end if there is a command, else by `wait`. Returns the reason to stop if the
+    /// command has ended.
+    pub(crate) fn pause(
+        &mut self,
+        notify: &mut dyn FnMut(Notice),
+        wait: &mut dyn FnMut(Duration),
+    ) -> Option<EndReason> {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let time = left.map_or(LOOK_PERIOD, |left| LOOK_PERIOD.min(left));
+        let Some(running) = &mut self.running else {
+            wait(time);
+            return None;
+        };
+        match running.wait(time) {
+            Ok(false) if running.has_ended() && !self.has_told_of_descendants => {
+                self.has_told_of_descendants = true;
+                notify(Notice::WaitingForDescendants);
+                None
             }
-            let time =
-                self.deadline.map_or(LOOK_PERIOD, |deadline| LOOK_PERIOD.min(deadline - now));
-            match &mut self.running {
-                None => thread::sleep(time),
-                Some(running) => match running.wait(time) {
-                    Ok(false) if running.has_ended() && !self.has_told_of_descendants => {
-                        self.has_told_of_descendants = true;
-                        notify(Notice::WaitingForDescendants);
-                    }
-                    Ok(false) => {}
-                    Ok(true) => return EndReason::Command,
-                    Err(error) => {
-                        self.shared.fail(format!("cannot wait for the command: {error}"));
-                        return EndReason::Failure;
-                    }
-                },
+            Ok(false) => None,
+            Ok(true) => Some(EndReason::Command),
+            Err(error) => {
+                self.shared.fail(format!("cannot wait for the command: {error}"));
+                Some(EndReason::Failure)
             }
         }
     }

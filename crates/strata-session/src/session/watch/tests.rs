@@ -36,10 +36,9 @@ fn end_that_is_looked_at_first_is_the_one_that_is_told() {
     let scratch = Scratch::new("watch-order");
     std::fs::write(scratch.0.join("x"), [0; 100]).unwrap();
     let low = LowSpace { free: 1, all: 100, min_free: MinFree::default() };
-    let space = || Some(low);
     let (shared, stop) = (Shared::new().unwrap(), Stop::new());
     let mut all = watch(&shared, &stop);
-    all.space = Some(&space);
+    all.space = Some(low);
     // All of them at once; each round takes the first one away.
     shared.set_nobody_left(true);
     stop.request(libc::SIGINT);

@@ -19,7 +19,7 @@ use strata_model::Counts;
 use strata_remote::Destination;
 use strata_user::Outcome;
 
-use crate::daemon::trigger::{TriggerFacts, TriggerProgress};
+use crate::engine::trigger::{TriggerFacts, TriggerProgress};
 use crate::error::SessionError;
 use crate::output::folder::time_name;
 use crate::plan::{Action, Condition, Plan, Selection, Trigger};

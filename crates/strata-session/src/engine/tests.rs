@@ -12,6 +12,7 @@ use crate::scratch_tests::Scratch;
 use crate::session::control::controls;
 use crate::session::layer::LayerEnd;
 use crate::session::lock::lock;
+use crate::session::privileges::Work;
 use crate::session::threads::{Ask, Cut};
 
 /// The calls of layers, in order.
@@ -122,7 +123,7 @@ impl LayerMaker for Noting {
 
 /// A flight recorder with such layers.
 struct Bench {
-    daemon: Daemon<'static>,
+    engine: Engine<'static>,
     told: Told,
     has_all: Rc<std::cell::Cell<bool>>,
 }
@@ -132,20 +133,20 @@ impl Bench {
         let told = Told::default();
         let noting = Noting::new(&told);
         let (has_all, maker) = (Rc::clone(&noting.has_all), Rc::new(noting));
-        let daemon = Daemon::new("b", Plan::new(true, None), false, maker, Arc::default()).unwrap();
-        Bench { daemon, told, has_all }
+        let engine = Engine::new("b", Plan::new(true, None), false, maker, Arc::default()).unwrap();
+        Bench { engine, told, has_all }
     }
 
     fn start(&mut self) -> Result<(), SessionError> {
-        self.daemon.start(&mut |_| ())
+        self.engine.start(&mut |_| ())
     }
 
     fn pause(&mut self) {
-        self.daemon.pause(&mut |_| ()).unwrap();
+        self.engine.pause(&mut |_| ()).unwrap();
     }
 
     fn change(&mut self, change: &Change) -> Result<(), SessionError> {
-        self.daemon.change(change, &mut |_| ())
+        self.engine.change(change, &mut |_| ())
     }
 
     fn enable(&mut self, layer: LayerOf, rule: &str) -> Result<(), SessionError> {
@@ -172,9 +173,15 @@ impl Bench {
             probe: false,
             slower_ns: None,
         });
-        let plan = self.daemon.plan.changed(&change)?;
-        let records = self.daemon.state == SessionState::Recording;
-        self.daemon.apply(plan, records, &mut |_| ())
+        let plan = self.engine.plan.changed(&change)?;
+        let records = self.engine.state == SessionState::Recording;
+        self.engine.apply(plan, records, &mut |_| ())
+    }
+
+    /// Returns the reason for which the session would end now.
+    fn end(&mut self) -> Option<EndReason> {
+        let (shared, stop) = (Arc::clone(&self.engine.resources.context.shared), Stop::new());
+        self.engine.watch(&shared, &stop).look(false, &mut |_| ())
     }
 
     /// Returns the calls of layers since the previous call.
@@ -208,7 +215,7 @@ fn layers_are_made_at_the_first_start_and_resumed_at_the_next() {
     bench.pause();
     bench.pause();
     assert_eq!(bench.told(), ["user pause", "kernel pause"]);
-    assert_eq!(bench.daemon.status().state, SessionState::Stopped);
+    assert_eq!(bench.engine.status(None).state, SessionState::Stopped);
     bench.start().unwrap();
     assert_eq!(bench.told(), ["user resume", "kernel resume"]);
 }
@@ -258,15 +265,15 @@ fn change_that_a_layer_refuses_leaves_the_plan_and_all_layers_as_they_were() {
     bench.enable(LayerOf::Kernel, "bad_*").unwrap();
     bench.start().unwrap();
     bench.told();
-    let before = bench.daemon.plan.clone();
+    let before = bench.engine.plan.clone();
     let error = bench.change(&track(&[7])).unwrap_err();
     assert!(matches!(error, SessionError::Unchangeable { layer: "kernel" }), "{error}");
     assert_eq!(bench.told(), ["user change a:* of uid7", "user change a:* of "]);
-    assert_eq!(bench.daemon.plan, before);
+    assert_eq!(bench.engine.plan, before);
     // So is a layer that cannot be made.
     let error = bench.enable_in(LayerOf::Kernel, Some("channel0"), "x").unwrap_err();
     assert!(matches!(error, SessionError::Unchangeable { .. }), "{error}");
-    assert_eq!(bench.daemon.plan, before);
+    assert_eq!(bench.engine.plan, before);
     assert!(bench.told().is_empty());
 }
 
@@ -277,7 +284,10 @@ fn start_that_fails_makes_nothing_and_can_be_tried_again() {
     bench.enable(LayerOf::Kernel, "absent").unwrap();
     bench.start().unwrap_err();
     assert_eq!(bench.told(), ["user make a:*", "kernel make"]);
-    assert_eq!((bench.daemon.status().state, bench.daemon.made.len()), (SessionState::Created, 0));
+    assert_eq!(
+        (bench.engine.status(None).state, bench.engine.made.len()),
+        (SessionState::Created, 0)
+    );
     let all =
         crate::plan::DisableEvents { layer: LayerOf::Kernel, channel: None, rules: Vec::new() };
     bench.change(&Change::DisableEvent(all)).unwrap();
@@ -288,7 +298,7 @@ fn start_that_fails_makes_nothing_and_can_be_tried_again() {
 #[test]
 fn session_that_is_made_again_says_so_to_its_layers() {
     let mut bench = Bench::new();
-    bench.daemon.is_again = true;
+    bench.engine.is_again = true;
     bench.enable(LayerOf::User, "a:*").unwrap();
     bench.enable(LayerOf::Kernel, "absent").unwrap();
     bench.start().unwrap();
@@ -316,22 +326,16 @@ fn session_that_is_made_again_says_so_to_its_layers() {
 fn session_ends_when_its_plan_says_and_its_time_counts_from_the_first_start() {
     let mut bench = Bench::new();
     bench.enable(LayerOf::User, "a:*").unwrap();
-    bench.daemon.plan.until.duration_ms = Some(3_600_000);
-    assert_eq!(bench.daemon.end_by_plan(), None, "it was not started");
+    bench.engine.plan.until.duration_ms = Some(3_600_000);
+    assert_eq!(bench.end(), None, "it was not started");
     bench.start().unwrap();
-    assert_eq!(bench.daemon.end_by_plan(), None);
+    assert_eq!(bench.end(), None);
     // A pause is no end, and takes of the time.
     bench.pause();
-    bench.daemon.since = Instant::now().checked_sub(Duration::from_secs(3600));
-    assert_eq!(bench.daemon.end_by_plan(), Some(EndReason::Duration));
-    bench.daemon.plan.until.duration_ms = None;
-    assert_eq!(bench.daemon.end_by_plan(), None);
-    let scratch = Scratch::new("until-size");
-    std::fs::write(scratch.0.join("metadata"), [0; 100]).unwrap();
-    for (max, end) in [(101, None), (100, Some(EndReason::Size { max_bytes: 100 }))] {
-        bench.daemon.limit = Some((max, DiskLimit::new(max, &scratch.0)));
-        assert_eq!(bench.daemon.end_by_plan(), end);
-    }
+    bench.engine.since = Instant::now().checked_sub(Duration::from_secs(3600));
+    assert_eq!(bench.end(), Some(EndReason::Duration));
+    bench.engine.plan.until.duration_ms = None;
+    assert_eq!(bench.end(), None);
 }
 
 #[test]
@@ -362,7 +366,7 @@ fn buffers_of_a_channel_stay_as_they_were_made() {
     bench.start().unwrap();
     let text = bench.change(&sized(4096)).unwrap_err().to_string();
     assert!(text.contains("channel 'channel0' has its buffers since"), "{text}");
-    assert_eq!(bench.daemon.status().channels[0].subbuf_size, 8192);
+    assert_eq!(bench.engine.status(None).channels[0].subbuf_size, 8192);
 }
 
 struct Ends<'a>(&'a Stop);
@@ -386,9 +390,8 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
         let session = scope.spawn(move || {
             let noting = Noting::new(told);
             let (plan, memory) = (Plan::new(true, None), Arc::default());
-            let mut daemon = Daemon::new("b", plan, false, Rc::new(noting), memory).unwrap();
-            let end = daemon.serve(stop, &orders, &mut |_| ());
-            daemon.destroy(end, stop, &mut |_| ()).report
+            let engine = Engine::new("b", plan, false, Rc::new(noting), memory).unwrap();
+            engine.run(stop, &orders, &mut |_| ()).report
         });
         assert_eq!(controls.status().unwrap().state, SessionState::Created);
         // Nothing is held, and no folder made.
@@ -408,7 +411,7 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
         session.join().unwrap()
     });
     assert_eq!((report.end, report.snapshots), (EndReason::Asked(None), Some(0)));
-    assert!(controls.status().unwrap_err().contains("ended"));
+    assert_eq!(controls.status().unwrap().state, SessionState::Stopping);
 }
 
 /// Returns a trigger that waits for events of this rule, or without a rule for the end of a program.
@@ -439,11 +442,11 @@ fn trigger_has_a_layer_of_its_own_which_neither_starts_nor_pauses_with_the_sessi
     // Whom the session tracks, its triggers do.
     bench.change(&track(&[7])).unwrap();
     assert_eq!(bench.told(), ["user change a:* of uid7", "user change b:* of uid7"]);
-    let status = bench.daemon.status();
+    let status = bench.engine.status(None);
     assert_eq!((status.channels.len(), status.triggers[0].fired), (1, 0));
     bench.change(&Change::RemoveTrigger("t".into())).unwrap();
     assert_eq!(bench.told(), ["user stop", "user end"]);
-    assert!(bench.daemon.status().triggers.is_empty());
+    assert!(bench.engine.status(None).triggers.is_empty());
 }
 
 #[test]
@@ -452,7 +455,7 @@ fn trigger_for_an_end_says_that_no_program_is_recorded_which_could_end() {
     bench.enable(LayerOf::Kernel, "sched_switch").unwrap();
     bench.change(&add("e", None, vec![Action::Stop])).unwrap();
     let lacks = |bench: &Bench| {
-        let status = bench.daemon.status();
+        let status = bench.engine.status(None);
         (status.triggers[0].lacks.is_some(), status.gaps.contains(&Gap::Triggers))
     };
     assert_eq!(lacks(&bench), (false, false), "rules may come");
@@ -471,7 +474,7 @@ fn trigger_that_cannot_be_made_leaves_no_other_one_behind() {
     );
     bench.change(&Change::Several(vec![one.clone(), bad])).unwrap_err();
     assert_eq!(bench.told(), ["user make a:*", "user start", "user stop", "user end"]);
-    assert!(bench.daemon.status().triggers.is_empty());
+    assert!(bench.engine.status(None).triggers.is_empty());
     // A plan whose other part is refused, too.
     bench.enable(LayerOf::User, "a:*").unwrap();
     bench.start().unwrap();
@@ -502,27 +505,27 @@ fn trigger_whose_events_have_gone_stays_where_it_was_killed_and_fires_when_they_
     let silent = Trigger { when: silence, ..trigger("silent", None, vec![Action::Stop]) };
     plan.triggers = vec![gone, trigger("there", Some("b:*"), vec![Action::Start]), silent];
     let mut new = Bench::new();
-    assert!(new.daemon.arm(&plan, false, &mut |_| ()).is_err());
-    assert!(new.daemon.status().triggers.is_empty());
+    assert!(new.engine.arm(&plan, false, &mut |_| ()).is_err());
+    assert!(new.engine.status(None).triggers.is_empty());
     let mut bench = Bench::new();
-    bench.daemon.plan = plan;
-    bench.daemon.arm(&bench.daemon.plan.clone(), true, &mut |_| ()).unwrap();
+    bench.engine.plan = plan;
+    bench.engine.arm(&bench.engine.plan.clone(), true, &mut |_| ()).unwrap();
     assert_eq!(bench.told(), ["user make b:*", "user start"]);
     let lacks = |bench: &Bench| -> Vec<(String, bool)> {
-        let triggers = bench.daemon.status().triggers;
+        let triggers = bench.engine.status(None).triggers;
         triggers.into_iter().map(|one| (one.trigger.name, one.lacks.is_some())).collect()
     };
     let of = |gone| [("gone", gone), ("there", false), ("silent", gone)];
     let of = |gone| of(gone).map(|(name, lacks)| (name.to_owned(), lacks));
     assert_eq!(lacks(&bench), of(true));
-    assert!(bench.daemon.status().gaps.contains(&Gap::Triggers));
+    assert!(bench.engine.status(None).gaps.contains(&Gap::Triggers));
     let reports: Vec<_> =
-        bench.daemon.status().triggers.iter().filter_map(TriggerStatus::report).collect();
+        bench.engine.status(None).triggers.iter().filter_map(TriggerStatus::report).collect();
     assert_eq!(reports.iter().filter(|one| one.lacks.is_some()).count(), 2, "{reports:?}");
     // Nobody looks for these events, which is no silence. Time: longer than that of the trigger.
     std::thread::sleep(Duration::from_millis(600));
-    bench.daemon.look_around(0, &mut |_| ());
-    assert!(bench.daemon.status().triggers.iter().all(|one| one.fired == 0));
+    bench.engine.look_around(0, &mut |_| ());
+    assert!(bench.engine.status(None).triggers.iter().all(|one| one.fired == 0));
     // They are looked for with each change, and at a start; one that is new is refused all the same.
     bench.change(&track(&[7])).unwrap();
     assert_eq!(lacks(&bench), of(true));
@@ -535,7 +538,7 @@ fn trigger_whose_events_have_gone_stays_where_it_was_killed_and_fires_when_they_
     let made = told.iter().filter(|one| one.starts_with("user make absent:*")).count();
     assert_eq!(made, 2, "{told:?}");
     bench.change(&Change::RemoveTrigger("gone".into())).unwrap();
-    assert_eq!(bench.daemon.status().triggers.len(), 2);
+    assert_eq!(bench.engine.status(None).triggers.len(), 2);
 }
 
 #[test]
@@ -550,8 +553,8 @@ fn signal_runs_a_command_with_the_names_of_session_and_trigger_once_at_a_time() 
     let mut bench = Bench::new();
     bench.change(&Change::AddTrigger(Box::new(of_signal))).unwrap();
     let mut look = |signals| {
-        bench.daemon.look_around(signals, &mut |_| ());
-        let status = bench.daemon.status().triggers.remove(0);
+        bench.engine.look_around(signals, &mut |_| ());
+        let status = bench.engine.status(None).triggers.remove(0);
         (status.fired, status.suppressed, status.error)
     };
     assert_eq!(look(0), (0, 0, None));

@@ -1,4 +1,4 @@
-//! Decides when a trigger fires, from the facts at one moment alone. `daemon/triggers.rs` collects the facts and
+//! Decides when a trigger fires, from the facts at one moment alone. `engine/triggers.rs` collects the facts and
 //! performs the actions.
 //!
 //! Each event, end or signal that a condition admits is an occurrence, and so is each silence. Occurrences are answered
