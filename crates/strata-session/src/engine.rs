@@ -906,6 +906,7 @@ fn options(plan: &Plan) -> Options {
     Options {
         output: plan.output.clone(),
         hold: plan.snapshot,
+        version: plan.ctf(),
         is_early: plan.settle.is_some(),
         rotation: plan.rotation,
         retention: plan.retention,

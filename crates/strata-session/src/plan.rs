@@ -22,7 +22,7 @@ use strata_text::json;
 use strata_user::{possible_cpus, EventContexts};
 
 use crate::options::{
-    Options, OptionsError, Rotation, NR_SUBBUFS, RATE_MAX, RELAY_SUBBUF_MAX, SUBBUF_BYTES,
+    Options, OptionsError, Rotation, Version, NR_SUBBUFS, RATE_MAX, RELAY_SUBBUF_MAX, SUBBUF_BYTES,
 };
 use crate::output::retention::Retention;
 use crate::plan::tracked::Tracked;
@@ -113,6 +113,15 @@ pub struct Plan {
     /// The most bytes of a program's arguments in kernel events, NUL included \[byte\].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argv_bytes: Option<u32>,
+    /// True if the traces' metadata are those of CTF 2, and not of CTF 1.8.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub ctf2: bool,
+    /// True if records of applications do not have the id of their thread.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub no_vtid: bool,
+    /// True if the metadata of the kernel's traces claim that lttng-modules recorded them.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub lttng_env: bool,
     /// The folder in which members of the session's group may save snapshots of root's flight recorder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_snapshots: Option<PathBuf>,
@@ -465,6 +474,9 @@ impl Plan {
     pub fn new(snapshot: bool, output: Option<PathBuf>) -> Plan {
         Plan {
             argv_bytes: None,
+            ctf2: false,
+            no_vtid: false,
+            lttng_env: false,
             group_snapshots: None,
             version: VERSION,
             snapshot,
@@ -711,11 +723,21 @@ impl Plan {
     fn buffers(&self, size: Option<u64>, number: Option<u32>) -> Options {
         Options {
             hold: self.snapshot,
+            version: self.ctf(),
+            vtid: !self.no_vtid,
             subbuf_bytes: size.unwrap_or(SUBBUF_BYTES),
             nr_subbufs: number.unwrap_or(NR_SUBBUFS),
             is_size_given: size.is_some() || number.is_some(),
             everyone: true,
             ..Options::default()
+        }
+    }
+
+    /// Returns the CTF version of the metadata.
+    pub(crate) fn ctf(&self) -> Version {
+        match self.ctf2 {
+            false => Version::One,
+            true => Version::Two,
         }
     }
 

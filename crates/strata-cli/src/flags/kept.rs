@@ -139,6 +139,8 @@ impl RecordFlags {
         let mut plan = Plan::new(self.snapshot, self.output.clone());
         (plan.keep, plan.stack) = (self.keep, self.stack);
         (plan.argv_bytes, plan.to) = (self.argv_bytes, self.relay.to.clone());
+        plan.ctf2 = matches!(self.ctf, CtfFlag::Two);
+        (plan.no_vtid, plan.lttng_env) = (self.no_vtid, self.lttng_env);
         (plan.subbuf_size, plan.num_subbuf) = (self.subbuf_size, self.num_subbuf);
         (plan.rotation, plan.max_memory) = (self.rotate.rotation(), self.max_memory);
         plan.retention = self.retention();
@@ -163,8 +165,6 @@ impl RecordFlags {
 
     /// Returns the first flag that cannot be part of a plan, with the reason.
     fn not_of_plan(&self) -> Option<(&'static str, &'static str)> {
-        let of_plan =
-            "the plan that the session is made again from does not have it. Leave one of them out";
         let no_other = "another machine's recorder does not wait for a session that was killed. Leave one of them out";
         let all = [
             (
@@ -186,9 +186,6 @@ impl RecordFlags {
             ),
             ("--guest", !self.guest.is_empty(), no_other),
             ("--relay", self.relay.relay.is_some(), no_other),
-            ("--ctf=2", matches!(self.ctf, CtfFlag::Two), of_plan),
-            ("--no-vtid", self.no_vtid, of_plan),
-            ("--lttng-env", self.lttng_env, of_plan),
         ];
         let first = all.into_iter().find(|(_, is_given, _)| *is_given);
         first.map(|(flag, _, why)| (flag, why))
@@ -279,6 +276,8 @@ mod tests {
         assert!(kernel.events.iter().any(|event| event.sample == Some(99)));
         let until = planned(&["-k", "read", "--duration=2m", "--max-size=1M"]).unwrap().plan.until;
         assert_eq!((until.duration_ms, until.max_bytes), (Some(120_000), Some(1 << 20)));
+        let form = plan(&["-k", "read", "--ctf=2", "--no-vtid", "--lttng-env"]).unwrap();
+        assert!(form.ctf2 && form.no_vtid && form.lttng_env);
         let held = plan(&["-k", "read", "--snapshot", "--stack"]).unwrap();
         assert!(held.snapshot && held.stack && held.channels[0].mode.is_none());
     }
@@ -292,9 +291,6 @@ mod tests {
             (&["--hypervisor"], "--keep and --hypervisor"),
             (&["--duration=1s"], "strata destroy"),
             (&["--max-size=1M"], "--keep and --max-size"),
-            (&["--ctf=2"], "--keep and --ctf=2"),
-            (&["--no-vtid"], "--no-vtid"),
-            (&["--lttng-env"], "--lttng-env"),
             (&["--probe", "uprobe:c:malloc+4"], "Name a function"),
             (&["-k", "read", "--context", "ip"], "--context"),
         ] {
@@ -306,7 +302,6 @@ mod tests {
             (&["--no-kernel", "--", "true"][..], "a COMMAND"),
             (&["-p", "1"], "--pid"),
             (&["--probe", "uprobe:c:malloc+4"], "--probe with an OFFSET or address"),
-            (&["--ctf=2"], "--ctf=2"),
         ] {
             assert_eq!(planned(words).unwrap_err(), format!("no plan: {flag}"));
         }

@@ -181,7 +181,7 @@ impl Plan {
                 let stack = plan.stack || other.stack;
                 let (snapshot, keep, output) = (plan.snapshot, plan.keep, plan.output.take());
                 let (rotation, retention) = (plan.rotation, plan.retention);
-                let (max_memory, min_free) = (plan.max_memory, plan.min_free);
+                let (max_memory, min_free, ctf2) = (plan.max_memory, plan.min_free, plan.ctf2);
                 let (group_snapshots, to) = (plan.group_snapshots.take(), plan.to.take());
                 let other = Plan::clone(other);
                 *plan = Plan {
@@ -194,6 +194,7 @@ impl Plan {
                     retention,
                     max_memory,
                     min_free,
+                    ctf2,
                     group_snapshots,
                     ..other
                 };

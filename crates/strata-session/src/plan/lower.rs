@@ -77,6 +77,7 @@ impl Plan {
                 let kernel = KernelOptions {
                     contexts,
                     argv_bytes: self.argv_bytes,
+                    as_lttng: self.lttng_env,
                     ..KernelOptions::default()
                 };
                 Options { kernel: Some(kernel), ..sized }
