@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::{bail, Result};
 use clap::Args;
+use strata_analyze::length::{parse_length, LengthError};
 use strata_analyze::reports::diff::{
     compare, Change, Kind, Measured, Subject, Verdict, FEW, SIGMAS,
 };
@@ -18,6 +19,7 @@ use strata_analyze::reports::spans::{self, SpanCounter};
 use strata_analyze::reports::syscalls::{self, SyscallCounter};
 use strata_analyze::reports::threads::ThreadCounter;
 use strata_analyze::reports::{has_slow_calls_only, Label, Times};
+use strata_ctf::read::{Reader, TimeRange};
 use strata_report::{Columns, Document, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 use strata_timeline::Timeline;
@@ -74,6 +76,10 @@ pub struct DiffFlags {
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent)]
     least: f64,
 
+    /// Look at AFTER so much later (or, with -, earlier) than --from and --until, which are times of BEFORE then
+    #[arg(long, value_name = "TIME", value_parser = shift, allow_hyphen_values = true)]
+    shift: Option<i64>,
+
     /// Layout: Markdown, for a comment on a change
     #[arg(long, conflicts_with_all = ["format", "json"])]
     markdown: bool,
@@ -92,6 +98,31 @@ fn percent(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "it is not a percentage from 0 to 10000, such as 10 or 2.5%".to_owned())
 }
 
+/// Parses a length of time that may have a sign.
+fn shift(text: &str) -> Result<i64, LengthError> {
+    match text.strip_prefix('-') {
+        Some(length) => parse_length(length).map(|length| -length),
+        None => parse_length(text.strip_prefix('+').unwrap_or(text)),
+    }
+}
+
+/// Returns the range of time of a trace that the flags select; `first` is that of the first trace, if this is the second.
+fn range_of(flags: &DiffFlags, reader: &Reader, first: Option<TimeRange>) -> Result<TimeRange> {
+    match first.zip(flags.shift) {
+        Some((first, shift)) => Ok(moved(first, shift)),
+        None => flags.common.selection.range(reader),
+    }
+}
+
+/// Moves a range of time; an end that is open stays so.
+fn moved(range: TimeRange, shift: i64) -> TimeRange {
+    let moved = |time: i64| match time {
+        i64::MIN | i64::MAX => time,
+        _ => time.saturating_add(shift),
+    };
+    TimeRange { from: moved(range.from), to: moved(range.to) }
+}
+
 /// Does it, and returns the exit status.
 pub fn run(flags: &DiffFlags, stop: &Stop) -> Result<u8> {
     let paths = flags.common.traces.paths()?;
@@ -104,10 +135,10 @@ pub fn run(flags: &DiffFlags, stop: &Stop) -> Result<u8> {
     if flags.folded {
         return folded(flags, [before, after], stop);
     }
-    let Some(mut before) = measure(flags, before, stop)? else {
+    let Some(mut before) = measure(flags, before, None, stop)? else {
         return Ok(talk::exit::stopped(stop));
     };
-    let Some(mut after) = measure(flags, after, stop)? else {
+    let Some(mut after) = measure(flags, after, Some(before.made.range), stop)? else {
         return Ok(talk::exit::stopped(stop));
     };
     keep_subjects(&mut before.measured, &mut after.measured);
@@ -152,7 +183,8 @@ fn folded(flags: &DiffFlags, paths: [&PathBuf; 2], stop: &Stop) -> Result<u8> {
     let mut readers = Vec::new();
     for path in paths {
         let reader = common.selection.open(std::slice::from_ref(path))?;
-        let range = common.selection.range(&reader)?;
+        let first = readers.first().map(|&(_, range)| range);
+        let range = range_of(flags, &reader, first)?;
         readers.push((reader, range));
     }
     // Weights are compared, so both are of one kind.
@@ -196,11 +228,16 @@ struct Side {
     has_slow_only: bool,
 }
 
-/// Reads one trace. `None` if it was asked to stop.
-fn measure(flags: &DiffFlags, path: &PathBuf, stop: &Stop) -> Result<Option<Side>> {
+/// Reads one trace; `first` is the range of time of the first one, if this is the second. `None` if it was asked to stop.
+fn measure(
+    flags: &DiffFlags,
+    path: &PathBuf,
+    first: Option<TimeRange>,
+    stop: &Stop,
+) -> Result<Option<Side>> {
     let common = &flags.common;
     let reader = common.selection.open(std::slice::from_ref(path))?;
-    let range = common.selection.range(&reader)?;
+    let range = range_of(flags, &reader, first)?;
     for text in common.selection.hints(&reader) {
         let text = format!("{}: {text}", typed(path));
         talk::message(&Message { weight: Weight::Warning, text });
@@ -373,6 +410,21 @@ mod tests {
         for text in ["", "%", "-1", "x", "nan", "inf", "10001", "1e9"] {
             assert!(percent(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn second_trace_is_looked_at_as_much_later_or_earlier_as_is_said_and_open_ends_stay_open() {
+        assert_eq!(
+            (shift("1.5s"), shift("-12ns"), shift("+1ms")),
+            (Ok(1_500_000_000), Ok(-12), Ok(1_000_000))
+        );
+        assert!(shift("-").is_err() && shift("--1s").is_err() && shift("soon").is_err());
+        let range = TimeRange { from: 100, to: i64::MAX };
+        assert_eq!(moved(range, -30), TimeRange { from: 70, to: i64::MAX });
+        assert_eq!(
+            moved(TimeRange { from: i64::MIN, to: 5 }, 5),
+            TimeRange { from: i64::MIN, to: 10 }
+        );
     }
 
     #[test]
