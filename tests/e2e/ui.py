@@ -59,6 +59,13 @@ for path, headers, method, token, wanted in (
     # A forwarded port is another one.
     ("/v1/meta", {"Host": "localhost:9"}, "GET", TOKEN, 200),
     ("/v1/meta", {}, "POST", TOKEN, 405),
+    ("/v1/snapshot", {}, "GET", TOKEN, 405),
+    ("/v1/snapshot", {}, "POST", None, 401),
+    ("/v1/snapshot", {}, "POST", wrong, 401),
+    ("/v1/snapshot", {"Origin": "http://evil.example"}, "POST", TOKEN, 403),
+    # What is shown is no flight recorder, and one trace.
+    ("/v1/snapshot", {}, "POST", TOKEN, 404),
+    (f"{here}/diff?from=0&to=1", {}, "GET", TOKEN, 404),
     ("/v1/meta", {}, "OPTIONS", TOKEN, 405),
     ("/v1/meta", {"X": "x" * 20000}, "GET", TOKEN, 431),
     ("/../../etc/passwd", {}, "GET", TOKEN, 404),

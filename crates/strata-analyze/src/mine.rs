@@ -464,6 +464,16 @@ fn said(schema: &Schema) -> Option<(bool, i64, Option<i64>)> {
     Some((is_command, number(RECORDER)?, number("pid").or_else(|| number("vpid"))))
 }
 
+/// Returns, for each trace of a recorded command, its index and the number of the process that recorded it.
+#[must_use]
+pub fn recorders(reader: &Reader) -> Vec<(usize, i64)> {
+    let of_command = |trace: &Trace| match said(trace.schema()) {
+        Some((true, recorder, None)) => Some((trace.index(), recorder)),
+        _ => None,
+    };
+    reader.traces().iter().filter_map(|trace| of_command(trace)).collect()
+}
+
 /// Returns the time at which recording began, which is the same in all parts of a rotated trace.
 fn created(schema: &Schema) -> Option<String> {
     match schema.environment("trace_creation_datetime")? {

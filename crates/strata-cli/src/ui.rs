@@ -11,13 +11,15 @@ use strata_analyze::counters::CounterRule;
 use strata_analyze::pipeline;
 use strata_analyze::render::When;
 use strata_ctf::read::{Follow, OpenError, OpenOptions, Reader, TimeRange};
-use strata_ui::{SavedPage, Server, Source};
+use strata_ui::{SavedPage, Server, Source, Traces};
 
 use crate::reading::traces::TracesFlags;
 use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{self, parse_size};
+
+mod recorder;
 
 const SEE_ALSO: &str = "\
 The address has a token: only who knows it is answered, and only on this
@@ -34,6 +36,10 @@ Exit status:
 pub struct UiFlags {
     #[command(flatten)]
     traces: TracesFlags,
+
+    /// Show two traces side by side: the one before, and the one after a change
+    #[arg(long, conflicts_with = "save")]
+    compare: bool,
 
     /// Listen on this port of 127.0.0.1 [default: one that is free]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
@@ -62,20 +68,41 @@ pub struct UiFlags {
     /// Only print the address
     #[arg(long)]
     no_open: bool,
+
+    /// Take a snapshot of the session for each line that is read
+    #[arg(long = "takes-snapshots", hide = true)]
+    takes_snapshots: bool,
 }
 
 /// Runs `strata ui`: serves the page until a signal ends it.
 pub fn run(flags: &UiFlags) -> Result<u8> {
-    let paths = flags.traces.paths()?;
-    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-    let paths: Vec<PathBuf> = paths.iter().map(absolute).collect();
-    if let Some(file) = &flags.save {
-        return save(flags, file, &paths);
+    if flags.takes_snapshots {
+        return recorder::serve(flags.traces.only_session().unwrap_or_default());
     }
-    let source = open_source(&paths)?;
+    let (traces, snapshots) = match recorder::flight_recorder(flags.traces.only_session()) {
+        Some(name) if flags.save.is_none() && !flags.compare => {
+            let mut snapshots = recorder::snapshots_of(name)?;
+            let first = snapshots.take().map_err(anyhow::Error::msg)?;
+            say(format!("snapshot of session '{name}': {}", first.typed));
+            (vec![first], Some(snapshots))
+        }
+        _ => {
+            let paths = flags.traces.paths()?;
+            let absolute =
+                |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            let paths: Vec<PathBuf> = paths.iter().map(absolute).collect();
+            if let Some(file) = &flags.save {
+                return save(flags, file, &paths);
+            }
+            (traces_of(flags, paths)?, None)
+        }
+    };
     let was_root = rustix::process::geteuid().is_root();
-    let typed = paths.iter().map(|path| units::typed(path)).collect::<Vec<_>>().join(" ");
-    let ready = Server::new(source, paths, typed, flags.port, flags.counters.clone())?.ready()?;
+    let mut server = Server::new(traces, flags.port, flags.counters.clone())?;
+    if let Some(snapshots) = snapshots {
+        server = server.with_snapshots(snapshots);
+    }
+    let ready = server.ready()?;
     let address = ready.address();
     let mut out = stdout::raw();
     writeln!(out, "{address}").and_then(|()| out.flush()).context("ui: cannot write to stdout")?;
@@ -98,6 +125,24 @@ pub fn run(flags: &UiFlags) -> Result<u8> {
     say("Ctrl-C ends it".to_owned());
     ready.serve()?;
     Ok(0)
+}
+
+/// Opens what is shown: all traces as one, or two of them beside each other.
+fn traces_of(flags: &UiFlags, paths: Vec<PathBuf>) -> Result<Vec<Traces>> {
+    let open = |paths: Vec<PathBuf>| {
+        let typed = paths.iter().map(|path| units::typed(path)).collect::<Vec<_>>().join(" ");
+        Ok(Traces { source: open_source(&paths)?, paths, typed })
+    };
+    if !flags.compare {
+        return Ok(vec![open(paths)?]);
+    }
+    if paths.len() != 2 {
+        bail!(
+            "ui --compare: {} given, and two are compared. Type: strata ui --compare BEFORE AFTER",
+            units::counted(paths.len() as u64, "trace")
+        );
+    }
+    paths.into_iter().map(|path| open(vec![path])).collect()
 }
 
 /// Writes a page of a time range to a new file.

@@ -166,6 +166,8 @@ pub struct TrackRow {
     label: String,
     pid: Option<i32>,
     tid: Option<i32>,
+    /// True for the recorded command and what it started.
+    mine: bool,
     depth: u32,
     count: u64,
     from: i64,
@@ -181,7 +183,8 @@ fn machine_of(world: &World, machine: u8) -> &str {
 }
 
 /// Returns the row of a track: its group, the group's heading, and its own label.
-fn row(world: &World, at: usize, track: &Track, base: Base) -> TrackRow {
+fn row(model: &Model, at: usize, track: &Track, base: Base) -> TrackRow {
+    let world = model.timeline.world();
     let Lane { sums, count, from, to, .. } = &track.lane;
     let mut row = TrackRow {
         id: at,
@@ -191,6 +194,7 @@ fn row(world: &World, at: usize, track: &Track, base: Base) -> TrackRow {
         label: String::new(),
         pid: None,
         tid: None,
+        mine: false,
         depth: 0,
         count: *count,
         from: base.since(*from),
@@ -259,6 +263,16 @@ fn row(world: &World, at: usize, track: &Track, base: Base) -> TrackRow {
             row.depth = depth;
         }
     }
+    let thread = match track.kind {
+        TrackKind::States(thread)
+        | TrackKind::Calls(thread)
+        | TrackKind::Spans(thread, _)
+        | TrackKind::Samples(thread)
+        | TrackKind::Keyed(_, Some(thread), _)
+        | TrackKind::Counter(_, CounterPlace::Process(thread)) => Some(thread),
+        _ => None,
+    };
+    row.mine = thread.is_some_and(|thread| model.recorders.have_started(world, thread));
     row
 }
 
@@ -289,17 +303,15 @@ fn of_thread(world: &World, row: &mut TrackRow, thread: ThreadId, kind: &'static
 /// Returns the rows of the tracks whose numbers `is_wanted` accepts.
 #[must_use]
 pub fn rows(model: &Model, base: Base, is_wanted: impl Fn(usize) -> bool) -> Vec<TrackRow> {
-    let world = model.timeline.world();
     let all = model.maker.tracks.iter().enumerate().filter(|(at, _)| is_wanted(*at));
-    all.map(|(at, track)| row(world, at, track, base)).collect()
+    all.map(|(at, track)| row(model, at, track, base)).collect()
 }
 
 /// Returns tracks from number `after` on, up to a limit.
 #[must_use]
 pub fn tracks(model: &Model, base: Base, after: usize) -> Value {
-    let world = model.timeline.world();
     let all = model.maker.tracks.iter().enumerate().skip(after).take(TRACKS);
-    let rows: Vec<TrackRow> = all.map(|(at, track)| row(world, at, track, base)).collect();
+    let rows: Vec<TrackRow> = all.map(|(at, track)| row(model, at, track, base)).collect();
     json!({ "tracks": rows, "all": model.maker.tracks.len() })
 }
 
@@ -350,7 +362,7 @@ pub fn sums(model: &Model, base: Base, (from, to): (i64, i64)) -> io::Result<Val
         let TrackKind::States(thread) = track.kind else { continue };
         let sums = track.lane.sums_in(&model.maker.store, range)?;
         if sums.iter().any(|&sum| sum > 0) {
-            let row = row(world, at, track, base);
+            let row = row(model, at, track, base);
             let process = world.process_name(thread);
             rows.push(json!({
                 "track": at, "thread": row.label, "tid": row.tid, "process": process, "pid": row.pid, "sums": sums,
@@ -371,7 +383,7 @@ pub fn slice(model: &Model, base: Base, track: u32, time: i64) -> io::Result<Opt
         return Ok(None);
     };
     let (world, maker) = (model.timeline.world(), &model.maker);
-    let row = row(world, track as usize, track_of, base);
+    let row = row(model, track as usize, track_of, base);
     let mut facts: Vec<(&str, String)> = Vec::new();
     let who = |thread: usize| {
         let found = world.threads.iter().find(|(id, _)| id.index() == thread);

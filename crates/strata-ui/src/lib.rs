@@ -9,6 +9,7 @@
 
 mod answers;
 mod coding;
+mod command;
 mod connections;
 mod counter;
 mod guard;
@@ -26,6 +27,8 @@ mod report;
 mod rights;
 mod saved;
 mod server;
+mod shown;
+mod snapshots;
 mod start;
 mod store;
 #[cfg(test)]
@@ -33,4 +36,6 @@ mod testing;
 
 pub use rights::give_up_root;
 pub use saved::SavedPage;
-pub use start::{save, Ready, Server, Source, StartError};
+pub use shown::{Source, Traces};
+pub use snapshots::{SnapshotTaker, Snapshots};
+pub use start::{save, Ready, Server, StartError};

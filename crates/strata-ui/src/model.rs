@@ -15,6 +15,7 @@ use strata_ctf::read::{
 use strata_timeline::span_roles;
 use strata_timeline::{begin, Sources, StreamSource, ThreadId, Timeline};
 
+use crate::command::Recorders;
 use crate::maker::Maker;
 use crate::overview::{Gap, Gaps, Overview};
 
@@ -36,6 +37,8 @@ pub struct Model {
     pub overview: Overview,
     /// Times at which records are missing.
     pub gaps: Gaps,
+    /// The processes that recorded commands.
+    pub recorders: Recorders,
     /// Origin of each stream's records.
     pub streams: Vec<StreamSource>,
     /// Messages on the first places that cannot be read.
@@ -70,6 +73,7 @@ impl Model {
             maker: Maker::default(),
             overview: Overview::default(),
             gaps: Gaps::default(),
+            recorders: Recorders::new(reader),
             streams: Sources::new(reader).streams,
             damage: Vec::new(),
             damages: 0,
@@ -205,6 +209,7 @@ impl SharedModel {
             let mut model = self.write();
             if model.streams.len() < reader.streams().len() {
                 model.streams = Sources::new(reader).streams;
+                model.recorders = Recorders::new(reader);
             }
             model.timeline.grow(reader, || span_roles(reader, &[]));
             drop(model);

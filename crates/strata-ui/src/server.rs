@@ -14,6 +14,8 @@
 //! | `/v1/ID/sums?from=T&to=T` | how long threads were in which state |
 //! | `/v1/ID/events?from=T&to=T&limit=N&q=FILTER` | records as `strata view --format json` has them |
 //! | `/v1/ID/report/NAME?from=T&to=T` | what `strata analyze NAME` prints |
+//! | `/v1/ID/diff?from=T&to=T&shift=N` | what `strata analyze diff` says of two traces that are compared |
+//! | `/v1/snapshot` (POST) | takes a snapshot of the flight recorder, which is shown from then on |
 //!
 //! ID is the trace's: what is kept in a browser is of the same trace. All below `/v1` needs the token, as
 //! `Authorization: Bearer TOKEN`.
@@ -21,7 +23,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -32,18 +34,18 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{json, Value};
-use strata_analyze::debug_info::SourceOptions;
+use strata_analyze::counters::CounterRule;
 use strata_analyze::reports::flame::has_stacks;
-use strata_ctf::read::{Reader, TimeRange};
+use strata_ctf::read::TimeRange;
 
-use crate::answers::{self, Base};
+use crate::answers;
 use crate::connections::{Connections, Standing};
 use crate::guard::{check_source, check_token, Token};
-use crate::model::SharedModel;
 use crate::query::Query;
-use crate::readers::Readers;
 use crate::records::records;
-use crate::report::report;
+use crate::report::{compare, compare_command, report};
+use crate::shown::{pass, Shown};
+use crate::snapshots::Snapshots;
 
 /// Limit on the size of a request's head \[byte\].
 const HEAD_BYTES: usize = 16 << 10;
@@ -57,6 +59,8 @@ const TILES_MAX: usize = 64;
 const RECORDS_MAX: u64 = 2000;
 /// The most records that are shown for one slice.
 const SLICE_RECORDS: u64 = 64;
+/// Path that takes a snapshot.
+const SNAPSHOT: &str = "/v1/snapshot";
 
 const POLICY: &str =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
@@ -70,31 +74,37 @@ pub const STYLE: &[u8] = include_bytes!("../page/app.css");
 /// The state that all requests share.
 #[derive(Debug)]
 pub struct App {
-    /// Readers of the traces.
-    pub readers: Readers,
-    /// Paths of the traces as they are typed in a shell.
-    pub typed: String,
-    /// State of the pass over the traces.
-    pub model: SharedModel,
-    /// Time from which the page's times count.
-    pub base: Base,
-    /// Identifier of these traces, by which a browser's cache distinguishes them from others.
-    pub id: String,
-    /// Title of the page.
-    pub title: String,
+    /// What is shown: one trace, or two that are compared. A snapshot of a flight recorder replaces the one before.
+    shown: RwLock<Vec<Arc<Shown>>>,
     /// Secret that each request must carry.
-    pub token: Token,
-    /// Options for finding the functions of call stacks, with the files that were read so far.
-    pub code: SourceOptions,
-    /// Size of all streams \[byte\].
-    pub bytes: u64,
+    token: Token,
+    /// Fields that are drawn as counters.
+    counters: Vec<CounterRule>,
+    /// The flight recorder, if the page may take snapshots of one.
+    snapshots: Option<Mutex<Snapshots>>,
 }
 
 impl App {
-    /// Returns the reader for an answer.
-    fn reader(&self) -> Arc<Reader> {
-        let is_growing = self.model.look().is_live;
-        self.readers.get(is_growing)
+    /// Makes the state of a server for these traces.
+    #[must_use]
+    pub fn new(
+        shown: Vec<Arc<Shown>>,
+        token: Token,
+        counters: Vec<CounterRule>,
+        snapshots: Option<Snapshots>,
+    ) -> App {
+        let snapshots = snapshots.map(Mutex::new);
+        App { shown: RwLock::new(shown), token, counters, snapshots }
+    }
+
+    /// Secret that each request must carry.
+    #[must_use]
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+
+    fn shown(&self) -> Vec<Arc<Shown>> {
+        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -197,11 +207,13 @@ async fn respond(
     if let Err(refused) = check_source(&head.headers) {
         return Ok(Answer::text(refused.status, refused.text).into_response());
     }
-    if head.method != Method::GET {
-        let text = "only GET is answered";
-        return Ok(Answer::text(StatusCode::METHOD_NOT_ALLOWED, text).into_response());
-    }
     let path = head.uri.path().to_owned();
+    // What changes something is no GET, which a browser may send on its own account.
+    let wanted = if path == SNAPSHOT { Method::POST } else { Method::GET };
+    if head.method != wanted {
+        let text = format!("only {wanted} is answered");
+        return Ok(Answer::text(StatusCode::METHOD_NOT_ALLOWED, &text).into_response());
+    }
     let page = match path.as_str() {
         "/" => Some(Answer::page("text/html; charset=utf-8", PAGE)),
         "/app.js" => Some(Answer::page("text/javascript; charset=utf-8", SCRIPT)),
@@ -225,31 +237,102 @@ async fn respond(
 /// Answers a request below `/v1`.
 fn answer(app: &App, path: &str, query: &Query) -> Answer {
     let words: Vec<&str> = path.split('/').skip(1).collect();
-    let rest = match words.as_slice() {
-        ["v1", "meta"] => {
-            let model = app.model.look();
-            let begin = app.base.time(0);
-            let span = match model.is_done || model.is_live {
-                true => (begin, begin),
-                false => {
-                    app.readers.get(false).span().map_or((begin, begin), |it| (it.from, it.to))
+    let all = app.shown();
+    match words.as_slice() {
+        ["v1", "meta"] => meta(app, &all),
+        ["v1", "snapshot"] => snapshot(app),
+        ["v1", id, rest @ ..] if !rest.is_empty() => {
+            match all.iter().find(|shown| shown.id == *id) {
+                Some(shown) if rest == ["diff"] => diff(&all, shown, query),
+                Some(shown) => answer_of(shown, rest, query),
+                None => {
+                    let text = "this is of another trace or version: load the page again";
+                    Answer::text(StatusCode::CONFLICT, text)
                 }
-            };
-            let meta = answers::meta(
-                &model,
-                app.base,
-                (&app.id, &app.title, &app.typed),
-                (span, app.bytes),
-            );
-            return Answer::json(&meta);
+            }
         }
-        ["v1", id, rest @ ..] if *id == app.id => rest,
-        ["v1", _, _, ..] => {
-            let text = "this is of another trace or version: load the page again";
-            return Answer::text(StatusCode::CONFLICT, text);
-        }
-        _ => return Answer::absent(),
+        _ => Answer::absent(),
+    }
+}
+
+/// Answers what the traces are: the first one, with the one that it is compared with, if there is one.
+fn meta(app: &App, all: &[Arc<Shown>]) -> Answer {
+    let mut metas = all.iter().map(|shown| {
+        let model = shown.model.look();
+        let begin = shown.base.time(0);
+        let span = match model.is_done || model.is_live {
+            true => (begin, begin),
+            false => shown.readers.get(false).span().map_or((begin, begin), |it| (it.from, it.to)),
+        };
+        let of = (shown.id.as_str(), shown.title.as_str(), shown.typed.as_str());
+        answers::meta(&model, shown.base, of, (span, shown.bytes))
+    });
+    let mut first = metas.next().unwrap_or_default();
+    if let Some(meta) = first.as_object_mut() {
+        meta.insert("other".into(), metas.next().unwrap_or_default());
+        meta.insert("snapshots".into(), app.snapshots.is_some().into());
+    }
+    Answer::json(&first)
+}
+
+/// Takes a snapshot of the flight recorder, and shows it from now on.
+fn snapshot(app: &App) -> Answer {
+    let Some(snapshots) = &app.snapshots else {
+        return Answer::text(StatusCode::NOT_FOUND, "what is shown is no flight recorder");
     };
+    let Ok(mut snapshots) = snapshots.try_lock() else {
+        let text = "another snapshot is being taken: it will be shown";
+        return Answer::text(StatusCode::CONFLICT, text);
+    };
+    let refused = |text: String| Answer::text(StatusCode::UNPROCESSABLE_ENTITY, &text);
+    let taken = match snapshots.take() {
+        Ok(traces) => traces,
+        Err(text) => return refused(text),
+    };
+    let begun = Shown::new(taken, &app.counters, 0).and_then(|(shown, follow)| {
+        let shown = Arc::new(shown);
+        pass(Arc::clone(&shown), follow)?;
+        Ok(shown)
+    });
+    let shown = match begun {
+        Ok(shown) => shown,
+        Err(error) => return refused(format!("the snapshot cannot be shown: {error}")),
+    };
+    let said = json!({ "id": shown.id, "title": shown.title, "typed": shown.typed });
+    let mut all = app.shown.write().unwrap_or_else(PoisonError::into_inner);
+    for before in std::mem::replace(&mut *all, vec![shown]) {
+        before.model.fail(io::Error::other("another snapshot is shown"));
+    }
+    Answer::json(&said)
+}
+
+/// Compares a time of the first trace with the same time of the second one.
+fn diff(all: &[Arc<Shown>], shown: &Shown, query: &Query) -> Answer {
+    let [before, after] = all else {
+        return Answer::text(StatusCode::NOT_FOUND, "there are no two traces to compare");
+    };
+    if before.id != shown.id {
+        return Answer::text(
+            StatusCode::NOT_FOUND,
+            "the first of the two traces is asked for this",
+        );
+    }
+    let (from, to) = range(query);
+    // The page's times of the second trace, plus this, are those of the first one.
+    let moved = query.number("shift").unwrap_or(0);
+    let shift = after.base.time(0).saturating_sub(before.base.time(0)).saturating_sub(moved);
+    let range = (before.base.time(from), before.base.time(to));
+    let typed = [before.typed.as_str(), after.typed.as_str()];
+    let paths = [before.readers.paths(), after.readers.paths()].concat();
+    let command = compare_command(range, shift, typed);
+    match compare(&paths, range, shift) {
+        Ok(report) => Answer::json(&json!({ "command": command, "report": report })),
+        Err(text) => Answer::text(StatusCode::UNPROCESSABLE_ENTITY, &text),
+    }
+}
+
+/// Answers a request about one of the traces.
+fn answer_of(app: &Shown, rest: &[&str], query: &Query) -> Answer {
     match rest {
         ["tracks"] => {
             Answer::json(&answers::tracks(&app.model.look(), app.base, query.index("after")))
@@ -293,7 +376,7 @@ fn range(query: &Query) -> (i64, i64) {
     (query.number("from").unwrap_or(0), query.number("to").unwrap_or(i64::MAX))
 }
 
-fn tiles(app: &App, tracks: &[u32], level: u8, index: i64, is_many: bool) -> Answer {
+fn tiles(app: &Shown, tracks: &[u32], level: u8, index: i64, is_many: bool) -> Answer {
     if tracks.len() > TILES_MAX {
         return Answer::text(StatusCode::PAYLOAD_TOO_LARGE, "at most 64 tracks at once");
     }
@@ -317,7 +400,7 @@ fn tiles(app: &App, tracks: &[u32], level: u8, index: i64, is_many: bool) -> Ans
 }
 
 /// Answers with a slice, and the records at its ends that its thread made, or that are about the thread.
-fn slice(app: &App, track: u32, time: i64) -> Answer {
+fn slice(app: &Shown, track: u32, time: i64) -> Answer {
     let found = answers::slice(&app.model.look(), app.base, track, time);
     let mut found = match found {
         Ok(Some(found)) => found,
@@ -343,7 +426,7 @@ fn slice(app: &App, track: u32, time: i64) -> Answer {
     Answer::json(&found.said)
 }
 
-fn path_of(app: &App, track: u32, range: (i64, i64)) -> Answer {
+fn path_of(app: &Shown, track: u32, range: (i64, i64)) -> Answer {
     match answers::path(&app.model.look(), app.base, track, range) {
         Ok(Some(path)) => Answer::json(&path),
         Ok(None) => Answer::absent(),
@@ -351,7 +434,7 @@ fn path_of(app: &App, track: u32, range: (i64, i64)) -> Answer {
     }
 }
 
-fn events(app: &App, query: &Query) -> Answer {
+fn events(app: &Shown, query: &Query) -> Answer {
     let (from, to) = range(query);
     let range = TimeRange { from: app.base.time(from), to: app.base.time(to) };
     let limit = query.number("limit").and_then(|limit| u64::try_from(limit).ok());

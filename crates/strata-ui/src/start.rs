@@ -1,25 +1,19 @@
 //! Starts a server for traces.
 
-use std::hash::{Hash, Hasher};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use strata_analyze::counters::CounterRule;
-use strata_analyze::debug_info::SourceOptions;
-use strata_ctf::read::{Follow, Reader, Stream, TimeRange};
+use strata_ctf::read::{Follow, Reader, TimeRange};
 
-use crate::answers::{Base, VERSION};
 use crate::guard::Token;
 use crate::model::SharedModel;
-use crate::readers::Readers;
 use crate::rights;
 use crate::saved::{page, SavedPage, SavedTrace};
 use crate::server::{serve, App};
+use crate::shown::{pass, Shown, Traces};
+use crate::snapshots::Snapshots;
 
 /// Why the server cannot start.
 #[derive(Debug)]
@@ -49,40 +43,21 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// The traces to show.
-#[derive(Debug)]
-pub enum Source {
-    /// Complete traces, or traces that are shown as they are now.
-    Whole(Box<Reader>),
-    /// Traces that are being recorded.
-    Growing(Box<Follow>),
-}
-
-impl Source {
-    fn reader(&self) -> &Reader {
-        match self {
-            Source::Whole(reader) => reader,
-            Source::Growing(follow) => follow.reader(),
-        }
-    }
-}
-
 /// A server that listens and does not answer yet.
 #[derive(Debug)]
 pub struct Server {
-    source: Source,
-    paths: Vec<PathBuf>,
-    typed: String,
+    traces: Vec<Traces>,
     listener: TcpListener,
     port: u16,
     counters: Vec<CounterRule>,
+    snapshots: Option<Snapshots>,
 }
 
 /// A server that is ready to answer, and has no rights except to read files.
 #[derive(Debug)]
 pub struct Ready {
     app: Arc<App>,
-    follow: Option<Follow>,
+    follows: Vec<(Arc<Shown>, Option<Follow>)>,
     listener: TcpListener,
     port: u16,
     /// True if the server was started by root and has given up root's rights.
@@ -114,22 +89,26 @@ pub fn save(
 }
 
 impl Server {
-    /// Makes a server for these traces. `typed` is how they were typed on the command line, `counters` the fields that
-    /// are shown as counters. With port 0, the system chooses the port.
+    /// Makes a server for these traces: one, or two to compare side by side. `counters` are the fields that are shown
+    /// as counters. With port 0, the system chooses the port.
     ///
     /// # Errors
     /// The server cannot listen on the port.
     pub fn new(
-        source: Source,
-        paths: Vec<PathBuf>,
-        typed: String,
+        traces: Vec<Traces>,
         port: u16,
         counters: Vec<CounterRule>,
     ) -> Result<Server, StartError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let listener = listener.map_err(|error| StartError::Port(port, error))?;
         let port = listener.local_addr().map_err(StartError::Other)?.port();
-        Ok(Server { source, paths, typed, listener, port, counters })
+        Ok(Server { traces, listener, port, counters, snapshots: None })
+    }
+
+    /// Lets the page take snapshots of a flight recorder, each of which is shown instead of the one before.
+    #[must_use]
+    pub fn with_snapshots(self, snapshots: Snapshots) -> Server {
+        Server { snapshots: Some(snapshots), ..self }
     }
 
     /// Gives up root's rights. This process must not have other threads yet.
@@ -137,67 +116,26 @@ impl Server {
     /// # Errors
     /// The rights cannot be given up.
     pub fn ready(self) -> Result<Ready, StartError> {
-        let Server { source, paths, typed, listener, port, counters } = self;
-        let reader = source.reader();
+        let Server { traces, listener, port, counters, snapshots } = self;
         let has_given_up_root = rights::give_up_root().map_err(StartError::Rights)?;
-        let id = id_of(&source, &counters).map_err(StartError::Other)?;
-        let names = paths.iter().filter_map(|path| path.file_name());
-        let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
-        // A recording that has just begun has no record; its first one will be of about now.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let now = i64::try_from(now).unwrap_or(i64::MAX);
-        let bytes = reader.streams().iter().map(Stream::bytes).sum();
-        let (base, model) =
-            (reader.span().map_or(now, |span| span.from), SharedModel::new(reader, &counters));
-        let (reader, follow) = match source {
-            Source::Whole(reader) => (*reader, None),
-            Source::Growing(follow) => {
-                let reader = Reader::open(&paths).map_err(io::Error::other);
-                (reader.map_err(StartError::Other)?, Some(*follow))
-            }
-        };
-        let app = App {
-            base: Base::of(base),
-            id,
-            title: names.join(", "),
-            token: Token::random().map_err(StartError::Other)?,
-            code: SourceOptions::default(),
-            bytes,
-            model,
-            readers: Readers::new(Arc::new(reader), paths),
-            typed,
-        };
-        Ok(Ready { app: Arc::new(app), follow, listener, port, has_given_up_root })
+        let mut follows = Vec::new();
+        for (place, traces) in traces.into_iter().enumerate() {
+            let (shown, follow) =
+                Shown::new(traces, &counters, place).map_err(StartError::Other)?;
+            follows.push((Arc::new(shown), follow));
+        }
+        let shown = follows.iter().map(|(shown, _)| Arc::clone(shown)).collect();
+        let token = Token::random().map_err(StartError::Other)?;
+        let app = Arc::new(App::new(shown, token, counters, snapshots));
+        Ok(Ready { app, follows, listener, port, has_given_up_root })
     }
-}
-
-/// Returns the name that answers are kept under in a browser's cache: what is drawn otherwise has another one.
-///
-/// # Errors
-/// The system has no random numbers.
-fn id_of(source: &Source, counters: &[CounterRule]) -> io::Result<String> {
-    let reader = match source {
-        Source::Whole(reader) => reader,
-        // What it will have is not known yet.
-        Source::Growing(_) => return Ok(Token::random()?.text().chars().take(16).collect()),
-    };
-    let mut hasher = std::collections::hash_map::DefaultHasher::new();
-    VERSION.hash(&mut hasher);
-    for stream in reader.streams() {
-        (stream.trace().path(), stream.name(), stream.bytes()).hash(&mut hasher);
-    }
-    reader.span().map(|span| (span.from, span.to)).hash(&mut hasher);
-    for counter in counters {
-        format!("{counter:?}").hash(&mut hasher);
-    }
-    Ok(format!("{:016x}", hasher.finish()))
 }
 
 impl Ready {
     /// Returns the address to open in a browser, with the token.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("http://127.0.0.1:{}/?token={}", self.port, self.app.token.text())
+        format!("http://127.0.0.1:{}/?token={}", self.port, self.app.token().text())
     }
 
     /// Returns the port that the server listens on.
@@ -212,23 +150,9 @@ impl Ready {
     /// No thread can be made, or rights cannot be given up.
     pub fn serve(self) -> Result<(), StartError> {
         rights::get_no_more().map_err(StartError::Rights)?;
-        let app = Arc::clone(&self.app);
-        let mut follow = self.follow;
-        let pass = move || {
-            let read = AssertUnwindSafe(|| match &mut follow {
-                None => app.model.read(&app.readers.get(false)),
-                Some(follow) => {
-                    app.model.follow(follow);
-                    app.readers.renew();
-                    app.model.finish();
-                }
-            });
-            if catch_unwind(read).is_err() {
-                // The server shows what was read so far, with a message that it is not all.
-                app.model.fail(io::Error::other("reading the traces ended by a fault of strata"));
-            }
-        };
-        thread::Builder::new().name("pass".into()).spawn(pass).map_err(StartError::Other)?;
+        for (shown, follow) in self.follows {
+            pass(shown, follow).map_err(StartError::Other)?;
+        }
         serve(self.listener, self.app).map_err(StartError::Other)
     }
 }

@@ -64,6 +64,16 @@ impl TracesFlags {
         self.named().next().map(PathBuf::as_path).or_else(|| self.session.as_deref().map(Path::new))
     }
 
+    /// Returns the name of the session, or the word that may be one, if it is the only thing that is named.
+    pub fn only_session(&self) -> Option<&str> {
+        let mut named = self.named();
+        match (&self.session, named.next(), named.next()) {
+            (Some(name), None, None) => Some(name),
+            (None, Some(path), None) if path.symlink_metadata().is_err() => path.to_str(),
+            _ => None,
+        }
+    }
+
     /// Formats the traces as arguments of a command to type.
     pub fn words(&self) -> String {
         let mut words: Vec<String> = self.named().map(|path| typed(path)).collect();

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{bail, Context as _, Result};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Request, VERDICT};
 
 use crate::flags::relay::absolute_to;
@@ -171,8 +171,7 @@ pub fn leave_terminal() {
 /// Runs `strata snapshot` for this session.
 pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<u8> {
     let json = flags.answer.is_json();
-    let stamp = strata_session::time_name()?;
-    let folder = format!("strata-snapshot-{name}-{stamp}");
+    let folder = snapshot_folder(name)?;
     let piped = flags.output.as_deref() == Some(Path::new("-"));
     if piped && json {
         bail!(
@@ -192,20 +191,14 @@ pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<
         (None, Some(path)) => path.clone(),
         (None, None) => PathBuf::from(&folder),
     };
-    let output = std::path::absolute(&output).context("find the working directory")?;
     let to = match (&flags.to, &flags.output) {
         (Some(to), _) => Some(absolute_to(to.clone())?.to_string()),
         (None, Some(_)) => None,
         (None, None) => snapshots_go_to(sessions, name)?,
     };
-    let is_of_others = !rustix::process::geteuid().is_root() && is_of_root(sessions);
-    let request = match (is_of_others, &flags.output) {
-        // For members of the group, root has chosen the folder.
-        (true, None) => Request::MemberSnapshot { last: flags.last },
-        _ => Request::Snapshot { output: output.clone(), to, last: flags.last },
-    };
-    let facts = ask(sessions, name, &request)?;
-    let output = facts.get("output").and_then(Value::as_str).map_or(output, PathBuf::from);
+    let has_folder = flags.output.is_some();
+    let order = SnapshotOrder { output: has_folder.then_some(output), to, last: flags.last };
+    let (facts, output) = take_snapshot(sessions, name, &order)?;
     if json {
         stdout::json("snapshot", &facts)?;
         return Ok(0);
@@ -243,6 +236,45 @@ pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<
         talk::line(&format!("Next: strata view {path}"));
     }
     Ok(0)
+}
+
+/// A snapshot to take.
+pub struct SnapshotOrder {
+    /// Folder of the snapshot; `None` for a new one in the working directory, or where root has chosen it for members of
+    /// its group.
+    pub output: Option<PathBuf>,
+    /// Relay to which it is sent.
+    pub to: Option<String>,
+    /// Length of the time up to now that it covers; `None` for everything in the buffers.
+    pub last: Option<Duration>,
+}
+
+/// Takes a snapshot. Returns what the session says of it, and its folder.
+pub fn take_snapshot(
+    sessions: &Folder,
+    name: &str,
+    order: &SnapshotOrder,
+) -> Result<(Map<String, Value>, PathBuf)> {
+    let output = match &order.output {
+        Some(output) => output.clone(),
+        None => PathBuf::from(snapshot_folder(name)?),
+    };
+    let output = std::path::absolute(output).context("find the working directory")?;
+    let is_of_others = !rustix::process::geteuid().is_root() && is_of_root(sessions);
+    let (to, last) = (order.to.clone(), order.last);
+    let request = match (is_of_others, &order.output) {
+        // For members of the group, root has chosen the folder.
+        (true, None) => Request::MemberSnapshot { last },
+        _ => Request::Snapshot { output: output.clone(), to, last },
+    };
+    let facts = ask(sessions, name, &request)?;
+    let output = facts.get("output").and_then(Value::as_str).map_or(output, PathBuf::from);
+    Ok((facts, output))
+}
+
+/// Returns a new name for the folder of a snapshot.
+fn snapshot_folder(name: &str) -> Result<String> {
+    Ok(format!("strata-snapshot-{name}-{}", strata_session::time_name()?))
 }
 
 /// Returns the relay to which the session sends its snapshots, if there is one.

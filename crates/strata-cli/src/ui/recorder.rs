@@ -1,0 +1,83 @@
+//! Snapshots of a flight recorder for the page of `strata ui`.
+//!
+//! The server gives up root's rights, and a session of root's answers nobody else. So a process of its own, which is
+//! started before, takes the snapshots: it reads one line for each from its standard input, and writes one with the
+//! result. What it is asked cannot choose the session or the folder.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, Result};
+use serde_json::{json, Map, Value};
+use strata_control::{ask, Folder, Request};
+use strata_text::json::compact;
+use strata_ui::Snapshots;
+
+use crate::sessions::background::{self, SnapshotOrder};
+use crate::sessions::facts::text;
+use crate::talk::units;
+
+/// Hidden flag of the process that takes snapshots.
+pub const TAKES: &str = "--takes-snapshots";
+
+/// Returns the name if it is that of a session that holds its events in memory until somebody takes a snapshot.
+pub fn flight_recorder(name: Option<&str>) -> Option<&str> {
+    let name = name.filter(|name| strata_control::is_name(name))?;
+    let sessions = Folder::reaching(name).ok()?;
+    let facts = ask(&sessions, name, &Request::Status).ok()?;
+    (text(&facts, "mode") == "snapshot").then_some(name)
+}
+
+/// Starts the process that takes snapshots of this session in the working directory.
+pub fn snapshots_of(name: &str) -> Result<Snapshots> {
+    let mut command = Command::new(std::env::current_exe().context("find this program")?);
+    command.args(["ui", TAKES, "-s", name]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().context("ui: start the process that takes snapshots")?;
+    let pipes = child.stdin.take().zip(child.stdout.take());
+    let (mut to, from) = pipes.context("ui: reach the process that takes snapshots")?;
+    let mut from = BufReader::new(from);
+    Ok(Snapshots::new(Box::new(move || taken(&mut to, &mut from))))
+}
+
+/// Asks the process for a snapshot.
+fn taken(
+    to: &mut ChildStdin,
+    from: &mut BufReader<ChildStdout>,
+) -> Result<(PathBuf, String), String> {
+    let mut line = String::new();
+    let asked = writeln!(to).and_then(|()| from.read_line(&mut line));
+    let said: Map<String, Value> = match asked {
+        Ok(1..) => serde_json::from_str(&line).map_err(|error| error.to_string())?,
+        _ => return Err("the process that takes snapshots has ended: start strata ui again".into()),
+    };
+    match said.get("path").and_then(Value::as_str) {
+        Some(path) => Ok((PathBuf::from(path), units::typed(path.as_ref()))),
+        None => Err(text(&said, "error").to_owned()),
+    }
+}
+
+/// Takes a snapshot of the session whenever a line is read, until the server ends.
+pub fn serve(name: &str) -> Result<u8> {
+    let mut out = crate::stdout::raw();
+    for line in std::io::stdin().lock().lines() {
+        line.context("ui: read from the server")?;
+        let said = match take(name) {
+            Ok(path) => json!({ "path": path }),
+            Err(error) => json!({ "error": format!("{error:#}") }),
+        };
+        writeln!(out, "{}", compact(&said)).and_then(|()| out.flush()).context("ui: answer")?;
+    }
+    Ok(0)
+}
+
+/// Takes a snapshot, and returns its folder.
+fn take(name: &str) -> Result<String> {
+    let sessions = Folder::reaching(name)?;
+    let order = SnapshotOrder { output: None, to: None, last: None };
+    let (facts, output) = background::take_snapshot(&sessions, name, &order)?;
+    if facts.get("records").and_then(Value::as_u64).unwrap_or(0) == 0 {
+        anyhow::bail!("session '{name}' holds no event record yet: there is no snapshot");
+    }
+    Ok(output.to_string_lossy().into_owned())
+}

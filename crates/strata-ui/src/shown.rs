@@ -1,0 +1,153 @@
+//! A trace that the page shows, or several that are merged by time, with all that answers about it need.
+
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use strata_analyze::counters::CounterRule;
+use strata_analyze::debug_info::SourceOptions;
+use strata_ctf::read::{Follow, Reader, Stream};
+
+use crate::answers::{Base, VERSION};
+use crate::guard::Token;
+use crate::model::SharedModel;
+use crate::readers::Readers;
+
+/// How the traces are read.
+#[derive(Debug)]
+pub enum Source {
+    /// Complete traces, or traces that are shown as they are now.
+    Whole(Box<Reader>),
+    /// Traces that are being recorded.
+    Growing(Box<Follow>),
+}
+
+impl Source {
+    fn reader(&self) -> &Reader {
+        match self {
+            Source::Whole(reader) => reader,
+            Source::Growing(follow) => follow.reader(),
+        }
+    }
+}
+
+/// Traces to show as one.
+#[derive(Debug)]
+pub struct Traces {
+    /// How they are read.
+    pub source: Source,
+    /// Absolute paths of the traces.
+    pub paths: Vec<PathBuf>,
+    /// Paths of the traces as they are typed in a shell.
+    pub typed: String,
+}
+
+/// Traces that are shown, and the state of the pass over them.
+#[derive(Debug)]
+pub struct Shown {
+    /// Readers of the traces.
+    pub readers: Readers,
+    /// Paths of the traces as they are typed in a shell.
+    pub typed: String,
+    /// State of the pass over the traces.
+    pub model: SharedModel,
+    /// Time from which the page's times count.
+    pub base: Base,
+    /// Identifier of these traces, by which a browser's cache distinguishes them from others.
+    pub id: String,
+    /// Title of the page.
+    pub title: String,
+    /// Options for finding the functions of call stacks, with the files that were read so far.
+    pub code: SourceOptions,
+    /// Size of all streams \[byte\].
+    pub bytes: u64,
+}
+
+impl Shown {
+    /// Prepares traces to be shown. `counters` are the fields that are drawn as counters; `place` distinguishes traces
+    /// that are shown side by side, since they may be the same ones. The second part of the result is for [`pass`].
+    ///
+    /// # Errors
+    /// The traces cannot be opened again, or the system has no random numbers.
+    pub fn new(
+        traces: Traces,
+        counters: &[CounterRule],
+        place: usize,
+    ) -> io::Result<(Shown, Option<Follow>)> {
+        let Traces { source, paths, typed } = traces;
+        let reader = source.reader();
+        let id = id_of(&source, counters, place)?;
+        let names = paths.iter().filter_map(|path| path.file_name());
+        let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+        let title = names.join(", ");
+        // A recording that has just begun has no record; its first one will be of about now.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        let bytes = reader.streams().iter().map(Stream::bytes).sum();
+        let base = Base::of(reader.span().map_or(now, |span| span.from));
+        let model = SharedModel::new(reader, counters);
+        let (reader, follow) = match source {
+            Source::Whole(reader) => (*reader, None),
+            Source::Growing(follow) => {
+                (Reader::open(&paths).map_err(io::Error::other)?, Some(*follow))
+            }
+        };
+        let readers = Readers::new(Arc::new(reader), paths);
+        let code = SourceOptions::default();
+        Ok((Shown { readers, typed, model, base, id, title, code, bytes }, follow))
+    }
+
+    /// Returns the reader for an answer.
+    pub fn reader(&self) -> Arc<Reader> {
+        let is_growing = self.model.look().is_live;
+        self.readers.get(is_growing)
+    }
+}
+
+/// Begins to read the traces, in a thread of its own.
+///
+/// # Errors
+/// No thread can be made.
+pub fn pass(shown: Arc<Shown>, mut follow: Option<Follow>) -> io::Result<()> {
+    let pass = move || {
+        let read = AssertUnwindSafe(|| match &mut follow {
+            None => shown.model.read(&shown.readers.get(false)),
+            Some(follow) => {
+                shown.model.follow(follow);
+                shown.readers.renew();
+                shown.model.finish();
+            }
+        });
+        if catch_unwind(read).is_err() {
+            // The server shows what was read so far, with a message that it is not all.
+            shown.model.fail(io::Error::other("reading the traces ended by a fault of strata"));
+        }
+    };
+    thread::Builder::new().name("pass".into()).spawn(pass).map(drop)
+}
+
+/// Returns the name that answers are kept under in a browser's cache: what is drawn otherwise has another one.
+///
+/// # Errors
+/// The system has no random numbers.
+fn id_of(source: &Source, counters: &[CounterRule], place: usize) -> io::Result<String> {
+    let reader = match source {
+        Source::Whole(reader) => reader,
+        // What it will have is not known yet.
+        Source::Growing(_) => return Ok(Token::random()?.text().chars().take(16).collect()),
+    };
+    let mut hasher = std::collections::hash_map::DefaultHasher::new();
+    (VERSION, place).hash(&mut hasher);
+    for stream in reader.streams() {
+        (stream.trace().path(), stream.name(), stream.bytes()).hash(&mut hasher);
+    }
+    reader.span().map(|span| (span.from, span.to)).hash(&mut hasher);
+    for counter in counters {
+        format!("{counter:?}").hash(&mut hasher);
+    }
+    Ok(format!("{:016x}", hasher.finish()))
+}
