@@ -262,6 +262,85 @@ async function live() {
 	assert.equal(await page.locator(".live").count(), 0, "the recording has ended");
 }
 
+/** Two traces: the second one sleeps longer. Both are shown, are aligned by an event and by slices, and it is said what became slower. */
+async function pair() {
+	assert.deepEqual(
+		[...new Set(await page.locator(".names .side").allTextContents())].sort(),
+		["A", "B"],
+		"rows say of which trace they are",
+	);
+	await step(() => page.fill("input[type=search]", "python3"));
+	await page.locator("input[type=search]").blur();
+	assert.ok((await rows()).filter((it) => /python3/.test(it)).length >= 2, `both have the program: ${await rows()}`);
+
+	// ---- what became slower, where ----
+	await step(() => page.click("button:text-is('Compare')"));
+	const table = page.locator("table[aria-label='What became slower']");
+	await table.waitFor();
+	const row = table.locator("tbody tr", { hasText: "clock_nanosleep" }).first();
+	assert.match(await row.textContent(), /^slowerpython3/, "the longer sleep is named");
+	const command = await panel.locator("code").textContent();
+	assert.match(command, /^strata analyze diff --from @\d+\.\d{9} --until @\d+\.\d{9} --shift -?\d+ns /);
+
+	// ---- aligned by an event ----
+	const moved = () => panel.locator("form span").textContent();
+	assert.match(await moved(), /\+0 ns/);
+	await page.fill("input[aria-label^='Align']", 'clock_nanosleep');
+	await key("Enter");
+	await page.waitForFunction(() => /o=-?\d+/.test(location.hash));
+	assert.doesNotMatch(await moved(), /\+0 ns/);
+	const late = /o=(-?\d+)/.exec(await hash())[1];
+	assert.ok(!(await panel.locator("button", { hasText: "Compare the" }).isDisabled()), "what was compared is old");
+	await step(() => panel.locator("button", { hasText: "Compare the" }).click());
+	await table.waitFor();
+	await page.fill("input[aria-label^='Align']", "nowhere:never");
+	await key("Enter");
+	await panel.locator(".error").waitFor();
+	assert.match(await panel.locator(".error").textContent(), /A has no record/);
+	await page.locator("input[aria-label^='Align']").blur();
+	const there = await page.evaluate(() => location.href);
+	await page.goto("about:blank");
+	await page.goto(there);
+	await ready();
+	assert.equal(/o=(-?\d+)/.exec(await hash())[1], late, "the address holds how the traces are aligned");
+	await step(() => page.click("button:text-is('Compare')"));
+	await step(() => page.click("button:text-is('Begin together')"));
+	assert.doesNotMatch(await hash(), /o=/);
+
+	// ---- records are of one of them ----
+	await key("e");
+	await page.fill("input[name=filter]", "clock_nanosleep");
+	await key("Enter");
+	await inPanel("in the trace");
+	const first = await panel.textContent();
+	await step(() => page.click("button:text-is('of B')"));
+	await page.waitForFunction((first) => document.querySelector(".panel").textContent !== first, first);
+	await inPanel("in the trace");
+	await page.locator("input[name=filter]").blur();
+	await key("Escape");
+
+	// ---- aligned by two slices ----
+	const label = (side) => page.locator(".name:not(.group)", { has: page.locator(".side", { hasText: side }) }).first();
+	const click = async (side) => {
+		const box = await label(side).boundingBox();
+		for (let x = 300; x < 1590; x += 20) {
+			await step(() => page.mouse.click(x, box.y + 10));
+			if ((await page.locator(".panel h2").count()) > 0) {
+				return;
+			}
+		}
+		assert.fail(`no slice of ${side}`);
+	};
+	for (const toggle of await page.locator('.toggle[aria-expanded="false"]').all()) {
+		await step(() => toggle.click());
+	}
+	await click("A");
+	await step(() => page.click("button:text-is('Align …')"));
+	await key("Escape");
+	await click("B");
+	await step(() => page.locator(".panel h2 button", { hasText: "Align with" }).click());
+}
+
 /** A saved page: shows without a server what the server's has, and asks for nothing. */
 async function saved() {
 	const sums = async () => {
@@ -396,7 +475,7 @@ try {
 	if (part !== "live") {
 		await ready();
 	}
-	await { controls, saved, live, hostile }[part]();
+	await { controls, saved, live, hostile, pair }[part]();
 	const own = new URL(address).origin;
 	const others = requests.filter((url) => !url.startsWith(`${own}/`) && url !== "about:blank");
 	assert.deepEqual(others, [], "a request has left the server");

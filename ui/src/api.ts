@@ -30,6 +30,10 @@ export interface Meta {
 	/** Of a saved page: from when to when the trace is, and the width of its cells as a power of two [ns]; 0: slices. */
 	whole?: [number, number];
 	level?: number;
+	/** The trace that this one is compared with. */
+	other?: Meta | null;
+	/** The page may take snapshots: what is shown is one of a flight recorder. */
+	snapshots?: boolean;
 }
 
 export type TrackKind = "cpu" | "irq" | "softirq" | "disk" | "thread" | "calls" | "span" | "keyed" | "samples" | "counter";
@@ -47,7 +51,14 @@ export interface Track {
 	from: number;
 	to: number;
 	sums: number[];
+	/** Of the recorded command, or of what it started. */
+	mine?: boolean;
+	/** 1: of the trace that the first one is compared with. */
+	side?: Side;
 }
+
+/** Which of two traces. */
+export type Side = 0 | 1;
 
 export interface Gap {
 	from: number;
@@ -58,6 +69,7 @@ export interface Gap {
 	kernel: boolean;
 	machine: number;
 	pid: number | null;
+	side?: Side;
 }
 
 export interface Overview {
@@ -66,6 +78,8 @@ export interface Overview {
 	counts: number[];
 	gaps: Gap[];
 	all_gaps: number;
+	/** Of the trace that this one is compared with, in its own time. */
+	other?: Overview;
 }
 
 export interface Slice {
@@ -110,6 +124,39 @@ export interface ThreadSums {
 	process: string;
 	pid: number | null;
 	sums: number[];
+}
+
+/** What became slower from one trace to another: what `strata analyze diff --json` prints, as far as it is shown. */
+export interface Diff {
+	command: string;
+	report: {
+		rows: Change[];
+		rows_count?: number;
+		slower: number;
+		faster: number;
+		same: number;
+		few: number;
+		new: number;
+		gone: number;
+	};
+}
+
+export interface Change {
+	verdict: "slower" | "faster" | "same" | "few" | "new" | "gone";
+	program: string;
+	kind: "call" | "span" | "cpu_delay";
+	name: string | null;
+	ratio: number | null;
+	cost_ns: number;
+	decided_by: "mean" | "median";
+	before_count: number;
+	before_avg_ns: number | null;
+	before_p50_ns: number | null;
+	before_total_ns: number;
+	after_count: number;
+	after_avg_ns: number | null;
+	after_p50_ns: number | null;
+	after_total_ns: number;
 }
 
 /** A record, as a line of `strata view --format json` has it. */
@@ -164,10 +211,10 @@ export class Api {
 	/** True for a page that needs no server, and has slices alone. */
 	readonly isSaved: boolean = false;
 
-	constructor(private readonly token: string) {}
+	constructor(protected readonly token: string) {}
 
-	private async ask(path: string): Promise<Response> {
-		const response = await fetch(path, { headers: { authorization: `Bearer ${this.token}` } });
+	private async ask(path: string, method = "GET"): Promise<Response> {
+		const response = await fetch(path, { method, headers: { authorization: `Bearer ${this.token}` } });
 		if (!response.ok) {
 			throw new Refused(response.status, await response.text());
 		}
@@ -189,6 +236,11 @@ export class Api {
 		return meta;
 	}
 
+	/** Takes a snapshot of the flight recorder; the server shows it from then on. */
+	async snapshot(): Promise<void> {
+		await this.ask("/v1/snapshot", "POST");
+	}
+
 	async tracks(): Promise<Track[]> {
 		const all: Track[] = [];
 		for (;;) {
@@ -200,7 +252,7 @@ export class Api {
 		}
 	}
 
-	async names(from: number): Promise<string[]> {
+	async names(from: number, _side: Side = 0): Promise<string[]> {
 		return (await this.json<{ names: string[] }>(`names?from=${from}`)).names;
 	}
 
@@ -228,13 +280,18 @@ export class Api {
 		return (await this.json<{ threads: ThreadSums[] }>(path)).threads;
 	}
 
-	events(from: number, to: number, limit: number, filter: string): Promise<{ lines: string; cut: boolean }> {
+	events(from: number, to: number, limit: number, filter: string, _side: Side = 0): Promise<{ lines: string; cut: boolean }> {
 		const range = `from=${Math.floor(from)}&to=${Math.ceil(to)}`;
 		return this.lines(`events?${range}&limit=${limit}&q=${encodeURIComponent(filter)}`);
 	}
 
-	async report(name: string, from: number, to: number): Promise<string> {
+	async report(name: string, from: number, to: number, _side: Side = 0): Promise<string> {
 		const path = `/v1/${this.id}/report/${name}?from=${Math.floor(from)}&to=${Math.ceil(to)}`;
 		return (await this.ask(path)).text();
+	}
+
+	/** Compares a time of this trace with the same time of the other one, whose times are `shift` less. */
+	diff(from: number, to: number, shift: number): Promise<Diff> {
+		return this.json(`diff?from=${Math.floor(from)}&to=${Math.ceil(to)}&shift=${Math.round(shift)}`);
 	}
 }

@@ -39,6 +39,8 @@ export interface Picture {
 	hits: number[];
 	marks: number[];
 	gaps: Gap[];
+	/** What is added to times of the trace that the first one is compared with. */
+	shift: number;
 	theme: Theme;
 	name: (id: number) => string;
 }
@@ -100,7 +102,17 @@ export function fitted(text: string, width: number, characterWidth: number): str
 	if (text.length <= room) {
 		return text;
 	}
-	return room < 3 ? "" : `${text.slice(0, room - 1)}…`;
+	return room < 5 ? "" : `${text.slice(0, room - 1)}…`;
+}
+
+/** The picture in the time of the other trace. */
+function moved(picture: Picture): Picture {
+	const { range, chosen, shift } = picture;
+	return {
+		...picture,
+		range: { from: range.from - shift, to: range.to - shift },
+		chosen: chosen && { ...chosen, from: chosen.from - shift, to: chosen.to - shift },
+	};
 }
 
 export class Drawing {
@@ -121,6 +133,7 @@ export class Drawing {
 		const scale = width / (range.to - range.from);
 		this.grid(context, picture, width, height);
 		this.tiles.begin();
+		const other = moved(picture);
 		for (const row of rows) {
 			const top = row.y - scroll;
 			if (top >= height) {
@@ -136,9 +149,9 @@ export class Drawing {
 			context.fillStyle = theme.line;
 			context.fillRect(0, top + row.height - 1, width, 1);
 			for (const band of row.bands) {
-				this.band(context, picture, band, top + band.y + 1, width);
+				this.band(context, row.side === 1 ? other : picture, band, top + band.y + 1, width);
 			}
-			this.losses(context, picture, row, top, width);
+			this.losses(context, row.side === 1 ? other : picture, row, top, width);
 		}
 		this.path(context, picture, width);
 		this.arrow(context, picture, width);
@@ -348,7 +361,7 @@ export class Drawing {
 			if (chosen && chosen.track === band.track.id && from < chosen.to && to > chosen.from) {
 				context.strokeStyle = theme.text;
 				context.lineWidth = 2;
-				context.strokeRect(x + 1, top + 1, Math.max(w - 2, 1), band.height - 2);
+				context.strokeRect(x, top - 1, Math.max(w, 2), band.height + 2);
 			}
 			if (w >= TEXT_MIN && band.height >= 12 && name !== "") {
 				context.fillStyle = isState ? (theme.onStates[kind] ?? theme.text) : theme.onNames;
@@ -474,7 +487,7 @@ export class Drawing {
 		const scale = width / (range.to - range.from);
 		const isCpu = row.group.startsWith("cpus-");
 		for (const gap of gaps) {
-			const isHere = gap.kernel ? isCpu && (gap.cpu === null || gap.cpu === row.cpu) : gap.pid === row.pid && !isCpu;
+			const isHere = (gap.side ?? 0) !== row.side ? false : gap.kernel ? isCpu && (gap.cpu === null || gap.cpu === row.cpu) : gap.pid === row.pid && !isCpu;
 			if (!isHere || gap.to < range.from || gap.from > range.to) {
 				continue;
 			}
@@ -501,14 +514,17 @@ export class Drawing {
 			const x = Math.round(((time - relative.from) / (range.to - range.from)) * width);
 			context.fillStyle = theme.line;
 			context.fillRect(x, 0, 1, height);
-			context.fillStyle = theme.muted;
-			context.fillText(since(time, step), x + 4, height / 2);
+			const text = since(time, step);
+			if (x + 4 + context.measureText(text).width <= width) {
+				context.fillStyle = theme.muted;
+				context.fillText(text, x + 4, height / 2);
+			}
 		}
 		context.fillStyle = theme.line;
 		context.fillRect(0, height - 1, width, 1);
 	}
 
-	/** All of the trace: records over time, what was discarded, what is shown. */
+	/** All of the trace: records over time, what was discarded, what is shown. Of two traces, one is above the other. */
 	overview(
 		context: CanvasRenderingContext2D,
 		picture: Picture,
@@ -516,37 +532,19 @@ export class Drawing {
 		width: number,
 		height: number,
 	): void {
-		const { bounds, range, theme, hits, marks, selection } = picture;
+		const { bounds, range, theme, hits, marks, selection, shift } = picture;
 		context.fillStyle = theme.ground;
 		context.fillRect(0, 0, width, height);
 		const scale = width / Math.max(bounds.to - bounds.from, 1);
 		const x = (time: number) => (time - bounds.from) * scale;
-		if (overview && overview.counts.length > 0) {
-			// A column of pixels is the sum of those in it.
-			const columns = new Float64Array(Math.ceil(width));
-			for (let n = 0; n < overview.counts.length; n++) {
-				const from = x(overview.from + n * overview.width);
-				const to = x(overview.from + (n + 1) * overview.width);
-				const first = Math.max(Math.floor(from), 0);
-				const last = Math.min(Math.max(Math.ceil(to), first + 1), columns.length);
-				for (let column = first; column < last; column++) {
-					const part = Math.min(to, column + 1) - Math.max(from, column);
-					columns[column] = (columns[column] ?? 0) + ((overview.counts[n] ?? 0) * Math.max(part, 0)) / (to - from);
-				}
-			}
-			const most = columns.reduce((most, n) => Math.max(most, n), 1);
-			context.fillStyle = theme.bars;
-			columns.forEach((n, column) => {
-				const bar = n > 0 ? Math.max((n / most) * (height - 8), 1) : 0;
-				context.fillRect(column, height - bar, 1, bar);
-			});
-			for (const gap of overview.gaps) {
-				const w = Math.max(x(gap.to) - x(gap.from), 2);
-				context.fillStyle = hatch(context, theme.loss, true);
-				context.fillRect(x(gap.from), 0, w, height);
-				context.fillStyle = theme.loss;
-				context.fillRect(x(gap.from), 0, w, 3);
-			}
+		if (overview?.other) {
+			const half = Math.floor(height / 2);
+			this.records(context, theme, overview, x, [0, half], width);
+			this.records(context, theme, overview.other, (time) => x(time + shift), [half + 2, height - half - 2], width);
+			context.fillStyle = theme.line;
+			context.fillRect(0, half, width, 1);
+		} else if (overview) {
+			this.records(context, theme, overview, x, [0, height], width);
 		}
 		const rangeAt = x(Math.max(range.from, bounds.from));
 		const rangeEnd = x(Math.min(range.to, bounds.to));
@@ -572,5 +570,44 @@ export class Drawing {
 		}
 		context.fillStyle = theme.line;
 		context.fillRect(0, height - 1, width, 1);
+	}
+
+	/** How many records there were over time, between two heights, and what was discarded. */
+	private records(
+		context: CanvasRenderingContext2D,
+		theme: Theme,
+		of: Overview,
+		x: (time: number) => number,
+		[top, height]: [number, number],
+		width: number,
+	): void {
+		if (of.counts.length > 0) {
+			// A column of pixels is the sum of those in it.
+			const columns = new Float64Array(Math.ceil(width));
+			for (let n = 0; n < of.counts.length; n++) {
+				const from = x(of.from + n * of.width);
+				const to = x(of.from + (n + 1) * of.width);
+				const first = Math.max(Math.floor(from), 0);
+				const last = Math.min(Math.max(Math.ceil(to), first + 1), columns.length);
+				for (let column = first; column < last; column++) {
+					const part = Math.min(to, column + 1) - Math.max(from, column);
+					columns[column] = (columns[column] ?? 0) + ((of.counts[n] ?? 0) * Math.max(part, 0)) / (to - from);
+				}
+			}
+			const most = columns.reduce((most, n) => Math.max(most, n), 1);
+			context.fillStyle = theme.bars;
+			const room = height - Math.min(8, height / 5);
+			columns.forEach((n, column) => {
+				const bar = n > 0 ? Math.max((n / most) * room, 1) : 0;
+				context.fillRect(column, top + height - bar, 1, bar);
+			});
+		}
+		for (const gap of of.gaps.filter((gap) => gap.side !== 1)) {
+			const w = Math.max(x(gap.to) - x(gap.from), 2);
+			context.fillStyle = hatch(context, theme.loss, true);
+			context.fillRect(x(gap.from), top, w, height);
+			context.fillStyle = theme.loss;
+			context.fillRect(x(gap.from), top, w, 3);
+		}
 	}
 }

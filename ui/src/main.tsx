@@ -3,9 +3,10 @@
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Drawing, type Picture } from "./draw";
-import { Drawer, Help, KIND_NAMES } from "./panels";
+import { Drawer, Help, KIND_NAMES, SideName } from "./panels";
 import { type Band, type Row, rowAt } from "./rows";
-import { Api } from "./api";
+import { PairApi } from "./pair";
+import type { Api } from "./api";
 import { SavedApi } from "./saved";
 import { State } from "./state";
 import { itemAt, KINDS } from "./tile";
@@ -100,6 +101,7 @@ function Page({ api }: { api: Api }) {
 			hits: state.hits,
 			marks: state.marks,
 			gaps: state.overview?.gaps ?? [],
+			shift: state.shift,
 			theme: state.theme,
 			name: state.name,
 		};
@@ -170,6 +172,7 @@ function Page({ api }: { api: Api }) {
 			};
 			// Letters by their place on the keyboard; what has another place elsewhere by what it is.
 			const characters: Record<string, () => void> = {
+				c: () => state.setOnlyMine(!state.isOnlyMine),
 				f: () => state.fit(),
 				"0": () => state.fitAll(),
 				"+": () => state.zoom(0.7, at),
@@ -229,7 +232,8 @@ function Page({ api }: { api: Api }) {
 		const { row, band } = bandAt(y);
 		const nanosPerPixel = (state.range.to - state.range.from) / width();
 		const level = levelOf(nanosPerPixel);
-		const time = timeAt(x);
+		// In the time of the trace that the row is of.
+		const time = timeAt(x) - state.shiftOf(row?.side);
 		const tile = band && state.tiles.get(band.track.id, level, Math.floor(time / tileWidth(level)));
 		const n = tile ? itemAt(tile, time, 3 * nanosPerPixel) : -1;
 		return { row, band, tile, n, time };
@@ -237,10 +241,11 @@ function Page({ api }: { api: Api }) {
 
 	/** The end of a slice in that row that is near; else the time as it is. */
 	const snapped = (x: number, y: number, isFree: boolean) => {
-		const { tile, n, time } = itemUnder(x, y);
+		const { row, tile, n, time } = itemUnder(x, y);
+		const shift = state.shiftOf(row?.side);
 		const near = (SNAP * (state.range.to - state.range.from)) / width();
 		if (!tile || isFree) {
-			return time;
+			return time + shift;
 		}
 		let best = time;
 		let distance = near;
@@ -252,7 +257,7 @@ function Page({ api }: { api: Api }) {
 				}
 			}
 		}
-		return best;
+		return best + shift;
 	};
 
 	const where = (event: PointerEvent) => {
@@ -301,10 +306,10 @@ function Page({ api }: { api: Api }) {
 			state.select(range && range.to > range.from ? range : undefined, true);
 			return;
 		}
-		const { band, tile, n, time } = itemUnder(x, y);
+		const { row, band, tile, n, time } = itemUnder(x, y);
 		if (band && tile && n >= 0) {
 			const at = Math.min(Math.max(time, tile.from[n] ?? time), Math.max((tile.to[n] ?? time) - 1, tile.from[n] ?? time));
-			void state.choose(band.track.id, at);
+			void state.choose(band.track.id, at + state.shiftOf(row?.side));
 		}
 	};
 
@@ -353,7 +358,14 @@ function Page({ api }: { api: Api }) {
 		<main class="app" style={{ "--names": window.innerWidth >= 2200 ? "320px" : "240px" }}>
 			<header class="bar">
 				<h1>
-					<b>strata</b> {meta.title}
+					<b>strata</b>{" "}
+					{meta.other ? (
+						<>
+							<SideName side={0} /> {meta.title} <SideName side={1} /> {meta.other.title}
+						</>
+					) : (
+						meta.title
+					)}
 				</h1>
 				<button type="button" aria-label="Zoom out" onClick={() => state.zoom(2)}>
 					−
@@ -368,7 +380,7 @@ function Page({ api }: { api: Api }) {
 					Back
 				</button>
 				<span class="facts">
-					{count(meta.records)} events
+					{meta.other ? `${count(meta.records)} and ${count(meta.other.records)} events` : `${count(meta.records)} events`}
 					{meta.whole && ` in ${length(meta.whole[1] - meta.whole[0])}; saved: ${length(meta.to - meta.from)} of it`}
 					{meta.level !== undefined && meta.level > 0 && `, in cells of ${length(2 ** meta.level)}`}
 					{meta.discarded > 0 && <strong> · {count(meta.discarded)} discarded</strong>}
@@ -384,16 +396,36 @@ function Page({ api }: { api: Api }) {
 						{state.follows ? "● live" : "○ go live"}
 					</button>
 				)}
+				{meta.snapshots && (
+					<button type="button" disabled={state.isTaking} title="takes what the flight recorder holds now, and shows it" onClick={() => void state.takeSnapshot()}>
+						{state.isTaking ? "taking …" : "Snapshot"}
+					</button>
+				)}
+				{meta.other && (
+					<button type="button" aria-pressed={state.tab === "diff"} onClick={() => state.setTab(state.tab === "diff" ? undefined : "diff")}>
+						Compare
+					</button>
+				)}
 				{!meta.done && !meta.live && <progress aria-label="Read so far" value={meta.read} max={Math.max(meta.bytes, 1)} />}
 				<input
 					ref={searchBox}
 					type="search"
 					value={state.search}
-					placeholder="/ search processes, threads, numbers"
+					placeholder="/ search names and numbers"
 					aria-label="Search processes and threads"
 					spellcheck={false}
 					onInput={(event) => state.setSearch(event.currentTarget.value)}
 				/>
+				{state.knowsMine && (
+					<button
+						type="button"
+						aria-pressed={state.isOnlyMine}
+						title="C: only the recorded command and what it started"
+						onClick={() => state.setOnlyMine(!state.isOnlyMine)}
+					>
+						Command
+					</button>
+				)}
 				{!api.isSaved && (
 					<button type="button" onClick={() => state.setTab(state.tab === "events" ? undefined : "events")}>
 						Events
@@ -522,6 +554,7 @@ function Name({ row, state }: { row: Row; state: State }) {
 				>
 					{row.isOpen ? "▾" : "▸"}
 				</button>
+				{state.isPair && <SideName side={row.side} />}
 				<span class="label" title={row.label} onDblClick={() => state.toggle(row.key)}>
 					{row.label}
 				</span>
@@ -534,6 +567,7 @@ function Name({ row, state }: { row: Row; state: State }) {
 	}
 	return (
 		<div class="name" style={style}>
+			{state.isPair && <SideName side={row.side} />}
 			<span class="label" title={`${row.title} › ${row.label}`}>
 				{row.label}
 			</span>
@@ -615,7 +649,7 @@ function Tip({
 
 const app = document.getElementById("app");
 const saved = document.getElementById("trace")?.textContent;
-const api = saved ? new SavedApi(saved) : new Api(new URLSearchParams(location.search).get("token") ?? "");
+const api = saved ? new SavedApi(saved) : new PairApi(new URLSearchParams(location.search).get("token") ?? "");
 if (app) {
 	app.textContent = "";
 	render(<Page api={api} />, app);

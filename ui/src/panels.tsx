@@ -1,9 +1,10 @@
 // The panels below the tracks. All that is of a trace is put in as text, never as HTML: Preact makes text of it.
 
 import type { ComponentChildren } from "preact";
-import type { EventRecord, Frame, Path } from "./api";
+import type { Change, EventRecord, Frame, Path, Side } from "./api";
 import { useMemo, useState } from "preact/hooks";
 import { boxes, frameAt, unfolded } from "./flame";
+import { sideOf } from "./pair";
 import { type PathPart, partsOf } from "./path";
 import type { State } from "./state";
 import { BLOCKED, PREEMPTED, RUNNING, UNINTERRUPTIBLE, UNKNOWN, WOKEN } from "./tile";
@@ -32,11 +33,17 @@ export function Drawer({ state }: { state: State }) {
 	if (!tab) {
 		return null;
 	}
-	const names = { details: "Details", selection: state.selection ? "Selection" : "In view", events: "Events" } as const;
+	const names = {
+		details: "Details",
+		selection: state.selection ? "Selection" : "In view",
+		events: "Events",
+		diff: "What became slower",
+	} as const;
+	const tabs = (["details", "selection", "events", "diff"] as const).filter((one) => one !== "diff" || state.isPair);
 	return (
 		<section class="drawer" aria-label="Details">
 			<div class="tabs" role="tablist">
-				{(["details", "selection", "events"] as const).map((one) => (
+				{tabs.map((one) => (
 					<button
 						key={one}
 						type="button"
@@ -55,13 +62,41 @@ export function Drawer({ state }: { state: State }) {
 				{tab === "details" && <Details state={state} />}
 				{tab === "selection" && <Selection state={state} />}
 				{tab === "events" && <Events state={state} />}
+				{tab === "diff" && <Changes state={state} />}
 			</div>
 		</section>
 	);
 }
 
+/** Which of two traces: A is the one before. */
+export function SideName({ side }: { side: Side }) {
+	return (
+		<span class={side === 0 ? "side" : "side other"} title={side === 0 ? "the trace before" : "the trace after"}>
+			{side === 0 ? "A" : "B"}
+		</span>
+	);
+}
+
+/** Which of two traces records and reports are of. */
+function Sides({ state }: { state: State }) {
+	return (
+		<>
+			{state.isPair &&
+				([0, 1] as const).map((side) => (
+					<button key={side} type="button" aria-pressed={state.side === side} onClick={() => state.setSide(side)}>
+						{side === 0 ? "of A" : "of B"}
+					</button>
+				))}
+		</>
+	);
+}
+
 /** A value as one text. What is in it has names of its own, which are the trace's. */
 function value(of: unknown): string {
+	// An enumeration: its names, with the number that they stand for.
+	if (typeof of === "object" && of !== null && "labels" in of && "value" in of && Array.isArray(of.labels)) {
+		return clean(of.labels.length > 0 ? `${of.labels.join(", ")} (${String(of.value)})` : String(of.value));
+	}
 	return typeof of === "string" ? of : clean(JSON.stringify(of));
 }
 
@@ -111,6 +146,8 @@ function Details({ state }: { state: State }) {
 	const title = [isSample ? "sample" : kind, slice.track_kind === "counter" ? slice.label : slice.name].filter((it) => it !== "").join(" in ");
 	const who = slice.track_kind === "cpu" ? slice.label : `${slice.label}${slice.tid === null ? "" : ` ${slice.tid}`}`;
 	const to = slice.to_track;
+	const side = sideOf(slice.track);
+	const at = (time: number) => timeOfDay(state.baseOf(side), time - state.shiftOf(side));
 	const fact = (name: string, children: ComponentChildren) => [<dt key={name}>{name}</dt>, <dd key={`${name}d`}>{children}</dd>];
 	const isOfThread = ["thread", "calls", "span"].includes(slice.track_kind) && slice.to > slice.from && !state.api.isSaved;
 	return (
@@ -121,15 +158,16 @@ function Details({ state }: { state: State }) {
 					<button type="button" aria-pressed={state.path !== undefined} onClick={() => void state.why()}>
 						Why?
 					</button>
-				)}
+				)}{" "}
+				{state.isPair && <Align state={state} />}
 			</h2>
 			{state.path && <PathParts state={state} path={state.path} />}
 			<div class="cols">
 				<dl>
 					{fact("of", `${who} — ${slice.title}${slice.pid === null ? "" : ` ${slice.pid}`}`)}
 					{fact("took", length(slice.to - slice.from))}
-					{fact("from", `${timeOfDay(state.base, slice.from)} (${since(slice.from - state.bounds.from, 1)})`)}
-					{fact("to", timeOfDay(state.base, slice.to))}
+					{fact("from", `${at(slice.from)} (${since(slice.from - state.bounds.from, 1)})`)}
+					{fact("to", at(slice.to))}
 					{slice.facts.flatMap(([name, text]) =>
 						fact(
 							name,
@@ -237,11 +275,14 @@ function Selection({ state }: { state: State }) {
 				{nanos > 0 ? length(nanos) : ""}
 			</td>
 		));
-	const command = `strata analyze ${state.report?.name ?? "threads"} --from ${flag(state.base, Math.floor(from))} --until ${flag(state.base, Math.ceil(to))} ${state.meta?.typed ?? ""}`;
+	const at = (time: number) => flag(state.baseOf(state.side), time - state.shiftOf(state.side));
+	const typed = (state.side === 1 ? state.meta?.other : state.meta)?.typed ?? "";
+	const command = `strata analyze ${state.report?.name ?? "threads"} --from ${at(Math.floor(from))} --until ${at(Math.ceil(to))} ${typed}`;
 	return (
 		<>
 			<div class="row">
 				<b>{length(to - from)}</b>
+				<Sides state={state} />
 				{REPORTS.map((name) => (
 					<button key={name} type="button" aria-pressed={state.report?.name === name} onClick={() => void state.runReport(name)}>
 						{name}
@@ -285,7 +326,7 @@ function Selection({ state }: { state: State }) {
 						{sums.slice(0, ROWS).map((it) => (
 							<tr key={it.track} class="go" onClick={() => state.goTo(it.track, from)}>
 								<td>
-									{it.thread} {it.tid}
+									{state.isPair && <SideName side={sideOf(it.track)} />} {it.thread} {it.tid}
 								</td>
 								<td>
 									{it.process} {it.pid}
@@ -378,6 +419,7 @@ function Events({ state }: { state: State }) {
 					spellcheck={false}
 				/>
 				<button type="submit">Filter</button>
+				<Sides state={state} />
 				<button type="button" aria-label="To the hit before" onClick={() => state.goToHit(false)}>
 					[
 				</button>
@@ -417,10 +459,10 @@ function Events({ state }: { state: State }) {
 					</thead>
 					<tbody>
 						{events.records.map((record, n) => {
-							const time = Number(BigInt(record.time) - state.base);
+							const time = state.moment(record, events.side);
 							return (
 								<tr key={n} class="go" onClick={() => state.mark(time)} title="mark this moment">
-									<td>{timeOfDay(state.base, time)}</td>
+									<td>{timeOfDay(state.baseOf(events.side), time - state.shiftOf(events.side))}</td>
 									<td class="n">{record.cpu}</td>
 									<td class="n">{value(record.common?.tid ?? record.context?.vtid ?? "")}</td>
 									<td>{record.name}</td>
@@ -441,6 +483,134 @@ function Events({ state }: { state: State }) {
 	);
 }
 
+/** Aligns two traces by two slices: the one that is remembered, and the one that is shown. */
+function Align({ state }: { state: State }) {
+	const [one, two] = [state.anchor, state.slice];
+	const isOther = one && two && sideOf(one.track) !== sideOf(two.track);
+	return (
+		<>
+			<button type="button" onClick={() => state.alignHere()}>
+				{isOther ? `Align with ${one.name || one.label} of ${sideOf(one.track) === 0 ? "A" : "B"}` : "Align …"}
+			</button>
+			{one && !isOther && <small> now click a slice of {sideOf(one.track) === 0 ? "B" : "A"} that should begin at the same time</small>}
+		</>
+	);
+}
+
+/** What is of most interest first; those of one verdict stay in the report's order, by their cost. */
+const VERDICTS = ["slower", "faster", "new", "gone", "same", "few"];
+const VERDICT_NAMES: Record<string, string> = { new: "only in B", gone: "only in A", few: "too few" };
+
+const CHANGES = ["verdict", "program", "what", "A", "B", "change", "times in A", "in B", "cost"];
+
+/** What became slower from A to B, in the time that is shown or selected. */
+function Changes({ state }: { state: State }) {
+	const [text, setText] = useState("");
+	const [failed, setFailed] = useState("");
+	const compared = state.compared;
+	const report = compared?.diff?.report;
+	const { from, to } = state.asked;
+	const isOld = compared && (compared.range.from !== from || compared.range.to !== to || compared.shift !== state.shift);
+	const what = (row: Change) =>
+		row.kind === "cpu_delay" ? "wait for a CPU" : row.kind === "span" ? `span ${row.name ?? ""}` : (row.name ?? "");
+	const typical = (row: Change, side: "before" | "after") => {
+		const nanos = row.decided_by === "median" ? row[`${side}_p50_ns`] : row[`${side}_avg_ns`];
+		return row[`${side}_count`] === 0 || nanos === null ? "" : length(nanos);
+	};
+	const rows = [...(report?.rows ?? [])].sort((a, b) => VERDICTS.indexOf(a.verdict) - VERDICTS.indexOf(b.verdict));
+	const change = (ratio: number | null) =>
+		ratio === null ? "" : ratio >= 3 ? `${ratio.toFixed(1)}x` : `${ratio >= 1 ? "+" : "−"}${Math.abs((ratio - 1) * 100).toFixed(0)} %`;
+	const align = async (filter: string) => {
+		try {
+			setFailed("");
+			await state.alignBy(filter);
+		} catch (error) {
+			setFailed((error as Error).message);
+		}
+	};
+	return (
+		<>
+			<form
+				class="row"
+				onSubmit={(event) => {
+					event.preventDefault();
+					void align(text);
+				}}
+			>
+				<button type="button" disabled={!isOld} onClick={() => void state.compare()}>
+					Compare the {length(to - from)} that {state.selection ? "are selected" : "are in view"}
+				</button>
+				<span>B is moved by {since(state.late, 1)}</span>
+				<button type="button" onClick={() => state.align(state.shift - state.late)}>
+					Begin together
+				</button>
+				<input
+					value={text}
+					onInput={(event) => setText(event.currentTarget.value)}
+					aria-label="Align the first records that this filter selects"
+					placeholder="or align the first records that are, as strata view -f: execve"
+					spellcheck={false}
+				/>
+				<button type="submit" disabled={text.trim() === ""}>
+					Align
+				</button>
+			</form>
+			{failed !== "" && <p class="error">{failed}</p>}
+			{compared?.error && <p class="error">{compared.error}</p>}
+			{compared && !compared.error && !report && <p>comparing …</p>}
+			{compared?.diff && report && (
+				<>
+					<p>
+						Within {length(compared.range.to - compared.range.from)}: <b>{count(report.slower)} slower</b>, {count(report.faster)} faster,{" "}
+						{count(report.same)} the same, {count(report.few)} with too few values to say, {count(report.new)} only in B,{" "}
+						{count(report.gone)} only in A.
+					</p>
+					<table aria-label="What became slower">
+						<thead>
+							<tr>
+								{CHANGES.map((name, n) => (
+									<th key={name} class={n > 2 ? "n" : ""} scope="col">
+										{name}
+									</th>
+								))}
+							</tr>
+						</thead>
+						<tbody>
+							{rows.slice(0, ROWS).map((row) => (
+								<tr
+									key={`${row.program}/${row.kind}/${row.name}`}
+									class="go"
+									title="search for this program"
+									onClick={() => state.setSearch(row.program)}
+								>
+									<td class={row.verdict}>{VERDICT_NAMES[row.verdict] ?? row.verdict}</td>
+									<td>{row.program}</td>
+									<td>
+										{what(row)}
+										{row.decided_by === "median" ? " (median)" : ""}
+									</td>
+									<td class="n">{typical(row, "before")}</td>
+									<td class="n">{typical(row, "after")}</td>
+									<td class="n">{change(row.ratio)}</td>
+									<td class="n">{count(row.before_count)}</td>
+									<td class="n">{count(row.after_count)}</td>
+									<td class="n">
+										{row.cost_ns < 0 ? "−" : "+"}
+										{length(Math.abs(row.cost_ns))}
+									</td>
+								</tr>
+							))}
+						</tbody>
+					</table>
+					<p>
+						The same on the command line: <code>{compared.diff.command}</code>
+					</p>
+				</>
+			)}
+		</>
+	);
+}
+
 const KEYS: [string, string][] = [
 	["W S, + −", "zoom in and out"],
 	["A D, ← →", "earlier and later"],
@@ -448,6 +618,7 @@ const KEYS: [string, string][] = [
 	["F", "fit the selection or slice; again: all"],
 	["0", "all of the trace"],
 	["Backspace", "the range before"],
+	["C", "only the recorded command, or all"],
 	["/", "search processes and threads"],
 	["E", "events, with a filter"],
 	["[ ]", "hit before, next hit of the filter"],

@@ -1,6 +1,6 @@
 // Which rows there are: tracks put together by process, in an order that stays, those that are open, pinned or searched.
 
-import type { Track } from "./api";
+import type { Side, Track } from "./api";
 import { IDLE, KINDS, RUNNING, UNKNOWN } from "./tile";
 
 /** A band of a row: the slices of one track. */
@@ -24,6 +24,8 @@ export interface Row {
 	height: number;
 	bands: Band[];
 	group: string;
+	/** Which trace it is of, where two are compared. */
+	side: Side;
 	/** Marks of what was discarded are those of this CPU, or of this process. */
 	cpu: number | null;
 	pid: number | null;
@@ -32,6 +34,9 @@ export interface Row {
 export interface Group {
 	key: string;
 	title: string;
+	side: Side;
+	/** Of the recorded command, or of what it started. */
+	isMine: boolean;
 	pid: number | null;
 	/** How long its threads ran, or its CPUs did something [ns]. */
 	busy: number;
@@ -50,6 +55,8 @@ export interface Member {
 
 export const GROUP_HEIGHT = 22;
 const GAP = 3;
+/** What a search finds is opened if its rows are no more than these. */
+const FEW = 24;
 
 const isOfCpu = (track: Track) => track.kind === "cpu" || track.kind === "irq" || track.kind === "softirq";
 
@@ -72,14 +79,17 @@ export function busyOf(track: Track): number {
 	return track.kind === "cpu" || track.kind === "keyed" || track.kind === "disk" ? busy : 0;
 }
 
-/** First CPUs, then disks, then by falling time on a CPU, then by name and number: the same each time. */
+/**
+ * First CPUs, then disks, then the recorded command and what it started, then all others; by falling time on a CPU, then by name and number: the same each time. Of two traces,
+ * groups of one name are beside each other.
+ */
 export function groupsOf(tracks: Track[]): Group[] {
 	const groups = new Map<string, Group>();
 	const members = new Map<string, Member>();
 	for (const track of tracks) {
 		let group = groups.get(track.group);
 		if (!group) {
-			group = { key: track.group, title: track.title, pid: track.pid, busy: 0, members: [] };
+			group = { key: track.group, title: track.title, side: track.side ?? 0, isMine: false, pid: track.pid, busy: 0, members: [] };
 			groups.set(track.group, group);
 		}
 		const key = `${track.group}/${memberKey(track)}`;
@@ -91,11 +101,12 @@ export function groupsOf(tracks: Track[]): Group[] {
 			members.set(key, member);
 			group.members.push(member);
 		}
+		group.isMine ||= track.mine === true;
 		member.tracks.push(track);
 		member.busy += busyOf(track);
 		group.busy += busyOf(track);
 	}
-	const rank = (group: Group) => (group.key.startsWith("cpus-") ? 0 : /^(disks|counters)/.test(group.key) ? 1 : 2);
+	const rank = (group: Group) => (group.key.startsWith("cpus-") ? 0 : /^(disks|counters)/.test(group.key) ? 1 : group.isMine ? 2 : 3);
 	const all = [...groups.values()];
 	for (const group of all) {
 		group.members.sort(
@@ -106,9 +117,20 @@ export function groupsOf(tracks: Track[]): Group[] {
 				(a.tid ?? 0) - (b.tid ?? 0),
 		);
 	}
+	const most = new Map<string, number>();
+	const isPair = all.some((group) => group.side === 1);
+	for (const group of isPair ? all : []) {
+		most.set(group.title, Math.max(most.get(group.title) ?? 0, group.busy));
+	}
+	const together = (group: Group) => most.get(group.title) ?? group.busy;
 	return all.sort(
 		(a, b) =>
-			rank(a) - rank(b) || b.busy - a.busy || a.title.localeCompare(b.title) || (a.pid ?? 0) - (b.pid ?? 0),
+			rank(a) - rank(b) ||
+			together(b) - together(a) ||
+			a.title.localeCompare(b.title) ||
+			(isPair ? b.busy - a.busy : 0) ||
+			(a.pid ?? 0) - (b.pid ?? 0) ||
+			a.side - b.side,
 	);
 }
 
@@ -152,8 +174,16 @@ export interface Shown {
 	closed: ReadonlySet<string>;
 	pinned: ReadonlySet<string>;
 	hidden: ReadonlySet<string>;
+	/** Only the recorded command and what it started, with CPUs and disks. */
+	isOnlyMine: boolean;
 	/** Tracks of the critical path: their rows are on top. */
 	pathTracks: readonly number[];
+}
+
+/** Whether the trace says nothing of a thread but that it is there. */
+function isUnknown(member: Member): boolean {
+	const [track, ...more] = member.tracks;
+	return track?.kind === "thread" && more.length === 0 && track.sums.every((sum, kind) => (kind === UNKNOWN) === sum > 0);
 }
 
 /** The rows from top to bottom, and how many of those that could be there are not. */
@@ -178,6 +208,7 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 			height: height + GAP,
 			bands,
 			group: group.key,
+			side: group.side,
 			cpu: member.cpu,
 			pid: group.pid,
 		});
@@ -199,14 +230,17 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 			memberRow(found[0], found[1], "path:");
 		}
 	}
+	const found = shown.search === "" ? [] : groups.filter((group) => group.members.some((it) => fits(group, it, shown.search)));
+	const isFew = found.reduce((sum, group) => sum + group.members.length, 0) <= FEW;
 	for (const group of groups) {
-		const members = shown.search === "" ? group.members : group.members.filter((it) => fits(group, it, shown.search));
-		if (members.length === 0 || shown.hidden.has(group.key)) {
+		const members = group.members.filter((it) => (shown.search === "" || fits(group, it, shown.search)) && !isUnknown(it));
+		const isOthers = shown.isOnlyMine && group.key.startsWith("process-") && !group.isMine;
+		if (members.length === 0 || shown.hidden.has(group.key) || isOthers || (shown.isOnlyMine && group.key.startsWith("kernel-"))) {
 			hidden += group.members.length;
 			continue;
 		}
 		hidden += group.members.length - members.length;
-		const isWanted = shown.search !== "" && group.members.length > members.length;
+		const isWanted = shown.search !== "" && (isFew || group.members.length > members.length);
 		const isCpus = group.key.startsWith("cpus-");
 		const isOpen = !shown.closed.has(group.key) && (shown.open.has(group.key) || isCpus || isWanted);
 		const first = members[0];
@@ -224,6 +258,7 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 			height: GROUP_HEIGHT,
 			bands: summary.map((band) => ({ ...band, y: 3 })),
 			group: group.key,
+			side: group.side,
 			cpu: null,
 			pid: group.pid,
 		});

@@ -1,13 +1,26 @@
 // What the page knows and shows, and what may be done to it. Who draws is told when it has changed.
 
-import { type Api, type EventRecord, type Meta, type Overview, type Path, recordsOf, type Slice, type ThreadSums, type Track } from "./api";
+import {
+	type Api,
+	type Diff,
+	type EventRecord,
+	type Meta,
+	type Overview,
+	type Path,
+	recordsOf,
+	type Side,
+	type Slice,
+	type ThreadSums,
+	type Track,
+} from "./api";
+import { boundsOf, momentOf, ownId, PairApi, sideOf } from "./pair";
 import { type Group, groupsOf, type Member, type Row, rowAt, rowsOf } from "./rows";
 import { tracksOf } from "./path";
 import { DARK, LIGHT, type Theme } from "./theme";
 import { Tiles } from "./tiles";
 import { followed, kept, panned, type Range, zoomed } from "./time";
 
-export type Tab = "details" | "selection" | "events";
+export type Tab = "details" | "selection" | "events" | "diff";
 
 /** Records that are asked for at once, and hits of a search. */
 const EVENTS = 500;
@@ -30,6 +43,15 @@ export interface Events {
 	cut: boolean;
 	error: string;
 	range: Range;
+	side: Side;
+}
+
+/** A comparison that was asked for. */
+export interface Compared {
+	diff: Diff | undefined;
+	error: string;
+	range: Range;
+	shift: number;
 }
 
 export class State {
@@ -39,7 +61,8 @@ export class State {
 	bounds: Range = { from: 0, to: 1 };
 	range: Range = { from: 0, to: 1 };
 	overview: Overview | undefined;
-	names: string[] = [];
+	/** Of each of the two traces. */
+	private readonly names: [string[], string[]] = [[], []];
 	groups: Group[] = [];
 	rows: Row[] = [];
 	rowsHeight = 0;
@@ -51,6 +74,7 @@ export class State {
 	closed = new Set<string>();
 	pinned = new Set<string>();
 	hidden = new Set<string>();
+	isOnlyMine = false;
 	selection: Range | undefined;
 	slice: Slice | undefined;
 	tab: Tab | undefined;
@@ -70,6 +94,12 @@ export class State {
 	marks: number[] = [];
 	/** What is shown goes with the end of the recording. */
 	follows = false;
+	/** The trace whose records and reports are shown, where two are compared. */
+	side: Side = 0;
+	compared: Compared | undefined;
+	/** The slice that another one of the other trace is to be aligned with. */
+	anchor: Slice | undefined;
+	isTaking = false;
 	help = false;
 	error = "";
 	isDark: boolean;
@@ -115,10 +145,17 @@ export class State {
 			try {
 				const meta = await this.api.meta();
 				const before = this.bounds;
-				const isNew = this.meta?.records !== meta.records || this.meta.to !== meta.to;
+				const other = meta.other;
+				const isNew =
+					this.meta?.records !== meta.records || this.meta.to !== meta.to || this.meta.other?.records !== other?.records;
 				this.meta = meta;
 				this.base = BigInt(meta.base);
-				this.bounds = { from: meta.from, to: Math.max(meta.to, meta.from + 10) };
+				if (isFirst && other) {
+					this.beginTogether(meta.from - other.from);
+				}
+				this.bounds = boundsOf(meta, this.shift);
+				const isDone = meta.done && (other?.done ?? true);
+				const [all, records] = [meta.tracks + (other?.tracks ?? 0), meta.records + (other?.records ?? 0)];
 				if (isFirst) {
 					document.title = `${meta.title} · strata`;
 					this.range = { ...this.bounds };
@@ -135,17 +172,17 @@ export class State {
 				}
 				// Long lists are asked for less often: at most a tenth of the time.
 				const age = Date.now() - tracks.time;
-				const isChanged = tracks.records !== meta.records || tracks.count !== meta.tracks;
-				const isDue = age > (tracks.count !== meta.tracks ? tracks.took * 10 : TRACKS_POLL);
-				if (isFirst || meta.done || (isChanged && isDue)) {
+				const isChanged = tracks.records !== records || tracks.count !== all;
+				const isDue = age > (tracks.count !== all ? tracks.took * 10 : TRACKS_POLL);
+				if (isFirst || isDone || (isChanged && isDue)) {
 					const begin = Date.now();
-					this.setTracks(await this.api.tracks(), meta.done);
-					tracks = { count: meta.tracks, records: meta.records, time: Date.now(), took: Date.now() - begin };
+					this.setTracks(await this.api.tracks(), isDone);
+					tracks = { count: all, records, time: Date.now(), took: Date.now() - begin };
 				}
 				this.follows &&= meta.live;
 				this.error = "";
 				this.changed();
-				if (meta.done) {
+				if (isDone) {
 					return;
 				}
 			} catch (error) {
@@ -197,7 +234,7 @@ export class State {
 
 	/** The text of a name; asked for when it is not here yet. */
 	name = (id: number): string => {
-		const name = this.names[id];
+		const name = this.names[sideOf(id)][ownId(id)];
 		if (name === undefined && !this.isFetchingNames) {
 			this.isFetchingNames = true;
 			void this.fetchNames(id);
@@ -207,10 +244,12 @@ export class State {
 
 	private async fetchNames(wanted: number): Promise<void> {
 		try {
+			const side = sideOf(wanted);
+			const names = this.names[side];
 			for (;;) {
-				const more = await this.api.names(this.names.length);
-				this.names.push(...more);
-				if (more.length === 0 || this.names.length > wanted) {
+				const more = await this.api.names(names.length, side);
+				names.push(...more);
+				if (more.length === 0 || names.length > ownId(wanted)) {
 					break;
 				}
 			}
@@ -219,6 +258,137 @@ export class State {
 			return;
 		}
 		this.isFetchingNames = false;
+		this.changed();
+	}
+
+	// ---- two traces ----
+
+	/** What is added to times of the second trace. */
+	get shift(): number {
+		return this.api instanceof PairApi ? this.api.shift : 0;
+	}
+
+	get isPair(): boolean {
+		return Boolean(this.meta?.other);
+	}
+
+	/** The second trace begins with the first one, or as the address says. */
+	private beginTogether(shift: number): void {
+		if (this.api instanceof PairApi) {
+			const more = Number(new URLSearchParams(location.hash.slice(1)).get("o") ?? 0);
+			this.api.shift = shift + (Number.isFinite(more) ? Math.round(more) : 0);
+		}
+	}
+
+	/** How much later the second trace is than if both began together [ns]. */
+	get late(): number {
+		return this.meta?.other ? this.shift - (this.meta.from - this.meta.other.from) : 0;
+	}
+
+	/** Moves the second trace. */
+	align(shift: number): void {
+		if (!(this.api instanceof PairApi) || !this.meta) {
+			return;
+		}
+		this.api.shift = Math.round(shift);
+		const before = this.bounds;
+		this.bounds = boundsOf(this.meta, this.shift);
+		const isAll = this.range.from <= before.from && this.range.to >= before.to;
+		this.range = isAll ? { ...this.bounds } : kept(this.range, this.bounds);
+		this.anchor = undefined;
+		// What is shown of the second trace was of another time.
+		if (this.slice && sideOf(this.slice.track) === 1) {
+			this.slice = undefined;
+		}
+		this.path = undefined;
+		this.pathTracks = [];
+		this.sumsOf = "";
+		this.hits = this.side === 1 ? [] : this.hits;
+		this.layOut();
+		this.moved();
+	}
+
+	/** Aligns the first records that a filter selects in each of the two traces. */
+	async alignBy(filter: string): Promise<void> {
+		const moments: number[] = [];
+		for (const side of [0, 1] as const) {
+			const lines = (await this.api.events(this.bounds.from, this.bounds.to, 1, filter, side)).lines;
+			const first = recordsOf(lines)[0];
+			if (!first) {
+				throw new Error(`${side === 0 ? "A" : "B"} has no record that is '${filter}'`);
+			}
+			moments.push(this.moment(first, side));
+		}
+		this.align(this.shift + (moments[0] ?? 0) - (moments[1] ?? 0));
+	}
+
+	/** Remembers the slice, or aligns it with the one of the other trace that was remembered: both begin together then. */
+	alignHere(): void {
+		const [one, two] = [this.anchor, this.slice];
+		if (!two) {
+			return;
+		}
+		if (!one || sideOf(one.track) === sideOf(two.track)) {
+			this.anchor = two;
+			this.changed();
+			return;
+		}
+		const [first, second] = sideOf(one.track) === 0 ? [one, two] : [two, one];
+		this.align(this.shift + first.from - second.from);
+	}
+
+	/** What became slower, in the time that is selected or shown. */
+	async compare(): Promise<void> {
+		const compared: Compared = { diff: undefined, error: "", range: { ...this.asked }, shift: this.shift };
+		this.compared = compared;
+		this.changed();
+		try {
+			compared.diff = await this.api.diff(compared.range.from, compared.range.to, this.shift);
+		} catch (error) {
+			compared.error = (error as Error).message;
+		}
+		this.changed();
+	}
+
+	/** When a record was. */
+	moment(record: EventRecord, side: Side): number {
+		return momentOf(record, this.baseOf(side), this.shiftOf(side));
+	}
+
+	shiftOf(side: Side | undefined): number {
+		return side === 1 ? this.shift : 0;
+	}
+
+	baseOf(side: Side): bigint {
+		return side === 1 ? BigInt(this.meta?.other?.base ?? 0) : this.base;
+	}
+
+	/** What records and reports are of. */
+	setSide(side: Side): void {
+		this.side = side;
+		this.report = undefined;
+		this.hits = [];
+		if (this.filter !== "") {
+			void this.find(this.filter);
+		} else {
+			void this.refresh();
+		}
+		this.changed();
+	}
+
+	/** Takes a snapshot of the flight recorder, and shows it. */
+	async takeSnapshot(): Promise<void> {
+		this.isTaking = true;
+		this.changed();
+		try {
+			await this.api.snapshot();
+			// What the address says is of the snapshot before.
+			history.replaceState(null, "", `${location.pathname}${location.search}`);
+			location.reload();
+		} catch (error) {
+			this.fail(error);
+		}
+		this.isTaking = false;
 		this.changed();
 	}
 
@@ -399,6 +569,9 @@ export class State {
 			if (this.tab === "events") {
 				await this.list();
 			}
+			if (this.tab === "diff" && !this.compared) {
+				await this.compare();
+			}
 		} catch (error) {
 			this.fail(error);
 		}
@@ -408,12 +581,13 @@ export class State {
 	private async list(): Promise<void> {
 		const range = { ...this.asked };
 		const of = ++this.lists;
+		const side = this.side;
 		let events: Events;
 		try {
-			const { lines, cut } = await this.api.events(range.from, range.to, EVENTS, this.filter);
-			events = { records: recordsOf(lines), cut, error: "", range };
+			const { lines, cut } = await this.api.events(range.from, range.to, EVENTS, this.filter, side);
+			events = { records: recordsOf(lines), cut, error: "", range, side };
 		} catch (error) {
-			events = { records: [], cut: false, error: (error as Error).message, range };
+			events = { records: [], cut: false, error: (error as Error).message, range, side };
 		}
 		if (of === this.lists) {
 			this.events = events;
@@ -425,7 +599,7 @@ export class State {
 		this.changed();
 		const range = { ...this.asked };
 		try {
-			this.report = { name, text: await this.api.report(name, range.from, range.to) };
+			this.report = { name, text: await this.api.report(name, range.from, range.to, this.side) };
 		} catch (error) {
 			this.report = { name, text: (error as Error).message };
 		}
@@ -441,8 +615,9 @@ export class State {
 		this.toAddress();
 		if (filter.trim() !== "") {
 			try {
-				const { lines, cut } = await this.api.events(this.bounds.from, this.bounds.to, HITS, filter);
-				this.hits = recordsOf(lines).map((it) => Number(BigInt(it.time) - this.base));
+				const side = this.side;
+				const { lines, cut } = await this.api.events(this.bounds.from, this.bounds.to, HITS, filter, side);
+				this.hits = recordsOf(lines).map((it) => this.moment(it, side));
 				this.hitsCut = cut;
 			} catch {
 				// What is wrong with the filter stands above the list.
@@ -514,6 +689,17 @@ export class State {
 		this.layOut();
 	}
 
+	/** Whether the traces say which of their processes was recorded. */
+	get knowsMine(): boolean {
+		return this.groups.some((group) => group.isMine);
+	}
+
+	setOnlyMine(isOnlyMine: boolean): void {
+		this.isOnlyMine = isOnlyMine && this.knowsMine;
+		this.toAddress();
+		this.layOut();
+	}
+
 	setSearch(search: string): void {
 		this.search = search;
 		this.toAddress();
@@ -543,8 +729,10 @@ export class State {
 		}
 		for (const [name, value] of [
 			["q", this.search],
+			["c", this.isOnlyMine ? "1" : ""],
 			["f", this.filter],
 			["p", [...this.pinned].join("\n")],
+			["o", this.late === 0 ? "" : String(this.late)],
 			["m", this.marks.map((it) => it - this.bounds.from).join(" ")],
 			["i", this.slice ? `${this.slice.track}@${Math.floor((this.slice.from + this.slice.to) / 2 - this.bounds.from)}` : ""],
 		] as const) {
@@ -566,6 +754,7 @@ export class State {
 		this.leave();
 		this.selection = pair(words.get("s"));
 		this.search = words.get("q") ?? "";
+		this.isOnlyMine = words.get("c") === "1";
 		this.filter = words.get("f") ?? "";
 		this.pinned = new Set((words.get("p") ?? "").split("\n").filter((it) => it !== ""));
 		const marks = (words.get("m") ?? "").split(" ").map(Number);

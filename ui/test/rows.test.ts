@@ -23,7 +23,7 @@ const all = [
 	track("cpu", { group: "cpus-0", title: "CPUs", depth: 1, ran: 1 }),
 	track("cpu", { group: "cpus-0", title: "CPUs", depth: 0, ran: 1 }),
 ];
-const nothing: Shown = { search: "", open: new Set(), closed: new Set(), pinned: new Set(), hidden: new Set(), pathTracks: [] };
+const nothing: Shown = { search: "", open: new Set(), closed: new Set(), pinned: new Set(), hidden: new Set(), isOnlyMine: false, pathTracks: [] };
 const shown = (of: Partial<Shown>) => rowsOf(groupsOf(all), { ...nothing, ...of });
 const labels = (of: Partial<Shown>) => shown(of).rows.map((row) => row.label);
 
@@ -37,6 +37,18 @@ test("groups are CPUs first, then by time on a CPU; threads by that, name and nu
 		],
 	);
 	assert.deepEqual(groupsOf(all), groupsOf([...all].sort((a, b) => a.label.localeCompare(b.label) || a.id - b.id)));
+});
+
+test("the recorded command is first, can be shown alone, and a thread of which nothing is known is no row", () => {
+	const mine = all.map((track) => (track.pid === 20 ? { ...track, mine: true } : track));
+	const groups = groupsOf(mine);
+	assert.equal(groups.find((group) => group.key.startsWith("process-"))?.pid, 20);
+	const rows = rowsOf(groups, { ...nothing, isOnlyMine: true }).rows.filter((row) => row.isGroup && row.group.startsWith("process-"));
+	assert.deepEqual(rows.map((row) => row.pid), [20]);
+	const unknown = { ...(all.find((track) => track.kind === "thread") as Track), id: 999, tid: 999, group: "process-999", sums: [0, 0, 0, 0, 0, 7, 0, 0] };
+	const before = rowsOf(groupsOf(all), nothing);
+	const after = rowsOf(groupsOf([...all, unknown]), nothing);
+	assert.deepEqual([after.rows.length, after.hidden], [before.rows.length, before.hidden + 1]);
 });
 
 test("groups are closed at first but for CPUs, and opened, closed, hidden and pinned one by one", () => {
