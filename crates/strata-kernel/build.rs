@@ -38,8 +38,10 @@ fn main() {
     let plain = PROGRAMS.into_iter().map(|program| (program, ""));
     let early = EARLY.into_iter().map(|program| (program, "early"));
     let sleepable = SLEEPABLE.into_iter().map(|program| (program, "sleepable"));
+    let waiting = SLEEPABLE.into_iter().map(|program| (program, "sleepable.count"));
+    let counting = COUNT.into_iter().map(|program| (program, "count")).chain(waiting);
     let mut variants: Vec<Variant<'_>> =
-        COUNT.into_iter().map(|program| (program, MODES[0], "count")).collect();
+        counting.map(|(program, kind)| (program, MODES[0], kind)).collect();
     for (program, kind) in plain.chain(early).chain(sleepable) {
         variants.extend(MODES.map(|mode| (program, mode, kind)));
     }
@@ -74,7 +76,7 @@ fn kept(out: &Path) -> Option<PathBuf> {
     Some(kept)
 }
 
-/// A program, a loss mode, and for what it is compiled: "", "count", "early" or "sleepable".
+/// A program, a loss mode, and for what it is compiled: "", "count", "early", "sleepable" or "sleepable.count".
 type Variant<'a> = (&'a str, &'a str, &'a str);
 
 /// Compiles `object`, or copies it, where the same was compiled before.
@@ -182,11 +184,10 @@ fn flags((_, mode, kind): Variant<'_>) -> Vec<String> {
             .map(str::to_owned)
             .collect();
     all.push(format!("-DSTRATA_KERNEL_LOSS_MODE=STRATA_RING_{}", mode.to_uppercase()));
-    if !kind.is_empty() {
-        all.push(format!("-DSTRATA_KERNEL_{}", kind.to_uppercase()));
-    }
+    let kinds = kind.split('.').filter(|kind| !kind.is_empty());
+    all.extend(kinds.map(|kind| format!("-DSTRATA_KERNEL_{}", kind.to_uppercase())));
     // One object for events with early tests and for those without.
-    if kind == "count" {
+    if kind.ends_with("count") {
         all.push("-DSTRATA_KERNEL_EARLY".to_owned());
     }
     all

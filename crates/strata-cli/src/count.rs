@@ -268,6 +268,12 @@ fn said(end: &CountEnd, flags: &CountFlags) -> Vec<Message> {
             counted(end.counts.uncounted, "event")
         ));
     }
+    if end.counts.undecided > 0 {
+        warn(format!(
+            "{} counted as returns: where they go is in memory that could not be read, which may be within their function",
+            counted(end.counts.undecided, "jump")
+        ));
+    }
     for problem in &end.problems {
         warn(format!("event {}: not counted: {}", problem.event, problem.reason));
     }
@@ -289,7 +295,7 @@ fn exit_status(end: &CountEnd, strict: bool, is_unmatched: bool) -> u8 {
         (_, EndReason::Failure) => return 2,
         _ => {}
     }
-    let Counts { rows, full, uncounted, .. } = &end.counts;
-    let lacks = *full > 0 || *uncounted > 0 || !end.problems.is_empty();
+    let Counts { rows, full, uncounted, undecided, .. } = &end.counts;
+    let lacks = *full > 0 || *uncounted > 0 || *undecided > 0 || !end.problems.is_empty();
     u8::from(rows.is_empty() || is_unmatched || strict && lacks)
 }

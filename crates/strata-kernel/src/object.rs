@@ -38,6 +38,8 @@ pub(crate) enum Object {
     CountTracepoint,
     /// [`Object::Uprobe`], which counts events and records none.
     CountUprobe,
+    /// [`Object::CountUprobe`] with sleepable programs.
+    CountUprobeSleepable,
 }
 
 macro_rules! embed {
@@ -61,7 +63,7 @@ macro_rules! embed_count {
 }
 
 impl Object {
-    pub(crate) const ALL: [Object; 15] = [
+    pub(crate) const ALL: [Object; 16] = [
         Object::Follow,
         Object::Hot,
         Object::Numbers,
@@ -77,6 +79,7 @@ impl Object {
         Object::CountSyscalls,
         Object::CountTracepoint,
         Object::CountUprobe,
+        Object::CountUprobeSleepable,
     ];
 
     /// Returns the object that counts the events which this one records; `None` if there is none.
@@ -86,6 +89,15 @@ impl Object {
             Object::Syscalls => Some(Object::CountSyscalls),
             Object::Tracepoint => Some(Object::CountTracepoint),
             Object::Uprobe => Some(Object::CountUprobe),
+            _ => None,
+        }
+    }
+
+    /// Returns the variant of the object whose programs may wait for user memory; `None` if there is none.
+    pub(crate) fn that_waits(self) -> Option<Object> {
+        match self {
+            Object::Uprobe => Some(Object::UprobeSleepable),
+            Object::CountUprobe => Some(Object::CountUprobeSleepable),
             _ => None,
         }
     }
@@ -121,6 +133,7 @@ impl Object {
             Object::CountSyscalls => embed_count!("syscalls"),
             Object::CountTracepoint => embed_count!("tracepoint"),
             Object::CountUprobe => embed_count!("uprobe"),
+            Object::CountUprobeSleepable => embed_count!("uprobe.sleepable"),
         }
     }
 }

@@ -395,7 +395,9 @@ impl<'a> Planner<'a> {
             Probe::Hot { program, .. } => (Object::Hot, program, Constant::None, AttachPoint::Own),
             Probe::Syscall { .. } => return Ok(()),
         };
-        let reads_memory = object == Object::Uprobe && (reads_target || reads_user_memory(&event));
+        // What is counted has its keys from registers.
+        let reads_fields = count.is_none() && reads_user_memory(&event);
+        let reads_memory = (reads_target || reads_fields) && !has_counters(contexts);
         event.id = self.class(&name, &own, fields.clone());
         let object = match count {
             // It makes early tests, too.
@@ -415,14 +417,15 @@ impl<'a> Planner<'a> {
             events: vec![name.clone()],
             fallback: None,
         };
-        if reads_memory && !has_counters(contexts) && count.is_none() {
-            // Before 6.0 no probe may wait.
-            let (context, begin) = own.own_fields();
-            let fields = begin.into_iter().chain(fields).collect();
-            let fallback = Some(Box::new(Fallback { unit: unit(Object::Uprobe), context, fields }));
-            self.units.push(LoadUnit { fallback, ..unit(Object::UprobeSleepable) });
-        } else {
-            self.units.push(unit(object));
+        match object.that_waits().filter(|_| reads_memory) {
+            Some(waiting) => {
+                // Before 6.0 no probe may wait.
+                let (context, begin) = own.own_fields();
+                let fields = begin.into_iter().chain(fields).collect();
+                let fallback = Some(Box::new(Fallback { unit: unit(object), context, fields }));
+                self.units.push(LoadUnit { fallback, ..unit(waiting) });
+            }
+            None => self.units.push(unit(object)),
         }
         if let Some(fallback) = fallback {
             self.add_fallback(fallback, event.id);

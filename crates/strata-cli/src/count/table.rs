@@ -75,6 +75,7 @@ impl Layout {
         document.fact("events", total);
         document.fact("no_room", counts.full);
         document.fact("uncounted", counts.uncounted);
+        document.fact("undecided", counts.undecided);
         let all = rows.len();
         let columns = self.columns(total, &rows);
         document.rows(columns.rows(&rows), all);

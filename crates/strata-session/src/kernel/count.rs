@@ -35,6 +35,8 @@ pub struct Counts {
     pub full: u64,
     /// Number of events that are in no row, because a program was at the same place of the map, or already running.
     pub uncounted: u64,
+    /// Number of jumps that are counted as returns because their target could not be read.
+    pub undecided: u64,
     /// Time since counting began.
     pub elapsed: Duration,
 }
@@ -82,11 +84,13 @@ impl Counting {
         };
         let classes = self.session.classes().stream_class().events;
         let (full, busy) = self.session.uncounted_events();
+        let undecided = self.session.counts().unreadable;
         Ok(Counts {
             rows,
             names: classes.into_iter().map(|class| class.name).collect(),
             full,
             uncounted: busy + self.session.nested(),
+            undecided,
             elapsed: self.since.elapsed(),
         })
     }
