@@ -183,6 +183,12 @@ static void announcement(void)
 	FIELD(strata_abi_user_announcement, version);
 	FIELD(strata_abi_user_announcement, pid);
 	END(strata_abi_user_announcement);
+	STRUCT(strata_abi_user_absence);
+	FIELD(strata_abi_user_absence, magic);
+	FIELD(strata_abi_user_absence, version);
+	FIELD(strata_abi_user_absence, error);
+	FIELD(strata_abi_user_absence, generation);
+	END(strata_abi_user_absence);
 }
 
 int main(void)

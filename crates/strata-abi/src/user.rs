@@ -387,3 +387,20 @@ pub struct Announcement {
     /// The process, in its own PID namespace.
     pub pid: u32,
 }
+
+/// `STRATA_ABI_USER_ABSENCE_MAGIC`.
+pub const ABSENCE_MAGIC: u64 = 0x5354_5241_5441_55fe;
+
+/// `struct strata_abi_user_absence`: the message of a process that has tracepoints and no memory to share.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Absence {
+    /// [`ABSENCE_MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The errno of making the memory; 0 if the memory is made next.
+    pub error: u32,
+    /// The generation in the process' environment; 0 if there was none.
+    pub generation: u64,
+}

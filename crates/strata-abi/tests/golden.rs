@@ -98,6 +98,7 @@ fn user_mirror() -> String {
         description_bytes sites nr_sites reserved ids);
     layout!(out, "strata_abi_user_site", user::Site, address displacement reserved);
     layout!(out, "strata_abi_user_announcement", user::Announcement, magic version pid);
+    layout!(out, "strata_abi_user_absence", user::Absence, magic version error generation);
     out
 }
 

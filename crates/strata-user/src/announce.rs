@@ -24,13 +24,14 @@ use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use strata_abi::user::{self, Announcement};
+use strata_abi::user::{self, Absence, Announcement};
 
 use crate::clock::Clock;
 use crate::closing::close_elsewhere;
 use crate::error::Error;
+use crate::identity::Identity;
 use crate::memory::{is_in_kernel_memory, u32_in, u64_in};
-use crate::process::{failed, Process};
+use crate::process::{failed, Process, Status};
 
 /// Message that was received from a socket.
 #[derive(Debug)]
@@ -43,6 +44,13 @@ pub enum Received {
         sender: Sender,
         /// Claims of the process about itself.
         announcement: Announcement,
+    },
+    /// A process with tracepoints has no memory to share.
+    Absent {
+        /// Sender of the message.
+        sender: Sender,
+        /// Claims of the process about itself.
+        absence: Absence,
     },
     /// The socket has no message now.
     Nothing,
@@ -87,6 +95,13 @@ impl Sender {
         self.process.has_its_number()
     }
 
+    /// Name of the sender's first thread, as the kernel reports it; `None` if the sender has ended.
+    #[must_use]
+    pub fn comm(&self) -> Option<String> {
+        let status = Status::read(self.pid()).ok()??;
+        Identity::of(&self.process, &status).comm
+    }
+
     /// Returns the sending process. This reads files of /proc, which may block: see `asking.rs`.
     ///
     /// # Errors
@@ -104,6 +119,8 @@ impl Sender {
 pub struct AnnouncementCounters {
     /// Processes that announced themselves.
     pub received: u64,
+    /// Processes that had no memory to announce.
+    pub absent: u64,
     /// Messages of another size, or with another magic number.
     pub malformed: u64,
     /// Messages of another version of the layout.
@@ -120,6 +137,10 @@ pub(crate) enum AnnounceMessage {
         fd: OwnedFd,
         sender: Sender,
         announcement: Announcement,
+    },
+    Absent {
+        sender: Sender,
+        absence: Absence,
     },
     /// The message of this user is no announcement of our version. `bad` is false if it is one of another version,
     /// which is nobody's fault.
@@ -232,7 +253,7 @@ pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     counters: &mut AnnouncementCounters,
 ) -> Result<AnnounceMessage, Error> {
-    let mut text = [0u8; size_of::<Announcement>() + 1];
+    let mut text = [0u8; size_of::<Absence>() + 1];
     let mut words = [0u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: text.as_mut_ptr().cast(), iov_len: text.len() };
     // SAFETY: all zeros is a valid value of this plain C structure.
@@ -261,8 +282,11 @@ pub(crate) fn receive(
         close_elsewhere(control.fds, uid);
         return Ok(AnnounceMessage::End);
     }
-    let whole =
-        got as usize == size_of::<Announcement>() && header.msg_flags & libc::MSG_TRUNC == 0;
+    let bytes = match u64_in(&text, offset_of!(Announcement, magic)) {
+        user::ABSENCE_MAGIC => size_of::<Absence>(),
+        _ => size_of::<Announcement>(),
+    };
+    let whole = got as usize == bytes && header.msg_flags & libc::MSG_TRUNC == 0;
     let truncated = header.msg_flags & libc::MSG_CTRUNC != 0;
     if let (true, true, Some((pid, ..))) = (truncated, control.fds.is_empty(), control.sender) {
         // The sent descriptor found no room in our table.
@@ -284,6 +308,9 @@ fn judge(
         version: u32_in(text, offset_of!(Announcement, version)),
         pid: u32_in(text, offset_of!(Announcement, pid)),
     };
+    if whole && announcement.magic == user::ABSENCE_MAGIC {
+        return absent(text, control, counters);
+    }
     let one = control.fds.len() == 1 && !truncated;
     // A descriptor that cannot be checked now is refused, with the reason, when it is opened.
     let good = one && control.fds.iter().all(|fd| is_in_kernel_memory(fd.as_fd()).unwrap_or(true));
@@ -317,6 +344,38 @@ fn judge(
     let uid = control.uid();
     close_elsewhere(control.fds, uid);
     Ok(AnnounceMessage::Ignored { bad, uid })
+}
+
+/// Judges the message of a process that has no memory.
+fn absent(
+    text: &[u8],
+    mut control: ControlPart,
+    counters: &mut AnnouncementCounters,
+) -> Result<AnnounceMessage, Error> {
+    let uid = control.uid();
+    let is_of_version = u32_in(text, offset_of!(Absence, version)) == user::VERSION;
+    let has_descriptors = !control.fds.is_empty();
+    close_elsewhere(std::mem::take(&mut control.fds), uid);
+    if !is_of_version || has_descriptors {
+        let counter = match is_of_version {
+            true => &mut counters.bad_descriptor,
+            false => &mut counters.other_version,
+        };
+        *counter += 1;
+        return Ok(AnnounceMessage::Ignored { bad: is_of_version, uid });
+    }
+    let Some(sender) = control.hold_sender()? else {
+        counters.unseen_process += 1;
+        return Ok(AnnounceMessage::Ignored { bad: false, uid });
+    };
+    counters.absent += 1;
+    let absence = Absence {
+        magic: user::ABSENCE_MAGIC,
+        version: user::VERSION,
+        error: u32_in(text, offset_of!(Absence, error)),
+        generation: u64_in(text, offset_of!(Absence, generation)),
+    };
+    Ok(AnnounceMessage::Absent { sender, absence })
 }
 
 /// Makes the kernel name the sender of each message on the socket.
@@ -408,6 +467,37 @@ mod tests {
         drop(theirs);
         assert!(ends(&mut ours));
         assert_eq!(ours.counters().received, 1);
+    }
+
+    #[test]
+    fn receive_of_an_absence_gives_its_error_and_the_kernels_word() {
+        let (launch, fake) = (Launch::new().unwrap(), Fake::new());
+        let theirs = launch.child_fd().try_clone_to_owned().unwrap();
+        let mut ours = launch.started();
+        let absence = |version: u32, code: i32| {
+            let mut bytes = user::ABSENCE_MAGIC.to_ne_bytes().to_vec();
+            bytes.extend(version.to_ne_bytes());
+            bytes.extend(code.to_ne_bytes());
+            bytes.extend(77u64.to_ne_bytes());
+            bytes
+        };
+        send(theirs.as_fd(), &absence(user::VERSION, libc::EMFILE), &[]);
+        let Received::Absent { sender, absence: said } = ours.receive().unwrap() else {
+            panic!("no absence");
+        };
+        assert_eq!(sender.pid(), std::process::id());
+        assert_eq!((said.error, said.generation), (libc::EMFILE.unsigned_abs(), 77));
+        // With a descriptor, of another version, or too short.
+        send(theirs.as_fd(), &absence(user::VERSION, 0), &[fake.fd.as_fd()]);
+        send(theirs.as_fd(), &absence(user::VERSION + 1, 0), &[]);
+        send(theirs.as_fd(), &absence(user::VERSION, 0)[..23], &[]);
+        assert!(matches!(ours.receive().unwrap(), Received::Nothing));
+        let counters = ours.counters();
+        assert_eq!((counters.received, counters.absent), (0, 1));
+        assert_eq!(
+            (counters.bad_descriptor, counters.other_version, counters.malformed),
+            (1, 1, 1)
+        );
     }
 
     #[test]

@@ -120,6 +120,7 @@ impl Announcements {
                 AnnounceMessage::Process { fd, sender, announcement } => {
                     Received::Process { fd, sender, announcement }
                 }
+                AnnounceMessage::Absent { sender, absence } => Received::Absent { sender, absence },
                 // Strangers' messages cannot end it, since strangers have no part in this socket.
                 AnnounceMessage::Ignored { uid, .. } => {
                     self.has_ended = closing::has_too_many(uid);

@@ -337,7 +337,14 @@ impl ProgramListener {
             }
             match receive(connection.socket.as_fd(), &mut self.counters) {
                 // Only root records programs of other users, so nobody else should get their announcements.
-                Ok(AnnounceMessage::Process { sender, .. }) if !is_heard(sender.uid()) => (),
+                Ok(
+                    AnnounceMessage::Process { sender, .. }
+                    | AnnounceMessage::Absent { sender, .. },
+                ) if !is_heard(sender.uid()) => (),
+                Ok(AnnounceMessage::Absent { sender, absence }) => {
+                    result = Ok(Received::Absent { sender, absence });
+                    more = false;
+                }
                 // A connection carries one message, and is then closed.
                 Ok(AnnounceMessage::Process { fd, sender, announcement }) => {
                     if self.known.len() < USERS_MAX {

@@ -18,7 +18,20 @@
 
 #include "runtime.h"
 
-/* Returns 0, or the errno of sendmsg(). */
+/* Sends that this process has no memory, and why. Returns 0, or the errno of send(). */
+static int send_absence(int socket)
+{
+	const struct strata_abi_user_absence absence = {
+		STRATA_ABI_USER_ABSENCE_MAGIC,
+		STRATA_ABI_USER_VERSION,
+		(uint32_t)strata_runtime.memory_errno,
+		strata_runtime.starter.generation,
+	};
+
+	return send(socket, &absence, sizeof(absence), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+}
+
+/* Sends the memory, or a descriptor whose name says why there is none. Returns 0, or the errno of sendmsg(). */
 static int send_memfd(int socket)
 {
 	struct strata_abi_user_announcement announcement = {
@@ -34,6 +47,8 @@ static int send_memfd(int socket)
 	struct msghdr message;
 	struct cmsghdr *part;
 
+	if (strata_runtime.fd < 0)
+		return send_absence(socket);
 	memset(&control, 0, sizeof(control));
 	memset(&message, 0, sizeof(message));
 	message.msg_iov = &text;
@@ -169,6 +184,7 @@ int strata_starter_find(struct strata_user_way *way)
 	const struct strata_user_starter *starter = &strata_runtime.starter;
 
 	way->is_connected = 0;
+	way->is_told = 0;
 	way->socket = starter->socket;
 	if (starter->socket < 0)
 		return ESRCH;
@@ -190,8 +206,9 @@ int strata_announce_to_starter(struct strata_user_way *way)
 {
 	int code = ENOTSOCK, other;
 
-	/* A process without memory has a descriptor whose name says why. */
-	if (way->socket >= 0 && strata_runtime.fd >= 0) {
+	if (way->is_told)
+		return 1;
+	if (way->socket >= 0) {
 		code = send_memfd(way->socket);
 		/* The queue of that socket is full: the other ways have room for some more. */
 		if (code == EAGAIN && !way->is_connected) {
@@ -204,6 +221,8 @@ int strata_announce_to_starter(struct strata_user_way *way)
 	}
 	if (way->is_connected)
 		close(way->socket);
+	way->socket = -1;
+	way->is_connected = 0;
 	return code != EPIPE && code != ECONNRESET && code != ECONNREFUSED && code != ENOTSOCK;
 }
 

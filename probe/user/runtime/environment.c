@@ -154,6 +154,7 @@ uint32_t strata_environment_request(struct strata_user_request *request,
 		return STRATA_ABI_USER_UNARMED_UNKNOWN;
 	}
 	starter->socket = (int)socket;
+	starter->generation = request->generation;
 	return 0;
 }
 

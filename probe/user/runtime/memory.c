@@ -82,18 +82,26 @@ static int may_be_long(uint64_t bytes)
 	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= bytes;
 }
 
+/* Returns a memfd that is kept open for good: the name is the message. -1: the tracer is told @code. */
+static int make_refusal(const char *name, int code)
+{
+	strata_runtime.memory_errno = code;
+	return make_memfd(name);
+}
+
 /* A new memfd of the size that everything but channels needs, mapped. Returns NULL, or where. */
 static unsigned char *make_memory(int *fd, uint64_t *inode)
 {
 	struct stat status;
 	void *memory;
 
-	/* A memfd with such a name is kept open for good: the name is the message. */
 	if (!may_be_long(STRATA_ABI_USER_CHANNELS_OFFSET)) {
-		*fd = make_memfd(STRATA_ABI_USER_MEMFD_REFUSED "file size limit (ulimit -f)");
+		*fd = make_refusal(STRATA_ABI_USER_MEMFD_REFUSED "file size limit (ulimit -f)",
+				   EFBIG);
 		return NULL;
 	}
 	*fd = make_memfd(STRATA_ABI_USER_MEMFD);
+	strata_runtime.memory_errno = *fd < 0 ? errno : 0;
 	if (*fd < 0)
 		return NULL;
 	if (!ftruncate(*fd, STRATA_ABI_USER_CHANNELS_OFFSET) &&
@@ -107,7 +115,7 @@ static unsigned char *make_memory(int *fd, uint64_t *inode)
 		}
 	}
 	close(*fd);
-	*fd = make_memfd(STRATA_ABI_USER_MEMFD_REFUSED "no memory (ulimit -v)");
+	*fd = make_refusal(STRATA_ABI_USER_MEMFD_REFUSED "no memory (ulimit -v)", ENOMEM);
 	return NULL;
 }
 
@@ -287,16 +295,43 @@ int strata_sandboxed(void)
 	return seccomp_filters() != filters;
 }
 
-/* Make the memory, without its magic number. Returns 0, or -1: tracing stays off in this process. */
-int strata_memory_create(void)
+/* Has making the memory failed for want of a descriptor? */
+static int lacks_descriptors(void)
+{
+	return strata_runtime.memory_errno == EMFILE || strata_runtime.memory_errno == ENFILE;
+}
+
+/*
+ * Makes the memory by the one descriptor that is free, after the tracer that started this program has heard through it that
+ * the memory is made next.
+ */
+static unsigned char *make_memory_last(struct strata_user_way *way, int *fd, uint64_t *inode)
+{
+	strata_runtime.fd = -1;
+	strata_runtime.memory_errno = 0;
+	way->is_told = strata_announce_to_starter(way);
+	return make_memory(fd, inode);
+}
+
+/*
+ * Makes the memory, without its magic number. If @way has taken the last descriptor, it is let go. Returns 0, or -1: tracing
+ * stays off in this process.
+ */
+int strata_memory_create(struct strata_user_way *way)
 {
 	struct strata_abi_user_control *control;
 	unsigned char *memory;
 
 	memory = make_memory(&strata_runtime.fd, &strata_runtime.inode);
+	if (!memory && lacks_descriptors() && way->is_connected) {
+		memory = make_memory_last(way, &strata_runtime.fd, &strata_runtime.inode);
+		if (!memory)
+			strata_starter_find(way);
+	}
 	if (!memory)
 		return -1;
 	if (madvise(&strata_mapped, sizeof(strata_mapped), MADV_WIPEONFORK)) {
+		strata_runtime.memory_errno = errno;
 		strata_munmap(memory, STRATA_ABI_USER_CHANNELS_OFFSET);
 		close(strata_runtime.fd);
 		strata_runtime.fd = -1;
@@ -603,6 +638,36 @@ int strata_memory_own(void)
 }
 
 /*
+ * In a child in which no descriptor is free: that of its parent @pid is the child's as well, and of no use to it. Makes the
+ * memory by that one, unless both share it.
+ */
+static unsigned char *make_memory_by_parents(uint32_t pid, int *fd, uint64_t *inode)
+{
+	const int parents = strata_memory_fd();
+	struct strata_user_way way;
+
+	if (parents < 0 || shares_descriptors(pid, parents))
+		return NULL;
+	close(parents);
+	strata_starter_find(&way);
+	if (way.is_connected)
+		return make_memory_last(&way, fd, inode);
+	strata_runtime.fd = -1;
+	return make_memory(fd, inode);
+}
+
+/* Tells the tracers of this child, which has no memory, or has it now. */
+static void announce_child(void)
+{
+	struct strata_user_listeners listeners;
+	struct strata_user_way way;
+
+	strata_starter_find(&way);
+	strata_listeners_find(&listeners, strata_announce_to_starter(&way), NULL, NULL);
+	strata_announce_to_listeners(&listeners);
+}
+
+/*
  * In the child of a fork(): memory of its own, in the place of its parent's, so that all pointers to it
  * stay right. Until then the child has no channel, and writes nothing. Calls that are safe in a signal
  * handler only: it may be the first record there that finds out.
@@ -610,12 +675,11 @@ int strata_memory_own(void)
 void strata_memory_after_fork(void)
 {
 	struct strata_abi_user_control *control;
-	struct strata_user_listeners listeners;
-	struct strata_user_way way;
+	const uint32_t parent_pid = strata_runtime.control ? strata_runtime.control->pid : 0;
 	uint32_t inherited, i, bytes;
 	unsigned char *memory = NULL;
 	uint64_t inode, dead = 0;
-	int fd = -1;
+	int fd = -1, is_shut_in;
 
 	/*
 	 * Another value than 0 says that a thread makes the memory, or that this has failed.
@@ -629,10 +693,15 @@ void strata_memory_after_fork(void)
 	if (strata_runtime.without_memory)
 		return;
 	leave_channels();
-	if (!strata_sandboxed())
+	is_shut_in = strata_sandboxed();
+	if (!is_shut_in)
 		memory = make_memory(&fd, &inode);
+	if (!memory && !is_shut_in && lacks_descriptors())
+		memory = make_memory_by_parents(parent_pid, &fd, &inode);
 	if (!memory) {
 		leave_parents_memory(fd);
+		if (!is_shut_in)
+			announce_child();
 		return;
 	}
 	control = (struct strata_abi_user_control *)(void *)memory;
@@ -662,7 +731,9 @@ void strata_memory_after_fork(void)
 			  MREMAP_MAYMOVE | MREMAP_FIXED, strata_runtime.memory) == MAP_FAILED) {
 		strata_munmap(memory, STRATA_ABI_USER_CHANNELS_OFFSET);
 		close(fd);
+		strata_runtime.memory_errno = ENOMEM;
 		leave_parents_memory(-1);
+		announce_child();
 		return;
 	}
 	replace_fd(fd, inode, strata_runtime.control->parent_pid);
@@ -673,7 +744,5 @@ void strata_memory_after_fork(void)
 			strata_session_create(i);
 	/* RELEASE publishes the memory: a tracer that sees the magic number sees everything above. */
 	__atomic_store_n(&strata_runtime.control->magic, STRATA_ABI_USER_MAGIC, __ATOMIC_RELEASE);
-	strata_starter_find(&way);
-	strata_listeners_find(&listeners, strata_announce_to_starter(&way), NULL, NULL);
-	strata_announce_to_listeners(&listeners);
+	announce_child();
 }

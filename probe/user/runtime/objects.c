@@ -649,8 +649,10 @@ static void begin(struct strata_object *object)
 	code = strata_starter_find(&way);
 	if (!unarmed && code)
 		unarmed = STRATA_ABI_USER_UNARMED_SOCKET;
-	if (strata_memory_create() || __atomic_load_n(&forks_code, __ATOMIC_ACQUIRE)) {
+	if (strata_memory_create(&way) || __atomic_load_n(&forks_code, __ATOMIC_ACQUIRE)) {
 		strata_announce_to_starter(&way);
+		strata_listeners_find(&listeners, !code, NULL, NULL);
+		strata_announce_to_listeners(&listeners);
 		return;
 	}
 	strata_runtime.control->unarmed = unarmed;

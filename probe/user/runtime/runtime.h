@@ -132,6 +132,7 @@ struct strata_user_starter {
 	uint64_t inode; /* of .socket */
 	char path[STRATA_USER_SOCKET_NAME_BYTES]; /* "": none */
 	char name[STRATA_USER_SOCKET_NAME_BYTES]; /* abstract; "": none */
+	uint64_t generation;			  /* of the session that it wants; 0: none */
 };
 
 struct strata_runtime {
@@ -142,6 +143,7 @@ struct strata_runtime {
 	struct strata_user_channel *largest; /* atomic; who brought the last mapping */
 	int fd;				     /* may have been closed by the program: see .inode */
 	uint64_t inode;
+	int memory_errno; /* of the last try to make the memory */
 	int seccomp;	  /* the mode in which the process began, or -1 */
 	uint32_t moved;	  /* 1: a thread of it may be in other namespaces than it began in */
 	uint32_t shut_in; /* seccomp filters that it has asked for since, as far as is known */
@@ -185,6 +187,7 @@ struct strata_user_request {
 struct strata_user_way {
 	int socket;	  /* -1: there is none */
 	int is_connected; /* by us, and is closed behind the announcement */
+	int is_told;	  /* the tracer has heard already, and looks for the memory */
 };
 
 /* Tracers that listen, which have not been told of this process yet; more are left to search for it. */
@@ -203,7 +206,7 @@ struct strata_user_listeners {
 typedef int strata_user_request_fn(const struct strata_user_request *request, void *context);
 
 /* Functions of memory.c */
-STRATA_HIDDEN int strata_memory_create(void);
+STRATA_HIDDEN int strata_memory_create(struct strata_user_way *way);
 STRATA_HIDDEN void strata_memory_after_fork(void);
 STRATA_HIDDEN int strata_memory_own(void);
 STRATA_HIDDEN void strata_memory_leave(void);

@@ -65,4 +65,25 @@ struct strata_abi_user_announcement {
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_announcement) == 16, "announcement size");
 
+/*
+ * In the place of an announcement, without a descriptor: what a process sends that has tracepoints, and no memory to share.
+ * A process in which one descriptor is free sends it, with the error 0, through that one, and makes its memory afterwards:
+ * its tracer then looks for that in /proc.
+ *
+ * offset  size  field
+ *      0     8  magic     STRATA_ABI_USER_ABSENCE_MAGIC
+ *      8     4  version
+ *     12     4  error     errno of making the memory; 0: the memory is made next
+ *     16     8  generation  that of STRATA_SESSION; 0: there was none
+ */
+#define STRATA_ABI_USER_ABSENCE_MAGIC UINT64_C(0x53545241544155fe) /* "STRATAU", 0xfe */
+
+struct strata_abi_user_absence {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t error;
+	uint64_t generation;
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_absence) == 24, "absence size");
+
 #endif /* STRATA_ABI_ANNOUNCE_H */

@@ -855,7 +855,7 @@ fn nobody_there(report: &Report) -> &'static str {
             "no process was recorded; whether the command has started one with tracepoints is not known."
         }
         RecordingTarget::Command => {
-            "neither the command nor a descendant of it has tracepoints. Link it with libstrata \
+            "neither the command nor a descendant of it has announced tracepoints. Link it with libstrata \
              (`pkg-config --cflags --libs strata`)."
         }
         RecordingTarget::Processes | RecordingTarget::Everyone => {

@@ -26,10 +26,12 @@
 //! Questions about a process that its user could delay are asked by `strata_user::asking` in threads that can be left
 //! behind. Which user may cost the registry what is in docs/design/threats.md, the invariants in docs/design/user.md.
 
+mod absent;
 mod asking;
 mod change;
 mod changing;
 mod descent;
+mod expected;
 mod family;
 mod found;
 mod heard;
@@ -61,6 +63,7 @@ use strata_user::{
 use asking::RegistryRequest;
 pub(crate) use asking::{asking, Hearing, Now, RegistryAsking};
 use changing::Changing;
+use expected::ExpectedProcess;
 use family::Family;
 pub(crate) use found::RegistryFindings;
 use heard::Heard;
@@ -161,6 +164,8 @@ pub(crate) struct Registry {
     /// Announced processes about which the kernel gives no answer for now.
     held: Vec<Comer>,
     next_held: Instant,
+    /// Processes that announced themselves before they made their memory.
+    expected: Vec<ExpectedProcess>,
     /// Number of processes for which a changed name was reported.
     renamed: usize,
     /// True once the remark was made that only known users can announce their processes.
@@ -274,6 +279,7 @@ impl Registry {
             starting: VecDeque::new(),
             held: Vec::new(),
             next_held: now,
+            expected: Vec::new(),
             renamed: 0,
             told_only_known: false,
             known: KnownMemories::default(),
@@ -356,6 +362,7 @@ impl Registry {
             if !self.held.is_empty() && self.time.now() >= self.next_held {
                 self.try_held();
             }
+            self.look_for_expected(false);
             self.shared.set_nobody_left(self.nobody_left());
         }
         self.stop();
@@ -382,6 +389,7 @@ impl Registry {
             self.take_stored(true);
         }
         self.hear_the_slow();
+        self.look_for_expected(true);
         self.try_locked(true);
         for process in self.processes.clone() {
             // Stopping a thousand processes takes time, and those still recording need heartbeats.
@@ -405,7 +413,8 @@ impl Registry {
         if !self.locked.is_empty() {
             until = until.min(self.next_unlock);
         }
-        until = until.min(self.changing.due().unwrap_or(until));
+        let due = self.changing.due().into_iter().chain(self.next_expected());
+        until = due.fold(until, Instant::min);
         if !self.await_arrivals.is_empty() || !self.heard.is_empty() {
             return;
         }
@@ -520,6 +529,9 @@ impl Registry {
             match socket.receive() {
                 Ok(Received::Process { fd, sender, .. }) => {
                     comers.extend(self.comer(fd, sender, Came::Invited));
+                }
+                Ok(Received::Absent { sender, absence }) => {
+                    self.absent(sender, &absence, Came::Invited);
                 }
                 Ok(Received::Nothing) => return false,
                 Ok(Received::End) => self.close_socket(),
@@ -972,11 +984,6 @@ impl Registry {
                 self.not_reached(error.pid().unwrap_or(0), String::new(), error.to_string());
             }
         }
-    }
-
-    /// Reports once that a process was not reached.
-    fn not_reached(&self, pid: u32, name: String, reason: String) {
-        lock(&self.found.not_reached).add(NotReached { pid, name, reason });
     }
 }
 

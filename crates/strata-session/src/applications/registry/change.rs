@@ -86,7 +86,10 @@ impl Registry {
                         self.heard.push(comer);
                     }
                 }
-                Ok(Received::Process { .. }) => {}
+                Ok(Received::Absent { sender, absence }) if own == 0 || sender.uid() == own => {
+                    self.absent(sender, &absence, Came::ByItself);
+                }
+                Ok(Received::Process { .. } | Received::Absent { .. }) => {}
                 Ok(Received::Nothing) => {
                     self.found.had_no_room.fetch_or(listener.had_no_room(), Ordering::Relaxed);
                     return;

@@ -18,6 +18,8 @@ pub(super) fn holders_of(socket: &mut Announcements) -> Vec<String> {
                 }
                 _ => {}
             },
+            // The message does not say whether its sender lives.
+            Ok(Received::Absent { .. }) => {}
             Ok(Received::End) => break,
             Ok(Received::Nothing) | Err(_) => {
                 if holders.is_empty() {
