@@ -252,6 +252,11 @@ install: $(if $(and $(filter 0,$(shell id -u)),$(filter-out 0,$(OWNER)),$(if $(B
 page:
 	@cd ui && { [ -d node_modules ] || npm ci --ignore-scripts --no-audit --no-fund; } && npm run -s build -- --outfile=../$(PAGE)
 
+# Folders that install makes. Those that are empty after uninstall go, and so do their parents below the prefix.
+MADE = $(DESTDIR)$(PREFIX)/include/strata $(SHARE)/man/man1 $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
+	$(SHARE)/fish/vendor_completions.d $(SHARE)/pkgconfig $(LIB)/pkgconfig $(OBJECTS) \
+	$(DESTDIR)$(UNITDIR) $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin
+
 # Takes away what install has put there, and folders that are empty then; nothing else, and no session or trace.
 uninstall:
 	@case '$(DESTDIR)$(PREFIX)' in [!/]*|'') \
@@ -265,11 +270,13 @@ uninstall:
 		$(UNITS:%='$(DESTDIR)$(UNITDIR)/%')
 	+@for object in $$($(PRELOADED) -s list-objects) libstrata.so.0; do rm -f "$(OBJECTS)/$$object"; done
 	@rm -rf '$(OBJECTS)/strata-preload' '$(OPT)'
-	@cd '$(DESTDIR)$(PREFIX)' 2>/dev/null || exit 0; for folder in include/strata share/man/man1 share/bash-completion/completions \
-		share/zsh/site-functions share/fish/vendor_completions.d share/pkgconfig lib/pkgconfig lib/systemd/system bin; do \
-		case $$folder in include/strata) [ ! -d $$folder ] || find $$folder -depth -type d -empty -delete;; \
-			*) rmdir --ignore-fail-on-non-empty "$$folder" 2>/dev/null;; esac; \
-		rmdir -p --ignore-fail-on-non-empty "$$(dirname "$$folder")" 2>/dev/null; done; true
+	@find '$(DESTDIR)$(PREFIX)/include/strata' -depth -type d -empty -delete 2>/dev/null; true
+	@prefix=$$(realpath -ms '$(DESTDIR)$(PREFIX)'); for folder in $(MADE:%='%'); do \
+		folder=$$(realpath -ms "$$folder"); \
+		case $$folder in "$$prefix"/*) top=$$prefix;; */pkgconfig) top=$$(dirname "$$(dirname "$$folder")");; *) top=$$(dirname "$$folder");; esac; \
+		while case $$folder in "$$top"/?*) :;; *) false;; esac; do \
+			rmdir "$$folder" 2>/dev/null || [ ! -e "$$folder" ] || break; \
+			folder=$$(dirname "$$folder"); done; done
 	@echo 'removed from $(DESTDIR)$(PREFIX)'
 
 clean:
