@@ -262,6 +262,19 @@ async function live() {
 	assert.equal(await page.locator(".live").count(), 0, "the recording has ended");
 }
 
+/** A flight recorder: the page shows what it holds, and at a click what it holds then. */
+async function recorder() {
+	const facts = () => page.locator(".facts").textContent();
+	const before = await facts();
+	await key("w");
+	await page.click("button:text-is('Snapshot')");
+	await page.waitForFunction((before) => {
+		const now = document.querySelector(".facts")?.textContent ?? before;
+		return document.documentElement.dataset.ready === "true" && now !== before;
+	}, before);
+	assert.match(await facts(), /^[\d,]+ events/, "another snapshot is shown");
+}
+
 /** Two traces: the second one sleeps longer. Both are shown, are aligned by an event and by slices, and it is said what became slower. */
 async function pair() {
 	assert.deepEqual(
@@ -475,7 +488,7 @@ try {
 	if (part !== "live") {
 		await ready();
 	}
-	await { controls, saved, live, hostile, pair }[part]();
+	await { controls, saved, live, hostile, pair, recorder }[part]();
 	const own = new URL(address).origin;
 	const others = requests.filter((url) => !url.startsWith(`${own}/`) && url !== "about:blank");
 	assert.deepEqual(others, [], "a request has left the server");

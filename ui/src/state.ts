@@ -27,8 +27,11 @@ const EVENTS = 500;
 const HITS = 2000;
 /** How long a range stays before the panels follow it [ms]. */
 const FOLLOW = 250;
-/** How often a trace that is read or recorded is asked for what is new [ms]. */
-const POLL = 700;
+/**
+ * How often a trace that is read or recorded is asked for what is new [ms]. With a flush period of 1 s, what is recorded is
+ * seen within two seconds, the age of a tile included.
+ */
+const POLL = 400;
 /** How often its tracks are, unless there are more of them [ms]. */
 const TRACKS_POLL = 5000;
 /** How much of a recording is shown at first [ns]. */

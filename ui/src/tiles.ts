@@ -10,7 +10,7 @@ const BYTES = 128 << 20;
 const REQUESTS = 4;
 const TRACKS = 64;
 /** How long a tile of a trace that is still read is shown before it is asked for again [ms]. */
-const FRESH = 1000;
+const FRESH = 400;
 
 const keyOf = (track: number, level: number, index: number) => `${track}/${level}/${index}`;
 

@@ -307,7 +307,7 @@ pub fn next_command(report: &Report) -> Option<String> {
     let output = report.output.as_ref().filter(|_| report.counts().records > 0)?;
     let output = shell_word(&output.display().to_string());
     let picture = match report.has_kernel_by_default() {
-        true => format!("; as a picture: strata export --to perfetto {output}"),
+        true => format!("; as a picture: strata ui {output}"),
         false => String::new(),
     };
     Some(format!(
